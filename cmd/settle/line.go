@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// line lets a settlement read and clean the line that candidates keeps in Redis. It only translates: the two packages
+// do not know each other. Clock and Door the store has as they are.
+type line struct{ *candidates.Store }
+
+var (
+	_ settle.Clock = line{}
+	_ settle.Door  = line{}
+	_ settle.Line  = line{}
+)
+
+var sources = map[candidates.Source]settle.Source{
+	candidates.Queue:     settle.Waiting,
+	candidates.Retryable: settle.Retryable,
+	candidates.Held:      settle.Held,
+}
+
+var marks = map[settle.Mark]candidates.Mark{
+	settle.MarkNobody:   candidates.MarkNone,
+	settle.MarkIssued:   candidates.MarkIssued,
+	settle.MarkRejected: candidates.MarkRejected,
+}
+
+func (l line) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) ([]settle.Application, settle.Cursor, error) {
+	cursor, _ := after.(candidates.Cursor) // nil is the beginning, as the zero Cursor is
+	entries, next, err := l.Store.Page(ctx, coupon, cursor, cutoff)
+	if err != nil {
+		return nil, nil, err
+	}
+	page := make([]settle.Application, len(entries))
+	for i, e := range entries {
+		page[i] = settle.NewApplication(e.Member, e.Arrival, sources[e.Source])
+	}
+	return page, next, nil
+}
+
+func (l line) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
+	entries := make([]candidates.Entry, len(settled))
+	for i, a := range settled {
+		entries[i] = candidates.Entry{Member: a.Member, Arrival: a.Arrival}
+	}
+	_, err := l.Store.Remove(ctx, coupon, closes, marks[mark], entries)
+	return err
+}
+
+func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, failed []settle.Failure) (int64, error) {
+	entries := make([]candidates.Failed, len(failed))
+	for i, f := range failed {
+		entries[i] = candidates.Failed{
+			Entry: candidates.Entry{Member: f.Member, Arrival: f.Arrival},
+			Reason: candidates.Reason{
+				Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at,
+			},
+		}
+	}
+	reviewed, err := l.Store.Review(ctx, coupon, entries)
+	if err != nil {
+		return reviewed, fmt.Errorf("run %d: %w", run, err)
+	}
+	return reviewed, nil
+}

@@ -1,0 +1,167 @@
+// Command settle turns the line of every due coupon into coupons, at midnight or by hand, and proves what it did.
+//
+// Exit codes: 0 settled or nothing to do; 1 infrastructure failed or busy, safe to run again; 2 wrong use or setup, do
+// not retry; 3 an invariant is violated, a person must look. Several at once: 2 before 1 before 3.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+	_ "time/tzdata" // the zone of the cutoff must be known on images without zone files
+
+	"github.com/alecthomas/kong"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+const (
+	exitDone           = 0
+	exitInfrastructure = 1
+	exitUse            = 2
+	exitInvariant      = 3
+)
+
+type cli struct {
+	connect.MySQLSettings `embed:""`
+	connect.RedisSettings `embed:""`
+	connect.LogSettings   `embed:""`
+
+	SettleTimeZone string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" help:"Whose midnight is the cutoff. Default ${default}."`
+	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" hidden:""`
+	Version        kong.VersionFlag `help:"Print the version."`
+
+	Migrate migrateCmd `cmd:"" help:"Bring the database schema up to date."`
+	Run     runCmd     `cmd:"" help:"Settle every due coupon once. Bare, it is the nightly run."`
+	Verify  verifyCmd  `cmd:"" help:"Check every invariant; exits 3 when one is violated."`
+}
+
+// Check tells what is impossible about the program's own settings.
+func (c *cli) Check() []error {
+	if _, err := time.LoadLocation(c.SettleTimeZone); err != nil || c.SettleTimeZone == "" {
+		return []error{fmt.Errorf("SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul", c.SettleTimeZone)}
+	}
+	return nil
+}
+
+// verb is one command of settle.
+type verb interface {
+	run(ctx context.Context, p *program) error
+}
+
+// program is what a verb works with.
+type program struct {
+	*cli
+	zone           *time.Location
+	logger         *zap.Logger
+	stdout, stderr io.Writer
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	selected, err := connect.Parse(&c, "settle",
+		"Settles first-come-first-served coupons: who applied, in order, becomes who holds one.",
+		args, stdout, stderr, []string{"SETTLE_"}, kong.Vars{"version": version, "log_level": "warn"})
+	if errors.Is(err, connect.Help) {
+		return exitDone
+	}
+	if err == nil {
+		p := &program{cli: &c, logger: c.Logger(stderr), stdout: stdout, stderr: stderr}
+		p.zone, _ = time.LoadLocation(c.SettleTimeZone) // Check has loaded it before
+		err = selected.Selected().Target.Addr().Interface().(verb).run(ctx, p)
+	}
+	if err == nil {
+		return exitDone
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(stderr, "settle:", text)
+		if advice := advice(err); advice != "" {
+			fmt.Fprintln(stderr, advice)
+		}
+	}
+	return exitCode(err)
+}
+
+// exitError carries the exit code of what has been told already.
+type exitError int
+
+func (exitError) Error() string { return "" }
+
+func exitCode(err error) int {
+	var told exitError
+	if errors.As(err, &told) {
+		return int(told)
+	}
+	var setting *connect.SettingError
+	if errors.As(err, &setting) || errors.Is(err, ledger.ErrNoCoupon) {
+		return exitUse
+	}
+	return codeOf(settle.ErrorClass(err))
+}
+
+// advice is what to do about an error of a server; wrong settings say it themselves.
+func advice(err error) string {
+	var setting *connect.SettingError
+	if errors.As(err, &setting) || errors.Is(err, ledger.ErrNoCoupon) {
+		return ""
+	}
+	return settle.Advice(err)
+}
+
+func codeOf(class settle.Class) int {
+	switch class {
+	case settle.Setup:
+		return exitUse
+	case settle.Invariant:
+		return exitInvariant
+	default:
+		return exitInfrastructure
+	}
+}
+
+// worst is the exit code of several failures: what must not be retried first, then what may be.
+func worst(classes []settle.Class) error {
+	found := map[int]bool{}
+	for _, class := range classes {
+		found[codeOf(class)] = true
+	}
+	for _, code := range []int{exitUse, exitInfrastructure, exitInvariant} {
+		if found[code] {
+			return exitError(code)
+		}
+	}
+	return nil
+}
+
+// open connects a verb to Redis; close it when done.
+func (p *program) openStore() (*candidates.Store, func(), error) {
+	rdb, err := p.RedisSettings.Open(p.logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := candidates.NewStore(rdb, candidates.Options{KeyPrefix: p.RedisKeyPrefix, TTL: p.CandidateTTL})
+	if err != nil {
+		_ = rdb.Close()
+		return nil, nil, err
+	}
+	return store, func() { _ = rdb.Close() }, nil
+}

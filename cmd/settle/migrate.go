@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/connect"
+)
+
+type migrateCmd struct{}
+
+func (migrateCmd) run(ctx context.Context, p *program) error {
+	db, err := p.MySQLSettings.Open(p.logger)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	applied, err := connect.Migrate(ctx, db)
+	for _, m := range applied {
+		fmt.Fprintf(p.stdout, "applied %s in %s\n", m.File, m.Took.Round(time.Millisecond))
+	}
+	if err == nil && len(applied) == 0 {
+		fmt.Fprintln(p.stdout, "the schema is up to date")
+	}
+	return err
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+func newTable(w io.Writer) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	style := table.StyleLight
+	style.Format.Header, style.Format.Footer = text.FormatDefault, text.FormatDefault
+	t.SetStyle(style)
+	return t
+}
+
+// inZone writes an instant as people in that zone read it, with the zone.
+func inZone(t time.Time, zone *time.Location) string {
+	return t.In(zone).Format("2006-01-02 15:04:05.999999 MST")
+}
+
+func millis(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+
+// progress shows long work on a terminal, and nothing anywhere else.
+type progress struct{ bar *progressbar.ProgressBar }
+
+func newProgress(w io.Writer, what string) progress {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return progress{}
+	}
+	return progress{progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())}
+}
+
+func (p progress) add(what string, n int) {
+	if p.bar != nil {
+		p.bar.Describe(what)
+		_ = p.bar.Add(n)
+	}
+}
+
+func (p progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

@@ -1,0 +1,27 @@
+// Package candidates is everything Jajeong keeps in Redis: the keys, the Lua scripts, applying, the pages of the line
+// and the dead-letter queue (DLQ).
+//
+// # An application's states
+//
+//	(none) ── apply ──▶ waiting in the queue ── settled ──▶ gone from Redis, recorded in MySQL
+//	                          │                                  ▲
+//	                          └── review ──▶ in the DLQ ── retry, drop
+//
+// Waiting, under review, issued and rejected are told apart by the key that holds the user: apply answers DUPLICATE,
+// UNDER_REVIEW, ALREADY_ISSUED or REJECTED, and never accepts one user twice.
+//
+// # What is trusted
+//
+// Order, window and cutoff are judged by the clock of the coupon's own Redis shard, inside the scripts; the clock of
+// the calling machine decides nothing. An arrival is that clock in whole microseconds, made strictly increasing per
+// coupon. A pod carries the highest arrival and count it has seen into every apply, so that a Redis that lost data
+// continues above what it has forgotten, and the counter shows what is missing.
+//
+// # What a crash leads to
+//
+// Every operation is one script and so happens whole or not at all. A lost reply to Apply leaves the caller not
+// knowing; asking again answers DUPLICATE with the arrival of the first time. Everything else here is safe to repeat:
+// removing what is gone, reviewing what is under review and raising what is higher change nothing.
+//
+// No call holds Redis longer than about a millisecond: at most 1,000 members are read and 500 written at once.
+package candidates

@@ -1,0 +1,111 @@
+package candidates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Window is what the door of a coupon goes by.
+type Window struct {
+	Coupon  uint64
+	Version int64 // orders changes: an older one never replaces a newer
+	Opens   time.Time
+	Closes  time.Time
+	Paused  bool
+}
+
+// Promise is how many applications were ever accepted and the highest arrival ever given.
+type Promise struct {
+	Accepted    int64
+	LastArrival int64 // µs since 1970
+}
+
+// Publish writes the window to the door unless a newer one stands there, lifts the door's promise to the given one,
+// and returns the higher of both, which this process carries into every further Apply. published is false when a
+// newer version was there. Safe to repeat.
+func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promise, published bool, err error) {
+	status := "OPEN"
+	if w.Paused {
+		status = "PAUSED"
+	}
+	reply, err := publishScript.run(ctx, s.rdb, []string{s.names.coupon(w.Coupon).state},
+		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, known.LastArrival, s.ttlSeconds)
+	if err != nil {
+		return Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
+	}
+	n, err := publishScript.integers(reply, 3)
+	if err != nil {
+		return Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
+	}
+	now = Promise{Accepted: n[1], LastArrival: n[2]}
+	s.floorOf(w.Coupon).raise(now.LastArrival, now.Accepted)
+	return now, n[0] == 1, nil
+}
+
+// Fence makes sure that nothing can arrive below the cutoff any more. It returns how long the shard's clock still
+// needs to reach the cutoff; 0 means the fence stands. Safe to repeat.
+func (s *Store) Fence(ctx context.Context, coupon uint64, cutoff time.Time) (wait time.Duration, err error) {
+	µs, err := fenceScript.count(ctx, s.rdb, []string{s.names.coupon(coupon).state}, cutoff.UnixMicro(), s.ttlSeconds)
+	if err != nil {
+		return 0, fmt.Errorf("fence coupon %d: %w", coupon, err)
+	}
+	return time.Duration(µs) * time.Microsecond, nil
+}
+
+// Renew gives a coupon's keys their full life again. Safe to repeat.
+func (s *Store) Renew(ctx context.Context, coupon uint64, closes time.Time) error {
+	k := s.names.coupon(coupon)
+	_, err := renewScript.count(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected}, closes.UnixMicro(), s.ttlSeconds)
+	if err != nil {
+		return fmt.Errorf("renew keys of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+// SetSold tells the door whether every seat is taken. Safe to repeat.
+func (s *Store) SetSold(ctx context.Context, coupon uint64, sold bool) error {
+	flag := 0
+	if sold {
+		flag = 1
+	}
+	if _, err := soldScript.count(ctx, s.rdb, []string{s.names.coupon(coupon).state}, flag, s.ttlSeconds); err != nil {
+		return fmt.Errorf("set sold of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+// Sweep unlinks the keys of a finished coupon and lets its state expire. It does nothing, and says so, while anybody
+// stands in line or under review or the door is not shut. Safe to repeat.
+func (s *Store) Sweep(ctx context.Context, coupon uint64, closes time.Time) (swept bool, err error) {
+	k := s.names.coupon(coupon)
+	n, err := sweepScript.count(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason},
+		closes.UnixMicro(), int64(FinishedTTL/time.Second))
+	if err != nil {
+		return false, fmt.Errorf("sweep coupon %d: %w", coupon, err)
+	}
+	return n == 1, nil
+}
+
+// SaveCatalog keeps a snapshot of the catalog for pods that cannot reach MySQL.
+func (s *Store) SaveCatalog(ctx context.Context, snapshot []byte) error {
+	if err := s.rdb.Set(ctx, s.names.catalog(), snapshot, 0).Err(); err != nil {
+		return fmt.Errorf("save catalog snapshot: %w", err)
+	}
+	return nil
+}
+
+// LoadCatalog returns the snapshot that SaveCatalog kept; nil when there is none.
+func (s *Store) LoadCatalog(ctx context.Context) ([]byte, error) {
+	snapshot, err := s.rdb.Get(ctx, s.names.catalog()).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load catalog snapshot: %w", err)
+	}
+	return snapshot, nil
+}

@@ -1,0 +1,47 @@
+package candidates
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Figures are a coupon's counts in Redis at one instant.
+type Figures struct {
+	Now         time.Time // the shard's clock
+	Accepted    int64     // promises ever made, as far as this Redis remembers
+	LastArrival int64     // highest arrival ever given, µs since 1970
+	Waiting     int64     // in the queue
+	DLQ         int64     // under review
+	Issued      int64     // users marked as holders
+	Rejected    int64     // users marked as rejected for good
+	Sold        bool
+	Highest     int64 // highest arrival standing in queue or DLQ; 0 when both are empty
+}
+
+// Figures reads all counts of one coupon in one script.
+func (s *Store) Figures(ctx context.Context, coupon uint64) (Figures, error) {
+	k := s.names.coupon(coupon)
+	reply, err := figuresScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq})
+	if err != nil {
+		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
+	}
+	n, err := figuresScript.integers(reply, 9)
+	if err != nil {
+		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
+	}
+	return Figures{
+		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: n[2], Waiting: n[3], DLQ: n[4],
+		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8],
+	}, nil
+}
+
+// MarkedIssued pages through the users whom the door answers ALREADY_ISSUED, in no order; the page behind the last
+// has cursor 0, which also begins. A user may come twice.
+func (s *Store) MarkedIssued(ctx context.Context, coupon, after uint64) (users []string, next uint64, err error) {
+	users, next, err = s.rdb.SScan(ctx, s.names.coupon(coupon).issued, after, "", queuePageMembers).Result()
+	if err != nil {
+		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", coupon, err)
+	}
+	return users, next, nil
+}

@@ -1,0 +1,89 @@
+-- The next page of the line before a cutoff: candidates and DLQ entries, merged by (arrival, member).
+-- KEYS  1 queue  2 dlq  3 dlq reasons
+-- ARGV  1 cutoff (µs, exclusive)  2 limit of candidates  3 limit of DLQ entries
+--       4 score and 5 member after which to go on; a score of '' begins
+-- Returns {score, member, (member, arrival, source)…}: where to go on, then the entries. No entries: the end.
+--   source  Q waiting in the queue   R in the DLQ, retryable   H in the DLQ, held for a person
+-- Arrivals are whole µs between 0 and 2^53 even where somebody wrote another score by hand.
+local queue, dlq, reasons = unpack(KEYS)
+local cutoff = tonumber(ARGV[1])
+local after_score, after_member = ARGV[4], ARGV[5]
+
+-- Members in Redis's own order, byte by byte; Lua's < would ask the server's locale.
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+
+-- The rank of the first entry behind the cursor, which itself may be gone by now.
+local function start(key)
+  if after_score == '' then return 0 end
+  local low = redis.call('ZCOUNT', key, '-inf', '(' .. after_score)
+  local high = redis.call('ZCOUNT', key, '-inf', after_score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(after_member, redis.call('ZRANGE', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+-- Entries as {member, score, member, score, …} below the cutoff, how many, and whether the limit cut them off.
+local function slice(key, limit)
+  local from = start(key)
+  local entries = redis.call('ZRANGE', key, from, from + limit - 1, 'WITHSCORES')
+  local n = #entries / 2
+  while n > 0 and tonumber(entries[2 * n]) >= cutoff do n = n - 1 end
+  return entries, n, n == limit
+end
+
+local waiting, waiting_n, waiting_cut = slice(queue, tonumber(ARGV[2]))
+local held, held_n, held_cut = slice(dlq, tonumber(ARGV[3]))
+
+local held_reasons = {}
+if held_n > 0 then
+  local members = {}
+  for i = 1, held_n do members[i] = held[2 * i - 1] end
+  held_reasons = redis.call('HMGET', reasons, unpack(members))
+end
+
+local function dlq_source(i)
+  if not held_reasons[i] then return 'H' end
+  local ok, reason = pcall(cjson.decode, held_reasons[i])
+  if ok and type(reason) == 'table' and reason.retryable == true then return 'R' end
+  return 'H'
+end
+
+local function arrival(score)
+  return string.format('%.0f', math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)))
+end
+
+local page = {after_score, after_member}
+local w, h = 1, 1
+while w <= waiting_n or h <= held_n do
+  -- What follows a cut-off slice is unknown and may come before the other's next: the page ends there.
+  if (waiting_cut and w > waiting_n) or (held_cut and h > held_n) then break end
+  local take_waiting = w <= waiting_n
+  if take_waiting and h <= held_n then
+    local a, b = tonumber(waiting[2 * w]), tonumber(held[2 * h])
+    take_waiting = a < b or (a == b and precedes(waiting[2 * w - 1], held[2 * h - 1]))
+  end
+  local entries, i, source = waiting, w, 'Q'
+  if take_waiting then
+    w = w + 1
+  else
+    entries, i, source = held, h, dlq_source(h)
+    h = h + 1
+  end
+  page[1], page[2] = entries[2 * i], entries[2 * i - 1]
+  page[#page + 1] = entries[2 * i - 1]
+  page[#page + 1] = arrival(entries[2 * i])
+  page[#page + 1] = source
+end
+return page

@@ -1,0 +1,9 @@
+-- Keeps a due coupon's keys alive until well after its settlement. The DLQ needs none of it: it has no TTL.
+-- KEYS  1 queue  2 state  3 issued  4 rejected
+-- ARGV  1 closes (µs)  2 ttl (s)
+-- Returns how many of the keys exist.
+local now = redis.call('TIME')[1]
+local expires = string.format('%.0f', math.max(now, math.floor(ARGV[1] / 1000000)) + ARGV[2])
+local renewed = 0
+for _, key in ipairs(KEYS) do renewed = renewed + redis.call('EXPIREAT', key, expires) end
+return renewed

@@ -1,0 +1,69 @@
+package candidates
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Reason says why an application is under review.
+type Reason struct {
+	Cause     string    `json:"cause"`     // stable, in capitals: what `dlq list` groups by
+	Message   string    `json:"message"`   // for people
+	Retryable bool      `json:"retryable"` // whether every run tries again by itself
+	Attempts  int       `json:"attempts"`  // how often it failed, this time included
+	Run       uint64    `json:"run"`       // the settlement_run that said so last
+	At        time.Time `json:"at"`
+}
+
+// Failed is an application that could not be settled.
+type Failed struct {
+	Entry
+	Reason Reason
+}
+
+// Review moves applications from the queue to the DLQ with their arrivals, or notes one more attempt where they stand
+// there already. One that no longer stands in its place with that arrival is left alone. It returns how many were
+// moved or noted. After an error some may have been; repeating it notes those as a further attempt.
+func (s *Store) Review(ctx context.Context, coupon uint64, failed []Failed) (reviewed int64, err error) {
+	k := s.names.coupon(coupon)
+	for len(failed) > 0 {
+		chunk := failed[:min(len(failed), writeMembers)]
+		failed = failed[len(chunk):]
+		args := make([]any, 0, 3*len(chunk))
+		for _, f := range chunk {
+			reason, err := json.Marshal(f.Reason)
+			if err != nil {
+				return reviewed, fmt.Errorf("encode reason for %q: %w", f.Member, err)
+			}
+			args = append(args, f.Member, f.Arrival, reason)
+		}
+		n, err := reviewScript.count(ctx, s.rdb, []string{k.queue, k.dlq, k.reason}, args...)
+		if err != nil {
+			return reviewed, fmt.Errorf("put applications of coupon %d under review: %w", coupon, err)
+		}
+		reviewed += n
+	}
+	return reviewed, nil
+}
+
+// Reasons returns why the given members are under review; one without a readable reason is absent.
+func (s *Store) Reasons(ctx context.Context, coupon uint64, members []string) (map[string]Reason, error) {
+	reasons := make(map[string]Reason, len(members))
+	for len(members) > 0 {
+		chunk := members[:min(len(members), writeMembers)]
+		members = members[len(chunk):]
+		values, err := s.rdb.HMGet(ctx, s.names.coupon(coupon).reason, chunk...).Result()
+		if err != nil {
+			return nil, fmt.Errorf("read DLQ reasons of coupon %d: %w", coupon, err)
+		}
+		for i, value := range values {
+			var reason Reason
+			if text, ok := value.(string); ok && json.Unmarshal([]byte(text), &reason) == nil {
+				reasons[chunk[i]] = reason
+			}
+		}
+	}
+	return reasons, nil
+}

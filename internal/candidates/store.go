@@ -1,0 +1,79 @@
+package candidates
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MinTTL is the shortest life of a queue after its coupon closed: a settlement that fails at midnight must find it
+// the next two nights, with six hours to spare.
+const MinTTL = 54 * time.Hour
+
+// FinishedTTL is how long the state of a finished coupon stays behind its swept keys.
+const FinishedTTL = 10 * time.Minute
+
+// Options say which deployment a Store belongs to.
+type Options struct {
+	KeyPrefix string        // stands before every key; no braces
+	TTL       time.Duration // life of a coupon's keys after max(now, closes); at least MinTTL
+}
+
+// Store holds the candidates of every coupon. It is safe for concurrent use.
+type Store struct {
+	rdb        redis.UniversalClient
+	names      namespace
+	ttlSeconds int64
+	seen       sync.Map // coupon id → *floor
+}
+
+// NewStore refuses options that would lose candidates.
+func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
+	if err := CheckPrefix(o.KeyPrefix); err != nil {
+		return nil, err
+	}
+	if o.TTL < MinTTL {
+		return nil, fmt.Errorf("candidate TTL %s is too short: the queue must outlive its settlement, at least %s", o.TTL, MinTTL)
+	}
+	return &Store{rdb: rdb, names: namespace{o.KeyPrefix}, ttlSeconds: int64(o.TTL / time.Second)}, nil
+}
+
+// Now is the clock of one shard of the store.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.rdb.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read redis clock: %w", err)
+	}
+	return now.UTC(), nil
+}
+
+// floor is the highest arrival and promise count this process has seen of one coupon.
+type floor struct {
+	mu       sync.Mutex
+	arrival  int64
+	accepted int64
+}
+
+func (s *Store) floorOf(coupon uint64) *floor {
+	if f, ok := s.seen.Load(coupon); ok {
+		return f.(*floor)
+	}
+	f, _ := s.seen.LoadOrStore(coupon, new(floor))
+	return f.(*floor)
+}
+
+func (f *floor) read() (arrival, accepted int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.arrival, f.accepted
+}
+
+func (f *floor) raise(arrival, accepted int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.arrival = max(f.arrival, arrival)
+	f.accepted = max(f.accepted, accepted)
+}

@@ -1,0 +1,25 @@
+package connect
+
+import (
+	"io"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// LogSettings are how much is logged.
+type LogSettings struct {
+	LogLevel string `name:"log-level" env:"LOG_LEVEL" enum:"debug,info,warn,error" default:"${log_level}" help:"debug, info, warn or error. Default ${default}."`
+}
+
+// Logger writes JSON lines, one an event, to w.
+func (s *LogSettings) Logger(w io.Writer) *zap.Logger {
+	level, err := zapcore.ParseLevel(s.LogLevel)
+	if err != nil {
+		level = zapcore.InfoLevel
+	}
+	encoder := zap.NewProductionEncoderConfig()
+	encoder.TimeKey = "time"
+	encoder.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoder), zapcore.Lock(zapcore.AddSync(w)), level))
+}

@@ -1,0 +1,117 @@
+package connect
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"go.uber.org/zap"
+)
+
+// Limits of MySQL connections.
+const (
+	// lockWaitSeconds is how long a statement waits for a row lock before the server answers 1205.
+	lockWaitSeconds = 10
+	// mysqlDialTimeout bounds a connection attempt to a host that does not answer.
+	mysqlDialTimeout = 5 * time.Second
+	// mysqlIOTimeout bounds one read or write on the wire. It must be longer than any statement may rightly take:
+	// the lock wait, a page of 20,000 rows, the COMMIT of a million.
+	mysqlIOTimeout = 2 * time.Minute
+)
+
+// MySQLSettings are how to reach MySQL or MariaDB.
+type MySQLSettings struct {
+	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" placeholder:"DSN" help:"MySQL or MariaDB, as user:password@tcp(host:3306)/database."`
+	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE" help:"File that holds the DSN."`
+}
+
+// Check tells what is impossible about the settings.
+func (s *MySQLSettings) Check() []error {
+	if _, err := s.config(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+func (s *MySQLSettings) config() (*mysql.Config, error) {
+	dsn, err := secret("MYSQL_DSN", s.MySQLDSN, s.MySQLDSNFile)
+	if err != nil {
+		return nil, err
+	}
+	if dsn == "" {
+		return nil, errors.New("MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database")
+	}
+	config, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, errors.New("MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database") // the cause would quote the password
+	}
+	if config.DBName == "" {
+		return nil, errors.New("MYSQL_DSN names no database: want user:password@tcp(host:3306)/database")
+	}
+	return config, nil
+}
+
+// Open returns a pool whose every session has the settings that the code relies on, whatever the DSN says. It does
+// not connect: a server that is away is met by the first query.
+func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
+	config, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	config.ParseTime = true
+	config.Loc = time.UTC
+	config.ClientFoundRows = true
+	config.InterpolateParams = true
+	config.MaxAllowedPacket = 0 // ask the server
+	config.MultiStatements = false
+	config.AllowAllFiles = false
+	config.Timeout = mysqlDialTimeout
+	config.ReadTimeout = mysqlIOTimeout
+	config.WriteTimeout = mysqlIOTimeout
+	config.Logger = mysqlLogger{logger.Named("mysql").WithOptions(zap.AddCallerSkip(1)).Sugar()}
+	if err := config.Apply(mysql.Charset("utf8mb4", "")); err != nil {
+		return nil, fmt.Errorf("set charset: %w", err)
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, errors.New("MYSQL_DSN cannot be used: check its parameters")
+	}
+	db := sql.OpenDB(session{connector})
+	db.SetMaxOpenConns(16)
+	db.SetMaxIdleConns(16)
+	db.SetConnMaxLifetime(30 * time.Minute) // lets a DNS change and a drained server take effect
+	return db, nil
+}
+
+// session makes every new connection alike. A DSN parameter cannot do it all: MariaDB and MySQL name the variable of
+// the isolation level differently, while the statement is the same.
+type session struct{ driver.Connector }
+
+var sessionStatements = []string{
+	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+	fmt.Sprintf("SET SESSION time_zone = '+00:00', innodb_lock_wait_timeout = %d, sql_mode = '%s'", lockWaitSeconds, strings.Join([]string{
+		"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")),
+}
+
+func (s session) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := s.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range sessionStatements {
+		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("prepare session: %w", err)
+		}
+	}
+	return conn, nil
+}
+
+type mysqlLogger struct{ log *zap.SugaredLogger }
+
+func (l mysqlLogger) Print(v ...any) { l.log.Warn(v...) }

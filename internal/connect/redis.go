@@ -1,0 +1,79 @@
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+)
+
+// Limits of Redis connections. A call that takes longer than the timeouts has failed: its caller answers 503 or the
+// run ends with 1, and asking again is safe.
+const (
+	redisDialTimeout = 2 * time.Second
+	redisIOTimeout   = 3 * time.Second
+)
+
+// RedisSettings are how to reach Redis.
+type RedisSettings struct {
+	RedisAddrs        []string `name:"redis-addrs" env:"REDIS_ADDRS" default:"127.0.0.1:6379" placeholder:"HOST:PORT" help:"Redis; several are a Cluster, or Sentinels when a master name is set. Default 127.0.0.1:6379."`
+	RedisMasterName   string   `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME" help:"Sentinel's name of the master."`
+	RedisUsername     string   `name:"redis-username" env:"REDIS_USERNAME" placeholder:"NAME" help:"ACL user."`
+	RedisPassword     string   `name:"redis-password" env:"REDIS_PASSWORD" placeholder:"SECRET" help:"Password; better in the environment or a file."`
+	RedisPasswordFile string   `name:"redis-password-file" env:"REDIS_PASSWORD_FILE" type:"path" placeholder:"FILE" help:"File that holds the password."`
+	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS" help:"Connect with TLS."`
+	RedisKeyPrefix    string   `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX" help:"Stands before every key."`
+
+	CandidateTTL time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" help:"How long a coupon's keys live after it closed; at least 54h. Default 168h."`
+}
+
+// Check tells what is impossible about the settings.
+func (s *RedisSettings) Check() (problems []error) {
+	if len(s.RedisAddrs) == 0 {
+		problems = append(problems, errors.New("REDIS_ADDRS is empty: want host:port, several separated by commas"))
+	}
+	for _, addr := range s.RedisAddrs {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+			problems = append(problems, fmt.Errorf("REDIS_ADDRS: %q is not host:port", addr))
+		}
+	}
+	if _, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile); err != nil {
+		problems = append(problems, err)
+	}
+	return problems
+}
+
+// Open returns a client. It does not connect: a server that is away is met by the first command. The client never
+// repeats a command by itself: a replayed apply could accept what its caller was told is unknown.
+func (s *RedisSettings) Open(logger *zap.Logger) (redis.UniversalClient, error) {
+	password, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile)
+	if err != nil {
+		return nil, err
+	}
+	redis.SetLogger(redisLogger{logger.Named("redis").Sugar()})
+	options := &redis.UniversalOptions{
+		Addrs:                 s.RedisAddrs,
+		MasterName:            s.RedisMasterName,
+		Username:              s.RedisUsername,
+		Password:              password,
+		MaxRetries:            -1,
+		DialTimeout:           redisDialTimeout,
+		ReadTimeout:           redisIOTimeout,
+		WriteTimeout:          redisIOTimeout,
+		PoolTimeout:           redisIOTimeout,
+		ContextTimeoutEnabled: true,
+	}
+	if s.RedisTLS {
+		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return redis.NewUniversalClient(options), nil
+}
+
+type redisLogger struct{ log *zap.SugaredLogger }
+
+func (l redisLogger) Printf(_ context.Context, format string, v ...any) { l.log.Warnf(format, v...) }

@@ -1,0 +1,13 @@
+// Package ledger reads what was settled and proves it: the account of every promise, and one checker that knows all
+// invariants of the system.
+//
+// The checker trusts nobody's word: it counts rows instead of believing counters, computes digests again, and walks
+// the line in Redis asking MySQL about each application. It shares no query with the settlement that it judges.
+//
+// Applications keep arriving and settlements keep running while it looks, so that a first look can catch a promise in
+// mid-air. Whatever looks wrong is therefore looked at again under the coupon's row lock, where no settlement can
+// commit, before it is called wrong. Redis is counted before MySQL: what leaves Redis in between is in MySQL already,
+// so that a promise can be seen twice in mid-air but never missed.
+//
+// Checking changes nothing and can be repeated and stopped at any time.
+package ledger

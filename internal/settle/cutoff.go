@@ -1,0 +1,34 @@
+package settle
+
+import (
+	"fmt"
+	"time"
+)
+
+// earliness is how much before midnight a scheduler may fire and still mean that midnight: the clocks of a Kubernetes
+// controller and of Redis differ, and the fence waits for the rest.
+const earliness = 5 * time.Minute
+
+// DefaultCutoff is the last midnight in zone not later than now plus earliness. now is the Redis clock.
+func DefaultCutoff(now time.Time, zone *time.Location) time.Time {
+	return midnight(now.Add(earliness), zone, 0)
+}
+
+// NextCutoff is when an application that arrived at t is settled: the first midnight in zone after t.
+func NextCutoff(t time.Time, zone *time.Location) time.Time {
+	return midnight(t, zone, 1)
+}
+
+// DateCutoff is the cutoff of a business date such as 2026-11-20: the midnight that ends it.
+func DateCutoff(date string, zone *time.Location) (time.Time, error) {
+	day, err := time.ParseInLocation(time.DateOnly, date, zone)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is not a date: want YYYY-MM-DD, such as 2026-11-20", date)
+	}
+	return midnight(day, zone, 1), nil
+}
+
+func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {
+	year, month, day := t.In(zone).Date()
+	return time.Date(year, month, day+daysLater, 0, 0, 0, 0, zone)
+}

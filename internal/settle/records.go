@@ -1,0 +1,429 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// Coupon is a row of coupon, as far as a settlement needs it.
+type Coupon struct {
+	ID            uint64
+	Name          string
+	TotalQuantity int
+	IssuedCount   int
+	OpensAt       time.Time
+	ClosesAt      time.Time
+	ValidityDays  int
+	Finalised     bool
+}
+
+// Free is how many seats are left.
+func (c Coupon) Free() int { return max(0, c.TotalQuantity-c.IssuedCount) }
+
+const couponColumns = "id, name, total_quantity, issued_count, apply_opens_at, apply_closes_at, validity_days, finalised_at IS NOT NULL"
+
+func scanCoupon(scan func(...any) error) (c Coupon, err error) {
+	err = scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.ValidityDays, &c.Finalised)
+	return c, err
+}
+
+const lockCouponSQL = "SELECT " + couponColumns + " FROM coupon WHERE id = ? FOR UPDATE"
+
+// lockCoupon is the first statement of every transaction here: the row lock is the only mutual exclusion there is.
+func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (Coupon, error) {
+	c, err := scanCoupon(tx.QueryRowContext(ctx, lockCouponSQL, id).Scan)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, sql.ErrNoRows):
+		return Coupon{}, setupError("coupon %d is gone", id)
+	default:
+		return Coupon{}, fmt.Errorf("lock coupon %d: %w", id, err)
+	}
+}
+
+const selectCouponSQL = "SELECT " + couponColumns + " FROM coupon WHERE id = ?"
+
+func selectCoupon(ctx context.Context, db *sql.DB, id uint64) (Coupon, error) {
+	c, err := scanCoupon(db.QueryRowContext(ctx, selectCouponSQL, id).Scan)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, sql.ErrNoRows):
+		return Coupon{}, setupError("coupon %d does not exist", id)
+	default:
+		return Coupon{}, fmt.Errorf("read coupon %d: %w", id, err)
+	}
+}
+
+const selectDueSQL = "SELECT " + couponColumns + ` FROM coupon
+WHERE finalised_at IS NULL AND apply_opens_at < ? ORDER BY id`
+
+// selectDue reads the coupons to settle: opened before the cutoff and not finalised.
+func selectDue(ctx context.Context, db *sql.DB, cutoff time.Time) ([]Coupon, error) {
+	rows, err := db.QueryContext(ctx, selectDueSQL, cutoff)
+	if err != nil {
+		return nil, fmt.Errorf("read due coupons: %w", err)
+	}
+	defer rows.Close()
+	var due []Coupon
+	for rows.Next() {
+		c, err := scanCoupon(rows.Scan)
+		if err != nil {
+			return nil, fmt.Errorf("read due coupons: %w", err)
+		}
+		due = append(due, c)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read due coupons: %w", err)
+	}
+	return due, nil
+}
+
+const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= total_quantity"
+
+func takeSeats(ctx context.Context, tx *sql.Tx, coupon uint64, seats int) error {
+	n, err := affected(tx.ExecContext(ctx, takeSeatsSQL, seats, coupon, seats))
+	if err != nil {
+		return fmt.Errorf("count %d seats of coupon %d: %w", seats, coupon, err)
+	}
+	if n != 1 {
+		return &Error{Invariant, fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", coupon, seats)}
+	}
+	return nil
+}
+
+// insertIssuedSQL inserts a page in the order of its JSON: by user id, as the unique key has it. The position comes
+// from the line.
+const insertIssuedSQL = `
+INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
+SELECT ?, j.user_id, j.position, CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND, ?, ?, ?
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+	user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]', position INT UNSIGNED PATH '$[2]'
+)) AS j`
+
+// insertIssued gives seats seated+1, seated+2, … to the applications, in their order.
+func insertIssued(ctx context.Context, tx *sql.Tx, run run, coupon Coupon, seated int, issued []Application) error {
+	if len(issued) == 0 {
+		return nil
+	}
+	places := make([]int, len(issued))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(a, b int) int {
+		if issued[a].User < issued[b].User {
+			return -1
+		}
+		return 1
+	})
+	const perApplication = 52 // three numbers, brackets, commas
+	rows := make([]byte, 0, 2+perApplication*len(issued))
+	for _, place := range places {
+		rows = append(rows, ",["...)
+		rows = strconv.AppendUint(rows, issued[place].User, 10)
+		rows = append(rows, ',')
+		rows = strconv.AppendInt(rows, issued[place].Arrival, 10)
+		rows = append(rows, ',')
+		rows = strconv.AppendInt(rows, int64(seated+place+1), 10)
+		rows = append(rows, ']')
+	}
+	rows[0] = '['
+	rows = append(rows, ']')
+	expiresAt := run.startedAt.AddDate(0, 0, coupon.ValidityDays)
+	n, err := affected(tx.ExecContext(ctx, insertIssuedSQL, coupon.ID, run.startedAt, expiresAt, run.id, string(rows)))
+	if err != nil {
+		return fmt.Errorf("issue coupon %d to %d users: %w", coupon.ID, len(issued), err)
+	}
+	if n != len(issued) {
+		return fmt.Errorf("issue coupon %d: %d rows stored, want %d", coupon.ID, n, len(issued))
+	}
+	return nil
+}
+
+const selectIssuedSQL = `
+SELECT user_id, applied_at FROM user_coupon
+WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
+
+// selectIssued pages through what a run issued, by user id.
+func selectIssued(ctx context.Context, db *sql.DB, coupon, run, afterUser uint64, limit int) ([]Application, error) {
+	rows, err := db.QueryContext(ctx, selectIssuedSQL, coupon, afterUser, run, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read issued of coupon %d: %w", coupon, err)
+	}
+	defer rows.Close()
+	var page []Application
+	for rows.Next() {
+		var a Application
+		var appliedAt time.Time
+		if err := rows.Scan(&a.User, &appliedAt); err != nil {
+			return nil, fmt.Errorf("read issued of coupon %d: %w", coupon, err)
+		}
+		a.Member, a.Arrival = strconv.FormatUint(a.User, 10), appliedAt.UnixMicro()
+		page = append(page, a)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read issued of coupon %d: %w", coupon, err)
+	}
+	return page, nil
+}
+
+const insertOutcomesSQL = `
+INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at)
+SELECT ?, j.user_id, ` + appliedAt + `, ?, ?, ? FROM ` + applicationsTable
+
+func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, coupon uint64, outcome string, applications []Application) error {
+	if len(applications) == 0 {
+		return nil
+	}
+	n, err := affected(tx.ExecContext(ctx, insertOutcomesSQL, coupon, outcome, run.id, run.startedAt, allJSON(applications)))
+	if err != nil {
+		return fmt.Errorf("record %s for coupon %d: %w", outcome, coupon, err)
+	}
+	if n != len(applications) {
+		return fmt.Errorf("record %s for coupon %d: %d rows stored, want %d", outcome, coupon, n, len(applications))
+	}
+	return nil
+}
+
+const deleteNotSelectedSQL = `
+DELETE o FROM application_outcome o JOIN ` + applicationsTable + `
+ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + appliedAt + ` AND o.outcome = 'NOT_SELECTED'`
+
+// deleteNotSelected takes back the records of those who have a seat now.
+func deleteNotSelected(ctx context.Context, tx *sql.Tx, coupon uint64, seated []Application) error {
+	if len(seated) == 0 {
+		return nil
+	}
+	n, err := affected(tx.ExecContext(ctx, deleteNotSelectedSQL, allJSON(seated), coupon))
+	if err != nil {
+		return fmt.Errorf("take back NOT_SELECTED of coupon %d: %w", coupon, err)
+	}
+	if n != len(seated) {
+		return fmt.Errorf("take back NOT_SELECTED of coupon %d: %d rows, want %d", coupon, n, len(seated))
+	}
+	return nil
+}
+
+const updateNotSelectedSQL = `
+UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at = ?
+WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
+
+func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a Application, outcome, reason string) error {
+	n, err := affected(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, reason, run.id, run.startedAt, coupon, a.User, fromArrival(a.Arrival)))
+	if err != nil {
+		return fmt.Errorf("record %s for coupon %d, user %d: %w", outcome, coupon, a.User, err)
+	}
+	if n != 1 {
+		return fmt.Errorf("record %s for coupon %d, user %d: %d rows, want 1", outcome, coupon, a.User, n)
+	}
+	return nil
+}
+
+const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED')"
+
+func anyNotSelected(ctx context.Context, tx *sql.Tx, coupon uint64) (bool, error) {
+	var any bool
+	if err := tx.QueryRowContext(ctx, anyNotSelectedSQL, coupon).Scan(&any); err != nil {
+		return false, fmt.Errorf("look for not selected of coupon %d: %w", coupon, err)
+	}
+	return any, nil
+}
+
+const keepPromiseSQL = `
+INSERT INTO promise (coupon_id, accepted, last_arrival, seen_at) VALUES (?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATEST(last_arrival, ?), seen_at = ?`
+
+// keepPromise writes down the promises Redis knows of, so that it cannot forget them.
+func keepPromise(ctx context.Context, tx *sql.Tx, coupon uint64, a ledger.Account, at time.Time) error {
+	_, err := affected(tx.ExecContext(ctx, keepPromiseSQL, coupon, a.Accepted, a.LastArrival, at, a.Accepted, a.LastArrival, at))
+	if err != nil {
+		return fmt.Errorf("keep promise of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+const (
+	writeOffSQL    = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
+	insertAuditSQL = "INSERT INTO audit_event (at, actor, action, coupon_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+
+// writeOff accepts a gap in the name of the run's operator, who is kept in audit_event.
+func writeOff(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a ledger.Account) error {
+	if n, err := affected(tx.ExecContext(ctx, writeOffSQL, a.Gap(), coupon)); err != nil || n != 1 {
+		return fmt.Errorf("write off gap of coupon %d: %d rows: %w", coupon, n, err)
+	}
+	detail := fmt.Sprintf("%d applications written off: %s", a.Gap(), a)
+	if _, err := affected(tx.ExecContext(ctx, insertAuditSQL, run.startedAt, run.Operator, "GAP_ACCEPTED", coupon, run.id, run.Reason, detail)); err != nil {
+		return fmt.Errorf("audit gap of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+const insertRecordSQL = `
+INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, first_arrival, last_arrival, winners_digest, settled_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+
+func insertRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *Result) error {
+	_, err := affected(tx.ExecContext(ctx, insertRecordSQL, run.id, coupon, r.Read, r.Issued, r.FirstArrival, r.LastArrival, r.WinnersDigest, run.startedAt))
+	if err != nil {
+		return fmt.Errorf("record settlement of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+const addToRecordSQL = `
+INSERT INTO settlement (run_id, coupon_id, already_issued_count, not_selected_count, settled_at) VALUES (?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_selected_count = not_selected_count + ?`
+
+// addToRecord counts a page's outcomes with the page, so that a crash cannot part them.
+func addToRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, d decisions) error {
+	already, not := len(d.alreadyIssued), len(d.notSelected)
+	if already+not == 0 {
+		return nil
+	}
+	if _, err := affected(tx.ExecContext(ctx, addToRecordSQL, run.id, coupon, already, not, run.startedAt, already, not)); err != nil {
+		return fmt.Errorf("record outcomes of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+const completeRecordSQL = `
+INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_at) VALUES (?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?`
+
+func completeRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *Result) error {
+	_, err := affected(tx.ExecContext(ctx, completeRecordSQL, run.id, coupon, r.Read, r.Rejected, run.startedAt, r.Read, r.Rejected))
+	if err != nil {
+		return fmt.Errorf("complete record of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+const selectRecordSQL = `
+SELECT issued_count, COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
+FROM settlement WHERE run_id = ? AND coupon_id = ?`
+
+// loadRecord takes over what this run has committed already.
+func (s *settlement) loadRecord(ctx context.Context, tx *sql.Tx) error {
+	r := s.result
+	err := tx.QueryRowContext(ctx, selectRecordSQL, s.run.id, s.coupon.ID).Scan(&r.Issued, &r.FirstArrival, &r.LastArrival, &r.WinnersDigest)
+	if err != nil {
+		return fmt.Errorf("read record of coupon %d: %w", s.coupon.ID, err)
+	}
+	r.Read, r.SeatsLeft = r.Issued, s.coupon.Free()
+	return nil
+}
+
+const selectUncleanedSQL = `
+SELECT s.run_id FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+WHERE s.coupon_id = ? AND s.cleaned_at IS NULL AND r.cutoff <= ? ORDER BY s.run_id`
+
+// selectUncleaned finds the runs whose settlement of this coupon Redis may not have heard of.
+func selectUncleaned(ctx context.Context, tx *sql.Tx, coupon uint64, cutoff time.Time) ([]uint64, error) {
+	rows, err := tx.QueryContext(ctx, selectUncleanedSQL, coupon, cutoff)
+	if err != nil {
+		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
+	}
+	defer rows.Close()
+	var runs []uint64
+	for rows.Next() {
+		var run uint64
+		if err := rows.Scan(&run); err != nil {
+			return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
+		}
+		runs = append(runs, run)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
+	}
+	return runs, nil
+}
+
+const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?"
+
+// selectLastIssued is the highest arrival that ever got a seat.
+func selectLastIssued(ctx context.Context, tx *sql.Tx, coupon uint64) (int64, error) {
+	var last int64
+	if err := tx.QueryRowContext(ctx, selectLastIssuedSQL, coupon).Scan(&last); err != nil {
+		return 0, fmt.Errorf("read last arrival issued of coupon %d: %w", coupon, err)
+	}
+	return last, nil
+}
+
+const markCleanedSQL = "UPDATE settlement SET cleaned_at = COALESCE(cleaned_at, ?) WHERE run_id = ? AND coupon_id = ?"
+
+func markCleaned(ctx context.Context, tx *sql.Tx, run, coupon uint64, at time.Time) error {
+	n, err := affected(tx.ExecContext(ctx, markCleanedSQL, at, run, coupon))
+	if err != nil || n != 1 {
+		return fmt.Errorf("mark coupon %d of run %d clean: %d rows: %w", coupon, run, n, err)
+	}
+	return nil
+}
+
+const markFinalisedSQL = "UPDATE coupon SET finalised_at = ? WHERE id = ? AND finalised_at IS NULL"
+
+func markFinalised(ctx context.Context, tx *sql.Tx, coupon uint64, at time.Time) error {
+	n, err := affected(tx.ExecContext(ctx, markFinalisedSQL, at, coupon))
+	if err != nil || n != 1 {
+		return fmt.Errorf("finalise coupon %d: %d rows: %w", coupon, n, err)
+	}
+	return nil
+}
+
+const (
+	insertRunSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at) VALUES (?, ?, ?, ?, ?, ?)"
+	beatRunSQL   = "UPDATE settlement_run SET heartbeat_at = ? WHERE id = ?"
+	endRunSQL    = "UPDATE settlement_run SET status = ?, heartbeat_at = ?, finished_at = ? WHERE id = ?"
+)
+
+func insertRun(ctx context.Context, db *sql.DB, r *run) error {
+	done, err := db.ExecContext(ctx, insertRunSQL, r.Trigger, r.Operator, r.Reason, r.cutoff, r.startedAt, r.startedAt)
+	if err != nil {
+		return fmt.Errorf("record run: %w", err)
+	}
+	id, err := done.LastInsertId()
+	if err != nil {
+		return fmt.Errorf("record run: %w", err)
+	}
+	r.id = uint64(id)
+	return nil
+}
+
+func beatRun(ctx context.Context, db *sql.DB, run uint64, at time.Time) error {
+	if _, err := affected(db.ExecContext(ctx, beatRunSQL, at, run)); err != nil {
+		return fmt.Errorf("heartbeat of run %d: %w", run, err)
+	}
+	return nil
+}
+
+func endRun(ctx context.Context, db *sql.DB, run uint64, status RunStatus, at time.Time) error {
+	if _, err := affected(db.ExecContext(ctx, endRunSQL, status, at, at, run)); err != nil {
+		return fmt.Errorf("end run %d: %w", run, err)
+	}
+	return nil
+}
+
+// affected is how many rows a statement found to write; clientFoundRows counts those that were so already.
+func affected(done sql.Result, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	n, err := done.RowsAffected()
+	return int(n), err
+}
+
+func allJSON(applications []Application) string {
+	places := make([]int, len(applications))
+	for i := range places {
+		places[i] = i
+	}
+	return applicationsJSON(applications, places)
+}

@@ -1,0 +1,189 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// heartbeat is how often a run says that it is alive.
+const heartbeat = 10 * time.Second
+
+// endTimeout bounds writing down how a run ended, also when it was told to stop.
+const endTimeout = 5 * time.Second
+
+// Auditor accounts for the promises of a coupon. settling says that Redis may hold applications which MySQL has
+// settled already, so that they must be looked for and counted once.
+type Auditor interface {
+	Account(ctx context.Context, tx *sql.Tx, coupon uint64, settling bool) (ledger.Account, error)
+}
+
+// Settler turns lines into outcomes. All fields but Progress are needed.
+type Settler struct {
+	DB       *sql.DB // opened by connect: the forced session settings matter
+	Clock    Clock
+	Line     Line
+	Door     Door
+	Auditor  Auditor
+	Zone     *time.Location // whose midnight the default cutoff is
+	Now      func() time.Time
+	Logger   *zap.Logger
+	Progress func(coupon Coupon, applications int) // told as applications are dealt with; may be nil
+}
+
+// Trigger is why a run was started.
+type Trigger string
+
+const (
+	Cron     Trigger = "CRON"
+	Manual   Trigger = "MANUAL"
+	DLQRetry Trigger = "DLQ_RETRY"
+)
+
+// Order says what a run is to do.
+type Order struct {
+	Trigger   Trigger
+	Cutoff    time.Time // zero: the default cutoff
+	CutoffNow bool      // the instant the run starts, by the Redis clock
+	Coupons   []uint64  // none: all that are due
+	AcceptGap bool
+	Operator  string
+	Reason    string
+}
+
+// run is one execution of the job.
+type run struct {
+	Order
+	id        uint64
+	cutoff    time.Time // UTC
+	startedAt time.Time // UTC, read once
+}
+
+// RunOnce settles every due coupon once and returns what became of each. One coupon's failure does not keep the
+// others from being settled; the error is set when the run could not begin at all or was told to stop. Running again is
+// always safe.
+func (s *Settler) RunOnce(ctx context.Context, order Order) (*Report, error) {
+	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond)}
+	if err := s.chooseCutoff(ctx, &r); err != nil {
+		return nil, err
+	}
+	coupons, err := s.chooseCoupons(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := insertRun(ctx, s.DB, &r); err != nil {
+		return nil, err
+	}
+	stop := s.beat(ctx, r.id)
+	defer stop()
+
+	report := newReport(r)
+	err = s.settleAll(ctx, r, coupons, report)
+	report.end(err, s.Now())
+
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	return report, errors.Join(err, endRun(ending, s.DB, r.id, report.Status, s.Now().UTC()))
+}
+
+// chooseCutoff decides the instant by the Redis clock and refuses one that has not come.
+func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
+	now, err := s.Clock.Now(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.CutoffNow:
+		r.cutoff = now
+	case r.Cutoff.IsZero():
+		r.cutoff = DefaultCutoff(now, s.Zone)
+	case r.Cutoff.After(now):
+		return setupError("the cutoff %s has not come: it is %s by the Redis clock", r.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
+	default:
+		r.cutoff = r.Cutoff
+	}
+	r.cutoff = r.cutoff.UTC().Truncate(time.Microsecond)
+	return nil
+}
+
+// chooseCoupons returns all that are due, or exactly those that were asked for, finalised ones too.
+func (s *Settler) chooseCoupons(ctx context.Context, r run) ([]Coupon, error) {
+	if len(r.Coupons) == 0 {
+		return selectDue(ctx, s.DB, r.cutoff)
+	}
+	ids := slices.Clone(r.Coupons)
+	slices.Sort(ids)
+	var coupons []Coupon
+	for _, id := range slices.Compact(ids) {
+		c, err := selectCoupon(ctx, s.DB, id)
+		if err != nil {
+			return nil, err
+		}
+		coupons = append(coupons, c)
+	}
+	return coupons, nil
+}
+
+// settleAll renews the lives of all lines before the first is settled, so that none can end while it waits its turn.
+func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report *Report) error {
+	for _, c := range coupons {
+		if err := s.Door.Renew(ctx, c.ID, c.ClosesAt); err != nil {
+			return err
+		}
+	}
+	for _, c := range coupons {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("told to stop: %w", context.Cause(ctx))
+		}
+		report.add(s.settleOne(ctx, r, c))
+	}
+	return nil
+}
+
+func (s *Settler) settleOne(ctx context.Context, r run, c Coupon) Result {
+	logger := s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))
+	began := s.Now()
+	result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
+	if !c.OpensAt.Before(r.cutoff) {
+		result.Status = NotDue
+		return result
+	}
+	one := &settlement{Settler: s, run: r, coupon: c, result: &result}
+	err := one.settle(ctx)
+	result.conclude(err, s.Now().Sub(began))
+	if err != nil {
+		logger.Error("coupon not settled", zap.String("status", string(result.Status)), zap.Error(err))
+	} else {
+		logger.Info("coupon settled", zap.String("status", string(result.Status)), zap.Int("issued", result.Issued),
+			zap.Int("rejected", result.Rejected), zap.Int("not_selected", result.NotSelected))
+	}
+	return result
+}
+
+func (s *settlement) progress(applications int) {
+	if s.Progress != nil {
+		s.Progress(s.coupon, applications)
+	}
+}
+
+// beat writes heartbeats until the returned func is called.
+func (s *Settler) beat(ctx context.Context, run uint64) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for sleep(ctx, heartbeat) == nil {
+			if err := beatRun(ctx, s.DB, run, s.Now().UTC()); err != nil && ctx.Err() == nil {
+				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", run), zap.Error(err))
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}

@@ -1,0 +1,404 @@
+package settle
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Bounds of one settlement.
+const (
+	// pageApplications are classified and inserted at once: enough that the round trips do not show, few enough that
+	// a page of JSON stays below a megabyte.
+	pageApplications = 20_000
+	// cleanApplications are read back from MySQL and removed from Redis at once.
+	cleanApplications = 5_000
+)
+
+// settlement settles one coupon in one run.
+type settlement struct {
+	*Settler
+	run    run
+	coupon Coupon // as the run found it; lock reads it again
+	result *Result
+
+	// Earlier runs whose work Redis may not have heard of yet, this one included once it has committed.
+	uncleaned []uint64
+}
+
+// settle is the whole settlement. A crash between any two steps is repaired by running again: what has committed is
+// found in MySQL, what has not never happened, and Redis is told again.
+func (s *settlement) settle(ctx context.Context) error {
+	if err := s.waitForCutoff(ctx); err != nil {
+		return err
+	}
+	if err := transact(ctx, s.DB, s.issue); err != nil {
+		return err
+	}
+	if err := s.cleanIssued(ctx); err != nil {
+		return err
+	}
+	if err := s.concludeLine(ctx); err != nil {
+		return err
+	}
+	return transact(ctx, s.DB, s.finish)
+}
+
+// waitForCutoff returns when the clock of the coupon's shard has passed the cutoff: from then on nothing can arrive
+// below it, so that what the settlement reads is all there will ever be.
+func (s *settlement) waitForCutoff(ctx context.Context) error {
+	for {
+		wait, err := s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff)
+		if err != nil || wait == 0 {
+			return err
+		}
+		if wait > earliness {
+			return setupError("the cutoff %s is %s in the future by the Redis clock", s.run.cutoff.Format(time.RFC3339), wait.Round(time.Second))
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// issue gives the free seats to the first eligible of the line. Coupons, count and record stand or fall together with
+// the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
+func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
+	s.result.reset()
+	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
+	if err != nil {
+		return err
+	}
+	s.coupon = coupon
+	s.uncleaned, err = selectUncleaned(ctx, tx, coupon.ID, s.run.cutoff)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(s.uncleaned, s.run.id) {
+		return s.loadRecord(ctx, tx)
+	}
+	if err := s.checkPromises(ctx, tx); err != nil {
+		return err
+	}
+
+	free := coupon.Free()
+	line := &reader{line: s.Line, coupon: coupon.ID, cutoff: s.run.cutoff, notSelected: true}
+	winners := newDigest()
+	for free > 0 {
+		page, err := line.next(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		all, err := classify(ctx, tx, coupon.ID, page)
+		if err != nil {
+			return err
+		}
+		issued, refused := choose(all, free)
+		if err := insertIssued(ctx, tx, s.run, coupon, coupon.IssuedCount+winners.count, issued); err != nil {
+			return err
+		}
+		if err := s.settleReturned(ctx, tx, issued, refused); err != nil {
+			return err
+		}
+		winners.add(issued)
+		free -= len(issued)
+		s.progress(len(issued))
+	}
+
+	s.result.Read, s.result.Issued, s.result.SeatsLeft = winners.count, winners.count, free
+	if winners.count == 0 {
+		return nil
+	}
+	s.result.FirstArrival, s.result.LastArrival, s.result.WinnersDigest = winners.first, winners.last, winners.String()
+	if err := takeSeats(ctx, tx, coupon.ID, winners.count); err != nil {
+		return err
+	}
+	s.uncleaned = append(s.uncleaned, s.run.id)
+	return insertRecord(ctx, tx, s.run, coupon.ID, s.result)
+}
+
+// checkPromises holds the coupon when more applications were accepted than can be accounted for.
+func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) error {
+	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID, len(s.uncleaned) > 0)
+	if err != nil {
+		return err
+	}
+	if err := keepPromise(ctx, tx, s.coupon.ID, account, s.run.startedAt); err != nil {
+		return err
+	}
+	s.result.Gap = account.Gap()
+	if s.result.Gap <= 0 {
+		return nil
+	}
+	if !s.run.AcceptGap {
+		return &Error{Invariant, fmt.Errorf(
+			"held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
+				"Find out what Redis lost, then release it with --accept-gap --operator and --reason",
+			s.result.Gap, account.Accepted, account)}
+	}
+	return writeOff(ctx, tx, s.run, s.coupon.ID, account)
+}
+
+// choose takes the first eligible of a page for the free seats. refused are the others that were read on the way:
+// when the seats run out within the page, what follows the last of them has not been looked at.
+func choose(all []classified, free int) (issued []Application, refused []classified) {
+	issued = make([]Application, 0, min(len(all), free))
+	users := map[uint64]bool{} // a user stands twice only when sources mix, after Redis lost data
+	mixed := slices.ContainsFunc(all, func(c classified) bool { return c.Source != all[0].Source })
+	for _, c := range all {
+		if len(issued) == free {
+			break
+		}
+		if c.verdict != eligible || c.Source == Held || users[c.User] {
+			refused = append(refused, c)
+			continue
+		}
+		if mixed {
+			users[c.User] = true
+		}
+		issued = append(issued, c.Application)
+	}
+	return issued, refused
+}
+
+// settleReturned keeps the records of those who were not selected before in step: a seat replaces the record, and who
+// cannot take one any more is told so for good, since the seat goes to the next in line.
+func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Application, refused []classified) error {
+	returned := slices.DeleteFunc(slices.Clone(issued), func(a Application) bool { return a.Source != NotSelected })
+	if err := deleteNotSelected(ctx, tx, s.coupon.ID, returned); err != nil {
+		return err
+	}
+	for _, c := range refused {
+		if c.Source != NotSelected {
+			continue
+		}
+		if err := s.refuseReturned(ctx, tx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *settlement) refuseReturned(ctx context.Context, tx *sql.Tx, c classified) error {
+	if rejection, ok := c.rejection(); ok {
+		return updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, "REJECTED", string(rejection.Cause)+": "+rejection.Message)
+	}
+	return updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, "ALREADY_ISSUED", "")
+}
+
+// cleanIssued tells Redis who was issued, by this run and by earlier ones that did not come so far.
+func (s *settlement) cleanIssued(ctx context.Context) error {
+	for _, run := range s.uncleaned {
+		var after uint64
+		for {
+			page, err := selectIssued(ctx, s.DB, s.coupon.ID, run, after, cleanApplications)
+			if err != nil {
+				return err
+			}
+			if len(page) == 0 {
+				break
+			}
+			if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, page); err != nil {
+				return err
+			}
+			after = page[len(page)-1].User
+		}
+	}
+	return nil
+}
+
+// concludeLine gives everybody who is left before the cutoff their outcome: who cannot hold a coupon goes under
+// review, and when no seat is left the others are recorded as not selected.
+func (s *settlement) concludeLine(ctx context.Context) error {
+	if s.result.SeatsLeft == 0 {
+		if err := s.Door.SetSold(ctx, s.coupon.ID, true); err != nil {
+			return err
+		}
+	}
+	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff}
+	for {
+		page, err := line.next(ctx, nil)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if err := s.concludePage(ctx, page); err != nil {
+			return err
+		}
+	}
+}
+
+// concludePage decides one page in a transaction of its own, under the coupon's lock so that nobody gives a seat
+// meanwhile, and tells Redis when that has committed.
+func (s *settlement) concludePage(ctx context.Context, page []Application) error {
+	var d decisions
+	err := transact(ctx, s.DB, func(ctx context.Context, tx *sql.Tx) error {
+		coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
+		if err != nil {
+			return err
+		}
+		boundary, err := selectLastIssued(ctx, tx, coupon.ID)
+		if err != nil {
+			return err
+		}
+		all, err := classify(ctx, tx, coupon.ID, page)
+		if err != nil {
+			return err
+		}
+		d = decide(all, coupon.Free(), boundary)
+		if err := insertOutcomes(ctx, tx, s.run, coupon.ID, "ALREADY_ISSUED", d.alreadyIssued); err != nil {
+			return err
+		}
+		if err := insertOutcomes(ctx, tx, s.run, coupon.ID, "NOT_SELECTED", d.notSelected); err != nil {
+			return err
+		}
+		return addToRecord(ctx, tx, s.run, coupon.ID, d)
+	})
+	if err != nil {
+		return err
+	}
+	s.result.Read += d.read
+	s.result.NotSelected += len(d.notSelected)
+	s.result.AlreadyIssued += len(d.alreadyIssued)
+
+	holders := slices.Concat(d.issuedBefore, d.alreadyIssued)
+	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, holders); err != nil {
+		return err
+	}
+	others := slices.Concat(d.recordedBefore, d.notSelected)
+	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkNobody, others); err != nil {
+		return err
+	}
+	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, d.review)
+	s.result.Rejected += int(reviewed)
+	s.progress(len(page))
+	return err
+}
+
+// decisions are what becomes of a page of the rest of the line; who is in none of them stays in line.
+type decisions struct {
+	read           int           // how many stood in line
+	issuedBefore   []Application // hold the coupon by this very application
+	recordedBefore []Application // their outcome stands already
+	alreadyIssued  []Application // hold the coupon by another application or by hand
+	notSelected    []Application
+	review         []Failure
+}
+
+// decide is pure: what the page's verdicts mean when so many seats are free and boundary is the highest arrival that
+// ever got one.
+func decide(all []classified, free int, boundary int64) (d decisions) {
+	for _, c := range all {
+		rejection, rejected := c.rejection()
+		if c.Source != Held {
+			d.read++
+		}
+		switch {
+		case c.verdict == settled && c.holds:
+			d.issuedBefore = append(d.issuedBefore, c.Application)
+		case c.verdict == settled:
+			d.recordedBefore = append(d.recordedBefore, c.Application)
+		case c.Source == Held: // a person decides
+		case c.verdict == holdsAlready:
+			d.alreadyIssued = append(d.alreadyIssued, c.Application)
+		case rejected:
+			d.review = append(d.review, rejection)
+		case free > 0: // seats were added meanwhile: the next run gives them in order
+		case c.Arrival > boundary:
+			d.notSelected = append(d.notSelected, c.Application)
+		case c.Source == Waiting:
+			d.review = append(d.review, Failure{Application: c.Application, Cause: CausePassedOver, Retryable: true,
+				Message: "could not be given a coupon in turn; the next free seat is theirs"})
+		}
+	}
+	return d
+}
+
+// finish notes that Redis is clean and, when the coupon is over, clears its keys away for good.
+func (s *settlement) finish(ctx context.Context, tx *sql.Tx) error {
+	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
+	if err != nil {
+		return err
+	}
+	s.result.SeatsLeft = coupon.Free()
+	if s.result.changed() {
+		if err := completeRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil {
+			return err
+		}
+		s.uncleaned = append(s.uncleaned, s.run.id)
+	}
+	for _, run := range s.uncleaned {
+		if err := markCleaned(ctx, tx, run, coupon.ID, s.Now()); err != nil {
+			return err
+		}
+	}
+	if coupon.Free() > 0 {
+		left, err := anyNotSelected(ctx, tx, coupon.ID)
+		if err != nil {
+			return err
+		}
+		if left {
+			return nil // they get the free seats in the next run; until then newcomers must not
+		}
+		if err := s.Door.SetSold(ctx, coupon.ID, false); err != nil {
+			return err
+		}
+	}
+	return s.finalise(ctx, tx, coupon)
+}
+
+// finalise ends a coupon whose door shut before the cutoff and whose line is empty. The keys go first: a crash before
+// the commit leaves a coupon that is due again and has nothing left to settle.
+func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) error {
+	if coupon.Finalised || coupon.ClosesAt.After(s.run.cutoff) {
+		return nil
+	}
+	account, err := s.Auditor.Account(ctx, tx, coupon.ID, false)
+	if err != nil {
+		return err
+	}
+	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
+		return nil
+	}
+	if err := keepPromise(ctx, tx, coupon.ID, account, s.Now()); err != nil {
+		return err
+	}
+	swept, err := s.Door.Sweep(ctx, coupon.ID, coupon.ClosesAt)
+	if err != nil || !swept {
+		return err
+	}
+	return markFinalised(ctx, tx, coupon.ID, s.Now())
+}
+
+// digest is the SHA-256 over the issued user ids in order, each in decimal with a newline, and what else the record
+// says of them.
+type digest struct {
+	hash        hash.Hash
+	count       int
+	first, last int64
+	buffer      []byte
+}
+
+func newDigest() *digest { return &digest{hash: sha256.New()} }
+
+func (d *digest) add(issued []Application) {
+	for _, a := range issued {
+		d.buffer = append(strconv.AppendUint(d.buffer[:0], a.User, 10), '\n')
+		d.hash.Write(d.buffer)
+		if d.count == 0 {
+			d.first = a.Arrival
+		}
+		d.last = a.Arrival
+		d.count++
+	}
+}
+
+func (d *digest) String() string { return "sha256:" + hex.EncodeToString(d.hash.Sum(nil)) }
