@@ -1,0 +1,30 @@
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help setup build demo test check fmt
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what tests need and the machine lacks: Redis, MariaDB, gcc
+	@scripts/setup.sh
+
+build: ## build bin/apply-api and bin/settle, static
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/apply-api ./cmd/settle
+
+demo: ## a black Friday on this machine, from the opening to the proof
+	@scripts/setup.sh servers
+	go run ./examples/blackfriday
+
+# One package's tests may take most of the time on a small machine; below the limit of a CI job.
+test: setup ## run all tests, with the race detector
+	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -timeout 14m ./...
+
+check: ## formatting, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+fmt: ## format the code
+	gofmt -w .

@@ -1,0 +1,204 @@
+package testenv
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+)
+
+// cleanUpWithin bounds what a test's end may take on a server it shares with others.
+const cleanUpWithin = time.Minute
+
+// shared are the servers of this process, each started by the first test that asks for it. A
+// failure is kept: the other tests would only wait for the same.
+var shared struct {
+	mu       sync.Mutex
+	redis    *Redis
+	redisErr error
+	mysql    *MySQL
+	mysqlErr error
+}
+
+// Main runs the tests, stops the shared servers and exits. For TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if err := StopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, "testenv:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// StopShared does what Main does at the end, for a TestMain that needs its own.
+func StopShared() error {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	var errs []error
+	if shared.redis != nil {
+		errs = append(errs, shared.redis.Stop())
+	}
+	if shared.mysql != nil {
+		errs = append(errs, shared.mysql.Stop())
+	}
+	shared.redis, shared.mysql = nil, nil
+	return errors.Join(append(errs, removeBuilt())...)
+}
+
+// RedisHandle is a test's part of a Redis.
+type RedisHandle struct {
+	Addrs  []string // several are a Cluster
+	Prefix string   // for REDIS_KEY_PREFIX; no other test has it
+	Client redis.UniversalClient
+}
+
+// RedisFor returns a part of the shared Redis, or of the servers in TEST_REDIS_ADDRS. As the test
+// ends, every key with the prefix is removed and the client is closed.
+func RedisFor(t testing.TB) RedisHandle {
+	t.Helper()
+	h := RedisHandle{Addrs: redisAddrs(t), Prefix: "t" + randomName() + ":"}
+	h.Client = redis.NewUniversalClient(&redis.UniversalOptions{Addrs: h.Addrs})
+	if err := h.Client.Ping(t.Context()).Err(); err != nil {
+		h.Client.Close()
+		t.Fatalf("testenv: reach Redis at %s: %v\n%s", strings.Join(h.Addrs, ","), err, redisHint)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
+		defer cancel()
+		if err := errors.Join(removeKeys(ctx, h.Client, h.Prefix), h.Client.Close()); err != nil {
+			t.Errorf("testenv: clean up Redis: %v", err)
+		}
+	})
+	return h
+}
+
+func redisAddrs(t testing.TB) []string {
+	t.Helper()
+	if addrs := os.Getenv("TEST_REDIS_ADDRS"); addrs != "" {
+		return strings.Split(strings.ReplaceAll(addrs, " ", ""), ",")
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.redis == nil && shared.redisErr == nil {
+		shared.redis, shared.redisErr = StartRedis(context.Background(), RedisOptions{})
+	}
+	if shared.redisErr != nil {
+		t.Fatalf("testenv: %v", shared.redisErr)
+	}
+	return []string{shared.redis.Addr()}
+}
+
+// MySQLHandle is a test's part of a database server.
+type MySQLHandle struct {
+	DSN string  // of the test's own database, which is empty
+	DB  *sql.DB // open, in UTC
+}
+
+// poolSize is small enough for many tests in parallel within the server's max_connections.
+const poolSize = 50
+
+// MySQLFor returns an empty database of the test's own on the shared server, or on the one in
+// TEST_MYSQL_DSN. It is dropped as the test ends.
+func MySQLFor(t testing.TB) MySQLHandle {
+	t.Helper()
+	cfg := mysqlServer(t)
+	name := "jajeong_test_" + randomName()
+	if err := execAlone(t.Context(), cfg, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
+		t.Fatalf("testenv: create database: %v\n%s", err, mysqlHint)
+	}
+	own := cfg.Clone()
+	own.DBName = name
+	h := MySQLHandle{DSN: own.FormatDSN()}
+	t.Cleanup(func() {
+		if h.DB != nil {
+			h.DB.Close()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
+		defer cancel()
+		if err := execAlone(ctx, cfg, "DROP DATABASE "+name); err != nil {
+			t.Errorf("testenv: drop database, is a transaction of this test still open?: %v", err)
+		}
+	})
+	db, err := sql.Open("mysql", h.DSN)
+	if err != nil {
+		t.Fatalf("testenv: open database %s: %v", name, err)
+	}
+	db.SetMaxOpenConns(poolSize)
+	db.SetMaxIdleConns(poolSize)
+	h.DB = db
+	return h
+}
+
+func mysqlServer(t testing.TB) *mysql.Config {
+	t.Helper()
+	if dsn := os.Getenv("TEST_MYSQL_DSN"); dsn != "" {
+		cfg, err := mysql.ParseDSN(dsn)
+		if err != nil {
+			// The DSN holds a password, so it is not repeated.
+			t.Fatalf("testenv: parse TEST_MYSQL_DSN: %v", err)
+		}
+		inUTC(cfg)
+		cfg.DBName = ""
+		return cfg
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.mysql == nil && shared.mysqlErr == nil {
+		shared.mysql, shared.mysqlErr = StartMySQL(context.Background(), MySQLOptions{})
+	}
+	if shared.mysqlErr != nil {
+		t.Fatalf("testenv: %v", shared.mysqlErr)
+	}
+	return mysqlConfig(shared.mysql.Addr(), shared.mysql.user)
+}
+
+// execAlone runs a statement on a connection of its own.
+func execAlone(ctx context.Context, cfg *mysql.Config, statement string) error {
+	cfg = cfg.Clone()
+	// Of the servers' own defaults, the one for waiting on a table's users is a year.
+	cfg.Params["lock_wait_timeout"] = "20"
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	_, err = db.ExecContext(ctx, statement)
+	return err
+}
+
+// PrivateRedis starts a Redis for this test alone, which may kill and freeze it.
+func PrivateRedis(t testing.TB, opts RedisOptions) *Redis {
+	t.Helper()
+	r, err := StartRedis(t.Context(), opts)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(func() { stopForTest(t, r.Stop) })
+	return r
+}
+
+// PrivateMySQL starts a database server for this test alone, which may kill and freeze it.
+func PrivateMySQL(t testing.TB, opts MySQLOptions) *MySQL {
+	t.Helper()
+	m, err := StartMySQL(t.Context(), opts)
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+	t.Cleanup(func() { stopForTest(t, m.Stop) })
+	return m
+}
+
+func stopForTest(t testing.TB, stop func() error) {
+	if err := stop(); err != nil {
+		t.Errorf("testenv: stop: %v", err)
+	}
+}

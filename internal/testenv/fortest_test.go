@@ -1,0 +1,181 @@
+package testenv
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRedisForRemovesItsKeysAndNoOthers(t *testing.T) {
+	t.Parallel()
+	outer := RedisFor(t)
+	require.NoError(t, outer.Client.Set(t.Context(), outer.Prefix+"catalog:coupons", "{}", 0).Err())
+	checkPrefixIsRemoved(t, outer.Client)
+	require.EqualValues(t, 1, outer.Client.Exists(t.Context(), outer.Prefix+"catalog:coupons").Val())
+}
+
+// checkPrefixIsRemoved looks for the keys of a test that has ended.
+func checkPrefixIsRemoved(t *testing.T, client redis.UniversalClient) {
+	var keys []string
+	t.Run("inner", func(t *testing.T) {
+		h := RedisFor(t)
+		keys = append(keys, h.Prefix+"catalog:coupons")
+		for id := range 700 { // more than one batch
+			keys = append(keys,
+				fmt.Sprintf("%scandidates:coupon:%d", h.Prefix, id),
+				fmt.Sprintf("state:{%scandidates:coupon:%d}", h.Prefix, id))
+		}
+		_, err := h.Client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for _, key := range keys {
+				p.Set(t.Context(), key, "x", 0)
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, len(keys), countExisting(t, client, keys))
+	})
+	require.Zero(t, countExisting(t, client, keys))
+}
+
+func countExisting(t *testing.T, client redis.UniversalClient, keys []string) int {
+	t.Helper()
+	cmds, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.Exists(t.Context(), key)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	var existing int
+	for _, cmd := range cmds {
+		existing += int(cmd.(*redis.IntCmd).Val())
+	}
+	return existing
+}
+
+func TestRedisForOnAnExistingServer(t *testing.T) {
+	theirs := PrivateRedis(t, RedisOptions{})
+	t.Setenv("TEST_REDIS_ADDRS", theirs.Addr())
+	client := newClient(t, theirs.Addr())
+	require.NoError(t, client.Set(t.Context(), "theirs", "x", 0).Err())
+	checkPrefixIsRemoved(t, client)
+	require.Equal(t, []string{"theirs"}, client.Keys(t.Context(), "*").Val())
+}
+
+func TestRedisForOnACluster(t *testing.T) {
+	ctx := t.Context()
+	options := RedisOptions{Args: []string{"--cluster-enabled", "yes"}}
+	first, second := PrivateRedis(t, options), PrivateRedis(t, options)
+	a, b := newClient(t, first.Addr()), newClient(t, second.Addr())
+	require.NoError(t, a.ClusterAddSlotsRange(ctx, 0, 8191).Err())
+	require.NoError(t, b.ClusterAddSlotsRange(ctx, 8192, 16383).Err())
+	require.NoError(t, a.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(second.port)).Err())
+	Eventually(t, 30*time.Second, "cluster formed", func() bool {
+		for _, client := range []*redis.Client{a, b} {
+			// Only with every slot's master known, the other node's too.
+			if !strings.Contains(client.ClusterInfo(ctx).Val(), "cluster_state:ok") {
+				return false
+			}
+		}
+		return true
+	})
+
+	t.Setenv("TEST_REDIS_ADDRS", first.Addr()+", "+second.Addr())
+	h := RedisFor(t)
+	require.IsType(t, &redis.ClusterClient{}, h.Client)
+	checkPrefixIsRemoved(t, h.Client)
+	require.Zero(t, a.DBSize(ctx).Val())
+	require.Zero(t, b.DBSize(ctx).Val())
+}
+
+func TestMySQLForDropsItsDatabase(t *testing.T) {
+	t.Parallel()
+	checkDatabaseIsDropped(t)
+}
+
+func checkDatabaseIsDropped(t *testing.T) {
+	outer := MySQLFor(t)
+	var name string
+	exists := func() (n int) {
+		require.NoError(t, outer.DB.QueryRowContext(t.Context(),
+			"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = ?", name).Scan(&n))
+		return n
+	}
+	t.Run("inner", func(t *testing.T) {
+		h := MySQLFor(t)
+		var zone, charset string
+		var tables int
+		require.NoError(t, h.DB.QueryRowContext(t.Context(),
+			"SELECT DATABASE(), @@session.time_zone, @@character_set_database").Scan(&name, &zone, &charset))
+		require.NoError(t, h.DB.QueryRowContext(t.Context(),
+			"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()").Scan(&tables))
+		require.Regexp(t, "^jajeong_test_[0-9a-f]{12}$", name)
+		require.Equal(t, "+00:00", zone)
+		require.Equal(t, "utf8mb4", charset)
+		require.Zero(t, tables)
+
+		var at time.Time
+		require.NoError(t, h.DB.QueryRowContext(t.Context(), "SELECT TIMESTAMP '2026-11-20 15:00:00'").Scan(&at))
+		require.Equal(t, time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC), at)
+
+		_, err := openDB(t, h.DSN).ExecContext(t.Context(), "CREATE TABLE t (id INT PRIMARY KEY)")
+		require.NoError(t, err)
+		require.Equal(t, 1, exists())
+	})
+	require.Zero(t, exists())
+}
+
+func TestMySQLForOnAnExistingServer(t *testing.T) {
+	theirs := PrivateMySQL(t, MySQLOptions{})
+	t.Setenv("TEST_MYSQL_DSN", theirs.DSN("mysql"))
+	t.Run("use", checkDatabaseIsDropped)
+	var found int
+	require.NoError(t, openDB(t, theirs.DSN("")).QueryRowContext(t.Context(),
+		"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'jajeong%'").Scan(&found))
+	require.Zero(t, found)
+}
+
+func TestBuild(t *testing.T) {
+	t.Parallel()
+	program := Build(t, "./internal/testenv/testdata/hello")
+	require.Equal(t, program, Build(t, "./internal/testenv/testdata/hello"))
+	output, err := exec.CommandContext(t.Context(), program).Output()
+	require.NoError(t, err)
+	require.Equal(t, "hello\n", string(output))
+
+	_, err = BuildBinary(t.Context(), t.TempDir(), "./cmd/no-such-command")
+	require.ErrorContains(t, err, "no-such-command")
+}
+
+func TestEventually(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	Eventually(t, time.Minute, "third call", func() bool { calls++; return calls == 3 })
+	require.Equal(t, 3, calls)
+
+	failing := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Eventually(failing, time.Millisecond, "never", func() bool { return false })
+	}()
+	<-done
+	require.Equal(t, "not within 1ms: never", failing.fatal)
+}
+
+// recorder is a test that may fail.
+type recorder struct {
+	testing.TB
+	fatal string
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.fatal = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}

@@ -1,0 +1,249 @@
+package testenv
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRedisKeepsItsAppendOnlyFileOverKillAndRestart(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	r := PrivateRedis(t, RedisOptions{AppendOnly: true})
+	client := newClient(t, r.Addr())
+	require.NoError(t, client.Set(ctx, "kept", "yes", 0).Err())
+	addr, pid := r.Addr(), r.Pid()
+
+	require.NoError(t, r.Kill())
+	requireGone(t, pid)
+	require.Error(t, client.Ping(ctx).Err())
+	require.NoError(t, r.Kill(), "again")
+
+	require.NoError(t, r.Restart(ctx))
+	require.Equal(t, addr, r.Addr())
+	require.NotEqual(t, pid, r.Pid())
+	require.Equal(t, "yes", client.Get(ctx, "kept").Val())
+	require.NoError(t, r.Restart(ctx), "of a running server")
+	require.Equal(t, "yes", client.Get(ctx, "kept").Val())
+}
+
+func TestRedisWithoutAppendOnlyForgets(t *testing.T) {
+	t.Parallel()
+	r := PrivateRedis(t, RedisOptions{})
+	client := newClient(t, r.Addr())
+	require.NoError(t, client.Set(t.Context(), "lost", "yes", 0).Err())
+	require.NoError(t, r.Restart(t.Context()))
+	require.ErrorIs(t, client.Get(t.Context(), "lost").Err(), redis.Nil)
+}
+
+func TestRedisSettings(t *testing.T) {
+	t.Parallel()
+	policy := func(opts RedisOptions) string {
+		client := newClient(t, PrivateRedis(t, opts).Addr())
+		return client.ConfigGet(t.Context(), "maxmemory-policy").Val()["maxmemory-policy"]
+	}
+	require.Equal(t, "noeviction", policy(RedisOptions{}))
+	require.Equal(t, "allkeys-lru", policy(RedisOptions{Args: []string{"--maxmemory-policy", "allkeys-lru"}}))
+}
+
+func TestMySQLKeepsWhatWasCommittedOverKillAndRestart(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	m := PrivateMySQL(t, MySQLOptions{})
+	db := openDB(t, m.DSN("mysql"))
+	_, err := db.ExecContext(ctx, "CREATE DATABASE kept")
+	require.NoError(t, err)
+	_, err = db.ExecContext(ctx, "CREATE TABLE kept.t (id INT PRIMARY KEY) ENGINE=InnoDB")
+	require.NoError(t, err)
+	// Each a commit of its own: the last one is as safe as the first.
+	for id := range 100 {
+		_, err = db.ExecContext(ctx, "INSERT INTO kept.t VALUES (?)", id)
+		require.NoError(t, err)
+	}
+
+	require.NoError(t, m.Kill())
+	require.Error(t, db.PingContext(ctx))
+	require.NoError(t, m.Restart(ctx))
+	var rows int
+	require.NoError(t, db.QueryRowContext(ctx, "SELECT COUNT(*) FROM kept.t").Scan(&rows))
+	require.Equal(t, 100, rows)
+}
+
+func TestFrozenServerAnswersOnceThawed(t *testing.T) {
+	t.Parallel()
+	r := PrivateRedis(t, RedisOptions{})
+	client := newClient(t, r.Addr())
+	require.NoError(t, client.Ping(t.Context()).Err())
+
+	require.NoError(t, r.Freeze())
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.Error(t, client.Ping(ctx).Err())
+
+	require.NoError(t, r.Thaw())
+	require.NoError(t, client.Ping(t.Context()).Err())
+
+	require.NoError(t, r.Freeze())
+	require.NoError(t, r.Kill(), "also when frozen")
+	require.Error(t, r.Freeze(), "of a server that is down")
+}
+
+// When its parent is gone, the terminal sends these to the supervisor before stdin tells it to clean up.
+func TestSupervisorOutlivesTheSignalsOfATerminal(t *testing.T) {
+	t.Parallel()
+	r := PrivateRedis(t, RedisOptions{})
+	client := newClient(t, r.Addr())
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		require.NoError(t, r.sup.cmd.Process.Signal(sig))
+	}
+	require.NoError(t, client.Ping(t.Context()).Err())
+	require.NoError(t, r.Restart(t.Context()), "which speaks with the supervisor")
+	require.NoError(t, r.Stop())
+	require.NoDirExists(t, r.Dir())
+}
+
+func TestStopRemovesEverything(t *testing.T) {
+	t.Parallel()
+	r := PrivateRedis(t, RedisOptions{AppendOnly: true})
+	m := PrivateMySQL(t, MySQLOptions{})
+	for _, s := range []*server{r.server, m.server} {
+		pid := s.Pid()
+		require.DirExists(t, s.Dir())
+		require.NoError(t, s.Stop())
+		requireGone(t, pid)
+		require.NoDirExists(t, s.Dir())
+		require.Zero(t, s.Pid())
+		require.NoError(t, s.Stop(), "again")
+		require.NoError(t, s.Kill())
+		require.Error(t, s.Restart(t.Context()))
+	}
+}
+
+func TestServerThatDoesNotStartSaysWhy(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	_, err := StartRedis(t.Context(), RedisOptions{Args: []string{"--no-such-setting", "1"}})
+	require.ErrorIs(t, err, errExited)
+	require.ErrorContains(t, err, "no-such-setting")
+	require.ErrorContains(t, err, "make setup")
+	require.ErrorContains(t, err, "TEST_REDIS_ADDRS")
+
+	_, err = StartMySQL(t.Context(), MySQLOptions{Args: []string{"--no-such-setting=1"}})
+	require.ErrorIs(t, err, errExited)
+	require.ErrorContains(t, err, "no-such-setting")
+	require.ErrorContains(t, err, "make setup")
+	require.ErrorContains(t, err, "TEST_MYSQL_DSN")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = StartRedis(ctx, RedisOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, entries(t, tmp), "nothing left behind")
+}
+
+func TestMissingProgramSaysWhatToDo(t *testing.T) {
+	t.Setenv("TESTENV_MYSQLD", filepath.Join(t.TempDir(), "mysqld"))
+	_, err := StartMySQL(t.Context(), MySQLOptions{})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "make setup")
+
+	_, err = findProgram("no-such-server", "nor-this")
+	require.ErrorContains(t, err, "no no-such-server or nor-this on PATH")
+}
+
+func TestFailedInstallationIsNoServer(t *testing.T) {
+	programs, tmp := t.TempDir(), t.TempDir()
+	for name, script := range map[string]string{
+		"mariadbd":           "#!/bin/sh\necho Ver 0.0-MariaDB\n",
+		"mariadb-install-db": "#!/bin/sh\necho no tables today >&2\nexit 1\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(programs, name), []byte(script), 0o700))
+	}
+	t.Setenv("TESTENV_MYSQLD", filepath.Join(programs, "mariadbd"))
+	t.Setenv("TMPDIR", tmp)
+	_, err := StartMySQL(t.Context(), MySQLOptions{})
+	require.ErrorContains(t, err, "run mariadb-install-db")
+	require.ErrorContains(t, err, "no tables today")
+	require.Empty(t, entries(t, tmp), "nothing left behind")
+}
+
+// Somebody binds the port between its choice and the server's own bind. A Redis that answers there
+// must not be taken for ours.
+func TestPortTakenAtTheLastMomentIsGivenUp(t *testing.T) {
+	t.Parallel()
+	theirs := PrivateRedis(t, RedisOptions{})
+	require.False(t, portFree(theirs.port))
+
+	var tried []int
+	p := program{
+		name:   "redis",
+		within: redisWithin,
+		command: func(s *server) []string {
+			tried = append(tried, s.port)
+			if len(tried) == 1 {
+				s.port = theirs.port
+			}
+			path, err := findProgram("redis-server")
+			require.NoError(t, err)
+			return []string{path, "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir, "--save", ""}
+		},
+		ready: redisReady,
+	}
+	ours, err := launch(t.Context(), p)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, ours.Stop()) })
+	require.Len(t, tried, 2)
+	require.NotEqual(t, theirs.Addr(), ours.Addr())
+	require.NoError(t, newClient(t, ours.Addr()).Ping(t.Context()).Err())
+}
+
+func TestFreePortIsFree(t *testing.T) {
+	t.Parallel()
+	port, err := freePort()
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", address(port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return // a test in parallel was faster
+	}
+	require.NoError(t, err)
+	defer l.Close()
+	require.False(t, portFree(port))
+}
+
+// requireGone allows for the moment until the supervisor has collected the process.
+func requireGone(t *testing.T, pid int) {
+	t.Helper()
+	Eventually(t, downWithin, "process gone", func() bool {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	})
+}
+
+func newClient(t *testing.T, addr string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func openDB(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	require.NoError(t, err)
+	cfg.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(cfg)
+	require.NoError(t, err)
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}

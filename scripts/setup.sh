@@ -1,0 +1,201 @@
+#!/bin/sh
+# Installs what the tests and the demo need and the machine lacks.
+#
+#   scripts/setup.sh [servers] [race]      without arguments: both
+#
+#   servers   redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
+#   race      a C compiler, for the race detector
+#
+# Nothing to install: no output. No system service is started or enabled: the tests run servers of
+# their own, as child processes. TEST_MYSQL_DSN and TEST_REDIS_ADDRS do not make the servers
+# superfluous: tests of faults kill and freeze theirs.
+set -eu
+
+# The folders internal/testenv looks into; keep both lists the same.
+SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/local/mysql/bin:/opt/homebrew/bin:/opt/homebrew/opt/redis/bin:/opt/homebrew/opt/mariadb/bin:/opt/homebrew/opt/mysql/bin:/usr/local/opt/redis/bin:/usr/local/opt/mariadb/bin:/usr/local/opt/mysql/bin"
+OS=$(uname -s)
+
+main() {
+	servers='' race=''
+	[ $# -gt 0 ] || set -- servers race
+	for group; do
+		case $group in
+		servers) servers=1 ;;
+		race) race=1 ;;
+		*) fail 2 "unknown group '$group': want servers, race or both" ;;
+		esac
+	done
+
+	missing=''
+	if [ -n "$servers" ]; then
+		have_redis || missing="$missing redis"
+		have_database || missing="$missing database"
+	fi
+	if [ -n "$race" ]; then
+		have_compiler || missing="$missing compiler"
+	fi
+	[ -n "$missing" ] || exit 0
+	install
+
+	case $missing in
+	*redis*) have_redis || fail 1 "the redis-server of this system's packages is too old. Please install Redis 7.0 or later." ;;
+	esac
+}
+
+install() {
+	if [ "$OS" = Darwin ]; then
+		install_brew
+	elif command -v apt-get >/dev/null; then
+		install_apt
+	elif command -v dnf >/dev/null; then
+		install_dnf
+	else
+		fail 1 "no package manager known here (apt-get, dnf, brew). Please install:$(needed)"
+	fi
+}
+
+have_server() (
+	PATH=$SERVER_PATH
+	command -v "$1" >/dev/null
+)
+
+have_redis() (
+	PATH=$SERVER_PATH
+	major=$(redis-server --version 2>/dev/null | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
+	[ "${major:-0}" -ge 7 ]
+)
+
+# my_print_defaults is what mariadb-install-db needs of the client's package.
+have_database() {
+	if [ -n "${TESTENV_MYSQLD:-}" ]; then
+		[ -x "$TESTENV_MYSQLD" ]
+	elif have_server mariadbd; then
+		have_server mariadb-install-db && have_server my_print_defaults
+	else
+		have_server mysqld
+	fi
+}
+
+# The race detector links with a C compiler, except on macOS.
+have_compiler() {
+	[ "$OS" = Darwin ] ||
+		echo '#include <stdlib.h>' | ${CC:-gcc} -E - >/dev/null 2>&1
+}
+
+install_apt() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
+	packages=''
+	for need in $missing; do
+		case $need in
+		redis) packages="$packages redis-server" ;;
+		database) packages="$packages $(apt_database)" ;;
+		compiler) packages="$packages gcc libc6-dev" ;;
+		esac
+	done
+	say "installing with apt-get:$packages"
+	hold_services
+	# shellcheck disable=SC2086 # a list of words
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o DPkg::Lock::Timeout=120 --no-install-recommends $packages
+	release_services
+	case $missing in *redis*) disable_redis ;; esac
+}
+
+# The -core packages hold the programs without a service. Older Ubuntus put the version into the name.
+apt_database() {
+	server=mariadb-server-core
+	if ! apt-cache policy $server | grep -q 'Candidate: [0-9]'; then
+		server=$(apt-cache pkgnames $server- | sort -V | tail -n 1)
+	fi
+	echo "$server" "$(echo "$server" | sed s/server/client/)"
+}
+
+# Debian starts a service as its package is installed, unless this program says no.
+POLICY=/usr/sbin/policy-rc.d
+held=''
+
+hold_services() {
+	[ -e "$POLICY" ] && return
+	held=1
+	trap release_services EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+	# shellcheck disable=SC2016 # for the root shell to expand
+	as_root sh -c 'printf "#!/bin/sh\nexit 101\n" >"$1" && chmod 755 "$1"' sh "$POLICY"
+}
+
+release_services() {
+	[ -z "$held" ] || as_root rm -f "$POLICY"
+	held=''
+}
+
+# Not started is not enough: the package enables the service for the next boot.
+disable_redis() {
+	if command -v systemctl >/dev/null; then
+		# Outside a running systemd, --now is refused.
+		now=''
+		[ ! -d /run/systemd/system ] || now=--now
+		# shellcheck disable=SC2086 # absent when empty
+		as_root systemctl --quiet disable $now redis-server.service
+	elif command -v update-rc.d >/dev/null; then
+		as_root update-rc.d redis-server disable
+	fi
+}
+
+install_dnf() {
+	packages=''
+	for need in $missing; do
+		case $need in
+		redis) packages="$packages /usr/bin/redis-server" ;; # by file: some releases have it in valkey's package
+		database) packages="$packages mariadb-server" ;;
+		compiler) packages="$packages gcc glibc-devel" ;;
+		esac
+	done
+	say "installing with dnf:$packages"
+	# shellcheck disable=SC2086 # a list of words
+	as_root dnf install -y --setopt=install_weak_deps=False $packages
+}
+
+install_brew() {
+	command -v brew >/dev/null || fail 1 "Homebrew is not installed (see https://brew.sh). Needed:$(needed)"
+	packages=''
+	for need in $missing; do
+		case $need in
+		redis) packages="$packages redis" ;;
+		database) packages="$packages mariadb" ;;
+		esac
+	done
+	say "installing with brew:$packages"
+	# shellcheck disable=SC2086 # a list of words
+	brew install $packages
+}
+
+needed() {
+	for need in $missing; do
+		case $need in
+		redis) printf '\n  redis-server 7.0 or later' ;;
+		database) printf '\n  MariaDB 10.6 or later (mariadbd and mariadb-install-db), or Oracle mysqld 8.0 or later' ;;
+		compiler) printf '\n  gcc and the C library headers, for go test -race' ;;
+		esac
+	done
+}
+
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		fail 1 "this needs root and there is no sudo. Please install as root:$(needed)"
+	fi
+}
+
+say() { echo "setup: $*" >&2; }
+
+fail() {
+	code=$1
+	shift
+	say "$*"
+	exit "$code"
+}
+
+main "$@"
