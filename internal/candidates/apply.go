@@ -52,6 +52,9 @@ func (s *Store) Apply(ctx context.Context, coupon, user uint64) (Receipt, error)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("apply for coupon %d: %w", coupon, err)
 	}
+	if len(reply) == 0 {
+		return Receipt{}, fmt.Errorf("apply for coupon %d: empty answer", coupon)
+	}
 	text, ok := reply[0].(string)
 	if !ok || !codes[Code(text)] {
 		return Receipt{}, fmt.Errorf("apply for coupon %d: unknown answer %v", coupon, reply[0])

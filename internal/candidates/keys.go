@@ -1,10 +1,6 @@
 package candidates
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // keys names everything a coupon has in Redis. A hash tag keeps it all in one Cluster slot: a key without braces
 // hashes whole, so `{candidates:coupon:42}` lands beside `candidates:coupon:42`.
@@ -35,11 +31,3 @@ func (n namespace) coupon(id uint64) keys {
 
 // catalog is the snapshot of all coupons for pods that cannot reach MySQL.
 func (n namespace) catalog() string { return n.prefix + "catalog:coupons" }
-
-// CheckPrefix says whether a key prefix can be used: braces would move a coupon's keys into different slots.
-func CheckPrefix(prefix string) error {
-	if strings.ContainsAny(prefix, "{}") {
-		return fmt.Errorf("key prefix %q must not contain braces: they decide the Cluster slot", prefix)
-	}
-	return nil
-}

@@ -53,13 +53,20 @@ func (s *Store) Page(ctx context.Context, coupon uint64, after Cursor, cutoff ti
 	entries := make([]Entry, 0, len(texts)/3)
 	for texts = texts[2:]; len(texts) > 0; texts = texts[3:] {
 		arrival, err := strconv.ParseInt(texts[1], 10, 64)
-		source := Source(texts[2][0])
-		if err != nil || (source != Queue && source != Retryable && source != Held) {
+		if err != nil || !isSource(texts[2]) {
 			return nil, after, fmt.Errorf("read line of coupon %d: entry %q has arrival %q and source %q", coupon, texts[0], texts[1], texts[2])
 		}
-		entries = append(entries, Entry{Member: texts[0], Arrival: arrival, Source: source})
+		entries = append(entries, Entry{Member: texts[0], Arrival: arrival, Source: Source(texts[2][0])})
 	}
 	return entries, next, nil
+}
+
+func isSource(text string) bool {
+	switch text {
+	case string(Queue), string(Retryable), string(Held):
+		return true
+	}
+	return false
 }
 
 // Mark is the set that Remove adds users to.

@@ -2,7 +2,9 @@ package candidates
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,10 +18,21 @@ const MinTTL = 54 * time.Hour
 // FinishedTTL is how long the state of a finished coupon stays behind its swept keys.
 const FinishedTTL = 10 * time.Minute
 
-// Options say which deployment a Store belongs to.
+// Options say which deployment a Store belongs to. They are settings of both programs.
 type Options struct {
-	KeyPrefix string        // stands before every key; no braces
-	TTL       time.Duration // life of a coupon's keys after max(now, closes); at least MinTTL
+	KeyPrefix string        `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX" help:"Stands before every key; no braces."`
+	TTL       time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" placeholder:"DURATION" help:"How long a coupon's keys live after it has closed; at least 54h. Default ${default}."`
+}
+
+// Check refuses what would lose candidates.
+func (o *Options) Check() (problems []error) {
+	if strings.ContainsAny(o.KeyPrefix, "{}") {
+		problems = append(problems, fmt.Errorf("REDIS_KEY_PREFIX=%q must not contain braces: they decide the Cluster slot", o.KeyPrefix))
+	}
+	if o.TTL < MinTTL {
+		problems = append(problems, fmt.Errorf("CANDIDATE_TTL is %s: want at least %s, so that a queue outlives its settlement", o.TTL, MinTTL))
+	}
+	return problems
 }
 
 // Store holds the candidates of every coupon. It is safe for concurrent use.
@@ -32,11 +45,8 @@ type Store struct {
 
 // NewStore refuses options that would lose candidates.
 func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
-	if err := CheckPrefix(o.KeyPrefix); err != nil {
+	if err := errors.Join(o.Check()...); err != nil {
 		return nil, err
-	}
-	if o.TTL < MinTTL {
-		return nil, fmt.Errorf("candidate TTL %s is too short: the queue must outlive its settlement, at least %s", o.TTL, MinTTL)
 	}
 	return &Store{rdb: rdb, names: namespace{o.KeyPrefix}, ttlSeconds: int64(o.TTL / time.Second)}, nil
 }

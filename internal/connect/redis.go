@@ -27,9 +27,6 @@ type RedisSettings struct {
 	RedisPassword     string   `name:"redis-password" env:"REDIS_PASSWORD" placeholder:"SECRET" help:"Password; better in the environment or a file."`
 	RedisPasswordFile string   `name:"redis-password-file" env:"REDIS_PASSWORD_FILE" type:"path" placeholder:"FILE" help:"File that holds the password."`
 	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS" help:"Connect with TLS."`
-	RedisKeyPrefix    string   `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX" help:"Stands before every key."`
-
-	CandidateTTL time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" help:"How long a coupon's keys live after it closed; at least 54h. Default 168h."`
 }
 
 // Check tells what is impossible about the settings.
@@ -50,12 +47,11 @@ func (s *RedisSettings) Check() (problems []error) {
 
 // Open returns a client. It does not connect: a server that is away is met by the first command. The client never
 // repeats a command by itself: a replayed apply could accept what its caller was told is unknown.
-func (s *RedisSettings) Open(logger *zap.Logger) (redis.UniversalClient, error) {
+func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	password, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile)
 	if err != nil {
 		return nil, err
 	}
-	redis.SetLogger(redisLogger{logger.Named("redis").Sugar()})
 	options := &redis.UniversalOptions{
 		Addrs:                 s.RedisAddrs,
 		MasterName:            s.RedisMasterName,
@@ -73,6 +69,10 @@ func (s *RedisSettings) Open(logger *zap.Logger) (redis.UniversalClient, error) 
 	}
 	return redis.NewUniversalClient(options), nil
 }
+
+// LogRedis sends what the Redis client says to logger. The client knows one logger for the whole process: call it once,
+// from main.
+func LogRedis(logger *zap.Logger) { redis.SetLogger(redisLogger{logger.Named("redis").Sugar()}) }
 
 type redisLogger struct{ log *zap.SugaredLogger }
 

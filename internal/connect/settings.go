@@ -29,8 +29,8 @@ func (e *SettingError) Error() string {
 // Checked is a group of settings, or a whole command, that can say what is impossible about its values.
 type Checked interface{ Check() []error }
 
-// Help is returned when help or a version was asked for and has been printed.
-var Help = errors.New("help was printed")
+// ErrHelp is returned when help or a version was asked for and has been printed.
+var ErrHelp = errors.New("help was printed")
 
 // Parse fills cli, a struct with kong tags, from args and environment. It goes on past whatever is wrong so that every
 // problem is told at once, as one *SettingError. prefixes are the environment names that belong to this program
@@ -71,7 +71,7 @@ func Parse(cli any, name, description string, args []string, stdout, stderr io.W
 		kctx, err = parser.Parse(args) // without the argument that it could not get past
 	}
 	if helped {
-		return nil, Help
+		return nil, ErrHelp
 	}
 	problems = append(problems, values...)
 	problems = append(problems, unknownEnvironment(parser.Model, prefixes)...)

@@ -1,0 +1,553 @@
+package candidates
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestApplyAccepts(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	require.Equal(t, Receipt{Code: Accepted, Arrival: µs(noon), Position: 1, Now: noon, OpensAt: w.Opens}, c.apply(t, 7))
+	require.Equal(t, map[string]float64{"7": float64(µs(noon))}, c.standing(t, c.queue))
+	require.Equal(t, "1", c.get(t, "accepted"))
+	require.Equal(t, text(µs(noon)), c.get(t, "last"))
+
+	later := noon.Add(3 * time.Second)
+	c.freeze(later)
+	require.Equal(t, Receipt{Code: Accepted, Arrival: µs(later), Position: 2, Now: later, OpensAt: w.Opens}, c.apply(t, 5))
+	require.Equal(t, "2", c.get(t, "accepted"))
+	require.Equal(t, text(µs(later)), c.get(t, "last"))
+	require.Equal(t, time.UTC, c.apply(t, 5).Now.Location())
+}
+
+func TestApplyByTheRealClock(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.openNow(t)
+	before, err := c.Now(t.Context())
+	require.NoError(t, err)
+	receipt := c.accept(t, 7)[0]
+	after, err := c.Now(t.Context())
+	require.NoError(t, err)
+	require.False(t, receipt.Now.Before(before), "%s is before %s", receipt.Now, before)
+	require.False(t, receipt.Now.After(after), "%s is after %s", receipt.Now, after)
+	require.Equal(t, µs(receipt.Now), receipt.Arrival)
+}
+
+func TestApplyAgainIsADuplicateWithTheFirstArrivalAndItsPlace(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	at := c.accept(t, 7, 8, 9)
+	later := noon.Add(time.Minute)
+	c.freeze(later)
+	before := c.content(t)
+	require.Equal(t, Receipt{Code: Duplicate, Arrival: at[2].Arrival, Position: 3, Now: later, OpensAt: w.Opens}, c.apply(t, 9))
+	require.Equal(t, before, c.content(t))
+
+	// The place is among those waiting now.
+	_, err := c.Remove(t.Context(), c.id, w.Closes, MarkNone, []Entry{{Member: "7", Arrival: at[0].Arrival}})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, c.apply(t, 9).Position)
+	require.Equal(t, at[2].Arrival, c.apply(t, 9).Arrival)
+}
+
+// Every obstacle at once, taken away one after the other: what is left decides, and a refusal changes nothing.
+func TestApplyRefusesInThisOrder(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.freeze(noon)
+	ctx := t.Context()
+	c.stand(t, c.queue, place{"1000001", "7"}, place{"1000000", "6"})
+	c.stand(t, c.dlq, place{"2000000", "7"})
+	c.add(t, c.issued, "7")
+	c.add(t, c.rejected, "7")
+	for field, value := range map[string]any{
+		"status": "PAUSED", "sold": 1, "last": µs(noon.Add(time.Hour)), "accepted": 5,
+		"opens": µs(noon.Add(time.Minute)), "closes": µs(noon),
+	} {
+		c.set(t, field, value)
+	}
+	opens, past := noon.Add(time.Minute), noon.Add(-time.Minute)
+	for _, step := range []struct {
+		want Receipt
+		then func() // takes the obstacle away
+	}{
+		{Receipt{Code: NotOpen, OpensAt: opens}, func() { c.set(t, "opens", µs(past)) }},
+		{Receipt{Code: Closed, OpensAt: past}, func() { c.set(t, "closes", µs(opens)) }},
+		{Receipt{Code: Paused, OpensAt: past}, func() { c.set(t, "status", "OPEN") }},
+		{Receipt{Code: Duplicate, OpensAt: past, Arrival: 1000001, Position: 2}, func() { c.rdb.ZRem(ctx, c.queue, "7") }},
+		{Receipt{Code: UnderReview, OpensAt: past, Arrival: 2000000}, func() { c.rdb.ZRem(ctx, c.dlq, "7") }},
+		{Receipt{Code: AlreadyIssued, OpensAt: past}, func() { c.rdb.SRem(ctx, c.issued, "7") }},
+		{Receipt{Code: Rejected, OpensAt: past}, func() { c.rdb.SRem(ctx, c.rejected, "7") }},
+		{Receipt{Code: SoldOut, OpensAt: past}, func() { c.set(t, "sold", 0) }},
+		{Receipt{Code: ClockBehind, OpensAt: past}, func() { c.set(t, "last", 0) }},
+	} {
+		t.Run(string(step.want.Code), func(t *testing.T) {
+			step.want.Now = noon
+			before := c.content(t)
+			require.Equal(t, step.want, c.apply(t, 7))
+			require.Equal(t, before, c.content(t), "a refusal changes nothing")
+		})
+		step.then()
+	}
+	require.Equal(t, Receipt{Code: Accepted, OpensAt: past, Now: noon, Arrival: µs(noon), Position: 2}, c.apply(t, 7))
+	require.Equal(t, "6", c.get(t, "accepted"))
+}
+
+// Only OPEN is open, whatever else somebody wrote.
+func TestApplyWithAStatusNobodyKnows(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"", "open", "CLOSED", "-"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.open(t)
+			if status == "-" {
+				require.NoError(t, c.rdb.HDel(t.Context(), c.state, "status").Err())
+			} else {
+				c.set(t, "status", status)
+			}
+			require.Equal(t, Paused, c.apply(t, 7).Code)
+		})
+	}
+}
+
+func TestApplyWithoutAWindow(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]map[string]any{
+		"no state":     {},
+		"only a fence": {"last": µs(noon)},
+		"only opens":   {"opens": µs(noon), "status": "OPEN"},
+		"only closes":  {"closes": µs(noon), "status": "OPEN"},
+		"not a number": {"opens": "soon", "closes": µs(noon.Add(time.Hour)), "status": "OPEN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.freeze(noon)
+			for field, value := range state {
+				c.set(t, field, value)
+			}
+			before := c.content(t)
+			require.Equal(t, Receipt{Code: NoWindow, Now: noon}, c.apply(t, 7))
+			require.Equal(t, before, c.content(t))
+		})
+	}
+}
+
+// The door opens with its first microsecond and shuts with that of its end.
+func TestApplyAtTheEdgesOfTheWindow(t *testing.T) {
+	t.Parallel()
+	for _, edge := range []struct {
+		now  time.Duration // after the opening
+		want Code
+	}{
+		{-time.Microsecond, NotOpen},
+		{0, Accepted},
+		{time.Hour - time.Microsecond, Accepted},
+		{time.Hour, Closed},
+	} {
+		t.Run(edge.now.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.freeze(noon.Add(edge.now))
+			c.publish(t, Window{Coupon: c.id, Opens: noon, Closes: noon.Add(time.Hour)})
+			receipt := c.apply(t, 7)
+			require.Equal(t, edge.want, receipt.Code)
+			require.Equal(t, noon, receipt.OpensAt)
+			require.Equal(t, noon.Add(edge.now), receipt.Now)
+		})
+	}
+}
+
+// A hundred users within one microsecond still stand in a definite order.
+func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	for i := range int64(100) {
+		// Falling ids: it is the arrival that orders, not the member.
+		receipt := c.accept(t, uint64(1000-i))[0]
+		require.Equal(t, µs(noon)+i, receipt.Arrival)
+		require.Equal(t, i+1, receipt.Position)
+		require.Equal(t, text(receipt.Arrival), c.get(t, "last"))
+	}
+}
+
+// 16 digits are what a double just holds, and what a careless format rounds.
+func TestArrivalsAreNotRounded(t *testing.T) {
+	t.Parallel()
+	for _, now := range []int64{1795143599999999, 1795143600000001, 7999999999999999, 8999999999999997} {
+		t.Run(text(now), func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.freeze(time.UnixMicro(now))
+			c.publish(t, Window{Coupon: c.id, Opens: time.UnixMicro(0), Closes: time.UnixMicro(9e15)})
+			for i := range int64(2) {
+				receipt := c.accept(t, uint64(i))[0]
+				require.Equal(t, now+i, receipt.Arrival)
+				require.Equal(t, now, µs(receipt.Now))
+				require.Equal(t, text(now+i), c.get(t, "last"))
+				require.Equal(t, float64(now+i), c.standing(t, c.queue)[text(i)])
+				require.Equal(t, now+i, c.apply(t, uint64(i)).Arrival, "of the duplicate")
+			}
+			entries, _, err := c.Page(t.Context(), c.id, Cursor{}, time.UnixMicro(now+1))
+			require.NoError(t, err)
+			require.Equal(t, []Entry{{"0", now, Queue}}, entries)
+		})
+	}
+}
+
+func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []struct {
+		last int64 // µs ahead of the clock
+		want Code
+	}{
+		{-1, Accepted},
+		{0, Accepted},
+		{1, Accepted},
+		{4999999, Accepted},
+		{5000000, Accepted},
+		{5000001, ClockBehind},
+		{3600e6, ClockBehind},
+	} {
+		for _, where := range []string{"state", "seen"} {
+			t.Run(fmt.Sprint(where, ahead.last), func(t *testing.T) {
+				t.Parallel()
+				c := newCoupon(t)
+				w := c.open(t)
+				last := µs(noon) + ahead.last
+				if where == "state" {
+					c.set(t, "last", last)
+				} else {
+					c.floorOf(c.id).raise(last, 0)
+				}
+				before := c.content(t)
+				receipt := c.apply(t, 7)
+				require.Equal(t, ahead.want, receipt.Code)
+				require.Equal(t, noon, receipt.Now)
+				if ahead.want == ClockBehind {
+					require.Equal(t, Receipt{Code: ClockBehind, Now: noon, OpensAt: w.Opens}, receipt)
+					require.Equal(t, before, c.content(t))
+					c.freeze(noon.Add(time.Duration(ahead.last)*time.Microsecond - 5*time.Second))
+					receipt = c.apply(t, 7)
+					require.Equal(t, Accepted, receipt.Code, "once the clock has caught up")
+				}
+				require.Equal(t, last+1, receipt.Arrival)
+			})
+		}
+	}
+}
+
+// A pod carries what it has seen, so that a Redis which fell back neither rewinds the line nor hides the loss.
+func TestApplyGoesOnAboveWhatAnEmptiedRedisForgot(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	at := c.accept(t, 1, 2, 3)
+	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
+	require.NoError(t, c.rdb.Del(t.Context(), c.state).Err())
+	other := newStore(t, c.rdb, c.names.prefix)
+	_, _, err := other.Publish(t.Context(), w, Promise{})
+	require.NoError(t, err)
+	require.Equal(t, "0", c.get(t, "accepted"), "nothing is left of the promises")
+
+	c.freeze(noon.Add(-time.Second)) // the new primary's clock is behind as well
+	receipt := c.accept(t, 4)[0]
+	require.Equal(t, at[2].Arrival+1, receipt.Arrival)
+	require.Equal(t, "4", c.get(t, "accepted"))
+	require.EqualValues(t, 1, receipt.Position)
+	require.EqualValues(t, 4-1, c.figures(t).Accepted-c.figures(t).Waiting, "three promises are missing")
+
+	// A pod that knows less goes by what stands in Redis.
+	late, err := other.Apply(t.Context(), c.id, 5)
+	require.NoError(t, err)
+	require.Equal(t, receipt.Arrival+1, late.Arrival)
+	require.Equal(t, "5", c.get(t, "accepted"))
+}
+
+// What a pod has seen is per coupon.
+func TestSeenOfOneCouponDoesNotMoveAnother(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	c.floorOf(c.id).raise(µs(noon)+1000, 1000)
+	_, _, err := c.Publish(t.Context(), Window{Coupon: 43, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}, Promise{})
+	require.NoError(t, err)
+	receipt, err := c.Apply(t.Context(), 43, 7)
+	require.NoError(t, err)
+	require.Equal(t, µs(noon), receipt.Arrival)
+	figures, err := c.Figures(t.Context(), 43)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, figures.Accepted)
+}
+
+func TestApplyKeepsTheKeysUntilWellAfterClosing(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	c.accept(t, 7)
+	want := w.Closes.Add(testTTL).Unix()
+	require.Equal(t, want, c.expires(t, c.queue))
+	require.Equal(t, want, c.expires(t, c.state))
+
+	// Even should the keys have been shortened meanwhile.
+	require.NoError(t, c.rdb.Expire(t.Context(), c.queue, 600*time.Second).Err())
+	require.NoError(t, c.rdb.Expire(t.Context(), c.state, 600*time.Second).Err())
+	c.accept(t, 8)
+	require.Equal(t, want, c.expires(t, c.queue))
+	require.Equal(t, want, c.expires(t, c.state))
+}
+
+func TestApplyTakesEveryUserID(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	users := []uint64{0, 1, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
+	for i, receipt := range c.accept(t, users...) {
+		require.EqualValues(t, i+1, receipt.Position)
+	}
+	for i, user := range users {
+		receipt := c.apply(t, user)
+		require.Equal(t, Duplicate, receipt.Code, user)
+		require.EqualValues(t, i+1, receipt.Position)
+		require.Contains(t, c.standing(t, c.queue), fmt.Sprint(user))
+	}
+}
+
+func TestManyApplyAtOnceEachTwice(t *testing.T) {
+	t.Parallel()
+	const users = 500
+	c := newCoupon(t)
+	c.openNow(t)
+	pods := []*Store{c.Store, newStore(t, c.rdb, c.names.prefix)}
+
+	var (
+		mu       sync.Mutex
+		got      = map[Code][]Receipt{}
+		arrivals = map[uint64][]int64{}
+		all      sync.WaitGroup
+		start    = make(chan struct{})
+	)
+	for user := range uint64(users) {
+		for _, pod := range pods {
+			all.Go(func() {
+				<-start
+				receipt, err := pod.Apply(t.Context(), c.id, user)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Errorf("user %d: %v", user, err)
+				}
+				got[receipt.Code] = append(got[receipt.Code], receipt)
+				arrivals[user] = append(arrivals[user], receipt.Arrival)
+			})
+		}
+	}
+	close(start)
+	all.Wait()
+
+	require.Len(t, got, 2)
+	require.Len(t, got[Accepted], users)
+	require.Len(t, got[Duplicate], users)
+	for user, both := range arrivals {
+		require.Equal(t, both[0], both[1], "user %d", user)
+		require.EqualValues(t, both[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
+	}
+	accepted := got[Accepted]
+	slices.SortFunc(accepted, func(a, b Receipt) int { return cmp.Compare(a.Position, b.Position) })
+	for i, receipt := range accepted {
+		require.EqualValues(t, i+1, receipt.Position)
+		if i > 0 {
+			require.Greater(t, receipt.Arrival, accepted[i-1].Arrival)
+		}
+	}
+	figures := c.figures(t)
+	require.EqualValues(t, users, figures.Accepted)
+	require.EqualValues(t, users, figures.Waiting)
+	require.Equal(t, accepted[users-1].Arrival, figures.LastArrival)
+	require.Equal(t, accepted[users-1].Arrival, figures.Highest)
+}
+
+func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
+	t.Parallel()
+	c := privateCoupon(t)
+	ctx, closes := t.Context(), time.Now().Add(time.Hour)
+	forget := func() { require.NoError(t, c.rdb.ScriptFlush(ctx).Err()) }
+	c.openNow(t)
+	for user := range uint64(3) {
+		forget()
+		c.accept(t, user)
+	}
+	forget()
+	entries, _, err := c.Page(ctx, c.id, Cursor{}, closes)
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	for name, call := range map[string]func() error{
+		"publish": func() error { _, _, err := c.Publish(ctx, Window{Coupon: c.id, Closes: closes}, Promise{}); return err },
+		"fence":   func() error { _, err := c.Fence(ctx, c.id, closes); return err },
+		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
+		"figures": func() error { _, err := c.Figures(ctx, c.id); return err },
+		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, MarkIssued, entries[:1]); return err },
+		"review":  func() error { _, err := c.Review(ctx, c.id, []Failed{{Entry: entries[1]}}); return err },
+		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
+		"sweep":   func() error { _, err := c.Sweep(ctx, c.id, closes); return err },
+	} {
+		forget()
+		require.NoError(t, call(), name)
+	}
+	require.Equal(t, Figures{Waiting: 1, DLQ: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
+		withoutNow(c.figures(t)))
+}
+
+func withoutNow(f Figures) Figures {
+	f.Now = time.Time{}
+	return f
+}
+
+func TestNothingIsAcceptedWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	c := privateCoupon(t)
+	c.openNow(t)
+	c.accept(t, 1)
+	before := c.content(t)
+	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	receipt, err := c.Apply(t.Context(), c.id, 2)
+	require.ErrorContains(t, err, "OOM")
+	require.Zero(t, receipt)
+	require.Equal(t, Duplicate, c.apply(t, 1).Code, "who stands in line still hears so")
+	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	require.Equal(t, before, c.content(t))
+
+	require.EqualValues(t, 2, c.accept(t, 2)[0].Position)
+	require.Equal(t, "2", c.get(t, "accepted"))
+}
+
+// A key of another type in the way is an error, not half an application.
+func TestApplyOverAKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]func(*coupon) string{
+		"queue":    func(c *coupon) string { return c.queue },
+		"state":    func(c *coupon) string { return c.state },
+		"issued":   func(c *coupon) string { return c.issued },
+		"rejected": func(c *coupon) string { return c.rejected },
+		"dlq":      func(c *coupon) string { return c.dlq },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.open(t)
+			require.NoError(t, c.rdb.Set(t.Context(), key(c), "in the way", 0).Err())
+			before := c.content(t)
+			_, err := c.Apply(t.Context(), c.id, 7)
+			require.ErrorContains(t, err, "WRONGTYPE")
+			require.Equal(t, before, c.content(t))
+		})
+	}
+}
+
+func TestApplyRefusesAnswersItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	h := testenv.RedisFor(t)
+	c := couponOn(t, h.Client, h.Prefix, 42)
+	good := []any{"ACCEPTED", int64(1), int64(2), int64(3), int64(4), int64(5)}
+	c.on.answer.Store(ptr(any(good)))
+	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
+
+	for name, answer := range map[string]any{
+		"nothing":        nil,
+		"an empty list":  []any{},
+		"one word":       "ACCEPTED",
+		"a number":       int64(1),
+		"unknown code":   []any{"WELCOME", int64(1), int64(2), int64(3), int64(4), int64(5)},
+		"lower case":     []any{"accepted", int64(1), int64(2), int64(3), int64(4), int64(5)},
+		"no code":        []any{nil, int64(1), int64(2), int64(3), int64(4), int64(5)},
+		"code no text":   []any{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5)},
+		"too few":        good[:5],
+		"too many":       append(slices.Clone(good), int64(6)),
+		"arrival text":   []any{"ACCEPTED", "1", int64(2), int64(3), int64(4), int64(5)},
+		"position nil":   []any{"ACCEPTED", int64(1), nil, int64(3), int64(4), int64(5)},
+		"accepted float": []any{"ACCEPTED", int64(1), int64(2), 3.0, int64(4), int64(5)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.on.answer.Store(ptr(answer))
+			receipt, err := c.Apply(t.Context(), c.id, 7)
+			require.ErrorContains(t, err, "apply for coupon 42")
+			require.Zero(t, receipt)
+		})
+	}
+	arrival, accepted := c.floorOf(c.id).read()
+	require.EqualValues(t, []int64{1, 3}, []int64{arrival, accepted}, "a refused answer raises no floor")
+}
+
+func TestOtherOperationsRefuseAnswersTheyDoNotKnow(t *testing.T) {
+	t.Parallel()
+	h := testenv.RedisFor(t)
+	c := couponOn(t, h.Client, h.Prefix, 42)
+	ctx := t.Context()
+	entry := Entry{Member: "7", Arrival: 1}
+	calls := map[string]func() error{
+		"page":    func() error { _, _, err := c.Page(ctx, c.id, Cursor{}, noon); return err },
+		"publish": func() error { _, _, err := c.Publish(ctx, Window{Coupon: c.id}, Promise{}); return err },
+		"fence":   func() error { _, err := c.Fence(ctx, c.id, noon); return err },
+		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
+		"figures": func() error { _, err := c.Figures(ctx, c.id); return err },
+		"remove":  func() error { _, err := c.Remove(ctx, c.id, noon, MarkNone, []Entry{entry}); return err },
+		"review":  func() error { _, err := c.Review(ctx, c.id, []Failed{{Entry: entry}}); return err },
+		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
+		"sweep":   func() error { _, err := c.Sweep(ctx, c.id, noon); return err },
+	}
+	for name, answer := range map[string]any{
+		"nothing":       nil,
+		"an empty list": []any{},
+		"a word":        "OK",
+		"a fraction":    []any{1.5},
+		"a long list":   slices.Repeat([]any{int64(1)}, 20),
+	} {
+		c.on.answer.Store(ptr(answer))
+		for call, run := range calls {
+			require.ErrorContains(t, run(), "coupon 42", "%s answering %s", call, name)
+		}
+	}
+	for name, answer := range map[string][]any{
+		"half an entry":  {"1", "7", "7", "1"},
+		"no arrival":     {"1", "7", "7", "", "Q"},
+		"fraction":       {"1", "7", "7", "1.5", "Q"},
+		"unknown source": {"1", "7", "7", "1", "X"},
+		"no source":      {"1", "7", "7", "1", ""},
+		"two sources":    {"1", "7", "7", "1", "QR"},
+		"arrival as int": {"1", "7", "7", int64(1), "Q"},
+		"no cursor":      {"1"},
+		"member missing": {"1", "7", nil, "1", "Q"},
+	} {
+		c.on.answer.Store(ptr(any(answer)))
+		require.Error(t, calls["page"](), name)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestApplyStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Apply(ctx, c.id, 7)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, c.standing(t, c.queue))
+}

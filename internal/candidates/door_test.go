@@ -1,0 +1,489 @@
+package candidates
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestPublishOpensTheDoor(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.freeze(noon)
+	w := Window{Coupon: c.id, Version: 7, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
+	require.Equal(t, Promise{}, c.publish(t, w))
+	require.Equal(t, map[string]string{
+		"version": "7", "opens": text(µs(w.Opens)), "closes": text(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
+	}, c.rdb.HGetAll(t.Context(), c.state).Val())
+
+	w.Version, w.Paused = 8, true
+	c.publish(t, w)
+	require.Equal(t, "PAUSED", c.get(t, "status"))
+	require.Equal(t, Paused, c.apply(t, 7).Code)
+	w.Version, w.Paused = 9, false
+	c.publish(t, w)
+	c.accept(t, 7)
+}
+
+func TestPublishLetsTheNewerWindowWin(t *testing.T) {
+	t.Parallel()
+	window := func(version int64, minutes int) Window {
+		d := time.Duration(minutes) * time.Minute
+		return Window{Version: version, Opens: noon.Add(-d), Closes: noon.Add(d), Paused: minutes%2 == 1}
+	}
+	for name, tc := range map[string]struct {
+		stands, comes int64
+		want          bool
+	}{
+		"newer":               {1, 2, true},
+		"equal overwrites":    {2, 2, true},
+		"older":               {3, 2, false},
+		"by number, not text": {9, 10, true},
+		"µs as version":       {1795143600000001, 1795143600000000, false},
+		"µs, one later":       {1795143600000000, 1795143600000001, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.freeze(noon)
+			stands, comes := window(tc.stands, 10), window(tc.comes, 15)
+			stands.Coupon, comes.Coupon = c.id, c.id
+			c.publish(t, stands)
+			_, published, err := c.Publish(t.Context(), comes, Promise{})
+			require.NoError(t, err)
+			require.Equal(t, tc.want, published)
+			want, status := stands, "OPEN"
+			if tc.want {
+				want, status = comes, "PAUSED"
+			}
+			require.Equal(t, text(want.Version), c.get(t, "version"))
+			require.Equal(t, text(µs(want.Opens)), c.get(t, "opens"))
+			require.Equal(t, text(µs(want.Closes)), c.get(t, "closes"))
+			require.Equal(t, status, c.get(t, "status"))
+			require.Equal(t, want.Closes.Add(testTTL).Unix(), c.expires(t, c.state), "it lives by the window that stands")
+		})
+	}
+}
+
+func TestPublishLeavesSoldAlone(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	require.NoError(t, c.SetSold(t.Context(), c.id, true))
+	w.Version++
+	c.publish(t, w)
+	require.Equal(t, SoldOut, c.apply(t, 7).Code)
+}
+
+// Each of the two counters rises by itself, whoever knows more, and an older window still lifts them.
+func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
+	t.Parallel()
+	at := µs(noon)
+	for name, tc := range map[string]struct{ stands, known, want Promise }{
+		"nothing anywhere":  {Promise{}, Promise{}, Promise{}},
+		"redis knows more":  {Promise{9, at + 9}, Promise{3, at + 3}, Promise{9, at + 9}},
+		"mysql knows more":  {Promise{3, at + 3}, Promise{9, at + 9}, Promise{9, at + 9}},
+		"each knows one":    {Promise{3, at + 9}, Promise{9, at + 3}, Promise{9, at + 9}},
+		"the same":          {Promise{3, at + 3}, Promise{3, at + 3}, Promise{3, at + 3}},
+		"16 digits survive": {Promise{}, Promise{8999999999999999, 8999999999999999}, Promise{8999999999999999, 8999999999999999}},
+	} {
+		for _, version := range []int64{1, 3} {
+			t.Run(fmt.Sprint(name, version), func(t *testing.T) {
+				t.Parallel()
+				c := newCoupon(t)
+				c.freeze(noon)
+				w := Window{Coupon: c.id, Version: 2, Opens: noon, Closes: noon.Add(time.Hour)}
+				c.publish(t, w)
+				c.set(t, "accepted", tc.stands.Accepted)
+				c.set(t, "last", tc.stands.LastArrival)
+				w.Version = version
+				now, published, err := c.Publish(t.Context(), w, tc.known)
+				require.NoError(t, err)
+				require.Equal(t, version == 3, published)
+				require.Equal(t, tc.want, now)
+				require.Equal(t, text(tc.want.Accepted), c.get(t, "accepted"))
+				require.Equal(t, text(tc.want.LastArrival), c.get(t, "last"))
+			})
+		}
+	}
+}
+
+// What Publish learns, this process carries into every further Apply, whatever becomes of Redis.
+func TestPublishedPromiseIsCarriedIntoApply(t *testing.T) {
+	t.Parallel()
+	for name, learn := range map[string]func(*coupon, Window){
+		"from mysql": func(c *coupon, w Window) {
+			_, _, err := c.Publish(t.Context(), w, Promise{Accepted: 41, LastArrival: µs(noon) + 999})
+			require.NoError(t, err)
+		},
+		"from redis": func(c *coupon, w Window) {
+			c.set(t, "accepted", 41)
+			c.set(t, "last", µs(noon)+999)
+			c.publish(t, w)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCoupon(t)
+			w := c.open(t)
+			learn(c, w)
+			require.NoError(t, c.rdb.HDel(t.Context(), c.state, "accepted", "last").Err())
+			require.Equal(t, µs(noon)+1000, c.accept(t, 7)[0].Arrival)
+			require.Equal(t, "42", c.get(t, "accepted"))
+		})
+	}
+}
+
+func TestPublishKeepsTheStateUntilWellAfterClosingOrNow(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.freeze(noon)
+	for after, until := range map[time.Duration]time.Time{
+		-100 * 24 * time.Hour: noon,
+		-time.Second:          noon,
+		time.Second:           noon.Add(time.Second),
+		100 * 24 * time.Hour:  noon.Add(100 * 24 * time.Hour),
+	} {
+		require.NoError(t, c.rdb.Del(t.Context(), c.state).Err())
+		c.publish(t, Window{Coupon: c.id, Closes: noon.Add(after)})
+		require.Equal(t, until.Add(testTTL).Unix(), c.expires(t, c.state))
+	}
+}
+
+func TestFenceWaitsForTheCutoff(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	before := c.content(t)
+	for _, ahead := range []time.Duration{time.Microsecond, 1500 * time.Millisecond, 5 * time.Minute} {
+		wait, err := c.Fence(t.Context(), c.id, noon.Add(ahead))
+		require.NoError(t, err)
+		require.Equal(t, ahead, wait)
+	}
+	require.Equal(t, before, c.content(t))
+}
+
+func TestFenceKeepsWhoComesLaterAboveTheCutoff(t *testing.T) {
+	t.Parallel()
+	for _, passed := range []time.Duration{0, time.Microsecond, time.Hour} {
+		t.Run(passed.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.open(t)
+			c.freeze(noon.Add(-time.Second))
+			c.accept(t, 1)
+			c.freeze(noon)
+			cutoff := noon.Add(-passed)
+			want := max(µs(noon.Add(-time.Second)), µs(cutoff)-1)
+			for range 2 {
+				wait, err := c.Fence(t.Context(), c.id, cutoff)
+				require.NoError(t, err)
+				require.Zero(t, wait)
+				require.Equal(t, text(want), c.get(t, "last"))
+			}
+			before := c.content(t)
+			_, err := c.Fence(t.Context(), c.id, cutoff)
+			require.NoError(t, err)
+			require.Equal(t, before, c.content(t), "the fence stands already")
+
+			c.freeze(noon.Add(-2 * time.Second)) // a new primary's clock
+			receipt := c.accept(t, 2)[0]
+			require.GreaterOrEqual(t, receipt.Arrival, µs(cutoff))
+			require.Equal(t, max(want, µs(noon.Add(-2*time.Second))-1)+1, receipt.Arrival)
+			entries, _, err := c.Page(t.Context(), c.id, Cursor{}, cutoff)
+			require.NoError(t, err)
+			for _, e := range entries {
+				require.Equal(t, "1", e.Member)
+			}
+		})
+	}
+}
+
+func TestFenceByTheRealClock(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.openNow(t)
+	now, err := c.Now(t.Context())
+	require.NoError(t, err)
+	wait, err := c.Fence(t.Context(), c.id, now.Add(time.Hour))
+	require.NoError(t, err)
+	require.InDelta(t, time.Hour, wait, float64(time.Minute))
+	wait, err = c.Fence(t.Context(), c.id, now)
+	require.NoError(t, err)
+	require.Zero(t, wait)
+	require.GreaterOrEqual(t, c.accept(t, 7)[0].Arrival, µs(now))
+}
+
+// A fence may be the first to write a coupon's state; it then must not stay for ever.
+func TestFenceGivesAStateAnEnd(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.freeze(noon)
+	_, err := c.Fence(t.Context(), c.id, noon)
+	require.NoError(t, err)
+	requireLives(t, c, testTTL)
+
+	require.NoError(t, c.rdb.Expire(t.Context(), c.state, time.Hour).Err())
+	c.freeze(noon.Add(time.Minute))
+	_, err = c.Fence(t.Context(), c.id, noon.Add(time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, text(µs(noon.Add(time.Minute))-1), c.get(t, "last"))
+	requireLives(t, c, time.Hour)
+}
+
+func requireLives(t *testing.T, c *coupon, want time.Duration) {
+	t.Helper()
+	ttl, err := c.rdb.TTL(t.Context(), c.state).Result()
+	require.NoError(t, err)
+	require.LessOrEqual(t, ttl, want)
+	require.Greater(t, ttl, want-time.Minute)
+}
+
+func TestRenewGivesTheKeysTheirFullLifeAgain(t *testing.T) {
+	t.Parallel()
+	for name, closes := range map[string]time.Time{
+		"open":          noon.Add(time.Hour),
+		"closed":        noon.Add(-time.Hour),
+		"long closed":   noon.Add(-1000 * time.Hour),
+		"within second": noon.Add(999 * time.Microsecond),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.freeze(noon)
+			require.NoError(t, c.Renew(t.Context(), c.id, closes), "without any key")
+			c.stand(t, c.queue, place{"1", "1"})
+			c.stand(t, c.dlq, place{"2", "2"})
+			c.set(t, "last", 1)
+			c.add(t, c.issued, "3")
+			c.add(t, c.rejected, "4")
+			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "2", "{}").Err())
+			for _, key := range []string{c.queue, c.state, c.issued, c.rejected} {
+				require.NoError(t, c.rdb.Expire(t.Context(), key, time.Minute).Err())
+			}
+			want := max(noon.Unix(), closes.Unix()) + int64(testTTL/time.Second)
+			for range 2 {
+				require.NoError(t, c.Renew(t.Context(), c.id, closes))
+				for _, key := range []string{c.queue, c.state, c.issued, c.rejected} {
+					require.Equal(t, want, c.expires(t, key), key)
+				}
+				for _, key := range []string{c.dlq, c.reason} {
+					require.EqualValues(t, -1, c.expires(t, key), "%s never ends by itself", key)
+				}
+			}
+		})
+	}
+}
+
+func TestSoldShutsAndOpensTheDoor(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	c.accept(t, 1)
+	for _, sold := range []bool{false, true, true, false} {
+		require.NoError(t, c.SetSold(t.Context(), c.id, sold))
+		require.Equal(t, sold, c.figures(t).Sold)
+		require.Equal(t, Duplicate, c.apply(t, 1).Code)
+		if sold {
+			require.Equal(t, SoldOut, c.apply(t, 2).Code)
+		}
+	}
+	c.accept(t, 2)
+	require.Equal(t, noon.Add(time.Hour+testTTL).Unix(), c.expires(t, c.state), "its life is not touched")
+}
+
+func TestSoldGivesAStateAnEnd(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	require.NoError(t, c.SetSold(t.Context(), c.id, false))
+	c.requireExists(t, false, c.state)
+	require.NoError(t, c.SetSold(t.Context(), c.id, true))
+	require.Equal(t, "1", c.get(t, "sold"))
+	requireLives(t, c, testTTL)
+}
+
+func TestSweepClearsAFinishedCoupon(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	closes := noon.Add(time.Hour)
+	c.add(t, c.issued, "1")
+	c.add(t, c.rejected, "2")
+	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "9", "{}").Err(), "a reason whose entry is gone")
+	c.freeze(closes)
+	for range 2 {
+		swept, err := c.Sweep(t.Context(), c.id, closes)
+		require.NoError(t, err)
+		require.True(t, swept)
+		c.requireExists(t, false, c.queue, c.issued, c.rejected, c.dlq, c.reason)
+		require.Equal(t, text(µs(closes)), c.get(t, "closes"), "the state stays for a while")
+		requireLives(t, c, 600*time.Second)
+	}
+	require.Equal(t, Closed, c.apply(t, 7).Code)
+}
+
+func TestSweepRefuses(t *testing.T) {
+	t.Parallel()
+	closes := noon.Add(time.Hour)
+	for name, tc := range map[string]struct {
+		now, published, given time.Time
+		queue, dlq            []place
+	}{
+		"the queue holds somebody":         {now: closes, published: closes, given: closes, queue: []place{{"1", "7"}}},
+		"the DLQ holds somebody":           {now: closes, published: closes, given: closes, dlq: []place{{"1", "7"}}},
+		"the door is open":                 {now: closes.Add(-1000), published: closes, given: closes},
+		"the door was extended":            {now: closes, published: closes.Add(time.Microsecond), given: closes},
+		"the door is not yet told so":      {now: closes, published: closes, given: closes.Add(time.Microsecond)},
+		"somebody waits beyond any cutoff": {now: closes, published: closes, given: closes, queue: []place{{"+inf", "x"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.freeze(tc.now)
+			c.publish(t, Window{Coupon: c.id, Opens: noon.Add(-time.Hour), Closes: tc.published})
+			c.stand(t, c.queue, tc.queue...)
+			c.stand(t, c.dlq, tc.dlq...)
+			c.add(t, c.issued, "1")
+			before := c.content(t)
+			swept, err := c.Sweep(t.Context(), c.id, tc.given)
+			require.NoError(t, err)
+			require.False(t, swept)
+			require.Equal(t, before, c.content(t))
+		})
+	}
+}
+
+func TestFiguresCountEverything(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.freeze(noon)
+	require.Equal(t, Figures{Now: noon}, c.figures(t), "of a coupon that nobody knows")
+
+	c.open(t)
+	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7)
+	closes := noon.Add(time.Hour)
+	remove := func(mark Mark, i int) {
+		_, err := c.Remove(t.Context(), c.id, closes, mark, []Entry{{Member: strconv.Itoa(i + 1), Arrival: at[i].Arrival}})
+		require.NoError(t, err)
+	}
+	remove(MarkIssued, 0)
+	remove(MarkIssued, 1)
+	remove(MarkRejected, 2)
+	remove(MarkNone, 3)
+	_, err := c.Review(t.Context(), c.id, []Failed{{Entry: Entry{Member: "7", Arrival: at[6].Arrival}}})
+	require.NoError(t, err)
+	require.Equal(t, Figures{
+		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
+	}, c.figures(t), "the highest stands in the DLQ")
+
+	_, err = c.Remove(t.Context(), c.id, closes, MarkNone, []Entry{{Member: "7", Arrival: at[6].Arrival}})
+	require.NoError(t, err)
+	require.NoError(t, c.SetSold(t.Context(), c.id, true))
+	require.Equal(t, Figures{
+		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
+	}, c.figures(t))
+}
+
+func TestFiguresOfScoresWrittenByHand(t *testing.T) {
+	t.Parallel()
+	for score, want := range map[string]int64{
+		"-inf": 0, "-5": 0, "0": 0, "12.75": 12, "8999999999999999": 8999999999999999, "1e300": 1<<53 - 1, "+inf": 1<<53 - 1,
+	} {
+		t.Run(score, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.stand(t, c.queue, place{score, "x"})
+			require.Equal(t, want, c.figures(t).Highest)
+		})
+	}
+}
+
+func TestMarkedIssuedPagesThroughEverybody(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	users, next, err := c.MarkedIssued(t.Context(), c.id, 0)
+	require.NoError(t, err)
+	require.Empty(t, users)
+	require.Zero(t, next)
+
+	want := map[string]bool{}
+	var entries []Entry
+	for i := range 2500 {
+		user := strconv.FormatUint(math.MaxUint64-uint64(i), 10)
+		want[user] = true
+		entries = append(entries, Entry{Member: user, Arrival: 1})
+	}
+	_, err = c.Remove(t.Context(), c.id, time.Now(), MarkIssued, entries)
+	require.NoError(t, err)
+	got := map[string]bool{}
+	pages := 0
+	for next = uint64(0); pages == 0 || next != 0; pages++ {
+		users, next, err = c.MarkedIssued(t.Context(), c.id, next)
+		require.NoError(t, err)
+		for _, user := range users {
+			got[user] = true
+		}
+	}
+	require.Equal(t, want, got)
+	require.Greater(t, pages, 1)
+}
+
+func TestCatalogSnapshotIsKept(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	snapshot, err := c.LoadCatalog(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, snapshot)
+	for _, want := range []string{`[{"id":1,"name":"자정"}]`, "\x00\xff", ""} {
+		require.NoError(t, c.SaveCatalog(t.Context(), []byte(want)))
+		snapshot, err = c.LoadCatalog(t.Context())
+		require.NoError(t, err)
+		require.NotNil(t, snapshot)
+		require.Equal(t, want, string(snapshot))
+	}
+	require.EqualValues(t, -1, c.expires(t, c.names.catalog()), "an outage of MySQL may be long")
+
+	require.NoError(t, c.rdb.Del(t.Context(), c.names.catalog()).Err())
+	require.NoError(t, c.rdb.SAdd(t.Context(), c.names.catalog(), "x").Err())
+	_, err = c.LoadCatalog(t.Context())
+	require.ErrorContains(t, err, "WRONGTYPE")
+}
+
+func TestEvictionPolicy(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"noeviction", "volatile-ttl", "allkeys-lru"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--maxmemory-policy", policy}})
+			s := newStore(t, newClient(t, server.Addr()), "")
+			got, err := s.EvictionPolicy(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, policy, got)
+
+			require.NoError(t, server.Kill())
+			_, err = s.EvictionPolicy(t.Context())
+			require.Error(t, err)
+			_, err = s.Now(t.Context())
+			require.Error(t, err)
+		})
+	}
+}
+
+func TestEvictionPolicyOfACluster(t *testing.T) {
+	t.Parallel()
+	rdb := clusterNode(t)
+	cluster := newCluster(t, rdb)
+	s := newStore(t, cluster, "")
+	got, err := s.EvictionPolicy(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, NoEviction, got)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
+	got, err = s.EvictionPolicy(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "volatile-lru", got)
+}

@@ -1,0 +1,127 @@
+package candidates
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// Other programs rely on these names to the letter.
+func TestKeysHaveTheNamesOfTheContract(t *testing.T) {
+	t.Parallel()
+	rdb := newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr())
+	want := map[string]string{}
+	for _, deployment := range []struct {
+		prefix string
+		coupon uint64
+		want   map[string]string
+	}{
+		{"", 42, map[string]string{
+			"candidates:coupon:42":              "zset",
+			"state:{candidates:coupon:42}":      "hash",
+			"issued:{candidates:coupon:42}":     "set",
+			"rejected:{candidates:coupon:42}":   "set",
+			"dlq:{candidates:coupon:42}":        "zset",
+			"dlq:reason:{candidates:coupon:42}": "hash",
+			"catalog:coupons":                   "string",
+		}},
+		{"shop:", math.MaxUint64, map[string]string{
+			"shop:candidates:coupon:18446744073709551615":              "zset",
+			"state:{shop:candidates:coupon:18446744073709551615}":      "hash",
+			"issued:{shop:candidates:coupon:18446744073709551615}":     "set",
+			"rejected:{shop:candidates:coupon:18446744073709551615}":   "set",
+			"dlq:{shop:candidates:coupon:18446744073709551615}":        "zset",
+			"dlq:reason:{shop:candidates:coupon:18446744073709551615}": "hash",
+			"shop:catalog:coupons":                                     "string",
+		}},
+	} {
+		c := couponOn(t, rdb, deployment.prefix, deployment.coupon)
+		c.openNow(t)
+		at := c.accept(t, 1, 2, 3, 4)
+		n, err := c.Remove(t.Context(), c.id, at[0].OpensAt, MarkIssued, []Entry{{Member: "2", Arrival: at[1].Arrival}})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		n, err = c.Remove(t.Context(), c.id, at[0].OpensAt, MarkRejected, []Entry{{Member: "3", Arrival: at[2].Arrival}})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		n, err = c.Review(t.Context(), c.id, []Failed{{Entry: Entry{Member: "4", Arrival: at[3].Arrival}}})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		require.NoError(t, c.SaveCatalog(t.Context(), []byte("[]")))
+		for key, kind := range deployment.want {
+			want[key] = kind
+		}
+		found := map[string]string{}
+		for _, key := range rdb.Keys(t.Context(), "*").Val() {
+			found[key] = rdb.Type(t.Context(), key).Val()
+		}
+		require.Equal(t, want, found)
+		require.EqualValues(t, []string{"1"}, rdb.ZRange(t.Context(), c.queue, 0, -1).Val())
+	}
+}
+
+func TestKeysOfACouponShareTheirClusterSlot(t *testing.T) {
+	t.Parallel()
+	// A node without any slots still knows which it would be.
+	rdb := clusterNode(t)
+	slots := map[int64]bool{}
+	for _, prefix := range []string{"", "p:", "shop-1:", "한글:", "a b:"} {
+		for _, id := range []uint64{0, 1, 42, 1 << 53, math.MaxUint64} {
+			k := namespace{prefix}.coupon(id)
+			want := rdb.ClusterKeySlot(t.Context(), k.queue).Val()
+			slots[want] = true
+			for _, key := range []string{k.state, k.issued, k.rejected, k.dlq, k.reason} {
+				slot, err := rdb.ClusterKeySlot(t.Context(), key).Result()
+				require.NoError(t, err)
+				require.Equal(t, want, slot, key)
+			}
+		}
+	}
+	require.Greater(t, len(slots), 10, "coupons spread over the shards")
+}
+
+func TestPrefixWithBracesIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"{", "}", "{}", "{shop}:", "shop{1}:"} {
+		_, err := NewStore(nil, Options{KeyPrefix: prefix, TTL: testTTL})
+		require.ErrorContains(t, err, fmt.Sprintf("%q", prefix))
+		require.ErrorContains(t, err, "braces")
+	}
+	for _, prefix := range []string{"", "shop:", "a[b]:", "(x)"} {
+		_, err := NewStore(nil, Options{KeyPrefix: prefix, TTL: testTTL})
+		require.NoError(t, err, prefix)
+	}
+}
+
+func TestTTLTooShortForASettlementIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, ttl := range []time.Duration{0, -testTTL, time.Second, 600 * time.Second, 54*time.Hour - 1} {
+		_, err := NewStore(nil, Options{TTL: ttl})
+		require.ErrorContains(t, err, "54h", "%s", ttl)
+	}
+	for _, ttl := range []time.Duration{54 * time.Hour, 168 * time.Hour, 10000 * time.Hour} {
+		_, err := NewStore(nil, Options{TTL: ttl})
+		require.NoError(t, err, "%s", ttl)
+	}
+	_, err := NewStore(nil, Options{KeyPrefix: "{", TTL: time.Hour})
+	require.ErrorContains(t, err, "54h")
+	require.ErrorContains(t, err, "braces", "all that is wrong at once")
+}
+
+// Frozen clocks are only as good as the replacement that makes them: a script that reads the time otherwise would run
+// on the real clock, unnoticed.
+func TestEveryScriptThatReadsTheTimeCanBeFrozen(t *testing.T) {
+	t.Parallel()
+	for _, s := range []script{applyScript, publishScript, fenceScript, renewScript, figuresScript, removeScript, sweepScript} {
+		require.NotEqual(t, s.source, frozen(s, µs(noon)), s.name)
+	}
+	for _, s := range []script{pageScript, reviewScript, soldScript} {
+		require.NotContains(t, strings.ToUpper(s.source), "'TIME'", s.name)
+	}
+}

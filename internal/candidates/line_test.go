@@ -1,0 +1,383 @@
+package candidates
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// reasonsBySource are the reasons that make an entry of the DLQ what it is; "-" stands for none.
+var reasonsBySource = map[string]Source{
+	"-":                                     Held,
+	"":                                      Held,
+	"not json":                              Held,
+	"null":                                  Held,
+	"true":                                  Held,
+	`"retryable"`:                           Held,
+	"[true]":                                Held,
+	"{}":                                    Held,
+	`{"retryable":false}`:                   Held,
+	`{"retryable":"true"}`:                  Held,
+	`{"retryable":1}`:                       Held,
+	`{"retryable":null}`:                    Held,
+	`{"retryable":true`:                     Held,
+	`{"retryable":true}`:                    Retryable,
+	`{"a":1,"retryable":true,"attempts":3}`: Retryable,
+}
+
+// standingEntry is what the line should show, and by what it orders.
+type standingEntry struct {
+	Entry
+	score float64
+}
+
+// before is the line's order, told again without Redis.
+func (e standingEntry) compare(other standingEntry) int {
+	return cmp.Or(cmp.Compare(e.score, other.score), cmp.Compare(e.Member, other.Member))
+}
+
+func expected(score, member string, source Source) standingEntry {
+	number, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		panic(err)
+	}
+	arrival := int64(0)
+	if number > 0 {
+		arrival = int64(math.Min(math.Floor(number), 1<<53-1))
+	}
+	return standingEntry{Entry{member, arrival, source}, number}
+}
+
+// standUnderReview writes a place into the DLQ by hand, with its reason.
+func (c *coupon) standUnderReview(t testingT, at place, reason string) {
+	t.Helper()
+	c.stand(t, c.dlq, at)
+	if reason != "-" {
+		require.NoError(t, c.rdb.HSet(t.Context(), c.reason, at.member, reason).Err())
+	}
+}
+
+func (c *coupon) page(t testingT, after Cursor, cutoff time.Time) ([]Entry, Cursor) {
+	t.Helper()
+	entries, next, err := c.Page(t.Context(), c.id, after, cutoff)
+	require.NoError(t, err)
+	return entries, next
+}
+
+// mostPages are more than any line here has.
+const mostPages = 100
+
+// line reads all pages.
+func (c *coupon) line(t testingT, cutoff time.Time) (all []Entry, pages []int) {
+	t.Helper()
+	for cursor := (Cursor{}); ; {
+		entries, next := c.page(t, cursor, cutoff)
+		if len(entries) == 0 {
+			require.Equal(t, cursor, next, "at the end the cursor stays")
+			return all, pages
+		}
+		all, pages, cursor = append(all, entries...), append(pages, len(entries)), next
+		require.Less(t, len(pages), mostPages, "the line has no end")
+	}
+}
+
+func TestPageOfNobody(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	all, _ := c.line(t, noon)
+	require.Empty(t, all)
+}
+
+func TestPageOrdersByArrivalThenMember(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.stand(t, c.queue, place{"1002", "1"}, place{"1000", "20"}, place{"1001", "9"}, place{"1001", "10"}, place{"1001", "100"})
+	all, pages := c.line(t, time.UnixMicro(2000))
+	require.Equal(t, []Entry{
+		{"20", 1000, Queue}, {"10", 1001, Queue}, {"100", 1001, Queue}, {"9", 1001, Queue}, {"1", 1002, Queue},
+	}, all)
+	require.Equal(t, []int{5}, pages)
+}
+
+func TestPageEndsBelowTheCutoff(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	at := µs(noon)
+	for i, key := range []string{c.queue, c.dlq} {
+		c.stand(t, key, place{text(at - 1), fmt.Sprint("in", i)}, place{text(at), fmt.Sprint("out", i)},
+			place{text(at + 1), fmt.Sprint("later", i)}, place{"+inf", fmt.Sprint("inf", i)})
+	}
+	all, _ := c.line(t, noon)
+	require.Equal(t, []Entry{{"in0", at - 1, Queue}, {"in1", at - 1, Held}}, all)
+	all, _ = c.line(t, noon.Add(time.Microsecond))
+	require.Len(t, all, 4)
+	all, _ = c.line(t, noon.Add(-time.Microsecond))
+	require.Empty(t, all)
+}
+
+func TestPageTellsRetryableFromHeld(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	var want []Entry
+	for reason, source := range reasonsBySource {
+		i := len(want)
+		c.standUnderReview(t, place{strconv.Itoa(1000 + i), strconv.Itoa(i)}, reason)
+		want = append(want, Entry{strconv.Itoa(i), int64(1000 + i), source})
+	}
+	all, _ := c.line(t, noon)
+	require.Equal(t, want, all)
+}
+
+func TestPageOfScoresWrittenByHand(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.stand(t, c.queue, place{"-inf", "a"}, place{"-7", "b"}, place{"-0.5", "c"}, place{"0", "d"}, place{"0.25", "e"},
+		place{"1000.999", "f"}, place{"1999.5", "g"}, place{"2000", "h"}, place{"1e300", "i"}, place{"+inf", "j"})
+	c.stand(t, c.dlq, place{"-inf", "A"}, place{"1000.5", "F"})
+	all, _ := c.line(t, time.UnixMicro(2000))
+	want := []Entry{
+		{"A", 0, Held}, {"a", 0, Queue}, {"b", 0, Queue}, {"c", 0, Queue}, {"d", 0, Queue}, {"e", 0, Queue},
+		{"F", 1000, Held}, {"f", 1000, Queue}, {"g", 1999, Queue},
+	}
+	require.Equal(t, want, all)
+
+	// The same, with every page border in turn.
+	c.on.queuePage.Store(1)
+	c.on.dlqPage.Store(1)
+	all, _ = c.line(t, time.UnixMicro(2000))
+	require.Equal(t, want, all)
+}
+
+// Thousands in queue and DLQ, with ties across every page border, at the limits that are shipped.
+func TestPagesOfALongLine(t *testing.T) {
+	t.Parallel()
+	at := µs(noon)
+	for name, tc := range map[string]struct {
+		queue, dlq int
+		tie        int // how many share a score
+		dlqFrom    int // where the DLQ begins, in µs after the queue
+	}{
+		"queue alone":              {queue: 3500, tie: 7},
+		"DLQ alone":                {dlq: 900, tie: 7},
+		"one score for all":        {queue: 2500, dlq: 600, tie: 5000},
+		"interleaved":              {queue: 3300, dlq: 800, tie: 3},
+		"DLQ before the queue":     {queue: 1500, dlq: 600, tie: 1, dlqFrom: -100000},
+		"DLQ after the queue":      {queue: 2100, dlq: 600, tie: 1, dlqFrom: 100000},
+		"DLQ dense within queue":   {queue: 3000, dlq: 750, tie: 2, dlqFrom: 400},
+		"exactly the limits":       {queue: queuePageMembers, dlq: dlqPageMembers, tie: 4},
+		"one more than the limits": {queue: queuePageMembers + 1, dlq: dlqPageMembers + 1, tie: 1001},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			var want []standingEntry
+			var queue, dlq []place
+			for i := range tc.queue {
+				p := place{text(at + int64(i/tc.tie)), "q" + strconv.Itoa(i)}
+				queue = append(queue, p)
+				want = append(want, expected(p.score, p.member, Queue))
+			}
+			reasons := map[string]any{}
+			for i := range tc.dlq {
+				p := place{text(at + int64(tc.dlqFrom+i/tc.tie)), strconv.Itoa(i)}
+				if i%2 == 0 {
+					p.member = "z" + p.member
+				}
+				source := Held
+				if i%3 == 0 {
+					source = Retryable
+					reasons[p.member] = `{"retryable":true}`
+				}
+				dlq = append(dlq, p)
+				want = append(want, expected(p.score, p.member, source))
+			}
+			c.stand(t, c.queue, queue...)
+			c.stand(t, c.dlq, dlq...)
+			if len(reasons) > 0 {
+				require.NoError(t, c.rdb.HSet(t.Context(), c.reason, reasons).Err())
+			}
+			slices.SortFunc(want, standingEntry.compare)
+			all, pages := c.line(t, noon.Add(time.Hour))
+			require.Equal(t, entriesOf(want), all)
+			for _, n := range pages {
+				require.LessOrEqual(t, n, 1250)
+			}
+			require.LessOrEqual(t, len(pages), tc.queue/1000+tc.dlq/250+2, "pages are as full as they can be")
+		})
+	}
+}
+
+func entriesOf(standing []standingEntry) (entries []Entry) {
+	for _, e := range standing {
+		entries = append(entries, e.Entry)
+	}
+	return entries
+}
+
+// What goes between two pages takes nobody else along, be it the cursor's own entry or all that was read.
+func TestPagesWhileEntriesGo(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]func(read []Entry) []Entry{
+		"all that was read": func(read []Entry) []Entry { return read },
+		"the cursor's own":  func(read []Entry) []Entry { return read[len(read)-1:] },
+		"all but that":      func(read []Entry) []Entry { return read[:len(read)-1] },
+	} {
+		for _, tie := range []int{1, 5000} {
+			t.Run(fmt.Sprint(name, tie), func(t *testing.T) {
+				t.Parallel()
+				c := newCoupon(t)
+				var want []standingEntry
+				var queue, dlq []place
+				for i := range 3000 {
+					p := place{strconv.Itoa(1000 + i/tie), strconv.Itoa(i)}
+					if i%4 == 0 {
+						dlq = append(dlq, p)
+						want = append(want, expected(p.score, p.member, Held))
+					} else {
+						queue = append(queue, p)
+						want = append(want, expected(p.score, p.member, Queue))
+					}
+				}
+				c.stand(t, c.queue, queue...)
+				c.stand(t, c.dlq, dlq...)
+				slices.SortFunc(want, standingEntry.compare)
+				var all []Entry
+				for cursor := (Cursor{}); ; {
+					entries, next := c.page(t, cursor, noon)
+					if len(entries) == 0 {
+						break
+					}
+					all, cursor = append(all, entries...), next
+					require.LessOrEqual(t, len(all), len(want), "the line has no end")
+					leave := gone(entries)
+					require.EqualValues(t, len(leave), c.remove(t, noon, MarkNone, leave...))
+				}
+				require.Equal(t, entriesOf(want), all)
+			})
+		}
+	}
+}
+
+// Whatever stands in queue and DLQ, whatever the limits, and whatever goes between the pages: each page is the next
+// piece of the sorted line, and the last page is its end.
+func TestPagesAreTheSortedLine(t *testing.T) {
+	t.Parallel()
+	h := testenv.RedisFor(t)
+	members := []string{
+		"", "\x00", "\x00\x00", " ", "0", "00", "1", "10", "2", "9", "A", "Z", "a", "aa", "ab", "b", "é", "z", "한", "한글", "\u007f",
+		"\x80", "\xc3", "\xc3\xa9", "\xed\x95", "\xfe", "\xff", "\xff\x00", "\xff\xff", "7", "77", "18446744073709551615",
+	}
+	scores := []string{"-inf", "-9007199254740993", "-2.5", "-1", "0", "0.5", "1", "1.25", "2", "2", "2", "3", "99", "99.5", "100", "100.5", "1e18", "+inf"}
+	cutoff := time.UnixMicro(100)
+	reasons := []string{}
+	for reason := range reasonsBySource {
+		reasons = append(reasons, reason)
+	}
+	slices.Sort(reasons)
+	places := rapid.MapOf(rapid.SampledFrom(members), rapid.SampledFrom(scores))
+
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: h.Addrs})
+	defer rdb.Close()
+	c := couponOn(t, rdb, h.Prefix, 1)
+	id := uint64(0)
+	rapid.Check(t, func(t *rapid.T) {
+		id++
+		c := c.another(id)
+		queue, dlq := places.Draw(t, "queue"), places.Draw(t, "dlq")
+		var line []standingEntry
+		for member, score := range queue {
+			c.stand(t, c.queue, place{score, member})
+			line = append(line, expected(score, member, Queue))
+		}
+		for _, member := range sorted(dlq) {
+			reason := rapid.SampledFrom(reasons).Draw(t, "reason of "+strconv.Quote(member))
+			c.standUnderReview(t, place{dlq[member], member}, reason)
+			if queue[member] == dlq[member] {
+				// The same application twice: whether it comes once or twice is open.
+				line = slices.DeleteFunc(line, func(e standingEntry) bool { return e.Member == member && e.Source == Queue })
+				require.NoError(t, c.rdb.ZRem(t.Context(), c.queue, member).Err())
+			}
+			line = append(line, expected(dlq[member], member, reasonsBySource[reason]))
+		}
+		line = slices.DeleteFunc(line, func(e standingEntry) bool { return e.score >= 100 })
+		slices.SortFunc(line, standingEntry.compare)
+
+		limits := rapid.IntRange(1, 12)
+		c.on.queuePage.Store(int64(limits.Draw(t, "queue page")))
+		c.on.dlqPage.Store(int64(limits.Draw(t, "dlq page")))
+		for cursor := (Cursor{}); ; {
+			entries, next := c.page(t, cursor, cutoff)
+			if len(entries) == 0 {
+				require.Empty(t, entriesOf(line), "the line had not ended")
+				return
+			}
+			require.LessOrEqual(t, int64(len(entries)), c.on.queuePage.Load()+c.on.dlqPage.Load())
+			require.LessOrEqual(t, len(entries), len(line))
+			require.Equal(t, entriesOf(line[:len(entries)]), entries)
+			read := line[:len(entries)]
+			line, cursor = slices.Clone(line[len(entries):]), next
+
+			// Some of those read go, and some of those still to come.
+			drop := func(what string, of []standingEntry) (left []standingEntry) {
+				for _, e := range of {
+					if !rapid.Bool().Draw(t, what) {
+						left = append(left, e)
+						continue
+					}
+					key := c.dlq
+					if e.Source == Queue {
+						key = c.queue
+					}
+					require.NoError(t, c.rdb.ZRem(t.Context(), key, e.Member).Err())
+				}
+				return left
+			}
+			drop("a read one goes", read)
+			if rapid.IntRange(0, 3).Draw(t, "later ones go") == 0 {
+				line = drop("a later one goes", line)
+			}
+		}
+	})
+}
+
+func sorted[V any](m map[string]V) (keys []string) {
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// another is the same client's next coupon.
+func (c *coupon) another(id uint64) *coupon {
+	k := c.names.coupon(id)
+	return &coupon{
+		Store: c.Store, id: id, rdb: c.rdb, on: c.on,
+		queue: k.queue, state: k.state, issued: k.issued, rejected: k.rejected, dlq: k.dlq, reason: k.reason,
+	}
+}
+
+// One that somebody wrote into both with the same arrival is one application: it is never missed.
+func TestPageOfOneThatStandsInBoth(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.stand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"})
+	c.stand(t, c.dlq, place{"1001", "2"}, place{"1003", "1"})
+	for limit := range int64(4) {
+		c.on.queuePage.Store(limit + 1)
+		c.on.dlqPage.Store(limit + 1)
+		all, _ := c.line(t, noon)
+		once := slices.CompactFunc(all, func(a, b Entry) bool { return a.Member == b.Member })
+		require.Equal(t, []Entry{{"1", 1000, Queue}, {"2", 1001, Held}, {"3", 1002, Queue}, {"1", 1003, Held}}, once)
+	}
+}

@@ -1,0 +1,287 @@
+package candidates
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// A reply that is lost leaves the caller not knowing, and nobody tries again behind his back: Redis has executed the
+// application once, and asking again tells what became of it.
+func TestALostReplyIsNotReplayed(t *testing.T) {
+	t.Parallel()
+	t.Run("standalone", func(t *testing.T) {
+		t.Parallel()
+		server := newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr())
+		proxy := newLossyProxy(t, server.Options().Addr)
+		loseReplies(t, server, proxy, []string{proxy.addr()})
+	})
+	// The Cluster client retries whatever MaxRetries says, and looks for another way to the node.
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		server := clusterNode(t)
+		proxy := newLossyProxy(t, server.Options().Addr)
+		announce(t, server, proxy.addr())
+		_, port, err := net.SplitHostPort(proxy.addr())
+		require.NoError(t, err)
+		loseReplies(t, server, proxy, []string{proxy.addr(), "localhost:" + port})
+	})
+}
+
+func loseReplies(t *testing.T, server *redis.Client, proxy *lossyProxy, addrs []string) {
+	settings := connect.RedisSettings{RedisAddrs: addrs}
+	rdb, err := settings.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { rdb.Close() })
+	_, cluster := rdb.(*redis.ClusterClient)
+	require.Equal(t, len(addrs) > 1, cluster)
+	c := couponOn(t, rdb, "", 42)
+	c.openNow(t)
+	c.accept(t, 1)
+
+	user := uint64(1)
+	for _, verb := range []string{"evalsha", "eval"} {
+		for range 10 {
+			user++
+			if verb == "eval" {
+				require.NoError(t, server.ScriptFlush(t.Context()).Err())
+			}
+			calls := callsOf(t, server, verb)
+			dropped := proxy.dropNext(verb)
+			receipt, err := c.Apply(t.Context(), c.id, user)
+			require.Error(t, err)
+			require.Zero(t, receipt)
+			require.EqualValues(t, 1, dropped(), "the reply was lost")
+			require.Equal(t, calls+1, callsOf(t, server, verb), "executed once")
+
+			member := strconv.FormatUint(user, 10)
+			arrival := int64(server.ZScore(t.Context(), c.queue, member).Val())
+			require.NotZero(t, arrival)
+			require.Equal(t, member, server.HGet(t.Context(), c.state, "accepted").Val())
+
+			again := c.apply(t, user)
+			require.Equal(t, Duplicate, again.Code)
+			require.Equal(t, arrival, again.Arrival)
+			require.EqualValues(t, user, again.Position)
+		}
+	}
+	require.Equal(t, strconv.FormatUint(user, 10), server.HGet(t.Context(), c.state, "accepted").Val())
+}
+
+// callsOf is how often the server has executed a command.
+func callsOf(t *testing.T, server *redis.Client, verb string) int {
+	t.Helper()
+	info, err := server.Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(info, "cmdstat_"+verb+":calls=")
+	if !found {
+		return 0
+	}
+	number, _, _ := strings.Cut(rest, ",")
+	calls, err := strconv.Atoi(number)
+	require.NoError(t, err)
+	return calls
+}
+
+// lossyProxy stands before a Redis and, when told to, cuts the connection instead of passing a reply on.
+type lossyProxy struct {
+	listener net.Listener
+	backend  string
+	doomed   atomic.Pointer[doom]
+	mu       sync.Mutex
+	conns    []net.Conn
+	closed   bool
+	pumps    sync.WaitGroup
+}
+
+type doom struct {
+	marker  []byte // the verb as it stands in a request
+	dropped atomic.Int64
+}
+
+func newLossyProxy(t *testing.T, backend string) *lossyProxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &lossyProxy{listener: listener, backend: backend}
+	p.pumps.Go(p.accept)
+	t.Cleanup(p.close)
+	return p
+}
+
+func (p *lossyProxy) addr() string { return p.listener.Addr().String() }
+
+// dropNext loses every reply to the verb from now on, until the returned function is called, which says how many.
+func (p *lossyProxy) dropNext(verb string) (dropped func() int64) {
+	d := &doom{marker: []byte("$" + strconv.Itoa(len(verb)) + "\r\n" + verb + "\r\n")}
+	p.doomed.Store(d)
+	return func() int64 {
+		p.doomed.Store(nil)
+		return d.dropped.Load()
+	}
+}
+
+func (p *lossyProxy) close() {
+	p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	for _, conn := range p.conns {
+		conn.Close()
+	}
+	p.mu.Unlock()
+	p.pumps.Wait()
+}
+
+func (p *lossyProxy) keep(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		conn.Close()
+	}
+	p.conns = append(p.conns, conn)
+}
+
+func (p *lossyProxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.backend)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		p.keep(client)
+		p.keep(server)
+		var lose atomic.Pointer[doom] // what the next reply on this connection is lost to
+		p.pumps.Go(func() { p.pump(client, server, p.requests(&lose)) })
+		p.pumps.Go(func() { p.pump(server, client, replies(&lose)) })
+	}
+}
+
+// requests spots the doomed one. A client writes a request at once, so that it comes in few pieces; the tail covers a
+// verb that is cut in two.
+func (p *lossyProxy) requests(lose *atomic.Pointer[doom]) func([]byte) bool {
+	var tail []byte
+	return func(piece []byte) bool {
+		tail = append(tail, piece...)
+		if d := p.doomed.Load(); d != nil && bytes.Contains(tail, d.marker) {
+			lose.Store(d)
+		}
+		tail = tail[max(0, len(tail)-16):]
+		return true
+	}
+}
+
+func replies(lose *atomic.Pointer[doom]) func([]byte) bool {
+	return func([]byte) bool {
+		d := lose.Load()
+		if d != nil {
+			d.dropped.Add(1)
+		}
+		return d == nil
+	}
+}
+
+// pump passes bytes on while pass says so.
+func (p *lossyProxy) pump(from, to net.Conn, pass func([]byte) bool) {
+	defer from.Close()
+	defer to.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if !pass(buffer[:n]) {
+				return
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// clusterNode is a Cluster of one private node, which has every slot.
+func clusterNode(t *testing.T) *redis.Client {
+	t.Helper()
+	// The default bus port lies 10,000 above the node's and may be none.
+	bus, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, busPort, err := net.SplitHostPort(bus.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, bus.Close())
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{
+		"--cluster-enabled", "yes", "--cluster-port", busPort, "--cluster-announce-ip", "127.0.0.1",
+	}})
+	client := newClient(t, server.Addr())
+	require.NoError(t, client.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	testenv.Eventually(t, 20*time.Second, "cluster ready", func() bool {
+		return strings.Contains(client.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	return client
+}
+
+// announce lets the node tell its clients another address.
+func announce(t *testing.T, node *redis.Client, addr string) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	require.NoError(t, node.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
+	testenv.Eventually(t, 20*time.Second, "address announced", func() bool {
+		shards, err := node.ClusterShards(t.Context()).Result()
+		return err == nil && len(shards) == 1 && fmt.Sprint(shards[0].Nodes[0].Port) == port
+	})
+}
+
+func newCluster(t *testing.T, node *redis.Client) *redis.ClusterClient {
+	t.Helper()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Options().Addr}, MaxRedirects: -1})
+	t.Cleanup(func() { cluster.Close() })
+	return cluster
+}
+
+// Every script has its keys in one slot, or a Cluster refuses it.
+func TestEveryOperationWorksInACluster(t *testing.T) {
+	t.Parallel()
+	c := couponOn(t, newCluster(t, clusterNode(t)), "shop:", 42)
+	ctx := context.WithoutCancel(t.Context())
+	w := c.open(t)
+	at := c.accept(t, 1, 2, 3)
+	wait, err := c.Fence(ctx, c.id, noon)
+	require.NoError(t, err)
+	require.Zero(t, wait)
+	require.NoError(t, c.Renew(ctx, c.id, w.Closes))
+	require.EqualValues(t, 1, c.review(t, Failed{Entry{"2", at[1].Arrival, Queue}, because(1)}))
+	all, _ := c.line(t, w.Closes)
+	require.Equal(t, []Entry{{"1", at[0].Arrival, Queue}, {"2", at[1].Arrival, Retryable}, {"3", at[2].Arrival, Queue}}, all)
+	require.Equal(t, map[string]Reason{"2": because(1)}, c.reasons(t, "1", "2"))
+	require.NoError(t, c.SetSold(ctx, c.id, true))
+	require.EqualValues(t, 2, c.remove(t, w.Closes, MarkIssued, all[:2]...))
+	require.EqualValues(t, 1, c.remove(t, w.Closes, MarkRejected, all[2:]...))
+	require.Equal(t, Figures{Now: noon, Accepted: 3, LastArrival: at[2].Arrival, Issued: 2, Rejected: 1, Sold: true}, c.figures(t))
+	marked, _, err := c.MarkedIssued(ctx, c.id, 0)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"1", "2"}, marked)
+	c.freeze(w.Closes)
+	swept, err := c.Sweep(ctx, c.id, w.Closes)
+	require.NoError(t, err)
+	require.True(t, swept)
+	require.NoError(t, c.SaveCatalog(ctx, []byte("[]")))
+}

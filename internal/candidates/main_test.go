@@ -1,0 +1,287 @@
+package candidates
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable() // of servers that tests kill
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := testenv.StopShared(); err != nil {
+			fmt.Fprintln(os.Stderr, "testenv:", err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}))
+}
+
+// testTTL is the --candidate-ttl of every Store here.
+const testTTL = 168 * time.Hour
+
+// noon is when frozen clocks stand unless a test says otherwise. It lies ahead of every machine's clock, since Redis
+// deletes at once what is to expire in its past, and its µs have all the 16 digits that can occur.
+var noon = time.Date(2199, 11, 20, 3, 0, 0, 123457000, time.UTC)
+
+// coupon is one coupon on a real Redis, with its keys spelled out.
+type coupon struct {
+	*Store
+	id  uint64
+	rdb redis.UniversalClient
+	on  *wire
+
+	queue, state, issued, rejected, dlq, reason string
+}
+
+// testingT is what both *testing.T and *rapid.T give.
+type testingT interface {
+	require.TestingT
+	Helper()
+	Context() context.Context
+}
+
+// newCoupon is a coupon of the test's own.
+func newCoupon(t *testing.T) *coupon {
+	t.Helper()
+	h := testenv.RedisFor(t)
+	return couponOn(t, h.Client, h.Prefix, 42)
+}
+
+// privateCoupon is a coupon on a Redis of the test's own.
+func privateCoupon(t *testing.T) *coupon {
+	t.Helper()
+	return couponOn(t, newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()), "", 42)
+}
+
+func couponOn(t testingT, rdb redis.UniversalClient, prefix string, id uint64) *coupon {
+	t.Helper()
+	on := &wire{}
+	rdb.AddHook(on)
+	tag := fmt.Sprintf("{%scandidates:coupon:%d}", prefix, id)
+	return &coupon{
+		Store: newStore(t, rdb, prefix), id: id, rdb: rdb, on: on,
+		queue: fmt.Sprintf("%scandidates:coupon:%d", prefix, id),
+		state: "state:" + tag, issued: "issued:" + tag, rejected: "rejected:" + tag, dlq: "dlq:" + tag, reason: "dlq:reason:" + tag,
+	}
+}
+
+func newClient(t *testing.T, addr string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func newStore(t testingT, rdb redis.UniversalClient, prefix string) *Store {
+	t.Helper()
+	s, err := NewStore(rdb, Options{KeyPrefix: prefix, TTL: testTTL})
+	require.NoError(t, err)
+	return s
+}
+
+// wire is what a test changes between a Store and its Redis.
+type wire struct {
+	clock     atomic.Int64                      // µs that every script takes for the time; 0 is the real clock
+	queuePage atomic.Int64                      // limits of a page; 0 is the real one
+	dlqPage   atomic.Int64                      //
+	answer    atomic.Pointer[any]               // what a script is said to answer, instead of being run
+	seen      atomic.Pointer[func(redis.Cmder)] // is shown every command
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if seen := w.seen.Load(); seen != nil {
+			(*seen)(cmd)
+		}
+		args := cmd.Args()
+		if args[0] == "evalsha" || args[0] == "eval" {
+			if answer := w.answer.Load(); answer != nil {
+				cmd.(interface{ SetVal(any) }).SetVal(*answer)
+				return nil
+			}
+			s := scriptOf(args[1].(string))
+			if n := w.queuePage.Load(); n > 0 && s.name == "page" {
+				args[7], args[8] = n, w.dlqPage.Load()
+			}
+			if now := w.clock.Load(); now != 0 {
+				args[0], args[1] = "eval", frozen(s, now)
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// scriptOf finds a script by its SHA-1 or its source.
+func scriptOf(body string) script {
+	for _, s := range []script{
+		applyScript, publishScript, fenceScript, renewScript, figuresScript,
+		pageScript, removeScript, reviewScript, soldScript, sweepScript,
+	} {
+		if s.sha == body || s.source == body {
+			return s
+		}
+	}
+	panic("no script is " + body)
+}
+
+// frozen is the script with a clock that stands still.
+func frozen(s script, now int64) string {
+	return strings.ReplaceAll(s.source, "redis.call('TIME')", fmt.Sprintf("({'%d','%d'})", now/1e6, now%1e6))
+}
+
+// freeze lets the Redis clock stand, for this coupon's scripts.
+func (c *coupon) freeze(at time.Time) { c.on.clock.Store(at.UnixMicro()) }
+
+// open freezes the clock at noon and opens the door an hour before, until an hour after.
+func (c *coupon) open(t testingT) Window {
+	t.Helper()
+	c.freeze(noon)
+	w := Window{Coupon: c.id, Version: 1, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
+	c.publish(t, w)
+	return w
+}
+
+// openNow opens the door by the real clock.
+func (c *coupon) openNow(t testingT) {
+	t.Helper()
+	now, err := c.Now(t.Context())
+	require.NoError(t, err)
+	c.publish(t, Window{Coupon: c.id, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)})
+}
+
+func (c *coupon) publish(t testingT, w Window) Promise {
+	t.Helper()
+	promise, published, err := c.Publish(t.Context(), w, Promise{})
+	require.NoError(t, err)
+	require.True(t, published)
+	return promise
+}
+
+func (c *coupon) apply(t testingT, user uint64) Receipt {
+	t.Helper()
+	receipt, err := c.Apply(t.Context(), c.id, user)
+	require.NoError(t, err)
+	return receipt
+}
+
+// accept applies for users that must get in.
+func (c *coupon) accept(t testingT, users ...uint64) (receipts []Receipt) {
+	t.Helper()
+	for _, user := range users {
+		receipts = append(receipts, c.apply(t, user))
+		require.Equal(t, Accepted, receipts[len(receipts)-1].Code)
+	}
+	return receipts
+}
+
+func (c *coupon) figures(t testingT) Figures {
+	t.Helper()
+	figures, err := c.Figures(t.Context(), c.id)
+	require.NoError(t, err)
+	return figures
+}
+
+func (c *coupon) set(t testingT, field string, value any) {
+	t.Helper()
+	require.NoError(t, c.rdb.HSet(t.Context(), c.state, field, value).Err())
+}
+
+func (c *coupon) get(t testingT, field string) string {
+	t.Helper()
+	value, err := c.rdb.HGet(t.Context(), c.state, field).Result()
+	require.NoError(t, err)
+	return value
+}
+
+func (c *coupon) add(t testingT, set string, members ...string) {
+	t.Helper()
+	for _, member := range members {
+		require.NoError(t, c.rdb.SAdd(t.Context(), set, member).Err())
+	}
+}
+
+// place is one hand-written entry; the score is what ZADD reads.
+type place struct{ score, member string }
+
+// stand writes places into the queue or the DLQ by hand.
+func (c *coupon) stand(t testingT, key string, places ...place) {
+	t.Helper()
+	_, err := c.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for _, at := range places {
+			p.Do(t.Context(), "ZADD", key, at.score, at.member)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// standing are the members of queue or DLQ with the scores that Redis shows.
+func (c *coupon) standing(t testingT, key string) map[string]float64 {
+	t.Helper()
+	found, err := c.rdb.ZRangeWithScores(t.Context(), key, 0, -1).Result()
+	require.NoError(t, err)
+	standing := map[string]float64{}
+	for _, z := range found {
+		standing[z.Member.(string)] = z.Score
+	}
+	return standing
+}
+
+// content is all that stands in Redis of the coupon, byte by byte, with the instants of its end.
+func (c *coupon) content(t testingT) map[string]string {
+	t.Helper()
+	content := map[string]string{}
+	for _, key := range []string{c.queue, c.state, c.issued, c.rejected, c.dlq, c.reason} {
+		value, err := c.rdb.Dump(t.Context(), key).Result()
+		if err == redis.Nil {
+			continue
+		}
+		require.NoError(t, err)
+		content[key] = fmt.Sprintf("%q until %d", value, c.expires(t, key))
+	}
+	return content
+}
+
+// expires is the second at which a key ends; -1 when never, -2 when there is no such key.
+func (c *coupon) expires(t testingT, key string) int64 {
+	t.Helper()
+	at, err := c.rdb.ExpireTime(t.Context(), key).Result()
+	require.NoError(t, err)
+	if at < 0 {
+		return int64(at)
+	}
+	return int64(math.Round(at.Seconds()))
+}
+
+func (c *coupon) requireExists(t testingT, want bool, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		n, err := c.rdb.Exists(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.Equal(t, want, n == 1, key)
+	}
+}
+
+func µs(at time.Time) int64 { return at.UnixMicro() }
+
+func text(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,379 @@
+package candidates
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// because is a reason that has every field.
+func because(attempts int) Reason {
+	return Reason{
+		Cause: "BAD_ROW", Message: "1264: Out of range \"값\" <é> \\ at row 1\n", Retryable: true,
+		Attempts: attempts, Run: 12345678901234, At: time.Date(2026, 11, 21, 0, 0, 1, 234567000, time.UTC),
+	}
+}
+
+func (c *coupon) review(t testingT, failed ...Failed) int64 {
+	t.Helper()
+	n, err := c.Review(t.Context(), c.id, failed)
+	require.NoError(t, err)
+	return n
+}
+
+func (c *coupon) reasons(t testingT, members ...string) map[string]Reason {
+	t.Helper()
+	reasons, err := c.Reasons(t.Context(), c.id, members)
+	require.NoError(t, err)
+	return reasons
+}
+
+func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	at := c.accept(t, 1, 2, math.MaxUint64)
+	held := because(1)
+	held.Retryable = false
+	require.EqualValues(t, 2, c.review(t,
+		Failed{Entry{"18446744073709551615", at[2].Arrival, Queue}, because(1)},
+		Failed{Entry{"1", at[0].Arrival, Queue}, held}))
+
+	require.Equal(t, map[string]float64{"2": float64(at[1].Arrival)}, c.standing(t, c.queue))
+	require.Equal(t, map[string]float64{
+		"1": float64(at[0].Arrival), "18446744073709551615": float64(at[2].Arrival),
+	}, c.standing(t, c.dlq))
+	require.Equal(t, map[string]Reason{"1": held, "18446744073709551615": because(1)},
+		c.reasons(t, "1", "2", "18446744073709551615"))
+	require.JSONEq(t, `{"cause":"BAD_ROW","message":"1264: Out of range \"값\" <é> \\ at row 1\n","retryable":true,
+		"attempts":1,"run":12345678901234,"at":"2026-11-21T00:00:01.234567Z"}`,
+		c.rdb.HGet(t.Context(), c.reason, "18446744073709551615").Val())
+	for _, key := range []string{c.dlq, c.reason} {
+		require.EqualValues(t, -1, c.expires(t, key), "%s never ends by itself", key)
+	}
+
+	require.Equal(t, UnderReview, c.apply(t, 1).Code)
+	require.Equal(t, at[0].Arrival, c.apply(t, 1).Arrival)
+	entries, _, err := c.Page(t.Context(), c.id, Cursor{}, noon.Add(time.Second))
+	require.NoError(t, err)
+	require.Equal(t, []Entry{
+		{"1", at[0].Arrival, Held}, {"2", at[1].Arrival, Queue}, {"18446744073709551615", at[2].Arrival, Retryable},
+	}, entries)
+	require.EqualValues(t, 3, c.figures(t).Accepted)
+}
+
+func TestReviewNotesAFurtherAttempt(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	at := c.accept(t, 7)
+	for attempt := range 12 {
+		reason := because(1)
+		reason.Run += uint64(attempt)
+		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at[0].Arrival, Retryable}, reason}))
+		reason.Attempts = attempt + 1
+		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the latest reason, and how often")
+	}
+	require.Equal(t, map[string]float64{"7": float64(at[0].Arrival)}, c.standing(t, c.dlq))
+	require.Empty(t, c.standing(t, c.queue))
+}
+
+// A reason that cannot be read counts as none.
+func TestReviewOverAnUnreadableReason(t *testing.T) {
+	t.Parallel()
+	for name, old := range map[string]string{
+		"garbage": "not json", "empty": "", "list": "[1]", "number": "3", "null": "null", "no attempts": "{}", "attempts text": `{"attempts":"3"}`,
+		"too deep": strings.Repeat("[", 5000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.stand(t, c.dlq, place{"1000", "7"})
+			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "7", old).Err())
+			require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", 1000, Held}, because(1)}))
+			require.Equal(t, map[string]Reason{"7": because(1)}, c.reasons(t, "7"))
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		c := newCoupon(t)
+		c.stand(t, c.dlq, place{"1000", "7"})
+		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", 1000, Held}, because(1)}))
+		require.Equal(t, map[string]Reason{"7": because(1)}, c.reasons(t, "7"))
+	})
+}
+
+func TestReviewLeavesAlone(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ queue, dlq []place }{
+		"who stands nowhere":                         {},
+		"who has left the queue and come again":      {queue: []place{{"1001", "7"}}},
+		"who stood in the queue later":               {queue: []place{{"999", "7"}}},
+		"who stands in the DLQ with another arrival": {dlq: []place{{"999", "7"}}},
+		// Two promises never become one.
+		"who has an older entry under review": {queue: []place{{"1000", "7"}}, dlq: []place{{"999", "7"}}},
+		"another member":                      {queue: []place{{"1000", "07"}, {"1000", "7 "}, {"1000", ""}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.stand(t, c.queue, tc.queue...)
+			c.stand(t, c.dlq, tc.dlq...)
+			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "7", `{"cause":"OLDER"}`).Err())
+			before := c.content(t)
+			require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Queue}, because(1)}))
+			require.Equal(t, before, c.content(t))
+		})
+	}
+}
+
+// One that stands in both with the same arrival is the same application: it is noted where it already is.
+func TestReviewOfOneThatStandsInBoth(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.stand(t, c.queue, place{"1000", "7"})
+	c.stand(t, c.dlq, place{"1000", "7"})
+	require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", 1000, Queue}, because(1)}))
+	require.Equal(t, map[string]float64{"7": 1000}, c.standing(t, c.dlq))
+	require.Equal(t, because(1), c.reasons(t, "7")["7"])
+}
+
+// Page floors and bounds what somebody wrote by hand; Review finds it by that.
+func TestReviewOfScoresWrittenByHand(t *testing.T) {
+	t.Parallel()
+	for score, want := range map[string]float64{"-inf": 0, "-3.5": 0, "0": 0, "12.75": 12, "8999999999999999": 8999999999999999} {
+		t.Run(score, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			member := "no\x00user\xff한"
+			c.stand(t, c.queue, place{score, member})
+			entries, _, err := c.Page(t.Context(), c.id, Cursor{}, time.UnixMicro(9e15))
+			require.NoError(t, err)
+			require.Len(t, entries, 1)
+			require.EqualValues(t, 1, c.review(t, Failed{entries[0], because(1)}))
+			require.Empty(t, c.standing(t, c.queue))
+			require.Equal(t, map[string]float64{member: want}, c.standing(t, c.dlq))
+			require.EqualValues(t, 1, c.review(t, Failed{entries[0], because(1)}), "and again in the DLQ")
+			require.Equal(t, 2, c.reasons(t, member)[member].Attempts)
+		})
+	}
+}
+
+func TestReviewAndReasonsOfMoreThanOneCallTakes(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	const many = 2*writeMembers + 1
+	var places []place
+	var failed []Failed
+	var members []string
+	for i := range many {
+		member := strconv.Itoa(i)
+		members = append(members, member)
+		places = append(places, place{strconv.Itoa(1000 + i), member})
+		reason := because(1)
+		reason.Run = uint64(i)
+		failed = append(failed, Failed{Entry{member, int64(1000 + i), Queue}, reason})
+	}
+	c.stand(t, c.queue, places...)
+	calls := c.watch(3)
+	require.EqualValues(t, many, c.review(t, failed...))
+	require.Equal(t, []int{500, 500, 1}, calls("evalsha", 3+3))
+	require.Empty(t, c.standing(t, c.queue))
+	require.Len(t, c.standing(t, c.dlq), many)
+
+	calls = c.watch(1)
+	reasons := c.reasons(t, append(members, "absent")...)
+	require.Equal(t, []int{500, 500, 2}, calls("hmget", 2))
+	require.Len(t, reasons, many)
+	for _, f := range failed {
+		require.Equal(t, f.Reason, reasons[f.Member])
+	}
+	require.Zero(t, c.review(t))
+	require.Empty(t, c.reasons(t))
+}
+
+// watch shows how many members each further command carries; a member takes so many arguments.
+func (c *coupon) watch(argsEach int) (carried func(verb string, before int) []int) {
+	var commands [][]any
+	see := func(cmd redis.Cmder) { commands = append(commands, append([]any{}, cmd.Args()...)) }
+	c.on.seen.Store(&see)
+	return func(verb string, before int) (sizes []int) {
+		c.on.seen.Store(nil)
+		for _, args := range commands {
+			if args[0] == verb {
+				sizes = append(sizes, (len(args)-before)/argsEach)
+			}
+		}
+		return sizes
+	}
+}
+
+func TestReasonsLeaveOutWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	for member, value := range map[string]string{
+		"1": `{"cause":"A","retryable":true}`, "2": "not json", "3": "", "4": `{"attempts":"many"}`, "\xff\x00": `{"cause":"B"}`,
+	} {
+		require.NoError(t, c.rdb.HSet(t.Context(), c.reason, member, value).Err())
+	}
+	require.Equal(t, map[string]Reason{"1": {Cause: "A", Retryable: true}, "\xff\x00": {Cause: "B"}},
+		c.reasons(t, "1", "2", "3", "4", "5", "\xff\x00"))
+}
+
+func (c *coupon) remove(t testingT, closes time.Time, mark Mark, entries ...Entry) int64 {
+	t.Helper()
+	n, err := c.Remove(t.Context(), c.id, closes, mark, entries)
+	require.NoError(t, err)
+	return n
+}
+
+func TestRemoveTakesOnlyWhatStandsWithThatArrival(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.freeze(noon)
+	c.stand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"}, place{"1003", "both"}, place{"1009", "older"})
+	c.stand(t, c.dlq, place{"1004", "4"}, place{"1005", "5"}, place{"1003", "both"}, place{"1006", "older"})
+	for _, member := range []string{"4", "5", "both", "older"} {
+		require.NoError(t, c.rdb.HSet(t.Context(), c.reason, member, "{}").Err())
+	}
+	require.EqualValues(t, 5, c.remove(t, noon, MarkNone,
+		Entry{Member: "1", Arrival: 1000},
+		Entry{Member: "2", Arrival: 1000}, // came again
+		Entry{Member: "3", Arrival: 1003}, // never stood so
+		Entry{Member: "4", Arrival: 1004},
+		Entry{Member: "5", Arrival: 1004},
+		Entry{Member: "both", Arrival: 1003},
+		Entry{Member: "older", Arrival: 1006}, // the one under review; the one in the queue stays
+		Entry{Member: "nobody", Arrival: 1000},
+	))
+	require.Equal(t, map[string]float64{"2": 1001, "3": 1002, "older": 1009}, c.standing(t, c.queue))
+	require.Equal(t, map[string]float64{"5": 1005}, c.standing(t, c.dlq))
+	require.Equal(t, map[string]string{"5": "{}"}, c.rdb.HGetAll(t.Context(), c.reason).Val())
+	c.requireExists(t, false, c.issued, c.rejected)
+
+	before := c.content(t)
+	require.Zero(t, c.remove(t, noon, MarkNone, Entry{Member: "1", Arrival: 1000}, Entry{Member: "4", Arrival: 1004}))
+	require.Zero(t, c.remove(t, noon, MarkNone))
+	require.Equal(t, before, c.content(t))
+}
+
+func TestRemoveMarksItsUsers(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		mark   Mark
+		closes time.Duration // after noon
+		want   Code
+	}{
+		"issued":              {MarkIssued, time.Hour, AlreadyIssued},
+		"rejected":            {MarkRejected, time.Hour, Rejected},
+		"issued, long closed": {MarkIssued, -1000 * time.Hour, AlreadyIssued},
+		"issued, next year":   {MarkIssued, 5000 * time.Hour, AlreadyIssued},
+		"none":                {MarkNone, time.Hour, Accepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.open(t)
+			at := c.accept(t, 1, math.MaxUint64, 3)
+			closes := noon.Add(tc.closes)
+			entries := []Entry{{Member: "1", Arrival: at[0].Arrival}, {Member: "18446744073709551615", Arrival: at[1].Arrival}}
+			c.review(t, Failed{Entry: entries[0]})
+			require.EqualValues(t, 2, c.remove(t, closes, tc.mark, entries...))
+			require.Zero(t, c.remove(t, closes, tc.mark, entries...), "again")
+
+			marked, unmarked := c.issued, c.rejected
+			if tc.mark == MarkRejected {
+				marked, unmarked = unmarked, marked
+			}
+			c.requireExists(t, false, unmarked)
+			if tc.mark == MarkNone {
+				c.requireExists(t, false, marked)
+			} else {
+				require.ElementsMatch(t, []string{"1", "18446744073709551615"}, c.rdb.SMembers(t.Context(), marked).Val())
+				require.Equal(t, max(noon.Unix(), closes.Unix())+int64(testTTL/time.Second), c.expires(t, marked))
+			}
+			c.requireExists(t, false, c.dlq, c.reason)
+			require.Equal(t, map[string]float64{"3": float64(at[2].Arrival)}, c.standing(t, c.queue))
+			require.Equal(t, tc.want, c.apply(t, 1).Code)
+			require.Equal(t, tc.want, c.apply(t, math.MaxUint64).Code)
+			require.Equal(t, Duplicate, c.apply(t, 3).Code)
+		})
+	}
+}
+
+// A settled user is marked also when a run that crashed has removed him before.
+func TestRemoveMarksWhoNoLongerStands(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	require.Zero(t, c.remove(t, noon, MarkIssued, Entry{Member: "7", Arrival: 1000}))
+	require.Equal(t, AlreadyIssued, c.apply(t, 7).Code)
+}
+
+func TestRemoveOfMoreThanOneCallTakes(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.freeze(noon)
+	const many = 2*writeMembers + 7
+	var queue, dlq []place
+	var entries []Entry
+	for i := range many + 1 {
+		at := place{fmt.Sprint(1795143600000000 + i), "m" + strconv.Itoa(i)}
+		if i%3 == 0 {
+			dlq = append(dlq, at)
+		} else {
+			queue = append(queue, at)
+		}
+		entries = append(entries, Entry{Member: at.member, Arrival: int64(1795143600000000 + i)})
+	}
+	c.stand(t, c.queue, queue...)
+	c.stand(t, c.dlq, dlq...)
+	calls := c.watch(2)
+	require.EqualValues(t, many, c.remove(t, noon, MarkIssued, entries[:many]...))
+	require.Equal(t, []int{500, 500, 7}, calls("evalsha", 3+4+2))
+	require.Len(t, c.rdb.SMembers(t.Context(), c.issued).Val(), many)
+	require.Equal(t, 1, len(c.standing(t, c.queue))+len(c.standing(t, c.dlq)))
+}
+
+func TestRemoveOfScoresWrittenByHand(t *testing.T) {
+	t.Parallel()
+	for _, score := range []string{"-inf", "-3.5", "-0", "0", "12.75", "8999999999999999"} {
+		t.Run(score, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			member := "no\x00user\xff한"
+			c.stand(t, c.queue, place{score, member})
+			c.stand(t, c.dlq, place{score, "\xfe"})
+			entries, _, err := c.Page(t.Context(), c.id, Cursor{}, time.UnixMicro(9e15))
+			require.NoError(t, err)
+			require.Len(t, entries, 2)
+			require.EqualValues(t, 2, c.remove(t, noon, MarkNone, entries...))
+			c.requireExists(t, false, c.queue, c.dlq)
+		})
+	}
+}
+
+// Whoever is removed while Redis is full is either gone and marked, or neither.
+func TestRemoveWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	c := privateCoupon(t)
+	c.openNow(t)
+	at := c.accept(t, 1, 2)
+	before := c.content(t)
+	full := func(bytes string) { require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", bytes).Err()) }
+	full("1")
+	_, err := c.Remove(t.Context(), c.id, time.Now(), MarkIssued, []Entry{{Member: "1", Arrival: at[0].Arrival}})
+	require.ErrorContains(t, err, "OOM")
+	_, err = c.Review(t.Context(), c.id, []Failed{{Entry: Entry{Member: "1", Arrival: at[0].Arrival}}})
+	require.ErrorContains(t, err, "OOM")
+	full("0")
+	require.Equal(t, before, c.content(t))
+	full("1")
+	require.EqualValues(t, 1, c.remove(t, time.Now(), MarkNone, Entry{Member: "1", Arrival: at[0].Arrival}), "what only frees is done")
+}

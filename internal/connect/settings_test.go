@@ -1,0 +1,213 @@
+package connect_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
+)
+
+// command is a program with every kind of setting and two verbs.
+type command struct {
+	MySQL      connect.MySQLSettings `embed:""`
+	Redis      connect.RedisSettings `embed:""`
+	Candidates candidates.Options    `embed:""`
+	Log        connect.LogSettings   `embed:""`
+
+	Listen string `name:"apply-listen" env:"APPLY_LISTEN" default:":8080"`
+	Pages  int    `name:"pages" env:"PAGES" default:"7"`
+
+	Run  verb `cmd:"" default:"withargs"`
+	Show verb `cmd:""`
+	List struct {
+		Paging
+	} `cmd:""`
+}
+
+type verb struct {
+	Reason string        `name:"reason"`
+	Wait   time.Duration `name:"wait" default:"1s"`
+}
+
+// Paging is a group. Embedded without a name, its Check is also the verb's.
+type Paging struct {
+	Page int `name:"page" default:"1"`
+}
+
+func (p *Paging) Check() []error {
+	if p.Page < 1 {
+		return []error{problem("--page is below 1")}
+	}
+	return nil
+}
+
+type problem string
+
+func (p problem) Error() string { return string(p) }
+
+func (v *verb) Check() []error {
+	if v.Reason == "none" {
+		return []error{problem("--reason says nothing: name one")}
+	}
+	return nil
+}
+
+// parse returns what was read, what was printed and the lines of the error.
+func parse(t *testing.T, args ...string) (c command, printed string, problems []string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	_, err := connect.Parse(&c, "program", "Does things.", args, &stdout, &stderr, []string{"APPLY_"})
+	require.Empty(t, stderr.String(), "Parse leaves printing problems to its caller")
+	if err == connect.ErrHelp {
+		return c, stdout.String(), nil
+	}
+	require.Empty(t, stdout.String())
+	if err == nil {
+		return c, "", nil
+	}
+	require.IsType(t, new(connect.SettingError), err)
+	return c, "", strings.Split(err.Error(), "\n")
+}
+
+const dsn = "user:secret@tcp(127.0.0.1:3306)/coupons"
+
+func TestParseReadsDefaultsEnvironmentAndFlags(t *testing.T) {
+	t.Setenv("MYSQL_DSN", dsn)
+	t.Setenv("REDIS_ADDRS", "a:1,b:2")
+	t.Setenv("CANDIDATE_TTL", "60h")
+	t.Setenv("LOG_LEVEL", "warn")
+	c, _, problems := parse(t, "--log-level=error", "show", "--wait", "3s")
+	require.Empty(t, problems)
+	require.Equal(t, dsn, c.MySQL.MySQLDSN)
+	require.Equal(t, []string{"a:1", "b:2"}, c.Redis.RedisAddrs)
+	require.Equal(t, 60*time.Hour, c.Candidates.TTL)
+	require.Equal(t, "error", c.Log.LogLevel, "a flag goes before the environment")
+	require.Equal(t, ":8080", c.Listen)
+	require.Equal(t, 7, c.Pages)
+	require.Equal(t, 3*time.Second, c.Show.Wait)
+}
+
+// Whatever is wrong, each problem is told once, and nothing that follows from another.
+func TestParseTellsEveryProblemAtOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		environment map[string]string
+		args        []string
+		want        []string
+	}{
+		"nothing set": {
+			want: []string{"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database"},
+		},
+		"unknown flags hide nothing": {
+			environment: map[string]string{"MYSQL_DSN": dsn, "REDIS_TLS": "maybe"},
+			args:        []string{"--bogus", "--redis-addrs=nowhere", "--nope=1", "-z"},
+			want: []string{
+				"unknown flag --bogus: see --help",
+				"unknown flag --nope: see --help",
+				`unknown flag -z, did you mean "-h"?: see --help`,
+				`REDIS_TLS (--redis-tls) is "maybe": want true or false`,
+				`REDIS_ADDRS: "nowhere" is not host:port`,
+			},
+		},
+		"unreadable values from everywhere": {
+			environment: map[string]string{"MYSQL_DSN": dsn, "CANDIDATE_TTL": "banana", "LOG_LEVEL": "loud", "REDIS_TLS": ""},
+			args:        []string{"--pages=many", "--wait", "5 minutes"},
+			want: []string{
+				`CANDIDATE_TTL (--candidate-ttl) is "banana": want a duration such as 90s or 168h`,
+				`LOG_LEVEL (--log-level) is "loud": want one of debug, info, warn, error`,
+				`PAGES (--pages) is "many": want a whole number`,
+				`REDIS_TLS (--redis-tls) is "": want true or false`,
+				`--wait is "5 minutes": want a duration such as 90s or 168h`,
+			},
+		},
+		"missing value": {
+			environment: map[string]string{"MYSQL_DSN": dsn},
+			args:        []string{"--apply-listen", "--redis-password=secret", "--log-level"},
+			want:        []string{"--apply-listen: a value is missing: see --help", "--log-level: a value is missing: see --help"},
+		},
+		"mistyped environment": {
+			environment: map[string]string{
+				"MYSQL_DSN": dsn, "APPLY_LISTN": ":1", "SETTLE_SCHEDULE": "0 0 * * *",
+				"APPLY_API_SERVICE_HOST": "10.0.0.1", "APPLY_API_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+			},
+			want: []string{"APPLY_LISTN is not a setting; known are APPLY_LISTEN"},
+		},
+		"secrets given twice or unreadable": {
+			environment: map[string]string{"MYSQL_DSN": "secret", "REDIS_PASSWORD": "secret", "REDIS_PASSWORD_FILE": "/nowhere"},
+			want: []string{
+				"MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database",
+				"REDIS_PASSWORD and REDIS_PASSWORD_FILE are both set: give one",
+			},
+		},
+		"a verb's own check": {
+			environment: map[string]string{"MYSQL_DSN": dsn},
+			args:        []string{"show", "--reason=none", "--bogus"},
+			want:        []string{"--reason says nothing: name one", "unknown flag --bogus: see --help"},
+		},
+		"a group of a verb": {
+			environment: map[string]string{"MYSQL_DSN": dsn},
+			args:        []string{"list", "--page=0"},
+			want:        []string{"--page is below 1"},
+		},
+		"the default verb's own check": {
+			environment: map[string]string{"MYSQL_DSN": dsn},
+			args:        []string{"--reason=none"},
+			want:        []string{"--reason says nothing: name one"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for name, value := range test.environment {
+				t.Setenv(name, value)
+			}
+			_, _, problems := parse(t, test.args...)
+			require.ElementsMatch(t, test.want, problems)
+			require.NotContains(t, strings.Join(problems, "\n"), "secret")
+		})
+	}
+}
+
+func TestHelpListsEverySettingWhateverElseIsWrong(t *testing.T) {
+	t.Setenv("CANDIDATE_TTL", "banana")
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"--bogus", "--help"}, {"--help", "--pages=many"}} {
+		_, printed, problems := parse(t, args...)
+		require.Empty(t, problems)
+		for _, name := range []string{"MYSQL_DSN", "MYSQL_DSN_FILE", "REDIS_ADDRS", "REDIS_MASTER_NAME", "REDIS_USERNAME",
+			"REDIS_PASSWORD", "REDIS_PASSWORD_FILE", "REDIS_TLS", "REDIS_KEY_PREFIX", "CANDIDATE_TTL", "LOG_LEVEL", "APPLY_LISTEN"} {
+			require.Contains(t, printed, "$"+name, "%v", args)
+		}
+	}
+}
+
+func TestSecretsComeFromFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dsn")
+	require.NoError(t, os.WriteFile(file, []byte(dsn+"\n"), 0o600))
+	t.Setenv("MYSQL_DSN_FILE", file)
+	_, _, problems := parse(t)
+	require.Empty(t, problems)
+
+	t.Setenv("MYSQL_DSN_FILE", file+".gone")
+	_, _, problems = parse(t)
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0], "MYSQL_DSN_FILE: ")
+}
+
+// Arguments may be any text without a crash, and without an error a program gets something to go by.
+func FuzzParse(f *testing.F) {
+	f.Add("--candidate-ttl=60h", "info")
+	f.Add("--", "")
+	f.Add("-", "--help")
+	f.Add("show", "-hz")
+	f.Fuzz(func(t *testing.T, first, second string) {
+		var c command
+		kctx, err := connect.Parse(&c, "program", "", []string{"--mysql-dsn=" + dsn, first, second}, new(bytes.Buffer), new(bytes.Buffer), nil)
+		if err == nil && (kctx == nil || len(c.Redis.RedisAddrs) == 0) {
+			t.Errorf("%q %q: no error and no settings", first, second)
+		}
+	})
+}
