@@ -47,11 +47,7 @@ func (a Account) String() string {
 // Account adds up one coupon inside tx, which should hold its lock. Only with settling, which says that some
 // settlement has not been cleaned up yet, is the line walked for what is counted twice.
 func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, coupon uint64, settling bool) (Account, error) {
-	figures, err := l.Store.Figures(ctx, coupon)
-	if err != nil {
-		return Account{}, err
-	}
-	a, err := account(ctx, tx, coupon, figures)
+	a, figures, err := l.count(ctx, tx, coupon)
 	if err != nil || !settling {
 		return a, err
 	}
@@ -63,23 +59,32 @@ func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, coupon uint64, settlin
 	return a, err
 }
 
-const accountSQL = `
-SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
-       (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?),
-       COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(written_off), 0)
+const promisedSQL = `
+SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(written_off), 0)
 FROM promise WHERE coupon_id = ?`
 
-// account adds MySQL's side to what Redis counted before.
-func account(ctx context.Context, tx *sql.Tx, coupon uint64, f candidates.Figures) (Account, error) {
-	a := Account{Waiting: f.Waiting, UnderReview: f.DLQ}
-	var kept Account
-	err := tx.QueryRowContext(ctx, accountSQL, coupon, coupon, coupon).
-		Scan(&a.Issued, &a.Outcomes, &kept.Accepted, &kept.LastArrival, &a.WrittenOff)
+const settledSQL = `
+SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
+       (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?)`
+
+// count adds up what can be counted without walking the line. The order matters, since no lock keeps applications
+// from arriving: the promises that MySQL remembers, then Redis, then what is settled. The catalog lifts the promise row
+// at any time; read after Redis, it would name applications that Redis had not been asked for yet, and they would
+// look lost.
+func (l *Ledger) count(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, f candidates.Figures, err error) {
+	err = tx.QueryRowContext(ctx, promisedSQL, coupon).Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff)
 	if err != nil {
-		return Account{}, fmt.Errorf("account for coupon %d: %w", coupon, err)
+		return Account{}, f, fmt.Errorf("account for coupon %d: %w", coupon, err)
 	}
-	a.Accepted, a.LastArrival = max(f.Accepted, kept.Accepted), max(f.LastArrival, kept.LastArrival)
-	return a, nil
+	if f, err = l.Store.Figures(ctx, coupon); err != nil {
+		return Account{}, f, err
+	}
+	if err = tx.QueryRowContext(ctx, settledSQL, coupon, coupon).Scan(&a.Issued, &a.Outcomes); err != nil {
+		return Account{}, f, fmt.Errorf("account for coupon %d: %w", coupon, err)
+	}
+	a.Accepted, a.LastArrival = max(a.Accepted, f.Accepted), max(a.LastArrival, f.LastArrival)
+	a.Waiting, a.UnderReview = f.Waiting, f.DLQ
+	return a, f, nil
 }
 
 // standing is one application in Redis and what MySQL says of it.
@@ -87,6 +92,7 @@ type standing struct {
 	candidates.Entry
 	user     uint64
 	active   bool // the user exists and is active
+	holds    bool // the user holds the coupon, by whatever way
 	issued   bool // MySQL holds a coupon of this very application
 	recorded bool // MySQL holds another outcome of this very application
 }
@@ -95,6 +101,7 @@ func (s standing) settled() bool { return s.issued || s.recorded }
 
 const standingSQL = `
 SELECT j.n, COALESCE(u.status = 'ACTIVE', FALSE),
+       EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
        EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id AND c.run_id IS NOT NULL
                AND c.applied_at = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND),
        EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = j.user_id
@@ -141,19 +148,19 @@ func visitPage(ctx context.Context, tx *sql.Tx, coupon uint64, page []candidates
 	if len(users) == 0 {
 		return nil
 	}
-	rows, err := tx.QueryContext(ctx, standingSQL, coupon, coupon, string(append(asked, ']')))
+	rows, err := tx.QueryContext(ctx, standingSQL, coupon, coupon, coupon, string(append(asked, ']')))
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var n int
-		var active, issued, recorded bool
-		if err := rows.Scan(&n, &active, &issued, &recorded); err != nil {
+		var active, holds, issued, recorded bool
+		if err := rows.Scan(&n, &active, &holds, &issued, &recorded); err != nil {
 			return err
 		}
 		s := users[n-1]
-		s.active, s.issued, s.recorded = active, issued, recorded
+		s.active, s.holds, s.issued, s.recorded = active, holds, issued, recorded
 		visit(s)
 	}
 	return rows.Err()

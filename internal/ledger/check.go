@@ -44,7 +44,7 @@ type Finding struct {
 	Invariant int    `json:"invariant"` // of DESIGN.md §2
 	Code      Code   `json:"code"`
 	Warning   bool   `json:"warning,omitempty"`
-	Count     int64  `json:"count"` // how many rows, applications or promises
+	Count     int64  `json:"count"` // how many rows, applications or promises; with its sign where two counts differ
 	Detail    string `json:"detail"`
 }
 
@@ -132,11 +132,8 @@ func (l *Ledger) look(ctx context.Context, db *sql.DB, coupon uint64, query stri
 	if err != nil {
 		return nil, fmt.Errorf("check coupon %d: %w", coupon, err)
 	}
-	figures, err := l.Store.Figures(ctx, coupon)
-	if err != nil {
-		return nil, err
-	}
-	if v.Account, err = account(ctx, tx, coupon, figures); err != nil {
+	var figures candidates.Figures
+	if v.Account, figures, err = l.count(ctx, tx, coupon); err != nil {
 		return nil, err
 	}
 	for _, check := range []func(context.Context, *sql.Tx, candidates.Figures, *Verdict) error{
@@ -333,7 +330,7 @@ func (l *Ledger) checkLine(ctx context.Context, tx *sql.Tx, f candidates.Figures
 		case s.settled():
 			v.Account.Twice++
 			standingStill++
-		case s.Source == candidates.Queue && s.active && s.Arrival < last.UnixMicro():
+		case s.Source == candidates.Queue && s.active && !s.holds && s.Arrival < last.UnixMicro():
 			passed++
 		}
 	})

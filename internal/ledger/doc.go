@@ -6,8 +6,10 @@
 //
 // Applications keep arriving and settlements keep running while it looks, so that a first look can catch a promise in
 // mid-air. Whatever looks wrong is therefore looked at again under the coupon's row lock, where no settlement can
-// commit, before it is called wrong. Redis is counted before MySQL: what leaves Redis in between is in MySQL already,
-// so that a promise can be seen twice in mid-air but never missed.
+// commit, before it is called wrong. Applications arrive under that lock too, so that the order of counting matters:
+// first the promises that MySQL remembers, then Redis, then what MySQL has settled. An application that arrives in
+// between adds to neither side, and what leaves Redis in between is in MySQL already: a promise can be seen twice in
+// mid-air but never missed.
 //
 // Checking changes nothing and can be repeated and stopped at any time.
 package ledger

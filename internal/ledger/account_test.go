@@ -1,0 +1,201 @@
+package ledger_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+func TestGap(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		account ledger.Account
+		want    int64
+	}{
+		"nothing":                        {ledger.Account{}, 0},
+		"each once":                      {ledger.Account{Accepted: 15, Waiting: 1, UnderReview: 2, Issued: 4, Outcomes: 8}, 0},
+		"one lost":                       {ledger.Account{Accepted: 16, Waiting: 1, UnderReview: 2, Issued: 4, Outcomes: 8}, 1},
+		"one too many":                   {ledger.Account{Accepted: 14, Waiting: 1, UnderReview: 2, Issued: 4, Outcomes: 8}, -1},
+		"all lost":                       {ledger.Account{Accepted: 15}, 15},
+		"nobody promised":                {ledger.Account{Waiting: 3}, -3},
+		"settled and still standing":     {ledger.Account{Accepted: 9, Waiting: 9, Issued: 5, Outcomes: 1, Twice: 6}, 0},
+		"still standing, and one lost":   {ledger.Account{Accepted: 9, Waiting: 8, Issued: 5, Twice: 5}, 1},
+		"still standing under review":    {ledger.Account{Accepted: 9, UnderReview: 9, Outcomes: 9, Twice: 9}, 0},
+		"lost and written off":           {ledger.Account{Accepted: 9, Waiting: 6, WrittenOff: 3}, 0},
+		"lost, in part written off":      {ledger.Account{Accepted: 9, Waiting: 5, WrittenOff: 3}, 1},
+		"written off, and found again":   {ledger.Account{Accepted: 9, Waiting: 9, WrittenOff: 3}, -3},
+		"arrivals are no applications":   {ledger.Account{LastArrival: 1 << 53}, 0},
+		"more than a 32-bit int can say": {ledger.Account{Accepted: 1 << 40, Waiting: 1<<40 - 1}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, test.want, test.account.Gap())
+		})
+	}
+}
+
+func TestAccountSaysEveryFigure(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "accepted 1, waiting 2, under review 3, issued 4, other outcomes 5, counted twice 6, written off 7",
+		ledger.Account{Accepted: 1, Waiting: 2, UnderReview: 3, Issued: 4, Outcomes: 5, Twice: 6, WrittenOff: 7}.String())
+}
+
+// account is the account as a settlement asks for it: inside a transaction.
+func (c *coupon) account(l *ledger.Ledger, settling bool) ledger.Account {
+	c.t.Helper()
+	tx, err := c.db.BeginTx(c.t.Context(), nil)
+	require.NoError(c.t, err)
+	defer func() { require.NoError(c.t, tx.Rollback()) }()
+	a, err := l.Account(c.t.Context(), tx, c.id, settling)
+	require.NoError(c.t, err)
+	return a
+}
+
+func TestAccountOfACoupon(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	base := ledger.Account{Accepted: worldlyAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
+	for name, test := range map[string]struct {
+		live  func(*coupon)
+		twice int64 // counted only when settling
+		want  func(*ledger.Account)
+	}{
+		"as it is": {func(c *coupon) {}, 0, func(*ledger.Account) {}},
+		"settled ones standing in queue and dlq": {func(c *coupon) {
+			c.add(c.queue(), c.member(1), c.appliedAt(1))
+			c.add(c.queue(), c.member(19), c.appliedAt(19))
+			c.add(c.dlq(), c.member(2), c.appliedAt(2))
+			c.add(c.dlq(), c.member(2)+"x", c.appliedAt(2)) // no user id
+		}, 3, func(a *ledger.Account) { a.Waiting, a.UnderReview = a.Waiting+2, a.UnderReview+2 }},
+		"other arrivals of settled users": {func(c *coupon) {
+			c.add(c.queue(), c.member(1), c.appliedAt(2))
+			c.add(c.queue(), c.member(19), c.appliedAt(19).Add(-1e3))
+		}, 0, func(a *ledger.Account) { a.Waiting += 2 }},
+		"the arrival of a coupon that was given by hand": {func(c *coupon) {
+			at := c.now()
+			c.change(1, "UPDATE user_coupon SET applied_at = ? WHERE coupon_id = ? AND user_id = ?", at, c.id, c.user(handGivenAlone))
+			c.add(c.queue(), c.member(handGivenAlone), at)
+		}, 0, func(a *ledger.Account) { a.Waiting++ }},
+		"a higher promise in mysql, and some written off": {func(c *coupon) {
+			c.change(1, "UPDATE promise SET accepted = ?, written_off = 2 WHERE coupon_id = ?", worldlyAccepted+5, c.id)
+		}, 0, func(a *ledger.Account) { a.Accepted, a.WrittenOff = a.Accepted+5, 2 }},
+		"a higher promise in redis": {func(c *coupon) { c.promised(5) }, 0, func(a *ledger.Account) { a.Accepted += 5 }},
+		"no promise in mysql": {func(c *coupon) {
+			c.change(1, "DELETE FROM promise WHERE coupon_id = ?", c.id)
+		}, 0, func(*ledger.Account) {}},
+		"an empty redis": {func(c *coupon) {
+			require.NoError(c.t, c.rdb.Del(c.t.Context(), c.keys()...).Err())
+		}, 0, func(a *ledger.Account) { a.Waiting, a.UnderReview = 0, 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := d.worldly(t)
+			figures, err := c.store.Figures(t.Context(), c.id)
+			require.NoError(t, err)
+			test.live(c)
+			want := base
+			want.LastArrival = figures.LastArrival
+			test.want(&want)
+			require.Equal(t, want, c.account(c.ledger, false))
+			want.Twice = test.twice
+			require.Equal(t, want, c.account(c.ledger, true))
+			require.Equal(t, want, c.check().Account, "the checker always looks")
+		})
+	}
+}
+
+func TestLastArrivalIsTheHighestOfRedisAndMySQL(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t, 5)
+	c.users("ACTIVE", 1, 2)
+	c.apply(1, 2)
+	figures, err := c.store.Figures(t.Context(), c.id)
+	require.NoError(t, err)
+	require.Equal(t, figures.LastArrival, c.account(c.ledger, false).LastArrival)
+	c.exec("INSERT INTO promise (coupon_id, last_arrival) VALUES (?, ?)", c.id, figures.LastArrival-1)
+	require.Equal(t, figures.LastArrival, c.account(c.ledger, false).LastArrival)
+	c.exec("UPDATE promise SET last_arrival = ? WHERE coupon_id = ?", figures.LastArrival+1, c.id)
+	require.Equal(t, figures.LastArrival+1, c.account(c.ledger, false).LastArrival)
+}
+
+// meddler does something right after Redis was counted: what may happen there must not look wrong.
+type meddler struct {
+	*candidates.Store
+	meddle func()
+}
+
+func (m meddler) Figures(ctx context.Context, coupon uint64) (candidates.Figures, error) {
+	figures, err := m.Store.Figures(ctx, coupon)
+	m.meddle()
+	return figures, err
+}
+
+// No lock keeps the catalog from writing down the promises of applications that arrive while somebody counts.
+func TestPromisesMadeWhileCountingAreNotLost(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t, 5)
+	c.users("ACTIVE", 1, 9)
+	c.apply(1, 3)
+	next := uint64(4)
+	l := &ledger.Ledger{Store: meddler{c.store, func() {
+		c.apply(next, next)
+		next++
+		c.keepPromise(c.now())
+	}}}
+	for _, settling := range []bool{false, true} {
+		require.Zero(t, c.account(l, settling).Gap())
+	}
+	v, err := l.Check(t.Context(), c.db, c.id)
+	require.NoError(t, err)
+	require.Empty(t, v.Findings)
+}
+
+// A settlement that commits and cleans up behind the first look: the second, under the lock, finds nothing.
+func TestASettlementWhileCheckingIsNoFinding(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t, 5)
+	c.users("ACTIVE", 1, 9)
+	c.apply(1, 9)
+	looks := 0
+	l := &ledger.Ledger{Store: meddler{c.store, func() {
+		looks++
+		if looks == 1 {
+			c.settleNow()
+		}
+	}}}
+	v, err := l.Check(t.Context(), c.db, c.id)
+	require.NoError(t, err)
+	require.Empty(t, v.Findings)
+	require.Equal(t, 2, looks)
+	require.EqualValues(t, 5, v.Coupons)
+	require.Zero(t, v.Account.Waiting)
+}
+
+// While it calls something wrong, the checker holds the coupon: no settlement can commit. It leaves nothing locked.
+func TestTheSecondLookHoldsTheCoupon(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t, 5)
+	c.promised(1)
+	var held []bool
+	l := &ledger.Ledger{Store: meddler{c.store, func() { held = append(held, c.locked()) }}}
+	v, err := l.Check(t.Context(), c.db, c.id)
+	require.NoError(t, err)
+	require.Equal(t, map[ledger.Code]int64{ledger.PromiseLost: 1}, counts(t, v))
+	require.Equal(t, []bool{false, true}, held)
+	require.False(t, c.locked())
+}
+
+// locked is whether somebody holds the coupon's row.
+func (c *coupon) locked() bool {
+	c.t.Helper()
+	tx, err := c.db.BeginTx(c.t.Context(), &sql.TxOptions{})
+	require.NoError(c.t, err)
+	defer func() { require.NoError(c.t, tx.Rollback()) }()
+	var id uint64
+	return tx.QueryRow("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", c.id).Scan(&id) != nil
+}
