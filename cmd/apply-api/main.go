@@ -1,0 +1,221 @@
+// Command apply-api takes applications for coupons over HTTP. It starts and serves while MySQL or Redis are away: not
+// ready, answering 503, and well again without a restart.
+//
+// On SIGTERM it stops being ready, takes no more connections, answers what is in flight and exits with 0.
+//
+// Exit codes: 0 ended as told; 1 a port could not be opened, or the end took longer than its grace; 2 wrong settings.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	_ "time/tzdata" // the image has no zones
+
+	"github.com/alecthomas/kong"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+var version = "dev" // set by -ldflags "-X main.version=…"
+
+const (
+	exitEnded    = 0
+	exitFailed   = 1
+	exitSettings = 2
+)
+
+// Limits of one connection. An application is a few hundred bytes each way; what takes longer is not an applicant.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 15 * time.Second // reading included, and the two seconds of an application
+	idleTimeout       = 2 * time.Minute  // longer than a load balancer's, which must be the one to close
+	maxHeaderBytes    = 16 << 10         // cookies and tracing of a gateway; Go's default is 1 MiB
+	profileTimeout    = 2 * time.Minute  // writing a profile of 30 seconds, and longer ones on request
+)
+
+type settings struct {
+	MySQL      connect.MySQLSettings `embed:""`
+	Redis      connect.RedisSettings `embed:""`
+	Log        connect.LogSettings   `embed:""`
+	Candidates candidates.Options    `embed:""`
+
+	Listen        string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT" help:"The public API. Default ${default}."`
+	AdminListen   string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT" help:"Liveness, readiness, metrics and profiles; never public. Default ${default}."`
+	TimeZone      string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Whose midnight settles. Default ${default}."`
+	ShutdownGrace time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long answering what is in flight may take at the end. Default ${default}."`
+	Version       kong.VersionFlag `name:"version" help:"Print the version and exit."`
+}
+
+// Check tells what is impossible about the settings.
+func (s *settings) Check() (problems []error) {
+	problems = append(checkAddress("APPLY_LISTEN", s.Listen), checkAddress("APPLY_ADMIN_LISTEN", s.AdminListen)...)
+	if _, err := s.zone(); err != nil {
+		problems = append(problems, err)
+	}
+	if s.ShutdownGrace <= 0 {
+		problems = append(problems, fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", s.ShutdownGrace))
+	}
+	return problems
+}
+
+func checkAddress(name, address string) []error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return []error{fmt.Errorf("%s is %q: want host:port or :port, the port a number up to 65535", name, address)}
+	}
+	return nil
+}
+
+func (s *settings) zone() (*time.Location, error) {
+	zone, err := time.LoadLocation(s.TimeZone)
+	if err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
+		return nil, fmt.Errorf("SETTLE_TIME_ZONE is %q: want a zone of the IANA database such as Asia/Seoul", s.TimeZone)
+	}
+	return zone, nil
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var s settings
+	_, err := connect.Parse(&s, "apply-api", "Takes applications for first-come-first-served coupons.", args, stdout, stderr,
+		[]string{"APPLY_"}, kong.Vars{"version": version})
+	switch {
+	case errors.Is(err, connect.ErrHelp):
+		return exitEnded
+	case err != nil:
+		return refuse(stderr, err)
+	}
+	zone, err := s.zone()
+	if err != nil {
+		return refuse(stderr, err)
+	}
+	logger := s.Log.Logger(stderr)
+	defer func() { _ = logger.Sync() }()
+	db, err := s.MySQL.Open(logger)
+	if err != nil {
+		return refuse(stderr, err)
+	}
+	defer db.Close()
+	rdb, err := s.Redis.Open()
+	if err != nil {
+		return refuse(stderr, err)
+	}
+	defer rdb.Close()
+	store, err := candidates.NewStore(rdb, s.Candidates)
+	if err != nil {
+		return refuse(stderr, err)
+	}
+
+	registry := prometheus.NewRegistry()
+	coupons := catalog.New(catalog.Options{DB: db, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
+	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: db, Catalog: coupons, Registry: registry})
+	public := api.New(api.Options{
+		Applier:   store,
+		Coupons:   coupons,
+		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, zone) },
+		Zone:      zone,
+		Logger:    logger.Named("api"),
+		Metrics:   registry,
+		Now:       time.Now,
+	})
+
+	publicListener, err := net.Listen("tcp", s.Listen)
+	adminListener, adminErr := net.Listen("tcp", s.AdminListen)
+	if err := errors.Join(err, adminErr); err != nil {
+		logger.Error("cannot listen: free the port, or set APPLY_LISTEN or APPLY_ADMIN_LISTEN to another", zap.Error(err))
+		return exitFailed // the process ends, and with it a listener that was opened
+	}
+	logger.Info("listening", zap.String("version", version),
+		zap.Stringer("apply", publicListener.Addr()), zap.Stringer("admin", adminListener.Addr()))
+
+	var refreshing sync.WaitGroup
+	defer refreshing.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	refreshing.Go(func() { coupons.Run(ctx) })
+
+	applying := site{newServer(public, logger), publicListener}
+	operating := site{newServer(admin, logger), adminListener}
+	operating.WriteTimeout = profileTimeout
+	return serve(ctx, applying, operating, admin.Drain, s.ShutdownGrace, logger)
+}
+
+// refuse prints every wrong setting on a line of its own.
+func refuse(stderr io.Writer, err error) int {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(stderr, "apply-api:", strings.TrimSpace(line))
+	}
+	return exitSettings
+}
+
+func newServer(handler http.Handler, logger *zap.Logger) *http.Server {
+	errorLog, _ := zap.NewStdLogAt(logger.Named("http"), zap.WarnLevel) // only an unknown level is an error
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          errorLog,
+	}
+}
+
+// site is a server at its address.
+type site struct {
+	*http.Server
+	listener net.Listener
+}
+
+// serve runs both sites until ctx ends or one of them fails. The operators' ends last, to say until then that the
+// process is not ready.
+func serve(ctx context.Context, applying, operating site, drain func(), grace time.Duration, logger *zap.Logger) int {
+	failed := make(chan error, 2)
+	for _, s := range []site{applying, operating} {
+		go func() { failed <- s.Serve(s.listener) }()
+	}
+	code := exitEnded
+	select {
+	case <-ctx.Done():
+		logger.Info("shutting down", zap.Duration("grace", grace))
+	case err := <-failed:
+		logger.Error("server failed", zap.Error(err))
+		code = exitFailed
+	}
+	drain()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if err := applying.Shutdown(ending); err != nil {
+		logger.Error("some requests were not answered within the grace", zap.Error(err))
+		_ = applying.Close()
+		code = exitFailed
+	}
+	_ = operating.Close()
+	return code
+}

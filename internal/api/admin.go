@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+)
+
+// checkTimeout is for one look at Redis and MySQL: a kubelet gives its probe one second by default.
+const checkTimeout = 800 * time.Millisecond
+
+// AdminOptions are what the operators' handler works with.
+type AdminOptions struct {
+	Redis interface {
+		EvictionPolicy(ctx context.Context) (string, error)
+	}
+	MySQL interface {
+		PingContext(ctx context.Context) error
+	}
+	Catalog interface {
+		Loaded() bool
+		Age() (time.Duration, bool)
+	}
+	Registry *prometheus.Registry
+}
+
+// Admin is for operators and Kubernetes, never for the public: liveness, readiness, metrics and profiles.
+type Admin struct {
+	http.Handler
+	options  AdminOptions
+	draining atomic.Bool
+}
+
+// NewAdmin returns the operators' handler and registers the metrics of the process.
+func NewAdmin(o AdminOptions) *Admin {
+	o.Registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "jajeong_catalog_age_seconds", Help: "Since the coupons were last read from MySQL; +Inf if never.",
+		}, func() float64 {
+			if age, ok := o.Catalog.Age(); ok {
+				return age.Seconds()
+			}
+			return math.Inf(1)
+		}),
+	)
+	mux := http.NewServeMux()
+	a := &Admin{Handler: mux, options: o}
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{Registry: o.Registry}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return a
+}
+
+// Drain makes the process not ready for good, so that no more requests are sent to it.
+func (a *Admin) Drain() { a.draining.Store(true) }
+
+// check is one thing that readiness looks at.
+type check struct {
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+func checked(err error) check {
+	if err != nil {
+		return check{Detail: err.Error()}
+	}
+	return check{OK: true}
+}
+
+type readiness struct {
+	Ready  bool             `json:"ready"`
+	Checks map[string]check `json:"checks"`
+}
+
+func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	state := a.look(r.Context())
+	if !state.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(state)
+}
+
+// look asks everything at once. MySQL is told but not required: applying does not wait for it.
+func (a *Admin) look(ctx context.Context) readiness {
+	if a.draining.Load() {
+		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var asked sync.WaitGroup
+	var mysql error
+	asked.Go(func() { mysql = a.options.MySQL.PingContext(ctx) })
+	policy, redis := a.options.Redis.EvictionPolicy(ctx)
+	asked.Wait()
+
+	checks := map[string]check{
+		"redis":            checked(redis),
+		"maxmemory_policy": {OK: policy == candidates.NoEviction, Detail: policy},
+		"catalog":          {OK: a.options.Catalog.Loaded()},
+		"mysql":            checked(mysql),
+	}
+	ready := checks["redis"].OK && checks["maxmemory_policy"].OK && checks["catalog"].OK
+	return readiness{Ready: ready, Checks: checks}
+}

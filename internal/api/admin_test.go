@@ -1,0 +1,153 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// known is a catalog that was read a minute ago, or never.
+type known bool
+
+func (k known) Loaded() bool               { return bool(k) }
+func (k known) Age() (time.Duration, bool) { return time.Minute, bool(k) }
+
+type pinger struct{ err error }
+
+func (p pinger) PingContext(context.Context) error { return p.err }
+
+type ready struct {
+	Ready  bool
+	Checks map[string]struct {
+		OK     bool
+		Detail string
+	}
+}
+
+func get(t *testing.T, client *http.Client, url string) (int, string) {
+	t.Helper()
+	response, err := client.Get(url)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(text)
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	settings := connect.RedisSettings{RedisAddrs: []string{server.Addr()}}
+	client, err := settings.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
+	require.NoError(t, err)
+
+	look := func(catalog known, mysql error, drain bool) (int, ready) {
+		t.Helper()
+		admin := api.NewAdmin(api.AdminOptions{
+			Redis: store, MySQL: pinger{mysql}, Catalog: catalog, Registry: prometheus.NewRegistry(),
+		})
+		if drain {
+			admin.Drain()
+		}
+		site := httptest.NewServer(admin)
+		defer site.Close()
+		status, _ := get(t, site.Client(), site.URL+"/livez")
+		require.Equal(t, http.StatusOK, status, "alive whatever happens")
+		status, text := get(t, site.Client(), site.URL+"/readyz")
+		var r ready
+		require.NoError(t, json.Unmarshal([]byte(text), &r))
+		require.Equal(t, status == http.StatusOK, r.Ready)
+		return status, r
+	}
+
+	status, r := look(true, nil, false)
+	require.Equal(t, http.StatusOK, status)
+	for name, check := range r.Checks {
+		require.True(t, check.OK, name)
+	}
+	require.Len(t, r.Checks, 4)
+
+	status, r = look(true, errors.New("mysql is away"), false)
+	require.Equal(t, http.StatusOK, status, "applying does not need MySQL")
+	require.False(t, r.Checks["mysql"].OK)
+	require.Equal(t, "mysql is away", r.Checks["mysql"].Detail)
+
+	status, r = look(false, nil, false)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.False(t, r.Checks["catalog"].OK)
+
+	status, r = look(true, nil, true)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "shutting down", r.Checks["serving"].Detail)
+
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
+	status, r = look(true, nil, false)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.True(t, r.Checks["redis"].OK)
+	require.False(t, r.Checks["maxmemory_policy"].OK)
+	require.Equal(t, "volatile-lru", r.Checks["maxmemory_policy"].Detail)
+
+	require.NoError(t, server.Freeze())
+	began := time.Now()
+	status, r = look(true, nil, false)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.False(t, r.Checks["redis"].OK)
+	require.Less(t, time.Since(began), 3*time.Second)
+	require.NoError(t, server.Thaw())
+
+	require.NoError(t, server.Kill())
+	status, r = look(true, nil, false)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.False(t, r.Checks["redis"].OK)
+	require.NotEmpty(t, r.Checks["redis"].Detail)
+}
+
+func TestMetricsAndProfilesAreForOperators(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	api.New(api.Options{
+		Applier: unreachable(t), Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
+		Logger: zap.NewNop(), Metrics: registry, Now: time.Now,
+	})
+	site := httptest.NewServer(api.NewAdmin(api.AdminOptions{
+		Redis: nil, MySQL: pinger{}, Catalog: known(false), Registry: registry,
+	}))
+	t.Cleanup(site.Close)
+	status, text := get(t, site.Client(), site.URL+"/metrics")
+	require.Equal(t, http.StatusOK, status)
+	for _, want := range []string{
+		`jajeong_apply_requests_total{result="ACCEPTED"} 0`, `jajeong_apply_requests_total{result="UNAVAILABLE"} 0`,
+		"jajeong_apply_duration_seconds_count 0", "jajeong_catalog_age_seconds +Inf", "go_goroutines", "process_open_fds",
+	} {
+		require.Contains(t, text, want)
+	}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/goroutine?debug=1"} {
+		status, _ := get(t, site.Client(), site.URL+path)
+		require.Equal(t, http.StatusOK, status, path)
+	}
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/debug/pprof/", "/debug/pprof/symbol"} {
+		response, err := site.Client().Post(site.URL+path, "text/plain", nil)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode, path)
+	}
+	status, _ = get(t, site.Client(), site.URL+"/v1/coupons/1/applications")
+	require.Equal(t, http.StatusNotFound, status)
+}

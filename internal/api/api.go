@@ -1,0 +1,261 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
+)
+
+const (
+	// applyTimeout is how long an applicant waits at most. Redis answers in a millisecond; after two seconds it is
+	// better to say "ask again" than to let requests pile up.
+	applyTimeout = 2 * time.Second
+
+	// maxBodyBytes tolerates clients that always send something, such as {}. Nothing in it is used.
+	maxBodyBytes = 1 << 10
+
+	// At most so many equal failures are logged a second: without Redis every request is one.
+	loggedFailures = 5
+
+	microseconds = "2006-01-02T15:04:05.000000Z07:00" // RFC 3339
+)
+
+// Applier asks Redis for a coupon.
+type Applier interface {
+	Apply(ctx context.Context, coupon, user uint64) (candidates.Receipt, error)
+}
+
+// Coupons knows which coupons there are.
+type Coupons interface {
+	Lookup(id uint64) (catalog.Coupon, bool)
+	Loaded() bool
+}
+
+// Options are what the public API works with.
+type Options struct {
+	Applier   Applier
+	Coupons   Coupons
+	SettlesAt func(arrival time.Time) time.Time // when an arrival is settled
+	Zone      *time.Location                    // of the times in answers
+	Logger    *zap.Logger
+	Metrics   prometheus.Registerer
+	Now       func() time.Time // for durations alone
+}
+
+// server answers applicants.
+type server struct {
+	Options
+	requests *prometheus.CounterVec
+	duration prometheus.Histogram
+}
+
+// New returns the public API.
+func New(o Options) http.Handler {
+	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Second, loggedFailures, 0)
+	}))
+	s := &server{
+		Options: o,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "jajeong_apply_requests_total", Help: "Applications by what was answered.",
+		}, []string{"result"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "jajeong_apply_duration_seconds", Help: "How long an application took to answer.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13), // half a millisecond to two seconds
+		}),
+	}
+	o.Metrics.MustRegister(s.requests, s.duration)
+	for _, result := range []candidates.Code{candidates.Accepted, candidates.Duplicate} {
+		s.requests.WithLabelValues(string(result))
+	}
+	for result := range problems {
+		s.requests.WithLabelValues(string(result))
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/coupons/{id}/applications", s.measured(s.apply))
+	mux.HandleFunc("/v1/coupons/{id}/applications", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
+		w.Header().Set("Allow", http.MethodPost)
+		return refuse(methodNotAllowed)
+	}))
+	nothing := s.answering(func(http.ResponseWriter, *http.Request) answer { return refuse(notFound) })
+	mux.HandleFunc("/", nothing)
+
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would answer an unclean path with a redirect that repeats it.
+		if escaped := r.URL.EscapedPath(); escaped == "" || escaped[0] != '/' || path.Clean(escaped) != escaped {
+			nothing(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// answer is what a request leads to: an application that stands in line, or a problem.
+type answer struct {
+	outcome candidates.Code
+	status  int
+	body    any             // nil for a refusal
+	extra   problemDocument // the extension members of a refusal
+}
+
+func refuse(outcome candidates.Code) answer { return answer{outcome: outcome} }
+
+// application is one that stands in line.
+type application struct {
+	Status    candidates.Code `json:"status"`
+	CouponID  uint64          `json:"couponId"`
+	UserID    uint64          `json:"userId"`
+	Position  int64           `json:"position"`
+	Seats     uint64          `json:"seats"`
+	AppliedAt string          `json:"appliedAt"`
+	SettlesAt string          `json:"settlesAt"`
+}
+
+// apply is POST /v1/coupons/{id}/applications.
+func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
+	userIDs := r.Header.Values("X-User-ID")
+	if len(userIDs) == 0 || len(userIDs) == 1 && userIDs[0] == "" {
+		return refuse(unauthenticated)
+	}
+	user, ok := parseID(userIDs[0])
+	if !ok || len(userIDs) > 1 {
+		return refuse(invalidUserID)
+	}
+	id, ok := parseID(r.PathValue("id"))
+	if !ok {
+		return refuse(invalidCouponID)
+	}
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes)); err != nil {
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			return refuse(bodyTooLarge)
+		}
+		return refuse(unreadableBody)
+	}
+
+	if !s.Coupons.Loaded() {
+		return refuse(catalogNotLoaded)
+	}
+	coupon, ok := s.Coupons.Lookup(id)
+	if !ok {
+		return refuse(couponNotFound)
+	}
+	if coupon.Finalised {
+		return refuse(candidates.Closed)
+	}
+	// Without the caller's cancellation: whoever hangs up would cost a connection to Redis, and the application stands.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), applyTimeout)
+	defer cancel()
+	receipt, err := s.Applier.Apply(ctx, id, user)
+	if err != nil {
+		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", id), zap.Error(err))
+		return refuse(unavailable)
+	}
+	return s.told(receipt, coupon, user)
+}
+
+// told turns what Redis said into an answer.
+func (s *server) told(receipt candidates.Receipt, coupon catalog.Coupon, user uint64) answer {
+	status := http.StatusOK
+	switch receipt.Code {
+	case candidates.Accepted:
+		status = http.StatusAccepted
+	case candidates.Duplicate:
+	case candidates.NotOpen:
+		return answer{outcome: receipt.Code, extra: problemDocument{
+			OpensAt: s.format(receipt.OpensAt), ServerTime: s.format(receipt.Now),
+		}}
+	default:
+		return refuse(receipt.Code)
+	}
+	arrival := time.UnixMicro(receipt.Arrival)
+	return answer{outcome: receipt.Code, status: status, body: application{
+		Status: receipt.Code, CouponID: coupon.ID, UserID: user, Position: receipt.Position, Seats: coupon.Seats(),
+		AppliedAt: s.format(arrival), SettlesAt: s.format(s.SettlesAt(arrival)),
+	}}
+}
+
+func (s *server) format(t time.Time) string { return t.In(s.Zone).Format(microseconds) }
+
+// parseID reads an id from 1 to 2^64-1 in canonical decimal: one user must not be able to stand in line as 7 and 07.
+func parseID(text string) (uint64, bool) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	return id, err == nil && text[0] >= '1' && text[0] <= '9'
+}
+
+// endpoint decides an answer; writing it is left to answering.
+type endpoint func(w http.ResponseWriter, r *http.Request) answer
+
+// measured counts and times what answering writes.
+func (s *server) measured(e endpoint) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		began := s.Now()
+		a := s.decide(e, w, r)
+		s.write(w, r, a)
+		s.duration.Observe(s.Now().Sub(began).Seconds())
+		s.requests.WithLabelValues(string(a.outcome)).Inc()
+	}
+}
+
+func (s *server) answering(e endpoint) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { s.write(w, r, s.decide(e, w, r)) }
+}
+
+// decide turns a panic into an answer, so that the server goes on.
+func (s *server) decide(e endpoint, w http.ResponseWriter, r *http.Request) (a answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.Logger.Error("request panicked", zap.Any("panic", p), zap.Stack("stack"))
+			a = refuse(internal)
+		}
+	}()
+	return e(w, r)
+}
+
+// problemDocument is a refusal by RFC 9457.
+type problemDocument struct {
+	Type       string          `json:"type"`
+	Title      string          `json:"title"`
+	Status     int             `json:"status"`
+	Detail     string          `json:"detail"`
+	Code       candidates.Code `json:"code"`
+	OpensAt    string          `json:"opensAt,omitempty"`
+	ServerTime string          `json:"serverTime,omitempty"`
+}
+
+func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if a.body == nil {
+		p, code := describe(a.outcome)
+		tag := negotiate(r.Header)
+		words := p.in(tag)
+		header.Set("Content-Type", "application/problem+json")
+		header.Set("Content-Language", tag.String())
+		header.Set("Vary", "Accept-Language")
+		if p.retryAfter > 0 {
+			header.Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
+		}
+		document := a.extra
+		document.Type, document.Code = "urn:jajeong:problem:"+string(code), code
+		document.Title, document.Detail, document.Status = words.title, words.detail, p.status
+		a.status, a.body = p.status, document
+	} else {
+		header.Set("Content-Type", "application/json")
+	}
+	w.WriteHeader(a.status)
+	_ = json.NewEncoder(w).Encode(a.body) // whoever has hung up learns by asking again
+}

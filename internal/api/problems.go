@@ -1,0 +1,185 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+)
+
+// Outcomes that are not an answer of Redis. Those that share a code differ in their details and in the metrics.
+const (
+	couponNotFound   candidates.Code = "COUPON_NOT_FOUND"
+	invalidCouponID  candidates.Code = "INVALID_COUPON_ID"
+	invalidUserID    candidates.Code = "INVALID_USER_ID"
+	unauthenticated  candidates.Code = "UNAUTHENTICATED"
+	bodyTooLarge     candidates.Code = "BODY_TOO_LARGE"
+	unreadableBody   candidates.Code = "UNREADABLE_BODY"
+	notFound         candidates.Code = "NOT_FOUND"
+	methodNotAllowed candidates.Code = "METHOD_NOT_ALLOWED"
+	internal         candidates.Code = "INTERNAL"
+	unavailable      candidates.Code = "UNAVAILABLE"
+	catalogNotLoaded candidates.Code = "CATALOG_NOT_LOADED"
+)
+
+// problem is how one outcome is told.
+type problem struct {
+	code       candidates.Code // stable; the outcome's own name when empty
+	status     int
+	retryAfter time.Duration
+	korean     text
+	english    text
+}
+
+type text struct{ title, detail string }
+
+// What share a code share a title: RFC 9457 wants it the same for every occurrence of a type.
+const (
+	unavailableKorean  = "지금은 신청을 처리할 수 없습니다"
+	unavailableEnglish = "Applications cannot be processed right now"
+)
+
+// problems is the one table of refusals.
+var problems = map[candidates.Code]problem{
+	candidates.NotOpen: {
+		status:  http.StatusConflict,
+		korean:  text{"아직 신청 기간이 아닙니다", "쿠폰 신청이 아직 시작되지 않았습니다. 신청 시작 시각 이후에 다시 신청해 주세요."},
+		english: text{"Not open yet", "Applications for this coupon have not started yet. Please apply again once they open."},
+	},
+	candidates.Closed: {
+		status:  http.StatusConflict,
+		korean:  text{"신청이 마감되었습니다", "이 쿠폰의 신청 기간이 끝났습니다."},
+		english: text{"Closed", "The application period for this coupon has ended."},
+	},
+	candidates.Paused: {
+		status:  http.StatusConflict,
+		korean:  text{"신청이 일시 중단되었습니다", "이 쿠폰의 신청을 잠시 받지 않고 있습니다. 신청이 재개된 후 다시 신청해 주세요."},
+		english: text{"Paused", "Applications for this coupon are paused. Please apply again once they resume."},
+	},
+	candidates.AlreadyIssued: {
+		status:  http.StatusConflict,
+		korean:  text{"이미 발급받은 쿠폰입니다", "이 쿠폰은 한 분께 한 장만 발급되며, 고객님께는 이미 발급되었습니다."},
+		english: text{"Already issued", "This coupon is issued once per person, and you already have it."},
+	},
+	candidates.SoldOut: {
+		status:  http.StatusConflict,
+		korean:  text{"쿠폰이 모두 소진되었습니다", "준비된 수량이 모두 발급되어 더 이상 신청하실 수 없습니다."},
+		english: text{"Sold out", "Every coupon has been issued, so applications are no longer taken."},
+	},
+	candidates.UnderReview: {
+		status:  http.StatusConflict,
+		korean:  text{"신청 내용을 확인하고 있습니다", "신청이 접수되어 확인 중입니다. 신청하신 순서는 그대로 유지되므로 다시 신청하지 않으셔도 됩니다."},
+		english: text{"Under review", "Your application has been received and is being reviewed. You keep your place and need not apply again."},
+	},
+	candidates.Rejected: {
+		status:  http.StatusConflict,
+		korean:  text{"쿠폰을 발급해 드릴 수 없습니다", "신청 내용을 확인한 결과 이 쿠폰을 발급해 드릴 수 없습니다. 자세한 내용은 고객센터에 문의해 주세요."},
+		english: text{"Rejected", "After review, this coupon cannot be issued to you. Please contact customer service for details."},
+	},
+	couponNotFound: {
+		status:  http.StatusNotFound,
+		korean:  text{"쿠폰을 찾을 수 없습니다", "없는 쿠폰이거나 지금은 신청할 수 없는 쿠폰입니다."},
+		english: text{"Coupon not found", "There is no such coupon, or it cannot be applied for at this time."},
+	},
+	invalidCouponID: {
+		status:  http.StatusBadRequest,
+		korean:  text{"쿠폰 번호가 올바르지 않습니다", "쿠폰 번호는 부호나 공백, 앞자리 0이 없는 1 이상의 십진수여야 합니다."},
+		english: text{"Invalid coupon id", "A coupon id is a decimal number from 1 to 18446744073709551615, without sign, spaces or leading zeros."},
+	},
+	invalidUserID: {
+		status:  http.StatusBadRequest,
+		korean:  text{"사용자 번호가 올바르지 않습니다", "X-User-ID는 한 번만, 부호나 공백, 앞자리 0이 없는 1 이상의 십진수로 보내야 합니다."},
+		english: text{"Invalid user id", "X-User-ID is sent once and is a decimal number from 1 to 18446744073709551615, without sign, spaces or leading zeros."},
+	},
+	unauthenticated: {
+		status:  http.StatusUnauthorized,
+		korean:  text{"로그인이 필요합니다", "로그인하신 후 다시 신청해 주세요."},
+		english: text{"Sign-in required", "Please sign in and apply again."},
+	},
+	bodyTooLarge: {
+		status:  http.StatusRequestEntityTooLarge,
+		korean:  text{"요청 본문이 너무 큽니다", "쿠폰 신청에는 요청 본문이 필요하지 않습니다. 본문 없이 다시 보내 주세요."},
+		english: text{"Body too large", "Applying needs no request body. Please send the request without one."},
+	},
+	unreadableBody: {
+		status:  http.StatusBadRequest,
+		korean:  text{"요청 본문을 읽을 수 없습니다", "쿠폰 신청에는 요청 본문이 필요하지 않습니다. 본문 없이 다시 보내 주세요."},
+		english: text{"Unreadable body", "Applying needs no request body. Please send the request without one."},
+	},
+	notFound: {
+		status:  http.StatusNotFound,
+		korean:  text{"찾을 수 없는 주소입니다", "요청하신 주소에는 아무것도 없습니다. 주소를 확인해 주세요."},
+		english: text{"Not found", "There is nothing at this address. Please check it."},
+	},
+	methodNotAllowed: {
+		status:  http.StatusMethodNotAllowed,
+		korean:  text{"허용되지 않는 요청 방식입니다", "이 주소에서 쓸 수 있는 요청 방식은 Allow 헤더에 있습니다."},
+		english: text{"Method not allowed", "The Allow header names the methods that can be used here."},
+	},
+	internal: {
+		status:  http.StatusInternalServerError,
+		korean:  text{"요청을 처리하지 못했습니다", "서버에 문제가 발생했습니다. 잠시 후 다시 신청해 주세요."},
+		english: text{"Internal error", "Something went wrong on our side. Please apply again in a moment."},
+	},
+	unavailable: {
+		status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
+		korean:  text{unavailableKorean, "신청이 접수되었는지 확인하지 못했습니다. 잠시 후 다시 신청해 주세요. 이미 접수되었다면 처음 신청하신 순서가 유지됩니다."},
+		english: text{unavailableEnglish, "It is not known whether your application was received. Please apply again in a moment: if it was, you keep your first place."},
+	},
+	catalogNotLoaded: {
+		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,
+		korean:  text{unavailableKorean, "서비스를 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},
+		english: text{unavailableEnglish, "The service is starting. Please apply again in a moment."},
+	},
+	candidates.NoWindow: {
+		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,
+		korean:  text{unavailableKorean, "이 쿠폰의 신청을 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},
+		english: text{unavailableEnglish, "This coupon is being made ready. Please apply again in a moment."},
+	},
+	candidates.ClockBehind: {
+		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,
+		korean:  text{unavailableKorean, "신청 순서를 정확히 기록할 수 없어 접수를 잠시 멈추었습니다. 잠시 후 다시 신청해 주세요."},
+		english: text{unavailableEnglish, "Applications are on hold, since their order cannot be recorded correctly. Please apply again in a moment."},
+	},
+}
+
+// describe returns how an outcome is told, and its public code.
+func describe(outcome candidates.Code) (problem, candidates.Code) {
+	p, ok := problems[outcome]
+	if !ok {
+		p, outcome = problems[internal], internal
+	}
+	if p.code != "" {
+		return p, p.code
+	}
+	return p, outcome
+}
+
+// in returns the text in a language of matched.
+func (p problem) in(tag language.Tag) text {
+	if tag == language.English {
+		return p.english
+	}
+	return p.korean
+}
+
+// maxAcceptLanguage is more than browsers send. A longer header is as good as none: parsing it costs time.
+const maxAcceptLanguage = 512
+
+var (
+	languages = []language.Tag{language.Korean, language.English} // the first when nothing fits
+	matcher   = language.NewMatcher(languages)
+)
+
+// negotiate picks the language of a text from Accept-Language.
+func negotiate(header http.Header) language.Tag {
+	accept := strings.Join(header.Values("Accept-Language"), ",")
+	if len(accept) > maxAcceptLanguage {
+		return languages[0]
+	}
+	_, index := language.MatchStrings(matcher, accept)
+	return languages[index]
+}

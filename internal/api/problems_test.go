@@ -1,0 +1,38 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+)
+
+// Every problem says all there is to say, and what shares a code shares status and titles.
+func TestTheTableIsWhole(t *testing.T) {
+	t.Parallel()
+	for outcome, p := range problems {
+		for _, words := range []text{p.korean, p.english} {
+			require.NotEmpty(t, words.title, outcome)
+			require.NotEmpty(t, words.detail, outcome)
+		}
+		public, code := describe(outcome)
+		require.Equal(t, public.status >= 503, public.retryAfter > 0, outcome)
+		if code != outcome {
+			shared := problems[code]
+			require.Equal(t, shared.status, p.status, outcome)
+			require.Equal(t, shared.korean.title, p.korean.title, outcome)
+			require.Equal(t, shared.english.title, p.english.title, outcome)
+			require.NotEqual(t, shared.korean.detail, p.korean.detail, outcome)
+			require.NotEqual(t, shared.english.detail, p.english.detail, outcome)
+		}
+	}
+	for _, answer := range []candidates.Code{
+		candidates.NotOpen, candidates.Closed, candidates.Paused, candidates.UnderReview, candidates.AlreadyIssued,
+		candidates.Rejected, candidates.SoldOut, candidates.NoWindow, candidates.ClockBehind,
+	} {
+		require.Contains(t, problems, answer)
+	}
+	_, code := describe("SOMETHING_NEW")
+	require.Equal(t, internal, code, "what is unknown is no success")
+}

@@ -1,0 +1,264 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+)
+
+const (
+	// DefaultInterval is how long a change of a coupon takes at most to reach the doors.
+	DefaultInterval = 5 * time.Second
+
+	// MaxCoupons bounds memory and the snapshot, about 3 MB. Of more, those are kept that can still be applied for,
+	// closing soonest first, then the ones that closed last.
+	MaxCoupons = 10_000
+
+	// readTimeout is for one reading from MySQL; what remains of refreshTimeout is for Redis when MySQL hangs.
+	readTimeout    = 4 * time.Second
+	refreshTimeout = 12 * time.Second
+
+	// publishers leave most of the connections to Redis to the applicants.
+	publishers = 8
+
+	// maxErrors is how many failures of single coupons an error names: all of them would fill the log with one cause.
+	maxErrors = 5
+)
+
+// Coupon is what a door and an answer need to know of a coupon.
+type Coupon struct {
+	ID            uint64    `json:"id"`
+	Name          string    `json:"name"`
+	TotalQuantity uint64    `json:"totalQuantity"`
+	IssuedCount   uint64    `json:"issuedCount"`
+	OpensAt       time.Time `json:"opensAt"`  // UTC
+	ClosesAt      time.Time `json:"closesAt"` // UTC
+	Paused        bool      `json:"paused"`
+	Finalised     bool      `json:"finalised"`
+	Version       int64     `json:"version"` // updated_at in µs since 1970
+
+	promise candidates.Promise
+}
+
+// Seats are how many are still free.
+func (c Coupon) Seats() uint64 { return c.TotalQuantity - min(c.IssuedCount, c.TotalQuantity) }
+
+// Store is what the catalog needs of Redis.
+type Store interface {
+	Publish(ctx context.Context, w candidates.Window, known candidates.Promise) (now candidates.Promise, published bool, err error)
+	SaveCatalog(ctx context.Context, snapshot []byte) error
+	LoadCatalog(ctx context.Context) ([]byte, error)
+}
+
+// Options are what a Catalog works with.
+type Options struct {
+	DB       *sql.DB // with the session settings of package connect
+	Store    Store
+	Logger   *zap.Logger
+	Interval time.Duration    // between refreshes; DefaultInterval when zero
+	Now      func() time.Time // for Age alone
+}
+
+// Catalog holds the coupons. It is safe for concurrent use.
+type Catalog struct {
+	Options
+	held atomic.Pointer[holding]
+
+	refreshing sync.Mutex
+	refused    map[uint64]int64 // coupon → version of the row that its door has refused
+}
+
+// reading is the state of all coupons at one moment.
+type reading struct {
+	At      time.Time `json:"at"` // MySQL's clock
+	Coupons []Coupon  `json:"coupons"`
+}
+
+// holding is what Lookup sees. It is never changed, only replaced.
+type holding struct {
+	byID   map[uint64]Coupon
+	readAt time.Time // MySQL's clock
+	seenAt time.Time // this process's clock when it last read MySQL itself; zero if it never has
+}
+
+// New returns an empty catalog: Refresh or Run fills it.
+func New(o Options) *Catalog {
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	return &Catalog{Options: o}
+}
+
+// Lookup returns a coupon as it was last seen.
+func (c *Catalog) Lookup(id uint64) (Coupon, bool) {
+	h := c.held.Load()
+	if h == nil {
+		return Coupon{}, false
+	}
+	coupon, ok := h.byID[id]
+	return coupon, ok
+}
+
+// Loaded says whether the coupons are known, be it from the snapshot.
+func (c *Catalog) Loaded() bool { return c.held.Load() != nil }
+
+// Age is how long ago this process last read the coupons from MySQL; false when it never has.
+func (c *Catalog) Age() (time.Duration, bool) {
+	h := c.held.Load()
+	if h == nil || h.seenAt.IsZero() {
+		return 0, false
+	}
+	return c.Now().Sub(h.seenAt), true
+}
+
+// Run refreshes now and then at every interval until ctx ends. A refresh that fails is logged, and the next one tries
+// again.
+func (c *Catalog) Run(ctx context.Context) {
+	tick := time.NewTicker(c.Interval)
+	defer tick.Stop()
+	for {
+		if err := c.Refresh(ctx); err != nil && ctx.Err() == nil {
+			c.Logger.Warn("catalog refresh failed", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Refresh does one round: coupons from MySQL to memory, doors and snapshot, and promises both ways. When MySQL is away
+// it falls back on the snapshot, and says so. What fails for one coupon does not stop the others. Safe to repeat.
+func (c *Catalog) Refresh(ctx context.Context) error {
+	c.refreshing.Lock()
+	defer c.refreshing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+
+	now, err := c.read(ctx)
+	if now == nil {
+		return errors.Join(err, c.loadSnapshot(ctx))
+	}
+	// The doors first: nobody is let in here before the door knows the window and the promises that MySQL remembers.
+	risen, publishErr := c.publish(ctx, now)
+	c.hold(now, c.Now())
+	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.saveSnapshot(ctx, now))
+}
+
+func (c *Catalog) hold(r *reading, at time.Time) {
+	byID := make(map[uint64]Coupon, len(r.Coupons))
+	for _, coupon := range r.Coupons {
+		byID[coupon.ID] = coupon
+	}
+	c.held.Store(&holding{readAt: r.At, byID: byID, seenAt: at})
+}
+
+func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
+	snapshot, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode catalog snapshot: %w", err)
+	}
+	return c.Store.SaveCatalog(ctx, snapshot)
+}
+
+// loadSnapshot takes over what another process has read, if it is newer than what this one has.
+func (c *Catalog) loadSnapshot(ctx context.Context) error {
+	snapshot, err := c.Store.LoadCatalog(ctx)
+	if err != nil || snapshot == nil {
+		return err
+	}
+	var r reading
+	if err := json.Unmarshal(snapshot, &r); err != nil {
+		return fmt.Errorf("decode catalog snapshot: %w", err)
+	}
+	h := c.held.Load()
+	switch {
+	case h == nil:
+		c.hold(&r, time.Time{})
+	case r.At.After(h.readAt):
+		c.hold(&r, h.seenAt)
+	}
+	return nil
+}
+
+// publish tells every door its window, and returns the promises that are higher there than in MySQL.
+func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err error) {
+	type window struct {
+		Coupon
+		version int64
+	}
+	var (
+		mu      sync.Mutex // guards what follows
+		failed  failures
+		refused = map[uint64]int64{}
+
+		windows = make(chan window)
+		workers sync.WaitGroup
+	)
+	for range publishers {
+		workers.Go(func() {
+			for w := range windows {
+				promise, published, err := c.Store.Publish(ctx, candidates.Window{
+					Coupon: w.ID, Version: w.version, Opens: w.OpensAt, Closes: w.ClosesAt, Paused: w.Paused,
+				}, w.promise)
+				mu.Lock()
+				switch {
+				case err != nil:
+					failed.add(err)
+				case promise.Accepted > w.promise.Accepted || promise.LastArrival > w.promise.LastArrival:
+					risen = append(risen, raised{w.ID, promise})
+				}
+				if err == nil && !published {
+					refused[w.ID] = w.Version
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, coupon := range r.Coupons {
+		if coupon.Finalised {
+			continue
+		}
+		w := window{coupon, coupon.Version}
+		if version, ok := c.refused[coupon.ID]; ok && version == coupon.Version {
+			w.version = r.At.UnixMicro() // see doc.go: what order changes have
+			mu.Lock()
+			refused[coupon.ID] = version
+			mu.Unlock()
+		}
+		windows <- w
+	}
+	close(windows)
+	workers.Wait()
+	c.refused = refused
+	return risen, failed.join()
+}
+
+// failures keep the first errors and count the rest.
+type failures struct {
+	first []error
+	count int
+}
+
+func (f *failures) add(err error) {
+	if f.count++; len(f.first) < maxErrors {
+		f.first = append(f.first, err)
+	}
+}
+
+func (f *failures) join() error {
+	if more := f.count - len(f.first); more > 0 {
+		return errors.Join(append(f.first, fmt.Errorf("and %d more coupons", more))...)
+	}
+	return errors.Join(f.first...)
+}

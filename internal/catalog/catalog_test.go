@@ -1,0 +1,483 @@
+package catalog_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	// A pool that was closed while its Redis was away tries once more before it notices.
+	goleak.VerifyTestMain(withServers{m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+type withServers struct{ *testing.M }
+
+func (w withServers) Run() int {
+	code := w.M.Run()
+	if err := testenv.StopShared(); err != nil {
+		fmt.Println(err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+// world is a deployment: one MySQL database, one part of a Redis, and a catalog over both.
+type world struct {
+	t       *testing.T
+	db      *sql.DB
+	redis   testenv.RedisHandle
+	store   *candidates.Store
+	catalog *catalog.Catalog
+}
+
+func newWorld(t *testing.T) *world {
+	t.Parallel()
+	return newWorldOn(t, testenv.MySQLFor(t).DSN)
+}
+
+func newWorldOn(t *testing.T, dsn string) *world {
+	settings := connect.MySQLSettings{MySQLDSN: dsn}
+	db, err := settings.Open(zaptest.NewLogger(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	_, err = connect.Migrate(t.Context(), db)
+	require.NoError(t, err)
+	w := &world{t: t, db: db, redis: testenv.RedisFor(t)}
+	w.store, w.catalog = w.process()
+	return w
+}
+
+// process is one more process of the same deployment.
+func (w *world) process() (*candidates.Store, *catalog.Catalog) {
+	store, err := candidates.NewStore(w.redis.Client, candidates.Options{KeyPrefix: w.redis.Prefix, TTL: candidates.MinTTL})
+	require.NoError(w.t, err)
+	return store, w.catalogOver(store)
+}
+
+func (w *world) catalogOver(store catalog.Store) *catalog.Catalog {
+	return catalog.New(catalog.Options{DB: w.db, Store: store, Logger: zaptest.NewLogger(w.t), Now: time.Now})
+}
+
+func (w *world) exec(statement string, args ...any) {
+	w.t.Helper()
+	_, err := w.db.ExecContext(w.t.Context(), statement, args...)
+	require.NoError(w.t, err)
+}
+
+// coupon adds one with ten seats that opened an hour ago.
+func (w *world) coupon(id uint64) {
+	w.t.Helper()
+	w.couponBetween(id, "-1 HOUR", "1 DAY")
+}
+
+func (w *world) couponBetween(id uint64, opens, closes string) {
+	w.t.Helper()
+	w.exec(fmt.Sprintf(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+VALUES (?, '자정 쿠폰', 10, UTC_TIMESTAMP(6) + INTERVAL %s, UTC_TIMESTAMP(6) + INTERVAL %s)`, opens, closes), id)
+}
+
+func (w *world) refresh() {
+	w.t.Helper()
+	require.NoError(w.t, w.catalog.Refresh(w.t.Context()))
+}
+
+func (w *world) apply(coupon, user uint64) candidates.Receipt {
+	w.t.Helper()
+	receipt, err := w.store.Apply(w.t.Context(), coupon, user)
+	require.NoError(w.t, err)
+	return receipt
+}
+
+func (w *world) promise(coupon uint64) (p candidates.Promise) {
+	w.t.Helper()
+	err := w.db.QueryRowContext(w.t.Context(), "SELECT accepted, last_arrival FROM promise WHERE coupon_id = ?", coupon).
+		Scan(&p.Accepted, &p.LastArrival)
+	require.NoError(w.t, err)
+	return p
+}
+
+// forget removes everything of a coupon from Redis, as a failover to an empty replica does.
+func (w *world) forget(coupon uint64) {
+	w.t.Helper()
+	queue := fmt.Sprintf("%scandidates:coupon:%d", w.redis.Prefix, coupon)
+	require.NoError(w.t, w.redis.Client.Del(w.t.Context(), queue, "state:{"+queue+"}").Err())
+}
+
+func TestRefreshBringsWindowPauseAndSeatsToTheDoor(t *testing.T) {
+	w := newWorld(t)
+	require.False(t, w.catalog.Loaded())
+	_, known := w.catalog.Age()
+	require.False(t, known)
+	w.coupon(1)
+	w.refresh()
+	require.True(t, w.catalog.Loaded())
+	_, known = w.catalog.Age()
+	require.True(t, known)
+
+	coupon, ok := w.catalog.Lookup(1)
+	require.True(t, ok)
+	require.Equal(t, "자정 쿠폰", coupon.Name)
+	require.Equal(t, uint64(10), coupon.Seats())
+	require.Equal(t, time.UTC, coupon.OpensAt.Location())
+	require.WithinDuration(t, time.Now().Add(-time.Hour), coupon.OpensAt, time.Minute)
+	require.WithinDuration(t, time.Now().Add(24*time.Hour), coupon.ClosesAt, time.Minute)
+	require.WithinDuration(t, time.Now(), time.UnixMicro(coupon.Version), time.Minute)
+	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
+
+	w.exec("UPDATE coupon SET status = 'PAUSED', issued_count = 3, total_quantity = 20 WHERE id = 1")
+	require.Equal(t, candidates.Accepted, w.apply(1, 8).Code, "not before the refresh")
+	w.refresh()
+	require.Equal(t, candidates.Paused, w.apply(1, 9).Code)
+	paused, _ := w.catalog.Lookup(1)
+	require.True(t, paused.Paused)
+	require.Equal(t, uint64(17), paused.Seats())
+
+	w.exec("UPDATE coupon SET status = 'OPEN', apply_opens_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = 1")
+	w.refresh()
+	require.Equal(t, candidates.NotOpen, w.apply(1, 9).Code)
+
+	w.exec("UPDATE coupon SET apply_opens_at = UTC_TIMESTAMP(6) - INTERVAL 2 HOUR, apply_closes_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE id = 1")
+	w.refresh()
+	require.Equal(t, candidates.Closed, w.apply(1, 9).Code)
+}
+
+func TestTheCatalogSpansADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T) {
+	w := newWorld(t)
+	w.couponBetween(1, "23 HOUR", "48 HOUR")
+	w.couponBetween(2, "25 HOUR", "48 HOUR")
+	w.couponBetween(3, "-60 DAY", "-29 DAY")
+	w.couponBetween(4, "-60 DAY", "-31 DAY")
+	w.coupon(5)
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 5")
+	w.refresh()
+	for id, want := range map[uint64]bool{1: true, 2: false, 3: true, 4: false, 5: true, 6: false} {
+		_, ok := w.catalog.Lookup(id)
+		require.Equal(t, want, ok, "coupon %d", id)
+	}
+	finalised, _ := w.catalog.Lookup(5)
+	require.True(t, finalised.Finalised)
+	require.Equal(t, candidates.NoWindow, w.apply(5, 7).Code, "a finalised coupon has no door")
+	require.Equal(t, candidates.NotOpen, w.apply(1, 7).Code)
+	require.Equal(t, candidates.Closed, w.apply(3, 7).Code)
+}
+
+// slow is a process that has read MySQL and stands still before it publishes.
+type slow struct {
+	*candidates.Store
+	reached, released chan struct{}
+	once              sync.Once
+}
+
+func (s *slow) Publish(ctx context.Context, w candidates.Window, p candidates.Promise) (candidates.Promise, bool, error) {
+	s.once.Do(func() { close(s.reached) })
+	<-s.released
+	return s.Store.Publish(ctx, w, p)
+}
+
+func TestAnOlderWindowNeverReplacesANewer(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	store, _ := w.process()
+	slow := &slow{Store: store, reached: make(chan struct{}), released: make(chan struct{})}
+	behind := w.catalogOver(slow)
+	done := make(chan error, 1)
+	go func() { done <- behind.Refresh(context.Background()) }()
+	<-slow.reached
+
+	w.exec("UPDATE coupon SET status = 'PAUSED' WHERE id = 1")
+	w.refresh()
+	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
+	close(slow.released)
+	require.NoError(t, <-done)
+	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
+	require.NoError(t, behind.Refresh(t.Context()), "and it learns the newer")
+	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
+}
+
+// An UPDATE that waits for the row while another one passes it carries the earlier time.
+func TestALastChangeWithAnEarlierTimeStillReachesTheDoor(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.refresh()
+	w.exec("UPDATE coupon SET status = 'PAUSED', updated_at = updated_at - INTERVAL 1 SECOND WHERE id = 1")
+	w.refresh()
+	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code, "it may be this reading that is old")
+	w.refresh()
+	require.Equal(t, candidates.Paused, w.apply(1, 8).Code, "read again it is not")
+
+	// Having been refused once is no pass for another change.
+	w.exec("UPDATE coupon SET status = 'OPEN', updated_at = updated_at - INTERVAL 1 SECOND WHERE id = 1")
+	w.refresh()
+	require.Equal(t, candidates.Paused, w.apply(1, 8).Code)
+	w.refresh()
+	require.Equal(t, candidates.Accepted, w.apply(1, 8).Code)
+
+	w.exec("UPDATE coupon SET status = 'PAUSED' WHERE id = 1")
+	w.refresh()
+	require.Equal(t, candidates.Paused, w.apply(1, 9).Code)
+}
+
+func TestAPromiseRisesAndNeverFalls(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.coupon(2)
+	w.refresh()
+	w.apply(1, 7)
+	last := w.apply(1, 8)
+	w.refresh()
+	require.Equal(t, candidates.Promise{Accepted: 2, LastArrival: last.Arrival}, w.promise(1))
+
+	w.exec("UPDATE promise SET accepted = 5, written_off = 1 WHERE coupon_id = 1") // another process knows more
+	w.refresh()
+	require.Equal(t, candidates.Promise{Accepted: 5, LastArrival: last.Arrival}, w.promise(1))
+	last = w.apply(1, 9)
+	w.refresh()
+	require.Equal(t, candidates.Promise{Accepted: 6, LastArrival: last.Arrival}, w.promise(1))
+	var writtenOff int
+	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT written_off FROM promise WHERE coupon_id = 1").Scan(&writtenOff))
+	require.Equal(t, 1, writtenOff, "an operator's decision stays")
+
+	var rows int
+	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM promise").Scan(&rows))
+	require.Equal(t, 1, rows, "nothing was promised of coupon 2")
+}
+
+// raiser raises the promise row behind the back of a refresh that has read it already.
+type raiser struct {
+	*candidates.Store
+	raise func()
+}
+
+func (r *raiser) SaveCatalog(context.Context, []byte) error { return nil }
+
+func (r *raiser) Publish(ctx context.Context, w candidates.Window, p candidates.Promise) (candidates.Promise, bool, error) {
+	now, published, err := r.Store.Publish(ctx, w, p)
+	r.raise()
+	return now, published, err
+}
+
+func TestAPromiseRaisedMeanwhileIsNotLowered(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.refresh()
+	w.apply(1, 7)
+	behind := w.catalogOver(&raiser{w.store, func() {
+		w.exec("INSERT INTO promise (coupon_id, accepted, last_arrival) VALUES (1, 100, 1900000000000000)")
+	}})
+	require.NoError(t, behind.Refresh(t.Context()))
+	require.Equal(t, candidates.Promise{Accepted: 100, LastArrival: 1900000000000000}, w.promise(1))
+}
+
+func TestAnEmptiedRedisGetsWindowAndFloorBack(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.refresh()
+	w.apply(1, 7)
+	last := w.apply(1, 8)
+	w.refresh()
+	w.forget(1)
+
+	w.store, w.catalog = w.process() // one that has seen nothing itself
+	require.Equal(t, candidates.NoWindow, w.apply(1, 9).Code)
+	w.refresh()
+	next := w.apply(1, 9)
+	require.Equal(t, candidates.Accepted, next.Code)
+	require.Greater(t, next.Arrival, last.Arrival)
+	figures, err := w.store.Figures(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, int64(3), figures.Accepted, "what was lost stays counted")
+	require.Equal(t, int64(1), figures.Waiting)
+	w.refresh()
+	require.Equal(t, candidates.Promise{Accepted: 3, LastArrival: next.Arrival}, w.promise(1))
+}
+
+func TestPromisesOfManyCouponsGoInBatches(t *testing.T) {
+	w := newWorld(t)
+	const coupons = 1201 // three batches
+	values := make([]string, coupons)
+	for i := range values {
+		values[i] = fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)", i+1)
+	}
+	w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES " + strings.Join(values, ","))
+	w.refresh()
+	for id := range uint64(coupons) {
+		require.Equal(t, candidates.Accepted, w.apply(id+1, 7).Code)
+	}
+	// Several processes at once: none may fail or lower what another wrote.
+	var others sync.WaitGroup
+	for range 4 {
+		_, other := w.process()
+		others.Go(func() { require.NoError(t, other.Refresh(context.Background())) })
+	}
+	others.Wait()
+	var rows, accepted int
+	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT COUNT(*), SUM(accepted) FROM promise").Scan(&rows, &accepted))
+	require.Equal(t, coupons, rows)
+	require.Equal(t, coupons, accepted)
+}
+
+// broken fails for one coupon, and for the snapshot.
+type broken struct {
+	*candidates.Store
+	coupon uint64
+}
+
+var errBroken = errors.New("broken")
+
+func (b broken) Publish(ctx context.Context, w candidates.Window, p candidates.Promise) (candidates.Promise, bool, error) {
+	if w.Coupon == b.coupon || b.coupon == 0 {
+		return candidates.Promise{}, false, fmt.Errorf("coupon %d: %w", w.Coupon, errBroken)
+	}
+	return b.Store.Publish(ctx, w, p)
+}
+
+func TestOneCouponsFailureStopsNoOther(t *testing.T) {
+	w := newWorld(t)
+	for id := range uint64(9) {
+		w.coupon(id + 1)
+	}
+	err := w.catalogOver(broken{w.store, 4}).Refresh(t.Context())
+	require.ErrorIs(t, err, errBroken)
+	require.ErrorContains(t, err, "coupon 4")
+	for id := range uint64(9) {
+		want := candidates.Accepted
+		if id+1 == 4 {
+			want = candidates.NoWindow
+		}
+		require.Equal(t, want, w.apply(id+1, 7).Code)
+	}
+
+	err = w.catalogOver(broken{w.store, 0}).Refresh(t.Context())
+	require.ErrorContains(t, err, "and 4 more coupons", "an error has an end")
+}
+
+func TestARowThatCannotBeReadStopsNoOther(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.coupon(2)
+	w.exec("INSERT INTO promise (coupon_id, accepted) VALUES (1, 18446744073709551615)")
+	require.ErrorContains(t, w.catalog.Refresh(t.Context()), "read a coupon: coupon 1: ")
+	_, ok := w.catalog.Lookup(1)
+	require.False(t, ok)
+	require.Equal(t, candidates.Accepted, w.apply(2, 7).Code)
+}
+
+func TestWithoutMySQLTheSnapshotServes(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	setup, err := sql.Open("mysql", server.DSN(""))
+	require.NoError(t, err)
+	_, err = setup.ExecContext(t.Context(), "CREATE DATABASE jajeong CHARACTER SET utf8mb4")
+	require.NoError(t, err)
+	require.NoError(t, setup.Close())
+	w := newWorldOn(t, server.DSN("jajeong"))
+	w.coupon(1)
+	w.refresh()
+	_, second := w.process()
+	require.NoError(t, second.Refresh(t.Context()))
+	w.exec("UPDATE coupon SET issued_count = 4 WHERE id = 1")
+	w.refresh()
+	require.NoError(t, server.Kill())
+
+	_, fresh := w.process()
+	require.Error(t, fresh.Refresh(t.Context()))
+	require.True(t, fresh.Loaded())
+	_, known := fresh.Age()
+	require.False(t, known, "it has never read MySQL itself")
+	coupon, ok := fresh.Lookup(1)
+	require.True(t, ok)
+	require.Equal(t, uint64(6), coupon.Seats())
+	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
+
+	require.Error(t, second.Refresh(t.Context()))
+	coupon, _ = second.Lookup(1)
+	require.Equal(t, uint64(6), coupon.Seats(), "a newer snapshot is taken over")
+	_, known = second.Age()
+	require.True(t, known)
+
+	// An older snapshot is not.
+	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{"at":"2020-01-01T00:00:00Z","coupons":[]}`)))
+	require.Error(t, second.Refresh(t.Context()))
+	_, ok = second.Lookup(1)
+	require.True(t, ok)
+
+	// Nor is one that cannot be read.
+	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{`)))
+	require.ErrorContains(t, second.Refresh(t.Context()), "decode catalog snapshot")
+
+	require.NoError(t, server.Restart(t.Context()))
+	testenv.Eventually(t, 30*time.Second, "a refresh works again", func() bool { return fresh.Refresh(t.Context()) == nil })
+	_, known = fresh.Age()
+	require.True(t, known)
+}
+
+func TestWithoutAnythingTheCatalogSaysSo(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.db.Close())
+	require.Error(t, w.catalog.Refresh(t.Context()))
+	require.False(t, w.catalog.Loaded())
+}
+
+func TestWithoutRedisMemoryIsStillRefreshed(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	w := newWorldOn(t, testenv.MySQLFor(t).DSN)
+	settings := connect.RedisSettings{RedisAddrs: []string{server.Addr()}}
+	client, err := settings.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
+	require.NoError(t, err)
+	coupons := w.catalogOver(store)
+	require.NoError(t, server.Kill())
+	w.coupon(1)
+	require.Error(t, coupons.Refresh(t.Context()))
+	_, ok := coupons.Lookup(1)
+	require.True(t, ok)
+}
+
+func TestMoreCouponsThanTheLimitKeepTheOpenOnes(t *testing.T) {
+	w := newWorld(t)
+	w.couponBetween(1_000_000, "-1 HOUR", "300 DAY")
+	values := make([]string, 1000)
+	for batch := range catalog.MaxCoupons/1000 + 1 {
+		for i := range values {
+			id := batch*1000 + i + 1
+			values[i] = fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 20 DAY, UTC_TIMESTAMP(6) - INTERVAL %d MINUTE, UTC_TIMESTAMP(6))", id, id)
+		}
+		w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, finalised_at) VALUES " + strings.Join(values, ","))
+	}
+	w.refresh()
+	for id, want := range map[uint64]bool{1_000_000: true, 1: true, catalog.MaxCoupons - 1: true, catalog.MaxCoupons: false} {
+		_, ok := w.catalog.Lookup(id)
+		require.Equal(t, want, ok, "coupon %d", id)
+	}
+}
+
+func TestRunRefreshesUntilItsContextEnds(t *testing.T) {
+	w := newWorld(t)
+	coupons := catalog.New(catalog.Options{DB: w.db, Store: w.store, Logger: zap.NewNop(), Interval: 10 * time.Millisecond, Now: time.Now})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); coupons.Run(ctx) }()
+	w.coupon(1)
+	testenv.Eventually(t, 10*time.Second, "the coupon is there", func() bool { _, ok := coupons.Lookup(1); return ok })
+	cancel()
+	<-done
+}
