@@ -28,6 +28,7 @@ import (
 var version = "dev"
 
 func main() {
+	connect.LogRedis((&connect.LogSettings{LogLevel: "warn"}).Logger(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -45,6 +46,7 @@ type cli struct {
 	connect.MySQLSettings `embed:""`
 	connect.RedisSettings `embed:""`
 	connect.LogSettings   `embed:""`
+	Candidates            candidates.Options `embed:""`
 
 	SettleTimeZone string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" help:"Whose midnight is the cutoff. Default ${default}."`
 	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" hidden:""`
@@ -81,7 +83,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	selected, err := connect.Parse(&c, "settle",
 		"Settles first-come-first-served coupons: who applied, in order, becomes who holds one.",
 		args, stdout, stderr, []string{"SETTLE_"}, kong.Vars{"version": version, "log_level": "warn"})
-	if errors.Is(err, connect.Help) {
+	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}
 	if err == nil {
@@ -154,11 +156,11 @@ func worst(classes []settle.Class) error {
 
 // open connects a verb to Redis; close it when done.
 func (p *program) openStore() (*candidates.Store, func(), error) {
-	rdb, err := p.RedisSettings.Open(p.logger)
+	rdb, err := p.RedisSettings.Open()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := candidates.NewStore(rdb, candidates.Options{KeyPrefix: p.RedisKeyPrefix, TTL: p.CandidateTTL})
+	store, err := candidates.NewStore(rdb, p.Candidates)
 	if err != nil {
 		_ = rdb.Close()
 		return nil, nil, err

@@ -131,7 +131,10 @@ const (
 func transact(ctx context.Context, db *sql.DB, work func(ctx context.Context, tx *sql.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := transactOnce(ctx, db, work)
-		if err == nil || ctx.Err() != nil || attempt == transactionAttempts || !repeatable(err) {
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("told to stop, what was in hand is rolled back: %w", errors.Join(context.Cause(ctx), err))
+		}
+		if err == nil || attempt == transactionAttempts || !repeatable(err) {
 			return err
 		}
 		if err := sleep(ctx, backoff(attempt)); err != nil {

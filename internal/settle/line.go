@@ -97,6 +97,7 @@ type reader struct {
 	coupon      uint64
 	cutoff      time.Time
 	notSelected bool // read those from MySQL too
+	size        int  // of a page
 
 	standing    []Application
 	cursor      Cursor
@@ -107,27 +108,27 @@ type reader struct {
 	returnedEnd bool
 }
 
-// next returns up to pageApplications of the line; none at its end.
+// next returns the next page of the line; an empty one is its end.
 func (r *reader) next(ctx context.Context, tx *sql.Tx) ([]Application, error) {
-	for len(r.standing) < pageApplications && !r.standingEnd {
+	for len(r.standing) < r.size && !r.standingEnd {
 		entries, cursor, err := r.line.Page(ctx, r.coupon, r.cursor, r.cutoff)
 		if err != nil {
 			return nil, err
 		}
 		r.standing, r.cursor, r.standingEnd = append(r.standing, entries...), cursor, len(entries) == 0
 	}
-	if r.notSelected && len(r.returned) < pageApplications && !r.returnedEnd {
-		rows, err := selectNotSelected(ctx, tx, r.coupon, r.returnedAt, r.cutoff, pageApplications)
+	if r.notSelected && len(r.returned) < r.size && !r.returnedEnd {
+		rows, err := selectNotSelected(ctx, tx, r.coupon, r.returnedAt, r.cutoff, r.size)
 		if err != nil {
 			return nil, err
 		}
-		r.returned, r.returnedEnd = append(r.returned, rows...), len(rows) < pageApplications
+		r.returned, r.returnedEnd = append(r.returned, rows...), len(rows) < r.size
 		if len(rows) > 0 {
 			r.returnedAt = rows[len(rows)-1]
 		}
 	}
 	if len(r.returned) == 0 {
-		n := min(len(r.standing), pageApplications)
+		n := min(len(r.standing), r.size)
 		page := r.standing[:n:n]
 		r.standing = r.standing[n:]
 		return page, nil
@@ -138,8 +139,8 @@ func (r *reader) next(ctx context.Context, tx *sql.Tx) ([]Application, error) {
 // merge takes the next page out of both, by arrival. It ends where one runs out that may go on: what follows there is
 // not known yet and may come before the other's next.
 func (r *reader) merge() []Application {
-	page := make([]Application, 0, pageApplications)
-	for len(page) < pageApplications && len(r.standing)+len(r.returned) > 0 {
+	page := make([]Application, 0, r.size)
+	for len(page) < r.size && len(r.standing)+len(r.returned) > 0 {
 		if (len(r.standing) == 0 && !r.standingEnd) || (len(r.returned) == 0 && !r.returnedEnd) {
 			break
 		}

@@ -88,7 +88,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	}
 
 	free := coupon.Free()
-	line := &reader{line: s.Line, coupon: coupon.ID, cutoff: s.run.cutoff, notSelected: true}
+	line := &reader{line: s.Line, coupon: coupon.ID, cutoff: s.run.cutoff, notSelected: true, size: pageApplications}
 	winners := newDigest()
 	for free > 0 {
 		page, err := line.next(ctx, tx)
@@ -224,7 +224,7 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 			return err
 		}
 	}
-	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff}
+	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
 	for {
 		page, err := line.next(ctx, nil)
 		if err != nil || len(page) == 0 {
@@ -311,12 +311,14 @@ func decide(all []classified, free int, boundary int64) (d decisions) {
 			d.alreadyIssued = append(d.alreadyIssued, c.Application)
 		case rejected:
 			d.review = append(d.review, rejection)
+		case c.Arrival <= boundary:
+			if c.Source == Waiting {
+				d.review = append(d.review, Failure{Application: c.Application, Cause: CausePassedOver, Retryable: true,
+					Message: "could not be given a coupon in turn; the next free seat is theirs"})
+			}
 		case free > 0: // seats were added meanwhile: the next run gives them in order
-		case c.Arrival > boundary:
+		default:
 			d.notSelected = append(d.notSelected, c.Application)
-		case c.Source == Waiting:
-			d.review = append(d.review, Failure{Application: c.Application, Cause: CausePassedOver, Retryable: true,
-				Message: "could not be given a coupon in turn; the next free seat is theirs"})
 		}
 	}
 	return d

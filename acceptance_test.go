@@ -1,0 +1,204 @@
+package jajeong_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// deployment is the two programs as they are shipped, on real servers.
+type deployment struct {
+	t   *testing.T
+	env []string
+	db  *sql.DB
+	api string // base address
+}
+
+func deploy(t *testing.T) *deployment {
+	t.Helper()
+	r, m := testenv.RedisFor(t), testenv.MySQLFor(t)
+	d := &deployment{t: t, db: m.DB, env: append(os.Environ(),
+		"MYSQL_DSN="+m.DSN, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
+		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0")}
+	code, _, stderr := d.settle("migrate")
+	require.Zero(t, code, stderr)
+	return d
+}
+
+func (d *deployment) settle(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(context.Background(), testenv.Build(d.t, "./cmd/settle"), args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = d.env, &out, &errs
+	_ = cmd.Run()
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+var settleNow = []string{"run", "--cutoff=now", "--operator=kim", "--reason=acceptance", "--output=json"}
+
+func (d *deployment) coupon(seats int) uint64 {
+	d.t.Helper()
+	done, err := d.db.Exec(`INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at)
+		VALUES ('블랙프라이데이', ?, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, seats)
+	require.NoError(d.t, err)
+	id, err := done.LastInsertId()
+	require.NoError(d.t, err)
+	return uint64(id)
+}
+
+// serve starts apply-api and returns when it answers for the coupon; it ends with the test, by SIGTERM and with 0.
+func (d *deployment) serve(coupon uint64) {
+	d.t.Helper()
+	cmd := exec.Command(testenv.Build(d.t, "./cmd/apply-api"))
+	cmd.Env = d.env
+	logs, err := cmd.StderrPipe()
+	require.NoError(d.t, err)
+	require.NoError(d.t, cmd.Start())
+	d.t.Cleanup(func() {
+		assert.NoError(d.t, cmd.Process.Signal(syscall.SIGTERM))
+		assert.NoError(d.t, cmd.Wait())
+	})
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
+		var line struct{ Msg, Apply string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Apply != "" {
+			d.api = "http://" + line.Apply
+			break
+		}
+	}
+	require.NotEmpty(d.t, d.api)
+	go func() { _, _ = io.Copy(io.Discard, logs) }()
+	testenv.Eventually(d.t, 20*time.Second, "the catalog is loaded", func() bool {
+		return d.apply(coupon+1, 1).httpStatus == http.StatusNotFound // 503 until then
+	})
+}
+
+type answer struct {
+	httpStatus int
+	Status     string
+	Code       string
+	Position   int64
+	Seats      int64
+	AppliedAt  string
+}
+
+func (d *deployment) apply(coupon, user uint64) (a answer) {
+	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", d.api, coupon), nil)
+	if err != nil {
+		return a
+	}
+	request.Header.Set("X-User-ID", fmt.Sprint(user))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		a.Status = err.Error()
+		return a
+	}
+	defer response.Body.Close()
+	_ = json.NewDecoder(response.Body).Decode(&a)
+	a.httpStatus = response.StatusCode
+	if a.Code != "" {
+		a.Status = a.Code // a problem document
+	}
+	return a
+}
+
+func (d *deployment) count(query string, args ...any) (n int) {
+	d.t.Helper()
+	require.NoError(d.t, d.db.QueryRow(query, args...).Scan(&n))
+	return n
+}
+
+func TestAThousandUsersForAHundredSeats(t *testing.T) {
+	t.Parallel()
+	const users, seats, atOnce = 1000, 100, 500
+	d := deploy(t)
+	for user := 1; user <= users; user++ {
+		_, err := d.db.Exec("INSERT INTO `user` (id) VALUES (?)", user)
+		require.NoError(t, err)
+	}
+	coupon := d.coupon(seats)
+	d.serve(coupon)
+
+	var mu sync.Mutex
+	answers := map[string]int{}
+	first, second := map[uint64]answer{}, map[uint64]answer{}
+	var crowd errgroup.Group
+	crowd.SetLimit(atOnce)
+	for twice := range 2 {
+		for user := uint64(1); user <= users; user++ {
+			crowd.Go(func() error {
+				a := d.apply(coupon, user)
+				mu.Lock()
+				defer mu.Unlock()
+				answers[a.Status]++
+				if twice == 0 {
+					first[user] = a
+				} else {
+					second[user] = a
+				}
+				return nil
+			})
+		}
+	}
+	_ = crowd.Wait()
+	require.Equal(t, map[string]int{"ACCEPTED": users, "DUPLICATE": users}, answers)
+	for user, a := range first {
+		require.Equal(t, a.AppliedAt, second[user].AppliedAt, "user %d is told the same arrival again", user)
+		require.EqualValues(t, seats, a.Seats)
+	}
+
+	// Eight at once, as when a person, a CronJob and a scheduler meet.
+	var runs sync.WaitGroup
+	for range 8 {
+		runs.Go(func() {
+			code, stdout, stderr := d.settle(settleNow...)
+			assert.Zero(t, code, "%s%s", stdout, stderr)
+		})
+	}
+	runs.Wait()
+	require.Equal(t, seats, d.count("SELECT COUNT(*) FROM user_coupon"))
+	require.Equal(t, seats, d.count("SELECT issued_count FROM coupon"))
+	require.Equal(t, users-seats, d.count("SELECT COUNT(*) FROM application_outcome WHERE outcome = 'NOT_SELECTED'"))
+	require.Equal(t, seats, d.count(`SELECT COUNT(*) FROM user_coupon
+		WHERE applied_at < (SELECT MIN(applied_at) FROM application_outcome)`), "the lowest arrivals are issued")
+	for user, a := range first {
+		require.Equal(t, a.Position <= seats, d.count("SELECT COUNT(*) FROM user_coupon WHERE user_id = ?", user) == 1,
+			"user %d was told position %d", user, a.Position)
+	}
+	code, stdout, stderr := d.settle("verify")
+	require.Zero(t, code, "%s%s", stdout, stderr)
+
+	// The rerun changes nothing, and those who hold the coupon are told so.
+	records := d.count("SELECT COUNT(*) FROM settlement")
+	code, stdout, _ = d.settle(settleNow...)
+	require.Zero(t, code)
+	require.Contains(t, stdout, "UNCHANGED")
+	require.Equal(t, seats, d.count("SELECT COUNT(*) FROM user_coupon"))
+	require.Equal(t, records, d.count("SELECT COUNT(*) FROM settlement"))
+	for user, a := range first {
+		if a.Position == 1 {
+			require.Equal(t, "ALREADY_ISSUED", d.apply(coupon, user).Code)
+		}
+		if a.Position == seats+1 {
+			require.Equal(t, "SOLD_OUT", d.apply(coupon, user).Code)
+		}
+	}
+}

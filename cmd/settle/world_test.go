@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// world is one deployment on real servers: a database and a key prefix of its own, migrated by `settle migrate`.
+type world struct {
+	t       *testing.T
+	servers []string // the flags that lead there
+	db      *sql.DB
+	rdb     redis.UniversalClient
+	prefix  string
+	store   *candidates.Store
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	r, m := testenv.RedisFor(t), testenv.MySQLFor(t)
+	w := &world{t: t, rdb: r.Client, prefix: r.Prefix, servers: []string{
+		"--mysql-dsn=" + m.DSN, "--redis-addrs=" + strings.Join(r.Addrs, ","), "--redis-key-prefix=" + r.Prefix,
+	}}
+	var err error
+	w.db, err = (&connect.MySQLSettings{MySQLDSN: m.DSN}).Open(zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.db.Close() })
+	w.store, err = candidates.NewStore(r.Client, candidates.Options{KeyPrefix: r.Prefix, TTL: candidates.MinTTL})
+	require.NoError(t, err)
+	code, _, stderr := w.settle("migrate")
+	require.Zero(t, code, stderr)
+	return w
+}
+
+// settle runs the program as a person would and returns its exit code and what it printed.
+func (w *world) settle(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(context.Background(), append(args, w.servers...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// settleNow settles everything that has arrived and returns the report.
+func (w *world) settleNow(extra ...string) *settle.Report {
+	w.t.Helper()
+	code, report := w.settleNowCode(extra...)
+	require.Zero(w.t, code)
+	return report
+}
+
+func (w *world) settleNowCode(extra ...string) (int, *settle.Report) {
+	w.t.Helper()
+	args := append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test", "--output=json"}, extra...)
+	code, stdout, stderr := w.settle(args...)
+	var report settle.Report
+	require.NoError(w.t, json.Unmarshal([]byte(stdout), &report), "%s%s", stdout, stderr)
+	return code, &report
+}
+
+// verify demands that every invariant holds, without so much as a warning.
+func (w *world) verify() {
+	w.t.Helper()
+	code, report := w.verifyCode()
+	require.Zero(w.t, code)
+	for _, v := range report.Coupons {
+		require.Empty(w.t, v.Findings, "coupon %d", v.Coupon)
+	}
+}
+
+func (w *world) verifyCode() (int, verifyReport) {
+	w.t.Helper()
+	code, stdout, stderr := w.settle("verify", "--output=json")
+	var report verifyReport
+	require.NoError(w.t, json.Unmarshal([]byte(stdout), &report), "%s%s", stdout, stderr)
+	return code, report
+}
+
+// coupon makes a coupon that is open from an hour ago to in an hour.
+func (w *world) coupon(seats int) uint64 {
+	now := w.now()
+	return w.couponBetween(seats, now.Add(-time.Hour), now.Add(time.Hour))
+}
+
+func (w *world) couponBetween(seats int, opens, closes time.Time) uint64 {
+	w.t.Helper()
+	done, err := w.db.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES (?, ?, ?, ?)",
+		"심야 쿠폰", seats, opens.UTC(), closes.UTC())
+	require.NoError(w.t, err)
+	id, err := done.LastInsertId()
+	require.NoError(w.t, err)
+	w.publish(uint64(id), opens, closes)
+	return uint64(id)
+}
+
+func (w *world) publish(coupon uint64, opens, closes time.Time) {
+	w.t.Helper()
+	_, _, err := w.store.Publish(w.t.Context(), candidates.Window{Coupon: coupon, Version: 1, Opens: opens, Closes: closes}, candidates.Promise{})
+	require.NoError(w.t, err)
+}
+
+func (w *world) now() time.Time {
+	w.t.Helper()
+	now, err := w.store.Now(w.t.Context())
+	require.NoError(w.t, err)
+	return now
+}
+
+// users makes active users.
+func (w *world) users(ids ...uint64) {
+	w.t.Helper()
+	for len(ids) > 0 {
+		chunk := ids[:min(len(ids), 1000)]
+		ids = ids[len(chunk):]
+		rows := strings.TrimSuffix(strings.Repeat("(?),", len(chunk)), ",")
+		args := make([]any, len(chunk))
+		for i, id := range chunk {
+			args[i] = id
+		}
+		w.exec("INSERT INTO `user` (id) VALUES "+rows, args...)
+	}
+}
+
+func (w *world) exec(query string, args ...any) {
+	w.t.Helper()
+	_, err := w.db.Exec(query, args...)
+	require.NoError(w.t, err)
+}
+
+// apply lets users apply in this order; every one must be accepted.
+func (w *world) apply(coupon uint64, users ...uint64) {
+	w.t.Helper()
+	for _, user := range users {
+		receipt, err := w.store.Apply(w.t.Context(), coupon, user)
+		require.NoError(w.t, err)
+		require.Equal(w.t, candidates.Accepted, receipt.Code)
+	}
+}
+
+// stand writes an application into Redis with an arrival of its own, as if it had been accepted then.
+func (w *world) stand(coupon uint64, member string, arrival time.Time) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	require.NoError(w.t, w.rdb.ZAdd(ctx, w.queue(coupon), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
+	require.NoError(w.t, w.rdb.HIncrBy(ctx, "state:{"+w.queue(coupon)+"}", "accepted", 1).Err())
+}
+
+func (w *world) queue(coupon uint64) string {
+	return fmt.Sprintf("%scandidates:coupon:%d", w.prefix, coupon)
+}
+
+// waiting is who stands in the queue, in order.
+func (w *world) waiting(coupon uint64) []string {
+	w.t.Helper()
+	members, err := w.rdb.ZRange(w.t.Context(), w.queue(coupon), 0, -1).Result()
+	require.NoError(w.t, err)
+	return members
+}
+
+// underReview is who stands in the DLQ: member → arrival in µs.
+func (w *world) underReview(coupon uint64) map[string]int64 {
+	w.t.Helper()
+	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), "dlq:{"+w.queue(coupon)+"}", 0, -1).Result()
+	require.NoError(w.t, err)
+	found := map[string]int64{}
+	for _, e := range entries {
+		found[e.Member.(string)] = int64(e.Score)
+	}
+	return found
+}
+
+func (w *world) reason(coupon uint64, member string) candidates.Reason {
+	w.t.Helper()
+	reasons, err := w.store.Reasons(w.t.Context(), coupon, []string{member})
+	require.NoError(w.t, err)
+	require.Contains(w.t, reasons, member)
+	return reasons[member]
+}
+
+// issued is who holds the coupon, in order of position.
+func (w *world) issued(coupon uint64) []uint64 {
+	w.t.Helper()
+	return w.ids("SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", coupon)
+}
+
+// outcome is who has that outcome, in order of arrival.
+func (w *world) outcome(coupon uint64, outcome string) []uint64 {
+	w.t.Helper()
+	return w.ids("SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", coupon, outcome)
+}
+
+func (w *world) ids(query string, args ...any) []uint64 {
+	w.t.Helper()
+	rows, err := w.db.Query(query, args...)
+	require.NoError(w.t, err)
+	defer rows.Close()
+	ids := []uint64{}
+	for rows.Next() {
+		var id uint64
+		require.NoError(w.t, rows.Scan(&id))
+		ids = append(ids, id)
+	}
+	require.NoError(w.t, rows.Err())
+	return ids
+}
+
+// between is the ids from first to last.
+func between(first, last uint64) []uint64 {
+	ids := make([]uint64, 0, last-first+1)
+	for id := first; id <= last; id++ {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func reversed(ids []uint64) []uint64 {
+	back := make([]uint64, len(ids))
+	for i, id := range ids {
+		back[len(ids)-1-i] = id
+	}
+	return back
+}
+
+// awaitLockWait returns when some session of this database waits for a row lock.
+func (w *world) awaitLockWait() {
+	w.t.Helper()
+	testenv.Eventually(w.t, 20*time.Second, "a session waits for the lock", func() bool {
+		var n int
+		err := w.db.QueryRow(`SELECT COUNT(*) FROM information_schema.PROCESSLIST
+			WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE '%FOR UPDATE' AND ID <> CONNECTION_ID()`).Scan(&n)
+		return err == nil && n > 0
+	})
+}

@@ -1,0 +1,117 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+type balanced struct{}
+
+func (balanced) Account(context.Context, *sql.Tx, uint64, bool) (ledger.Account, error) {
+	return ledger.Account{}, nil
+}
+
+func newSettlement(t *testing.T, seats int, line ...Application) *settlement {
+	db, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	_, err = connect.Migrate(t.Context(), db)
+	require.NoError(t, err)
+	_, err = db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
+	require.NoError(t, err)
+	for _, a := range line {
+		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User)
+		require.NoError(t, err)
+	}
+	r := run{Order: Order{Trigger: Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC()}
+	require.NoError(t, insertRun(t.Context(), db, &r))
+	return &settlement{
+		Settler: &Settler{DB: db, Line: memoryLine{all: line, size: 2}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop()},
+		run:     r, coupon: Coupon{ID: 1}, result: &Result{Coupon: 1},
+	}
+}
+
+var threeInLine = []Application{application(1, 1000, Waiting), application(2, 2000, Waiting), application(3, 3000, Waiting)}
+
+// A COMMIT whose reply is lost has happened or has not. Either way the transaction is repeated.
+func TestAnIssueRepeatedAfterItsCommitGivesNothingTwice(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 2, threeInLine...)
+	require.NoError(t, transact(t.Context(), s.DB, s.issue))
+	first := *s.result
+	require.Equal(t, 2, first.Issued)
+
+	require.NoError(t, transact(t.Context(), s.DB, s.issue))
+	require.Equal(t, first, *s.result)
+	require.Equal(t, []uint64{s.run.id}, s.uncleaned)
+	var coupons, counted int
+	require.NoError(t, s.DB.QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
+	require.Equal(t, []int{2, 2}, []int{coupons, counted})
+}
+
+func TestATransactionIsRepeatedAfterTransientErrorsOnly(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 2, threeInLine...)
+	broken := errors.New("connection lost")
+	attempts := 0
+	err := transact(t.Context(), s.DB, func(ctx context.Context, tx *sql.Tx) error {
+		attempts++
+		if err := s.issue(ctx, tx); err != nil || attempts > 2 {
+			return err
+		}
+		return broken
+	})
+	require.NoError(t, err)
+	require.Equal(t, 3, attempts)
+	require.Equal(t, 2, s.result.Issued, "what was rolled back is not counted")
+
+	attempts = 0
+	err = transact(t.Context(), s.DB, func(context.Context, *sql.Tx) error { attempts++; return broken })
+	require.ErrorIs(t, err, broken)
+	require.Equal(t, transactionAttempts, attempts)
+
+	attempts = 0
+	err = transact(t.Context(), s.DB, func(ctx context.Context, tx *sql.Tx) error {
+		attempts++
+		_, err := tx.ExecContext(ctx, "SELECT nonsense FROM nowhere")
+		return err
+	})
+	require.Error(t, err)
+	require.Equal(t, 1, attempts)
+}
+
+func TestARunToldToStopRollsBackWhatIsInHand(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 2, threeInLine...)
+	ctx, stop := context.WithCancel(t.Context())
+	err := transact(ctx, s.DB, func(ctx context.Context, tx *sql.Tx) error {
+		err := s.issue(ctx, tx)
+		stop()
+		return err
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	var coupons int
+	require.NoError(t, s.DB.QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&coupons))
+	require.Zero(t, coupons)
+}
+
+// A count that is wrong already must stop the settlement, not be made worse.
+func TestSeatsThatAreNotThereCannotBeTaken(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 2, threeInLine...)
+	err := transact(t.Context(), s.DB, func(ctx context.Context, tx *sql.Tx) error { return takeSeats(ctx, tx, 1, 3) })
+	require.Equal(t, Invariant, ErrorClass(err))
+	require.ErrorContains(t, err, "settle verify")
+}

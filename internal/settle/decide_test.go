@@ -1,0 +1,147 @@
+package settle
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestParseUserTakesOnlyCanonicalIDs(t *testing.T) {
+	t.Parallel()
+	for member, want := range map[string]uint64{
+		"1": 1, "42": 42, "18446744073709551615": math.MaxUint64,
+		"0": 0, "": 0, "01": 0, "+1": 0, "-1": 0, " 1": 0, "1 ": 0, "1.0": 0, "1e3": 0, "abc": 0, "18446744073709551616": 0, "１": 0, "1\x00": 0,
+	} {
+		require.Equal(t, want, parseUser(member), "%q", member)
+	}
+}
+
+func FuzzParseUser(f *testing.F) {
+	for _, seed := range []string{"1", "01", "abc", "18446744073709551616", "", "１"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, member string) {
+		if user := parseUser(member); user != 0 && strconv.FormatUint(user, 10) != member {
+			t.Errorf("%q was read as %d", member, user)
+		}
+	})
+}
+
+func application(user uint64, arrival int64, source Source) Application {
+	return NewApplication(strconv.FormatUint(user, 10), arrival, source)
+}
+
+func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.T) {
+	t.Parallel()
+	all := []classified{
+		{Application: application(1, 10, Waiting)},
+		{Application: application(2, 11, Waiting), verdict: unknownUser},
+		{Application: application(3, 12, Held)},
+		{Application: application(4, 13, Retryable)},
+		{Application: application(1, 14, NotSelected)}, // the same user, from another source
+		{Application: application(5, 15, Waiting)},
+		{Application: application(6, 16, Waiting), verdict: inactiveUser},
+	}
+	issued, refused := choose(all, 3)
+	require.Equal(t, []Application{all[0].Application, all[3].Application, all[5].Application}, issued)
+	require.Equal(t, []classified{all[1], all[2], all[4]}, refused)
+	issued, refused = choose(all, 10)
+	require.Len(t, issued, 3)
+	require.Len(t, refused, 4)
+}
+
+func TestDecideGivesEverybodyOneFate(t *testing.T) {
+	t.Parallel()
+	const boundary = 100
+	before, behind := int64(50), int64(150)
+	for name, c := range map[string]struct {
+		classified
+		free int
+		want string
+	}{
+		"issued, not cleaned":       {classified{application(1, before, Waiting), settled, true, ""}, 0, "issued"},
+		"recorded, not cleaned":     {classified{application(1, behind, Waiting), settled, false, ""}, 0, "recorded"},
+		"held, but issued":          {classified{application(1, before, Held), settled, true, ""}, 0, "issued"},
+		"held":                      {classified{application(1, before, Held), unknownUser, false, ""}, 0, "stays"},
+		"holds another":             {classified{application(1, behind, Waiting), holdsAlready, true, ""}, 0, "already"},
+		"unknown":                   {classified{application(1, behind, Waiting), unknownUser, false, ""}, 0, "review UNKNOWN_USER"},
+		"unknown, seats free":       {classified{application(1, before, Waiting), unknownUser, false, ""}, 5, "review UNKNOWN_USER"},
+		"inactive, retried":         {classified{application(1, behind, Retryable), inactiveUser, false, "BLOCKED"}, 0, "review INACTIVE_USER"},
+		"malformed":                 {classified{NewApplication("abc", behind, Waiting), malformedUser, false, ""}, 0, "review MALFORMED_USER_ID"},
+		"eligible, seats added":     {classified{application(1, behind, Waiting), eligible, false, ""}, 1, "stays"},
+		"eligible, behind the last": {classified{application(1, behind, Waiting), eligible, false, ""}, 0, "not selected"},
+		"before, seats free":        {classified{application(1, before, Waiting), eligible, false, ""}, 5, "review PASSED_OVER"},
+		"retryable, behind":         {classified{application(1, behind, Retryable), eligible, false, ""}, 0, "not selected"},
+		"eligible, before the last": {classified{application(1, before, Waiting), eligible, false, ""}, 0, "review PASSED_OVER"},
+		"passed over already":       {classified{application(1, before, Retryable), eligible, false, ""}, 0, "stays"},
+	} {
+		d := decide([]classified{c.classified}, c.free, boundary)
+		got := []string{}
+		for fate, n := range map[string]int{"issued": len(d.issuedBefore), "recorded": len(d.recordedBefore), "already": len(d.alreadyIssued), "not selected": len(d.notSelected)} {
+			if n == 1 {
+				got = append(got, fate)
+			}
+		}
+		for _, f := range d.review {
+			got = append(got, "review "+string(f.Cause))
+			require.Equal(t, f.Cause == CausePassedOver, f.Retryable)
+		}
+		if len(got) == 0 {
+			got = append(got, "stays")
+		}
+		require.Equal(t, []string{c.want}, got, name)
+	}
+}
+
+// memoryLine serves pages of a sorted line; it is only read here.
+type memoryLine struct {
+	Line
+	all  []Application
+	size int
+}
+
+func (l memoryLine) Page(_ context.Context, _ uint64, after Cursor, cutoff time.Time) ([]Application, Cursor, error) {
+	from, _ := after.(int)
+	page := l.all[from:min(len(l.all), from+l.size)]
+	return page, from + len(page), nil
+}
+
+func TestTheLineIsMergedByArrival(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		arrivals := rapid.SliceOfN(rapid.Int64Range(0, 50), 0, 60)
+		line := func(source Source, size string) (all []Application) {
+			for i, arrival := range arrivals.Draw(t, size) {
+				all = append(all, application(uint64(i+1), arrival, source))
+			}
+			slices.SortStableFunc(all, func(a, b Application) int { return int(a.Arrival - b.Arrival) })
+			return all
+		}
+		standing, returned := line(Waiting, "standing"), line(NotSelected, "returned")
+		r := &reader{line: memoryLine{all: standing, size: rapid.IntRange(1, 20).Draw(t, "page")}, returned: returned, returnedEnd: true,
+			size: rapid.IntRange(1, 30).Draw(t, "size")}
+		var got []Application
+		for {
+			page, err := r.next(context.Background(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			got = append(got, page...)
+		}
+		if len(got) != len(standing)+len(returned) {
+			t.Fatalf("%d of %d applications", len(got), len(standing)+len(returned))
+		}
+		if !slices.IsSortedFunc(got, func(a, b Application) int { return int(a.Arrival - b.Arrival) }) {
+			t.Fatalf("out of order: %v", got)
+		}
+	})
+}

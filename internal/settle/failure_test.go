@@ -1,0 +1,56 @@
+package settle
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryErrorNumberHasItsClass(t *testing.T) {
+	t.Parallel()
+	for want, numbers := range map[class][]uint16{
+		transient: {1205, 3572, 1213, 1020, 3101, 1047, 1053, 1927, 1040, 1203},
+		readOnly:  {1290, 1792, 1836},
+		duplicate: {1062},
+		badRow:    {1264, 1292, 1366, 1406, 1644},
+		violated:  {3819, 4025},
+		fatal:     {1044, 1045, 1054, 1142, 1146, 1206, 1, 65535},
+	} {
+		for _, number := range numbers {
+			err := fmt.Errorf("insert: %w", &mysql.MySQLError{Number: number})
+			require.Equal(t, want, classifyError(err), number)
+		}
+	}
+	for _, broken := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, errors.New("dial tcp: refused")} {
+		require.Equal(t, transient, classifyError(broken))
+	}
+}
+
+func TestWhatAnErrorMeansToWhoeverStartedTheRun(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[uint16]Class{1213: Infrastructure, 1290: Infrastructure, 1062: Infrastructure,
+		1146: Setup, 1644: Setup, 3819: Invariant, 4025: Invariant} {
+		require.Equal(t, want, ErrorClass(fmt.Errorf("x: %w", &mysql.MySQLError{Number: number})), number)
+	}
+	require.Equal(t, Infrastructure, ErrorClass(errors.New("connection refused")))
+	require.Equal(t, Setup, ErrorClass(fmt.Errorf("x: %w", setupError("no such coupon"))))
+	require.Contains(t, Advice(&mysql.MySQLError{Number: 1146}), "settle migrate")
+	require.Contains(t, Advice(&mysql.MySQLError{Number: 1045}), "MYSQL_DSN")
+	require.Contains(t, Advice(driver.ErrBadConn), "safe to run again")
+	require.Empty(t, Advice(setupError("no such coupon")))
+}
+
+func TestBackoffGrowsAndStaysBounded(t *testing.T) {
+	t.Parallel()
+	for attempt := 1; attempt <= transactionAttempts; attempt++ {
+		for range 100 {
+			d := backoff(attempt)
+			require.GreaterOrEqual(t, d, min(firstBackoff<<(attempt-1), longestBackoff)/2)
+			require.Less(t, d, longestBackoff)
+		}
+	}
+}
