@@ -49,18 +49,23 @@ type cli struct {
 	Candidates            candidates.Options `embed:""`
 
 	SettleTimeZone string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" help:"Whose midnight is the cutoff. Default ${default}."`
-	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" hidden:""`
+	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON" help:"When settle schedule settles, in that zone. Default ${default}."`
 	Version        kong.VersionFlag `help:"Print the version."`
 
-	Migrate migrateCmd `cmd:"" help:"Bring the database schema up to date."`
-	Run     runCmd     `cmd:"" help:"Settle every due coupon once. Bare, it is the nightly run."`
-	Verify  verifyCmd  `cmd:"" help:"Check every invariant; exits 3 when one is violated."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the database schema up to date."`
+	Run      runCmd      `cmd:"" help:"Settle every due coupon once. Bare, it is the nightly run."`
+	Schedule scheduleCmd `cmd:"" help:"Stay and settle every night; catches up the nights it missed."`
+	Verify   verifyCmd   `cmd:"" help:"Check every invariant; exits 3 when one is violated."`
 }
 
 // Check tells what is impossible about the program's own settings.
 func (c *cli) Check() []error {
-	if _, err := time.LoadLocation(c.SettleTimeZone); err != nil || c.SettleTimeZone == "" {
+	zone, err := time.LoadLocation(c.SettleTimeZone)
+	if err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local" {
 		return []error{fmt.Errorf("SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul", c.SettleTimeZone)}
+	}
+	if _, err := settle.ParseSchedule(c.SettleSchedule, zone); err != nil {
+		return []error{fmt.Errorf("SETTLE_SCHEDULE: %w", err)}
 	}
 	return nil
 }
@@ -154,7 +159,25 @@ func worst(classes []settle.Class) error {
 	return nil
 }
 
-// open connects a verb to Redis; close it when done.
+// openSettler connects a verb that settles to its servers.
+func (p *program) openSettler() (settler *settle.Settler, closeAll func(), err error) {
+	db, err := p.MySQLSettings.Open(p.logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, closeStore, err := p.openStore()
+	if err != nil {
+		_ = db.Close()
+		return nil, nil, err
+	}
+	settler = &settle.Settler{
+		DB: db, Clock: store, Door: store, Line: line{store}, Auditor: &ledger.Ledger{Store: store},
+		Zone: p.zone, Now: time.Now, Logger: p.logger,
+	}
+	return settler, func() { closeStore(); _ = db.Close() }, nil
+}
+
+// openStore connects a verb to Redis.
 func (p *program) openStore() (*candidates.Store, func(), error) {
 	rdb, err := p.RedisSettings.Open()
 	if err != nil {

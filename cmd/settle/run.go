@@ -10,7 +10,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -82,23 +81,13 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	}
 	order.Cutoff, _ = c.cutoff(p.zone) // Check has read it before
 
-	db, err := p.MySQLSettings.Open(p.logger)
+	settler, closeAll, err := p.openSettler()
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore()
-
+	defer closeAll()
 	bar := newProgress(p.stderr, "settling")
-	settler := &settle.Settler{
-		DB: db, Clock: store, Door: store, Line: line{store}, Auditor: &ledger.Ledger{Store: store},
-		Zone: p.zone, Now: time.Now, Logger: p.logger,
-		Progress: func(coupon settle.Coupon, applications int) { bar.add(coupon.Name, applications) },
-	}
+	settler.Progress = func(coupon settle.Coupon, applications int) { bar.add(coupon.Name, applications) }
 	report, err := settler.RunOnce(ctx, order)
 	bar.end()
 	if report == nil {

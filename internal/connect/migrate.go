@@ -12,8 +12,8 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// migrationLockWait is how long a migration waits for another one to finish.
-const migrationLockWait = 5 * time.Minute
+// migrationLockWait is how long a migration waits for another one to finish; shorter than a read on the wire may take.
+const migrationLockWait = time.Minute
 
 // Migration is one step that was applied.
 type Migration struct {
@@ -24,14 +24,21 @@ type Migration struct {
 
 // Migrate brings the schema up to date and returns what it applied, nothing when it was up to date. Several at once
 // are serialised; one that was killed half way is repaired by running again.
-func Migrate(ctx context.Context, db *sql.DB) ([]Migration, error) {
+func Migrate(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
+	unlock, err := lockMigrations(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := dropEmptyVersions(ctx, db); err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
 	provider, err := goose.NewProvider(goose.DialectMySQL, db, migrations.Files,
-		goose.WithSessionLocker(namedLock{}), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	results, err := provider.Up(ctx)
-	var applied []Migration
 	for _, r := range results {
 		applied = append(applied, Migration{Version: r.Source.Version, File: r.Source.Path, Took: r.Duration})
 	}
@@ -41,27 +48,45 @@ func Migrate(ctx context.Context, db *sql.DB) ([]Migration, error) {
 	return applied, nil
 }
 
-// namedLock serialises migrations of one database. The server frees it when the session that holds it ends, however
-// that happens.
-type namedLock struct{}
+const (
+	lockSQL   = "SELECT GET_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)), ?)"
+	unlockSQL = "DO RELEASE_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)))"
+)
 
-const lockName = "CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32))"
-
-func (namedLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	var got sql.NullInt64
-	err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lockName+", ?)", int(migrationLockWait.Seconds())).Scan(&got)
+// lockMigrations serialises migrations of one database. The server frees the lock when the session that holds it ends,
+// however that happens. goose's own session lock comes too late: it makes its version table before it takes the lock.
+func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
+	conn, err := db.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("lock migrations: %w", err)
+		return nil, err
 	}
-	if got.Int64 != 1 {
-		return errors.New("another migration has held the lock for 5 minutes: let it finish, then run again")
+	var got sql.NullInt64
+	err = conn.QueryRowContext(ctx, lockSQL, int(migrationLockWait.Seconds())).Scan(&got)
+	if err == nil && got.Int64 != 1 {
+		err = fmt.Errorf("another migration has held the lock for %s: let it finish, then run again", migrationLockWait)
 	}
-	return nil
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return func() error {
+		_, err := conn.ExecContext(context.WithoutCancel(ctx), unlockSQL)
+		return errors.Join(err, conn.Close())
+	}, nil
 }
 
-func (namedLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
-	if _, err := conn.ExecContext(ctx, "DO RELEASE_LOCK("+lockName+")"); err != nil {
-		return fmt.Errorf("unlock migrations: %w", err)
+const versionsTableSQL = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
+
+// dropEmptyVersions removes a version table that goose was killed over before it wrote its first row: it would never
+// go on from there.
+func dropEmptyVersions(ctx context.Context, db *sql.DB) error {
+	var tables, versions int
+	if err := db.QueryRowContext(ctx, versionsTableSQL).Scan(&tables); err != nil || tables == 0 {
+		return err
 	}
-	return nil
+	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM goose_db_version").Scan(&versions); err != nil || versions > 0 {
+		return err
+	}
+	_, err := db.ExecContext(ctx, "DROP TABLE goose_db_version")
+	return err
 }

@@ -137,7 +137,7 @@ func transact(ctx context.Context, db *sql.DB, work func(ctx context.Context, tx
 		if err == nil || attempt == transactionAttempts || !repeatable(err) {
 			return err
 		}
-		if err := sleep(ctx, backoff(attempt)); err != nil {
+		if err := Wait(ctx, backoff(attempt)); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,8 @@ func backoff(attempt int) time.Duration {
 	return full/2 + rand.N(full/2)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Wait returns when d has passed, or with the cause when ctx has ended.
+func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -93,7 +93,8 @@ func (s *Settler) RunOnce(ctx context.Context, order Order) (*Report, error) {
 	return report, errors.Join(err, endRun(ending, s.DB, r.id, report.Status, s.Now().UTC()))
 }
 
-// chooseCutoff decides the instant by the Redis clock and refuses one that has not come.
+// chooseCutoff decides the instant by the Redis clock and refuses one that has not come; a nightly run may be early, and
+// waits at the fence.
 func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 		r.cutoff = now
 	case r.Cutoff.IsZero():
 		r.cutoff = DefaultCutoff(now, s.Zone)
-	case r.Cutoff.After(now):
+	case r.Cutoff.After(now) && (r.Trigger != Cron || r.Cutoff.After(now.Add(earliness))):
 		return setupError("the cutoff %s has not come: it is %s by the Redis clock", r.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
 	default:
 		r.cutoff = r.Cutoff
@@ -179,7 +180,7 @@ func (s *Settler) beat(ctx context.Context, run uint64) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for sleep(ctx, heartbeat) == nil {
+		for Wait(ctx, heartbeat) == nil {
 			if err := beatRun(ctx, s.DB, run, s.Now().UTC()); err != nil && ctx.Err() == nil {
 				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", run), zap.Error(err))
 			}

@@ -61,7 +61,7 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 		if wait > earliness {
 			return setupError("the cutoff %s is %s in the future by the Redis clock", s.run.cutoff.Format(time.RFC3339), wait.Round(time.Second))
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := Wait(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestScheduleSettlesTheLastNightAtOnceAndStopsWhenTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seoul, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(t, err)
+	midnight := settle.DefaultCutoff(w.now(), seoul)
+	coupon := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+	w.users(1)
+	w.stand(coupon, "1", midnight.Add(-time.Minute))
+
+	for range 2 { // started again, it finds the night settled
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() { ended <- run(ctx, append([]string{"schedule"}, w.servers...), io.Discard, io.Discard) }()
+		testenv.Eventually(t, 20*time.Second, "the night is settled", func() bool { return len(w.issued(coupon)) == 1 })
+		stop()
+		require.Zero(t, <-ended)
+	}
+	require.Len(t, w.ids("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", midnight.UTC()), 1)
+	w.verify()
+}

@@ -1,0 +1,139 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"go.uber.org/zap"
+)
+
+// Bounds of a schedule.
+const (
+	// mostMissed bounds the nights caught up at once. Older applications are not lost: the first night settled takes
+	// everything before its cutoff.
+	mostMissed = 400
+	// A night that failed is tried again after firstRetry, then twice as long each time up to longestRetry, or at the
+	// next tick if that comes before.
+	firstRetry   = time.Minute
+	longestRetry = 15 * time.Minute
+)
+
+// Scheduler settles by a timetable in this process. It is one loop, so that it can never overlap itself; beside other
+// schedulers, CronJobs and people the coupon's row lock keeps order.
+type Scheduler struct {
+	Timetable cron.Schedule
+	Zone      *time.Location
+	Clock     Clock // Redis's, which decides what midnight has passed
+	// LastNight is the highest cutoff that a nightly run has settled; zero when there was none.
+	LastNight func(ctx context.Context) (time.Time, error)
+	// Settle settles one night.
+	Settle func(ctx context.Context, cutoff time.Time) error
+	Now    func() time.Time
+	// Wait returns when d has passed, or with an error when ctx has ended.
+	Wait   func(ctx context.Context, d time.Duration) error
+	Logger *zap.Logger
+}
+
+// ParseSchedule reads a cron expression of five fields, or @daily and its like, in zone.
+func ParseSchedule(expression string, zone *time.Location) (cron.Schedule, error) {
+	schedule, err := cron.ParseStandard(fmt.Sprintf("CRON_TZ=%s %s", zone, expression))
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a cron expression such as 0 0 * * *: %w", expression, err)
+	}
+	if schedule.Next(time.Unix(0, 0)).IsZero() {
+		return nil, fmt.Errorf("%q never comes", expression)
+	}
+	return schedule, nil
+}
+
+// Run catches up what was missed and then settles at every tick until ctx ends. A run in hand is told to stop by the
+// same ctx and is waited for.
+func (s *Scheduler) Run(ctx context.Context) {
+	retry := firstRetry
+	for {
+		err := s.settleMissed(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		now := s.Now()
+		wait := s.Timetable.Next(now).Sub(now)
+		if err != nil {
+			wait = min(wait, retry)
+			retry = min(2*retry, longestRetry)
+			s.Logger.Error("night not settled", zap.Duration("next_try_in", wait), zap.Error(err))
+		} else {
+			retry = firstRetry
+			s.Logger.Info("waiting for the next night", zap.Duration("in", wait))
+		}
+		if s.Wait(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// settleMissed settles every midnight that has passed since the last one settled, in order, one run each.
+func (s *Scheduler) settleMissed(ctx context.Context) error {
+	now, err := s.Clock.Now(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := s.LastNight(ctx)
+	if err != nil {
+		return err
+	}
+	for _, cutoff := range missedNights(last, DefaultCutoff(now, s.Zone), s.Zone) {
+		if err := s.settleNight(ctx, cutoff); err != nil {
+			return err // the nights behind wait: they must not be settled before this one
+		}
+	}
+	return nil
+}
+
+// missedNights are the cutoffs behind last up to the newest; only the newest when nothing was ever settled.
+func missedNights(last, newest time.Time, zone *time.Location) (nights []time.Time) {
+	if last.IsZero() {
+		return []time.Time{newest}
+	}
+	for night := newest; night.After(last) && len(nights) < mostMissed; night = midnight(night, zone, -1) {
+		nights = append([]time.Time{night}, nights...)
+	}
+	return nights
+}
+
+// settleNight settles one night; a panic in it is an error like any other.
+func (s *Scheduler) settleNight(ctx context.Context, cutoff time.Time) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.Settle(ctx, cutoff)
+}
+
+const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND status IN ('SUCCEEDED', 'HELD')"
+
+// LastNight is the highest cutoff that a nightly run has settled; zero when there was none. A night with held coupons
+// counts: they stay due.
+func (s *Settler) LastNight(ctx context.Context) (time.Time, error) {
+	var last sql.NullTime
+	if err := s.DB.QueryRowContext(ctx, lastNightSQL).Scan(&last); err != nil {
+		return time.Time{}, fmt.Errorf("read last nightly run: %w", err)
+	}
+	return last.Time, nil
+}
+
+// Err is what kept coupons from being settled; a held one is not among them: running again does not release it.
+func (r *Report) Err() error {
+	var failures []error
+	for _, c := range r.Coupons {
+		if c.Status == Failed || c.Status == Busy {
+			failures = append(failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
+		}
+	}
+	return errors.Join(failures...)
+}
