@@ -26,10 +26,13 @@ func TestScheduleSettlesTheLastNightAtOnceAndStopsWhenTold(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan int)
 		go func() { ended <- run(ctx, append([]string{"schedule"}, w.servers...), io.Discard, io.Discard) }()
-		testenv.Eventually(t, 20*time.Second, "the night is settled", func() bool { return len(w.issued(coupon)) == 1 })
+		testenv.Eventually(t, 20*time.Second, "the night is settled", func() bool {
+			return len(w.ids("SELECT id FROM settlement_run WHERE status = 'SUCCEEDED'")) == 1
+		})
 		stop()
 		require.Zero(t, <-ended)
 	}
 	require.Len(t, w.ids("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", midnight.UTC()), 1)
+	require.Equal(t, []uint64{1}, w.issued(coupon))
 	w.verify()
 }
