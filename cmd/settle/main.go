@@ -50,6 +50,7 @@ type cli struct {
 
 	SettleTimeZone string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" help:"Whose midnight is the cutoff. Default ${default}."`
 	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON" help:"When settle schedule settles, in that zone. Default ${default}."`
+	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long a settlement in hand may go on after SIGTERM. Default ${default}."`
 	Version        kong.VersionFlag `help:"Print the version."`
 
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database schema up to date."`
@@ -63,6 +64,9 @@ func (c *cli) Check() []error {
 	zone, err := time.LoadLocation(c.SettleTimeZone)
 	if err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local" {
 		return []error{fmt.Errorf("SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul", c.SettleTimeZone)}
+	}
+	if c.ShutdownGrace <= 0 {
+		return []error{fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", c.ShutdownGrace)}
 	}
 	if _, err := settle.ParseSchedule(c.SettleSchedule, zone); err != nil {
 		return []error{fmt.Errorf("SETTLE_SCHEDULE: %w", err)}
@@ -172,7 +176,7 @@ func (p *program) openSettler() (settler *settle.Settler, closeAll func(), err e
 	}
 	settler = &settle.Settler{
 		DB: db, Clock: store, Door: store, Line: line{store}, Auditor: &ledger.Ledger{Store: store},
-		Zone: p.zone, Now: time.Now, Logger: p.logger,
+		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace,
 	}
 	return settler, func() { closeStore(); _ = db.Close() }, nil
 }

@@ -375,7 +375,7 @@ func TestABusyCouponIsLeftAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := make(chan int)
 	go func() {
-		waiting <- run(ctx, append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test"}, w.servers...), io.Discard, io.Discard)
+		waiting <- run(ctx, append([]string{"run", "--shutdown-grace=1ms", "--cutoff=now", "--operator=kim", "--reason=test"}, w.servers...), io.Discard, io.Discard)
 	}()
 	w.awaitLockWait()
 	cancel()

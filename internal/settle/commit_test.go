@@ -17,6 +17,10 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+type quietDoor struct{ Door }
+
+func (quietDoor) SetSold(context.Context, uint64, bool) error { return nil }
+
 type balanced struct{}
 
 func (balanced) Account(context.Context, *sql.Tx, uint64, bool) (ledger.Account, error) {
@@ -35,10 +39,10 @@ func newSettlement(t *testing.T, seats int, line ...Application) *settlement {
 		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User)
 		require.NoError(t, err)
 	}
-	r := run{Order: Order{Trigger: Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC()}
+	r := run{Order: Order{Trigger: Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), told: t.Context()}
 	require.NoError(t, insertRun(t.Context(), db, &r))
 	return &settlement{
-		Settler: &Settler{DB: db, Line: memoryLine{all: line, size: 2}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop()},
+		Settler: &Settler{DB: db, Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop()},
 		run:     r, coupon: Coupon{ID: 1}, result: &Result{Coupon: 1},
 	}
 }
@@ -114,4 +118,35 @@ func TestSeatsThatAreNotThereCannotBeTaken(t *testing.T) {
 	err := transact(t.Context(), s.DB, func(ctx context.Context, tx *sql.Tx) error { return takeSeats(ctx, tx, 1, 3) })
 	require.Equal(t, Invariant, ErrorClass(err))
 	require.ErrorContains(t, err, "settle verify")
+}
+
+func TestWhatIsInHandHasItsGrace(t *testing.T) {
+	t.Parallel()
+	told, stop := context.WithCancelCause(t.Context())
+	ctx, release := outlive(told, time.Hour)
+	stop(errors.New("SIGTERM"))
+	require.NoError(t, ctx.Err())
+	require.ErrorContains(t, run{told: told}.stopped(), "SIGTERM")
+	release()
+	<-ctx.Done()
+
+	ctx, release = outlive(told, time.Millisecond)
+	defer release()
+	<-ctx.Done()
+	require.ErrorContains(t, context.Cause(ctx), "SIGTERM")
+}
+
+// A run that is told to stop while it settles finishes that transaction, begins no other, and the next run goes on.
+func TestARunToldToStopFinishesWhatIsInHand(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 2, threeInLine...)
+	told, stop := context.WithCancel(t.Context())
+	s.run.told = told
+	s.Grace = time.Hour
+	ctx, release := outlive(told, s.Grace)
+	defer release()
+	s.Progress = func(Coupon, int) { stop() } // in the middle of the first page
+	require.NoError(t, transact(ctx, s.DB, s.issue))
+	require.Equal(t, 2, s.result.Issued)
+	require.ErrorIs(t, s.concludeLine(ctx), context.Canceled)
 }

@@ -35,6 +35,7 @@ type Settler struct {
 	Zone     *time.Location // whose midnight the default cutoff is
 	Now      func() time.Time
 	Logger   *zap.Logger
+	Grace    time.Duration                         // how long what is in hand may go on after the run is told to stop
 	Progress func(coupon Coupon, applications int) // told as applications are dealt with; may be nil
 }
 
@@ -64,13 +65,24 @@ type run struct {
 	id        uint64
 	cutoff    time.Time // UTC
 	startedAt time.Time // UTC, read once
+	told      context.Context
+}
+
+// stopped is an error once the run was told to stop: what is in hand is brought to an end, nothing else is begun.
+func (r run) stopped() error {
+	if r.told.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("told to stop: %w", context.Cause(r.told))
 }
 
 // RunOnce settles every due coupon once and returns what became of each. One coupon's failure does not keep the
-// others from being settled; the error is set when the run could not begin at all or was told to stop. Running again is
-// always safe.
-func (s *Settler) RunOnce(ctx context.Context, order Order) (*Report, error) {
-	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond)}
+// others from being settled; the error is set when the run could not begin at all or was told to stop. When told ends,
+// the transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
+func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
+	ctx, release := outlive(told, s.Grace)
+	defer release()
+	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told}
 	if err := s.chooseCutoff(ctx, &r); err != nil {
 		return nil, err
 	}
@@ -91,6 +103,17 @@ func (s *Settler) RunOnce(ctx context.Context, order Order) (*Report, error) {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	return report, errors.Join(err, endRun(ending, s.DB, r.id, report.Status, s.Now().UTC()))
+}
+
+// outlive returns a context that ends so much later than told.
+func outlive(told context.Context, grace time.Duration) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(told))
+	forget := context.AfterFunc(told, func() {
+		if Wait(ctx, grace) == nil {
+			cancel(context.Cause(told))
+		}
+	})
+	return ctx, func() { forget(); cancel(nil) }
 }
 
 // chooseCutoff decides the instant by the Redis clock and refuses one that has not come; a nightly run may be early, and
@@ -140,8 +163,8 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 		}
 	}
 	for _, c := range coupons {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("told to stop: %w", context.Cause(ctx))
+		if err := r.stopped(); err != nil {
+			return fmt.Errorf("%w; %d of %d coupons were dealt with", err, len(report.Coupons), len(coupons))
 		}
 		report.add(s.settleOne(ctx, r, c))
 	}

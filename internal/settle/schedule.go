@@ -52,7 +52,7 @@ func ParseSchedule(expression string, zone *time.Location) (cron.Schedule, error
 }
 
 // Run catches up what was missed and then settles at every tick until ctx ends. A run in hand is told to stop by the
-// same ctx and is waited for.
+// same ctx, has its grace, and is waited for.
 func (s *Scheduler) Run(ctx context.Context) {
 	retry := firstRetry
 	for {

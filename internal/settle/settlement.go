@@ -58,10 +58,13 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 		if err != nil || wait == 0 {
 			return err
 		}
+		if err := s.run.stopped(); err != nil {
+			return err
+		}
 		if wait > earliness {
 			return setupError("the cutoff %s is %s in the future by the Redis clock", s.run.cutoff.Format(time.RFC3339), wait.Round(time.Second))
 		}
-		if err := Wait(ctx, wait); err != nil {
+		if err := Wait(s.run.told, wait); err != nil {
 			return err
 		}
 	}
@@ -226,6 +229,9 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 	}
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
 	for {
+		if err := s.run.stopped(); err != nil {
+			return err
+		}
 		page, err := line.next(ctx, nil)
 		if err != nil || len(page) == 0 {
 			return err
