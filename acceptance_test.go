@@ -100,8 +100,15 @@ type answer struct {
 	AppliedAt  string
 }
 
-func (d *deployment) apply(coupon, user uint64) (a answer) {
-	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", d.api, coupon), nil)
+func (d *deployment) apply(coupon, user uint64) answer {
+	return d.ask(http.MethodPost, "", coupon, user)
+}
+func (d *deployment) me(coupon, user uint64) answer {
+	return d.ask(http.MethodGet, "/me", coupon, user)
+}
+
+func (d *deployment) ask(method, path string, coupon, user uint64) (a answer) {
+	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", d.api, coupon, path), nil)
 	if err != nil {
 		return a
 	}
@@ -165,6 +172,9 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 		require.EqualValues(t, seats, a.Seats)
 	}
 
+	require.Equal(t, answer{httpStatus: 200, Status: "PENDING", Position: first[7].Position, Seats: seats, AppliedAt: first[7].AppliedAt}, d.me(coupon, 7))
+	require.Equal(t, "NOT_APPLIED", d.me(coupon, users+1).Code)
+
 	// Eight at once, as when a person, a CronJob and a scheduler meet.
 	var runs sync.WaitGroup
 	for range 8 {
@@ -196,9 +206,12 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 	for user, a := range first {
 		if a.Position == 1 {
 			require.Equal(t, "ALREADY_ISSUED", d.apply(coupon, user).Code)
+			require.Equal(t, "ISSUED", d.me(coupon, user).Status)
 		}
 		if a.Position == seats+1 {
 			require.Equal(t, "SOLD_OUT", d.apply(coupon, user).Code)
+			require.Equal(t, answer{httpStatus: 200, Status: "NOT_SELECTED", AppliedAt: a.AppliedAt}, d.me(coupon, user))
 		}
 	}
+	require.Equal(t, "NOT_APPLIED", d.me(coupon, users+1).Code)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -137,6 +138,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: db, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{
 		Applier:   store,
+		Standings: store,
+		History:   ledger.History{DB: db},
 		Coupons:   coupons,
 		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, zone) },
 		Zone:      zone,

@@ -37,6 +37,16 @@ type Applier interface {
 	Apply(ctx context.Context, coupon, user uint64) (candidates.Receipt, error)
 }
 
+// Standings knows where applications stand; Redis does.
+type Standings interface {
+	Status(ctx context.Context, coupon, user uint64) (candidates.Status, error)
+}
+
+// History knows how applications came out; MySQL does.
+type History interface {
+	Standing(ctx context.Context, coupon, user uint64) (candidates.Status, error)
+}
+
 // Coupons knows which coupons there are.
 type Coupons interface {
 	Lookup(id uint64) (catalog.Coupon, bool)
@@ -46,6 +56,8 @@ type Coupons interface {
 // Options are what the public API works with.
 type Options struct {
 	Applier   Applier
+	Standings Standings
+	History   History
 	Coupons   Coupons
 	SettlesAt func(arrival time.Time) time.Time // when an arrival is settled
 	Zone      *time.Location                    // of the times in answers
@@ -90,6 +102,11 @@ func New(o Options) http.Handler {
 		w.Header().Set("Allow", http.MethodPost)
 		return refuse(methodNotAllowed)
 	}))
+	mux.HandleFunc("GET /v1/coupons/{id}/applications/me", s.answering(s.standing))
+	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
+		w.Header().Set("Allow", "GET, HEAD")
+		return refuse(methodNotAllowed)
+	}))
 	nothing := s.answering(func(http.ResponseWriter, *http.Request) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
@@ -126,17 +143,9 @@ type application struct {
 
 // apply is POST /v1/coupons/{id}/applications.
 func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
-	userIDs := r.Header.Values("X-User-ID")
-	if len(userIDs) == 0 || len(userIDs) == 1 && userIDs[0] == "" {
-		return refuse(unauthenticated)
-	}
-	user, ok := parseID(userIDs[0])
-	if !ok || len(userIDs) > 1 {
-		return refuse(invalidUserID)
-	}
-	id, ok := parseID(r.PathValue("id"))
-	if !ok {
-		return refuse(invalidCouponID)
+	id, user, refusal := ids(r)
+	if refusal != "" {
+		return refuse(refusal)
 	}
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes)); err != nil {
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -145,12 +154,9 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 		return refuse(unreadableBody)
 	}
 
-	if !s.Coupons.Loaded() {
-		return refuse(catalogNotLoaded)
-	}
-	coupon, ok := s.Coupons.Lookup(id)
-	if !ok {
-		return refuse(couponNotFound)
+	coupon, refusal := s.lookup(id)
+	if refusal != "" {
+		return refuse(refusal)
 	}
 	if coupon.Finalised {
 		return refuse(candidates.Closed)
@@ -164,6 +170,34 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 		return refuse(unavailable)
 	}
 	return s.told(receipt, coupon, user)
+}
+
+// ids reads who asks for what; refusal is empty when both are ids.
+func ids(r *http.Request) (coupon, user uint64, refusal candidates.Code) {
+	userIDs := r.Header.Values("X-User-ID")
+	if len(userIDs) == 0 || len(userIDs) == 1 && userIDs[0] == "" {
+		return 0, 0, unauthenticated
+	}
+	user, ok := parseID(userIDs[0])
+	if !ok || len(userIDs) > 1 {
+		return 0, 0, invalidUserID
+	}
+	coupon, ok = parseID(r.PathValue("id"))
+	if !ok {
+		return 0, 0, invalidCouponID
+	}
+	return coupon, user, ""
+}
+
+func (s *server) lookup(id uint64) (coupon catalog.Coupon, refusal candidates.Code) {
+	if !s.Coupons.Loaded() {
+		return coupon, catalogNotLoaded
+	}
+	coupon, ok := s.Coupons.Lookup(id)
+	if !ok {
+		return coupon, couponNotFound
+	}
+	return coupon, ""
 }
 
 // told turns what Redis said into an answer.

@@ -63,7 +63,7 @@ func newSite(t *testing.T, applier api.Applier, coupons api.Coupons) *site {
 	core, logs := observer.New(zap.InfoLevel)
 	registry := prometheus.NewRegistry()
 	server := httptest.NewServer(api.New(api.Options{
-		Applier: applier, Coupons: coupons, SettlesAt: nextMidnight, Zone: seoul,
+		Applier: applier, Standings: applied{}, History: history{}, Coupons: coupons, SettlesAt: nextMidnight, Zone: seoul,
 		Logger: zap.New(core), Metrics: registry, Now: time.Now,
 	}))
 	t.Cleanup(server.Close)

@@ -23,6 +23,8 @@ const (
 	internal         candidates.Code = "INTERNAL"
 	unavailable      candidates.Code = "UNAVAILABLE"
 	catalogNotLoaded candidates.Code = "CATALOG_NOT_LOADED"
+	notApplied       candidates.Code = "NOT_APPLIED"
+	standingUnknown  candidates.Code = "STANDING_UNKNOWN"
 )
 
 // problem is how one outcome is told.
@@ -83,6 +85,16 @@ var problems = map[candidates.Code]problem{
 		status:  http.StatusNotFound,
 		korean:  text{"쿠폰을 찾을 수 없습니다", "없는 쿠폰이거나 지금은 신청할 수 없는 쿠폰입니다."},
 		english: text{"Coupon not found", "There is no such coupon, or it cannot be applied for at this time."},
+	},
+	notApplied: {
+		status:  http.StatusNotFound,
+		korean:  text{"신청 내역이 없습니다", "이 쿠폰을 신청하신 내역이 없습니다."},
+		english: text{"Not applied", "You have not applied for this coupon."},
+	},
+	standingUnknown: {
+		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
+		korean:  text{unavailableKorean, "신청 내역을 확인하지 못했습니다. 잠시 후 다시 확인해 주세요. 접수된 신청은 그대로 유지됩니다."},
+		english: text{unavailableEnglish, "Your application could not be looked up. Please try again in a moment: what was received is kept."},
 	},
 	invalidCouponID: {
 		status:  http.StatusBadRequest,

@@ -27,6 +27,7 @@ var (
 	reviewScript  = load("review")
 	soldScript    = load("sold")
 	sweepScript   = load("sweep")
+	statusScript  = load("status")
 )
 
 func load(name string) script {

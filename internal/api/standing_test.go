@@ -1,0 +1,115 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
+)
+
+// applied says what Redis knows of each user; of others nothing.
+type applied map[uint64]candidates.Status
+
+func (a applied) Status(_ context.Context, _, user uint64) (candidates.Status, error) {
+	if user == 666 {
+		return candidates.Status{}, errors.New("redis is away")
+	}
+	if status, ok := a[user]; ok {
+		return status, nil
+	}
+	return candidates.Status{Standing: candidates.None, Sold: user >= 100}, nil // of users from 100 MySQL is asked
+}
+
+// history says what MySQL knows of each user; of others that it is away.
+type history map[uint64]candidates.Status
+
+func (h history) Standing(_ context.Context, _, user uint64) (candidates.Status, error) {
+	if status, ok := h[user]; ok {
+		return status, nil
+	}
+	return candidates.Status{}, errors.New("mysql is away")
+}
+
+// shelf are the coupons there are.
+type shelf map[uint64]catalog.Coupon
+
+func (s shelf) Loaded() bool { return true }
+func (s shelf) Lookup(id uint64) (catalog.Coupon, bool) {
+	coupon, ok := s[id]
+	return coupon, ok
+}
+
+func TestEveryStandingIsTold(t *testing.T) {
+	t.Parallel()
+	const arrival = 1795206832382634 // 2026-11-21 05:33:52.382634 in Seoul
+	handler := api.New(api.Options{
+		Applier: unreachable(t), SettlesAt: nextMidnight, Zone: seoul, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
+		Coupons: shelf{42: catalog.Coupon{ID: 42, TotalQuantity: 10, IssuedCount: 3}, 43: catalog.Coupon{ID: 43, Finalised: true}},
+		Standings: applied{
+			1: {Standing: candidates.Pending, Arrival: arrival, Position: 5},
+			2: {Standing: candidates.InReview, Arrival: arrival},
+			3: {Standing: candidates.Issued},
+			4: {Standing: candidates.RejectedForGood},
+		},
+		History: history{
+			5:   {Standing: candidates.Issued, Arrival: arrival},
+			100: {Standing: candidates.NotSelected, Arrival: arrival},
+			101: {Standing: candidates.None},
+		},
+	})
+	for name, c := range map[string]struct {
+		coupon, user string
+		status       int
+		want         map[string]any
+	}{
+		"pending": {"42", "1", 200, map[string]any{"status": "PENDING", "position": 5.0, "seats": 7.0,
+			"appliedAt": "2026-11-21T05:33:52.382634+09:00", "settlesAt": "2026-11-22T00:00:00.000000+09:00"}},
+		"under review":                    {"42", "2", 200, map[string]any{"status": "UNDER_REVIEW", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"issued":                          {"42", "3", 200, map[string]any{"status": "ISSUED"}},
+		"rejected":                        {"42", "4", 200, map[string]any{"status": "REJECTED"}},
+		"not applied, MySQL is not asked": {"42", "9", 404, map[string]any{"code": "NOT_APPLIED"}},
+		"not selected":                    {"42", "100", 200, map[string]any{"status": "NOT_SELECTED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"not applied, says MySQL":         {"42", "101", 404, map[string]any{"code": "NOT_APPLIED"}},
+		"finalised, issued long ago":      {"43", "5", 200, map[string]any{"status": "ISSUED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"MySQL away":                      {"42", "102", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"Redis away":                      {"42", "666", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"no such coupon":                  {"44", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
+		"no coupon id":                    {"042", "1", 400, map[string]any{"code": "INVALID_COUPON_ID"}},
+		"no user id":                      {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},
+		"nobody":                          {"42", "", 401, map[string]any{"code": "UNAUTHENTICATED"}},
+	} {
+		request := httptest.NewRequest(http.MethodGet, "/v1/coupons/"+c.coupon+"/applications/me", nil)
+		request.Header.Set("X-User-ID", c.user)
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		require.Equal(t, c.status, recorder.Code, name)
+		var got map[string]any
+		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &got), name)
+		for member, want := range c.want {
+			require.Equal(t, want, got[member], "%s: %s", name, member)
+		}
+		if c.status == http.StatusServiceUnavailable {
+			require.NotEmpty(t, recorder.Header().Get("Retry-After"), name)
+		}
+		if c.status == http.StatusOK && c.want["position"] == nil {
+			require.NotContains(t, got, "position", name)
+			require.NotContains(t, got, "settlesAt", name)
+		}
+	}
+
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodDelete, "/v1/coupons/42/applications/me", nil))
+	require.Equal(t, http.StatusMethodNotAllowed, recorder.Code)
+	require.Contains(t, recorder.Header().Get("Allow"), "GET")
+}

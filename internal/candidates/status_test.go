@@ -1,0 +1,34 @@
+package candidates
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStatusOfEveryStanding(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	receipts := c.accept(t, 1, 2, 3)
+	c.stand(t, c.dlq, place{"4000", "4"})
+	c.add(t, c.issued, "5", "1") // 1 is issued and not cleaned up yet
+	c.add(t, c.rejected, "6")
+
+	for user, want := range map[uint64]Status{
+		1: {Standing: Issued},
+		2: {Standing: Pending, Arrival: receipts[1].Arrival, Position: 2},
+		4: {Standing: InReview, Arrival: 4000},
+		5: {Standing: Issued},
+		6: {Standing: RejectedForGood},
+		7: {Standing: None},
+	} {
+		got, err := c.Status(t.Context(), c.id, user)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "user %d", user)
+	}
+	require.NoError(t, c.SetSold(t.Context(), c.id, true))
+	got, err := c.Status(t.Context(), c.id, 7)
+	require.NoError(t, err)
+	require.Equal(t, Status{Standing: None, Sold: true}, got)
+}
