@@ -42,6 +42,9 @@ const (
 	exitInvariant      = 3
 )
 
+// maxParallel leaves connections of the pool of 16 for heartbeats and records.
+const maxParallel = 12
+
 type cli struct {
 	connect.MySQLSettings `embed:""`
 	connect.RedisSettings `embed:""`
@@ -50,6 +53,7 @@ type cli struct {
 
 	SettleTimeZone string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" help:"Whose midnight is the cutoff. Default ${default}."`
 	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON" help:"When settle schedule settles, in that zone. Default ${default}."`
+	SettleParallel int              `name:"parallel" env:"PARALLEL" default:"4" placeholder:"N" help:"How many coupons are settled at once, 1 to 12. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long a settlement in hand may go on after SIGTERM. Default ${default}."`
 	Version        kong.VersionFlag `help:"Print the version."`
 
@@ -60,18 +64,22 @@ type cli struct {
 }
 
 // Check tells what is impossible about the program's own settings.
-func (c *cli) Check() []error {
+func (c *cli) Check() (problems []error) {
 	zone, err := time.LoadLocation(c.SettleTimeZone)
 	if err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local" {
-		return []error{fmt.Errorf("SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul", c.SettleTimeZone)}
-	}
-	if c.ShutdownGrace <= 0 {
-		return []error{fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", c.ShutdownGrace)}
+		problems = append(problems, fmt.Errorf("SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul", c.SettleTimeZone))
+		zone = time.UTC
 	}
 	if _, err := settle.ParseSchedule(c.SettleSchedule, zone); err != nil {
-		return []error{fmt.Errorf("SETTLE_SCHEDULE: %w", err)}
+		problems = append(problems, fmt.Errorf("SETTLE_SCHEDULE: %w", err))
 	}
-	return nil
+	if c.SettleParallel < 1 || c.SettleParallel > maxParallel {
+		problems = append(problems, fmt.Errorf("PARALLEL is %d: want 1 to %d", c.SettleParallel, maxParallel))
+	}
+	if c.ShutdownGrace <= 0 {
+		problems = append(problems, fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", c.ShutdownGrace))
+	}
+	return problems
 }
 
 // verb is one command of settle.
@@ -176,7 +184,7 @@ func (p *program) openSettler() (settler *settle.Settler, closeAll func(), err e
 	}
 	settler = &settle.Settler{
 		DB: db, Clock: store, Door: store, Line: line{store}, Auditor: &ledger.Ledger{Store: store},
-		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace,
+		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	}
 	return settler, func() { closeStore(); _ = db.Close() }, nil
 }

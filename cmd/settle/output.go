@@ -27,7 +27,7 @@ func inZone(t time.Time, zone *time.Location) string {
 
 func millis(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
-// progress shows long work on a terminal, and nothing anywhere else.
+// progress shows long work on a terminal, and nothing anywhere else. It may be told from several goroutines.
 type progress struct{ bar *progressbar.ProgressBar }
 
 func newProgress(w io.Writer, what string) progress {

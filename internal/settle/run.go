@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/ledger"
 )
@@ -36,7 +37,8 @@ type Settler struct {
 	Now      func() time.Time
 	Logger   *zap.Logger
 	Grace    time.Duration                         // how long what is in hand may go on after the run is told to stop
-	Progress func(coupon Coupon, applications int) // told as applications are dealt with; may be nil
+	Parallel int                                   // coupons settled at once, at least 1; each takes one connection to MySQL
+	Progress func(coupon Coupon, applications int) // told as applications are dealt with, from several coupons at once; may be nil
 }
 
 // Trigger is why a run was started.
@@ -162,11 +164,29 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 			return err
 		}
 	}
-	for _, c := range coupons {
-		if err := r.stopped(); err != nil {
-			return fmt.Errorf("%w; %d of %d coupons were dealt with", err, len(report.Coupons), len(coupons))
+	results := make([]*Result, len(coupons)) // in the order of coupons, whichever ends first
+	var hands errgroup.Group
+	hands.SetLimit(max(1, s.Parallel))
+	for i, c := range coupons {
+		if r.stopped() != nil {
+			break
 		}
-		report.add(s.settleOne(ctx, r, c))
+		hands.Go(func() error {
+			if r.stopped() == nil {
+				result := s.settleOne(ctx, r, c)
+				results[i] = &result
+			}
+			return nil
+		})
+	}
+	_ = hands.Wait() // what went wrong stands in the results
+	for _, result := range results {
+		if result != nil {
+			report.add(*result)
+		}
+	}
+	if err := r.stopped(); err != nil {
+		return fmt.Errorf("%w; %d of %d coupons were dealt with", err, len(report.Coupons), len(coupons))
 	}
 	return nil
 }
