@@ -34,7 +34,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	r, m := testenv.RedisFor(t), testenv.MySQLFor(t)
+	return newWorldOn(t, testenv.RedisFor(t))
+}
+
+// newWorldOn has its line on that Redis.
+func newWorldOn(t *testing.T, r testenv.RedisHandle) *world {
+	t.Helper()
+	m := testenv.MySQLFor(t)
 	w := &world{t: t, rdb: r.Client, prefix: r.Prefix, servers: []string{
 		"--mysql-dsn=" + m.DSN, "--redis-addrs=" + strings.Join(r.Addrs, ","), "--redis-key-prefix=" + r.Prefix,
 	}}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// handle is a private Redis as a world takes it.
+func handle(t *testing.T, addr string) testenv.RedisHandle {
+	t.Helper()
+	client, err := (&connect.RedisSettings{RedisAddrs: []string{addr}}).Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return testenv.RedisHandle{Addrs: []string{addr}, Client: client}
+}
+
+// refresh lets a catalog do what every pod does every five seconds.
+func (w *world) refresh() {
+	w.t.Helper()
+	c := catalog.New(catalog.Options{DB: w.db, Store: w.store, Logger: zap.NewNop(), Now: time.Now})
+	require.NoError(w.t, c.Refresh(w.t.Context()))
+}
+
+// losing is a world in which 100 users applied for each of two coupons; what the second lost is to be found.
+type losing struct {
+	*world
+	whole, hurt uint64
+}
+
+func newLosing(t *testing.T, r testenv.RedisHandle) *losing {
+	w := newWorldOn(t, r)
+	l := &losing{world: w, whole: w.coupon(200), hurt: w.coupon(200)}
+	w.users(between(1, 100)...)
+	w.apply(l.whole, between(1, 100)...)
+	w.apply(l.hurt, between(1, 50)...)
+	return l
+}
+
+// mustHold demands that exactly the hurt coupon is held for so many lost applications until an operator accepts it.
+func (l *losing) mustHold(lost int64) {
+	l.t.Helper()
+	code, report := l.settleNowCode()
+	require.Equal(l.t, 3, code)
+	require.Equal(l.t, settle.Settled, report.Coupons[0].Status)
+	require.Equal(l.t, between(1, 100), l.issued(l.whole))
+	require.Equal(l.t, settle.HeldBack, report.Coupons[1].Status)
+	require.Equal(l.t, lost, report.Coupons[1].Gap)
+	require.Empty(l.t, l.issued(l.hurt))
+
+	code, _ = l.settleNowCode("--accept-gap")
+	require.Zero(l.t, code)
+	require.Equal(l.t, 100-int(lost), len(l.issued(l.hurt)))
+	require.Equal(l.t, []uint64{l.hurt}, l.ids("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim'"))
+	l.verify()
+}
+
+func TestRedisRestoredFromAnOlderAOF(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
+	l := newLosing(t, handle(t, server.Addr()))
+	backup := filepath.Join(t.TempDir(), "appendonlydir")
+	require.NoError(t, os.CopyFS(backup, os.DirFS(filepath.Join(server.Dir(), "appendonlydir"))))
+	l.apply(l.hurt, between(51, 100)...)
+	l.refresh()
+
+	require.NoError(t, server.Kill())
+	require.NoError(t, os.RemoveAll(filepath.Join(server.Dir(), "appendonlydir")))
+	require.NoError(t, os.CopyFS(filepath.Join(server.Dir(), "appendonlydir"), os.DirFS(backup)))
+	require.NoError(t, server.Restart(t.Context()))
+	l.mustHold(50)
+}
+
+func TestRedisRestartedEmpty(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	l := newLosing(t, handle(t, server.Addr()))
+	l.apply(l.hurt, between(51, 100)...)
+	l.settleNow("--coupon=1") // of the whole coupon nothing is lost any more
+	l.refresh()
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Restart(t.Context()))
+
+	code, report := l.settleNowCode()
+	require.Equal(t, 3, code)
+	require.Equal(t, settle.Unchanged, report.Coupons[0].Status)
+	require.EqualValues(t, 100, report.Coupons[1].Gap)
+
+	// The line goes on above what was lost.
+	l.refresh()
+	var last int64
+	require.NoError(t, l.db.QueryRow("SELECT last_arrival FROM promise WHERE coupon_id = ?", l.hurt).Scan(&last))
+	receipt, err := l.store.Apply(t.Context(), l.hurt, 1)
+	require.NoError(t, err)
+	require.Greater(t, receipt.Arrival, last)
+	code, report = l.settleNowCode("--accept-gap")
+	require.Zero(t, code)
+	require.EqualValues(t, 100, report.Coupons[1].Gap)
+	require.Equal(t, []uint64{1}, l.issued(l.hurt))
+	l.verify()
+}
+
+func TestRedisFailedOverToAReplicaThatLackedTheLast(t *testing.T) {
+	t.Parallel()
+	primary := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	replica := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	host, port, _ := strings.Cut(primary.Addr(), ":")
+	promoted := handle(t, replica.Addr())
+	ctx := t.Context()
+	l := newLosing(t, handle(t, primary.Addr()))
+	require.NoError(t, promoted.Client.(*redis.Client).SlaveOf(ctx, host, port).Err())
+	testenv.Eventually(t, 20*time.Second, "the replica has caught up", func() bool {
+		return promoted.Client.ZCard(ctx, l.queue(l.hurt)).Val() == 50 && promoted.Client.ZCard(ctx, l.queue(l.whole)).Val() == 100
+	})
+	require.NoError(t, promoted.Client.(*redis.Client).SlaveOf(ctx, "NO", "ONE").Err())
+	l.apply(l.hurt, between(51, 100)...)
+	l.refresh()
+	require.NoError(t, primary.Kill())
+
+	l.servers[1] = "--redis-addrs=" + replica.Addr()
+	l.rdb = promoted.Client
+	l.mustHold(50)
+}
+
+func TestKeysDeletedByHand(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]func(l *losing) []string{
+		"the queue":               func(l *losing) []string { return []string{l.queue(l.hurt)} },
+		"the queue and the state": func(l *losing) []string { return []string{l.queue(l.hurt), "state:{" + l.queue(l.hurt) + "}"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLosing(t, testenv.RedisFor(t))
+			l.apply(l.hurt, between(51, 100)...)
+			l.refresh()
+			require.NoError(t, l.rdb.Del(t.Context(), keys(l)...).Err())
+			l.mustHold(100)
+		})
+	}
+}
+
+// A pod that lives carries what it has seen, so that even a loss between two refreshes comes to light.
+func TestALossBetweenTwoRefreshesIsNoticedByThePodsThatLive(t *testing.T) {
+	t.Parallel()
+	l := newLosing(t, testenv.RedisFor(t))
+	l.refresh()
+	l.apply(l.hurt, between(51, 90)...) // no refresh writes these down
+	key := l.queue(l.hurt)
+	require.NoError(t, l.rdb.Del(t.Context(), key, "state:{"+key+"}").Err())
+	l.refresh()
+	l.apply(l.hurt, between(91, 100)...)
+	l.mustHold(90)
+}
+
+func TestFiveHundredCouponsSettleAndOneThatIsHeldTouchesNoOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const coupons = 500
+	w.users(between(1, 3)...)
+	line := between(1, 3)
+	ids := make([]uint64, coupons)
+	for i := range ids {
+		ids[i] = w.coupon(2)
+		w.apply(ids[i], line...)
+	}
+	held := ids[coupons/2]
+	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(held), "1").Err())
+
+	code, report := w.settleNowCode("--parallel=8")
+	require.Equal(t, 3, code)
+	require.Len(t, report.Coupons, coupons)
+	for i, c := range report.Coupons {
+		require.Equal(t, ids[i], c.Coupon)
+		if c.Coupon == held {
+			require.Equal(t, settle.HeldBack, c.Status)
+		} else {
+			require.Equal(t, 2, c.Issued, c.Error)
+		}
+	}
+	require.Equal(t, 2*(coupons-1), report.Total.Issued)
+	code, _ = w.settleNowCode("--accept-gap")
+	require.Zero(t, code)
+	w.verify()
+}
