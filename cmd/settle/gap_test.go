@@ -119,11 +119,11 @@ func TestRedisFailedOverToAReplicaThatLackedTheLast(t *testing.T) {
 	promoted := handle(t, replica.Addr())
 	ctx := t.Context()
 	l := newLosing(t, handle(t, primary.Addr()))
-	require.NoError(t, promoted.Client.(*redis.Client).SlaveOf(ctx, host, port).Err())
+	require.NoError(t, promoted.Client.(*redis.Client).ReplicaOf(ctx, host, port).Err())
 	testenv.Eventually(t, 20*time.Second, "the replica has caught up", func() bool {
 		return promoted.Client.ZCard(ctx, l.queue(l.hurt)).Val() == 50 && promoted.Client.ZCard(ctx, l.queue(l.whole)).Val() == 100
 	})
-	require.NoError(t, promoted.Client.(*redis.Client).SlaveOf(ctx, "NO", "ONE").Err())
+	require.NoError(t, promoted.Client.(*redis.Client).ReplicaOf(ctx, "NO", "ONE").Err())
 	l.apply(l.hurt, between(51, 100)...)
 	l.refresh()
 	require.NoError(t, primary.Kill())
