@@ -14,7 +14,7 @@ build: ## build bin/apply-api and bin/settle, static
 
 demo: ## a black Friday on this machine, from the opening to the proof
 	@scripts/setup.sh servers
-	go run ./examples/blackfriday
+	CGO_ENABLED=0 go run ./examples/blackfriday
 
 # One package's tests may take most of the time on a small machine; below the limit of a CI job.
 test: setup ## run all tests, with the race detector

@@ -40,6 +40,7 @@ type deployment struct {
 // start starts the servers and builds the programs meanwhile. After an error, too, stop cleans up.
 func (d *deployment) start(ctx context.Context, s *screen) (err error) {
 	began := time.Now()
+	s.say("Starting redis-server and mariadbd, building apply-api and settle (the first build takes up to a minute) …")
 	if d.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{}); err != nil {
 		return err
 	}

@@ -90,8 +90,8 @@ func checkWinners(c coupon, winners []winner, places map[uint64]answer) error {
 	}
 	for i, w := range winners {
 		if due := first[i]; w.position != i+1 || w.user != due.user || !w.appliedAt.Equal(due.AppliedAt) {
-			return fmt.Errorf("coupon %d: seat %d (applied at %v) belongs to user %d, who applied at %v, and went to user %d",
-				c.id, w.position, w.appliedAt, due.user, due.AppliedAt, w.user)
+			return fmt.Errorf("coupon %d: seat %d belongs to user %d, who applied at %s, and went to user %d, who applied at %s",
+				c.id, i+1, due.user, inKST(due.AppliedAt), w.user, inKST(w.appliedAt))
 		}
 	}
 	return nil

@@ -72,6 +72,9 @@ func removeBuilt() error {
 	return err
 }
 
+// buildEndsWithin is how long an interrupted build may tidy up.
+const buildEndsWithin = 5 * time.Second
+
 // BuildBinary builds the command pkg, given relative to the root of the module around the working
 // folder, into dir as it is shipped: static. It returns the path of the program.
 func BuildBinary(ctx context.Context, dir, pkg string) (string, error) {
@@ -86,6 +89,8 @@ func BuildBinary(ctx context.Context, dir, pkg string) (string, error) {
 	program := filepath.Join(dir, path.Base(pkg))
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, pkg)
 	cmd.Dir = root
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets go remove its temporary files
+	cmd.WaitDelay = buildEndsWithin
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, output)
