@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// Midnights pass while people apply all the time: each application is settled in exactly one night, whichever side of
+// the cutoff it fell on, and none is settled that came after.
+func TestMidnightsWhilePeopleApply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const people, nights = 3000, 6
+	coupon := w.coupon(people)
+	w.users(between(1, people)...)
+
+	var (
+		next     atomic.Uint64
+		arrivals sync.Map // user → arrival
+		crowd    sync.WaitGroup
+	)
+	for range 16 {
+		crowd.Go(func() {
+			for user := next.Add(1); user <= people; user = next.Add(1) {
+				receipt, err := w.store.Apply(t.Context(), coupon, user)
+				if !assert.NoError(t, err) || !assert.Equal(t, candidates.Accepted, receipt.Code) {
+					return
+				}
+				arrivals.Store(user, receipt.Arrival)
+			}
+		})
+	}
+	total := 0
+	var cutoffs []time.Time
+	for range nights {
+		report := w.settleNow()
+		total += report.Total.Issued
+		cutoffs = append(cutoffs, report.Cutoff)
+	}
+	crowd.Wait()
+	last := w.settleNow()
+	cutoffs = append(cutoffs, last.Cutoff)
+	require.Equal(t, people, total+last.Total.Issued)
+
+	// Every application was settled by the first run whose cutoff lies behind its arrival.
+	rows, err := w.db.Query("SELECT c.user_id, c.applied_at, r.cutoff FROM user_coupon c JOIN settlement_run r ON r.id = c.run_id")
+	require.NoError(t, err)
+	defer rows.Close()
+	seen := 0
+	for rows.Next() {
+		var user uint64
+		var appliedAt, cutoff time.Time
+		require.NoError(t, rows.Scan(&user, &appliedAt, &cutoff))
+		arrival, _ := arrivals.Load(user)
+		require.Equal(t, arrival, appliedAt.UnixMicro())
+		for i, night := range cutoffs {
+			if appliedAt.Before(night) {
+				require.Equal(t, night, cutoff, "user %d arrived at %s: night %d", user, appliedAt, i)
+				break
+			}
+		}
+		seen++
+	}
+	require.NoError(t, rows.Err())
+	require.Equal(t, people, seen)
+	w.verify()
+}
+
+// A controller that fires early or late means the same midnight.
+func TestAControllerThatIsEarlyOrLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := w.now()
+	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-1) // midnight is in a second
+	midnight := settle.NextCutoff(now, zone)
+	coupon := w.couponBetween(10, now.Add(-time.Hour), now.Add(48*time.Hour))
+	w.users(1, 2)
+	w.apply(coupon, 1)
+
+	settler := &settle.Settler{
+		DB: w.db, Clock: w.store, Door: w.store, Line: line{w.store}, Auditor: &ledger.Ledger{Store: w.store},
+		Zone: zone, Now: time.Now, Logger: zap.NewNop(),
+	}
+	report, err := settler.RunOnce(t.Context(), settle.Order{Trigger: settle.Cron})
+	require.NoError(t, err)
+	require.True(t, midnight.Equal(report.Cutoff), "%s, not %s", report.Cutoff, midnight)
+	require.False(t, w.now().Before(midnight), "the fence waited for the Redis clock")
+	require.Equal(t, []uint64{1}, w.issued(coupon))
+	w.apply(coupon, 2) // arrives behind the fence
+	receipt, err := w.store.Apply(t.Context(), coupon, 2)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, receipt.Arrival, midnight.UnixMicro())
+
+	require.True(t, midnight.Equal(settle.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
+}
+
+// After a clock step the line runs ahead of the Redis clock; what that leaves behind is set up directly.
+func TestARedisClockThatStepped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(10)
+	w.users(1, 2, 3)
+	state := "state:{" + w.queue(coupon) + "}"
+	step := func(ahead time.Duration) {
+		require.NoError(t, w.rdb.HSet(t.Context(), state, "last", fmt.Sprint(w.now().Add(ahead).UnixMicro())).Err())
+	}
+
+	// Back by four seconds: people are accepted in order above the line, and settled when the clock has passed them.
+	step(4 * time.Second)
+	w.apply(coupon, 1, 2)
+	report := w.settleNow()
+	require.Zero(t, report.Total.Issued, "they arrived after the cutoff")
+	require.Equal(t, []string{"1", "2"}, w.waiting(coupon))
+	w.verify()
+
+	// An hour ahead, then right again: nothing is accepted rather than something out of order.
+	step(time.Hour)
+	receipt, err := w.store.Apply(t.Context(), coupon, 3)
+	require.NoError(t, err)
+	require.Equal(t, candidates.ClockBehind, receipt.Code)
+	require.Equal(t, []string{"1", "2"}, w.waiting(coupon))
+	code, _ := w.settleNowCode()
+	require.Zero(t, code)
+	code, verdict := w.verifyCode()
+	require.Zero(t, code)
+	require.Contains(t, fmt.Sprint(verdict.Coupons[0].Findings), "CLOCK_AHEAD")
+}
+
+// A coupon is swept only when nothing is promised any more.
+func TestNothingStillPromisedIsEverSwept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := w.now()
+	w.users(1)
+	shut := func(coupon uint64) uint64 {
+		w.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now.Add(-time.Minute), coupon)
+		w.publish(coupon, now.Add(-2*time.Hour), now.Add(-time.Minute))
+		return coupon
+	}
+	open := w.coupon(1)
+	waitingBehind := w.coupon(1)
+	w.stand(waitingBehind, "1", now.Add(time.Hour)) // arrived behind the cutoff
+	shut(waitingBehind)
+	underReview := w.coupon(1)
+	w.apply(underReview, 99)
+	shut(underReview)
+	held := w.coupon(1)
+	w.apply(held, 1)
+	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(held), "1").Err())
+	shut(held)
+	over := w.coupon(1)
+	w.apply(over, 1)
+	shut(over)
+	never := shut(w.coupon(1))
+
+	code, _ := w.settleNowCode()
+	require.Equal(t, 3, code)
+	require.Equal(t, []uint64{over, never}, w.ids("SELECT id FROM coupon WHERE finalised_at IS NOT NULL ORDER BY id"))
+	require.NotEmpty(t, w.waiting(waitingBehind))
+	require.NotEmpty(t, w.underReview(underReview))
+	for _, coupon := range []uint64{open, waitingBehind, underReview, held} {
+		ttl := w.rdb.TTL(t.Context(), "state:{"+w.queue(coupon)+"}").Val()
+		require.Greater(t, ttl, time.Hour, "coupon %d", coupon)
+	}
+}
