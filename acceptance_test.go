@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ type deployment struct {
 	t   *testing.T
 	env []string
 	db  *sql.DB
-	api string // base address
+	api string // base address of the pod started last
 }
 
 func deploy(t *testing.T) *deployment {
@@ -91,6 +92,11 @@ func (d *deployment) serve(coupon uint64) {
 	})
 }
 
+// on is the same deployment, asked through another pod.
+func (d *deployment) on(api string) *deployment {
+	return &deployment{t: d.t, env: d.env, db: d.db, api: api}
+}
+
 type answer struct {
 	httpStatus int
 	Status     string
@@ -98,6 +104,8 @@ type answer struct {
 	Position   int64
 	Seats      int64
 	AppliedAt  string
+	OpensAt    string
+	ServerTime string
 }
 
 func (d *deployment) apply(coupon, user uint64) answer {
@@ -214,4 +222,56 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 		}
 	}
 	require.Equal(t, "NOT_APPLIED", d.me(coupon, users+1).Code)
+}
+
+// The doors open at one instant on every pod, because Redis decides; nothing is flipped, and every pod knows the coupon
+// before.
+func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	coupon := d.coupon(100)
+	opens := time.Now().Add(4 * time.Second).Truncate(time.Second).UTC()
+	_, err := d.db.Exec("UPDATE coupon SET apply_opens_at = ? WHERE id = ?", opens, coupon)
+	require.NoError(t, err)
+	var pods []*deployment
+	for range 2 {
+		d.serve(coupon)
+		pods = append(pods, d.on(d.api))
+	}
+	require.True(t, time.Now().Before(opens), "the pods were not up in time: nothing was tested")
+
+	const crowd = 8 // on each pod
+	var early, late [2]atomic.Int64
+	var people sync.WaitGroup
+	for p, pod := range pods {
+		for person := range crowd {
+			people.Go(func() {
+				user := uint64(1 + p*crowd + person)
+				for deadline := opens.Add(20 * time.Second); time.Now().Before(deadline); {
+					a := pod.apply(coupon, user)
+					if a.Code == "NOT_OPEN" {
+						early[p].Add(1)
+						assert.Equal(t, opens, instant(t, a.OpensAt))
+						assert.True(t, instant(t, a.ServerTime).Before(opens), "%s was refused", a.ServerTime)
+						continue
+					}
+					assert.Equal(t, "ACCEPTED", a.Status)
+					assert.False(t, instant(t, a.AppliedAt).Before(opens), "%s was accepted", a.AppliedAt)
+					late[p].Add(1)
+					return
+				}
+			})
+		}
+	}
+	people.Wait()
+	for p := range pods {
+		require.NotZero(t, early[p].Load())
+		require.EqualValues(t, crowd, late[p].Load())
+	}
+}
+
+func instant(t *testing.T, text string) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	assert.NoError(t, err)
+	return at.UTC()
 }
