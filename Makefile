@@ -20,9 +20,10 @@ demo: ## a black Friday on this machine, from the opening to the proof
 test: setup ## run all tests, with the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -timeout 14m ./...
 
-check: ## formatting, go vet, staticcheck
+check: ## formatting, go.mod, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
+	go mod tidy -diff
 	go vet ./...
 	go run $(STATICCHECK) ./...
 

@@ -17,13 +17,15 @@ CREATE TABLE IF NOT EXISTS coupon (
     discount_won    BIGINT          NOT NULL DEFAULT 0,
     finalised_at    DATETIME(6)     NULL,
     -- The version that orders changes of this row for the door in Redis, so that a slow pod cannot put an older
-    -- window back. TIMESTAMP, not DATETIME: its value does not depend on the time zone of whoever edits the row.
+    -- window back. TIMESTAMP, not DATETIME: its value does not depend on the time zone of whoever edits the row. It ends
+    -- in 2038 on servers that have not widened it; only the order matters, so another column can take over before.
     updated_at      TIMESTAMP(6)    NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
     PRIMARY KEY (id),
     KEY coupon_due (finalised_at, apply_opens_at),
     KEY coupon_closing (apply_closes_at),
     KEY coupon_campaign (campaign_id),
     CONSTRAINT coupon_never_oversold CHECK (issued_count <= total_quantity),
+    CONSTRAINT coupon_valid_for_a_century_at_most CHECK (validity_days <= 36500),
     CONSTRAINT coupon_opens_before_it_closes CHECK (apply_opens_at < apply_closes_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 

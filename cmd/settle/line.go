@@ -25,6 +25,12 @@ var sources = map[candidates.Source]settle.Source{
 	candidates.Held:      settle.Held,
 }
 
+var origins = map[settle.Source]candidates.Source{
+	settle.Waiting:   candidates.Queue,
+	settle.Retryable: candidates.Retryable,
+	settle.Held:      candidates.Held,
+}
+
 var marks = map[settle.Mark]candidates.Mark{
 	settle.MarkNobody:   candidates.MarkNone,
 	settle.MarkIssued:   candidates.MarkIssued,
@@ -57,7 +63,7 @@ func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, fail
 	entries := make([]candidates.Failed, len(failed))
 	for i, f := range failed {
 		entries[i] = candidates.Failed{
-			Entry: candidates.Entry{Member: f.Member, Arrival: f.Arrival},
+			Entry: candidates.Entry{Member: f.Member, Arrival: f.Arrival, Source: origins[f.Source]},
 			Reason: candidates.Reason{
 				Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at,
 			},

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 	_ "time/tzdata" // the zone of the cutoff must be known on images without zone files
@@ -30,9 +31,8 @@ var version = "dev"
 func main() {
 	connect.LogRedis((&connect.LogSettings{LogLevel: "warn"}).Logger(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 const (
@@ -112,7 +112,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(stderr, "settle:", text)
+		for line := range strings.Lines(text) {
+			fmt.Fprintln(stderr, "settle:", strings.TrimSpace(line))
+		}
 		if advice := advice(err); advice != "" {
 			fmt.Fprintln(stderr, advice)
 		}
@@ -130,20 +132,28 @@ func exitCode(err error) int {
 	if errors.As(err, &told) {
 		return int(told)
 	}
+	return codeOf(classOf(err))
+}
+
+// classOf is what an error of any package means to whoever started the program.
+func classOf(err error) settle.Class {
 	var setting *connect.SettingError
 	if errors.As(err, &setting) || errors.Is(err, ledger.ErrNoCoupon) {
-		return exitUse
+		return settle.Setup
 	}
-	return codeOf(settle.ErrorClass(err))
+	return settle.ErrorClass(err)
 }
 
 // advice is what to do about an error of a server; wrong settings say it themselves.
 func advice(err error) string {
-	var setting *connect.SettingError
-	if errors.As(err, &setting) || errors.Is(err, ledger.ErrNoCoupon) {
+	switch {
+	case candidates.IsSetup(err):
+		return "Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD and what else uses these keys."
+	case classOf(err) == settle.Setup && settle.ErrorClass(err) != settle.Setup:
 		return ""
+	default:
+		return settle.Advice(err)
 	}
-	return settle.Advice(err)
 }
 
 func codeOf(class settle.Class) int {

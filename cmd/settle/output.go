@@ -3,7 +3,9 @@ package main
 import (
 	"io"
 	"os"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -18,6 +20,16 @@ func newTable(w io.Writer) table.Writer {
 	style.Format.Header, style.Format.Footer = text.FormatDefault, text.FormatDefault
 	t.SetStyle(style)
 	return t
+}
+
+// printable keeps control characters of a name from reaching the terminal.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, name)
 }
 
 // inZone writes an instant as people in that zone read it, with the zone.

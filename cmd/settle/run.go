@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 		if err != nil {
 			return time.Time{}, fmt.Errorf("--date: %w", err)
 		}
-		return cutoff, nil
+		return cutoff, sane(cutoff)
 	case c.Cutoff == "" || c.Cutoff == "now":
 		return time.Time{}, nil
 	default:
@@ -67,8 +68,16 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 		if err != nil {
 			return time.Time{}, fmt.Errorf("--cutoff=%q is neither now nor an instant such as 2026-11-21T00:00:00+09:00", c.Cutoff)
 		}
-		return cutoff, nil
+		return cutoff, sane(cutoff)
 	}
+}
+
+// sane refuses instants before there were any: nobody means them.
+func sane(cutoff time.Time) error {
+	if cutoff.Before(time.Unix(0, 0)) {
+		return fmt.Errorf("the cutoff %s lies before 1970", cutoff.Format(time.RFC3339))
+	}
+	return nil
 }
 
 func (c *runCmd) run(ctx context.Context, p *program) error {
@@ -108,14 +117,14 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 
 func (p *program) printReport(r *settle.Report) {
 	fmt.Fprintf(p.stdout, "run %d (%s), cutoff %s\n", r.Run, r.Trigger, inZone(r.Cutoff, p.zone))
-	if len(r.Coupons) == 0 {
+	if len(r.Coupons) == 0 && r.Status == settle.RunSucceeded {
 		fmt.Fprintln(p.stdout, "no coupon is due")
 		return
 	}
 	t := newTable(p.stdout)
 	t.AppendHeader(table.Row{"coupon", "name", "status", "in line", "issued", "to DLQ", "held before", "not selected", "seats left", "time"})
 	for _, c := range r.Coupons {
-		t.AppendRow(table.Row{c.Coupon, c.Name, c.Status, c.Read, c.Issued, c.Rejected, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, millis(c.Millis)})
+		t.AppendRow(table.Row{c.Coupon, printable(c.Name), c.Status, c.Read, c.Issued, c.Rejected, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, millis(c.Millis)})
 	}
 	t.AppendFooter(table.Row{"total", fmt.Sprintf("%d coupons", r.Total.Coupons), r.Status, r.Total.Read, r.Total.Issued,
 		r.Total.Rejected, r.Total.AlreadyIssued, r.Total.NotSelected, "", millis(r.Total.Millis)})
@@ -124,5 +133,8 @@ func (p *program) printReport(r *settle.Report) {
 		if c.Error != "" {
 			fmt.Fprintf(p.stderr, "settle: coupon %d: %s\n", c.Coupon, c.Error)
 		}
+	}
+	if slices.Contains(r.Classes(), settle.Infrastructure) {
+		fmt.Fprintln(p.stderr, settle.SafeToRunAgain)
 	}
 }

@@ -37,7 +37,7 @@ func (scheduleCmd) run(ctx context.Context, p *program) error {
 				zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
 			return report.Err()
 		},
-		Now: time.Now, Wait: settle.Wait, Logger: p.logger.Named("schedule"),
+		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
 	}
 	scheduler.Run(ctx)
 	return nil

@@ -50,6 +50,7 @@ func TestWrongUse(t *testing.T) {
 		"coupon is no id":      {append([]string{"run", "--coupon=abc"}, person...), "coupon"},
 		"no such coupon":       {append([]string{"run", "--coupon=999"}, person...), "coupon 999 does not exist"},
 		"cutoff is no instant": {append([]string{"run", "--cutoff=yesterday"}, person...), "yesterday"},
+		"cutoff of year one":   {append([]string{"run", "--cutoff=0001-01-01T00:00:00Z"}, person...), "before 1970"},
 		"cutoff to come":       {append([]string{"run", "--cutoff=2225-01-01T00:00:00+09:00"}, person...), "has not come"},
 		"date to come":         {append([]string{"run", "--date=2225-01-01"}, person...), "has not come"},
 		"date and cutoff":      {append([]string{"run", "--date=2026-11-20", "--cutoff=now"}, person...), "--date"},

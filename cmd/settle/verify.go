@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 type verifyCmd struct {
@@ -64,9 +66,10 @@ func (t *verifyTotal) add(v *ledger.Verdict) {
 }
 
 type verifyReport struct {
-	Violated bool              `json:"violated"`
-	Coupons  []*ledger.Verdict `json:"coupons"`
-	Total    verifyTotal       `json:"total"`
+	Violated  bool              `json:"violated"`
+	Coupons   []*ledger.Verdict `json:"coupons"`
+	Unchecked []string          `json:"unchecked,omitempty"` // what failed, a line per coupon
+	Total     verifyTotal       `json:"total"`
 }
 
 func (c *verifyCmd) run(ctx context.Context, p *program) error {
@@ -83,45 +86,70 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 
 	l := &ledger.Ledger{Store: store}
 	report := verifyReport{Coupons: []*ledger.Verdict{}}
+	var classes []settle.Class // of what could not be checked
 	bar := newProgress(p.stderr, "checking")
-	check := func(coupon uint64) error {
+	err = c.each(ctx, l, db, func(coupon uint64) {
 		v, err := l.Check(ctx, db, coupon)
 		if err != nil {
-			return err
+			report.Unchecked = append(report.Unchecked, fmt.Sprintf("coupon %d: %s", coupon, err))
+			classes = append(classes, classOf(err))
+			return
 		}
 		report.Coupons = append(report.Coupons, v)
-		report.Violated = report.Violated || v.Violated()
 		report.Total.add(v)
-		bar.add(v.Name, 1)
-		return nil
-	}
-	coupons, after := c.Coupon, uint64(0)
-	for more := true; more && err == nil; {
-		if len(c.Coupon) == 0 {
-			coupons, err = l.Coupons(ctx, db, after, couponsAtOnce)
+		bar.add(printable(v.Name), 1)
+		if v.Violated() {
+			report.Violated = true
+			classes = append(classes, settle.Invariant)
 		}
-		for i := 0; i < len(coupons) && err == nil; i++ {
-			after = coupons[i]
-			err = check(after)
-		}
-		more = len(c.Coupon) == 0 && len(coupons) == couponsAtOnce
-	}
+	})
 	bar.end()
 	if err != nil {
 		return err
 	}
 
-	if c.Output == "json" {
+	switch {
+	case len(report.Coupons) == 0 && len(report.Unchecked) > 0: // only failures to tell
+	case c.Output == "json":
 		encoder := json.NewEncoder(p.stdout)
 		encoder.SetIndent("", "  ")
 		err = encoder.Encode(report)
-	} else {
+	default:
 		p.printVerdicts(report)
 	}
-	if report.Violated {
-		return errors.Join(err, exitError(exitInvariant))
+	for _, unchecked := range report.Unchecked {
+		fmt.Fprintln(p.stderr, "settle:", unchecked)
 	}
-	return err
+	if slices.Contains(classes, settle.Infrastructure) {
+		fmt.Fprintln(p.stderr, settle.SafeToRunAgain)
+	}
+	return errors.Join(err, worst(classes))
+}
+
+// each visits the coupons that were asked for, or all.
+func (c *verifyCmd) each(ctx context.Context, l *ledger.Ledger, db ledger.DB, visit func(coupon uint64)) error {
+	ids := slices.Clone(c.Coupon)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	for after := uint64(0); ; {
+		if len(c.Coupon) == 0 {
+			page, err := l.Coupons(ctx, db, after, couponsAtOnce)
+			if err != nil {
+				return err
+			}
+			ids = page
+		}
+		for _, id := range ids {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("told to stop: %w", context.Cause(ctx))
+			}
+			visit(id)
+			after = id
+		}
+		if len(c.Coupon) > 0 || len(ids) < couponsAtOnce {
+			return nil
+		}
+	}
 }
 
 func (p *program) printVerdicts(r verifyReport) {
@@ -137,7 +165,7 @@ func (p *program) printVerdicts(r verifyReport) {
 			verdict = "VIOLATED"
 		}
 		a := v.Account
-		t.AppendRow(table.Row{v.Coupon, v.Name, v.TotalQuantity, v.Coupons, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, v.Gap, verdict})
+		t.AppendRow(table.Row{v.Coupon, printable(v.Name), v.TotalQuantity, v.Coupons, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, v.Gap, verdict})
 		for _, f := range v.Findings {
 			if !f.Warning {
 				broken[f.Invariant]++

@@ -23,5 +23,5 @@
 // knowing; asking again answers DUPLICATE with the arrival of the first time. Everything else here is safe to repeat:
 // removing what is gone, reviewing what is under review and raising what is higher change nothing.
 //
-// No call holds Redis longer than about a millisecond: at most 1,000 members are read and 500 written at once.
+// No call holds Redis longer than about a millisecond: at most 500 members are read or written at once.
 package candidates

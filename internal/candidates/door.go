@@ -16,6 +16,7 @@ type Window struct {
 	Opens   time.Time
 	Closes  time.Time
 	Paused  bool
+	Sold    bool // every seat is taken; false changes nothing, since only a settlement opens the door again
 }
 
 // Promise is how many applications were ever accepted and the highest arrival ever given.
@@ -32,8 +33,12 @@ func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promi
 	if w.Paused {
 		status = "PAUSED"
 	}
+	sold := 0
+	if w.Sold {
+		sold = 1
+	}
 	reply, err := publishScript.run(ctx, s.rdb, []string{s.names.coupon(w.Coupon).state},
-		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, known.LastArrival, s.ttlSeconds)
+		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, known.LastArrival, s.ttlSeconds, sold)
 	if err != nil {
 		return Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
 	}

@@ -41,7 +41,7 @@ func (s *Store) Figures(ctx context.Context, coupon uint64) (Figures, error) {
 func (s *Store) MarkedIssued(ctx context.Context, coupon, after uint64) (users []string, next uint64, err error) {
 	users, next, err = s.rdb.SScan(ctx, s.names.coupon(coupon).issued, after, "", queuePageMembers).Result()
 	if err != nil {
-		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", coupon, err)
+		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", coupon, classify(err))
 	}
 	return users, next, nil
 }

@@ -9,9 +9,10 @@ import (
 
 // How much one call reads or writes: more would hold Redis longer than about a millisecond.
 const (
-	queuePageMembers = 1000
-	dlqPageMembers   = 250 // each costs a JSON decode besides
+	queuePageMembers = 500
+	dlqPageMembers   = 125 // each costs a JSON decode besides
 	writeMembers     = 500
+	reviewMembers    = 150 // each costs several commands
 )
 
 // Source is where an entry of the line stands.
@@ -34,7 +35,7 @@ type Entry struct {
 type Cursor struct{ score, member string }
 
 // Page reads the entries behind the cursor that arrived before the cutoff, in order of (arrival, member), queue and
-// DLQ together, at most about 1,000. No entries: the end of the line. It is a read; repeating it is safe.
+// DLQ together, at most about 500. No entries: the end of the line. It is a read; repeating it is safe.
 func (s *Store) Page(ctx context.Context, coupon uint64, after Cursor, cutoff time.Time) ([]Entry, Cursor, error) {
 	k := s.names.coupon(coupon)
 	reply, err := pageScript.run(ctx, s.rdb, []string{k.queue, k.dlq, k.reason},

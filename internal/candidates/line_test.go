@@ -210,9 +210,9 @@ func TestPagesOfALongLine(t *testing.T) {
 			all, pages := c.line(t, noon.Add(time.Hour))
 			require.Equal(t, entriesOf(want), all)
 			for _, n := range pages {
-				require.LessOrEqual(t, n, 1250)
+				require.LessOrEqual(t, n, queuePageMembers+dlqPageMembers)
 			}
-			require.LessOrEqual(t, len(pages), tc.queue/1000+tc.dlq/250+2, "pages are as full as they can be")
+			require.LessOrEqual(t, len(pages), tc.queue/queuePageMembers+tc.dlq/dlqPageMembers+2, "pages are as full as they can be")
 		})
 	}
 }

@@ -23,21 +23,21 @@ type Failed struct {
 	Reason Reason
 }
 
-// Review moves applications from the queue to the DLQ with their arrivals, or notes one more attempt where they stand
-// there already. One that no longer stands in its place with that arrival is left alone. It returns how many were
-// moved or noted. After an error some may have been; repeating it notes those as a further attempt.
+// Review moves applications from the queue to the DLQ with their arrivals, or notes one more attempt of those whose
+// source is the DLQ. One that no longer stands in its source with that arrival is left alone, and so is one that a person
+// holds. It returns how many were moved or noted. After an error some may have been; repeating it moves none twice.
 func (s *Store) Review(ctx context.Context, coupon uint64, failed []Failed) (reviewed int64, err error) {
 	k := s.names.coupon(coupon)
 	for len(failed) > 0 {
-		chunk := failed[:min(len(failed), writeMembers)]
+		chunk := failed[:min(len(failed), reviewMembers)]
 		failed = failed[len(chunk):]
-		args := make([]any, 0, 3*len(chunk))
+		args := make([]any, 0, 4*len(chunk))
 		for _, f := range chunk {
 			reason, err := json.Marshal(f.Reason)
 			if err != nil {
 				return reviewed, fmt.Errorf("encode reason for %q: %w", f.Member, err)
 			}
-			args = append(args, f.Member, f.Arrival, reason)
+			args = append(args, f.Member, f.Arrival, string(f.Source), reason)
 		}
 		n, err := reviewScript.count(ctx, s.rdb, []string{k.queue, k.dlq, k.reason}, args...)
 		if err != nil {

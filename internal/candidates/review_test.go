@@ -73,10 +73,13 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 	c := newCoupon(t)
 	c.open(t)
 	at := c.accept(t, 7)
+	source := Queue
 	for attempt := range 12 {
 		reason := because(1)
 		reason.Run += uint64(attempt)
-		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at[0].Arrival, Retryable}, reason}))
+		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at[0].Arrival, source}, reason}))
+		require.Zero(t, c.review(t, Failed{Entry{"7", at[0].Arrival, Queue}, reason}), "another run that saw it in the queue")
+		source = Retryable
 		reason.Attempts = attempt + 1
 		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the latest reason, and how often")
 	}
@@ -84,11 +87,12 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 	require.Empty(t, c.standing(t, c.queue))
 }
 
-// A reason that cannot be read counts as none.
-func TestReviewOverAnUnreadableReason(t *testing.T) {
+// Who has no reason that says otherwise is held for a person, and left alone.
+func TestReviewLeavesWhoIsHeld(t *testing.T) {
 	t.Parallel()
 	for name, old := range map[string]string{
 		"garbage": "not json", "empty": "", "list": "[1]", "number": "3", "null": "null", "no attempts": "{}", "attempts text": `{"attempts":"3"}`,
+		"held":     `{"cause":"UNKNOWN_USER","retryable":false}`,
 		"too deep": strings.Repeat("[", 5000),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,16 +100,18 @@ func TestReviewOverAnUnreadableReason(t *testing.T) {
 			c := newCoupon(t)
 			c.stand(t, c.dlq, place{"1000", "7"})
 			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "7", old).Err())
-			require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", 1000, Held}, because(1)}))
-			require.Equal(t, map[string]Reason{"7": because(1)}, c.reasons(t, "7"))
+			before := c.content(t)
+			require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Retryable}, because(1)}))
+			require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Queue}, because(1)}))
+			require.Equal(t, before, c.content(t))
 		})
 	}
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
 		c := newCoupon(t)
 		c.stand(t, c.dlq, place{"1000", "7"})
-		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", 1000, Held}, because(1)}))
-		require.Equal(t, map[string]Reason{"7": because(1)}, c.reasons(t, "7"))
+		require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Retryable}, because(1)}))
+		require.Empty(t, c.reasons(t, "7"))
 	})
 }
 
@@ -133,15 +139,15 @@ func TestReviewLeavesAlone(t *testing.T) {
 	}
 }
 
-// One that stands in both with the same arrival is the same application: it is noted where it already is.
+// One that stands in both with the same arrival is the same application: it stays where it already is under review.
 func TestReviewOfOneThatStandsInBoth(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.stand(t, c.queue, place{"1000", "7"})
 	c.stand(t, c.dlq, place{"1000", "7"})
-	require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", 1000, Queue}, because(1)}))
+	require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Queue}, because(1)}))
 	require.Equal(t, map[string]float64{"7": 1000}, c.standing(t, c.dlq))
-	require.Equal(t, because(1), c.reasons(t, "7")["7"])
+	require.Empty(t, c.standing(t, c.queue))
 }
 
 // Page floors and bounds what somebody wrote by hand; Review finds it by that.
@@ -159,6 +165,7 @@ func TestReviewOfScoresWrittenByHand(t *testing.T) {
 			require.EqualValues(t, 1, c.review(t, Failed{entries[0], because(1)}))
 			require.Empty(t, c.standing(t, c.queue))
 			require.Equal(t, map[string]float64{member: want}, c.standing(t, c.dlq))
+			entries[0].Source = Retryable
 			require.EqualValues(t, 1, c.review(t, Failed{entries[0], because(1)}), "and again in the DLQ")
 			require.Equal(t, 2, c.reasons(t, member)[member].Attempts)
 		})
@@ -181,9 +188,9 @@ func TestReviewAndReasonsOfMoreThanOneCallTakes(t *testing.T) {
 		failed = append(failed, Failed{Entry{member, int64(1000 + i), Queue}, reason})
 	}
 	c.stand(t, c.queue, places...)
-	calls := c.watch(3)
+	calls := c.watch(4)
 	require.EqualValues(t, many, c.review(t, failed...))
-	require.Equal(t, []int{500, 500, 1}, calls("evalsha", 3+3))
+	require.Equal(t, []int{150, 150, 150, 150, 150, 150, 101}, calls("evalsha", 3+3))
 	require.Empty(t, c.standing(t, c.queue))
 	require.Len(t, c.standing(t, c.dlq), many)
 

@@ -54,7 +54,7 @@ func (s script) run(ctx context.Context, rdb redis.UniversalClient, keys []strin
 		reply, err = s.call(ctx, rdb, "eval", s.source, keys, args)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s script: %w", s.name, err)
+		return nil, fmt.Errorf("%s script: %w", s.name, classify(err))
 	}
 	if list, ok := reply.([]any); ok {
 		return list, nil

@@ -55,7 +55,7 @@ func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.rdb.Time(ctx).Result()
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read redis clock: %w", err)
+		return time.Time{}, fmt.Errorf("read redis clock: %w", classify(err))
 	}
 	return now.UTC(), nil
 }

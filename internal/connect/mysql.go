@@ -74,8 +74,8 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config.ReadTimeout = mysqlIOTimeout
 	config.WriteTimeout = mysqlIOTimeout
 	config.Logger = mysqlLogger{logger.Named("mysql").WithOptions(zap.AddCallerSkip(1)).Sugar()}
-	if err := config.Apply(mysql.Charset("utf8mb4", "")); err != nil {
-		return nil, fmt.Errorf("set charset: %w", err)
+	if err := config.Apply(mysql.Charset("utf8mb4", ""), mysql.TimeTruncate(0)); err != nil {
+		return nil, fmt.Errorf("set options: %w", err)
 	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
@@ -94,7 +94,7 @@ type session struct{ driver.Connector }
 
 var sessionStatements = []string{
 	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-	fmt.Sprintf("SET SESSION time_zone = '+00:00', innodb_lock_wait_timeout = %d, sql_mode = '%s'", lockWaitSeconds, strings.Join([]string{
+	fmt.Sprintf("SET SESSION autocommit = 1, time_zone = '+00:00', innodb_lock_wait_timeout = %d, sql_mode = '%s'", lockWaitSeconds, strings.Join([]string{
 		"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")),
 }
 

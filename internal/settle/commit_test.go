@@ -59,7 +59,7 @@ func TestAnIssueRepeatedAfterItsCommitGivesNothingTwice(t *testing.T) {
 
 	require.NoError(t, transact(t.Context(), s.DB, s.issue))
 	require.Equal(t, first, *s.result)
-	require.Equal(t, []uint64{s.run.id}, s.uncleaned)
+	require.Equal(t, []uncleaned{{run: s.run.id, covered: true}}, s.uncleaned)
 	var coupons, counted int
 	require.NoError(t, s.DB.QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
 	require.Equal(t, []int{2, 2}, []int{coupons, counted})

@@ -76,12 +76,16 @@ func ErrorClass(err error) Class {
 	if errors.As(err, &classed) {
 		return classed.Class
 	}
+	var setup interface{ Setup() bool } // of an adapter: it knows its server's errors
+	if errors.As(err, &setup) && setup.Setup() {
+		return Setup
+	}
 	var numbered *mysql.MySQLError
 	if !errors.As(err, &numbered) {
 		return Infrastructure
 	}
 	switch classifyError(err) {
-	case violated:
+	case violated, duplicate: // a duplicate that outlived every attempt
 		return Invariant
 	case fatal, badRow:
 		return Setup
@@ -93,6 +97,9 @@ func ErrorClass(err error) Class {
 func setupError(format string, args ...any) error {
 	return &Error{Setup, fmt.Errorf(format, args...)}
 }
+
+// SafeToRunAgain is the advice for failures of infrastructure.
+const SafeToRunAgain = "Nothing is lost: it is safe to run again."
 
 // Advice says what to do about an error, in one sentence; empty where its text says it.
 func Advice(err error) string {
@@ -110,7 +117,7 @@ func Advice(err error) string {
 		}
 	}
 	if ErrorClass(err) == Infrastructure {
-		return "Nothing is lost: it is safe to run again."
+		return SafeToRunAgain
 	}
 	return ""
 }
@@ -144,6 +151,9 @@ func transact(ctx context.Context, db *sql.DB, work func(ctx context.Context, tx
 }
 
 func repeatable(err error) bool {
+	if class := ErrorClass(err); class == Setup {
+		return false
+	}
 	var classed *Error
 	if errors.As(err, &classed) {
 		return false

@@ -32,7 +32,7 @@ func TestEveryErrorNumberHasItsClass(t *testing.T) {
 
 func TestWhatAnErrorMeansToWhoeverStartedTheRun(t *testing.T) {
 	t.Parallel()
-	for number, want := range map[uint16]Class{1213: Infrastructure, 1290: Infrastructure, 1062: Infrastructure,
+	for number, want := range map[uint16]Class{1213: Infrastructure, 1290: Infrastructure, 1062: Invariant,
 		1146: Setup, 1644: Setup, 3819: Invariant, 4025: Invariant} {
 		require.Equal(t, want, ErrorClass(fmt.Errorf("x: %w", &mysql.MySQLError{Number: number})), number)
 	}

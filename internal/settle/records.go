@@ -148,29 +148,56 @@ func insertIssued(ctx context.Context, tx *sql.Tx, run run, coupon Coupon, seate
 	return nil
 }
 
+// What became of an application that did not get a seat.
+const (
+	outcomeNotSelected   = "NOT_SELECTED"
+	outcomeRejected      = "REJECTED"
+	outcomeAlreadyIssued = "ALREADY_ISSUED"
+)
+
 const selectIssuedSQL = `
 SELECT user_id, applied_at FROM user_coupon
 WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
 
 // selectIssued pages through what a run issued, by user id.
-func selectIssued(ctx context.Context, db *sql.DB, coupon, run, afterUser uint64, limit int) ([]Application, error) {
-	rows, err := db.QueryContext(ctx, selectIssuedSQL, coupon, afterUser, run, limit)
+func selectIssued(ctx context.Context, db *sql.DB, coupon, run uint64, after Application, limit int) ([]Application, error) {
+	rows, err := db.QueryContext(ctx, selectIssuedSQL, coupon, after.User, run, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read issued of coupon %d: %w", coupon, err)
 	}
+	return scanApplications(rows, "issued", coupon)
+}
+
+const selectRejectedSQL = `
+SELECT user_id, applied_at FROM application_outcome
+WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
+  AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
+ORDER BY applied_at, user_id LIMIT ?`
+
+// selectRejected pages through what a run rejected, by arrival.
+func selectRejected(ctx context.Context, db *sql.DB, coupon, run uint64, after Application, limit int) ([]Application, error) {
+	from := fromArrival(after.Arrival)
+	rows, err := db.QueryContext(ctx, selectRejectedSQL, coupon, run, from, from, after.User, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read rejected of coupon %d: %w", coupon, err)
+	}
+	return scanApplications(rows, "rejected", coupon)
+}
+
+func scanApplications(rows *sql.Rows, what string, coupon uint64) ([]Application, error) {
 	defer rows.Close()
 	var page []Application
 	for rows.Next() {
 		var a Application
 		var appliedAt time.Time
 		if err := rows.Scan(&a.User, &appliedAt); err != nil {
-			return nil, fmt.Errorf("read issued of coupon %d: %w", coupon, err)
+			return nil, fmt.Errorf("read %s of coupon %d: %w", what, coupon, err)
 		}
 		a.Member, a.Arrival = strconv.FormatUint(a.User, 10), appliedAt.UnixMicro()
 		page = append(page, a)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read issued of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("read %s of coupon %d: %w", what, coupon, err)
 	}
 	return page, nil
 }
@@ -217,12 +244,9 @@ UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at 
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a Application, outcome, reason string) error {
-	n, err := affected(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, reason, run.id, run.startedAt, coupon, a.User, fromArrival(a.Arrival)))
+	err := one(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, reason, run.id, run.startedAt, coupon, a.User, fromArrival(a.Arrival)))
 	if err != nil {
 		return fmt.Errorf("record %s for coupon %d, user %d: %w", outcome, coupon, a.User, err)
-	}
-	if n != 1 {
-		return fmt.Errorf("record %s for coupon %d, user %d: %d rows, want 1", outcome, coupon, a.User, n)
 	}
 	return nil
 }
@@ -257,8 +281,8 @@ const (
 
 // writeOff accepts a gap in the name of the run's operator, who is kept in audit_event.
 func writeOff(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a ledger.Account) error {
-	if n, err := affected(tx.ExecContext(ctx, writeOffSQL, a.Gap(), coupon)); err != nil || n != 1 {
-		return fmt.Errorf("write off gap of coupon %d: %d rows: %w", coupon, n, err)
+	if err := one(tx.ExecContext(ctx, writeOffSQL, a.Gap(), coupon)); err != nil {
+		return fmt.Errorf("write off gap of coupon %d: %w", coupon, err)
 	}
 	detail := fmt.Sprintf("%d applications written off: %s", a.Gap(), a)
 	if _, err := affected(tx.ExecContext(ctx, insertAuditSQL, run.startedAt, run.Operator, "GAP_ACCEPTED", coupon, run.id, run.Reason, detail)); err != nil {
@@ -268,11 +292,13 @@ func writeOff(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a ledger.
 }
 
 const insertRecordSQL = `
-INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, first_arrival, last_arrival, winners_digest, settled_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_count, already_issued_count,
+                        first_arrival, last_arrival, winners_digest, settled_at)
+VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), NULLIF(?, ''), ?)`
 
 func insertRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *Result) error {
-	_, err := affected(tx.ExecContext(ctx, insertRecordSQL, run.id, coupon, r.Read, r.Issued, r.FirstArrival, r.LastArrival, r.WinnersDigest, run.startedAt))
+	_, err := affected(tx.ExecContext(ctx, insertRecordSQL, run.id, coupon, r.Read, r.Issued, r.Rejected, r.AlreadyIssued,
+		r.FirstArrival, r.LastArrival, r.WinnersDigest, run.startedAt))
 	if err != nil {
 		return fmt.Errorf("record settlement of coupon %d: %w", coupon, err)
 	}
@@ -281,7 +307,8 @@ func insertRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *Re
 
 const addToRecordSQL = `
 INSERT INTO settlement (run_id, coupon_id, already_issued_count, not_selected_count, settled_at) VALUES (?, ?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_selected_count = not_selected_count + ?`
+ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_selected_count = not_selected_count + ?,
+                        cleaned_at = NULL`
 
 // addToRecord counts a page's outcomes with the page, so that a crash cannot part them.
 func addToRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, d decisions) error {
@@ -295,12 +322,12 @@ func addToRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, d deci
 	return nil
 }
 
-const completeRecordSQL = `
+const upsertRecordSQL = `
 INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_at) VALUES (?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?`
 
-func completeRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *Result) error {
-	_, err := affected(tx.ExecContext(ctx, completeRecordSQL, run.id, coupon, r.Read, r.Rejected, run.startedAt, r.Read, r.Rejected))
+func upsertRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, read, rejected int) error {
+	_, err := affected(tx.ExecContext(ctx, upsertRecordSQL, run.id, coupon, read, rejected, run.startedAt, read, rejected))
 	if err != nil {
 		return fmt.Errorf("complete record of coupon %d: %w", coupon, err)
 	}
@@ -308,43 +335,51 @@ func completeRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *
 }
 
 const selectRecordSQL = `
-SELECT issued_count, COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
+SELECT read_count, issued_count, rejected_count, already_issued_count, not_selected_count,
+       COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
 FROM settlement WHERE run_id = ? AND coupon_id = ?`
 
-// loadRecord takes over what this run has committed already.
-func (s *settlement) loadRecord(ctx context.Context, tx *sql.Tx) error {
-	r := s.result
-	err := tx.QueryRowContext(ctx, selectRecordSQL, s.run.id, s.coupon.ID).Scan(&r.Issued, &r.FirstArrival, &r.LastArrival, &r.WinnersDigest)
-	if err != nil {
-		return fmt.Errorf("read record of coupon %d: %w", s.coupon.ID, err)
+// loadRecord takes over into r what this run has committed already; false when that is nothing.
+func loadRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *Result) (found bool, err error) {
+	err = tx.QueryRowContext(ctx, selectRecordSQL, run.id, coupon).Scan(&r.Read, &r.Issued, &r.Rejected, &r.AlreadyIssued,
+		&r.NotSelected, &r.FirstArrival, &r.LastArrival, &r.WinnersDigest)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
 	}
-	r.Read, r.SeatsLeft = r.Issued, s.coupon.Free()
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("read record of coupon %d: %w", coupon, err)
+	}
+	return true, nil
+}
+
+// uncleaned is a run whose settlement of a coupon Redis may not have heard of.
+type uncleaned struct {
+	run     uint64
+	covered bool // its cutoff is not later than this run's, which therefore walks all that it may have left
 }
 
 const selectUncleanedSQL = `
-SELECT s.run_id FROM settlement s JOIN settlement_run r ON r.id = s.run_id
-WHERE s.coupon_id = ? AND s.cleaned_at IS NULL AND r.cutoff <= ? ORDER BY s.run_id`
+SELECT s.run_id, r.cutoff <= ? FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
-// selectUncleaned finds the runs whose settlement of this coupon Redis may not have heard of.
-func selectUncleaned(ctx context.Context, tx *sql.Tx, coupon uint64, cutoff time.Time) ([]uint64, error) {
-	rows, err := tx.QueryContext(ctx, selectUncleanedSQL, coupon, cutoff)
+func selectUncleaned(ctx context.Context, tx *sql.Tx, coupon uint64, cutoff time.Time) ([]uncleaned, error) {
+	rows, err := tx.QueryContext(ctx, selectUncleanedSQL, cutoff, coupon)
 	if err != nil {
 		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
 	}
 	defer rows.Close()
-	var runs []uint64
+	var all []uncleaned
 	for rows.Next() {
-		var run uint64
-		if err := rows.Scan(&run); err != nil {
+		var u uncleaned
+		if err := rows.Scan(&u.run, &u.covered); err != nil {
 			return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
 		}
-		runs = append(runs, run)
+		all = append(all, u)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
 	}
-	return runs, nil
+	return all, nil
 }
 
 const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?"
@@ -361,9 +396,8 @@ func selectLastIssued(ctx context.Context, tx *sql.Tx, coupon uint64) (int64, er
 const markCleanedSQL = "UPDATE settlement SET cleaned_at = COALESCE(cleaned_at, ?) WHERE run_id = ? AND coupon_id = ?"
 
 func markCleaned(ctx context.Context, tx *sql.Tx, run, coupon uint64, at time.Time) error {
-	n, err := affected(tx.ExecContext(ctx, markCleanedSQL, at, run, coupon))
-	if err != nil || n != 1 {
-		return fmt.Errorf("mark coupon %d of run %d clean: %d rows: %w", coupon, run, n, err)
+	if err := one(tx.ExecContext(ctx, markCleanedSQL, at, run, coupon)); err != nil {
+		return fmt.Errorf("mark coupon %d of run %d clean: %w", coupon, run, err)
 	}
 	return nil
 }
@@ -371,9 +405,8 @@ func markCleaned(ctx context.Context, tx *sql.Tx, run, coupon uint64, at time.Ti
 const markFinalisedSQL = "UPDATE coupon SET finalised_at = ? WHERE id = ? AND finalised_at IS NULL"
 
 func markFinalised(ctx context.Context, tx *sql.Tx, coupon uint64, at time.Time) error {
-	n, err := affected(tx.ExecContext(ctx, markFinalisedSQL, at, coupon))
-	if err != nil || n != 1 {
-		return fmt.Errorf("finalise coupon %d: %d rows: %w", coupon, n, err)
+	if err := one(tx.ExecContext(ctx, markFinalisedSQL, at, coupon)); err != nil {
+		return fmt.Errorf("finalise coupon %d: %w", coupon, err)
 	}
 	return nil
 }
@@ -418,6 +451,15 @@ func affected(done sql.Result, err error) (int, error) {
 	}
 	n, err := done.RowsAffected()
 	return int(n), err
+}
+
+// one demands that a statement found exactly one row.
+func one(done sql.Result, err error) error {
+	n, err := affected(done, err)
+	if err == nil && n != 1 {
+		return fmt.Errorf("%d rows, want 1", n)
+	}
+	return err
 }
 
 func allJSON(applications []Application) string {

@@ -41,7 +41,7 @@ type Result struct {
 }
 
 // reset forgets an attempt that was rolled back.
-func (r *Result) reset() { *r = Result{Coupon: r.Coupon, Name: r.Name} }
+func (r *Result) reset() { *r = Result{Coupon: r.Coupon, Name: r.Name, SeatsLeft: r.SeatsLeft} }
 
 func (r *Result) changed() bool {
 	return r.Issued+r.Rejected+r.AlreadyIssued+r.NotSelected > 0

@@ -17,8 +17,7 @@ const (
 	// mostMissed bounds the nights caught up at once. Older applications are not lost: the first night settled takes
 	// everything before its cutoff.
 	mostMissed = 400
-	// A night that failed is tried again after firstRetry, then twice as long each time up to longestRetry, or at the
-	// next tick if that comes before.
+	// A night that failed is tried again after firstRetry, then twice as long each time up to longestRetry.
 	firstRetry   = time.Minute
 	longestRetry = 15 * time.Minute
 )
@@ -33,7 +32,6 @@ type Scheduler struct {
 	LastNight func(ctx context.Context) (time.Time, error)
 	// Settle settles one night.
 	Settle func(ctx context.Context, cutoff time.Time) error
-	Now    func() time.Time
 	// Wait returns when d has passed, or with an error when ctx has ended.
 	Wait   func(ctx context.Context, d time.Duration) error
 	Logger *zap.Logger
@@ -56,15 +54,12 @@ func ParseSchedule(expression string, zone *time.Location) (cron.Schedule, error
 func (s *Scheduler) Run(ctx context.Context) {
 	retry := firstRetry
 	for {
-		err := s.settleMissed(ctx)
+		wait, err := s.settleMissed(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		now := s.Now()
-		wait := s.Timetable.Next(now).Sub(now)
 		if err != nil {
-			wait = min(wait, retry)
-			retry = min(2*retry, longestRetry)
+			wait, retry = retry, min(2*retry, longestRetry)
 			s.Logger.Error("night not settled", zap.Duration("next_try_in", wait), zap.Error(err))
 		} else {
 			retry = firstRetry
@@ -76,22 +71,26 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// settleMissed settles every midnight that has passed since the last one settled, in order, one run each.
-func (s *Scheduler) settleMissed(ctx context.Context) error {
+// settleMissed settles every midnight that has passed since the last one settled, in order, one run each, and returns
+// how long it is to the next tick by the Redis clock: this pod's may be wrong.
+func (s *Scheduler) settleMissed(ctx context.Context) (untilNext time.Duration, err error) {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	last, err := s.LastNight(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, cutoff := range missedNights(last, DefaultCutoff(now, s.Zone), s.Zone) {
 		if err := s.settleNight(ctx, cutoff); err != nil {
-			return err // the nights behind wait: they must not be settled before this one
+			return 0, err // the nights behind wait: they must not be settled before this one
 		}
 	}
-	return nil
+	if now, err = s.Clock.Now(ctx); err != nil {
+		return 0, err
+	}
+	return s.Timetable.Next(now).Sub(now), nil
 }
 
 // missedNights are the cutoffs behind last up to the newest; only the newest when nothing was ever settled.

@@ -40,7 +40,6 @@ func (n *night) run(t *testing.T) {
 			n.settled, n.last = append(n.settled, cutoff), cutoff
 			return nil
 		},
-		Now: func() time.Time { return n.now },
 		Wait: func(ctx context.Context, d time.Duration) error {
 			n.waits, n.now = append(n.waits, d), n.now.Add(d)
 			if !n.now.Before(n.until) {

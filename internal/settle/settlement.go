@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // Bounds of one settlement.
@@ -28,8 +30,8 @@ type settlement struct {
 	coupon Coupon // as the run found it; lock reads it again
 	result *Result
 
-	// Earlier runs whose work Redis may not have heard of yet, this one included once it has committed.
-	uncleaned []uint64
+	// Runs whose work Redis may not have heard of yet, this one included once it has committed.
+	uncleaned []uncleaned
 }
 
 // settle is the whole settlement. A crash between any two steps is repaired by running again: what has committed is
@@ -41,7 +43,7 @@ func (s *settlement) settle(ctx context.Context) error {
 	if err := transact(ctx, s.DB, s.issue); err != nil {
 		return err
 	}
-	if err := s.cleanIssued(ctx); err != nil {
+	if err := s.tellRedis(ctx); err != nil {
 		return err
 	}
 	if err := s.concludeLine(ctx); err != nil {
@@ -79,14 +81,16 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	s.coupon = coupon
+	s.result.SeatsLeft = coupon.Free()
 	s.uncleaned, err = selectUncleaned(ctx, tx, coupon.ID, s.run.cutoff)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(s.uncleaned, s.run.id) {
-		return s.loadRecord(ctx, tx)
+	if done, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil || done {
+		return err
 	}
-	if err := s.checkPromises(ctx, tx); err != nil {
+	account, err := s.checkPromises(ctx, tx)
+	if err != nil {
 		return err
 	}
 
@@ -117,46 +121,52 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		s.progress(len(issued))
 	}
 
-	s.result.Read, s.result.Issued, s.result.SeatsLeft = winners.count, winners.count, free
-	if winners.count == 0 {
-		return nil
+	s.result.Read, s.result.Issued, s.result.SeatsLeft = s.result.Read+winners.count, winners.count, free
+	if winners.count > 0 {
+		s.result.FirstArrival, s.result.LastArrival, s.result.WinnersDigest = winners.first, winners.last, winners.String()
+		if err := takeSeats(ctx, tx, coupon.ID, winners.count); err != nil {
+			return err
+		}
 	}
-	s.result.FirstArrival, s.result.LastArrival, s.result.WinnersDigest = winners.first, winners.last, winners.String()
-	if err := takeSeats(ctx, tx, coupon.ID, winners.count); err != nil {
-		return err
+	if s.result.changed() {
+		s.uncleaned = append(s.uncleaned, uncleaned{run: s.run.id, covered: true})
+		if err := insertRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil {
+			return err
+		}
 	}
-	s.uncleaned = append(s.uncleaned, s.run.id)
-	return insertRecord(ctx, tx, s.run, coupon.ID, s.result)
+	// Last, since the catalog waits for this row.
+	return keepPromise(ctx, tx, coupon.ID, account, s.run.startedAt)
 }
 
 // checkPromises holds the coupon when more applications were accepted than can be accounted for.
-func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) error {
+func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Account, error) {
 	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID, len(s.uncleaned) > 0)
 	if err != nil {
-		return err
-	}
-	if err := keepPromise(ctx, tx, s.coupon.ID, account, s.run.startedAt); err != nil {
-		return err
+		return account, err
 	}
 	s.result.Gap = account.Gap()
 	if s.result.Gap <= 0 {
-		return nil
+		return account, nil
 	}
 	if !s.run.AcceptGap {
-		return &Error{Invariant, fmt.Errorf(
+		return account, &Error{Invariant, fmt.Errorf(
 			"held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
 				"Find out what Redis lost, then release it with --accept-gap --operator and --reason",
 			s.result.Gap, account.Accepted, account)}
 	}
-	return writeOff(ctx, tx, s.run, s.coupon.ID, account)
+	if err := keepPromise(ctx, tx, s.coupon.ID, account, s.run.startedAt); err != nil {
+		return account, err
+	}
+	return account, writeOff(ctx, tx, s.run, s.coupon.ID, account)
 }
 
 // choose takes the first eligible of a page for the free seats. refused are the others that were read on the way:
 // when the seats run out within the page, what follows the last of them has not been looked at.
 func choose(all []classified, free int) (issued []Application, refused []classified) {
 	issued = make([]Application, 0, min(len(all), free))
-	users := map[uint64]bool{} // a user stands twice only when sources mix, after Redis lost data
-	mixed := slices.ContainsFunc(all, func(c classified) bool { return c.Source != all[0].Source })
+	// The queue alone cannot hold a user twice; the DLQ and the records can, after Redis lost data.
+	users := map[uint64]bool{}
+	twice := slices.ContainsFunc(all, func(c classified) bool { return c.Source != Waiting })
 	for _, c := range all {
 		if len(issued) == free {
 			break
@@ -165,7 +175,7 @@ func choose(all []classified, free int) (issued []Application, refused []classif
 			refused = append(refused, c)
 			continue
 		}
-		if mixed {
+		if twice {
 			users[c.User] = true
 		}
 		issued = append(issued, c.Application)
@@ -184,39 +194,49 @@ func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Ap
 		if c.Source != NotSelected {
 			continue
 		}
-		if err := s.refuseReturned(ctx, tx, c); err != nil {
+		s.result.Read++
+		became, reason := outcomeAlreadyIssued, ""
+		if rejection, ok := c.rejection(); ok {
+			became, reason = outcomeRejected, string(rejection.Cause)+": "+rejection.Message
+			s.result.Rejected++
+		} else {
+			s.result.AlreadyIssued++
+		}
+		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, became, reason); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *settlement) refuseReturned(ctx context.Context, tx *sql.Tx, c classified) error {
-	if rejection, ok := c.rejection(); ok {
-		return updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, "REJECTED", string(rejection.Cause)+": "+rejection.Message)
-	}
-	return updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, "ALREADY_ISSUED", "")
-}
-
-// cleanIssued tells Redis who was issued, by this run and by earlier ones that did not come so far.
-func (s *settlement) cleanIssued(ctx context.Context) error {
-	for _, run := range s.uncleaned {
-		var after uint64
-		for {
-			page, err := selectIssued(ctx, s.DB, s.coupon.ID, run, after, cleanApplications)
-			if err != nil {
-				return err
-			}
-			if len(page) == 0 {
-				break
-			}
-			if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, page); err != nil {
-				return err
-			}
-			after = page[len(page)-1].User
+// tellRedis tells who was issued and who was rejected, by this run and by earlier ones that did not come so far. It
+// reads what was committed, so that it makes no difference which process did that.
+func (s *settlement) tellRedis(ctx context.Context) error {
+	for _, u := range s.uncleaned {
+		if err := s.tellPages(ctx, u.run, MarkIssued, selectIssued); err != nil {
+			return err
+		}
+		if err := s.tellPages(ctx, u.run, MarkRejected, selectRejected); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+type selectPage func(ctx context.Context, db *sql.DB, coupon, run uint64, after Application, limit int) ([]Application, error)
+
+func (s *settlement) tellPages(ctx context.Context, run uint64, mark Mark, next selectPage) error {
+	var last Application
+	for {
+		page, err := next(ctx, s.DB, s.coupon.ID, run, last, cleanApplications)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
+			return err
+		}
+		last = page[len(page)-1]
+	}
 }
 
 // concludeLine gives everybody who is left before the cutoff their outcome: who cannot hold a coupon goes under
@@ -260,10 +280,10 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 			return err
 		}
 		d = decide(all, coupon.Free(), boundary)
-		if err := insertOutcomes(ctx, tx, s.run, coupon.ID, "ALREADY_ISSUED", d.alreadyIssued); err != nil {
+		if err := insertOutcomes(ctx, tx, s.run, coupon.ID, outcomeAlreadyIssued, d.alreadyIssued); err != nil {
 			return err
 		}
-		if err := insertOutcomes(ctx, tx, s.run, coupon.ID, "NOT_SELECTED", d.notSelected); err != nil {
+		if err := insertOutcomes(ctx, tx, s.run, coupon.ID, outcomeNotSelected, d.notSelected); err != nil {
 			return err
 		}
 		return addToRecord(ctx, tx, s.run, coupon.ID, d)
@@ -302,7 +322,10 @@ type decisions struct {
 // decide is pure: what the page's verdicts mean when so many seats are free and boundary is the highest arrival that
 // ever got one.
 func decide(all []classified, free int, boundary int64) (d decisions) {
-	for _, c := range all {
+	for i, c := range all {
+		if i > 0 && c.User != 0 && c.User == all[i-1].User && c.Arrival == all[i-1].Arrival {
+			continue // one application that stands in two places, by somebody's hand: it is removed from both
+		}
 		rejection, rejected := c.rejection()
 		if c.Source != Held {
 			d.read++
@@ -337,14 +360,14 @@ func (s *settlement) finish(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	s.result.SeatsLeft = coupon.Free()
-	if s.result.changed() {
-		if err := completeRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil {
-			return err
-		}
-		s.uncleaned = append(s.uncleaned, s.run.id)
+	if err := s.completeRecord(ctx, tx); err != nil {
+		return err
 	}
-	for _, run := range s.uncleaned {
-		if err := markCleaned(ctx, tx, run, coupon.ID, s.Now()); err != nil {
+	for _, u := range s.uncleaned {
+		if !u.covered {
+			continue // it settled what lies behind this cutoff, which has not been walked
+		}
+		if err := markCleaned(ctx, tx, u.run, coupon.ID, s.Now().UTC()); err != nil {
 			return err
 		}
 	}
@@ -363,10 +386,26 @@ func (s *settlement) finish(ctx context.Context, tx *sql.Tx) error {
 	return s.finalise(ctx, tx, coupon)
 }
 
-// finalise ends a coupon whose door shut before the cutoff and whose line is empty. The keys go first: a crash before
-// the commit leaves a coupon that is due again and has nothing left to settle.
+// completeRecord writes what only the end of a settlement knows, and takes over from the record what a repeated
+// transaction has lost count of.
+func (s *settlement) completeRecord(ctx context.Context, tx *sql.Tx) error {
+	read, rejected := s.result.Read, s.result.Rejected
+	recorded, err := loadRecord(ctx, tx, s.run, s.coupon.ID, s.result)
+	s.result.Read, s.result.Rejected = read, rejected
+	if err != nil || (!recorded && !s.result.changed()) {
+		return err
+	}
+	if !slices.ContainsFunc(s.uncleaned, func(u uncleaned) bool { return u.run == s.run.id }) {
+		s.uncleaned = append(s.uncleaned, uncleaned{run: s.run.id, covered: true})
+	}
+	return upsertRecord(ctx, tx, s.run, s.coupon.ID, read, rejected)
+}
+
+// finalise ends a coupon whose door shut before the cutoff and for which nobody waits. Who is under review keeps it
+// from ending, held entries too: a person may still give them a seat. The keys go first: a crash before the commit
+// leaves a coupon that is due again and has nothing left to settle.
 func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) error {
-	if coupon.Finalised || coupon.ClosesAt.After(s.run.cutoff) {
+	if coupon.ClosesAt.After(s.run.cutoff) {
 		return nil
 	}
 	account, err := s.Auditor.Account(ctx, tx, coupon.ID, false)
@@ -376,14 +415,14 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) er
 	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
 		return nil
 	}
-	if err := keepPromise(ctx, tx, coupon.ID, account, s.Now()); err != nil {
+	if err := keepPromise(ctx, tx, coupon.ID, account, s.Now().UTC()); err != nil {
 		return err
 	}
 	swept, err := s.Door.Sweep(ctx, coupon.ID, coupon.ClosesAt)
-	if err != nil || !swept {
+	if err != nil || !swept || coupon.Finalised {
 		return err
 	}
-	return markFinalised(ctx, tx, coupon.ID, s.Now())
+	return markFinalised(ctx, tx, coupon.ID, s.Now().UTC())
 }
 
 // digest is the SHA-256 over the issued user ids in order, each in decimal with a newline, and what else the record
