@@ -105,7 +105,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var s settings
 	_, err := connect.Parse(&s, "apply-api", "Takes applications for first-come-first-served coupons.", args, stdout, stderr,
-		[]string{"APPLY_"}, kong.Vars{"version": version})
+		[]string{"APPLY_", "SETTLE_"}, kong.Vars{"version": version})
 	switch {
 	case errors.Is(err, connect.ErrHelp):
 		return exitEnded
@@ -117,6 +117,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return refuse(stderr, err)
 	}
 	logger := s.Log.Logger(stderr)
+	connect.LogRedis(logger)
 	defer func() { _ = logger.Sync() }()
 	db, err := s.MySQL.Open(logger)
 	if err != nil {

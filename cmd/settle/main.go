@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	selected, err := connect.Parse(&c, "settle",
 		"Settles first-come-first-served coupons: who applied, in order, becomes who holds one.",
-		args, stdout, stderr, []string{"SETTLE_"}, kong.Vars{"version": version, "log_level": "warn"})
+		args, stdout, stderr, []string{"APPLY_", "SETTLE_"}, kong.Vars{"version": version, "log_level": "warn"})
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}

@@ -33,8 +33,8 @@ type Checked interface{ Check() []error }
 var ErrHelp = errors.New("help was printed")
 
 // Parse fills cli, a struct with kong tags, from args and environment. It goes on past whatever is wrong so that every
-// problem is told at once, as one *SettingError. prefixes are the environment names that belong to this program
-// alone: an unknown one among them is a mistyped setting.
+// problem is told at once, as one *SettingError. prefixes are the environment names that belong to Jajeong alone: an
+// unknown one among them is a mistyped setting.
 func Parse(cli any, name, description string, args []string, stdout, stderr io.Writer, prefixes []string, options ...kong.Option) (*kong.Context, error) {
 	helped := false
 	options = append([]kong.Option{kong.Vars{"log_level": "info"}}, options...)
@@ -173,8 +173,14 @@ func wanted(v *kong.Value, target reflect.Value, err error) string {
 // Kubernetes gives every pod the addresses of its neighbours in names such as APPLY_API_PORT_8080_TCP.
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
 
+// siblings are settings of one program that the other tolerates: both are often given the same ConfigMap.
+var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE"}
+
 func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {
 	known := map[string]bool{}
+	for _, env := range siblings {
+		known[env] = true
+	}
 	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
 		switch n := node.(type) {
 		case *kong.Flag:
