@@ -32,14 +32,21 @@ type deployment struct {
 	t   *testing.T
 	env []string
 	db  *sql.DB
-	api string // base address of the pod started last
+	// Base addresses of the pod started last.
+	api, admin string
 }
 
 func deploy(t *testing.T) *deployment {
 	t.Helper()
-	r, m := testenv.RedisFor(t), testenv.MySQLFor(t)
-	d := &deployment{t: t, db: m.DB, env: append(os.Environ(),
-		"MYSQL_DSN="+m.DSN, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
+	m := testenv.MySQLFor(t)
+	return deployOn(t, m.DSN, m.DB)
+}
+
+func deployOn(t *testing.T, dsn string, db *sql.DB) *deployment {
+	t.Helper()
+	r := testenv.RedisFor(t)
+	d := &deployment{t: t, db: db, env: append(os.Environ(),
+		"MYSQL_DSN="+dsn, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
 		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0")}
 	code, _, stderr := d.settle("migrate")
 	require.Zero(t, code, stderr)
@@ -79,9 +86,9 @@ func (d *deployment) serve(coupon uint64) {
 		assert.NoError(d.t, cmd.Wait())
 	})
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
-		var line struct{ Msg, Apply string }
+		var line struct{ Apply, Admin string }
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Apply != "" {
-			d.api = "http://" + line.Apply
+			d.api, d.admin = "http://"+line.Apply, "http://"+line.Admin
 			break
 		}
 	}
@@ -95,6 +102,20 @@ func (d *deployment) serve(coupon uint64) {
 // on is the same deployment, asked through another pod.
 func (d *deployment) on(api string) *deployment {
 	return &deployment{t: d.t, env: d.env, db: d.db, api: api}
+}
+
+// ready asks the pod started last whether it is, and what it says of MySQL.
+func (d *deployment) ready() (ready, mysql bool) {
+	response, err := http.Get(d.admin + "/readyz")
+	require.NoError(d.t, err)
+	defer response.Body.Close()
+	var body struct {
+		Ready  bool
+		Checks map[string]struct{ OK bool }
+	}
+	require.NoError(d.t, json.NewDecoder(response.Body).Decode(&body))
+	require.Equal(d.t, body.Ready, response.StatusCode == http.StatusOK)
+	return body.Ready, body.Checks["mysql"].OK
 }
 
 type answer struct {
@@ -274,4 +295,46 @@ func instant(t *testing.T, text string) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	assert.NoError(t, err)
 	return at.UTC()
+}
+
+// Without MySQL nobody who applies notices, on pods that were there before and on pods started meanwhile; readiness
+// tells the difference.
+func TestMySQLAwayIsNotNoticedByApplicants(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	admin, err := sql.Open("mysql", server.DSN(""))
+	require.NoError(t, err)
+	defer admin.Close()
+	_, err = admin.Exec("CREATE DATABASE coupons CHARACTER SET utf8mb4")
+	require.NoError(t, err)
+	db, err := sql.Open("mysql", server.DSN("coupons"))
+	require.NoError(t, err)
+	defer db.Close()
+	d := deployOn(t, server.DSN("coupons"), db)
+	coupon := d.coupon(100)
+	d.serve(coupon)
+	before := d.on(d.api)
+	require.Equal(t, "ACCEPTED", before.apply(coupon, 1).Status)
+	ready, mysql := d.ready()
+	require.True(t, ready && mysql)
+
+	require.NoError(t, server.Kill())
+	d.serve(coupon) // started while MySQL is away
+	require.Equal(t, "ACCEPTED", before.apply(coupon, 2).Status)
+	require.Equal(t, "ACCEPTED", d.apply(coupon, 3).Status)
+	require.Equal(t, "DUPLICATE", d.apply(coupon, 1).Status)
+	require.EqualValues(t, 3, d.me(coupon, 3).Position)
+	ready, mysql = d.ready()
+	require.True(t, ready, "it can serve")
+	require.False(t, mysql, "and says what is missing")
+
+	require.NoError(t, server.Restart(t.Context()))
+	testenv.Eventually(t, 30*time.Second, "the pods have MySQL again", func() bool {
+		_, mysql := d.ready()
+		return mysql
+	})
+	code, _, stderr := d.settle(settleNow...)
+	require.Zero(t, code, stderr)
+	code, stdout, _ := d.settle("verify")
+	require.Zero(t, code, stdout)
 }

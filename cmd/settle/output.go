@@ -48,7 +48,7 @@ func newProgress(w io.Writer, what string) progress {
 		return progress{}
 	}
 	return progress{progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())}
+		progressbar.OptionShowCount(), progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())}
 }
 
 func (p progress) add(what string, n int) {
@@ -61,5 +61,6 @@ func (p progress) add(what string, n int) {
 func (p progress) end() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
+		_ = p.bar.Clear()
 	}
 }
