@@ -12,7 +12,7 @@
 //     inserted by one statement, until the seats are gone or the line ends.
 //  5. Count and record. coupon.issued_count and the settlement row.
 //  6. Commit. Coupons, count and record stand or fall together.
-//  7. Clean. Redis is told who was issued, read back from what was committed.
+//  7. Tell Redis who was issued, and who was rejected on return, read back from what was committed.
 //  8. Conclude. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the DLQ;
 //     when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
 //  9. Finish. The settlement is marked clean; a coupon that is over is swept from Redis and finalised.

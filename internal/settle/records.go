@@ -444,6 +444,18 @@ func endRun(ctx context.Context, db *sql.DB, run uint64, status RunStatus, at ti
 	return nil
 }
 
+const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND status IN ('SUCCEEDED', 'HELD')"
+
+// LastNight is the highest cutoff that a nightly run has settled; zero when there was none. A night with held coupons
+// counts: they stay due.
+func (s *Settler) LastNight(ctx context.Context) (time.Time, error) {
+	var last sql.NullTime
+	if err := s.DB.QueryRowContext(ctx, lastNightSQL).Scan(&last); err != nil {
+		return time.Time{}, fmt.Errorf("read last nightly run: %w", err)
+	}
+	return last.Time, nil
+}
+
 // affected is how many rows a statement found to write; clientFoundRows counts those that were so already.
 func affected(done sql.Result, err error) (int, error) {
 	if err != nil {

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -148,4 +149,15 @@ func (r *Report) Classes() (classes []Class) {
 		}
 	}
 	return classes
+}
+
+// Err is what kept coupons from being settled; a held one is not among them: running again does not release it.
+func (r *Report) Err() error {
+	var failures []error
+	for _, c := range r.Coupons {
+		if c.Status == Failed || c.Status == Busy {
+			failures = append(failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
+		}
+	}
+	return errors.Join(failures...)
 }

@@ -2,8 +2,6 @@ package settle
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -112,27 +110,4 @@ func (s *Scheduler) settleNight(ctx context.Context, cutoff time.Time) (err erro
 		}
 	}()
 	return s.Settle(ctx, cutoff)
-}
-
-const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND status IN ('SUCCEEDED', 'HELD')"
-
-// LastNight is the highest cutoff that a nightly run has settled; zero when there was none. A night with held coupons
-// counts: they stay due.
-func (s *Settler) LastNight(ctx context.Context) (time.Time, error) {
-	var last sql.NullTime
-	if err := s.DB.QueryRowContext(ctx, lastNightSQL).Scan(&last); err != nil {
-		return time.Time{}, fmt.Errorf("read last nightly run: %w", err)
-	}
-	return last.Time, nil
-}
-
-// Err is what kept coupons from being settled; a held one is not among them: running again does not release it.
-func (r *Report) Err() error {
-	var failures []error
-	for _, c := range r.Coupons {
-		if c.Status == Failed || c.Status == Busy {
-			failures = append(failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
-		}
-	}
-	return errors.Join(failures...)
 }
