@@ -53,7 +53,7 @@ type cli struct {
 
 	SettleTimeZone string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" help:"Whose midnight is the cutoff. Default ${default}."`
 	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON" help:"When settle schedule settles, in that zone. Default ${default}."`
-	SettleParallel int              `name:"parallel" env:"PARALLEL" default:"4" placeholder:"N" help:"How many coupons are settled at once, 1 to 12. Default ${default}."`
+	SettleParallel int              `name:"parallel" env:"SETTLE_PARALLEL" default:"4" placeholder:"N" help:"How many coupons are settled at once, 1 to 12. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long a settlement in hand may go on after SIGTERM. Default ${default}."`
 	Version        kong.VersionFlag `help:"Print the version."`
 
@@ -74,7 +74,7 @@ func (c *cli) Check() (problems []error) {
 		problems = append(problems, fmt.Errorf("SETTLE_SCHEDULE: %w", err))
 	}
 	if c.SettleParallel < 1 || c.SettleParallel > maxParallel {
-		problems = append(problems, fmt.Errorf("PARALLEL is %d: want 1 to %d", c.SettleParallel, maxParallel))
+		problems = append(problems, fmt.Errorf("SETTLE_PARALLEL is %d: want 1 to %d", c.SettleParallel, maxParallel))
 	}
 	if c.ShutdownGrace <= 0 {
 		problems = append(problems, fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", c.ShutdownGrace))

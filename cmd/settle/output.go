@@ -53,7 +53,7 @@ func newProgress(w io.Writer, what string) progress {
 
 func (p progress) add(what string, n int) {
 	if p.bar != nil {
-		p.bar.Describe(what)
+		p.bar.Describe(printable(what))
 		_ = p.bar.Add(n)
 	}
 }

@@ -109,10 +109,11 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	} else {
 		p.printReport(report)
 	}
+	classes := report.Classes()
 	if err != nil {
-		return err
+		classes = append(classes, classOf(err))
 	}
-	return worst(report.Classes())
+	return errors.Join(err, worst(classes))
 }
 
 func (p *program) printReport(r *settle.Report) {

@@ -97,7 +97,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 		}
 		report.Coupons = append(report.Coupons, v)
 		report.Total.add(v)
-		bar.add(printable(v.Name), 1)
+		bar.add(v.Name, 1)
 		if v.Violated() {
 			report.Violated = true
 			classes = append(classes, settle.Invariant)

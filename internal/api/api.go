@@ -120,7 +120,7 @@ func New(o Options) http.Handler {
 	})
 }
 
-// answer is what a request leads to: an application that stands in line, or a problem.
+// answer is what a request leads to: where an application stands, or a problem.
 type answer struct {
 	outcome candidates.Code
 	status  int

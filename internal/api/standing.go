@@ -21,8 +21,8 @@ type standingBody struct {
 	SettlesAt string              `json:"settlesAt,omitempty"` // while PENDING
 }
 
-// standing is GET /v1/coupons/{id}/applications/me. Redis answers for everybody it knows. Only who it does not know,
-// after seats were given or the coupon was finished, is looked up in MySQL: an application is then history.
+// standing is GET /v1/coupons/{id}/applications/me. Redis answers for everybody it knows. Only who it does not know is
+// looked up in MySQL, once coupons were given: the application may be history.
 func (s *server) standing(_ http.ResponseWriter, r *http.Request) answer {
 	id, user, refusal := ids(r)
 	if refusal != "" {
@@ -35,7 +35,7 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request) answer {
 	ctx, cancel := context.WithTimeout(r.Context(), applyTimeout)
 	defer cancel()
 	status, err := s.Standings.Status(ctx, id, user)
-	if err == nil && status.Standing == candidates.None && (status.Sold || coupon.Finalised) {
+	if err == nil && status.Standing == candidates.None && (status.Sold || coupon.Finalised || coupon.IssuedCount > 0) {
 		status, err = s.History.Standing(ctx, id, user)
 	}
 	if err != nil {

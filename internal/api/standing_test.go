@@ -55,7 +55,7 @@ func TestEveryStandingIsTold(t *testing.T) {
 	const arrival = 1795206832382634 // 2026-11-21 05:33:52.382634 in Seoul
 	handler := api.New(api.Options{
 		Applier: unreachable(t), SettlesAt: nextMidnight, Zone: seoul, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
-		Coupons: shelf{42: catalog.Coupon{ID: 42, TotalQuantity: 10, IssuedCount: 3}, 43: catalog.Coupon{ID: 43, Finalised: true}},
+		Coupons: shelf{42: catalog.Coupon{ID: 42, TotalQuantity: 7}, 44: catalog.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: catalog.Coupon{ID: 43, Finalised: true}},
 		Standings: applied{
 			1: {Standing: candidates.Pending, Arrival: arrival, Position: 5},
 			2: {Standing: candidates.InReview, Arrival: arrival},
@@ -84,7 +84,8 @@ func TestEveryStandingIsTold(t *testing.T) {
 		"finalised, issued long ago":      {"43", "5", 200, map[string]any{"status": "ISSUED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
 		"MySQL away":                      {"42", "102", 503, map[string]any{"code": "UNAVAILABLE"}},
 		"Redis away":                      {"42", "666", 503, map[string]any{"code": "UNAVAILABLE"}},
-		"no such coupon":                  {"44", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
+		"issued, Redis has lost it":       {"44", "5", 200, map[string]any{"status": "ISSUED"}},
+		"no such coupon":                  {"45", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
 		"no coupon id":                    {"042", "1", 400, map[string]any{"code": "INVALID_COUPON_ID"}},
 		"no user id":                      {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},
 		"nobody":                          {"42", "", 401, map[string]any{"code": "UNAUTHENTICATED"}},

@@ -16,7 +16,7 @@ type Window struct {
 	Opens   time.Time
 	Closes  time.Time
 	Paused  bool
-	Sold    bool // every seat is taken; false changes nothing, since only a settlement opens the door again
+	Sold    bool // every seat has been given; only a door that has lost its state needs to hear it from here
 }
 
 // Promise is how many applications were ever accepted and the highest arrival ever given.
@@ -29,6 +29,9 @@ type Promise struct {
 // and returns the higher of both, which this process carries into every further Apply. published is false when a
 // newer version was there. Safe to repeat.
 func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promise, published bool, err error) {
+	// What this process has seen counts too: Redis may have lost it since, and perhaps nobody applies again.
+	seenArrival, seenAccepted := s.floorOf(w.Coupon).read()
+	known = Promise{Accepted: max(known.Accepted, seenAccepted), LastArrival: max(known.LastArrival, seenArrival)}
 	status := "OPEN"
 	if w.Paused {
 		status = "PAUSED"

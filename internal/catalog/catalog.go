@@ -209,7 +209,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 		workers.Go(func() {
 			for w := range windows {
 				promise, published, err := c.Store.Publish(ctx, candidates.Window{
-					Coupon: w.ID, Version: w.version, Opens: w.OpensAt, Closes: w.ClosesAt, Paused: w.Paused, Sold: w.Seats() == 0,
+					Coupon: w.ID, Version: w.version, Opens: w.OpensAt, Closes: w.ClosesAt, Paused: w.Paused, Sold: w.IssuedCount > 0 && w.Seats() == 0,
 				}, w.promise)
 				mu.Lock()
 				switch {

@@ -174,7 +174,7 @@ func wanted(v *kong.Value, target reflect.Value, err error) string {
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
 
 // siblings are settings of one program that the other tolerates: both are often given the same ConfigMap.
-var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE"}
+var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL"}
 
 func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {
 	known := map[string]bool{}

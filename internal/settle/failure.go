@@ -181,6 +181,7 @@ func transactOnce(ctx context.Context, db *sql.DB, work func(ctx context.Context
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
+	defer func() { _ = tx.Rollback() }() // for a panic: the connection could not be given back with it open
 	if err := work(ctx, tx); err != nil {
 		// Whatever failed, all of it goes: a lock wait that ran out has undone only its own statement.
 		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {

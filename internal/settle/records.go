@@ -444,10 +444,10 @@ func endRun(ctx context.Context, db *sql.DB, run uint64, status RunStatus, at ti
 	return nil
 }
 
-const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND status IN ('SUCCEEDED', 'HELD')"
+const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL"
 
-// LastNight is the highest cutoff that a nightly run has settled; zero when there was none. A night with held coupons
-// counts: they stay due.
+// LastNight is the highest cutoff of a nightly run that came to its end; zero when there was none. Coupons that it could
+// not settle stay due and are in every later night.
 func (s *Settler) LastNight(ctx context.Context) (time.Time, error) {
 	var last sql.NullTime
 	if err := s.DB.QueryRowContext(ctx, lastNightSQL).Scan(&last); err != nil {

@@ -151,13 +151,22 @@ func (r *Report) Classes() (classes []Class) {
 	return classes
 }
 
-// Err is what kept coupons from being settled; a held one is not among them: running again does not release it.
+// CouponsFailed are coupons of a run that running again may settle.
+type CouponsFailed struct{ failures []error }
+
+func (e *CouponsFailed) Error() string { return errors.Join(e.failures...).Error() }
+
+// Err is a *CouponsFailed when running again may settle what this run did not; held coupons and wrong setups are not
+// among that.
 func (r *Report) Err() error {
-	var failures []error
+	var e CouponsFailed
 	for _, c := range r.Coupons {
-		if c.Status == Failed || c.Status == Busy {
-			failures = append(failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
+		if c.Error != "" && c.class == Infrastructure {
+			e.failures = append(e.failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
 		}
 	}
-	return errors.Join(failures...)
+	if e.failures == nil {
+		return nil
+	}
+	return &e
 }

@@ -205,7 +205,7 @@ func (s *Settler) settleOne(ctx context.Context, r run, c Coupon) Result {
 		return result
 	}
 	one := &settlement{Settler: s, run: r, coupon: c, result: &result}
-	err := one.settle(ctx)
+	err := one.settleSafely(ctx)
 	result.conclude(err, s.Now().Sub(began))
 	if err != nil {
 		logger.Info("coupon not settled", zap.String("status", string(result.Status)), zap.Error(err))
@@ -214,6 +214,17 @@ func (s *Settler) settleOne(ctx context.Context, r run, c Coupon) Result {
 			zap.Int("rejected", result.Rejected), zap.Int("not_selected", result.NotSelected))
 	}
 	return result
+}
+
+// settleSafely makes a panic the failure of this coupon alone.
+func (s *settlement) settleSafely(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.Logger.Error("settlement panicked", zap.Uint64("coupon_id", s.coupon.ID), zap.Any("panic", p), zap.Stack("stack"))
+			err = setupError("a bug: panic: %v; please report it with the log", p)
+		}
+	}()
+	return s.settle(ctx)
 }
 
 func (s *settlement) progress(applications int) {

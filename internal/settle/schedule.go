@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -50,14 +51,15 @@ func ParseSchedule(expression string, zone *time.Location) (cron.Schedule, error
 // Run catches up what was missed and then settles at every tick until ctx ends. A run in hand is told to stop by the
 // same ctx, has its grace, and is waited for.
 func (s *Scheduler) Run(ctx context.Context) {
-	retry := firstRetry
+	retry, again := firstRetry, true // at the start the newest night is settled again: it costs little and mends what a stop left
 	for {
-		wait, err := s.settleMissed(ctx)
+		wait, err := s.settleMissed(ctx, again)
+		again = err != nil
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			wait, retry = retry, min(2*retry, longestRetry)
+			wait, retry = min(retry, max(wait, firstRetry)), min(2*retry, longestRetry)
 			s.Logger.Error("night not settled", zap.Duration("next_try_in", wait), zap.Error(err))
 		} else {
 			retry = firstRetry
@@ -70,25 +72,37 @@ func (s *Scheduler) Run(ctx context.Context) {
 }
 
 // settleMissed settles every midnight that has passed since the last one settled, in order, one run each, and returns
-// how long it is to the next tick by the Redis clock: this pod's may be wrong.
-func (s *Scheduler) settleMissed(ctx context.Context) (untilNext time.Duration, err error) {
+// how long it is to the next tick by the Redis clock: this pod's may be wrong. With again the newest is settled in any
+// case. A coupon that fails stays due and does not keep the nights behind from the others.
+func (s *Scheduler) settleMissed(ctx context.Context, again bool) (untilNext time.Duration, err error) {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
-		return 0, err
+		return longestRetry, err
 	}
 	last, err := s.LastNight(ctx)
 	if err != nil {
-		return 0, err
+		return longestRetry, err
 	}
-	for _, cutoff := range missedNights(last, DefaultCutoff(now, s.Zone), s.Zone) {
-		if err := s.settleNight(ctx, cutoff); err != nil {
-			return 0, err // the nights behind wait: they must not be settled before this one
+	newest := DefaultCutoff(now, s.Zone)
+	nights := missedNights(last, newest, s.Zone)
+	if len(nights) == 0 && again {
+		nights = []time.Time{newest}
+	}
+	var failed *CouponsFailed
+	for _, cutoff := range nights {
+		err := s.settleNight(ctx, cutoff)
+		if err != nil && !errors.As(err, &failed) {
+			return longestRetry, err // nobody was settled: the nights behind must not be before this one
 		}
 	}
 	if now, err = s.Clock.Now(ctx); err != nil {
-		return 0, err
+		return longestRetry, err
 	}
-	return s.Timetable.Next(now).Sub(now), nil
+	untilNext = s.Timetable.Next(now).Sub(now)
+	if failed != nil {
+		return untilNext, failed
+	}
+	return untilNext, nil
 }
 
 // missedNights are the cutoffs behind last up to the newest; only the newest when nothing was ever settled.

@@ -41,6 +41,9 @@ func (s *settlement) settle(ctx context.Context) error {
 		return err
 	}
 	if err := transact(ctx, s.DB, s.issue); err != nil {
+		gap := s.result.Gap
+		s.result.reset() // what was counted has been rolled back
+		s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
 		return err
 	}
 	if err := s.tellRedis(ctx); err != nil {
@@ -135,29 +138,30 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		}
 	}
 	// Last, since the catalog waits for this row.
-	return keepPromise(ctx, tx, coupon.ID, account, s.run.startedAt)
+	if err := keepPromise(ctx, tx, coupon.ID, account, s.run.startedAt); err != nil {
+		return err
+	}
+	if account.Gap() > 0 {
+		return writeOff(ctx, tx, s.run, coupon.ID, account)
+	}
+	return nil
 }
 
-// checkPromises holds the coupon when more applications were accepted than can be accounted for.
+// checkPromises holds the coupon when more applications were accepted than can be accounted for, unless an operator
+// accepts that.
 func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Account, error) {
 	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID, len(s.uncleaned) > 0)
 	if err != nil {
 		return account, err
 	}
 	s.result.Gap = account.Gap()
-	if s.result.Gap <= 0 {
-		return account, nil
-	}
-	if !s.run.AcceptGap {
+	if s.result.Gap > 0 && !s.run.AcceptGap {
 		return account, &Error{Invariant, fmt.Errorf(
 			"held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
 				"Find out what Redis lost, then release it with --accept-gap --operator and --reason",
 			s.result.Gap, account.Accepted, account)}
 	}
-	if err := keepPromise(ctx, tx, s.coupon.ID, account, s.run.startedAt); err != nil {
-		return account, err
-	}
-	return account, writeOff(ctx, tx, s.run, s.coupon.ID, account)
+	return account, nil
 }
 
 // choose takes the first eligible of a page for the free seats. refused are the others that were read on the way:
@@ -324,7 +328,11 @@ type decisions struct {
 func decide(all []classified, free int, boundary int64) (d decisions) {
 	for i, c := range all {
 		if i > 0 && c.User != 0 && c.User == all[i-1].User && c.Arrival == all[i-1].Arrival {
-			continue // one application that stands in two places, by somebody's hand: it is removed from both
+			// One application in two places, by somebody's hand. Removing takes it out of both; under review it leaves the queue.
+			if all[i-1].Source == Held {
+				d.review = append(d.review, Failure{Application: c.Application})
+			}
+			continue
 		}
 		rejection, rejected := c.rejection()
 		if c.Source != Held {
@@ -414,6 +422,11 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) er
 	}
 	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
 		return nil
+	}
+	for _, u := range s.uncleaned { // nothing stands in Redis: those of later cutoffs are clean as well
+		if err := markCleaned(ctx, tx, u.run, coupon.ID, s.Now().UTC()); err != nil {
+			return err
+		}
 	}
 	if err := keepPromise(ctx, tx, coupon.ID, account, s.Now().UTC()); err != nil {
 		return err
