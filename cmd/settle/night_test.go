@@ -116,8 +116,8 @@ func TestARedisClockThatStepped(t *testing.T) {
 		require.NoError(t, w.rdb.HSet(t.Context(), state, "last", fmt.Sprint(w.now().Add(ahead).UnixMicro())).Err())
 	}
 
-	// Back by four seconds: people are accepted in order above the line, and settled when the clock has passed them.
-	step(4 * time.Second)
+	// Back by five seconds: people are accepted in order above the line, and settled when the clock has passed them.
+	step(5 * time.Second)
 	w.apply(coupon, 1, 2)
 	report := w.settleNow()
 	require.Zero(t, report.Total.Issued, "they arrived after the cutoff")
