@@ -84,25 +84,67 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 	now := w.now()
 	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-1) // midnight is in a second
 	midnight := settle.NextCutoff(now, zone)
-	coupon := w.couponBetween(10, now.Add(-time.Hour), now.Add(48*time.Hour))
-	w.users(1, 2)
+	coupon := w.couponBetween(100_000, now.Add(-time.Hour), now.Add(48*time.Hour))
+	w.users(between(1, 50_000)...)
 	w.apply(coupon, 1)
 
 	settler := &settle.Settler{
 		DB: w.db, Clock: w.store, Door: w.store, Line: line{w.store}, Auditor: &ledger.Ledger{Store: w.store},
 		Zone: zone, Now: time.Now, Logger: zap.NewNop(),
 	}
+	ended := make(chan struct{})
+	crowd := w.crowd(coupon, 100, ended)
 	report, err := settler.RunOnce(t.Context(), settle.Order{Trigger: settle.Cron})
+	close(ended)
+	arrivals := crowd()
 	require.NoError(t, err)
 	require.True(t, midnight.Equal(report.Cutoff), "%s, not %s", report.Cutoff, midnight)
 	require.False(t, w.now().Before(midnight), "the fence waited for the Redis clock")
-	require.Equal(t, []uint64{1}, w.issued(coupon))
+	issued := map[uint64]bool{}
+	for _, user := range w.issued(coupon) {
+		issued[user] = true
+	}
+	require.True(t, issued[1])
+	for user, arrival := range arrivals {
+		require.Equal(t, arrival < midnight.UnixMicro(), issued[user], "user %d arrived at %d", user, arrival)
+	}
 	w.apply(coupon, 2) // arrives behind the fence
 	receipt, err := w.store.Apply(t.Context(), coupon, 2)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, receipt.Arrival, midnight.UnixMicro())
 
 	require.True(t, midnight.Equal(settle.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
+}
+
+// crowd lets users from first on apply, eight at a time, until ended is closed; the returned func waits for them and
+// tells their arrivals.
+func (w *world) crowd(coupon, first uint64, ended <-chan struct{}) (arrivals func() map[uint64]int64) {
+	const most = 49_000
+	var (
+		next   atomic.Uint64
+		mu     sync.Mutex
+		all    = map[uint64]int64{}
+		people sync.WaitGroup
+	)
+	for range 8 {
+		people.Go(func() {
+			for user := first + next.Add(1); user < first+most; user = first + next.Add(1) {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				receipt, err := w.store.Apply(w.t.Context(), coupon, user)
+				if !assert.NoError(w.t, err) {
+					return
+				}
+				mu.Lock()
+				all[user] = receipt.Arrival
+				mu.Unlock()
+			}
+		})
+	}
+	return func() map[uint64]int64 { people.Wait(); return all }
 }
 
 // After a clock step the line runs ahead of the Redis clock; what that leaves behind is set up directly.

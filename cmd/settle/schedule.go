@@ -39,6 +39,9 @@ func (scheduleCmd) run(ctx context.Context, p *program) error {
 		},
 		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
 	}
+	defer context.AfterFunc(ctx, func() {
+		p.logger.Info("told to stop", zap.Duration("grace", p.ShutdownGrace))
+	})()
 	scheduler.Run(ctx)
 	return nil
 }

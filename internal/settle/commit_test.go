@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,4 +150,54 @@ func TestARunToldToStopFinishesWhatIsInHand(t *testing.T) {
 	require.NoError(t, transact(ctx, s.DB, s.issue))
 	require.Equal(t, 2, s.result.Issued)
 	require.ErrorIs(t, s.concludeLine(ctx), context.Canceled)
+}
+
+// watchedDoor notes what is done to it, and how many coupons are in hand at once.
+type watchedDoor struct {
+	Door
+	mu      sync.Mutex
+	renewed int
+	atOnce  int
+	most    int
+	early   bool // a coupon was begun before every life was renewed
+}
+
+func (d *watchedDoor) Renew(context.Context, uint64, time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.renewed++
+	return nil
+}
+
+const watchedCoupons = 40
+
+// Fence holds each coupon for a moment, so that others are in hand meanwhile.
+func (d *watchedDoor) Fence(ctx context.Context, _ uint64, _ time.Time) (time.Duration, error) {
+	d.mu.Lock()
+	d.early = d.early || d.renewed < watchedCoupons
+	d.atOnce++
+	d.most = max(d.most, d.atOnce)
+	d.mu.Unlock()
+	_ = Wait(ctx, time.Millisecond)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.atOnce--
+	return 0, errors.New("no further")
+}
+
+func TestLivesAreRenewedBeforeTheFirstCouponAndOnlySoManyAreInHand(t *testing.T) {
+	t.Parallel()
+	const parallel = 4
+	s := newSettlement(t, 1)
+	d := &watchedDoor{}
+	s.Door, s.Parallel = d, parallel
+	coupons := make([]Coupon, watchedCoupons)
+	for i := range coupons {
+		coupons[i] = Coupon{ID: uint64(i + 1)}
+	}
+	report := newReport(s.run)
+	require.NoError(t, s.settleAll(t.Context(), s.run, coupons, report))
+	require.Len(t, report.Coupons, watchedCoupons)
+	require.False(t, d.early)
+	require.Equal(t, parallel, d.most)
 }
