@@ -338,3 +338,28 @@ func TestMySQLAwayIsNotNoticedByApplicants(t *testing.T) {
 	code, stdout, _ := d.settle("verify")
 	require.Zero(t, code, stdout)
 }
+
+// What is changed in MySQL reaches the door of a pod that runs, within one refresh.
+func TestChangesReachTheDoorOfALivePod(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	coupon := d.coupon(100)
+	d.serve(coupon)
+	user := uint64(0)
+	becomes := func(change, want string, seats int64) {
+		t.Helper()
+		_, err := d.db.Exec("UPDATE coupon SET "+change+" WHERE id = ?", coupon)
+		require.NoError(t, err)
+		testenv.Eventually(t, 15*time.Second, want+" after "+change, func() bool {
+			user++
+			a := d.apply(coupon, user)
+			return a.Status == want && (seats == 0 || a.Seats == seats)
+		})
+	}
+	becomes("total_quantity = 100", "ACCEPTED", 100)
+	becomes("status = 'PAUSED'", "PAUSED", 0)
+	becomes("status = 'OPEN', total_quantity = 150", "ACCEPTED", 150)
+	becomes("apply_closes_at = UTC_TIMESTAMP(6)", "CLOSED", 0)
+	becomes("apply_closes_at = UTC_TIMESTAMP(6) + INTERVAL 1 DAY", "ACCEPTED", 150)
+	becomes("apply_opens_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR", "NOT_OPEN", 0)
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,8 +30,11 @@ func handle(t *testing.T, addr string) testenv.RedisHandle {
 // refresh lets a catalog do what every pod does every five seconds.
 func (w *world) refresh() {
 	w.t.Helper()
-	c := catalog.New(catalog.Options{DB: w.db, Store: w.store, Logger: zap.NewNop(), Now: time.Now})
-	require.NoError(w.t, c.Refresh(w.t.Context()))
+	require.NoError(w.t, w.catalog().Refresh(w.t.Context()))
+}
+
+func (w *world) catalog() *catalog.Catalog {
+	return catalog.New(catalog.Options{DB: w.db, Store: w.store, Logger: zap.NewNop(), Now: time.Now})
 }
 
 // losing is a world in which 100 users applied for each of two coupons; what the second lost is to be found.
@@ -192,4 +196,39 @@ func TestFiveHundredCouponsSettleAndOneThatIsHeldTouchesNoOther(t *testing.T) {
 	code, _ = w.settleNowCode("--accept-gap")
 	require.Zero(t, code)
 	w.verify()
+}
+
+// While MySQL is away nobody writes the counter down; a pod that lives does so when MySQL is back, before any run.
+func TestALossWhileMySQLIsAwayComesToLight(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	w := newWorldWith(t, testenv.RedisFor(t), privateDatabase(t, server))
+	coupon := w.coupon(200)
+	w.users(between(1, 100)...)
+	w.apply(coupon, between(1, 20)...)
+	w.refresh()
+
+	require.NoError(t, server.Kill())
+	w.apply(coupon, between(21, 100)...)
+	require.Error(t, w.catalog().Refresh(t.Context()))
+	key := w.queue(coupon)
+	require.NoError(t, w.rdb.Del(t.Context(), key, "state:{"+key+"}").Err())
+	require.NoError(t, server.Restart(t.Context()))
+	w.refresh()
+
+	code, report := w.settleNowCode()
+	require.Equal(t, 3, code)
+	require.EqualValues(t, 100, report.Coupons[0].Gap)
+	require.Empty(t, w.issued(coupon))
+}
+
+// privateDatabase is an empty database on a server that a test may kill.
+func privateDatabase(t *testing.T, server *testenv.MySQL) testenv.MySQLHandle {
+	t.Helper()
+	admin, err := sql.Open("mysql", server.DSN(""))
+	require.NoError(t, err)
+	defer admin.Close()
+	_, err = admin.Exec("CREATE DATABASE coupons CHARACTER SET utf8mb4")
+	require.NoError(t, err)
+	return testenv.MySQLHandle{DSN: server.DSN("coupons")}
 }

@@ -40,7 +40,11 @@ func newWorld(t *testing.T) *world {
 // newWorldOn has its line on that Redis.
 func newWorldOn(t *testing.T, r testenv.RedisHandle) *world {
 	t.Helper()
-	m := testenv.MySQLFor(t)
+	return newWorldWith(t, r, testenv.MySQLFor(t))
+}
+
+func newWorldWith(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle) *world {
+	t.Helper()
 	w := &world{t: t, rdb: r.Client, prefix: r.Prefix, servers: []string{
 		"--mysql-dsn=" + m.DSN, "--redis-addrs=" + strings.Join(r.Addrs, ","), "--redis-key-prefix=" + r.Prefix,
 	}}
