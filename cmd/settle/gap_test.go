@@ -2,6 +2,7 @@ package main
 
 import (
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,8 @@ func (l *losing) mustHold(lost int64) {
 	require.Equal(l.t, settle.HeldBack, report.Coupons[1].Status)
 	require.Equal(l.t, lost, report.Coupons[1].Gap)
 	require.Empty(l.t, l.issued(l.hurt))
+	require.Equal(l.t, []uint64{l.hurt}, l.ids("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
+		report.Run, fmt.Sprintf("held: %d of 100%%", lost)))
 
 	code, _ = l.settleNowCode("--accept-gap")
 	require.Zero(l.t, code)

@@ -273,7 +273,7 @@ func TestAGapHoldsItsCouponUntilItIsAccepted(t *testing.T) {
 	require.Zero(t, code)
 	require.Equal(t, []uint64{1, 3, 5}, w.issued(hurt))
 	var actor, reason, detail string
-	require.NoError(t, w.db.QueryRow("SELECT actor, reason, detail FROM audit_event WHERE coupon_id = ?", hurt).Scan(&actor, &reason, &detail))
+	require.NoError(t, w.db.QueryRow("SELECT actor, reason, detail FROM audit_event WHERE action = 'GAP_ACCEPTED' AND coupon_id = ?", hurt).Scan(&actor, &reason, &detail))
 	require.Equal(t, []string{"kim", "test"}, []string{actor, reason})
 	require.Contains(t, detail, "2 applications")
 	w.verify()

@@ -279,13 +279,28 @@ const (
 	insertAuditSQL = "INSERT INTO audit_event (at, actor, action, coupon_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 
+// auditHold keeps in audit_event that a run held a coupon, and why.
+func auditHold(ctx context.Context, db *sql.DB, run run, coupon uint64, why error) error {
+	actor := run.Operator
+	if actor == "" {
+		actor = nightlyActor
+	}
+	if err := one(db.ExecContext(ctx, insertAuditSQL, run.startedAt, actor, "GAP_HELD", coupon, run.id, run.Reason, why.Error())); err != nil {
+		return fmt.Errorf("audit hold of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+// nightlyActor is who acts where no operator does.
+const nightlyActor = "settle"
+
 // writeOff accepts a gap in the name of the run's operator, who is kept in audit_event.
 func writeOff(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a ledger.Account) error {
 	if err := one(tx.ExecContext(ctx, writeOffSQL, a.Gap(), coupon)); err != nil {
 		return fmt.Errorf("write off gap of coupon %d: %w", coupon, err)
 	}
 	detail := fmt.Sprintf("%d applications written off: %s", a.Gap(), a)
-	if _, err := affected(tx.ExecContext(ctx, insertAuditSQL, run.startedAt, run.Operator, "GAP_ACCEPTED", coupon, run.id, run.Reason, detail)); err != nil {
+	if err := one(tx.ExecContext(ctx, insertAuditSQL, run.startedAt, run.Operator, "GAP_ACCEPTED", coupon, run.id, run.Reason, detail)); err != nil {
 		return fmt.Errorf("audit gap of coupon %d: %w", coupon, err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"slices"
@@ -44,6 +45,9 @@ func (s *settlement) settle(ctx context.Context) error {
 		gap := s.result.Gap
 		s.result.reset() // what was counted has been rolled back
 		s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
+		if gap > 0 && ErrorClass(err) == Invariant {
+			return errors.Join(err, auditHold(ctx, s.DB, s.run, s.coupon.ID, err))
+		}
 		return err
 	}
 	if err := s.tellRedis(ctx); err != nil {
