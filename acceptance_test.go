@@ -251,7 +251,8 @@ func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	coupon := d.coupon(100)
-	opens := time.Now().Add(4 * time.Second).Truncate(time.Second).UTC()
+	testenv.Build(t, "./cmd/apply-api") // takes its time
+	opens := time.Now().Add(6 * time.Second).Truncate(time.Second).UTC()
 	_, err := d.db.Exec("UPDATE coupon SET apply_opens_at = ? WHERE id = ?", opens, coupon)
 	require.NoError(t, err)
 	var pods []*deployment

@@ -81,11 +81,11 @@ func TestMidnightsWhilePeopleApply(t *testing.T) {
 func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.users(between(1, 50_000)...)
 	now := w.now()
-	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-1) // midnight is in a second
+	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-2) // midnight is in two seconds
 	midnight := settle.NextCutoff(now, zone)
 	coupon := w.couponBetween(100_000, now.Add(-time.Hour), now.Add(48*time.Hour))
-	w.users(between(1, 50_000)...)
 	w.apply(coupon, 1)
 
 	settler := &settle.Settler{
