@@ -1,5 +1,5 @@
-// Package ledger reads what was settled and proves it: the account of every promise, and one checker that knows all
-// invariants of the system.
+// Package ledger reads what was settled and proves it: the account of every promise, how single applications came out
+// (History), and one checker that knows all invariants of the system.
 //
 // The checker trusts nobody's word: it counts rows instead of believing counters, computes digests again, and walks
 // the line in Redis asking MySQL about each application. It shares no query with the settlement that it judges.

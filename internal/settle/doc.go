@@ -31,7 +31,8 @@
 //
 // After the commit, before Redis is clean: settlement.cleaned_at is NULL. Whoever is issued and still stands in the
 // line is recognised by coupon, user and arrival, is not issued again, and is taken out by the next run. Until then the
-// account walks the line, so that nobody is counted twice.
+// account walks the line, so that nobody is counted twice. A run with an earlier cutoff tells Redis too, but leaves the
+// record unclean: what lies behind its cutoff it has not walked. Only an empty line makes every record clean.
 //
 // Between a page's commit and its removal from Redis: the page is recognised as recorded, and taken out.
 //
