@@ -88,7 +88,8 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	report := verifyReport{Coupons: []*ledger.Verdict{}}
 	var classes []settle.Class // of what could not be checked
 	bar := newProgress(p.stderr, "checking")
-	err = c.each(ctx, l, db, func(coupon uint64) {
+	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, db, after, couponsAtOnce) }
+	err = c.each(ctx, all, func(coupon uint64) {
 		v, err := l.Check(ctx, db, coupon)
 		if err != nil {
 			report.Unchecked = append(report.Unchecked, fmt.Sprintf("coupon %d: %s", coupon, err))
@@ -126,14 +127,14 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	return errors.Join(err, worst(classes))
 }
 
-// each visits the coupons that were asked for, or all.
-func (c *verifyCmd) each(ctx context.Context, l *ledger.Ledger, db ledger.DB, visit func(coupon uint64)) error {
+// each visits the coupons that were asked for, or all, page by page.
+func (c *verifyCmd) each(ctx context.Context, all func(after uint64) ([]uint64, error), visit func(coupon uint64)) error {
 	ids := slices.Clone(c.Coupon)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	for after := uint64(0); ; {
 		if len(c.Coupon) == 0 {
-			page, err := l.Coupons(ctx, db, after, couponsAtOnce)
+			page, err := all(after)
 			if err != nil {
 				return err
 			}

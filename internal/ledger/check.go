@@ -77,9 +77,6 @@ func (v *Verdict) find(invariant int, code Code, count int64, format string, arg
 	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(format, args...)})
 }
 
-// DB is a pool that leads to the deployment's database; *sql.DB.
-type DB = *sql.DB
-
 // ErrNoCoupon: there is no such coupon.
 var ErrNoCoupon = errors.New("coupon does not exist")
 
