@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -17,6 +18,8 @@ var (
 	_ settle.Clock = line{}
 	_ settle.Door  = line{}
 	_ settle.Line  = line{}
+
+	_ settle.Catalog = line{}
 )
 
 var sources = map[candidates.Source]settle.Source{
@@ -29,12 +32,30 @@ var origins = map[settle.Source]candidates.Source{
 	settle.Waiting:   candidates.Queue,
 	settle.Retryable: candidates.Retryable,
 	settle.Held:      candidates.Held,
+
+	settle.NotSelected: candidates.Recorded,
 }
 
 var marks = map[settle.Mark]candidates.Mark{
 	settle.MarkNobody:   candidates.MarkNone,
 	settle.MarkIssued:   candidates.MarkIssued,
 	settle.MarkRejected: candidates.MarkRejected,
+}
+
+// Coupons are those of the catalog's snapshot.
+func (l line) Coupons(ctx context.Context) ([]settle.Coupon, error) {
+	known, err := catalog.Snapshot(ctx, l.Store)
+	if err != nil {
+		return nil, err
+	}
+	coupons := make([]settle.Coupon, len(known))
+	for i, c := range known {
+		coupons[i] = settle.Coupon{
+			ID: c.ID, Name: c.Name, TotalQuantity: int(c.TotalQuantity), IssuedCount: int(c.IssuedCount),
+			OpensAt: c.OpensAt, ClosesAt: c.ClosesAt, Finalised: c.Finalised,
+		}
+	}
+	return coupons, nil
 }
 
 func (l line) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) ([]settle.Application, settle.Cursor, error) {

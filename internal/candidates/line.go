@@ -22,6 +22,7 @@ const (
 	Queue     Source = 'Q' // waiting in the queue
 	Retryable Source = 'R' // in the DLQ, to be tried again by every run
 	Held      Source = 'H' // in the DLQ until a person decides
+	Recorded  Source = 'N' // in MySQL alone, as NOT_SELECTED
 )
 
 // Entry is one application in Redis. The member is a canonical user id unless somebody wrote into Redis by hand.

@@ -173,20 +173,16 @@ func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 
 // loadSnapshot takes over what another process has read, if it is newer than what this one has.
 func (c *Catalog) loadSnapshot(ctx context.Context) error {
-	snapshot, err := c.Store.LoadCatalog(ctx)
-	if err != nil || snapshot == nil {
+	r, err := readSnapshot(ctx, c.Store)
+	if err != nil || r == nil {
 		return err
-	}
-	var r reading
-	if err := json.Unmarshal(snapshot, &r); err != nil {
-		return fmt.Errorf("decode catalog snapshot: %w", err)
 	}
 	h := c.held.Load()
 	switch {
 	case h == nil:
-		c.hold(&r, time.Time{})
+		c.hold(r, time.Time{})
 	case r.At.After(h.readAt):
-		c.hold(&r, h.seenAt)
+		c.hold(r, h.seenAt)
 	}
 	return nil
 }

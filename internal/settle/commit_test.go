@@ -43,8 +43,8 @@ func newSettlement(t *testing.T, seats int, line ...Application) *settlement {
 	r := run{Order: Order{Trigger: Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), told: t.Context()}
 	require.NoError(t, insertRun(t.Context(), db, &r))
 	return &settlement{
-		Settler: &Settler{DB: db, Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop()},
-		run:     r, coupon: Coupon{ID: 1}, result: &Result{Coupon: 1},
+		Settler: &Settler{DB: NewDatabase(db, zap.NewNop()), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop()},
+		run:     r, coupon: Coupon{ID: 1}, result: &Result{Coupon: 1}, logger: zap.NewNop(),
 	}
 }
 
@@ -54,15 +54,15 @@ var threeInLine = []Application{application(1, 1000, Waiting), application(2, 20
 func TestAnIssueRepeatedAfterItsCommitGivesNothingTwice(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
-	require.NoError(t, transact(t.Context(), s.DB, s.issue))
+	require.NoError(t, s.DB.transact(t.Context(), s.issue))
 	first := *s.result
 	require.Equal(t, 2, first.Issued)
 
-	require.NoError(t, transact(t.Context(), s.DB, s.issue))
+	require.NoError(t, s.DB.transact(t.Context(), s.issue))
 	require.Equal(t, first, *s.result)
 	require.Equal(t, []uncleaned{{run: s.run.id, covered: true}}, s.uncleaned)
 	var coupons, counted int
-	require.NoError(t, s.DB.QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
+	require.NoError(t, s.DB.pool.QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
 	require.Equal(t, []int{2, 2}, []int{coupons, counted})
 }
 
@@ -70,45 +70,45 @@ func TestATransactionIsRepeatedAfterTransientErrorsOnly(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
 	broken := errors.New("connection lost")
-	attempts := 0
-	err := transact(t.Context(), s.DB, func(ctx context.Context, tx *sql.Tx) error {
-		attempts++
-		if err := s.issue(ctx, tx); err != nil || attempts > 2 {
+	tried := 0
+	err := s.DB.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		tried++
+		if err := s.issue(ctx, tx); err != nil || tried > 2 {
 			return err
 		}
 		return broken
 	})
 	require.NoError(t, err)
-	require.Equal(t, 3, attempts)
+	require.Equal(t, 3, tried)
 	require.Equal(t, 2, s.result.Issued, "what was rolled back is not counted")
 
-	attempts = 0
-	err = transact(t.Context(), s.DB, func(context.Context, *sql.Tx) error { attempts++; return broken })
+	tried = 0
+	err = s.DB.transact(t.Context(), func(context.Context, *sql.Tx) error { tried++; return broken })
 	require.ErrorIs(t, err, broken)
-	require.Equal(t, transactionAttempts, attempts)
+	require.Equal(t, attempts, tried)
 
-	attempts = 0
-	err = transact(t.Context(), s.DB, func(ctx context.Context, tx *sql.Tx) error {
-		attempts++
+	tried = 0
+	err = s.DB.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		tried++
 		_, err := tx.ExecContext(ctx, "SELECT nonsense FROM nowhere")
 		return err
 	})
 	require.Error(t, err)
-	require.Equal(t, 1, attempts)
+	require.Equal(t, 1, tried)
 }
 
 func TestARunToldToStopRollsBackWhatIsInHand(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
 	ctx, stop := context.WithCancel(t.Context())
-	err := transact(ctx, s.DB, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		err := s.issue(ctx, tx)
 		stop()
 		return err
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	var coupons int
-	require.NoError(t, s.DB.QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&coupons))
+	require.NoError(t, s.DB.pool.QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&coupons))
 	require.Zero(t, coupons)
 }
 
@@ -116,7 +116,7 @@ func TestARunToldToStopRollsBackWhatIsInHand(t *testing.T) {
 func TestSeatsThatAreNotThereCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
-	err := transact(t.Context(), s.DB, func(ctx context.Context, tx *sql.Tx) error { return takeSeats(ctx, tx, 1, 3) })
+	err := s.DB.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error { return takeSeats(ctx, tx, 1, 3) })
 	require.Equal(t, Invariant, ErrorClass(err))
 	require.ErrorContains(t, err, "settle verify")
 }
@@ -147,7 +147,7 @@ func TestARunToldToStopFinishesWhatIsInHand(t *testing.T) {
 	ctx, release := outlive(told, s.Grace)
 	defer release()
 	s.Progress = func(Coupon, int) { stop() } // in the middle of the first page
-	require.NoError(t, transact(ctx, s.DB, s.issue))
+	require.NoError(t, s.DB.transact(ctx, s.issue))
 	require.Equal(t, 2, s.result.Issued)
 	require.ErrorIs(t, s.concludeLine(ctx), context.Canceled)
 }

@@ -48,12 +48,15 @@ func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.
 		{Application: application(5, 15, Waiting)},
 		{Application: application(6, 16, Waiting), verdict: inactiveUser},
 	}
-	issued, refused := choose(all, 3)
-	require.Equal(t, []Application{all[0].Application, all[3].Application, all[5].Application}, issued)
+	users := map[uint64]bool{}
+	chosen, refused, rest := choose(all, 3, users)
+	require.Equal(t, []Application{all[0].Application, all[3].Application, all[5].Application}, chosen)
 	require.Equal(t, []classified{all[1], all[2], all[4]}, refused)
-	issued, refused = choose(all, 10)
-	require.Len(t, issued, 3)
-	require.Len(t, refused, 4)
+	require.Equal(t, all[6:], rest)
+	chosen, refused, rest = choose(all, 10, users)
+	require.Empty(t, chosen, "whoever was chosen before is not chosen again")
+	require.Len(t, refused, 7)
+	require.Empty(t, rest)
 }
 
 func TestDecideGivesEverybodyOneFate(t *testing.T) {

@@ -1,15 +1,9 @@
 package settle
 
 import (
-	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -19,38 +13,84 @@ type class int
 
 const (
 	transient class = iota // the whole transaction again
+	away                   // the same: the connection is refused or lost
 	readOnly               // the same on another connection: this one leads to a server that no longer takes writes
 	duplicate              // somebody recorded the same row meanwhile: classify the page again
 	badRow                 // one row cannot be stored; the rest can
+	violated               // a CHECK: of user_coupon as badRow, of coupon an invariant that the database itself guards
 	fatal                  // repeating cannot help
-	violated               // an invariant that the database itself guards would break
 )
 
-// classify error numbers, never texts. A number that is not listed is fatal; an error without number comes from the
-// driver or the network and is transient.
+// classifyError decides by number, never by text. A number that is not listed is fatal; an error without number comes
+// from the driver, the network or Redis.
 func classifyError(err error) class {
 	var numbered *mysql.MySQLError
-	if !errors.As(err, &numbered) {
+	var lost *connectionError
+	switch {
+	case errors.As(err, &numbered):
+		return classifyNumber(numbered.Number)
+	case errors.As(err, &lost), errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, driver.ErrBadConn):
+		return away
+	default:
 		return transient
 	}
-	switch numbered.Number {
+}
+
+func classifyNumber(number uint16) class {
+	switch number {
 	case 1205, 3572, // lock wait ran out; NOWAIT found it locked
-		1213, 1020, 3101, // deadlock; changed since read; rolled back by group replication
-		1047, 1053, 1927, // node not ready; server shutting down; connection killed
-		1040, 1203: // too many connections
+		1213, 1020, 3101: // deadlock; changed since read; rolled back by group replication
 		return transient
+	case 1047, 1053, 1927, // node not ready; server shutting down; connection killed
+		1040, 1203: // too many connections
+		return away
 	case 1290, 1792, 1836: // read-only, as after a failover
 		return readOnly
 	case 1062:
 		return duplicate
 	case 1264, 1292, 1366, 1406, 1644: // out of range, wrong value, too long, SIGNAL of a trigger
 		return badRow
-	case 3819, 4025: // CHECK violated, in MySQL's and MariaDB's words; all CHECKs are on coupon
+	case 3819, 4025: // CHECK violated, in MySQL's and MariaDB's words
 		return violated
 	default:
 		return fatal
 	}
 }
+
+// isBadRow is about inserting rows about users: a CHECK there is about a row of them, too.
+func isBadRow(err error) bool {
+	class := classifyError(err)
+	return class == badRow || class == violated
+}
+
+// repeatable: the whole transaction may succeed another time.
+func repeatable(err error) bool {
+	var classed *Error
+	if err == nil || errors.As(err, &classed) || ErrorClass(err) == Setup {
+		return false
+	}
+	switch classifyError(err) {
+	case transient, away, readOnly, duplicate:
+		return true
+	default:
+		return false
+	}
+}
+
+// connectionError: MySQL could not be reached, or the connection broke, whatever the error itself says.
+type connectionError struct{ err error }
+
+func (e *connectionError) Error() string { return e.err.Error() }
+func (e *connectionError) Unwrap() error { return e.err }
+
+// CommitUnknown: the reply to COMMIT was lost, and MySQL could not be asked since whether it happened. Until that is
+// known nothing may be moved; the next run finds out.
+type CommitUnknown struct{ err error }
+
+func (e *CommitUnknown) Error() string {
+	return fmt.Sprintf("the reply to COMMIT was lost, and whether it happened could not be found out; the next run does: %s", e.err)
+}
+func (e *CommitUnknown) Unwrap() error { return e.err }
 
 // Class is what an error means to whoever started the run.
 type Class int
@@ -124,101 +164,3 @@ func Advice(err error) string {
 
 // errBusy: somebody else holds the coupon's row for longer than a settlement may take.
 var errBusy = errors.New("busy: another settlement or session holds this coupon's row; nothing was moved, run again")
-
-// Bounds of repeating a transaction. With the server's lock wait of 10 s a busy coupon is given up after a minute.
-const (
-	transactionAttempts = 6
-	firstBackoff        = 50 * time.Millisecond
-	longestBackoff      = 2 * time.Second
-)
-
-// transact runs work in one transaction, and all of it again after an error that repeating can cure. A COMMIT whose
-// reply was lost is such an error: work must begin by locking the coupon, which waits for the lost transaction to
-// end one way or the other, and then find out what is recorded already.
-func transact(ctx context.Context, db *sql.DB, work func(ctx context.Context, tx *sql.Tx) error) error {
-	for attempt := 1; ; attempt++ {
-		err := transactOnce(ctx, db, work)
-		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("told to stop, what was in hand is rolled back: %w", errors.Join(context.Cause(ctx), err))
-		}
-		if err == nil || attempt == transactionAttempts || !repeatable(err) {
-			return err
-		}
-		if err := Wait(ctx, backoff(attempt)); err != nil {
-			return err
-		}
-	}
-}
-
-func repeatable(err error) bool {
-	if class := ErrorClass(err); class == Setup {
-		return false
-	}
-	var classed *Error
-	if errors.As(err, &classed) {
-		return false
-	}
-	switch classifyError(err) {
-	case transient, readOnly, duplicate:
-		return true
-	default:
-		return false
-	}
-}
-
-func transactOnce(ctx context.Context, db *sql.DB, work func(ctx context.Context, tx *sql.Tx) error) (err error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to mysql: %w", err)
-	}
-	defer func() {
-		if err != nil && discardsConnection(err) {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		}
-		_ = conn.Close()
-	}()
-	tx, err := conn.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
-	}
-	defer func() { _ = tx.Rollback() }() // for a panic: the connection could not be given back with it open
-	if err := work(ctx, tx); err != nil {
-		// Whatever failed, all of it goes: a lock wait that ran out has undone only its own statement.
-		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
-			return errors.Join(err, fmt.Errorf("roll back: %w", undo))
-		}
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
-}
-
-// discardsConnection: the connection is broken, or leads to a server that no longer takes writes.
-func discardsConnection(err error) bool {
-	var numbered *mysql.MySQLError
-	if errors.As(err, &numbered) {
-		return classifyError(err) == readOnly
-	}
-	var network net.Error
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, io.EOF) || errors.As(err, &network)
-}
-
-// backoff doubles with every attempt, half of it by chance so that runs that collided do not meet again.
-func backoff(attempt int) time.Duration {
-	full := min(firstBackoff<<(attempt-1), longestBackoff)
-	return full/2 + rand.N(full/2)
-}
-
-// Wait returns when d has passed, or with the cause when ctx has ended.
-func Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

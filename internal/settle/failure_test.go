@@ -13,7 +13,8 @@ import (
 func TestEveryErrorNumberHasItsClass(t *testing.T) {
 	t.Parallel()
 	for want, numbers := range map[class][]uint16{
-		transient: {1205, 3572, 1213, 1020, 3101, 1047, 1053, 1927, 1040, 1203},
+		transient: {1205, 3572, 1213, 1020, 3101},
+		away:      {1047, 1053, 1927, 1040, 1203},
 		readOnly:  {1290, 1792, 1836},
 		duplicate: {1062},
 		badRow:    {1264, 1292, 1366, 1406, 1644},
@@ -25,9 +26,10 @@ func TestEveryErrorNumberHasItsClass(t *testing.T) {
 			require.Equal(t, want, classifyError(err), number)
 		}
 	}
-	for _, broken := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, errors.New("dial tcp: refused")} {
-		require.Equal(t, transient, classifyError(broken))
+	for _, broken := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, &connectionError{errors.New("dial tcp: refused")}} {
+		require.Equal(t, away, classifyError(fmt.Errorf("lock: %w", broken)))
 	}
+	require.Equal(t, transient, classifyError(errors.New("redis: connection refused")), "of another server")
 }
 
 func TestWhatAnErrorMeansToWhoeverStartedTheRun(t *testing.T) {
@@ -46,7 +48,7 @@ func TestWhatAnErrorMeansToWhoeverStartedTheRun(t *testing.T) {
 
 func TestBackoffGrowsAndStaysBounded(t *testing.T) {
 	t.Parallel()
-	for attempt := 1; attempt <= transactionAttempts; attempt++ {
+	for attempt := 1; attempt <= attempts; attempt++ {
 		for range 100 {
 			d := backoff(attempt)
 			require.GreaterOrEqual(t, d, min(firstBackoff<<(attempt-1), longestBackoff)/2)

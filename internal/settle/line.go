@@ -78,6 +78,11 @@ type Door interface {
 	Sweep(ctx context.Context, coupon uint64, closes time.Time) (bool, error)
 }
 
+// Catalog knows the coupons when MySQL cannot be asked: what the doors were last told of them.
+type Catalog interface {
+	Coupons(ctx context.Context) ([]Coupon, error)
+}
+
 // parseUser reads a member as a user id: canonical decimal, from 1. Anything else is 0.
 func parseUser(member string) uint64 {
 	if member == "" || member[0] < '1' || member[0] > '9' {

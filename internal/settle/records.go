@@ -51,8 +51,8 @@ func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (Coupon, error) {
 
 const selectCouponSQL = "SELECT " + couponColumns + " FROM coupon WHERE id = ?"
 
-func selectCoupon(ctx context.Context, db *sql.DB, id uint64) (Coupon, error) {
-	c, err := scanCoupon(db.QueryRowContext(ctx, selectCouponSQL, id).Scan)
+func selectCoupon(ctx context.Context, q querier, id uint64) (Coupon, error) {
+	c, err := scanCoupon(q.QueryRowContext(ctx, selectCouponSQL, id).Scan)
 	switch {
 	case err == nil:
 		return c, nil
@@ -67,8 +67,8 @@ const selectDueSQL = "SELECT " + couponColumns + ` FROM coupon
 WHERE finalised_at IS NULL AND apply_opens_at < ? ORDER BY id`
 
 // selectDue reads the coupons to settle: opened before the cutoff and not finalised.
-func selectDue(ctx context.Context, db *sql.DB, cutoff time.Time) ([]Coupon, error) {
-	rows, err := db.QueryContext(ctx, selectDueSQL, cutoff)
+func selectDue(ctx context.Context, q querier, cutoff time.Time) ([]Coupon, error) {
+	rows, err := q.QueryContext(ctx, selectDueSQL, cutoff)
 	if err != nil {
 		return nil, fmt.Errorf("read due coupons: %w", err)
 	}
@@ -160,8 +160,8 @@ SELECT user_id, applied_at FROM user_coupon
 WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
 
 // selectIssued pages through what a run issued, by user id.
-func selectIssued(ctx context.Context, db *sql.DB, coupon, run uint64, after Application, limit int) ([]Application, error) {
-	rows, err := db.QueryContext(ctx, selectIssuedSQL, coupon, after.User, run, limit)
+func selectIssued(ctx context.Context, q querier, coupon, run uint64, after Application, limit int) ([]Application, error) {
+	rows, err := q.QueryContext(ctx, selectIssuedSQL, coupon, after.User, run, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read issued of coupon %d: %w", coupon, err)
 	}
@@ -175,9 +175,9 @@ WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
 ORDER BY applied_at, user_id LIMIT ?`
 
 // selectRejected pages through what a run rejected, by arrival.
-func selectRejected(ctx context.Context, db *sql.DB, coupon, run uint64, after Application, limit int) ([]Application, error) {
+func selectRejected(ctx context.Context, q querier, coupon, run uint64, after Application, limit int) ([]Application, error) {
 	from := fromArrival(after.Arrival)
-	rows, err := db.QueryContext(ctx, selectRejectedSQL, coupon, run, from, from, after.User, limit)
+	rows, err := q.QueryContext(ctx, selectRejectedSQL, coupon, run, from, from, after.User, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read rejected of coupon %d: %w", coupon, err)
 	}
@@ -280,12 +280,12 @@ const (
 )
 
 // auditHold keeps in audit_event that a run held a coupon, and why.
-func auditHold(ctx context.Context, db *sql.DB, run run, coupon uint64, why error) error {
+func auditHold(ctx context.Context, q querier, run run, coupon uint64, why error) error {
 	actor := run.Operator
 	if actor == "" {
 		actor = nightlyActor
 	}
-	if err := one(db.ExecContext(ctx, insertAuditSQL, run.startedAt, actor, "GAP_HELD", coupon, run.id, run.Reason, why.Error())); err != nil {
+	if err := one(q.ExecContext(ctx, insertAuditSQL, run.startedAt, actor, "GAP_HELD", coupon, run.id, run.Reason, why.Error())); err != nil {
 		return fmt.Errorf("audit hold of coupon %d: %w", coupon, err)
 	}
 	return nil
@@ -432,8 +432,8 @@ const (
 	endRunSQL    = "UPDATE settlement_run SET status = ?, heartbeat_at = ?, finished_at = ? WHERE id = ?"
 )
 
-func insertRun(ctx context.Context, db *sql.DB, r *run) error {
-	done, err := db.ExecContext(ctx, insertRunSQL, r.Trigger, r.Operator, r.Reason, r.cutoff, r.startedAt, r.startedAt)
+func insertRun(ctx context.Context, q querier, r *run) error {
+	done, err := q.ExecContext(ctx, insertRunSQL, r.Trigger, r.Operator, r.Reason, r.cutoff, r.startedAt, r.startedAt)
 	if err != nil {
 		return fmt.Errorf("record run: %w", err)
 	}
@@ -445,15 +445,15 @@ func insertRun(ctx context.Context, db *sql.DB, r *run) error {
 	return nil
 }
 
-func beatRun(ctx context.Context, db *sql.DB, run uint64, at time.Time) error {
-	if _, err := affected(db.ExecContext(ctx, beatRunSQL, at, run)); err != nil {
+func beatRun(ctx context.Context, q querier, run uint64, at time.Time) error {
+	if _, err := affected(q.ExecContext(ctx, beatRunSQL, at, run)); err != nil {
 		return fmt.Errorf("heartbeat of run %d: %w", run, err)
 	}
 	return nil
 }
 
-func endRun(ctx context.Context, db *sql.DB, run uint64, status RunStatus, at time.Time) error {
-	if _, err := affected(db.ExecContext(ctx, endRunSQL, status, at, at, run)); err != nil {
+func endRun(ctx context.Context, q querier, run uint64, status RunStatus, at time.Time) error {
+	if _, err := affected(q.ExecContext(ctx, endRunSQL, status, at, at, run)); err != nil {
 		return fmt.Errorf("end run %d: %w", run, err)
 	}
 	return nil
@@ -465,7 +465,10 @@ const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind 
 // not settle stay due and are in every later night.
 func (s *Settler) LastNight(ctx context.Context) (time.Time, error) {
 	var last sql.NullTime
-	if err := s.DB.QueryRowContext(ctx, lastNightSQL).Scan(&last); err != nil {
+	err := s.DB.do(ctx, func(ctx context.Context, q querier) error {
+		return q.QueryRowContext(ctx, lastNightSQL).Scan(&last)
+	})
+	if err != nil {
 		return time.Time{}, fmt.Errorf("read last nightly run: %w", err)
 	}
 	return last.Time, nil

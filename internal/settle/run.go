@@ -28,7 +28,8 @@ type Auditor interface {
 
 // Settler turns lines into outcomes. All fields but Progress are needed.
 type Settler struct {
-	DB       *sql.DB // opened by connect: the forced session settings matter
+	DB       *Database
+	Catalog  Catalog
 	Clock    Clock
 	Line     Line
 	Door     Door
@@ -88,12 +89,9 @@ func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
 	if err := s.chooseCutoff(ctx, &r); err != nil {
 		return nil, err
 	}
-	coupons, err := s.chooseCoupons(ctx, r)
+	coupons, err := s.beginRun(ctx, &r)
 	if err != nil {
-		return nil, err
-	}
-	if err := insertRun(ctx, s.DB, &r); err != nil {
-		return nil, err
+		return s.withoutDatabase(ctx, r, coupons, err)
 	}
 	stop := s.beat(ctx, r.id)
 	defer stop()
@@ -104,7 +102,7 @@ func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	return report, errors.Join(err, endRun(ending, s.DB, r.id, report.Status, s.Now().UTC()))
+	return report, errors.Join(err, endRun(ending, s.DB.pool, r.id, report.Status, s.Now().UTC()))
 }
 
 // outlive returns a context that ends so much later than told.
@@ -139,16 +137,28 @@ func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 	return nil
 }
 
+// beginRun finds the coupons and records that the run has begun.
+func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []Coupon, err error) {
+	err = s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
+		coupons, err = chooseCoupons(ctx, q, *r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return coupons, s.DB.do(ctx, func(ctx context.Context, q querier) error { return insertRun(ctx, q, r) })
+}
+
 // chooseCoupons returns all that are due, or exactly those that were asked for, finalised ones too.
-func (s *Settler) chooseCoupons(ctx context.Context, r run) ([]Coupon, error) {
+func chooseCoupons(ctx context.Context, q querier, r run) ([]Coupon, error) {
 	if len(r.Coupons) == 0 {
-		return selectDue(ctx, s.DB, r.cutoff)
+		return selectDue(ctx, q, r.cutoff)
 	}
 	ids := slices.Clone(r.Coupons)
 	slices.Sort(ids)
 	var coupons []Coupon
 	for _, id := range slices.Compact(ids) {
-		c, err := selectCoupon(ctx, s.DB, id)
+		c, err := selectCoupon(ctx, q, id)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +214,7 @@ func (s *Settler) settleOne(ctx context.Context, r run, c Coupon) Result {
 		result.Status = NotDue
 		return result
 	}
-	one := &settlement{Settler: s, run: r, coupon: c, result: &result}
+	one := &settlement{Settler: s, run: r, coupon: c, result: &result, logger: logger}
 	err := one.settleSafely(ctx)
 	result.conclude(err, s.Now().Sub(began))
 	if err != nil {
@@ -240,7 +250,7 @@ func (s *Settler) beat(ctx context.Context, run uint64) (stop func()) {
 	go func() {
 		defer close(done)
 		for Wait(ctx, heartbeat) == nil {
-			if err := beatRun(ctx, s.DB, run, s.Now().UTC()); err != nil && ctx.Err() == nil {
+			if err := beatRun(ctx, s.DB.pool, run, s.Now().UTC()); err != nil && ctx.Err() == nil {
 				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", run), zap.Error(err))
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -30,10 +32,33 @@ type settlement struct {
 	run    run
 	coupon Coupon // as the run found it; lock reads it again
 	result *Result
+	logger *zap.Logger
 
 	// Runs whose work Redis may not have heard of yet, this one included once it has committed.
 	uncleaned []uncleaned
+	// Whose row the database refused in the transaction in hand.
+	unstorable []Failure
 }
+
+// Step is a step of a settlement, logged at debug level as it begins: what a run was at when it died.
+type Step string
+
+// The steps, in their order. Pages repeat issue and conclude.
+const (
+	StepFence    Step = "fence"
+	StepLock     Step = "lock"
+	StepAccount  Step = "account"
+	StepIssue    Step = "issue"
+	StepCount    Step = "count"
+	StepRecord   Step = "record"
+	StepCommit   Step = "commit"
+	StepTell     Step = "tell"
+	StepConclude Step = "conclude"
+	StepFinish   Step = "finish"
+	StepSweep    Step = "sweep"
+)
+
+func (s *settlement) begin(step Step) { s.logger.Debug("step", zap.String("step", string(step))) }
 
 // settle is the whole settlement. A crash between any two steps is repaired by running again: what has committed is
 // found in MySQL, what has not never happened, and Redis is told again.
@@ -41,14 +66,8 @@ func (s *settlement) settle(ctx context.Context) error {
 	if err := s.waitForCutoff(ctx); err != nil {
 		return err
 	}
-	if err := transact(ctx, s.DB, s.issue); err != nil {
-		gap := s.result.Gap
-		s.result.reset() // what was counted has been rolled back
-		s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
-		if gap > 0 && ErrorClass(err) == Invariant {
-			return errors.Join(err, auditHold(ctx, s.DB, s.run, s.coupon.ID, err))
-		}
-		return err
+	if err := s.DB.transact(ctx, s.issue); err != nil {
+		return s.notIssued(ctx, err)
 	}
 	if err := s.tellRedis(ctx); err != nil {
 		return err
@@ -56,12 +75,33 @@ func (s *settlement) settle(ctx context.Context) error {
 	if err := s.concludeLine(ctx); err != nil {
 		return err
 	}
-	return transact(ctx, s.DB, s.finish)
+	return s.DB.transact(ctx, s.finish)
+}
+
+// notIssued does what is left to do for a coupon whose transaction failed.
+func (s *settlement) notIssued(ctx context.Context, err error) error {
+	gap := s.result.Gap
+	s.result.reset() // what was counted has been rolled back
+	s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
+	var unknown *CommitUnknown
+	switch {
+	case gap > 0 && ErrorClass(err) == Invariant:
+		return errors.Join(err, s.DB.do(ctx, func(ctx context.Context, q querier) error {
+			return auditHold(ctx, q, s.run, s.coupon.ID, err)
+		}))
+	case errors.As(err, &unknown): // nothing may be moved
+		return err
+	case classifyError(err) == away && ctx.Err() == nil:
+		return errors.Join(err, s.setAside(ctx, err))
+	default:
+		return err
+	}
 }
 
 // waitForCutoff returns when the clock of the coupon's shard has passed the cutoff: from then on nothing can arrive
 // below it, so that what the settlement reads is all there will ever be.
 func (s *settlement) waitForCutoff(ctx context.Context) error {
+	s.begin(StepFence)
 	for {
 		wait, err := s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff)
 		if err != nil || wait == 0 {
@@ -83,6 +123,8 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 // the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	s.result.reset()
+	s.unstorable = nil
+	s.begin(StepLock)
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
 		return err
@@ -96,6 +138,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	if done, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil || done {
 		return err
 	}
+	s.begin(StepAccount)
 	account, err := s.checkPromises(ctx, tx)
 	if err != nil {
 		return err
@@ -112,12 +155,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		if len(page) == 0 {
 			break
 		}
-		all, err := classify(ctx, tx, coupon.ID, page)
+		s.begin(StepIssue)
+		issued, refused, err := s.issuePage(ctx, tx, page, free, coupon.IssuedCount+winners.count)
 		if err != nil {
-			return err
-		}
-		issued, refused := choose(all, free)
-		if err := insertIssued(ctx, tx, s.run, coupon, coupon.IssuedCount+winners.count, issued); err != nil {
 			return err
 		}
 		if err := s.settleReturned(ctx, tx, issued, refused); err != nil {
@@ -128,8 +168,13 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		s.progress(len(issued))
 	}
 
+	if err := s.reviewReturned(ctx, tx); err != nil {
+		return err
+	}
+
 	s.result.Read, s.result.Issued, s.result.SeatsLeft = s.result.Read+winners.count, winners.count, free
 	if winners.count > 0 {
+		s.begin(StepCount)
 		s.result.FirstArrival, s.result.LastArrival, s.result.WinnersDigest = winners.first, winners.last, winners.String()
 		if err := takeSeats(ctx, tx, coupon.ID, winners.count); err != nil {
 			return err
@@ -137,6 +182,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	}
 	if s.result.changed() {
 		s.uncleaned = append(s.uncleaned, uncleaned{run: s.run.id, covered: true})
+		s.begin(StepRecord)
 		if err := insertRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil {
 			return err
 		}
@@ -146,8 +192,11 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	if account.Gap() > 0 {
-		return writeOff(ctx, tx, s.run, coupon.ID, account)
+		if err := writeOff(ctx, tx, s.run, coupon.ID, account); err != nil {
+			return err
+		}
 	}
+	s.begin(StepCommit)
 	return nil
 }
 
@@ -168,27 +217,72 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 	return account, nil
 }
 
-// choose takes the first eligible of a page for the free seats. refused are the others that were read on the way:
-// when the seats run out within the page, what follows the last of them has not been looked at.
-func choose(all []classified, free int) (issued []Application, refused []classified) {
-	issued = make([]Application, 0, min(len(all), free))
-	// The queue alone cannot hold a user twice; the DLQ and the records can, after Redis lost data.
-	users := map[uint64]bool{}
-	twice := slices.ContainsFunc(all, func(c classified) bool { return c.Source != Waiting })
-	for _, c := range all {
-		if len(issued) == free {
-			break
+// issuePage gives up to free seats to the first eligible of a page, behind those that are seated already. When somebody
+// was given the coupon by hand since the page was classified, it is classified again.
+func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, page []Application, free, seated int) (issued []Application, refused []classified, err error) {
+	unstorable := len(s.unstorable)
+	for n := 1; ; n++ {
+		err = withinSavepoint(ctx, tx, "page", func() (err error) {
+			issued, refused, err = s.seatPage(ctx, tx, page, free, seated)
+			return err
+		})
+		if classifyError(err) != duplicate || n == pageAttempts {
+			return issued, refused, err
+		}
+		s.unstorable = s.unstorable[:unstorable]
+	}
+}
+
+// seatPage goes on in the page where a row could not be stored and left its seat free.
+func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, page []Application, free, seated int) (issued []Application, refused []classified, err error) {
+	rest, err := classify(ctx, tx, s.coupon.ID, page)
+	if err != nil {
+		return nil, nil, err
+	}
+	users := usersOf(page)
+	for len(issued) < free && len(rest) > 0 {
+		var chosen []Application
+		var passed []classified
+		chosen, passed, rest = choose(rest, free-len(issued), users)
+		before := seated + len(issued)
+		stored, err := s.isolate(ctx, tx, chosen, func(n int, part []Application) error {
+			return insertIssued(ctx, tx, s.run, s.coupon, before+n, part)
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		issued, refused = append(issued, stored...), append(refused, passed...)
+	}
+	return issued, refused, nil
+}
+
+// usersOf prepares to notice users who stand in a page twice: nil where that cannot be. The queue alone cannot hold a
+// user twice; the DLQ and the records can, after Redis lost data.
+func usersOf(page []Application) map[uint64]bool {
+	if slices.ContainsFunc(page, func(a Application) bool { return a.Source != Waiting }) {
+		return make(map[uint64]bool, len(page))
+	}
+	return nil
+}
+
+// choose takes the first eligible for the free seats and notes their users. refused are the others that were read on
+// the way; rest has not been looked at.
+func choose(all []classified, free int, users map[uint64]bool) (chosen []Application, refused, rest []classified) {
+	chosen = make([]Application, 0, min(len(all), free))
+	for i, c := range all {
+		if len(chosen) == free {
+			return chosen, refused, all[i:]
 		}
 		if c.verdict != eligible || c.Source == Held || users[c.User] {
 			refused = append(refused, c)
 			continue
 		}
-		if twice {
+		if users != nil {
 			users[c.User] = true
 		}
-		issued = append(issued, c.Application)
+		chosen = append(chosen, c.Application)
 	}
-	return issued, refused
+	return chosen, refused, nil
 }
 
 // settleReturned keeps the records of those who were not selected before in step: a seat replaces the record, and who
@@ -217,9 +311,36 @@ func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Ap
 	return nil
 }
 
+// reviewReturned puts under review who was not selected before and whose row was refused now. Their record goes with
+// the transaction: should that not commit, they stand in both places, and the record is what counts.
+func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx) error {
+	for _, f := range s.unstorable {
+		if f.Source != NotSelected {
+			continue // Redis is told of these after the commit
+		}
+		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, []Failure{f})
+		if err != nil {
+			return err
+		}
+		if moved > 0 {
+			err = deleteNotSelected(ctx, tx, s.coupon.ID, []Application{f.Application})
+		} else { // another application of this user is under review already
+			err = updateNotSelected(ctx, tx, s.run, s.coupon.ID, f.Application, outcomeRejected, string(f.Cause)+": "+f.Message)
+		}
+		if err != nil {
+			return err
+		}
+		s.result.Read++
+		s.result.Rejected++
+	}
+	return nil
+}
+
 // tellRedis tells who was issued and who was rejected, by this run and by earlier ones that did not come so far. It
-// reads what was committed, so that it makes no difference which process did that.
+// reads what was committed, so that it makes no difference which process did that; only why a row was refused is known
+// here alone.
 func (s *settlement) tellRedis(ctx context.Context) error {
+	s.begin(StepTell)
 	for _, u := range s.uncleaned {
 		if err := s.tellPages(ctx, u.run, MarkIssued, selectIssued); err != nil {
 			return err
@@ -228,15 +349,23 @@ func (s *settlement) tellRedis(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	refused := slices.DeleteFunc(s.unstorable, func(f Failure) bool { return f.Source == NotSelected })
+	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, refused)
+	s.result.Read += int(reviewed)
+	s.result.Rejected += int(reviewed)
+	return err
 }
 
-type selectPage func(ctx context.Context, db *sql.DB, coupon, run uint64, after Application, limit int) ([]Application, error)
+type selectPage func(ctx context.Context, q querier, coupon, run uint64, after Application, limit int) ([]Application, error)
 
 func (s *settlement) tellPages(ctx context.Context, run uint64, mark Mark, next selectPage) error {
 	var last Application
 	for {
-		page, err := next(ctx, s.DB, s.coupon.ID, run, last, cleanApplications)
+		var page []Application
+		err := s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
+			page, err = next(ctx, q, s.coupon.ID, run, last, cleanApplications)
+			return err
+		})
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -260,6 +389,7 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
+		s.begin(StepConclude)
 		page, err := line.next(ctx, nil)
 		if err != nil || len(page) == 0 {
 			return err
@@ -274,7 +404,8 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 // meanwhile, and tells Redis when that has committed.
 func (s *settlement) concludePage(ctx context.Context, page []Application) error {
 	var d decisions
-	err := transact(ctx, s.DB, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		s.unstorable = nil
 		coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 		if err != nil {
 			return err
@@ -288,12 +419,13 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 			return err
 		}
 		d = decide(all, coupon.Free(), boundary)
-		if err := insertOutcomes(ctx, tx, s.run, coupon.ID, outcomeAlreadyIssued, d.alreadyIssued); err != nil {
+		if d.alreadyIssued, err = s.record(ctx, tx, outcomeAlreadyIssued, d.alreadyIssued); err != nil {
 			return err
 		}
-		if err := insertOutcomes(ctx, tx, s.run, coupon.ID, outcomeNotSelected, d.notSelected); err != nil {
+		if d.notSelected, err = s.record(ctx, tx, outcomeNotSelected, d.notSelected); err != nil {
 			return err
 		}
+		d.review = append(d.review, s.unstorable...)
 		return addToRecord(ctx, tx, s.run, coupon.ID, d)
 	})
 	if err != nil {
@@ -315,6 +447,13 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 	s.result.Rejected += int(reviewed)
 	s.progress(len(page))
 	return err
+}
+
+// record writes down an outcome and returns whose could be.
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome string, applications []Application) ([]Application, error) {
+	return s.isolate(ctx, tx, applications, func(_ int, part []Application) error {
+		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, part)
+	})
 }
 
 // decisions are what becomes of a page of the rest of the line; who is in none of them stays in line.
@@ -367,6 +506,7 @@ func decide(all []classified, free int, boundary int64) (d decisions) {
 
 // finish notes that Redis is clean and, when the coupon is over, clears its keys away for good.
 func (s *settlement) finish(ctx context.Context, tx *sql.Tx) error {
+	s.begin(StepFinish)
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
 		return err
@@ -435,6 +575,7 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) er
 	if err := keepPromise(ctx, tx, coupon.ID, account, s.Now().UTC()); err != nil {
 		return err
 	}
+	s.begin(StepSweep)
 	swept, err := s.Door.Sweep(ctx, coupon.ID, coupon.ClosesAt)
 	if err != nil || !swept || coupon.Finalised {
 		return err

@@ -1,10 +1,10 @@
 -- Puts applications that could not be settled under review: from the queue into the DLQ with their arrival, or, where
 -- they stand in the DLQ already, one more attempt noted.
 -- KEYS  1 queue  2 dlq  3 dlq reasons
--- ARGV  member, arrival (µs), source (Q or R), reason (JSON), …
+-- ARGV  member, arrival (µs), source (Q, R, or N for one that stands in MySQL alone), reason (JSON), …
 -- Returns how many were moved or noted. One that no longer stands in its source with that arrival is left alone:
--- somebody else has moved it, or a person holds it. So is one in the queue whose user has an older entry under review:
--- two promises never become one.
+-- somebody else has moved it, or a person holds it. So is one whose user has another entry under review: two promises
+-- never become one.
 local queue, dlq, reasons = unpack(KEYS)
 local n = 0
 
@@ -28,6 +28,9 @@ for i = 1, #ARGV, 4 do
       redis.call('HSET', reasons, member, cjson.encode(new))
       n = n + 1
     end
+  elseif source == 'N' then
+    if redis.call('ZADD', dlq, 'NX', at, member) == 1 then redis.call('HSET', reasons, member, reason) end
+    if stands(dlq, member, at) then n = n + 1 end
   elseif stands(queue, member, at) and stands(dlq, member, at) then
     redis.call('ZREM', queue, member) -- the same application in two places, by somebody's hand
   elseif stands(queue, member, at) and not redis.call('ZSCORE', dlq, member) then

@@ -1,0 +1,79 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+)
+
+// setAside puts the first of the line, as many as seats are free, under review: they are first in the next run, and
+// until then their applicants are told that something went wrong. The others wait on.
+func (s *settlement) setAside(ctx context.Context, why error) error {
+	var cursor Cursor
+	for seats := s.coupon.Free(); seats > 0; {
+		if err := s.run.stopped(); err != nil {
+			return err
+		}
+		page, next, err := s.Line.Page(ctx, s.coupon.ID, cursor, s.run.cutoff)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		cursor = next
+		page = slices.DeleteFunc(page, func(a Application) bool { return a.User == 0 || a.Source == Held })
+		first := make([]Failure, min(len(page), seats))
+		for i := range first {
+			first[i] = Failure{Application: page[i], Cause: CauseDatabaseAway, Retryable: true, Message: why.Error()}
+		}
+		reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, first)
+		s.result.Rejected += int(reviewed)
+		if err != nil {
+			return err
+		}
+		seats -= len(first)
+	}
+	return nil
+}
+
+// withoutDatabase does what a run can when it could not even begin: every coupon's life is renewed and its first
+// applicants are put under review, as far as the catalog knows the coupons. The report has no run: none is recorded.
+func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, why error) (*Report, error) {
+	if classifyError(why) != away || ctx.Err() != nil {
+		return nil, why
+	}
+	if coupons == nil {
+		known, err := s.Catalog.Coupons(ctx)
+		if err != nil {
+			return nil, errors.Join(why, err)
+		}
+		coupons = slices.DeleteFunc(known, func(c Coupon) bool { return !r.wants(c) })
+	}
+	report := newReport(r)
+	for _, c := range coupons {
+		if r.stopped() != nil {
+			break
+		}
+		result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
+		one := &settlement{Settler: s, run: r, coupon: c, result: &result, logger: s.Logger}
+		began := s.Now()
+		err := s.Door.Renew(ctx, c.ID, c.ClosesAt)
+		if err == nil {
+			err = one.setAside(ctx, why)
+		}
+		result.conclude(errors.Join(fmt.Errorf("mysql is away: %w", why), err), s.Now().Sub(began))
+		report.add(result)
+		s.Logger.Info("coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))
+	}
+	report.end(why, s.Now())
+	return report, errors.Join(why, r.stopped())
+}
+
+// wants is chooseCoupons for when MySQL cannot be asked.
+func (r run) wants(c Coupon) bool {
+	if len(r.Coupons) > 0 {
+		return slices.Contains(r.Coupons, c.ID)
+	}
+	return !c.Finalised && c.OpensAt.Before(r.cutoff)
+}

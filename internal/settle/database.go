@@ -1,0 +1,207 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"go.uber.org/zap"
+)
+
+// Bounds of repeating. A server that restarts or fails over within some seconds is waited for; a coupon whose lock
+// somebody keeps is given up after a minute, since each attempt waits 10 s for it.
+const (
+	attempts       = 7
+	firstBackoff   = 100 * time.Millisecond
+	longestBackoff = 4 * time.Second
+)
+
+// breakerPause is how long a server that has refused every attempt is left alone. After it a single attempt decides.
+const breakerPause = 10 * time.Second
+
+// Database is MySQL with patience and a breaker: what fails for a moment is tried again, and a server that refuses every
+// attempt is not asked by every coupon of a run, nor by the next run, as often as by the first.
+type Database struct {
+	pool    *sql.DB
+	breaker *gobreaker.CircuitBreaker[struct{}]
+	refusal atomic.Pointer[error] // the last one, for whoever the breaker turns away
+}
+
+// NewDatabase takes a pool that connect has opened: the forced session settings matter.
+func NewDatabase(pool *sql.DB, logger *zap.Logger) *Database {
+	return &Database{pool: pool, breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:      breakerPause,
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures > 0 }, // each failure is many attempts
+		IsSuccessful: func(err error) bool { return !isRefusal(err) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			logger.Warn("breaker of mysql", zap.Stringer("from", from), zap.Stringer("to", to))
+		},
+	})}
+}
+
+// isRefusal: the server is not there, or does not do what it is for. Any other answer shows that it lives.
+func isRefusal(err error) bool {
+	if err == nil {
+		return false
+	}
+	class := classifyError(err)
+	return class == away || class == readOnly
+}
+
+// querier is a connection, in a transaction or not.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// transact runs work in one transaction, and all of it again after an error that repeating can cure. A COMMIT whose
+// reply was lost is such an error: work must begin by locking the coupon, which waits for the lost transaction to
+// end one way or the other, and then find out what is recorded already. When no attempt gets so far, the error is a
+// *CommitUnknown.
+func (d *Database) transact(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+	var unknown *CommitUnknown
+	err := d.attempt(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		err := transactOn(ctx, conn, work)
+		errors.As(err, &unknown)
+		return err
+	})
+	if err != nil && unknown != nil {
+		return &CommitUnknown{err}
+	}
+	return err
+}
+
+// do runs work outside a transaction. It may run more than once.
+func (d *Database) do(ctx context.Context, work func(ctx context.Context, q querier) error) error {
+	return d.attempt(ctx, func(ctx context.Context, conn *sql.Conn) error { return work(ctx, conn) })
+}
+
+// attempt runs work on a connection of its own until it succeeds, repeating cannot help, or attempts are spent.
+func (d *Database) attempt(ctx context.Context, work func(ctx context.Context, conn *sql.Conn) error) error {
+	if err := d.admit(ctx); err != nil {
+		return err
+	}
+	var err error
+	for n := 1; ; n++ {
+		err = d.attemptOnce(ctx, work)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("told to stop, what was in hand is rolled back: %w", errors.Join(context.Cause(ctx), err))
+		}
+		if n == attempts || !repeatable(err) {
+			break
+		}
+		if err := Wait(ctx, backoff(n)); err != nil {
+			return err
+		}
+	}
+	d.report(err)
+	return err
+}
+
+// admit turns away while the breaker is open. Behind its pause one connection finds out for all.
+func (d *Database) admit(ctx context.Context) error {
+	for n := 1; d.breaker.State() == gobreaker.StateHalfOpen && n <= attempts; n++ {
+		_, err := d.breaker.Execute(func() (struct{}, error) { return struct{}{}, d.attemptOnce(ctx, ping) })
+		if errors.Is(err, gobreaker.ErrTooManyRequests) {
+			err = Wait(ctx, backoff(n))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if d.breaker.State() == gobreaker.StateOpen {
+		return fmt.Errorf("mysql has refused every attempt and is left alone for %s: %w", breakerPause, *d.refusal.Load())
+	}
+	return nil
+}
+
+// report tells the breaker how the attempts ended.
+func (d *Database) report(err error) {
+	if isRefusal(err) {
+		d.refusal.Store(&err)
+	}
+	_, _ = d.breaker.Execute(func() (struct{}, error) { return struct{}{}, err })
+}
+
+func ping(ctx context.Context, conn *sql.Conn) error { return conn.PingContext(ctx) }
+
+func (d *Database) attemptOnce(ctx context.Context, work func(ctx context.Context, conn *sql.Conn) error) (err error) {
+	conn, err := d.pool.Conn(ctx)
+	if err != nil {
+		return &connectionError{fmt.Errorf("connect to mysql: %w", err)}
+	}
+	defer func() {
+		if err != nil && classifyError(err) == readOnly {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // throws it away
+		}
+		_ = conn.Close()
+	}()
+	if err := work(ctx, conn); err != nil {
+		if isBroken(conn) {
+			return &connectionError{err}
+		}
+		return err
+	}
+	return nil
+}
+
+// isBroken asks the connection itself: not every error of a broken one says that it is.
+func isBroken(conn *sql.Conn) bool {
+	return conn.Raw(func(c any) error {
+		if v, ok := c.(driver.Validator); ok && !v.IsValid() {
+			return driver.ErrBadConn
+		}
+		return nil
+	}) != nil
+}
+
+func transactOn(ctx context.Context, conn *sql.Conn, work func(ctx context.Context, tx *sql.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // for a panic: the connection could not be given back with it open
+	if err := work(ctx, tx); err != nil {
+		// Whatever failed, all of it goes: a lock wait that ran out has undone only its own statement.
+		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
+			return errors.Join(err, fmt.Errorf("roll back: %w", undo))
+		}
+		return err
+	}
+	err = tx.Commit()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // COMMIT was never sent
+		return fmt.Errorf("commit: %w", err)
+	case isBroken(conn), classifyError(err) == away:
+		return &CommitUnknown{fmt.Errorf("commit: %w", err)}
+	default:
+		return fmt.Errorf("commit: %w", err)
+	}
+}
+
+// backoff doubles with every attempt, half of it by chance so that runs that collided do not meet again.
+func backoff(attempt int) time.Duration {
+	full := min(firstBackoff<<(attempt-1), longestBackoff)
+	return full/2 + rand.N(full/2)
+}
+
+// Wait returns when d has passed, or with the cause when ctx has ended.
+func Wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,82 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// pageAttempts bounds classifying a page again because somebody gave its users the coupon by hand meanwhile.
+const pageAttempts = 3
+
+// badRowsAllowed is how many rows of a settlement may be refused by the database before the fault is taken to lie
+// elsewhere: a few users with something odd about them must not stop a coupon, a broken trigger or schema must.
+func badRowsAllowed(seats int) int { return 100 + seats/100 }
+
+// isolate inserts applications in order, and finds by halving those whose row the database refuses: they become
+// failures, everybody else is stored.
+func (s *settlement) isolate(ctx context.Context, tx *sql.Tx, applications []Application,
+	insert func(seated int, part []Application) error) (stored []Application, err error) {
+	return s.isolatePart(ctx, tx, 0, applications, insert)
+}
+
+// isolatePart is told how many were stored before the part, since they have the seats before it.
+func (s *settlement) isolatePart(ctx context.Context, tx *sql.Tx, seated int, part []Application,
+	insert func(seated int, part []Application) error) (stored []Application, err error) {
+	if len(part) == 0 {
+		return nil, nil
+	}
+	err = withinSavepoint(ctx, tx, "part", func() error { return insert(seated, part) })
+	switch {
+	case err == nil:
+		return part, nil
+	case !isBadRow(err):
+		return nil, err
+	case len(part) == 1:
+		return nil, s.setApart(part[0], err)
+	}
+	half := len(part) / 2
+	first, err := s.isolatePart(ctx, tx, seated, part[:half], insert)
+	if err != nil {
+		return nil, err
+	}
+	second, err := s.isolatePart(ctx, tx, seated+len(first), part[half:], insert)
+	return slices.Concat(first, second), err
+}
+
+// setApart notes whose row cannot be stored; too many of them are a fault of something else.
+func (s *settlement) setApart(a Application, why error) error {
+	s.unstorable = append(s.unstorable, Failure{Application: a, Cause: CauseBadRow, Retryable: true, Message: serverSays(why)})
+	if allowed := badRowsAllowed(s.coupon.TotalQuantity); len(s.unstorable) > allowed {
+		return &Error{Setup, fmt.Errorf("more than %d rows cannot be stored, the last one of user %d; nothing was moved: %w", allowed, a.User, why)}
+	}
+	return nil
+}
+
+// serverSays is the error in the server's own words, without what the program was about.
+func serverSays(err error) string {
+	var numbered *mysql.MySQLError
+	if errors.As(err, &numbered) {
+		return numbered.Error()
+	}
+	return err.Error()
+}
+
+// withinSavepoint undoes work alone when it fails.
+func withinSavepoint(ctx context.Context, tx *sql.Tx, name string, work func() error) error {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
+		return fmt.Errorf("set savepoint: %w", err)
+	}
+	err := work()
+	if err == nil || !(isBadRow(err) || classifyError(err) == duplicate) {
+		return err // what else may fail undoes the whole transaction
+	}
+	if _, undo := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+name); undo != nil {
+		return errors.Join(undo, err)
+	}
+	return err
+}
