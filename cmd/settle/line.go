@@ -19,6 +19,7 @@ var (
 	_ settle.Door  = line{}
 	_ settle.Line  = line{}
 
+	_ settle.DLQ     = line{}
 	_ settle.Catalog = line{}
 )
 
@@ -61,23 +62,38 @@ func (l line) Coupons(ctx context.Context) ([]settle.Coupon, error) {
 func (l line) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) ([]settle.Application, settle.Cursor, error) {
 	cursor, _ := after.(candidates.Cursor) // nil is the beginning, as the zero Cursor is
 	entries, next, err := l.Store.Page(ctx, coupon, cursor, cutoff)
-	if err != nil {
-		return nil, nil, err
-	}
-	page := make([]settle.Application, len(entries))
+	return applications(entries), next, err
+}
+
+func (l line) UnderReview(ctx context.Context, coupon uint64, after settle.Cursor) ([]settle.Application, settle.Cursor, error) {
+	cursor, _ := after.(candidates.Cursor)
+	entries, next, err := l.Store.UnderReview(ctx, coupon, cursor)
+	return applications(entries), next, err
+}
+
+func applications(entries []candidates.Entry) []settle.Application {
+	all := make([]settle.Application, len(entries))
 	for i, e := range entries {
-		page[i] = settle.NewApplication(e.Member, e.Arrival, sources[e.Source])
+		all[i] = settle.NewApplication(e.Member, e.Arrival, sources[e.Source])
 	}
-	return page, next, nil
+	return all
+}
+
+func entries(applications []settle.Application) []candidates.Entry {
+	all := make([]candidates.Entry, len(applications))
+	for i, a := range applications {
+		all[i] = candidates.Entry{Member: a.Member, Arrival: a.Arrival}
+	}
+	return all
 }
 
 func (l line) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
-	entries := make([]candidates.Entry, len(settled))
-	for i, a := range settled {
-		entries[i] = candidates.Entry{Member: a.Member, Arrival: a.Arrival}
-	}
-	_, err := l.Store.Remove(ctx, coupon, closes, marks[mark], entries)
+	_, err := l.Store.Remove(ctx, coupon, closes, marks[mark], entries(settled))
 	return err
+}
+
+func (l line) Release(ctx context.Context, coupon uint64, held []settle.Application) (int64, error) {
+	return l.Store.Release(ctx, coupon, entries(held))
 }
 
 func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, failed []settle.Failure) (int64, error) {

@@ -60,6 +60,7 @@ type cli struct {
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database schema up to date."`
 	Run      runCmd      `cmd:"" help:"Settle every due coupon once. Bare, it is the nightly run."`
 	Schedule scheduleCmd `cmd:"" help:"Stay and settle every night; catches up the nights it missed."`
+	DLQ      dlqCmd      `cmd:"" name:"dlq" help:"Applications under review: try them again, or end them."`
 	Verify   verifyCmd   `cmd:"" help:"Check every invariant; exits 3 when one is violated."`
 }
 
@@ -193,7 +194,7 @@ func (p *program) openSettler() (settler *settle.Settler, closeAll func(), err e
 		return nil, nil, err
 	}
 	settler = &settle.Settler{
-		DB: settle.NewDatabase(db, p.logger), Clock: store, Door: store, Line: line{store}, Catalog: line{store}, Auditor: &ledger.Ledger{Store: store},
+		DB: settle.NewDatabase(db, p.logger), Clock: store, Door: store, Line: line{store}, DLQ: line{store}, Catalog: line{store}, Auditor: &ledger.Ledger{Store: store},
 		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	}
 	return settler, func() { closeStore(); _ = db.Close() }, nil

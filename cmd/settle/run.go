@@ -43,13 +43,18 @@ func (c *runCmd) Check() (problems []error) {
 	if c.manual() && strings.TrimSpace(c.Reason) == "" {
 		problems = append(problems, errors.New("--reason is missing: say why, such as a ticket; it is kept with the run"))
 	}
-	if len([]rune(c.Operator)) > maxOperatorLetters || len([]rune(c.Reason)) > maxReasonLetters {
-		problems = append(problems, fmt.Errorf("--operator takes up to %d letters and --reason up to %d", maxOperatorLetters, maxReasonLetters))
-	}
+	problems = append(problems, tooLong(c.Operator, c.Reason)...)
 	if _, err := c.cutoff(time.UTC); err != nil {
 		problems = append(problems, err)
 	}
 	return problems
+}
+
+func tooLong(operator, reason string) []error {
+	if len([]rune(operator)) > maxOperatorLetters || len([]rune(reason)) > maxReasonLetters {
+		return []error{fmt.Errorf("--operator takes up to %d letters and --reason up to %d", maxOperatorLetters, maxReasonLetters)}
+	}
+	return nil
 }
 
 // cutoff is the instant that was asked for; zero for now and for the default.
@@ -89,7 +94,11 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 		order.Trigger = settle.Manual
 	}
 	order.Cutoff, _ = c.cutoff(p.zone) // Check has read it before
+	return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) })
+}
 
+// settle has a settler do something and prints what became of it.
+func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report, error)) error {
 	settler, closeAll, err := p.openSettler()
 	if err != nil {
 		return err
@@ -97,12 +106,12 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	defer closeAll()
 	bar := newProgress(p.stderr, "settling")
 	settler.Progress = func(coupon settle.Coupon, applications int) { bar.add(coupon.Name, applications) }
-	report, err := settler.RunOnce(ctx, order)
+	report, err := do(settler)
 	bar.end()
 	if report == nil {
 		return err
 	}
-	if c.Output == "json" {
+	if output == "json" {
 		encoder := json.NewEncoder(p.stdout)
 		encoder.SetIndent("", "  ")
 		err = errors.Join(err, encoder.Encode(report))
@@ -117,7 +126,11 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 }
 
 func (p *program) printReport(r *settle.Report) {
-	fmt.Fprintf(p.stdout, "run %d (%s), cutoff %s\n", r.Run, r.Trigger, inZone(r.Cutoff, p.zone))
+	title := fmt.Sprintf("run %d", r.Run)
+	if r.Run == 0 {
+		title = "run not recorded"
+	}
+	fmt.Fprintf(p.stdout, "%s (%s), cutoff %s\n", title, r.Trigger, inZone(r.Cutoff, p.zone))
 	if len(r.Coupons) == 0 && r.Status == settle.RunSucceeded {
 		fmt.Fprintln(p.stdout, "no coupon is due")
 		return

@@ -38,9 +38,19 @@ type Cursor struct{ score, member string }
 // Page reads the entries behind the cursor that arrived before the cutoff, in order of (arrival, member), queue and
 // DLQ together, at most about 500. No entries: the end of the line. It is a read; repeating it is safe.
 func (s *Store) Page(ctx context.Context, coupon uint64, after Cursor, cutoff time.Time) ([]Entry, Cursor, error) {
+	return s.page(ctx, coupon, after, cutoff.UnixMicro(), queuePageMembers)
+}
+
+// UnderReview reads the DLQ alone, as Page does, whatever the arrival.
+func (s *Store) UnderReview(ctx context.Context, coupon uint64, after Cursor) ([]Entry, Cursor, error) {
+	const never = 1 << 53 // above every arrival
+	return s.page(ctx, coupon, after, never+1, 0)
+}
+
+func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff int64, queueMembers int) ([]Entry, Cursor, error) {
 	k := s.names.coupon(coupon)
 	reply, err := pageScript.run(ctx, s.rdb, []string{k.queue, k.dlq, k.reason},
-		cutoff.UnixMicro(), queuePageMembers, dlqPageMembers, after.score, after.member)
+		cutoff, queueMembers, dlqPageMembers, after.score, after.member)
 	if err != nil {
 		return nil, after, fmt.Errorf("read line of coupon %d: %w", coupon, err)
 	}

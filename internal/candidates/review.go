@@ -48,6 +48,26 @@ func (s *Store) Review(ctx context.Context, coupon uint64, failed []Failed) (rev
 	return reviewed, nil
 }
 
+// Release lets every run try entries of the DLQ again that a person held there. It returns how many still stood there
+// with that arrival. Safe to repeat.
+func (s *Store) Release(ctx context.Context, coupon uint64, entries []Entry) (released int64, err error) {
+	k := s.names.coupon(coupon)
+	for len(entries) > 0 {
+		chunk := entries[:min(len(entries), reviewMembers)]
+		entries = entries[len(chunk):]
+		args := make([]any, 0, 2*len(chunk))
+		for _, e := range chunk {
+			args = append(args, e.Member, e.Arrival)
+		}
+		n, err := releaseScript.count(ctx, s.rdb, []string{k.dlq, k.reason}, args...)
+		if err != nil {
+			return released, fmt.Errorf("release applications of coupon %d from review: %w", coupon, err)
+		}
+		released += n
+	}
+	return released, nil
+}
+
 // Reasons returns why the given members are under review; one without a readable reason is absent.
 func (s *Store) Reasons(ctx context.Context, coupon uint64, members []string) (map[string]Reason, error) {
 	reasons := make(map[string]Reason, len(members))

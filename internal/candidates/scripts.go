@@ -25,6 +25,7 @@ var (
 	pageScript    = load("page")
 	removeScript  = load("remove")
 	reviewScript  = load("review")
+	releaseScript = load("release")
 	soldScript    = load("sold")
 	sweepScript   = load("sweep")
 	statusScript  = load("status")

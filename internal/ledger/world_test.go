@@ -47,7 +47,7 @@ func newDeployment(t *testing.T) *deployment {
 	require.NoError(t, err)
 	d.ledger = &ledger.Ledger{Store: d.store}
 	d.settler = settle.Settler{
-		DB: d.db, Clock: line{d.store}, Line: line{d.store}, Door: line{d.store}, Auditor: d.ledger,
+		DB: settle.NewDatabase(d.db, zap.NewNop()), Clock: line{d.store}, Line: line{d.store}, Door: line{d.store}, Auditor: d.ledger,
 		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(),
 	}
 	return d

@@ -70,7 +70,8 @@ const applicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 // appliedAt is the arrival of applicationsTable as DATETIME(6); FROM_UNIXTIME would lose microseconds.
 const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
-// exceptionsSQL finds whoever is not simply eligible; almost everybody is, and makes no row.
+// exceptionsSQL finds whoever is not simply eligible; almost everybody is, and makes no row. A member that is no user
+// id asks for user 0, whom nobody is, and finds what was recorded when it was dropped.
 const exceptionsSQL = `
 SELECT j.n, u.status, c.user_id IS NOT NULL,
        COALESCE(c.run_id IS NOT NULL AND c.applied_at = ` + appliedAt + `, FALSE), o.user_id IS NOT NULL
@@ -83,20 +84,10 @@ WHERE u.id IS NULL OR u.status <> 'ACTIVE' OR c.id IS NOT NULL OR o.user_id IS N
 // classify looks up a page of the line, in the order of the page.
 func classify(ctx context.Context, tx *sql.Tx, coupon uint64, page []Application) ([]classified, error) {
 	all := make([]classified, len(page))
-	known := make([]int, 0, len(page)) // places in the page whose member is a user id
 	for i, a := range page {
 		all[i].Application = a
-		if a.User == 0 {
-			all[i].verdict = malformedUser
-			continue
-		}
-		known = append(known, i)
 	}
-	if len(known) == 0 {
-		return all, nil
-	}
-
-	rows, err := tx.QueryContext(ctx, exceptionsSQL, applicationsJSON(page, known), coupon, coupon)
+	rows, err := tx.QueryContext(ctx, exceptionsSQL, applicationsJSON(page), coupon, coupon)
 	if err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 	}
@@ -108,11 +99,13 @@ func classify(ctx context.Context, tx *sql.Tx, coupon uint64, page []Application
 		if err := rows.Scan(&n, &status, &holds, &holdsThis, &recorded); err != nil {
 			return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 		}
-		c := &all[known[n-1]]
-		c.holds = holds
+		c := &all[n-1]
+		c.holds = holds && c.User != 0
 		switch {
 		case holdsThis, recorded && c.Source != NotSelected: // its own record does not settle a NOT_SELECTED one
 			c.verdict = settled
+		case c.User == 0:
+			c.verdict = malformedUser
 		case holds:
 			c.verdict = holdsAlready
 		case !status.Valid:
@@ -127,20 +120,20 @@ func classify(ctx context.Context, tx *sql.Tx, coupon uint64, page []Application
 	return all, nil
 }
 
-// applicationsJSON is [[user, arrival], …] of the chosen places. It is a string because the driver marks bytes as
+// applicationsJSON is [[user, arrival], …]. It is a string because the driver marks bytes as
 // binary, which the server does not take for JSON.
-func applicationsJSON(page []Application, places []int) string {
+func applicationsJSON(page []Application) string {
 	const perApplication = 40 // two numbers, brackets, commas
-	text := make([]byte, 0, 2+perApplication*len(places))
+	text := make([]byte, 0, 2+perApplication*len(page))
 	text = append(text, '[')
-	for i, place := range places {
+	for i, a := range page {
 		if i > 0 {
 			text = append(text, ',')
 		}
 		text = append(text, '[')
-		text = strconv.AppendUint(text, page[place].User, 10)
+		text = strconv.AppendUint(text, a.User, 10)
 		text = append(text, ',')
-		text = strconv.AppendInt(text, page[place].Arrival, 10)
+		text = strconv.AppendInt(text, a.Arrival, 10)
 		text = append(text, ']')
 	}
 	return string(append(text, ']'))

@@ -66,6 +66,14 @@ type Line interface {
 	Review(ctx context.Context, coupon, run uint64, at time.Time, failed []Failure) (int64, error)
 }
 
+// DLQ is where applications stand that could not be settled. Everything is safe to repeat.
+type DLQ interface {
+	// UnderReview reads what stands behind the cursor, by arrival; nothing at the end.
+	UnderReview(ctx context.Context, coupon uint64, after Cursor) ([]Application, Cursor, error)
+	// Release makes applications retryable; it returns how many still stood there.
+	Release(ctx context.Context, coupon uint64, held []Application) (int64, error)
+}
+
 // Door is what lets applications in.
 type Door interface {
 	// Renew gives the coupon's keys their full life again.

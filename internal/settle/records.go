@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -203,14 +204,14 @@ func scanApplications(rows *sql.Rows, what string, coupon uint64) ([]Application
 }
 
 const insertOutcomesSQL = `
-INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at)
-SELECT ?, j.user_id, ` + appliedAt + `, ?, ?, ? FROM ` + applicationsTable
+INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, reason, run_id, recorded_at)
+SELECT ?, j.user_id, ` + appliedAt + `, ?, ?, ?, ? FROM ` + applicationsTable
 
-func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, coupon uint64, outcome string, applications []Application) error {
+func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, coupon uint64, outcome, reason string, applications []Application) error {
 	if len(applications) == 0 {
 		return nil
 	}
-	n, err := affected(tx.ExecContext(ctx, insertOutcomesSQL, coupon, outcome, run.id, run.startedAt, allJSON(applications)))
+	n, err := affected(tx.ExecContext(ctx, insertOutcomesSQL, coupon, outcome, reason, run.id, run.startedAt, applicationsJSON(applications)))
 	if err != nil {
 		return fmt.Errorf("record %s for coupon %d: %w", outcome, coupon, err)
 	}
@@ -229,7 +230,7 @@ func deleteNotSelected(ctx context.Context, tx *sql.Tx, coupon uint64, seated []
 	if len(seated) == 0 {
 		return nil
 	}
-	n, err := affected(tx.ExecContext(ctx, deleteNotSelectedSQL, allJSON(seated), coupon))
+	n, err := affected(tx.ExecContext(ctx, deleteNotSelectedSQL, applicationsJSON(seated), coupon))
 	if err != nil {
 		return fmt.Errorf("take back NOT_SELECTED of coupon %d: %w", coupon, err)
 	}
@@ -239,12 +240,15 @@ func deleteNotSelected(ctx context.Context, tx *sql.Tx, coupon uint64, seated []
 	return nil
 }
 
+// maxReasonLetters is the width of application_outcome.reason.
+const maxReasonLetters = 500
+
 const updateNotSelectedSQL = `
 UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at = ?
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a Application, outcome, reason string) error {
-	err := one(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, reason, run.id, run.startedAt, coupon, a.User, fromArrival(a.Arrival)))
+	err := one(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, shorten(reason, maxReasonLetters), run.id, run.startedAt, coupon, a.User, fromArrival(a.Arrival)))
 	if err != nil {
 		return fmt.Errorf("record %s for coupon %d, user %d: %w", outcome, coupon, a.User, err)
 	}
@@ -274,36 +278,52 @@ func keepPromise(ctx context.Context, tx *sql.Tx, coupon uint64, a ledger.Accoun
 	return nil
 }
 
+const insertAuditSQL = "INSERT INTO audit_event (at, actor, action, coupon_id, user_id, run_id, reason, detail) VALUES (?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), ?, ?)"
+
+// What is kept in audit_event.
 const (
-	writeOffSQL    = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
-	insertAuditSQL = "INSERT INTO audit_event (at, actor, action, coupon_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?)"
+	actionGapHeld     = "GAP_HELD"
+	actionGapAccepted = "GAP_ACCEPTED"
+	actionDLQRetried  = "DLQ_RETRIED"
+	actionDLQDropped  = "DLQ_DROPPED"
 )
 
-// auditHold keeps in audit_event that a run held a coupon, and why.
-func auditHold(ctx context.Context, q querier, run run, coupon uint64, why error) error {
+// nightlyActor is who acts where no operator does.
+const nightlyActor = "settle"
+
+// maxDetailLetters is the width of audit_event.detail.
+const maxDetailLetters = 2000
+
+// audit keeps in audit_event what a run did to a coupon in somebody's name; user 0 is nobody in particular.
+func audit(ctx context.Context, q querier, run run, action string, coupon, user uint64, detail string) error {
 	actor := run.Operator
 	if actor == "" {
 		actor = nightlyActor
 	}
-	if err := one(q.ExecContext(ctx, insertAuditSQL, run.startedAt, actor, "GAP_HELD", coupon, run.id, run.Reason, why.Error())); err != nil {
-		return fmt.Errorf("audit hold of coupon %d: %w", coupon, err)
+	err := one(q.ExecContext(ctx, insertAuditSQL, run.startedAt, actor, action, coupon, user, run.id, run.Reason, shorten(detail, maxDetailLetters)))
+	if err != nil {
+		return fmt.Errorf("audit %s of coupon %d: %w", action, coupon, err)
 	}
 	return nil
 }
 
-// nightlyActor is who acts where no operator does.
-const nightlyActor = "settle"
+// shorten cuts text to a column's width, in letters, and makes it valid UTF-8.
+func shorten(text string, letters int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if all := []rune(text); len(all) > letters {
+		return string(all[:letters])
+	}
+	return text
+}
+
+const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
 
 // writeOff accepts a gap in the name of the run's operator, who is kept in audit_event.
 func writeOff(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a ledger.Account) error {
 	if err := one(tx.ExecContext(ctx, writeOffSQL, a.Gap(), coupon)); err != nil {
 		return fmt.Errorf("write off gap of coupon %d: %w", coupon, err)
 	}
-	detail := fmt.Sprintf("%d applications written off: %s", a.Gap(), a)
-	if err := one(tx.ExecContext(ctx, insertAuditSQL, run.startedAt, run.Operator, "GAP_ACCEPTED", coupon, run.id, run.Reason, detail)); err != nil {
-		return fmt.Errorf("audit gap of coupon %d: %w", coupon, err)
-	}
-	return nil
+	return audit(ctx, tx, run, actionGapAccepted, coupon, 0, fmt.Sprintf("%d applications written off: %s", a.Gap(), a))
 }
 
 const insertRecordSQL = `
@@ -490,12 +510,4 @@ func one(done sql.Result, err error) error {
 		return fmt.Errorf("%d rows, want 1", n)
 	}
 	return err
-}
-
-func allJSON(applications []Application) string {
-	places := make([]int, len(applications))
-	for i := range places {
-		places[i] = i
-	}
-	return applicationsJSON(applications, places)
 }

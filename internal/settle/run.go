@@ -32,6 +32,7 @@ type Settler struct {
 	Catalog  Catalog
 	Clock    Clock
 	Line     Line
+	DLQ      DLQ
 	Door     Door
 	Auditor  Auditor
 	Zone     *time.Location // whose midnight the default cutoff is
@@ -69,7 +70,11 @@ type run struct {
 	cutoff    time.Time // UTC
 	startedAt time.Time // UTC, read once
 	told      context.Context
+	work      work
 }
+
+// work is what a run does to one coupon.
+type work func(one *settlement, ctx context.Context) error
 
 // stopped is an error once the run was told to stop: what is in hand is brought to an end, nothing else is begun.
 func (r run) stopped() error {
@@ -85,7 +90,7 @@ func (r run) stopped() error {
 func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
 	ctx, release := outlive(told, s.Grace)
 	defer release()
-	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told}
+	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: (*settlement).settle}
 	if err := s.chooseCutoff(ctx, &r); err != nil {
 		return nil, err
 	}
@@ -93,11 +98,16 @@ func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
 	if err != nil {
 		return s.withoutDatabase(ctx, r, coupons, err)
 	}
+	return s.doRun(ctx, r, coupons)
+}
+
+// doRun does the work of a run that is recorded, coupon by coupon, and records how it ended.
+func (s *Settler) doRun(ctx context.Context, r run, coupons []Coupon) (*Report, error) {
 	stop := s.beat(ctx, r.id)
 	defer stop()
 
 	report := newReport(r)
-	err = s.settleAll(ctx, r, coupons, report)
+	err := s.settleAll(ctx, r, coupons, report)
 	report.end(err, s.Now())
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
@@ -234,7 +244,7 @@ func (s *settlement) settleSafely(ctx context.Context) (err error) {
 			err = setupError("a bug: panic: %v; please report it with the log", p)
 		}
 	}()
-	return s.settle(ctx)
+	return s.run.work(s, ctx)
 }
 
 func (s *settlement) progress(applications int) {

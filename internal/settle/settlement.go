@@ -87,7 +87,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	switch {
 	case gap > 0 && ErrorClass(err) == Invariant:
 		return errors.Join(err, s.DB.do(ctx, func(ctx context.Context, q querier) error {
-			return auditHold(ctx, q, s.run, s.coupon.ID, err)
+			return audit(ctx, q, s.run, actionGapHeld, s.coupon.ID, 0, err.Error())
 		}))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
@@ -452,7 +452,7 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 // record writes down an outcome and returns whose could be.
 func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome string, applications []Application) ([]Application, error) {
 	return s.isolate(ctx, tx, applications, func(_ int, part []Application) error {
-		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, part)
+		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, "", part)
 	})
 }
 

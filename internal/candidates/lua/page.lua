@@ -1,6 +1,6 @@
 -- The next page of the line before a cutoff: candidates and DLQ entries, merged by (arrival, member).
 -- KEYS  1 queue  2 dlq  3 dlq reasons
--- ARGV  1 cutoff (µs, exclusive)  2 limit of candidates  3 limit of DLQ entries
+-- ARGV  1 cutoff (µs, exclusive)  2 limit of candidates, 0 for none  3 limit of DLQ entries
 --       4 score and 5 member after which to go on; a score of '' begins
 -- Returns {score, member, (member, arrival, source)…}: where to go on, then the entries. No entries: the end.
 --   source  Q waiting in the queue   R in the DLQ, retryable   H in the DLQ, held for a person
@@ -36,6 +36,7 @@ end
 
 -- Entries as {member, score, member, score, …} below the cutoff, how many, and whether the limit cut them off.
 local function slice(key, limit)
+  if limit == 0 then return {}, 0, false end
   local from = start(key)
   local entries = redis.call('ZRANGE', key, from, from + limit - 1, 'WITHSCORES')
   local n = #entries / 2

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+type dlqCmd struct {
+	Retry dlqRetryCmd `cmd:"" help:"Try applications under review again, and settle their coupon."`
+	Drop  dlqDropCmd  `cmd:"" help:"End applications under review: they are recorded REJECTED, with the reason."`
+}
+
+// deed is what a person does to one coupon, in whose name it is kept.
+type deed struct {
+	Coupon   uint64   `required:"" placeholder:"ID" help:"The coupon."`
+	User     []string `placeholder:"USER" help:"Only this user, as it stands in the DLQ; may be repeated."`
+	Operator string   `placeholder:"NAME" help:"Who does this."`
+	Reason   string   `placeholder:"TEXT" help:"Why, such as a ticket; it is kept."`
+	Output   string   `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
+}
+
+// Check tells what is impossible about the flags.
+func (d *deed) Check() (problems []error) {
+	if strings.TrimSpace(d.Operator) == "" {
+		problems = append(problems, errors.New("--operator is missing: who does this is kept"))
+	}
+	if strings.TrimSpace(d.Reason) == "" {
+		problems = append(problems, errors.New("--reason is missing: say why, such as a ticket; it is kept"))
+	}
+	return append(problems, tooLong(d.Operator, d.Reason)...)
+}
+
+func (d *deed) order(trigger settle.Trigger) settle.Order {
+	return settle.Order{Trigger: trigger, Coupons: []uint64{d.Coupon}, Operator: d.Operator, Reason: d.Reason}
+}
+
+type dlqRetryCmd struct {
+	deed   `embed:""`
+	Cutoff string `enum:"midnight,now" default:"midnight" help:"Settle what arrived before the last midnight, or now. Default ${default}."`
+}
+
+func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
+	order := c.order(settle.DLQRetry)
+	order.CutoffNow = c.Cutoff == "now"
+	return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) {
+		return settler.Retry(ctx, order, c.User)
+	})
+}
+
+type dlqDropCmd struct {
+	deed `embed:""`
+}
+
+// Check tells what is impossible about the flags.
+func (c *dlqDropCmd) Check() (problems []error) {
+	if len(c.User) == 0 {
+		problems = append(problems, errors.New("--user is missing: whose application is to end"))
+	}
+	return append(problems, c.deed.Check()...)
+}
+
+func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
+	return p.settle(c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
+		if report, err = settler.Drop(ctx, c.order(settle.Manual), c.User); report != nil && err == nil {
+			fmt.Fprintf(p.stderr, "%d applications of coupon %d recorded REJECTED\n", report.Total.Rejected, c.Coupon)
+		}
+		return report, err
+	})
+}

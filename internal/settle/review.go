@@ -1,0 +1,197 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Retry lets applications of one coupon that a person held under review be tried again, and settles the coupon. members
+// are users as they stand in the DLQ; none means all of them. What cannot be settled goes back under review. Safe to
+// repeat.
+func (s *Settler) Retry(told context.Context, order Order, members []string) (*Report, error) {
+	ctx, release := outlive(told, s.Grace)
+	defer release()
+	coupon := order.Coupons[0]
+	named, err := s.underReview(ctx, coupon, members)
+	if err != nil {
+		return nil, err
+	}
+	r := run{Order: order, startedAt: s.Now().UTC()}
+	err = s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := lockCoupon(ctx, tx, coupon); err != nil {
+			return err
+		}
+		if len(members) == 0 {
+			return audit(ctx, tx, r, actionDLQRetried, coupon, 0, "all that are under review")
+		}
+		return auditEach(ctx, tx, r, actionDLQRetried, coupon, named)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(members) == 0 {
+		err = s.eachPageUnderReview(ctx, coupon, func(page []Application) error {
+			_, err := s.DLQ.Release(ctx, coupon, page)
+			return err
+		})
+	} else {
+		_, err = s.DLQ.Release(ctx, coupon, named)
+	}
+	if err != nil {
+		return nil, err
+	}
+	order.Trigger = DLQRetry
+	return s.RunOnce(told, order)
+}
+
+// Drop ends applications of one coupon that are under review: they are recorded REJECTED with the order's reason, leave
+// the DLQ, and their users are told so when they ask again. It is a run of its own, so that a crash between the record
+// and Redis is mended as that of any settlement. Dropping what is dropped is an error: it is not under review any more.
+func (s *Settler) Drop(told context.Context, order Order, members []string) (*Report, error) {
+	ctx, release := outlive(told, s.Grace)
+	defer release()
+	order.CutoffNow = true
+	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told,
+		work: func(one *settlement, ctx context.Context) error { return one.drop(ctx, members) }}
+	if err := s.chooseCutoff(ctx, &r); err != nil {
+		return nil, err
+	}
+	if _, err := s.underReview(ctx, order.Coupons[0], members); err != nil {
+		return nil, err
+	}
+	coupons, err := s.beginRun(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	return s.doRun(ctx, r, coupons)
+}
+
+func (s *settlement) drop(ctx context.Context, members []string) error {
+	var dropped []Application
+	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		s.result.reset()
+		s.begin(StepLock)
+		if s.coupon, err = lockCoupon(ctx, tx, s.coupon.ID); err != nil {
+			return err
+		}
+		s.result.SeatsLeft = s.coupon.Free()
+		if done, err := loadRecord(ctx, tx, s.run, s.coupon.ID, s.result); err != nil || done {
+			return err
+		}
+		if dropped, err = s.underReview(ctx, s.coupon.ID, members); err != nil {
+			return err
+		}
+		return s.recordDropped(ctx, tx, dropped)
+	})
+	if err != nil {
+		return err
+	}
+	s.uncleaned = []uncleaned{{run: s.run.id, covered: true}}
+	if err := s.tellRedis(ctx); err != nil {
+		return err
+	}
+	// tellRedis goes by user ids.
+	noUsers := slices.DeleteFunc(dropped, func(a Application) bool { return a.User != 0 })
+	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkNobody, noUsers); err != nil {
+		return err
+	}
+	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		s.begin(StepFinish)
+		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
+			return err
+		}
+		return markCleaned(ctx, tx, s.run.id, s.coupon.ID, s.Now().UTC())
+	})
+}
+
+// recordDropped leaves out what is settled already and only waits to be cleaned up.
+func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, dropped []Application) error {
+	for page := range slices.Chunk(dropped, cleanApplications) {
+		all, err := classify(ctx, tx, s.coupon.ID, page)
+		if err != nil {
+			return err
+		}
+		var users []Application
+		for _, c := range all {
+			switch {
+			case c.verdict == settled:
+				continue
+			case c.User != 0:
+				users = append(users, c.Application)
+			default:
+				reason := shorten(fmt.Sprintf("%q: %s", c.Member, s.run.Reason), maxReasonLetters)
+				if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{c.Application}); err != nil {
+					return err
+				}
+			}
+			s.result.Read++
+			s.result.Rejected++
+		}
+		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, s.run.Reason, users); err != nil {
+			return err
+		}
+	}
+	if err := auditEach(ctx, tx, s.run, actionDLQDropped, s.coupon.ID, dropped); err != nil {
+		return err
+	}
+	return insertRecord(ctx, tx, s.run, s.coupon.ID, s.result)
+}
+
+// auditEach keeps one event for each application.
+func auditEach(ctx context.Context, tx *sql.Tx, r run, action string, coupon uint64, applications []Application) error {
+	for _, a := range applications {
+		if err := audit(ctx, tx, r, action, coupon, a.User, fmt.Sprintf("%q, arrival %d", a.Member, a.Arrival)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// underReview finds the members in the DLQ, every one of them or it is an error.
+func (s *Settler) underReview(ctx context.Context, coupon uint64, members []string) (found []Application, err error) {
+	if len(members) == 0 {
+		return nil, nil
+	}
+	missing := map[string]bool{}
+	for _, member := range members {
+		missing[member] = true
+	}
+	err = s.eachPageUnderReview(ctx, coupon, func(page []Application) error {
+		for _, a := range page {
+			if missing[a.Member] {
+				found = append(found, a)
+				delete(missing, a.Member)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, member := range slices.Sorted(maps.Keys(missing)) {
+		problems = append(problems, fmt.Errorf("user %q is not under review for coupon %d", member, coupon))
+	}
+	if problems != nil {
+		return nil, &Error{Setup, errors.Join(problems...)}
+	}
+	return found, nil
+}
+
+func (s *Settler) eachPageUnderReview(ctx context.Context, coupon uint64, visit func(page []Application) error) error {
+	for cursor := Cursor(nil); ; {
+		page, next, err := s.DLQ.UnderReview(ctx, coupon, cursor)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if err := visit(page); err != nil {
+			return err
+		}
+		cursor = next
+	}
+}
