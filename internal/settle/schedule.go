@@ -79,11 +79,12 @@ func (s *Scheduler) settleMissed(ctx context.Context, again bool) (untilNext tim
 	if err != nil {
 		return longestRetry, err
 	}
+	newest := DefaultCutoff(now, s.Zone)
 	last, err := s.LastNight(ctx)
 	if err != nil {
-		return longestRetry, err
+		// MySQL is away. The newest night does what can be done without; it holds everything of those before it.
+		return longestRetry, errors.Join(err, s.settleNight(ctx, newest))
 	}
-	newest := DefaultCutoff(now, s.Zone)
 	nights := missedNights(last, newest, s.Zone)
 	if len(nights) == 0 && again {
 		nights = []time.Time{newest}

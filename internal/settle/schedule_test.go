@@ -18,6 +18,7 @@ type night struct {
 	waits   []time.Duration
 	settle  func(cutoff time.Time) error // nil settles
 	until   time.Time                    // it is told to stop then
+	away    time.Time                    // until then nobody knows the last night
 }
 
 func (n *night) Now(context.Context) (time.Time, error) { return n.now, nil }
@@ -30,7 +31,12 @@ func (n *night) run(t *testing.T) {
 	defer stop()
 	(&Scheduler{
 		Timetable: timetable, Zone: zone, Clock: n, Logger: zap.NewNop(),
-		LastNight: func(context.Context) (time.Time, error) { return n.last, nil },
+		LastNight: func(context.Context) (time.Time, error) {
+			if n.now.Before(n.away) {
+				return time.Time{}, errors.New("mysql is away")
+			}
+			return n.last, nil
+		},
 		Settle: func(_ context.Context, cutoff time.Time) error {
 			if n.settle != nil {
 				if err := n.settle(cutoff); err != nil {
@@ -72,6 +78,25 @@ func TestScheduleThatNeverRanSettlesTheLastMidnightOnly(t *testing.T) {
 	n := &night{now: at(t, "2026-11-20 15:00:00"), until: at(t, "2026-11-20 23:00:00")}
 	n.run(t)
 	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00")}, n.settled)
+}
+
+// Without MySQL the first in line are put under review, which is the night's to do.
+func TestScheduleSettlesTheNewestNightWhereNobodyKnowsTheLast(t *testing.T) {
+	t.Parallel()
+	var tried []time.Time
+	n := &night{now: at(t, "2026-11-21 00:00:00"), last: at(t, "2026-11-18 00:00:00"),
+		away: at(t, "2026-11-21 00:02:30"), until: at(t, "2026-11-21 12:00:00")}
+	n.settle = func(cutoff time.Time) error {
+		tried = append(tried, cutoff)
+		if n.now.Before(n.away) {
+			return errors.New("mysql is away")
+		}
+		return nil
+	}
+	n.run(t)
+	newest := at(t, "2026-11-21 00:00:00")
+	require.Equal(t, []time.Time{newest, newest, at(t, "2026-11-19 00:00:00"), at(t, "2026-11-20 00:00:00"), newest}, tried)
+	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, n.waits[:2])
 }
 
 func TestScheduleTriesAFailedNightAgainBeforeTheNext(t *testing.T) {
