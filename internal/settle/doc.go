@@ -1,44 +1,66 @@
-// Package settle is everything that issues coupons. settlement.go tells one settlement, top to bottom.
+// Package settle is everything that issues coupons. settlement.go tells one settlement, top to bottom; around it stand
+// run.go (all due coupons once), schedule.go (every night), review.go (what a person decides about the DLQ), away.go (what
+// is done without MySQL), and below it classify.go, isolate.go, line.go, records.go and database.go.
 //
-// # A settlement
+// # A settlement and its states
 //
-// For one coupon and one cutoff, in this order:
+// For one coupon and one cutoff, in this order. The words in brackets are the steps that `--log-level=debug` logs.
 //
-//  1. Fence. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more.
-//  2. Lock. One MySQL transaction begins with SELECT … FROM coupon … FOR UPDATE. This row lock is the only mutual
-//     exclusion: a CronJob, a scheduler and people may all run at once.
-//  3. Account. More promises accepted than can be found holds the coupon.
-//  4. Issue. The line is read by arrival, page by page; each page is classified by one query, and the eligible are
+//	open ──▶ locked ──▶ committed ──▶ told ──▶ concluded ──▶ clean ──▶ finalised
+//	  ▲         │
+//	  └─────────┘ any error before the commit
+//
+//  1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more.
+//  2. Lock [lock]. One MySQL transaction begins with SELECT … FROM coupon … FOR UPDATE. This row lock is the only mutual
+//     exclusion: a CronJob, a scheduler and people may all run at once. The coupon is locked from here on.
+//  3. Account [account]. More promises accepted than can be found holds the coupon.
+//  4. Issue [issue]. The line is read by arrival, page by page; each page is classified by one query, and the eligible are
 //     inserted by one statement, until the seats are gone or the line ends.
-//  5. Count and record. coupon.issued_count and the settlement row.
-//  6. Commit. Coupons, count and record stand or fall together.
-//  7. Tell Redis who was issued, and who was rejected on return, read back from what was committed.
-//  8. Conclude. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the DLQ;
-//     when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
-//  9. Finish. The settlement is marked clean; a coupon that is over is swept from Redis and finalised.
+//  5. Count and record [count, record]. coupon.issued_count and the settlement row.
+//  6. Commit [commit]. Coupons, count and record stand or fall together. The settlement is committed.
+//  7. Tell Redis [tell] who was issued, and who was rejected on return, read back from what was committed.
+//  8. Conclude [conclude]. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the
+//     DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
+//  9. Finish [finish, sweep]. The settlement is marked clean; a coupon that is over is swept from Redis and finalised.
 //
 // # What is trusted
 //
 // MySQL is the truth about what was settled, Redis about who waits, and the Redis clock about before and after. What
-// this process remembers is never needed to go on: steps 7 and 8 read MySQL again.
+// this process remembers is never needed to go on: steps 7 and 8 read MySQL again. Who waits is what stands in Redis and
+// is not recorded in MySQL with the same arrival.
 //
 // # What a crash leads to
 //
-// Before the commit: the transaction is rolled back, nothing happened. The next run begins anew.
+// Open or locked, steps 1 to 5: the transaction is rolled back by the server, nothing happened. The fence stays, which
+// says no more than that the cutoff has passed. The next run begins anew.
 //
-// During the commit: the next attempt locks the coupon, which waits until the lost transaction has ended one way or
-// the other, and finds this run's settlement row or does not.
+// During the commit: the next attempt, or the next run, locks the coupon, which waits until the lost transaction has
+// ended one way or the other, and finds the settlement row or does not. Until that is known nothing is moved.
 //
-// After the commit, before Redis is clean: settlement.cleaned_at is NULL. Whoever is issued and still stands in the
-// line is recognised by coupon, user and arrival, is not issued again, and is taken out by the next run. Until then the
-// account walks the line, so that nobody is counted twice. A run with an earlier cutoff tells Redis too, but leaves the
-// record unclean: what lies behind its cutoff it has not walked. Only an empty line makes every record clean.
+// Committed or told, steps 7 and 8: settlement.cleaned_at is NULL. Whoever is issued and still stands in the line is
+// recognised by coupon, user and arrival, is not issued again, and is taken out by the next run. Until then the account
+// walks the line, so that nobody is counted twice. A run with an earlier cutoff tells Redis too, but leaves the record
+// unclean: what lies behind its cutoff it has not walked. Only an empty line makes every record clean.
 //
 // Between a page's commit and its removal from Redis: the page is recognised as recorded, and taken out.
 //
-// After the sweep, before the coupon is finalised: the coupon is due again, has no line, and is finalised.
+// Concluded, step 9: only marks are missing, and the next run sets them. After the sweep, before the coupon is
+// finalised: the coupon is due again, has no line, and is finalised.
 //
-// Who was refused a seat because of a blocked or unknown user is put under review only after the commit. After a crash
-// in between, the next run finds them before the last arrival that got a seat: whoever is still refused goes under
-// review, and whoever could be issued meanwhile too, as PASSED_OVER, first in line for the next free seat.
+// Who was refused a seat because of a blocked or unknown user, or because the database refused the row, is put under
+// review only after the commit. After a crash in between, the next run finds them before the last arrival that got a
+// seat: whoever is still refused goes under review, and whoever could be issued meanwhile too, as PASSED_OVER, first in
+// line for the next free seat.
+//
+// Who was not selected before, and whose row is refused now, is put under review before the commit that takes back the
+// record. After a crash in between they stand in both places; the record counts, and the next run clears the DLQ.
+//
+// # What a fault leads to
+//
+// failure.go decides what an error of MySQL means, by its number. A transaction that met a deadlock, a lock wait, a lost
+// connection or a server that takes no writes is repeated as a whole, with growing pauses. A row that the database
+// refuses is found by halving and set apart; everybody else is issued. When MySQL cannot be reached, the first of the line,
+// as many as seats are free, go to the DLQ as retryable, so that their users learn that something went wrong and are
+// first again in the next run; the others wait on with a renewed life. A breaker then leaves the server alone for a while.
+// When Redis fails after the commit, the next run cleans up. Whatever else: nothing is moved.
 package settle
