@@ -121,6 +121,8 @@ func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report
 	classes := report.Classes()
 	if err != nil {
 		classes = append(classes, classOf(err))
+	} else if slices.Contains(classes, settle.Infrastructure) && output != "json" {
+		fmt.Fprintln(p.stderr, settle.SafeToRunAgain)
 	}
 	return errors.Join(err, worst(classes))
 }
@@ -147,8 +149,5 @@ func (p *program) printReport(r *settle.Report) {
 		if c.Error != "" {
 			fmt.Fprintf(p.stderr, "settle: coupon %d: %s\n", c.Coupon, c.Error)
 		}
-	}
-	if slices.Contains(r.Classes(), settle.Infrastructure) {
-		fmt.Fprintln(p.stderr, settle.SafeToRunAgain)
 	}
 }

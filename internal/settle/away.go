@@ -3,11 +3,13 @@ package settle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
 )
+
+// errAway is what a coupon is told where the run as a whole says why.
+var errAway = &connectionError{errors.New("mysql is away; who stood first in line is under review and is tried again by the next run")}
 
 // setAside puts the first of the line, as many as seats are free, under review: they are first in the next run, and
 // until then their applicants are told that something went wrong. The others wait on.
@@ -62,7 +64,7 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, 
 		if err == nil {
 			err = one.setAside(ctx, why)
 		}
-		result.conclude(errors.Join(fmt.Errorf("mysql is away: %w", why), err), s.Now().Sub(began))
+		result.conclude(errors.Join(errAway, err), s.Now().Sub(began))
 		report.add(result)
 		s.Logger.Info("coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))
 	}

@@ -40,7 +40,7 @@ func newSettlement(t *testing.T, seats int, line ...Application) *settlement {
 		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User)
 		require.NoError(t, err)
 	}
-	r := run{Order: Order{Trigger: Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), told: t.Context()}
+	r := run{Order: Order{Trigger: Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), told: t.Context(), work: (*settlement).settle}
 	require.NoError(t, insertRun(t.Context(), db, &r))
 	return &settlement{
 		Settler: &Settler{DB: NewDatabase(db, zap.NewNop()), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop()},

@@ -40,7 +40,7 @@ func NewDatabase(pool *sql.DB, logger *zap.Logger) *Database {
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures > 0 }, // each failure is many attempts
 		IsSuccessful: func(err error) bool { return !isRefusal(err) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
-			logger.Warn("breaker of mysql", zap.Stringer("from", from), zap.Stringer("to", to))
+			logger.Info("breaker of mysql", zap.Stringer("from", from), zap.Stringer("to", to))
 		},
 	})}
 }

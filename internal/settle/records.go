@@ -44,7 +44,7 @@ func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (Coupon, error) {
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return Coupon{}, setupError("coupon %d is gone", id)
+		return Coupon{}, setupError("coupon %d does not exist", id)
 	default:
 		return Coupon{}, fmt.Errorf("lock coupon %d: %w", id, err)
 	}
