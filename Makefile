@@ -1,7 +1,9 @@
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup build demo test check fmt
+.PHONY: help setup build demo test soak check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,9 +18,14 @@ demo: ## a black Friday on this machine, from the opening to the proof
 	@scripts/setup.sh servers
 	CGO_ENABLED=0 go run ./examples/blackfriday
 
-# One package's tests may take most of the time on a small machine; below the limit of a CI job.
+# One package's tests may take most of the time on a small machine; below the limit of a CI job. More at once than there
+# are cores, since most of them wait for servers.
 test: setup ## run all tests, with the race detector
-	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -timeout 14m ./...
+	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 14m ./...
+
+soak: setup ## kill, model and storm tests at length, about an hour
+	SOAK=1 CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 170m -v \
+		-run 'Killed|ALost|Model|AtOnce' ./cmd/settle | grep -E '^ *--- FAIL|^--- PASS|_test.go:|^(ok|FAIL|panic)'
 
 check: ## formatting, go.mod, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \

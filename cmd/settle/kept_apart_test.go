@@ -31,11 +31,11 @@ type panicky struct {
 	coupon uint64
 }
 
-func (p panicky) Account(ctx context.Context, tx *sql.Tx, coupon uint64, settling bool) (ledger.Account, error) {
+func (p panicky) Account(ctx context.Context, tx *sql.Tx, coupon uint64) (ledger.Account, error) {
 	if coupon == p.coupon {
 		panic("index out of range")
 	}
-	return p.Auditor.Account(ctx, tx, coupon, settling)
+	return p.Auditor.Account(ctx, tx, coupon)
 }
 
 func TestAPanicFailsItsCouponAloneAndLetsItsRowGo(t *testing.T) {

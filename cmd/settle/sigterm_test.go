@@ -77,7 +77,7 @@ func (w *world) lock(coupon uint64) (release func()) {
 	require.NoError(w.t, err)
 	release = sync.OnceFunc(func() { _ = tx.Rollback() })
 	w.t.Cleanup(release)
-	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", coupon)
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE /* held, and none of turns */", coupon)
 	require.NoError(w.t, err)
 	return release
 }
@@ -85,12 +85,20 @@ func (w *world) lock(coupon uint64) (release func()) {
 // awaitTurn returns when some session waits for the row of that coupon, which this test holds.
 func (w *world) awaitTurn(coupon uint64) {
 	w.t.Helper()
-	testenv.Eventually(w.t, hangs, "a session waits for the coupon", func() bool {
-		var n int
-		err := w.db.QueryRow(`SELECT COUNT(*) FROM information_schema.PROCESSLIST
-			WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE ?`, fmt.Sprintf("%%WHERE id = %d FOR UPDATE", coupon)).Scan(&n)
-		return err == nil && n > 0
-	})
+	testenv.Eventually(w.t, hangs, "a session waits for the coupon", func() bool { return w.turns(coupon) > 0 })
+}
+
+// awaitNobody returns when no session waits any more: also none that an ended program has left behind at the server.
+func (w *world) awaitNobody(coupon uint64) {
+	w.t.Helper()
+	testenv.Eventually(w.t, hangs, "nobody waits for the coupon", func() bool { return w.turns(coupon) == 0 })
+}
+
+func (w *world) turns(coupon uint64) (n int) {
+	w.t.Helper()
+	require.NoError(w.t, w.db.QueryRow(`SELECT COUNT(*) FROM information_schema.PROCESSLIST
+		WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE ?`, fmt.Sprintf("%%WHERE id = %d FOR UPDATE", coupon)).Scan(&n))
+	return n
 }
 
 // running is the program on its way, in this process: to be told so that it has heard when stop returns.
@@ -186,7 +194,8 @@ func TestWhatDoesNotFinishWithinTheGraceIsRolledBack(t *testing.T) {
 			require.Contains(t, stderr.String(), "safe to run again")
 		}
 		n.requireUntouched(n.coupons[1:]...)
-		release() // what the program has left behind at the server ends with it
+		release()
+		n.awaitNobody(n.coupons[1])
 	}
 	require.Len(t, n.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 2)
 	n.requireRepaired()
@@ -205,6 +214,7 @@ func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
 		r.end()
 		require.NoError(t, server.Thaw())
 		release()
+		n.awaitNobody(n.coupons[1])
 		require.Equal(t, code, r.code, verb)
 		require.Contains(t, r.stderr.String(), "what was in hand is rolled back", verb)
 		if verb == "run" {

@@ -291,7 +291,7 @@ func TestSeenOfOneCouponDoesNotMoveAnother(t *testing.T) {
 	receipt, err := c.Apply(t.Context(), 43, 7)
 	require.NoError(t, err)
 	require.Equal(t, µs(noon), receipt.Arrival)
-	figures, err := c.Figures(t.Context(), 43)
+	figures, err := c.Figures(t.Context(), 43, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, figures.Accepted)
 }
@@ -401,7 +401,7 @@ func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
 		"publish": func() error { _, _, err := c.Publish(ctx, Window{Coupon: c.id, Closes: closes}, Promise{}); return err },
 		"fence":   func() error { _, err := c.Fence(ctx, c.id, closes); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
-		"figures": func() error { _, err := c.Figures(ctx, c.id); return err },
+		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
 		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, MarkIssued, entries[:1]); return err },
 		"review":  func() error { _, err := c.Review(ctx, c.id, []Failed{{Entry: entries[1]}}); return err },
 		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
@@ -410,7 +410,7 @@ func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
 		forget()
 		require.NoError(t, call(), name)
 	}
-	require.Equal(t, Figures{Waiting: 1, DLQ: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
+	require.Equal(t, Figures{Waiting: 1, DLQ: 1, WaitingBehind: 1, DLQBehind: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
 		withoutNow(c.figures(t)))
 }
 
@@ -505,7 +505,7 @@ func TestOtherOperationsRefuseAnswersTheyDoNotKnow(t *testing.T) {
 		"publish": func() error { _, _, err := c.Publish(ctx, Window{Coupon: c.id}, Promise{}); return err },
 		"fence":   func() error { _, err := c.Fence(ctx, c.id, noon); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
-		"figures": func() error { _, err := c.Figures(ctx, c.id); return err },
+		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
 		"remove":  func() error { _, err := c.Remove(ctx, c.id, noon, MarkNone, []Entry{entry}); return err },
 		"review":  func() error { _, err := c.Review(ctx, c.id, []Failed{{Entry: entry}}); return err },
 		"sold":    func() error { return c.SetSold(ctx, c.id, true) },

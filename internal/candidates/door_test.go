@@ -379,13 +379,20 @@ func TestFiguresCountEverything(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Figures{
 		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
+		WaitingBehind: 2, DLQBehind: 1,
 	}, c.figures(t), "the highest stands in the DLQ")
+	for behind, want := range map[int64][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
+		f, err := c.Figures(t.Context(), c.id, behind)
+		require.NoError(t, err)
+		require.Equal(t, want, [2]int64{f.WaitingBehind, f.DLQBehind})
+	}
 
 	_, err = c.Remove(t.Context(), c.id, closes, MarkNone, []Entry{{Member: "7", Arrival: at[6].Arrival}})
 	require.NoError(t, err)
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.Equal(t, Figures{
 		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
+		WaitingBehind: 2,
 	}, c.figures(t))
 }
 

@@ -13,26 +13,29 @@ type Figures struct {
 	LastArrival int64     // highest arrival ever given, µs since 1970
 	Waiting     int64     // in the queue
 	DLQ         int64     // under review
-	Issued      int64     // users marked as holders
-	Rejected    int64     // users marked as rejected for good
-	Sold        bool
-	Highest     int64 // highest arrival standing in queue or DLQ; 0 when both are empty
+
+	WaitingBehind, DLQBehind int64 // those of Waiting and DLQ who arrived after the instant that was asked for
+
+	Issued   int64 // users marked as holders
+	Rejected int64 // users marked as rejected for good
+	Sold     bool
+	Highest  int64 // highest arrival standing in queue or DLQ; 0 when both are empty
 }
 
-// Figures reads all counts of one coupon in one script.
-func (s *Store) Figures(ctx context.Context, coupon uint64) (Figures, error) {
+// Figures reads all counts of one coupon in one script. behind is an arrival in µs, for the counts of who came after it.
+func (s *Store) Figures(ctx context.Context, coupon uint64, behind int64) (Figures, error) {
 	k := s.names.coupon(coupon)
-	reply, err := figuresScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq})
+	reply, err := figuresScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind)
 	if err != nil {
 		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
 	}
-	n, err := figuresScript.integers(reply, 9)
+	n, err := figuresScript.integers(reply, 11)
 	if err != nil {
 		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
 	}
 	return Figures{
 		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: n[2], Waiting: n[3], DLQ: n[4],
-		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8],
+		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8], WaitingBehind: n[9], DLQBehind: n[10],
 	}, nil
 }
 

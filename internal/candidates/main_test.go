@@ -196,7 +196,7 @@ func (c *coupon) accept(t testingT, users ...uint64) (receipts []Receipt) {
 
 func (c *coupon) figures(t testingT) Figures {
 	t.Helper()
-	figures, err := c.Figures(t.Context(), c.id)
+	figures, err := c.Figures(t.Context(), c.id, 0)
 	require.NoError(t, err)
 	return figures
 }

@@ -299,7 +299,7 @@ func TestAnEmptiedRedisGetsWindowAndFloorBack(t *testing.T) {
 	next := w.apply(1, 9)
 	require.Equal(t, candidates.Accepted, next.Code)
 	require.Greater(t, next.Arrival, last.Arrival)
-	figures, err := w.store.Figures(t.Context(), 1)
+	figures, err := w.store.Figures(t.Context(), 1, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(3), figures.Accepted, "what was lost stays counted")
 	require.Equal(t, int64(1), figures.Waiting)

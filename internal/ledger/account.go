@@ -12,7 +12,7 @@ import (
 
 // Store is what the ledger reads of Redis; candidates.Store has it.
 type Store interface {
-	Figures(ctx context.Context, coupon uint64) (candidates.Figures, error)
+	Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error)
 	Page(ctx context.Context, coupon uint64, after candidates.Cursor, cutoff time.Time) ([]candidates.Entry, candidates.Cursor, error)
 	MarkedIssued(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
 }
@@ -44,18 +44,9 @@ func (a Account) String() string {
 		a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff)
 }
 
-// Account adds up one coupon inside tx, which should hold its lock. Only with settling, which says that some
-// settlement has not been cleaned up yet, is the line walked for what is counted twice.
-func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, coupon uint64, settling bool) (Account, error) {
-	a, figures, err := l.count(ctx, tx, coupon)
-	if err != nil || !settling {
-		return a, err
-	}
-	err = l.walk(ctx, tx, coupon, figures, func(s standing) {
-		if s.settled() {
-			a.Twice++
-		}
-	})
+// Account adds up one coupon inside tx, which should hold its lock.
+func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, coupon uint64) (Account, error) {
+	a, _, err := l.count(ctx, tx, coupon)
 	return a, err
 }
 
@@ -67,24 +58,65 @@ const settledSQL = `
 SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?)`
 
-// count adds up what can be counted without walking the line. The order matters, since no lock keeps applications
-// from arriving: the promises that MySQL remembers, then Redis, then what is settled. The catalog lifts the promise row
-// at any time; read after Redis, it would name applications that Redis had not been asked for yet, and they would
-// look lost.
+const settledUpToSQL = `
+SELECT (SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?),
+       (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
+       (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'),
+       (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')`
+
+// settledUpTo is the highest arrival that MySQL holds an outcome of: behind it nothing in Redis can be settled.
+func settledUpTo(ctx context.Context, tx *sql.Tx, coupon uint64) (arrival int64, err error) {
+	var outcomes [3]sql.NullTime
+	err = tx.QueryRowContext(ctx, settledUpToSQL, coupon, coupon, coupon, coupon).Scan(&arrival, &outcomes[0], &outcomes[1], &outcomes[2])
+	if err != nil {
+		return 0, fmt.Errorf("account for coupon %d: %w", coupon, err)
+	}
+	for _, at := range outcomes {
+		if at.Valid {
+			arrival = max(arrival, at.Time.UnixMicro())
+		}
+	}
+	return arrival, nil
+}
+
+// count adds up. The order matters, since no lock keeps applications from arriving: the promises that MySQL
+// remembers, then Redis, then what is settled. The catalog lifts the promise row at any time; read after Redis, it would
+// name applications that Redis had not been asked for yet, and they would look lost.
+//
+// What stands in Redis may be settled already, before a clean-up or in a Redis that fell back to an older state. It is
+// found by walking the line as far as anything is settled, and who stands there is counted on the way, since another
+// run may clean up meanwhile. Nobody is taken away behind.
 func (l *Ledger) count(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, f candidates.Figures, err error) {
 	err = tx.QueryRowContext(ctx, promisedSQL, coupon).Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff)
 	if err != nil {
 		return Account{}, f, fmt.Errorf("account for coupon %d: %w", coupon, err)
 	}
-	if f, err = l.Store.Figures(ctx, coupon); err != nil {
+	settled, err := settledUpTo(ctx, tx, coupon)
+	if err != nil {
+		return Account{}, f, err
+	}
+	if f, err = l.Store.Figures(ctx, coupon, settled); err != nil {
 		return Account{}, f, err
 	}
 	if err = tx.QueryRowContext(ctx, settledSQL, coupon, coupon).Scan(&a.Issued, &a.Outcomes); err != nil {
 		return Account{}, f, fmt.Errorf("account for coupon %d: %w", coupon, err)
 	}
 	a.Accepted, a.LastArrival = max(a.Accepted, f.Accepted), max(a.LastArrival, f.LastArrival)
-	a.Waiting, a.UnderReview = f.Waiting, f.DLQ
-	return a, f, nil
+	a.Waiting, a.UnderReview = f.WaitingBehind, f.DLQBehind
+	if f.Waiting == f.WaitingBehind && f.DLQ == f.DLQBehind {
+		return a, f, nil
+	}
+	err = l.walk(ctx, tx, coupon, settled, func(s standing) {
+		if s.Source == candidates.Queue {
+			a.Waiting++
+		} else {
+			a.UnderReview++
+		}
+		if s.settled() {
+			a.Twice++
+		}
+	})
+	return a, f, err
 }
 
 // standing is one application in Redis and what MySQL says of it.
@@ -95,26 +127,32 @@ type standing struct {
 	holds    bool // the user holds the coupon, by whatever way
 	issued   bool // MySQL holds a coupon of this very application
 	recorded bool // MySQL holds another outcome of this very application
+
+	notSelected bool // that outcome is NOT_SELECTED
 }
 
 func (s standing) settled() bool { return s.issued || s.recorded }
+
+// takenBack: put under review while its NOT_SELECTED record was being taken back, which did not commit.
+func (s standing) takenBack() bool { return s.notSelected && s.Source != candidates.Queue }
 
 const standingSQL = `
 SELECT j.n, COALESCE(u.status = 'ACTIVE', FALSE),
        EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
        EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id AND c.run_id IS NOT NULL
                AND c.applied_at = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND),
-       EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = j.user_id
-               AND o.applied_at = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND)
+       o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE)
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]')) AS j
 LEFT JOIN ` + "`user`" + ` u ON u.id = j.user_id
+LEFT JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = j.user_id
+     AND o.applied_at = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND
 ORDER BY j.n`
 
-// walk visits everything that stood in Redis when figures were counted, with MySQL's word on each user id; members
-// that are no user ids are not visited.
-func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, coupon uint64, f candidates.Figures, visit func(standing)) error {
-	end := time.UnixMicro(max(f.LastArrival, f.Highest) + 1)
+// walk visits everything that stands in Redis up to an arrival, with MySQL's word on it. A member that is no user id is
+// user 0, whom MySQL knows from what was dropped.
+func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, coupon uint64, upTo int64, visit func(standing)) error {
+	end := time.UnixMicro(upTo + 1)
 	var cursor candidates.Cursor
 	for {
 		page, next, err := l.Store.Page(ctx, coupon, cursor, end)
@@ -132,36 +170,32 @@ func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, coupon uint64, f candidat
 }
 
 func visitPage(ctx context.Context, tx *sql.Tx, coupon uint64, page []candidates.Entry, visit func(standing)) error {
-	var users []standing
+	all := make([]standing, len(page))
 	asked := []byte{'['}
-	for _, e := range page {
+	for i, e := range page {
 		user, err := strconv.ParseUint(e.Member, 10, 64)
 		if err != nil || strconv.FormatUint(user, 10) != e.Member {
-			continue
+			user = 0
 		}
-		if len(users) > 0 {
+		all[i] = standing{Entry: e, user: user}
+		if i > 0 {
 			asked = append(asked, ',')
 		}
 		asked = fmt.Appendf(asked, "[%d,%d]", user, e.Arrival)
-		users = append(users, standing{Entry: e, user: user})
 	}
-	if len(users) == 0 {
-		return nil
-	}
-	rows, err := tx.QueryContext(ctx, standingSQL, coupon, coupon, coupon, string(append(asked, ']')))
+	rows, err := tx.QueryContext(ctx, standingSQL, coupon, coupon, string(append(asked, ']')), coupon)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var n int
-		var active, holds, issued, recorded bool
-		if err := rows.Scan(&n, &active, &holds, &issued, &recorded); err != nil {
+		s := new(standing)
+		if err := rows.Scan(&n, &s.active, &s.holds, &s.issued, &s.recorded, &s.notSelected); err != nil {
 			return err
 		}
-		s := users[n-1]
-		s.active, s.holds, s.issued, s.recorded = active, holds, issued, recorded
-		visit(s)
+		s.Entry, s.user = all[n-1].Entry, all[n-1].user
+		visit(*s)
 	}
 	return rows.Err()
 }

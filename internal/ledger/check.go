@@ -20,14 +20,17 @@ type Code string
 const (
 	Oversold          Code = "OVERSOLD"              // 1: more coupons than seats
 	CountWrong        Code = "COUNT_WRONG"           // 1: issued_count is not the number of coupons
+	SeatWrong         Code = "SEAT_WRONG"            // 1: a run gave a coupon without a seat, or one seat twice
 	HeldTwice         Code = "HELD_TWICE"            // 2: one user holds two
 	SettledTwice      Code = "SETTLED_TWICE"         // 2: one application has both a coupon and another outcome
 	PassedOver        Code = "PASSED_OVER"           // 3: an eligible earlier arrival got no seat and is not under review
 	OrderWrong        Code = "ORDER_WRONG"           // 3: within a run, a later arrival has an earlier seat
 	PromiseLost       Code = "PROMISE_LOST"          // 4: accepted applications cannot be found
-	LineRewound       Code = "LINE_REWOUND"          // 5: the next arrival could come before one that stands in line
+	LineRewound       Code = "LINE_REWOUND"          // 5: the next arrival could come before one that stands in line or got a seat
+	ArrivalWrong      Code = "ARRIVAL_WRONG"         // 5: a run settled what has no arrival, or none before its cutoff
 	RecordWrong       Code = "RECORD_WRONG"          // 6: a settlement's record does not match the coupons it gave
-	RecordMissing     Code = "RECORD_MISSING"        // 6: coupons of a run that has no record of them
+	RecordMissing     Code = "RECORD_MISSING"        // 6: coupons or outcomes of a run that has no record of them
+	RunMissing        Code = "RUN_MISSING"           // 6: a settlement of a run that never was; nobody can clean up behind it
 	StillStanding     Code = "STILL_STANDING"        // 6: settled and cleaned up, yet still in the queue or the DLQ
 	MarkedWithoutHold Code = "MARKED_WITHOUT_COUPON" // 6: told ALREADY_ISSUED at the door without holding the coupon
 )
@@ -59,7 +62,7 @@ type Verdict struct {
 	Gap           int64     `json:"gap"`
 	Findings      []Finding `json:"findings"`
 
-	uncleaned int64
+	uncleaned, lastIssued int64
 }
 
 // Violated is whether an invariant is broken; warnings do not count.
@@ -154,9 +157,23 @@ SELECT run_id, issued_count, COALESCE(first_arrival, 0), COALESCE(last_arrival, 
 FROM settlement WHERE coupon_id = ? ORDER BY run_id`
 
 const unrecordedSQL = `
-SELECT COUNT(*) FROM user_coupon c
-WHERE c.coupon_id = ? AND c.run_id IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = c.run_id AND s.coupon_id = c.coupon_id)`
+SELECT (SELECT COUNT(*) FROM user_coupon c WHERE c.coupon_id = ? AND c.run_id IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = c.run_id AND s.coupon_id = c.coupon_id))
+     + (SELECT COUNT(*) FROM application_outcome o WHERE o.coupon_id = ? AND o.run_id IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = o.run_id AND s.coupon_id = o.coupon_id))`
+
+const runMissingSQL = `
+SELECT COUNT(*) FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND r.id IS NULL`
+
+// outcomesWrongSQL: a run that gave nobody ALREADY_ISSUED but recorded it, or the other way round; NOT_SELECTED and
+// REJECTED may become fewer rows than were recorded, and entries put under review are counted as rejected, never more.
+const outcomesWrongSQL = `
+SELECT COUNT(*) FROM settlement s LEFT JOIN (
+	SELECT run_id, SUM(outcome = 'ALREADY_ISSUED') AS already, SUM(outcome = 'NOT_SELECTED') AS not_selected, SUM(outcome = 'REJECTED') AS rejected
+	FROM application_outcome WHERE coupon_id = ? AND run_id IS NOT NULL GROUP BY run_id
+) o ON o.run_id = s.run_id
+WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0) OR s.not_selected_count < COALESCE(o.not_selected, 0)
+	OR s.rejected_count < COALESCE(o.rejected, 0) OR s.read_count < s.issued_count)`
 
 type record struct {
 	run, issued uint64
@@ -173,11 +190,24 @@ func (l *Ledger) checkRecords(ctx context.Context, tx *sql.Tx, _ candidates.Figu
 		v.find(6, CleanUpToDo, v.uncleaned, "Redis has not been told of %d settlements; the next `settle run` does it", v.uncleaned)
 	}
 	var unrecorded int64
-	if err := tx.QueryRowContext(ctx, unrecordedSQL, v.Coupon).Scan(&unrecorded); err != nil {
+	if err := tx.QueryRowContext(ctx, unrecordedSQL, v.Coupon, v.Coupon).Scan(&unrecorded); err != nil {
 		return err
 	}
 	if unrecorded > 0 {
-		v.find(6, RecordMissing, unrecorded, "%d coupons name a run that has no record of settling this coupon", unrecorded)
+		v.find(6, RecordMissing, unrecorded, "%d coupons or outcomes name a run that has no record of settling this coupon", unrecorded)
+	}
+	var runless, miscounted int64
+	if err := tx.QueryRowContext(ctx, runMissingSQL, v.Coupon).Scan(&runless); err != nil {
+		return err
+	}
+	if runless > 0 {
+		v.find(6, RunMissing, runless, "%d settlements name a run that never was", runless)
+	}
+	if err := tx.QueryRowContext(ctx, outcomesWrongSQL, v.Coupon, v.Coupon).Scan(&miscounted); err != nil {
+		return err
+	}
+	if miscounted > 0 {
+		v.find(6, RecordWrong, 0, "%d runs recorded other counts of outcomes than are there", miscounted)
 	}
 	records, err := readRecords(ctx, tx, v.Coupon)
 	if err != nil {
@@ -249,6 +279,10 @@ SELECT COUNT(*) FROM application_outcome o
 JOIN user_coupon c ON c.coupon_id = o.coupon_id AND c.user_id = o.user_id AND c.applied_at = o.applied_at AND c.run_id IS NOT NULL
 WHERE o.coupon_id = ?`
 
+// seatsWrongSQL: NULLIF takes whoever has no seat out of the distinct ones.
+const seatsWrongSQL = `
+SELECT COUNT(*) - COUNT(DISTINCT run_id, NULLIF(position, 0)) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL`
+
 // checkHolders: invariants 1 and 2.
 func (l *Ledger) checkHolders(ctx context.Context, tx *sql.Tx, _ candidates.Figures, v *Verdict) error {
 	var users, twice int64
@@ -257,6 +291,13 @@ func (l *Ledger) checkHolders(ctx context.Context, tx *sql.Tx, _ candidates.Figu
 	}
 	if err := tx.QueryRowContext(ctx, settledTwiceSQL, v.Coupon).Scan(&twice); err != nil {
 		return err
+	}
+	var seats int64
+	if err := tx.QueryRowContext(ctx, seatsWrongSQL, v.Coupon).Scan(&seats); err != nil {
+		return err
+	}
+	if seats > 0 {
+		v.find(1, SeatWrong, seats, "%d coupons have no seat or the seat of another of the same run", seats)
 	}
 	if v.Coupons > v.TotalQuantity {
 		v.find(1, Oversold, v.Coupons-v.TotalQuantity, "%d coupons for %d seats", v.Coupons, v.TotalQuantity)
@@ -281,11 +322,17 @@ WHERE o.coupon_id = ? AND o.outcome = 'NOT_SELECTED' AND o.applied_at < ?`
 
 const orderSQL = `
 SELECT COUNT(*) FROM (
-	SELECT applied_at, LAG(applied_at) OVER (PARTITION BY run_id ORDER BY position) AS before_it
+	SELECT applied_at, LAG(applied_at) OVER (PARTITION BY run_id ORDER BY position, user_id) AS before_it
 	FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL
 ) seats WHERE applied_at < before_it`
 
-// checkOrder: invariant 3, as far as MySQL knows.
+const arrivalsWrongSQL = `
+SELECT (SELECT COUNT(*) FROM user_coupon c LEFT JOIN settlement_run r ON r.id = c.run_id
+        WHERE c.coupon_id = ? AND c.run_id IS NOT NULL AND (c.applied_at IS NULL OR c.applied_at >= r.cutoff))
+     + (SELECT COUNT(*) FROM application_outcome o JOIN settlement_run r ON r.id = o.run_id
+        WHERE o.coupon_id = ? AND o.outcome <> 'REJECTED' AND o.applied_at >= r.cutoff)`
+
+// checkOrder: invariants 3 and 5, as far as MySQL knows.
 func (l *Ledger) checkOrder(ctx context.Context, tx *sql.Tx, _ candidates.Figures, v *Verdict) error {
 	var disordered, passed int64
 	if err := tx.QueryRowContext(ctx, orderSQL, v.Coupon).Scan(&disordered); err != nil {
@@ -294,10 +341,18 @@ func (l *Ledger) checkOrder(ctx context.Context, tx *sql.Tx, _ candidates.Figure
 	if disordered > 0 {
 		v.find(3, OrderWrong, disordered, "%d seats were given to a later arrival than the seat behind", disordered)
 	}
+	var arrivals int64
+	if err := tx.QueryRowContext(ctx, arrivalsWrongSQL, v.Coupon, v.Coupon).Scan(&arrivals); err != nil {
+		return err
+	}
+	if arrivals > 0 {
+		v.find(5, ArrivalWrong, arrivals, "%d applications were settled without an arrival before the cutoff of their run", arrivals)
+	}
 	last, err := lastIssued(ctx, tx, v.Coupon)
 	if err != nil {
 		return err
 	}
+	v.lastIssued = last.UnixMicro()
 	if err := tx.QueryRowContext(ctx, passedOverSQL, v.Coupon, last).Scan(&passed); err != nil {
 		return err
 	}
@@ -318,17 +373,18 @@ func lastIssued(ctx context.Context, tx *sql.Tx, coupon uint64) (time.Time, erro
 	return last.Time, nil
 }
 
-// checkLine walks everything that stands in Redis: invariants 3 and 6, and what the account counts twice.
+// checkLine walks everything that stands in Redis: invariants 3 and 6.
 func (l *Ledger) checkLine(ctx context.Context, tx *sql.Tx, f candidates.Figures, v *Verdict) error {
 	last, err := lastIssued(ctx, tx, v.Coupon)
 	if err != nil {
 		return err
 	}
-	var passed, standingStill int64
-	err = l.walk(ctx, tx, v.Coupon, f, func(s standing) {
+	var passed, standingStill, takenBack int64
+	err = l.walk(ctx, tx, v.Coupon, max(v.Account.LastArrival, f.Highest), func(s standing) {
 		switch {
+		case s.takenBack():
+			takenBack++
 		case s.settled():
-			v.Account.Twice++
 			standingStill++
 		case s.Source == candidates.Queue && s.active && !s.holds && s.Arrival < last.UnixMicro():
 			passed++
@@ -342,6 +398,9 @@ func (l *Ledger) checkLine(ctx context.Context, tx *sql.Tx, f candidates.Figures
 	}
 	if passed > 0 {
 		v.find(3, PassedOver, passed, "%d active users still waiting came before the last who got a seat", passed)
+	}
+	if takenBack > 0 {
+		v.find(6, CleanUpToDo, takenBack, "%d applications stand under review although their NOT_SELECTED was not taken back; the next `settle run` clears the DLQ", takenBack)
 	}
 	if standingStill > 0 {
 		v.find(6, StillStanding, standingStill, "%d applications still stand in Redis although they are settled and cleaned up", standingStill)
@@ -399,8 +458,9 @@ func (l *Ledger) checkPromises(f candidates.Figures, v *Verdict) {
 	case v.Gap < 0:
 		v.find(4, Excess, -v.Gap, "%d applications that nobody promised: %s", -v.Gap, v.Account)
 	}
-	if next := max(v.Account.LastArrival+1, f.Now.UnixMicro()); f.Highest >= next {
-		v.find(5, LineRewound, 1, "arrival %d stands in line, but the next could be %d", f.Highest, next)
+	highest := max(f.Highest, v.lastIssued)
+	if next := max(v.Account.LastArrival+1, f.Now.UnixMicro()); highest >= next {
+		v.find(5, LineRewound, 1, "arrival %d stands in line or got a seat, but the next could be %d", highest, next)
 	}
 	if ahead := time.UnixMicro(v.Account.LastArrival).Sub(f.Now); ahead > maxAhead {
 		v.find(5, ClockAhead, 1, "the line runs %s ahead of the Redis clock: nothing is accepted until it has caught up", ahead.Round(time.Millisecond))

@@ -105,7 +105,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 		return tx.Commit()
 	})
 	loop("keep the promise", time.Millisecond, func() error {
-		figures, err := c.store.Figures(ctx, c.id)
+		figures, err := c.store.Figures(ctx, c.id, 0)
 		if err != nil {
 			return err
 		}

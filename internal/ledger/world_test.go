@@ -324,13 +324,13 @@ type kind struct {
 
 // codes are all there are.
 var codes = map[ledger.Code]kind{
-	ledger.Oversold: {1, false}, ledger.CountWrong: {1, false},
+	ledger.Oversold: {1, false}, ledger.CountWrong: {1, false}, ledger.SeatWrong: {1, false},
 	ledger.HeldTwice: {2, false}, ledger.SettledTwice: {2, false},
 	ledger.PassedOver: {3, false}, ledger.OrderWrong: {3, false},
 	ledger.PromiseLost: {4, false}, ledger.Excess: {4, true},
-	ledger.LineRewound: {5, false}, ledger.ClockAhead: {5, true},
+	ledger.LineRewound: {5, false}, ledger.ArrivalWrong: {5, false}, ledger.ClockAhead: {5, true},
 	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.StillStanding: {6, false},
-	ledger.MarkedWithoutHold: {6, false}, ledger.CleanUpToDo: {6, true},
+	ledger.MarkedWithoutHold: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
 }
 
 // Of the coupon that worldly makes: who is who. A run of its own settled each of the first three.

@@ -24,7 +24,7 @@ func (quietDoor) SetSold(context.Context, uint64, bool) error { return nil }
 
 type balanced struct{}
 
-func (balanced) Account(context.Context, *sql.Tx, uint64, bool) (ledger.Account, error) {
+func (balanced) Account(context.Context, *sql.Tx, uint64) (ledger.Account, error) {
 	return ledger.Account{}, nil
 }
 

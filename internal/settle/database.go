@@ -72,10 +72,10 @@ func (d *Database) transact(ctx context.Context, work func(ctx context.Context, 
 		errors.As(err, &unknown)
 		return err
 	})
-	if err != nil && unknown != nil {
-		return &CommitUnknown{err}
+	if err == nil || unknown == nil || errors.As(err, &unknown) {
+		return err
 	}
-	return err
+	return &CommitUnknown{err}
 }
 
 // do runs work outside a transaction. It may run more than once.
@@ -92,7 +92,7 @@ func (d *Database) attempt(ctx context.Context, work func(ctx context.Context, c
 	for n := 1; ; n++ {
 		err = d.attemptOnce(ctx, work)
 		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("told to stop, what was in hand is rolled back: %w", errors.Join(context.Cause(ctx), err))
+			return toldToStop(ctx, err)
 		}
 		if n == attempts || !repeatable(err) {
 			break
@@ -103,6 +103,18 @@ func (d *Database) attempt(ctx context.Context, work func(ctx context.Context, c
 	}
 	d.report(err)
 	return err
+}
+
+// toldToStop says what became of what was in hand.
+func toldToStop(ctx context.Context, err error) error {
+	var unknown *CommitUnknown
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return err // nobody told: the time for this was over
+	}
+	if errors.As(err, &unknown) {
+		return fmt.Errorf("told to stop: %w", errors.Join(context.Cause(ctx), err))
+	}
+	return fmt.Errorf("told to stop, what was in hand is rolled back: %w", errors.Join(context.Cause(ctx), err))
 }
 
 // admit turns away while the breaker is open. Behind its pause one connection finds out for all.
@@ -137,19 +149,40 @@ func (d *Database) attemptOnce(ctx context.Context, work func(ctx context.Contex
 	if err != nil {
 		return &connectionError{fmt.Errorf("connect to mysql: %w", err)}
 	}
-	defer func() {
-		if err != nil && classifyError(err) == readOnly {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // throws it away
-		}
-		_ = conn.Close()
-	}()
-	if err := work(ctx, conn); err != nil {
-		if isBroken(conn) {
-			return &connectionError{err}
-		}
+	err = work(ctx, conn)
+	switch {
+	case ctx.Err() != nil:
+		go conn.Close() // it waits for what may hang on this connection
 		return err
+	case err != nil && isBroken(conn):
+		err = &connectionError{err}
+	case err != nil && classifyError(err) == readOnly:
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // throws it away
 	}
-	return nil
+	_ = conn.Close()
+	return err
+}
+
+// lastWords is how long a COMMIT or ROLLBACK may still take when ctx has ended. They know no ctx, and a server that
+// hangs would keep the process beyond its grace.
+const lastWords = time.Second
+
+func bounded(ctx context.Context, statement func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- statement() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	last := time.NewTimer(lastWords)
+	defer last.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-last.C:
+		return &connectionError{errors.New("mysql does not answer")}
+	}
 }
 
 // isBroken asks the connection itself: not every error of a broken one says that it is.
@@ -167,21 +200,21 @@ func transactOn(ctx context.Context, conn *sql.Conn, work func(ctx context.Conte
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // for a panic: the connection could not be given back with it open
+	defer func() { _ = bounded(ctx, tx.Rollback) }() // for a panic: the connection could not be given back with it open
 	if err := work(ctx, tx); err != nil {
 		// Whatever failed, all of it goes: a lock wait that ran out has undone only its own statement.
-		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
+		if undo := bounded(ctx, tx.Rollback); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
 			return errors.Join(err, fmt.Errorf("roll back: %w", undo))
 		}
 		return err
 	}
-	err = tx.Commit()
+	err = bounded(ctx, tx.Commit)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // COMMIT was never sent
 		return fmt.Errorf("commit: %w", err)
-	case isBroken(conn), classifyError(err) == away:
+	case classifyError(err) == away, isBroken(conn):
 		return &CommitUnknown{fmt.Errorf("commit: %w", err)}
 	default:
 		return fmt.Errorf("commit: %w", err)

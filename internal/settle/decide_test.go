@@ -48,15 +48,23 @@ func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.
 		{Application: application(5, 15, Waiting)},
 		{Application: application(6, 16, Waiting), verdict: inactiveUser},
 	}
-	users := map[uint64]bool{}
-	chosen, refused, rest := choose(all, 3, users)
-	require.Equal(t, []Application{all[0].Application, all[3].Application, all[5].Application}, chosen)
-	require.Equal(t, []classified{all[1], all[2], all[4]}, refused)
+	seats := seatHolders{}
+	chosen, refused, rest := choose(all, 3, seats)
+	require.Equal(t, []Application{all[0].Application, all[3].Application}, chosen)
+	require.Equal(t, []classified{all[1], all[2]}, refused)
+	require.Equal(t, all[4:], rest, "whether user 1 got a seat is not known yet")
+
+	seats.note(chosen, chosen)
+	chosen, refused, rest = choose(rest, 1, seats)
+	require.Equal(t, []Application{all[5].Application}, chosen)
+	require.Equal(t, []classified{all[4]}, refused)
 	require.Equal(t, all[6:], rest)
-	chosen, refused, rest = choose(all, 10, users)
-	require.Empty(t, chosen, "whoever was chosen before is not chosen again")
-	require.Len(t, refused, 7)
-	require.Empty(t, rest)
+
+	seats = seatHolders{}
+	chosen, _, rest = choose(all, 3, seats)
+	seats.note(chosen, chosen[1:])
+	chosen, _, _ = choose(rest, 1, seats)
+	require.Equal(t, []Application{all[4].Application}, chosen, "the first row of user 1 was not stored")
 }
 
 func TestDecideGivesEverybodyOneFate(t *testing.T) {

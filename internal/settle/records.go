@@ -307,6 +307,17 @@ func audit(ctx context.Context, q querier, run run, action string, coupon, user 
 	return nil
 }
 
+const auditedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND run_id = ? AND action = ?)"
+
+// audited is whether a run has kept this of a coupon already.
+func audited(ctx context.Context, q querier, run run, action string, coupon uint64) (bool, error) {
+	var found bool
+	if err := q.QueryRowContext(ctx, auditedSQL, coupon, run.id, action).Scan(&found); err != nil {
+		return false, fmt.Errorf("read audit of coupon %d: %w", coupon, err)
+	}
+	return found, nil
+}
+
 // shorten cuts text to a column's width, in letters, and makes it valid UTF-8.
 func shorten(text string, letters int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -452,6 +463,19 @@ const (
 	endRunSQL    = "UPDATE settlement_run SET status = ?, heartbeat_at = ?, finished_at = ? WHERE id = ?"
 )
 
+const findRunSQL = `
+SELECT COALESCE(MAX(id), 0) FROM settlement_run
+WHERE cutoff = ? AND started_at = ? AND trigger_kind = ? AND operator = ? AND reason = ? AND status = 'RUNNING'`
+
+// findRun finds the row of a run whose INSERT got no reply; false when it was not stored.
+func findRun(ctx context.Context, q querier, r *run) (bool, error) {
+	err := q.QueryRowContext(ctx, findRunSQL, r.cutoff, r.startedAt, r.Trigger, r.Operator, r.Reason).Scan(&r.id)
+	if err != nil {
+		return false, fmt.Errorf("find run: %w", err)
+	}
+	return r.id > 0, nil
+}
+
 func insertRun(ctx context.Context, q querier, r *run) error {
 	done, err := q.ExecContext(ctx, insertRunSQL, r.Trigger, r.Operator, r.Reason, r.cutoff, r.startedAt, r.startedAt)
 	if err != nil {
@@ -473,10 +497,8 @@ func beatRun(ctx context.Context, q querier, run uint64, at time.Time) error {
 }
 
 func endRun(ctx context.Context, q querier, run uint64, status RunStatus, at time.Time) error {
-	if _, err := affected(q.ExecContext(ctx, endRunSQL, status, at, at, run)); err != nil {
-		return fmt.Errorf("end run %d: %w", run, err)
-	}
-	return nil
+	_, err := affected(q.ExecContext(ctx, endRunSQL, status, at, at, run))
+	return err
 }
 
 const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL"

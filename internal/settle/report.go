@@ -38,7 +38,8 @@ type Result struct {
 	Millis        int64  `json:"durationMs"`
 	Error         string `json:"error,omitempty"`
 
-	class Class // of the error
+	class       Class // of the error
+	interrupted bool  // the run was told to stop before this coupon was done
 }
 
 // reset forgets an attempt that was rolled back.

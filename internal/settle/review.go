@@ -91,6 +91,9 @@ func (s *settlement) drop(ctx context.Context, members []string) error {
 	if err != nil {
 		return err
 	}
+	if !s.result.changed() {
+		return nil // settled by another run meanwhile, which cleans up
+	}
 	s.uncleaned = []uncleaned{{run: s.run.id, covered: true}}
 	if err := s.tellRedis(ctx); err != nil {
 		return err
@@ -118,12 +121,15 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, dropped []Ap
 		}
 		var users []Application
 		for _, c := range all {
-			switch {
-			case c.verdict == settled:
+			if c.verdict == settled {
 				continue
-			case c.User != 0:
+			}
+			if err := auditEach(ctx, tx, s.run, actionDLQDropped, s.coupon.ID, []Application{c.Application}); err != nil {
+				return err
+			}
+			if c.User != 0 {
 				users = append(users, c.Application)
-			default:
+			} else {
 				reason := shorten(fmt.Sprintf("%q: %s", c.Member, s.run.Reason), maxReasonLetters)
 				if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{c.Application}); err != nil {
 					return err
@@ -136,8 +142,8 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, dropped []Ap
 			return err
 		}
 	}
-	if err := auditEach(ctx, tx, s.run, actionDLQDropped, s.coupon.ID, dropped); err != nil {
-		return err
+	if !s.result.changed() {
+		return nil
 	}
 	return insertRecord(ctx, tx, s.run, s.coupon.ID, s.result)
 }

@@ -20,10 +20,9 @@ const heartbeat = 10 * time.Second
 // endTimeout bounds writing down how a run ended, also when it was told to stop.
 const endTimeout = 3 * time.Second // with the default grace well below the 30 s of a pod
 
-// Auditor accounts for the promises of a coupon. settling says that Redis may hold applications which MySQL has
-// settled already, so that they must be looked for and counted once.
+// Auditor accounts for the promises of a coupon.
 type Auditor interface {
-	Account(ctx context.Context, tx *sql.Tx, coupon uint64, settling bool) (ledger.Account, error)
+	Account(ctx context.Context, tx *sql.Tx, coupon uint64) (ledger.Account, error)
 }
 
 // Settler turns lines into outcomes. All fields but Progress are needed.
@@ -112,7 +111,13 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []Coupon) (*Report, 
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	return report, errors.Join(err, endRun(ending, s.DB.pool, r.id, report.Status, s.Now().UTC()))
+	unended := s.DB.do(ending, func(ctx context.Context, q querier) error {
+		return endRun(ctx, q, r.id, report.Status, s.Now().UTC())
+	})
+	if unended != nil {
+		err = errors.Join(err, fmt.Errorf("end run %d: %w", r.id, unended))
+	}
+	return report, err
 }
 
 // outlive returns a context that ends so much later than told.
@@ -156,7 +161,16 @@ func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []Coupon, err e
 	if err != nil {
 		return nil, err
 	}
-	return coupons, s.DB.do(ctx, func(ctx context.Context, q querier) error { return insertRun(ctx, q, r) })
+	tried := false
+	return coupons, s.DB.do(ctx, func(ctx context.Context, q querier) error {
+		if tried {
+			if found, err := findRun(ctx, q, r); err != nil || found {
+				return err
+			}
+		}
+		tried = true
+		return insertRun(ctx, q, r)
+	})
 }
 
 // chooseCoupons returns all that are due, or exactly those that were asked for, finalised ones too.
@@ -210,8 +224,14 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 			report.add(*result)
 		}
 	}
-	if err := r.stopped(); err != nil {
-		return fmt.Errorf("%w; %d of %d coupons were dealt with", err, len(report.Coupons), len(coupons))
+	undone := len(coupons) - len(report.Coupons)
+	for _, result := range report.Coupons {
+		if result.interrupted {
+			undone++
+		}
+	}
+	if undone > 0 {
+		return fmt.Errorf("%w; %d of %d coupons were dealt with", r.stopped(), len(coupons)-undone, len(coupons))
 	}
 	return nil
 }
@@ -227,6 +247,7 @@ func (s *Settler) settleOne(ctx context.Context, r run, c Coupon) Result {
 	one := &settlement{Settler: s, run: r, coupon: c, result: &result, logger: logger}
 	err := one.settleSafely(ctx)
 	result.conclude(err, s.Now().Sub(began))
+	result.interrupted = r.stopped() != nil && errors.Is(err, context.Cause(r.told))
 	if err != nil {
 		logger.Info("coupon not settled", zap.String("status", string(result.Status)), zap.Error(err))
 	} else {

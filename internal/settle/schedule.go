@@ -56,6 +56,9 @@ func (s *Scheduler) Run(ctx context.Context) {
 		wait, err := s.settleMissed(ctx, again)
 		again = err != nil
 		if ctx.Err() != nil {
+			if err != nil {
+				s.Logger.Info("night interrupted", zap.Error(err))
+			}
 			return
 		}
 		if err != nil {

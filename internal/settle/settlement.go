@@ -86,9 +86,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	var unknown *CommitUnknown
 	switch {
 	case gap > 0 && ErrorClass(err) == Invariant:
-		return errors.Join(err, s.DB.do(ctx, func(ctx context.Context, q querier) error {
-			return audit(ctx, q, s.run, actionGapHeld, s.coupon.ID, 0, err.Error())
-		}))
+		return errors.Join(err, s.auditHold(ctx, err))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
 	case classifyError(err) == away && ctx.Err() == nil:
@@ -96,6 +94,19 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	default:
 		return err
 	}
+}
+
+// auditHold keeps that this run held the coupon, and why.
+func (s *settlement) auditHold(ctx context.Context, why error) error {
+	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
+			return err
+		}
+		if done, err := audited(ctx, tx, s.run, actionGapHeld, s.coupon.ID); err != nil || done {
+			return err
+		}
+		return audit(ctx, tx, s.run, actionGapHeld, s.coupon.ID, 0, why.Error())
+	})
 }
 
 // waitForCutoff returns when the clock of the coupon's shard has passed the cutoff: from then on nothing can arrive
@@ -113,8 +124,8 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 		if wait > earliness {
 			return setupError("the cutoff %s is %s in the future by the Redis clock", s.run.cutoff.Format(time.RFC3339), wait.Round(time.Second))
 		}
-		if err := Wait(s.run.told, wait); err != nil {
-			return err
+		if Wait(s.run.told, wait) != nil {
+			return s.run.stopped()
 		}
 	}
 }
@@ -203,7 +214,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 // checkPromises holds the coupon when more applications were accepted than can be accounted for, unless an operator
 // accepts that.
 func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Account, error) {
-	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID, len(s.uncleaned) > 0)
+	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID)
 	if err != nil {
 		return account, err
 	}
@@ -239,11 +250,11 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, page []Applicatio
 	if err != nil {
 		return nil, nil, err
 	}
-	users := usersOf(page)
+	seats := newSeatHolders(page)
 	for len(issued) < free && len(rest) > 0 {
 		var chosen []Application
 		var passed []classified
-		chosen, passed, rest = choose(rest, free-len(issued), users)
+		chosen, passed, rest = choose(rest, free-len(issued), seats)
 		before := seated + len(issued)
 		stored, err := s.isolate(ctx, tx, chosen, func(n int, part []Application) error {
 			return insertIssued(ctx, tx, s.run, s.coupon, before+n, part)
@@ -251,34 +262,51 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, page []Applicatio
 		if err != nil {
 			return nil, nil, err
 		}
+		seats.note(chosen, stored)
 		issued, refused = append(issued, stored...), append(refused, passed...)
 	}
 	return issued, refused, nil
 }
 
-// usersOf prepares to notice users who stand in a page twice: nil where that cannot be. The queue alone cannot hold a
-// user twice; the DLQ and the records can, after Redis lost data.
-func usersOf(page []Application) map[uint64]bool {
+// seatHolders are the users of a page who got a seat, true, or are about to, false. It is nil where nobody can stand in
+// the page twice: the queue alone cannot hold a user twice; the DLQ and the records can, after Redis lost data.
+type seatHolders map[uint64]bool
+
+func newSeatHolders(page []Application) seatHolders {
 	if slices.ContainsFunc(page, func(a Application) bool { return a.Source != Waiting }) {
-		return make(map[uint64]bool, len(page))
+		return make(seatHolders, len(page))
 	}
 	return nil
 }
 
-// choose takes the first eligible for the free seats and notes their users. refused are the others that were read on
-// the way; rest has not been looked at.
-func choose(all []classified, free int, users map[uint64]bool) (chosen []Application, refused, rest []classified) {
+// note: who was chosen and not stored holds nothing.
+func (h seatHolders) note(chosen, stored []Application) {
+	if h == nil {
+		return
+	}
+	for _, a := range chosen {
+		delete(h, a.User)
+	}
+	for _, a := range stored {
+		h[a.User] = true
+	}
+}
+
+// choose takes the first eligible for the free seats. refused are the others that were read on the way; rest has not
+// been looked at. It ends before a user chosen already, whose row must first be stored.
+func choose(all []classified, free int, seats seatHolders) (chosen []Application, refused, rest []classified) {
 	chosen = make([]Application, 0, min(len(all), free))
 	for i, c := range all {
-		if len(chosen) == free {
+		seated, known := seats[c.User]
+		switch {
+		case len(chosen) == free, known && !seated && c.verdict == eligible:
 			return chosen, refused, all[i:]
-		}
-		if c.verdict != eligible || c.Source == Held || users[c.User] {
+		case c.verdict != eligible, c.Source == Held, seated:
 			refused = append(refused, c)
 			continue
 		}
-		if users != nil {
-			users[c.User] = true
+		if seats != nil {
+			seats[c.User] = false
 		}
 		chosen = append(chosen, c.Application)
 	}
@@ -560,7 +588,7 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) er
 	if coupon.ClosesAt.After(s.run.cutoff) {
 		return nil
 	}
-	account, err := s.Auditor.Account(ctx, tx, coupon.ID, false)
+	account, err := s.Auditor.Account(ctx, tx, coupon.ID)
 	if err != nil {
 		return err
 	}

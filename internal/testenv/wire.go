@@ -80,11 +80,14 @@ type ruleBook struct {
 	rule  Rule
 }
 
-func (b *ruleBook) decide(wire int, request []byte) Fate {
+func (b *ruleBook) decide(l *link, request []byte) Fate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if l.wire.down() {
+		return CutBefore(nil)
+	}
 	b.turns++
-	fate := b.rule(Turn{Number: b.turns, Wire: wire, Request: request})
+	fate := b.rule(Turn{Number: b.turns, Wire: l.place, Request: request})
 	if fate.end == cutBefore && fate.do != nil {
 		fate.do()
 	}
@@ -92,10 +95,10 @@ func (b *ruleBook) decide(wire int, request []byte) Fate {
 }
 
 // after calls what a swallowed reply has set off.
-func (b *ruleBook) after(fate *Fate) {
+func (b *ruleBook) after(l *link, fate *Fate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if fate.do != nil {
+	if fate.do != nil && !l.wire.down() {
 		fate.do()
 	}
 }
@@ -133,7 +136,8 @@ func (w *Wire) Turns() int {
 	return w.book.turns
 }
 
-// Down closes every connection and refuses new ones, for good. A rule and what it does may call it.
+// Down closes every connection and refuses new ones, for good; after the turn that is being decided, no rule is asked
+// and no fate does anything any more. A rule and its fates may call it.
 func (w *Wire) Down() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,7 +215,7 @@ func (l *link) requests() {
 	for {
 		n, err := l.client.Read(piece)
 		if n > 0 && l.answered.Swap(false) {
-			switch fate := l.wire.book.decide(l.place, piece[:n]); fate.end {
+			switch fate := l.wire.book.decide(l, piece[:n]); fate.end {
 			case cutBefore:
 				l.wire.drop(l.server)
 				return
@@ -254,9 +258,7 @@ func (l *link) replies() {
 	for {
 		n, err := l.server.Read(piece)
 		if fate := l.doomed.Load(); fate != nil {
-			if !l.wire.down() { // where nothing passes any more, nothing happens either
-				l.wire.book.after(fate)
-			}
+			l.wire.book.after(l, fate)
 			return
 		}
 		if n > 0 {

@@ -95,9 +95,8 @@ type fates struct {
 }
 
 func (f *fates) rule(turn Turn) Fate {
-	request := string(turn.Request)
 	f.seen = append(f.seen, Turn{turn.Number, turn.Wire, nil})
-	return f.of[request]
+	return f.of[string(turn.Request)]
 }
 
 func TestAWirePassesTurnsAndCountsThem(t *testing.T) {

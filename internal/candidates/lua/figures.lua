@@ -1,6 +1,8 @@
 -- Everything that can be counted of one coupon, at one instant.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
--- Returns {now, accepted, last, waiting, dlq, issued, rejected, sold, highest arrival standing}
+-- ARGV  1 an arrival (µs)
+-- Returns {now, accepted, last, waiting, dlq, issued, rejected, sold, highest arrival standing,
+--          waiting behind that arrival, dlq behind it}
 local queue, state, issued, rejected, dlq = unpack(KEYS)
 local time = redis.call('TIME')
 local s = redis.call('HMGET', state, 'accepted', 'last', 'sold')
@@ -11,4 +13,5 @@ for _, key in ipairs({queue, dlq}) do
 end
 return {time[1] * 1000000 + time[2], tonumber(s[1]) or 0, tonumber(s[2]) or 0,
   redis.call('ZCARD', queue), redis.call('ZCARD', dlq), redis.call('SCARD', issued), redis.call('SCARD', rejected),
-  tonumber(s[3]) or 0, highest}
+  tonumber(s[3]) or 0, highest,
+  redis.call('ZCOUNT', queue, '(' .. ARGV[1], '+inf'), redis.call('ZCOUNT', dlq, '(' .. ARGV[1], '+inf')}
