@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -121,8 +120,10 @@ func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report
 	classes := report.Classes()
 	if err != nil {
 		classes = append(classes, classOf(err))
-	} else if slices.Contains(classes, settle.Infrastructure) && output != "json" {
-		fmt.Fprintln(p.stderr, settle.SafeToRunAgain)
+	} else if output != "json" {
+		for _, advice := range report.Advice() {
+			fmt.Fprintln(p.stderr, advice)
+		}
 	}
 	return errors.Join(err, worst(classes))
 }

@@ -39,10 +39,11 @@ func (s *settlement) setAside(ctx context.Context, why error) error {
 	return nil
 }
 
-// withoutDatabase does what a run can when it could not even begin: every coupon's life is renewed and its first
-// applicants are put under review, as far as the catalog knows the coupons. The report has no run: none is recorded.
+// withoutDatabase does what a run can when it could not even begin: every coupon's life is renewed and, when MySQL cannot
+// be reached, its first applicants are put under review, as far as the catalog knows the coupons. The report has no run:
+// none is recorded.
 func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, why error) (*Report, error) {
-	if classifyError(why) != away || ctx.Err() != nil {
+	if !isRefusal(why) || ctx.Err() != nil {
 		return nil, why
 	}
 	if coupons == nil {
@@ -60,11 +61,12 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, 
 		result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
 		one := &settlement{Settler: s, run: r, coupon: c, result: &result, logger: s.Logger}
 		began := s.Now()
+		told := why
 		err := s.Door.Renew(ctx, c.ID, c.ClosesAt)
-		if err == nil {
-			err = one.setAside(ctx, why)
+		if err == nil && classifyError(why) == away {
+			told, err = errAway, one.setAside(ctx, why)
 		}
-		result.conclude(errors.Join(errAway, err), s.Now().Sub(began))
+		result.conclude(errors.Join(told, err), s.Now().Sub(began))
 		report.add(result)
 		s.Logger.Info("coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))
 	}

@@ -112,26 +112,33 @@ func toldToStop(ctx context.Context, err error) error {
 		return err // nobody told: the time for this was over
 	}
 	if errors.As(err, &unknown) {
-		return fmt.Errorf("told to stop: %w", errors.Join(context.Cause(ctx), err))
+		return fmt.Errorf("told to stop: %w (%w)", context.Cause(ctx), err)
 	}
-	return fmt.Errorf("told to stop, what was in hand is rolled back: %w", errors.Join(context.Cause(ctx), err))
+	return fmt.Errorf("told to stop, what was in hand is rolled back: %w (%w)", context.Cause(ctx), err)
 }
 
 // admit turns away while the breaker is open. Behind its pause one connection finds out for all.
 func (d *Database) admit(ctx context.Context) error {
-	for n := 1; d.breaker.State() == gobreaker.StateHalfOpen && n <= attempts; n++ {
+	for n := 1; d.breaker.State() == gobreaker.StateHalfOpen; n++ {
 		_, err := d.breaker.Execute(func() (struct{}, error) { return struct{}{}, d.attemptOnce(ctx, ping) })
-		if errors.Is(err, gobreaker.ErrTooManyRequests) {
-			err = Wait(ctx, backoff(n))
+		switch {
+		case errors.Is(err, gobreaker.ErrTooManyRequests) && n < attempts:
+			err = Wait(ctx, backoff(n)) // another finds out
+		case errors.Is(err, gobreaker.ErrTooManyRequests), errors.Is(err, gobreaker.ErrOpenState):
+			return d.turnAway()
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if d.breaker.State() == gobreaker.StateOpen {
-		return fmt.Errorf("mysql has refused every attempt and is left alone for %s: %w", breakerPause, *d.refusal.Load())
+		return d.turnAway()
 	}
 	return nil
+}
+
+func (d *Database) turnAway() error {
+	return fmt.Errorf("mysql has refused every attempt and is left alone for %s: %w", breakerPause, *d.refusal.Load())
 }
 
 // report tells the breaker how the attempts ended.

@@ -38,7 +38,7 @@ func classifyError(err error) class {
 
 func classifyNumber(number uint16) class {
 	switch number {
-	case 1205, 3572, // lock wait ran out; NOWAIT found it locked
+	case 1205, 3572, 1467, // lock wait ran out; NOWAIT found it locked; ran out before AUTO_INCREMENT's lock
 		1213, 1020, 3101: // deadlock; changed since read; rolled back by group replication
 		return transient
 	case 1047, 1053, 1927, // node not ready; server shutting down; connection killed

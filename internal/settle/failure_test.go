@@ -13,7 +13,7 @@ import (
 func TestEveryErrorNumberHasItsClass(t *testing.T) {
 	t.Parallel()
 	for want, numbers := range map[class][]uint16{
-		transient: {1205, 3572, 1213, 1020, 3101},
+		transient: {1205, 3572, 1467, 1213, 1020, 3101},
 		away:      {1047, 1053, 1927, 1040, 1203},
 		readOnly:  {1290, 1792, 1836},
 		duplicate: {1062},
@@ -34,7 +34,7 @@ func TestEveryErrorNumberHasItsClass(t *testing.T) {
 
 func TestWhatAnErrorMeansToWhoeverStartedTheRun(t *testing.T) {
 	t.Parallel()
-	for number, want := range map[uint16]Class{1213: Infrastructure, 1290: Infrastructure, 1062: Invariant,
+	for number, want := range map[uint16]Class{1213: Infrastructure, 1467: Infrastructure, 1290: Infrastructure, 1062: Invariant,
 		1146: Setup, 1644: Setup, 3819: Invariant, 4025: Invariant} {
 		require.Equal(t, want, ErrorClass(fmt.Errorf("x: %w", &mysql.MySQLError{Number: number})), number)
 	}

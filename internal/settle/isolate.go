@@ -52,7 +52,7 @@ func (s *settlement) isolatePart(ctx context.Context, tx *sql.Tx, seated int, pa
 func (s *settlement) setApart(a Application, why error) error {
 	s.unstorable = append(s.unstorable, Failure{Application: a, Cause: CauseBadRow, Retryable: true, Message: serverSays(why)})
 	if allowed := badRowsAllowed(s.coupon.TotalQuantity); len(s.unstorable) > allowed {
-		return &Error{Setup, fmt.Errorf("more than %d rows cannot be stored, the last one of user %d; nothing was moved: %w", allowed, a.User, why)}
+		return &Error{Setup, fmt.Errorf("more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %w", allowed, a.User, why)}
 	}
 	return nil
 }

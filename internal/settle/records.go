@@ -92,6 +92,9 @@ const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id
 
 func takeSeats(ctx context.Context, tx *sql.Tx, coupon uint64, seats int) error {
 	n, err := affected(tx.ExecContext(ctx, takeSeatsSQL, seats, coupon, seats))
+	if classifyError(err) == violated {
+		return &Error{Invariant, fmt.Errorf("count %d seats of coupon %d: %w: nothing was issued; run `settle verify`", seats, coupon, err)}
+	}
 	if err != nil {
 		return fmt.Errorf("count %d seats of coupon %d: %w", seats, coupon, err)
 	}

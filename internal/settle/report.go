@@ -3,6 +3,7 @@ package settle
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -39,7 +40,8 @@ type Result struct {
 	Error         string `json:"error,omitempty"`
 
 	class       Class // of the error
-	interrupted bool  // the run was told to stop before this coupon was done
+	advice      string
+	interrupted bool // the run was told to stop before this coupon was done
 }
 
 // reset forgets an attempt that was rolled back.
@@ -57,7 +59,7 @@ func (r *Result) conclude(err error, took time.Duration) {
 	case err == nil:
 		r.Status = Unchanged
 	default:
-		r.Status, r.class = Failed, ErrorClass(err)
+		r.Status, r.class, r.advice = Failed, ErrorClass(err), Advice(err)
 		if r.class == Invariant {
 			r.Status = HeldBack
 		}
@@ -70,7 +72,7 @@ func (r *Result) conclude(err error, took time.Duration) {
 
 func isLockWait(err error) bool {
 	var numbered *mysql.MySQLError
-	return errors.As(err, &numbered) && (numbered.Number == 1205 || numbered.Number == 3572)
+	return errors.As(err, &numbered) && (numbered.Number == 1205 || numbered.Number == 3572 || numbered.Number == 1467)
 }
 
 // RunStatus is how a run ended, as settlement_run has it.
@@ -150,6 +152,16 @@ func (r *Report) Classes() (classes []Class) {
 		}
 	}
 	return classes
+}
+
+// Advice says what to do about the failures among the coupons, each thing once.
+func (r *Report) Advice() (advice []string) {
+	for _, c := range r.Coupons {
+		if c.advice != "" && !slices.Contains(advice, c.advice) {
+			advice = append(advice, c.advice)
+		}
+	}
+	return advice
 }
 
 // CouponsFailed are coupons of a run that running again may settle.

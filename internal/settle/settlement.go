@@ -92,7 +92,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	case classifyError(err) == away && ctx.Err() == nil:
 		return errors.Join(err, s.setAside(ctx, err))
 	default:
-		return err
+		return fmt.Errorf("%w; nothing was moved", err)
 	}
 }
 
@@ -179,7 +179,8 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		s.progress(len(issued))
 	}
 
-	if err := s.reviewReturned(ctx, tx); err != nil {
+	returned := s.unstorableReturned()
+	if err := s.takeBack(ctx, tx, returned); err != nil {
 		return err
 	}
 
@@ -208,7 +209,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		}
 	}
 	s.begin(StepCommit)
-	return nil
+	return s.reviewReturned(ctx, tx, returned)
 }
 
 // checkPromises holds the coupon when more applications were accepted than can be accounted for, unless an operator
@@ -339,27 +340,43 @@ func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Ap
 	return nil
 }
 
-// reviewReturned puts under review who was not selected before and whose row was refused now. Their record goes with
-// the transaction: should that not commit, they stand in both places, and the record is what counts.
-func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx) error {
+// unstorableReturned are who was not selected before and whose row was refused now. The others Redis is told of after
+// the commit.
+func (s *settlement) unstorableReturned() (returned []Failure) {
 	for _, f := range s.unstorable {
-		if f.Source != NotSelected {
-			continue // Redis is told of these after the commit
+		if f.Source == NotSelected {
+			returned = append(returned, f)
 		}
+	}
+	return returned
+}
+
+// takeBack deletes the records of who goes under review instead.
+func (s *settlement) takeBack(ctx context.Context, tx *sql.Tx, returned []Failure) error {
+	applications := make([]Application, len(returned))
+	for i, f := range returned {
+		applications[i] = f.Application
+	}
+	s.result.Read += len(returned)
+	s.result.Rejected += len(returned)
+	return deleteNotSelected(ctx, tx, s.coupon.ID, applications)
+}
+
+// reviewReturned comes last: should the commit fail, they stand in both places, and the record is what counts.
+func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, returned []Failure) error {
+	for _, f := range returned {
 		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, []Failure{f})
 		if err != nil {
 			return err
 		}
 		if moved > 0 {
-			err = deleteNotSelected(ctx, tx, s.coupon.ID, []Application{f.Application})
-		} else { // another application of this user is under review already
-			err = updateNotSelected(ctx, tx, s.run, s.coupon.ID, f.Application, outcomeRejected, string(f.Cause)+": "+f.Message)
+			continue
 		}
-		if err != nil {
+		// Another application of this user is under review already.
+		reason := shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
+		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{f.Application}); err != nil {
 			return err
 		}
-		s.result.Read++
-		s.result.Rejected++
 	}
 	return nil
 }
@@ -379,7 +396,6 @@ func (s *settlement) tellRedis(ctx context.Context) error {
 	}
 	refused := slices.DeleteFunc(s.unstorable, func(f Failure) bool { return f.Source == NotSelected })
 	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, refused)
-	s.result.Read += int(reviewed)
 	s.result.Rejected += int(reviewed)
 	return err
 }

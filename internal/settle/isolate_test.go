@@ -1,0 +1,169 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/bits"
+	"slices"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// newPicky is a settlement whose database refuses the rows of the users in the table odd.
+func newPicky(t *testing.T) *settlement {
+	s := newSettlement(t, 1)
+	for _, statement := range []string{
+		"CREATE TABLE odd (user_id BIGINT UNSIGNED NOT NULL PRIMARY KEY) ENGINE=InnoDB",
+		"CREATE TRIGGER picks BEFORE INSERT ON user_coupon FOR EACH ROW " +
+			"IF EXISTS (SELECT 1 FROM odd WHERE odd.user_id = NEW.user_id) THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'odd'; END IF",
+	} {
+		_, err := s.DB.pool.Exec(statement)
+		require.NoError(t, err)
+	}
+	return s
+}
+
+func usersIn(applications []Application) []uint64 {
+	users := make([]uint64, len(applications))
+	for i, a := range applications {
+		users[i] = a.User
+	}
+	return users
+}
+
+// Whichever rows are refused: exactly those are set apart, everybody else is stored once, in order and side by side, and
+// it takes no more statements than halving needs.
+func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newPicky(t)
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 40).Draw(t, "line")
+		users := make([]uint64, n)
+		for i := range users {
+			users[i] = uint64(i + 1)
+		}
+		line := make([]Application, n)
+		for i, user := range rapid.Permutation(users).Draw(t, "order") {
+			line[i] = application(user, int64(1000+i), Waiting)
+		}
+		odd := map[uint64]bool{}
+		for _, user := range rapid.SliceOfNDistinct(rapid.SampledFrom(users), 0, min(n, 8), rapid.ID).Draw(t, "odd") {
+			odd[user] = true
+		}
+		seated := rapid.IntRange(0, 1000).Draw(t, "seated")
+
+		ctx := context.Background()
+		tx, err := s.DB.pool.Begin()
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback() }()
+		for user := range odd {
+			_, err := tx.Exec("INSERT INTO odd VALUES (?)", user)
+			require.NoError(t, err)
+		}
+		s.unstorable = nil
+		statements := 0
+		stored, err := s.isolate(ctx, tx, line, func(before int, part []Application) error {
+			statements++
+			return insertIssued(ctx, tx, s.run, s.coupon, seated+before, part)
+		})
+		require.NoError(t, err)
+
+		able := slices.DeleteFunc(slices.Clone(line), func(a Application) bool { return odd[a.User] })
+		require.Equal(t, usersIn(able), usersIn(stored))
+		var apart []Application
+		for _, f := range s.unstorable {
+			apart = append(apart, f.Application)
+			require.Equal(t, Failure{Application: f.Application, Cause: CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true}, f)
+		}
+		refused := slices.DeleteFunc(slices.Clone(line), func(a Application) bool { return !odd[a.User] })
+		require.Equal(t, usersIn(refused), usersIn(apart))
+		for i, user := range usersIn(able) {
+			var position int
+			require.NoError(t, tx.QueryRow("SELECT position FROM user_coupon WHERE user_id = ?", user).Scan(&position))
+			require.Equal(t, seated+i+1, position)
+		}
+		var rows int
+		require.NoError(t, tx.QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&rows))
+		require.Equal(t, len(able), rows)
+		require.LessOrEqual(t, statements, 1+2*len(odd)*bits.Len(uint(n)))
+	})
+}
+
+func inTransaction(t *testing.T, s *settlement, work func(tx *sql.Tx)) {
+	tx, err := s.DB.pool.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	work(tx)
+}
+
+var errOdd = &mysql.MySQLError{Number: 1644, Message: "odd"}
+
+func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]int{{0, 100}, {99, 100}, {100, 101}, {199, 101}, {200, 102}, {1_000_000, 10_100}} {
+		require.Equal(t, c[1], badRowsAllowed(c[0]), "of %d seats", c[0])
+	}
+
+	s := newSettlement(t, 1)
+	s.coupon.TotalQuantity = 200
+	line := make([]Application, 5000)
+	for i := range line {
+		line[i] = application(uint64(i+1), int64(i), Waiting)
+	}
+	for last, fails := range map[int]bool{102: false, 103: true, len(line): true} { // how many of the line are refused
+		inTransaction(t, s, func(tx *sql.Tx) {
+			s.unstorable = nil
+			statements := 0
+			stored, err := s.isolate(t.Context(), tx, line, func(_ int, part []Application) error {
+				if statements++; part[0].User <= uint64(last) {
+					return errOdd
+				}
+				return nil
+			})
+			if !fails {
+				require.NoError(t, err)
+				require.Equal(t, line[last:], stored)
+				require.Len(t, s.unstorable, last)
+				return
+			}
+			require.Equal(t, Setup, ErrorClass(err))
+			require.ErrorContains(t, err, "more than 102 rows")
+			require.ErrorContains(t, err, "user 103")
+			require.ErrorIs(t, err, errOdd)
+			require.Empty(t, stored)
+			require.Less(t, statements, 2*103+2*bits.Len(uint(len(line))), "the rest is not tried")
+		})
+	}
+}
+
+// Only a row's own fault is isolated; whatever else goes wrong is for the whole transaction.
+func TestNothingIsIsolatedThatIsNoFaultOfARow(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 1)
+	for _, number := range []uint16{1213, 1205, 1062, 1146, 1290} {
+		inTransaction(t, s, func(tx *sql.Tx) {
+			s.unstorable = nil
+			statements := 0
+			want := &mysql.MySQLError{Number: number}
+			stored, err := s.isolate(t.Context(), tx, threeInLine, func(int, []Application) error {
+				if statements++; statements == 1 {
+					return errOdd
+				}
+				return want
+			})
+			require.Same(t, want, mustBe[*mysql.MySQLError](t, err), number)
+			require.Equal(t, 2, statements, number)
+			require.Empty(t, stored)
+			require.Empty(t, s.unstorable)
+		})
+	}
+}
+
+func mustBe[E error](t *testing.T, err error) (found E) {
+	require.True(t, errors.As(err, &found), err)
+	return found
+}
