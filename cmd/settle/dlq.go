@@ -34,8 +34,8 @@ func (d *deed) Check() (problems []error) {
 	return append(problems, tooLong(d.Operator, d.Reason)...)
 }
 
-func (d *deed) order(trigger settle.Trigger) settle.Order {
-	return settle.Order{Trigger: trigger, Coupons: []uint64{d.Coupon}, Operator: d.Operator, Reason: d.Reason}
+func (d *deed) order() settle.Order {
+	return settle.Order{Operator: d.Operator, Reason: d.Reason}
 }
 
 type dlqRetryCmd struct {
@@ -44,10 +44,10 @@ type dlqRetryCmd struct {
 }
 
 func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
-	order := c.order(settle.DLQRetry)
+	order := c.order()
 	order.CutoffNow = c.Cutoff == "now"
 	return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) {
-		return settler.Retry(ctx, order, c.User)
+		return settler.Retry(ctx, c.Coupon, order, c.User)
 	})
 }
 
@@ -65,7 +65,7 @@ func (c *dlqDropCmd) Check() (problems []error) {
 
 func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 	return p.settle(c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
-		if report, err = settler.Drop(ctx, c.order(settle.Manual), c.User); report != nil && err == nil {
+		if report, err = settler.Drop(ctx, c.Coupon, c.order(), c.User); report != nil && report.Status == settle.RunSucceeded {
 			fmt.Fprintf(p.stderr, "%d applications of coupon %d recorded REJECTED\n", report.Total.Rejected, c.Coupon)
 		}
 		return report, err

@@ -165,3 +165,21 @@ func TestAnEntryWithoutAReasonCanBeRetriedToo(t *testing.T) {
 	require.Equal(t, []uint64{1}, w.issued(coupon))
 	w.verify()
 }
+
+// The settlement comes with the midnight; that somebody wants it tried again is kept until then.
+func TestARetryBeforeTheFirstMidnightIsKeptForIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	noon := fmt.Sprintf("--settle-time-zone=Etc/GMT%+d", w.now().UTC().Hour()-12) // where midnight is far; the sign is POSIX's
+	coupon := w.coupon(1)
+	w.apply(coupon, 1) // there is no such user
+	w.settleNow()
+	w.users(1)
+	code, stdout, stderr := w.dlq("retry", coupon, noon)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, string(settle.NotDue))
+	require.True(t, w.reason(coupon, "1").Retryable)
+	w.settleNow()
+	require.Equal(t, []uint64{1}, w.issued(coupon))
+	w.verify()
+}

@@ -200,6 +200,8 @@ func TestARunThatIsKilled(t *testing.T) {
 	t.Logf("settle was killed at %d kill points around its %d operations, by step: %v", struck.total, len(turns), struck.steps)
 	t.Logf("settle was killed at %d moments, by step: %v", surprised.total, surprised.steps)
 	require.Empty(t, struck.missed())
+	require.GreaterOrEqual(t, struck.total, testenv.Rounds(30, 500))
+	require.GreaterOrEqual(t, surprised.total, testenv.Rounds(1, 100))
 }
 
 func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tally) {

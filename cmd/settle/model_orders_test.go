@@ -73,9 +73,9 @@ func (o order) members() (members []string) {
 func (o order) give(s *settle.Settler, w *world) (*settle.Report, error) {
 	switch o.verb {
 	case toRetry:
-		return s.Retry(w.t.Context(), o.Order, o.members())
+		return s.Retry(w.t.Context(), o.Order.Coupons[0], o.Order, o.members())
 	case toDrop:
-		return s.Drop(w.t.Context(), o.Order, o.members())
+		return s.Drop(w.t.Context(), o.Order.Coupons[0], o.Order, o.members())
 	default:
 		return s.RunOnce(w.t.Context(), o.Order)
 	}

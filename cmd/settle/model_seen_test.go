@@ -135,13 +135,16 @@ func number(member string) uint64 {
 
 // findings are what verify must say of these facts, gap included, and nothing else.
 func (c *modelCoupon) findings(users map[uint64]person) (codes []ledger.Code) {
-	ghost, passed := false, false
+	ghost, takenBack, passed := false, false, false
 	for a, is := range c.line {
-		ghost = ghost || is.stands != absent && is.outcome != undecided
+		// Under review before the record was taken back, which did not commit.
+		back := is.stands != absent && is.stands != waiting && is.outcome == notSelected
+		takenBack = takenBack || back
+		ghost = ghost || is.stands != absent && is.outcome != undecided && !back
 		passed = passed || is.stands == waiting && is.outcome == undecided && users[a.user].status == active &&
 			!c.holds(a.user) && a.arrival < c.lastSeated()
 	}
-	if len(c.unclean) > 0 {
+	if len(c.unclean) > 0 || takenBack {
 		codes = append(codes, ledger.CleanUpToDo)
 	}
 	if passed && len(c.unclean) == 0 {

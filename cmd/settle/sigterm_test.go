@@ -187,7 +187,7 @@ func TestWhatDoesNotFinishWithinTheGraceIsRolledBack(t *testing.T) {
 		cancel()
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), stderr.String())
 		require.Contains(t, stderr.String(), "told to stop")
-		require.Contains(t, stderr.String(), "what was in hand is rolled back: terminated signal received")
+		require.Contains(t, stderr.String(), "the transaction in hand is rolled back: terminated signal received")
 		if c.verb == "run" {
 			require.Contains(t, stderr.String(), "coupon 2: told to stop")
 			require.Contains(t, stderr.String(), "of 3 coupons")
@@ -216,7 +216,7 @@ func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
 		release()
 		n.awaitNobody(n.coupons[1])
 		require.Equal(t, code, r.code, verb)
-		require.Contains(t, r.stderr.String(), "what was in hand is rolled back", verb)
+		require.Contains(t, r.stderr.String(), "the transaction in hand is rolled back", verb)
 		if verb == "run" {
 			require.Contains(t, r.stderr.String(), "of 2 coupons")
 			require.Contains(t, r.stderr.String(), "end run", "nobody could write down how it ended")

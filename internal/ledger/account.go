@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -141,13 +142,20 @@ SELECT j.n, COALESCE(u.status = 'ACTIVE', FALSE),
        EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
        EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id AND c.run_id IS NOT NULL
                AND c.applied_at = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND),
-       o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE)
+       o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE), COALESCE(o.reason, '')
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]')) AS j
 LEFT JOIN ` + "`user`" + ` u ON u.id = j.user_id
 LEFT JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = j.user_id
      AND o.applied_at = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND
 ORDER BY j.n`
+
+// Malformed is how the reason of a record begins that was made for a member that is no user id: all of them are user 0.
+func Malformed(member string) string {
+	const most = 400 // of the 500 letters of a reason
+	text := []rune(strconv.Quote(strings.ToValidUTF8(member, "\uFFFD")))
+	return string(text[:min(len(text), most)])
+}
 
 // walk visits everything that stands in Redis up to an arrival, with MySQL's word on it. A member that is no user id is
 // user 0, whom MySQL knows from what was dropped.
@@ -190,11 +198,15 @@ func visitPage(ctx context.Context, tx *sql.Tx, coupon uint64, page []candidates
 	defer rows.Close()
 	for rows.Next() {
 		var n int
+		var reason string
 		s := new(standing)
-		if err := rows.Scan(&n, &s.active, &s.holds, &s.issued, &s.recorded, &s.notSelected); err != nil {
+		if err := rows.Scan(&n, &s.active, &s.holds, &s.issued, &s.recorded, &s.notSelected, &reason); err != nil {
 			return err
 		}
 		s.Entry, s.user = all[n-1].Entry, all[n-1].user
+		if s.user == 0 {
+			s.recorded = s.recorded && strings.HasPrefix(reason, Malformed(s.Member))
+		}
 		visit(*s)
 	}
 	return rows.Err()

@@ -3,13 +3,11 @@ package settle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
 )
-
-// errAway is what a coupon is told where the run as a whole says why.
-var errAway = &connectionError{errors.New("mysql is away; who stood first in line is under review and is tried again by the next run")}
 
 // setAside puts the first of the line, as many as seats are free, under review: they are first in the next run, and
 // until then their applicants are told that something went wrong. The others wait on.
@@ -43,7 +41,7 @@ func (s *settlement) setAside(ctx context.Context, why error) error {
 // be reached, its first applicants are put under review, as far as the catalog knows the coupons. The report has no run:
 // none is recorded.
 func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, why error) (*Report, error) {
-	if !isRefusal(why) || ctx.Err() != nil {
+	if refused := new(Refused); !errors.As(why, &refused) || ctx.Err() != nil {
 		return nil, why
 	}
 	if coupons == nil {
@@ -61,11 +59,11 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, 
 		result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
 		one := &settlement{Settler: s, run: r, coupon: c, result: &result, logger: s.Logger}
 		began := s.Now()
-		told := why
 		err := s.Door.Renew(ctx, c.ID, c.ClosesAt)
-		if err == nil && classifyError(why) == away {
-			told, err = errAway, one.setAside(ctx, why)
+		if err == nil && isAway(why) {
+			err = one.setAside(ctx, why)
 		}
+		told := &Refused{fmt.Errorf("mysql refuses everything; %d from the head of the line went under review, to be tried by the next run", result.Rejected)}
 		result.conclude(errors.Join(told, err), s.Now().Sub(began))
 		report.add(result)
 		s.Logger.Info("coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))

@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // verdict is what becomes of one application on the day it is looked at.
@@ -74,7 +77,7 @@ const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROS
 // id asks for user 0, whom nobody is, and finds what was recorded when it was dropped.
 const exceptionsSQL = `
 SELECT j.n, u.status, c.user_id IS NOT NULL,
-       COALESCE(c.run_id IS NOT NULL AND c.applied_at = ` + appliedAt + `, FALSE), o.user_id IS NOT NULL
+       COALESCE(c.run_id IS NOT NULL AND c.applied_at = ` + appliedAt + `, FALSE), o.user_id IS NOT NULL, COALESCE(o.reason, '')
 FROM ` + applicationsTable + `
 LEFT JOIN ` + "`user`" + ` u ON u.id = j.user_id
 LEFT JOIN user_coupon c ON c.coupon_id = ? AND c.user_id = j.user_id
@@ -96,11 +99,15 @@ func classify(ctx context.Context, tx *sql.Tx, coupon uint64, page []Application
 		var n int
 		var status sql.NullString
 		var holds, holdsThis, recorded bool
-		if err := rows.Scan(&n, &status, &holds, &holdsThis, &recorded); err != nil {
+		var reason string
+		if err := rows.Scan(&n, &status, &holds, &holdsThis, &recorded, &reason); err != nil {
 			return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 		}
 		c := &all[n-1]
-		c.holds = holds && c.User != 0
+		if c.User == 0 { // all of these are user 0: the record says which
+			holds, recorded = false, recorded && strings.HasPrefix(reason, ledger.Malformed(c.Member))
+		}
+		c.holds = holds
 		switch {
 		case holdsThis, recorded && c.Source != NotSelected: // its own record does not settle a NOT_SELECTED one
 			c.verdict = settled

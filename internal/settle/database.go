@@ -22,11 +22,11 @@ const (
 	longestBackoff = 4 * time.Second
 )
 
-// breakerPause is how long a server that has refused every attempt is left alone. After it a single attempt decides.
+// breakerPause is how long a server that refuses everything is left alone. After it one question decides for all.
 const breakerPause = 10 * time.Second
 
-// Database is MySQL with patience and a breaker: what fails for a moment is tried again, and a server that refuses every
-// attempt is not asked by every coupon of a run, nor by the next run, as often as by the first.
+// Database is MySQL with patience and a breaker: what fails for a moment is tried again, and a server that refuses
+// everything is not asked by every coupon of a run, nor by the next run, as often as by the first.
 type Database struct {
 	pool    *sql.DB
 	breaker *gobreaker.CircuitBreaker[struct{}]
@@ -37,7 +37,7 @@ type Database struct {
 func NewDatabase(pool *sql.DB, logger *zap.Logger) *Database {
 	return &Database{pool: pool, breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      breakerPause,
-		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures > 0 }, // each failure is many attempts
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures > 0 },
 		IsSuccessful: func(err error) bool { return !isRefusal(err) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			logger.Info("breaker of mysql", zap.Stringer("from", from), zap.Stringer("to", to))
@@ -63,8 +63,8 @@ type querier interface {
 
 // transact runs work in one transaction, and all of it again after an error that repeating can cure. A COMMIT whose
 // reply was lost is such an error: work must begin by locking the coupon, which waits for the lost transaction to
-// end one way or the other, and then find out what is recorded already. When no attempt gets so far, the error is a
-// *CommitUnknown.
+// end one way or the other, and then find out what is recorded already. When the attempts end otherwise than in success
+// after that, the error is a *CommitUnknown.
 func (d *Database) transact(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
 	var unknown *CommitUnknown
 	err := d.attempt(ctx, func(ctx context.Context, conn *sql.Conn) error {
@@ -83,90 +83,105 @@ func (d *Database) do(ctx context.Context, work func(ctx context.Context, q quer
 	return d.attempt(ctx, func(ctx context.Context, conn *sql.Conn) error { return work(ctx, conn) })
 }
 
-// attempt runs work on a connection of its own until it succeeds, repeating cannot help, or attempts are spent.
-func (d *Database) attempt(ctx context.Context, work func(ctx context.Context, conn *sql.Conn) error) error {
-	if err := d.admit(ctx); err != nil {
-		return err
+// insist is do for what must be tried once even where the breaker is open.
+func (d *Database) insist(ctx context.Context, work func(ctx context.Context, q querier) error) error {
+	onConn := func(ctx context.Context, conn *sql.Conn) error { return work(ctx, conn) }
+	if d.breaker.State() == gobreaker.StateOpen {
+		return d.attemptOnce(ctx, onConn)
 	}
-	var err error
+	return d.series(ctx, onConn)
+}
+
+// attempt runs work until it succeeds, repeating cannot help, or attempts are spent. Where it was refused to the last,
+// the server is asked whether it refuses everything; then the error is a *Refused, and the breaker opens.
+func (d *Database) attempt(ctx context.Context, work func(ctx context.Context, conn *sql.Conn) error) error {
+	var refused *Refused
+	if d.breaker.State() != gobreaker.StateClosed && errors.As(d.ask(ctx), &refused) {
+		return refused
+	}
+	err := d.series(ctx, work)
+	if isRefusal(err) && ctx.Err() == nil && errors.As(d.ask(ctx), &refused) {
+		return &Refused{err}
+	}
+	return err // if refused, then by its own bad luck: others may fare better
+}
+
+// ask has the breaker ask the server whether it takes writes, or say what it knows. Several ask at once only while the
+// breaker is closed.
+func (d *Database) ask(ctx context.Context) error {
 	for n := 1; ; n++ {
-		err = d.attemptOnce(ctx, work)
+		_, err := d.breaker.Execute(func() (struct{}, error) {
+			err := d.attemptOnce(ctx, func(ctx context.Context, conn *sql.Conn) error { return touch(ctx, conn) })
+			if isRefusal(err) {
+				d.refusal.Store(&err)
+			}
+			return struct{}{}, err
+		})
+		switch {
+		case errors.Is(err, gobreaker.ErrTooManyRequests) && n < attempts: // another is asking
+			if err := Wait(ctx, backoff(n)); err != nil {
+				return err
+			}
+		case errors.Is(err, gobreaker.ErrTooManyRequests), errors.Is(err, gobreaker.ErrOpenState):
+			return &Refused{fmt.Errorf("mysql refuses everything and is left alone for %s: %w", breakerPause, *d.refusal.Load())}
+		case isRefusal(err):
+			return &Refused{err}
+		default:
+			return err
+		}
+	}
+}
+
+// series runs work on a connection of its own each time.
+func (d *Database) series(ctx context.Context, work func(ctx context.Context, conn *sql.Conn) error) error {
+	for n := 1; ; n++ {
+		err := d.attemptOnce(ctx, work)
 		if err != nil && ctx.Err() != nil {
 			return toldToStop(ctx, err)
 		}
 		if n == attempts || !repeatable(err) {
-			break
-		}
-		if err := Wait(ctx, backoff(n)); err != nil {
 			return err
 		}
+		if Wait(ctx, backoff(n)) != nil {
+			return toldToStop(ctx, err)
+		}
 	}
-	d.report(err)
-	return err
 }
 
 // toldToStop says what became of what was in hand.
 func toldToStop(ctx context.Context, err error) error {
 	var unknown *CommitUnknown
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	switch {
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return err // nobody told: the time for this was over
-	}
-	if errors.As(err, &unknown) {
+	case errors.As(err, &unknown):
 		return fmt.Errorf("told to stop: %w (%w)", context.Cause(ctx), err)
+	default:
+		return fmt.Errorf("told to stop, the transaction in hand is rolled back: %w (%w)", context.Cause(ctx), err)
 	}
-	return fmt.Errorf("told to stop, what was in hand is rolled back: %w (%w)", context.Cause(ctx), err)
 }
-
-// admit turns away while the breaker is open. Behind its pause one connection finds out for all.
-func (d *Database) admit(ctx context.Context) error {
-	for n := 1; d.breaker.State() == gobreaker.StateHalfOpen; n++ {
-		_, err := d.breaker.Execute(func() (struct{}, error) { return struct{}{}, d.attemptOnce(ctx, ping) })
-		switch {
-		case errors.Is(err, gobreaker.ErrTooManyRequests) && n < attempts:
-			err = Wait(ctx, backoff(n)) // another finds out
-		case errors.Is(err, gobreaker.ErrTooManyRequests), errors.Is(err, gobreaker.ErrOpenState):
-			return d.turnAway()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if d.breaker.State() == gobreaker.StateOpen {
-		return d.turnAway()
-	}
-	return nil
-}
-
-func (d *Database) turnAway() error {
-	return fmt.Errorf("mysql has refused every attempt and is left alone for %s: %w", breakerPause, *d.refusal.Load())
-}
-
-// report tells the breaker how the attempts ended.
-func (d *Database) report(err error) {
-	if isRefusal(err) {
-		d.refusal.Store(&err)
-	}
-	_, _ = d.breaker.Execute(func() (struct{}, error) { return struct{}{}, err })
-}
-
-func ping(ctx context.Context, conn *sql.Conn) error { return conn.PingContext(ctx) }
 
 func (d *Database) attemptOnce(ctx context.Context, work func(ctx context.Context, conn *sql.Conn) error) (err error) {
 	conn, err := d.pool.Conn(ctx)
 	if err != nil {
 		return &connectionError{fmt.Errorf("connect to mysql: %w", err)}
 	}
+	defer func() { // after a panic too
+		if ctx.Err() != nil {
+			go conn.Close() // it waits for what may hang on this connection
+			return
+		}
+		_ = conn.Close()
+	}()
 	err = work(ctx, conn)
 	switch {
-	case ctx.Err() != nil:
-		go conn.Close() // it waits for what may hang on this connection
+	case err == nil, ctx.Err() != nil:
 		return err
-	case err != nil && isBroken(conn):
-		err = &connectionError{err}
-	case err != nil && classifyError(err) == readOnly:
+	case isBroken(conn):
+		return &connectionError{err}
+	case classifyError(err) == readOnly:
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // throws it away
 	}
-	_ = conn.Close()
 	return err
 }
 
@@ -219,7 +234,7 @@ func transactOn(ctx context.Context, conn *sql.Conn, work func(ctx context.Conte
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // COMMIT was never sent
+	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, sql.ErrTxDone)): // COMMIT was never sent
 		return fmt.Errorf("commit: %w", err)
 	case classifyError(err) == away, isBroken(conn):
 		return &CommitUnknown{fmt.Errorf("commit: %w", err)}

@@ -97,7 +97,7 @@ func TestTheBreakerSparesAServerThatRefuses(t *testing.T) {
 			}
 		}
 		s.shut.Store(true)
-		refused(attempts, 1)
+		refused(attempts+1, 1) // the last one asks the server itself
 		refused(0, 1)
 		refused(0, 20)
 		require.NoError(t, Wait(t.Context(), breakerPause-1))
@@ -170,4 +170,38 @@ func TestAConnectionThatTakesNoWritesIsThrownAway(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, used, 2)
 	require.NotEqual(t, used[0], used[1])
+}
+
+// After a panic the connection is free for others.
+func TestAPanicKeepsNoConnection(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 1)
+	s.DB.pool.SetMaxOpenConns(1)
+	for range 3 {
+		require.Panics(t, func() {
+			_ = s.DB.transact(t.Context(), func(context.Context, *sql.Tx) error { panic("a bug") })
+		})
+	}
+	require.NoError(t, s.DB.do(t.Context(), func(context.Context, querier) error { return nil }))
+}
+
+// A connection that is lost each time, on a server that lives, is nobody else's trouble.
+func TestTheBreakerStaysClosedForWhoeverHasBadLuck(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 1)
+	err := s.DB.do(t.Context(), func(context.Context, querier) error { return driver.ErrBadConn })
+	require.Error(t, err)
+	require.False(t, isAway(err))
+	require.Equal(t, Infrastructure, ErrorClass(err))
+	require.NoError(t, s.DB.do(t.Context(), func(context.Context, querier) error { return nil }))
+}
+
+func TestWhoeverDoesNotKnowWhetherItCommittedIsNotBusy(t *testing.T) {
+	t.Parallel()
+	r := &Result{}
+	r.conclude(&CommitUnknown{&mysql.MySQLError{Number: 1205}}, 0)
+	require.Equal(t, Failed, r.Status)
+	require.NotContains(t, r.Error, "nothing was moved")
+	r.conclude(&mysql.MySQLError{Number: 1205}, 0)
+	require.Equal(t, Busy, r.Status)
 }

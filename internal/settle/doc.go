@@ -6,22 +6,25 @@
 //
 // For one coupon and one cutoff, in this order. The words in brackets are the steps that `--log-level=debug` logs.
 //
-//		open ──▶ locked ──▶ committed ──▶ told ──▶ concluded ──▶ clean ──▶ finalised
-//		  ▲         │
-//		  └─────────┘ any error before the commit
+//	open ──▶ locked ──▶ committed ──▶ told ──▶ concluded ──▶ clean ──▶ finalised
+//	  ▲         │
+//	  └─────────┘ any error before the commit
 //
-//	 1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more.
-//	 2. Lock [lock]. One MySQL transaction begins with SELECT … FROM coupon … FOR UPDATE. This row lock is the only mutual
-//	    exclusion: a CronJob, a scheduler and people may all run at once. The coupon is locked from here on.
-//	 3. Account [account]. More promises accepted than can be found holds the coupon.
-//	 4. Issue [issue]. The line is read by arrival, page by page; each page is classified by one query, and the eligible are
-//	    inserted by one statement, until the seats are gone or the line ends.
-//	 5. Count and record [count, record]. coupon.issued_count and the settlement row.
-//	 6. Commit [commit]. Coupons, count and record stand or fall together. The settlement is committed.
-//	 7. Tell Redis [tell] who was issued, and who was rejected on return, read back from what was committed.
-//	 8. Conclude [conclude]. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the
-//	    DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
-//	 9. Finish [finish, sweep]. The settlement is marked clean; a coupon that is over is swept from Redis and finalised.
+// Step by step:
+//
+//  1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more.
+//  2. Lock [lock]. One MySQL transaction begins with SELECT … FROM coupon … FOR UPDATE. This row lock is the only mutual
+//     exclusion: a CronJob, a scheduler and people may all run at once. The coupon is locked from here on.
+//  3. Account [account]. More promises accepted than can be found holds the coupon.
+//  4. Issue [issue]. The line is read by arrival, page by page; each page is classified by one query, and the eligible are
+//     inserted by one statement, until the seats are gone or the line ends.
+//  5. Count and record [count, record]. coupon.issued_count and the settlement row.
+//  6. Commit [commit, which begins with putting aside whose row was refused on return]. Coupons, count and record stand
+//     or fall together. The settlement is committed.
+//  7. Tell Redis [tell] who was issued, and who was rejected on return, read back from what was committed.
+//  8. Conclude [conclude]. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the
+//     DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
+//  9. Finish [finish, sweep]. The settlement is marked clean; a coupon that is over is swept from Redis and finalised.
 //
 // # What is trusted
 //

@@ -83,6 +83,18 @@ type connectionError struct{ err error }
 func (e *connectionError) Error() string { return e.err.Error() }
 func (e *connectionError) Unwrap() error { return e.err }
 
+// Refused: the server has been asked and refuses everything. Class away says that it cannot be reached.
+type Refused struct{ err error }
+
+func (e *Refused) Error() string { return e.err.Error() }
+func (e *Refused) Unwrap() error { return e.err }
+
+// isAway: MySQL cannot be reached at all.
+func isAway(err error) bool {
+	var refused *Refused
+	return errors.As(err, &refused) && classifyError(err) == away
+}
+
 // CommitUnknown: the reply to COMMIT was lost, and MySQL could not be asked since whether it happened. Until that is
 // known nothing may be moved; the next run finds out.
 type CommitUnknown struct{ err error }

@@ -17,15 +17,9 @@ const pageAttempts = 3
 // elsewhere: a few users with something odd about them must not stop a coupon, a broken trigger or schema must.
 func badRowsAllowed(seats int) int { return 100 + seats/100 }
 
-// isolate inserts applications in order, and finds by halving those whose row the database refuses: they become
-// failures, everybody else is stored.
-func (s *settlement) isolate(ctx context.Context, tx *sql.Tx, applications []Application,
-	insert func(seated int, part []Application) error) (stored []Application, err error) {
-	return s.isolatePart(ctx, tx, 0, applications, insert)
-}
-
-// isolatePart is told how many were stored before the part, since they have the seats before it.
-func (s *settlement) isolatePart(ctx context.Context, tx *sql.Tx, seated int, part []Application,
+// isolate inserts a part of a page in order, and finds by halving those whose row the database refuses: they become
+// failures, everybody else is stored. seated is how many were stored before the part: they have the seats before it.
+func (s *settlement) isolate(ctx context.Context, tx *sql.Tx, seated int, part []Application,
 	insert func(seated int, part []Application) error) (stored []Application, err error) {
 	if len(part) == 0 {
 		return nil, nil
@@ -40,18 +34,18 @@ func (s *settlement) isolatePart(ctx context.Context, tx *sql.Tx, seated int, pa
 		return nil, s.setApart(part[0], err)
 	}
 	half := len(part) / 2
-	first, err := s.isolatePart(ctx, tx, seated, part[:half], insert)
+	first, err := s.isolate(ctx, tx, seated, part[:half], insert)
 	if err != nil {
 		return nil, err
 	}
-	second, err := s.isolatePart(ctx, tx, seated+len(first), part[half:], insert)
+	second, err := s.isolate(ctx, tx, seated+len(first), part[half:], insert)
 	return slices.Concat(first, second), err
 }
 
 // setApart notes whose row cannot be stored; too many of them are a fault of something else.
 func (s *settlement) setApart(a Application, why error) error {
 	s.unstorable = append(s.unstorable, Failure{Application: a, Cause: CauseBadRow, Retryable: true, Message: serverSays(why)})
-	if allowed := badRowsAllowed(s.coupon.TotalQuantity); len(s.unstorable) > allowed {
+	if allowed := badRowsAllowed(s.coupon.TotalQuantity); s.unstorableBefore+len(s.unstorable) > allowed {
 		return &Error{Setup, fmt.Errorf("more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %w", allowed, a.User, why)}
 	}
 	return nil

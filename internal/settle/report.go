@@ -54,6 +54,7 @@ func (r *Result) changed() bool {
 func (r *Result) conclude(err error, took time.Duration) {
 	r.Millis = took.Milliseconds()
 	switch {
+	case err == nil && r.Status == NotDue:
 	case err == nil && r.changed():
 		r.Status = Settled
 	case err == nil:
@@ -63,7 +64,7 @@ func (r *Result) conclude(err error, took time.Duration) {
 		if r.class == Invariant {
 			r.Status = HeldBack
 		}
-		if isLockWait(err) {
+		if unknown := new(CommitUnknown); isLockWait(err) && !errors.As(err, &unknown) {
 			r.Status, err = Busy, errBusy
 		}
 		r.Error = err.Error()

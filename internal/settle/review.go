@@ -8,60 +8,47 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // Retry lets applications of one coupon that a person held under review be tried again, and settles the coupon. members
 // are users as they stand in the DLQ; none means all of them. What cannot be settled goes back under review. Safe to
 // repeat.
-func (s *Settler) Retry(told context.Context, order Order, members []string) (*Report, error) {
-	ctx, release := outlive(told, s.Grace)
-	defer release()
-	coupon := order.Coupons[0]
-	named, err := s.underReview(ctx, coupon, members)
-	if err != nil {
-		return nil, err
-	}
-	r := run{Order: order, startedAt: s.Now().UTC()}
-	err = s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := lockCoupon(ctx, tx, coupon); err != nil {
-			return err
-		}
-		if len(members) == 0 {
-			return audit(ctx, tx, r, actionDLQRetried, coupon, 0, "all that are under review")
-		}
-		return auditEach(ctx, tx, r, actionDLQRetried, coupon, named)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(members) == 0 {
-		err = s.eachPageUnderReview(ctx, coupon, func(page []Application) error {
-			_, err := s.DLQ.Release(ctx, coupon, page)
-			return err
-		})
-	} else {
-		_, err = s.DLQ.Release(ctx, coupon, named)
-	}
-	if err != nil {
-		return nil, err
-	}
+func (s *Settler) Retry(told context.Context, coupon uint64, order Order, members []string) (*Report, error) {
 	order.Trigger = DLQRetry
-	return s.RunOnce(told, order)
+	return s.decide(told, coupon, order, members, func(one *settlement, ctx context.Context) error {
+		if err := one.release(ctx, members); err != nil {
+			return err
+		}
+		return one.settle(ctx)
+	})
 }
 
 // Drop ends applications of one coupon that are under review: they are recorded REJECTED with the order's reason, leave
 // the DLQ, and their users are told so when they ask again. It is a run of its own, so that a crash between the record
 // and Redis is mended as that of any settlement. Dropping what is dropped is an error: it is not under review any more.
-func (s *Settler) Drop(told context.Context, order Order, members []string) (*Report, error) {
+func (s *Settler) Drop(told context.Context, coupon uint64, order Order, members []string) (*Report, error) {
+	order.Trigger, order.CutoffNow = Manual, true
+	return s.decide(told, coupon, order, members, func(one *settlement, ctx context.Context) error {
+		err := one.drop(ctx, members)
+		if err != nil && len(one.uncleaned) == 0 { // what was counted has been rolled back
+			one.result.reset()
+		}
+		return err
+	})
+}
+
+// decide has a run do what a person decided about members of one coupon's DLQ, all of whom must be there.
+func (s *Settler) decide(told context.Context, coupon uint64, order Order, members []string, what work) (*Report, error) {
 	ctx, release := outlive(told, s.Grace)
 	defer release()
-	order.CutoffNow = true
-	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told,
-		work: func(one *settlement, ctx context.Context) error { return one.drop(ctx, members) }}
+	order.Coupons = []uint64{coupon}
+	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: what}
 	if err := s.chooseCutoff(ctx, &r); err != nil {
 		return nil, err
 	}
-	if _, err := s.underReview(ctx, order.Coupons[0], members); err != nil {
+	if _, err := s.underReview(ctx, coupon, members); err != nil {
 		return nil, err
 	}
 	coupons, err := s.beginRun(ctx, &r)
@@ -69,6 +56,40 @@ func (s *Settler) Drop(told context.Context, order Order, members []string) (*Re
 		return nil, err
 	}
 	return s.doRun(ctx, r, coupons)
+}
+
+// release makes members retryable, once it is kept who wanted that.
+func (s *settlement) release(ctx context.Context, members []string) error {
+	named, err := s.underReview(ctx, s.coupon.ID, members)
+	if err != nil {
+		return err
+	}
+	err = s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
+			return err
+		}
+		if done, err := audited(ctx, tx, s.run, actionDLQRetried, s.coupon.ID); err != nil || done {
+			return err
+		}
+		if len(members) == 0 {
+			return audit(ctx, tx, s.run, actionDLQRetried, s.coupon.ID, 0, "all that are under review")
+		}
+		return auditEach(ctx, tx, s.run, actionDLQRetried, s.coupon.ID, named)
+	})
+	if err != nil {
+		return err
+	}
+	if len(members) > 0 {
+		_, err := s.DLQ.Release(ctx, s.coupon.ID, named)
+		return err
+	}
+	return s.eachPageUnderReview(ctx, s.coupon.ID, func(page []Application) error {
+		if err := s.run.stopped(); err != nil {
+			return err
+		}
+		_, err := s.DLQ.Release(ctx, s.coupon.ID, page)
+		return err
+	})
 }
 
 func (s *settlement) drop(ctx context.Context, members []string) error {
@@ -130,8 +151,12 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, dropped []Ap
 			if c.User != 0 {
 				users = append(users, c.Application)
 			} else {
-				reason := shorten(fmt.Sprintf("%q: %s", c.Member, s.run.Reason), maxReasonLetters)
-				if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{c.Application}); err != nil {
+				reason := shorten(ledger.Malformed(c.Member)+": "+s.run.Reason, maxReasonLetters)
+				err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{c.Application})
+				if classifyError(err) == duplicate {
+					return setupError("%q has the very arrival of another member that was dropped, which nobody can have: remove it from Redis by hand", c.Member)
+				}
+				if err != nil {
 					return err
 				}
 			}

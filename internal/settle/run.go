@@ -111,7 +111,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []Coupon) (*Report, 
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	unended := s.DB.do(ending, func(ctx context.Context, q querier) error {
+	unended := s.DB.insist(ending, func(ctx context.Context, q querier) error {
 		return endRun(ctx, q, r.id, report.Status, s.Now().UTC())
 	})
 	if unended != nil {
@@ -240,10 +240,6 @@ func (s *Settler) settleOne(ctx context.Context, r run, c Coupon) Result {
 	logger := s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))
 	began := s.Now()
 	result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
-	if !c.OpensAt.Before(r.cutoff) {
-		result.Status = NotDue
-		return result
-	}
 	one := &settlement{Settler: s, run: r, coupon: c, result: &result, logger: logger}
 	err := one.settleSafely(ctx)
 	result.conclude(err, s.Now().Sub(began))

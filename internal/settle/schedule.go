@@ -85,8 +85,11 @@ func (s *Scheduler) settleMissed(ctx context.Context, again bool) (untilNext tim
 	newest := DefaultCutoff(now, s.Zone)
 	last, err := s.LastNight(ctx)
 	if err != nil {
-		// MySQL is away. The newest night does what can be done without; it holds everything of those before it.
-		return longestRetry, errors.Join(err, s.settleNight(ctx, newest))
+		// MySQL is away, or worse. The newest night does what can be done without; it holds everything of those before it.
+		if settling := s.settleNight(ctx, newest); settling != nil {
+			err = settling
+		}
+		return longestRetry, err
 	}
 	nights := missedNights(last, newest, s.Zone)
 	if len(nights) == 0 && again {

@@ -36,8 +36,9 @@ type settlement struct {
 
 	// Runs whose work Redis may not have heard of yet, this one included once it has committed.
 	uncleaned []uncleaned
-	// Whose row the database refused in the transaction in hand.
-	unstorable []Failure
+	// Whose row the database refused in the transaction in hand, and how many in those before it.
+	unstorable       []Failure
+	unstorableBefore int
 }
 
 // Step is a step of a settlement, logged at debug level as it begins: what a run was at when it died.
@@ -63,6 +64,10 @@ func (s *settlement) begin(step Step) { s.logger.Debug("step", zap.String("step"
 // settle is the whole settlement. A crash between any two steps is repaired by running again: what has committed is
 // found in MySQL, what has not never happened, and Redis is told again.
 func (s *settlement) settle(ctx context.Context) error {
+	if !s.coupon.OpensAt.Before(s.run.cutoff) {
+		s.result.Status = NotDue
+		return nil
+	}
 	if err := s.waitForCutoff(ctx); err != nil {
 		return err
 	}
@@ -89,7 +94,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 		return errors.Join(err, s.auditHold(ctx, err))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
-	case classifyError(err) == away && ctx.Err() == nil:
+	case isAway(err) && ctx.Err() == nil:
 		return errors.Join(err, s.setAside(ctx, err))
 	default:
 		return fmt.Errorf("%w; nothing was moved", err)
@@ -256,9 +261,8 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, page []Applicatio
 		var chosen []Application
 		var passed []classified
 		chosen, passed, rest = choose(rest, free-len(issued), seats)
-		before := seated + len(issued)
-		stored, err := s.isolate(ctx, tx, chosen, func(n int, part []Application) error {
-			return insertIssued(ctx, tx, s.run, s.coupon, before+n, part)
+		stored, err := s.isolate(ctx, tx, seated+len(issued), chosen, func(seated int, part []Application) error {
+			return insertIssued(ctx, tx, s.run, s.coupon, seated, part)
 		})
 		if err != nil {
 			return nil, nil, err
@@ -428,6 +432,7 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 			return err
 		}
 	}
+	s.unstorableBefore = 0
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
 	for {
 		if err := s.run.stopped(); err != nil {
@@ -475,6 +480,7 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 	if err != nil {
 		return err
 	}
+	s.unstorableBefore += len(s.unstorable)
 	s.result.Read += d.read
 	s.result.NotSelected += len(d.notSelected)
 	s.result.AlreadyIssued += len(d.alreadyIssued)
@@ -495,7 +501,7 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 
 // record writes down an outcome and returns whose could be.
 func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome string, applications []Application) ([]Application, error) {
-	return s.isolate(ctx, tx, applications, func(_ int, part []Application) error {
+	return s.isolate(ctx, tx, 0, applications, func(_ int, part []Application) error {
 		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, "", part)
 	})
 }
@@ -515,9 +521,11 @@ type decisions struct {
 func decide(all []classified, free int, boundary int64) (d decisions) {
 	for i, c := range all {
 		if i > 0 && c.User != 0 && c.User == all[i-1].User && c.Arrival == all[i-1].Arrival {
-			// One application in two places, by somebody's hand. Removing takes it out of both; under review it leaves the queue.
+			// One application in two places, by somebody's hand. Removing takes it out of both; under review it leaves the
+			// queue, or stands only there by now.
 			if all[i-1].Source == Held {
-				d.review = append(d.review, Failure{Application: c.Application})
+				d.review = append(d.review, Failure{Application: c.Application, Cause: CausePassedOver, Retryable: true,
+					Message: "stood under review and in the queue"})
 			}
 			continue
 		}

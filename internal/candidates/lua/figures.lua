@@ -6,6 +6,7 @@
 local queue, state, issued, rejected, dlq = unpack(KEYS)
 local time = redis.call('TIME')
 local s = redis.call('HMGET', state, 'accepted', 'last', 'sold')
+local behind = string.format('%.0f', ARGV[1] + 1) -- arrivals are whole µs, whatever score was written by hand
 local highest = 0
 for _, key in ipairs({queue, dlq}) do
   local top = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
@@ -14,4 +15,4 @@ end
 return {time[1] * 1000000 + time[2], tonumber(s[1]) or 0, tonumber(s[2]) or 0,
   redis.call('ZCARD', queue), redis.call('ZCARD', dlq), redis.call('SCARD', issued), redis.call('SCARD', rejected),
   tonumber(s[3]) or 0, highest,
-  redis.call('ZCOUNT', queue, '(' .. ARGV[1], '+inf'), redis.call('ZCOUNT', dlq, '(' .. ARGV[1], '+inf')}
+  redis.call('ZCOUNT', queue, behind, '+inf'), redis.call('ZCOUNT', dlq, behind, '+inf')}
