@@ -94,3 +94,23 @@ func TestACrashAfterARefusedRowOfSomebodyNotSelectedBeforeViolatesNothing(t *tes
 	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
 	w.verify()
 }
+
+// Redis has fallen back: who was not selected stands in the queue again. Refused on return, they are under review alone.
+func TestWhoIsRefusedOnReturnDoesNotWaitAsWell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	coupon := w.coupon(1)
+	w.users(1, 2)
+	w.apply(coupon, 1, 2)
+	line, err := w.rdb.Dump(t.Context(), w.queue(coupon)).Result()
+	require.NoError(t, err)
+	w.settleNow()
+	require.NoError(t, w.rdb.RestoreReplace(t.Context(), w.queue(coupon), 0, line).Err())
+	w.exec("INSERT INTO odd_user (id) VALUES (2)")
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
+	w.settleNow()
+	require.Empty(t, w.waiting(coupon))
+	require.Len(t, w.underReview(coupon), 1)
+	w.verify()
+}

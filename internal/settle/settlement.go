@@ -521,9 +521,9 @@ type decisions struct {
 func decide(all []classified, free int, boundary int64) (d decisions) {
 	for i, c := range all {
 		if i > 0 && c.User != 0 && c.User == all[i-1].User && c.Arrival == all[i-1].Arrival {
-			// One application in two places, by somebody's hand. Removing takes it out of both; under review it leaves the
-			// queue, or stands only there by now.
-			if all[i-1].Source == Held {
+			// One application in two places, by somebody's hand or after Redis fell back. Removing takes it out of both;
+			// what stays under review leaves the queue, or stands only there by now.
+			if all[i-1].Source != Waiting {
 				d.review = append(d.review, Failure{Application: c.Application, Cause: CausePassedOver, Retryable: true,
 					Message: "stood under review and in the queue"})
 			}
