@@ -15,10 +15,9 @@ import (
 type line struct{ *candidates.Store }
 
 var (
-	_ settle.Clock = line{}
-	_ settle.Door  = line{}
-	_ settle.Line  = line{}
-
+	_ settle.Clock   = line{}
+	_ settle.Door    = line{}
+	_ settle.Line    = line{}
 	_ settle.DLQ     = line{}
 	_ settle.Catalog = line{}
 )
@@ -30,10 +29,9 @@ var sources = map[candidates.Source]settle.Source{
 }
 
 var origins = map[settle.Source]candidates.Source{
-	settle.Waiting:   candidates.Queue,
-	settle.Retryable: candidates.Retryable,
-	settle.Held:      candidates.Held,
-
+	settle.Waiting:     candidates.Queue,
+	settle.Retryable:   candidates.Retryable,
+	settle.Held:        candidates.Held,
 	settle.NotSelected: candidates.Recorded,
 }
 

@@ -194,7 +194,8 @@ func (p *program) openSettler() (settler *settle.Settler, closeAll func(), err e
 		return nil, nil, err
 	}
 	settler = &settle.Settler{
-		DB: settle.NewDatabase(db, p.logger), Clock: store, Door: store, Line: line{store}, DLQ: line{store}, Catalog: line{store}, Auditor: &ledger.Ledger{Store: store},
+		DB: settle.NewDatabase(db, p.logger), Clock: store, Door: store, Line: line{store}, DLQ: line{store},
+		Catalog: line{store}, Auditor: &ledger.Ledger{Store: store},
 		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	}
 	return settler, func() { closeStore(); _ = db.Close() }, nil

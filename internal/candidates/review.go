@@ -24,8 +24,9 @@ type Failed struct {
 }
 
 // Review moves applications from the queue to the DLQ with their arrivals, puts those there that stand in MySQL alone,
-// and notes one more attempt of those whose source is the DLQ. One that no longer stands in its source with that arrival is left alone, and so is one that a person
-// holds. It returns how many were moved or noted. After an error some may have been; repeating it moves none twice.
+// and notes one more attempt of those whose source is the DLQ. One that no longer stands in its source with that arrival
+// is left alone, and so is one that a person holds. It returns how many were moved or noted. After an error some may have
+// been; repeating it moves none twice.
 func (s *Store) Review(ctx context.Context, coupon uint64, failed []Failed) (reviewed int64, err error) {
 	k := s.names.coupon(coupon)
 	for len(failed) > 0 {
