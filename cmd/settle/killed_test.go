@@ -201,7 +201,7 @@ func TestARunThatIsKilled(t *testing.T) {
 	t.Logf("settle was killed at %d moments, by step: %v", surprised.total, surprised.steps)
 	require.Empty(t, struck.missed())
 	require.GreaterOrEqual(t, struck.total, testenv.Rounds(30, 500))
-	require.GreaterOrEqual(t, surprised.total, testenv.Rounds(1, 100))
+	require.GreaterOrEqual(t, surprised.total, testenv.Rounds(1, 20)) // many a run is over before its moment
 }
 
 func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tally) {
