@@ -3,10 +3,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup build demo test soak check fmt
+.PHONY: help setup build demo test soak bench-settle check fmt
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what tests need and the machine lacks: Redis, MariaDB, gcc
 	@scripts/setup.sh
@@ -27,6 +27,10 @@ soak: setup ## kill, model and storm tests at length, about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 170m -v \
 		-run 'Killed|ALost|Model|EverythingAtOnce' ./cmd/settle > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
 	@grep -E '^--- PASS|kill points|operations$$|passed|runs;|^ok' soak.out
+
+bench-settle: ## a whole settlement beside LOAD DATA and INSERTs: table and chart in docs/
+	@scripts/setup.sh servers
+	CGO_ENABLED=0 go run ./bench/settle -out docs
 
 check: ## formatting, go.mod, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \

@@ -1,0 +1,137 @@
+// Command settle measures a whole `settle run` beside the fastest ways to put the same rows into the same table: LOAD DATA
+// LOCAL INFILE, multi-row INSERTs, and one INSERT per user. All of them run in turn, in one run, on the same servers, one
+// transaction each, in arrival order. What is asserted nowhere is a time: the figures are ratios to read and to record.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-settle:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what is measured.
+type options struct {
+	sizes  []int
+	rounds int
+	out    string
+}
+
+func parse() (o options, err error) {
+	sizes := flag.String("seats", "1000,10000,100000,1000000", "how many seats, separated by commas")
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each is measured; the median counts")
+	flag.StringVar(&o.out, "out", "", "folder for the table and the chart; none prints the table alone")
+	flag.Parse()
+	for text := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 10_000_000 {
+			return o, fmt.Errorf("-seats: %q is not a number from 1 to 10000000", text)
+		}
+		o.sizes = append(o.sizes, n)
+	}
+	if o.rounds < 1 || o.rounds > 100 {
+		return o, fmt.Errorf("-rounds is %d: want 1 to 100", o.rounds)
+	}
+	return o, nil
+}
+
+// contender is one way to give n users their coupons. It returns how long that took, and the peak memory of the process
+// where it is one of its own.
+type contender struct {
+	name  string
+	limit int // beyond so many seats it would take too long
+	run   func(ctx context.Context, s *stage, n int) (took time.Duration, peakBytes int64, err error)
+}
+
+var contenders = []contender{
+	{"settle run", 10_000_000, settleRun},
+	{"LOAD DATA", 10_000_000, loadData},
+	{"INSERT of 1,000 rows", 1_000_000, multiRow},
+	{"INSERT of 1 row", 100_000, singleRow},
+}
+
+// measured is a contender at one size: the medians of its rounds.
+type measured struct {
+	contender string
+	seats     int
+	took      time.Duration
+	peak      int64
+}
+
+func (m measured) rowsPerSecond() float64 { return float64(m.seats) / m.took.Seconds() }
+
+func run(ctx context.Context) error {
+	o, err := parse()
+	if err != nil {
+		return err
+	}
+	s, err := openStage(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	fmt.Fprintf(os.Stderr, "on %s, Redis %s\n", s.mysqlVersion, s.redisVersion)
+
+	var all []measured
+	for _, n := range o.sizes {
+		found, err := measure(ctx, s, n, o.rounds)
+		if err != nil {
+			return err
+		}
+		all = append(all, found...)
+	}
+	table := renderTable(s, all)
+	fmt.Print(table)
+	if o.out == "" {
+		return nil
+	}
+	name := filepath.Join(o.out, "bench-settle-"+s.family)
+	if err := os.WriteFile(name+".md", []byte(table), 0o644); err != nil {
+		return err
+	}
+	return writeChart(name+".svg", s.mysqlVersion, all)
+}
+
+// measure lets the contenders take turns, so that what else the machine does falls on all of them.
+func measure(ctx context.Context, s *stage, n, rounds int) ([]measured, error) {
+	took := map[string][]time.Duration{}
+	peak := map[string]int64{}
+	for round := range rounds {
+		for _, c := range contenders {
+			if n > c.limit {
+				continue
+			}
+			d, p, err := c.run(ctx, s, n)
+			if err != nil {
+				return nil, fmt.Errorf("%s with %d seats: %w", c.name, n, err)
+			}
+			took[c.name] = append(took[c.name], d)
+			peak[c.name] = max(peak[c.name], p)
+			fmt.Fprintf(os.Stderr, "%d of %d  %9d seats  %-22s %10s  %9.0f rows/s\n", round+1, rounds, n, c.name, d.Round(time.Millisecond), float64(n)/d.Seconds())
+		}
+	}
+	var found []measured
+	for _, c := range contenders {
+		if all := took[c.name]; all != nil {
+			slices.Sort(all)
+			found = append(found, measured{c.name, n, all[len(all)/2], peak[c.name]})
+		}
+	}
+	return found, nil
+}
