@@ -137,17 +137,20 @@ func (s standing) settled() bool { return s.issued || s.recorded }
 // takenBack: put under review while its NOT_SELECTED record was being taken back, which did not commit.
 func (s standing) takenBack() bool { return s.notSelected && s.Source != candidates.Queue }
 
+// appliedAt is the arrival of a JSON_TABLE j as DATETIME(6); FROM_UNIXTIME would lose microseconds.
+const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
+
 const standingSQL = `
 SELECT j.n, COALESCE(u.status = 'ACTIVE', FALSE),
        EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
        EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id AND c.run_id IS NOT NULL
-               AND c.applied_at = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND),
+               AND c.applied_at = ` + appliedAt + `),
        o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE), COALESCE(o.reason, '')
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]')) AS j
 LEFT JOIN ` + "`user`" + ` u ON u.id = j.user_id
 LEFT JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = j.user_id
-     AND o.applied_at = CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND
+     AND o.applied_at = ` + appliedAt + `
 ORDER BY j.n`
 
 // Malformed is how the reason of a record begins that was made for a member that is no user id: all of them are user 0.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/ledger"
 )
@@ -17,7 +16,7 @@ import (
 // repeat.
 func (s *Settler) Retry(told context.Context, coupon uint64, order Order, members []string) (*Report, error) {
 	order.Trigger = DLQRetry
-	return s.decide(told, coupon, order, members, func(one *settlement, ctx context.Context) error {
+	return s.review(told, coupon, order, members, func(one *settlement, ctx context.Context) error {
 		if err := one.release(ctx, members); err != nil {
 			return err
 		}
@@ -30,7 +29,7 @@ func (s *Settler) Retry(told context.Context, coupon uint64, order Order, member
 // and Redis is mended as that of any settlement. Dropping what is dropped is an error: it is not under review any more.
 func (s *Settler) Drop(told context.Context, coupon uint64, order Order, members []string) (*Report, error) {
 	order.Trigger, order.CutoffNow = Manual, true
-	return s.decide(told, coupon, order, members, func(one *settlement, ctx context.Context) error {
+	return s.review(told, coupon, order, members, func(one *settlement, ctx context.Context) error {
 		err := one.drop(ctx, members)
 		if err != nil && len(one.uncleaned) == 0 { // what was counted has been rolled back
 			one.result.reset()
@@ -39,13 +38,13 @@ func (s *Settler) Drop(told context.Context, coupon uint64, order Order, members
 	})
 }
 
-// decide has a run do what a person decided about members of one coupon's DLQ, all of whom must be there.
-func (s *Settler) decide(told context.Context, coupon uint64, order Order, members []string, what work) (*Report, error) {
+// review has a run do what a person decided about members of one coupon's DLQ, all of whom must be there.
+func (s *Settler) review(told context.Context, coupon uint64, order Order, members []string, what work) (*Report, error) {
 	ctx, release := outlive(told, s.Grace)
 	defer release()
 	order.Coupons = []uint64{coupon}
-	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: what}
-	if err := s.chooseCutoff(ctx, &r); err != nil {
+	r, err := s.newRun(ctx, told, order, what)
+	if err != nil {
 		return nil, err
 	}
 	if _, err := s.underReview(ctx, coupon, members); err != nil {

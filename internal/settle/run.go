@@ -89,8 +89,8 @@ func (r run) stopped() error {
 func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
 	ctx, release := outlive(told, s.Grace)
 	defer release()
-	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: (*settlement).settle}
-	if err := s.chooseCutoff(ctx, &r); err != nil {
+	r, err := s.newRun(ctx, told, order, (*settlement).settle)
+	if err != nil {
 		return nil, err
 	}
 	coupons, err := s.beginRun(ctx, &r)
@@ -98,6 +98,11 @@ func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
 		return s.withoutDatabase(ctx, r, coupons, err)
 	}
 	return s.doRun(ctx, r, coupons)
+}
+
+func (s *Settler) newRun(ctx, told context.Context, order Order, what work) (run, error) {
+	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: what}
+	return r, s.chooseCutoff(ctx, &r)
 }
 
 // doRun does the work of a run that is recorded, coupon by coupon, and records how it ended.
