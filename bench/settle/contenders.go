@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -17,10 +18,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// userOf is the user of a place in line: every number from 1 to n once, in no order, as people come.
-func userOf(place, n int) int {
-	const prime = 1_000_000_007 // above every n, so that it has no divisor in common with n
-	return place*prime%n + 1
+// line is who stands at which place: every user from 1 to n once, in no order, as people come, and the same each time.
+func line(n int) []uint32 {
+	users := make([]uint32, n)
+	for i := range users {
+		users[i] = uint32(i + 1)
+	}
+	rand.New(rand.NewPCG(1, uint64(n))).Shuffle(n, func(i, j int) { users[i], users[j] = users[j], users[i] })
+	return users
 }
 
 // first is the arrival of place 0, in µs; each further place arrives a µs later.
@@ -101,12 +106,12 @@ func watchMemory(pid int) <-chan int64 {
 // lineUp writes the line as apply would have left it.
 func (s *stage) lineUp(ctx context.Context, prefix string, n int) error {
 	queue := fmt.Sprintf("%scandidates:coupon:%d", prefix, couponID)
-	start := first()
+	start, users := first(), line(n)
 	const chunk = 10_000
 	for from := 0; from < n; from += chunk {
 		members := make([]redis.Z, min(chunk, n-from))
 		for i := range members {
-			members[i] = redis.Z{Score: float64(start + int64(from+i)), Member: userOf(from+i, n)}
+			members[i] = redis.Z{Score: float64(start + int64(from+i)), Member: users[from+i]}
 		}
 		if err := s.rdb.ZAdd(ctx, queue, members...).Err(); err != nil {
 			return fmt.Errorf("line up: %w", err)
@@ -169,9 +174,9 @@ const (
 func loadData(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
 	var file strings.Builder
 	start := first()
-	for place := range n {
+	for place, user := range line(n) {
 		appliedAt := time.UnixMicro(start + int64(place)).UTC().Format("2006-01-02 15:04:05.000000")
-		fmt.Fprintf(&file, "%d\t%d\t%d\t%s\t%s\t%s\t1\n", couponID, userOf(place, n), place+1, appliedAt, issuedAt, expiresAt)
+		fmt.Fprintf(&file, "%d\t%d\t%d\t%s\t%s\t%s\t1\n", couponID, user, place+1, appliedAt, issuedAt, expiresAt)
 	}
 	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error {
 		return load(ctx, tx, "user_coupon ("+userCouponColumns+")", func(w io.Writer) error {
@@ -183,16 +188,18 @@ func loadData(ctx context.Context, s *stage, n int) (time.Duration, int64, error
 
 // multiRow inserts 1,000 rows at once, as careful code does.
 func multiRow(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error { return insert(ctx, tx, n, 1000) })
+	users := line(n)
+	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error { return insert(ctx, tx, users, 1000) })
 }
 
 // singleRow inserts one row at a time, as most code does.
 func singleRow(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error { return insert(ctx, tx, n, 1) })
+	users := line(n)
+	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error { return insert(ctx, tx, users, 1) })
 }
 
-func insert(ctx context.Context, tx *sql.Tx, n, rows int) error {
-	start := first()
+func insert(ctx context.Context, tx *sql.Tx, line []uint32, rows int) error {
+	start, n := first(), len(line)
 	for from := 0; from < n; from += rows {
 		text := []byte("INSERT INTO user_coupon (" + userCouponColumns + ") VALUES ")
 		for place := from; place < min(from+rows, n); place++ {
@@ -202,7 +209,7 @@ func insert(ctx context.Context, tx *sql.Tx, n, rows int) error {
 			text = append(text, '(')
 			text = strconv.AppendInt(text, couponID, 10)
 			text = append(text, ',')
-			text = strconv.AppendInt(text, int64(userOf(place, n)), 10)
+			text = strconv.AppendInt(text, int64(line[place]), 10)
 			text = append(text, ',')
 			text = strconv.AppendInt(text, int64(place+1), 10)
 			text = append(text, ",'"...)

@@ -3,8 +3,12 @@ package candidates
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // How much one call reads or writes: more would hold Redis longer than about a millisecond.
@@ -13,6 +17,9 @@ const (
 	dlqPageMembers   = 125 // each costs a JSON decode besides
 	writeMembers     = 500
 	reviewMembers    = 150 // each costs several commands
+
+	// removers send at once: while Redis works on one call the next is on its way, and nobody waits for more than two.
+	removers = 2
 )
 
 // Source is where an entry of the line stands.
@@ -101,19 +108,24 @@ func (s *Store) Remove(ctx context.Context, coupon uint64, closes time.Time, mar
 	case MarkRejected:
 		set = k.rejected
 	}
-	for len(entries) > 0 {
-		chunk := entries[:min(len(entries), writeMembers)]
-		entries = entries[len(chunk):]
-		args := make([]any, 0, 2+2*len(chunk))
-		args = append(args, until, s.ttlSeconds)
-		for _, e := range chunk {
-			args = append(args, e.Member, e.Arrival)
-		}
-		n, err := removeScript.count(ctx, s.rdb, []string{k.queue, k.dlq, k.reason, set}, args...)
-		if err != nil {
-			return removed, fmt.Errorf("remove settled of coupon %d: %w", coupon, err)
-		}
-		removed += n
+	var total atomic.Int64
+	hands, ctx := errgroup.WithContext(ctx)
+	hands.SetLimit(removers)
+	for chunk := range slices.Chunk(entries, writeMembers) {
+		hands.Go(func() error {
+			args := make([]any, 0, 2+2*len(chunk))
+			args = append(args, until, s.ttlSeconds)
+			for _, e := range chunk {
+				args = append(args, e.Member, e.Arrival)
+			}
+			n, err := removeScript.count(ctx, s.rdb, []string{k.queue, k.dlq, k.reason, set}, args...)
+			if err != nil {
+				return fmt.Errorf("remove settled of coupon %d: %w", coupon, err)
+			}
+			total.Add(n)
+			return nil
+		})
 	}
-	return removed, nil
+	err = hands.Wait()
+	return total.Load(), err
 }

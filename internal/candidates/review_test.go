@@ -1,10 +1,12 @@
 package candidates
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,8 +209,13 @@ func TestReviewAndReasonsOfMoreThanOneCallTakes(t *testing.T) {
 
 // watch shows how many members each further command carries; a member takes so many arguments.
 func (c *coupon) watch(argsEach int) (carried func(verb string, before int) []int) {
+	var mu sync.Mutex
 	var commands [][]any
-	see := func(cmd redis.Cmder) { commands = append(commands, append([]any{}, cmd.Args()...)) }
+	see := func(cmd redis.Cmder) {
+		mu.Lock()
+		defer mu.Unlock()
+		commands = append(commands, append([]any{}, cmd.Args()...))
+	}
 	c.on.seen.Store(&see)
 	return func(verb string, before int) (sizes []int) {
 		c.on.seen.Store(nil)
@@ -383,4 +390,48 @@ func TestRemoveWhenMemoryIsFull(t *testing.T) {
 	require.Equal(t, before, c.content(t))
 	full("1")
 	require.EqualValues(t, 1, c.remove(t, time.Now(), MarkNone, Entry{Member: "1", Arrival: at[0].Arrival}), "what only frees is done")
+}
+
+// The head of the line goes by rank; whoever does not stand there exactly so is looked at one by one.
+func TestRemoveOfTheHeadTakesNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		meddle func(c *coupon, at []Receipt)
+		left   []string
+	}{
+		"as it is":             {func(*coupon, []Receipt) {}, []string{"4", "5"}},
+		"one is gone":          {func(c *coupon, _ []Receipt) { c.rdb.ZRem(c.ctx(), c.queue, "2") }, []string{"4", "5"}},
+		"one stands before":    {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[0].Arrival-1, "9") }, []string{"9", "4", "5"}},
+		"one stands between":   {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[1].Arrival, "19") }, []string{"19", "4", "5"}},
+		"the first came again": {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[4].Arrival+1, "1") }, []string{"4", "5", "1"}},
+		"the last came again":  {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[4].Arrival+1, "3") }, []string{"4", "5", "3"}},
+		"the last is later": {func(c *coupon, at []Receipt) {
+			c.rdb.ZRem(c.ctx(), c.queue, "4", "5")
+			c.standAt(c.queue, at[2].Arrival+1, "3")
+		}, []string{"3"}},
+		"the first is earlier": {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[0].Arrival-1, "1") }, []string{"1", "4", "5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.open(t)
+			at := c.accept(t, 1, 2, 3, 4, 5)
+			settled := make([]Entry, 3)
+			for i := range settled {
+				settled[i] = Entry{Member: strconv.Itoa(i + 1), Arrival: at[i].Arrival}
+			}
+			test.meddle(c, at)
+			_, err := c.Remove(t.Context(), c.id, time.Now().Add(time.Hour), MarkIssued, settled)
+			require.NoError(t, err)
+			left, err := c.rdb.ZRange(t.Context(), c.queue, 0, -1).Result()
+			require.NoError(t, err)
+			require.Equal(t, test.left, left)
+		})
+	}
+}
+
+func (c *coupon) ctx() context.Context { return context.Background() }
+
+func (c *coupon) standAt(key string, arrival int64, member string) {
+	c.rdb.ZAdd(c.ctx(), key, redis.Z{Score: float64(arrival), Member: member})
 }

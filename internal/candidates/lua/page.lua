@@ -62,6 +62,9 @@ local function dlq_source(i)
 end
 
 local function arrival(score)
+  if #score <= 15 or (#score == 16 and score < '9007199254740992') then
+    if not string.find(score, '%D') then return score end -- almost always
+  end
   return string.format('%.0f', math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)))
 end
 
