@@ -191,3 +191,31 @@ func TestTheDoorLearnsThatEverySeatIsTakenFromTheCatalogToo(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, candidates.SoldOut, receipt.Code)
 }
+
+// The line is classified ahead of what is inserted: a user who stands in two of its pages, as after Redis lost data, is
+// noticed when the second row is.
+func TestAUserInTwoPagesOfTheLineGetsOneSeat(t *testing.T) {
+	t.Parallel()
+	const seats, blocked, applicants = 1200, 300, 1500 // the first page holds an eighth more than there are seats
+	w := newWorld(t)
+	coupon := w.coupon(seats)
+	w.users(between(1, applicants)...)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id BETWEEN 2 AND ?", blocked+1)
+	w.apply(coupon, 1)
+	page, _, err := w.store.Page(t.Context(), coupon, candidates.Cursor{}, w.now())
+	require.NoError(t, err)
+	_, err = w.store.Review(t.Context(), coupon, []candidates.Failed{{Entry: page[0], Reason: candidates.Reason{Retryable: true}}})
+	require.NoError(t, err)
+	w.apply(coupon, between(2, 1400)...)
+	w.stand(coupon, "1", w.now()) // promised again by a Redis that had lost the DLQ
+	w.apply(coupon, between(1401, applicants)...)
+
+	w.settleNow()
+	issued := w.issued(coupon)
+	require.Len(t, issued, seats)
+	require.EqualValues(t, 1, issued[0])
+	require.NotContains(t, issued[1:], uint64(1))
+	require.Equal(t, []uint64{1}, w.outcome(coupon, "ALREADY_ISSUED"))
+	require.Len(t, w.underReview(coupon), blocked)
+	w.verify()
+}

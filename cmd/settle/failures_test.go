@@ -98,7 +98,7 @@ func (w *world) awaitInsert() {
 	w.t.Helper()
 	testenv.Eventually(w.t, 20*time.Second, "a settlement inserts", func() bool {
 		return len(w.ids(`SELECT ID FROM information_schema.PROCESSLIST
-			WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE '%INSERT INTO user\_coupon%' AND ID <> CONNECTION_ID()`)) > 0
+			WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE '%INTO user\_coupon%' AND ID <> CONNECTION_ID()`)) > 0
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -28,7 +29,14 @@ import (
 // version is set when a release is built.
 var version = "dev"
 
+// softMemoryLimit makes the collector keep what a settlement throws away, page by page, from piling up. GOMEMLIMIT in the
+// environment goes before.
+const softMemoryLimit = 64 << 20
+
 func main() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(softMemoryLimit)
+	}
 	connect.LogRedis((&connect.LogSettings{LogLevel: "warn"}).Logger(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -42,7 +50,7 @@ const (
 	exitInvariant      = 3
 )
 
-// maxParallel leaves connections of the pool of 16 for heartbeats and records.
+// maxParallel leaves connections of the pool of 32 for heartbeats and records: each coupon takes two.
 const maxParallel = 12
 
 type cli struct {

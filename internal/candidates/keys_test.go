@@ -118,7 +118,7 @@ func TestTTLTooShortForASettlementIsRefused(t *testing.T) {
 // on the real clock, unnoticed.
 func TestEveryScriptThatReadsTheTimeCanBeFrozen(t *testing.T) {
 	t.Parallel()
-	for _, s := range []script{applyScript, publishScript, fenceScript, renewScript, figuresScript, removeScript, sweepScript} {
+	for _, s := range []script{applyScript, publishScript, fenceScript, renewScript, figuresScript, cutScript, removeScript, sweepScript} {
 		require.NotEqual(t, s.source, frozen(s, µs(noon)), s.name)
 	}
 	for _, s := range []script{pageScript, reviewScript, soldScript} {

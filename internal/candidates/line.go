@@ -2,7 +2,10 @@ package candidates
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -50,8 +53,7 @@ func (s *Store) Page(ctx context.Context, coupon uint64, after Cursor, cutoff ti
 
 // UnderReview reads the DLQ alone, as Page does, whatever the arrival.
 func (s *Store) UnderReview(ctx context.Context, coupon uint64, after Cursor) ([]Entry, Cursor, error) {
-	const never = 1 << 53 // above every arrival
-	return s.page(ctx, coupon, after, never+1, 0)
+	return s.page(ctx, coupon, after, lastArrival+2, 0) // above every arrival
 }
 
 func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff int64, queueMembers int) ([]Entry, Cursor, error) {
@@ -61,31 +63,62 @@ func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff in
 	if err != nil {
 		return nil, after, fmt.Errorf("read line of coupon %d: %w", coupon, err)
 	}
-	texts, err := pageScript.strings(reply)
+	entries, next, err := parsePage(reply)
 	if err != nil {
 		return nil, after, fmt.Errorf("read line of coupon %d: %w", coupon, err)
-	}
-	if len(texts) < 2 || len(texts)%3 != 2 {
-		return nil, after, fmt.Errorf("read line of coupon %d: %d values in the reply", coupon, len(texts))
-	}
-	next := Cursor{score: texts[0], member: texts[1]}
-	entries := make([]Entry, 0, len(texts)/3)
-	for texts = texts[2:]; len(texts) > 0; texts = texts[3:] {
-		arrival, err := strconv.ParseInt(texts[1], 10, 64)
-		if err != nil || !isSource(texts[2]) {
-			return nil, after, fmt.Errorf("read line of coupon %d: entry %q has arrival %q and source %q", coupon, texts[0], texts[1], texts[2])
-		}
-		entries = append(entries, Entry{Member: texts[0], Arrival: arrival, Source: Source(texts[2][0])})
 	}
 	return entries, next, nil
 }
 
-func isSource(text string) bool {
-	switch text {
-	case string(Queue), string(Retryable), string(Held):
+func parsePage(reply []any) ([]Entry, Cursor, error) {
+	var body []any
+	if len(reply) == 4 {
+		body, _ = reply[3].([]any)
+		reply = reply[:3]
+	}
+	head, err := pageScript.texts(reply, 3)
+	if err != nil {
+		return nil, Cursor{}, err
+	}
+	sources := head[2]
+	texts, err := pageScript.texts(body, 2*len(sources))
+	if err != nil {
+		return nil, Cursor{}, err
+	}
+	entries := make([]Entry, len(sources))
+	for i := range entries {
+		arrival, err := arrivalOf(texts[2*i+1])
+		if err != nil || !isSource(sources[i]) {
+			return nil, Cursor{}, fmt.Errorf("entry %q has score %q and source %q", texts[2*i], texts[2*i+1], sources[i])
+		}
+		entries[i] = Entry{Member: texts[2*i], Arrival: arrival, Source: Source(sources[i])}
+	}
+	return entries, Cursor{score: head[0], member: head[1]}, nil
+}
+
+func isSource(letter byte) bool {
+	switch Source(letter) {
+	case Queue, Retryable, Held:
 		return true
 	}
 	return false
+}
+
+// lastArrival is the highest there can be.
+const lastArrival = 1<<53 - 1
+
+// arrivalOf reads a score: whole µs between 0 and 2^53 even where somebody wrote another one by hand. The scripts that
+// move entries round alike.
+func arrivalOf(score string) (int64, error) {
+	arrival, err := strconv.ParseInt(score, 10, 64)
+	if err == nil {
+		return max(0, min(arrival, lastArrival)), nil
+	}
+	number, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		return 0, err
+	}
+	return int64(math.Max(0, math.Min(math.Floor(number), lastArrival))), nil
 }
 
 // Mark is the set that Remove adds users to.
@@ -108,17 +141,16 @@ func (s *Store) Remove(ctx context.Context, coupon uint64, closes time.Time, mar
 	case MarkRejected:
 		set = k.rejected
 	}
+	keys := []string{k.queue, k.dlq, k.reason, set}
 	var total atomic.Int64
 	hands, ctx := errgroup.WithContext(ctx)
 	hands.SetLimit(removers)
 	for chunk := range slices.Chunk(entries, writeMembers) {
 		hands.Go(func() error {
-			args := make([]any, 0, 2+2*len(chunk))
-			args = append(args, until, s.ttlSeconds)
-			for _, e := range chunk {
-				args = append(args, e.Member, e.Arrival)
+			n, err := s.cut(ctx, keys, until, chunk)
+			if err == nil && n < 0 {
+				n, err = s.removeEach(ctx, keys, until, chunk)
 			}
-			n, err := removeScript.count(ctx, s.rdb, []string{k.queue, k.dlq, k.reason, set}, args...)
 			if err != nil {
 				return fmt.Errorf("remove settled of coupon %d: %w", coupon, err)
 			}
@@ -128,4 +160,26 @@ func (s *Store) Remove(ctx context.Context, coupon uint64, closes time.Time, mar
 	}
 	err = hands.Wait()
 	return total.Load(), err
+}
+
+// cut removes entries that stand in the queue side by side; -1 where they do not.
+func (s *Store) cut(ctx context.Context, keys []string, until any, entries []Entry) (removed int64, err error) {
+	digest := sha1.New()
+	var line []byte
+	for _, e := range entries {
+		line = append(append(line[:0], e.Member...), '\n')
+		digest.Write(line)
+	}
+	last := entries[len(entries)-1]
+	return cutScript.count(ctx, s.rdb, keys, until, s.ttlSeconds, len(entries), entries[0].Member,
+		entries[0].Arrival, last.Arrival, hex.EncodeToString(digest.Sum(nil)))
+}
+
+func (s *Store) removeEach(ctx context.Context, keys []string, until any, entries []Entry) (removed int64, err error) {
+	args := make([]any, 0, 2+2*len(entries))
+	args = append(args, until, s.ttlSeconds)
+	for _, e := range entries {
+		args = append(args, e.Member, e.Arrival)
+	}
+	return removeScript.count(ctx, s.rdb, keys, args...)
 }

@@ -1,7 +1,6 @@
 package candidates
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -207,7 +206,8 @@ func TestReviewAndReasonsOfMoreThanOneCallTakes(t *testing.T) {
 	require.Empty(t, c.reasons(t))
 }
 
-// watch shows how many members each further command carries; a member takes so many arguments.
+// watch shows how many members each further command carries, or each call of a script by its SHA; a member takes so many
+// arguments.
 func (c *coupon) watch(argsEach int) (carried func(verb string, before int) []int) {
 	var mu sync.Mutex
 	var commands [][]any
@@ -220,7 +220,7 @@ func (c *coupon) watch(argsEach int) (carried func(verb string, before int) []in
 	return func(verb string, before int) (sizes []int) {
 		c.on.seen.Store(nil)
 		for _, args := range commands {
-			if args[0] == verb {
+			if args[0] == verb || args[1] == verb {
 				sizes = append(sizes, (len(args)-before)/argsEach)
 			}
 		}
@@ -350,7 +350,7 @@ func TestRemoveOfMoreThanOneCallTakes(t *testing.T) {
 	c.stand(t, c.dlq, dlq...)
 	calls := c.watch(2)
 	require.EqualValues(t, many, c.remove(t, noon, MarkIssued, entries[:many]...))
-	require.Equal(t, []int{500, 500, 7}, calls("evalsha", 3+4+2))
+	require.ElementsMatch(t, []int{500, 500, 7}, calls(removeScript.sha, 3+4+2))
 	require.Len(t, c.rdb.SMembers(t.Context(), c.issued).Val(), many)
 	require.Equal(t, 1, len(c.standing(t, c.queue))+len(c.standing(t, c.dlq)))
 }
@@ -392,24 +392,44 @@ func TestRemoveWhenMemoryIsFull(t *testing.T) {
 	require.EqualValues(t, 1, c.remove(t, time.Now(), MarkNone, Entry{Member: "1", Arrival: at[0].Arrival}), "what only frees is done")
 }
 
-// The head of the line goes by rank; whoever does not stand there exactly so is looked at one by one.
-func TestRemoveOfTheHeadTakesNobodyElse(t *testing.T) {
+// Who stand side by side in the queue are cut out of it at once; whoever does not stand there exactly so is looked at one
+// by one.
+func TestCuttingTakesNobodyElse(t *testing.T) {
 	t.Parallel()
+	stand := func(c *coupon, key string, arrival int64, member string) {
+		require.NoError(t, c.rdb.ZAdd(t.Context(), key, redis.Z{Score: float64(arrival), Member: member}).Err())
+	}
+	gone := func(c *coupon, members ...any) {
+		require.NoError(t, c.rdb.ZRem(t.Context(), c.queue, members...).Err())
+	}
 	for name, test := range map[string]struct {
 		meddle func(c *coupon, at []Receipt)
+		cut    bool
 		left   []string
 	}{
-		"as it is":             {func(*coupon, []Receipt) {}, []string{"4", "5"}},
-		"one is gone":          {func(c *coupon, _ []Receipt) { c.rdb.ZRem(c.ctx(), c.queue, "2") }, []string{"4", "5"}},
-		"one stands before":    {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[0].Arrival-1, "9") }, []string{"9", "4", "5"}},
-		"one stands between":   {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[1].Arrival, "19") }, []string{"19", "4", "5"}},
-		"the first came again": {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[4].Arrival+1, "1") }, []string{"4", "5", "1"}},
-		"the last came again":  {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[4].Arrival+1, "3") }, []string{"4", "5", "3"}},
-		"the last is later": {func(c *coupon, at []Receipt) {
-			c.rdb.ZRem(c.ctx(), c.queue, "4", "5")
-			c.standAt(c.queue, at[2].Arrival+1, "3")
-		}, []string{"3"}},
-		"the first is earlier": {func(c *coupon, at []Receipt) { c.standAt(c.queue, at[0].Arrival-1, "1") }, []string{"1", "4", "5"}},
+		"as it is":               {cut: true, left: []string{"1", "5"}},
+		"they are the head":      {func(c *coupon, _ []Receipt) { gone(c, "1") }, true, []string{"5"}},
+		"they are all":           {func(c *coupon, _ []Receipt) { gone(c, "1", "5") }, true, []string{}},
+		"the first is gone":      {func(c *coupon, _ []Receipt) { gone(c, "2") }, false, []string{"1", "5"}},
+		"one between is gone":    {func(c *coupon, _ []Receipt) { gone(c, "3") }, false, []string{"1", "5"}},
+		"the last is gone":       {func(c *coupon, _ []Receipt) { gone(c, "4") }, false, []string{"1", "5"}},
+		"all are gone":           {func(c *coupon, _ []Receipt) { gone(c, "1", "2", "3", "4", "5") }, false, []string{}},
+		"one stands between":     {func(c *coupon, at []Receipt) { stand(c, c.queue, at[2].Arrival, "29") }, false, []string{"1", "29", "5"}},
+		"one stands for another": {func(c *coupon, at []Receipt) { gone(c, "3"); stand(c, c.queue, at[2].Arrival, "9") }, false, []string{"1", "9", "5"}},
+		"the first came again":   {func(c *coupon, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "2") }, false, []string{"1", "5", "2"}},
+		"one between came again": {func(c *coupon, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "3") }, false, []string{"1", "5", "3"}},
+		"the last came again":    {func(c *coupon, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "4") }, false, []string{"1", "5", "4"}},
+		"the last came again, and is the last": {func(c *coupon, at []Receipt) {
+			gone(c, "5")
+			stand(c, c.queue, at[4].Arrival+1, "4")
+		}, false, []string{"1", "4"}},
+		"the first is earlier": {func(c *coupon, at []Receipt) { stand(c, c.queue, at[0].Arrival, "2") }, false, []string{"1", "2", "5"}},
+		"a score by hand":      {func(c *coupon, at []Receipt) { stand(c, c.queue, at[1].Arrival-1, "1"); gone(c, "5") }, true, []string{"1"}},
+		"one stands in the DLQ as well": {func(c *coupon, at []Receipt) {
+			stand(c, c.dlq, at[2].Arrival, "3")
+			stand(c, c.dlq, at[3].Arrival+1, "4") // another application
+			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "3", "{}", "4", "{}").Err())
+		}, true, []string{"1", "5"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -418,20 +438,24 @@ func TestRemoveOfTheHeadTakesNobodyElse(t *testing.T) {
 			at := c.accept(t, 1, 2, 3, 4, 5)
 			settled := make([]Entry, 3)
 			for i := range settled {
-				settled[i] = Entry{Member: strconv.Itoa(i + 1), Arrival: at[i].Arrival}
+				settled[i] = Entry{Member: strconv.Itoa(i + 2), Arrival: at[i+1].Arrival}
 			}
-			test.meddle(c, at)
-			_, err := c.Remove(t.Context(), c.id, time.Now().Add(time.Hour), MarkIssued, settled)
-			require.NoError(t, err)
-			left, err := c.rdb.ZRange(t.Context(), c.queue, 0, -1).Result()
-			require.NoError(t, err)
-			require.Equal(t, test.left, left)
+			if test.meddle != nil {
+				test.meddle(c, at)
+			}
+			before := c.rdb.ZCard(t.Context(), c.queue).Val() + c.rdb.ZCard(t.Context(), c.dlq).Val()
+			calls := c.watch(1)
+			removed := c.remove(t, noon.Add(time.Hour), MarkIssued, settled...)
+			require.Len(t, calls(removeScript.sha, 0), map[bool]int{true: 0, false: 1}[test.cut])
+
+			require.Equal(t, test.left, c.rdb.ZRange(t.Context(), c.queue, 0, -1).Val())
+			require.ElementsMatch(t, []string{"2", "3", "4"}, c.rdb.SMembers(t.Context(), c.issued).Val())
+			after := c.rdb.ZCard(t.Context(), c.queue).Val() + c.rdb.ZCard(t.Context(), c.dlq).Val()
+			require.Equal(t, before-after, removed)
+			if after != int64(len(test.left)) {
+				require.Equal(t, []string{"4"}, c.rdb.ZRange(t.Context(), c.dlq, 0, -1).Val())
+				require.Equal(t, map[string]string{"4": "{}"}, c.rdb.HGetAll(t.Context(), c.reason).Val())
+			}
 		})
 	}
-}
-
-func (c *coupon) ctx() context.Context { return context.Background() }
-
-func (c *coupon) standAt(key string, arrival int64, member string) {
-	c.rdb.ZAdd(c.ctx(), key, redis.Z{Score: float64(arrival), Member: member})
 }

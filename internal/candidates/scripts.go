@@ -23,6 +23,7 @@ var (
 	renewScript   = load("renew")
 	figuresScript = load("figures")
 	pageScript    = load("page")
+	cutScript     = load("cut")
 	removeScript  = load("remove")
 	reviewScript  = load("review")
 	releaseScript = load("release")
@@ -106,9 +107,12 @@ func (s script) count(ctx context.Context, rdb redis.UniversalClient, keys []str
 	return numbers[0], nil
 }
 
-// strings reads a reply that must be text throughout.
-func (s script) strings(reply []any) ([]string, error) {
-	texts := make([]string, len(reply))
+// texts reads a reply that must be text throughout, exactly want of them.
+func (s script) texts(reply []any, want int) ([]string, error) {
+	if len(reply) != want {
+		return nil, fmt.Errorf("%s script: %d values in the reply, want %d", s.name, len(reply), want)
+	}
+	texts := make([]string, want)
 	for i, value := range reply {
 		text, ok := value.(string)
 		if !ok {

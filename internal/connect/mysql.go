@@ -22,6 +22,8 @@ const (
 	// mysqlIOTimeout bounds one read or write on the wire. It must be longer than any statement may rightly take:
 	// the lock wait, a page of 20,000 rows, the COMMIT of a million.
 	mysqlIOTimeout = 2 * time.Minute
+	// maxConnections are two for each coupon that is settled at once, at most twelve, and some for what goes on beside.
+	maxConnections = 32
 )
 
 // MySQLSettings are how to reach MySQL or MariaDB.
@@ -82,8 +84,8 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 		return nil, errors.New("MYSQL_DSN cannot be used: check its parameters")
 	}
 	db := sql.OpenDB(session{connector})
-	db.SetMaxOpenConns(16)
-	db.SetMaxIdleConns(16)
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxLifetime(30 * time.Minute) // lets a DNS change and a drained server take effect
 	return db, nil
 }

@@ -73,24 +73,39 @@ const applicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 // appliedAt is the arrival of applicationsTable as DATETIME(6); FROM_UNIXTIME would lose microseconds.
 const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
-// exceptionsSQL finds whoever is not simply eligible; almost everybody is, and makes no row. A member that is no user
-// id asks for user 0, whom nobody is, and finds what was recorded when it was dropped.
+// exceptionsSQL finds whoever is not simply eligible; almost everybody is, and makes no row. A user with several outcomes
+// makes several. The first two parameters behind the JSON say whether there is any coupon to find at all, and the two
+// behind those the same of outcomes: where not, the server does not look for one of each user.
 const exceptionsSQL = `
-SELECT j.n, u.status, c.user_id IS NOT NULL,
-       COALESCE(c.run_id IS NOT NULL AND c.applied_at = ` + appliedAt + `, FALSE), o.user_id IS NOT NULL, COALESCE(o.reason, '')
-FROM ` + applicationsTable + `
+SELECT j.n, u.status, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
+FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
 LEFT JOIN ` + "`user`" + ` u ON u.id = j.user_id
-LEFT JOIN user_coupon c ON c.coupon_id = ? AND c.user_id = j.user_id
-LEFT JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + appliedAt + `
-WHERE u.id IS NULL OR u.status <> 'ACTIVE' OR c.id IS NOT NULL OR o.user_id IS NOT NULL`
+LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
+LEFT JOIN application_outcome o ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
+WHERE u.id IS NULL OR u.status <> 'ACTIVE' OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
+
+func applicationsIn(page []classified) []Application {
+	all := make([]Application, len(page))
+	for i, c := range page {
+		all[i] = c.Application
+	}
+	return all
+}
+
+// history is what there is of a coupon before a settlement.
+type history struct{ issued, recorded bool }
+
+// anyHistory is that of which nothing is known.
+var anyHistory = history{issued: true, recorded: true}
 
 // classify looks up a page of the line, in the order of the page.
-func classify(ctx context.Context, tx *sql.Tx, coupon uint64, page []Application) ([]classified, error) {
+func classify(ctx context.Context, q querier, coupon uint64, h history, page []Application) ([]classified, error) {
 	all := make([]classified, len(page))
 	for i, a := range page {
 		all[i].Application = a
 	}
-	rows, err := tx.QueryContext(ctx, exceptionsSQL, applicationsJSON(page), coupon, coupon)
+	malformed := false
+	rows, err := q.QueryContext(ctx, exceptionsSQL, usersJSON(page), h.issued, coupon, h.recorded, coupon)
 	if err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 	}
@@ -98,21 +113,19 @@ func classify(ctx context.Context, tx *sql.Tx, coupon uint64, page []Application
 	for rows.Next() {
 		var n int
 		var status sql.NullString
-		var holds, holdsThis, recorded bool
-		var reason string
-		if err := rows.Scan(&n, &status, &holds, &holdsThis, &recorded, &reason); err != nil {
+		var holds bool
+		var issued, recorded sql.NullTime
+		if err := rows.Scan(&n, &status, &holds, &issued, &recorded); err != nil {
 			return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 		}
 		c := &all[n-1]
-		if c.User == 0 { // all of these are user 0: the record says which
-			holds, recorded = false, recorded && strings.HasPrefix(reason, ledger.Malformed(c.Member))
-		}
-		c.holds = holds
+		c.holds = holds && c.User != 0 // many members are user 0
 		switch {
-		case holdsThis, recorded && c.Source != NotSelected: // its own record does not settle a NOT_SELECTED one
+		case c.verdict == settled: // by another row
+		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != NotSelected: // its own record does not settle a NOT_SELECTED one
 			c.verdict = settled
 		case c.User == 0:
-			c.verdict = malformedUser
+			c.verdict, malformed = malformedUser, true
 		case holds:
 			c.verdict = holdsAlready
 		case !status.Valid:
@@ -124,11 +137,62 @@ func classify(ctx context.Context, tx *sql.Tx, coupon uint64, page []Application
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 	}
+	if malformed && h.recorded {
+		return all, findDropped(ctx, q, coupon, all)
+	}
 	return all, nil
 }
 
-// applicationsJSON is [[user, arrival], …]. It is a string because the driver marks bytes as
-// binary, which the server does not take for JSON.
+func arrivedAt(t sql.NullTime, arrival int64) bool { return t.Valid && t.Time.UnixMicro() == arrival }
+
+const droppedSQL = `
+SELECT j.n, o.reason FROM ` + applicationsTable + `
+JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = 0 AND o.applied_at = ` + appliedAt
+
+// findDropped finds the members that are no user ids and were dropped before: all of these are user 0, and the record
+// says which.
+func findDropped(ctx context.Context, q querier, coupon uint64, all []classified) error {
+	var malformed []Application
+	var at []int
+	for i, c := range all {
+		if c.verdict == malformedUser {
+			malformed, at = append(malformed, c.Application), append(at, i)
+		}
+	}
+	rows, err := q.QueryContext(ctx, droppedSQL, applicationsJSON(malformed), coupon)
+	if err != nil {
+		return fmt.Errorf("find dropped members of coupon %d: %w", coupon, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n int
+		var reason string
+		if err := rows.Scan(&n, &reason); err != nil {
+			return fmt.Errorf("find dropped members of coupon %d: %w", coupon, err)
+		}
+		if c := &all[at[n-1]]; strings.HasPrefix(reason, ledger.Malformed(c.Member)) {
+			c.verdict = settled
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("find dropped members of coupon %d: %w", coupon, err)
+	}
+	return nil
+}
+
+// usersJSON is [user, …]. It is a string because the driver marks bytes as binary, which the server does not take for
+// JSON.
+func usersJSON(page []Application) string {
+	const perUser = 12 // a number and a comma
+	text := make([]byte, 0, 2+perUser*len(page))
+	for _, a := range page {
+		text = append(text, ',')
+		text = strconv.AppendUint(text, a.User, 10)
+	}
+	return "[" + strings.TrimPrefix(string(text), ",") + "]"
+}
+
+// applicationsJSON is [[user, arrival], …], a string as well.
 func applicationsJSON(page []Application) string {
 	const perApplication = 40 // two numbers, brackets, commas
 	text := make([]byte, 0, 2+perApplication*len(page))

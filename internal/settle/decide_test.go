@@ -49,22 +49,23 @@ func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.
 		{Application: application(6, 16, Waiting), verdict: inactiveUser},
 	}
 	seats := seatHolders{}
-	chosen, refused, rest := choose(all, 3, seats)
-	require.Equal(t, []Application{all[0].Application, all[3].Application}, chosen)
-	require.Equal(t, []classified{all[1], all[2]}, refused)
-	require.Equal(t, all[4:], rest, "whether user 1 got a seat is not known yet")
+	first := choose(all, 3, seats)
+	require.Equal(t, []Application{all[0].Application, all[3].Application}, first.chosen)
+	require.Equal(t, "[[1,10,1],[4,13,2]]", first.rows)
+	require.Equal(t, []classified{all[1], all[2]}, first.refused)
+	require.Equal(t, all[4:], first.rest, "whether user 1 got a seat is not known yet")
 
-	seats.note(chosen, chosen)
-	chosen, refused, rest = choose(rest, 1, seats)
-	require.Equal(t, []Application{all[5].Application}, chosen)
-	require.Equal(t, []classified{all[4]}, refused)
-	require.Equal(t, all[6:], rest)
+	seats.note(first.chosen, first.chosen)
+	second := choose(first.rest, 1, seats)
+	require.Equal(t, []Application{all[5].Application}, second.chosen)
+	require.Equal(t, []classified{all[4]}, second.refused)
+	require.Equal(t, all[6:], second.rest)
 
 	seats = seatHolders{}
-	chosen, _, rest = choose(all, 3, seats)
-	seats.note(chosen, chosen[1:])
-	chosen, _, _ = choose(rest, 1, seats)
-	require.Equal(t, []Application{all[4].Application}, chosen, "the first row of user 1 was not stored")
+	first = choose(all, 3, seats)
+	seats.note(first.chosen, first.chosen[1:])
+	second = choose(first.rest, 1, seats)
+	require.Equal(t, []Application{all[4].Application}, second.chosen, "the first row of user 1 was not stored")
 }
 
 func TestDecideGivesEverybodyOneFate(t *testing.T) {

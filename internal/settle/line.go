@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strconv"
 	"time"
@@ -122,7 +121,7 @@ type reader struct {
 }
 
 // next returns the next page of the line; an empty one is its end.
-func (r *reader) next(ctx context.Context, tx *sql.Tx) ([]Application, error) {
+func (r *reader) next(ctx context.Context, q querier) ([]Application, error) {
 	for len(r.standing) < r.size && !r.standingEnd {
 		entries, cursor, err := r.line.Page(ctx, r.coupon, r.cursor, r.cutoff)
 		if err != nil {
@@ -131,7 +130,7 @@ func (r *reader) next(ctx context.Context, tx *sql.Tx) ([]Application, error) {
 		r.standing, r.cursor, r.standingEnd = append(r.standing, entries...), cursor, len(entries) == 0
 	}
 	if r.notSelected && len(r.returned) < r.size && !r.returnedEnd {
-		rows, err := selectNotSelected(ctx, tx, r.coupon, r.returnedAt, r.cutoff, r.size)
+		rows, err := selectNotSelected(ctx, q, r.coupon, r.returnedAt, r.cutoff, r.size)
 		if err != nil {
 			return nil, err
 		}
@@ -174,9 +173,9 @@ WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?
 ORDER BY applied_at, user_id
 LIMIT ?`
 
-func selectNotSelected(ctx context.Context, tx *sql.Tx, coupon uint64, after Application, cutoff time.Time, limit int) ([]Application, error) {
+func selectNotSelected(ctx context.Context, q querier, coupon uint64, after Application, cutoff time.Time, limit int) ([]Application, error) {
 	from := time.UnixMicro(after.Arrival).UTC()
-	rows, err := tx.QueryContext(ctx, selectNotSelectedSQL, coupon, cutoff.UTC(), from, from, after.User, limit)
+	rows, err := q.QueryContext(ctx, selectNotSelectedSQL, coupon, cutoff.UTC(), from, from, after.User, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read not selected of coupon %d: %w", coupon, err)
 	}

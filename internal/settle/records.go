@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -87,6 +88,17 @@ func selectDue(ctx context.Context, q querier, cutoff time.Time) ([]Coupon, erro
 	return due, nil
 }
 
+const selectHistorySQL = `
+SELECT EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ?), EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ?)`
+
+// selectHistory holds as long as the coupon is locked: a coupon given by hand waits for that, by its foreign key.
+func selectHistory(ctx context.Context, tx *sql.Tx, coupon uint64) (h history, err error) {
+	if err := tx.QueryRowContext(ctx, selectHistorySQL, coupon, coupon).Scan(&h.issued, &h.recorded); err != nil {
+		return h, fmt.Errorf("look for history of coupon %d: %w", coupon, err)
+	}
+	return h, nil
+}
+
 const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= total_quantity"
 
 func takeSeats(ctx context.Context, tx *sql.Tx, coupon uint64, seats int) error {
@@ -103,50 +115,51 @@ func takeSeats(ctx context.Context, tx *sql.Tx, coupon uint64, seats int) error 
 	return nil
 }
 
-// insertIssuedSQL inserts a page in the order of its JSON: by user id, as the unique key has it. The position comes
-// from the line.
+// insertIssuedSQL inserts seatRows in their order. The foreign key is not checked again for each row, since the
+// transaction has the coupon's row locked: in this statement alone, which MariaDB and MySQL say differently, each in what
+// the other takes for a comment.
 const insertIssuedSQL = `
-INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
-SELECT ?, j.user_id, j.position, ` + appliedAt + `, ?, ?, ?
+/*M! SET STATEMENT foreign_key_checks = 0 FOR */
+INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
+SELECT ?, j.user_id, ? + j.place, ` + appliedAt + `, ?, ?, ?
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
-	user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]', position INT UNSIGNED PATH '$[2]'
+	user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]', place INT UNSIGNED PATH '$[2]'
 )) AS j`
 
-// insertIssued gives seats seated+1, seated+2, … to the applications, in their order.
-func insertIssued(ctx context.Context, tx *sql.Tx, run run, coupon Coupon, seated int, issued []Application) error {
-	if len(issued) == 0 {
-		return nil
-	}
-	places := make([]int, len(issued))
+// seatRows is [[user, arrival, place], …]: by user id, as the unique key has it, each with its place among them from 1.
+func seatRows(applications []Application) string {
+	places := make([]int, len(applications))
 	for i := range places {
 		places[i] = i
 	}
-	slices.SortFunc(places, func(a, b int) int {
-		if issued[a].User < issued[b].User {
-			return -1
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(applications[a].User, applications[b].User) })
+	const perApplication = 48 // three numbers, brackets, commas
+	rows := make([]byte, 0, 2+perApplication*len(applications))
+	rows = append(rows, '[')
+	for i, place := range places {
+		if i > 0 {
+			rows = append(rows, ',')
 		}
-		return 1
-	})
-	const perApplication = 52 // three numbers, brackets, commas
-	rows := make([]byte, 0, 2+perApplication*len(issued))
-	for _, place := range places {
-		rows = append(rows, ",["...)
-		rows = strconv.AppendUint(rows, issued[place].User, 10)
+		rows = append(rows, '[')
+		rows = strconv.AppendUint(rows, applications[place].User, 10)
 		rows = append(rows, ',')
-		rows = strconv.AppendInt(rows, issued[place].Arrival, 10)
+		rows = strconv.AppendInt(rows, applications[place].Arrival, 10)
 		rows = append(rows, ',')
-		rows = strconv.AppendInt(rows, int64(seated+place+1), 10)
+		rows = strconv.AppendInt(rows, int64(place+1), 10)
 		rows = append(rows, ']')
 	}
-	rows[0] = '['
-	rows = append(rows, ']')
+	return string(append(rows, ']'))
+}
+
+// insertIssued gives the seats behind those that are seated to n applications.
+func insertIssued(ctx context.Context, tx *sql.Tx, run run, coupon Coupon, seated, n int, rows string) error {
 	expiresAt := run.startedAt.AddDate(0, 0, coupon.ValidityDays)
-	n, err := affected(tx.ExecContext(ctx, insertIssuedSQL, coupon.ID, run.startedAt, expiresAt, run.id, string(rows)))
+	stored, err := affected(tx.ExecContext(ctx, insertIssuedSQL, coupon.ID, seated, run.startedAt, expiresAt, run.id, rows))
 	if err != nil {
-		return fmt.Errorf("issue coupon %d to %d users: %w", coupon.ID, len(issued), err)
+		return fmt.Errorf("issue coupon %d to %d users: %w", coupon.ID, n, err)
 	}
-	if n != len(issued) {
-		return fmt.Errorf("issue coupon %d: %d rows stored, want %d", coupon.ID, n, len(issued))
+	if stored != n {
+		return fmt.Errorf("issue coupon %d: %d rows stored, want %d", coupon.ID, stored, n)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -38,7 +39,7 @@ type Settler struct {
 	Now      func() time.Time
 	Logger   *zap.Logger
 	Grace    time.Duration                         // how long what is in hand may go on after the run is told to stop
-	Parallel int                                   // coupons settled at once, at least 1; each takes one connection to MySQL
+	Parallel int                                   // coupons settled at once, at least 1; each takes two connections to MySQL
 	Progress func(coupon Coupon, applications int) // told as applications are dealt with, from several coupons at once; may be nil
 }
 
@@ -70,6 +71,8 @@ type run struct {
 	startedAt time.Time // UTC, read once
 	told      context.Context
 	work      work
+
+	remembered *atomic.Int64 // room for winners that is taken, of all coupons
 }
 
 // work is what a run does to one coupon.
@@ -101,7 +104,8 @@ func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
 }
 
 func (s *Settler) newRun(ctx, told context.Context, order Order, what work) (run, error) {
-	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: what}
+	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: what,
+		remembered: new(atomic.Int64)}
 	return r, s.chooseCutoff(ctx, &r)
 }
 

@@ -10,51 +10,100 @@ import (
 	"strconv"
 )
 
+// page is a page of the line with its verdicts, ready to be seated.
+type page struct {
+	all   []classified
+	seats seatHolders
+	next  choice
+}
+
+// readyPage chooses in a page as if so many seats were left.
+func readyPage(all []classified, free int) *page {
+	seats := newSeatHolders(all)
+	return &page{all: all, seats: seats, next: choose(all, free, seats)}
+}
+
+// readyPages reads the line and makes its pages ready for so many free seats, on connections beside the transaction's: what
+// that has not committed yet they do not see. A user who stands in two pages, as after Redis lost data, is a duplicate
+// then.
+func (s *settlement) readyPages(ctx context.Context, past history, free int) func() (*page, error) {
+	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: true}
+	ask, read := firstApplications, 0
+	return func() (*page, error) {
+		if free == 0 {
+			return nil, nil
+		}
+		wanted := free - read
+		line.size = min(ask, max(leastApplications, wanted+wanted/8)) // of a long line not much more than its seats
+		var all []classified
+		err := s.DB.attemptOnce(ctx, func(ctx context.Context, conn *sql.Conn) error {
+			applications, err := line.next(ctx, conn)
+			if err == nil && len(applications) > 0 {
+				all, err = classify(ctx, conn, s.coupon.ID, past, applications)
+			}
+			return err
+		})
+		if err != nil || len(all) == 0 {
+			return nil, err
+		}
+		ask, read = min(2*ask, pageApplications), read+len(all)
+		return readyPage(all, free), nil
+	}
+}
+
 // issuePage gives up to free seats to the first eligible of a page, behind those that are seated already. When somebody
-// was given the coupon by hand since the page was classified, it is classified again.
-func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, page []Application, free, seated int) (issued []Application, refused []classified, err error) {
+// was given the coupon since the page was classified, it is classified again.
+func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, err error) {
 	unstorable := len(s.unstorable)
+	if len(p.next.chosen) > free {
+		p = readyPage(p.all, free)
+	}
 	for n := 1; ; n++ {
 		err = withinSavepoint(ctx, tx, "page", func() (err error) {
-			issued, refused, err = s.seatPage(ctx, tx, page, free, seated)
+			issued, refused, err = s.seatPage(ctx, tx, p, free, seated)
 			return err
 		})
 		if classifyError(err) != duplicate || n == pageAttempts {
 			return issued, refused, err
 		}
 		s.unstorable = s.unstorable[:unstorable]
+		again, err := classify(ctx, tx, s.coupon.ID, anyHistory, applicationsIn(p.all))
+		if err != nil {
+			return nil, nil, err
+		}
+		p = readyPage(again, free)
 	}
 }
 
 // seatPage goes on in the page where a row could not be stored and left its seat free.
-func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, page []Application, free, seated int) (issued []Application, refused []classified, err error) {
-	rest, err := classify(ctx, tx, s.coupon.ID, page)
-	if err != nil {
-		return nil, nil, err
-	}
-	seats := newSeatHolders(page)
-	for len(issued) < free && len(rest) > 0 {
-		var chosen []Application
-		var passed []classified
-		chosen, passed, rest = choose(rest, free-len(issued), seats)
-		stored, err := s.isolate(ctx, tx, seated+len(issued), chosen, func(seated int, part []Application) error {
-			return insertIssued(ctx, tx, s.run, s.coupon, seated, part)
+func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, err error) {
+	for {
+		next := p.next
+		stored, err := s.isolate(ctx, tx, seated+len(issued), next.chosen, func(seated int, part []Application) error {
+			rows := next.rows
+			if len(part) < len(next.chosen) {
+				rows = seatRows(part)
+			}
+			return insertIssued(ctx, tx, s.run, s.coupon, seated, len(part), rows)
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		seats.note(chosen, stored)
-		issued, refused = append(issued, stored...), append(refused, passed...)
+		p.seats.note(next.chosen, stored)
+		issued, refused = append(issued, stored...), append(refused, next.refused...)
+		if len(issued) == free || len(next.rest) == 0 {
+			return issued, refused, nil
+		}
+		p.next = choose(next.rest, free-len(issued), p.seats)
 	}
-	return issued, refused, nil
 }
 
 // seatHolders are the users of a page who got a seat, true, or are about to, false. It is nil where nobody can stand in
 // the page twice: the queue alone cannot hold a user twice; the DLQ and the records can, after Redis lost data.
 type seatHolders map[uint64]bool
 
-func newSeatHolders(page []Application) seatHolders {
-	if slices.ContainsFunc(page, func(a Application) bool { return a.Source != Waiting }) {
+func newSeatHolders(page []classified) seatHolders {
+	if slices.ContainsFunc(page, func(c classified) bool { return c.Source != Waiting }) {
 		return make(seatHolders, len(page))
 	}
 	return nil
@@ -73,25 +122,35 @@ func (h seatHolders) note(chosen, stored []Application) {
 	}
 }
 
-// choose takes the first eligible for the free seats. refused are the others that were read on the way; rest has not
-// been looked at. It ends before a user chosen already, whose row must first be stored.
-func choose(all []classified, free int, seats seatHolders) (chosen []Application, refused, rest []classified) {
-	chosen = make([]Application, 0, min(len(all), free))
-	for i, c := range all {
-		seated, known := seats[c.User]
-		switch {
-		case len(chosen) == free, known && !seated && c.verdict == eligible:
-			return chosen, refused, all[i:]
-		case c.verdict != eligible, c.Source == Held, seated:
-			refused = append(refused, c)
+// choice is who of a page is to get a seat.
+type choice struct {
+	chosen  []Application
+	rows    string       // the chosen, as the database takes them
+	refused []classified // the others that were looked at on the way
+	rest    []classified // has not been looked at
+}
+
+// choose takes the first eligible for the free seats. It ends before a user chosen already, whose row must first be
+// stored.
+func choose(all []classified, free int, seats seatHolders) (c choice) {
+	c.chosen = make([]Application, 0, min(len(all), free))
+	for i, one := range all {
+		seated, known := seats[one.User]
+		if len(c.chosen) == free || known && !seated && one.verdict == eligible {
+			c.rest = all[i:]
+			break
+		}
+		if one.verdict != eligible || one.Source == Held || seated {
+			c.refused = append(c.refused, one)
 			continue
 		}
 		if seats != nil {
-			seats[c.User] = false
+			seats[one.User] = false
 		}
-		chosen = append(chosen, c.Application)
+		c.chosen = append(c.chosen, one.Application)
 	}
-	return chosen, refused, nil
+	c.rows = seatRows(c.chosen)
+	return c
 }
 
 // digest is the SHA-256 over the issued user ids in order, each in decimal with a newline, and what else the record
@@ -106,15 +165,19 @@ type digest struct {
 func newDigest() *digest { return &digest{hash: sha256.New()} }
 
 func (d *digest) add(issued []Application) {
-	for _, a := range issued {
-		d.buffer = append(strconv.AppendUint(d.buffer[:0], a.User, 10), '\n')
-		d.hash.Write(d.buffer)
-		if d.count == 0 {
-			d.first = a.Arrival
-		}
-		d.last = a.Arrival
-		d.count++
+	if len(issued) == 0 {
+		return
 	}
+	d.buffer = d.buffer[:0]
+	for _, a := range issued {
+		d.buffer = append(strconv.AppendUint(d.buffer, a.User, 10), '\n')
+	}
+	d.hash.Write(d.buffer)
+	if d.count == 0 {
+		d.first = issued[0].Arrival
+	}
+	d.last = issued[len(issued)-1].Arrival
+	d.count += len(issued)
 }
 
 func (d *digest) String() string { return "sha256:" + hex.EncodeToString(d.hash.Sum(nil)) }

@@ -15,11 +15,13 @@ import (
 
 // Bounds of one settlement.
 const (
-	// pageApplications are classified and inserted at once: enough that the round trips do not show, few enough that
-	// a page of JSON stays below a megabyte.
+	// pageApplications are classified and inserted at once: enough that the round trips do not show and that sorting by
+	// user id pays, few enough that a page of JSON stays below a megabyte.
 	pageApplications = 20_000
-	// cleanApplications are read back from MySQL and removed from Redis at once.
-	cleanApplications = 5_000
+	// firstApplications are the first page, so that inserting soon begins; each further one is twice as long.
+	firstApplications = 2_500
+	// leastApplications are read for even the fewest seats: some of them may be refused.
+	leastApplications = 1_000
 )
 
 // settlement settles one coupon in one run.
@@ -32,6 +34,9 @@ type settlement struct {
 
 	// Runs whose work Redis may not have heard of yet, this one included once it has committed.
 	uncleaned []uncleaned
+	// Who was issued by the transaction in hand, as far as there is room; nil when that is not remembered.
+	winners []winner
+	room    int
 	// Whose row the database refused in the transaction in hand, and how many in those before it.
 	unstorable       []Failure
 	unstorableBefore int
@@ -67,6 +72,8 @@ func (s *settlement) settle(ctx context.Context) error {
 	if err := s.waitForCutoff(ctx); err != nil {
 		return err
 	}
+	release := s.reserve(s.coupon.Free())
+	defer release()
 	if err := s.DB.transact(ctx, s.issue); err != nil {
 		return s.notIssued(ctx, err)
 	}
@@ -135,7 +142,7 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 // the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	s.result.reset()
-	s.unstorable = nil
+	s.unstorable, s.winners = nil, nil
 	s.begin(StepLock)
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
@@ -156,16 +163,15 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 
+	past, err := selectHistory(ctx, tx, coupon.ID)
+	if err != nil {
+		return err
+	}
 	free := coupon.Free()
-	line := &reader{line: s.Line, coupon: coupon.ID, cutoff: s.run.cutoff, notSelected: true, size: pageApplications}
 	winners := newDigest()
-	for free > 0 {
-		page, err := line.next(ctx, tx)
+	for page, err := range ahead(s.readyPages(ctx, past, free)) {
 		if err != nil {
 			return err
-		}
-		if len(page) == 0 {
-			break
 		}
 		s.begin(StepIssue)
 		issued, refused, err := s.issuePage(ctx, tx, page, free, coupon.IssuedCount+winners.count)
@@ -176,8 +182,11 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 		winners.add(issued)
-		free -= len(issued)
+		s.remember(issued, winners.count)
 		s.progress(len(issued))
+		if free -= len(issued); free == 0 {
+			break
+		}
 	}
 
 	returned := s.unstorableReturned()
@@ -297,45 +306,6 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, returned []
 	return nil
 }
 
-// tellRedis tells who was issued and who was rejected, by this run and by earlier ones that did not come so far. It
-// reads what was committed, so that it makes no difference which process did that; only why a row was refused is known
-// here alone.
-func (s *settlement) tellRedis(ctx context.Context) error {
-	s.begin(StepTell)
-	for _, u := range s.uncleaned {
-		if err := s.tellPages(ctx, u.run, MarkIssued, selectIssued); err != nil {
-			return err
-		}
-		if err := s.tellPages(ctx, u.run, MarkRejected, selectRejected); err != nil {
-			return err
-		}
-	}
-	refused := slices.DeleteFunc(s.unstorable, func(f Failure) bool { return f.Source == NotSelected })
-	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, refused)
-	s.result.Rejected += int(reviewed)
-	return err
-}
-
-type selectPage func(ctx context.Context, q querier, coupon, run uint64, after Application, limit int) ([]Application, error)
-
-func (s *settlement) tellPages(ctx context.Context, run uint64, mark Mark, next selectPage) error {
-	var last Application
-	for {
-		var page []Application
-		err := s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
-			page, err = next(ctx, q, s.coupon.ID, run, last, cleanApplications)
-			return err
-		})
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
-			return err
-		}
-		last = page[len(page)-1]
-	}
-}
-
 // concludeLine gives everybody who is left before the cutoff their outcome: who cannot hold a coupon goes under
 // review, and when no seat is left the others are recorded as not selected.
 func (s *settlement) concludeLine(ctx context.Context) error {
@@ -375,7 +345,7 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 		if err != nil {
 			return err
 		}
-		all, err := classify(ctx, tx, coupon.ID, page)
+		all, err := classify(ctx, tx, coupon.ID, anyHistory, page)
 		if err != nil {
 			return err
 		}

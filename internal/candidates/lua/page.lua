@@ -2,9 +2,9 @@
 -- KEYS  1 queue  2 dlq  3 dlq reasons
 -- ARGV  1 cutoff (µs, exclusive)  2 limit of candidates, 0 for none  3 limit of DLQ entries
 --       4 score and 5 member after which to go on; a score of '' begins
--- Returns {score, member, (member, arrival, source)…}: where to go on, then the entries. No entries: the end.
---   source  Q waiting in the queue   R in the DLQ, retryable   H in the DLQ, held for a person
--- Arrivals are whole µs between 0 and 2^53 even where somebody wrote another score by hand.
+-- Returns {score, member, sources, {member, score, …}}: where to go on, then the entries and a letter for the source of
+-- each. No entries: the end.
+--   Q waiting in the queue   R in the DLQ, retryable   H in the DLQ, held for a person
 local queue, dlq, reasons = unpack(KEYS)
 local cutoff = tonumber(ARGV[1])
 local after_score, after_member = ARGV[4], ARGV[5]
@@ -47,6 +47,12 @@ end
 local waiting, waiting_n, waiting_cut = slice(queue, tonumber(ARGV[2]))
 local held, held_n, held_cut = slice(dlq, tonumber(ARGV[3]))
 
+local apart = held_n == 0 or waiting_cut and tonumber(waiting[2 * waiting_n]) < tonumber(held[2])
+if waiting_n > 0 and apart then -- almost always: the queue as it is, with nothing done to each entry
+  for i = #waiting, 2 * waiting_n + 1, -1 do waiting[i] = nil end
+  return {waiting[2 * waiting_n], waiting[2 * waiting_n - 1], string.rep('Q', waiting_n), waiting}
+end
+
 local held_reasons = {}
 if held_n > 0 then
   local members = {}
@@ -61,14 +67,7 @@ local function dlq_source(i)
   return 'H'
 end
 
-local function arrival(score)
-  if #score <= 15 or (#score == 16 and score < '9007199254740992') then
-    if not string.find(score, '%D') then return score end -- almost always
-  end
-  return string.format('%.0f', math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)))
-end
-
-local page = {after_score, after_member}
+local page, sources = {}, {}
 local w, h = 1, 1
 while w <= waiting_n or h <= held_n do
   -- What follows a cut-off slice is unknown and may come before the other's next: the page ends there.
@@ -85,9 +84,8 @@ while w <= waiting_n or h <= held_n do
     entries, i, source = held, h, dlq_source(h)
     h = h + 1
   end
-  page[1], page[2] = entries[2 * i], entries[2 * i - 1]
   page[#page + 1] = entries[2 * i - 1]
-  page[#page + 1] = arrival(entries[2 * i])
-  page[#page + 1] = source
+  page[#page + 1] = entries[2 * i]
+  sources[#sources + 1] = source
 end
-return page
+return {page[#page] or after_score, page[#page - 1] or after_member, table.concat(sources), page}

@@ -1,0 +1,102 @@
+package settle
+
+import (
+	"context"
+	"slices"
+	"strconv"
+)
+
+const (
+	// tellApplications are removed from Redis at once, and read back from MySQL where they must be.
+	tellApplications = 5_000
+	// mostRemembered winners are kept in memory, by all settlements of a run: 16 MB.
+	mostRemembered = 1_000_000
+)
+
+// tellRedis tells who was issued and who was rejected, by this run and by earlier ones that did not come so far. All of
+// it can be read from what was committed, so that it makes no difference which process did that; only why a row was
+// refused is known here alone.
+func (s *settlement) tellRedis(ctx context.Context) error {
+	s.begin(StepTell)
+	for _, u := range s.uncleaned {
+		if err := s.tellIssued(ctx, u.run); err != nil {
+			return err
+		}
+		if err := s.tellPages(ctx, u.run, MarkRejected, selectRejected); err != nil {
+			return err
+		}
+	}
+	refused := slices.DeleteFunc(s.unstorable, func(f Failure) bool { return f.Source == NotSelected })
+	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, refused)
+	s.result.Rejected += int(reviewed)
+	return err
+}
+
+// tellIssued need not read back whom this run remembers; and in the order of the line they cost Redis least.
+func (s *settlement) tellIssued(ctx context.Context, run uint64) error {
+	if run != s.run.id || s.winners == nil {
+		return s.tellPages(ctx, run, MarkIssued, selectIssued)
+	}
+	page := make([]Application, 0, tellApplications)
+	for some := range slices.Chunk(s.winners, tellApplications) {
+		page = page[:0]
+		for _, w := range some {
+			page = append(page, Application{Member: strconv.FormatUint(w.user, 10), User: w.user, Arrival: w.arrival})
+		}
+		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type selectPage func(ctx context.Context, q querier, coupon, run uint64, after Application, limit int) ([]Application, error)
+
+func (s *settlement) tellPages(ctx context.Context, run uint64, mark Mark, next selectPage) error {
+	var last Application
+	for {
+		var page []Application
+		err := s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
+			page, err = next(ctx, q, s.coupon.ID, run, last, tellApplications)
+			return err
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
+			return err
+		}
+		last = page[len(page)-1]
+	}
+}
+
+// winner is who got a seat, as small as can be.
+type winner struct {
+	user    uint64
+	arrival int64
+}
+
+// reserve makes room to remember so many winners until release, unless others have it.
+func (s *settlement) reserve(seats int) (release func()) {
+	n := int64(seats)
+	if s.run.remembered.Add(n) > mostRemembered {
+		s.run.remembered.Add(-n)
+		return func() {}
+	}
+	s.room = seats
+	return func() { s.room, s.winners = 0, nil; s.run.remembered.Add(-n) }
+}
+
+// remember takes note of winners; soFar are all of this transaction. Of a part Redis must not be told as if it were all.
+func (s *settlement) remember(issued []Application, soFar int) {
+	switch {
+	case soFar > s.room: // seats were added since room was reserved
+		s.winners = nil
+		return
+	case s.winners == nil:
+		s.winners = make([]winner, 0, s.room)
+	}
+	for _, a := range issued {
+		s.winners = append(s.winners, winner{a.User, a.Arrival})
+	}
+}
