@@ -28,22 +28,37 @@ func main() {
 
 // options are what is measured.
 type options struct {
-	sizes  []int
-	rounds int
-	out    string
+	sizes      []int
+	rounds     int
+	scenes     []string
+	candidates int
+	big        int
+	out        string
 }
 
 func parse() (o options, err error) {
-	sizes := flag.String("seats", "1000,10000,100000,1000000", "how many seats, separated by commas")
+	sizes := flag.String("seats", "1000,10000,100000,200000,1000000", "how many seats the contenders give, separated by commas; none: they do not run")
+	names := flag.String("scenes", "small,long,beside", "what else is measured, separated by commas")
+	flag.IntVar(&o.candidates, "candidates", 10_000_000, "the longest line of the scene long")
+	flag.IntVar(&o.big, "big", 1_000_000, "the seats of the scene beside")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each is measured; the median counts")
 	flag.StringVar(&o.out, "out", "", "folder for the table and the chart; none prints the table alone")
 	flag.Parse()
-	for text := range strings.SplitSeq(*sizes, ",") {
+	for text := range strings.FieldsFuncSeq(*sizes, func(r rune) bool { return r == ',' }) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 10_000_000 {
 			return o, fmt.Errorf("-seats: %q is not a number from 1 to 10000000", text)
 		}
 		o.sizes = append(o.sizes, n)
+	}
+	for name := range strings.FieldsFuncSeq(*names, func(r rune) bool { return r == ',' }) {
+		if !slices.ContainsFunc(scenes, func(s scene) bool { return s.name == name }) {
+			return o, fmt.Errorf("-scenes: there is no scene %q", name)
+		}
+		o.scenes = append(o.scenes, name)
+	}
+	if o.candidates < 1000 || o.candidates > 20_000_000 || o.big < 1000 || o.big > 10_000_000 {
+		return o, fmt.Errorf("-candidates and -big: want 1000 to 20000000 and to 10000000")
 	}
 	if o.rounds < 1 || o.rounds > 100 {
 		return o, fmt.Errorf("-rounds is %d: want 1 to 100", o.rounds)
@@ -86,7 +101,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer s.close()
-	fmt.Fprintf(os.Stderr, "on %s, Redis %s\n", s.mysqlVersion, s.redisVersion)
+	say("on %s, Redis %s", s.mysqlVersion, s.redisVersion)
 
 	var all []measured
 	for _, n := range o.sizes {
@@ -96,13 +111,23 @@ func run(ctx context.Context) error {
 		}
 		all = append(all, found...)
 	}
-	table := renderTable(s, all)
-	fmt.Print(table)
+	text := renderTable(s, all)
+	for _, scene := range scenes {
+		if !slices.Contains(o.scenes, scene.name) {
+			continue
+		}
+		answer, err := scene.run(ctx, s, o)
+		if err != nil {
+			return fmt.Errorf("scene %s: %w", scene.name, err)
+		}
+		text += "\n" + answer
+	}
+	fmt.Print(text)
 	if o.out == "" {
 		return nil
 	}
 	name := filepath.Join(o.out, "bench-settle-"+s.family)
-	if err := os.WriteFile(name+".md", []byte(table), 0o644); err != nil {
+	if err := os.WriteFile(name+".md", []byte(text), 0o644); err != nil {
 		return err
 	}
 	return writeChart(name+".svg", s.mysqlVersion, all)
@@ -123,7 +148,7 @@ func measure(ctx context.Context, s *stage, n, rounds int) ([]measured, error) {
 			}
 			took[c.name] = append(took[c.name], d)
 			peak[c.name] = max(peak[c.name], p)
-			fmt.Fprintf(os.Stderr, "%d of %d  %9d seats  %-22s %10s  %9.0f rows/s\n", round+1, rounds, n, c.name, d.Round(time.Millisecond), float64(n)/d.Seconds())
+			say("%d of %d  %9d seats  %-22s %10s  %9.0f rows/s", round+1, rounds, n, c.name, d.Round(time.Millisecond), float64(n)/d.Seconds())
 		}
 	}
 	var found []measured

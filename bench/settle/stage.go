@@ -112,11 +112,11 @@ func (s *stage) dsn(database string) string {
 
 func (s *stage) open(database string) (*sql.DB, error) { return sql.Open("mysql", s.dsn(database)) }
 
-// coupon 1 of a fresh database has n seats and n applicants.
+// couponID is the coupon of those who insert without settling.
 const couponID = 1
 
-// fresh makes an empty database with the product's tables and one coupon. The caller drops it.
-func (s *stage) fresh(ctx context.Context, seats int) (db *sql.DB, name string, drop func(), err error) {
+// fresh makes a database with the product's tables and a campaign's coupons, from 1. The caller drops it.
+func (s *stage) fresh(ctx context.Context, c campaign) (db *sql.DB, name string, drop func(), err error) {
 	s.databases++
 	name = fmt.Sprintf("jajeong_bench_%d_%d", os.Getpid(), s.databases)
 	admin, err := s.open("")
@@ -145,8 +145,10 @@ func (s *stage) fresh(ctx context.Context, seats int) (db *sql.DB, name string, 
 	if db, err = s.open(name); err != nil {
 		return nil, name, drop, err
 	}
-	_, err = db.ExecContext(ctx, `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
-		VALUES (?, 'bench', ?, UTC_TIMESTAMP(6) - INTERVAL 1 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, couponID, seats)
+	for id := 1; id <= c.coupons && err == nil; id++ {
+		_, err = db.ExecContext(ctx, `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+			VALUES (?, 'bench', ?, UTC_TIMESTAMP(6) - INTERVAL 1 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id, c.seats)
+	}
 	return db, name, drop, err
 }
 

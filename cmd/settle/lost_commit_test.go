@@ -31,8 +31,7 @@ type commit struct {
 var transactions = map[string]commit{
 	"those issued":        {after: "INTO user_coupon", unknownApplied: true},
 	"a page of the rest":  {after: "INSERT INTO application_outcome"},
-	"a settlement's end":  {after: "UPDATE settlement SET cleaned_at", unknownApplied: true},
-	"the end of a coupon": {after: "UPDATE coupon SET finalised_at", coupon: 2},
+	"the end of a coupon": {after: "UPDATE coupon SET finalised_at", coupon: 2, unknownApplied: true},
 }
 
 // passes is whether this turn is the COMMIT, the first time.

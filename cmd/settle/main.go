@@ -29,11 +29,17 @@ import (
 // version is set when a release is built.
 var version = "dev"
 
-// softMemoryLimit makes the collector keep what a settlement throws away, page by page, from piling up. GOMEMLIMIT in the
-// environment goes before.
-const softMemoryLimit = 64 << 20
+// The collector seldom runs, until what a settlement throws away, page by page, piles up to the soft limit. GOGC and
+// GOMEMLIMIT in the environment go before.
+const (
+	gcPercent       = 400
+	softMemoryLimit = 64 << 20
+)
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(softMemoryLimit)
 	}
@@ -61,7 +67,7 @@ type cli struct {
 
 	SettleTimeZone string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" help:"Whose midnight is the cutoff. Default ${default}."`
 	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON" help:"When settle schedule settles, in that zone. Default ${default}."`
-	SettleParallel int              `name:"parallel" env:"SETTLE_PARALLEL" default:"4" placeholder:"N" help:"How many coupons are settled at once, 1 to 12. Default ${default}."`
+	SettleParallel int              `name:"parallel" env:"SETTLE_PARALLEL" default:"8" placeholder:"N" help:"How many coupons are settled at once, 1 to 12. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long a settlement in hand may go on after SIGTERM. Default ${default}."`
 	Version        kong.VersionFlag `help:"Print the version."`
 

@@ -524,15 +524,18 @@ func TestOtherOperationsRefuseAnswersTheyDoNotKnow(t *testing.T) {
 		}
 	}
 	for name, answer := range map[string][]any{
-		"half an entry":  {"1", "7", "7", "1"},
-		"no arrival":     {"1", "7", "7", "", "Q"},
-		"fraction":       {"1", "7", "7", "1.5", "Q"},
-		"unknown source": {"1", "7", "7", "1", "X"},
-		"no source":      {"1", "7", "7", "1", ""},
-		"two sources":    {"1", "7", "7", "1", "QR"},
-		"arrival as int": {"1", "7", "7", int64(1), "Q"},
-		"no cursor":      {"1"},
-		"member missing": {"1", "7", nil, "1", "Q"},
+		"half an entry":       {"1", "7", "0", "Q", []any{"7"}},
+		"an entry too many":   {"1", "7", "0", "Q", []any{"7", "1", "8", "2"}},
+		"no arrival":          {"1", "7", "0", "Q", []any{"7", ""}},
+		"not a number":        {"1", "7", "0", "Q", []any{"7", "one"}},
+		"unknown source":      {"1", "7", "0", "X", []any{"7", "1"}},
+		"no source":           {"1", "7", "0", "", []any{"7", "1"}},
+		"two sources":         {"1", "7", "0", "QR", []any{"7", "1"}},
+		"arrival as int":      {"1", "7", "0", "Q", []any{"7", int64(1)}},
+		"no cursor":           {"0", "Q", []any{"7", "1"}},
+		"member missing":      {"1", "7", "0", "Q", []any{nil, "1"}},
+		"entries are no list": {"1", "7", "0", "Q", "7"},
+		"more is a number":    {"1", "7", int64(0), "Q", []any{"7", "1"}},
 	} {
 		c.on.answer.Store(ptr(any(answer)))
 		require.Error(t, calls["page"](), name)

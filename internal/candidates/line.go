@@ -43,7 +43,10 @@ type Entry struct {
 }
 
 // Cursor marks a place in the line; the zero Cursor is its beginning. It stays good when entries around it go.
-type Cursor struct{ score, member string }
+type Cursor struct {
+	score, member string
+	end           bool // nothing stood behind it
+}
 
 // Page reads the entries behind the cursor that arrived before the cutoff, in order of (arrival, member), queue and
 // DLQ together, at most about 500. No entries: the end of the line. It is a read; repeating it is safe.
@@ -57,6 +60,9 @@ func (s *Store) UnderReview(ctx context.Context, coupon uint64, after Cursor) ([
 }
 
 func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff int64, queueMembers int) ([]Entry, Cursor, error) {
+	if after.end {
+		return nil, after, nil
+	}
 	k := s.names.coupon(coupon)
 	reply, err := pageScript.run(ctx, s.rdb, []string{k.queue, k.dlq, k.reason},
 		cutoff, queueMembers, dlqPageMembers, after.score, after.member)
@@ -72,15 +78,15 @@ func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff in
 
 func parsePage(reply []any) ([]Entry, Cursor, error) {
 	var body []any
-	if len(reply) == 4 {
-		body, _ = reply[3].([]any)
-		reply = reply[:3]
+	if len(reply) == 5 {
+		body, _ = reply[4].([]any)
+		reply = reply[:4]
 	}
-	head, err := pageScript.texts(reply, 3)
+	head, err := pageScript.texts(reply, 4)
 	if err != nil {
 		return nil, Cursor{}, err
 	}
-	sources := head[2]
+	sources := head[3]
 	texts, err := pageScript.texts(body, 2*len(sources))
 	if err != nil {
 		return nil, Cursor{}, err
@@ -93,7 +99,7 @@ func parsePage(reply []any) ([]Entry, Cursor, error) {
 		}
 		entries[i] = Entry{Member: texts[2*i], Arrival: arrival, Source: Source(sources[i])}
 	}
-	return entries, Cursor{score: head[0], member: head[1]}, nil
+	return entries, Cursor{score: head[0], member: head[1], end: head[2] == "0"}, nil
 }
 
 func isSource(letter byte) bool {

@@ -83,6 +83,7 @@ func (c *coupon) line(t testingT, cutoff time.Time) (all []Entry, pages []int) {
 	for cursor := (Cursor{}); ; {
 		entries, next := c.page(t, cursor, cutoff)
 		if len(entries) == 0 {
+			cursor.end = true
 			require.Equal(t, cursor, next, "at the end the cursor stays")
 			return all, pages
 		}

@@ -33,6 +33,15 @@ type Account struct {
 	WrittenOff  int64 `json:"writtenOff"`  // lost promises that an operator has accepted
 
 	LastArrival int64 `json:"lastArrival"` // highest ever given, µs since 1970
+
+	Past Past `json:"-"`
+}
+
+// Past is what there is of a coupon in MySQL at all: of most nothing, when they are first settled.
+type Past struct {
+	Held     bool // somebody holds the coupon, by a run or by hand
+	Recorded bool // there are other outcomes
+	Settled  bool // there are records of settlements
 }
 
 // Gap is how many promises were lost; below zero, how many applications nobody promised.
@@ -52,55 +61,55 @@ func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, coupon uint64) (Accoun
 }
 
 const promisedSQL = `
-SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(written_off), 0)
+SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(written_off), 0),
+       EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ?), EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ?),
+       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
 FROM promise WHERE coupon_id = ?`
 
+// settledSQL counts, and finds the highest arrival of each kind, for which there are indexes.
 const settledSQL = `
 SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
-       (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?)`
-
-const settledUpToSQL = `
-SELECT (SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?),
+       (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?),
+       (SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')`
 
-// settledUpTo is the highest arrival that MySQL holds an outcome of: behind it nothing in Redis can be settled.
-func settledUpTo(ctx context.Context, tx *sql.Tx, coupon uint64) (arrival int64, err error) {
-	var outcomes [3]sql.NullTime
-	err = tx.QueryRowContext(ctx, settledUpToSQL, coupon, coupon, coupon, coupon).Scan(&arrival, &outcomes[0], &outcomes[1], &outcomes[2])
-	if err != nil {
-		return 0, fmt.Errorf("account for coupon %d: %w", coupon, err)
-	}
-	for _, at := range outcomes {
-		if at.Valid {
-			arrival = max(arrival, at.Time.UnixMicro())
+// recorded reads what MySQL holds of a coupon. settledUpTo is the highest arrival that it holds an outcome of: behind it
+// nothing in Redis can be settled.
+func recorded(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, settledUpTo int64, err error) {
+	err = tx.QueryRowContext(ctx, promisedSQL, coupon, coupon, coupon, coupon).
+		Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
+	if err == nil && a.Past != (Past{}) {
+		var outcomes [3]sql.NullTime
+		err = tx.QueryRowContext(ctx, settledSQL, coupon, coupon, coupon, coupon, coupon, coupon).
+			Scan(&a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
+		for _, at := range outcomes {
+			if at.Valid {
+				settledUpTo = max(settledUpTo, at.Time.UnixMicro())
+			}
 		}
 	}
-	return arrival, nil
+	if err != nil {
+		return Account{}, 0, fmt.Errorf("account for coupon %d: %w", coupon, err)
+	}
+	return a, settledUpTo, nil
 }
 
-// count adds up. The order matters, since no lock keeps applications from arriving: the promises that MySQL
-// remembers, then Redis, then what is settled. The catalog lifts the promise row at any time; read after Redis, it would
-// name applications that Redis had not been asked for yet, and they would look lost.
+// count adds up. The order matters, since the coupon's lock keeps what is settled as it is and no lock keeps applications
+// from arriving: the promises that MySQL remembers first, then Redis. The catalog lifts the promise row at any time; read
+// after Redis, it would name applications that Redis had not been asked for yet, and they would look lost.
 //
 // What stands in Redis may be settled already, before a clean-up or in a Redis that fell back to an older state. It is
 // found by walking the line as far as anything is settled, and who stands there is counted on the way, since another
 // run may clean up meanwhile. Nobody is taken away behind.
 func (l *Ledger) count(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, f candidates.Figures, err error) {
-	err = tx.QueryRowContext(ctx, promisedSQL, coupon).Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff)
-	if err != nil {
-		return Account{}, f, fmt.Errorf("account for coupon %d: %w", coupon, err)
-	}
-	settled, err := settledUpTo(ctx, tx, coupon)
+	a, settled, err := recorded(ctx, tx, coupon)
 	if err != nil {
 		return Account{}, f, err
 	}
 	if f, err = l.Store.Figures(ctx, coupon, settled); err != nil {
 		return Account{}, f, err
-	}
-	if err = tx.QueryRowContext(ctx, settledSQL, coupon, coupon).Scan(&a.Issued, &a.Outcomes); err != nil {
-		return Account{}, f, fmt.Errorf("account for coupon %d: %w", coupon, err)
 	}
 	a.Accepted, a.LastArrival = max(a.Accepted, f.Accepted), max(a.LastArrival, f.LastArrival)
 	a.Waiting, a.UnderReview = f.WaitingBehind, f.DLQBehind

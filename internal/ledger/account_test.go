@@ -53,6 +53,7 @@ func (c *coupon) account(l *ledger.Ledger) ledger.Account {
 	defer func() { require.NoError(c.t, tx.Rollback()) }()
 	a, err := l.Account(c.t.Context(), tx, c.id)
 	require.NoError(c.t, err)
+	a.Past = ledger.Past{}
 	return a
 }
 
@@ -195,4 +196,33 @@ func (c *coupon) locked() bool {
 	defer func() { require.NoError(c.t, tx.Rollback()) }()
 	var id uint64
 	return tx.QueryRow("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", c.id).Scan(&id) != nil
+}
+
+func TestAccountTellsWhatIsThereAtAll(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	for name, test := range map[string]struct {
+		put  string
+		want ledger.Past
+	}{
+		"nothing":              {"", ledger.Past{}},
+		"a coupon by hand":     {"INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 1)", ledger.Past{Held: true}},
+		"an outcome":           {"INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 1, NOW(), 'REJECTED')", ledger.Past{Recorded: true}},
+		"a run that gave none": {"INSERT INTO settlement (run_id, coupon_id) VALUES (1, ?)", ledger.Past{Settled: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := d.newCoupon(t, 5)
+			if test.put != "" {
+				_, err := c.db.Exec(test.put, c.id)
+				require.NoError(t, err)
+			}
+			tx, err := c.db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, tx.Rollback()) }()
+			a, err := c.ledger.Account(t.Context(), tx, c.id)
+			require.NoError(t, err)
+			require.Equal(t, test.want, a.Past)
+		})
+	}
 }

@@ -92,20 +92,17 @@ func applicationsIn(page []classified) []Application {
 	return all
 }
 
-// history is what there is of a coupon before a settlement.
-type history struct{ issued, recorded bool }
-
-// anyHistory is that of which nothing is known.
-var anyHistory = history{issued: true, recorded: true}
+// anyPast is that of a coupon of which nothing is known.
+var anyPast = ledger.Past{Held: true, Recorded: true, Settled: true}
 
 // classify looks up a page of the line, in the order of the page.
-func classify(ctx context.Context, q querier, coupon uint64, h history, page []Application) ([]classified, error) {
+func classify(ctx context.Context, q querier, coupon uint64, past ledger.Past, page []Application) ([]classified, error) {
 	all := make([]classified, len(page))
 	for i, a := range page {
 		all[i].Application = a
 	}
 	malformed := false
-	rows, err := q.QueryContext(ctx, exceptionsSQL, usersJSON(page), h.issued, coupon, h.recorded, coupon)
+	rows, err := q.QueryContext(ctx, exceptionsSQL, usersJSON(page), past.Held, coupon, past.Recorded, coupon)
 	if err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 	}
@@ -137,7 +134,7 @@ func classify(ctx context.Context, q querier, coupon uint64, h history, page []A
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 	}
-	if malformed && h.recorded {
+	if malformed && past.Recorded {
 		return all, findDropped(ctx, q, coupon, all)
 	}
 	return all, nil

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -17,29 +16,48 @@ const pageAttempts = 3
 // elsewhere: a few users with something odd about them must not stop a coupon, a broken trigger or schema must.
 func badRowsAllowed(seats int) int { return 100 + seats/100 }
 
-// isolate inserts a part of a page in order, and finds by halving those whose row the database refuses: they become
-// failures, everybody else is stored. seated is how many were stored before the part: they have the seats before it.
-func (s *settlement) isolate(ctx context.Context, tx *sql.Tx, seated int, part []Application,
+// store inserts applications in order, and finds those whose row the database refuses: they become failures, everybody
+// else is stored. seated is how many were stored before: they have the seats before these. A statement that fails undoes
+// itself; only for taking the applications apart are savepoints needed.
+func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []Application,
 	insert func(seated int, part []Application) error) (stored []Application, err error) {
-	if len(part) == 0 {
+	if len(all) == 0 {
 		return nil, nil
 	}
-	err = withinSavepoint(ctx, tx, "part", func() error { return insert(seated, part) })
-	switch {
-	case err == nil:
-		return part, nil
-	case !isBadRow(err):
-		return nil, err
-	case len(part) == 1:
-		return nil, s.setApart(part[0], err)
+	if err = insert(seated, all); !isBadRow(err) {
+		return all, err
 	}
-	half := len(part) / 2
-	first, err := s.isolate(ctx, tx, seated, part[:half], insert)
+	apart := len(s.unstorable)
+	why := err
+	err = withinSavepoint(ctx, tx, "whole", func() (err error) {
+		stored, err = s.isolate(ctx, tx, seated, all, why, insert)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		s.unstorable = s.unstorable[:apart]
 	}
-	second, err := s.isolate(ctx, tx, seated+len(first), part[half:], insert)
-	return slices.Concat(first, second), err
+	return stored, err
+}
+
+// isolate inserts a part of which some row is refused: each half, and again the halves of a half that is refused, down to
+// the one row.
+func (s *settlement) isolate(ctx context.Context, tx *sql.Tx, seated int, part []Application, why error,
+	insert func(seated int, part []Application) error) (stored []Application, err error) {
+	if len(part) == 1 {
+		return nil, s.setApart(part[0], why)
+	}
+	for _, half := range [][]Application{part[:len(part)/2], part[len(part)/2:]} {
+		before := seated + len(stored)
+		err := withinSavepoint(ctx, tx, "part", func() error { return insert(before, half) })
+		if isBadRow(err) {
+			half, err = s.isolate(ctx, tx, before, half, err, insert)
+		}
+		if err != nil {
+			return nil, err
+		}
+		stored = append(stored, half...)
+	}
+	return stored, nil
 }
 
 // setApart notes whose row cannot be stored; too many of them are a fault of something else.

@@ -66,7 +66,7 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 		}
 		s.unstorable = nil
 		statements := 0
-		stored, err := s.isolate(ctx, tx, 0, line, func(before int, part []Application) error {
+		stored, err := s.store(ctx, tx, 0, line, func(before int, part []Application) error {
 			statements++
 			return insertIssued(ctx, tx, s.run, s.coupon, seated+before, len(part), seatRows(part))
 		})
@@ -118,7 +118,7 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 		inTransaction(t, s, func(tx *sql.Tx) {
 			s.unstorable = nil
 			statements := 0
-			stored, err := s.isolate(t.Context(), tx, 0, line, func(_ int, part []Application) error {
+			stored, err := s.store(t.Context(), tx, 0, line, func(_ int, part []Application) error {
 				if statements++; part[0].User <= uint64(last) {
 					return errOdd
 				}
@@ -149,7 +149,7 @@ func TestNothingIsIsolatedThatIsNoFaultOfARow(t *testing.T) {
 			s.unstorable = nil
 			statements := 0
 			want := &mysql.MySQLError{Number: number}
-			stored, err := s.isolate(t.Context(), tx, 0, threeInLine, func(int, []Application) error {
+			stored, err := s.store(t.Context(), tx, 0, threeInLine, func(int, []Application) error {
 				if statements++; statements == 1 {
 					return errOdd
 				}

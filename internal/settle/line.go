@@ -108,7 +108,7 @@ type reader struct {
 	line        Line
 	coupon      uint64
 	cutoff      time.Time
-	notSelected bool // read those from MySQL too
+	notSelected bool // read those from MySQL too; there must be a connection
 	size        int  // of a page
 
 	standing    []Application
@@ -146,6 +146,15 @@ func (r *reader) next(ctx context.Context, q querier) ([]Application, error) {
 		return page, nil
 	}
 	return r.merge(), nil
+}
+
+// nextOrNil is next as ahead asks for it.
+func (r *reader) nextOrNil(ctx context.Context, q querier) (*[]Application, error) {
+	page, err := r.next(ctx, q)
+	if err != nil || len(page) == 0 {
+		return nil, err
+	}
+	return &page, nil
 }
 
 // merge takes the next page out of both, by arrival. It ends where one runs out that may go on: what follows there is

@@ -88,17 +88,6 @@ func selectDue(ctx context.Context, q querier, cutoff time.Time) ([]Coupon, erro
 	return due, nil
 }
 
-const selectHistorySQL = `
-SELECT EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ?), EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ?)`
-
-// selectHistory holds as long as the coupon is locked: a coupon given by hand waits for that, by its foreign key.
-func selectHistory(ctx context.Context, tx *sql.Tx, coupon uint64) (h history, err error) {
-	if err := tx.QueryRowContext(ctx, selectHistorySQL, coupon, coupon).Scan(&h.issued, &h.recorded); err != nil {
-		return h, fmt.Errorf("look for history of coupon %d: %w", coupon, err)
-	}
-	return h, nil
-}
-
 const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= total_quantity"
 
 func takeSeats(ctx context.Context, tx *sql.Tx, coupon uint64, seats int) error {
@@ -226,7 +215,8 @@ func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, coupon uint64, out
 	if len(applications) == 0 {
 		return nil
 	}
-	n, err := affected(tx.ExecContext(ctx, insertOutcomesSQL, coupon, outcome, reason, run.id, run.startedAt, applicationsJSON(applications)))
+	byUser := slices.SortedFunc(slices.Values(applications), func(a, b Application) int { return cmp.Compare(a.User, b.User) }) // as the key has it
+	n, err := affected(tx.ExecContext(ctx, insertOutcomesSQL, coupon, outcome, reason, run.id, run.startedAt, applicationsJSON(byUser)))
 	if err != nil {
 		return fmt.Errorf("record %s for coupon %d: %w", outcome, coupon, err)
 	}
@@ -334,12 +324,13 @@ func addToRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, d deci
 	return nil
 }
 
-const upsertRecordSQL = `
-INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_at) VALUES (?, ?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?`
+const completeRecordSQL = `
+INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_at, cleaned_at) VALUES (?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?, cleaned_at = COALESCE(cleaned_at, ?)`
 
-func upsertRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, read, rejected int) error {
-	_, err := affected(tx.ExecContext(ctx, upsertRecordSQL, run.id, coupon, read, rejected, run.startedAt, read, rejected))
+// completeRecord writes what only the end of a settlement knows, and that Redis is clean.
+func completeRecord(ctx context.Context, q querier, run run, coupon uint64, read, rejected int, at time.Time) error {
+	_, err := affected(q.ExecContext(ctx, completeRecordSQL, run.id, coupon, read, rejected, run.startedAt, at, read, rejected, at))
 	if err != nil {
 		return fmt.Errorf("complete record of coupon %d: %w", coupon, err)
 	}
@@ -352,8 +343,8 @@ SELECT read_count, issued_count, rejected_count, already_issued_count, not_selec
 FROM settlement WHERE run_id = ? AND coupon_id = ?`
 
 // loadRecord takes over into r what this run has committed already; false when that is nothing.
-func loadRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *Result) (found bool, err error) {
-	err = tx.QueryRowContext(ctx, selectRecordSQL, run.id, coupon).Scan(&r.Read, &r.Issued, &r.Rejected, &r.AlreadyIssued,
+func loadRecord(ctx context.Context, q querier, run run, coupon uint64, r *Result) (found bool, err error) {
+	err = q.QueryRowContext(ctx, selectRecordSQL, run.id, coupon).Scan(&r.Read, &r.Issued, &r.Rejected, &r.AlreadyIssued,
 		&r.NotSelected, &r.FirstArrival, &r.LastArrival, &r.WinnersDigest)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
@@ -407,8 +398,8 @@ func selectLastIssued(ctx context.Context, tx *sql.Tx, coupon uint64) (int64, er
 
 const markCleanedSQL = "UPDATE settlement SET cleaned_at = COALESCE(cleaned_at, ?) WHERE run_id = ? AND coupon_id = ?"
 
-func markCleaned(ctx context.Context, tx *sql.Tx, run, coupon uint64, at time.Time) error {
-	if err := one(tx.ExecContext(ctx, markCleanedSQL, at, run, coupon)); err != nil {
+func markCleaned(ctx context.Context, q querier, run, coupon uint64, at time.Time) error {
+	if err := one(q.ExecContext(ctx, markCleanedSQL, at, run, coupon)); err != nil {
 		return fmt.Errorf("mark coupon %d of run %d clean: %w", coupon, run, err)
 	}
 	return nil

@@ -203,15 +203,19 @@ func chooseCoupons(ctx context.Context, q querier, r run) ([]Coupon, error) {
 // settleAll renews the lives of all lines before the first is settled, so that none can end while it waits its turn.
 func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report *Report) error {
 	results := make([]*Result, len(coupons)) // in the order of coupons, whichever ends first
-	for i, c := range coupons {
-		if err := s.Door.Renew(ctx, c.ID, c.ClosesAt); err != nil {
-			result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
-			result.conclude(err, 0)
-			results[i] = &result
-		}
-	}
 	var hands errgroup.Group
 	hands.SetLimit(max(1, s.Parallel))
+	for i, c := range coupons {
+		hands.Go(func() error {
+			if err := s.Door.Renew(ctx, c.ID, c.ClosesAt); err != nil {
+				result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
+				result.conclude(err, 0)
+				results[i] = &result
+			}
+			return nil
+		})
+	}
+	_ = hands.Wait() // what went wrong stands in the results
 	for i, c := range coupons {
 		if r.stopped() != nil {
 			break
@@ -227,7 +231,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 			return nil
 		})
 	}
-	_ = hands.Wait() // what went wrong stands in the results
+	_ = hands.Wait()
 	for _, result := range results {
 		if result != nil {
 			report.add(*result)

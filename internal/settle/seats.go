@@ -8,11 +8,12 @@ import (
 	"hash"
 	"slices"
 	"strconv"
+
+	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // page is a page of the line with its verdicts, ready to be seated.
 type page struct {
-	all   []classified
 	seats seatHolders
 	next  choice
 }
@@ -20,14 +21,14 @@ type page struct {
 // readyPage chooses in a page as if so many seats were left.
 func readyPage(all []classified, free int) *page {
 	seats := newSeatHolders(all)
-	return &page{all: all, seats: seats, next: choose(all, free, seats)}
+	return &page{seats, choose(all, free, seats)}
 }
 
 // readyPages reads the line and makes its pages ready for so many free seats, on connections beside the transaction's: what
 // that has not committed yet they do not see. A user who stands in two pages, as after Redis lost data, is a duplicate
 // then.
-func (s *settlement) readyPages(ctx context.Context, past history, free int) func() (*page, error) {
-	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: true}
+func (s *settlement) readyPages(ctx context.Context, past ledger.Past, free int) func() (*page, error) {
+	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: past.Recorded}
 	ask, read := firstApplications, 0
 	return func() (*page, error) {
 		if free == 0 {
@@ -51,41 +52,31 @@ func (s *settlement) readyPages(ctx context.Context, past history, free int) fun
 	}
 }
 
-// issuePage gives up to free seats to the first eligible of a page, behind those that are seated already. When somebody
-// was given the coupon since the page was classified, it is classified again.
+// issuePage gives up to free seats to the first eligible of a page, behind those that are seated already. It goes on in
+// the page where a row could not be stored and left its seat free; and where somebody was given the coupon since the page
+// was classified, it classifies again who is left of it.
 func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, err error) {
-	unstorable := len(s.unstorable)
 	if len(p.next.chosen) > free {
-		p = readyPage(p.all, free)
+		p = readyPage(p.next.all, free)
 	}
-	for n := 1; ; n++ {
-		err = withinSavepoint(ctx, tx, "page", func() (err error) {
-			issued, refused, err = s.seatPage(ctx, tx, p, free, seated)
-			return err
-		})
-		if classifyError(err) != duplicate || n == pageAttempts {
-			return issued, refused, err
-		}
-		s.unstorable = s.unstorable[:unstorable]
-		again, err := classify(ctx, tx, s.coupon.ID, anyHistory, applicationsIn(p.all))
-		if err != nil {
-			return nil, nil, err
-		}
-		p = readyPage(again, free)
-	}
-}
-
-// seatPage goes on in the page where a row could not be stored and left its seat free.
-func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, err error) {
-	for {
+	for attempt := 1; ; {
 		next := p.next
-		stored, err := s.isolate(ctx, tx, seated+len(issued), next.chosen, func(seated int, part []Application) error {
+		stored, err := s.store(ctx, tx, seated+len(issued), next.chosen, func(seated int, part []Application) error {
 			rows := next.rows
 			if len(part) < len(next.chosen) {
 				rows = seatRows(part)
 			}
 			return insertIssued(ctx, tx, s.run, s.coupon, seated, len(part), rows)
 		})
+		if classifyError(err) == duplicate && attempt < pageAttempts {
+			again, err := classify(ctx, tx, s.coupon.ID, anyPast, applicationsIn(next.all))
+			if err != nil {
+				return nil, nil, err
+			}
+			p = readyPage(again, free-len(issued))
+			attempt++
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -122,8 +113,9 @@ func (h seatHolders) note(chosen, stored []Application) {
 	}
 }
 
-// choice is who of a page is to get a seat.
+// choice is who of a page, or of what is left of it, is to get a seat.
 type choice struct {
+	all     []classified // from the first that was looked at
 	chosen  []Application
 	rows    string       // the chosen, as the database takes them
 	refused []classified // the others that were looked at on the way
@@ -133,6 +125,7 @@ type choice struct {
 // choose takes the first eligible for the free seats. It ends before a user chosen already, whose row must first be
 // stored.
 func choose(all []classified, free int, seats seatHolders) (c choice) {
+	c.all = all
 	c.chosen = make([]Application, 0, min(len(all), free))
 	for i, one := range all {
 		seated, known := seats[one.User]

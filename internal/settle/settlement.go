@@ -37,6 +37,10 @@ type settlement struct {
 	// Who was issued by the transaction in hand, as far as there is room; nil when that is not remembered.
 	winners []winner
 	room    int
+	// Whether it recorded that somebody is rejected.
+	rejects bool
+	// Whether a page of the rest of the line was decided.
+	concluded bool
 	// Whose row the database refused in the transaction in hand, and how many in those before it.
 	unstorable       []Failure
 	unstorableBefore int
@@ -83,7 +87,7 @@ func (s *settlement) settle(ctx context.Context) error {
 	if err := s.concludeLine(ctx); err != nil {
 		return err
 	}
-	return s.DB.transact(ctx, s.finish)
+	return s.finish(ctx)
 }
 
 // notIssued does what is left to do for a coupon whose transaction failed.
@@ -142,7 +146,7 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 // the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	s.result.reset()
-	s.unstorable, s.winners = nil, nil
+	s.unstorable, s.winners, s.rejects = nil, nil, false
 	s.begin(StepLock)
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
@@ -150,11 +154,11 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	}
 	s.coupon = coupon
 	s.result.SeatsLeft = coupon.Free()
-	s.uncleaned, err = selectUncleaned(ctx, tx, coupon.ID, s.run.cutoff)
-	if err != nil {
+	if s.uncleaned, err = selectUncleaned(ctx, tx, coupon.ID, s.run.cutoff); err != nil {
 		return err
 	}
-	if done, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil || done {
+	if s.ownUncleaned() {
+		_, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result)
 		return err
 	}
 	s.begin(StepAccount)
@@ -163,13 +167,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 
-	past, err := selectHistory(ctx, tx, coupon.ID)
-	if err != nil {
-		return err
-	}
 	free := coupon.Free()
 	winners := newDigest()
-	for page, err := range ahead(s.readyPages(ctx, past, free)) {
+	for page, err := range ahead(s.readyPages(ctx, account.Past, free)) {
 		if err != nil {
 			return err
 		}
@@ -255,6 +255,7 @@ func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Ap
 		if rejection, ok := c.rejection(); ok {
 			became, reason = outcomeRejected, string(rejection.Cause)+": "+rejection.Message
 			s.result.Rejected++
+			s.rejects = true
 		} else {
 			s.result.AlreadyIssued++
 		}
@@ -298,6 +299,7 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, returned []
 			continue
 		}
 		// Another application of this user is under review already.
+		s.rejects = true
 		reason := shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
 		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{f.Application}); err != nil {
 			return err
@@ -316,19 +318,20 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 	}
 	s.unstorableBefore = 0
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
-	for {
+	for page, err := range ahead(func() (*[]Application, error) { return line.nextOrNil(ctx, nil) }) {
+		if err != nil {
+			return err
+		}
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
 		s.begin(StepConclude)
-		page, err := line.next(ctx, nil)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		if err := s.concludePage(ctx, page); err != nil {
+		s.concluded = true
+		if err := s.concludePage(ctx, *page); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // concludePage decides one page in a transaction of its own, under the coupon's lock so that nobody gives a seat
@@ -345,7 +348,7 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 		if err != nil {
 			return err
 		}
-		all, err := classify(ctx, tx, coupon.ID, anyHistory, page)
+		all, err := classify(ctx, tx, coupon.ID, anyPast, page)
 		if err != nil {
 			return err
 		}
@@ -383,30 +386,64 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 
 // record writes down an outcome and returns whose could be.
 func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome string, applications []Application) ([]Application, error) {
-	return s.isolate(ctx, tx, 0, applications, func(_ int, part []Application) error {
+	return s.store(ctx, tx, 0, applications, func(_ int, part []Application) error {
 		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, "", part)
 	})
 }
 
-// finish notes that Redis is clean and, when the coupon is over, clears its keys away for good.
-func (s *settlement) finish(ctx context.Context, tx *sql.Tx) error {
+// finish notes that Redis is clean; where newcomers may be let in again, or the coupon is over, it says so.
+func (s *settlement) finish(ctx context.Context) error {
 	s.begin(StepFinish)
+	if err := s.DB.do(ctx, s.completeRecords); err != nil {
+		return err
+	}
+	if s.result.SeatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
+		return nil
+	}
+	return s.DB.transact(ctx, s.reopenOrFinalise)
+}
+
+// completeRecords writes what only the end of a settlement knows, and takes over from the record what a repeated
+// transaction has lost count of.
+func (s *settlement) completeRecords(ctx context.Context, q querier) error {
+	at := s.Now().UTC()
+	read, rejected := s.result.Read, s.result.Rejected
+	recorded := s.ownUncleaned()
+	if s.concluded {
+		found, err := loadRecord(ctx, q, s.run, s.coupon.ID, s.result)
+		if err != nil {
+			return err
+		}
+		s.result.Read, s.result.Rejected = read, rejected
+		recorded = recorded || found
+	}
+	if recorded || s.result.changed() {
+		if err := completeRecord(ctx, q, s.run, s.coupon.ID, read, rejected, at); err != nil {
+			return err
+		}
+	}
+	for _, u := range s.uncleaned {
+		if !u.covered || u.run == s.run.id {
+			continue // one that is not covered settled what lies behind this cutoff, which has not been walked
+		}
+		if err := markCleaned(ctx, q, u.run, s.coupon.ID, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownUncleaned: this run has recorded something already.
+func (s *settlement) ownUncleaned() bool {
+	return slices.ContainsFunc(s.uncleaned, func(u uncleaned) bool { return u.run == s.run.id })
+}
+
+func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx) error {
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
 		return err
 	}
 	s.result.SeatsLeft = coupon.Free()
-	if err := s.completeRecord(ctx, tx); err != nil {
-		return err
-	}
-	for _, u := range s.uncleaned {
-		if !u.covered {
-			continue // it settled what lies behind this cutoff, which has not been walked
-		}
-		if err := markCleaned(ctx, tx, u.run, coupon.ID, s.Now().UTC()); err != nil {
-			return err
-		}
-	}
 	if coupon.Free() > 0 {
 		left, err := anyNotSelected(ctx, tx, coupon.ID)
 		if err != nil {
@@ -420,21 +457,6 @@ func (s *settlement) finish(ctx context.Context, tx *sql.Tx) error {
 		}
 	}
 	return s.finalise(ctx, tx, coupon)
-}
-
-// completeRecord writes what only the end of a settlement knows, and takes over from the record what a repeated
-// transaction has lost count of.
-func (s *settlement) completeRecord(ctx context.Context, tx *sql.Tx) error {
-	read, rejected := s.result.Read, s.result.Rejected
-	recorded, err := loadRecord(ctx, tx, s.run, s.coupon.ID, s.result)
-	s.result.Read, s.result.Rejected = read, rejected
-	if err != nil || (!recorded && !s.result.changed()) {
-		return err
-	}
-	if !slices.ContainsFunc(s.uncleaned, func(u uncleaned) bool { return u.run == s.run.id }) {
-		s.uncleaned = append(s.uncleaned, uncleaned{run: s.run.id, covered: true})
-	}
-	return upsertRecord(ctx, tx, s.run, s.coupon.ID, read, rejected)
 }
 
 // finalise ends a coupon whose door shut before the cutoff and for which nobody waits. Who is under review keeps it

@@ -19,7 +19,14 @@ const (
 func (s *settlement) tellRedis(ctx context.Context) error {
 	s.begin(StepTell)
 	for _, u := range s.uncleaned {
-		if err := s.tellIssued(ctx, u.run); err != nil {
+		if u.run == s.run.id && s.winners != nil {
+			if err := s.tellWinners(ctx); err != nil {
+				return err
+			}
+			if !s.rejects {
+				continue
+			}
+		} else if err := s.tellPages(ctx, u.run, MarkIssued, selectIssued); err != nil {
 			return err
 		}
 		if err := s.tellPages(ctx, u.run, MarkRejected, selectRejected); err != nil {
@@ -32,11 +39,8 @@ func (s *settlement) tellRedis(ctx context.Context) error {
 	return err
 }
 
-// tellIssued need not read back whom this run remembers; and in the order of the line they cost Redis least.
-func (s *settlement) tellIssued(ctx context.Context, run uint64) error {
-	if run != s.run.id || s.winners == nil {
-		return s.tellPages(ctx, run, MarkIssued, selectIssued)
-	}
+// tellWinners need not read back whom this run remembers; and in the order of the line they cost Redis least.
+func (s *settlement) tellWinners(ctx context.Context) error {
 	page := make([]Application, 0, tellApplications)
 	for some := range slices.Chunk(s.winners, tellApplications) {
 		page = page[:0]

@@ -2,8 +2,8 @@
 -- KEYS  1 queue  2 dlq  3 dlq reasons
 -- ARGV  1 cutoff (µs, exclusive)  2 limit of candidates, 0 for none  3 limit of DLQ entries
 --       4 score and 5 member after which to go on; a score of '' begins
--- Returns {score, member, sources, {member, score, …}}: where to go on, then the entries and a letter for the source of
--- each. No entries: the end.
+-- Returns {score, member, more, sources, {member, score, …}}: where to go on, whether there may be more (1 or 0), a
+-- letter for the source of each entry, and the entries.
 --   Q waiting in the queue   R in the DLQ, retryable   H in the DLQ, held for a person
 local queue, dlq, reasons = unpack(KEYS)
 local cutoff = tonumber(ARGV[1])
@@ -47,10 +47,11 @@ end
 local waiting, waiting_n, waiting_cut = slice(queue, tonumber(ARGV[2]))
 local held, held_n, held_cut = slice(dlq, tonumber(ARGV[3]))
 
+local more = (waiting_cut or held_cut) and '1' or '0'
 local apart = held_n == 0 or waiting_cut and tonumber(waiting[2 * waiting_n]) < tonumber(held[2])
 if waiting_n > 0 and apart then -- almost always: the queue as it is, with nothing done to each entry
   for i = #waiting, 2 * waiting_n + 1, -1 do waiting[i] = nil end
-  return {waiting[2 * waiting_n], waiting[2 * waiting_n - 1], string.rep('Q', waiting_n), waiting}
+  return {waiting[2 * waiting_n], waiting[2 * waiting_n - 1], more, string.rep('Q', waiting_n), waiting}
 end
 
 local held_reasons = {}
@@ -88,4 +89,4 @@ while w <= waiting_n or h <= held_n do
   page[#page + 1] = entries[2 * i]
   sources[#sources + 1] = source
 end
-return {page[#page] or after_score, page[#page - 1] or after_member, table.concat(sources), page}
+return {page[#page] or after_score, page[#page - 1] or after_member, more, table.concat(sources), page}

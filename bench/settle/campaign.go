@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// campaign is what a run settles: so many coupons, each with so many seats and candidates.
+type campaign struct{ coupons, seats, candidates int }
+
+func (c campaign) issued() int { return c.coupons * min(c.seats, c.candidates) }
+
+// settled is what a run took.
+type settled struct {
+	took   time.Duration // the whole process
+	issued time.Duration // until the coupons were committed
+	peak   int64         // bytes of resident memory
+}
+
+// settle measures a run. beside, unless it is nil, goes on while the run does.
+func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.Context, db *sql.DB, prefix string) error) (r settled, err error) {
+	db, name, drop, err := s.fresh(ctx, c)
+	if err != nil {
+		return r, err
+	}
+	defer drop()
+	err = load(ctx, db, "`user` (id)", func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 1<<20)
+		for user := 1; user <= c.candidates; user++ {
+			fmt.Fprintln(out, user)
+		}
+		return out.Flush()
+	})
+	if err != nil {
+		return r, fmt.Errorf("load users: %w", err)
+	}
+	prefix := name + ":"
+	defer s.clear(prefix)
+	start := time.Now().Add(-time.Hour).UnixMicro()
+	for coupon := 1; coupon <= c.coupons; coupon++ {
+		if err := s.lineUp(ctx, prefix, coupon, start, c.candidates); err != nil {
+			return r, err
+		}
+	}
+	_, err = db.ExecContext(ctx, "INSERT INTO promise (coupon_id, accepted, last_arrival, seen_at) SELECT id, ?, ?, UTC_TIMESTAMP(6) FROM coupon",
+		c.candidates, start+int64(c.candidates)) // as every catalog refresh does
+	if err != nil {
+		return r, fmt.Errorf("keep promises: %w", err)
+	}
+
+	cmd := exec.CommandContext(ctx, s.bin, "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
+		"--mysql-dsn="+s.dsn(name), "--redis-addrs="+s.redis.Addr(), "--redis-key-prefix="+prefix)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	besideCtx, end := context.WithCancel(ctx)
+	defer end()
+	ended := make(chan error, 1)
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return r, fmt.Errorf("settle run: %w", err)
+	}
+	peak := watchMemory(cmd.Process.Pid)
+	issued := watchIssued(besideCtx, db, c, began)
+	go func() {
+		if beside == nil {
+			ended <- nil
+			return
+		}
+		ended <- beside(besideCtx, db, prefix)
+	}()
+	err = cmd.Wait()
+	r.took = time.Since(began)
+	end()
+	if err != nil {
+		return r, fmt.Errorf("settle run: %w: %s", err, out.String())
+	}
+	r.peak, r.issued = <-peak, min(r.took, <-issued)
+	var report struct{ Total struct{ Issued int } }
+	err = json.Unmarshal(out.Bytes(), &report)
+	if blocked := beside != nil; err != nil || report.Total.Issued != c.issued() && !blocked {
+		return r, fmt.Errorf("settle run issued %d of %d: %w", report.Total.Issued, c.issued(), err)
+	}
+	return r, <-ended
+}
+
+// watchIssued tells when the last coupon was counted, to some milliseconds.
+func watchIssued(ctx context.Context, db *sql.DB, c campaign, began time.Time) <-chan time.Duration {
+	after := make(chan time.Duration, 1)
+	go func() {
+		var counted int
+		for ctx.Err() == nil && counted < min(c.seats, c.candidates) {
+			time.Sleep(5 * time.Millisecond)
+			_ = db.QueryRowContext(ctx, "SELECT issued_count FROM coupon WHERE id = ?", c.coupons).Scan(&counted)
+		}
+		after <- time.Since(began)
+	}()
+	return after
+}
+
+// watchMemory tells the peak resident memory of a process, in bytes, once it has ended. The kernel keeps the peak; the
+// ru_maxrss of a child would count this process's own memory, which it shares until it becomes another program.
+func watchMemory(pid int) <-chan int64 {
+	peak := make(chan int64, 1)
+	go func() {
+		var last int64
+		for {
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			_, after, found := strings.Cut(string(status), "VmHWM:")
+			if err != nil || !found {
+				peak <- last
+				return
+			}
+			var kib int64
+			if _, err := fmt.Sscan(after, &kib); err == nil {
+				last = kib * 1024
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	return peak
+}
+
+// line is who stands at which place: every user from 1 to n once, in no order, as people come, and the same each time.
+func line(n int) []uint32 {
+	users := make([]uint32, n)
+	for i := range users {
+		users[i] = uint32(i + 1)
+	}
+	rand.New(rand.NewPCG(1, uint64(n))).Shuffle(n, func(i, j int) { users[i], users[j] = users[j], users[i] })
+	return users
+}
+
+// first is the arrival of place 0, in µs; each further place arrives a µs later.
+func first() int64 { return time.Now().Add(-time.Hour).UnixMicro() }
+
+// lineUp writes the line as apply would have left it.
+func (s *stage) lineUp(ctx context.Context, prefix string, coupon int, start int64, n int) error {
+	queue := fmt.Sprintf("%scandidates:coupon:%d", prefix, coupon)
+	users := line(n)
+	const chunk = 10_000
+	for from := 0; from < n; from += chunk {
+		members := make([]redis.Z, min(chunk, n-from))
+		for i := range members {
+			members[i] = redis.Z{Score: float64(start + int64(from+i)), Member: users[from+i]}
+		}
+		if err := s.rdb.ZAdd(ctx, queue, members...).Err(); err != nil {
+			return fmt.Errorf("line up: %w", err)
+		}
+	}
+	state := "state:{" + queue + "}"
+	return s.rdb.HSet(ctx, state, "accepted", n, "last", start+int64(n)).Err()
+}
+
+func (s *stage) clear(prefix string) {
+	ctx := context.Background()
+	for _, pattern := range []string{prefix + "*", "*{" + prefix + "*"} {
+		keys := s.rdb.Scan(ctx, 0, pattern, 1000).Iterator()
+		for keys.Next(ctx) {
+			_ = s.rdb.Unlink(ctx, keys.Val())
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+)
+
+// scene is a question about a run that no other contender answers. It returns its answer in Markdown.
+type scene struct {
+	name string
+	run  func(ctx context.Context, s *stage, o options) (string, error)
+}
+
+var scenes = []scene{
+	{"small", smallCoupons},
+	{"long", longLine},
+	{"beside", besideARun},
+}
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// median runs a campaign several times and takes the run of the median time.
+func (s *stage) median(ctx context.Context, c campaign, rounds int, key func(settled) time.Duration) (settled, error) {
+	var all []settled
+	for range rounds {
+		r, err := s.settle(ctx, c, nil)
+		if err != nil {
+			return r, err
+		}
+		say("%d coupons of %d seats, %d candidates each: issued after %s, done after %s", c.coupons, c.seats, c.candidates,
+			r.issued.Round(time.Millisecond), r.took.Round(time.Millisecond))
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b settled) int { return int(key(a) - key(b)) })
+	return all[len(all)/2], nil
+}
+
+func mib(bytes int64) string { return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20)) }
+
+func took(r settled) time.Duration   { return r.took }
+func issued(r settled) time.Duration { return r.issued }
+
+// smallCoupons: many small coupons beside one of as many seats.
+func smallCoupons(ctx context.Context, s *stage, o options) (string, error) {
+	const coupons, seats = 1000, 100
+	one, err := s.median(ctx, campaign{1, coupons * seats, coupons * seats}, o.rounds, took)
+	if err != nil {
+		return "", err
+	}
+	many, err := s.median(ctx, campaign{coupons, seats, seats}, o.rounds, took)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Many small coupons beside a big one, the whole process, `--parallel` as it is by default:\n\n")
+	fmt.Fprintf(&b, "| coupons | seats each | time | rows/s | ratio to the big one | peak memory |\n| ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, line := range []struct {
+		campaign
+		settled
+	}{{campaign{1, coupons * seats, 0}, one}, {campaign{coupons, seats, 0}, many}} {
+		fmt.Fprintf(&b, "| %d | %d | %s | %.0f | %.2f | %s |\n", line.coupons, line.seats, line.took.Round(time.Millisecond),
+			coupons*seats/line.took.Seconds(), one.took.Seconds()/line.took.Seconds(), mib(line.peak))
+	}
+	return b.String(), nil
+}
+
+// longLine: few seats at the head of a long line.
+func longLine(ctx context.Context, s *stage, o options) (string, error) {
+	const seats = 1000
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seats at the head of a line; `NOT_SELECTED` is recorded when the coupons are issued:\n\n", seats)
+	fmt.Fprintf(&b, "| candidates | coupons issued after | whole run | candidates/s | peak memory |\n| ---: | ---: | ---: | ---: | ---: |\n")
+	for _, candidates := range []int{seats, 100 * seats, o.candidates} {
+		rounds := o.rounds
+		if candidates > 1_000_000 {
+			rounds = 1
+		}
+		r, err := s.median(ctx, campaign{1, seats, candidates}, rounds, issued)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s | %.0f | %s |\n", candidates, r.issued.Round(time.Millisecond), r.took.Round(time.Millisecond),
+			float64(candidates)/r.took.Seconds(), mib(r.peak))
+	}
+	return b.String(), nil
+}
+
+// waits are how long something took each time.
+type waits []time.Duration
+
+func (w waits) quantile(q float64) time.Duration {
+	if len(w) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(w))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Round(10 * time.Microsecond)
+}
+
+// every calls work at a steady pace until ctx ends, whether or not the last call is back, so that a stall shows in every
+// call that would have come during it.
+func every(ctx context.Context, pause time.Duration, work func(n int) error) (all waits, err error) {
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	began := time.Now()
+	for n := 0; ctx.Err() == nil; n++ {
+		due := began.Add(time.Duration(n) * pause)
+		time.Sleep(time.Until(due))
+		calls.Go(func() {
+			failed := work(n)
+			mu.Lock()
+			defer mu.Unlock()
+			all, err = append(all, time.Since(due)), errors.Join(err, failed)
+		})
+	}
+	calls.Wait()
+	return all, err
+}
+
+const (
+	applyPause = 2 * time.Millisecond
+	blockPause = 20 * time.Millisecond
+	quietFor   = 5 * time.Second
+)
+
+// besideARun: what others notice while a big coupon is settled on the same servers.
+func besideARun(ctx context.Context, s *stage, o options) (string, error) {
+	quiet, err := s.others(ctx, nil, "quiet:", 0)
+	if err != nil {
+		return "", err
+	}
+	var busy noticed
+	r, err := s.settle(ctx, campaign{1, o.big, o.big}, func(ctx context.Context, db *sql.DB, prefix string) (err error) {
+		busy, err = s.others(ctx, db, prefix, o.big)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Beside the settlement of %d seats (%s): an application to other coupons on the same Redis every %s, and a user of\n", o.big, r.took.Round(time.Millisecond), applyPause)
+	fmt.Fprintf(&b, "that line blocked in MySQL every %s, whether or not the one before has been answered:\n\n", blockPause)
+	fmt.Fprintf(&b, "| | quiet | beside it | ratio |\n| --- | ---: | ---: | ---: |\n")
+	for _, q := range []float64{0.5, 0.99, 0.999} {
+		fmt.Fprintf(&b, "| apply, p%v | %s | %s | %.1f |\n", 100*q, quiet.applied.quantile(q), busy.applied.quantile(q), float64(busy.applied.quantile(q))/float64(quiet.applied.quantile(q)))
+	}
+	fmt.Fprintf(&b, "| block a user, p99 | %s | %s | |\n", quiet.blocked.quantile(0.99), busy.blocked.quantile(0.99))
+	fmt.Fprintf(&b, "| block a user, longest | %s | %s | |\n", quiet.blocked.quantile(1), busy.blocked.quantile(1))
+	return b.String(), nil
+}
+
+// noticed is how long others waited.
+type noticed struct{ applied, blocked waits }
+
+// others apply and block users until ctx ends; without a database they do so for a while on a quiet one.
+func (s *stage) others(ctx context.Context, db *sql.DB, prefix string, users int) (n noticed, err error) {
+	if db == nil {
+		const few = 1000
+		quiet, _, drop, err := s.fresh(ctx, campaign{1, few, few})
+		if err != nil {
+			return n, err
+		}
+		defer drop()
+		defer s.clear(prefix)
+		for user := 1; user <= few; user++ {
+			if _, err := quiet.ExecContext(ctx, "INSERT INTO `user` (id) VALUES (?)", user); err != nil {
+				return n, err
+			}
+		}
+		limited, cancel := context.WithTimeout(ctx, quietFor)
+		defer cancel()
+		ctx, db, users = limited, quiet, few
+	}
+	apply, err := s.applicants(prefix)
+	if err != nil {
+		return n, err
+	}
+	var failed [2]error
+	var both sync.WaitGroup
+	both.Go(func() { n.applied, failed[0] = every(ctx, applyPause, apply) })
+	both.Go(func() {
+		n.blocked, failed[1] = every(ctx, blockPause, func(int) error {
+			_, err := db.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = ?", 1+rand.IntN(users))
+			return err
+		})
+	})
+	both.Wait()
+	return n, errors.Join(failed[:]...)
+}
+
+// applicants apply to other coupons on the same Redis, each user once.
+func (s *stage) applicants(prefix string) (func(n int) error, error) {
+	const coupons = 8
+	store, err := candidates.NewStore(s.rdb, candidates.Options{KeyPrefix: prefix, TTL: 168 * time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	for i := range uint64(coupons) {
+		now := time.Now()
+		w := candidates.Window{Coupon: 1001 + i, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
+		if _, _, err := store.Publish(ctx, w, candidates.Promise{}); err != nil {
+			return nil, err
+		}
+	}
+	return func(n int) error {
+		receipt, err := store.Apply(ctx, 1001+uint64(n%coupons), uint64(1+n/coupons))
+		if err == nil && receipt.Code != candidates.Accepted {
+			err = fmt.Errorf("apply: %v", receipt.Code)
+		}
+		return err
+	}, nil
+}
