@@ -60,8 +60,9 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 		return r, fmt.Errorf("keep promises: %w", err)
 	}
 
-	cmd := exec.CommandContext(ctx, s.bin, "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
+	job := s.jobCommand(s.bin, "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
 		"--mysql-dsn="+s.dsn(name), "--redis-addrs="+s.redis.Addr(), "--redis-key-prefix="+prefix)
+	cmd := exec.CommandContext(ctx, job[0], job[1:]...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	besideCtx, end := context.WithCancel(ctx)

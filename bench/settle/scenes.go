@@ -134,6 +134,9 @@ const (
 
 // besideARun: what others notice while a big coupon is settled on the same servers.
 func besideARun(ctx context.Context, s *stage, o options) (string, error) {
+	if err := s.apart(); err != nil {
+		return "", err
+	}
 	quiet, err := s.others(ctx, nil, "quiet:", 0)
 	if err != nil {
 		return "", err

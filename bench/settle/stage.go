@@ -29,6 +29,8 @@ type stage struct {
 	mysqlVersion, redisVersion string
 	family                     string // mysql or mariadb
 	databases                  int
+
+	jobCores []int // where the job runs; none: anywhere
 }
 
 // A server as one would run it: durable commits, a buffer pool that holds the tables, a redo log that does not stall.

@@ -8,10 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // How much one call reads or writes: more would hold Redis longer than about a millisecond.
@@ -20,9 +17,6 @@ const (
 	dlqPageMembers   = 125 // each costs a JSON decode besides
 	writeMembers     = 500
 	reviewMembers    = 150 // each costs several commands
-
-	// removers send at once: while Redis works on one call the next is on its way, and nobody waits for more than two.
-	removers = 2
 )
 
 // Source is where an entry of the line stands.
@@ -148,24 +142,17 @@ func (s *Store) Remove(ctx context.Context, coupon uint64, closes time.Time, mar
 		set = k.rejected
 	}
 	keys := []string{k.queue, k.dlq, k.reason, set}
-	var total atomic.Int64
-	hands, ctx := errgroup.WithContext(ctx)
-	hands.SetLimit(removers)
-	for chunk := range slices.Chunk(entries, writeMembers) {
-		hands.Go(func() error {
-			n, err := s.cut(ctx, keys, until, chunk)
-			if err == nil && n < 0 {
-				n, err = s.removeEach(ctx, keys, until, chunk)
-			}
-			if err != nil {
-				return fmt.Errorf("remove settled of coupon %d: %w", coupon, err)
-			}
-			total.Add(n)
-			return nil
-		})
+	for chunk := range slices.Chunk(entries, writeMembers) { // one by one: between two of them others have their turn
+		n, err := s.cut(ctx, keys, until, chunk)
+		if err == nil && n < 0 {
+			n, err = s.removeEach(ctx, keys, until, chunk)
+		}
+		if err != nil {
+			return removed, fmt.Errorf("remove settled of coupon %d: %w", coupon, err)
+		}
+		removed += n
 	}
-	err = hands.Wait()
-	return total.Load(), err
+	return removed, nil
 }
 
 // cut removes entries that stand in the queue side by side; -1 where they do not.
