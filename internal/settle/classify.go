@@ -1,9 +1,11 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,7 +104,8 @@ func classify(ctx context.Context, q querier, coupon uint64, past ledger.Past, p
 		all[i].Application = a
 	}
 	malformed := false
-	rows, err := q.QueryContext(ctx, exceptionsSQL, usersJSON(page), past.Held, coupon, past.Recorded, coupon)
+	order := byUser(page) // as the keys have them
+	rows, err := q.QueryContext(ctx, exceptionsSQL, usersJSON(page, order), past.Held, coupon, past.Recorded, coupon)
 	if err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 	}
@@ -115,7 +118,7 @@ func classify(ctx context.Context, q querier, coupon uint64, past ledger.Past, p
 		if err := rows.Scan(&n, &status, &holds, &issued, &recorded); err != nil {
 			return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 		}
-		c := &all[n-1]
+		c := &all[order[n-1]]
 		c.holds = holds && c.User != 0 // many members are user 0
 		switch {
 		case c.verdict == settled: // by another row
@@ -177,16 +180,29 @@ func findDropped(ctx context.Context, q querier, coupon uint64, all []classified
 	return nil
 }
 
+// byUser are the places in a page in the order of user ids: neighbours in the line are none in any key.
+func byUser(page []Application) []int {
+	places := make([]int, len(page))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(page[a].User, page[b].User) })
+	return places
+}
+
 // usersJSON is [user, …]. It is a string because the driver marks bytes as binary, which the server does not take for
 // JSON.
-func usersJSON(page []Application) string {
+func usersJSON(page []Application, order []int) string {
 	const perUser = 12 // a number and a comma
-	text := make([]byte, 0, 2+perUser*len(page))
-	for _, a := range page {
-		text = append(text, ',')
-		text = strconv.AppendUint(text, a.User, 10)
+	text := make([]byte, 1, 2+perUser*len(page))
+	text[0] = '['
+	for i, place := range order {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendUint(text, page[place].User, 10)
 	}
-	return "[" + strings.TrimPrefix(string(text), ",") + "]"
+	return string(append(text, ']'))
 }
 
 // applicationsJSON is [[user, arrival], …], a string as well.

@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -51,7 +52,7 @@ func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.
 	seats := seatHolders{}
 	first := choose(all, 3, seats)
 	require.Equal(t, []Application{all[0].Application, all[3].Application}, first.chosen)
-	require.Equal(t, "[[1,10,1],[4,13,2]]", first.rows)
+	require.Equal(t, "[[1,1],[4,98306]]", first.rows)
 	require.Equal(t, []classified{all[1], all[2]}, first.refused)
 	require.Equal(t, all[4:], first.rest, "whether user 1 got a seat is not known yet")
 
@@ -66,6 +67,22 @@ func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.
 	seats.note(first.chosen, first.chosen[1:])
 	second = choose(first.rest, 1, seats)
 	require.Equal(t, []Application{all[4].Application}, second.chosen, "the first row of user 1 was not stored")
+}
+
+// A score written by hand may be anything from 0 on.
+func TestChooseEndsWhereArrivalsLieYearsApart(t *testing.T) {
+	t.Parallel()
+	const last = 1<<53 - 1
+	all := []classified{
+		{Application: application(1, 0, Waiting)}, {Application: application(2, mostLater, Waiting)},
+		{Application: application(3, mostLater+1, Waiting)}, {Application: application(4, last, Waiting)},
+	}
+	c := choose(all, 4, nil)
+	require.Equal(t, []uint64{1, 2}, usersIn(c.chosen))
+	require.Equal(t, all[2:], c.rest)
+	require.Equal(t, fmt.Sprintf("[[1,1],[2,%d]]", int64(mostLater)<<placeBits+2), c.rows)
+	require.Positive(t, int64(mostLater)<<placeBits+2)
+	require.Equal(t, []uint64{3}, usersIn(choose(c.rest, 2, nil).chosen))
 }
 
 func TestDecideGivesEverybodyOneFate(t *testing.T) {

@@ -68,7 +68,7 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 		statements := 0
 		stored, err := s.store(ctx, tx, 0, line, func(before int, part []Application) error {
 			statements++
-			return insertIssued(ctx, tx, s.run, s.coupon, seated+before, len(part), seatRows(part))
+			return insertIssued(ctx, tx, s.run, s.coupon, seated+before, part, seatRows(part))
 		})
 		require.NoError(t, err)
 

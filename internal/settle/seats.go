@@ -66,7 +66,7 @@ func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, s
 			if len(part) < len(next.chosen) {
 				rows = seatRows(part)
 			}
-			return insertIssued(ctx, tx, s.run, s.coupon, seated, len(part), rows)
+			return insertIssued(ctx, tx, s.run, s.coupon, seated, part, rows)
 		})
 		if classifyError(err) == duplicate && attempt < pageAttempts {
 			again, err := classify(ctx, tx, s.coupon.ID, anyPast, applicationsIn(next.all))
@@ -123,13 +123,13 @@ type choice struct {
 }
 
 // choose takes the first eligible for the free seats. It ends before a user chosen already, whose row must first be
-// stored.
+// stored, and where somebody's hand has parted arrivals by years.
 func choose(all []classified, free int, seats seatHolders) (c choice) {
 	c.all = all
 	c.chosen = make([]Application, 0, min(len(all), free))
 	for i, one := range all {
 		seated, known := seats[one.User]
-		if len(c.chosen) == free || known && !seated && one.verdict == eligible {
+		if len(c.chosen) == free || known && !seated && one.verdict == eligible || c.tooLate(one) {
 			c.rest = all[i:]
 			break
 		}
@@ -144,6 +144,11 @@ func choose(all []classified, free int, seats seatHolders) (c choice) {
 	}
 	c.rows = seatRows(c.chosen)
 	return c
+}
+
+// tooLate: seatRows cannot say how much later than the first it came.
+func (c choice) tooLate(one classified) bool {
+	return len(c.chosen) > 0 && one.Arrival-c.chosen[0].Arrival > mostLater
 }
 
 // digest is the SHA-256 over the issued user ids in order, each in decimal with a newline, and what else the record

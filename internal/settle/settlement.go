@@ -242,7 +242,12 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 // settleReturned keeps the records of those who were not selected before in step: a seat replaces the record, and who
 // cannot take one any more is told so for good, since the seat goes to the next in line.
 func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Application, refused []classified) error {
-	returned := slices.DeleteFunc(slices.Clone(issued), func(a Application) bool { return a.Source != NotSelected })
+	var returned []Application
+	for _, a := range issued {
+		if a.Source == NotSelected {
+			returned = append(returned, a)
+		}
+	}
 	if err := deleteNotSelected(ctx, tx, s.coupon.ID, returned); err != nil {
 		return err
 	}

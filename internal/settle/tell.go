@@ -41,13 +41,20 @@ func (s *settlement) tellRedis(ctx context.Context) error {
 
 // tellWinners need not read back whom this run remembers; and in the order of the line they cost Redis least.
 func (s *settlement) tellWinners(ctx context.Context) error {
-	page := make([]Application, 0, tellApplications)
-	for some := range slices.Chunk(s.winners, tellApplications) {
-		page = page[:0]
-		for _, w := range some {
-			page = append(page, Application{Member: strconv.FormatUint(w.user, 10), User: w.user, Arrival: w.arrival})
+	left := s.winners
+	pages := ahead(func() (*[]Application, error) {
+		if len(left) == 0 {
+			return nil, nil
 		}
-		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, page); err != nil {
+		page := make([]Application, min(len(left), tellApplications))
+		for i, w := range left[:len(page)] {
+			page[i] = Application{Member: strconv.FormatUint(w.user, 10), User: w.user, Arrival: w.arrival}
+		}
+		left = left[len(page):]
+		return &page, nil
+	})
+	for page := range pages {
+		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, *page); err != nil {
 			return err
 		}
 	}

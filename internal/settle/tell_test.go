@@ -3,6 +3,7 @@ package settle
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -38,10 +39,43 @@ func TestTheForeignKeyIsLeftUncheckedForTheSeatsAlone(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	nobodys := s.coupon
 	nobodys.ID = 99
-	require.NoError(t, insertIssued(t.Context(), tx, s.run, nobodys, 0, 3, seatRows(threeInLine)), "it is not checked here")
+	require.NoError(t, insertIssued(t.Context(), tx, s.run, nobodys, 0, threeInLine, seatRows(threeInLine)), "it is not checked here")
 	var checked bool
 	require.NoError(t, tx.QueryRow("SELECT @@foreign_key_checks").Scan(&checked))
 	require.True(t, checked)
 	_, err = tx.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (98, 1)")
 	require.ErrorContains(t, err, "1452")
+}
+
+// The places and arrivals of a full page come out of their packing as they went in, however far apart.
+func TestSeatsAreStoredAsTheyArrived(t *testing.T) {
+	t.Parallel()
+	require.Less(t, pageApplications, 1<<placeBits)
+	const day = 24 * 3600 * 1_000_000
+	line := make([]Application, pageApplications)
+	for i := range line {
+		user := uint64(1 + (i*7919)%pageApplications)
+		line[i] = application(user, 1_700_000_000_000_000+int64(i)*365*day/pageApplications, Waiting)
+	}
+	line[0].User = 1<<64 - 1
+	line[0].Arrival = line[len(line)-1].Arrival - mostLater
+	s := newSettlement(t, pageApplications)
+	tx, err := s.DB.pool.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	require.NoError(t, insertIssued(t.Context(), tx, s.run, s.coupon, 500, line, seatRows(line)))
+	rows, err := tx.Query("SELECT user_id, position, applied_at FROM user_coupon ORDER BY position")
+	require.NoError(t, err)
+	defer rows.Close()
+	for i, a := range line {
+		require.True(t, rows.Next())
+		var user uint64
+		var position int
+		var appliedAt time.Time
+		require.NoError(t, rows.Scan(&user, &position, &appliedAt))
+		require.Equal(t, a.User, user)
+		require.Equal(t, 500+i+1, position)
+		require.Equal(t, a.Arrival, appliedAt.UnixMicro())
+	}
+	require.False(t, rows.Next())
 }
