@@ -88,10 +88,15 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 		return r, fmt.Errorf("settle run: %w: %s", err, out.String())
 	}
 	r.peak, r.issued = <-peak, min(r.took, <-issued)
-	var report struct{ Total struct{ Issued int } }
-	err = json.Unmarshal(out.Bytes(), &report)
-	if blocked := beside != nil; err != nil || report.Total.Issued != c.issued() && !blocked {
-		return r, fmt.Errorf("settle run issued %d of %d: %w", report.Total.Issued, c.issued(), err)
+	var report struct {
+		Total struct{ Issued, Rejected int }
+	}
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		return r, fmt.Errorf("settle run: %w", err)
+	}
+	blocked := report.Total.Rejected // by what goes on beside
+	if beside == nil && blocked > 0 || report.Total.Issued+blocked != c.issued() {
+		return r, fmt.Errorf("settle run issued %d of %d and rejected %d", report.Total.Issued, c.issued(), blocked)
 	}
 	return r, <-ended
 }

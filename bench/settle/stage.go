@@ -31,6 +31,7 @@ type stage struct {
 	databases                  int
 
 	jobCores []int // where the job runs; none: anywhere
+	urgent   bool  // this process has the highest priority
 }
 
 // A server as one would run it: durable commits, a buffer pool that holds the tables, a redo log that does not stall.

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // gate is a place where a run is held: it says that it has come there, and goes on when it may.
@@ -88,7 +92,7 @@ func (c *companions) sum() (issued, notSelected int) {
 const (
 	heldLineLength = 1500 // three pages of Redis
 	firstSeats     = 100
-	laterSeats     = 800
+	laterSeats     = 1200
 )
 
 // newCompanions is a sold-out coupon of which the first run has committed its coupons and is held before it cleans up.
@@ -107,7 +111,7 @@ func newCompanions(t *testing.T) (c *companions, coupon uint64, first *heldLine)
 // under its hands; a third waits for its turn to read.
 func TestTwoRunsThatReadTheLineWhileAThirdCleansUpIssueTheLowestArrivals(t *testing.T) {
 	t.Parallel()
-	for name, page := range map[string]int{"before the first page": 1, "between two pages": 2, "before the last page": 4} {
+	for name, page := range map[string]int{"before the first page": 1, "between two pages": 2, "before the last page": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, coupon, first := newCompanions(t)
@@ -169,4 +173,95 @@ func (c *companions) requireInOrder(coupon uint64, seats int) {
 	require.NoError(c.t, c.db.QueryRow("SELECT SUM(issued_count), SUM(not_selected_count) FROM settlement WHERE coupon_id = ?", coupon).Scan(&recorded[0], &recorded[1]))
 	require.Equal(c.t, [2]int{seats, heldLineLength - seats}, recorded)
 	c.verify()
+}
+
+// addingLine adds a seat the first time that somebody is taken out of the line.
+type addingLine struct {
+	settle.Line
+	add sync.Once
+	w   *world
+}
+
+func (l *addingLine) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
+	l.add.Do(func() { l.w.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", coupon) })
+	return l.Line.Remove(ctx, coupon, closes, mark, settled)
+}
+
+func TestASeatAddedWhileRedisIsToldReopensTheDoor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	coupon := w.coupon(2)
+	w.apply(coupon, 1, 2)
+	s := w.settler()
+	s.Line = &addingLine{Line: s.Line, w: w}
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	require.Equal(t, 1, report.Coupons[0].SeatsLeft)
+	w.apply(coupon, 3)
+}
+
+// Nobody with a seat waits until it is written down who of another coupon's long line has none.
+func TestEveryCouponIsIssuedBeforeALongLineIsRecorded(t *testing.T) {
+	t.Parallel()
+	const long = 20_010
+	w := newWorld(t)
+	w.users(between(1, long)...)
+	first, second := w.coupon(2), w.coupon(2)
+	w.standAll(first, between(1, long))
+	w.apply(second, 1, 2, 3)
+	core, logs := observer.New(zap.DebugLevel)
+	s := w.settler()
+	s.Logger, s.Parallel = zap.New(core), 1
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	require.Equal(t, long-2, report.Coupons[0].NotSelected)
+	require.Equal(t, 1, report.Coupons[1].NotSelected)
+
+	at := func(coupon uint64, step settle.Step) int {
+		return slices.IndexFunc(logs.All(), func(e observer.LoggedEntry) bool {
+			said := e.ContextMap()
+			return said["coupon_id"] == coupon && said["step"] == string(step)
+		})
+	}
+	require.Positive(t, at(first, settle.StepTell))
+	require.Less(t, at(first, settle.StepTell), at(second, settle.StepIssue))
+	require.Less(t, at(second, settle.StepFinish), at(first, settle.StepConclude))
+	require.Less(t, at(first, settle.StepConclude), at(first, settle.StepFinish))
+	w.verify()
+}
+
+// Whoever alters a table waits for the settlement, and what the settlement reads on another connection waits behind
+// them: the transaction gives way.
+func TestASettlementGivesWayToWhoeverAltersItsTables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	coupon := w.coupon(2)
+	w.apply(coupon, 1, 2, 3)
+	held := &heldLine{page: 1, gate: newGate()}
+	c := &companions{world: w}
+	c.begin(held)
+	<-held.gate.reached // with the coupon's row, and after a look at the coupons given
+	somebody, err := w.db.Conn(t.Context())
+	require.NoError(t, err)
+	defer somebody.Close()
+	_, err = somebody.ExecContext(t.Context(), "SET SESSION lock_wait_timeout = 60")
+	require.NoError(t, err)
+	altered := make(chan error, 1)
+	go func() {
+		_, err := somebody.ExecContext(context.Background(), "ALTER TABLE user_coupon COMMENT = 'altered at midnight'")
+		altered <- err
+	}()
+	testenv.Eventually(t, 20*time.Second, "the table is about to be altered", func() bool {
+		return len(w.ids("SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE LIKE '%metadata lock%'")) > 0
+	})
+	close(held.gate.open)
+	issued, _ := c.sum()
+	require.Equal(t, 2, issued)
+	require.NoError(t, <-altered)
+	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	w.verify()
 }

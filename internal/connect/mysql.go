@@ -15,7 +15,8 @@ import (
 
 // Limits of MySQL connections.
 const (
-	// lockWaitSeconds is how long a statement waits for a row lock before the server answers 1205.
+	// lockWaitSeconds is how long a statement waits for a row lock, or for somebody who alters its table, before the
+	// server answers 1205.
 	lockWaitSeconds = 10
 	// mysqlDialTimeout bounds a connection attempt to a host that does not answer.
 	mysqlDialTimeout = 5 * time.Second
@@ -96,7 +97,7 @@ type session struct{ driver.Connector }
 
 var sessionStatements = []string{
 	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-	fmt.Sprintf("SET SESSION autocommit = 1, time_zone = '+00:00', innodb_lock_wait_timeout = %d, sql_mode = '%s'", lockWaitSeconds, strings.Join([]string{
+	fmt.Sprintf("SET SESSION autocommit = 1, time_zone = '+00:00', innodb_lock_wait_timeout = %[1]d, lock_wait_timeout = %[1]d, sql_mode = '%[2]s'", lockWaitSeconds, strings.Join([]string{
 		"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")),
 }
 

@@ -1,21 +1,23 @@
 package settle
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"runtime/debug"
 )
 
 // ahead ranges over pages that are read in the background, up to two of them before they are asked for, so that one
-// server works while the other is waited for. A nil page or an error ends it. It does not end before the read
-// in hand has: what read uses is free again then.
-func ahead[T any](read func() (*T, error)) iter.Seq2[*T, error] {
+// server works while the other is waited for. A nil page or an error ends it. When the range is left before, the read in
+// hand is cancelled and waited for: what read uses is free again then.
+func ahead[T any](ctx context.Context, read func(ctx context.Context) (*T, error)) iter.Seq2[*T, error] {
 	type result struct {
 		page     *T
 		err      error
 		panicked any
 	}
 	return func(yield func(*T, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
 		results := make(chan result, 1)
 		quit := make(chan struct{})
 		go func() {
@@ -28,7 +30,7 @@ func ahead[T any](read func() (*T, error)) iter.Seq2[*T, error] {
 							r.panicked = fmt.Sprintf("%v, reading ahead:\n%s", p, debug.Stack())
 						}
 					}()
-					r.page, r.err = read()
+					r.page, r.err = read(ctx)
 				}()
 				select {
 				case results <- r:
@@ -41,6 +43,7 @@ func ahead[T any](read func() (*T, error)) iter.Seq2[*T, error] {
 			}
 		}()
 		defer func() {
+			cancel()
 			close(quit)
 			for range results { // until the reader has ended
 			}

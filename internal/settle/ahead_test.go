@@ -1,7 +1,9 @@
 package settle
 
 import (
+	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -9,9 +11,9 @@ import (
 )
 
 // numbers reads 1, 2, … up to last, then nothing or the failure.
-func numbers(last int64, failure error) (read func() (*int64, error), reads *atomic.Int64) {
+func numbers(last int64, failure error) (read func(context.Context) (*int64, error), reads *atomic.Int64) {
 	reads = new(atomic.Int64)
-	return func() (*int64, error) {
+	return func(context.Context) (*int64, error) {
 		if n := reads.Add(1); n <= last {
 			return &n, nil
 		}
@@ -25,7 +27,7 @@ func TestAheadGivesWhatIsReadInOrderAndThenItsEnd(t *testing.T) {
 		read, reads := numbers(100, failure)
 		var got int64
 		var last error
-		for n, err := range ahead(read) {
+		for n, err := range ahead(t.Context(), read) {
 			if last = err; err == nil {
 				got++
 				require.Equal(t, got, *n)
@@ -37,22 +39,46 @@ func TestAheadGivesWhatIsReadInOrderAndThenItsEnd(t *testing.T) {
 	}
 }
 
-func TestAheadStopsAfterTheReadInHand(t *testing.T) {
+func TestAheadCancelsTheReadInHandAndWaitsForIt(t *testing.T) {
 	t.Parallel()
-	read, reads := numbers(1_000_000, nil)
-	for range ahead(read) {
-		break
+	for name, leave := range map[string]func(){"break": nil, "panic": func() { panic("of whoever asks") }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var reads atomic.Int64
+			reading := false // racy, unless the reader is waited for
+			read := func(ctx context.Context) (*int64, error) {
+				n := reads.Add(1)
+				if n <= 2 {
+					return &n, nil
+				}
+				reading = true
+				<-ctx.Done()
+				reading = false
+				return nil, ctx.Err()
+			}
+			func() {
+				defer func() { _ = recover() }()
+				for range ahead(t.Context(), read) {
+					for reads.Load() < 3 {
+						runtime.Gosched()
+					}
+					if leave != nil {
+						leave()
+					}
+					break
+				}
+			}()
+			require.False(t, reading)
+			require.EqualValues(t, 3, reads.Load(), "it is bounded how far it reads ahead")
+		})
 	}
-	after := reads.Load()
-	require.LessOrEqual(t, after, int64(4), "it is bounded how far it reads ahead")
-	require.Never(t, func() bool { return reads.Load() != after }, 50*1e6, 1e6)
 }
 
 // It must be caught by whoever catches those of the settlement.
 func TestAPanicAheadIsOneOfWhoeverAsks(t *testing.T) {
 	t.Parallel()
 	defer func() { require.Contains(t, recover(), "a bug, reading ahead:") }()
-	for range ahead(func() (*int, error) { panic("a bug") }) {
+	for range ahead(t.Context(), func(context.Context) (*int, error) { panic("a bug") }) {
 		t.Error("nothing was read")
 	}
 }

@@ -66,6 +66,22 @@ func TestAnIssueRepeatedAfterItsCommitGivesNothingTwice(t *testing.T) {
 	require.Equal(t, []int{2, 2}, []int{coupons, counted})
 }
 
+// Whoever waited for the coupon has told Redis for this run, and seats were added, before it can look what became of its
+// COMMIT.
+func TestAnIssueRepeatedAfterAnotherRunHasCleanedUpGivesNothingTwice(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 2, threeInLine...)
+	require.NoError(t, s.DB.transact(t.Context(), s.issue))
+	first := *s.result
+	for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at", "UPDATE coupon SET total_quantity = 3"} {
+		_, err := s.DB.pool.Exec(statement)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.DB.transact(t.Context(), s.issue))
+	first.SeatsLeft = 1
+	require.Equal(t, first, *s.result)
+}
+
 func TestATransactionIsRepeatedAfterTransientErrorsOnly(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)

@@ -1,6 +1,7 @@
 // Package settle is everything that issues coupons. settlement.go tells one settlement, top to bottom; around it stand
 // run.go (all due coupons once), schedule.go (every night), review.go (what a person decides about the DLQ), away.go (what
-// is done without MySQL), and below it seats.go, decide.go, classify.go, isolate.go, line.go, records.go, audit.go and database.go.
+// is done without MySQL), and below it seats.go (issue), tell.go, decide.go, classify.go, isolate.go, line.go, ahead.go,
+// records.go, audit.go and database.go.
 //
 // # A settlement and its states
 //
@@ -17,19 +18,22 @@
 //     exclusion: a CronJob, a scheduler and people may all run at once. The coupon is locked from here on.
 //  3. Account [account]. More promises accepted than can be found holds the coupon.
 //  4. Issue [issue]. The line is read by arrival, page by page; each page is classified by one query, and the eligible are
-//     inserted by one statement, until the seats are gone or the line ends.
+//     inserted by one statement, until the seats are gone or the line ends. Reading and classifying go ahead of inserting,
+//     on a connection of their own: they see what was committed when the coupon had been locked.
 //  5. Count and record [count, record]. coupon.issued_count and the settlement row.
 //  6. Commit [commit, which begins with putting aside whose row was refused on return]. Coupons, count and record stand
 //     or fall together. The settlement is committed.
-//  7. Tell Redis [tell] who was issued, and who was rejected on return, read back from what was committed.
+//  7. Tell Redis [tell] who was issued, and who was rejected on return: as remembered, up to a million winners in a run,
+//     or read back from what was committed.
 //  8. Conclude [conclude]. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the
 //     DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
-//  9. Finish [finish, sweep]. The settlement is marked clean; a coupon that is over is swept from Redis and finalised.
+//  9. Finish [finish, sweep]. The settlement is marked clean. Where seats are left, or the coupon is over, it is locked once
+//     more: newcomers are let in again; what is over is swept from Redis and finalised.
 //
 // # What is trusted
 //
 // MySQL is the truth about what was settled, Redis about who waits, and the Redis clock about before and after. What
-// this process remembers is never needed to go on: steps 7 and 8 read MySQL again. Who waits is what stands in Redis and
+// this process remembers is never needed to go on: steps 7 and 8 can read MySQL again. Who waits is what stands in Redis and
 // is not recorded in MySQL with the same arrival.
 //
 // # What a crash leads to

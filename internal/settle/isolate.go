@@ -18,7 +18,7 @@ func badRowsAllowed(seats int) int { return 100 + seats/100 }
 
 // store inserts applications in order, and finds those whose row the database refuses: they become failures, everybody
 // else is stored. seated is how many were stored before: they have the seats before these. A statement that fails undoes
-// itself; only for taking the applications apart are savepoints needed.
+// itself; only for taking the applications apart is a savepoint needed, to undo the parts that were stored.
 func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []Application,
 	insert func(seated int, part []Application) error) (stored []Application, err error) {
 	if len(all) == 0 {
@@ -30,7 +30,7 @@ func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []Ap
 	apart := len(s.unstorable)
 	why := err
 	err = withinSavepoint(ctx, tx, "whole", func() (err error) {
-		stored, err = s.isolate(ctx, tx, seated, all, why, insert)
+		stored, err = s.isolate(seated, all, why, insert)
 		return err
 	})
 	if err != nil {
@@ -41,16 +41,16 @@ func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []Ap
 
 // isolate inserts a part of which some row is refused: each half, and again the halves of a half that is refused, down to
 // the one row.
-func (s *settlement) isolate(ctx context.Context, tx *sql.Tx, seated int, part []Application, why error,
+func (s *settlement) isolate(seated int, part []Application, why error,
 	insert func(seated int, part []Application) error) (stored []Application, err error) {
 	if len(part) == 1 {
 		return nil, s.setApart(part[0], why)
 	}
 	for _, half := range [][]Application{part[:len(part)/2], part[len(part)/2:]} {
 		before := seated + len(stored)
-		err := withinSavepoint(ctx, tx, "part", func() error { return insert(before, half) })
+		err := insert(before, half)
 		if isBadRow(err) {
-			half, err = s.isolate(ctx, tx, before, half, err, insert)
+			half, err = s.isolate(before, half, err, insert)
 		}
 		if err != nil {
 			return nil, err

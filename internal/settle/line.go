@@ -148,9 +148,9 @@ func (r *reader) next(ctx context.Context, q querier) ([]Application, error) {
 	return r.merge(), nil
 }
 
-// nextOrNil is next as ahead asks for it.
-func (r *reader) nextOrNil(ctx context.Context, q querier) (*[]Application, error) {
-	page, err := r.next(ctx, q)
+// nextOrNil is next as ahead asks for it, of what stands in Redis.
+func (r *reader) nextOrNil(ctx context.Context) (*[]Application, error) {
+	page, err := r.next(ctx, nil)
 	if err != nil || len(page) == 0 {
 		return nil, err
 	}

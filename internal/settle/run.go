@@ -200,46 +200,34 @@ func chooseCoupons(ctx context.Context, q querier, r run) ([]Coupon, error) {
 	return coupons, nil
 }
 
-// settleAll renews the lives of all lines before the first is settled, so that none can end while it waits its turn.
+// settleAll renews the lives of all lines before the first is settled, so that none can end while it waits its turn; and
+// it issues all coupons before it writes down who of a long line got none.
 func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report *Report) error {
-	results := make([]*Result, len(coupons)) // in the order of coupons, whichever ends first
-	var hands errgroup.Group
-	hands.SetLimit(max(1, s.Parallel))
+	all := make([]*settlement, len(coupons))
 	for i, c := range coupons {
-		hands.Go(func() error {
-			if err := s.Door.Renew(ctx, c.ID, c.ClosesAt); err != nil {
-				result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
-				result.conclude(err, 0)
-				results[i] = &result
-			}
-			return nil
-		})
+		all[i] = &settlement{Settler: s, run: r, coupon: c, result: &Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()},
+			logger: s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))}
 	}
-	_ = hands.Wait() // what went wrong stands in the results
-	for i, c := range coupons {
-		if r.stopped() != nil {
-			break
+	s.each(all, func(one *settlement) {
+		one.attempt(func() error { return s.Door.Renew(ctx, one.coupon.ID, one.coupon.ClosesAt) })
+	})
+	s.each(all, func(one *settlement) {
+		if one.err == nil && r.stopped() == nil {
+			one.begun = true
+			one.attempt(func() error { return r.work(one, ctx) })
 		}
-		if results[i] != nil {
-			continue
+	})
+	s.each(all, func(one *settlement) {
+		if one.err == nil && one.later {
+			one.attempt(func() error { return one.conclude(ctx) })
 		}
-		hands.Go(func() error {
-			if r.stopped() == nil {
-				result := s.settleOne(ctx, r, c)
-				results[i] = &result
-			}
-			return nil
-		})
-	}
-	_ = hands.Wait()
-	for _, result := range results {
-		if result != nil {
-			report.add(*result)
+	})
+	undone := 0
+	for _, one := range all {
+		if one.begun || one.err != nil {
+			report.add(one.end())
 		}
-	}
-	undone := len(coupons) - len(report.Coupons)
-	for _, result := range report.Coupons {
-		if result.interrupted {
+		if !one.begun && one.err == nil || one.result.interrupted {
 			undone++
 		}
 	}
@@ -249,32 +237,40 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 	return nil
 }
 
-func (s *Settler) settleOne(ctx context.Context, r run, c Coupon) Result {
-	logger := s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))
-	began := s.Now()
-	result := Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()}
-	one := &settlement{Settler: s, run: r, coupon: c, result: &result, logger: logger}
-	err := one.settleSafely(ctx)
-	result.conclude(err, s.Now().Sub(began))
-	result.interrupted = r.stopped() != nil && errors.Is(err, context.Cause(r.told))
-	if err != nil {
-		logger.Info("coupon not settled", zap.String("status", string(result.Status)), zap.Error(err))
-	} else {
-		logger.Info("coupon settled", zap.String("status", string(result.Status)), zap.Int("issued", result.Issued),
-			zap.Int("rejected", result.Rejected), zap.Int("not_selected", result.NotSelected))
+// each does something for all, several at once. What goes wrong stands in each.
+func (s *Settler) each(all []*settlement, do func(one *settlement)) {
+	var hands errgroup.Group
+	hands.SetLimit(max(1, s.Parallel))
+	for _, one := range all {
+		hands.Go(func() error { do(one); return nil })
 	}
-	return result
+	_ = hands.Wait()
 }
 
-// settleSafely makes a panic the failure of this coupon alone.
-func (s *settlement) settleSafely(ctx context.Context) (err error) {
+// attempt does a part of a settlement. A panic is the failure of this coupon alone.
+func (s *settlement) attempt(part func() error) {
+	began := s.Now()
 	defer func() {
 		if p := recover(); p != nil {
 			s.Logger.Error("settlement panicked", zap.Uint64("coupon_id", s.coupon.ID), zap.Any("panic", p), zap.Stack("stack"))
-			err = setupError("a bug: panic: %v; please report it with the log", p)
+			s.err = setupError("a bug: panic: %v; please report it with the log", p)
 		}
+		s.took += s.Now().Sub(began)
 	}()
-	return s.run.work(s, ctx)
+	s.err = part()
+}
+
+// end is what became of the coupon.
+func (s *settlement) end() Result {
+	s.result.conclude(s.err, s.took)
+	s.result.interrupted = s.run.stopped() != nil && errors.Is(s.err, context.Cause(s.run.told))
+	if s.err != nil {
+		s.logger.Info("coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
+	} else {
+		s.logger.Info("coupon settled", zap.String("status", string(s.result.Status)), zap.Int("issued", s.result.Issued),
+			zap.Int("rejected", s.result.Rejected), zap.Int("not_selected", s.result.NotSelected))
+	}
+	return *s.result
 }
 
 func (s *settlement) progress(applications int) {

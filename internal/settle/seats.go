@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"hash"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -18,47 +19,60 @@ type page struct {
 	next  choice
 }
 
-// readyPage chooses in a page as if so many seats were left.
+// readyPage chooses in a page for so many seats.
 func readyPage(all []classified, free int) *page {
 	seats := newSeatHolders(all)
 	return &page{seats, choose(all, free, seats)}
 }
 
-// readyPages reads the line and makes its pages ready for so many free seats, on connections beside the transaction's: what
-// that has not committed yet they do not see. A user who stands in two pages, as after Redis lost data, is a duplicate
-// then.
-func (s *settlement) readyPages(ctx context.Context, past ledger.Past, free int) func() (*page, error) {
+// ready reads the line and makes its pages ready, on connections beside the transaction's: what that has not committed
+// yet they do not see. A user who stands in two pages, as after Redis lost data, is a duplicate then.
+type ready struct {
+	*settlement
+	line  *reader
+	past  ledger.Past
+	ask   int // applications in the next page
+	ended bool
+}
+
+func (s *settlement) readyLine(past ledger.Past) *ready {
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: past.Recorded}
-	ask, read := firstApplications, 0
-	return func() (*page, error) {
-		if free == 0 {
+	return &ready{settlement: s, line: line, past: past, ask: firstApplications}
+}
+
+// pages are as many as so many seats ask for, should every row be stored. Of a long line they are not much more.
+func (r *ready) pages(ctx context.Context, free int) iter.Seq2[*page, error] {
+	return ahead(ctx, func(ctx context.Context) (*page, error) {
+		if free == 0 || r.ended {
 			return nil, nil
 		}
-		wanted := free - read
-		line.size = min(ask, max(leastApplications, wanted+wanted/8)) // of a long line not much more than its seats
+		r.line.size = min(r.ask, max(leastApplications, free+free/8))
+		r.ask = min(2*r.ask, pageApplications)
 		var all []classified
-		err := s.DB.attemptOnce(ctx, func(ctx context.Context, conn *sql.Conn) error {
-			applications, err := line.next(ctx, conn)
+		err := r.DB.attemptOnce(ctx, func(ctx context.Context, conn *sql.Conn) error {
+			applications, err := r.line.next(ctx, conn)
 			if err == nil && len(applications) > 0 {
-				all, err = classify(ctx, conn, s.coupon.ID, past, applications)
+				all, err = classify(ctx, conn, r.coupon.ID, r.past, applications)
 			}
 			return err
 		})
-		if err != nil || len(all) == 0 {
+		if err != nil {
 			return nil, err
 		}
-		ask, read = min(2*ask, pageApplications), read+len(all)
-		return readyPage(all, free), nil
-	}
+		if len(all) == 0 {
+			r.ended = true
+			return nil, nil
+		}
+		p := readyPage(all, free)
+		free -= len(p.next.chosen)
+		return p, nil
+	})
 }
 
 // issuePage gives up to free seats to the first eligible of a page, behind those that are seated already. It goes on in
 // the page where a row could not be stored and left its seat free; and where somebody was given the coupon since the page
 // was classified, it classifies again who is left of it.
 func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, err error) {
-	if len(p.next.chosen) > free {
-		p = readyPage(p.next.all, free)
-	}
 	for attempt := 1; ; {
 		next := p.next
 		stored, err := s.store(ctx, tx, seated+len(issued), next.chosen, func(seated int, part []Application) error {

@@ -20,6 +20,8 @@ const (
 	pageApplications = 20_000
 	// firstApplications are the first page, so that inserting soon begins; each further one is twice as long.
 	firstApplications = 2_500
+	// progressEvery is how often the log tells how far recording the rest of a line has come.
+	progressEvery = 10 * time.Second
 	// leastApplications are read for even the fewest seats: some of them may be refused.
 	leastApplications = 1_000
 )
@@ -37,10 +39,16 @@ type settlement struct {
 	// Who was issued by the transaction in hand, as far as there is room; nil when that is not remembered.
 	winners []winner
 	room    int
-	// Whether it recorded that somebody is rejected.
-	rejects bool
-	// Whether a page of the rest of the line was decided.
-	concluded bool
+	// Whether it recorded that somebody is rejected, and whether it is not the first.
+	rejects, tried bool
+	// How many are left waiting, whether they are to be concluded later, and whether a page of them was.
+	left             int
+	later, concluded bool
+
+	// How far the run has come with this coupon, and how that went.
+	begun bool
+	took  time.Duration
+	err   error
 	// Whose row the database refused in the transaction in hand, and how many in those before it.
 	unstorable       []Failure
 	unstorableBefore int
@@ -66,7 +74,7 @@ const (
 
 func (s *settlement) begin(step Step) { s.logger.Debug("step", zap.String("step", string(step))) }
 
-// settle is the whole settlement. A crash between any two steps is repaired by running again: what has committed is
+// settle is the whole settlement, but for the rest of a long line. A crash between any two steps is repaired by running again: what has committed is
 // found in MySQL, what has not never happened, and Redis is told again.
 func (s *settlement) settle(ctx context.Context) error {
 	if !s.coupon.OpensAt.Before(s.run.cutoff) {
@@ -76,14 +84,31 @@ func (s *settlement) settle(ctx context.Context) error {
 	if err := s.waitForCutoff(ctx); err != nil {
 		return err
 	}
-	release := s.reserve(s.coupon.Free())
-	defer release()
+	defer s.reserve(s.coupon.Free())()
 	if err := s.DB.transact(ctx, s.issue); err != nil {
 		return s.notIssued(ctx, err)
+	}
+	if s.result.Issued > 0 {
+		s.logger.Info("coupons issued", zap.Int("issued", s.result.Issued))
 	}
 	if err := s.tellRedis(ctx); err != nil {
 		return err
 	}
+	if s.result.SeatsLeft == 0 {
+		if err := s.Door.SetSold(ctx, s.coupon.ID, true); err != nil {
+			return err
+		}
+	}
+	if s.left > pageApplications {
+		s.later = true
+		return nil
+	}
+	return s.conclude(ctx)
+}
+
+// conclude gives everybody else their outcome and finishes. For a long line that is done when all coupons of the run are
+// issued: nobody with a seat waits until it is written down who has none.
+func (s *settlement) conclude(ctx context.Context) error {
 	if err := s.concludeLine(ctx); err != nil {
 		return err
 	}
@@ -146,7 +171,7 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 // the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	s.result.reset()
-	s.unstorable, s.winners, s.rejects = nil, nil, false
+	s.unstorable, s.winners, s.rejects, s.left = nil, nil, false, 0
 	s.begin(StepLock)
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
@@ -157,10 +182,12 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	if s.uncleaned, err = selectUncleaned(ctx, tx, coupon.ID, s.run.cutoff); err != nil {
 		return err
 	}
-	if s.ownUncleaned() {
-		_, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result)
-		return err
+	if s.tried { // another run may have cleaned up since, so that only the record itself tells
+		if done, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil || done {
+			return err
+		}
 	}
+	s.tried = true
 	s.begin(StepAccount)
 	account, err := s.checkPromises(ctx, tx)
 	if err != nil {
@@ -169,26 +196,27 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 
 	free := coupon.Free()
 	winners := newDigest()
-	for page, err := range ahead(s.readyPages(ctx, account.Past, free)) {
-		if err != nil {
-			return err
-		}
-		s.begin(StepIssue)
-		issued, refused, err := s.issuePage(ctx, tx, page, free, coupon.IssuedCount+winners.count)
-		if err != nil {
-			return err
-		}
-		if err := s.settleReturned(ctx, tx, issued, refused); err != nil {
-			return err
-		}
-		winners.add(issued)
-		s.remember(issued, winners.count)
-		s.progress(len(issued))
-		if free -= len(issued); free == 0 {
-			break
+	for line := s.readyLine(account.Past); free > 0 && !line.ended; { // once, unless rows were refused
+		for page, err := range line.pages(ctx, free) {
+			if err != nil {
+				return err
+			}
+			s.begin(StepIssue)
+			issued, refused, err := s.issuePage(ctx, tx, page, free, coupon.IssuedCount+winners.count)
+			if err != nil {
+				return err
+			}
+			if err := s.settleReturned(ctx, tx, issued, refused); err != nil {
+				return err
+			}
+			winners.add(issued)
+			s.remember(issued, winners.count)
+			s.progress(len(issued))
+			free -= len(issued)
 		}
 	}
 
+	s.left = int(account.Waiting) - winners.count
 	returned := s.unstorableReturned()
 	if err := s.takeBack(ctx, tx, returned); err != nil {
 		return err
@@ -316,14 +344,10 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, returned []
 // concludeLine gives everybody who is left before the cutoff their outcome: who cannot hold a coupon goes under
 // review, and when no seat is left the others are recorded as not selected.
 func (s *settlement) concludeLine(ctx context.Context) error {
-	if s.result.SeatsLeft == 0 {
-		if err := s.Door.SetSold(ctx, s.coupon.ID, true); err != nil {
-			return err
-		}
-	}
 	s.unstorableBefore = 0
+	said := s.Now()
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
-	for page, err := range ahead(func() (*[]Application, error) { return line.nextOrNil(ctx, nil) }) {
+	for page, err := range ahead(ctx, line.nextOrNil) {
 		if err != nil {
 			return err
 		}
@@ -334,6 +358,10 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 		s.concluded = true
 		if err := s.concludePage(ctx, *page); err != nil {
 			return err
+		}
+		if now := s.Now(); now.Sub(said) >= progressEvery {
+			s.logger.Info("recording the rest of the line", zap.Int("read", s.result.Read), zap.Int("not_selected", s.result.NotSelected))
+			said = now
 		}
 	}
 	return nil
@@ -375,6 +403,11 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 	s.result.NotSelected += len(d.notSelected)
 	s.result.AlreadyIssued += len(d.alreadyIssued)
 
+	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, d.review) // first: the others stand side by side then
+	s.result.Rejected += int(reviewed)
+	if err != nil {
+		return err
+	}
 	holders := slices.Concat(d.issuedBefore, d.alreadyIssued)
 	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, holders); err != nil {
 		return err
@@ -383,10 +416,8 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkNobody, others); err != nil {
 		return err
 	}
-	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, d.review)
-	s.result.Rejected += int(reviewed)
 	s.progress(len(page))
-	return err
+	return nil
 }
 
 // record writes down an outcome and returns whose could be.
@@ -412,6 +443,11 @@ func (s *settlement) finish(ctx context.Context) error {
 // transaction has lost count of.
 func (s *settlement) completeRecords(ctx context.Context, q querier) error {
 	at := s.Now().UTC()
+	coupon, err := selectCoupon(ctx, q, s.coupon.ID)
+	if err != nil {
+		return err
+	}
+	s.coupon = coupon
 	read, rejected := s.result.Read, s.result.Rejected
 	recorded := s.ownUncleaned()
 	if s.concluded {
@@ -435,6 +471,7 @@ func (s *settlement) completeRecords(ctx context.Context, q querier) error {
 			return err
 		}
 	}
+	s.result.SeatsLeft = coupon.Free() // seats may have been added since they were given
 	return nil
 }
 

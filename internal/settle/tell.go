@@ -41,20 +41,12 @@ func (s *settlement) tellRedis(ctx context.Context) error {
 
 // tellWinners need not read back whom this run remembers; and in the order of the line they cost Redis least.
 func (s *settlement) tellWinners(ctx context.Context) error {
-	left := s.winners
-	pages := ahead(func() (*[]Application, error) {
-		if len(left) == 0 {
-			return nil, nil
-		}
-		page := make([]Application, min(len(left), tellApplications))
-		for i, w := range left[:len(page)] {
+	for some := range slices.Chunk(s.winners, tellApplications) {
+		page := make([]Application, len(some))
+		for i, w := range some {
 			page[i] = Application{Member: strconv.FormatUint(w.user, 10), User: w.user, Arrival: w.arrival}
 		}
-		left = left[len(page):]
-		return &page, nil
-	})
-	for page := range pages {
-		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, *page); err != nil {
+		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, page); err != nil {
 			return err
 		}
 	}

@@ -66,6 +66,7 @@ func (s *stage) apart() error {
 	if err != nil {
 		say("who applies does not go first, and waits for a core at times: %v", err)
 	}
+	s.urgent = err == nil
 	return nil
 }
 
@@ -75,5 +76,9 @@ func (s *stage) jobCommand(args ...string) []string {
 		return args
 	}
 	cores := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.jobCores)), ","), "[]")
-	return append([]string{"nice", "-n", strconv.Itoa(-mostUrgent), "taskset", "--cpu-list", cores}, args...)
+	args = append([]string{"taskset", "--cpu-list", cores}, args...)
+	if s.urgent { // which the job would inherit
+		args = append([]string{"nice", "-n", strconv.Itoa(-mostUrgent)}, args...)
+	}
+	return args
 }
