@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -218,4 +219,29 @@ func TestAUserInTwoPagesOfTheLineGetsOneSeat(t *testing.T) {
 	require.Equal(t, []uint64{1}, w.outcome(coupon, "ALREADY_ISSUED"))
 	require.Len(t, w.underReview(coupon), blocked)
 	w.verify()
+}
+
+// Whoever stands twice in a page parts it; the pages behind were made ready for more seats than it leaves them.
+func TestAUserTwiceInAPageGivesThePagesBehindNoSeatTooMany(t *testing.T) {
+	t.Parallel()
+	for _, seats := range []int{1200, 1500} {
+		t.Run(strconv.Itoa(seats), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			coupon := w.coupon(seats)
+			w.users(between(1, 3000)...)
+			w.apply(coupon, 1)
+			page, _, err := w.store.Page(t.Context(), coupon, candidates.Cursor{}, w.now())
+			require.NoError(t, err)
+			_, err = w.store.Review(t.Context(), coupon, []candidates.Failed{{Entry: page[0], Reason: candidates.Reason{Retryable: true}}})
+			require.NoError(t, err)
+			w.apply(coupon, between(2, 11)...)
+			w.stand(coupon, "1", w.now())
+			w.apply(coupon, between(12, 3000)...)
+
+			w.settleNow()
+			require.Equal(t, between(1, uint64(seats)), w.issued(coupon))
+			w.verify()
+		})
+	}
 }

@@ -54,7 +54,7 @@ func (a Account) String() string {
 		a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff)
 }
 
-// Account adds up one coupon inside tx, which should hold its lock.
+// Account adds up one coupon inside tx, which must hold its lock: what is settled is read before Redis is.
 func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, coupon uint64) (Account, error) {
 	a, _, err := l.count(ctx, tx, coupon)
 	return a, err

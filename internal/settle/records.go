@@ -105,8 +105,8 @@ func takeSeats(ctx context.Context, tx *sql.Tx, coupon uint64, seats int) error 
 }
 
 // insertIssuedSQL inserts seatRows in their order. The foreign key is not checked again for each row, since the
-// transaction has the coupon's row locked: in this statement alone, which MariaDB and MySQL say differently, each in what
-// the other takes for a comment.
+// transaction has the coupon's row locked: in this statement alone (and in what a trigger on the table may write with it),
+// which MariaDB and MySQL say differently, each in what the other takes for a comment.
 const insertIssuedSQL = `
 /*M! SET STATEMENT foreign_key_checks = 0 FOR */
 INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)

@@ -73,6 +73,9 @@ func (r *ready) pages(ctx context.Context, free int) iter.Seq2[*page, error] {
 // the page where a row could not be stored and left its seat free; and where somebody was given the coupon since the page
 // was classified, it classifies again who is left of it.
 func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, err error) {
+	if len(p.next.chosen) > free { // a page before was parted, and gave more seats than it seemed to ask for
+		p = readyPage(p.next.all, free)
+	}
 	for attempt := 1; ; {
 		next := p.next
 		stored, err := s.store(ctx, tx, seated+len(issued), next.chosen, func(seated int, part []Application) error {

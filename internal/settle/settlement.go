@@ -212,7 +212,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 			winners.add(issued)
 			s.remember(issued, winners.count)
 			s.progress(len(issued))
-			free -= len(issued)
+			if free -= len(issued); free == 0 {
+				break
+			}
 		}
 	}
 
