@@ -19,7 +19,8 @@
 //  3. Account [account]. More promises accepted than can be found holds the coupon.
 //  4. Issue [issue]. The line is read by arrival, page by page; each page is classified by one query, and the eligible are
 //     inserted by one statement, until the seats are gone or the line ends. Reading and classifying go ahead of inserting,
-//     on a connection of their own, to the same server: they see what was committed when the coupon had been locked.
+//     on a connection of their own, which must reach the same server: they see what was committed when the coupon had been
+//     locked.
 //  5. Count and record [count, record]. coupon.issued_count and the settlement row.
 //  6. Commit [commit, which begins with putting aside whose row was refused on return]. Coupons, count and record stand
 //     or fall together. The settlement is committed.
@@ -27,7 +28,7 @@
 //     or read back from what was committed.
 //  8. Conclude [conclude]. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the
 //     DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
-//     A long line is concluded when every coupon of the run has been told.
+//     A long line is concluded when every coupon of the run has been told or has failed.
 //  9. Finish [finish, sweep]. The settlement is marked clean. Where seats are left, or the coupon is over, it is locked once
 //     more: newcomers are let in again; what is over is swept from Redis and finalised.
 //

@@ -174,5 +174,5 @@ func Advice(err error) string {
 	return ""
 }
 
-// errBusy: somebody else holds the coupon's row for longer than a settlement may take.
-var errBusy = errors.New("busy: another settlement or session holds this coupon's row; nothing was moved, run again")
+// errBusy: somebody else holds the coupon's row, or alters its tables, for longer than a settlement waits.
+var errBusy = errors.New("busy: another settlement or session holds this coupon's row or its tables; nothing more was moved, run again")

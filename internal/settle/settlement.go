@@ -74,8 +74,8 @@ const (
 
 func (s *settlement) begin(step Step) { s.logger.Debug("step", zap.String("step", string(step))) }
 
-// settle is the whole settlement, but for the rest of a long line. A crash between any two steps is repaired by running again: what has committed is
-// found in MySQL, what has not never happened, and Redis is told again.
+// settle is the whole settlement, but for the rest of a long line. A crash between any two steps is repaired by running
+// again: what has committed is found in MySQL, what has not never happened, and Redis is told again.
 func (s *settlement) settle(ctx context.Context) error {
 	if !s.coupon.OpensAt.Before(s.run.cutoff) {
 		s.result.Status = NotDue
@@ -405,7 +405,9 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 	s.result.NotSelected += len(d.notSelected)
 	s.result.AlreadyIssued += len(d.alreadyIssued)
 
-	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, d.review) // first: the others stand side by side then
+	// First: the others stand side by side then. Whose place under review is still taken by a settled one waits for the
+	// next run.
+	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, d.review)
 	s.result.Rejected += int(reviewed)
 	if err != nil {
 		return err
