@@ -1,7 +1,7 @@
 // Package settle is everything that issues coupons. settlement.go tells one settlement, top to bottom; around it stand
 // run.go (all due coupons once), schedule.go (every night), review.go (what a person decides about the DLQ), away.go (what
-// is done without MySQL), and below it seats.go (issue), tell.go, decide.go, classify.go, isolate.go, line.go, ahead.go,
-// records.go, audit.go and database.go.
+// is done without MySQL), and below it seats.go and returned.go (issue), tell.go, decide.go, classify.go, isolate.go,
+// line.go, ahead.go, records.go, audit.go and database.go.
 //
 // # A settlement and its states
 //

@@ -20,10 +20,10 @@ const (
 	pageApplications = 20_000
 	// firstApplications are the first page, so that inserting soon begins; each further one is twice as long.
 	firstApplications = 2_500
-	// progressEvery is how often the log tells how far recording the rest of a line has come.
-	progressEvery = 10 * time.Second
 	// leastApplications are read for even the fewest seats: some of them may be refused.
 	leastApplications = 1_000
+	// progressEvery is how often the log tells how far recording the rest of a line has come.
+	progressEvery = 10 * time.Second
 )
 
 // settlement settles one coupon in one run.
@@ -45,13 +45,14 @@ type settlement struct {
 	left             int
 	later, concluded bool
 
+	// Whose row the database refused in the transaction in hand, and how many in those before it.
+	unstorable       []Failure
+	unstorableBefore int
+
 	// How far the run has come with this coupon, and how that went.
 	begun bool
 	took  time.Duration
 	err   error
-	// Whose row the database refused in the transaction in hand, and how many in those before it.
-	unstorable       []Failure
-	unstorableBefore int
 }
 
 // Step is a step of a settlement, logged at debug level as it begins: what a run was at when it died.
@@ -267,80 +268,6 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 			s.result.Gap, account.Accepted, account)}
 	}
 	return account, nil
-}
-
-// settleReturned keeps the records of those who were not selected before in step: a seat replaces the record, and who
-// cannot take one any more is told so for good, since the seat goes to the next in line.
-func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Application, refused []classified) error {
-	var returned []Application
-	for _, a := range issued {
-		if a.Source == NotSelected {
-			returned = append(returned, a)
-		}
-	}
-	if err := deleteNotSelected(ctx, tx, s.coupon.ID, returned); err != nil {
-		return err
-	}
-	for _, c := range refused {
-		if c.Source != NotSelected {
-			continue
-		}
-		s.result.Read++
-		became, reason := outcomeAlreadyIssued, ""
-		if rejection, ok := c.rejection(); ok {
-			became, reason = outcomeRejected, string(rejection.Cause)+": "+rejection.Message
-			s.result.Rejected++
-			s.rejects = true
-		} else {
-			s.result.AlreadyIssued++
-		}
-		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, became, reason); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unstorableReturned are who was not selected before and whose row was refused now. The others Redis is told of after
-// the commit.
-func (s *settlement) unstorableReturned() (returned []Failure) {
-	for _, f := range s.unstorable {
-		if f.Source == NotSelected {
-			returned = append(returned, f)
-		}
-	}
-	return returned
-}
-
-// takeBack deletes the records of who goes under review instead.
-func (s *settlement) takeBack(ctx context.Context, tx *sql.Tx, returned []Failure) error {
-	applications := make([]Application, len(returned))
-	for i, f := range returned {
-		applications[i] = f.Application
-	}
-	s.result.Read += len(returned)
-	s.result.Rejected += len(returned)
-	return deleteNotSelected(ctx, tx, s.coupon.ID, applications)
-}
-
-// reviewReturned comes last: should the commit fail, they stand in both places, and the record is what counts.
-func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, returned []Failure) error {
-	for _, f := range returned {
-		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, []Failure{f})
-		if err != nil {
-			return err
-		}
-		if moved > 0 {
-			continue
-		}
-		// Another application of this user is under review already.
-		s.rejects = true
-		reason := shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
-		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{f.Application}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // concludeLine gives everybody who is left before the cutoff their outcome: who cannot hold a coupon goes under

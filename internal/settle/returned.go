@@ -1,0 +1,82 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+)
+
+// What becomes of those who were not selected before and stand in line again, since seats were added.
+
+// settleReturned keeps the records of those who were not selected before in step: a seat replaces the record, and who
+// cannot take one any more is told so for good, since the seat goes to the next in line.
+func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Application, refused []classified) error {
+	var returned []Application
+	for _, a := range issued {
+		if a.Source == NotSelected {
+			returned = append(returned, a)
+		}
+	}
+	if err := deleteNotSelected(ctx, tx, s.coupon.ID, returned); err != nil {
+		return err
+	}
+	for _, c := range refused {
+		if c.Source != NotSelected {
+			continue
+		}
+		s.result.Read++
+		became, reason := outcomeAlreadyIssued, ""
+		if rejection, ok := c.rejection(); ok {
+			became, reason = outcomeRejected, string(rejection.Cause)+": "+rejection.Message
+			s.result.Rejected++
+			s.rejects = true
+		} else {
+			s.result.AlreadyIssued++
+		}
+		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, became, reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unstorableReturned are who was not selected before and whose row was refused now. The others Redis is told of after
+// the commit.
+func (s *settlement) unstorableReturned() (returned []Failure) {
+	for _, f := range s.unstorable {
+		if f.Source == NotSelected {
+			returned = append(returned, f)
+		}
+	}
+	return returned
+}
+
+// takeBack deletes the records of who goes under review instead.
+func (s *settlement) takeBack(ctx context.Context, tx *sql.Tx, returned []Failure) error {
+	applications := make([]Application, len(returned))
+	for i, f := range returned {
+		applications[i] = f.Application
+	}
+	s.result.Read += len(returned)
+	s.result.Rejected += len(returned)
+	return deleteNotSelected(ctx, tx, s.coupon.ID, applications)
+}
+
+// reviewReturned comes last: should the commit fail, they stand in both places, and the record is what counts.
+func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, returned []Failure) error {
+	for _, f := range returned {
+		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, []Failure{f})
+		if err != nil {
+			return err
+		}
+		if moved > 0 {
+			continue
+		}
+		// Another application of this user is under review already.
+		s.rejects = true
+		reason := shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
+		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{f.Application}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
