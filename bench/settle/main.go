@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -125,6 +126,9 @@ func run(ctx context.Context) error {
 	fmt.Print(text)
 	if o.out == "" {
 		return nil
+	}
+	if len(all) == 0 {
+		return errors.New("-out: without -seats there is no table and no chart to keep")
 	}
 	name := filepath.Join(o.out, "bench-settle-"+s.family)
 	if err := os.WriteFile(name+".md", []byte(text), 0o644); err != nil {

@@ -23,6 +23,9 @@ func renderTable(s *stage, all []measured) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, Redis %s, %d cores, %s.\n\n", s.mysqlVersion, s.redisVersion, runtime.NumCPU(), time.Now().Format(time.DateOnly))
+	if len(all) == 0 {
+		return b.String()
+	}
 	fmt.Fprintf(&b, "| seats | contender | time | rows/s | ratio to %s | peak memory |\n| ---: | --- | ---: | ---: | ---: | ---: |\n", yardstick)
 	for _, m := range all {
 		peak := "–"
