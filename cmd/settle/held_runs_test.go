@@ -21,9 +21,13 @@ type gate struct{ reached, open chan struct{} }
 
 func newGate() *gate { return &gate{make(chan struct{}), make(chan struct{})} }
 
-func (g *gate) pass() {
+// pass gives up with ctx, which ends before a test is cleaned up: a test that has failed leaves no run behind.
+func (g *gate) pass(ctx context.Context) {
 	close(g.reached)
-	<-g.open
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+	}
 }
 
 // heldLine holds a run before one of its calls, counted from 1. Only one coupon is settled, so that calls do not overlap.
@@ -37,14 +41,14 @@ type heldLine struct {
 
 func (l *heldLine) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) ([]settle.Application, settle.Cursor, error) {
 	if l.pages++; l.pages == l.page {
-		l.gate.pass()
+		l.gate.pass(ctx)
 	}
 	return l.Line.Page(ctx, coupon, after, cutoff)
 }
 
 func (l *heldLine) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
 	if l.clears++; l.clears == l.remove {
-		l.gate.pass()
+		l.gate.pass(ctx)
 	}
 	err := l.Line.Remove(ctx, coupon, closes, mark, settled)
 	if l.clears == 1 && l.cleared != nil {
@@ -69,11 +73,24 @@ func (c *companions) begin(held *heldLine) {
 		s.Line = held
 	}
 	c.under.Go(func() {
-		report, err := s.RunOnce(context.Background(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+		report, err := s.RunOnce(c.t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
 		if assert.NoError(c.t, err) && assert.NoError(c.t, report.Err()) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.reports = append(c.reports, report)
+		}
+	})
+}
+
+// await fails when something does not happen, as when a run has ended before.
+func (c *companions) await(happened <-chan struct{}, what string) {
+	c.t.Helper()
+	testenv.Eventually(c.t, time.Minute, what, func() bool {
+		select {
+		case <-happened:
+			return true
+		default:
+			return false
 		}
 	})
 }
@@ -103,7 +120,7 @@ func newCompanions(t *testing.T) (c *companions, coupon uint64, first *heldLine)
 	c.standAll(coupon, between(1, heldLineLength))
 	first = &heldLine{remove: 1, gate: newGate(), cleared: make(chan struct{})}
 	c.begin(first)
-	<-first.gate.reached
+	c.await(first.gate.reached, "a run reaches its gate")
 	return c, coupon, first
 }
 
@@ -118,11 +135,11 @@ func TestTwoRunsThatReadTheLineWhileAThirdCleansUpIssueTheLowestArrivals(t *test
 			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, coupon)
 			second := &heldLine{page: page, gate: newGate()}
 			c.begin(second)
-			<-second.gate.reached // and holds the coupon's row
+			c.await(second.gate.reached, "a run reaches its gate") // and holds the coupon's row
 			c.begin(nil)
 			c.awaitLockWait()
 			close(first.gate.open)
-			<-first.cleared
+			c.await(first.cleared, "the first run has cleaned up once")
 			close(second.gate.open)
 
 			issued, notSelected := c.sum()
@@ -144,11 +161,11 @@ func TestTwoRunsThatRecordTheRestWhileAThirdCleansUpRecordItOnce(t *testing.T) {
 			second, third := &heldLine{page: 2, gate: newGate()}, &heldLine{page: 4, gate: newGate()}
 			c.begin(second)
 			c.begin(third)
-			<-second.gate.reached
-			<-third.gate.reached // everything is read
+			c.await(second.gate.reached, "a run reaches its gate")
+			c.await(third.gate.reached, "a run reaches its gate") // everything is read
 			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, coupon)
 			close(first.gate.open)
-			<-first.cleared
+			c.await(first.cleared, "the first run has cleaned up once")
 			c.begin(nil)
 			close(third.gate.open)
 			close(second.gate.open)
@@ -244,7 +261,7 @@ func TestASettlementGivesWayToWhoeverAltersItsTables(t *testing.T) {
 	held := &heldLine{page: 1, gate: newGate()}
 	c := &companions{world: w}
 	c.begin(held)
-	<-held.gate.reached // with the coupon's row, and after a look at the coupons given
+	c.await(held.gate.reached, "a run reaches its gate") // with the coupon's row, and after a look at the coupons given
 	somebody, err := w.db.Conn(t.Context())
 	require.NoError(t, err)
 	defer somebody.Close()
