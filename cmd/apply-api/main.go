@@ -1,7 +1,8 @@
 // Command apply-api takes applications for coupons over HTTP. It starts and serves while MySQL or Redis are away: not
 // ready, answering 503, and well again without a restart.
 //
-// On SIGTERM it stops being ready, takes no more connections, answers what is in flight and exits with 0.
+// On SIGTERM it stops being ready at once, goes on taking requests for a while, since whoever sends them hears of that
+// later, then takes no more connections, answers what is in flight and exits with 0.
 //
 // Exit codes: 0 ended as told; 1 a port could not be opened, or the end took longer than its grace; 2 wrong settings.
 package main
@@ -25,6 +26,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -52,17 +54,27 @@ const (
 	profileTimeout    = 2 * time.Minute  // writing a profile of 30 seconds, and longer ones on request
 )
 
+// What settings may be at most: a slip of the hand should not switch a limit off.
+const (
+	mostUserRate    = 1_000_000
+	mostConnections = 1_000_000
+)
+
 type settings struct {
 	MySQL      connect.MySQLSettings `embed:""`
 	Redis      connect.RedisSettings `embed:""`
 	Log        connect.LogSettings   `embed:""`
 	Candidates candidates.Options    `embed:""`
 
-	Listen        string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT" help:"The public API. Default ${default}."`
-	AdminListen   string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT" help:"Liveness, readiness, metrics and profiles; never public. Default ${default}."`
-	TimeZone      string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Whose midnight settles. Default ${default}."`
-	ShutdownGrace time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long answering what is in flight may take at the end. Default ${default}."`
-	Version       kong.VersionFlag `name:"version" help:"Print the version and exit."`
+	Listen         string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT" help:"The public API. Default ${default}."`
+	AdminListen    string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT" help:"Liveness, readiness, metrics and profiles; never public. Default ${default}."`
+	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Whose midnight settles. Default ${default}."`
+	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests of one user in a second that this process takes, twice as many at once; 0: any number. Default ${default}."`
+	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Requests that are answered at once; more are refused. Default ${default}."`
+	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; more wait to be taken. Default ${default}."`
+	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process still takes requests when it is told to end and no longer ready, until nobody sends any. Default ${default}."`
+	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long all of the end may take, the delay included. Default ${default}."`
+	Version        kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }
 
 // Check tells what is impossible about the settings.
@@ -73,6 +85,18 @@ func (s *settings) Check() (problems []error) {
 	}
 	if s.ShutdownGrace <= 0 {
 		problems = append(problems, fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", s.ShutdownGrace))
+	}
+	if s.ShutdownDelay < 0 || s.ShutdownDelay >= s.ShutdownGrace && s.ShutdownGrace > 0 {
+		problems = append(problems, fmt.Errorf("SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s", s.ShutdownDelay, s.ShutdownGrace))
+	}
+	if !(s.UserRate >= 0 && s.UserRate <= mostUserRate) {
+		problems = append(problems, fmt.Errorf("USER_RATE is %v: want 0 to %d requests a second, 0 for any number", s.UserRate, mostUserRate))
+	}
+	if s.MaxInFlight < 1 || s.MaxInFlight > mostConnections {
+		problems = append(problems, fmt.Errorf("MAX_IN_FLIGHT is %d: want 1 to %d", s.MaxInFlight, mostConnections))
+	}
+	if s.MaxConnections < 1 || s.MaxConnections > mostConnections {
+		problems = append(problems, fmt.Errorf("MAX_CONNECTIONS is %d: want 1 to %d", s.MaxConnections, mostConnections))
 	}
 	return problems
 }
@@ -138,12 +162,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	coupons := catalog.New(catalog.Options{DB: db, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
 	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: db, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{
-		Applier:   store,
+		Applier:   candidates.NewBatcher(store, registry, time.Now),
 		Standings: store,
 		History:   ledger.History{DB: db},
 		Coupons:   coupons,
 		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, zone) },
 		Zone:      zone,
+		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.UserRate},
+		Draining:  admin.Draining,
 		Logger:    logger.Named("api"),
 		Metrics:   registry,
 		Now:       time.Now,
@@ -160,14 +186,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 	var refreshing sync.WaitGroup
 	defer refreshing.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	refreshing.Go(func() { coupons.Run(ctx) })
+	serving, served := context.WithCancel(context.WithoutCancel(ctx)) // doors go on being told until the last request is answered
+	defer served()
+	refreshing.Go(func() { coupons.Run(serving) })
 
-	applying := site{newServer(public, logger), publicListener}
+	applying := site{newServer(public, logger), netutil.LimitListener(publicListener, s.MaxConnections)}
 	operating := site{newServer(admin, logger), adminListener}
 	operating.WriteTimeout = profileTimeout
-	return serve(ctx, applying, operating, admin.Drain, s.ShutdownGrace, logger)
+	return serve(ctx, applying, operating, ending{admin.Drain, s.ShutdownDelay, s.ShutdownGrace}, logger)
 }
 
 // refuse prints every wrong setting on a line of its own.
@@ -197,25 +223,40 @@ type site struct {
 	listener net.Listener
 }
 
+// ending is how the process ends: it says that it is not ready, goes on for a while until nobody sends requests any more,
+// and answers what is in flight.
+type ending struct {
+	drain        func()
+	delay, grace time.Duration
+}
+
 // serve runs both sites until ctx ends or one of them fails. The operators' ends last, to say until then that the
 // process is not ready.
-func serve(ctx context.Context, applying, operating site, drain func(), grace time.Duration, logger *zap.Logger) int {
+func serve(ctx context.Context, applying, operating site, end ending, logger *zap.Logger) int {
 	failed := make(chan error, 2)
 	for _, s := range []site{applying, operating} {
 		go func() { failed <- s.Serve(s.listener) }()
 	}
 	code := exitEnded
+	var err error
 	select {
 	case <-ctx.Done():
-		logger.Info("shutting down", zap.Duration("grace", grace))
-	case err := <-failed:
+		logger.Info("shutting down", zap.Duration("delay", end.delay), zap.Duration("grace", end.grace))
+		end.drain()
+		select {
+		case <-time.After(end.delay):
+		case err = <-failed:
+		}
+	case err = <-failed:
+		end.drain()
+	}
+	if err != nil {
 		logger.Error("server failed", zap.Error(err))
 		code = exitFailed
 	}
-	drain()
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	answering, cancel := context.WithTimeout(context.WithoutCancel(ctx), end.grace-end.delay)
 	defer cancel()
-	if err := applying.Shutdown(ending); err != nil {
+	if err := applying.Shutdown(answering); err != nil {
 		logger.Error("some requests were not answered within the grace", zap.Error(err))
 		_ = applying.Close()
 		code = exitFailed

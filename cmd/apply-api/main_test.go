@@ -94,7 +94,7 @@ func start(t *testing.T, environment []string, args ...string) *program {
 // startServing starts it on free ports and waits until it listens.
 func startServing(t *testing.T, environment ...string) *program {
 	t.Helper()
-	p := start(t, append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0"}, environment...))
+	p := start(t, append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...))
 	testenv.Eventually(t, 20*time.Second, "apply-api listens", func() bool {
 		for line := range strings.Lines(p.stderr.String()) {
 			var event struct{ Msg, Apply, Admin string }
@@ -256,7 +256,7 @@ func TestWithoutServersItServesAndRecovers(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	require.NoError(t, redis.Kill())
-	p := startServing(t, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr())
+	p := startServing(t, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0")
 	testenv.Eventually(t, 20*time.Second, "the catalog is loaded without Redis", func() bool {
 		status, text := p.ask(1, 7)
 		require.Equal(t, http.StatusServiceUnavailable, status)

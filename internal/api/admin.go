@@ -72,6 +72,9 @@ func NewAdmin(o AdminOptions) *Admin {
 // Drain makes the process not ready for good, so that no more requests are sent to it.
 func (a *Admin) Drain() { a.draining.Store(true) }
 
+// Draining says whether Drain was called.
+func (a *Admin) Draining() bool { return a.draining.Load() }
+
 // check is one thing that readiness looks at.
 type check struct {
 	OK     bool   `json:"ok"`

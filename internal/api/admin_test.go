@@ -123,7 +123,7 @@ func TestMetricsAndProfilesAreForOperators(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	api.New(api.Options{
-		Applier: unreachable(t), Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
+		Applier: unreachable(t), Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul, Limits: plenty,
 		Logger: zap.NewNop(), Metrics: registry, Now: time.Now,
 	})
 	site := httptest.NewServer(api.NewAdmin(api.AdminOptions{

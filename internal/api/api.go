@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// applyTimeout is how long an applicant waits at most. Redis answers in a millisecond; after two seconds it is
-	// better to say "ask again" than to let requests pile up.
-	applyTimeout = 2 * time.Second
+	// standingTimeout is how long somebody waits at most to hear where an application stands. Redis answers in a
+	// millisecond; after two seconds it is better to say "ask again" than to let requests pile up.
+	standingTimeout = 2 * time.Second
 
 	// maxBodyBytes tolerates clients that always send something, such as {}. Nothing in it is used.
 	maxBodyBytes = 1 << 10
@@ -32,7 +32,7 @@ const (
 	microseconds = "2006-01-02T15:04:05.000000Z07:00" // RFC 3339
 )
 
-// Applier asks Redis for a coupon.
+// Applier asks Redis for a coupon, and answers within two seconds, or says that Redis did not.
 type Applier interface {
 	Apply(ctx context.Context, coupon, user uint64) (candidates.Receipt, error)
 }
@@ -61,6 +61,8 @@ type Options struct {
 	Coupons   Coupons
 	SettlesAt func(arrival time.Time) time.Time // when an arrival is settled
 	Zone      *time.Location                    // of the times in answers
+	Limits    Limits
+	Draining  func() bool // whether the process is about to end: connections are not kept then; nil: never
 	Logger    *zap.Logger
 	Metrics   prometheus.Registerer
 	Now       func() time.Time // for durations alone
@@ -69,8 +71,9 @@ type Options struct {
 // server answers applicants.
 type server struct {
 	Options
-	requests *prometheus.CounterVec
-	duration prometheus.Histogram
+	inFlight inFlight
+	users    *userRates
+	metrics  metrics
 }
 
 // New returns the public API.
@@ -78,31 +81,16 @@ func New(o Options) http.Handler {
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, loggedFailures, 0)
 	}))
-	s := &server{
-		Options: o,
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "jajeong_apply_requests_total", Help: "Applications by what was answered.",
-		}, []string{"result"}),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "jajeong_apply_duration_seconds", Help: "How long an application took to answer.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13), // half a millisecond to two seconds
-		}),
-	}
-	o.Metrics.MustRegister(s.requests, s.duration)
-	for _, result := range []candidates.Code{candidates.Accepted, candidates.Duplicate} {
-		s.requests.WithLabelValues(string(result))
-	}
-	for result := range problems {
-		s.requests.WithLabelValues(string(result))
-	}
+	s := &server{Options: o, inFlight: inFlight{most: int64(o.Limits.InFlight)}, users: newUserRates(o.Limits.UserRate)}
+	s.metrics = newMetrics(o.Metrics, &s.inFlight)
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/coupons/{id}/applications", s.measured(s.apply))
+	mux.HandleFunc("POST /v1/coupons/{id}/applications", s.measured(&s.metrics.apply, s.apply))
 	mux.HandleFunc("/v1/coupons/{id}/applications", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
 		w.Header().Set("Allow", http.MethodPost)
 		return refuse(methodNotAllowed)
 	}))
-	mux.HandleFunc("GET /v1/coupons/{id}/applications/me", s.answering(s.standing))
+	mux.HandleFunc("GET /v1/coupons/{id}/applications/me", s.measured(&s.metrics.standing, s.standing))
 	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
 		w.Header().Set("Allow", "GET, HEAD")
 		return refuse(methodNotAllowed)
@@ -110,7 +98,13 @@ func New(o Options) http.Handler {
 	nothing := s.answering(func(http.ResponseWriter, *http.Request) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
+	crowded := s.answering(func(http.ResponseWriter, *http.Request) answer { return s.turnAway(overloaded, "in_flight") })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.inFlight.leave()
+		if !s.inFlight.enter() {
+			crowded(w, r)
+			return
+		}
 		// The mux would answer an unclean path with a redirect that repeats it.
 		if escaped := r.URL.EscapedPath(); escaped == "" || escaped[0] != '/' || path.Clean(escaped) != escaped {
 			nothing(w, r)
@@ -147,6 +141,9 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 	if refusal != "" {
 		return refuse(refusal)
 	}
+	if !s.users.allow(user, s.Now()) {
+		return s.turnAway(tooManyRequests, "user_rate")
+	}
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes)); err != nil {
 		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 			return refuse(bodyTooLarge)
@@ -161,15 +158,31 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 	if coupon.Finalised {
 		return refuse(candidates.Closed)
 	}
-	// Without the caller's cancellation: whoever hangs up would cost a connection to Redis, and the application stands.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), applyTimeout)
-	defer cancel()
-	receipt, err := s.Applier.Apply(ctx, id, user)
+	receipt, err := s.Applier.Apply(r.Context(), id, user)
 	if err != nil {
-		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", id), zap.Error(err))
-		return refuse(unavailable)
+		return s.unasked(id, err)
 	}
 	return s.told(receipt, coupon, user)
+}
+
+// unasked is the answer to an application to which Redis did not answer, or for which it was not asked.
+func (s *server) unasked(coupon uint64, err error) answer {
+	var not candidates.NotAsked
+	switch {
+	case !errors.As(err, &not):
+		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", coupon), zap.Error(err))
+		return s.turnAway(unavailable, "unanswered")
+	case not == candidates.Resting:
+		return s.turnAway(resting, string(not))
+	default:
+		return s.turnAway(overloaded, string(not))
+	}
+}
+
+// turnAway is a refusal for want of means, not for the sake of the application.
+func (s *server) turnAway(outcome candidates.Code, reason string) answer {
+	s.metrics.turnedAway.WithLabelValues(reason).Inc()
+	return refuse(outcome)
 }
 
 // ids reads who asks for what; refusal is empty when both are ids.
@@ -233,13 +246,12 @@ func parseID(text string) (uint64, bool) {
 type endpoint func(w http.ResponseWriter, r *http.Request) answer
 
 // measured counts and times what answering writes.
-func (s *server) measured(e endpoint) http.HandlerFunc {
+func (s *server) measured(m *endpointMetrics, e endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()
 		a := s.decide(e, w, r)
 		s.write(w, r, a)
-		s.duration.Observe(s.Now().Sub(began).Seconds())
-		s.requests.WithLabelValues(string(a.outcome)).Inc()
+		m.observe(a.outcome, s.Now().Sub(began))
 	}
 }
 
@@ -273,6 +285,9 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
+	if s.Draining != nil && s.Draining() {
+		header.Set("Connection", "close")
+	}
 	if a.body == nil {
 		p, code := describe(a.outcome)
 		tag := negotiate(r.Header)

@@ -43,6 +43,9 @@ func (w withServers) Run() int {
 	return code
 }
 
+// plenty refuses nobody.
+var plenty = api.Limits{InFlight: 1000}
+
 var seoul = time.FixedZone("KST", 9*60*60)
 
 func nextMidnight(t time.Time) time.Time {
@@ -60,10 +63,14 @@ type site struct {
 }
 
 func newSite(t *testing.T, applier api.Applier, coupons api.Coupons) *site {
+	return newLimitedSite(t, applier, coupons, plenty)
+}
+
+func newLimitedSite(t *testing.T, applier api.Applier, coupons api.Coupons, limits api.Limits) *site {
 	core, logs := observer.New(zap.InfoLevel)
 	registry := prometheus.NewRegistry()
 	server := httptest.NewServer(api.New(api.Options{
-		Applier: applier, Standings: applied{}, History: history{}, Coupons: coupons, SettlesAt: nextMidnight, Zone: seoul,
+		Applier: applier, Standings: applied{}, History: history{}, Coupons: coupons, SettlesAt: nextMidnight, Zone: seoul, Limits: limits,
 		Logger: zap.New(core), Metrics: registry, Now: time.Now,
 	}))
 	t.Cleanup(server.Close)
@@ -146,7 +153,7 @@ func deploy(t *testing.T) *deployment {
 	d.store, err = candidates.NewStore(d.redis.Client, candidates.Options{KeyPrefix: d.redis.Prefix, TTL: candidates.MinTTL})
 	require.NoError(t, err)
 	d.catalog = catalog.New(catalog.Options{DB: db, Store: d.store, Logger: zap.NewNop(), Now: time.Now})
-	d.site = newSite(t, d.store, d.catalog)
+	d.site = newSite(t, candidates.NewBatcher(d.store, prometheus.NewRegistry(), time.Now), d.catalog)
 	d.exec = func(statement string, args ...any) {
 		t.Helper()
 		_, err := db.ExecContext(t.Context(), statement, args...)
@@ -388,30 +395,6 @@ func TestAFrozenRedisIsNotWaitedFor(t *testing.T) {
 	require.NoError(t, server.Thaw())
 }
 
-// Whoever hangs up does not take back what is on its way.
-func TestHangingUpDoesNotCancelAnApplication(t *testing.T) {
-	t.Parallel()
-	asked, gone, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	s := newSite(t, applier(func(ctx context.Context, _, _ uint64) (candidates.Receipt, error) {
-		if deadline, bounded := ctx.Deadline(); !bounded || time.Until(deadline) > 2*time.Second {
-			result <- errors.New("no deadline within two seconds")
-		}
-		close(asked)
-		<-gone
-		result <- ctx.Err()
-		return candidates.Receipt{Code: candidates.Accepted}, nil
-	}), coupons{})
-	ctx, hangUp := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/coupons/1/applications", nil)
-	require.NoError(t, err)
-	request.Header.Set("X-User-ID", "1")
-	go func() { <-asked; hangUp() }()
-	_, err = s.client.Do(request)
-	require.ErrorIs(t, err, context.Canceled)
-	close(gone)
-	require.NoError(t, <-result)
-}
-
 func TestAPanicIsAnAnswerAndTheServerGoesOn(t *testing.T) {
 	t.Parallel()
 	panics := true
@@ -590,7 +573,7 @@ func FuzzApplyHeaders(f *testing.F) {
 		Applier: applier(func(_ context.Context, _, user uint64) (candidates.Receipt, error) {
 			return candidates.Receipt{Code: candidates.Accepted, Arrival: 1, Position: int64(user & 1)}, nil
 		}),
-		Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
+		Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul, Limits: plenty, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	f.Fuzz(func(t *testing.T, id, accept string) {
 		request := httptest.NewRequest(http.MethodPost, "/v1/coupons/"+(&httpPath{id + "1"}).String()+"/applications", nil)

@@ -25,6 +25,9 @@ const (
 	catalogNotLoaded candidates.Code = "CATALOG_NOT_LOADED"
 	notApplied       candidates.Code = "NOT_APPLIED"
 	standingUnknown  candidates.Code = "STANDING_UNKNOWN"
+	overloaded       candidates.Code = "OVERLOADED"
+	resting          candidates.Code = "RESTING"
+	tooManyRequests  candidates.Code = "TOO_MANY_REQUESTS"
 )
 
 // problem is how one outcome is told.
@@ -140,6 +143,21 @@ var problems = map[candidates.Code]problem{
 		status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
 		korean:  text{unavailableKorean, "신청이 접수되었는지 확인하지 못했습니다. 잠시 후 다시 신청해 주세요. 이미 접수되었다면 처음 신청하신 순서가 유지됩니다."},
 		english: text{unavailableEnglish, "It is not known whether your application was received. Please apply again in a moment: if it was, you keep your first place."},
+	},
+	overloaded: {
+		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: time.Second,
+		korean:  text{unavailableKorean, "요청이 한꺼번에 몰려 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청은 그대로 유지됩니다."},
+		english: text{unavailableEnglish, "Too many requests came at once, and this one was not processed. Please try again in a moment: what was received before is kept."},
+	},
+	resting: {
+		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
+		korean:  text{unavailableKorean, "지금은 접수할 수 없어 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청은 그대로 유지됩니다."},
+		english: text{unavailableEnglish, "Applications cannot be received at the moment, and this request was not processed. Please try again in a moment: what was received before is kept."},
+	},
+	tooManyRequests: {
+		status: http.StatusTooManyRequests, retryAfter: time.Second,
+		korean:  text{"요청이 너무 많습니다", "같은 사용자의 요청이 너무 잦습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청은 그대로 유지됩니다."},
+		english: text{"Too many requests", "Requests of this user come too often. Please try again in a moment: what was received before is kept."},
 	},
 	catalogNotLoaded: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,

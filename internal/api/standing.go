@@ -28,11 +28,14 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request) answer {
 	if refusal != "" {
 		return refuse(refusal)
 	}
+	if !s.users.allow(user, s.Now()) {
+		return s.turnAway(tooManyRequests, "user_rate")
+	}
 	coupon, refusal := s.lookup(id)
 	if refusal != "" {
 		return refuse(refusal)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), applyTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
 	status, err := s.Standings.Status(ctx, id, user)
 	if err == nil && status.Standing == candidates.None && (status.Sold || coupon.Finalised || coupon.IssuedCount > 0) {

@@ -54,7 +54,7 @@ func TestEveryStandingIsTold(t *testing.T) {
 	t.Parallel()
 	const arrival = 1795206832382634 // 2026-11-21 05:33:52.382634 in Seoul
 	handler := api.New(api.Options{
-		Applier: unreachable(t), SettlesAt: nextMidnight, Zone: seoul, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
+		Applier: unreachable(t), SettlesAt: nextMidnight, Zone: seoul, Limits: plenty, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 		Coupons: shelf{42: catalog.Coupon{ID: 42, TotalQuantity: 7}, 44: catalog.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: catalog.Coupon{ID: 43, Finalised: true}},
 		Standings: applied{
 			1: {Standing: candidates.Pending, Arrival: arrival, Position: 5},

@@ -45,30 +45,65 @@ type Receipt struct {
 // Apply asks for one coupon for one user. After an error it is unknown whether the application was accepted: asking
 // again is safe and answers Duplicate with the first arrival if it was.
 func (s *Store) Apply(ctx context.Context, coupon, user uint64) (Receipt, error) {
+	receipts, err := s.applyAll(ctx, coupon, []uint64{user})
+	if err != nil {
+		return Receipt{}, err
+	}
+	return receipts[0], nil
+}
+
+// applyAll asks for one coupon for several users, in the order they came, in one script: all of them are answered, or
+// after an error it is unknown of all.
+func (s *Store) applyAll(ctx context.Context, coupon uint64, users []uint64) ([]Receipt, error) {
 	k, floor := s.names.coupon(coupon), s.floorOf(coupon)
 	seenArrival, seenAccepted := floor.read()
-	reply, err := applyScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq},
-		strconv.FormatUint(user, 10), seenArrival, seenAccepted, s.ttlSeconds)
+	args := append(make([]any, 0, 3+len(users)), seenArrival, seenAccepted, s.ttlSeconds)
+	for _, user := range users {
+		args = append(args, strconv.FormatUint(user, 10))
+	}
+	reply, err := applyScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, args...)
 	if err != nil {
-		return Receipt{}, fmt.Errorf("apply for coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("apply for coupon %d: %w", coupon, err)
 	}
-	if len(reply) == 0 {
-		return Receipt{}, fmt.Errorf("apply for coupon %d: empty answer", coupon)
-	}
-	text, ok := reply[0].(string)
-	if !ok || !codes[Code(text)] {
-		return Receipt{}, fmt.Errorf("apply for coupon %d: unknown answer %v", coupon, reply[0])
-	}
-	n, err := applyScript.integers(reply[1:], 5)
+	receipts, last, accepted, err := readReceipts(reply, len(users))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("apply for coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("apply for coupon %d: %w", coupon, err)
 	}
-	receipt := Receipt{Code: Code(text), Arrival: n[0], Position: n[1], Now: time.UnixMicro(n[3]).UTC()}
-	if receipt.Code != NoWindow {
-		receipt.OpensAt = time.UnixMicro(n[4]).UTC()
+	floor.raise(last, accepted)
+	return receipts, nil
+}
+
+// readReceipts also returns the highest arrival that is new, and how many applications were ever accepted; 0 when none
+// is new.
+func readReceipts(reply []any, users int) (receipts []Receipt, last, accepted int64, err error) {
+	const common, each = 3, 3
+	if len(reply) != common+each*users {
+		return nil, 0, 0, fmt.Errorf("%d values in the reply about %d users, want %d", len(reply), users, common+each*users)
 	}
-	if receipt.Code == Accepted {
-		floor.raise(n[0], n[2])
+	n, err := applyScript.integers(reply[:common], common)
+	if err != nil {
+		return nil, 0, 0, err
 	}
-	return receipt, nil
+	now, opens, accepted := time.UnixMicro(n[0]).UTC(), time.UnixMicro(n[1]).UTC(), n[2]
+	receipts = make([]Receipt, users)
+	for i := range receipts {
+		said := reply[common+each*i:][:each]
+		code, ok := said[0].(string)
+		if !ok || !codes[Code(code)] {
+			return nil, 0, 0, fmt.Errorf("unknown answer %v", said[0])
+		}
+		arrival, ok := said[1].(int64)
+		position, placed := said[2].(int64)
+		if !ok || !placed {
+			return nil, 0, 0, fmt.Errorf("%s with arrival %v and position %v, want whole numbers", code, said[1], said[2])
+		}
+		receipts[i] = Receipt{Code: Code(code), Arrival: arrival, Position: position, Now: now}
+		if receipts[i].Code != NoWindow {
+			receipts[i].OpensAt = opens
+		}
+		if receipts[i].Code == Accepted {
+			last = max(last, arrival)
+		}
+	}
+	return receipts, last, accepted, nil
 }

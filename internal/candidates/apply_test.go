@@ -464,24 +464,33 @@ func TestApplyRefusesAnswersItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	h := testenv.RedisFor(t)
 	c := couponOn(t, h.Client, h.Prefix, 42)
-	good := []any{"ACCEPTED", int64(1), int64(2), int64(3), int64(4), int64(5)}
+	good := []any{int64(4), int64(5), int64(3), "ACCEPTED", int64(1), int64(2)}
 	c.on.answer.Store(ptr(any(good)))
 	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
 
+	but := func(place int, value any) []any {
+		bad := slices.Clone(good)
+		bad[place] = value
+		return bad
+	}
 	for name, answer := range map[string]any{
 		"nothing":        nil,
 		"an empty list":  []any{},
 		"one word":       "ACCEPTED",
 		"a number":       int64(1),
-		"unknown code":   []any{"WELCOME", int64(1), int64(2), int64(3), int64(4), int64(5)},
-		"lower case":     []any{"accepted", int64(1), int64(2), int64(3), int64(4), int64(5)},
-		"no code":        []any{nil, int64(1), int64(2), int64(3), int64(4), int64(5)},
-		"code no text":   []any{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5)},
+		"unknown code":   but(3, "WELCOME"),
+		"lower case":     but(3, "accepted"),
+		"no code":        but(3, nil),
+		"code no text":   but(3, int64(0)),
+		"nobody":         good[:3],
 		"too few":        good[:5],
 		"too many":       append(slices.Clone(good), int64(6)),
-		"arrival text":   []any{"ACCEPTED", "1", int64(2), int64(3), int64(4), int64(5)},
-		"position nil":   []any{"ACCEPTED", int64(1), nil, int64(3), int64(4), int64(5)},
-		"accepted float": []any{"ACCEPTED", int64(1), int64(2), 3.0, int64(4), int64(5)},
+		"two users":      append(slices.Clone(good), good[3:]...),
+		"now text":       but(0, "4"),
+		"opens nil":      but(1, nil),
+		"arrival text":   but(4, "1"),
+		"position nil":   but(5, nil),
+		"accepted float": but(2, 3.0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.on.answer.Store(ptr(answer))

@@ -1,13 +1,14 @@
--- One user asks for one coupon.
+-- Users ask for one coupon, in the order they came.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
--- ARGV  1 user id  2 highest arrival the pod has seen (µs)  3 highest count it has seen  4 ttl (s)
--- Returns {code, arrival, position, accepted, now, opens}; numbers that a code has no use for are 0.
+-- ARGV  1 highest arrival the pod has seen (µs)  2 highest count it has seen  3 ttl (s)  4… user ids
+-- Returns {now, opens, accepted, then code, arrival, position of each user}; numbers that a code has no use for are 0,
+-- and so is accepted where nobody was.
 --   ACCEPTED, DUPLICATE (arrival and position of the first time), UNDER_REVIEW (arrival)
 --   ALREADY_ISSUED, REJECTED, SOLD_OUT, NOT_OPEN, CLOSED, PAUSED
 --   NO_WINDOW  no catalog refresh has written this coupon's window yet
 --   CLOCK      the line runs more than 5 s ahead of this clock: nothing is accepted until it has caught up
 local queue, state, issued, rejected, dlq = unpack(KEYS)
-local user = ARGV[1]
+local users = {unpack(ARGV, 4)}
 local MAX_AHEAD = 5000000 -- µs
 
 local time = redis.call('TIME')
@@ -15,33 +16,66 @@ local now = time[1] * 1000000 + time[2]
 local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', 'accepted')
 local opens, closes = tonumber(s[1]), tonumber(s[2])
 
-local function answer(code, arrival, position, accepted)
-  return {code, arrival or 0, position or 0, accepted or 0, now, opens or 0}
+local reply = {now, opens or 0, 0}
+local function answer(code, arrival, position)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = code, arrival or 0, position or 0
+end
+local function answerAll(code)
+  for _ = 1, #users do answer(code) end
+  return reply
 end
 
-if not opens or not closes then return answer('NO_WINDOW') end
-if now < opens then return answer('NOT_OPEN') end
-if now >= closes then return answer('CLOSED') end
-if s[3] ~= 'OPEN' then return answer('PAUSED') end
+if not opens or not closes then return answerAll('NO_WINDOW') end
+if now < opens then return answerAll('NOT_OPEN') end
+if now >= closes then return answerAll('CLOSED') end
+if s[3] ~= 'OPEN' then return answerAll('PAUSED') end
 
-local first = redis.call('ZSCORE', queue, user)
-if first then
-  return answer('DUPLICATE', tonumber(first), redis.call('ZRANK', queue, user) + 1)
+local standing = redis.call('ZMSCORE', queue, unpack(users))
+local reviewed = redis.call('ZMSCORE', dlq, unpack(users))
+local holding = redis.call('SMISMEMBER', issued, unpack(users))
+local refused = redis.call('SMISMEMBER', rejected, unpack(users))
+
+local last = math.max(tonumber(s[5]) or 0, tonumber(ARGV[1]))
+local first = math.max(now, last + 1)
+local count = 0      -- of newcomers: their arrivals are first, first + 1, …
+local newcomers = {} -- score, member, …
+local arrivals = {}  -- of newcomers, by user
+for i, user in ipairs(users) do
+  if standing[i] then
+    answer('DUPLICATE', tonumber(standing[i]), redis.call('ZRANK', queue, user) + 1)
+  elseif arrivals[user] then
+    answer('DUPLICATE', arrivals[user])
+  elseif reviewed[i] then
+    answer('UNDER_REVIEW', tonumber(reviewed[i]))
+  elseif holding[i] == 1 then
+    answer('ALREADY_ISSUED')
+  elseif refused[i] == 1 then
+    answer('REJECTED')
+  elseif s[4] == '1' then
+    answer('SOLD_OUT')
+  elseif last > now + MAX_AHEAD then
+    answer('CLOCK')
+  else
+    local arrival = first + count
+    count = count + 1
+    arrivals[user] = arrival
+    newcomers[2 * count - 1], newcomers[2 * count] = string.format('%.0f', arrival), user
+    answer('ACCEPTED', arrival)
+  end
 end
-first = redis.call('ZSCORE', dlq, user)
-if first then return answer('UNDER_REVIEW', tonumber(first)) end
-if redis.call('SISMEMBER', issued, user) == 1 then return answer('ALREADY_ISSUED') end
-if redis.call('SISMEMBER', rejected, user) == 1 then return answer('REJECTED') end
-if s[4] == '1' then return answer('SOLD_OUT') end
+if count == 0 then return reply end
 
-local last = math.max(tonumber(s[5]) or 0, tonumber(ARGV[2]))
-if last > now + MAX_AHEAD then return answer('CLOCK') end
-local arrival = math.max(now, last + 1)
-local accepted = math.max(tonumber(s[6]) or 0, tonumber(ARGV[3])) + 1
-
-redis.call('ZADD', queue, 'NX', string.format('%.0f', arrival), user)
-redis.call('HSET', state, 'last', string.format('%.0f', arrival), 'accepted', string.format('%.0f', accepted))
-local expires = string.format('%.0f', math.floor(math.max(now, closes) / 1000000) + ARGV[4])
+redis.call('ZADD', queue, 'NX', unpack(newcomers))
+reply[3] = math.max(tonumber(s[6]) or 0, tonumber(ARGV[2])) + count
+redis.call('HSET', state, 'last', string.format('%.0f', first + count - 1), 'accepted', string.format('%.0f', reply[3]))
+local expires = string.format('%.0f', math.floor(math.max(now, closes) / 1000000) + ARGV[3])
 redis.call('EXPIREAT', queue, expires)
 redis.call('EXPIREAT', state, expires)
-return answer('ACCEPTED', arrival, redis.call('ZRANK', queue, user) + 1, accepted)
+
+-- The arrivals of newcomers have no number between them, and their places none either.
+local ahead = redis.call('ZRANK', queue, newcomers[2])
+for i, user in ipairs(users) do
+  if arrivals[user] then reply[3 * i + 3] = ahead + arrivals[user] - first + 1 end
+end
+return reply

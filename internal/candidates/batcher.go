@@ -1,0 +1,196 @@
+package candidates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+)
+
+// Bounds of a Batcher. Whoever waits is answered within patience and callTimeout, by Redis or otherwise.
+const (
+	// maxBatch users are asked for in one script, which holds Redis some 0.2 ms then.
+	maxBatch = 100
+	// maxWaiting applications wait for one coupon. Redis deals with so many in a few milliseconds: more wait only when it
+	// is slow, and then it is better to say so than to let them pile up.
+	maxWaiting = 2_000
+	// patience is how long an application waits at most for the calls before its own. What waited longer is not sent:
+	// the caller may have given up.
+	patience = time.Second
+	// callTimeout bounds one call.
+	callTimeout = time.Second
+	// tripAfter so many calls of a coupon have failed one after the other, Redis is left alone for a while.
+	tripAfter = 3
+	// breakerPause is how long. Then one call is tried.
+	breakerPause = time.Second
+)
+
+// NotAsked is why Redis was not asked: the application was not accepted by this request. Asking again later is safe.
+type NotAsked string
+
+// The reasons of NotAsked.
+const (
+	Crowded NotAsked = "crowded" // too many wait for this coupon
+	Late    NotAsked = "late"    // it waited too long for its turn
+	Resting NotAsked = "resting" // Redis failed again and again, and is left alone for a moment
+)
+
+func (e NotAsked) Error() string { return "redis was not asked: " + string(e) }
+
+// Batcher asks Redis for many applicants at once. An application that finds no call of its coupon under way goes at once.
+// The others wait until that is back and then go together, in the order they came: so there is one call of a coupon at a
+// time, and the more wait the more each takes.
+type Batcher struct {
+	store  *Store
+	now    func() time.Time
+	crowds sync.Map // coupon id → *crowd
+	sizes  prometheus.Histogram
+}
+
+// NewBatcher registers its metrics. now is for durations alone.
+func NewBatcher(store *Store, metrics prometheus.Registerer, now func() time.Time) *Batcher {
+	b := &Batcher{store: store, now: now, sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "jajeong_apply_batch_size", Help: "Applications in one call of Redis.",
+		Buckets: []float64{1, 2, 5, 10, 20, 50, maxBatch},
+	})}
+	metrics.MustRegister(b.sizes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "jajeong_apply_breakers_open", Help: "Coupons for which Redis failed again and again, and is left alone.",
+	}, b.breakersOpen))
+	return b
+}
+
+// crowd is who waits in this process to be put in line for a coupon.
+type crowd struct {
+	coupon  uint64
+	breaker *gobreaker.CircuitBreaker[[]Receipt]
+	mu      sync.Mutex
+	waiting []*asking
+	busy    bool // a call is under way
+}
+
+// asking is an application on its way to Redis.
+type asking struct {
+	user   uint64
+	since  time.Time
+	answer chan result // takes one without waiting
+}
+
+type result struct {
+	Receipt
+	error
+}
+
+// Apply is Store.Apply, together with others. When ctx ends before the answer it is unknown whether the application was
+// accepted; after a NotAsked it was not.
+func (b *Batcher) Apply(ctx context.Context, coupon, user uint64) (Receipt, error) {
+	c := b.crowd(coupon)
+	a := &asking{user: user, since: b.now(), answer: make(chan result, 1)}
+	first, err := c.join(a)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if first {
+		go b.serve(c)
+	}
+	select {
+	case r := <-a.answer:
+		return r.Receipt, r.error
+	case <-ctx.Done():
+		return Receipt{}, fmt.Errorf("apply for coupon %d: %w", coupon, ctx.Err())
+	}
+}
+
+func (b *Batcher) crowd(coupon uint64) *crowd {
+	if c, ok := b.crowds.Load(coupon); ok {
+		return c.(*crowd)
+	}
+	c, _ := b.crowds.LoadOrStore(coupon, &crowd{coupon: coupon, breaker: gobreaker.NewCircuitBreaker[[]Receipt](gobreaker.Settings{
+		Timeout:     breakerPause,
+		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= tripAfter },
+	})})
+	return c.(*crowd)
+}
+
+func (b *Batcher) breakersOpen() float64 {
+	open := 0
+	for _, c := range b.crowds.Range {
+		if c.(*crowd).breaker.State() != gobreaker.StateClosed {
+			open++
+		}
+	}
+	return float64(open)
+}
+
+// join: whoever is first has to see that the crowd is served.
+func (c *crowd) join(a *asking) (first bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == maxWaiting {
+		return false, Crowded
+	}
+	c.waiting = append(c.waiting, a)
+	first, c.busy = !c.busy, true
+	return first, nil
+}
+
+// next are the first of those who wait; nobody ends the service.
+func (c *crowd) next(batch []*asking) []*asking {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(c.waiting), maxBatch)
+	batch = append(batch[:0], c.waiting[:n]...)
+	c.waiting = slices.Delete(c.waiting, 0, n)
+	c.busy = n > 0
+	return batch
+}
+
+// serve asks for those who wait, batch after batch, until nobody does.
+func (b *Batcher) serve(c *crowd) {
+	for batch := c.next(nil); len(batch) > 0; batch = c.next(batch) {
+		now := b.now()
+		batch = slices.DeleteFunc(batch, func(a *asking) bool {
+			late := now.Sub(a.since) > patience
+			if late {
+				a.answer <- result{error: Late}
+			}
+			return late
+		})
+		if len(batch) > 0 {
+			b.ask(c, batch)
+		}
+	}
+}
+
+// ask answers everybody in the batch, whatever happens.
+func (b *Batcher) ask(c *crowd, batch []*asking) {
+	b.sizes.Observe(float64(len(batch)))
+	users := make([]uint64, len(batch))
+	for i, a := range batch {
+		users[i] = a.user
+	}
+	receipts, err := c.breaker.Execute(func() (receipts []Receipt, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("a bug: panic: %v", p)
+			}
+		}()
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		return b.store.applyAll(ctx, c.coupon, users)
+	})
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		err = Resting
+	}
+	for i, a := range batch {
+		if err != nil {
+			a.answer <- result{error: err}
+			continue
+		}
+		a.answer <- result{Receipt: receipts[i]}
+	}
+}
