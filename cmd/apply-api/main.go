@@ -160,6 +160,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 	registry := prometheus.NewRegistry()
 	coupons := catalog.New(catalog.Options{DB: db, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
+	registry.MustRegister(connect.Metrics(rdb, db), coupons.Metrics(store))
 	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: db, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{
 		Applier:   candidates.NewBatcher(store, registry, time.Now),

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"net/http"
 	"net/http/pprof"
 	"sync"
@@ -30,7 +29,6 @@ type AdminOptions struct {
 	}
 	Catalog interface {
 		Loaded() bool
-		Age() (time.Duration, bool)
 	}
 	Registry *prometheus.Registry
 }
@@ -47,14 +45,6 @@ func NewAdmin(o AdminOptions) *Admin {
 	o.Registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "jajeong_catalog_age_seconds", Help: "Since the coupons were last read from MySQL; +Inf if never.",
-		}, func() float64 {
-			if age, ok := o.Catalog.Age(); ok {
-				return age.Seconds()
-			}
-			return math.Inf(1)
-		}),
 	)
 	mux := http.NewServeMux()
 	a := &Admin{Handler: mux, options: o}

@@ -20,11 +20,10 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// known is a catalog that was read a minute ago, or never.
+// known is a catalog that was read, or never.
 type known bool
 
-func (k known) Loaded() bool               { return bool(k) }
-func (k known) Age() (time.Duration, bool) { return time.Minute, bool(k) }
+func (k known) Loaded() bool { return bool(k) }
 
 type pinger struct{ err error }
 
@@ -134,7 +133,8 @@ func TestMetricsAndProfilesAreForOperators(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	for _, want := range []string{
 		`jajeong_apply_requests_total{result="ACCEPTED"} 0`, `jajeong_apply_requests_total{result="UNAVAILABLE"} 0`,
-		"jajeong_apply_duration_seconds_count 0", "jajeong_catalog_age_seconds +Inf", "go_goroutines", "process_open_fds",
+		"jajeong_apply_duration_seconds_count 0", "jajeong_apply_in_flight 0", `jajeong_apply_refused_total{reason="in_flight"} 0`,
+		`jajeong_standing_requests_total{result="PENDING"} 0`, "jajeong_standing_duration_seconds_count 0", "go_goroutines", "process_open_fds",
 	} {
 		require.Contains(t, text, want)
 	}

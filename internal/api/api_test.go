@@ -68,15 +68,20 @@ func newSite(t *testing.T, applier api.Applier, coupons api.Coupons) *site {
 
 func newLimitedSite(t *testing.T, applier api.Applier, coupons api.Coupons, limits api.Limits) *site {
 	core, logs := observer.New(zap.InfoLevel)
-	registry := prometheus.NewRegistry()
-	server := httptest.NewServer(api.New(api.Options{
+	s := newSiteOf(t, api.Options{
 		Applier: applier, Standings: applied{}, History: history{}, Coupons: coupons, SettlesAt: nextMidnight, Zone: seoul, Limits: limits,
-		Logger: zap.New(core), Metrics: registry, Now: time.Now,
-	}))
+		Logger: zap.New(core), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})
+	s.logs = logs
+	return s
+}
+
+func newSiteOf(t *testing.T, o api.Options) *site {
+	server := httptest.NewServer(api.New(o))
 	t.Cleanup(server.Close)
 	client := server.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &site{t: t, url: server.URL, client: client, registry: registry, logs: logs}
+	return &site{t: t, url: server.URL, client: client, registry: o.Metrics.(*prometheus.Registry)}
 }
 
 // reply is an answer, read.
