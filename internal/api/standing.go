@@ -57,5 +57,5 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request) answer {
 		body.Position, body.Seats = status.Position, &seats
 		body.SettlesAt = s.format(s.SettlesAt(time.UnixMicro(status.Arrival)))
 	}
-	return answer{outcome: candidates.Code(status.Standing), status: http.StatusOK, body: body}
+	return answer{outcome: candidates.Code(status.Standing), status: http.StatusOK, json: marshal(body)}
 }
