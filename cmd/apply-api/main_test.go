@@ -180,11 +180,26 @@ func TestWrongSettingsAreToldAtOnce(t *testing.T) {
 	}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 }
 
+func TestWrongLimitsAreToldAtOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=-1", "MAX_IN_FLIGHT=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=25s"})
+	require.Equal(t, 2, p.exit(20*time.Second))
+	require.ElementsMatch(t, []string{
+		"apply-api: USER_RATE is -1: want 0 to 1000000 requests a second, 0 for any number",
+		"apply-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
+		"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
+		"apply-api: SHUTDOWN_DELAY is 25s: want at least 0s and less than SHUTDOWN_GRACE, 25s, such as 5s",
+	}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
+	p = start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=NaN"})
+	require.Equal(t, 2, p.exit(20*time.Second))
+	require.Contains(t, p.stderr.String(), "USER_RATE is NaN")
+}
+
 func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, 0, run(context.Background(), []string{"--help"}, &stdout, &stderr))
-	for _, name := range []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_TIME_ZONE", "SHUTDOWN_GRACE", "MYSQL_DSN", "REDIS_ADDRS"} {
+	for _, name := range []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_TIME_ZONE", "SHUTDOWN_GRACE", "SHUTDOWN_DELAY", "USER_RATE", "MAX_IN_FLIGHT", "MAX_CONNECTIONS", "MYSQL_DSN", "REDIS_ADDRS"} {
 		require.Contains(t, stdout.String(), "$"+name)
 	}
 	stdout.Reset()

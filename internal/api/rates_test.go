@@ -1,0 +1,50 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var atNoon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// Each user has a burst of two seconds, and after that what comes in with time, never more than the burst.
+func TestARateComesInWithTime(t *testing.T) {
+	t.Parallel()
+	rates := newUserRates(5, atNoon)
+	may := func(at time.Time) (times int) {
+		for rates.allow(7, at) {
+			times++
+		}
+		return times
+	}
+	require.Equal(t, 10, may(atNoon))
+	require.Equal(t, 0, may(atNoon.Add(199*time.Millisecond)))
+	require.Equal(t, 1, may(atNoon.Add(200*time.Millisecond)))
+	require.Equal(t, 4, may(atNoon.Add(time.Second)))
+	require.Equal(t, 10, may(atNoon.Add(time.Hour)))
+	require.Equal(t, 0, may(atNoon.Add(59*time.Minute)), "a clock that falls back gives nothing twice")
+}
+
+func TestARateOfLessThanOneInASecond(t *testing.T) {
+	t.Parallel()
+	rates := newUserRates(0.1, atNoon)
+	require.True(t, rates.allow(7, atNoon))
+	require.False(t, rates.allow(7, atNoon.Add(9*time.Second)))
+	require.True(t, rates.allow(7, atNoon.Add(10*time.Second)))
+}
+
+// However many users come, each is let in; and who asks without pause is not forgotten for those who come once.
+func TestManyUsersDoNotHideOne(t *testing.T) {
+	t.Parallel()
+	rates := newUserRates(5, atNoon)
+	let := 0
+	for user := range uint64(4 * userShards * shardSets * setUsers) {
+		require.True(t, rates.allow(user+1000, atNoon))
+		if rates.allow(7, atNoon) {
+			let++
+		}
+	}
+	require.Equal(t, 10, let)
+}
