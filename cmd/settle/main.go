@@ -69,6 +69,7 @@ type cli struct {
 	SettleSchedule string           `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON" help:"When settle schedule settles, in that zone. Default ${default}."`
 	SettleParallel int              `name:"parallel" env:"SETTLE_PARALLEL" default:"8" placeholder:"N" help:"How many coupons are settled at once, 1 to 12. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long a settlement in hand may go on after SIGTERM. Default ${default}."`
+	Lang           string           `name:"lang" enum:"ko,en,auto" default:"auto" placeholder:"LANG" help:"Language of what people read: ko or en; auto is that of LANG. Default ${default}."`
 	Version        kong.VersionFlag `help:"Print the version."`
 
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database schema up to date."`
@@ -106,6 +107,7 @@ type verb interface {
 type program struct {
 	*cli
 	zone           *time.Location
+	language       language
 	logger         *zap.Logger
 	stdout, stderr io.Writer
 }
@@ -121,6 +123,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		p := &program{cli: &c, logger: c.Logger(stderr), stdout: stdout, stderr: stderr}
 		p.zone, _ = time.LoadLocation(c.SettleTimeZone) // Check has loaded it before
+		if p.language = language(c.Lang); c.Lang == "auto" {
+			p.language = systemLanguage()
+		}
 		err = selected.Selected().Target.Addr().Interface().(verb).run(ctx, p)
 	}
 	if err == nil {

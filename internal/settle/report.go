@@ -39,13 +39,17 @@ type Result struct {
 	Millis        int64  `json:"durationMs"`
 	Error         string `json:"error,omitempty"`
 
+	Preview *Preview `json:"preview,omitempty"` // who would be issued and rejected, of a preview alone
+
 	class       Class // of the error
 	advice      string
 	interrupted bool // the run was told to stop before this coupon was done
 }
 
 // reset forgets an attempt that was rolled back.
-func (r *Result) reset() { *r = Result{Coupon: r.Coupon, Name: r.Name, SeatsLeft: r.SeatsLeft} }
+func (r *Result) reset() {
+	*r = Result{Coupon: r.Coupon, Name: r.Name, SeatsLeft: r.SeatsLeft, Preview: r.Preview.again()}
+}
 
 func (r *Result) changed() bool {
 	return r.Issued+r.Rejected+r.AlreadyIssued+r.NotSelected > 0

@@ -29,6 +29,7 @@ func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Ap
 			became, reason = outcomeRejected, string(rejection.Cause)+": "+rejection.Message
 			s.result.Rejected++
 			s.rejects = true
+			s.foreseeRejection(rejection)
 		} else {
 			s.result.AlreadyIssued++
 		}

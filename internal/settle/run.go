@@ -61,6 +61,10 @@ type Order struct {
 	AcceptGap bool
 	Operator  string
 	Reason    string
+
+	ExpectDigest string // issue nothing unless the winners have this digest; empty: whoever they are
+	List         bool   // Preview names everybody, not only the first and the last
+	dryRun       bool
 }
 
 // run is one execution of the job.
@@ -208,9 +212,11 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 		all[i] = &settlement{Settler: s, run: r, coupon: c, result: &Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()},
 			logger: s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))}
 	}
-	s.each(all, func(one *settlement) {
-		one.attempt(func() error { return s.Door.Renew(ctx, one.coupon.ID, one.coupon.ClosesAt) })
-	})
+	if !r.dryRun {
+		s.each(all, func(one *settlement) {
+			one.attempt(func() error { return s.Door.Renew(ctx, one.coupon.ID, one.coupon.ClosesAt) })
+		})
+	}
 	s.each(all, func(one *settlement) {
 		if one.err == nil && r.stopped() == nil {
 			one.begun = true
@@ -264,9 +270,11 @@ func (s *settlement) attempt(part func() error) {
 func (s *settlement) end() Result {
 	s.result.conclude(s.err, s.took)
 	s.result.interrupted = s.run.stopped() != nil && errors.Is(s.err, context.Cause(s.run.told))
-	if s.err != nil {
+	switch {
+	case s.run.dryRun:
+	case s.err != nil:
 		s.logger.Info("coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
-	} else {
+	default:
 		s.logger.Info("coupon settled", zap.String("status", string(s.result.Status)), zap.Int("issued", s.result.Issued),
 			zap.Int("rejected", s.result.Rejected), zap.Int("not_selected", s.result.NotSelected))
 	}

@@ -123,7 +123,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
 	var unknown *CommitUnknown
 	switch {
-	case gap > 0 && ErrorClass(err) == Invariant:
+	case gap > 0 && !s.run.AcceptGap && ErrorClass(err) == Invariant:
 		return errors.Join(err, s.auditHold(ctx, err))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
@@ -212,6 +212,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 			}
 			winners.add(issued)
 			s.remember(issued, winners.count)
+			s.foresee(issued)
 			s.progress(len(issued))
 			if free -= len(issued); free == 0 {
 				break
@@ -219,6 +220,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		}
 	}
 
+	if err := s.approved(ctx, tx, winners); err != nil {
+		return err
+	}
 	s.left = int(account.Waiting) - winners.count
 	returned := s.unstorableReturned()
 	if err := s.takeBack(ctx, tx, returned); err != nil {
@@ -250,6 +254,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		}
 	}
 	s.begin(StepCommit)
+	if s.run.dryRun {
+		return nil // it rolls back, and Redis is not to hear of it
+	}
 	return s.reviewReturned(ctx, tx, returned)
 }
 
@@ -306,15 +313,9 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 		if err != nil {
 			return err
 		}
-		boundary, err := selectLastIssued(ctx, tx, coupon.ID)
-		if err != nil {
+		if d, err = s.decidePage(ctx, tx, coupon, page); err != nil {
 			return err
 		}
-		all, err := classify(ctx, tx, coupon.ID, anyPast, page)
-		if err != nil {
-			return err
-		}
-		d = decide(all, coupon.Free(), boundary)
 		if d.alreadyIssued, err = s.record(ctx, tx, outcomeAlreadyIssued, d.alreadyIssued); err != nil {
 			return err
 		}
@@ -349,6 +350,19 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 	}
 	s.progress(len(page))
 	return nil
+}
+
+// decidePage finds out what becomes of a page of the rest of the line.
+func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, coupon Coupon, page []Application) (decisions, error) {
+	boundary, err := selectLastIssued(ctx, tx, coupon.ID)
+	if err != nil {
+		return decisions{}, err
+	}
+	all, err := classify(ctx, tx, coupon.ID, anyPast, page)
+	if err != nil {
+		return decisions{}, err
+	}
+	return decide(all, coupon.Free(), boundary), nil
 }
 
 // record writes down an outcome and returns whose could be.
