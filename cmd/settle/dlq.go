@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -16,22 +15,15 @@ type dlqCmd struct {
 
 // deed is what a person does to one coupon, in whose name it is kept.
 type deed struct {
-	Coupon   uint64   `required:"" placeholder:"ID" help:"The coupon."`
-	User     []string `placeholder:"USER" help:"Only this user, as it stands in the DLQ; may be repeated."`
-	Operator string   `placeholder:"NAME" help:"Who does this."`
-	Reason   string   `placeholder:"TEXT" help:"Why, such as a ticket; it is kept."`
-	Output   string   `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
+	Coupon uint64   `required:"" placeholder:"ID" help:"The coupon."`
+	User   []string `placeholder:"USER" help:"Only this user, as it stands in the DLQ; may be repeated."`
+	signed `embed:""`
+	Output string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
 }
 
 // Check tells what is impossible about the flags.
-func (d *deed) Check() (problems []error) {
-	if strings.TrimSpace(d.Operator) == "" {
-		problems = append(problems, errors.New("--operator is missing: who does this is kept"))
-	}
-	if strings.TrimSpace(d.Reason) == "" {
-		problems = append(problems, errors.New("--reason is missing: say why, such as a ticket; it is kept"))
-	}
-	return append(problems, tooLong(d.Operator, d.Reason)...)
+func (d *deed) Check() []error {
+	return append(d.signed.missing("who does this is kept"), d.signed.tooLong()...)
 }
 
 func (d *deed) order() settle.Order {

@@ -109,6 +109,7 @@ type program struct {
 	zone           *time.Location
 	language       language
 	logger         *zap.Logger
+	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
@@ -121,7 +122,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	if err == nil {
-		p := &program{cli: &c, logger: c.Logger(stderr), stdout: stdout, stderr: stderr}
+		p := &program{cli: &c, logger: c.Logger(stderr), stdin: os.Stdin, stdout: stdout, stderr: stderr}
 		p.zone, _ = time.LoadLocation(c.SettleTimeZone) // Check has loaded it before
 		if p.language = language(c.Lang); c.Lang == "auto" {
 			p.language = systemLanguage()

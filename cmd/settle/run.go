@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -14,46 +14,84 @@ import (
 )
 
 type runCmd struct {
-	Date      string   `xor:"cutoff" placeholder:"DATE" help:"Settle the applications of this business date, such as 2026-11-20."`
-	Cutoff    string   `xor:"cutoff" placeholder:"TIME" help:"Settle what arrived before this instant: RFC 3339 such as 2026-11-21T00:00:00+09:00, or now."`
-	Coupon    []uint64 `placeholder:"ID" help:"Settle only this coupon; may be repeated."`
-	AcceptGap bool     `help:"Release coupons that are held because accepted applications were lost."`
-	Operator  string   `placeholder:"NAME" help:"Who runs this; required unless it is the bare nightly run."`
-	Reason    string   `placeholder:"TEXT" help:"Why, such as a ticket; required with --operator."`
-	Output    string   `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
+	Date         string   `xor:"cutoff" placeholder:"DATE" help:"Settle the applications of this business date, such as 2026-11-20."`
+	Cutoff       string   `xor:"cutoff" placeholder:"TIME" help:"Settle what arrived before this instant: RFC 3339 such as 2026-11-21T00:00:00+09:00, or now."`
+	From         string   `xor:"cutoff" placeholder:"DATE" help:"Settle the missed nights from this business date, one run each, in order."`
+	To           string   `placeholder:"DATE" help:"… to this one."`
+	Coupon       []uint64 `placeholder:"ID" help:"Settle only this coupon; may be repeated."`
+	DryRun       bool     `help:"Show what would be done, by the same code, and do nothing."`
+	List         bool     `help:"With --dry-run: name everybody who would be issued or rejected."`
+	ExpectDigest string   `placeholder:"DIGEST" help:"Issue nothing, and exit with 3, unless the winners have the digest that --dry-run showed; with one --coupon and a --date or --cutoff."`
+	AcceptGap    bool     `help:"Release coupons that are held because accepted applications were lost."`
+	signed       `embed:""`
+	Yes          bool   `help:"Do not ask, also on a terminal."`
+	Output       string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
 }
-
-// Column widths of settlement_run.
-const (
-	maxOperatorLetters = 100
-	maxReasonLetters   = 500
-)
 
 // manual is whether a person asks for something special.
 func (c *runCmd) manual() bool {
-	return c.Date != "" || c.Cutoff != "" || len(c.Coupon) > 0 || c.AcceptGap
+	return c.Date != "" || c.Cutoff != "" || c.From != "" || len(c.Coupon) > 0 || c.AcceptGap
 }
 
 // Check tells what is impossible about the flags.
 func (c *runCmd) Check() (problems []error) {
-	if c.manual() && strings.TrimSpace(c.Operator) == "" {
-		problems = append(problems, errors.New("--operator is missing: a run with --date, --cutoff, --coupon or --accept-gap is a person's, whose name is kept"))
+	if c.manual() && !c.DryRun {
+		problems = c.signed.missing("a run with --date, --cutoff, --from, --coupon or --accept-gap is a person's, whose name is kept")
 	}
-	if c.manual() && strings.TrimSpace(c.Reason) == "" {
-		problems = append(problems, errors.New("--reason is missing: say why, such as a ticket; it is kept with the run"))
-	}
-	problems = append(problems, tooLong(c.Operator, c.Reason)...)
+	problems = append(problems, c.signed.tooLong()...)
 	if _, err := c.cutoff(time.UTC); err != nil {
 		problems = append(problems, err)
+	}
+	if _, err := c.nights(time.UTC); err != nil {
+		problems = append(problems, err)
+	}
+	if c.List && !c.DryRun {
+		problems = append(problems, errors.New("--list names who would be issued: give --dry-run, too"))
+	}
+	if c.ExpectDigest != "" && !digestForm.MatchString(c.ExpectDigest) {
+		problems = append(problems, fmt.Errorf("--expect-digest=%q is no digest: want sha256: and 64 digits of 0-9a-f, as --dry-run shows it", c.ExpectDigest))
+	}
+	if c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")) {
+		problems = append(problems, errors.New("--expect-digest is about one --coupon and an explicit --date or --cutoff: give them, too"))
 	}
 	return problems
 }
 
-func tooLong(operator, reason string) []error {
-	if len([]rune(operator)) > maxOperatorLetters || len([]rune(reason)) > maxReasonLetters {
-		return []error{fmt.Errorf("--operator takes up to %d letters and --reason up to %d", maxOperatorLetters, maxReasonLetters)}
+var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// mostNights bounds a backfill: more is a slip of the hand.
+const mostNights = 366
+
+// nights are the cutoffs of a backfill, in order.
+func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
+	switch {
+	case c.From == "" && c.To == "":
+		return nil, nil
+	case c.From == "" || c.To == "":
+		return nil, errors.New("--from and --to belong together: the first and the last business date")
+	case c.DryRun:
+		return nil, errors.New("--dry-run shows one night: give --date instead of --from and --to")
 	}
-	return nil
+	first, err := settle.DateCutoff(c.From, zone)
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	last, err := settle.DateCutoff(c.To, zone)
+	if err != nil {
+		return nil, fmt.Errorf("--to: %w", err)
+	}
+	if err := sane(first); err != nil {
+		return nil, err
+	}
+	for night := first; !night.After(last); night = settle.NextCutoff(night, zone) {
+		if cutoffs = append(cutoffs, night); len(cutoffs) > mostNights {
+			return nil, fmt.Errorf("--from=%s --to=%s are more than %d nights: backfill them in parts", c.From, c.To, mostNights)
+		}
+	}
+	if len(cutoffs) == 0 {
+		return nil, fmt.Errorf("--from=%s lies after --to=%s", c.From, c.To)
+	}
+	return cutoffs, nil
 }
 
 // cutoff is the instant that was asked for; zero for now and for the default.
@@ -87,13 +125,36 @@ func sane(cutoff time.Time) error {
 func (c *runCmd) run(ctx context.Context, p *program) error {
 	order := settle.Order{
 		Trigger: settle.Cron, CutoffNow: c.Cutoff == "now", Coupons: c.Coupon,
-		AcceptGap: c.AcceptGap, Operator: c.Operator, Reason: c.Reason,
+		AcceptGap: c.AcceptGap, Operator: c.Operator, Reason: c.Reason, List: c.List,
 	}
 	if c.manual() {
 		order.Trigger = settle.Manual
 	}
-	order.Cutoff, _ = c.cutoff(p.zone) // Check has read it before
-	return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) })
+	if c.ExpectDigest != "" {
+		order.Expect = map[uint64]string{c.Coupon[0]: c.ExpectDigest}
+	}
+	order.Cutoff, _ = c.cutoff(p.zone) // Check has read them before
+	nights, _ := c.nights(p.zone)
+	if c.DryRun {
+		return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
+	}
+	if c.manual() && !c.Yes && p.isTerminal() {
+		if len(nights) > 0 {
+			order.Cutoff = nights[len(nights)-1]
+		}
+		if err := p.askFirst(ctx, &order, len(nights)); err != nil {
+			return err
+		}
+	}
+	if len(nights) == 0 {
+		return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) })
+	}
+	for _, order.Cutoff = range nights {
+		if err := p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settle has a settler do something and prints what became of it.
@@ -129,24 +190,32 @@ func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report
 }
 
 func (p *program) printReport(r *settle.Report) {
-	title := fmt.Sprintf("run %d", r.Run)
-	if r.Run == 0 {
-		title = "run not recorded"
+	var title string
+	switch {
+	case r.DryRun:
+		title = p.say(words{"미리 보기: 아무것도 바꾸지 않았습니다", "preview: nothing was done"})
+	case r.Run == 0:
+		title = p.say(words{"기록되지 않은 실행", "run not recorded"})
+	default:
+		title = p.say(words{"실행 %d", "run %d"}, r.Run)
 	}
-	fmt.Fprintf(p.stdout, "%s (%s), cutoff %s\n", title, r.Trigger, inZone(r.Cutoff, p.zone))
+	fmt.Fprintln(p.stdout, p.say(words{"%s (%s), 마감 시각 %s", "%s (%s), cutoff %s"}, title, r.Trigger, inZone(r.Cutoff, p.zone)))
 	if len(r.Coupons) == 0 && r.Status == settle.RunSucceeded {
-		fmt.Fprintln(p.stdout, "no coupon is due")
+		fmt.Fprintln(p.stdout, p.say(words{"정산할 쿠폰이 없습니다", "no coupon is due"}))
 		return
 	}
 	t := newTable(p.stdout)
-	t.AppendHeader(table.Row{"coupon", "name", "status", "in line", "issued", "to DLQ", "held before", "not selected", "seats left", "time"})
+	t.AppendHeader(p.header(
+		words{"쿠폰", "coupon"}, words{"이름", "name"}, words{"결과", "status"}, words{"줄 선 사람", "in line"}, words{"발급", "issued"},
+		words{"DLQ로", "to DLQ"}, words{"이미 보유", "held before"}, words{"미선정", "not selected"}, words{"남은 수량", "seats left"}, words{"시간", "time"}))
 	for _, c := range r.Coupons {
 		t.AppendRow(table.Row{c.Coupon, printable(c.Name), c.Status, c.Read, c.Issued, c.Rejected, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, millis(c.Millis)})
 	}
-	t.AppendFooter(table.Row{"total", fmt.Sprintf("%d coupons", r.Total.Coupons), r.Status, r.Total.Read, r.Total.Issued,
+	t.AppendFooter(table.Row{p.say(words{"합계", "total"}), p.say(words{"쿠폰 %d개", "%d coupons"}, r.Total.Coupons), r.Status, r.Total.Read, r.Total.Issued,
 		r.Total.Rejected, r.Total.AlreadyIssued, r.Total.NotSelected, "", millis(r.Total.Millis)})
 	t.Render()
 	for _, c := range r.Coupons {
+		p.printPreview(c)
 		if c.Error != "" {
 			fmt.Fprintf(p.stderr, "settle: coupon %d: %s\n", c.Coupon, c.Error)
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
 )
 
 // language is what people are spoken to in. What programs read, JSON, CSV headers and logs, has none.
@@ -36,3 +38,11 @@ func (w words) in(l language) string {
 
 // say is a text in the language of whoever runs the program.
 func (p *program) say(w words, args ...any) string { return fmt.Sprintf(w.in(p.language), args...) }
+
+// header are the columns of a table.
+func (p *program) header(columns ...words) (row table.Row) {
+	for _, c := range columns {
+		row = append(row, c.in(p.language))
+	}
+	return row
+}

@@ -91,6 +91,7 @@ const (
 
 // Report is what became of a run.
 type Report struct {
+	DryRun  bool      `json:"dryRun,omitempty"` // a preview: nothing was done
 	Run     uint64    `json:"run"`
 	Trigger Trigger   `json:"trigger"`
 	Cutoff  time.Time `json:"cutoff"`
@@ -114,7 +115,7 @@ type Total struct {
 }
 
 func newReport(r run) *Report {
-	return &Report{Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{}, Total: Total{startedAt: r.startedAt}}
+	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{}, Total: Total{startedAt: r.startedAt}}
 }
 
 func (r *Report) add(c Result) {

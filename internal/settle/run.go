@@ -62,9 +62,9 @@ type Order struct {
 	Operator  string
 	Reason    string
 
-	ExpectDigest string // issue nothing unless the winners have this digest; empty: whoever they are
-	List         bool   // Preview names everybody, not only the first and the last
-	dryRun       bool
+	Expect map[uint64]string // by coupon: issue nothing unless the winners have this digest
+	List   bool              // Preview names everybody, not only the first and the last
+	dryRun bool
 }
 
 // run is one execution of the job.
