@@ -198,11 +198,67 @@ func (m *machine) due() (due []*modelCoupon) {
 }
 
 func (m *machine) settles(t *rapid.T, o order, how func(*rapid.T, order) (settle.Report, int)) {
+	var foreseen *settle.Report
+	if o.verb == toSettle && rapid.Bool().Draw(t, "previewed") {
+		foreseen = m.previews(t, &o)
+	}
 	report, code := how(t, o)
+	m.foreseen(t, foreseen, report)
 	m.settleModel(t, o, report, code)
 	m.compare(t, "after the settlement")
 	m.knock(t)
 	m.verify(t)
+}
+
+// previews looks what the order would do, which changes nothing, and pins it.
+func (m *machine) previews(t *rapid.T, o *order) *settle.Report {
+	order := o.Order
+	order.List = true
+	m.unclean = map[uint64]bool{}
+	for _, id := range m.world.ids("SELECT DISTINCT coupon_id FROM settlement WHERE cleaned_at IS NULL") {
+		m.unclean[id] = true
+	}
+	report, err := m.inProcess().Preview(m.world.t.Context(), order)
+	if err != nil {
+		t.Log(err)
+		m.disagree(t, "the preview failed")
+	}
+	m.compare(t, "after the preview")
+	o.Expect = map[uint64]string{}
+	for _, c := range report.Coupons {
+		if c.WinnersDigest != "" {
+			o.Expect[c.Coupon] = c.WinnersDigest
+		}
+	}
+	return report
+}
+
+// foreseen: the run did what its preview said, and the preview names as many as it counts.
+func (m *machine) foreseen(t *rapid.T, preview *settle.Report, report settle.Report) {
+	if preview == nil {
+		return
+	}
+	for i, would := range preview.Coupons {
+		did := report.Coupons[i]
+		if p := would.Preview; would.Error == "" && p != nil {
+			rejected := 0
+			for _, n := range p.Causes {
+				rejected += n
+			}
+			if len(p.Winners) != would.Issued || len(p.Rejected) != would.Rejected || rejected != would.Rejected {
+				m.disagree(t, "the preview names %d and %d, and counts %d issued and %d rejected", len(p.Winners), len(p.Rejected), would.Issued, would.Rejected)
+			}
+		}
+		would.Preview, would.Millis, did.Millis = nil, 0, 0
+		if would.Read > did.Read && m.unclean[would.Coupon] {
+			would.Read = did.Read // whom a run that died has issued still stood there
+		}
+		a, _ := json.Marshal(would)
+		b, _ := json.Marshal(did)
+		if string(a) != string(b) {
+			m.disagree(t, "the preview said\n%s\nand the run did\n%s", a, b)
+		}
+	}
 }
 
 // byTheProgram runs settle as a person does; opening its connections costs ten times what a small settlement costs.

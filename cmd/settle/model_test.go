@@ -62,6 +62,7 @@ type machine struct {
 	users   map[uint64]person
 	coupons []*modelCoupon
 	steps   int
+	unclean map[uint64]bool // coupons of which Redis may not have heard all, as of the last preview
 }
 
 func newMachine(t *rapid.T, w *world, pod *catalog.Catalog, number uint64) *machine {

@@ -15,6 +15,8 @@ type Preview struct {
 	Causes   map[Cause]int `json:"rejectedBy,omitempty"` // how many would be rejected, and why
 	Winners  []Winner      `json:"winners,omitempty"`    // everybody in order, when asked for
 	Rejected []Rejection   `json:"rejected,omitempty"`   // the same
+
+	standing int // of the winners: they still stand in Redis, and are counted already
 }
 
 // Winner is who would get a seat.
@@ -93,6 +95,11 @@ func (s *settlement) foresee(issued []Application) {
 	if p == nil || len(issued) == 0 {
 		return
 	}
+	for _, a := range issued {
+		if a.Source != NotSelected {
+			p.standing++
+		}
+	}
 	if first := issued[0]; p.First == nil {
 		p.First = &Winner{first.User, first.Arrival}
 	}
@@ -146,7 +153,7 @@ func (s *settlement) foreseeRest(ctx context.Context, tx *sql.Tx) error {
 		if err != nil {
 			return err
 		}
-		s.result.Read += d.read - len(d.issuedBefore) // these have been counted, now or by the run that issued them
+		s.result.Read += d.read
 		s.result.NotSelected += len(d.notSelected)
 		s.result.AlreadyIssued += len(d.alreadyIssued)
 		s.result.Rejected += len(d.review)
@@ -155,6 +162,7 @@ func (s *settlement) foreseeRest(ctx context.Context, tx *sql.Tx) error {
 		}
 		s.progress(len(*page))
 	}
+	s.result.Read -= s.result.Preview.standing
 	return nil
 }
 
