@@ -77,6 +77,8 @@ type cli struct {
 	Schedule scheduleCmd `cmd:"" help:"Stay and settle every night; catches up the nights it missed."`
 	DLQ      dlqCmd      `cmd:"" name:"dlq" help:"Applications under review: try them again, or end them."`
 	Verify   verifyCmd   `cmd:"" help:"Check every invariant; exits 3 when one is violated."`
+
+	Completion completionCmd `cmd:"" help:"Complete verbs and flags in bash, zsh or fish."`
 }
 
 // Check tells what is impossible about the program's own settings.
@@ -117,7 +119,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	selected, err := connect.Parse(&c, "settle",
 		"Settles first-come-first-served coupons: who applied, in order, becomes who holds one.",
-		args, stdout, stderr, []string{"APPLY_", "SETTLE_"}, kong.Vars{"version": version, "log_level": "warn"})
+		args, stdout, stderr, []string{"APPLY_", "SETTLE_"}, kong.Vars{"version": version, "log_level": "warn"},
+		kong.PostBuild(answersShells))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
 
 func newTable(w io.Writer) table.Writer {
@@ -20,6 +20,14 @@ func newTable(w io.Writer) table.Writer {
 	style.Format.Header, style.Format.Footer = text.FormatDefault, text.FormatDefault
 	t.SetStyle(style)
 	return t
+}
+
+// bad marks what somebody should look at: in red on a terminal, unless NO_COLOR is set.
+func (p *program) bad(word any) string {
+	if isTerminal(p.stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
+		return text.FgRed.EscapeSeq() + fmt.Sprint(word) + text.Reset.EscapeSeq()
+	}
+	return fmt.Sprint(word)
 }
 
 // printable keeps control characters of a name from reaching the terminal.
@@ -43,8 +51,7 @@ func millis(n int64) string { return (time.Duration(n) * time.Millisecond).Strin
 type progress struct{ bar *progressbar.ProgressBar }
 
 func newProgress(w io.Writer, what string) progress {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !isTerminal(w) {
 		return progress{}
 	}
 	return progress{progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),

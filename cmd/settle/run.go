@@ -122,6 +122,19 @@ func sane(cutoff time.Time) error {
 	return nil
 }
 
+// Help is shown by --help.
+func (c *runCmd) Help() string {
+	return `Running again is always safe: what is settled stays as it is.
+
+Examples:
+  settle run                                              the nightly run: everything before the last midnight
+  settle run --dry-run --date 2026-11-20                  what would be done, and by which winners' digest
+  settle run --coupon 42 --date 2026-11-20 --operator kim --reason TICKET-123
+  settle run --coupon 42 --date 2026-11-20 --expect-digest sha256:… --operator kim --reason TICKET-123
+  settle run --from 2026-11-18 --to 2026-11-20 --operator kim --reason "missed nights"
+  settle run --coupon 42 --cutoff now --accept-gap --operator kim --reason "Redis lost 3 applications"`
+}
+
 func (c *runCmd) run(ctx context.Context, p *program) error {
 	order := settle.Order{
 		Trigger: settle.Cron, CutoffNow: c.Cutoff == "now", Coupons: c.Coupon,
@@ -189,6 +202,16 @@ func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report
 	return errors.Join(err, worst(classes))
 }
 
+// status stands out where a coupon was not settled.
+func (p *program) status(s settle.Status) string {
+	switch s {
+	case settle.HeldBack, settle.Busy, settle.Failed:
+		return p.bad(s)
+	default:
+		return string(s)
+	}
+}
+
 func (p *program) printReport(r *settle.Report) {
 	var title string
 	switch {
@@ -209,7 +232,7 @@ func (p *program) printReport(r *settle.Report) {
 		words{"쿠폰", "coupon"}, words{"이름", "name"}, words{"결과", "status"}, words{"줄 선 사람", "in line"}, words{"발급", "issued"},
 		words{"DLQ로", "to DLQ"}, words{"이미 보유", "held before"}, words{"미선정", "not selected"}, words{"남은 수량", "seats left"}, words{"시간", "time"}))
 	for _, c := range r.Coupons {
-		t.AppendRow(table.Row{c.Coupon, printable(c.Name), c.Status, c.Read, c.Issued, c.Rejected, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, millis(c.Millis)})
+		t.AppendRow(table.Row{c.Coupon, printable(c.Name), p.status(c.Status), c.Read, c.Issued, c.Rejected, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, millis(c.Millis)})
 	}
 	t.AppendFooter(table.Row{p.say(words{"합계", "total"}), p.say(words{"쿠폰 %d개", "%d coupons"}, r.Total.Coupons), r.Status, r.Total.Read, r.Total.Issued,
 		r.Total.Rejected, r.Total.AlreadyIssued, r.Total.NotSelected, "", millis(r.Total.Millis)})

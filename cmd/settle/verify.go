@@ -163,7 +163,7 @@ func (p *program) printVerdicts(r verifyReport) {
 			verdict = "warning"
 		}
 		if v.Violated() {
-			verdict = "VIOLATED"
+			verdict = p.bad("VIOLATED")
 		}
 		a := v.Account
 		t.AppendRow(table.Row{v.Coupon, printable(v.Name), v.TotalQuantity, v.Coupons, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, v.Gap, verdict})
@@ -180,7 +180,7 @@ func (p *program) printVerdicts(r verifyReport) {
 	for _, i := range invariants {
 		holds := "yes"
 		if broken[i.number] > 0 {
-			holds = "NO"
+			holds = p.bad("NO")
 		}
 		t.AppendRow(table.Row{i.number, i.name, holds, i.figure(r.Total)})
 	}
