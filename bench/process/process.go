@@ -49,6 +49,33 @@ func CPUTime(pid int) time.Duration {
 	return used
 }
 
+// Busy is how long the cores have worked since the machine was started, all of them together; 0 where that cannot be
+// told.
+func Busy() time.Duration {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(stat), "\n")
+	fields := strings.Fields(first)
+	const idle, iowait, steal = 4, 5, 8 // what follows is counted in others already
+	if len(fields) <= steal {
+		return 0
+	}
+	var busy time.Duration
+	for i, field := range fields[:steal+1] {
+		if i == 0 || i == idle || i == iowait {
+			continue
+		}
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0
+		}
+		busy += time.Duration(n) * tick
+	}
+	return busy
+}
+
 // MiB writes a size as the tables have it.
 func MiB(bytes int64) string {
 	if bytes == 0 {
