@@ -31,7 +31,7 @@ func (l load) send() (outcome, error) {
 	senders := make([]*sender, l.Connections)
 	deadline := time.Now().Add(l.Warmup + l.Length + grace)
 	for i := range senders {
-		s := &sender{load: l, place: i, line: newLine(l.Address, deadline)}
+		s := &sender{load: l, place: i, line: newLine(l.Address, deadline), wake: make(chan struct{}, 1)}
 		s.user = l.FirstUser + uint64(i)*usersPerConnection
 		if err := s.line.dial(); err != nil {
 			return outcome{}, fmt.Errorf("connection %d: %w", i+1, err)
@@ -44,6 +44,9 @@ func (l load) send() (outcome, error) {
 	var all sync.WaitGroup
 	for _, sender := range senders {
 		all.Go(func() { sender.run(s) })
+	}
+	if l.Rate > 0 {
+		l.pace(s, senders)
 	}
 	all.Wait()
 	return sum(l, senders), nil
@@ -61,6 +64,7 @@ type sender struct {
 	user  uint64 // the next
 	line  *line
 	outcome
+	wake                        chan struct{} // sometimes too often
 	fromDue, fromSent, refusals waits
 }
 
@@ -72,7 +76,7 @@ func (s *sender) run(t schedule) {
 			if due = s.due(t, n); !due.Before(t.until) {
 				return
 			}
-			time.Sleep(time.Until(due))
+			s.await(due)
 		}
 		sent := time.Now()
 		if !sent.Before(t.until) {

@@ -46,6 +46,7 @@ type options struct {
 	contenders  []contender
 	scenes      []string
 	connections int
+	flood       int // connections of the overload
 	rounds      int
 	length      time.Duration
 	out         string
@@ -61,7 +62,8 @@ func parse() (o options, err error) {
 	names := flag.String("contenders", "nothing,api,plain,row-lock", "who is measured, separated by commas: "+strings.Join(contenderNames(), ", "))
 	scenes := flag.String("scenes", steadyScene+","+overloadScene, "what is measured beside the peak, separated by commas")
 	seconds := flag.Float64("seconds", 8, "how long each measurement takes, without warming up")
-	flag.IntVar(&o.connections, "connections", 128, "connections at the peak; the overload comes over ten times as many")
+	flag.IntVar(&o.connections, "connections", 128, "connections at the peak")
+	flag.IntVar(&o.flood, "overload-connections", 0, "connections of the overload; 0: ten times as many as at the peak")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each is measured; the median counts")
 	flag.StringVar(&o.out, "out", "", "folder for the tables and the chart; none prints the tables alone")
 	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the API at its peak; the last round's stays")
@@ -86,8 +88,14 @@ func parse() (o options, err error) {
 		return o, fmt.Errorf("-seconds is %v: want 1 to 300", *seconds)
 	}
 	o.length = time.Duration(*seconds * float64(time.Second))
-	if o.connections < 1 || o.connections*overloadFactor > maxConnections {
+	if o.connections < 1 || o.connections > maxConnections/overloadFactor {
 		return o, fmt.Errorf("-connections is %d: want 1 to %d", o.connections, maxConnections/overloadFactor)
+	}
+	if o.flood == 0 {
+		o.flood = overloadFactor * o.connections
+	}
+	if o.flood < 1 || o.flood > maxConnections {
+		return o, fmt.Errorf("-overload-connections is %d: want up to %d", o.flood, maxConnections)
 	}
 	if o.rounds < 1 || o.rounds > 100 {
 		return o, fmt.Errorf("-rounds is %d: want 1 to 100", o.rounds)

@@ -113,7 +113,7 @@ func (s *stage) steady(ctx context.Context, o options, peaks []measured) ([]pace
 type flood struct {
 	peak   sample
 	before sample // at a low rate
-	during sample // ten times the connections and the rate of this peak
+	during sample // ten times the rate of this peak, over many more connections
 	after  sample // at the low rate, right after
 	told   int    // accepted in all four, and none lost
 }
@@ -158,7 +158,7 @@ func (s *stage) flood(ctx context.Context, o options, c contender) (f flood, err
 		return f, fmt.Errorf("before: %w", err)
 	}
 	f.during, err = v.take(ctx, load{
-		Connections: overloadFactor * o.connections, Rate: overloadFactor * f.peak.goodput(), Warmup: warmUp, Length: o.length,
+		Connections: o.flood, Rate: overloadFactor * f.peak.goodput(), Warmup: warmUp, Length: o.length,
 	})
 	if err != nil {
 		return f, fmt.Errorf("overload: %w", err)

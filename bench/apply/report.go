@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -102,7 +103,7 @@ func renderOverload(o options, all []flooded) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d connections, and %d times as many requests due as at the peak just before; latency of answers counts from when the\n"+
 		"request was sent. Before and after it %.0f %% of the peak. Nobody who was accepted is missing where the server keeps them:\n\n",
-		overloadFactor*o.connections, overloadFactor, 100*quietShare)
+		o.flood, overloadFactor, 100*quietShare)
 	fmt.Fprintf(&b, "| contender | peak/s | goodput/s | kept | kept, to nothing | p99 | refused/s | p99 of refusals | without Retry-After | errors | accepted | memory before | peak memory | p99 before | p99 after |\n"+
 		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, m := range all {
@@ -131,10 +132,11 @@ func during(f flood) float64 { return f.during.goodput() }
 func writeChart(path string, o options, peaks []measured, floods []flooded) error {
 	graph := chart.BarChart{
 		Title: fmt.Sprintf("Requests per second at the peak, and served under %d times the load", overloadFactor), Width: 900, Height: 480,
-		Background: chart.Style{Padding: chart.Box{Top: 60, Left: 20, Right: 20, Bottom: 20}},
+		Background: chart.Style{Padding: chart.Box{Top: 60, Left: 20, Right: 20, Bottom: 50}},
 		BarWidth:   60, BarSpacing: 20,
 		YAxis: chart.YAxis{Name: "requests/s", ValueFormatter: chart.IntValueFormatter},
 	}
+	const scale = 10_000
 	var most float64
 	bar := func(label string, height float64, color drawing.Color) {
 		most = max(most, height)
@@ -145,7 +147,7 @@ func writeChart(path string, o options, peaks []measured, floods []flooded) erro
 		bar(peaks[i].name, median(peaks[i].rounds, goodput), chart.ColorBlue)
 		bar(fmt.Sprintf("×%d", overloadFactor), median(floods[i].rounds, during), chart.ColorOrange)
 	}
-	graph.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: most * 1.05}
+	graph.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: math.Ceil(most/scale) * scale} // ten even steps
 	file, err := os.Create(path)
 	if err != nil {
 		return err
