@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup build demo test soak bench-settle check fmt
+.PHONY: help setup build demo test soak bench-settle bench-apply check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ soak: setup ## kill, model and storm tests at length, about an hour
 bench-settle: ## a whole settlement beside LOAD DATA and INSERTs: table and chart in docs/
 	@scripts/setup.sh servers
 	CGO_ENABLED=0 go run ./bench/settle -out docs
+
+bench-apply: ## the API beside a handler that does nothing, a plain one, and a row lock per request: table and chart in docs/
+	@scripts/setup.sh servers
+	CGO_ENABLED=0 go run ./bench/apply -out docs
 
 check: ## formatting, go.mod, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
