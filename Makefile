@@ -23,9 +23,9 @@ demo: ## a black Friday on this machine, from the opening to the proof
 test: setup ## run all tests, with the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 14m ./...
 
-soak: setup ## kill, model and storm tests at length, about an hour
+soak: setup ## kill, model, storm and history tests at length, about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 170m -v \
-		-run 'Killed|ALost|Model|EverythingAtOnce' ./cmd/settle > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
+		-run 'Killed|ALost|Model|EverythingAtOnce|Linearizable' ./cmd/settle ./internal/candidates > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
 	@grep -E '^--- PASS|kill points|operations$$|passed|runs;|^ok' soak.out
 
 bench-settle: ## a whole settlement beside LOAD DATA and INSERTs: table and chart in docs/
