@@ -47,7 +47,7 @@ func deployOn(t *testing.T, dsn string, db *sql.DB) *deployment {
 	r := testenv.RedisFor(t)
 	d := &deployment{t: t, db: db, env: append(os.Environ(),
 		"MYSQL_DSN="+dsn, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
-		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0")}
+		"APPLY_LISTEN=127.0.0.1:0", "USER_RATE=0", "SHUTDOWN_DELAY=0s", "APPLY_ADMIN_LISTEN=127.0.0.1:0")}
 	code, _, stderr := d.settle("migrate")
 	require.Zero(t, code, stderr)
 	return d

@@ -1,13 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -106,12 +107,17 @@ func New(o Options) http.Handler {
 			return
 		}
 		// The mux would answer an unclean path with a redirect that repeats it.
-		if escaped := r.URL.EscapedPath(); escaped == "" || escaped[0] != '/' || path.Clean(escaped) != escaped {
+		if unclean(cmp.Or(r.URL.RawPath, r.URL.Path)) {
 			nothing(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// unclean paths have a place that is empty, "." or "..", or do not begin at the root.
+func unclean(path string) bool {
+	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.")
 }
 
 // answer is what a request leads to: where an application stands, or a problem.
