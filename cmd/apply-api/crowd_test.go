@@ -169,7 +169,10 @@ func (c *crowd) read(response *http.Response, text []byte, user int) (w word) {
 	}
 	err := json.Unmarshal(text, &document)
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-	want := map[int]string{http.StatusAccepted: "ACCEPTED", http.StatusOK: "DUPLICATE", http.StatusServiceUnavailable: "UNAVAILABLE"}[w.status]
+	want := map[int]string{
+		http.StatusAccepted: "ACCEPTED", http.StatusOK: "DUPLICATE",
+		http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusTooManyRequests: "TOO_MANY_REQUESTS",
+	}[w.status]
 	switch {
 	case err != nil:
 	case w.stands() && document.Status == want && document.UserID == user && document.Position > 0:

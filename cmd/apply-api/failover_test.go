@@ -111,7 +111,7 @@ func TestFailoverToAReplicaThatLagsBehind(t *testing.T) {
 	for _, p := range held.queue {
 		maps.DeleteFunc(lost, func(_ int, arrival int64) bool { return arrival == p.arrival })
 	}
-	require.GreaterOrEqual(t, len(lost), 50)
+	require.Greater(t, len(lost), 50-2*someAtOnce) // some were on their way when the link went down
 	require.Empty(t, c.wrong(held, lost))
 	for user, arrival := range safe {
 		require.NotContains(t, lost, user)
