@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -89,30 +90,64 @@ func TestRedisIsSlowUnderACrowd(t *testing.T) {
 // Every second reply is lost. Who asks again hears of the place he has since the first time.
 func TestRepliesAreLostUnderACrowd(t *testing.T) {
 	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	var lossy atomic.Bool
-	applications, lost := 0, 0
-	wire := testenv.WireTo(t, func(turn testenv.Turn) testenv.Fate {
-		if !lossy.Load() || !isApply(turn) {
+	t.Run("standalone", func(t *testing.T) {
+		t.Parallel()
+		server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+		replies := lossyWire(t, server)
+		loseReplies(t, server, replies, replies.wire.Addr)
+	})
+	// The Cluster client has ways of its own to try again.
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		server := testenv.PrivateCluster(t, 1)[0]
+		replies := lossyWire(t, server)
+		_, port, err := net.SplitHostPort(replies.wire.Addr)
+		require.NoError(t, err)
+		node := redisClient(t, server.Addr())
+		require.NoError(t, node.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
+		testenv.Eventually(t, soon, "its address is the wire's", func() bool {
+			slots := node.ClusterSlots(t.Context()).Val()
+			return len(slots) == 1 && slots[0].Nodes[0].Addr == replies.wire.Addr
+		})
+		loseReplies(t, server, replies, replies.wire.Addr+",localhost:"+port)
+	})
+}
+
+// lossy is a wire that loses every second reply to an application while now.
+type lossy struct {
+	now                atomic.Bool
+	applications, lost int // to be read after wire.Turns
+	wire               *testenv.Wire
+}
+
+func lossyWire(t *testing.T, server *testenv.Redis) *lossy {
+	t.Helper()
+	l := new(lossy)
+	l.wire = testenv.WireTo(t, func(turn testenv.Turn) testenv.Fate {
+		if !l.now.Load() || !isApply(turn) {
 			return testenv.Pass()
 		}
-		if applications++; applications%2 == 0 {
+		if l.applications++; l.applications%2 == 0 {
 			return testenv.Pass()
 		}
-		lost++
+		l.lost++
 		return testenv.CutAfter(nil)
 	}, server.Addr())
-	p := serving(t, "REDIS_ADDRS="+wire.Addr)
+	return l
+}
+
+func loseReplies(t *testing.T, server *testenv.Redis, replies *lossy, addrs string) {
+	p := serving(t, "REDIS_ADDRS="+addrs)
 	c := gather(t, p.apply, someAtOnce)
 	c.hears(http.StatusAccepted, 50)
-	lossy.Store(true)
+	replies.now.Store(true)
 	c.hears(http.StatusServiceUnavailable, 50)
 	c.hears(http.StatusAccepted, 20) // among them
-	lossy.Store(false)
+	replies.now.Store(false)
 	c.hears(http.StatusAccepted, 50)
 	c.end(redisClient(t, server.Addr()))
-	wire.Turns() // before what the rule has counted is read
-	require.Greater(t, lost, 10)
+	replies.wire.Turns() // before what the rule has counted is read
+	require.Greater(t, replies.lost, 10)
 	require.Greater(t, c.clearedUp(), 10)
 }
 
