@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,8 +107,8 @@ func TestRepliesAreLostUnderACrowd(t *testing.T) {
 		node := redisClient(t, server.Addr())
 		require.NoError(t, node.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
 		testenv.Eventually(t, soon, "its address is the wire's", func() bool {
-			slots := node.ClusterSlots(t.Context()).Val()
-			return len(slots) == 1 && slots[0].Nodes[0].Addr == replies.wire.Addr
+			shards := node.ClusterShards(t.Context()).Val()
+			return len(shards) == 1 && strconv.FormatInt(shards[0].Nodes[0].Port, 10) == port
 		})
 		loseReplies(t, server, replies, replies.wire.Addr+",localhost:"+port)
 	})
