@@ -49,15 +49,31 @@ const (
 	exitSettings = 2
 )
 
-// Limits of one connection. An application is a few hundred bytes each way; what takes longer is not an applicant.
-const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 10 * time.Second
-	writeTimeout      = 15 * time.Second // reading included, and the two seconds of an application
-	idleTimeout       = 2 * time.Minute  // longer than a load balancer's, which must be the one to close
-	maxHeaderBytes    = 16 << 10         // cookies and tracing of a gateway; Go's default is 1 MiB
-	profileTimeout    = 2 * time.Minute  // writing a profile of 30 seconds, and longer ones on request
+// timeouts of one connection.
+type timeouts struct {
+	header time.Duration // reading a request up to its body
+	read   time.Duration // reading all of it
+	write  time.Duration // from the end of the header until the answer is written
+	idle   time.Duration // waiting for the next request
+}
+
+// An application is a few hundred bytes each way; what takes longer is not an applicant.
+var (
+	forApplicants = timeouts{
+		header: 5 * time.Second,
+		read:   10 * time.Second,
+		write:  15 * time.Second, // reading the body included, and the two seconds of an application
+		idle:   2 * time.Minute,  // longer than a load balancer's, which must be the one to close
+	}
+	forOperators = timeouts{
+		header: forApplicants.header,
+		read:   forApplicants.read,
+		write:  2 * time.Minute, // a profile of 30 seconds, and longer ones on request
+		idle:   forApplicants.idle,
+	}
 )
+
+const maxHeaderBytes = 16 << 10 // cookies and tracing of a gateway; Go's default is 1 MiB
 
 // What settings may be at most: a slip of the hand should not switch a limit off.
 const (
@@ -199,9 +215,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer served()
 	refreshing.Go(func() { coupons.Run(serving) })
 
-	applying := site{newServer(public, logger), netutil.LimitListener(publicListener, s.MaxConnections)}
-	operating := site{newServer(admin, logger), adminListener}
-	operating.WriteTimeout = profileTimeout
+	applying := site{newServer(public, forApplicants, logger), netutil.LimitListener(publicListener, s.MaxConnections)}
+	operating := site{newServer(admin, forOperators, logger), adminListener}
 	return serve(ctx, applying, operating, ending{admin.Drain, s.ShutdownDelay, s.ShutdownGrace}, logger)
 }
 
@@ -213,14 +228,14 @@ func refuse(stderr io.Writer, err error) int {
 	return exitSettings
 }
 
-func newServer(handler http.Handler, logger *zap.Logger) *http.Server {
+func newServer(handler http.Handler, within timeouts, logger *zap.Logger) *http.Server {
 	errorLog, _ := zap.NewStdLogAt(logger.Named("http"), zap.WarnLevel) // only an unknown level is an error
 	return &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
+		ReadHeaderTimeout: within.header,
+		ReadTimeout:       within.read,
+		WriteTimeout:      within.write,
+		IdleTimeout:       within.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
 	}

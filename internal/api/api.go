@@ -163,11 +163,8 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 	if !s.users.allow(user, s.Now()) {
 		return s.turnAway(tooManyRequests, "user_rate")
 	}
-	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes)); err != nil {
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			return refuse(bodyTooLarge)
-		}
-		return refuse(unreadableBody)
+	if refusal := s.awaitBody(w, r); refusal != "" {
+		return refuse(refusal)
 	}
 
 	coupon, refusal := s.lookup(id)
@@ -182,6 +179,27 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 		return s.unasked(id, err)
 	}
 	return s.told(receipt, coupon, user)
+}
+
+// awaitBody reads what a client sends, though nobody needs it. Meanwhile the request is not one that is being answered:
+// clients that are slow to send would take the place of all others.
+func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (refusal candidates.Code) {
+	if r.ContentLength == 0 {
+		return ""
+	}
+	s.inFlight.leave()
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	entered := s.inFlight.enter()
+	switch tooLarge := new(http.MaxBytesError); {
+	case errors.As(err, &tooLarge):
+		return bodyTooLarge
+	case err != nil:
+		return unreadableBody
+	case !entered:
+		return s.turnAway(overloaded, "in_flight").outcome
+	default:
+		return ""
+	}
 }
 
 // unasked is the answer to an application to which Redis did not answer, or for which it was not asked.
