@@ -142,7 +142,8 @@ func (d *deployment) ask(method, path string, coupon, user uint64) (a answer) {
 		return a
 	}
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
-	response, err := http.DefaultClient.Do(request)
+	client := &http.Client{Transport: testenv.Conforming(d.t, nil)}
+	response, err := client.Do(request)
 	if err != nil {
 		a.Status = err.Error()
 		return a

@@ -214,6 +214,8 @@ func newServer(handler http.Handler, logger *zap.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
+
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" is no address of ours either
 	}
 }
 

@@ -86,15 +86,11 @@ func New(o Options) http.Handler {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/coupons/{id}/applications", s.measured(&s.metrics.apply, s.apply))
-	mux.HandleFunc("/v1/coupons/{id}/applications", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
-		w.Header().Set("Allow", http.MethodPost)
-		return refuse(methodNotAllowed)
-	}))
+	mux.HandleFunc("/v1/coupons/{id}/applications", s.only("POST"))
 	mux.HandleFunc("GET /v1/coupons/{id}/applications/me", s.measured(&s.metrics.standing, s.standing))
-	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
-		w.Header().Set("Allow", "GET, HEAD")
-		return refuse(methodNotAllowed)
-	}))
+	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.only("GET, HEAD"))
+	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
+	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
 	nothing := s.answering(func(http.ResponseWriter, *http.Request) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
@@ -111,6 +107,14 @@ func New(o Options) http.Handler {
 			return
 		}
 		mux.ServeHTTP(w, r)
+	})
+}
+
+// only refuses every other method.
+func (s *server) only(methods string) http.HandlerFunc {
+	return s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
+		w.Header().Set("Allow", methods)
+		return refuse(methodNotAllowed)
 	})
 }
 
@@ -283,11 +287,8 @@ type problemDocument struct {
 
 func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 	header := w.Header()
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
-	if s.Draining != nil && s.Draining() {
-		header.Set("Connection", "close")
-	}
+	s.guard(header)
+	header["Cache-Control"] = noStore
 	if a.body == nil {
 		p, code := describe(a.outcome)
 		tag := negotiate(r.Header)

@@ -75,6 +75,7 @@ func newLimitedSite(t *testing.T, applier api.Applier, coupons api.Coupons, limi
 	}))
 	t.Cleanup(server.Close)
 	client := server.Client()
+	client.Transport = testenv.Conforming(t, client.Transport)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &site{t: t, url: server.URL, client: client, registry: registry, logs: logs}
 }
