@@ -251,6 +251,7 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
+	d.env = append(d.env, "USER_RATE=0") // these people knock without a pause
 	coupon := d.coupon(100)
 	testenv.Build(t, "./cmd/apply-api") // takes its time
 	opens := time.Now().Add(6 * time.Second).Truncate(time.Second).UTC()
