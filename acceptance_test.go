@@ -142,7 +142,8 @@ func (d *deployment) ask(method, path string, coupon, user uint64) (a answer) {
 		return a
 	}
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
-	response, err := http.DefaultClient.Do(request)
+	client := &http.Client{Transport: testenv.Conforming(d.t, nil)}
+	response, err := client.Do(request)
 	if err != nil {
 		a.Status = err.Error()
 		return a
@@ -250,6 +251,7 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
+	d.env = append(d.env, "USER_RATE=0") // these people knock without a pause
 	coupon := d.coupon(100)
 	testenv.Build(t, "./cmd/apply-api") // takes its time
 	opens := time.Now().Add(6 * time.Second).Truncate(time.Second).UTC()

@@ -238,6 +238,8 @@ func newServer(handler http.Handler, within timeouts, logger *zap.Logger) *http.
 		IdleTimeout:       within.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
+
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" is no address of ours either
 	}
 }
 

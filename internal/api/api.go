@@ -87,15 +87,11 @@ func New(o Options) http.Handler {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/coupons/{id}/applications", s.measured(&s.metrics.apply, s.apply))
-	mux.HandleFunc("/v1/coupons/{id}/applications", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
-		w.Header().Set("Allow", http.MethodPost)
-		return refuse(methodNotAllowed)
-	}))
+	mux.HandleFunc("/v1/coupons/{id}/applications", s.only("POST"))
 	mux.HandleFunc("GET /v1/coupons/{id}/applications/me", s.measured(&s.metrics.standing, s.standing))
-	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
-		w.Header().Set("Allow", "GET, HEAD")
-		return refuse(methodNotAllowed)
-	}))
+	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.only("GET, HEAD"))
+	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
+	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
 	nothing := s.answering(func(http.ResponseWriter, *http.Request) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
@@ -118,6 +114,14 @@ func New(o Options) http.Handler {
 // unclean paths have a place that is empty, "." or "..", or do not begin at the root.
 func unclean(path string) bool {
 	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.")
+}
+
+// only refuses every other method.
+func (s *server) only(methods string) http.HandlerFunc {
+	return s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
+		w.Header().Set("Allow", methods)
+		return refuse(methodNotAllowed)
+	})
 }
 
 // answer is what a request leads to: where an application stands, or a problem.
@@ -320,22 +324,30 @@ type problemDocument struct {
 
 // Header values that every answer has: shared, since nobody changes them.
 var (
-	noStore         = []string{"no-store"}
+	noStore = []string{"no-store"}
+	// A browser that is led here by somebody else's page neither guesses a type nor loads or frames anything.
 	noSniff         = []string{"nosniff"}
+	noContent       = []string{"default-src 'none'; frame-ancestors 'none'"}
 	jsonContent     = []string{"application/json"}
 	problemContent  = []string{"application/problem+json"}
 	byLanguage      = []string{"Accept-Language"}
 	closeConnection = []string{"close"}
 )
 
-func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
-	header := w.Header()
-	header["Cache-Control"] = noStore
+// guard sets what every response has.
+func (s *server) guard(header http.Header) {
 	header["X-Content-Type-Options"] = noSniff
-	header["Content-Type"] = jsonContent
+	header["Content-Security-Policy"] = noContent
 	if s.Draining != nil && s.Draining() {
 		header["Connection"] = closeConnection
 	}
+}
+
+func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
+	header := w.Header()
+	s.guard(header)
+	header["Cache-Control"] = noStore
+	header["Content-Type"] = jsonContent
 	if a.json == nil {
 		a.status, a.json = s.problem(header, r, a)
 	}
