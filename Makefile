@@ -1,9 +1,10 @@
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
+FUZZ_TIME := 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup build demo test soak bench-settle check fmt
+.PHONY: help setup build demo test soak bench-settle bench-apply check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,14 +24,24 @@ demo: ## a black Friday on this machine, from the opening to the proof
 test: setup ## run all tests, with the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 14m ./...
 
-soak: setup ## kill, model and storm tests at length, about an hour
+soak: setup ## kill, model, storm and history tests at length, every fuzzer for a while; about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 170m -v \
-		-run 'Killed|ALost|Model|EverythingAtOnce' ./cmd/settle > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
+		-run 'Killed|ALost|Model|EverythingAtOnce|Linearizable' ./cmd/settle ./internal/candidates > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
 	@grep -E '^--- PASS|kill points|operations$$|passed|runs;|^ok' soak.out
+	@for package in $$(go list ./...); do \
+		for fuzzer in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz' || true); do \
+			echo "$$package $$fuzzer"; \
+			go test -run '^$$' -fuzz "^$$fuzzer$$" -fuzztime $(FUZZ_TIME) "$$package" >> soak.out 2>&1 || { tail -n 40 soak.out; exit 1; }; \
+		done; \
+	done
 
 bench-settle: ## a whole settlement beside LOAD DATA and INSERTs: table and chart in docs/
 	@scripts/setup.sh servers
 	CGO_ENABLED=0 go run ./bench/settle -out docs
+
+bench-apply: ## the API beside a handler that does nothing, a plain one, and a row lock per request: table and chart in docs/
+	@scripts/setup.sh servers
+	CGO_ENABLED=0 go run ./bench/apply -out docs
 
 check: ## formatting, go.mod, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \

@@ -47,7 +47,7 @@ func deployOn(t *testing.T, dsn string, db *sql.DB) *deployment {
 	r := testenv.RedisFor(t)
 	d := &deployment{t: t, db: db, env: append(os.Environ(),
 		"MYSQL_DSN="+dsn, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
-		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0")}
+		"APPLY_LISTEN=127.0.0.1:0", "USER_RATE=0", "SHUTDOWN_DELAY=0s", "APPLY_ADMIN_LISTEN=127.0.0.1:0")}
 	code, _, stderr := d.settle("migrate")
 	require.Zero(t, code, stderr)
 	return d
@@ -142,7 +142,8 @@ func (d *deployment) ask(method, path string, coupon, user uint64) (a answer) {
 		return a
 	}
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
-	response, err := http.DefaultClient.Do(request)
+	client := &http.Client{Transport: testenv.Conforming(d.t, nil)}
+	response, err := client.Do(request)
 	if err != nil {
 		a.Status = err.Error()
 		return a
@@ -250,6 +251,7 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
+	d.env = append(d.env, "USER_RATE=0") // these people knock without a pause
 	coupon := d.coupon(100)
 	testenv.Build(t, "./cmd/apply-api") // takes its time
 	opens := time.Now().Add(6 * time.Second).Truncate(time.Second).UTC()

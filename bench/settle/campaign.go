@@ -11,10 +11,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/bench/process"
 )
 
 // campaign is what a run settles: so many coupons, each with so many seats and candidates.
@@ -61,7 +62,7 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 	}
 
 	job := s.jobCommand(s.bin, "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
-		"--mysql-dsn="+s.dsn(name), "--redis-addrs="+s.redis.Addr(), "--redis-key-prefix="+prefix)
+		"--mysql-dsn="+s.DSN(name), "--redis-addrs="+s.redis.Addr(), "--redis-key-prefix="+prefix)
 	cmd := exec.CommandContext(ctx, job[0], job[1:]...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
@@ -115,23 +116,18 @@ func watchIssued(ctx context.Context, db *sql.DB, c campaign, began time.Time) <
 	return after
 }
 
-// watchMemory tells the peak resident memory of a process, in bytes, once it has ended. The kernel keeps the peak; the
-// ru_maxrss of a child would count this process's own memory, which it shares until it becomes another program.
+// watchMemory tells the peak resident memory of a process, in bytes, once it has ended.
 func watchMemory(pid int) <-chan int64 {
 	peak := make(chan int64, 1)
 	go func() {
 		var last int64
 		for {
-			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-			_, after, found := strings.Cut(string(status), "VmHWM:")
-			if err != nil || !found {
+			bytes, known := process.PeakMemory(pid)
+			if !known {
 				peak <- last
 				return
 			}
-			var kib int64
-			if _, err := fmt.Sscan(after, &kib); err == nil {
-				last = kib * 1024
-			}
+			last = bytes
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()

@@ -54,8 +54,8 @@ func (s *stage) apart() error {
 	for core := 1; core < runtime.NumCPU(); core++ {
 		s.jobCores = append(s.jobCores, core)
 	}
-	if s.mysql != nil {
-		if err := onCores(s.mysql.Pid(), s.jobCores...); err != nil {
+	if pid := s.Pid(); pid != 0 {
+		if err := onCores(pid, s.jobCores...); err != nil {
 			return err
 		}
 	}

@@ -102,7 +102,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer s.close()
-	say("on %s, Redis %s", s.mysqlVersion, s.redisVersion)
+	say("on %s, Redis %s", s.Version, s.redisVersion)
 
 	var all []measured
 	for _, n := range o.sizes {
@@ -130,11 +130,11 @@ func run(ctx context.Context) error {
 	if len(all) == 0 {
 		return errors.New("-out: without -seats there is no table and no chart to keep")
 	}
-	name := filepath.Join(o.out, "bench-settle-"+s.family)
+	name := filepath.Join(o.out, "bench-settle-"+s.Family)
 	if err := os.WriteFile(name+".md", []byte(text), 0o644); err != nil {
 		return err
 	}
-	return writeChart(name+".svg", s.mysqlVersion, all)
+	return writeChart(name+".svg", s.Version, all)
 }
 
 // measure lets the contenders take turns, so that what else the machine does falls on all of them.

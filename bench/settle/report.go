@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/wcharczuk/go-chart/v2"
+
+	"github.com/jajeong/jajeong/bench/process"
 )
 
 const yardstick = "LOAD DATA"
@@ -22,17 +24,13 @@ func renderTable(s *stage, all []measured) string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, Redis %s, %d cores, %s.\n\n", s.mysqlVersion, s.redisVersion, runtime.NumCPU(), time.Now().Format(time.DateOnly))
+	fmt.Fprintf(&b, "%s, Redis %s, %d cores, %s.\n\n", s.Version, s.redisVersion, runtime.NumCPU(), time.Now().Format(time.DateOnly))
 	if len(all) == 0 {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "| seats | contender | time | rows/s | ratio to %s | peak memory |\n| ---: | --- | ---: | ---: | ---: | ---: |\n", yardstick)
 	for _, m := range all {
-		peak := "–"
-		if m.peak > 0 {
-			peak = fmt.Sprintf("%.0f MiB", float64(m.peak)/(1<<20))
-		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %.0f | %.2f | %s |\n", m.seats, m.contender, m.took.Round(time.Millisecond), m.rowsPerSecond(), m.rowsPerSecond()/base[m.seats], peak)
+		fmt.Fprintf(&b, "| %d | %s | %s | %.0f | %.2f | %s |\n", m.seats, m.contender, m.took.Round(time.Millisecond), m.rowsPerSecond(), m.rowsPerSecond()/base[m.seats], process.MiB(m.peak))
 	}
 	return b.String()
 }

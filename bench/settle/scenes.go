@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jajeong/jajeong/bench/process"
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
@@ -45,8 +46,6 @@ func (s *stage) median(ctx context.Context, c campaign, rounds int, key func(set
 	return all[len(all)/2], nil
 }
 
-func mib(bytes int64) string { return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20)) }
-
 func took(r settled) time.Duration   { return r.took }
 func issued(r settled) time.Duration { return r.issued }
 
@@ -69,7 +68,7 @@ func smallCoupons(ctx context.Context, s *stage, o options) (string, error) {
 		settled
 	}{{campaign{1, coupons * seats, 0}, one}, {campaign{coupons, seats, 0}, many}} {
 		fmt.Fprintf(&b, "| %d | %d | %s | %.0f | %.2f | %s |\n", line.coupons, line.seats, line.took.Round(time.Millisecond),
-			coupons*seats/line.took.Seconds(), one.took.Seconds()/line.took.Seconds(), mib(line.peak))
+			coupons*seats/line.took.Seconds(), one.took.Seconds()/line.took.Seconds(), process.MiB(line.peak))
 	}
 	return b.String(), nil
 }
@@ -90,7 +89,7 @@ func longLine(ctx context.Context, s *stage, o options) (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(&b, "| %d | %s | %s | %.0f | %s |\n", candidates, r.issued.Round(time.Millisecond), r.took.Round(time.Millisecond),
-			float64(candidates)/r.took.Seconds(), mib(r.peak))
+			float64(candidates)/r.took.Seconds(), process.MiB(r.peak))
 	}
 	return b.String(), nil
 }

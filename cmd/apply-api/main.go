@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,21 +39,41 @@ import (
 
 var version = "dev" // set by -ldflags "-X main.version=…"
 
+// What is alive is small and what a request leaves behind is soon gone: the collector may run seldom. GOGC in the
+// environment goes before.
+const gcPercent = 400
+
 const (
 	exitEnded    = 0
 	exitFailed   = 1
 	exitSettings = 2
 )
 
-// Limits of one connection. An application is a few hundred bytes each way; what takes longer is not an applicant.
-const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 10 * time.Second
-	writeTimeout      = 15 * time.Second // reading included, and the two seconds of an application
-	idleTimeout       = 2 * time.Minute  // longer than a load balancer's, which must be the one to close
-	maxHeaderBytes    = 16 << 10         // cookies and tracing of a gateway; Go's default is 1 MiB
-	profileTimeout    = 2 * time.Minute  // writing a profile of 30 seconds, and longer ones on request
+// timeouts of one connection.
+type timeouts struct {
+	header time.Duration // reading a request up to its body
+	read   time.Duration // reading all of it
+	write  time.Duration // from the end of the header until the answer is written
+	idle   time.Duration // waiting for the next request
+}
+
+// An application is a few hundred bytes each way; what takes longer is not an applicant.
+var (
+	forApplicants = timeouts{
+		header: 5 * time.Second,
+		read:   10 * time.Second,
+		write:  15 * time.Second, // reading the body included, and the two seconds of an application
+		idle:   2 * time.Minute,  // longer than a load balancer's, which must be the one to close
+	}
+	forOperators = timeouts{
+		header: forApplicants.header,
+		read:   forApplicants.read,
+		write:  2 * time.Minute, // a profile of 30 seconds, and longer ones on request
+		idle:   forApplicants.idle,
+	}
 )
+
+const maxHeaderBytes = 16 << 10 // cookies and tracing of a gateway; Go's default is 1 MiB
 
 // What settings may be at most: a slip of the hand should not switch a limit off.
 const (
@@ -121,6 +142,9 @@ func (s *settings) zone() (*time.Location, error) {
 }
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
@@ -191,9 +215,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer served()
 	refreshing.Go(func() { coupons.Run(serving) })
 
-	applying := site{newServer(public, logger), netutil.LimitListener(publicListener, s.MaxConnections)}
-	operating := site{newServer(admin, logger), adminListener}
-	operating.WriteTimeout = profileTimeout
+	applying := site{newServer(public, forApplicants, logger), netutil.LimitListener(publicListener, s.MaxConnections)}
+	operating := site{newServer(admin, forOperators, logger), adminListener}
 	return serve(ctx, applying, operating, ending{admin.Drain, s.ShutdownDelay, s.ShutdownGrace}, logger)
 }
 
@@ -205,16 +228,18 @@ func refuse(stderr io.Writer, err error) int {
 	return exitSettings
 }
 
-func newServer(handler http.Handler, logger *zap.Logger) *http.Server {
+func newServer(handler http.Handler, within timeouts, logger *zap.Logger) *http.Server {
 	errorLog, _ := zap.NewStdLogAt(logger.Named("http"), zap.WarnLevel) // only an unknown level is an error
 	return &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
+		ReadHeaderTimeout: within.header,
+		ReadTimeout:       within.read,
+		WriteTimeout:      within.write,
+		IdleTimeout:       within.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
+
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" is no address of ours either
 	}
 }
 

@@ -133,7 +133,8 @@ func (p *program) ask(coupon, user int) (int, string) {
 	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", p.apply, coupon), nil)
 	require.NoError(p.t, err)
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
-	response, err := p.client.Do(request)
+	client := &http.Client{Transport: testenv.Conforming(p.t, p.client.Transport), Timeout: p.client.Timeout}
+	response, err := client.Do(request)
 	require.NoError(p.t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)

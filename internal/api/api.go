@@ -1,13 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,15 +87,11 @@ func New(o Options) http.Handler {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/coupons/{id}/applications", s.measured(&s.metrics.apply, s.apply))
-	mux.HandleFunc("/v1/coupons/{id}/applications", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
-		w.Header().Set("Allow", http.MethodPost)
-		return refuse(methodNotAllowed)
-	}))
+	mux.HandleFunc("/v1/coupons/{id}/applications", s.only("POST"))
 	mux.HandleFunc("GET /v1/coupons/{id}/applications/me", s.measured(&s.metrics.standing, s.standing))
-	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
-		w.Header().Set("Allow", "GET, HEAD")
-		return refuse(methodNotAllowed)
-	}))
+	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.only("GET, HEAD"))
+	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
+	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
 	nothing := s.answering(func(http.ResponseWriter, *http.Request) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
@@ -106,11 +103,24 @@ func New(o Options) http.Handler {
 			return
 		}
 		// The mux would answer an unclean path with a redirect that repeats it.
-		if escaped := r.URL.EscapedPath(); escaped == "" || escaped[0] != '/' || path.Clean(escaped) != escaped {
+		if unclean(cmp.Or(r.URL.RawPath, r.URL.Path)) {
 			nothing(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
+	})
+}
+
+// unclean paths have a place that is empty, "." or "..", or do not begin at the root.
+func unclean(path string) bool {
+	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.")
+}
+
+// only refuses every other method.
+func (s *server) only(methods string) http.HandlerFunc {
+	return s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
+		w.Header().Set("Allow", methods)
+		return refuse(methodNotAllowed)
 	})
 }
 
@@ -157,11 +167,8 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 	if !s.users.allow(user, s.Now()) {
 		return s.turnAway(tooManyRequests, "user_rate")
 	}
-	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes)); err != nil {
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			return refuse(bodyTooLarge)
-		}
-		return refuse(unreadableBody)
+	if refusal := s.awaitBody(w, r); refusal != "" {
+		return refuse(refusal)
 	}
 
 	coupon, refusal := s.lookup(id)
@@ -176,6 +183,27 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 		return s.unasked(id, err)
 	}
 	return s.told(receipt, coupon, user)
+}
+
+// awaitBody reads what a client sends, though nobody needs it. Meanwhile the request is not one that is being answered:
+// clients that are slow to send would take the place of all others.
+func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (refusal candidates.Code) {
+	if r.ContentLength == 0 {
+		return ""
+	}
+	s.inFlight.leave()
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	entered := s.inFlight.enter()
+	switch tooLarge := new(http.MaxBytesError); {
+	case errors.As(err, &tooLarge):
+		return bodyTooLarge
+	case err != nil:
+		return unreadableBody
+	case !entered:
+		return s.turnAway(overloaded, "in_flight").outcome
+	default:
+		return ""
+	}
 }
 
 // unasked is the answer to an application to which Redis did not answer, or for which it was not asked.
@@ -296,22 +324,30 @@ type problemDocument struct {
 
 // Header values that every answer has: shared, since nobody changes them.
 var (
-	noStore         = []string{"no-store"}
+	noStore = []string{"no-store"}
+	// A browser that is led here by somebody else's page neither guesses a type nor loads or frames anything.
 	noSniff         = []string{"nosniff"}
+	noContent       = []string{"default-src 'none'; frame-ancestors 'none'"}
 	jsonContent     = []string{"application/json"}
 	problemContent  = []string{"application/problem+json"}
 	byLanguage      = []string{"Accept-Language"}
 	closeConnection = []string{"close"}
 )
 
-func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
-	header := w.Header()
-	header["Cache-Control"] = noStore
+// guard sets what every response has.
+func (s *server) guard(header http.Header) {
 	header["X-Content-Type-Options"] = noSniff
-	header["Content-Type"] = jsonContent
+	header["Content-Security-Policy"] = noContent
 	if s.Draining != nil && s.Draining() {
 		header["Connection"] = closeConnection
 	}
+}
+
+func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
+	header := w.Header()
+	s.guard(header)
+	header["Cache-Control"] = noStore
+	header["Content-Type"] = jsonContent
 	if a.json == nil {
 		a.status, a.json = s.problem(header, r, a)
 	}

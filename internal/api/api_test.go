@@ -80,6 +80,7 @@ func newSiteOf(t *testing.T, o api.Options) *site {
 	server := httptest.NewServer(api.New(o))
 	t.Cleanup(server.Close)
 	client := server.Client()
+	client.Transport = testenv.Conforming(t, client.Transport)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &site{t: t, url: server.URL, client: client, registry: o.Metrics.(*prometheus.Registry)}
 }

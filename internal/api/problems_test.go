@@ -1,11 +1,15 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
@@ -36,4 +40,22 @@ func TestTheTableIsWhole(t *testing.T) {
 	}
 	_, code := describe("SOMETHING_NEW")
 	require.Equal(t, internal, code, "what is unknown is no success")
+}
+
+// Every code is in the document with its status, and no other. That each happens is tested in openapi_test.go.
+func TestTheDocumentHasEveryCode(t *testing.T) {
+	t.Parallel()
+	var told, documented []string
+	for outcome := range problems {
+		p, code := describe(outcome)
+		told = append(told, fmt.Sprint(p.status, " ", code))
+	}
+	for _, match := range regexp.MustCompile(`status: (\d+), code: ([A-Z_]+)`).FindAllSubmatch(docs.OpenAPI, -1) {
+		documented = append(documented, fmt.Sprintf("%s %s", match[1], match[2]))
+	}
+	for _, list := range []*[]string{&told, &documented} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	require.Equal(t, told, documented)
 }

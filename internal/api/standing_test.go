@@ -16,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // applied says what Redis knows of each user; of others nothing.
@@ -94,6 +95,7 @@ func TestEveryStandingIsTold(t *testing.T) {
 		request.Header.Set("X-User-ID", c.user)
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)
+		require.NoError(t, testenv.Conforms(request, recorder.Result()), name)
 		require.Equal(t, c.status, recorder.Code, name)
 		var got map[string]any
 		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &got), name)
@@ -109,8 +111,9 @@ func TestEveryStandingIsTold(t *testing.T) {
 		}
 	}
 
-	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodDelete, "/v1/coupons/42/applications/me", nil))
+	request, recorder := httptest.NewRequest(http.MethodDelete, "/v1/coupons/42/applications/me", nil), httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	require.NoError(t, testenv.Conforms(request, recorder.Result()))
 	require.Equal(t, http.StatusMethodNotAllowed, recorder.Code)
 	require.Contains(t, recorder.Header().Get("Allow"), "GET")
 }

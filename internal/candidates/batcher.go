@@ -14,8 +14,11 @@ import (
 
 // Bounds of a Batcher. Whoever waits is answered within patience and callTimeout, by Redis or otherwise.
 const (
-	// maxBatch users are asked for in one script, which holds Redis some 0.2 ms then.
-	maxBatch = 100
+	// maxBatch users are asked for in one script, which holds Redis some 0.6 ms then.
+	maxBatch = 250
+	// maxCalls of one coupon are under way at once. One is enough until whole batches wait: then the process is so busy
+	// that even taking in an answer waits for its turn among thousands of requests.
+	maxCalls = 8
 	// maxWaiting applications wait for one coupon. Redis deals with so many in a few milliseconds: more wait only when it
 	// is slow, and then it is better to say so than to let them pile up.
 	maxWaiting = 2_000
@@ -43,8 +46,8 @@ const (
 func (e NotAsked) Error() string { return "redis was not asked: " + string(e) }
 
 // Batcher asks Redis for many applicants at once. An application that finds no call of its coupon under way goes at once.
-// The others wait until that is back and then go together, in the order they came: so there is one call of a coupon at a
-// time, and the more wait the more each takes.
+// The others wait until that is back and then go together, in the order they came: the more wait, the more each call takes.
+// Only when a whole batch waits does it go beside the others.
 type Batcher struct {
 	store  *Store
 	now    func() time.Time
@@ -56,7 +59,7 @@ type Batcher struct {
 func NewBatcher(store *Store, metrics prometheus.Registerer, now func() time.Time) *Batcher {
 	b := &Batcher{store: store, now: now, sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "jajeong_apply_batch_size", Help: "Applications in one call of Redis.",
-		Buckets: []float64{1, 2, 5, 10, 20, 50, maxBatch},
+		Buckets: []float64{1, 2, 5, 10, 25, 50, 100, maxBatch},
 	})}
 	metrics.MustRegister(b.sizes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_apply_breakers_open", Help: "Coupons for which Redis failed again and again, and is left alone.",
@@ -70,7 +73,7 @@ type crowd struct {
 	breaker *gobreaker.CircuitBreaker[[]Receipt]
 	mu      sync.Mutex
 	waiting []*asking
-	busy    bool // a call is under way
+	calls   int // under way
 }
 
 // asking is an application on its way to Redis.
@@ -80,29 +83,30 @@ type asking struct {
 	answer chan result // takes one without waiting
 }
 
+// askings are used again.
+var askings = sync.Pool{New: func() any { return &asking{answer: make(chan result, 1)} }}
+
 type result struct {
 	Receipt
 	error
 }
 
-// Apply is Store.Apply, together with others. When ctx ends before the answer it is unknown whether the application was
-// accepted; after a NotAsked it was not.
-func (b *Batcher) Apply(ctx context.Context, coupon, user uint64) (Receipt, error) {
+// Apply is Store.Apply, together with others. After a NotAsked the application was not accepted. Whoever gives up does not
+// take back what is on its way, and everybody is answered soon: that the caller's context ends makes no difference.
+func (b *Batcher) Apply(_ context.Context, coupon, user uint64) (Receipt, error) {
 	c := b.crowd(coupon)
-	a := &asking{user: user, since: b.now(), answer: make(chan result, 1)}
-	first, err := c.join(a)
+	a := askings.Get().(*asking)
+	defer askings.Put(a)
+	a.user, a.since = user, b.now()
+	call, err := c.join(a)
 	if err != nil {
 		return Receipt{}, err
 	}
-	if first {
+	if call {
 		go b.serve(c)
 	}
-	select {
-	case r := <-a.answer:
-		return r.Receipt, r.error
-	case <-ctx.Done():
-		return Receipt{}, fmt.Errorf("apply for coupon %d: %w", coupon, ctx.Err())
-	}
+	r := <-a.answer
+	return r.Receipt, r.error
 }
 
 func (b *Batcher) crowd(coupon uint64) *crowd {
@@ -126,26 +130,30 @@ func (b *Batcher) breakersOpen() float64 {
 	return float64(open)
 }
 
-// join: whoever is first has to see that the crowd is served.
-func (c *crowd) join(a *asking) (first bool, err error) {
+// join also tells whether a call is to be made, since none is under way that will take this application.
+func (c *crowd) join(a *asking) (call bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting) == maxWaiting {
 		return false, Crowded
 	}
 	c.waiting = append(c.waiting, a)
-	first, c.busy = !c.busy, true
-	return first, nil
+	if call = c.calls == 0 || c.calls < maxCalls && len(c.waiting) >= maxBatch*c.calls; call {
+		c.calls++
+	}
+	return call, nil
 }
 
-// next are the first of those who wait; nobody ends the service.
+// next are the first of those who wait; when nobody does, the service ends.
 func (c *crowd) next(batch []*asking) []*asking {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.waiting), maxBatch)
 	batch = append(batch[:0], c.waiting[:n]...)
 	c.waiting = slices.Delete(c.waiting, 0, n)
-	c.busy = n > 0
+	if n == 0 {
+		c.calls--
+	}
 	return batch
 }
 

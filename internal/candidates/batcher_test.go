@@ -86,14 +86,14 @@ func texts(users ...uint64) (all []any) {
 	return all
 }
 
-// The first goes at once and alone. Who comes meanwhile goes together, in the order they came, at most a batch at once.
+// The first goes at once and alone. Who comes meanwhile goes together, in the order they came.
 func TestWhoComesDuringACallGoesTogetherInTheNext(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
 	line := newSlowly(c)
 	crowd := &crowdOf{t: t, b: newBatcher(c.Store), coupon: c.id, answers: map[uint64]result{}}
-	const users = maxBatch + 20
+	const users = maxBatch - 1
 	crowd.apply(1)
 	require.Equal(t, texts(1), <-line.calls)
 	var order []uint64
@@ -104,9 +104,7 @@ func TestWhoComesDuringACallGoesTogetherInTheNext(t *testing.T) {
 		eventually(t, "it waits", func() bool { return crowd.b.waits(c.id) == int(i)+1 })
 	}
 	line.going <- struct{}{}
-	require.Equal(t, texts(order[:maxBatch]...), <-line.calls)
-	line.going <- struct{}{}
-	require.Equal(t, texts(order[maxBatch:]...), <-line.calls)
+	require.Equal(t, texts(order...), <-line.calls)
 	line.going <- struct{}{}
 
 	answers := crowd.all()
@@ -120,6 +118,53 @@ func TestWhoComesDuringACallGoesTogetherInTheNext(t *testing.T) {
 	require.Equal(t, strconv.Itoa(users+1), c.get(t, "accepted"))
 	require.Equal(t, text(µs(noon)+users), c.get(t, "last"))
 	require.Equal(t, 0, crowd.b.waits(c.id))
+}
+
+// A whole batch does not wait for the call before it, but there are only so many calls at once; and of those who wait then
+// there is a bound: the next is told at once, and has not applied.
+func TestAStampedeGoesInSeveralCallsAndIsBounded(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	line := newSlowly(c)
+	crowd := &crowdOf{t: t, b: newBatcher(c.Store), coupon: c.id, answers: map[uint64]result{}}
+	user := uint64(0)
+	come := func(n int) {
+		for range n {
+			user++
+			crowd.apply(user)
+		}
+	}
+	come(1)
+	taken := len(<-line.calls)
+	for call := 1; call < maxCalls; call++ {
+		come(maxBatch*call - crowd.b.waits(c.id)) // so many must wait for one more call
+		users := <-line.calls
+		require.Len(t, users, maxBatch)
+		taken += len(users)
+		eventually(t, "the others wait", func() bool { return crowd.b.waits(c.id) == int(user)-taken })
+	}
+	come(maxWaiting - crowd.b.waits(c.id))
+	eventually(t, "no more may wait", func() bool { return crowd.b.waits(c.id) == maxWaiting })
+	_, err := crowd.b.Apply(t.Context(), c.id, 99999)
+	require.ErrorIs(t, err, Crowded)
+
+	calls := maxCalls + maxWaiting/maxBatch
+	go func() {
+		for range calls - maxCalls {
+			<-line.calls
+		}
+	}()
+	for range calls {
+		line.going <- struct{}{}
+	}
+	for user, a := range crowd.all() {
+		require.NoError(t, a.error, user)
+		require.Equal(t, Accepted, a.Code)
+	}
+	require.NotContains(t, c.standing(t, c.queue), "99999")
+	require.Equal(t, fmt.Sprint(user), c.get(t, "accepted"))
+	require.Len(t, c.standing(t, c.queue), int(user))
 }
 
 // One script tells everybody what it would have told them one by one, whoever else is in it.
@@ -167,33 +212,6 @@ func TestABatchAnswersEachAsAloneWouldBe(t *testing.T) {
 	receipts, err = c.applyAll(t.Context(), c.id, []uint64{10, 9})
 	require.NoError(t, err)
 	require.Equal(t, []Code{Closed, Closed}, []Code{receipts[0].Code, receipts[1].Code})
-}
-
-// Who finds too many waiting is told at once, and has not applied.
-func TestACrowdIsBounded(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.open(t)
-	line := newSlowly(c)
-	crowd := &crowdOf{t: t, b: newBatcher(c.Store), coupon: c.id, answers: map[uint64]result{}}
-	crowd.apply(1)
-	<-line.calls
-	for user := range uint64(maxWaiting) {
-		crowd.apply(user + 2)
-	}
-	eventually(t, "all wait", func() bool { return crowd.b.waits(c.id) == maxWaiting })
-	_, err := crowd.b.Apply(t.Context(), c.id, 9999)
-	require.ErrorIs(t, err, Crowded)
-	for range maxWaiting / maxBatch {
-		line.going <- struct{}{}
-		<-line.calls
-	}
-	line.going <- struct{}{}
-	for user, a := range crowd.all() {
-		require.NoError(t, a.error, user)
-	}
-	require.NotContains(t, c.standing(t, c.queue), "9999")
-	require.Equal(t, strconv.Itoa(maxWaiting+1), c.get(t, "accepted"))
 }
 
 // Who waited too long is told so, and has not applied; whoever came later goes on.
@@ -274,20 +292,18 @@ func TestGivingUpDoesNotTakeBackAnApplication(t *testing.T) {
 	line := newSlowly(c)
 	b := newBatcher(c.Store)
 	ctx, giveUp := context.WithCancel(t.Context())
-	gaveUp := make(chan error)
+	told := make(chan result)
 	go func() {
-		_, err := b.Apply(ctx, c.id, 7)
-		gaveUp <- err
+		receipt, err := b.Apply(ctx, c.id, 7)
+		told <- result{receipt, err}
 	}()
 	<-line.calls
 	giveUp()
-	require.ErrorIs(t, <-gaveUp, context.Canceled)
 	line.going <- struct{}{}
-	go func() { <-line.calls; line.going <- struct{}{} }()
-	again, err := b.Apply(t.Context(), c.id, 7)
-	require.NoError(t, err)
-	require.Equal(t, Duplicate, again.Code)
-	require.EqualValues(t, 1, again.Position)
+	first := <-told
+	require.NoError(t, first.error)
+	require.Equal(t, Accepted, first.Code)
+	require.Contains(t, c.standing(t, c.queue), "7")
 }
 
 // A bug in one call is the failure of that call: whoever is in it hears of it, and the next goes on.
@@ -322,9 +338,10 @@ jajeong_apply_batch_size_bucket{le="1"} 3
 jajeong_apply_batch_size_bucket{le="2"} 3
 jajeong_apply_batch_size_bucket{le="5"} 3
 jajeong_apply_batch_size_bucket{le="10"} 3
-jajeong_apply_batch_size_bucket{le="20"} 3
+jajeong_apply_batch_size_bucket{le="25"} 3
 jajeong_apply_batch_size_bucket{le="50"} 3
 jajeong_apply_batch_size_bucket{le="100"} 3
+jajeong_apply_batch_size_bucket{le="250"} 3
 jajeong_apply_batch_size_bucket{le="+Inf"} 3
 jajeong_apply_batch_size_sum 3
 jajeong_apply_batch_size_count 3

@@ -20,7 +20,7 @@
 // # How applications reach Redis
 //
 // A Batcher has one call of a coupon under way at a time. Who comes meanwhile waits and goes with all others in the next,
-// in the order they came, which is the order of their arrivals: one script for up to 100 users costs Redis little more
+// in the order they came, which is the order of their arrivals: one script for up to 250 users costs Redis little more
 // than for one. Nobody waits for others to come. Everybody is answered within two seconds: by Redis, with its error, or
 // by a NotAsked, which says that it was not accepted.
 //

@@ -29,9 +29,17 @@ func (s *Store) Figures(ctx context.Context, coupon uint64, behind int64) (Figur
 	if err != nil {
 		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
 	}
-	n, err := figuresScript.integers(reply, 11)
+	figures, err := readFigures(reply)
 	if err != nil {
 		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
+	}
+	return figures, nil
+}
+
+func readFigures(reply []any) (Figures, error) {
+	n, err := figuresScript.integers(reply, 11)
+	if err != nil {
+		return Figures{}, err
 	}
 	return Figures{
 		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: n[2], Waiting: n[3], DLQ: n[4],

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -71,12 +72,14 @@ func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff in
 }
 
 func parsePage(reply []any) ([]Entry, Cursor, error) {
-	var body []any
-	if len(reply) == 5 {
-		body, _ = reply[4].([]any)
-		reply = reply[:4]
+	if len(reply) != 5 {
+		return nil, Cursor{}, fmt.Errorf("%d values in the reply, want 5", len(reply)) // one without entries is no end of the line
 	}
-	head, err := pageScript.texts(reply, 4)
+	body, ok := reply[4].([]any)
+	if !ok {
+		return nil, Cursor{}, fmt.Errorf("entries are %T, want a list", reply[4])
+	}
+	head, err := pageScript.texts(reply[:4], 4)
 	if err != nil {
 		return nil, Cursor{}, err
 	}
@@ -117,6 +120,9 @@ func arrivalOf(score string) (int64, error) {
 	number, err := strconv.ParseFloat(score, 64)
 	if err != nil {
 		return 0, err
+	}
+	if math.IsNaN(number) {
+		return 0, errors.New("not a number")
 	}
 	return int64(math.Max(0, math.Min(math.Floor(number), lastArrival))), nil
 }

@@ -221,21 +221,7 @@ func (p *lossyProxy) pump(from, to net.Conn, pass func([]byte) bool) {
 // clusterNode is a Cluster of one private node, which has every slot.
 func clusterNode(t *testing.T) *redis.Client {
 	t.Helper()
-	// The default bus port lies 10,000 above the node's and may be none.
-	bus, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, busPort, err := net.SplitHostPort(bus.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, bus.Close())
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{
-		"--cluster-enabled", "yes", "--cluster-port", busPort, "--cluster-announce-ip", "127.0.0.1",
-	}})
-	client := newClient(t, server.Addr())
-	require.NoError(t, client.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-	testenv.Eventually(t, 20*time.Second, "cluster ready", func() bool {
-		return strings.Contains(client.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
-	return client
+	return newClient(t, testenv.PrivateCluster(t, 1)[0].Addr())
 }
 
 // announce lets the node tell its clients another address.

@@ -80,11 +80,17 @@ func (s *Store) Reasons(ctx context.Context, coupon uint64, members []string) (m
 			return nil, fmt.Errorf("read DLQ reasons of coupon %d: %w", coupon, err)
 		}
 		for i, value := range values {
-			var reason Reason
-			if text, ok := value.(string); ok && json.Unmarshal([]byte(text), &reason) == nil {
-				reasons[chunk[i]] = reason
+			if text, ok := value.(string); ok {
+				if reason, ok := readReason(text); ok {
+					reasons[chunk[i]] = reason
+				}
 			}
 		}
 	}
 	return reasons, nil
+}
+
+func readReason(text string) (reason Reason, ok bool) {
+	err := json.Unmarshal([]byte(text), &reason)
+	return reason, err == nil
 }

@@ -2,6 +2,7 @@ package candidates
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -34,18 +35,26 @@ func (s *Store) Status(ctx context.Context, coupon, user uint64) (Status, error)
 	if err != nil {
 		return Status{}, fmt.Errorf("status for coupon %d: %w", coupon, err)
 	}
+	status, err := readStatus(reply)
+	if err != nil {
+		return Status{}, fmt.Errorf("status for coupon %d: %w", coupon, err)
+	}
+	return status, nil
+}
+
+func readStatus(reply []any) (Status, error) {
 	if len(reply) == 0 {
-		return Status{}, fmt.Errorf("status for coupon %d: empty answer", coupon)
+		return Status{}, errors.New("empty answer")
 	}
 	text, _ := reply[0].(string)
 	switch standing := Standing(text); standing {
 	case Pending, InReview, Issued, RejectedForGood, None:
 		n, err := statusScript.integers(reply[1:], 3)
 		if err != nil {
-			return Status{}, fmt.Errorf("status for coupon %d: %w", coupon, err)
+			return Status{}, err
 		}
 		return Status{Standing: standing, Arrival: n[0], Position: n[1], Sold: n[2] == 1}, nil
 	default:
-		return Status{}, fmt.Errorf("status for coupon %d: unknown answer %v", coupon, reply[0])
+		return Status{}, fmt.Errorf("unknown answer %v", reply[0])
 	}
 }

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -20,9 +21,16 @@ func readSnapshot(ctx context.Context, store Store) (*reading, error) {
 	if err != nil || snapshot == nil {
 		return nil, err
 	}
+	return decodeSnapshot(snapshot)
+}
+
+func decodeSnapshot(snapshot []byte) (*reading, error) {
 	r := new(reading)
 	if err := json.Unmarshal(snapshot, r); err != nil {
 		return nil, fmt.Errorf("decode catalog snapshot: %w", err)
+	}
+	if r.At.IsZero() {
+		return nil, errors.New("decode catalog snapshot: it has no time") // null or {}: taken over, every coupon would be unknown
 	}
 	return r, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,7 +36,8 @@ func (s *RedisSettings) Check() (problems []error) {
 		problems = append(problems, errors.New("REDIS_ADDRS is empty: want host:port, several separated by commas"))
 	}
 	for _, addr := range s.RedisAddrs {
-		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(addr)
+		if number, portErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || portErr != nil || number == 0 {
 			problems = append(problems, fmt.Errorf("REDIS_ADDRS: %q is not host:port", addr))
 		}
 	}

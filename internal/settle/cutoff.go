@@ -21,14 +21,26 @@ func NextCutoff(t time.Time, zone *time.Location) time.Time {
 
 // DateCutoff is the cutoff of a business date such as 2026-11-20: the midnight that ends it.
 func DateCutoff(date string, zone *time.Location) (time.Time, error) {
-	day, err := time.ParseInLocation(time.DateOnly, date, zone)
+	day, err := time.Parse(time.DateOnly, date)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%q is not a date: want YYYY-MM-DD, such as 2026-11-20", date)
 	}
-	return midnight(day, zone, 1), nil
+	year, month, number := day.Date()
+	return dayBegins(year, month, number+1, zone), nil
 }
 
 func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {
 	year, month, day := t.In(zone).Date()
-	return time.Date(year, month, day+daysLater, 0, 0, 0, 0, zone)
+	return dayBegins(year, month, day+daysLater, zone)
+}
+
+// dayBegins is the first instant of a day. Where clocks are put forward at midnight, as in Santiago, there is no 00:00,
+// and time.Date may answer 23:00 of the day before.
+func dayBegins(year int, month time.Month, day int, zone *time.Location) time.Time {
+	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
+	if at.Day() != time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Day() {
+		_, changed := at.ZoneBounds()
+		return changed
+	}
+	return at
 }

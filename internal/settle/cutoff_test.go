@@ -57,3 +57,25 @@ func TestMidnightWhereClocksChange(t *testing.T) {
 	began := time.Date(2026, 3, 29, 0, 0, 0, 0, zone)
 	require.Equal(t, 23*time.Hour, NextCutoff(began, zone).Sub(began))
 }
+
+// Every day of every kind of zone begins where the one before ends, and an arrival is settled after it came.
+func TestADayBeginsWhereTheOneBeforeEnds(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Santiago", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia"} {
+		zone, err := time.LoadLocation(name)
+		require.NoError(t, err)
+		for day := time.Date(2009, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() < 2030; day = day.AddDate(0, 0, 1) {
+			date := day.Format(time.DateOnly)
+			if name == "Pacific/Apia" && date == "2011-12-30" {
+				continue // there was no such day
+			}
+			cutoff, err := DateCutoff(date, zone)
+			require.NoError(t, err)
+			before := cutoff.Add(-time.Microsecond)
+			require.Equal(t, date, before.In(zone).Format(time.DateOnly), name)
+			require.NotEqual(t, date, cutoff.In(zone).Format(time.DateOnly), name)
+			require.True(t, cutoff.Equal(NextCutoff(before, zone)), "%s in %s", date, name)
+			require.True(t, cutoff.Equal(DefaultCutoff(cutoff, zone)), "%s in %s", date, name)
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -70,22 +69,9 @@ func TestRedisForOnAnExistingServer(t *testing.T) {
 
 func TestRedisForOnACluster(t *testing.T) {
 	ctx := t.Context()
-	options := RedisOptions{Args: []string{"--cluster-enabled", "yes"}}
-	first, second := PrivateRedis(t, options), PrivateRedis(t, options)
+	nodes := PrivateCluster(t, 2)
+	first, second := nodes[0], nodes[1]
 	a, b := newClient(t, first.Addr()), newClient(t, second.Addr())
-	require.NoError(t, a.ClusterAddSlotsRange(ctx, 0, 8191).Err())
-	require.NoError(t, b.ClusterAddSlotsRange(ctx, 8192, 16383).Err())
-	require.NoError(t, a.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(second.port)).Err())
-	Eventually(t, 30*time.Second, "cluster formed", func() bool {
-		for _, client := range []*redis.Client{a, b} {
-			// Only with every slot's master known, the other node's too.
-			if !strings.Contains(client.ClusterInfo(ctx).Val(), "cluster_state:ok") {
-				return false
-			}
-		}
-		return true
-	})
-
 	t.Setenv("TEST_REDIS_ADDRS", first.Addr()+", "+second.Addr())
 	h := RedisFor(t)
 	require.IsType(t, &redis.ClusterClient{}, h.Client)

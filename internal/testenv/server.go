@@ -64,13 +64,12 @@ func launch(ctx context.Context, p program) (*server, error) {
 		if err == nil {
 			return s, nil
 		}
-		if !errors.Is(err, errPortTaken) || attempt == portAttempts {
+		// Most often the port was taken, perhaps only for a moment, by a process of another test that was looking for one.
+		if !errors.Is(err, errExited) || attempt == portAttempts {
 			return nil, fmt.Errorf("start %s: %w\n%s", p.name, err, p.hint)
 		}
 	}
 }
-
-var errPortTaken = errors.New("port taken")
 
 func launchOnce(ctx context.Context, p program) (*server, error) {
 	port, err := freePort()
@@ -96,12 +95,7 @@ func launchOnce(ctx context.Context, p program) (*server, error) {
 		return s, nil
 	}
 
-	err = errors.Join(err, s.Stop())
-	// The server is gone: whoever listens now has taken the port from it.
-	if !portsFree(s.port) {
-		err = fmt.Errorf("%w: %w", errPortTaken, err)
-	}
-	return nil, err
+	return nil, errors.Join(err, s.Stop())
 }
 
 // start starts the process and waits until it answers.

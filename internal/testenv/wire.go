@@ -57,6 +57,7 @@ const (
 	cutBefore
 	cutAfter
 	deliverLater
+	replyLater
 )
 
 // Pass lets request and reply through.
@@ -72,6 +73,9 @@ func CutAfter(do func()) Fate { return Fate{end: cutAfter, do: do} }
 // DeliverLater cuts the client off now and delivers the request, which must not exceed one piece, once until is
 // closed: what a client has taken for lost still happens. The server does not notice before.
 func DeliverLater(until <-chan struct{}) Fate { return Fate{end: deliverLater, until: until} }
+
+// ReplyLater delivers the request, and holds the reply back until until is closed: a server that is slow.
+func ReplyLater(until <-chan struct{}) Fate { return Fate{end: replyLater, until: until} }
 
 // ruleBook is a rule and what its wires count together.
 type ruleBook struct {
@@ -206,6 +210,7 @@ type link struct {
 	client, server net.Conn
 	answered       atomic.Bool          // the next bytes of the client begin a turn
 	doomed         atomic.Pointer[Fate] // what the reply to come is lost to
+	held           atomic.Pointer[Fate] // what it waits for
 }
 
 // requests passes on what the client says until one side ends or a turn is cut.
@@ -221,6 +226,8 @@ func (l *link) requests() {
 				return
 			case cutAfter:
 				l.doomed.Store(&fate)
+			case replyLater:
+				l.held.Store(&fate)
 			case deliverLater:
 				l.doomed.Store(&fate) // replies ends the connection when the server has answered
 				l.deliverLater(piece[:n], fate.until)
@@ -260,6 +267,13 @@ func (l *link) replies() {
 		if fate := l.doomed.Load(); fate != nil {
 			l.wire.book.after(l, fate)
 			return
+		}
+		if fate := l.held.Swap(nil); fate != nil {
+			select {
+			case <-fate.until:
+			case <-l.wire.isDown:
+				return
+			}
 		}
 		if n > 0 {
 			l.answered.Store(true)

@@ -197,6 +197,28 @@ func TestARequestIsDeliveredLater(t *testing.T) {
 	require.Equal(t, "b\n", <-p.heard)
 }
 
+func TestAReplyIsHeldBack(t *testing.T) {
+	t.Parallel()
+	p := newParrot(t)
+	later := make(chan struct{})
+	f := &fates{of: map[string]Fate{"b\n": ReplyLater(later)}}
+	w := WireTo(t, f.rule, p.addr())
+	slow := talkTo(t, w)
+	_, err := io.WriteString(slow, "b\n")
+	require.NoError(t, err)
+	require.Equal(t, "b\n", <-p.heard)
+	talkTo(t, w).mustHear(t, "c\n")
+	require.NoError(t, slow.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err = slow.replies.ReadString('\n')
+	require.Error(t, err)
+	close(later)
+	require.NoError(t, slow.SetReadDeadline(time.Now().Add(20*time.Second)))
+	reply, err := slow.replies.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "b\n", reply)
+	slow.mustHear(t, "d\n")
+}
+
 func TestNoTurnBeginsWhileACutIsAtWork(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(func()) Fate{"before": CutBefore, "after": CutAfter} {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// contender is one way to answer an application.
+type contender struct {
+	name, title string
+	start       func(ctx context.Context, s *stage, c contender) (*server, error)
+}
+
+const (
+	yardstick = "nothing"   // what net/http takes by itself
+	plainest  = "plain"     // what there is to gain on
+	seats     = 100_000_000 // nobody is turned away for want of them
+)
+
+var contenders = []contender{
+	{yardstick, "a handler that does nothing", startOwn},
+	{"api", "Jajeong", startAPI},
+	{plainest, "one EVALSHA per request", onRedis},
+	{"row-lock", "a row lock per request", onDatabase},
+	{"pipeliner", "go-redis's automatic pipeliner", onRedis}, // measured when it is asked for
+}
+
+func contenderNames() (names []string) {
+	for _, c := range contenders {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+func startOwn(ctx context.Context, s *stage, c contender) (*server, error) {
+	return new(server).started(s.own(ctx, c, wiring{}))
+}
+
+// onRedis gives the server a Redis of its own: nothing is left from the one before.
+func onRedis(ctx context.Context, s *stage, c contender) (*server, error) {
+	v := new(server)
+	if err := v.withRedis(ctx); err != nil {
+		return nil, err
+	}
+	return v.started(s.own(ctx, c, wiring{Redis: v.redis.Addr()}))
+}
+
+func onDatabase(ctx context.Context, s *stage, c contender) (*server, error) {
+	v := new(server)
+	db, name, drop, err := s.Fresh(ctx, couponID, seats)
+	if err != nil {
+		return nil, err
+	}
+	v.ends = append(v.ends, drop)
+	v.storePid = s.Pid()
+	v.stored = func(ctx context.Context) (users map[uint64]bool, accepted int, err error) {
+		return storedInMySQL(ctx, db)
+	}
+	return v.started(s.own(ctx, c, wiring{DSN: s.DSN(name)}))
+}
+
+// startAPI starts the program as it is shipped. Its flags beside the addresses are the defaults.
+func startAPI(ctx context.Context, s *stage, _ contender) (*server, error) {
+	v := new(server)
+	if err := v.withRedis(ctx); err != nil {
+		return nil, err
+	}
+	_, name, drop, err := s.Fresh(ctx, couponID, seats)
+	if err != nil {
+		v.stop()
+		return nil, err
+	}
+	v.ends = append(v.ends, drop)
+	return v.started(s.program(ctx, s.apply, nil, "--mysql-dsn="+s.DSN(name), "--redis-addrs="+v.redis.Addr(),
+		"--apply-listen=127.0.0.1:0", "--apply-admin-listen=127.0.0.1:0", "--shutdown-delay=0s"))
+}
+
+func (v *server) withRedis(ctx context.Context) (err error) {
+	if v.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{AppendOnly: true}); err != nil {
+		return err
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: v.redis.Addr()})
+	v.ends = append(v.ends, func() { _ = v.redis.Stop() }, func() { _ = rdb.Close() })
+	v.storePid = v.redis.Pid()
+	v.stored = func(ctx context.Context) (map[uint64]bool, int, error) { return storedInRedis(ctx, rdb) }
+	return nil
+}
+
+// storedInRedis are those who stand in line, and how many the door has counted.
+func storedInRedis(ctx context.Context, rdb *redis.Client) (users map[uint64]bool, accepted int, err error) {
+	if accepted, err = rdb.HGet(ctx, beside("state"), "accepted").Int(); err != nil {
+		return nil, 0, fmt.Errorf("read accepted: %w", err)
+	}
+	users = make(map[uint64]bool, accepted)
+	const page = 10_000
+	for from := int64(0); ; from += page {
+		var read []uint64
+		if err := rdb.ZRange(ctx, queueKey, from, from+page-1).ScanSlice(&read); err != nil {
+			return nil, 0, fmt.Errorf("read queue: %w", err)
+		}
+		for _, user := range read {
+			users[user] = true
+		}
+		if len(read) < page {
+			return users, accepted, nil
+		}
+	}
+}
+
+func storedInMySQL(ctx context.Context, db *sql.DB) (users map[uint64]bool, accepted int, err error) {
+	if err := db.QueryRowContext(ctx, "SELECT issued_count FROM coupon WHERE id = ?", couponID).Scan(&accepted); err != nil {
+		return nil, 0, fmt.Errorf("read issued_count: %w", err)
+	}
+	rows, err := db.QueryContext(ctx, "SELECT user_id FROM user_coupon WHERE coupon_id = ?", couponID)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read user_coupon: %w", err)
+	}
+	defer rows.Close()
+	users = make(map[uint64]bool, accepted)
+	for rows.Next() {
+		var user uint64
+		if err := rows.Scan(&user); err != nil {
+			return nil, 0, err
+		}
+		users[user] = true
+	}
+	return users, accepted, rows.Err()
+}

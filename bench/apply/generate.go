@@ -1,0 +1,181 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+const generateVerb = "generate"
+
+// generate sends the load that is told on stdin, and tells its outcome on stdout.
+func generate(stdin io.Reader, stdout io.Writer) error {
+	var l load
+	if err := json.NewDecoder(stdin).Decode(&l); err != nil {
+		return fmt.Errorf("read load: %w", err)
+	}
+	o, err := l.send()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(o)
+}
+
+// send connects first, so that all begin at once.
+func (l load) send() (outcome, error) {
+	senders := make([]*sender, l.Connections)
+	deadline := time.Now().Add(l.Warmup + l.Length + grace)
+	for i := range senders {
+		s := &sender{load: l, place: i, line: newLine(l.Address, deadline), wake: make(chan struct{}, 1)}
+		s.user = l.FirstUser + uint64(i)*usersPerConnection
+		if err := s.line.dial(); err != nil {
+			return outcome{}, fmt.Errorf("connection %d: %w", i+1, err)
+		}
+		senders[i] = s
+	}
+	s := schedule{began: time.Now()}
+	s.from = s.began.Add(l.Warmup)
+	s.until = s.from.Add(l.Length)
+	var all sync.WaitGroup
+	for _, sender := range senders {
+		all.Go(func() { sender.run(s) })
+	}
+	if l.Rate > 0 {
+		l.pace(s, senders)
+	}
+	all.Wait()
+	return sum(l, senders), nil
+}
+
+// schedule is when a load is sent, and when what becomes of it is counted.
+type schedule struct{ began, from, until time.Time }
+
+func (s schedule) counts(at time.Time) bool { return !at.Before(s.from) && at.Before(s.until) }
+
+// sender is one connection and what it saw.
+type sender struct {
+	load
+	place int
+	user  uint64 // the next
+	line  *line
+	outcome
+	wake                        chan struct{} // sometimes too often
+	fromDue, fromSent, refusals waits
+}
+
+func (s *sender) run(t schedule) {
+	defer s.line.close()
+	for n := range usersPerConnection {
+		var due time.Time
+		if s.Rate > 0 {
+			if due = s.due(t, n); !due.Before(t.until) {
+				return
+			}
+			s.await(due)
+		}
+		sent := time.Now()
+		if !sent.Before(t.until) {
+			s.leave(t, n)
+			return
+		}
+		if s.Rate == 0 {
+			due = sent
+		}
+		r, err := s.line.ask(s.user)
+		s.note(t, r, err, due, sent)
+		s.user++
+	}
+	s.fail("a connection had users for so many requests only")
+}
+
+// due: the connections take turns.
+func (s *sender) due(t schedule, n int) time.Time {
+	turn := float64(n*s.Connections + s.place)
+	return t.began.Add(time.Duration(turn / s.Rate * float64(time.Second)))
+}
+
+func (s *sender) note(t schedule, r reply, err error, due, sent time.Time) {
+	now := time.Now()
+	if err != nil {
+		s.fail(err.Error())
+		return
+	}
+	s.Answered++
+	switch r.status {
+	case http.StatusOK, http.StatusAccepted:
+		if r.status == http.StatusAccepted {
+			s.accept()
+		}
+		if t.counts(now) {
+			s.Served++
+		}
+		if t.counts(due) {
+			s.fromDue.note(now.Sub(due))
+		}
+		if t.counts(sent) {
+			s.fromSent.note(now.Sub(sent))
+		}
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		if t.counts(now) {
+			s.Refused++
+			s.refusals.note(now.Sub(sent))
+			if !r.retryAfter {
+				s.Bare++
+			}
+		}
+	default:
+		s.fail(fmt.Sprintf("status %d", r.status))
+	}
+}
+
+func (s *sender) fail(why string) {
+	s.Failed++
+	s.Failure = cmp.Or(s.Failure, why)
+}
+
+func (s *sender) accept() {
+	if last := len(s.Accepted) - 1; last >= 0 && s.Accepted[last].First+s.Accepted[last].Users == s.user {
+		s.Accepted[last].Users++
+		return
+	}
+	s.Accepted = append(s.Accepted, span{s.user, 1})
+}
+
+// leave counts what is due from the nth on and will not be sent. It has waited at least until now.
+func (s *sender) leave(t schedule, n int) {
+	if s.Rate == 0 {
+		return
+	}
+	for due := s.due(t, n); due.Before(t.until); due = s.due(t, n) {
+		if t.counts(due) {
+			s.Unsent++
+			s.fromDue.note(t.until.Sub(due))
+		}
+		n++
+	}
+}
+
+func sum(l load, senders []*sender) outcome {
+	o := outcome{Seconds: l.Length.Seconds()}
+	var fromDue, fromSent, refusals waits
+	for _, s := range senders {
+		o.Served += s.Served
+		o.Refused += s.Refused
+		o.Bare += s.Bare
+		o.Unsent += s.Unsent
+		o.Failed += s.Failed
+		o.Failure = cmp.Or(o.Failure, s.Failure)
+		o.Answered += s.Answered
+		o.Accepted = slices.Concat(o.Accepted, s.Accepted)
+		fromDue = append(fromDue, s.fromDue...)
+		fromSent = append(fromSent, s.fromSent...)
+		refusals = append(refusals, s.refusals...)
+	}
+	o.FromDue, o.FromSent, o.Refusals = fromDue.quantiles(), fromSent.quantiles(), refusals.quantiles()
+	return o
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestALoadIsCountedAsTheServerSawIt: each user asks once, whatever the answer, and an answer is what it is counted as.
+func TestALoadIsCountedAsTheServerSawIt(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	accepted := map[uint64]bool{}
+	answers := map[uint64]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, err := strconv.ParseUint(r.Header.Get("X-User-ID"), 10, 64)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || answers[user] != 0 {
+			t.Errorf("user %d again: %v", user, err)
+		}
+		answers[user] = http.StatusAccepted
+		switch user % 10 {
+		case 3:
+			answers[user] = http.StatusServiceUnavailable
+			w.Header().Set("Retry-After", "1")
+		case 5:
+			answers[user] = http.StatusTooManyRequests // without Retry-After
+		case 7:
+			answers[user] = http.StatusInternalServerError
+		case 9:
+			w.Header().Set("Connection", "close")
+		}
+		accepted[user] = answers[user] == http.StatusAccepted
+		w.WriteHeader(answers[user])
+		_, _ = w.Write([]byte("told"))
+	}))
+	t.Cleanup(server.Close)
+
+	for _, rate := range []float64{0, 2000} {
+		clear(accepted)
+		clear(answers)
+		l := load{Address: server.Listener.Addr().String(), Connections: 4, Rate: rate, Length: 300 * time.Millisecond, FirstUser: usersPerLoad}
+		o, err := l.send()
+		require.NoError(t, err)
+
+		require.Len(t, answers, o.Answered)
+		count := map[int]int{}
+		for _, status := range answers {
+			count[status]++
+		}
+		require.Equal(t, "status 500", o.Failure)
+		require.Equal(t, count[http.StatusInternalServerError], o.Failed)
+		last := l.Connections // answers that came after the end are not measured
+		require.InDelta(t, count[http.StatusServiceUnavailable]+count[http.StatusTooManyRequests], o.Refused, float64(last))
+		require.InDelta(t, count[http.StatusTooManyRequests], o.Bare, float64(last))
+		require.InDelta(t, count[http.StatusAccepted], o.Served, float64(last))
+		told := map[uint64]bool{}
+		for _, s := range o.Accepted {
+			for user := s.First; user < s.First+s.Users; user++ {
+				told[user] = true
+			}
+		}
+		for user, was := range accepted {
+			require.Equal(t, was, told[user], "user %d", user)
+		}
+		require.Len(t, told, count[http.StatusAccepted])
+	}
+}
+
+// TestAServerThatStandsStillIsSeenByWhatIsDue: one slow answer delays what is due meanwhile, and that is told.
+func TestAServerThatStandsStillIsSeenByWhatIsDue(t *testing.T) {
+	t.Parallel()
+	const pause = 200 * time.Millisecond
+	var once sync.Once
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		once.Do(func() { time.Sleep(pause) })
+	}))
+	t.Cleanup(server.Close)
+	l := load{Address: server.Listener.Addr().String(), Connections: 1, Rate: 100, Length: 2 * pause, FirstUser: usersPerLoad}
+	o, err := l.send()
+	require.NoError(t, err)
+	require.Less(t, o.FromSent.P50, pause/2)
+	require.Greater(t, o.FromDue.P50, o.FromSent.P50)
+	require.GreaterOrEqual(t, o.FromDue.Max, pause)
+}
+
+func TestQuantilesAreOfAllWaits(t *testing.T) {
+	t.Parallel()
+	var w waits
+	for i := 1000; i > 0; i-- {
+		w.note(time.Duration(i) * time.Millisecond)
+	}
+	require.Equal(t, quantiles{501 * time.Millisecond, 991 * time.Millisecond, 1000 * time.Millisecond, 1000 * time.Millisecond}, w.quantiles())
+	require.Zero(t, waits(nil).quantiles())
+}
+
+func TestAReplyIsReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	in := bufio.NewReader(strings.NewReader("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 3\r\nRetry-After: 1\r\n\r\nabc" +
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" +
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"))
+	r, err := readReply(in)
+	require.NoError(t, err)
+	require.Equal(t, reply{status: 503, retryAfter: true}, r)
+	r, err = readReply(in)
+	require.NoError(t, err)
+	require.Equal(t, reply{status: 200, closes: true}, r)
+	_, err = readReply(in)
+	require.ErrorIs(t, err, errReply)
+}
+
+func TestAnAddressThatNobodyServesFails(t *testing.T) {
+	t.Parallel()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	_, err = load{Address: free.Addr().String(), Connections: 1, Length: time.Second}.send()
+	require.Error(t, err)
+}

@@ -1,0 +1,174 @@
+// Command apply measures the API beside a handler that does nothing, the plainest handler that asks Redis once per
+// request, and a row lock in MySQL per request: how many requests a second each answers at its peak, how fast each
+// answers at 80 % of that, and what remains under ten times the load. All of them run in turn, under the same generator
+// of load; each server, the generator, Redis and MySQL are processes that share the cores as they like. What is asserted
+// nowhere is a time: the figures are ratios to read and to record.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if len(os.Args) > 1 {
+		switch os.Args[1] { // what the bench starts of itself
+		case generateVerb:
+			exit(generate(os.Stdin, os.Stdout))
+		case serveVerb:
+			exit(serve(os.Args[2:], os.Stdin, os.Stderr))
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(run(ctx))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-apply:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// options are what is measured.
+type options struct {
+	contenders  []contender
+	scenes      []string
+	connections int
+	flood       int // connections of the overload
+	rounds      int
+	length      time.Duration
+	out         string
+	profile     string
+}
+
+const (
+	steadyScene   = "steady"
+	overloadScene = "overload"
+)
+
+func parse() (o options, err error) {
+	names := flag.String("contenders", "nothing,api,plain,row-lock", "who is measured, separated by commas: "+strings.Join(contenderNames(), ", "))
+	scenes := flag.String("scenes", steadyScene+","+overloadScene, "what is measured beside the peak, separated by commas")
+	seconds := flag.Float64("seconds", 8, "how long each measurement takes, without warming up")
+	flag.IntVar(&o.connections, "connections", 128, "connections at the peak")
+	flag.IntVar(&o.flood, "overload-connections", 0, "connections of the overload; 0: ten times as many as at the peak")
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each is measured; the median counts")
+	flag.StringVar(&o.out, "out", "", "folder for the tables and the chart; none prints the tables alone")
+	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the API at its peak; the last round's stays")
+	flag.Parse()
+	for name := range strings.SplitSeq(*names, ",") {
+		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
+		if i < 0 {
+			return o, fmt.Errorf("-contenders: there is no contender %q", name)
+		}
+		o.contenders = append(o.contenders, contenders[i])
+	}
+	if o.contenders[0].name != yardstick {
+		return o, fmt.Errorf("-contenders: the first is %q, to which the others are compared", yardstick)
+	}
+	for name := range strings.FieldsFuncSeq(*scenes, func(r rune) bool { return r == ',' }) {
+		if name != steadyScene && name != overloadScene {
+			return o, fmt.Errorf("-scenes: there is no scene %q", name)
+		}
+		o.scenes = append(o.scenes, name)
+	}
+	if !(*seconds >= 1 && *seconds <= 300) {
+		return o, fmt.Errorf("-seconds is %v: want 1 to 300", *seconds)
+	}
+	o.length = time.Duration(*seconds * float64(time.Second))
+	if o.connections < 1 || o.connections > maxConnections/overloadFactor {
+		return o, fmt.Errorf("-connections is %d: want 1 to %d", o.connections, maxConnections/overloadFactor)
+	}
+	if o.flood == 0 {
+		o.flood = overloadFactor * o.connections
+	}
+	if o.flood < 1 || o.flood > maxConnections {
+		return o, fmt.Errorf("-overload-connections is %d: want up to %d", o.flood, maxConnections)
+	}
+	if o.rounds < 1 || o.rounds > 100 {
+		return o, fmt.Errorf("-rounds is %d: want 1 to 100", o.rounds)
+	}
+	if o.out == "" {
+		return o, nil
+	}
+	if !slices.Contains(o.scenes, overloadScene) {
+		return o, fmt.Errorf("-out: without the scene %s the chart is not whole", overloadScene)
+	}
+	folder, err := os.Stat(o.out)
+	if err == nil && !folder.IsDir() {
+		err = errors.New("it is no folder")
+	}
+	if err != nil {
+		return o, fmt.Errorf("-out: %w", err)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context) error {
+	o, err := parse()
+	if err != nil {
+		return err
+	}
+	s, err := openStage(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	say("on %s, Redis %s", s.Version, s.redisVersion)
+
+	var all []sample
+	peaks, err := s.peaks(ctx, o)
+	if err != nil {
+		return fmt.Errorf("peak: %w", err)
+	}
+	for _, m := range peaks {
+		all = append(all, m.rounds...)
+	}
+	text := s.facts() + renderPeaks(o, peaks)
+	if slices.Contains(o.scenes, steadyScene) {
+		steady, err := s.steady(ctx, o, peaks)
+		if err != nil {
+			return fmt.Errorf("scene %s: %w", steadyScene, err)
+		}
+		for _, p := range steady {
+			all = append(append(all, p.rounds...), p.yardstick...)
+		}
+		text += "\n" + renderSteady(o, steady)
+	}
+	var floods []flooded
+	if slices.Contains(o.scenes, overloadScene) {
+		if floods, err = s.overload(ctx, o); err != nil {
+			return fmt.Errorf("scene %s: %w", overloadScene, err)
+		}
+		for _, m := range floods {
+			for _, f := range m.rounds {
+				all = append(all, f.peak, f.before, f.during, f.after)
+			}
+		}
+		text += "\n" + renderOverload(o, floods)
+	}
+	text += "\n" + renderOthers(all)
+	fmt.Print(text)
+	if o.out == "" {
+		return nil
+	}
+	name := filepath.Join(o.out, "bench-apply")
+	if err := os.WriteFile(name+".md", []byte(text), 0o644); err != nil {
+		return err
+	}
+	return writeChart(name+".svg", o, peaks, floods)
+}
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// warmUp lets heaps and pools grow.
+	warmUp = 2 * time.Second
+	// steadyShare of its peak is what a server should bear for long.
+	steadyShare = 0.8
+	// overloadFactor is how many times the rate of the peak, and its connections, come at once.
+	overloadFactor = 10
+	// quietShare of the peak shows how fast a server answers that has little to do.
+	quietShare = 0.1
+)
+
+// measured is one contender, round by round.
+type measured struct {
+	contender
+	rounds []sample
+}
+
+// median of a figure over the rounds.
+func median[T cmp.Ordered, R any](rounds []R, figure func(R) T) T {
+	all := make([]T, len(rounds))
+	for i, r := range rounds {
+		all[i] = figure(r)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func goodput(r sample) float64 { return r.goodput() }
+
+// once starts the contender, sends one load, and looks whether anything that was accepted is lost.
+func (s *stage) once(ctx context.Context, c contender, l load, profile string) (r sample, err error) {
+	v, err := c.start(ctx, s, c)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", c.name, err)
+	}
+	defer v.stop()
+	profiled := make(chan error, 1)
+	go func() { profiled <- v.profile(ctx, profile, l) }()
+	r, err = v.take(ctx, l)
+	if err = errors.Join(err, <-profiled); err == nil {
+		_, err = v.verify(ctx)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", c.name, err)
+	}
+	return r, nil
+}
+
+// peaks: every connection asks again as soon as it is answered. The contenders take turns, so that what else the machine
+// does falls on all of them.
+func (s *stage) peaks(ctx context.Context, o options) ([]measured, error) {
+	all := make([]measured, len(o.contenders))
+	for round := range o.rounds {
+		for i, c := range o.contenders {
+			r, err := s.once(ctx, c, load{Connections: o.connections, Warmup: warmUp, Length: o.length}, o.profile)
+			if err != nil {
+				return nil, err
+			}
+			all[i].contender = c
+			all[i].rounds = append(all[i].rounds, r)
+			say("%d of %d  peak      %-10s %7.0f/s  p50 %s  p99 %s  p99.9 %s  failed %d %s  others %.0f %%", round+1, o.rounds, c.name, r.goodput(),
+				r.FromDue.P50, r.FromDue.P99, r.FromDue.P999, r.Failed, r.Failure, 100*r.others)
+		}
+	}
+	return all, nil
+}
+
+// paced is a contender at a share of its own peak, and the yardstick at the same rate.
+type paced struct {
+	measured
+	rate      float64
+	yardstick []sample
+}
+
+// steady: requests are due at 80 % of the peak, whether or not those before have been answered.
+func (s *stage) steady(ctx context.Context, o options, peaks []measured) ([]paced, error) {
+	all := make([]paced, len(peaks))
+	for round := range o.rounds {
+		for i, m := range peaks {
+			p := &all[i]
+			p.contender, p.rate = m.contender, steadyShare*median(m.rounds, goodput)
+			l := load{Connections: o.connections, Rate: p.rate, Warmup: warmUp, Length: o.length}
+			r, err := s.once(ctx, p.contender, l, "")
+			if err != nil {
+				return nil, err
+			}
+			base := r
+			if p.name != yardstick {
+				if base, err = s.once(ctx, o.contenders[0], l, ""); err != nil {
+					return nil, err
+				}
+			}
+			p.rounds, p.yardstick = append(p.rounds, r), append(p.yardstick, base)
+			say("%d of %d  steady    %-10s %7.0f/s  p50 %s  p99 %s  p99.9 %s  unsent %d; %s p99 %s  others %.0f %%", round+1, o.rounds, p.name, p.rate,
+				r.FromDue.P50, r.FromDue.P99, r.FromDue.P999, r.Unsent, yardstick, base.FromDue.P99, 100*r.others)
+		}
+	}
+	return all, nil
+}
+
+// flood is what one server sees in a row.
+type flood struct {
+	peak   sample
+	before sample // at a low rate
+	during sample // ten times the rate of this peak, over many more connections
+	after  sample // at the low rate, right after
+	told   int    // accepted in all four, and none lost
+}
+
+func (f flood) kept() float64 { return f.during.goodput() / f.peak.goodput() }
+
+// flooded is one contender, round by round.
+type flooded struct {
+	contender
+	rounds []flood
+}
+
+// overload sends everybody ten times the load of their own peak.
+func (s *stage) overload(ctx context.Context, o options) ([]flooded, error) {
+	all := make([]flooded, len(o.contenders))
+	for round := range o.rounds {
+		for i, c := range o.contenders {
+			f, err := s.flood(ctx, o, c)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			all[i].contender = c
+			all[i].rounds = append(all[i].rounds, f)
+			say("%d of %d  overload  %-10s %7.0f/s of %.0f/s  refused %d  failed %d %s  p99 %s before, %s after  others %.0f %%", round+1, o.rounds, c.name,
+				f.during.goodput(), f.peak.goodput(), f.during.Refused, f.during.Failed, f.during.Failure, f.before.FromDue.P99, f.after.FromDue.P99, 100*f.during.others)
+		}
+	}
+	return all, nil
+}
+
+func (s *stage) flood(ctx context.Context, o options, c contender) (f flood, err error) {
+	v, err := c.start(ctx, s, c)
+	if err != nil {
+		return f, err
+	}
+	defer v.stop()
+	if f.peak, err = v.take(ctx, load{Connections: o.connections, Warmup: warmUp, Length: o.length}); err != nil {
+		return f, fmt.Errorf("peak: %w", err)
+	}
+	quiet := load{Connections: o.connections, Rate: quietShare * f.peak.goodput(), Length: o.length / 2}
+	if f.before, err = v.take(ctx, quiet); err != nil {
+		return f, fmt.Errorf("before: %w", err)
+	}
+	f.during, err = v.take(ctx, load{
+		Connections: o.flood, Rate: overloadFactor * f.peak.goodput(), Warmup: warmUp, Length: o.length,
+	})
+	if err != nil {
+		return f, fmt.Errorf("overload: %w", err)
+	}
+	if f.after, err = v.take(ctx, quiet); err != nil {
+		return f, fmt.Errorf("after: %w", err)
+	}
+	f.told, err = v.verify(ctx)
+	return f, err
+}

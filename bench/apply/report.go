@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wcharczuk/go-chart/v2"
+	"github.com/wcharczuk/go-chart/v2/drawing"
+
+	"github.com/jajeong/jajeong/bench/process"
+)
+
+func p50(r sample) time.Duration  { return r.FromDue.P50 }
+func p99(r sample) time.Duration  { return r.FromDue.P99 }
+func p999(r sample) time.Duration { return r.FromDue.P999 }
+
+// wrong is what was not served at a load that should be.
+func wrong(rounds []sample) (n int) {
+	for _, r := range rounds {
+		n += r.Failed + r.Refused
+	}
+	return n
+}
+
+// ratios are of two figures, round by round: both were taken one after the other. The lowest and the highest stand
+// beside the median.
+func ratios(n int, ratio func(round int) float64) string {
+	all := make([]float64, n)
+	for i := range all {
+		all[i] = ratio(i)
+	}
+	slices.Sort(all)
+	if n == 1 {
+		return fmt.Sprintf("%.2f", all[0])
+	}
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", all[n/2], all[0], all[n-1])
+}
+
+func micros(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+func renderPeaks(o options, all []measured) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d connections, each asks again as soon as it is answered; %s each, medians of %d rounds, ratios round by round:\n\n", o.connections, o.length, o.rounds)
+	fmt.Fprintf(&b, "| contender | requests/s | ratio to nothing | ratio to one EVALSHA | p50 | p99 | p99.9 | errors | CPU for one: server | Redis, MySQL | generator |\n"+
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	base := slices.IndexFunc(all, func(m measured) bool { return m.name == plainest })
+	for _, m := range all {
+		toPlain := "–"
+		if base >= 0 {
+			toPlain = ratios(o.rounds, func(i int) float64 { return m.rounds[i].goodput() / all[base].rounds[i].goodput() })
+		}
+		fmt.Fprintf(&b, "| %s | %.0f | %s | %s | %s | %s | %s | %d | %s | %s | %s |\n", m.title, median(m.rounds, goodput),
+			ratios(o.rounds, func(i int) float64 { return m.rounds[i].goodput() / all[0].rounds[i].goodput() }), toPlain,
+			micros(median(m.rounds, p50)), micros(median(m.rounds, p99)), micros(median(m.rounds, p999)), wrong(m.rounds),
+			cpu(median(m.rounds, func(r sample) time.Duration { return r.server })), cpu(median(m.rounds, func(r sample) time.Duration { return r.store })),
+			cpu(median(m.rounds, func(r sample) time.Duration { return r.generator })))
+	}
+	return b.String()
+}
+
+// renderOthers tells how quiet the machine was.
+func renderOthers(all []sample) string {
+	most := slices.MaxFunc(all, func(a, b sample) int { return cmp.Compare(a.others, b.others) })
+	return fmt.Sprintf("Everything else on the machine, the kernel's own work included, took %.0f %% of the cores in half of the measurements, and %.0f %% at most.\n",
+		100*median(all, func(r sample) float64 { return r.others }), 100*most.others)
+}
+
+func cpu(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1fµs", float64(d)/float64(time.Microsecond))
+}
+
+func renderSteady(o options, all []paced) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%.0f %% of its own peak, and a handler that does nothing at the same rate; latency counts from when a request was due:\n\n", 100*steadyShare)
+	fmt.Fprintf(&b, "| contender | requests/s | p50 | p99 | p99.9 | errors | unsent | p99 of nothing | ratio |\n"+
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, p := range all {
+		unsent := 0
+		for _, r := range p.rounds {
+			unsent += r.Unsent
+		}
+		fmt.Fprintf(&b, "| %s | %.0f | %s | %s | %s | %d | %d | %s | %s |\n", p.title, p.rate,
+			micros(median(p.rounds, p50)), micros(median(p.rounds, p99)), micros(median(p.rounds, p999)), wrong(p.rounds), unsent,
+			micros(median(p.yardstick, p99)), ratios(o.rounds, func(i int) float64 { return float64(p99(p.rounds[i])) / float64(p99(p.yardstick[i])) }))
+	}
+	return b.String()
+}
+
+func renderOverload(o options, all []flooded) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d connections, and %d times as many requests due as at the peak just before; latency of answers counts from when the\n"+
+		"request was sent. Before and after it %.0f %% of the peak. Nobody who was accepted is missing where the server keeps them:\n\n",
+		o.flood, overloadFactor, 100*quietShare)
+	fmt.Fprintf(&b, "| contender | peak/s | goodput/s | kept | kept, to nothing | p99 | refused/s | p99 of refusals | without Retry-After | errors | accepted | memory before | peak memory | p99 before | p99 after |\n"+
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, m := range all {
+		var bare, failed, told int
+		for _, f := range m.rounds {
+			bare, failed, told = bare+f.during.Bare, failed+f.during.Failed, told+f.told
+		}
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %s | %s | %s | %.0f | %s | %d | %d | %d | %s | %s | %s | %s |\n", m.title,
+			median(m.rounds, func(f flood) float64 { return f.peak.goodput() }), median(m.rounds, during),
+			ratios(o.rounds, func(i int) float64 { return m.rounds[i].kept() }),
+			ratios(o.rounds, func(i int) float64 { return m.rounds[i].kept() / all[0].rounds[i].kept() }),
+			micros(median(m.rounds, func(f flood) time.Duration { return f.during.FromSent.P99 })),
+			median(m.rounds, func(f flood) float64 { return float64(f.during.Refused) / f.during.Seconds }),
+			micros(median(m.rounds, func(f flood) time.Duration { return f.during.Refusals.P99 })), bare, failed, told,
+			process.MiB(median(m.rounds, func(f flood) int64 { return f.before.peakBytes })),
+			process.MiB(median(m.rounds, func(f flood) int64 { return f.after.peakBytes })),
+			micros(median(m.rounds, func(f flood) time.Duration { return p99(f.before) })),
+			micros(median(m.rounds, func(f flood) time.Duration { return p99(f.after) })))
+	}
+	return b.String()
+}
+
+func during(f flood) float64 { return f.during.goodput() }
+
+// writeChart draws two bars for each contender: what it answers at its peak, and under the overload.
+func writeChart(path string, o options, peaks []measured, floods []flooded) error {
+	graph := chart.BarChart{
+		Title: fmt.Sprintf("Requests per second at the peak, and served under %d times the load", overloadFactor), Width: 900, Height: 480,
+		Background: chart.Style{Padding: chart.Box{Top: 60, Left: 20, Right: 20, Bottom: 50}},
+		BarWidth:   60, BarSpacing: 20,
+		YAxis: chart.YAxis{Name: "requests/s", ValueFormatter: chart.IntValueFormatter},
+	}
+	const scale = 10_000
+	var most float64
+	bar := func(label string, height float64, color drawing.Color) {
+		most = max(most, height)
+		graph.Bars = append(graph.Bars, chart.Value{Label: fmt.Sprintf("%s %.0f", label, height), Value: height,
+			Style: chart.Style{FillColor: color, StrokeColor: color}})
+	}
+	for i := range o.contenders {
+		bar(peaks[i].name, median(peaks[i].rounds, goodput), chart.ColorBlue)
+		bar(fmt.Sprintf("×%d", overloadFactor), median(floods[i].rounds, during), chart.ColorOrange)
+	}
+	graph.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: math.Ceil(most/scale) * scale} // ten even steps
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := graph.Render(chart.SVG, file); err != nil {
+		_ = file.Close()
+		return fmt.Errorf("draw %s: %w", path, err)
+	}
+	return file.Close()
+}

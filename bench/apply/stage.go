@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/bench/database"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// stage is what all servers are started with.
+type stage struct {
+	*database.Server
+	dir          string
+	apply        string // the program
+	redisVersion string
+}
+
+func openStage(ctx context.Context) (s *stage, err error) {
+	s = new(stage)
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.dir, err = os.MkdirTemp("", "jajeong-bench-"); err != nil {
+		return nil, err
+	}
+	if s.apply, err = testenv.BuildBinary(ctx, s.dir, "./cmd/apply-api"); err != nil {
+		return nil, err
+	}
+	if s.Server, err = database.Start(ctx); err != nil {
+		return nil, err
+	}
+	store, err := testenv.StartRedis(ctx, testenv.RedisOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = store.Stop() }()
+	rdb := redis.NewClient(&redis.Options{Addr: store.Addr()})
+	defer rdb.Close()
+	info, err := rdb.InfoMap(ctx, "server").Result()
+	if err != nil {
+		return nil, fmt.Errorf("ask redis for its version: %w", err)
+	}
+	s.redisVersion = info["Server"]["redis_version"]
+	return s, nil
+}
+
+func (s *stage) close() {
+	if s.Server != nil {
+		s.Server.Close()
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+func (s *stage) facts() string {
+	return fmt.Sprintf("%s, Redis %s, %d cores, %s.\n\n", s.Version, s.redisVersion, runtime.NumCPU(), time.Now().Format(time.DateOnly))
+}
+
+// own is how the bench itself is started as a server.
+func (s *stage) own(ctx context.Context, c contender, w wiring) *program {
+	self, err := os.Executable()
+	if err != nil {
+		return &program{err: err}
+	}
+	line, err := json.Marshal(w)
+	if err != nil {
+		return &program{err: err}
+	}
+	return s.program(ctx, self, line, serveVerb, c.name)
+}

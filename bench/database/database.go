@@ -1,0 +1,136 @@
+// Package database gives the benches a server of MySQL or MariaDB, and fresh databases with the product's tables.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// A server as one would run it: durable commits, a buffer pool that holds the tables, a redo log that does not stall.
+var serverArgs = []string{"--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G", "--innodb-flush-log-at-trx-commit=1", "--local-infile=1", "--max-allowed-packet=64M"}
+
+// Server is one that was started here, or the one that TEST_MYSQL_DSN names.
+type Server struct {
+	Version string
+	Family  string // mysql or mariadb
+
+	own    *testenv.MySQL // nil when TEST_MYSQL_DSN names one
+	config *mysql.Config
+	made   int
+}
+
+// Start starts the server; Close ends it.
+func Start(ctx context.Context) (s *Server, err error) {
+	s = new(Server)
+	dsn := os.Getenv("TEST_MYSQL_DSN")
+	if dsn == "" {
+		if s.own, err = testenv.StartMySQL(ctx, testenv.MySQLOptions{Args: serverArgs}); err != nil {
+			return nil, err
+		}
+		dsn = s.own.DSN("")
+	}
+	if s.config, err = mysql.ParseDSN(dsn); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("TEST_MYSQL_DSN: %w", err)
+	}
+	if err := s.ask(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) ask(ctx context.Context) error {
+	db, err := s.Open("")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&s.Version); err != nil {
+		return fmt.Errorf("ask mysql for its version: %w", err)
+	}
+	s.Family = "mysql"
+	if strings.Contains(s.Version, "MariaDB") {
+		s.Family = "mariadb"
+	} else {
+		s.Version = "MySQL " + s.Version
+	}
+	return nil
+}
+
+// Close ends a server that Start started.
+func (s *Server) Close() {
+	if s.own != nil {
+		_ = s.own.Stop()
+	}
+}
+
+// Pid is 0 for a server that was not started here.
+func (s *Server) Pid() int {
+	if s.own == nil {
+		return 0
+	}
+	return s.own.Pid()
+}
+
+// DSN names a database of the server.
+func (s *Server) DSN(name string) string {
+	config := s.config.Clone()
+	config.DBName = name
+	config.AllowNativePasswords = true
+	return config.FormatDSN()
+}
+
+// Open returns a pool for a database of the server.
+func (s *Server) Open(name string) (*sql.DB, error) { return sql.Open("mysql", s.DSN(name)) }
+
+// Fresh makes a database with the product's tables and open coupons, numbered from 1. The caller drops it.
+func (s *Server) Fresh(ctx context.Context, coupons, seats int) (db *sql.DB, name string, drop func(), err error) {
+	s.made++
+	name = fmt.Sprintf("jajeong_bench_%d_%d", os.Getpid(), s.made)
+	admin, err := s.Open("")
+	if err != nil {
+		return nil, "", nil, err
+	}
+	var own *sql.DB
+	remove := func() {
+		if own != nil {
+			_ = own.Close()
+		}
+		_, _ = admin.Exec("DROP DATABASE IF EXISTS " + name)
+		_ = admin.Close()
+	}
+	defer func() {
+		if err != nil {
+			remove()
+		}
+	}()
+	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
+		return nil, "", nil, fmt.Errorf("create database: %w", err)
+	}
+	product, err := (&connect.MySQLSettings{MySQLDSN: s.DSN(name)}).Open(zap.NewNop())
+	if err != nil {
+		return nil, "", nil, err
+	}
+	defer product.Close()
+	if _, err := connect.Migrate(ctx, product); err != nil {
+		return nil, "", nil, err
+	}
+	if own, err = s.Open(name); err != nil {
+		return nil, "", nil, err
+	}
+	for id := 1; id <= coupons && err == nil; id++ {
+		_, err = own.ExecContext(ctx, `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+			VALUES (?, 'bench', ?, UTC_TIMESTAMP(6) - INTERVAL 1 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id, seats)
+	}
+	return own, name, remove, err
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// someAtOnce are more than a batch answers at a time, and few enough for a small machine.
+const someAtOnce = 16
+
+const breakersOpen = "jajeong_apply_breakers_open"
+
+// Redis is gone, with nothing that it acknowledged.
+func TestRedisIsKilledUnderACrowd(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
+	p := serving(t, "REDIS_ADDRS="+server.Addr())
+	c := gather(t, p.apply, someAtOnce)
+	for range 2 {
+		c.hears(http.StatusAccepted, 50)
+		require.NoError(t, server.Kill())
+		c.hears(http.StatusServiceUnavailable, 50)
+		testenv.Eventually(t, soon, "it leaves Redis alone", func() bool { return p.metric(breakersOpen) == 1 })
+		testenv.Eventually(t, soon, "it is not ready", func() bool { return p.ready() == http.StatusServiceUnavailable })
+		require.NoError(t, server.Restart(t.Context()))
+	}
+	c.hears(http.StatusAccepted, 50)
+	require.Equal(t, http.StatusOK, p.ready())
+	require.Zero(t, p.metric(breakersOpen))
+	c.end(redisClient(t, server.Addr()))
+}
+
+// Redis is there and answers nothing; what it was asked meanwhile, it does when it goes on.
+func TestRedisIsFrozenUnderACrowd(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	p := serving(t, "REDIS_ADDRS="+server.Addr())
+	c := gather(t, p.apply, someAtOnce)
+	c.hears(http.StatusAccepted, 50)
+	require.NoError(t, server.Freeze())
+	c.hears(http.StatusServiceUnavailable, 20)
+	testenv.Eventually(t, soon, "it leaves Redis alone", func() bool { return p.metric(breakersOpen) == 1 })
+	require.Equal(t, http.StatusServiceUnavailable, p.ready())
+	require.NoError(t, server.Thaw())
+	c.hears(http.StatusAccepted, 50)
+	testenv.Eventually(t, soon, "it is ready", func() bool { return p.ready() == http.StatusOK })
+	c.end(redisClient(t, server.Addr()))
+	require.Zero(t, p.metric(breakersOpen))
+	require.Positive(t, c.clearedUp(), "who was not told stood in line")
+}
+
+// isApply tells the script's calls from those of the catalog, which know nothing of an issued set.
+func isApply(turn testenv.Turn) bool { return bytes.Contains(turn.Request, []byte("issued:{")) }
+
+// Replies take longer, then longer than anybody waits.
+func TestRedisIsSlowUnderACrowd(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	var delay atomic.Int64
+	wire := testenv.WireTo(t, func(turn testenv.Turn) testenv.Fate {
+		if d := time.Duration(delay.Load()); d > 0 && isApply(turn) {
+			until := make(chan struct{})
+			time.AfterFunc(d, func() { close(until) })
+			return testenv.ReplyLater(until)
+		}
+		return testenv.Pass()
+	}, server.Addr())
+	p := serving(t, "REDIS_ADDRS="+wire.Addr)
+	c := gather(t, p.apply, someAtOnce)
+	c.hears(http.StatusAccepted, 50)
+	delay.Store(int64(100 * time.Millisecond))
+	c.hears(http.StatusAccepted, 50) // a call takes many
+	delay.Store(int64(3 * time.Second))
+	c.hears(http.StatusServiceUnavailable, 20)
+	delay.Store(0)
+	c.hears(http.StatusAccepted, 50)
+	c.end(redisClient(t, server.Addr()))
+	require.Positive(t, c.clearedUp(), "who was not told stood in line")
+}
+
+// Every second reply is lost. Who asks again hears of the place he has since the first time.
+func TestRepliesAreLostUnderACrowd(t *testing.T) {
+	t.Parallel()
+	t.Run("standalone", func(t *testing.T) {
+		t.Parallel()
+		server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+		replies := lossyWire(t, server)
+		loseReplies(t, server, replies, replies.wire.Addr)
+	})
+	// The Cluster client has ways of its own to try again.
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		server := testenv.PrivateCluster(t, 1)[0]
+		replies := lossyWire(t, server)
+		_, port, err := net.SplitHostPort(replies.wire.Addr)
+		require.NoError(t, err)
+		node := redisClient(t, server.Addr())
+		require.NoError(t, node.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
+		testenv.Eventually(t, soon, "its address is the wire's", func() bool {
+			shards := node.ClusterShards(t.Context()).Val()
+			return len(shards) == 1 && strconv.FormatInt(shards[0].Nodes[0].Port, 10) == port
+		})
+		loseReplies(t, server, replies, replies.wire.Addr+",localhost:"+port)
+	})
+}
+
+// lossy is a wire that loses every second reply to an application while now.
+type lossy struct {
+	now                atomic.Bool
+	applications, lost int // to be read after wire.Turns
+	wire               *testenv.Wire
+}
+
+func lossyWire(t *testing.T, server *testenv.Redis) *lossy {
+	t.Helper()
+	l := new(lossy)
+	l.wire = testenv.WireTo(t, func(turn testenv.Turn) testenv.Fate {
+		if !l.now.Load() || !isApply(turn) {
+			return testenv.Pass()
+		}
+		if l.applications++; l.applications%2 == 0 {
+			return testenv.Pass()
+		}
+		l.lost++
+		return testenv.CutAfter(nil)
+	}, server.Addr())
+	return l
+}
+
+func loseReplies(t *testing.T, server *testenv.Redis, replies *lossy, addrs string) {
+	p := serving(t, "REDIS_ADDRS="+addrs)
+	c := gather(t, p.apply, someAtOnce)
+	c.hears(http.StatusAccepted, 50)
+	replies.now.Store(true)
+	c.hears(http.StatusServiceUnavailable, 50)
+	c.hears(http.StatusAccepted, 20) // among them
+	replies.now.Store(false)
+	c.hears(http.StatusAccepted, 50)
+	c.end(redisClient(t, server.Addr()))
+	replies.wire.Turns() // before what the rule has counted is read
+	require.Greater(t, replies.lost, 10)
+	require.Greater(t, c.clearedUp(), 10)
+}
+
+// A Redis that has no memory left refuses to write: nothing of an application is in it then.
+func TestRedisIsOutOfMemoryUnderACrowd(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	rdb := redisClient(t, server.Addr())
+	p := serving(t, "REDIS_ADDRS="+server.Addr())
+	c := gather(t, p.apply, someAtOnce)
+	c.hears(http.StatusAccepted, 50)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	full := snapshot(t, rdb)
+	c.hears(http.StatusServiceUnavailable, 50)
+	require.Equal(t, full, snapshot(t, rdb))
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	c.hears(http.StatusAccepted, 50)
+	c.end(rdb)
+	require.Zero(t, c.clearedUp(), "who was not told did not stand in line")
+}
+
+// snapshot is everything there is about the coupon.
+func snapshot(t *testing.T, rdb *redis.Client) map[string]string {
+	t.Helper()
+	keys, err := rdb.Keys(t.Context(), "*candidates:coupon:1*").Result()
+	require.NoError(t, err)
+	all := map[string]string{}
+	for _, key := range keys {
+		all[key], err = rdb.Dump(t.Context(), key).Result()
+		require.NoError(t, err)
+	}
+	return all
+}
+
+// Somebody flushes the scripts again and again: nobody notices.
+func TestScriptsAreFlushedUnderACrowd(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	rdb := redisClient(t, server.Addr())
+	c := gather(t, serving(t, "REDIS_ADDRS="+server.Addr()).apply, someAtOnce)
+	for range 20 {
+		c.hears(http.StatusAccepted, 10)
+		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+	}
+	c.hears(http.StatusAccepted, 10)
+	c.end(rdb)
+	require.Zero(t, c.count(http.StatusServiceUnavailable))
+}

@@ -1,0 +1,67 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// FuzzRequest sends what net/http takes for a request. The answer is one that the document knows, and is made of the
+// table of problems, or of the two ids and what Redis said: nothing else that was sent can be in it, since the document
+// knows all headers and their values.
+func FuzzRequest(f *testing.F) {
+	handler := newHandler(nil, plenty)
+	problems := api.ProblemBodies()
+	f.Fuzz(func(t *testing.T, raw string) {
+		request, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw)))
+		if err != nil {
+			return
+		}
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		response := recorder.Result()
+		body := recorder.Body.Bytes()
+		if request.Method == http.MethodHead {
+			response.Body = io.NopCloser(new(bytes.Buffer)) // net/http sends none of it
+		}
+		if err := testenv.Conforms(request, response); err != nil {
+			t.Fatal(err)
+		}
+		code := codeIn(body)
+		switch {
+		case problems[string(body)] || response.Header.Get("Content-Type") == "application/yaml":
+		case code == string(candidates.NotOpen): // with two times, which the document bounds
+		default:
+			var told struct {
+				CouponID, UserID json.Number
+			}
+			if err := json.Unmarshal(body, &told); err != nil {
+				t.Fatal(err)
+			}
+			coupon, _ := url.PathUnescape(strings.Split(request.URL.EscapedPath(), "/")[3])
+			if told.CouponID.String() != coupon || told.UserID.String() != request.Header.Get("X-User-ID") {
+				t.Errorf("%q was answered for coupon %s and user %s", raw, told.CouponID, told.UserID)
+			}
+		}
+		// Whom the fake does not answer, or tells to wait.
+		if user := request.Header.Get("X-User-ID"); response.StatusCode >= 500 && !strings.Contains(" 6 7 10 11 12 13 ", " "+user+" ") {
+			t.Errorf("%q was answered with %d", raw, response.StatusCode)
+		}
+	})
+}
+
+func codeIn(body []byte) string {
+	var problem struct{ Code string }
+	_ = json.Unmarshal(body, &problem)
+	return problem.Code
+}

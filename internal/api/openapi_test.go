@@ -1,0 +1,272 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/docs"
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestTheDescriptionIsForEverybody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(newHandler(nil, plenty))
+	t.Cleanup(server.Close)
+	client := &http.Client{Transport: testenv.Conforming(t, server.Client().Transport)}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/openapi.yaml", nil)
+		require.NoError(t, err)
+		response, err := client.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		require.Equal(t, "application/yaml", response.Header.Get("Content-Type"))
+		require.Equal(t, "public, max-age=300", response.Header.Get("Cache-Control"))
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		if method == http.MethodGet {
+			require.Equal(t, string(docs.OpenAPI), string(text))
+		}
+	}
+	response, err := client.Post(server.URL+"/openapi.yaml", "application/yaml", nil)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode)
+	require.Equal(t, "GET, HEAD", response.Header.Get("Allow"))
+}
+
+// answers are what Redis says, by user; to others ACCEPTED.
+type answers map[uint64]candidates.Code
+
+func (a answers) Apply(_ context.Context, _, user uint64) (candidates.Receipt, error) {
+	opens := time.Date(2026, 11, 20, 14, 0, 0, 0, seoul)
+	code, ok := a[user]
+	switch {
+	case code == "panic":
+		panic("boom")
+	case code == "error":
+		return candidates.Receipt{}, errors.New("redis is away")
+	case !ok:
+		code = candidates.Accepted
+	}
+	return candidates.Receipt{Code: code, Arrival: opens.UnixMicro() + 1, Position: 1, OpensAt: opens, Now: opens.Add(-time.Second)}, nil
+}
+
+// standings are what Redis knows, by user; of others nothing.
+type standings map[uint64]candidates.Standing
+
+func (s standings) Status(_ context.Context, _, user uint64) (candidates.Status, error) {
+	switch standing, ok := s[user]; {
+	case !ok:
+		return candidates.Status{Standing: candidates.None}, nil
+	case standing == "panic":
+		panic("boom")
+	case standing == "error":
+		return candidates.Status{}, errors.New("redis is away")
+	default:
+		return candidates.Status{Standing: standing, Arrival: 1, Position: 1}, nil
+	}
+}
+
+var (
+	everyAnswer = answers{
+		2: candidates.Duplicate, 3: candidates.NotOpen, 4: candidates.Closed, 5: candidates.Paused, 6: candidates.UnderReview,
+		7: candidates.AlreadyIssued, 8: candidates.Rejected, 9: candidates.SoldOut, 10: candidates.NoWindow, 11: candidates.ClockBehind,
+		12: "panic", 13: "error",
+	}
+	everyStanding = standings{
+		1: candidates.Pending, 2: candidates.InReview, 3: candidates.Issued, 4: candidates.RejectedForGood, 5: candidates.NotSelected,
+		6: "panic", 7: "error",
+	}
+)
+
+// newHandler knows the coupons given, or every one.
+func newHandler(known api.Coupons, limits api.Limits) http.Handler {
+	if known == nil {
+		known = coupons{}
+	}
+	return api.New(api.Options{
+		Applier: everyAnswer, Standings: everyStanding, History: history{}, Coupons: known, SettlesAt: nextMidnight, Zone: seoul,
+		Limits: limits, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})
+}
+
+// TestAllThatIsDocumentedHappens provokes each answer of each address, and finds exactly what the document names.
+func TestAllThatIsDocumentedHappens(t *testing.T) {
+	t.Parallel()
+	document, err := testenv.OpenAPI()
+	require.NoError(t, err)
+	const apply, me, openAPI = "/v1/coupons/{id}/applications", "/v1/coupons/{id}/applications/me", "/openapi.yaml"
+	happened := map[string]bool{}
+	provoke := func(handler http.Handler, method, template, coupon, user string, body io.Reader) {
+		request := httptest.NewRequest(method, strings.Replace(template, "{id}", coupon, 1), body)
+		request.Header.Set("X-User-ID", user)
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		response := recorder.Result()
+		require.NoError(t, testenv.Conforms(request, response), "%s %s", method, request.URL)
+		code := response.Header.Get("Content-Type")
+		if _, after, ok := strings.Cut(recorder.Body.String(), `"code":"`); ok {
+			code, _, _ = strings.Cut(after, `"`)
+		} else if _, after, ok := strings.Cut(recorder.Body.String(), `"status":"`); ok {
+			code, _, _ = strings.Cut(after, `"`)
+		}
+		happened[fmt.Sprint(method, " ", template, " ", response.StatusCode, " ", code)] = true
+	}
+	handler := newHandler(nil, plenty)
+	crowded := newHandler(nil, api.Limits{})
+	unknowing := newHandler(shelf{}, plenty)
+	strict := newHandler(nil, api.Limits{InFlight: 1, UserRate: 1})
+	for _, address := range []struct{ method, template string }{{"POST", apply}, {"GET", me}} {
+		for user := 1; user <= 14; user++ {
+			provoke(handler, address.method, address.template, "42", fmt.Sprint(user), nil)
+		}
+		provoke(handler, address.method, address.template, "42", "", nil)
+		provoke(handler, address.method, address.template, "042", "1", nil)
+		provoke(handler, address.method, address.template, "42", "01", nil)
+		provoke(unknowing, address.method, address.template, "42", "1", nil)
+		for range 3 {
+			provoke(strict, address.method, address.template, "42", "1", nil)
+		}
+	}
+	provoke(handler, "POST", apply, "42", "1", strings.NewReader(strings.Repeat("a", 1025)))
+	provoke(handler, "POST", apply, "42", "1", io.MultiReader(errorReader{}))
+	provoke(handler, "GET", openAPI, "", "", nil)
+	provoke(crowded, "GET", openAPI, "", "", nil)
+
+	var documented []string
+	for template, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status, response := range operation.Responses.Map() {
+				for contentType, content := range response.Value.Content {
+					codes := codesOf(content.Schema.Value)
+					if len(codes) == 0 {
+						codes = []string{contentType}
+					}
+					for _, code := range codes {
+						documented = append(documented, fmt.Sprint(method, " ", template, " ", status, " ", code))
+					}
+				}
+			}
+		}
+	}
+	seen := make([]string, 0, len(happened))
+	for outcome := range happened {
+		seen = append(seen, outcome)
+	}
+	require.ElementsMatch(t, documented, seen)
+
+	// What no operation takes.
+	for _, c := range []struct{ method, template, coupon string }{
+		{"DELETE", apply, "42"}, {"PUT", me, "42"}, {"POST", openAPI, ""}, {"GET", "/", ""}, {"GET", apply, "."}, {"CONNECT", me, "1"},
+	} {
+		provoke(handler, c.method, c.template, c.coupon, "1", nil)
+		provoke(crowded, c.method, c.template, c.coupon, "1", nil)
+	}
+}
+
+type errorReader struct{}
+
+func (errorReader) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
+
+// codesOf are the codes of problems, or the statuses of applications, that a schema allows.
+func codesOf(schema *openapi3.Schema) (codes []string) {
+	for _, member := range []string{"code", "status"} {
+		property := schema.Properties[member]
+		if property == nil {
+			continue
+		}
+		for _, value := range append(slices.Clone(property.Value.Enum), property.Value.Const) {
+			if code, ok := value.(string); ok {
+				codes = append(codes, code)
+			}
+		}
+	}
+	for _, part := range slices.Concat(schema.AllOf, schema.OneOf) {
+		codes = append(codes, codesOf(part.Value)...)
+	}
+	return codes
+}
+
+// TestNothingThatIsSentComesBack sends a word everywhere, and looks for it in all that is answered.
+func TestNothingThatIsSentComesBack(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(newHandler(nil, plenty))
+	t.Cleanup(server.Close)
+	const word = "h0stile"
+	for _, request := range []string{
+		"POST /v1/coupons/" + word + "/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\n\r\n",
+		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: " + word + "\r\n\r\n",
+		"POST /v1/coupons/1/applications?" + word + "=" + word + " HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\n\r\n",
+		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: " + word + "\r\nX-User-ID: 1\r\nAccept-Language: en-" + word + "\r\nOrigin: https://" + word + ".example\r\nContent-Length: 7\r\n\r\n" + word,
+		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat(word+"!!!", 200),
+		"GET /v1/coupons/1/applications/me HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\nCookie: " + word + "\r\n\r\n",
+		"GET /" + word + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /x/../" + word + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET //" + word + ".example/ HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET http://" + word + ".example/ HTTP/1.1\r\nHost: x\r\n\r\n",
+		"CONNECT " + word + ":443 HTTP/1.1\r\nHost: x\r\n\r\n",
+		word + " /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /%" + word + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET / " + word + "/1.1\r\nHost: x\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\n" + word + "\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\nExpect: " + word + "\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: " + word + "\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+		_, err = io.WriteString(conn, strings.Replace(request, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+		require.NoError(t, err)
+		raw, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.True(t, strings.HasPrefix(string(raw), "HTTP/1."), "%q: %q", request, raw)
+		require.NotContains(t, strings.ToLower(string(raw)), word, request)
+		require.NotContains(t, string(raw), "\nServer:", "nobody needs to know what answers")
+	}
+}
+
+// TestTheExamplesAreWhatIsSaid keeps the document's texts those of the problems.
+func TestTheExamplesAreWhatIsSaid(t *testing.T) {
+	t.Parallel()
+	document, err := testenv.OpenAPI()
+	require.NoError(t, err)
+	type words struct{ title, detail any }
+	said := map[words]bool{}
+	for body := range api.ProblemBodies() {
+		var p struct{ Title, Detail string }
+		require.NoError(t, json.Unmarshal([]byte(body), &p))
+		said[words{p.Title, p.Detail}] = true
+	}
+	languages := map[any]map[bool]bool{} // code → whether Korean
+	for name, example := range document.Components.Examples {
+		value := example.Value.Value.(map[string]any)
+		require.True(t, said[words{value["title"], value["detail"]}], name)
+		require.Equal(t, "urn:jajeong:problem:"+value["code"].(string), value["type"], name)
+		if languages[value["code"]] == nil {
+			languages[value["code"]] = map[bool]bool{}
+		}
+		languages[value["code"]][hasHangul(value["detail"].(string))] = true
+	}
+	for code, both := range languages {
+		require.Len(t, both, 2, "%s in Korean and in English", code)
+	}
+}

@@ -1,0 +1,182 @@
+package candidates
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// replyOf reads lines as the values of a reply: ":1" is a whole number, ",1.5" a double, "_" nil, "#" true, "*2" an
+// array of the two values that follow, anything else text.
+func replyOf(text string) []any {
+	lines := strings.Split(text, "\n")
+	var read func(count, depth int) []any
+	read = func(count, depth int) (values []any) {
+		for ; count > 0 && len(lines) > 0; count-- {
+			line := lines[0]
+			lines = lines[1:]
+			number, err := strconv.ParseInt(strings.TrimLeft(line, ":*"), 10, 64)
+			switch {
+			case strings.HasPrefix(line, ":") && err == nil:
+				values = append(values, number)
+			case strings.HasPrefix(line, "*") && err == nil && depth < 3:
+				values = append(values, read(int(min(number, int64(len(lines)))), depth+1))
+			case line == "_":
+				values = append(values, nil)
+			case line == "#":
+				values = append(values, true)
+			case strings.HasPrefix(line, ","):
+				double, _ := strconv.ParseFloat(line[1:], 64)
+				values = append(values, double)
+			default:
+				values = append(values, line)
+			}
+		}
+		return values
+	}
+	return read(len(lines), 0)
+}
+
+// A reply is believed only when there is a known answer and two whole numbers for everybody who was asked about, and
+// only what was accepted raises the floor.
+func FuzzReadReceipts(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string, users byte) {
+		reply := replyOf(text)
+		receipts, last, accepted, err := readReceipts(reply, int(users))
+		if err != nil {
+			if receipts != nil || last != 0 || accepted != 0 {
+				t.Errorf("an error with %d receipts, last %d, accepted %d", len(receipts), last, accepted)
+			}
+			return
+		}
+		if len(receipts) != int(users) || len(reply) != 3+3*int(users) {
+			t.Fatalf("%d values about %d users gave %d receipts", len(reply), users, len(receipts))
+		}
+		highest := int64(0)
+		for i, r := range receipts {
+			if said := reply[3+3*i:][:3]; !slices.Equal(said, []any{string(r.Code), r.Arrival, r.Position}) || !codes[r.Code] {
+				t.Errorf("%v was read as %+v", said, r)
+			}
+			if r.Code == Accepted {
+				highest = max(highest, r.Arrival)
+			}
+			if r.OpensAt.IsZero() != (r.Code == NoWindow) && reply[1] != int64(math.MinInt64) {
+				t.Errorf("%s opens at %s", r.Code, r.OpensAt)
+			}
+		}
+		if last != highest || accepted != reply[2] {
+			t.Errorf("last %d and accepted %d from %v", last, accepted, reply)
+		}
+	})
+}
+
+func FuzzReadStatus(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string) {
+		reply := replyOf(text)
+		status, err := readStatus(reply)
+		if err != nil {
+			if status != (Status{}) {
+				t.Errorf("an error with %+v", status)
+			}
+			return
+		}
+		if !slices.Contains([]Standing{Pending, InReview, Issued, RejectedForGood, None}, status.Standing) {
+			t.Errorf("%v was read as %+v", reply, status)
+		}
+		if len(reply) != 4 || !slices.Equal(reply[:3], []any{string(status.Standing), status.Arrival, status.Position}) || status.Sold != (reply[3] == int64(1)) {
+			t.Errorf("%v was read as %+v", reply, status)
+		}
+	})
+}
+
+func FuzzReadFigures(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string) {
+		reply := replyOf(text)
+		n, err := readFigures(reply)
+		if err != nil {
+			if n != (Figures{}) {
+				t.Errorf("an error with %+v", n)
+			}
+			return
+		}
+		sold := reply[7]
+		if (sold == int64(1)) != n.Sold {
+			t.Errorf("sold %v was read as %v", sold, n.Sold)
+		}
+		// The clock apart, which is µs here and a time there, everything is told as it was said.
+		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingBehind, n.DLQBehind}
+		if !slices.Equal(reply[1:], read) {
+			t.Errorf("%v was read as %+v", reply, n)
+		}
+	})
+}
+
+// Whatever stands in Redis, an entry has a known source and an arrival that a double holds exactly, and a page that is
+// not the last leads on.
+func FuzzParsePage(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string) {
+		reply := replyOf(text)
+		entries, next, err := parsePage(reply)
+		if err != nil {
+			if entries != nil || next != (Cursor{}) {
+				t.Errorf("an error with %d entries and cursor %+v", len(entries), next)
+			}
+			return
+		}
+		if len(reply) != 5 || fmt.Sprint(reply[0]) != next.score || fmt.Sprint(reply[1]) != next.member || next.end != (reply[2] == "0") {
+			t.Errorf("%v leads to %+v", reply, next)
+		}
+		for i, e := range entries {
+			if e.Arrival < 0 || e.Arrival > lastArrival || !isSource(byte(e.Source)) {
+				t.Errorf("%v has entry %+v", reply, e)
+			}
+			if reply[4].([]any)[2*i] != e.Member {
+				t.Errorf("%v was read as %+v", reply[4], e)
+			}
+		}
+	})
+}
+
+// A whole number of µs that a score can hold is read to the letter, a fraction is rounded down, and order is kept.
+func FuzzArrivalOf(f *testing.F) {
+	f.Fuzz(func(t *testing.T, score string) {
+		arrival, err := arrivalOf(score)
+		number, parseErr := strconv.ParseFloat(score, 64)
+		if err != nil {
+			if parseErr == nil && !math.IsNaN(number) {
+				t.Errorf("%q is %v and was refused: %v", score, number, err)
+			}
+			return
+		}
+		want := math.Floor(max(0, min(number, lastArrival)))
+		if float64(arrival) != want {
+			t.Errorf("%q was read as %d, want %v", score, arrival, want)
+		}
+	})
+}
+
+// What can be read of a reason can be written again and is the same: a retry does so.
+func FuzzReadReason(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string) {
+		reason, ok := readReason(text)
+		if !ok {
+			return
+		}
+		written, err := json.Marshal(reason)
+		if err != nil {
+			t.Fatalf("%q cannot be written again: %v", text, err)
+		}
+		again, ok := readReason(string(written))
+		if !ok || !again.At.Equal(reason.At) {
+			t.Fatalf("%q came back as %q", text, written)
+		}
+		again.At = reason.At
+		if again != reason {
+			t.Errorf("%q came back as %q", text, written)
+		}
+	})
+}

@@ -1,0 +1,375 @@
+package candidates
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// Many clients ask at once through several pods, some of which lose requests and replies; users ask again and elsewhere,
+// give up, look, and are settled; in half of the histories the clock of Redis stands still and jumps. To each coupon it is as if all had come one after the other: one ACCEPTED for each
+// user, arrivals that rise, positions that match.
+//
+// A seed repeats what is asked and how often it is lost, with HISTORY_SEED, but not who comes first.
+func TestHistoriesAreLinearizable(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()
+	seeds := make([]uint64, testenv.Rounds(25, 3_000))
+	for i := range seeds {
+		seeds[i] = rand.Uint64()
+	}
+	if given := os.Getenv("HISTORY_SEED"); given != "" {
+		seed, err := strconv.ParseUint(given, 10, 64)
+		require.NoError(t, err)
+		seeds = []uint64{seed}
+	}
+	total := map[string]int{}
+	for i, seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			s := newStory(t, server, fmt.Sprint("history", i, ":"), seed)
+			s.tell()
+			s.end(t)
+			requireLinearizable(t, s.history)
+			for what, n := range s.seen() {
+				total[what] += n
+			}
+		})
+	}
+	t.Logf("%d histories: %v", len(seeds), total)
+	if len(seeds) > 1 && !t.Failed() {
+		for _, what := range []string{
+			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "PENDING", "NONE", "ISSUED", "lost", "lost and in line", "line read", "settled", "in company",
+		} {
+			require.NotZero(t, total[what], "too tame: nobody was %s in %v", what, total)
+		}
+	}
+	t.Logf("passed: %d histories of %d operations", len(seeds), total["asked"])
+}
+
+// story is one history as it happens.
+type story struct {
+	seed    uint64
+	server  *redis.Client
+	pods    []*pod
+	coupons []*coupon
+	users   uint64 // of each coupon, from 1
+	clients int
+	acts    int  // of each client
+	jumps   bool // the clock of Redis
+	clock   atomic.Int64
+	late    late
+
+	mu      sync.Mutex
+	history []porcupine.Operation
+	unasked int
+}
+
+// pod is one process of the API.
+type pod struct {
+	*Store
+	*Batcher
+	metrics *prometheus.Registry
+	on      *wire
+}
+
+// jumpsTo are the instants between which a clock jumps: few, since each makes scripts of its own, which Redis keeps.
+var jumpsTo = []time.Time{noon.Add(-time.Second), noon, noon.Add(time.Microsecond), noon.Add(20 * time.Microsecond)}
+
+func newStory(t *testing.T, server, prefix string, seed uint64) *story {
+	chance := rand.New(rand.NewPCG(seed, 0))
+	s := &story{seed: seed, server: newClient(t, server), users: 5 + chance.Uint64N(60), clients: 4 + chance.IntN(29), acts: 4 + chance.IntN(9),
+		jumps: chance.IntN(2) == 0}
+	for id := range 1 + chance.Uint64N(3) {
+		c := couponOn(t, newClient(t, server), prefix, id+1) // a client each, for the hook it gets
+		if s.jumps {
+			c.open(t)
+		} else {
+			c.openNow(t)
+		}
+		s.coupons = append(s.coupons, c)
+	}
+	for i := range 2 + chance.IntN(3) {
+		addr := server
+		if i > 0 { // the first is lucky
+			addr = testenv.WireTo(t, s.loses(rand.New(rand.NewPCG(seed, chance.Uint64())), chance.Float64()*0.4), addr).Addr
+		}
+		settings := connect.RedisSettings{RedisAddrs: []string{addr}}
+		rdb, err := settings.Open()
+		require.NoError(t, err)
+		t.Cleanup(func() { rdb.Close() })
+		on, store, metrics := &wire{}, newStore(t, rdb, prefix), prometheus.NewRegistry()
+		rdb.AddHook(on)
+		if s.jumps {
+			on.clock.Store(µs(noon))
+		}
+		s.pods = append(s.pods, &pod{store, NewBatcher(store, metrics, time.Now), metrics, on})
+	}
+	return s
+}
+
+// loses breaks a share of the calls of scripts.
+func (s *story) loses(chance *rand.Rand, share float64) testenv.Rule {
+	return func(turn testenv.Turn) testenv.Fate {
+		if !bytes.Contains(turn.Request, []byte("\r\neval")) || chance.Float64() >= share {
+			return testenv.Pass()
+		}
+		switch chance.IntN(4) {
+		case 0:
+			return testenv.CutBefore(nil)
+		case 1:
+			return testenv.DeliverLater(s.late.keep())
+		default:
+			return testenv.CutAfter(nil)
+		}
+	}
+}
+
+// late are the requests that wait on the way though their clients have given them up.
+type late struct {
+	mu   sync.Mutex
+	gone []chan struct{}
+}
+
+func (l *late) keep() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until := make(chan struct{})
+	l.gone = append(l.gone, until)
+	return until
+}
+
+// arrive lets the oldest go on.
+func (l *late) arrive() (more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.gone) == 0 {
+		return false
+	}
+	close(l.gone[0])
+	l.gone = l.gone[1:]
+	return true
+}
+
+// tell has all clients begin together and waits for them.
+func (s *story) tell() {
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range s.clients {
+		c := &client{story: s, id: i, chance: rand.New(rand.NewPCG(s.seed, uint64(i)+1))}
+		all.Go(func() {
+			<-begin
+			for range s.acts {
+				c.act()
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+	for s.late.arrive() {
+	}
+}
+
+// client does one thing after the other.
+type client struct {
+	*story
+	id     int
+	chance *rand.Rand
+}
+
+func (c *client) act() {
+	coupon := c.coupons[c.chance.IntN(len(c.coupons))]
+	user := 1 + c.chance.Uint64N(c.users)
+	switch dice := c.chance.IntN(100); {
+	case dice < 70:
+		for !c.apply(coupon.id, user) && c.chance.IntN(3) > 0 { // who is not answered mostly asks again, of whoever it may be
+		}
+	case dice < 90:
+		c.look(coupon.id, user)
+	case dice < 96:
+		c.read(coupon.id)
+	default:
+		c.settle(coupon)
+	}
+	if c.chance.IntN(3) == 0 {
+		c.late.arrive()
+	}
+	if c.jumps && c.chance.IntN(3) == 0 {
+		c.pod().on.clock.Store(µs(jumpsTo[c.chance.IntN(len(jumpsTo))]))
+	}
+}
+
+func (c *client) pod() *pod { return c.pods[c.chance.IntN(len(c.pods))] }
+
+// apply says whether it was answered.
+func (c *client) apply(coupon, user uint64) bool {
+	ctx, giveUp := context.WithCancel(context.Background())
+	defer giveUp()
+	if c.chance.IntN(20) == 0 {
+		giveUp() // what it asked for goes on
+	}
+	call := c.clock.Add(1)
+	receipt, err := c.pod().Batcher.Apply(ctx, coupon, user)
+	var not NotAsked
+	if errors.As(err, &not) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unasked++
+		return true // a breaker rests for longer than a history takes
+	}
+	c.note(call, asked{coupon: coupon, act: toApply, user: user}, err,
+		told{code: string(receipt.Code), arrival: receipt.Arrival, position: receipt.Position})
+	return err == nil
+}
+
+func (c *client) look(coupon, user uint64) {
+	call := c.clock.Add(1)
+	status, err := c.pod().Status(context.Background(), coupon, user)
+	if err == nil {
+		c.note(call, asked{coupon: coupon, act: toLook, user: user}, nil,
+			told{code: string(status.Standing), arrival: status.Arrival, position: status.Position})
+	}
+}
+
+func (c *client) read(coupon uint64) (entries []Entry) {
+	call := c.clock.Add(1)
+	entries, _, err := c.pod().Page(context.Background(), coupon, Cursor{}, forever)
+	if err == nil {
+		c.note(call, asked{coupon: coupon, act: toRead}, nil, told{spots: spotsOf(entries)})
+	}
+	return entries
+}
+
+// settle takes the first away as a settlement does: sometimes others have meanwhile.
+func (c *client) settle(coupon *coupon) {
+	entries := c.read(coupon.id)
+	if len(entries) == 0 {
+		return
+	}
+	entries = entries[:1+c.chance.IntN(min(5, len(entries)))]
+	call := c.clock.Add(1)
+	removed, err := c.pod().Remove(context.Background(), coupon.id, forever, MarkIssued, entries)
+	c.note(call, asked{coupon: coupon.id, act: toSettle, spots: spotsOf(entries)}, err, told{removed: removed})
+}
+
+// note writes down what has just been answered. After an error nothing was: the operation may still happen.
+func (c *client) note(call int64, in asked, err error, out told) {
+	at := c.clock.Add(1)
+	if err != nil {
+		at, out = never, told{lost: true}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history = append(c.history, porcupine.Operation{ClientId: c.id, Input: in, Call: call, Output: out, Return: at})
+}
+
+// forever is after all arrivals.
+var forever = noon.Add(time.Hour)
+
+func spotsOf(entries []Entry) (spots []spot) {
+	for _, e := range entries {
+		user, err := strconv.ParseUint(e.Member, 10, 64)
+		if err != nil {
+			panic(err) // nobody wrote into this Redis by hand
+		}
+		spots = append(spots, spot{user, e.Arrival})
+	}
+	return spots
+}
+
+// end reads what Redis holds in the end, in one transaction since what is late may still come: the last operation of
+// the history. The counters must agree with it.
+func (s *story) end(t *testing.T) {
+	for _, c := range s.coupons {
+		call := s.clock.Add(1)
+		var line *redis.ZSliceCmd
+		var issued *redis.StringSliceCmd
+		var state *redis.SliceCmd
+		_, err := s.server.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+			line = p.ZRangeWithScores(t.Context(), c.queue, 0, -1)
+			issued = p.SMembers(t.Context(), c.issued)
+			state = p.HMGet(t.Context(), c.state, "accepted", "last")
+			return nil
+		})
+		require.NoError(t, err)
+		var spots []spot
+		for _, z := range line.Val() {
+			user, err := strconv.ParseUint(z.Member.(string), 10, 64)
+			require.NoError(t, err)
+			spots = append(spots, spot{user, int64(z.Score)})
+		}
+		s.history = append(s.history, porcupine.Operation{
+			ClientId: s.clients, Input: asked{coupon: c.id, act: toRead}, Call: call, Output: told{spots: spots}, Return: s.clock.Add(1),
+		})
+
+		settled, last := map[string]bool{}, int64(0)
+		for _, op := range s.history {
+			in, out := op.Input.(asked), op.Output.(told)
+			if in.coupon != c.id {
+				continue
+			}
+			for _, at := range slices.Concat(in.spots, out.spots) {
+				last = max(last, at.arrival)
+			}
+			for _, at := range in.spots {
+				settled[strconv.FormatUint(at.user, 10)] = true
+			}
+		}
+		for _, user := range issued.Val() {
+			assert.Contains(t, settled, user)
+		}
+		assert.Equal(t, []any{strconv.Itoa(len(spots) + len(issued.Val())), text(last)}, state.Val(), "accepted and last of coupon %d", c.id)
+	}
+}
+
+// seen counts what the history is made of.
+func (s *story) seen() map[string]int {
+	n := map[string]int{"asked": len(s.history), "not asked": s.unasked}
+	for _, op := range s.history {
+		switch in, out := op.Input.(asked), op.Output.(told); {
+		case out.lost:
+			n["lost"]++
+		case in.act == toRead:
+			n["line read"]++
+		case in.act == toSettle:
+			n["settled"]++
+		default:
+			n[out.code]++
+		}
+	}
+	for _, op := range withoutDoubt(s.history) {
+		if op.Output.(told).lost && op.Input.(asked).act == toApply {
+			n["lost and in line"]++
+		}
+	}
+	for _, p := range s.pods {
+		families, err := p.metrics.Gather()
+		if err != nil {
+			panic(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "jajeong_apply_batch_size" {
+				h := f.GetMetric()[0].GetHistogram()
+				n["in company"] += int(h.GetSampleSum()) - int(h.GetSampleCount())
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,103 @@
+package connect
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+)
+
+// dsnProblems are all that is ever said of a DSN: nothing of it is repeated, since it holds a password.
+var dsnProblems = []string{
+	"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
+	"MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database",
+	"MYSQL_DSN names no database: want user:password@tcp(host:3306)/database",
+}
+
+// A DSN that passes the check opens, has the settings that the code relies on, and is the same from a file.
+func FuzzDSN(f *testing.F) {
+	file := filepath.Join(f.TempDir(), "dsn")
+	f.Fuzz(func(t *testing.T, dsn string) {
+		direct := MySQLSettings{MySQLDSN: dsn}
+		config, err := direct.config()
+		if err != nil && !slices.Contains(dsnProblems, err.Error()) {
+			t.Fatalf("%q is told as %q", dsn, err)
+		}
+		if err == nil {
+			db, err := direct.Open(zap.NewNop())
+			if err != nil {
+				t.Fatalf("%q passed the check and does not open: %v", dsn, err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if strings.HasSuffix(dsn, "\n") || strings.HasSuffix(dsn, "\r") {
+			return
+		}
+		if err := os.WriteFile(file, []byte(dsn+"\r\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fromFile := MySQLSettings{MySQLDSNFile: file}
+		other, otherErr := fromFile.config()
+		if (err == nil) != (otherErr == nil) || err == nil && config.FormatDSN() != other.FormatDSN() {
+			t.Errorf("%q is %v, from a file %v", dsn, err, otherErr)
+		}
+	})
+}
+
+// What ends a line ends a secret, and nothing else of it is lost.
+func FuzzSecretFile(f *testing.F) {
+	file := filepath.Join(f.TempDir(), "secret")
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := secret("REDIS_PASSWORD", "", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest, whole := strings.CutPrefix(string(content), got)
+		if !whole || strings.Trim(rest, "\r\n") != "" || strings.HasSuffix(got, "\n") || strings.HasSuffix(got, "\r") {
+			t.Errorf("%q was read as %q", content, got)
+		}
+		if _, err := secret("REDIS_PASSWORD", "given", file); err == nil || strings.Contains(err.Error(), "given") {
+			t.Errorf("a secret given twice is told as %v", err)
+		}
+	})
+}
+
+// Addresses that pass the check have a host and a port that there can be, and a client can be made of them.
+func FuzzRedisAddrs(f *testing.F) {
+	f.Fuzz(func(t *testing.T, addrs string) {
+		settings := RedisSettings{RedisAddrs: strings.Split(addrs, ","), RedisPassword: "s3cret"}
+		problems := settings.Check()
+		for _, problem := range problems {
+			if strings.Contains(problem.Error(), "s3cret") && !strings.Contains(addrs, "s3cret") {
+				t.Errorf("%q tells the password: %v", addrs, problem)
+			}
+		}
+		if len(problems) > 0 {
+			return
+		}
+		for _, addr := range settings.RedisAddrs {
+			host, port, err := net.SplitHostPort(addr)
+			number, portErr := strconv.ParseUint(port, 10, 16)
+			if err != nil || host == "" || portErr != nil || number == 0 {
+				t.Errorf("%q passed the check", addr)
+			}
+		}
+		client, err := settings.Open()
+		if err != nil {
+			t.Fatalf("%q passed the check and does not open: %v", addrs, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

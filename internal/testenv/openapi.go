@@ -1,0 +1,217 @@
+package testenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/jajeong/jajeong/docs"
+)
+
+// OpenAPI is docs/openapi.yaml, whole and with examples that fit. It is shared: read it only.
+var OpenAPI = sync.OnceValues(func() (*openapi3.T, error) {
+	loader := openapi3.NewLoader()
+	document, err := loader.LoadFromData(docs.OpenAPI)
+	if err != nil {
+		return nil, fmt.Errorf("read docs/openapi.yaml: %w", err)
+	}
+	if err := document.Validate(loader.Context); err != nil {
+		return nil, fmt.Errorf("check docs/openapi.yaml: %w", err)
+	}
+	return document, nil
+})
+
+// Conforming returns a transport that fails the test when a response of the public API is not as docs/openapi.yaml has
+// it. base is http.DefaultTransport when nil.
+func Conforming(t testing.TB, base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return conforming{t, base}
+}
+
+type conforming struct {
+	t    testing.TB
+	base http.RoundTripper
+}
+
+func (c conforming) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.base.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := Conforms(request, response); err != nil {
+		c.t.Errorf("%s %s: %v", request.Method, request.URL, err)
+	}
+	return response, nil
+}
+
+// CloseIdleConnections lets a client close those of its base.
+func (c conforming) CloseIdleConnections() { (&http.Client{Transport: c.base}).CloseIdleConnections() }
+
+// ofTransport are the headers that net/http writes: they belong to the connection, not to the API.
+var ofTransport = map[string]bool{"Connection": true, "Content-Length": true, "Content-Type": true, "Date": true}
+
+// Conforms says what about a response is not as docs/openapi.yaml has it: status, headers, their values, members. Nothing
+// that the document does not name may be there. The body is read, and can be read again.
+func Conforms(request *http.Request, response *http.Response) error {
+	document, err := OpenAPI()
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("read the body: %w", err)
+	}
+	if err := response.Body.Close(); err != nil {
+		return fmt.Errorf("close the body: %w", err)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+
+	described := responsesTo(document, request).Status(response.StatusCode)
+	if described == nil {
+		return fmt.Errorf("status %d is not in the document", response.StatusCode)
+	}
+	if err := headersConform(described.Value.Headers, response.Header); err != nil {
+		return fmt.Errorf("status %d: %w", response.StatusCode, err)
+	}
+	contentType := response.Header.Get("Content-Type")
+	content := described.Value.Content[contentType]
+	switch {
+	case content == nil:
+		return fmt.Errorf("content type %q of status %d is not in the document", contentType, response.StatusCode)
+	case request.Method == http.MethodHead && len(body) > 0:
+		return fmt.Errorf("%d bytes in answer to HEAD", len(body))
+	case request.Method == http.MethodHead || !strings.HasSuffix(contentType, "json"):
+		return nil // that the YAML is the document itself, its own test knows
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("%w in %.300s", err, body)
+	}
+	if err := fits(content.Schema, value); err != nil {
+		return fmt.Errorf("%w in %.300s", err, body)
+	}
+	return nil
+}
+
+func headersConform(described openapi3.Headers, headers http.Header) error {
+	for name, values := range headers {
+		if described[name] == nil && !ofTransport[name] {
+			return fmt.Errorf("header %s is not in the document", name)
+		}
+		if len(values) != 1 {
+			return fmt.Errorf("header %s comes %d times", name, len(values))
+		}
+	}
+	for name, header := range described {
+		text := headers.Get(name)
+		if text == "" {
+			return fmt.Errorf("header %s is missing", name) // all of the document are required
+		}
+		value := any(text)
+		if header.Value.Schema.Value.Type.Is("integer") {
+			number, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return fmt.Errorf("header %s: %w", name, err)
+			}
+			value = number
+		}
+		if err := fits(header.Value.Schema, value); err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// compiled are the schemas of the document: *openapi3.SchemaRef → *jsonschema.Schema. The library compiles a schema anew
+// for each value, which would take most of the time of a test with a crowd.
+var compiled sync.Map
+
+// fits says what about a value is not as the schema has it. Schemas of OpenAPI 3.1 are JSON Schema 2020-12.
+func fits(schema *openapi3.SchemaRef, value any) error {
+	known, ok := compiled.Load(schema)
+	if !ok {
+		var err error
+		if known, err = compile(schema); err != nil {
+			return err
+		}
+		compiled.Store(schema, known)
+	}
+	return known.(*jsonschema.Schema).Validate(value)
+}
+
+func compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, error) {
+	document, err := OpenAPI()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(map[string]any{
+		"allOf": []any{schema}, "components": map[string]any{"schemas": document.Components.Schemas}, // where its $refs lead
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write a schema: %w", err)
+	}
+	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read a schema: %w", err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	const address = "urn:jajeong:schema"
+	if err := compiler.AddResource(address, resource); err != nil {
+		return nil, fmt.Errorf("add a schema: %w", err)
+	}
+	return compiler.Compile(address)
+}
+
+// responsesTo are all that the document allows. What no operation takes is answered as the document's introduction says,
+// by three responses that it names.
+func responsesTo(document *openapi3.T, request *http.Request) *openapi3.Responses {
+	named := document.Components.Responses
+	item := pathItem(document, request.URL.EscapedPath())
+	if item == nil {
+		return openapi3.NewResponses(openapi3.WithStatus(404, named["NotFound"]), openapi3.WithStatus(503, named["Overloaded"]))
+	}
+	method := request.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	if operation := item.Operations()[method]; operation != nil {
+		return operation.Responses
+	}
+	return openapi3.NewResponses(openapi3.WithStatus(405, named["MethodNotAllowed"]), openapi3.WithStatus(503, named["Overloaded"]))
+}
+
+// pathItem is what the document says of an address; nil: nothing. The library's own routers take an unclean path for
+// the clean one.
+func pathItem(document *openapi3.T, escaped string) *openapi3.PathItem {
+	if path.Clean(escaped) != escaped {
+		return nil
+	}
+	segments := strings.Split(escaped, "/")
+	for template, item := range document.Paths.Map() {
+		wanted := strings.Split(template, "/")
+		matches := len(wanted) == len(segments)
+		for i := 0; matches && i < len(wanted); i++ {
+			segment, err := url.PathUnescape(segments[i])
+			matches = err == nil && (segment == wanted[i] || strings.HasPrefix(wanted[i], "{") && segment != "")
+		}
+		if matches {
+			return item
+		}
+	}
+	return nil
+}
