@@ -30,9 +30,9 @@ type world struct {
 	servers  []string          // the flags that lead there, with the account of the job
 	accounts map[string]string // DSNs by the names of the grants
 	db       *sql.DB
-	rdb     redis.UniversalClient
-	prefix  string
-	store   *candidates.Store
+	rdb      redis.UniversalClient
+	prefix   string
+	store    *candidates.Store
 }
 
 func newWorld(t *testing.T) *world {
