@@ -4,5 +4,10 @@ package migrations
 
 import "embed"
 
-//go:embed *.sql
+//go:embed 0*.sql
 var Files embed.FS
+
+// Grants is what each account may do, for an administrator to run once the tables are there.
+//
+//go:embed grants.sql
+var Grants string

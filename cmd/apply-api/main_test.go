@@ -22,6 +22,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
+	migrations "github.com/jajeong/jajeong/sql"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(withServers{m}) }
@@ -142,7 +143,7 @@ func (p *program) ask(coupon, user int) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// migrated fills a database with the schema and coupon 1, and returns its DSN.
+// migrated fills a database with the schema and coupon 1, and returns the DSN of the program's account there.
 func migrated(t *testing.T, dsn string) string {
 	t.Helper()
 	settings := connect.MySQLSettings{MySQLDSN: dsn}
@@ -154,7 +155,7 @@ func migrated(t *testing.T, dsn string) string {
 	_, err = db.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 VALUES (1, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`)
 	require.NoError(t, err)
-	return dsn
+	return testenv.Accounts(t, dsn, migrations.Grants)["jajeong_api"]
 }
 
 func TestWrongSettingsAreToldAtOnce(t *testing.T) {

@@ -148,6 +148,28 @@ func TestManyAreRetriedAndDroppedPageByPage(t *testing.T) {
 	w.verify()
 }
 
+// Each of them has an audit event of its own, in one chain.
+func TestManyAreDroppedAtOnce(t *testing.T) {
+	t.Parallel()
+	const many = 450 // several batches of events
+	w := newWorld(t)
+	coupon := w.coupon(1)
+	users := append(between(1, many), 1<<63+7) // as far as ids go
+	w.apply(coupon, users...)                  // there are no such users
+	w.settleNow()
+	var named []string
+	for _, user := range users {
+		named = append(named, fmt.Sprintf("--user=%d", user))
+	}
+	for _, half := range [][]string{named[:10], named[10:]} {
+		code, _, stderr := w.dlq("drop", coupon, half...)
+		require.Zero(t, code, stderr)
+	}
+	require.Empty(t, w.underReview(coupon))
+	require.Equal(t, users, w.ids("SELECT user_id FROM audit_event WHERE coupon_id = ? AND action = 'DLQ_DROPPED' ORDER BY seq", coupon))
+	w.verify()
+}
+
 func TestAnEntryWithoutAReasonCanBeRetriedToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -37,7 +37,7 @@ var invariants = []struct {
 	{4, "no broken promise", func(t verifyTotal) string { return fmt.Sprintf("%s: gap %d", t.Account, t.Gap) }},
 	{5, "one clock", func(t verifyTotal) string { return fmt.Sprintf("%d lines", t.Checked) }},
 	{6, "the database is the truth", func(t verifyTotal) string {
-		return fmt.Sprintf("every settlement of %d coupons counted again", t.Checked)
+		return fmt.Sprintf("every settlement of %d coupons counted again, %d audit events in their chains", t.Checked, t.AuditEvents)
 	}},
 }
 
@@ -47,6 +47,8 @@ type verifyTotal struct {
 	Coupons int64          `json:"coupons"`
 	Account ledger.Account `json:"account"`
 	Gap     int64          `json:"gap"`
+
+	AuditEvents uint64 `json:"auditEvents"`
 }
 
 func (t *verifyTotal) add(v *ledger.Verdict) {
@@ -54,6 +56,7 @@ func (t *verifyTotal) add(v *ledger.Verdict) {
 	t.Seats += v.TotalQuantity
 	t.Coupons += v.Coupons
 	t.Gap += v.Gap
+	t.AuditEvents += v.AuditHead.Seq
 	a, b := &t.Account, v.Account
 	a.Accepted += b.Accepted
 	a.Waiting += b.Waiting
@@ -187,6 +190,9 @@ func (p *program) printVerdicts(r verifyReport) {
 	t.Render()
 
 	for _, v := range r.Coupons {
+		if v.AuditHead.Seq > 0 {
+			fmt.Fprintf(p.stdout, "coupon %d: the audit chain ends with event %d, %s\n", v.Coupon, v.AuditHead.Seq, v.AuditHead.Hash)
+		}
 		for _, f := range v.Findings {
 			kind := "violated"
 			if f.Warning {

@@ -109,8 +109,23 @@ var corruptions = map[string]corruption{
 		plant: func(s sick) {
 			require.NoError(s.t, s.rdb.ZAdd(s.t.Context(), s.queue(s.coupon), redis.Z{Score: float64(s.now().UnixMicro()), Member: "53"}).Err())
 		}},
+	"an audit event that says something else": {codes: []ledger.Code{ledger.AuditChanged},
+		plant: func(s sick) {
+			s.exec("UPDATE audit_event SET reason = 'TICKET-8' WHERE coupon_id = ? AND seq = 1", s.coupon)
+		}},
+	"an audit event taken away": {codes: []ledger.Code{ledger.AuditRemoved},
+		plant: func(s sick) { s.exec("DELETE FROM audit_event WHERE coupon_id = ? AND seq = 3", s.coupon) }},
+	"the last audit event taken away": {codes: []ledger.Code{ledger.AuditRemoved},
+		plant: func(s sick) { s.exec("DELETE FROM audit_event WHERE coupon_id = ? AND seq = ?", s.coupon, holds) }},
+	"an audit event written by hand": {codes: []ledger.Code{ledger.AuditInserted},
+		plant: func(s sick) {
+			s.exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('kim', 'GAP_ACCEPTED', ?)", s.coupon)
+		}},
 	"nothing": {plant: func(sick) {}},
 }
+
+// holds is how often each of these coupons was held: for each there is an audit event.
+const holds = 4
 
 // What people and alerts go by is the program: its exit code and what it prints.
 func TestVerifyTellsExactlyWhatWasPlanted(t *testing.T) {
@@ -134,6 +149,17 @@ func TestVerifyTellsExactlyWhatWasPlanted(t *testing.T) {
 		w.apply(coupons[i], between(1, 10)...)
 	}
 	cutoff := w.now()
+	promised := func(more int64) {
+		for _, coupon := range coupons {
+			require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(coupon)+"}", "accepted", more).Err())
+		}
+	}
+	promised(1)
+	for range holds {
+		code, _ := w.settleNowCode()
+		require.Equal(t, 3, code)
+	}
+	promised(-1)
 	for _, coupon := range coupons {
 		w.apply(coupon, 11, 12)
 	}
@@ -163,11 +189,13 @@ func TestVerifyTellsExactlyWhatWasPlanted(t *testing.T) {
 				violated = 3
 			}
 		}
+		require.EqualValues(t, holds, report.Coupons[i].AuditHead.Seq)
 		slices.Sort(found)
 		require.Equal(t, mustFind(planted...), slices.Compact(found), "%q", patient)
 
 		code, stdout, stderr := w.settle("verify", fmt.Sprintf("--coupon=%d", coupons[i]))
 		require.Equal(t, violated, code, "%q: %s%s", patient, stdout, stderr)
+		require.Contains(t, stdout, report.Coupons[i].AuditHead.Hash)
 		for _, f := range found {
 			require.Contains(t, stdout, string(f), "%q", patient)
 		}

@@ -18,18 +18,21 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	migrations "github.com/jajeong/jajeong/sql"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// world is one deployment on real servers: a database and a key prefix of its own, migrated by `settle migrate`.
+// world is one deployment on real servers: a database and a key prefix of its own, migrated by `settle migrate`. The
+// program works under the grants of sql/grants.sql; what the test does itself, it does as an administrator.
 type world struct {
-	t       *testing.T
-	servers []string // the flags that lead there
-	db      *sql.DB
-	rdb     redis.UniversalClient
-	prefix  string
-	store   *candidates.Store
+	t        *testing.T
+	servers  []string          // the flags that lead there, with the account of the job
+	accounts map[string]string // DSNs by the names of the grants
+	db       *sql.DB
+	rdb      redis.UniversalClient
+	prefix   string
+	store    *candidates.Store
 }
 
 func newWorld(t *testing.T) *world {
@@ -56,7 +59,19 @@ func newWorldWith(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle) *w
 	require.NoError(t, err)
 	code, _, stderr := w.settle("migrate")
 	require.Zero(t, code, stderr)
+	w.accounts = testenv.Accounts(t, m.DSN, migrations.Grants)
+	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_settle"]
 	return w
+}
+
+// as is a pool of an account's.
+func (w *world) as(account string) *sql.DB {
+	w.t.Helper()
+	require.Contains(w.t, w.accounts, account)
+	db, err := (&connect.MySQLSettings{MySQLDSN: w.accounts[account]}).Open(zap.NewNop())
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // settle runs the program as a person would and returns its exit code and what it printed.

@@ -33,6 +33,9 @@ const (
 	RunMissing        Code = "RUN_MISSING"           // 6: a settlement of a run that never was; nobody can clean up behind it
 	StillStanding     Code = "STILL_STANDING"        // 6: settled and cleaned up, yet still in the queue or the DLQ
 	MarkedWithoutHold Code = "MARKED_WITHOUT_COUPON" // 6: told ALREADY_ISSUED at the door without holding the coupon
+	AuditChanged      Code = "AUDIT_CHANGED"         // 6: an audit event is not what it was when written
+	AuditRemoved      Code = "AUDIT_REMOVED"         // 6: audit events were taken away, in the middle or at the end
+	AuditInserted     Code = "AUDIT_INSERTED"        // 6: an audit event that the chain does not know
 )
 
 // Warnings: not wrong by themselves, but worth a look.
@@ -60,6 +63,7 @@ type Verdict struct {
 	Coupons       int64     `json:"coupons"`     // what is in user_coupon
 	Account       Account   `json:"account"`
 	Gap           int64     `json:"gap"`
+	AuditHead     Head      `json:"auditHead"` // keep it elsewhere: it binds all audit events up to it
 	Findings      []Finding `json:"findings"`
 
 	uncleaned, lastIssued int64
@@ -147,6 +151,9 @@ func (l *Ledger) look(ctx context.Context, db *sql.DB, coupon uint64, query stri
 		}
 	}
 	l.checkPromises(figures, v)
+	if err := checkAudit(ctx, tx, v); err != nil {
+		return nil, fmt.Errorf("check coupon %d: %w", coupon, err)
+	}
 	return v, nil
 }
 

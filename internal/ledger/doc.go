@@ -11,5 +11,8 @@
 // between adds to neither side, and what leaves Redis in between is in MySQL already: a promise can be seen twice in
 // mid-air but never missed.
 //
+// Audit events are checked as a chain of hashes, each over the one before, with the end kept apart in audit_head; see
+// AuditEvent for what that shows and what it cannot.
+//
 // Checking changes nothing and can be repeated and stopped at any time.
 package ledger

@@ -400,4 +400,87 @@ var harms = map[string]harm{
 			c.promised(1)
 		},
 		codes: map[ledger.Code]int64{ledger.CleanUpToDo: 1}, alone: true},
+
+	"an audit event with another reason": {
+		do: func(c *coupon) {
+			c.change(1, "UPDATE audit_event SET reason = 'for a friend' WHERE coupon_id = ? AND seq = 1", c.id)
+		},
+		codes: map[ledger.Code]int64{ledger.AuditChanged: 1}},
+	"an audit event taken away": {
+		do:    func(c *coupon) { c.change(1, deleteEvents, c.id, 3, 3) },
+		codes: map[ledger.Code]int64{ledger.AuditRemoved: 1}},
+	"two audit events taken away": {
+		do:    func(c *coupon) { c.change(2, deleteEvents, c.id, 5, 6) },
+		codes: map[ledger.Code]int64{ledger.AuditRemoved: 2}},
+	"an audit event rewritten, with the hash": { // the next one shows it
+		do:    func(c *coupon) { c.rewrite(8) },
+		codes: map[ledger.Code]int64{ledger.AuditChanged: 1}},
+	"the last audit events taken away": {
+		do:    func(c *coupon) { c.change(2, deleteEvents, c.id, auditEvents-1, auditEvents) },
+		codes: map[ledger.Code]int64{ledger.AuditRemoved: 2}},
+	"an audit event without a number": {
+		do: func(c *coupon) {
+			c.exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('kim', 'GAP_ACCEPTED', ?)", c.id)
+		},
+		codes: map[ledger.Code]int64{ledger.AuditInserted: 1}},
+	"an audit event with a number in use": {
+		do:    func(c *coupon) { c.write(c.event(9), "sha256:0") },
+		codes: map[ledger.Code]int64{ledger.AuditInserted: 1}},
+	"an audit event far behind the last": {
+		do:    func(c *coupon) { c.write(c.event(1000), "sha256:0") },
+		codes: map[ledger.Code]int64{ledger.AuditInserted: 1}},
+	"an audit event behind the last, with the right hash": {
+		do: func(c *coupon) {
+			e := c.event(auditEvents + 1)
+			c.write(e, e.Hash(c.hashOf(auditEvents)))
+		},
+		codes: map[ledger.Code]int64{ledger.AuditInserted: 1}, alone: true},
+	"an audit event squeezed in, the others moved up": { // each says another number now
+		do: func(c *coupon) {
+			c.change(4, "UPDATE audit_event SET seq = seq + 1 WHERE coupon_id = ? AND seq > ?", c.id, auditEvents-4)
+			c.write(c.event(auditEvents-3), "sha256:0")
+		},
+		codes: map[ledger.Code]int64{ledger.AuditChanged: 4, ledger.AuditInserted: 1}, alone: true},
+	"the first audit event taken away": {
+		do:    func(c *coupon) { c.change(1, deleteEvents, c.id, 1, 1) },
+		codes: map[ledger.Code]int64{ledger.AuditRemoved: 1}, alone: true},
+	"all audit events taken away": {
+		do:    func(c *coupon) { c.change(auditEvents, deleteEvents, c.id, 1, auditEvents) },
+		codes: map[ledger.Code]int64{ledger.AuditRemoved: auditEvents}, alone: true},
+	"an audit event moved to another coupon": {
+		do: func(c *coupon) {
+			c.change(1, "UPDATE audit_event SET coupon_id = coupon_id + 1000000 WHERE coupon_id = ? AND seq = 4", c.id)
+		},
+		codes: map[ledger.Code]int64{ledger.AuditRemoved: 1}, alone: true},
+	"two audit events exchanged": {
+		do: func(c *coupon) {
+			c.change(2, "UPDATE audit_event SET seq = 11 - seq WHERE coupon_id = ? AND seq IN (5, 6)", c.id)
+		},
+		codes: map[ledger.Code]int64{ledger.AuditChanged: 3}, alone: true},
+	"the last audit event rewritten, with the hash": { // the head shows it
+		do:    func(c *coupon) { c.rewrite(auditEvents) },
+		codes: map[ledger.Code]int64{ledger.AuditChanged: 1}, alone: true},
+	"the last audit event with another detail": {
+		do: func(c *coupon) {
+			c.change(1, "UPDATE audit_event SET detail = 'x' WHERE coupon_id = ? AND seq = ?", c.id, auditEvents)
+		},
+		codes: map[ledger.Code]int64{ledger.AuditChanged: 1}, alone: true},
+	"the last audit event without its hash": {
+		do: func(c *coupon) {
+			c.change(1, "UPDATE audit_event SET hash = NULL WHERE coupon_id = ? AND seq = ?", c.id, auditEvents)
+		},
+		codes: map[ledger.Code]int64{ledger.AuditChanged: 1}, alone: true},
+	"the head of the audit chain with another hash": {
+		do: func(c *coupon) {
+			c.change(1, "UPDATE audit_head SET hash = 'sha256:0' WHERE coupon_id = ?", c.id)
+		},
+		codes: map[ledger.Code]int64{ledger.AuditChanged: 1}, alone: true},
+	"the head of the audit chain moved back": {
+		do: func(c *coupon) {
+			c.change(1, "UPDATE audit_head SET seq = seq - 2, hash = ? WHERE coupon_id = ?", c.hashOf(auditEvents-2), c.id)
+		},
+		codes: map[ledger.Code]int64{ledger.AuditInserted: 2}, alone: true},
+	"the head of the audit chain lost": {
+		do:    func(c *coupon) { c.change(1, "DELETE FROM audit_head WHERE coupon_id = ?", c.id) },
+		codes: map[ledger.Code]int64{ledger.AuditInserted: auditEvents}, alone: true},
 }

@@ -332,6 +332,7 @@ var codes = map[ledger.Code]kind{
 	ledger.LineRewound: {5, false}, ledger.ArrivalWrong: {5, false}, ledger.ClockAhead: {5, true},
 	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.StillStanding: {6, false},
 	ledger.MarkedWithoutHold: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
+	ledger.AuditChanged: {6, false}, ledger.AuditRemoved: {6, false}, ledger.AuditInserted: {6, false},
 }
 
 // Of the coupon that worldly makes: who is who. A run of its own settled each of the first three.
@@ -345,6 +346,8 @@ const (
 	blocked                      = 41 // under review
 	idle, idleEnds               = 51, 60
 	unknown                      = 61 // no such user
+
+	auditEvents = 12
 
 	worldlySeats    = thirdRunEnds + 2
 	worldlyAccepted = thirdRunEnds + 1 + 1 + (notSelectedEnds - notSelected + 1) + (waitingEnds - waiting + 1)
@@ -377,5 +380,6 @@ func (d *deployment) worldly(t *testing.T) *coupon {
 	require.Equal(t, 1, result.AlreadyIssued)
 	require.Equal(t, 6, result.NotSelected)
 	require.Len(t, c.runs(), 3)
+	c.audit(auditEvents)
 	return c
 }

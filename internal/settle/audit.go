@@ -2,11 +2,24 @@ package settle
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/jajeong/jajeong/internal/ledger"
 )
 
-const insertAuditSQL = "INSERT INTO audit_event (at, actor, action, coupon_id, user_id, run_id, reason, detail) VALUES (?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), ?, ?)"
+const (
+	insertAuditSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, run_id, reason, detail, hash) VALUES "
+	auditRow       = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+	// auditBatch events are inserted at once: at their longest, 2 MB.
+	auditBatch = 200
+)
+
+const moveAuditHeadSQL = `
+INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = ?, hash = ?`
 
 // What is kept in audit_event.
 const (
@@ -22,17 +35,72 @@ const nightlyActor = "settle"
 // maxDetailLetters is the width of audit_event.detail.
 const maxDetailLetters = 2000
 
-// audit keeps in audit_event what a run did to a coupon in somebody's name; user 0 is nobody in particular.
-func audit(ctx context.Context, q querier, run run, action string, coupon, user uint64, detail string) error {
-	actor := run.Operator
-	if actor == "" {
-		actor = nightlyActor
+// audit keeps in audit_event what a run did to a coupon in somebody's name; user 0 is nobody in particular. The
+// transaction must hold the coupon's lock: the chain of its events must not fork.
+func audit(ctx context.Context, tx *sql.Tx, run run, action string, coupon, user uint64, detail string) error {
+	return auditAll(ctx, tx, run, action, coupon, []deed{{user, detail}})
+}
+
+// auditEach keeps one event for each application.
+func auditEach(ctx context.Context, tx *sql.Tx, run run, action string, coupon uint64, applications []Application) error {
+	all := make([]deed, len(applications))
+	for i, a := range applications {
+		all[i] = deed{a.User, fmt.Sprintf("%q, arrival %d", a.Member, a.Arrival)}
 	}
-	err := one(q.ExecContext(ctx, insertAuditSQL, run.startedAt, actor, action, coupon, user, run.id, run.Reason, shorten(detail, maxDetailLetters)))
+	return auditAll(ctx, tx, run, action, coupon, all)
+}
+
+// deed is what differs between events that are kept together.
+type deed struct {
+	user   uint64
+	detail string
+}
+
+// auditAll is the only writer of audit_event: it adds to the end of the coupon's chain and moves the head.
+func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, coupon uint64, all []deed) error {
+	if len(all) == 0 {
+		return nil
+	}
+	seq, hash, err := ledger.AuditHead(ctx, tx, coupon)
 	if err != nil {
-		return fmt.Errorf("audit %s of coupon %d: %w", action, coupon, err)
+		return err
+	}
+	event := ledger.AuditEvent{At: run.startedAt, Actor: run.Operator, Action: action, Coupon: coupon, Run: orNull(run.id), Reason: run.Reason}
+	if event.Actor == "" {
+		event.Actor = nightlyActor
+	}
+	for batch := range slices.Chunk(all, auditBatch) {
+		var args []any
+		for _, one := range batch {
+			seq++
+			event.Seq, event.User, event.Detail = seq, orNull(one.user), shorten(one.detail, maxDetailLetters)
+			hash = event.Hash(hash)
+			args = append(args, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.Run, event.Reason, event.Detail, hash)
+		}
+		statement := insertAuditSQL + strings.Repeat(auditRow+", ", len(batch)-1) + auditRow
+		stored, err := affected(tx.ExecContext(ctx, statement, args...))
+		if classifyError(err) == duplicate {
+			return &Error{Invariant, fmt.Errorf("audit %s of coupon %d: the chain of its events goes on behind its head: %w; nothing was done; run `settle verify`", action, coupon, err)}
+		}
+		if err == nil && stored != len(batch) {
+			err = fmt.Errorf("%d rows stored, want %d", stored, len(batch))
+		}
+		if err != nil {
+			return fmt.Errorf("audit %s of coupon %d: %w", action, coupon, err)
+		}
+	}
+	if _, err := affected(tx.ExecContext(ctx, moveAuditHeadSQL, coupon, seq, hash, seq, hash)); err != nil {
+		return fmt.Errorf("move head of the audit chain of coupon %d: %w", coupon, err)
 	}
 	return nil
+}
+
+// orNull is an id, or NULL for nobody's.
+func orNull(id uint64) *uint64 {
+	if id == 0 {
+		return nil
+	}
+	return &id
 }
 
 const auditedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND run_id = ? AND action = ?)"

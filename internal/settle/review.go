@@ -139,14 +139,12 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, dropped []Ap
 		if err != nil {
 			return err
 		}
-		var users []Application
+		var ended, users []Application
 		for _, c := range all {
 			if c.verdict == settled {
 				continue
 			}
-			if err := auditEach(ctx, tx, s.run, actionDLQDropped, s.coupon.ID, []Application{c.Application}); err != nil {
-				return err
-			}
+			ended = append(ended, c.Application)
 			if c.User != 0 {
 				users = append(users, c.Application)
 			} else {
@@ -165,21 +163,14 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, dropped []Ap
 		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, s.run.Reason, users); err != nil {
 			return err
 		}
+		if err := auditEach(ctx, tx, s.run, actionDLQDropped, s.coupon.ID, ended); err != nil {
+			return err
+		}
 	}
 	if !s.result.changed() {
 		return nil
 	}
 	return insertRecord(ctx, tx, s.run, s.coupon.ID, s.result)
-}
-
-// auditEach keeps one event for each application.
-func auditEach(ctx context.Context, tx *sql.Tx, r run, action string, coupon uint64, applications []Application) error {
-	for _, a := range applications {
-		if err := audit(ctx, tx, r, action, coupon, a.User, fmt.Sprintf("%q, arrival %d", a.Member, a.Arrival)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // underReview finds the members in the DLQ, every one of them or it is an error.

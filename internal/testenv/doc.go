@@ -31,7 +31,8 @@
 //   - TEST_REDIS_ADDRS: existing Redis servers for RedisFor, separated by commas; several are a
 //     Cluster. Only keys with a test's prefix are touched.
 //   - TEST_MYSQL_DSN: an existing server for MySQLFor. The account must be allowed to create and
-//     drop databases named jajeong_test_….
+//     drop databases named jajeong_test_…, and for [Accounts] to make and drop accounts named
+//     jajeong_… and give them rights there.
 //   - TESTENV_MYSQLD: the mariadbd or mysqld program to start.
 //
 // Linux and macOS.
