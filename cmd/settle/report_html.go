@@ -121,13 +121,14 @@ func (r *periodReport) timeline() (template.HTML, error) {
 	if most == 0 {
 		return "", nil
 	}
+	levels := levelsUpTo(most)
 	colour := drawing.ColorFromHex("0072b2")
 	graph := chart.Chart{
 		Width: 1000, Height: 260,
-		Background: chart.Style{Padding: chart.Box{Top: 10, Left: 10, Right: 30, Bottom: 10}},
-		XAxis:      chart.XAxis{Ticks: r.ticks(), Range: &chart.ContinuousRange{Min: 0, Max: float64(len(r.Timeline))}},
-		YAxis: chart.YAxis{Range: &chart.ContinuousRange{Min: 0, Max: float64(most)},
-			ValueFormatter: func(v any) string { return grouped(fmt.Sprintf("%.0f", v)) }},
+		Background:     chart.Style{Padding: chart.Box{Top: 10, Left: 10, Right: 30, Bottom: 10}},
+		XAxis:          chart.XAxis{Ticks: r.ticks(), Range: &chart.ContinuousRange{Min: 0, Max: float64(len(r.Timeline))}},
+		YAxis:          chart.YAxis{Ticks: levels, Range: &chart.ContinuousRange{Min: 0, Max: levels[len(levels)-1].Value}},
+		YAxisSecondary: chart.HideYAxis(),
 		Series: []chart.Series{chart.ContinuousSeries{XValues: xs, YValues: ys,
 			Style: chart.Style{StrokeColor: colour, StrokeWidth: 1, FillColor: colour.WithAlpha(64)}}},
 	}
@@ -136,6 +137,18 @@ func (r *periodReport) timeline() (template.HTML, error) {
 		return "", fmt.Errorf("draw the applications: %w", err)
 	}
 	return template.HTML(svg.String()), nil
+}
+
+// levelsUpTo are up to six whole numbers from 0, the last at least most.
+func levelsUpTo(most int64) (levels []chart.Tick) {
+	step := int64(1)
+	for i := 0; (most+step-1)/step > 5; i++ {
+		step = [...]int64{2, 5, 10}[i%3] * step / [...]int64{1, 2, 5}[i%3] // 1, 2, 5, 10, 20, 50 …
+	}
+	for level := int64(0); level < most+step; level += step {
+		levels = append(levels, chart.Tick{Value: float64(level), Label: grouped(fmt.Sprint(level))})
+	}
+	return levels
 }
 
 // ticks are every three hours of a day, or every second day of a month, at the place where its bucket stands.

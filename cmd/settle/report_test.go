@@ -202,6 +202,21 @@ func TestReportPageStandsAlone(t *testing.T) {
 		require.Contains(t, text.String(), "<script>alert(1)</script>")
 		require.Contains(t, text.String(), "3,005,000")
 		require.NotRegexp(t, `url\(|@import`, stdout)
+		require.NotRegexp(t, `[xy]="-|\d{7}`, stdout[strings.Index(stdout, `id="timeline"`):], "nothing is drawn outside the chart")
+	}
+}
+
+func TestLevelsOfAChart(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[int64]string{
+		1: "0 1", 4: "0 1 2 3 4", 5: "0 1 2 3 4 5", 6: "0 2 4 6", 7: "0 2 4 6 8", 11: "0 5 10 15", 26: "0 10 20 30", 99: "0 20 40 60 80 100",
+		101: "0 50 100 150", 12_345: "0 5,000 10,000 15,000", 1_000_000: "0 200,000 400,000 600,000 800,000 1,000,000",
+	} {
+		var got []string
+		for _, tick := range levelsUpTo(most) {
+			got = append(got, tick.Label)
+		}
+		require.Equal(t, want, strings.Join(got, " "), most)
 	}
 }
 
