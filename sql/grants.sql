@@ -33,6 +33,7 @@ GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, seen_at, writte
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, read_count, rejected_count, already_issued_count, not_selected_count, settled_at, cleaned_at)
     ON settlement TO jajeong_settle;
+GRANT SELECT, INSERT, DELETE ON run_coupon TO jajeong_settle;
 GRANT SELECT, INSERT ON audit_event TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_settle;
 
@@ -46,6 +47,7 @@ GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, seen_at, writte
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, read_count, rejected_count, already_issued_count, not_selected_count, settled_at, cleaned_at)
     ON settlement TO jajeong_operator;
+GRANT SELECT, INSERT, DELETE ON run_coupon TO jajeong_operator;
 GRANT SELECT, INSERT ON audit_event TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_operator;
 

@@ -77,6 +77,9 @@ type cli struct {
 	Schedule scheduleCmd `cmd:"" help:"Stay and settle every night; catches up the nights it missed."`
 	DLQ      dlqCmd      `cmd:"" name:"dlq" help:"Applications under review: try them again, or end them."`
 	Verify   verifyCmd   `cmd:"" help:"Check every invariant; exits 3 when one is violated."`
+	Runs     runsCmd     `cmd:"" help:"The runs there were, the newest first."`
+	Show     showCmd     `cmd:"" help:"What one run did, coupon by coupon."`
+	Report   reportCmd   `cmd:"" help:"What became of the applications of a day or a month: for finance."`
 
 	Completion completionCmd `cmd:"" help:"Complete verbs and flags in bash, zsh or fish."`
 }
@@ -159,10 +162,13 @@ func exitCode(err error) int {
 	return codeOf(classOf(err))
 }
 
+// useError is wrong use that shows only while a verb works.
+type useError struct{ error }
+
 // classOf is what an error of any package means to whoever started the program.
 func classOf(err error) settle.Class {
 	var setting *connect.SettingError
-	if errors.As(err, &setting) || errors.Is(err, ledger.ErrNoCoupon) {
+	if errors.As(err, &setting) || errors.As(err, new(useError)) || errors.Is(err, ledger.ErrNoCoupon) || errors.Is(err, ledger.ErrNoRun) {
 		return settle.Setup
 	}
 	return settle.ErrorClass(err)

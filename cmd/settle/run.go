@@ -238,6 +238,10 @@ func (p *program) printReport(r *settle.Report) {
 		r.Total.Rejected, r.Total.AlreadyIssued, r.Total.NotSelected, "", millis(r.Total.Millis)})
 	t.Render()
 	for _, c := range r.Coupons {
+		if c.Earlier != nil {
+			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 바뀐 것이 없습니다. 실행 %d에서 %s에 이미 정산했습니다", "coupon %d: nothing has changed; run %d settled it at %s"},
+				c.Coupon, c.Earlier.Run, inZone(c.Earlier.At, p.zone)))
+		}
 		p.printPreview(c)
 		if c.Error != "" {
 			fmt.Fprintf(p.stderr, "settle: coupon %d: %s\n", c.Coupon, c.Error)

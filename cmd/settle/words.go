@@ -9,7 +9,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// language is what people are spoken to in. What programs read, JSON, CSV headers and logs, has none.
+// language is what people are spoken to in. What programs read, JSON and logs, has none. CSV is opened by both: in English its
+// headers are names that do not change, in Korean they are for people.
 type language string
 
 const (

@@ -30,6 +30,7 @@ var (
 	soldScript    = load("sold")
 	sweepScript   = load("sweep")
 	statusScript  = load("status")
+	spanScript    = load("span")
 )
 
 func load(name string) script {

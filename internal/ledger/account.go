@@ -15,6 +15,7 @@ import (
 type Store interface {
 	Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error)
 	Page(ctx context.Context, coupon uint64, after candidates.Cursor, cutoff time.Time) ([]candidates.Entry, candidates.Cursor, error)
+	Span(ctx context.Context, coupon uint64, from, to int64) (waiting, dlq int64, err error)
 	MarkedIssued(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
 }
 
@@ -108,7 +109,13 @@ func (l *Ledger) count(ctx context.Context, tx *sql.Tx, coupon uint64) (a Accoun
 	if err != nil {
 		return Account{}, f, err
 	}
-	if f, err = l.Store.Figures(ctx, coupon, settled); err != nil {
+	return l.addUp(ctx, tx, coupon, a, settled, func(standing) {})
+}
+
+// addUp adds what stands in Redis to what is recorded. seen is told of everybody who stands as far as anything is settled.
+func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, coupon uint64, a Account, settled int64, seen func(standing)) (Account, candidates.Figures, error) {
+	f, err := l.Store.Figures(ctx, coupon, settled)
+	if err != nil {
 		return Account{}, f, err
 	}
 	a.Accepted, a.LastArrival = max(a.Accepted, f.Accepted), max(a.LastArrival, f.LastArrival)
@@ -125,6 +132,7 @@ func (l *Ledger) count(ctx context.Context, tx *sql.Tx, coupon uint64) (a Accoun
 		if s.settled() {
 			a.Twice++
 		}
+		seen(s)
 	})
 	return a, f, err
 }

@@ -68,12 +68,12 @@ const auditHeadSQL = "SELECT seq, hash FROM audit_head WHERE coupon_id = ?"
 // chain must hold the coupon's lock.
 func AuditHead(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}, coupon uint64) (seq uint64, hash string, err error) {
-	err = q.QueryRowContext(ctx, auditHeadSQL, coupon).Scan(&seq, &hash)
+}, coupon uint64) (head Head, err error) {
+	err = q.QueryRowContext(ctx, auditHeadSQL, coupon).Scan(&head.Seq, &head.Hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, "", fmt.Errorf("read end of the audit chain of coupon %d: %w", coupon, err)
+		return Head{}, fmt.Errorf("read end of the audit chain of coupon %d: %w", coupon, err)
 	}
-	return seq, hash, nil
+	return head, nil
 }
 
 // auditSQL has the events without a number first, and those with one number, which a unique key prevents, side by side.
@@ -84,7 +84,7 @@ FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 // checkAudit walks the chain of events. An event is judged by the hash stored with the one before it, so that each
 // change is found once and not again in all events behind.
 func checkAudit(ctx context.Context, tx *sql.Tx, v *Verdict) (err error) {
-	if v.AuditHead.Seq, v.AuditHead.Hash, err = AuditHead(ctx, tx, v.Coupon); err != nil {
+	if v.AuditHead, err = AuditHead(ctx, tx, v.Coupon); err != nil {
 		return err
 	}
 	rows, err := tx.QueryContext(ctx, auditSQL, v.Coupon)

@@ -39,15 +39,15 @@ func (c *coupon) event(n uint64) ledger.AuditEvent {
 // audit writes events up to the n-th behind those that are there, as the settlement does.
 func (c *coupon) audit(n uint64) {
 	c.t.Helper()
-	seq, hash, err := ledger.AuditHead(c.t.Context(), c.db, c.id)
+	head, err := ledger.AuditHead(c.t.Context(), c.db, c.id)
 	require.NoError(c.t, err)
-	for seq < n {
-		seq++
-		e := c.event(seq)
-		hash = e.Hash(hash)
-		c.write(e, hash)
+	for head.Seq < n {
+		head.Seq++
+		e := c.event(head.Seq)
+		head.Hash = e.Hash(head.Hash)
+		c.write(e, head.Hash)
 	}
-	c.exec(moveHead, c.id, seq, hash)
+	c.exec(moveHead, c.id, head.Seq, head.Hash)
 }
 
 func (c *coupon) write(e ledger.AuditEvent, hash string) {

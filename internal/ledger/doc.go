@@ -1,5 +1,6 @@
 // Package ledger reads what was settled and proves it: the account of every promise, how single applications came out
-// (History), and one checker that knows all invariants of the system.
+// (History), which runs there were and what they did, what became of the applications of a day or a month (Report), and one
+// checker that knows all invariants of the system.
 //
 // The checker trusts nobody's word: it counts rows instead of believing counters, computes digests again, and walks
 // the line in Redis asking MySQL about each application. It shares no query with the settlement that it judges.
@@ -15,4 +16,10 @@
 // AuditEvent for what that shows and what it cannot.
 //
 // Checking changes nothing and can be repeated and stopped at any time.
+//
+// A report goes by when applications arrived, not by when they were settled: that never changes, however often runs are
+// repeated and whichever run it was, so that each application is in exactly one day, and a month is the sum of its days. What
+// has become of it is told as it is now: somebody who was not selected and later got a seat that was added moves from one
+// column to another of the same day. A report counts each coupon in one snapshot of MySQL and then in Redis; where the account
+// does not come out even, a settlement has committed in between, or promises are lost, and it counts again under the lock.
 package ledger

@@ -61,7 +61,7 @@ func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, coupon ui
 	if len(all) == 0 {
 		return nil
 	}
-	seq, hash, err := ledger.AuditHead(ctx, tx, coupon)
+	head, err := ledger.AuditHead(ctx, tx, coupon)
 	if err != nil {
 		return err
 	}
@@ -72,10 +72,10 @@ func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, coupon ui
 	for batch := range slices.Chunk(all, auditBatch) {
 		var args []any
 		for _, one := range batch {
-			seq++
-			event.Seq, event.User, event.Detail = seq, orNull(one.user), shorten(one.detail, maxDetailLetters)
-			hash = event.Hash(hash)
-			args = append(args, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.Run, event.Reason, event.Detail, hash)
+			head.Seq++
+			event.Seq, event.User, event.Detail = head.Seq, orNull(one.user), shorten(one.detail, maxDetailLetters)
+			head.Hash = event.Hash(head.Hash)
+			args = append(args, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.Run, event.Reason, event.Detail, head.Hash)
 		}
 		statement := insertAuditSQL + strings.Repeat(auditRow+", ", len(batch)-1) + auditRow
 		stored, err := affected(tx.ExecContext(ctx, statement, args...))
@@ -89,7 +89,7 @@ func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, coupon ui
 			return fmt.Errorf("audit %s of coupon %d: %w", action, coupon, err)
 		}
 	}
-	if _, err := affected(tx.ExecContext(ctx, moveAuditHeadSQL, coupon, seq, hash, seq, hash)); err != nil {
+	if _, err := affected(tx.ExecContext(ctx, moveAuditHeadSQL, coupon, head.Seq, head.Hash, head.Seq, head.Hash)); err != nil {
 		return fmt.Errorf("move head of the audit chain of coupon %d: %w", coupon, err)
 	}
 	return nil

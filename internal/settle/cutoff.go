@@ -29,6 +29,24 @@ func DateCutoff(date string, zone *time.Location) (time.Time, error) {
 	return dayBegins(year, month, number+1, zone), nil
 }
 
+// Day is a business date such as 2026-11-20: what arrives from its midnight on and before the next one's.
+func Day(date string, zone *time.Location) (from, to time.Time, err error) {
+	if to, err = DateCutoff(date, zone); err != nil {
+		return time.Time{}, time.Time{}, err
+	}
+	return midnight(to, zone, -1), to, nil
+}
+
+// Month is a month such as 2026-11: exactly its days.
+func Month(month string, zone *time.Location) (from, to time.Time, err error) {
+	first, err := time.Parse("2006-01", month)
+	if err != nil {
+		return time.Time{}, time.Time{}, fmt.Errorf("%q is not a month: want YYYY-MM, such as 2026-11", month)
+	}
+	year, m, _ := first.Date()
+	return time.Date(year, m, 1, 0, 0, 0, 0, zone), time.Date(year, m+1, 1, 0, 0, 0, 0, zone), nil
+}
+
 func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {
 	year, month, day := t.In(zone).Date()
 	return dayBegins(year, month, day+daysLater, zone)

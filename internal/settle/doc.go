@@ -1,7 +1,7 @@
 // Package settle is everything that issues coupons. settlement.go tells one settlement, top to bottom; around it stand
 // run.go (all due coupons once), schedule.go (every night), review.go (what a person decides about the DLQ), away.go (what
 // is done without MySQL), and below it seats.go and returned.go (issue), tell.go, decide.go, classify.go, isolate.go,
-// line.go, ahead.go, records.go, audit.go and database.go.
+// line.go, ahead.go, records.go, runs.go, audit.go and database.go.
 //
 // # A settlement and its states
 //
@@ -63,6 +63,16 @@
 //
 // Who was not selected before, and whose row is refused now, is put under review before the commit that takes back the
 // record. After a crash in between they stand in both places; the record counts, and the next run clears the DLQ.
+//
+// # Which runs live
+//
+// A run says every 10 s that it is alive, by the clock of the database: those of pods differ. One that has been silent for
+// 30 s is shown as ABANDONED, and every run that begins writes that down for those before it. Nothing hangs on it: what keeps
+// order is the coupon's lock, and a night is caught up because it has not finished. So a run that was only cut off from the
+// database for so long loses nothing: its next heartbeat makes it RUNNING again, and its end says how it really ended.
+//
+// As a run ends, it keeps how long each coupon took and why it was not settled in run_coupon, as far as that can be done;
+// settlement, which a crash cannot part from what was settled, has what was.
 //
 // # What a fault leads to
 //

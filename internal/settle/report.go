@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // Status is how one coupon came out of a run.
@@ -38,6 +40,8 @@ type Result struct {
 	WinnersDigest string `json:"winnersDigest,omitempty"` // sha256:… over the issued user ids, a line each, in order
 	Millis        int64  `json:"durationMs"`
 	Error         string `json:"error,omitempty"`
+
+	Earlier *ledger.Settled `json:"settledBefore,omitempty"` // the last run before that settled what is unchanged, for a person
 
 	Preview *Preview `json:"preview,omitempty"` // who would be issued and rejected, of a preview alone
 

@@ -18,6 +18,9 @@ import (
 // heartbeat is how often a run says that it is alive.
 const heartbeat = 10 * time.Second
 
+// beatTimeout bounds one heartbeat: one that hangs must not keep the next from being sent.
+const beatTimeout = heartbeat
+
 // endTimeout bounds writing down how a run ended, also when it was told to stop.
 const endTimeout = 3 * time.Second // with the default grace well below the 30 s of a pod
 
@@ -117,10 +120,12 @@ func (s *Settler) newRun(ctx, told context.Context, order Order, what work) (run
 func (s *Settler) doRun(ctx context.Context, r run, coupons []Coupon) (*Report, error) {
 	stop := s.beat(ctx, r.id)
 	defer stop()
+	s.markAbandoned(ctx)
 
 	report := newReport(r)
 	err := s.settleAll(ctx, r, coupons, report)
 	report.end(err, s.Now())
+	stop() // a late beat would look for a run that has not ended
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
@@ -128,8 +133,10 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []Coupon) (*Report, 
 		return endRun(ctx, q, r.id, report.Status, s.Now().UTC())
 	})
 	if unended != nil {
-		err = errors.Join(err, fmt.Errorf("end run %d: %w", r.id, unended))
+		return report, errors.Join(err, fmt.Errorf("end run %d: %w", r.id, unended))
 	}
+	s.keepResults(ending, r, report)
+	s.lookUpEarlier(ending, r, report)
 	return report, err
 }
 
@@ -294,9 +301,11 @@ func (s *Settler) beat(ctx context.Context, run uint64) (stop func()) {
 	go func() {
 		defer close(done)
 		for Wait(ctx, heartbeat) == nil {
-			if err := beatRun(ctx, s.DB.pool, run, s.Now().UTC()); err != nil && ctx.Err() == nil {
+			beating, done := context.WithTimeout(ctx, beatTimeout)
+			if err := beatRun(beating, s.DB.pool, run); err != nil && ctx.Err() == nil {
 				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", run), zap.Error(err))
 			}
+			done()
 		}
 	}()
 	return func() { cancel(); <-done }

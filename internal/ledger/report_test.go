@@ -1,0 +1,223 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+var seoul = time.FixedZone("KST", 9*60*60)
+
+func day(t *testing.T, date string) ledger.Period {
+	t.Helper()
+	from, to, err := settle.Day(date, seoul)
+	require.NoError(t, err)
+	return ledger.Period{From: from, To: to, Bucket: time.Minute}
+}
+
+func month(t *testing.T, name string) ledger.Period {
+	t.Helper()
+	from, to, err := settle.Month(name, seoul)
+	require.NoError(t, err)
+	return ledger.Period{From: from, To: to, Bucket: time.Hour}
+}
+
+// stood is an application in Redis with an arrival of its own, as if it had been accepted then.
+func (c *coupon) stood(n uint64, arrival time.Time) {
+	c.t.Helper()
+	c.add(c.queue(), c.member(n), arrival)
+	c.promised(1)
+}
+
+// opened makes a coupon with a window and a discount of its own.
+func (d *deployment) opened(t *testing.T, seats int, discount int64, opens, closes time.Time) *coupon {
+	t.Helper()
+	c := d.newCoupon(t, seats)
+	c.change(1, "UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ?, discount_won = ? WHERE id = ?", opens.UTC(), closes.UTC(), discount, c.id)
+	return c
+}
+
+func (d *deployment) report(t *testing.T, p ledger.Period, coupons ...uint64) *ledger.Report {
+	t.Helper()
+	r, err := d.ledger.Report(t.Context(), d.db, p, coupons)
+	require.NoError(t, err)
+	return r
+}
+
+func at(text string) time.Time {
+	t, err := time.ParseInLocation("2006-01-02 15:04:05.999999", text, seoul)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// Two days of one coupon, with an application at the very end of the first and one at the very beginning of the second.
+func TestReportOfDaysAndTheirMonth(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	c := d.opened(t, 3, 5_000, at("2025-10-30 00:00:00"), at("2025-12-02 00:00:00"))
+	c.users("ACTIVE", 1, 20)
+	c.users("BLOCKED", 21, 22)
+	c.stood(1, at("2025-10-31 23:59:59.999999"))
+	c.stood(2, at("2025-11-20 10:00:00"))
+	c.stood(21, at("2025-11-20 10:00:59.999999"))
+	c.stood(3, at("2025-11-20 23:59:59.999999"))
+	c.stood(4, at("2025-11-21 00:00:00"))
+	c.stood(22, at("2025-11-21 00:00:00.000001"))
+	c.stood(5, at("2025-11-30 23:59:59.999999"))
+	c.stood(6, at("2025-12-01 00:00:00"))
+	run := c.settle(settle.Order{Cutoff: at("2025-11-21 00:00:00")})
+	require.Equal(t, 3, run.Issued)
+	c.settle(settle.Order{Cutoff: at("2025-12-01 00:00:00")})
+	runs := c.runs()
+	require.Len(t, runs, 2)
+
+	counts := func(c ledger.Counts) [7]int64 {
+		return [7]int64{c.Applications, c.Issued, c.NotSelected, c.Rejected, c.AlreadyIssued, c.UnderReview, c.Waiting}
+	}
+	first := d.report(t, day(t, "2025-11-20"))
+	require.Equal(t, [7]int64{3, 2, 0, 0, 0, 1, 0}, counts(first.Total))
+	require.EqualValues(t, 10_000, first.Total.ValueWon.Int64())
+	require.Equal(t, []uint64{runs[0]}, first.Coupons[0].Runs)
+	require.Equal(t, 1, first.Coupons[0].RunCount)
+	require.NotNil(t, first.Coupons[0].Millis)
+	require.Equal(t, [3]int64{3, 0, 0}, [3]int64{first.Total.Seats, first.Total.SeatsLeft, first.Total.Gap})
+	require.Len(t, first.Timeline, 24*60)
+	require.EqualValues(t, 1, first.Timeline[10*60], "the one under review is not settled")
+	require.EqualValues(t, 1, first.Timeline[24*60-1])
+
+	second := d.report(t, day(t, "2025-11-21"))
+	require.Equal(t, [7]int64{2, 0, 1, 0, 0, 1, 0}, counts(second.Total))
+	require.EqualValues(t, 1, second.Timeline[0])
+	require.Equal(t, []uint64{runs[1]}, second.Coupons[0].Runs)
+
+	whole := d.report(t, month(t, "2025-11"))
+	require.Equal(t, [7]int64{6, 2, 2, 0, 0, 2, 0}, counts(whole.Total))
+	require.Len(t, whole.Timeline, 30*24)
+	require.Equal(t, runs, whole.Coupons[0].Runs)
+	var sum [7]int64
+	value := new(big.Int)
+	for n := 1; n <= 30; n++ {
+		part := d.report(t, day(t, fmt.Sprintf("2025-11-%02d", n)))
+		for i, n := range counts(part.Total) {
+			sum[i] += n
+		}
+		value.Add(value, part.Total.ValueWon)
+	}
+	require.Equal(t, counts(whole.Total), sum, "a month is the sum of its days")
+	require.Equal(t, whole.Total.ValueWon, value)
+
+	require.Equal(t, [7]int64{1, 1, 0, 0, 0, 0, 0}, counts(d.report(t, month(t, "2025-10")).Total))
+	require.Equal(t, [7]int64{1, 0, 0, 0, 0, 0, 1}, counts(d.report(t, month(t, "2025-12")).Total))
+	require.Equal(t, whole, d.report(t, month(t, "2025-11")), "read again it is the same")
+
+	nothing := d.report(t, month(t, "2024-02"))
+	require.NotNil(t, nothing.Coupons)
+	require.Empty(t, nothing.Coupons)
+	require.Len(t, d.report(t, month(t, "2024-02"), c.id).Coupons, 1, "who asks for a coupon is told of it")
+	_, err := d.ledger.Report(t.Context(), d.db, month(t, "2025-11"), []uint64{c.id + 1})
+	require.ErrorIs(t, err, ledger.ErrNoCoupon)
+}
+
+// Everything that can become of an application, some of it standing in Redis though it is settled, and a gap.
+func TestReportOfAWorldlyCoupon(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	c := d.worldly(t)
+	c.add(c.queue(), c.member(1), c.appliedAt(1))   // not cleaned up yet
+	c.add(c.queue(), c.member(19), c.appliedAt(19)) // the same
+	c.add(c.dlq(), c.member(20), c.appliedAt(20))
+	c.promised(2)
+	c.change(1, "UPDATE coupon SET discount_won = 9223372036854775807 WHERE id = ?", c.id)
+	p := ledger.Period{From: c.now().Add(-time.Hour).Truncate(time.Second), To: c.now().Add(time.Hour).Truncate(time.Second), Bucket: time.Minute}
+	r := d.report(t, p)
+	require.Len(t, r.Coupons, 1)
+	got := r.Coupons[0].Counts
+	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(18)), got.ValueWon, "more than 64 bits can hold")
+	got.ValueWon = nil
+	require.Equal(t, ledger.Counts{Applications: worldlyAccepted, Issued: 18, NotSelected: 6, AlreadyIssued: 1, UnderReview: 1, Waiting: 6,
+		Seats: worldlySeats, Gap: 2}, got)
+	require.Equal(t, c.runs(), r.Coupons[0].Runs)
+
+	var timeline int64
+	for _, n := range r.Timeline {
+		timeline += n
+	}
+	require.EqualValues(t, 18+6+1, timeline)
+}
+
+// Windows are moved; what was settled stays in the reports of when it arrived.
+func TestReportAfterAWindowWasMoved(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	c := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-21 00:00:00"))
+	c.users("ACTIVE", 1, 1)
+	c.stood(1, at("2025-11-20 10:00:00"))
+	c.settleNow()
+	c.change(1, "UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ?, finalised_at = ? WHERE id = ?",
+		at("2026-01-01 00:00:00").UTC(), at("2026-01-02 00:00:00").UTC(), at("2026-01-03 00:00:00").UTC(), c.id)
+	require.EqualValues(t, 1, d.report(t, day(t, "2025-11-20")).Total.Issued)
+	require.Empty(t, d.report(t, day(t, "2025-11-19")).Coupons)
+}
+
+// interloper lets something happen once, before the span or before the figures are read.
+type interloper struct {
+	ledger.Store
+	beforeSpan, beforeFigures func()
+}
+
+func (i *interloper) Span(ctx context.Context, coupon uint64, from, to int64) (int64, int64, error) {
+	once(&i.beforeSpan)
+	return i.Store.Span(ctx, coupon, from, to)
+}
+
+func (i *interloper) Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error) {
+	once(&i.beforeFigures)
+	return i.Store.Figures(ctx, coupon, behind)
+}
+
+func once(what *func()) {
+	if do := *what; do != nil {
+		*what = nil
+		do()
+	}
+}
+
+// A settlement between the look at MySQL and that at Redis must not lose anybody, nor count anybody twice.
+func TestReportWhileASettlementCommits(t *testing.T) {
+	t.Parallel()
+	for name, between := range map[string]func(settle func()) *interloper{
+		"before the span":    func(settle func()) *interloper { return &interloper{beforeSpan: settle} },
+		"before the figures": func(settle func()) *interloper { return &interloper{beforeFigures: settle} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDeployment(t)
+			c := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+			c.users("ACTIVE", 1, 5)
+			for n := range uint64(5) {
+				c.stood(n+1, at("2025-11-20 10:00:00").Add(time.Duration(n)*time.Second))
+			}
+			i := between(func() { require.Equal(t, 3, c.settleNow().Issued) })
+			i.Store = d.store
+			r, err := (&ledger.Ledger{Store: i}).Report(t.Context(), d.db, day(t, "2025-11-20"), nil)
+			require.NoError(t, err)
+			require.Nil(t, i.beforeSpan)
+			require.Nil(t, i.beforeFigures)
+			got := r.Total
+			got.ValueWon = nil
+			require.Equal(t, ledger.Counts{Applications: 5, Issued: 3, NotSelected: 2, Seats: 3}, got)
+			require.EqualValues(t, 300, r.Total.ValueWon.Int64())
+			require.EqualValues(t, 5, r.Timeline[600])
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// recordedRun writes a run by hand; silent is how long ago it last beat, by the clock of the database.
+func (d *deployment) recordedRun(t *testing.T, trigger, status string, cutoff time.Time, silent time.Duration) uint64 {
+	t.Helper()
+	var finished any
+	if status != "RUNNING" && status != "ABANDONED" {
+		finished = cutoff.Add(90 * time.Second).UTC()
+	}
+	done, err := d.db.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, finished_at, status)
+		VALUES (?, 'kim', 'TICKET-1', ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? SECOND, ?, ?)`,
+		trigger, cutoff.UTC(), cutoff.Add(time.Minute).UTC(), int(silent.Seconds()), finished, status)
+	require.NoError(t, err)
+	id, err := done.LastInsertId()
+	require.NoError(t, err)
+	return uint64(id)
+}
+
+func (d *deployment) record(t *testing.T, run, coupon uint64, issued, rejected int) {
+	t.Helper()
+	_, err := d.db.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count) VALUES (?, ?, ?, ?, 3, 1)",
+		run, coupon, issued, rejected)
+	require.NoError(t, err)
+}
+
+func (d *deployment) resulted(t *testing.T, run, coupon uint64, status, why string) {
+	t.Helper()
+	_, err := d.db.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES (?, ?, ?, -2, 1500, ?)", run, coupon, status, why)
+	require.NoError(t, err)
+}
+
+func runIDs(runs []ledger.Run) []uint64 {
+	found := []uint64{}
+	for _, r := range runs {
+		found = append(found, r.ID)
+	}
+	return found
+}
+
+func TestRunsByFilter(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	zone := time.FixedZone("KST", 9*60*60)
+	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, zone)
+	first := d.recordedRun(t, "CRON", "SUCCEEDED", midnight.AddDate(0, 0, -1), 0)
+	second := d.recordedRun(t, "CRON", "HELD", midnight, 0)
+	third := d.recordedRun(t, "MANUAL", "RUNNING", midnight.Add(time.Microsecond), time.Hour)
+	fourth := d.recordedRun(t, "DLQ_RETRY", "RUNNING", midnight.AddDate(0, 0, 1), 0)
+	fifth := d.recordedRun(t, "MANUAL", "ABANDONED", midnight.AddDate(0, 0, 1), time.Hour)
+	d.record(t, first, 7, 10, 2)
+	d.record(t, first, 8, 5, 0)
+	d.resulted(t, first, 8, "SETTLED", "")
+	d.resulted(t, second, 7, "HELD", "promises are missing")
+
+	history := ledger.History{DB: d.db}
+	for name, test := range map[string]struct {
+		filter ledger.RunFilter
+		want   []uint64
+	}{
+		"all, the newest first":        {ledger.RunFilter{}, []uint64{fifth, fourth, third, second, first}},
+		"a page":                       {ledger.RunFilter{Limit: 2}, []uint64{fifth, fourth}},
+		"the next page":                {ledger.RunFilter{Limit: 2, Before: fourth}, []uint64{third, second}},
+		"of a business date":           {ledger.RunFilter{From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
+		"of the day before":            {ledger.RunFilter{From: midnight.AddDate(0, 0, -2), To: midnight.AddDate(0, 0, -1)}, []uint64{first}},
+		"of the day after":             {ledger.RunFilter{From: midnight, To: midnight.AddDate(0, 0, 1)}, []uint64{fifth, fourth, third}},
+		"of a coupon, held ones too":   {ledger.RunFilter{Coupon: 7}, []uint64{second, first}},
+		"of another coupon":            {ledger.RunFilter{Coupon: 8}, []uint64{first}},
+		"of no coupon":                 {ledger.RunFilter{Coupon: 9}, []uint64{}},
+		"by trigger":                   {ledger.RunFilter{Trigger: "CRON"}, []uint64{second, first}},
+		"running":                      {ledger.RunFilter{Status: "RUNNING"}, []uint64{fourth}},
+		"abandoned, marked or not yet": {ledger.RunFilter{Status: "ABANDONED"}, []uint64{fifth, third}},
+		"all at once":                  {ledger.RunFilter{Status: "HELD", Trigger: "CRON", Coupon: 7, Before: third, From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.filter.Limit == 0 {
+				test.filter.Limit = 100
+			}
+			runs, err := history.Runs(t.Context(), test.filter)
+			require.NoError(t, err)
+			require.Equal(t, test.want, runIDs(runs))
+		})
+	}
+	t.Run("sums", func(t *testing.T) {
+		t.Parallel()
+		run, err := history.Run(t.Context(), first)
+		require.NoError(t, err)
+		require.Equal(t, [6]int64{2, 15, 2, 2, 6, 0}, [6]int64{run.Coupons, run.Issued, run.Rejected, run.AlreadyIssued, run.NotSelected, run.Unsettled})
+		require.EqualValues(t, 30_000, *run.Millis)
+		require.Equal(t, midnight.AddDate(0, 0, -1).UTC(), run.Cutoff)
+		run, err = history.Run(t.Context(), second)
+		require.NoError(t, err)
+		require.Equal(t, [2]int64{0, 1}, [2]int64{run.Coupons, run.Unsettled})
+		run, err = history.Run(t.Context(), third)
+		require.NoError(t, err)
+		require.Equal(t, "ABANDONED", run.Status)
+		require.Nil(t, run.FinishedAt)
+		require.Nil(t, run.Millis)
+		_, err = history.Run(t.Context(), fifth+1)
+		require.ErrorIs(t, err, ledger.ErrNoRun)
+	})
+	t.Run("coupons", func(t *testing.T) {
+		t.Parallel()
+		coupons, err := history.RunCoupons(t.Context(), first)
+		require.NoError(t, err)
+		require.Len(t, coupons, 2)
+		require.Equal(t, "SETTLED", coupons[0].Status, "a run that was killed has no results")
+		require.Nil(t, coupons[0].Millis)
+		require.EqualValues(t, 1500, *coupons[1].Millis)
+		require.True(t, coupons[1].Recorded)
+		coupons, err = history.RunCoupons(t.Context(), second)
+		require.NoError(t, err)
+		millis := int64(1500)
+		require.Equal(t, []ledger.RunCoupon{{Coupon: 7, Status: "HELD", Gap: -2, Millis: &millis, Error: "promises are missing"}}, coupons)
+		coupons, err = history.RunCoupons(t.Context(), third)
+		require.NoError(t, err)
+		require.NotNil(t, coupons, "[] in JSON, not null")
+		require.Empty(t, coupons)
+	})
+	t.Run("last settled", func(t *testing.T) {
+		t.Parallel()
+		s, err := ledger.LastSettled(t.Context(), d.db, 7, second)
+		require.NoError(t, err)
+		require.Equal(t, first, s.Run)
+		s, err = ledger.LastSettled(t.Context(), d.db, 7, first)
+		require.NoError(t, err)
+		require.Nil(t, s)
+	})
+}
+
+// A run says SILENT only when both clocks are the database's: one of a pod that goes wrong by an hour must not matter.
+func TestARunThatBeatsIsNotSilent(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	run := d.recordedRun(t, "CRON", "RUNNING", time.Now().Add(-5*time.Hour), (ledger.SilentSeconds-10)*time.Second)
+	r, err := ledger.History{DB: d.db}.Run(t.Context(), run)
+	require.NoError(t, err)
+	require.Equal(t, "RUNNING", r.Status)
+}

@@ -1,0 +1,114 @@
+package settle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// silence lets a run have been silent for so long, by the clock of the database.
+func (s *settlement) silence(t *testing.T, run uint64, seconds int) {
+	t.Helper()
+	_, err := s.DB.pool.Exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL ? SECOND WHERE id = ?", seconds, run)
+	require.NoError(t, err)
+}
+
+func (s *settlement) runStatus(t *testing.T, run uint64) (status string, finished bool) {
+	t.Helper()
+	require.NoError(t, s.DB.pool.QueryRow("SELECT status, finished_at IS NOT NULL FROM settlement_run WHERE id = ?", run).Scan(&status, &finished))
+	return status, finished
+}
+
+func TestASilentRunIsAbandoned(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 1)
+	begin := func() run {
+		r := s.run
+		r.startedAt = r.startedAt.Add(-24 * time.Hour) // the clock of its pod is wrong, which must not matter
+		require.NoError(t, insertRun(t.Context(), s.DB.pool, &r))
+		return r
+	}
+	silent, beating, ended := begin(), begin(), begin()
+	require.NoError(t, endRun(t.Context(), s.DB.pool, ended.id, RunHeld, time.Now().UTC()))
+	s.silence(t, silent.id, ledger.SilentSeconds+1)
+	s.silence(t, beating.id, ledger.SilentSeconds-5)
+	s.silence(t, ended.id, 3600)
+	mark := func() []uint64 {
+		abandoned, err := abandonSilent(t.Context(), s.DB.pool)
+		require.NoError(t, err)
+		return abandoned
+	}
+	require.Equal(t, []uint64{silent.id}, mark())
+	require.Empty(t, mark())
+	status := func(r run) string { status, _ := s.runStatus(t, r.id); return status }
+	require.Equal(t, []string{"ABANDONED", "RUNNING", "HELD"}, []string{status(silent), status(beating), status(ended)})
+	_, finished := s.runStatus(t, silent.id)
+	require.False(t, finished, "a night that was not settled to its end must be caught up")
+
+	// It lives: it was only cut off from the database.
+	require.NoError(t, beatRun(t.Context(), s.DB.pool, silent.id))
+	require.Equal(t, "RUNNING", status(silent))
+	require.Empty(t, mark())
+	s.silence(t, silent.id, ledger.SilentSeconds+1)
+	require.Equal(t, []uint64{silent.id}, mark())
+	require.NoError(t, endRun(t.Context(), s.DB.pool, silent.id, RunSucceeded, time.Now().UTC()))
+	require.Equal(t, "SUCCEEDED", status(silent))
+	require.Error(t, beatRun(t.Context(), s.DB.pool, silent.id), "what has ended stays so")
+	require.Equal(t, "SUCCEEDED", status(silent))
+}
+
+// A heartbeat that hangs must end before the run is taken for dead.
+func TestHeartbeatsAreOftenEnough(t *testing.T) {
+	t.Parallel()
+	require.Less(t, heartbeat+beatTimeout, ledger.SilentSeconds*time.Second)
+}
+
+func TestResultsAreKept(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 1)
+	results := []Result{
+		{Coupon: 1, Status: Settled, Millis: 12}, {Coupon: 2, Status: Unchanged, Millis: 1}, {Coupon: 3, Status: NotDue},
+		{Coupon: 4, Status: HeldBack, Gap: 7, Error: "held"}, {Coupon: 5, Status: Failed, Error: strings.Repeat("쿠", maxErrorLetters+1)},
+	}
+	for n := uint64(10); n < 10+2*resultsAtOnce+1; n++ {
+		results = append(results, Result{Coupon: n, Status: Busy, Millis: -1, Error: "\xff"})
+	}
+	for range 2 { // as after a reply that was lost
+		require.NoError(t, storeResults(t.Context(), s.DB.pool, s.run.id, results))
+	}
+	kept := func(query string) (n int) {
+		require.NoError(t, s.DB.pool.QueryRow("SELECT COUNT(*) FROM run_coupon WHERE "+query).Scan(&n))
+		return n
+	}
+	require.Equal(t, 3+2*resultsAtOnce+1, kept("TRUE"))
+	require.Equal(t, 1, kept("coupon_id = 1 AND status = 'SETTLED' AND duration_ms = 12 AND error = ''"))
+	require.Equal(t, 1, kept("coupon_id = 4 AND status = 'HELD' AND gap = 7 AND error = 'held'"))
+	require.Equal(t, 1, kept("coupon_id = 5 AND CHAR_LENGTH(error) = 2000"))
+	require.Equal(t, 2*resultsAtOnce+1, kept("status = 'BUSY' AND duration_ms = 0"))
+	require.NoError(t, storeResults(t.Context(), s.DB.pool, s.run.id, nil))
+}
+
+func TestDaysAndMonths(t *testing.T) {
+	t.Parallel()
+	seoul, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(t, err)
+	from, to, err := Day("2026-11-20", seoul)
+	require.NoError(t, err)
+	require.Equal(t, "2026-11-19T15:00:00Z 2026-11-20T15:00:00Z", from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
+	from, to, err = Month("2026-12", seoul)
+	require.NoError(t, err)
+	require.Equal(t, "2026-11-30T15:00:00Z 2026-12-31T15:00:00Z", from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
+	newYork, err := time.LoadLocation("America/New_York")
+	require.NoError(t, err)
+	from, to, err = Day("2026-11-01", newYork)
+	require.NoError(t, err)
+	require.Equal(t, 25*time.Hour, to.Sub(from))
+	for _, wrong := range []string{"", "2026-13", "2026-1", "2026", "2026-11-20", "11-2026"} {
+		_, _, err := Month(wrong, seoul)
+		require.Error(t, err, wrong)
+	}
+}
