@@ -249,7 +249,7 @@ func (m *machine) foreseen(t *rapid.T, preview *settle.Report, report settle.Rep
 				m.disagree(t, "the preview names %d and %d, and counts %d issued and %d rejected", len(p.Winners), len(p.Rejected), would.Issued, would.Rejected)
 			}
 		}
-		would.Preview, would.Millis, did.Millis = nil, 0, 0
+		would.Preview, would.Millis, did.Millis, did.Earlier = nil, 0, 0, nil // a run alone looks for an earlier one
 		if would.Read > did.Read && m.unclean[would.Coupon] {
 			would.Read = did.Read // whom a run that died has issued still stood there
 		}
