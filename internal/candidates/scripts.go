@@ -30,6 +30,7 @@ var (
 	soldScript    = load("sold")
 	sweepScript   = load("sweep")
 	statusScript  = load("status")
+	tracesScript  = load("traces")
 )
 
 func load(name string) script {
