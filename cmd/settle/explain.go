@@ -142,17 +142,17 @@ func (p *program) event(f *ledger.Facts, e ledger.Event) (text string) {
 	case ledger.EventIssued:
 		text = p.say(words{"직접 발급", "given by hand"})
 		if e.Run > 0 {
-			text = p.say(words{"발급: %d번 자리, 실행 %d", "issued: seat %d, by run %d"}, f.Held.Seat, e.Run)
+			text = p.say(words{"발급: %d번 자리", "issued: seat %d"}, f.Held.Seat) + p.byRun(e.Run)
 		}
 		if f.Held.Status != "ISSUED" {
 			text += p.say(words{"; 지금 상태 %s", "; now %s"}, f.Held.Status)
 		}
 	case ledger.EventNotSelected, ledger.EventRejected, ledger.EventAlready:
 		text = p.say(map[ledger.EventKind]words{
-			ledger.EventNotSelected: {"미선정: 실행 %d", "not selected, by run %d"},
-			ledger.EventRejected:    {"거절: 실행 %d", "rejected, by run %d"},
-			ledger.EventAlready:     {"이미 보유: 실행 %d", "held the coupon already, by run %d"},
-		}[e.Kind], e.Run) + p.behind(e.Reason)
+			ledger.EventNotSelected: {"미선정", "not selected"},
+			ledger.EventRejected:    {"거절", "rejected"},
+			ledger.EventAlready:     {"이미 보유", "held the coupon already"},
+		}[e.Kind]) + p.byRun(e.Run) + p.behind(e.Reason)
 	default:
 		text = p.say(plainEvents[e.Kind])
 	}
@@ -167,6 +167,14 @@ func (p *program) behind(detail string) string {
 		return ""
 	}
 	return "; " + printable(detail)
+}
+
+// byRun is nothing where a hand did it, or a run that MySQL could not record.
+func (p *program) byRun(run uint64) string {
+	if run == 0 {
+		return ""
+	}
+	return p.say(words{", 실행 %d", ", by run %d"}, run)
 }
 
 func (p *program) appliedEvent(f *ledger.Facts, e ledger.Event) string {
@@ -217,6 +225,6 @@ func (p *program) reviewEvent(e ledger.Event) string {
 	if r.Retryable {
 		next = words{"정산 때마다 다시 시도", "every run tries again"}
 	}
-	return p.say(words{"검토 대상: %s, %d번 시도, 실행 %d, %s", "under review: %s, attempts %d, run %d, %s"},
-		cmp.Or(printable(why), "?"), r.Attempts, r.Run, next.in(p.language)) + p.behind(r.Message)
+	return p.say(words{"검토 대상: %s, %d번 시도, %s", "under review: %s, attempts %d, %s"},
+		cmp.Or(printable(why), "?"), r.Attempts, next.in(p.language)) + p.byRun(r.Run) + p.behind(r.Message)
 }

@@ -120,9 +120,9 @@ func (p *program) state(f *ledger.Facts, c ledger.Conclusion) string {
 		return p.neverApplied(f, c.State)
 	case ledger.StateWaiting:
 		return p.applied(f, c) + p.say(words{
-			"대기 중인 신청 %[2]d건 가운데 %[1]d번째입니다. 현재 남은 수량은 %[3]d장이고, 정산은 %[4]s에 예정되어 있으며 먼저 신청하신 순서대로 처리됩니다.",
-			"the application is number %[1]d of %[2]d that are waiting. There are %[3]d coupons left at present; the settlement is planned for %[4]s and goes in the order of application."},
-			c.Application.Position, f.Door.Waiting, f.Coupon.Free(), p.instant(*c.Application.SettlesAt))
+			"대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장이고, 정산은 %[4]s에 예정되어 있으며 먼저 신청하신 순서대로 처리됩니다.",
+			"the application is number %[1]s of %[2]d that are waiting. Coupons left at present: %[3]d. The settlement is planned for %[4]s and goes in the order of application."},
+			p.nth(c.Application.Position), f.Door.Waiting, f.Coupon.Free(), p.instant(*c.Application.SettlesAt))
 	case ledger.StateWaitingOverdue:
 		return p.applied(f, c) + p.say(words{
 			"%s에 예정되었던 정산의 결과가 아직 나오지 않았습니다. 신청은 접수하신 순서 그대로 대기 중입니다.",
@@ -143,7 +143,7 @@ func (p *program) state(f *ledger.Facts, c ledger.Conclusion) string {
 func (p *program) applied(f *ledger.Facts, c ledger.Conclusion) string {
 	order := ""
 	if c.Application.Order > 0 {
-		order = p.say(words{"%d번째로 ", " as number %d"}, c.Application.Order)
+		order = p.say(words{"%s로 ", " as number %s"}, p.nth(c.Application.Order))
 	}
 	return p.say(words{"%d번 고객님은 %s에 %s신청하셨고, ", "Customer %d applied at %s%s; "}, f.UserID, p.instant(c.Application.AppliedAt), order)
 }
@@ -157,7 +157,7 @@ func (p *program) neverApplied(f *ledger.Facts, s ledger.State) string {
 	switch s {
 	case ledger.StateMaybeLost:
 		return none + p.say(words{"다만 접수된 신청 가운데 %d건의 기록이 유실되어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",
-			"But the records of %d applications were lost, so it is not certain that there was none."}, f.Gap+f.Coupon.WrittenOff)
+			"But records of applications were lost (%d), so it is not certain that there was none."}, f.Gap+f.Coupon.WrittenOff)
 	case ledger.StateNeverNotOpen:
 		return none + p.say(words{"신청은 %s에 시작됩니다.", "Applications open at %s."}, p.instant(opens))
 	case ledger.StateNeverClosed:
@@ -175,8 +175,8 @@ func (p *program) issued(f *ledger.Facts, c ledger.Conclusion) string {
 	case c.Application == nil:
 		return p.say(words{"%d번 고객님께는 %s에 쿠폰이 발급되었습니다.", "Customer %d was given the coupon at %s."}, f.UserID, at)
 	default:
-		return p.applied(f, c) + p.say(words{"%[1]s에 쿠폰이 발급되었습니다. 전체 %[3]d장 가운데 %[2]d번째 쿠폰입니다.",
-			"the coupon was issued at %s. It is coupon %d of %d."}, at, f.Held.Seat, f.Coupon.Seats)
+		return p.applied(f, c) + p.say(words{"%[1]s에 쿠폰이 발급되었습니다. 전체 %[3]d장 가운데 %[2]s 쿠폰입니다.",
+			"the coupon was issued at %s. It is coupon %s of %d."}, at, p.nth(f.Held.Seat), f.Coupon.Seats)
 	}
 }
 
@@ -187,22 +187,22 @@ func (p *program) notSelected(f *ledger.Facts, s ledger.State) string {
 		text = p.say(words{"당시 남은 수량이 없어 선정되지 않으셨습니다.", "no coupon was left, so the application was not selected."})
 	case f.Missed.Micros > 0 && f.Coupon.ByHand == 0:
 		text = p.say(words{"%d장이 모두 먼저 신청하신 분들께 발급되어 선정되지 않으셨습니다.",
-			"all %d coupons went to those who applied earlier, so the application was not selected."}, f.Coupon.Issued)
+			"all coupons (%d) went to those who applied earlier, so the application was not selected."}, f.Coupon.Issued)
 	default: // some were given by hand, or the last arrival that got one is not known
-		text = p.say(words{"%d장이 모두 발급되어 선정되지 않으셨습니다.", "all %d coupons are taken, so the application was not selected."}, f.Coupon.Issued)
+		text = p.say(words{"%d장이 모두 발급되어 선정되지 않으셨습니다.", "all coupons (%d) are taken, so the application was not selected."}, f.Coupon.Issued)
 	}
 	if f.Missed.Micros > 0 {
 		text += p.say(words{" 마지막으로 받으신 분보다 %s 늦으셨습니다.", " It came %s after the last one that got a coupon."},
 			p.span(time.Duration(f.Missed.Micros)*time.Microsecond))
 	}
-	text += p.say(words{" 선정되지 않으신 분들 가운데 %d번째이며, ", " It is number %d of those not selected; "}, f.Missed.Rank)
+	text += p.say(words{" 선정되지 않으신 분들 가운데 %s이며, ", " It is number %s of those not selected; "}, p.nth(f.Missed.Rank))
 	return text + p.say(map[ledger.State]words{
 		ledger.StateNotSelected: {"수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 			"if coupons are added and settled, it goes in the order of application."},
-		ledger.StateSeatsFree: {"지금은 남은 수량이 %d장 있어 다음 정산에서 신청하신 순서대로 처리됩니다.",
-			"there are %d coupons left now, and the next settlement gives them in the order of application."},
+		ledger.StateSeatsFree: {"지금은 남은 수량이 %d장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다.",
+			"those left now (%d) are to be given by the next settlement, in the order of application."},
 		ledger.StateSeatsFreeOver: {"지금은 남은 수량이 %d장 있어 담당자가 정산을 다시 진행하면 신청하신 순서대로 처리됩니다.",
-			"there are %d coupons left now, which are given in the order of application once somebody settles the coupon again."},
+			"those left now (%d) are given in the order of application once somebody settles the coupon again."},
 	}[s], seatsLeft(f, s)...)
 }
 
@@ -218,6 +218,14 @@ var rejectedWords = map[ledger.State]words{
 }
 
 func (p *program) instant(t time.Time) string { return inZone(t, p.zone) }
+
+// nth is a place in an order: nobody says 1번째.
+func (p *program) nth(n int64) string {
+	if n == 1 {
+		return p.say(words{"첫 번째", "1"})
+	}
+	return p.say(words{"%d번째", "%d"}, n)
+}
 
 // span is a time that passed, to the microsecond.
 func (p *program) span(d time.Duration) string {

@@ -78,12 +78,13 @@ func (e *Explainer) explain(ctx context.Context, coupon, user uint64) (*Explanat
 		f.forgetMySQL()
 		audits = nil
 		x.Unread = append(x.Unread, err)
-	case f.Door != nil && f.needsAccount():
+	case f.Door != nil:
 		if err := e.account(ctx, &f); err != nil {
 			f.NoAccount = err.Error()
 			x.Unread = append(x.Unread, err)
 		}
 	}
+	f.keepSureOrder()
 	x.Facts = f
 	x.Conclusion = Conclude(&x.Facts)
 	x.Events = events(&x.Facts, audits)
@@ -139,8 +140,15 @@ func (f *Facts) forgetMySQL() {
 	}
 }
 
-// needsAccount: a gap matters to whoever is not settled, and to whoever would be given a seat that is free again.
-func (f *Facts) needsAccount() bool { return f.Held == nil }
+// keepSureOrder forgets how many had applied before, where some were lost or stand in Redis and are settled.
+func (f *Facts) keepSureOrder() {
+	if a := f.Account; a != nil && f.Gap == 0 && a.WrittenOff == 0 && a.Twice == 0 {
+		return
+	}
+	for i := range f.Applications {
+		f.Applications[i].Order = 0
+	}
+}
 
 // account counts the promises of the coupon, under its lock before it says that any are missing.
 func (e *Explainer) account(ctx context.Context, f *Facts) error {
@@ -271,8 +279,7 @@ func (f *Facts) readOutcomes(ctx context.Context, tx *sql.Tx, leftOut *int) erro
 
 const explainOrderSQL = `
 SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND applied_at <= ?)
-     + (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND applied_at <= ?),
-       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
+     + (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND applied_at <= ?)`
 
 const explainRankSQL = `
 SELECT COUNT(*) FROM application_outcome
@@ -284,18 +291,13 @@ func (e *Explainer) readLine(ctx context.Context, tx *sql.Tx, f *Facts) error {
 	if a == nil {
 		return nil
 	}
-	if f.Door != nil && f.Coupon.WrittenOff == 0 {
+	if f.Door != nil {
 		var settled int64
-		var uncleaned bool
-		if err := tx.QueryRowContext(ctx, explainOrderSQL, f.CouponID, a.AppliedAt, f.CouponID, a.AppliedAt, f.CouponID).
-			Scan(&settled, &uncleaned); err != nil {
+		if err := tx.QueryRowContext(ctx, explainOrderSQL, f.CouponID, a.AppliedAt, f.CouponID, a.AppliedAt).Scan(&settled); err != nil {
 			return err
 		}
-		if !uncleaned { // else some stand in Redis and are settled
-			figures, err := e.Redis.Figures(ctx, f.CouponID, a.Arrival)
-			if err == nil {
-				a.Order = settled + figures.Waiting - figures.WaitingBehind + figures.DLQ - figures.DLQBehind
-			}
+		if figures, err := e.Redis.Figures(ctx, f.CouponID, a.Arrival); err == nil { // else it is not told
+			a.Order = settled + figures.Waiting - figures.WaitingBehind + figures.DLQ - figures.DLQBehind
 		}
 	}
 	if a.Outcome != "NOT_SELECTED" {

@@ -63,12 +63,16 @@ var outcomeEvents = map[string]EventKind{"NOT_SELECTED": EventNotSelected, "REJE
 func (a *Application) events(add func(*time.Time, Event)) {
 	add(&a.AppliedAt, Event{Kind: EventApplied, Arrival: a.Arrival})
 	if a.Review != nil {
-		add(&a.Review.At, Event{Kind: EventReview, Arrival: a.Arrival, Run: a.Review.Run, Review: a.Review})
+		at := a.Review.At
+		if at.IsZero() { // written by hand
+			at = a.AppliedAt
+		}
+		add(&at, Event{Kind: EventReview, Arrival: a.Arrival, Run: a.Review.Run, Review: a.Review})
 	}
 	if kind, ok := outcomeEvents[a.Outcome]; ok {
 		add(a.RecordedAt, Event{Kind: kind, Arrival: a.Arrival, Run: a.Run, Reason: a.Reason})
 	}
-	if a.Outcome == "" {
+	if a.Outcome == "" && a.Stands != InHeld { // which waits for a person
 		add(a.SettlesAt, Event{Kind: EventSettles, Arrival: a.Arrival})
 	}
 }
