@@ -104,11 +104,11 @@ func TestSentences(t *testing.T) {
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; all coupons (100) went to those who applied earlier, so the " +
 				"application was not selected. It came 1.2 seconds after the last one that got a coupon. It is number 12 of those not " +
 				"selected; if coupons are added and settled, it goes in the order of application."},
-		{"not selected, some given by hand", func(f *ledger.Facts) { f.Coupon.ByHand, f.Missed.Micros, f.Applications[0].Order = 1, 0, 0 }, ledger.StateNotSelected, nil,
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 100장이 모두 발급되어 선정되지 않으셨습니다. " +
+		{"not selected, some given by hand", func(f *ledger.Facts) { f.Coupon.ByHand, f.Applications[0].Order = 1, 0 }, ledger.StateNotSelected, nil,
+			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 100장이 모두 발급되어 선정되지 않으셨습니다. 마지막으로 받으신 분보다 1.2초 늦으셨습니다. " +
 				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; all coupons (100) are taken, so the application was not selected. " +
-				"It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
+				"It came 1.2 seconds after the last one that got a coupon. It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
 		{"the first of them, seats added", func(f *ledger.Facts) { f.Missed.Rank = 1 }, ledger.StateSeatsFree, nil,
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 마지막으로 받으신 분보다 1.2초 늦으셨습니다. " +
 				"선정되지 않으신 분들 가운데 첫 번째이며, 지금은 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다.",
