@@ -136,10 +136,13 @@ var variable = []struct {
 }{
 	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`), ""},           // what moves the cursor of a terminal and what colours
 	{regexp.MustCompile(`[\x{2800}-\x{28FF}] .*?\[[^\]]*\] +`), ""}, // how far long work has come
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?( KST|Z|[+-]\d\d:\d\d)?`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST|Z|[+-]\d\d:\d\d)?`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s)\b`), "<duration>"},
 	{regexp.MustCompile(`\b\d{16}\b`), "<arrival>"},
+	{regexp.MustCompile(`(\d+(일|시간|분) )*\d+(\.\d+)?초`), "<duration>"},
+	{regexp.MustCompile(`(\d+ (days?|hours?|minutes?) )*\d+(\.\d+)? seconds?\b`), "<duration>"},
+	{regexp.MustCompile(`"micros": \d+`), `"micros": <number>`},
 	{regexp.MustCompile(`"durationMs": \d+`), `"durationMs": <number>`},
 	{regexp.MustCompile(`[ ]{2,}│`), " │"}, // cells are as wide as what stood there
 	{regexp.MustCompile(`─+`), "─"},
@@ -156,6 +159,6 @@ func normalised(text string) string {
 
 func TestWhatDiffersIsMadeAlike(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "<time>, <time>, <date>, <duration>, <duration>, run 17, <arrival>\n┌─┐\n│ 7 │\n",
-		normalised("2026-11-20 23:59:59.123456 KST, 2026-11-20T15:00:00Z, 2026-11-20, 12.5ms, 1m2s, run 17, 1795143600000001\n┌──────┐\n│ 7    │\n"))
+	require.Equal(t, "<time>, <time>, <date>, <duration>, <duration>, <duration>, <duration>, run 17, <arrival>\n┌─┐\n│ 7 │\n",
+		normalised("2026-11-20 23:59:59.123456 KST, 2026-11-20T15:00:00Z, 2026-11-20, 12.5ms, 1m2s, 1시간 2분 0.5초, 2 minutes 1 second, run 17, 1795143600000001\n┌──────┐\n│ 7    │\n"))
 }

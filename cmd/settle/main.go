@@ -77,6 +77,7 @@ type cli struct {
 	Schedule scheduleCmd `cmd:"" help:"Stay and settle every night; catches up the nights it missed."`
 	DLQ      dlqCmd      `cmd:"" name:"dlq" help:"Applications under review: try them again, or end them."`
 	Verify   verifyCmd   `cmd:"" help:"Check every invariant; exits 3 when one is violated."`
+	Explain  explainCmd  `cmd:"" help:"What is known of one user and one coupon, and one sentence to read out."`
 	Runs     runsCmd     `cmd:"" help:"The runs there were, the newest first."`
 	Show     showCmd     `cmd:"" help:"What one run did, coupon by coupon."`
 	Report   reportCmd   `cmd:"" help:"What became of the applications of a day or a month: for finance."`

@@ -208,6 +208,7 @@ func (m *machine) settles(t *rapid.T, o order, how func(*rapid.T, order) (settle
 	m.compare(t, "after the settlement")
 	m.knock(t)
 	m.verify(t)
+	m.explains(t, m.base+1+uint64(m.steps%modelUsers)) // one each time: all of them would cost more than the settlement
 }
 
 // previews looks what the order would do, which changes nothing, and pins it.

@@ -42,6 +42,7 @@ func TestModelOfWhateverHappensToCoupons(t *testing.T) {
 			rt.Repeat(m.actions())
 			m.compare(rt, "at the end")
 			m.verify(rt)
+			m.explains(rt, between(m.base+1, m.base+modelUsers)...)
 		})
 	}
 	t.Logf("%d steps", steps)

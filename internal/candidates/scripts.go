@@ -31,6 +31,7 @@ var (
 	sweepScript   = load("sweep")
 	statusScript  = load("status")
 	spanScript    = load("span")
+	tracesScript  = load("traces")
 )
 
 func load(name string) script {
