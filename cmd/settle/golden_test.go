@@ -134,7 +134,7 @@ var variable = []struct {
 	pattern *regexp.Regexp
 	by      string
 }{
-	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`), ""}, // what moves the cursor of a terminal and what colours
+	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`), ""},           // what moves the cursor of a terminal and what colours
 	{regexp.MustCompile(`[\x{2800}-\x{28FF}] .*?\[[^\]]*\] +`), ""}, // how far long work has come
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?( KST|Z|[+-]\d\d:\d\d)?`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,6 +45,27 @@ func (m *machine) databaseRefusesAUser(t *rapid.T) {
 		m.exec("DELETE FROM odd_user WHERE id = ?", user)
 	}
 	m.users[user] = who
+}
+
+// rowIsRefusedOften: so many runs have tried the row of somebody under review that the next is the last by itself.
+func (m *machine) rowIsRefusedOften(t *rapid.T) {
+	c := m.someCoupon(t)
+	for _, a := range c.byArrival() {
+		is := c.line[a]
+		if is.stands != retryable || is.cause != "BAD_ROW" {
+			continue
+		}
+		t.Logf("the row of %s for %s was refused so often that the next time is the last", m.name(a.user), c.name)
+		member := fmt.Sprint(a.user)
+		why := m.reason(c.id, member)
+		why.Refused = mostRefusals - 1
+		text, err := json.Marshal(why)
+		require.NoError(m.t, err)
+		require.NoError(m.t, m.rdb.HSet(m.t.Context(), "dlq:reason:{"+m.queue(c.id)+"}", member, text).Err())
+		is.refused = why.Refused
+		c.line[a] = is
+		return
+	}
 }
 
 func (m *machine) seatsAreAddedOrTaken(t *rapid.T) {

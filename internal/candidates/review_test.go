@@ -81,7 +81,9 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at[0].Arrival, source}, reason}))
 		require.Zero(t, c.review(t, Failed{Entry{"7", at[0].Arrival, Queue}, reason}), "another run that saw it in the queue")
 		source = Retryable
-		reason.Attempts = attempt + 1
+		if reason.Attempts = attempt + 1; attempt > 0 {
+			reason.Since = reason.At
+		}
 		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the latest reason, and how often")
 	}
 	require.Equal(t, map[string]float64{"7": float64(at[0].Arrival)}, c.standing(t, c.dlq))
