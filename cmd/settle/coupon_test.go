@@ -111,7 +111,9 @@ func TestAReopenedCouponGoesOnBehindTheFence(t *testing.T) {
 	report := w.settleNow()
 	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(coupon)+"}").Err(), "even a door that has lost its state")
 	w.mustChange("extend", coupon, "--closes="+w.now().Add(time.Hour).Format(time.RFC3339Nano))
-	receipt, err := w.store.Apply(t.Context(), coupon, 2)
+	fresh, err := candidates.NewStore(w.rdb, candidates.Options{KeyPrefix: w.prefix, TTL: candidates.MinTTL}) // a pod that has seen nothing
+	require.NoError(t, err)
+	receipt, err := fresh.Apply(t.Context(), coupon, 2)
 	require.NoError(t, err)
 	require.Equal(t, candidates.Accepted, receipt.Code)
 	require.GreaterOrEqual(t, receipt.Arrival, report.Cutoff.UnixMicro())

@@ -7,7 +7,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 	"pgregory.net/rapid"
+
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // What happens around settlements: to users, to coupons, and to Redis.
@@ -74,7 +77,12 @@ func (m *machine) seatsAreAddedOrTaken(t *rapid.T) {
 	more = max(more, c.issuedCount()-c.seats, 1-c.seats) // what is given stays given
 	t.Logf("%s gets %d more seats", c.name, more)
 	c.seats += more
-	m.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", c.seats, c.id)
+	made, err := m.desk().SetSeats(m.t.Context(), c.id, int64(c.seats))
+	require.NoError(m.t, err)
+	require.NoError(m.t, made.Untold)
+	if made.Changed && c.free() > 0 && c.anyNotSelected() {
+		c.finalised = false // so that a run gives them the seats
+	}
 }
 
 func (m *machine) couponIsGivenByHand(t *rapid.T) {
@@ -115,10 +123,16 @@ func (m *machine) doorShuts(t *rapid.T) {
 		return
 	}
 	t.Logf("the door of %s shuts", c.name)
-	now := m.now()
-	m.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now, c.id)
-	m.refreshes()
-	c.closesAt, c.closed = now.UnixMicro(), true
+	made, err := m.desk().Close(m.t.Context(), c.id)
+	require.NoError(m.t, err)
+	require.NoError(m.t, made.Untold)
+	c.closesAt, c.closed = made.Is.ClosesAt.UnixMicro(), true
+}
+
+// desk is where people change coupons.
+func (w *world) desk() *settle.Desk {
+	return &settle.Desk{DB: settle.NewDatabase(w.db, zap.NewNop()), Clock: w.store, Doors: line{w.store}, Now: time.Now,
+		Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
 }
 
 // refreshes is what the pod that lives does every five seconds.
