@@ -20,17 +20,20 @@ var (
 	_ settle.Line    = line{}
 	_ settle.DLQ     = line{}
 	_ settle.Catalog = line{}
+	_ settle.Doors   = line{}
 )
 
 var sources = map[candidates.Source]settle.Source{
 	candidates.Queue:     settle.Waiting,
 	candidates.Retryable: settle.Retryable,
+	candidates.Pausing:   settle.Paused,
 	candidates.Held:      settle.Held,
 }
 
 var origins = map[settle.Source]candidates.Source{
 	settle.Waiting:     candidates.Queue,
 	settle.Retryable:   candidates.Retryable,
+	settle.Paused:      candidates.Pausing,
 	settle.Held:        candidates.Held,
 	settle.NotSelected: candidates.Recorded,
 }
@@ -94,6 +97,19 @@ func (l line) Release(ctx context.Context, coupon uint64, held []settle.Applicat
 	return l.Store.Release(ctx, coupon, entries(held))
 }
 
+// Tell publishes a window as the catalog does, but at once.
+func (l line) Tell(ctx context.Context, w settle.Window) error {
+	window := candidates.Window{Coupon: w.Coupon, Version: w.Version, Opens: w.Opens, Closes: w.Closes, Paused: w.Paused, Sold: w.Sold}
+	_, published, err := l.Publish(ctx, window, candidates.Promise{Accepted: w.Accepted, LastArrival: w.LastArrival})
+	if err == nil && !published {
+		err = fmt.Errorf("the door of coupon %d goes by a newer version", w.Coupon)
+	}
+	if err != nil {
+		return err
+	}
+	return l.Renew(ctx, w.Coupon, w.Closes)
+}
+
 func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, failed []settle.Failure) (int64, error) {
 	entries := make([]candidates.Failed, len(failed))
 	for i, f := range failed {
@@ -102,6 +118,9 @@ func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, fail
 			Reason: candidates.Reason{
 				Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at,
 			},
+		}
+		if f.Row {
+			entries[i].Reason.Refused = 1
 		}
 	}
 	reviewed, err := l.Store.Review(ctx, coupon, entries)

@@ -75,7 +75,8 @@ type cli struct {
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database schema up to date."`
 	Run      runCmd      `cmd:"" help:"Settle every due coupon once. Bare, it is the nightly run."`
 	Schedule scheduleCmd `cmd:"" help:"Stay and settle every night; catches up the nights it missed."`
-	DLQ      dlqCmd      `cmd:"" name:"dlq" help:"Applications under review: try them again, or end them."`
+	DLQ      dlqCmd      `cmd:"" name:"dlq" help:"Applications under review: list them, try them again, or end them."`
+	Coupon   couponCmd   `cmd:"" name:"coupon" help:"Coupons: list, show, create and change them."`
 	Verify   verifyCmd   `cmd:"" help:"Check every invariant; exits 3 when one is violated."`
 	Explain  explainCmd  `cmd:"" help:"What is known of one user and one coupon, and one sentence to read out."`
 	Runs     runsCmd     `cmd:"" help:"The runs there were, the newest first."`

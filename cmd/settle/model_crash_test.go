@@ -318,18 +318,23 @@ func (f facts) beyond(way []facts, run uint64) string {
 
 // decided is the part of a fact that the database keeps.
 func (is fact) decided() fact {
-	is.stands, is.cause = absent, ""
+	is.stands, is.cause, is.refused = absent, "", 0
 	return is
 }
 
 // standing is the part of a fact that Redis keeps.
 func (is fact) standing() fact { return fact{stands: is.stands, cause: is.cause} }
 
-// alike leaves out what a crash may make a difference to: which run decided, and why an application is to be tried again.
+// alike leaves out what a crash may make a difference to: which run decided, why an application is to be tried again, and
+// how often its row was refused, which may lead to its being held.
 func alike(f facts) facts {
 	f = f.clone()
 	for a, is := range f.line {
-		if is.run = 0; is.stands == retryable {
+		is.run, is.refused = 0, 0
+		if is.stands == held && is.cause == "BAD_ROW" {
+			is.stands = retryable
+		}
+		if is.stands == retryable {
 			is.cause = ""
 		}
 		f.line[a] = is

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 	"pgregory.net/rapid"
+
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // What happens around settlements: to users, to coupons, and to Redis.
@@ -45,13 +50,39 @@ func (m *machine) databaseRefusesAUser(t *rapid.T) {
 	m.users[user] = who
 }
 
+// rowIsRefusedOften: so many runs have tried the row of somebody under review that the next is the last by itself.
+func (m *machine) rowIsRefusedOften(t *rapid.T) {
+	c := m.someCoupon(t)
+	for _, a := range c.byArrival() {
+		is := c.line[a]
+		if is.stands != retryable || is.cause != "BAD_ROW" {
+			continue
+		}
+		t.Logf("the row of %s for %s was refused so often that the next time is the last", m.name(a.user), c.name)
+		member := fmt.Sprint(a.user)
+		why := m.reason(c.id, member)
+		why.Refused = mostRefusals - 1
+		text, err := json.Marshal(why)
+		require.NoError(m.t, err)
+		require.NoError(m.t, m.rdb.HSet(m.t.Context(), "dlq:reason:{"+m.queue(c.id)+"}", member, text).Err())
+		is.refused = why.Refused
+		c.line[a] = is
+		return
+	}
+}
+
 func (m *machine) seatsAreAddedOrTaken(t *rapid.T) {
 	c := m.someCoupon(t)
 	more := rapid.IntRange(-2, maxSeats).Draw(t, "more seats")
 	more = max(more, c.issuedCount()-c.seats, 1-c.seats) // what is given stays given
 	t.Logf("%s gets %d more seats", c.name, more)
 	c.seats += more
-	m.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", c.seats, c.id)
+	made, err := m.desk().SetSeats(m.t.Context(), c.id, int64(c.seats))
+	require.NoError(m.t, err)
+	require.NoError(m.t, made.Untold)
+	if made.Changed && c.free() > 0 && c.anyNotSelected() {
+		c.finalised = false // so that a run gives them the seats
+	}
 }
 
 func (m *machine) couponIsGivenByHand(t *rapid.T) {
@@ -92,10 +123,16 @@ func (m *machine) doorShuts(t *rapid.T) {
 		return
 	}
 	t.Logf("the door of %s shuts", c.name)
-	now := m.now()
-	m.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now, c.id)
-	m.refreshes()
-	c.closesAt, c.closed = now.UnixMicro(), true
+	made, err := m.desk().Close(m.t.Context(), c.id)
+	require.NoError(m.t, err)
+	require.NoError(m.t, made.Untold)
+	c.closesAt, c.closed = made.Is.ClosesAt.UnixMicro(), true
+}
+
+// desk is where people change coupons.
+func (w *world) desk() *settle.Desk {
+	return &settle.Desk{DB: settle.NewDatabase(w.db, zap.NewNop()), Clock: w.store, Doors: line{w.store}, Now: time.Now,
+		Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
 }
 
 // refreshes is what the pod that lives does every five seconds.

@@ -52,6 +52,7 @@ type fact struct {
 	outcome string
 	seat    int    // of an issued one
 	run     uint64 // that decided
+	refused int    // how often the database refused the row of one under review
 }
 
 // facts are all that can be seen of one coupon from outside. The model says what they must be, and the same is read from
@@ -266,15 +267,25 @@ func (c *modelCoupon) give(run uint64, cutoff int64, users map[uint64]person) {
 	}
 }
 
-// setApart puts under review, to be tried again by every run, who cannot be given a seat because of a row that the
-// database refuses. Who was told NOT_SELECTED before is told so no more; when another application of this user is under
+// mostRefusals is how often a row is tried before a person must decide.
+const mostRefusals = 10
+
+// setApart puts under review, to be tried again by every run but not for ever, who cannot be given a seat because of a row
+// that the database refuses. Who was told NOT_SELECTED before is told so no more; when another application of this user is under
 // review already, this one ends.
 func (c *modelCoupon) setApart(a applied, is fact, run uint64) fact {
 	switch another := c.anotherUnderReview(a); {
 	case another && is.outcome == notSelected:
 		is.outcome, is.run = rejected, run
 	case !another:
-		is = fact{stands: retryable, cause: "BAD_ROW"}
+		before := 0
+		if is.stands == retryable {
+			before = is.refused
+		}
+		is = fact{stands: retryable, cause: "BAD_ROW", refused: before + 1}
+		if is.refused >= mostRefusals {
+			is.stands = held
+		}
 	}
 	return is
 }
@@ -422,7 +433,7 @@ func (c *modelCoupon) restore() {
 			continue
 		}
 		is := c.line[a] // decided since, or none
-		is.stands, is.cause = was.stands, was.cause
+		is.stands, is.cause, is.refused = was.stands, was.cause, was.refused
 		c.line[a] = is
 	}
 	c.soldOut = c.backup.soldOut

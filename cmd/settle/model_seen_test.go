@@ -90,17 +90,17 @@ func (w *world) seeRedis(coupon uint64, f *facts) {
 	_, err := all.Exec(ctx)
 	require.NoError(w.t, err)
 
-	stand := func(z redis.Z, where place, cause string) {
+	stand := func(z redis.Z, where place, cause string, refused int) {
 		a := applied{number(z.Member.(string)), int64(z.Score)}
 		is := f.line[a]
 		if is.stands != absent {
 			where = "both " + is.stands + " and " + where
 		}
-		is.stands, is.cause = where, cause
+		is.stands, is.cause, is.refused = where, cause, refused
 		f.line[a] = is
 	}
 	for _, z := range line.Val() {
-		stand(z, waiting, "")
+		stand(z, waiting, "", 0)
 	}
 	for _, z := range dlq.Val() {
 		var why candidates.Reason
@@ -111,7 +111,7 @@ func (w *world) seeRedis(coupon uint64, f *facts) {
 		if why.Retryable {
 			where = retryable
 		}
-		stand(z, where, why.Cause)
+		stand(z, where, why.Cause, why.Refused)
 	}
 	if len(reasons.Val()) != len(dlq.Val()) {
 		f.odd = append(f.odd, fmt.Sprintf("%d reasons for %d entries of the DLQ", len(reasons.Val()), len(dlq.Val())))
@@ -175,6 +175,9 @@ func (f facts) told(name func(uint64) string) string {
 		}
 		if is.stands != absent {
 			fmt.Fprintf(&b, " %s %s", is.stands, is.cause)
+		}
+		if is.refused > 0 && (is.stands == retryable || is.stands == held) {
+			fmt.Fprintf(&b, ", row refused %d times", is.refused)
 		}
 		b.WriteByte('\n')
 	}

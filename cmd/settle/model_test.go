@@ -107,6 +107,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"drop what is under review":    m.drop,
 		"a user's status changes":      m.statusChanges,
 		"the database refuses a user":  m.databaseRefusesAUser,
+		"a row is refused often":       m.rowIsRefusedOften,
 		"seats are added or taken":     m.seatsAreAddedOrTaken,
 		"a coupon is given by hand":    m.couponIsGivenByHand,
 		"the clock steps back":         m.clockStepsBack,

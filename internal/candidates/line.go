@@ -26,6 +26,7 @@ type Source byte
 const (
 	Queue     Source = 'Q' // waiting in the queue
 	Retryable Source = 'R' // in the DLQ, to be tried again by every run
+	Pausing   Source = 'P' // the same, but runs that nobody asked for are to wait with it
 	Held      Source = 'H' // in the DLQ until a person decides
 	Recorded  Source = 'N' // in MySQL alone, as NOT_SELECTED
 )
@@ -101,7 +102,7 @@ func parsePage(reply []any) ([]Entry, Cursor, error) {
 
 func isSource(letter byte) bool {
 	switch Source(letter) {
-	case Queue, Retryable, Held:
+	case Queue, Retryable, Pausing, Held:
 		return true
 	}
 	return false

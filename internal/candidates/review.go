@@ -15,7 +15,23 @@ type Reason struct {
 	Attempts  int       `json:"attempts"`  // how often it failed, this time included
 	Run       uint64    `json:"run"`       // the settlement_run that said so last
 	At        time.Time `json:"at"`
+
+	// Since is when it first failed; zero: then At is.
+	Since time.Time `json:"since,omitzero"`
+	// Refused is how often the applicant's own row was refused: 1 to Review, which counts.
+	Refused int `json:"refused,omitempty"`
+	// Again is when runs that nobody asked for try again, in seconds since 1970 by the Redis clock; 0: the next one does.
+	Again int64 `json:"again,omitempty"`
 }
+
+// Automatic attempts at an entry whose own row was refused. Ten, of which nightly runs make one each, leave a week and a
+// half to find out about it, and do not hammer at a row for ever. The pauses keep runs that follow each other within
+// seconds from using them up; the longest is shorter than the time between two nights.
+const (
+	mostRefusals = 10
+	firstPause   = time.Minute
+	longestPause = 6 * time.Hour
+)
 
 // Failed is an application that could not be settled.
 type Failed struct {
@@ -25,14 +41,14 @@ type Failed struct {
 
 // Review moves applications from the queue to the DLQ with their arrivals, puts those there that stand in MySQL alone,
 // and notes one more attempt of those whose source is the DLQ. One that no longer stands in its source with that arrival
-// is left alone, and so is one that a person holds. It returns how many were moved or noted. After an error some may have
+// is left alone, and so is one that a person holds. One whose row has been refused too often is held. It returns how many were moved or noted. After an error some may have
 // been; repeating it moves none twice.
 func (s *Store) Review(ctx context.Context, coupon uint64, failed []Failed) (reviewed int64, err error) {
 	k := s.names.coupon(coupon)
 	for len(failed) > 0 {
 		chunk := failed[:min(len(failed), reviewMembers)]
 		failed = failed[len(chunk):]
-		args := make([]any, 0, 4*len(chunk))
+		args := append(make([]any, 0, 3+4*len(chunk)), mostRefusals, int64(firstPause/time.Second), int64(longestPause/time.Second))
 		for _, f := range chunk {
 			reason, err := json.Marshal(f.Reason)
 			if err != nil {
@@ -49,7 +65,7 @@ func (s *Store) Review(ctx context.Context, coupon uint64, failed []Failed) (rev
 	return reviewed, nil
 }
 
-// Release lets every run try entries of the DLQ again that a person held there. It returns how many still stood there
+// Release lets every run try entries of the DLQ again that were held there or pause. It returns how many still stood there
 // with that arrival. Safe to repeat.
 func (s *Store) Release(ctx context.Context, coupon uint64, entries []Entry) (released int64, err error) {
 	k := s.names.coupon(coupon)

@@ -81,11 +81,71 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at[0].Arrival, source}, reason}))
 		require.Zero(t, c.review(t, Failed{Entry{"7", at[0].Arrival, Queue}, reason}), "another run that saw it in the queue")
 		source = Retryable
-		reason.Attempts = attempt + 1
+		if reason.Attempts = attempt + 1; attempt > 0 {
+			reason.Since = reason.At
+		}
 		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the latest reason, and how often")
 	}
 	require.Equal(t, map[string]float64{"7": float64(at[0].Arrival)}, c.standing(t, c.dlq))
 	require.Empty(t, c.standing(t, c.queue))
+}
+
+// Refused rows are counted; each time the pause is longer, and after the last a person must decide.
+func TestReviewCountsRefusedRows(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	at := c.accept(t, 7)[0].Arrival
+	refused := because(1)
+	refused.Refused = 1
+	stands := func() Source {
+		t.Helper()
+		entries, _, err := c.UnderReview(t.Context(), c.id, Cursor{})
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+		return entries[0].Source
+	}
+	pause := func() int64 {
+		t.Helper()
+		return c.reasons(t, "7")["7"].Again - noon.Unix()
+	}
+	c.review(t, Failed{Entry{"7", at, Queue}, refused})
+	for n, seconds := range []int64{60, 120, 240, 480, 960, 1920, 3840, 7680, 15360} {
+		require.Equal(t, Pausing, stands())
+		require.Equal(t, n+1, c.reasons(t, "7")["7"].Refused)
+		require.Equal(t, seconds, pause(), "by the Redis clock")
+		c.review(t, Failed{Entry{"7", at, Pausing}, refused})
+	}
+	require.Equal(t, Held, stands(), "ten times")
+	why := c.reasons(t, "7")["7"]
+	require.Equal(t, []int{10, 10}, []int{why.Refused, why.Attempts})
+	require.Zero(t, why.Again)
+
+	n, err := c.Release(t.Context(), c.id, []Entry{{Member: "7", Arrival: at}})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	require.Equal(t, Retryable, stands())
+	c.review(t, Failed{Entry{"7", at, Retryable}, because(1)}) // the database was away, or anything else
+	require.Equal(t, Retryable, stands(), "that is no refused row")
+	require.Equal(t, 10, c.reasons(t, "7")["7"].Refused, "but those are not forgotten")
+	c.review(t, Failed{Entry{"7", at, Retryable}, refused})
+	require.Equal(t, Held, stands())
+}
+
+func TestReleaseEndsThePause(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	at := c.accept(t, 7)[0].Arrival
+	refused := because(1)
+	refused.Refused = 1
+	c.review(t, Failed{Entry{"7", at, Queue}, refused})
+	_, err := c.Release(t.Context(), c.id, []Entry{{Member: "7", Arrival: at}})
+	require.NoError(t, err)
+	require.Zero(t, c.reasons(t, "7")["7"].Again)
+	entries, _, err := c.Page(t.Context(), c.id, Cursor{}, noon.Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, []Entry{{"7", at, Retryable}}, entries)
 }
 
 // Who has no reason that says otherwise is held for a person, and left alone.

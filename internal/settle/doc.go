@@ -1,7 +1,8 @@
 // Package settle is everything that issues coupons. settlement.go tells one settlement, top to bottom; around it stand
-// run.go (all due coupons once), schedule.go (every night), review.go (what a person decides about the DLQ), away.go (what
-// is done without MySQL), and below it seats.go and returned.go (issue), tell.go, decide.go, classify.go, isolate.go,
-// line.go, ahead.go, records.go, runs.go, audit.go and database.go.
+// run.go (all due coupons once), schedule.go (every night), preview.go (what a run would do), review.go (what a person
+// decides about the DLQ), coupon_changes.go and coupon_new.go (what people do to coupons), away.go (what is done without
+// MySQL), and below it seats.go and returned.go (issue), tell.go, decide.go, classify.go, isolate.go, line.go, ahead.go,
+// records.go, runs.go, audit.go and database.go.
 //
 // # A settlement and its states
 //
@@ -82,4 +83,29 @@
 // as many as seats are free, go to the DLQ as retryable, so that their users learn that something went wrong and are
 // first again in the next run; the others wait on with a renewed life. A breaker then leaves the server alone for a while.
 // When Redis fails after the commit, the next run cleans up. Whatever else: nothing is moved.
+//
+// # How often a refused row is tried
+//
+// An application under review for its own refused row (BAD_ROW) is tried by every run, ten times in all; then it is held
+// until a person decides, and each retry of a person is one more attempt. Redis counts, where the reason stands.
+//
+// Between attempts that nobody asked for lies a pause: a minute after the first, doubled each time, at most six hours, by
+// the Redis clock. To pause is to be left out of the line for one nightly run, which must never cost anybody a seat. Nobody
+// can know whether the row would be taken now, so that a seat given to the next in line would pass somebody who may be
+// eligible. Therefore a run leaves out who pauses only while there are as many free seats as applications of the coupon
+// that wait or are under review, and nobody is NOT_SELECTED: then a seat stays for whoever is left out, place in line and
+// account stay as they are, and the next run looks again. Where seats are scarcer, everybody is tried in turn. Who was put
+// aside because the database was away never pauses, and runs that a person asked for know no pause.
+//
+// # What people do to coupons
+//
+// A change is one transaction that locks the coupon, with an audit event of the old and the new values. When it has
+// committed, the door is told its window at once, with the version of the row as the catalog has it; if Redis fails in
+// between, the catalog tells it within 5 s. Windows are judged by the Redis clock, a close is now by that clock, and who
+// was accepted before the door heard of it is settled like everybody: their promise stands.
+//
+// Seats that are added go to whoever is NOT_SELECTED, by arrival, in the next run; newcomers are let in after that run. A
+// finalised coupon is due again for it if anybody is. Its keys are gone from Redis, but the promise row and what was settled
+// are the whole account, nobody can arrive through a door that is shut, and the run finalises it again. Such a coupon
+// cannot be opened again: the door has forgotten who was rejected for good.
 package settle

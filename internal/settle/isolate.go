@@ -62,7 +62,7 @@ func (s *settlement) isolate(seated int, part []Application, why error,
 
 // setApart notes whose row cannot be stored; too many of them are a fault of something else.
 func (s *settlement) setApart(a Application, why error) error {
-	s.unstorable = append(s.unstorable, Failure{Application: a, Cause: CauseBadRow, Retryable: true, Message: serverSays(why)})
+	s.unstorable = append(s.unstorable, Failure{Application: a, Cause: CauseBadRow, Retryable: true, Row: true, Message: serverSays(why)})
 	if allowed := badRowsAllowed(s.coupon.TotalQuantity); s.unstorableBefore+len(s.unstorable) > allowed {
 		return &Error{Setup, fmt.Errorf("more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %w", allowed, a.User, why)}
 	}

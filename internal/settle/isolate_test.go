@@ -77,7 +77,7 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 		var apart []Application
 		for _, f := range s.unstorable {
 			apart = append(apart, f.Application)
-			require.Equal(t, Failure{Application: f.Application, Cause: CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true}, f)
+			require.Equal(t, Failure{Application: f.Application, Cause: CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true, Row: true}, f)
 		}
 		refused := slices.DeleteFunc(slices.Clone(line), func(a Application) bool { return !odd[a.User] })
 		require.Equal(t, usersIn(refused), usersIn(apart))

@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -13,6 +14,7 @@ type Source byte
 const (
 	Waiting     Source = iota // in the queue
 	Retryable                 // in the DLQ, tried again by every run
+	Paused                    // retryable, but its row was refused lately: see readyLine
 	Held                      // in the DLQ until a person decides: not in the line
 	NotSelected               // in MySQL, waiting for seats to be free again
 )
@@ -48,6 +50,7 @@ type Failure struct {
 	Cause     Cause
 	Message   string
 	Retryable bool
+	Row       bool // the applicant's own row was refused, which is tried a bounded number of times
 }
 
 // Clock is the clock of the line: Redis's.
@@ -105,11 +108,12 @@ func parseUser(member string) uint64 {
 // reader walks the line of one coupon before a cutoff, by arrival: what stands in Redis and, where seats are free
 // again, those who were not selected before. It holds two pages in memory, whatever the length of the line.
 type reader struct {
-	line        Line
-	coupon      uint64
-	cutoff      time.Time
-	notSelected bool // read those from MySQL too; there must be a connection
-	size        int  // of a page
+	line          Line
+	coupon        uint64
+	cutoff        time.Time
+	notSelected   bool // read those from MySQL too; there must be a connection
+	withoutPaused bool // leave out who pauses
+	size          int  // of a page
 
 	standing    []Application
 	cursor      Cursor
@@ -127,7 +131,11 @@ func (r *reader) next(ctx context.Context, q querier) ([]Application, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.standing, r.cursor, r.standingEnd = append(r.standing, entries...), cursor, len(entries) == 0
+		r.cursor, r.standingEnd = cursor, len(entries) == 0
+		if r.withoutPaused {
+			entries = slices.DeleteFunc(entries, func(a Application) bool { return a.Source == Paused })
+		}
+		r.standing = append(r.standing, entries...)
 	}
 	if r.notSelected && len(r.returned) < r.size && !r.returnedEnd {
 		rows, err := selectNotSelected(ctx, q, r.coupon, r.returnedAt, r.cutoff, r.size)

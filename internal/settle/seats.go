@@ -35,9 +35,20 @@ type ready struct {
 	ended bool
 }
 
-func (s *settlement) readyLine(past ledger.Past) *ready {
+// readyLine leaves out who pauses in a run that nobody asked for, as long as there is a seat for everybody who stands or
+// could stand in line: then nobody can take the one of who is left out. Where seats are scarcer, the pause is none, since a
+// seat may pass only whoever has just been refused it.
+func (s *settlement) readyLine(ctx context.Context, tx *sql.Tx, account ledger.Account) (*ready, error) {
+	past := account.Past
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: past.Recorded}
-	return &ready{settlement: s, line: line, past: past, ask: firstApplications}
+	if s.run.Trigger == Cron && int64(s.coupon.Free()) >= account.Waiting+account.UnderReview {
+		returned, err := anyNotSelected(ctx, tx, s.coupon.ID)
+		if err != nil {
+			return nil, err
+		}
+		line.withoutPaused = !returned
+	}
+	return &ready{settlement: s, line: line, past: past, ask: firstApplications}, nil
 }
 
 // pages are as many as so many seats ask for, should every row be stored. Of a long line they are not much more.

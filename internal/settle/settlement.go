@@ -197,7 +197,11 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 
 	free := coupon.Free()
 	winners := newDigest()
-	for line := s.readyLine(account.Past); free > 0 && !line.ended; { // once, unless rows were refused
+	line, err := s.readyLine(ctx, tx, account)
+	if err != nil {
+		return err
+	}
+	for free > 0 && !line.ended { // once, unless rows were refused
 		for page, err := range line.pages(ctx, free) {
 			if err != nil {
 				return err

@@ -4,7 +4,8 @@
 --       4 score and 5 member after which to go on; a score of '' begins
 -- Returns {score, member, more, sources, {member, score, …}}: where to go on, whether there may be more (1 or 0), a
 -- letter for the source of each entry, and the entries.
---   Q waiting in the queue   R in the DLQ, retryable   H in the DLQ, held for a person
+--   Q waiting in the queue   R in the DLQ, retryable   P the same, but runs that nobody asked for are to pause
+--   H in the DLQ, held for a person
 local queue, dlq, reasons = unpack(KEYS)
 local cutoff = tonumber(ARGV[1])
 local after_score, after_member = ARGV[4], ARGV[5]
@@ -61,11 +62,13 @@ if held_n > 0 then
   held_reasons = redis.call('HMGET', reasons, unpack(members))
 end
 
+local now = held_n > 0 and redis.call('TIME')[1] + 0
+
 local function dlq_source(i)
   if not held_reasons[i] then return 'H' end
   local ok, reason = pcall(cjson.decode, held_reasons[i])
-  if ok and type(reason) == 'table' and reason.retryable == true then return 'R' end
-  return 'H'
+  if not ok or type(reason) ~= 'table' or reason.retryable ~= true then return 'H' end
+  return type(reason.again) == 'number' and reason.again > now and 'P' or 'R'
 end
 
 local page, sources = {}, {}

@@ -1,11 +1,15 @@
 -- Puts applications that could not be settled under review: from the queue into the DLQ with their arrival, or, where
 -- they stand in the DLQ already, one more attempt noted.
 -- KEYS  1 queue  2 dlq  3 dlq reasons
--- ARGV  member, arrival (µs), source (Q, R, or N for one that stands in MySQL alone), reason (JSON), …
+-- ARGV  1 how often a row may be refused before a person must decide  2 the pause after the first time (s), which
+--       doubles each time  3 the longest pause (s)
+--       4… member, arrival (µs), source (Q, R, P, or N for one that stands in MySQL alone), reason (JSON), …
 -- Returns how many were moved or noted. One that no longer stands in its source with that arrival is left alone:
 -- somebody else has moved it, or a person holds it. So is one whose user has another entry under review: two promises
--- never become one.
+-- never become one. A reason with refused = 1 says that the applicant's own row was refused: these are counted, and say
+-- by this clock when runs that nobody asked for try again.
 local queue, dlq, reasons = unpack(KEYS)
+local most, pause, longest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local n = 0
 
 local function stands(key, member, at)
@@ -18,24 +22,40 @@ local function retryable(member)
   if ok and type(reason) == 'table' and reason.retryable == true then return reason end
 end
 
-for i = 1, #ARGV, 4 do
+-- The reason to keep, told what was counted before and since when.
+local function counted(reason, old)
+  if not old and not string.find(reason, '"refused":', 1, true) then return reason end
+  local new = cjson.decode(reason)
+  if old and type(old.attempts) == 'number' then new.attempts = old.attempts + 1 end
+  if old then new.since = old.since or old.at end
+  local before = old and type(old.refused) == 'number' and old.refused or 0
+  if new.refused then
+    new.refused = before + new.refused
+    new.retryable = new.retryable and new.refused < most
+    local seconds = math.min(longest, pause * 2 ^ math.min(before, 50))
+    if new.retryable then new.again = redis.call('TIME')[1] + seconds end
+  elseif before > 0 then
+    new.refused = before
+  end
+  return cjson.encode(new)
+end
+
+for i = 4, #ARGV, 4 do
   local member, at, source, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  if source == 'R' then
+  if source == 'R' or source == 'P' then
     local old = stands(dlq, member, at) and retryable(member)
     if old then
-      local new = cjson.decode(reason)
-      if type(old.attempts) == 'number' then new.attempts = old.attempts + 1 end
-      redis.call('HSET', reasons, member, cjson.encode(new))
+      redis.call('HSET', reasons, member, counted(reason, old))
       n = n + 1
     end
   elseif source == 'N' then
-    if redis.call('ZADD', dlq, 'NX', at, member) == 1 then redis.call('HSET', reasons, member, reason) end
+    if redis.call('ZADD', dlq, 'NX', at, member) == 1 then redis.call('HSET', reasons, member, counted(reason)) end
     if stands(dlq, member, at) then n = n + 1 end
   elseif stands(queue, member, at) and stands(dlq, member, at) then
     redis.call('ZREM', queue, member) -- the same application in two places, by somebody's hand
   elseif stands(queue, member, at) and not redis.call('ZSCORE', dlq, member) then
     redis.call('ZADD', dlq, 'NX', at, member)
-    redis.call('HSET', reasons, member, reason)
+    redis.call('HSET', reasons, member, counted(reason))
     redis.call('ZREM', queue, member)
     n = n + 1
   end

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// lately is a coupon that has been open for days, with a nightly run for who stands in it.
+type lately struct {
+	*world
+	coupon uint64
+	first  time.Time
+}
+
+func newLately(t *testing.T, seats int, users ...uint64) *lately {
+	w := newWorld(t)
+	now := w.now()
+	l := &lately{w, w.couponBetween(seats, now.Add(-96*time.Hour), now.Add(time.Hour)), now.Add(-80 * time.Hour)}
+	l.stands(users...)
+	return l
+}
+
+// stands lets users apply days ago, those with higher ids later.
+func (l *lately) stands(users ...uint64) {
+	l.t.Helper()
+	l.users(users...)
+	for _, user := range users {
+		l.stand(l.coupon, fmt.Sprint(user), l.first.Add(time.Duration(user)*time.Second))
+	}
+}
+
+// night is a run that nobody asked for.
+func (l *lately) night() {
+	l.t.Helper()
+	code, stdout, stderr := l.settle("run", "--output=json")
+	require.Zero(l.t, code, "%s%s", stdout, stderr)
+	l.verify()
+}
+
+func TestNightlyRunsPauseWithARefusedRow(t *testing.T) {
+	t.Parallel()
+	l := newLately(t, 9, 1, 2, 3)
+	allow := l.refuse("user_coupon", 2)
+	l.night()
+	why := l.reason(l.coupon, "2")
+	require.Equal(t, 1, why.Refused)
+	require.InDelta(t, l.now().Add(time.Minute).Unix(), why.Again, 5, "by the Redis clock")
+	allow()
+	l.night()
+	require.Equal(t, []uint64{1, 3}, l.issued(l.coupon), "it pauses: there is a seat for everybody")
+	require.Equal(t, why, l.reason(l.coupon, "2"))
+	require.Equal(t, candidates.UnderReview, l.answer(l.coupon, 2))
+	again, err := json.Marshal(candidates.Reason{Cause: why.Cause, Retryable: true, Attempts: 1, Refused: 1, Again: l.now().Unix() - 1})
+	require.NoError(t, err)
+	require.NoError(t, l.rdb.HSet(t.Context(), "dlq:reason:{"+l.queue(l.coupon)+"}", "2", again).Err())
+	l.night()
+	require.Equal(t, []uint64{1, 3, 2}, l.issued(l.coupon), "the pause is over")
+}
+
+func TestAPersonsRunDoesNotPause(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(l *lately){
+		"run":   func(l *lately) { l.settleNow() },
+		"retry": func(l *lately) { l.dlq("retry", l.coupon) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLately(t, 9, 1, 2)
+			allow := l.refuse("user_coupon", 1)
+			l.night()
+			allow()
+			run(l)
+			require.Equal(t, []uint64{2, 1}, l.issued(l.coupon))
+			l.verify()
+		})
+	}
+}
+
+// A seat may pass only whoever has just been refused it: where seats are scarce nobody pauses.
+func TestNobodyPausesWhereSeatsAreScarce(t *testing.T) {
+	t.Parallel()
+	t.Run("the row is taken now", func(t *testing.T) {
+		t.Parallel()
+		l := newLately(t, 3, 1, 2, 3)
+		allow := l.refuse("user_coupon", 2)
+		l.night()
+		allow()
+		l.stands(4) // one seat is left for 2, who pauses, and 4, who came later
+		l.night()
+		require.Equal(t, []uint64{1, 3, 2}, l.issued(l.coupon))
+		require.Equal(t, []uint64{4}, l.outcome(l.coupon, "NOT_SELECTED"))
+	})
+	t.Run("the row is still refused", func(t *testing.T) {
+		t.Parallel()
+		l := newLately(t, 3, 1, 2, 3)
+		l.refuse("user_coupon", 2)
+		l.night()
+		l.stands(4)
+		l.night()
+		require.Equal(t, []uint64{1, 3, 4}, l.issued(l.coupon), "the seat goes to the next in line")
+		require.Equal(t, 2, l.reason(l.coupon, "2").Refused)
+		require.Equal(t, 2, l.reason(l.coupon, "2").Attempts)
+	})
+	t.Run("somebody was not selected", func(t *testing.T) {
+		t.Parallel()
+		l := newLately(t, 2, 1, 2, 3, 4)
+		allow := l.refuse("user_coupon", 2)
+		l.night()
+		require.Equal(t, []uint64{4}, l.outcome(l.coupon, "NOT_SELECTED"))
+		allow()
+		l.mustChange("add-seats", l.coupon, "--seats=1")
+		l.night()
+		require.Equal(t, []uint64{1, 3, 2}, l.issued(l.coupon))
+	})
+}
+
+// Who was put aside because the database was away is first in line, always.
+func TestNobodyPausesBecauseTheDatabaseWasAway(t *testing.T) {
+	t.Parallel()
+	l := newLately(t, 9, 1)
+	at := l.arrivalsOf(l.coupon, 1)["1"]
+	moved, err := l.store.Review(t.Context(), l.coupon, []candidates.Failed{{
+		Entry: candidates.Entry{Member: "1", Arrival: at, Source: candidates.Queue}, Reason: candidates.Reason{Cause: "DATABASE_AWAY", Retryable: true, Attempts: 1},
+	}})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, moved)
+	l.night()
+	require.Equal(t, []uint64{1}, l.issued(l.coupon))
+}
+
+func TestARowIsTriedABoundedNumberOfTimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(5)
+	w.users(1)
+	w.apply(coupon, 1)
+	allow := w.refuse("user_coupon", 1)
+	var pause int64
+	for attempt := range mostRefusals {
+		w.settleNow()
+		why := w.reason(coupon, "1")
+		require.Equal(t, attempt+1, why.Attempts)
+		require.Equal(t, attempt+1 < mostRefusals, why.Retryable)
+		if why.Retryable {
+			longer := why.Again - w.now().Unix()
+			require.Greater(t, longer, pause, "it grows")
+			require.LessOrEqual(t, longer, int64(6*time.Hour/time.Second))
+			pause = longer
+		}
+	}
+	allow()
+	w.settleNow()
+	require.Empty(t, w.issued(coupon), "a person must decide")
+	require.Equal(t, mostRefusals, w.reason(coupon, "1").Attempts)
+	w.refuse("user_coupon", 1)
+	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "1 failed again")
+	require.False(t, w.reason(coupon, "1").Retryable, "one attempt for each decision")
+	require.Equal(t, mostRefusals+1, w.reason(coupon, "1").Attempts)
+	w.exec("DROP TRIGGER refuses_user_coupon")
+	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Equal(t, []uint64{1}, w.issued(coupon))
+	w.verify()
+}
+
+func TestCanariesGoFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(9)
+	w.users(1, 2, 3, 4)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 3, 1, 2, 4, 99)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 1")
+	runs := len(w.ids("SELECT id FROM settlement_run"))
+
+	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now", "--canary=2", "--cause=INACTIVE_USER")
+	require.Equal(t, 1, code, stderr)
+	require.Contains(t, stderr, "Of the 2 that were tried first 1 were not settled: the other 2 were not tried.")
+	require.Equal(t, []uint64{3}, w.issued(coupon), "the first two of that cause by arrival are 3 and 1")
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+1)
+	for _, untried := range []string{"2", "4", "99"} {
+		require.False(t, w.reason(coupon, untried).Retryable, untried)
+		require.Equal(t, 1, w.reason(coupon, untried).Attempts, untried)
+	}
+	w.verify()
+
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "The first 1 were settled; the other 2 are tried now.")
+	require.Equal(t, []uint64{3, 1, 2, 4}, w.issued(coupon))
+	require.Equal(t, 1, w.reason(coupon, "99").Attempts, "of another cause")
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
+	w.verify()
+
+	code, _, stderr = w.dlq("retry", coupon, "--cause=INACTIVE_USER")
+	require.Zero(t, code)
+	require.Contains(t, stderr, "Nothing is under review for such a cause")
+	for _, wrong := range [][]string{{"--canary=-1"}, {"--cause=X", "--user=99"}, {"--user=99", "--user=7", "--canary=1"}} {
+		code, _, stderr = w.dlq("retry", coupon, wrong...)
+		require.Equal(t, 2, code, "%s%s", wrong, stderr)
+	}
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
+}
+
+func TestARetryThatFindsNoSeatSaysSoAndStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(2)
+	w.users(1, 2, 3, 4)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (1, 4)")
+	w.apply(coupon, 1, 2, 3, 4)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	arrival := w.underReview(coupon)["1"]
+	code, _, stderr := w.dlq("retry", coupon, "--user=1", "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "No seat is left: 1 stay under review.")
+	require.Equal(t, arrival, w.underReview(coupon)["1"])
+	require.Equal(t, 1, w.reason(coupon, "1").Attempts)
+	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "1 who applied after the last who got one are recorded NOT_SELECTED")
+	require.Equal(t, []uint64{4}, w.outcome(coupon, "NOT_SELECTED"))
+	w.verify()
+	w.mustChange("add-seats", coupon, "--seats=2")
+	w.settleNow()
+	require.Equal(t, []uint64{2, 3, 1, 4}, w.issued(coupon))
+	w.verify()
+}
+
+func TestWhoIsUnderReviewIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.coupon(1) // nobody is under review
+	coupon, other := w.coupon(9), w.coupon(9)
+	w.users(1, 2)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 1, 98, 2, 99)
+	w.stand(coupon, "=HYPERLINK(1)", w.now())
+	w.apply(other, 99)
+	w.settleNow()
+	listed := func(extra ...string) (list reviewList) {
+		t.Helper()
+		code, stdout, stderr := w.settle(append([]string{"dlq", "list", "--output=json"}, extra...)...)
+		require.Zero(t, code, stderr)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &list))
+		return list
+	}
+	all := listed()
+	require.Equal(t, 6, all.Total)
+	require.Len(t, all.Groups, 4)
+	arrivals := w.underReview(coupon)
+	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g ledger.ReviewGroup) bool { return g.Cause == "INACTIVE_USER" })]
+	require.Equal(t, coupon, blocked.Coupon)
+	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.LeastAttempts, blocked.MostAttempts})
+	require.Equal(t, arrivals["1"], blocked.OldestArrival.UnixMicro())
+	require.Equal(t, arrivals["2"], blocked.NewestArrival.UnixMicro())
+	require.WithinDuration(t, w.now(), blocked.OldestReview, time.Minute)
+	require.Equal(t, 2, listed("--cause=UNKNOWN_USER", fmt.Sprintf("--coupon=%d", coupon)).Total)
+	require.Equal(t, 3, listed("--cause=UNKNOWN_USER").Total)
+
+	ones := listed("--user=99").Entries
+	require.Len(t, ones, 2)
+	require.Equal(t, []uint64{coupon, other}, []uint64{ones[0].Coupon, ones[1].Coupon})
+	require.Equal(t, "there is no user 99", ones[0].Message)
+	require.NotZero(t, ones[0].Run)
+	entries := listed("--list", fmt.Sprintf("--coupon=%d", coupon)).Entries
+	require.Equal(t, []string{"1", "98", "2", "99", "=HYPERLINK(1)"}, users(entries), "by arrival")
+
+	code, stdout, stderr := w.settle("dlq", "list", "--list", "--output=csv")
+	require.Zero(t, code, stderr)
+	require.True(t, strings.HasPrefix(stdout, "\uFEFFcoupon,user,"))
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(stdout, "\uFEFF"))).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 7)
+	require.Equal(t, "'=HYPERLINK(1)", rows[5][1])
+	code, stdout, _ = w.settle("dlq", "list", "--output=csv", "--cause=NONE")
+	require.Zero(t, code)
+	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 1)
+	code, _, stderr = w.settle("dlq", "list", "--coupon=999")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "coupon 999")
+}
+
+func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
+	t.Parallel()
+	for cell, want := range map[string]string{
+		"": "", "kim": "kim", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t=1", "\r=1": "'\r=1", "1=1": "1=1", "쿠폰": "쿠폰",
+	} {
+		require.Equal(t, want, neutral(cell))
+	}
+}
+
+func TestAllOfACauseAreDroppedOnlyByAYes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(9)
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 98, 1, 99)
+	w.settleNow()
+	code, _, stderr := w.dlq("drop", coupon, "--cause=UNKNOWN_USER")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "end 2 applications: give --yes")
+	require.Len(t, w.underReview(coupon), 3)
+	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
+	require.Zero(t, code, stderr)
+	require.Equal(t, []uint64{98, 99}, w.outcome(coupon, "REJECTED"))
+	require.Len(t, w.underReview(coupon), 1)
+	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
+	require.Zero(t, code)
+	require.Contains(t, stderr, "Nothing is under review")
+	code, _, stderr = w.dlq("drop", coupon)
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "--user or --cause")
+	w.verify()
+}

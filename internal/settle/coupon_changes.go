@@ -1,0 +1,319 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Desk is where people change coupons: each change under the coupon's lock, kept in audit_event with the old and the new
+// values, and refused where it would break a promise. The door is told at once when it has committed; the catalog tells
+// it again. Safe to repeat, but for Create and for adding seats, which make and add more.
+type Desk struct {
+	DB     *Database
+	Clock  Clock // judges windows, as at the door
+	Doors  Doors
+	Now    func() time.Time // for the record
+	Person Person
+}
+
+// Person is in whose name a change is kept, and why.
+type Person struct{ Operator, Reason string }
+
+// Doors hear of changed coupons.
+type Doors interface {
+	// Tell lets the door go by a window, and gives the coupon's keys the life it asks for. Safe to repeat.
+	Tell(ctx context.Context, w Window) error
+}
+
+// Window is what the door of a coupon goes by.
+type Window struct {
+	Coupon                uint64
+	Version               int64 // when the row was last changed, µs since 1970; an older one never replaces a newer
+	Opens, Closes         time.Time
+	Paused, Sold          bool
+	Accepted, LastArrival int64 // the promises MySQL remembers
+}
+
+// CouponRow is a coupon as people see and change it.
+type CouponRow struct {
+	ID            uint64
+	Name          string
+	TotalQuantity int64
+	IssuedCount   int64
+	OpensAt       time.Time
+	ClosesAt      time.Time
+	Paused        bool
+	FinalisedAt   time.Time // zero: not finalised
+	CampaignID    uint64    // 0: none
+	ValidityDays  int64
+	DiscountWon   int64
+}
+
+// CouponChange is what became of a change.
+type CouponChange struct {
+	Was, Is     CouponRow
+	Changed     bool      // false: it was so already, and nothing was written
+	At          time.Time // by the Redis clock
+	NotSelected int64     // who waits for free seats, when seats were added
+	Untold      error     // why the door could not be told at once; the catalog will
+}
+
+// What is kept in audit_event about coupons themselves.
+const (
+	actionCouponCreated     = "COUPON_CREATED"
+	actionCouponClosed      = "COUPON_CLOSED"
+	actionCouponExtended    = "COUPON_EXTENDED"
+	actionCouponPaused      = "COUPON_PAUSED"
+	actionCouponResumed     = "COUPON_RESUMED"
+	actionCouponSeats       = "COUPON_SEATS_CHANGED"
+	actionCouponUnfinalised = "COUPON_UNFINALISED" // its keys in Redis were swept before
+)
+
+// Close ends a coupon's window now. Who was accepted before stands.
+func (d *Desk) Close(ctx context.Context, coupon uint64) (*CouponChange, error) {
+	return d.change(ctx, coupon, actionCouponClosed, func(c *CouponRow, now time.Time, _ facts) error {
+		switch {
+		case !c.FinalisedAt.IsZero():
+			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
+		case !c.OpensAt.Before(now):
+			return refuse(RefusedNotOpen, c.ID, c.OpensAt)
+		case c.ClosesAt.After(now):
+			c.ClosesAt = now
+		}
+		return nil
+	})
+}
+
+// Extend makes a coupon's window end later. One that has closed opens again: nobody can arrive below a settled cutoff,
+// since the fence stands and the promise row remembers it.
+func (d *Desk) Extend(ctx context.Context, coupon uint64, closes time.Time) (*CouponChange, error) {
+	return d.change(ctx, coupon, actionCouponExtended, func(c *CouponRow, now time.Time, f facts) error {
+		switch {
+		case !c.FinalisedAt.IsZero():
+			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
+		case f.swept:
+			return refuse(RefusedSwept, c.ID)
+		case !closes.After(c.OpensAt):
+			return refuse(RefusedEndsBeforeItOpens, c.ID, closes, c.OpensAt)
+		case !closes.After(now):
+			return refuse(RefusedPast, c.ID, closes, now)
+		case closes.After(lastInstant):
+			return refuse(RefusedFar, closes, lastInstant)
+		case closes.Before(c.ClosesAt):
+			return refuse(RefusedShorter, c.ID, closes, c.ClosesAt)
+		}
+		c.ClosesAt = closes.UTC().Truncate(time.Microsecond)
+		return nil
+	})
+}
+
+// Pause has the door turn newcomers away until Resume.
+func (d *Desk) Pause(ctx context.Context, coupon uint64) (*CouponChange, error) {
+	return d.pause(ctx, coupon, actionCouponPaused, true)
+}
+
+// Resume undoes Pause.
+func (d *Desk) Resume(ctx context.Context, coupon uint64) (*CouponChange, error) {
+	return d.pause(ctx, coupon, actionCouponResumed, false)
+}
+
+func (d *Desk) pause(ctx context.Context, coupon uint64, action string, paused bool) (*CouponChange, error) {
+	return d.change(ctx, coupon, action, func(c *CouponRow, _ time.Time, _ facts) error {
+		if !c.FinalisedAt.IsZero() {
+			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
+		}
+		c.Paused = paused
+		return nil
+	})
+}
+
+// AddSeats gives a coupon so many more seats.
+func (d *Desk) AddSeats(ctx context.Context, coupon uint64, more int64) (*CouponChange, error) {
+	return d.seats(ctx, coupon, func(c *CouponRow) int64 { return c.TotalQuantity + more })
+}
+
+// SetSeats gives a coupon so many seats in all: fewer than before, too, but not fewer than are issued.
+func (d *Desk) SetSeats(ctx context.Context, coupon uint64, total int64) (*CouponChange, error) {
+	return d.seats(ctx, coupon, func(*CouponRow) int64 { return total })
+}
+
+// seats: new ones go to whoever was not selected, by arrival, in the next run. A finalised coupon is due again for that;
+// its account is complete without Redis, and a run sweeps and finalises it again.
+func (d *Desk) seats(ctx context.Context, coupon uint64, total func(*CouponRow) int64) (*CouponChange, error) {
+	return d.change(ctx, coupon, actionCouponSeats, func(c *CouponRow, _ time.Time, f facts) error {
+		switch n := total(c); {
+		case n < c.IssuedCount:
+			return refuse(RefusedFewerThanIssued, c.ID, c.IssuedCount, n)
+		case n < 1 || n > MostSeats:
+			return refuse(RefusedSeats, n, int64(MostSeats))
+		default:
+			c.TotalQuantity = n
+		}
+		if c.TotalQuantity > c.IssuedCount && f.notSelected > 0 {
+			c.FinalisedAt = time.Time{}
+		}
+		return nil
+	})
+}
+
+// facts are what a change must know beside the row.
+type facts struct {
+	notSelected int64
+	swept       bool // it was finalised once
+}
+
+// change makes one change. edit must be pure: it may run again.
+func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit func(c *CouponRow, now time.Time, f facts) error) (*CouponChange, error) {
+	now, err := d.Clock.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now = now.UTC().Truncate(time.Microsecond)
+	r := d.signedRun()
+	made := &CouponChange{At: now}
+	var window Window
+	tried := false
+	err = d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := lockCoupon(ctx, tx, coupon); err != nil {
+			return err
+		}
+		again := tried
+		tried = true
+		if again { // a COMMIT whose reply was lost may have done it
+			done, err := happened(ctx, tx, r, action, coupon)
+			if err != nil {
+				return err
+			}
+			if done {
+				made.Changed = true
+				made.Is, window, err = selectRow(ctx, tx, coupon)
+				return err
+			}
+		}
+		row, _, err := selectRow(ctx, tx, coupon)
+		if err != nil {
+			return err
+		}
+		f, err := selectFacts(ctx, tx, coupon)
+		if err != nil {
+			return err
+		}
+		made.Was, made.NotSelected = row, f.notSelected
+		if err := edit(&row, now, f); err != nil {
+			return err
+		}
+		if made.Changed = row != made.Was; made.Changed {
+			if err := d.write(ctx, tx, r, action, made.Was, row); err != nil {
+				return err
+			}
+		}
+		made.Is, window, err = selectRow(ctx, tx, coupon)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if made.Is.FinalisedAt.IsZero() { // also where nothing was changed: the door may not have heard the last time
+		made.Untold = d.Doors.Tell(ctx, window)
+	}
+	return made, nil
+}
+
+func (d *Desk) signedRun() run {
+	return run{Order: Order{Operator: d.Person.Operator, Reason: d.Person.Reason}, startedAt: d.Now().UTC().Truncate(time.Microsecond)}
+}
+
+const updateRowSQL = `
+UPDATE coupon SET total_quantity = ?, apply_closes_at = ?, status = IF(?, 'PAUSED', 'OPEN'), finalised_at = ? WHERE id = ?`
+
+func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, was, is CouponRow) error {
+	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: !is.FinalisedAt.IsZero()}
+	if err := one(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.ClosesAt.UTC(), is.Paused, finalised, is.ID)); err != nil {
+		return fmt.Errorf("change coupon %d: %w", is.ID, err)
+	}
+	if was.FinalisedAt != is.FinalisedAt {
+		if err := audit(ctx, tx, r, actionCouponUnfinalised, is.ID, 0, "so that a run gives the new seats"); err != nil {
+			return err
+		}
+	}
+	return audit(ctx, tx, r, action, is.ID, 0, difference(was, is))
+}
+
+// difference is old → new of what a change may change.
+func difference(was, is CouponRow) string {
+	var parts []string
+	note := func(what string, was, is any) {
+		if was != is {
+			parts = append(parts, fmt.Sprintf("%s %v → %v", what, was, is))
+		}
+	}
+	note("total_quantity", was.TotalQuantity, is.TotalQuantity)
+	note("apply_closes_at", stamp(was.ClosesAt), stamp(is.ClosesAt))
+	note("status", statusOf(was), statusOf(is))
+	note("finalised_at", stamp(was.FinalisedAt), stamp(is.FinalisedAt))
+	return strings.Join(parts, ", ")
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "none"
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func statusOf(c CouponRow) string {
+	if c.Paused {
+		return "PAUSED"
+	}
+	return "OPEN"
+}
+
+const selectRowSQL = `
+SELECT c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
+       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.updated_at,
+       COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0)
+FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id WHERE c.id = ?`
+
+func selectRow(ctx context.Context, tx *sql.Tx, coupon uint64) (c CouponRow, w Window, err error) {
+	var finalised sql.NullTime
+	var updated time.Time
+	err = tx.QueryRowContext(ctx, selectRowSQL, coupon).Scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt,
+		&c.Paused, &finalised, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &updated, &w.Accepted, &w.LastArrival)
+	if err != nil {
+		return c, w, fmt.Errorf("read coupon %d: %w", coupon, err)
+	}
+	if finalised.Valid {
+		c.FinalisedAt = finalised.Time
+	}
+	w.Coupon, w.Version, w.Opens, w.Closes, w.Paused = c.ID, updated.UnixMicro(), c.OpensAt, c.ClosesAt, c.Paused
+	w.Sold = c.IssuedCount > 0 && c.IssuedCount >= c.TotalQuantity
+	return c, w, nil
+}
+
+const selectFactsSQL = `
+SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
+       EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + actionCouponUnfinalised + `')`
+
+func selectFacts(ctx context.Context, tx *sql.Tx, coupon uint64) (f facts, err error) {
+	if err := tx.QueryRowContext(ctx, selectFactsSQL, coupon, coupon).Scan(&f.notSelected, &f.swept); err != nil {
+		return f, fmt.Errorf("look at the past of coupon %d: %w", coupon, err)
+	}
+	return f, nil
+}
+
+const happenedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ?)"
+
+// happened is whether this very change is kept already.
+func happened(ctx context.Context, tx *sql.Tx, r run, action string, coupon uint64) (done bool, err error) {
+	if err := tx.QueryRowContext(ctx, happenedSQL, coupon, action, r.Operator, r.startedAt).Scan(&done); err != nil {
+		return false, fmt.Errorf("read audit of coupon %d: %w", coupon, err)
+	}
+	return done, nil
+}
+
+// errCreatedOrNot: creating once more could make a second coupon.
+var errCreatedOrNot = &Error{Infrastructure, errors.New("the reply to COMMIT was lost, and whether the coupon was created could not be found out: look at `settle coupon list` before you create it again")}
