@@ -59,7 +59,7 @@ const (
 )
 
 func parse() (o options, err error) {
-	names := flag.String("contenders", "nothing,api,plain,row-lock", "who is measured, separated by commas: "+strings.Join(contenderNames(), ", "))
+	names := flag.String("contenders", "nothing,api,plain,pipeliner,row-lock", "who is measured, separated by commas: "+strings.Join(contenderNames(), ", "))
 	scenes := flag.String("scenes", steadyScene+","+overloadScene, "what is measured beside the peak, separated by commas")
 	seconds := flag.Float64("seconds", 8, "how long each measurement takes, without warming up")
 	flag.IntVar(&o.connections, "connections", 128, "connections at the peak")

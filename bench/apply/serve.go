@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -34,8 +35,12 @@ type listening struct{ Msg, Apply, Admin string }
 
 const listeningMsg = "listening"
 
+// gcPercent is apply-api's: the collector is to make no difference.
+const gcPercent = 400
+
 // serve answers until stdin ends, as it does when the bench is no more.
 func serve(args []string, stdin io.Reader, stderr io.Writer) error {
+	debug.SetGCPercent(gcPercent)
 	if len(args) != 1 || handlers[args[0]] == nil {
 		return fmt.Errorf("%s: there is no %q", serveVerb, args)
 	}

@@ -79,7 +79,7 @@ func gather(t *testing.T, url string, size int) *crowd {
 	t.Helper()
 	c := &crowd{
 		record: newRecord(), t: t, url: url, size: size,
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: size}, Timeout: answeredWithin},
+		client: &http.Client{Transport: testenv.Conforming(t, &http.Transport{MaxIdleConnsPerHost: size}), Timeout: answeredWithin},
 	}
 	c.come()
 	t.Cleanup(c.goHome)

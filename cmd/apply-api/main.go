@@ -75,8 +75,9 @@ var (
 
 const maxHeaderBytes = 16 << 10 // cookies and tracing of a gateway; Go's default is 1 MiB
 
-// What settings may be at most: a slip of the hand should not switch a limit off.
+// Between what settings may be: a slip of the hand should not switch a limit off.
 const (
+	leastUserRate   = 0.001
 	mostUserRate    = 1_000_000
 	mostConnections = 1_000_000
 )
@@ -90,8 +91,8 @@ type settings struct {
 	Listen         string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT" help:"The public API. Default ${default}."`
 	AdminListen    string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT" help:"Liveness, readiness, metrics and profiles; never public. Default ${default}."`
 	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Whose midnight settles. Default ${default}."`
-	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests of one user in a second that this process takes, twice as many at once; 0: any number. Default ${default}."`
-	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Requests that are answered at once; more are refused. Default ${default}."`
+	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests of one user in a second that this process takes, twice as many at once and at least one; 0: any number. Default ${default}."`
+	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at once; more are refused. Default ${default}."`
 	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; more wait to be taken. Default ${default}."`
 	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process still takes requests when it is told to end and no longer ready, until nobody sends any. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long all of the end may take, the delay included. Default ${default}."`
@@ -110,8 +111,8 @@ func (s *settings) Check() (problems []error) {
 	if s.ShutdownDelay < 0 || s.ShutdownDelay >= s.ShutdownGrace && s.ShutdownGrace > 0 {
 		problems = append(problems, fmt.Errorf("SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s", s.ShutdownDelay, s.ShutdownGrace))
 	}
-	if !(s.UserRate >= 0 && s.UserRate <= mostUserRate) {
-		problems = append(problems, fmt.Errorf("USER_RATE is %v: want 0 to %d requests a second, 0 for any number", s.UserRate, mostUserRate))
+	if s.UserRate != 0 && !(s.UserRate >= leastUserRate && s.UserRate <= mostUserRate) {
+		problems = append(problems, fmt.Errorf("USER_RATE is %v: want %v to %d requests a second, or 0 for any number", s.UserRate, leastUserRate, mostUserRate))
 	}
 	if s.MaxInFlight < 1 || s.MaxInFlight > mostConnections {
 		problems = append(problems, fmt.Errorf("MAX_IN_FLIGHT is %d: want 1 to %d", s.MaxInFlight, mostConnections))

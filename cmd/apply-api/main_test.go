@@ -187,7 +187,7 @@ func TestWrongLimitsAreToldAtOnce(t *testing.T) {
 	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=-1", "MAX_IN_FLIGHT=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=25s"})
 	require.Equal(t, 2, p.exit(20*time.Second))
 	require.ElementsMatch(t, []string{
-		"apply-api: USER_RATE is -1: want 0 to 1000000 requests a second, 0 for any number",
+		"apply-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
 		"apply-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
 		"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
 		"apply-api: SHUTDOWN_DELAY is 25s: want at least 0s and less than SHUTDOWN_GRACE, 25s, such as 5s",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -72,9 +73,9 @@ type Options struct {
 // server answers applicants.
 type server struct {
 	Options
-	inFlight inFlight
-	users    *userRates
-	metrics  metrics
+	applying, standings, histories room
+	users                          *userRates
+	metrics                        metrics
 }
 
 // New returns the public API.
@@ -82,8 +83,9 @@ func New(o Options) http.Handler {
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, loggedFailures, 0)
 	}))
-	s := &server{Options: o, inFlight: inFlight{most: int64(o.Limits.InFlight)}, users: newUserRates(o.Limits.UserRate, o.Now())}
-	s.metrics = newMetrics(o.Metrics, &s.inFlight)
+	s := &server{Options: o, users: newUserRates(o.Limits.UserRate, o.Now())}
+	s.applying.most, s.standings.most, s.histories.most = int64(o.Limits.InFlight), mostStandings, mostHistories
+	s.metrics = newMetrics(o.Metrics, &s.applying)
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/coupons/{id}/applications", s.measured(&s.metrics.apply, s.apply))
@@ -95,13 +97,7 @@ func New(o Options) http.Handler {
 	nothing := s.answering(func(http.ResponseWriter, *http.Request) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
-	crowded := s.answering(func(http.ResponseWriter, *http.Request) answer { return s.turnAway(overloaded, "in_flight") })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer s.inFlight.leave()
-		if !s.inFlight.enter() {
-			crowded(w, r)
-			return
-		}
 		// The mux would answer an unclean path with a redirect that repeats it.
 		if unclean(cmp.Or(r.URL.RawPath, r.URL.Path)) {
 			nothing(w, r)
@@ -130,6 +126,9 @@ type answer struct {
 	status  int
 	json    []byte          // nil for a refusal
 	extra   problemDocument // the extension members of a refusal
+
+	retryAfter time.Duration // where it is another than the outcome's
+	waited     time.Duration // for the client, until all of the request was there
 }
 
 func refuse(outcome candidates.Code) answer { return answer{outcome: outcome} }
@@ -164,13 +163,20 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 	if refusal != "" {
 		return refuse(refusal)
 	}
-	if !s.users.allow(user, s.Now()) {
-		return s.turnAway(tooManyRequests, "user_rate")
+	if wait := s.users.wait(user, s.Now()); wait > 0 {
+		return s.metrics.apply.tooOften(wait)
 	}
-	if refusal := s.awaitBody(w, r); refusal != "" {
+	waited, refusal := s.awaitBody(w, r)
+	a := s.applyFor(r.Context(), id, user, refusal)
+	a.waited = waited
+	return a
+}
+
+// applyFor is for a user who may ask, with a body that is there, or what stands against it.
+func (s *server) applyFor(ctx context.Context, id, user uint64, refusal candidates.Code) answer {
+	if refusal != "" {
 		return refuse(refusal)
 	}
-
 	coupon, refusal := s.lookup(id)
 	if refusal != "" {
 		return refuse(refusal)
@@ -178,31 +184,32 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
 	if coupon.Finalised {
 		return refuse(candidates.Closed)
 	}
-	receipt, err := s.Applier.Apply(r.Context(), id, user)
+	if !s.applying.enter() {
+		return s.metrics.apply.turnAway(overloaded, "in_flight")
+	}
+	defer s.applying.leave()
+	receipt, err := s.Applier.Apply(ctx, id, user)
 	if err != nil {
 		return s.unasked(id, err)
 	}
 	return s.told(receipt, coupon, user)
 }
 
-// awaitBody reads what a client sends, though nobody needs it. Meanwhile the request is not one that is being answered:
-// clients that are slow to send would take the place of all others.
-func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (refusal candidates.Code) {
+// awaitBody reads what a client sends, though nobody needs it, and tells how long that took.
+func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.Duration, refusal candidates.Code) {
 	if r.ContentLength == 0 {
-		return ""
+		return 0, ""
 	}
-	s.inFlight.leave()
+	began := s.Now()
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes))
-	entered := s.inFlight.enter()
+	waited = s.Now().Sub(began)
 	switch tooLarge := new(http.MaxBytesError); {
 	case errors.As(err, &tooLarge):
-		return bodyTooLarge
+		return waited, bodyTooLarge
 	case err != nil:
-		return unreadableBody
-	case !entered:
-		return s.turnAway(overloaded, "in_flight").outcome
+		return waited, unreadableBody
 	default:
-		return ""
+		return waited, ""
 	}
 }
 
@@ -212,18 +219,12 @@ func (s *server) unasked(coupon uint64, err error) answer {
 	switch {
 	case !errors.As(err, &not):
 		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", coupon), zap.Error(err))
-		return s.turnAway(unavailable, "unanswered")
+		return s.metrics.apply.turnAway(unavailable, "unanswered")
 	case not == candidates.Resting:
-		return s.turnAway(resting, string(not))
+		return s.metrics.apply.turnAway(resting, string(not))
 	default:
-		return s.turnAway(overloaded, string(not))
+		return s.metrics.apply.turnAway(overloaded, string(not))
 	}
-}
-
-// turnAway is a refusal for want of means, not for the sake of the application.
-func (s *server) turnAway(outcome candidates.Code, reason string) answer {
-	s.metrics.turnedAway.WithLabelValues(reason).Inc()
-	return refuse(outcome)
 }
 
 // ids reads who asks for what; refusal is empty when both are ids.
@@ -292,7 +293,7 @@ func (s *server) measured(m *endpointMetrics, e endpoint) http.HandlerFunc {
 		began := s.Now()
 		a := s.decide(e, w, r)
 		s.write(w, r, a)
-		m.observe(a.outcome, s.Now().Sub(began))
+		m.observe(a.outcome, s.Now().Sub(began)-a.waited)
 	}
 }
 
@@ -363,8 +364,8 @@ func (s *server) problem(header http.Header, r *http.Request, a answer) (status 
 	header["Content-Type"] = problemContent
 	header["Vary"] = byLanguage
 	header.Set("Content-Language", tag.String())
-	if p.retryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(int(p.retryAfter.Seconds())))
+	if after := max(p.retryAfter, a.retryAfter); after > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
 	}
 	document := a.extra
 	document.Type, document.Code = "urn:jajeong:problem:"+string(code), code

@@ -7,21 +7,34 @@ import (
 	"time"
 )
 
-// Limits bound what one process takes at once. What is above is refused at once, before anything is done for it.
+// Limits bound what one process takes at once. What is above is refused at once.
 type Limits struct {
-	InFlight int     // requests that are being answered
-	UserRate float64 // requests of one user in a second, twice as many at once; 0: any number
+	InFlight int     // applications that wait for Redis
+	UserRate float64 // requests of one user in a second, twice as many at once and at least one; 0: any number
 }
 
-// inFlight counts the requests that are being answered.
-type inFlight struct {
-	now  atomic.Int64
-	most int64
+// What asks where an application stands is bounded more narrowly, whatever is asked: it must leave connections to Redis to
+// those who apply, and to MySQL to the catalog, also when a server is slow.
+const (
+	mostStandings = 32
+	mostHistories = 16
+)
+
+// room has places for so many.
+type room struct {
+	taken atomic.Int64
+	most  int64
 }
 
-// enter is false when there are too many already; leave is to be called all the same.
-func (f *inFlight) enter() bool { return f.now.Add(1) <= f.most }
-func (f *inFlight) leave()      { f.now.Add(-1) }
+func (r *room) enter() bool {
+	if r.taken.Add(1) > r.most {
+		r.taken.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (r *room) leave() { r.taken.Add(-1) }
 
 const (
 	// userBurst is how many seconds' worth of requests a user may send at once: a page that loads asks several times.
@@ -58,9 +71,10 @@ func newUserRates(perSecond float64, now time.Time) *userRates {
 	return &userRates{began: now, seed: maphash.MakeSeed(), share: share, burst: max(share, userBurst*time.Second)}
 }
 
-func (u *userRates) allow(user uint64, at time.Time) bool {
+// wait is how long the user has to; 0 lets the request in.
+func (u *userRates) wait(user uint64, at time.Time) time.Duration {
 	if u == nil {
-		return true
+		return 0
 	}
 	now, place := at.Sub(u.began), maphash.Comparable(u.seed, user)
 	shard := &u.shards[place%userShards]
@@ -82,8 +96,8 @@ func (u *userRates) allow(user uint64, at time.Time) bool {
 	}
 	due := max(one.due, now) + u.share
 	if due-now > u.burst {
-		return false
+		return due - now - u.burst
 	}
 	one.due = due
-	return true
+	return 0
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
 )
 
 var (
@@ -28,13 +29,13 @@ func accepts(context.Context, uint64, uint64) (candidates.Receipt, error) {
 	return candidates.Receipt{Code: candidates.Accepted, Arrival: 1, Position: 1}, nil
 }
 
-func (s *site) refused(reason string) float64 {
+func (s *site) refused(name, reason string) float64 {
 	s.t.Helper()
 	families, err := s.registry.Gather()
 	require.NoError(s.t, err)
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			if family.GetName() == "jajeong_apply_refused_total" && metric.GetLabel()[0].GetValue() == reason {
+			if family.GetName() == name && metric.GetLabel()[0].GetValue() == reason {
 				return metric.GetCounter().GetValue()
 			}
 		}
@@ -43,7 +44,12 @@ func (s *site) refused(reason string) float64 {
 	return 0
 }
 
-// What is above the limit is refused at once, whatever it asks; when an answer is given there is room again.
+func (s *site) where(coupon, user string) reply {
+	s.t.Helper()
+	return s.do(http.MethodGet, "/v1/coupons/"+coupon+"/applications/me", nil, http.Header{"X-User-Id": {user}})
+}
+
+// What is above the limit is refused at once; when an answer is given there is room again.
 func TestSoManyAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	held, open := make(chan struct{}, 2), make(chan struct{})
@@ -58,10 +64,11 @@ func TestSoManyAreAnsweredAtOnce(t *testing.T) {
 		<-held
 	}
 	refuses(t, tooCrowd, s.asking("1", "3"))
-	require.Equal(t, http.StatusServiceUnavailable, s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"3"}}).status)
-	require.InDelta(t, 3, s.refused("in_flight"), 0)
+	require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", "in_flight"), 0)
+	require.InDelta(t, 2, s.counted("OVERLOADED"), 0)
+	require.Equal(t, http.StatusNotFound, s.where("1", "3").status, "where one stands is told all the same")
 	require.NoError(t, testutil.GatherAndCompare(s.registry, strings.NewReader(`
-# HELP jajeong_apply_in_flight Requests that are being answered.
+# HELP jajeong_apply_in_flight Applications that wait for Redis.
 # TYPE jajeong_apply_in_flight gauge
 jajeong_apply_in_flight 2
 `), "jajeong_apply_in_flight"))
@@ -84,16 +91,69 @@ func TestAUserMayAskSoOften(t *testing.T) {
 	for coupon := range 3 {
 		require.Equal(t, http.StatusAccepted, s.apply(fmt.Sprint(coupon+1), "7").status)
 	}
-	require.Equal(t, http.StatusNotFound, s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}}).status)
+	require.Equal(t, http.StatusNotFound, s.where("1", "7").status)
 	refuses(t, tooMany, s.asking("1", "7"))
-	require.Equal(t, http.StatusTooManyRequests, s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}}).status)
-	require.InDelta(t, 3, s.refused("user_rate"), 0)
+	require.Equal(t, http.StatusTooManyRequests, s.where("1", "7").status)
+	require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", "user_rate"), 0)
+	require.InDelta(t, 1, s.refused("jajeong_standing_refused_total", "user_rate"), 0)
 	require.InDelta(t, 2, s.counted("TOO_MANY_REQUESTS"), 0)
 	require.Equal(t, http.StatusAccepted, s.apply("1", "8").status)
 
 	ahead.Store(int64(500 * time.Millisecond))
 	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
 	require.Equal(t, http.StatusTooManyRequests, s.apply("1", "7").status)
+}
+
+// Whoever is told to wait so long is let in then.
+func TestRetryAfterIsAsLongAsTheRateWants(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	began := time.Now()
+	s := newSiteOf(t, api.Options{
+		Applier: applier(accepts), Standings: applied{}, History: history{}, Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
+		Limits: api.Limits{InFlight: 100, UserRate: 0.1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(),
+		Now: func() time.Time { return began.Add(time.Duration(ahead.Load())) },
+	})
+	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
+	ahead.Store(int64(500 * time.Millisecond))
+	require.Equal(t, "10", s.apply("1", "7").header.Get("Retry-After"))
+	ahead.Store(int64(10500 * time.Millisecond))
+	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
+}
+
+// slowHistory holds every question until it is let go.
+type slowHistory struct{ asked, open chan struct{} }
+
+func (h slowHistory) Standing(context.Context, uint64, uint64) (candidates.Status, error) {
+	h.asked <- struct{}{}
+	<-h.open
+	return candidates.Status{Standing: candidates.None}, nil
+}
+
+// However many ask where they stand, and however slow MySQL is, whoever applies does not notice.
+func TestApplyingDoesNotWaitForThoseWhoAskWhereTheyStand(t *testing.T) {
+	t.Parallel()
+	slow := slowHistory{make(chan struct{}), make(chan struct{})}
+	s := newSiteOf(t, api.Options{
+		Applier: applier(accepts), Standings: applied{}, History: slow, SettlesAt: nextMidnight, Zone: seoul,
+		Coupons: shelf{1: catalog.Coupon{ID: 1, TotalQuantity: 7, IssuedCount: 1}},
+		Limits:  api.Limits{InFlight: 1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})
+	const histories = 16
+	answered := make(chan int, histories)
+	for user := range histories {
+		go func() { answered <- s.where("1", fmt.Sprint(user+100)).status }()
+		<-slow.asked
+	}
+	refuses(t, tooCrowd, func(more ...string) reply {
+		return s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}, "Accept-Language": more[1:]})
+	})
+	require.InDelta(t, 2, s.refused("jajeong_standing_refused_total", "histories"), 0)
+	require.Equal(t, http.StatusAccepted, s.apply("1", "8").status)
+	close(slow.open)
+	for range histories {
+		require.Equal(t, http.StatusNotFound, <-answered)
+	}
 }
 
 func TestWithoutARateAUserMayAskAnyNumberOfTimes(t *testing.T) {
@@ -114,14 +174,14 @@ func TestWhatRedisWasNotAskedForIsSaid(t *testing.T) {
 			return candidates.Receipt{}, fmt.Errorf("apply: %w", reason)
 		}), coupons{})
 		refuses(t, want, s.asking("1", "7"))
-		require.InDelta(t, 2, s.refused(string(reason)), 0)
+		require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", string(reason)), 0)
 		require.Empty(t, s.logs.All(), "an overload is counted, not logged a thousand times")
 	}
 	s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
 		return candidates.Receipt{}, context.DeadlineExceeded
 	}), coupons{})
 	refuses(t, redisAway, s.asking("1", "7"))
-	require.InDelta(t, 2, s.refused("unanswered"), 0)
+	require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", "unanswered"), 0)
 }
 
 // When the process is about to end, whoever asks is sent elsewhere for the next request.

@@ -131,7 +131,6 @@ func TestAllThatIsDocumentedHappens(t *testing.T) {
 		happened[fmt.Sprint(method, " ", template, " ", response.StatusCode, " ", code)] = true
 	}
 	handler := newHandler(nil, plenty)
-	crowded := newHandler(nil, api.Limits{})
 	unknowing := newHandler(shelf{}, plenty)
 	strict := newHandler(nil, api.Limits{InFlight: 1, UserRate: 1})
 	for _, address := range []struct{ method, template string }{{"POST", apply}, {"GET", me}} {
@@ -149,7 +148,6 @@ func TestAllThatIsDocumentedHappens(t *testing.T) {
 	provoke(handler, "POST", apply, "42", "1", strings.NewReader(strings.Repeat("a", 1025)))
 	provoke(handler, "POST", apply, "42", "1", io.MultiReader(errorReader{}))
 	provoke(handler, "GET", openAPI, "", "", nil)
-	provoke(crowded, "GET", openAPI, "", "", nil)
 
 	var documented []string
 	for template, item := range document.Paths.Map() {
@@ -178,7 +176,6 @@ func TestAllThatIsDocumentedHappens(t *testing.T) {
 		{"DELETE", apply, "42"}, {"PUT", me, "42"}, {"POST", openAPI, ""}, {"GET", "/", ""}, {"GET", apply, "."}, {"CONNECT", me, "1"},
 	} {
 		provoke(handler, c.method, c.template, c.coupon, "1", nil)
-		provoke(crowded, c.method, c.template, c.coupon, "1", nil)
 	}
 }
 

@@ -14,7 +14,7 @@ func TestARateComesInWithTime(t *testing.T) {
 	t.Parallel()
 	rates := newUserRates(5, atNoon)
 	may := func(at time.Time) (times int) {
-		for rates.allow(7, at) {
+		for rates.wait(7, at) == 0 {
 			times++
 		}
 		return times
@@ -30,9 +30,9 @@ func TestARateComesInWithTime(t *testing.T) {
 func TestARateOfLessThanOneInASecond(t *testing.T) {
 	t.Parallel()
 	rates := newUserRates(0.1, atNoon)
-	require.True(t, rates.allow(7, atNoon))
-	require.False(t, rates.allow(7, atNoon.Add(9*time.Second)))
-	require.True(t, rates.allow(7, atNoon.Add(10*time.Second)))
+	require.Zero(t, rates.wait(7, atNoon))
+	require.Equal(t, time.Second, rates.wait(7, atNoon.Add(9*time.Second)))
+	require.Zero(t, rates.wait(7, atNoon.Add(10*time.Second)))
 }
 
 // However many users come, each is let in; and who asks without pause is not forgotten for those who come once.
@@ -41,8 +41,8 @@ func TestManyUsersDoNotHideOne(t *testing.T) {
 	rates := newUserRates(5, atNoon)
 	let := 0
 	for user := range uint64(4 * userShards * shardSets * setUsers) {
-		require.True(t, rates.allow(user+1000, atNoon))
-		if rates.allow(7, atNoon) {
+		require.Zero(t, rates.wait(user+1000, atNoon))
+		if rates.wait(7, atNoon) == 0 {
 			let++
 		}
 	}

@@ -28,22 +28,30 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request) answer {
 	if refusal != "" {
 		return refuse(refusal)
 	}
-	if !s.users.allow(user, s.Now()) {
-		return s.turnAway(tooManyRequests, "user_rate")
+	if wait := s.users.wait(user, s.Now()); wait > 0 {
+		return s.metrics.standing.tooOften(wait)
 	}
 	coupon, refusal := s.lookup(id)
 	if refusal != "" {
 		return refuse(refusal)
 	}
+	if !s.standings.enter() {
+		return s.metrics.standing.turnAway(overloaded, "in_flight")
+	}
+	defer s.standings.leave()
 	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
 	status, err := s.Standings.Status(ctx, id, user)
 	if err == nil && status.Standing == candidates.None && (status.Sold || coupon.Finalised || coupon.IssuedCount > 0) {
+		if !s.histories.enter() {
+			return s.metrics.standing.turnAway(overloaded, "histories")
+		}
+		defer s.histories.leave()
 		status, err = s.History.Standing(ctx, id, user)
 	}
 	if err != nil {
 		s.Logger.Warn("standing unknown", zap.Uint64("coupon_id", id), zap.Error(err))
-		return refuse(standingUnknown)
+		return s.metrics.standing.turnAway(standingUnknown, "unanswered")
 	}
 	if status.Standing == candidates.None {
 		return refuse(notApplied)

@@ -223,7 +223,7 @@ func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
 		{4999999, Accepted},
 		{5000000, Accepted},
 		{5000001, ClockBehind},
-		{3600e6, ClockBehind},
+		{3000e6, ClockBehind},
 	} {
 		for _, where := range []string{"state", "seen"} {
 			t.Run(fmt.Sprint(where, ahead.last), func(t *testing.T) {

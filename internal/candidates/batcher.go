@@ -17,7 +17,8 @@ const (
 	// maxBatch users are asked for in one script, which holds Redis some 0.6 ms then.
 	maxBatch = 250
 	// maxCalls of one coupon are under way at once. One is enough until whole batches wait: then the process is so busy
-	// that even taking in an answer waits for its turn among thousands of requests.
+	// that even taking in an answer waits for its turn among thousands of requests. Each further call wants a batch for
+	// every call under way.
 	maxCalls = 8
 	// maxWaiting applications wait for one coupon. Redis deals with so many in a few milliseconds: more wait only when it
 	// is slow, and then it is better to say so than to let them pile up.
@@ -47,8 +48,10 @@ func (e NotAsked) Error() string { return "redis was not asked: " + string(e) }
 
 // Batcher asks Redis for many applicants at once. An application that finds no call of its coupon under way goes at once.
 // The others wait until that is back and then go together, in the order they came: the more wait, the more each call takes.
-// Only when a whole batch waits does it go beside the others.
+// In a stampede several calls are under way, and one batch may overtake another.
 type Batcher struct {
+	maxBatch, maxCalls, maxWaiting int // as the constants are; tests take smaller ones
+
 	store  *Store
 	now    func() time.Time
 	crowds sync.Map // coupon id → *crowd
@@ -57,7 +60,7 @@ type Batcher struct {
 
 // NewBatcher registers its metrics. now is for durations alone.
 func NewBatcher(store *Store, metrics prometheus.Registerer, now func() time.Time) *Batcher {
-	b := &Batcher{store: store, now: now, sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
+	b := &Batcher{maxBatch: maxBatch, maxCalls: maxCalls, maxWaiting: maxWaiting, store: store, now: now, sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "jajeong_apply_batch_size", Help: "Applications in one call of Redis.",
 		Buckets: []float64{1, 2, 5, 10, 25, 50, 100, maxBatch},
 	})}
@@ -98,7 +101,7 @@ func (b *Batcher) Apply(_ context.Context, coupon, user uint64) (Receipt, error)
 	a := askings.Get().(*asking)
 	defer askings.Put(a)
 	a.user, a.since = user, b.now()
-	call, err := c.join(a)
+	call, err := b.join(c, a)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -131,24 +134,24 @@ func (b *Batcher) breakersOpen() float64 {
 }
 
 // join also tells whether a call is to be made, since none is under way that will take this application.
-func (c *crowd) join(a *asking) (call bool, err error) {
+func (b *Batcher) join(c *crowd, a *asking) (call bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == maxWaiting {
+	if len(c.waiting) == b.maxWaiting {
 		return false, Crowded
 	}
 	c.waiting = append(c.waiting, a)
-	if call = c.calls == 0 || c.calls < maxCalls && len(c.waiting) >= maxBatch*c.calls; call {
+	if call = c.calls == 0 || c.calls < b.maxCalls && len(c.waiting) >= b.maxBatch*c.calls; call {
 		c.calls++
 	}
 	return call, nil
 }
 
 // next are the first of those who wait; when nobody does, the service ends.
-func (c *crowd) next(batch []*asking) []*asking {
+func (b *Batcher) next(c *crowd, batch []*asking) []*asking {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(len(c.waiting), maxBatch)
+	n := min(len(c.waiting), b.maxBatch)
 	batch = append(batch[:0], c.waiting[:n]...)
 	c.waiting = slices.Delete(c.waiting, 0, n)
 	if n == 0 {
@@ -159,7 +162,7 @@ func (c *crowd) next(batch []*asking) []*asking {
 
 // serve asks for those who wait, batch after batch, until nobody does.
 func (b *Batcher) serve(c *crowd) {
-	for batch := c.next(nil); len(batch) > 0; batch = c.next(batch) {
+	for batch := b.next(c, nil); len(batch) > 0; batch = b.next(c, batch) {
 		now := b.now()
 		batch = slices.DeleteFunc(batch, func(a *asking) bool {
 			late := now.Sub(a.since) > patience

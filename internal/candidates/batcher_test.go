@@ -120,6 +120,44 @@ func TestWhoComesDuringACallGoesTogetherInTheNext(t *testing.T) {
 	require.Equal(t, 0, crowd.b.waits(c.id))
 }
 
+// Somebody's hand may have put a member where newcomers come to stand, and scores that are no arrivals.
+func TestPositionsAmongMembersWrittenByHand(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	first := µs(noon)
+	c.stand(t, c.queue, place{text(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
+	receipts, err := c.applyAll(t.Context(), c.id, []uint64{11, 12, 13, 14, 15, 77, 78})
+	require.NoError(t, err)
+	for i, user := range []uint64{11, 12, 13, 14, 15} {
+		rank := c.rdb.ZRank(t.Context(), c.queue, fmt.Sprint(user)).Val()
+		require.Equal(t, rank+1, receipts[i].Position, "user %d", user)
+	}
+	require.EqualValues(t, lastArrival, receipts[5].Arrival)
+	require.Zero(t, receipts[6].Arrival)
+	status, err := c.Status(t.Context(), c.id, 77)
+	require.NoError(t, err)
+	require.EqualValues(t, lastArrival, status.Arrival)
+}
+
+// However many come in the last microseconds, no arrival lies at the end or behind it.
+func TestNobodyArrivesAtTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	c.freeze(w.Closes.Add(-3 * time.Microsecond))
+	receipts, err := c.applyAll(t.Context(), c.id, []uint64{1, 2, 3, 4, 5, 2})
+	require.NoError(t, err)
+	var codes []Code
+	for _, r := range receipts {
+		codes = append(codes, r.Code)
+		require.Less(t, r.Arrival, µs(w.Closes))
+	}
+	require.Equal(t, []Code{Accepted, Accepted, Accepted, Closed, Closed, Duplicate}, codes)
+	require.Equal(t, "3", c.get(t, "accepted"))
+	require.Equal(t, Closed, c.apply(t, 6).Code)
+}
+
 // A whole batch does not wait for the call before it, but there are only so many calls at once; and of those who wait then
 // there is a bound: the next is told at once, and has not applied.
 func TestAStampedeGoesInSeveralCallsAndIsBounded(t *testing.T) {

@@ -19,10 +19,11 @@
 //
 // # How applications reach Redis
 //
-// A Batcher has one call of a coupon under way at a time. Who comes meanwhile waits and goes with all others in the next,
-// in the order they came, which is the order of their arrivals: one script for up to 250 users costs Redis little more
-// than for one. Nobody waits for others to come. Everybody is answered within two seconds: by Redis, with its error, or
-// by a NotAsked, which says that it was not accepted.
+// A Batcher lets an application that finds no call of its coupon under way go at once. Who comes meanwhile waits and goes
+// with all others in the next, in the order they came: one script for up to 250 users costs Redis little more than for one.
+// Nobody waits for others to come. Only when whole batches wait are several calls under way, and one batch may overtake
+// another by as long as a call takes. Everybody is answered within two seconds: by Redis, with its error, or by a NotAsked,
+// which says that it was not accepted.
 //
 // # What a crash leads to
 //

@@ -2,8 +2,6 @@ package candidates
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,28 +13,27 @@ type Head struct {
 	Oldest  time.Time // zero when nobody waits
 }
 
-// Heads looks at several queues with one exchange for each shard. It is a read; repeating it is safe.
-func (s *Store) Heads(ctx context.Context, coupons []uint64) ([]Head, error) {
+// Heads looks at several queues with one exchange for each shard. What could not be looked at, as on a shard that is away,
+// is not in it. It is a read; repeating it is safe.
+func (s *Store) Heads(ctx context.Context, coupons []uint64) map[uint64]Head {
 	lengths, firsts := make([]*redis.IntCmd, len(coupons)), make([]*redis.ZSliceCmd, len(coupons))
-	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
 		for i, id := range coupons {
 			queue := s.names.coupon(id).queue
 			lengths[i], firsts[i] = pipe.ZCard(ctx, queue), pipe.ZRangeWithScores(ctx, queue, 0, 0)
 		}
 		return nil
 	})
-	heads := make([]Head, len(coupons))
+	heads := make(map[uint64]Head, len(coupons))
 	for i, id := range coupons {
-		if failed := errors.Join(lengths[i].Err(), firsts[i].Err()); failed != nil {
-			return nil, fmt.Errorf("look at the queue of coupon %d: %w", id, classify(failed))
+		if lengths[i].Err() != nil || firsts[i].Err() != nil {
+			continue
 		}
-		heads[i].Waiting = lengths[i].Val()
+		head := Head{Waiting: lengths[i].Val()}
 		if first := firsts[i].Val(); len(first) > 0 {
-			heads[i].Oldest = time.UnixMicro(int64(first[0].Score)).UTC()
+			head.Oldest = time.UnixMicro(int64(max(0, min(first[0].Score, lastArrival)))).UTC()
 		}
+		heads[id] = head
 	}
-	if err != nil {
-		return nil, fmt.Errorf("look at the queues of %d coupons: %w", len(coupons), classify(err))
-	}
-	return heads, nil
+	return heads
 }

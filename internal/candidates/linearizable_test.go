@@ -25,8 +25,9 @@ import (
 )
 
 // Many clients ask at once through several pods, some of which lose requests and replies; users ask again and elsewhere,
-// give up, look, and are settled; in half of the histories the clock of Redis stands still and jumps. To each coupon it is as if all had come one after the other: one ACCEPTED for each
-// user, arrivals that rise, positions that match.
+// give up, look, and are settled; in half of the histories the clock of Redis stands still and jumps, and in half of them
+// batches are tiny. To each coupon it is as if all had come one after the other: one ACCEPTED for each user, arrivals that
+// rise, positions that match.
 //
 // A seed repeats what is asked and how often it is lost, with HISTORY_SEED, but not who comes first.
 func TestHistoriesAreLinearizable(t *testing.T) {
@@ -56,7 +57,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Logf("%d histories: %v", len(seeds), total)
 	if len(seeds) > 1 && !t.Failed() {
 		for _, what := range []string{
-			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "PENDING", "NONE", "ISSUED", "lost", "lost and in line", "line read", "settled", "in company",
+			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "PENDING", "NONE", "ISSUED", "lost", "lost and in line", "line read", "settled", "in company", "in a call beside another",
 		} {
 			require.NotZero(t, total[what], "too tame: nobody was %s in %v", what, total)
 		}
@@ -74,6 +75,7 @@ type story struct {
 	clients int
 	acts    int  // of each client
 	jumps   bool // the clock of Redis
+	crammed bool // batches are tiny
 	clock   atomic.Int64
 	late    late
 
@@ -88,6 +90,41 @@ type pod struct {
 	*Batcher
 	metrics *prometheus.Registry
 	on      *wire
+	calls   *callsAtOnce
+}
+
+// callsAtOnce counts the calls of the apply script that are under way, by coupon.
+type callsAtOnce struct {
+	mu       sync.Mutex
+	underWay map[any]int // by the key of the queue
+	beside   int         // how often one began beside another
+}
+
+func (c *callsAtOnce) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *callsAtOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (c *callsAtOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		args := cmd.Args()
+		if args[0] != "evalsha" || args[1] != applyScript.sha {
+			return next(ctx, cmd)
+		}
+		queue := args[3]
+		c.mu.Lock()
+		if c.underWay[queue]++; c.underWay[queue] > 1 {
+			c.beside++
+		}
+		c.mu.Unlock()
+		defer func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.underWay[queue]--
+		}()
+		return next(ctx, cmd)
+	}
 }
 
 // jumpsTo are the instants between which a clock jumps: few, since each makes scripts of its own, which Redis keeps.
@@ -96,7 +133,7 @@ var jumpsTo = []time.Time{noon.Add(-time.Second), noon, noon.Add(time.Microsecon
 func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 	chance := rand.New(rand.NewPCG(seed, 0))
 	s := &story{seed: seed, server: newClient(t, server), users: 5 + chance.Uint64N(60), clients: 4 + chance.IntN(29), acts: 4 + chance.IntN(9),
-		jumps: chance.IntN(2) == 0}
+		jumps: chance.IntN(2) == 0, crammed: chance.IntN(2) == 0}
 	for id := range 1 + chance.Uint64N(3) {
 		c := couponOn(t, newClient(t, server), prefix, id+1) // a client each, for the hook it gets
 		if s.jumps {
@@ -116,11 +153,17 @@ func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 		require.NoError(t, err)
 		t.Cleanup(func() { rdb.Close() })
 		on, store, metrics := &wire{}, newStore(t, rdb, prefix), prometheus.NewRegistry()
+		calls := &callsAtOnce{underWay: map[any]int{}}
+		rdb.AddHook(calls) // before the clock is frozen, which makes another script of it
 		rdb.AddHook(on)
 		if s.jumps {
 			on.clock.Store(µs(noon))
 		}
-		s.pods = append(s.pods, &pod{store, NewBatcher(store, metrics, time.Now), metrics, on})
+		b := NewBatcher(store, metrics, time.Now)
+		if s.crammed { // so that several calls are under way at once, batches overtake one another, and not everybody may wait
+			b.maxBatch, b.maxCalls, b.maxWaiting = 2, 3, 10
+		}
+		s.pods = append(s.pods, &pod{store, b, metrics, on, calls})
 	}
 	return s
 }
@@ -360,6 +403,7 @@ func (s *story) seen() map[string]int {
 		}
 	}
 	for _, p := range s.pods {
+		n["in a call beside another"] += p.calls.beside
 		families, err := p.metrics.Gather()
 		if err != nil {
 			panic(err)

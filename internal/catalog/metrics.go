@@ -23,11 +23,11 @@ const (
 
 // Heads looks at queues.
 type Heads interface {
-	Heads(ctx context.Context, coupons []uint64) ([]candidates.Head, error)
+	Heads(ctx context.Context, coupons []uint64) map[uint64]candidates.Head
 }
 
 // Metrics tell how old the catalog is, and of every coupon that has opened and is not finalised how many wait and since
-// when, looked up when they are asked for. Without Redis there are no queues among them.
+// when, looked up when they are asked for. What Redis does not answer for is not among them.
 func (c *Catalog) Metrics(queues Heads) prometheus.Collector { return collector{c, queues} }
 
 type collector struct {
@@ -57,12 +57,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	coupons := c.opened()
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	heads, err := c.queues.Heads(ctx, coupons)
-	if err != nil {
-		return // that Redis is away is told by other metrics
-	}
-	for i, head := range heads {
-		coupon := strconv.FormatUint(coupons[i], 10)
+	for id, head := range c.queues.Heads(ctx, coupons) {
+		coupon := strconv.FormatUint(id, 10)
 		to <- prometheus.MustNewConstMetric(lenDesc, prometheus.GaugeValue, float64(head.Waiting), coupon)
 		if head.Waiting > 0 {
 			to <- prometheus.MustNewConstMetric(oldDesc, prometheus.GaugeValue, float64(head.Oldest.UnixMicro())/1e6, coupon)

@@ -18,6 +18,10 @@ import (
 const (
 	redisDialTimeout = 2 * time.Second
 	redisIOTimeout   = 3 * time.Second
+	// redisPool is more than all that is asked at once: by applicants, of where applications stand, and by the catalog.
+	redisPool = 64
+	// redisPoolTimeout is shorter than any call may take, so that a wait in vain is counted as such.
+	redisPoolTimeout = 900 * time.Millisecond
 )
 
 // RedisSettings are how to reach Redis.
@@ -63,7 +67,9 @@ func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 		DialTimeout:           redisDialTimeout,
 		ReadTimeout:           redisIOTimeout,
 		WriteTimeout:          redisIOTimeout,
-		PoolTimeout:           redisIOTimeout,
+		DialerRetries:         1, // whoever asks again dials again
+		PoolSize:              redisPool,
+		PoolTimeout:           redisPoolTimeout,
 		ContextTimeoutEnabled: true,
 	}
 	if s.RedisTLS {

@@ -4,12 +4,14 @@
 -- Returns {now, opens, accepted, then code, arrival, position of each user}; numbers that a code has no use for are 0,
 -- and so is accepted where nobody was.
 --   ACCEPTED, DUPLICATE (arrival and position of the first time), UNDER_REVIEW (arrival)
---   ALREADY_ISSUED, REJECTED, SOLD_OUT, NOT_OPEN, CLOSED, PAUSED
+--   ALREADY_ISSUED, REJECTED, SOLD_OUT, NOT_OPEN, PAUSED
+--   CLOSED     also where so many come in the last microseconds that an arrival would not lie before the end
 --   NO_WINDOW  no catalog refresh has written this coupon's window yet
 --   CLOCK      the line runs more than 5 s ahead of this clock: nothing is accepted until it has caught up
 local queue, state, issued, rejected, dlq = unpack(KEYS)
 local users = {unpack(ARGV, 4)}
 local MAX_AHEAD = 5000000 -- µs
+local LAST_ARRIVAL = 9007199254740991 -- µs: above it a double does not hold every whole number
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -20,6 +22,9 @@ local reply = {now, opens or 0, 0}
 local function answer(code, arrival, position)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = code, arrival or 0, position or 0
+end
+local function arrivalOf(score) -- somebody's hand may have written any
+  return math.max(0, math.min(tonumber(score), LAST_ARRIVAL))
 end
 local function answerAll(code)
   for _ = 1, #users do answer(code) end
@@ -43,11 +48,11 @@ local newcomers = {} -- score, member, …
 local arrivals = {}  -- of newcomers, by user
 for i, user in ipairs(users) do
   if standing[i] then
-    answer('DUPLICATE', tonumber(standing[i]), redis.call('ZRANK', queue, user) + 1)
+    answer('DUPLICATE', arrivalOf(standing[i]), redis.call('ZRANK', queue, user) + 1)
   elseif arrivals[user] then
     answer('DUPLICATE', arrivals[user])
   elseif reviewed[i] then
-    answer('UNDER_REVIEW', tonumber(reviewed[i]))
+    answer('UNDER_REVIEW', arrivalOf(reviewed[i]))
   elseif holding[i] == 1 then
     answer('ALREADY_ISSUED')
   elseif refused[i] == 1 then
@@ -56,6 +61,8 @@ for i, user in ipairs(users) do
     answer('SOLD_OUT')
   elseif last > now + MAX_AHEAD then
     answer('CLOCK')
+  elseif first + count >= closes then
+    answer('CLOSED')
   else
     local arrival = first + count
     count = count + 1
@@ -73,9 +80,13 @@ local expires = string.format('%.0f', math.floor(math.max(now, closes) / 1000000
 redis.call('EXPIREAT', queue, expires)
 redis.call('EXPIREAT', state, expires)
 
--- The arrivals of newcomers have no number between them, and their places none either.
+-- The arrivals of newcomers follow one another, and so do their places, unless somebody's hand has put one in between.
 local ahead = redis.call('ZRANK', queue, newcomers[2])
+local together = redis.call('ZRANK', queue, newcomers[2 * count]) - ahead == count - 1
 for i, user in ipairs(users) do
-  if arrivals[user] then reply[3 * i + 3] = ahead + arrivals[user] - first + 1 end
+  local arrival = arrivals[user]
+  if arrival then
+    reply[3 * i + 3] = 1 + (together and ahead + arrival - first or redis.call('ZRANK', queue, user))
+  end
 end
 return reply

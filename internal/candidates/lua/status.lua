@@ -10,9 +10,13 @@ local sold = tonumber(redis.call('HGET', state, 'sold')) or 0
 
 -- Before the queue: who is issued stays in it for the moment until the settlement has cleaned up.
 if redis.call('SISMEMBER', issued, user) == 1 then return {'ISSUED', 0, 0, sold} end
+local LAST_ARRIVAL = 9007199254740991 -- µs: above it a double does not hold every whole number
+local function arrivalOf(score) -- somebody's hand may have written any
+  return math.max(0, math.min(tonumber(score), LAST_ARRIVAL))
+end
 local arrival = redis.call('ZSCORE', queue, user)
-if arrival then return {'PENDING', tonumber(arrival), redis.call('ZRANK', queue, user) + 1, sold} end
+if arrival then return {'PENDING', arrivalOf(arrival), redis.call('ZRANK', queue, user) + 1, sold} end
 arrival = redis.call('ZSCORE', dlq, user)
-if arrival then return {'UNDER_REVIEW', tonumber(arrival), 0, sold} end
+if arrival then return {'UNDER_REVIEW', arrivalOf(arrival), 0, sold} end
 if redis.call('SISMEMBER', rejected, user) == 1 then return {'REJECTED', 0, 0, sold} end
 return {'NONE', 0, 0, sold}
