@@ -94,7 +94,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.only("GET, HEAD"))
 	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
-	nothing := s.answering(func(http.ResponseWriter, *http.Request) answer { return refuse(notFound) })
+	nothing := s.answering(func(http.ResponseWriter, *http.Request, time.Time) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func unclean(path string) bool {
 
 // only refuses every other method.
 func (s *server) only(methods string) http.HandlerFunc {
-	return s.answering(func(w http.ResponseWriter, _ *http.Request) answer {
+	return s.answering(func(w http.ResponseWriter, _ *http.Request, _ time.Time) answer {
 		w.Header().Set("Allow", methods)
 		return refuse(methodNotAllowed)
 	})
@@ -158,12 +158,12 @@ func (a application) json() []byte {
 }
 
 // apply is POST /v1/coupons/{id}/applications.
-func (s *server) apply(w http.ResponseWriter, r *http.Request) answer {
+func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) answer {
 	id, user, refusal := ids(r)
 	if refusal != "" {
 		return refuse(refusal)
 	}
-	if wait := s.users.wait(user, s.Now()); wait > 0 {
+	if wait := s.users.wait(user, at); wait > 0 {
 		return s.metrics.apply.tooOften(wait)
 	}
 	waited, refusal := s.awaitBody(w, r)
@@ -284,32 +284,32 @@ func parseID(text string) (uint64, bool) {
 	return id, err == nil && text[0] >= '1' && text[0] <= '9'
 }
 
-// endpoint decides an answer; writing it is left to answering.
-type endpoint func(w http.ResponseWriter, r *http.Request) answer
+// endpoint decides an answer to a request that began at an instant; writing it is left to answering.
+type endpoint func(w http.ResponseWriter, r *http.Request, at time.Time) answer
 
 // measured counts and times what answering writes.
 func (s *server) measured(m *endpointMetrics, e endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()
-		a := s.decide(e, w, r)
+		a := s.decide(e, w, r, began)
 		s.write(w, r, a)
 		m.observe(a.outcome, s.Now().Sub(began)-a.waited)
 	}
 }
 
 func (s *server) answering(e endpoint) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { s.write(w, r, s.decide(e, w, r)) }
+	return func(w http.ResponseWriter, r *http.Request) { s.write(w, r, s.decide(e, w, r, time.Time{})) }
 }
 
 // decide turns a panic into an answer, so that the server goes on.
-func (s *server) decide(e endpoint, w http.ResponseWriter, r *http.Request) (a answer) {
+func (s *server) decide(e endpoint, w http.ResponseWriter, r *http.Request, at time.Time) (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.Logger.Error("request panicked", zap.Any("panic", p), zap.Stack("stack"))
 			a = refuse(internal)
 		}
 	}()
-	return e(w, r)
+	return e(w, r, at)
 }
 
 // problemDocument is a refusal by RFC 9457.

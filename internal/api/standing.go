@@ -23,12 +23,12 @@ type standingBody struct {
 
 // standing is GET /v1/coupons/{id}/applications/me. Redis answers for everybody it knows. Only who it does not know is
 // looked up in MySQL, once coupons were given: the application may be history.
-func (s *server) standing(_ http.ResponseWriter, r *http.Request) answer {
+func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
 	id, user, refusal := ids(r)
 	if refusal != "" {
 		return refuse(refusal)
 	}
-	if wait := s.users.wait(user, s.Now()); wait > 0 {
+	if wait := s.users.wait(user, at); wait > 0 {
 		return s.metrics.standing.tooOften(wait)
 	}
 	coupon, refusal := s.lookup(id)
