@@ -61,7 +61,7 @@ type timeouts struct {
 var (
 	forApplicants = timeouts{
 		header: 5 * time.Second,
-		read:   5 * time.Second, // as long, which spares a deadline with each request; nobody needs a body
+		read:   5 * time.Second,  // as long, which spares a deadline with each request; nobody needs a body
 		write:  15 * time.Second, // reading the body included, and the two seconds of an application
 		idle:   2 * time.Minute,  // longer than a load balancer's, which must be the one to close
 	}
