@@ -63,6 +63,13 @@ type dlqRetryCmd struct {
 	Cutoff string `enum:"midnight,now" default:"midnight" help:"Settle what arrived before the last midnight, or now. Default ${default}."`
 }
 
+// Help is shown by --help.
+func (*dlqRetryCmd) Help() string {
+	return `Examples:
+  settle dlq retry --coupon 42 --user 7 --operator lee --reason CS-123
+  settle dlq retry --coupon 42 --cause BAD_ROW --canary 1 --operator kim --reason INC-9`
+}
+
 // Check tells what is impossible about the flags.
 func (c *dlqRetryCmd) Check() []error {
 	problems := c.deed.Check()
@@ -163,6 +170,12 @@ func (p *program) nothingChosen() {
 type dlqDropCmd struct {
 	deed `embed:""`
 	Yes  bool `help:"Do not ask, also on a terminal; --cause without a terminal needs it."`
+}
+
+// Help is shown by --help.
+func (*dlqDropCmd) Help() string {
+	return `Example:
+  settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`
 }
 
 // Check tells what is impossible about the flags.

@@ -33,6 +33,14 @@ type reviewList struct {
 // mostListed bounds what is held in memory and printed: of more, name a coupon, a cause or users.
 const mostListed = 200_000
 
+// Help is shown by --help.
+func (*dlqListCmd) Help() string {
+	return `Examples:
+  settle dlq list
+  settle dlq list --coupon 42 --cause BAD_ROW --list
+  settle dlq list --list --output csv`
+}
+
 func (c *dlqListCmd) run(ctx context.Context, p *program) error {
 	single := c.List || len(c.User) > 0
 	var list reviewList

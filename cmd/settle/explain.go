@@ -20,6 +20,13 @@ type explainCmd struct {
 	Output string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
 }
 
+// Help is shown by --help.
+func (*explainCmd) Help() string {
+	return `Examples:
+  settle explain --coupon 42 --user 7
+  settle explain --coupon 42 --user 7 --lang ko`
+}
+
 // Check tells what is impossible about the flags.
 func (c *explainCmd) Check() (problems []error) {
 	if c.Coupon == 0 {

@@ -27,6 +27,14 @@ type reportCmd struct {
 	Out    string   `type:"path" placeholder:"FILE" help:"Write it to this file."`
 }
 
+// Help is shown by --help.
+func (*reportCmd) Help() string {
+	return `Examples:
+  settle report --date 2026-11-20
+  settle report --month 2026-11 --output html --out 2026-11.html --lang ko
+  settle report --month 2026-11 --output csv --out 2026-11.csv --lang ko`
+}
+
 // Check tells what is impossible about the flags.
 func (c *reportCmd) Check() (problems []error) {
 	if c.Date == "" && c.Month == "" {

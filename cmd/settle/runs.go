@@ -26,6 +26,14 @@ type runsCmd struct {
 	Output  string `enum:"table,json,csv" default:"table" help:"table, json or csv. Default ${default}."`
 }
 
+// Help is shown by --help.
+func (*runsCmd) Help() string {
+	return `Examples:
+  settle runs
+  settle runs --date 2026-11-20 --status FAILED
+  settle runs --coupon 42 --output csv`
+}
+
 // Check tells what is impossible about the flags.
 func (c *runsCmd) Check() (problems []error) {
 	if c.Limit < 1 || c.Limit > mostRunsListed {

@@ -20,6 +20,13 @@ type shownRun struct {
 	Details []ledger.RunCoupon `json:"details"` // coupons that it changed or could not settle
 }
 
+// Help is shown by --help.
+func (*showCmd) Help() string {
+	return `Examples:
+  settle show 17
+  settle show 17 --output json`
+}
+
 func (c *showCmd) run(ctx context.Context, p *program) error {
 	db, err := p.MySQLSettings.Open(p.logger)
 	if err != nil {

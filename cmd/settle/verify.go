@@ -18,6 +18,13 @@ type verifyCmd struct {
 	Output string   `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
 }
 
+// Help is shown by --help.
+func (*verifyCmd) Help() string {
+	return `Examples:
+  settle verify                                           every coupon; exits 3 when an invariant is violated
+  settle verify --coupon 42 --output json`
+}
+
 // couponsAtOnce bounds how many coupon ids are read at once.
 const couponsAtOnce = 1000
 
