@@ -18,10 +18,10 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 	defer db.Close()
 	applied, err := connect.Migrate(ctx, db)
 	for _, m := range applied {
-		fmt.Fprintf(p.stdout, "applied %s in %s\n", m.File, m.Took.Round(time.Millisecond))
+		fmt.Fprintln(p.stdout, p.say(words{"%s 적용, %s", "applied %s in %s"}, m.File, m.Took.Round(time.Millisecond)))
 	}
 	if err == nil && len(applied) == 0 {
-		fmt.Fprintln(p.stdout, "the schema is up to date")
+		fmt.Fprintln(p.stdout, p.say(words{"스키마가 최신입니다", "the schema is up to date"}))
 	}
 	return err
 }

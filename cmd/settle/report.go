@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -180,6 +181,16 @@ func (r *periodReport) meaning() []string {
 	}
 }
 
+// chains name the end of each coupon's audit chain: who keeps the report can tell when an event behind it is changed.
+func (r *periodReport) chains() (lines []string) {
+	for _, c := range r.Coupons {
+		if c.AuditHead.Seq > 0 {
+			lines = append(lines, r.auditHead(c.Coupon, c.AuditHead))
+		}
+	}
+	return lines
+}
+
 func (r *periodReport) title() string {
 	return r.say(words{"정산 보고서 %s", "Settlement report %s"}, r.name)
 }
@@ -235,7 +246,7 @@ func (r *periodReport) printTable(w io.Writer) {
 	}
 	t.AppendFooter(append(append(table.Row{r.say(words{"합계", "total"}), r.say(words{"쿠폰 %d개", "%d coupons"}, len(r.Coupons))}, forPeople(r.Total)...), "", "", ""))
 	t.Render()
-	for _, line := range r.meaning() {
+	for _, line := range slices.Concat(r.meaning(), r.chains()) {
 		fmt.Fprintln(w, line)
 	}
 }

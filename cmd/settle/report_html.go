@@ -22,7 +22,7 @@ var reportPage = template.Must(template.New("report").Parse(reportSource))
 // htmlReport is what the page is made of. All but the chart is text, which the template makes harmless.
 type htmlReport struct {
 	Lang, Title, Generated, None, Nothing string
-	Meaning                               []string
+	Meaning, Chains                       []string
 	Header                                []htmlCell
 	Rows                                  [][]htmlCell
 	Total                                 []htmlCell
@@ -49,7 +49,7 @@ var shareColours = []template.CSS{"#009e73", "#999999", "#d55e00", "#56b4e9", "#
 
 func (r *periodReport) printHTML(w io.Writer) error {
 	page := htmlReport{
-		Lang: string(r.language), Title: r.title(), Generated: r.generated(), Meaning: r.meaning(), None: r.none(),
+		Lang: string(r.language), Title: r.title(), Generated: r.generated(), Meaning: r.meaning(), Chains: r.chains(), None: r.none(),
 		Nothing:     r.say(words{"신청이 없습니다", "nobody applied"}),
 		SharesTitle: r.say(words{"결과별 비율", "Outcomes"}), Shares: r.shares(),
 		TimelineTitle: r.say(words{"분당 신청 (정산된 것)", "Applications by minute (settled ones)"}),

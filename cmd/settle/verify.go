@@ -31,20 +31,29 @@ const couponsAtOnce = 1000
 // invariants are DESIGN.md §2's, as far as stored data can show them.
 var invariants = []struct {
 	number int
-	name   string
-	figure func(t verifyTotal) string
+	name   words
+	figure func(p *program, t verifyTotal) string
 }{
-	{1, "never more than N", func(t verifyTotal) string { return fmt.Sprintf("%d coupons for %d seats", t.Coupons, t.Seats) }},
-	{2, "never twice", func(t verifyTotal) string {
-		return fmt.Sprintf("%d coupons, %d other outcomes", t.Coupons, t.Account.Outcomes)
+	{1, words{"수량보다 많이 발급하지 않는다", "never more than N"}, func(p *program, t verifyTotal) string {
+		return p.say(words{"쿠폰 %d장, 수량 %d", "%d coupons for %d seats"}, t.Coupons, t.Seats)
 	}},
-	{3, "first come", func(t verifyTotal) string {
-		return fmt.Sprintf("%d issued in order of arrival, %d waiting", t.Account.Issued, t.Account.Waiting)
+	{2, words{"두 번 발급하지 않는다", "never twice"}, func(p *program, t verifyTotal) string {
+		return p.say(words{"쿠폰 %d장, 다른 결과 %d건", "%d coupons, %d other outcomes"}, t.Coupons, t.Account.Outcomes)
 	}},
-	{4, "no broken promise", func(t verifyTotal) string { return fmt.Sprintf("%s: gap %d", t.Account, t.Gap) }},
-	{5, "one clock", func(t verifyTotal) string { return fmt.Sprintf("%d lines", t.Checked) }},
-	{6, "the database is the truth", func(t verifyTotal) string {
-		return fmt.Sprintf("every settlement of %d coupons counted again, %d audit events in their chains", t.Checked, t.AuditEvents)
+	{3, words{"먼저 온 순서대로", "first come"}, func(p *program, t verifyTotal) string {
+		return p.say(words{"도착 순서대로 발급 %d건, 대기 %d건", "%d issued in order of arrival, %d waiting"}, t.Account.Issued, t.Account.Waiting)
+	}},
+	{4, words{"약속을 어기지 않는다", "no broken promise"}, func(p *program, t verifyTotal) string {
+		a := t.Account
+		return p.say(words{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 다른 결과 %d, 두 번 셈 %d, 손실 처리 %d: 갭 %d",
+			"accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d: gap %d"},
+			a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff, t.Gap)
+	}},
+	{5, words{"하나의 시계", "one clock"}, func(p *program, t verifyTotal) string {
+		return p.say(words{"줄 %d개", "%d lines"}, t.Checked)
+	}},
+	{6, words{"데이터베이스가 진실이다", "the database is the truth"}, func(p *program, t verifyTotal) string {
+		return p.say(words{"쿠폰 %d개의 정산을 다시 셈, 감사 기록 %d건", "every settlement of %d coupons counted again, %d audit events"}, t.Checked, t.AuditEvents)
 	}},
 }
 
@@ -163,17 +172,24 @@ func (c *verifyCmd) each(ctx context.Context, all func(after uint64) ([]uint64, 
 	}
 }
 
+// auditHead names the end of a coupon's audit chain.
+func (p *program) auditHead(coupon uint64, head ledger.Head) string {
+	return p.say(words{"쿠폰 %d: 감사 체인은 %d번 기록에서 끝납니다, %s", "coupon %d: the audit chain ends with event %d, %s"}, coupon, head.Seq, head.Hash)
+}
+
 func (p *program) printVerdicts(r verifyReport) {
 	t := newTable(p.stdout)
-	t.AppendHeader(table.Row{"coupon", "name", "seats", "coupons", "accepted", "waiting", "DLQ", "issued", "other outcomes", "gap", "verdict"})
+	t.AppendHeader(p.header(words{"쿠폰", "coupon"}, words{"이름", "name"}, words{"수량", "seats"}, words{"쿠폰 수", "coupons"},
+		words{"접수", "accepted"}, words{"대기", "waiting"}, words{"DLQ", "DLQ"}, words{"발급", "issued"}, words{"다른 결과", "other outcomes"},
+		words{"갭", "gap"}, words{"판정", "verdict"}))
 	broken := map[int]int{}
 	for _, v := range r.Coupons {
-		verdict := "ok"
+		verdict := p.say(words{"정상", "ok"})
 		if len(v.Findings) > 0 {
-			verdict = "warning"
+			verdict = p.say(words{"경고", "warning"})
 		}
 		if v.Violated() {
-			verdict = p.bad("VIOLATED")
+			verdict = p.bad(p.say(words{"위반", "VIOLATED"}))
 		}
 		a := v.Account
 		t.AppendRow(table.Row{v.Coupon, printable(v.Name), v.TotalQuantity, v.Coupons, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, v.Gap, verdict})
@@ -186,26 +202,27 @@ func (p *program) printVerdicts(r verifyReport) {
 	t.Render()
 
 	t = newTable(p.stdout)
-	t.AppendHeader(table.Row{"", "invariant", "holds", "figures"})
+	t.AppendHeader(p.header(words{}, words{"불변식", "invariant"}, words{"지켜짐", "holds"}, words{"수치", "figures"}))
 	for _, i := range invariants {
-		holds := "yes"
+		holds := p.say(words{"예", "yes"})
 		if broken[i.number] > 0 {
-			holds = p.bad("NO")
+			holds = p.bad(p.say(words{"아니요", "NO"}))
 		}
-		t.AppendRow(table.Row{i.number, i.name, holds, i.figure(r.Total)})
+		t.AppendRow(table.Row{i.number, i.name.in(p.language), holds, i.figure(p, r.Total)})
 	}
 	t.Render()
 
 	for _, v := range r.Coupons {
 		if v.AuditHead.Seq > 0 {
-			fmt.Fprintf(p.stdout, "coupon %d: the audit chain ends with event %d, %s\n", v.Coupon, v.AuditHead.Seq, v.AuditHead.Hash)
+			fmt.Fprintln(p.stdout, p.auditHead(v.Coupon, v.AuditHead))
 		}
 		for _, f := range v.Findings {
-			kind := "violated"
+			kind := words{"위반", "violated"}
 			if f.Warning {
-				kind = "warning"
+				kind = words{"경고", "warning"}
 			}
-			fmt.Fprintf(p.stdout, "coupon %d: %s %s (invariant %d): %s\n", v.Coupon, kind, f.Code, f.Invariant, f.Detail)
+			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: %s %s (불변식 %d): %s", "coupon %d: %s %s (invariant %d): %s"},
+				v.Coupon, kind.in(p.language), f.Code, f.Invariant, f.Detail))
 		}
 	}
 }
