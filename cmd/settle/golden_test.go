@@ -52,7 +52,7 @@ const runsFor = 30 * time.Second
 
 func (s *spoken) command(args ...string) (cmd *exec.Cmd, cancel func()) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), runsFor)
-	cmd = exec.CommandContext(ctx, testenv.Build(s.t, "./cmd/settle"), append(args, s.servers...)...)
+	cmd = exec.CommandContext(ctx, testenv.Build(s.t, "./cmd/settle"), append(args, s.serversFor(args)...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=" + s.lang, "TERM=xterm", "HOME=" + s.t.TempDir()}
 	return cmd, cancel
 }
