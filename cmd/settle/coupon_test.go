@@ -280,6 +280,7 @@ func TestADoorThatCannotBeToldIsSaid(t *testing.T) {
 func TestAChangeWhoseCommitGotNoReply(t *testing.T) {
 	t.Parallel()
 	w := newWiredWorld(t)
+	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
 	coupon := w.coupon(1)
 	for name, applied := range map[string]bool{"done": true, "not done": false} {
 		t.Run(name, func(t *testing.T) {
