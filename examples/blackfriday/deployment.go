@@ -96,7 +96,7 @@ func (d *deployment) start(ctx context.Context, s *screen) (err error) {
 func (d *deployment) settings() []string {
 	return []string{
 		"MYSQL_DSN=" + d.mysql.DSN(database), "REDIS_ADDRS=" + d.redis.Addr(),
-		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0",
+		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0",
 	}
 }
 
