@@ -90,7 +90,7 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	}
 	canaries := min(c.Canary, len(chosen))
 	if canaries > 0 && canaries < len(chosen) && len(c.User) <= len(chosen) {
-		failed, err := c.retry(ctx, p, chosen[:canaries], users(chosen[:canaries]))
+		failed, err := c.retry(ctx, p, chosen[:canaries], users(chosen[:canaries]), true)
 		if err != nil {
 			return err
 		}
@@ -100,21 +100,26 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 			return exitError(exitInfrastructure) // not all of it was done, and it is safe to run again
 		}
 		fmt.Fprintln(p.stderr, p.say(words{"먼저 시도한 %d건이 정산되어 나머지 %d건을 시도합니다.", "The first %d were settled; the other %d are tried now."}, canaries, len(chosen)-canaries))
-		chosen = chosen[canaries:]
-		_, err = c.retry(ctx, p, chosen, users(chosen))
+		if chosen, err = c.chosen(ctx, p); err != nil || len(chosen) == 0 { // where seats are scarce, all of the line was tried
+			return err
+		}
+		_, err = c.retry(ctx, p, chosen, users(chosen), false)
 		return err
 	}
 	members := c.User // whoever of them is not there is refused
 	if len(c.Cause) > 0 {
 		members = users(chosen)
 	}
-	_, err = c.retry(ctx, p, chosen, members)
+	_, err = c.retry(ctx, p, chosen, members, false)
 	return err
 }
 
 // retry settles with these members released, tells who of the chosen stays under review, and returns how many.
-func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Reviewed, members []string) (stay int, err error) {
+func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Reviewed, members []string, canaries bool) (stay int, err error) {
 	order := c.order()
+	if canaries {
+		order.Canaries = members
+	}
 	order.CutoffNow = c.Cutoff == "now"
 	var report *settle.Report
 	err = p.settle(c.Output, func(settler *settle.Settler) (_ *settle.Report, err error) {

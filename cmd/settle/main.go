@@ -205,6 +205,10 @@ func worst(classes []settle.Class) error {
 	for _, class := range classes {
 		found[codeOf(class)] = true
 	}
+	return worstCode(found)
+}
+
+func worstCode(found map[int]bool) error {
 	for _, code := range []int{exitUse, exitInfrastructure, exitInvariant} {
 		if found[code] {
 			return exitError(code)

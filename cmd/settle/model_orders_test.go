@@ -227,8 +227,8 @@ func (m *machine) previews(t *rapid.T, o *order) *settle.Report {
 	m.compare(t, "after the preview")
 	o.Expect = map[uint64]string{}
 	for _, c := range report.Coupons {
-		if c.WinnersDigest != "" {
-			o.Expect[c.Coupon] = c.WinnersDigest
+		if c.Preview != nil && c.Error == "" {
+			o.Expect[c.Coupon] = c.Preview.Digest
 		}
 	}
 	return report

@@ -28,11 +28,13 @@ func isTerminal(stream any) bool {
 // askFirst shows what a run would do and asks whether it may. What was shown is pinned: the cutoff, and who gets a coupon.
 func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) error {
 	var shown *settle.Report
-	err := p.settle("table", func(settler *settle.Settler) (report *settle.Report, err error) {
+	aside := *p
+	aside.stdout = p.stderr // what was asked for comes to stdout
+	err := aside.settle("table", func(settler *settle.Settler) (report *settle.Report, err error) {
 		shown, err = settler.Preview(ctx, *order)
 		return shown, err
 	})
-	if err != nil {
+	if shown == nil || exitCode(err) == exitUse { // a coupon that is held or busy does not keep the others from being settled
 		return err
 	}
 	question := p.say(words{"이대로 정산할까요?", "Settle this?"})
@@ -41,15 +43,13 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 			"That is what all of it comes to. Settle %d nights, one after the other?"}, nights)
 	} else {
 		order.Cutoff, order.CutoffNow = shown.Cutoff, false
-		pinned := maps.Clone(order.Expect)
+		pinned := map[uint64]string{}
 		for _, c := range shown.Coupons {
-			if pinned == nil {
-				pinned = map[uint64]string{}
-			}
-			if c.WinnersDigest != "" {
-				pinned[c.Coupon] = c.WinnersDigest
+			if c.Preview != nil && c.Error == "" {
+				pinned[c.Coupon] = c.Preview.Digest
 			}
 		}
+		maps.Copy(pinned, order.Expect)
 		order.Expect = pinned
 	}
 	if p.ask(ctx, question) {
@@ -95,8 +95,10 @@ func (p *program) printPreview(c settle.Result) {
 	if v.First != nil {
 		fmt.Fprintln(p.stdout, p.say(words{"  발급될 사람: %d명, 첫 번째 사용자 %d (%s), 마지막 사용자 %d (%s)", "  would be issued: %d, the first user %d (%s), the last user %d (%s)"},
 			c.Issued, v.First.User, p.arrival(v.First.Arrival), v.Last.User, p.arrival(v.Last.Arrival)))
-		fmt.Fprintf(p.stdout, "  %s\n", c.WinnersDigest)
+	} else {
+		fmt.Fprintln(p.stdout, p.say(words{"  발급될 사람이 없습니다", "  nobody would be issued"}))
 	}
+	fmt.Fprintf(p.stdout, "  %s\n", v.Digest)
 	for _, cause := range slices.Sorted(maps.Keys(v.Causes)) {
 		fmt.Fprintln(p.stdout, p.say(words{"  거절될 신청: %d건, %s (%s)", "  would be rejected: %d, %s (%s)"}, v.Causes[cause], causes[cause].in(p.language), cause))
 	}

@@ -162,12 +162,16 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if len(nights) == 0 {
 		return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) })
 	}
+	codes := map[int]bool{}
 	for _, order.Cutoff = range nights {
-		if err := p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) }); err != nil {
-			return err
+		err := p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) })
+		var told exitError
+		if err != nil && !errors.As(err, &told) || ctx.Err() != nil {
+			return err // the run could not begin, or was told to stop; a coupon that failed stops no other night
 		}
+		codes[int(told)] = true
 	}
-	return nil
+	return worstCode(codes)
 }
 
 // settle has a settler do something and prints what became of it.

@@ -255,10 +255,11 @@ func (f *Facts) waits(a, reviewed *Application) Conclusion {
 	return c
 }
 
-// atWork is whether a run is under way that covers the application.
+// atWork is whether a run is under way that covers the application: a nightly one, or one that has begun with the coupon. Of
+// others it is not known which coupons they are to settle.
 func (f *Facts) atWork(a *Application) bool {
 	return slices.ContainsFunc(f.Runs, func(r RunFacts) bool {
-		return r.Cutoff.UnixMicro() > a.Arrival && r.underWay(f.At)
+		return r.Cutoff.UnixMicro() > a.Arrival && (r.Trigger == "CRON" || r.Settled) && r.underWay(f.At)
 	})
 }
 

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// SilentSeconds is how long a run that is RUNNING may be silent before it is taken for dead: three heartbeats. Both the
-// heartbeat and the question go by the clock of the database. A run that was only cut off from it for so long takes that
+// SilentSeconds is how long a run that is RUNNING may be silent before it is taken for dead: six heartbeats, of
+// which one may hang. Both the heartbeat and the question go by the clock of the database. A run that was only cut off from it for so long takes that
 // back with its next heartbeat.
-const SilentSeconds = 30
+const SilentSeconds = 60
 
 // IsSilent is whether a run's last heartbeat is older than the one argument, SilentSeconds.
 const IsSilent = "heartbeat_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"

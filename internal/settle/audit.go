@@ -27,6 +27,7 @@ const (
 	actionGapAccepted = "GAP_ACCEPTED"
 	actionDLQRetried  = "DLQ_RETRIED"
 	actionDLQDropped  = "DLQ_DROPPED"
+	actionSettled     = "SETTLED_BY_HAND"
 )
 
 // nightlyActor is who acts where no operator does.

@@ -111,9 +111,10 @@ type reader struct {
 	line          Line
 	coupon        uint64
 	cutoff        time.Time
-	notSelected   bool // read those from MySQL too; there must be a connection
-	withoutPaused bool // leave out who pauses
-	size          int  // of a page
+	notSelected   bool            // read those from MySQL too; there must be a connection
+	withoutPaused bool            // leave out who pauses
+	only          map[string]bool // of those who are tried again, these alone; nil: all
+	size          int             // of a page
 
 	standing    []Application
 	cursor      Cursor
@@ -134,6 +135,11 @@ func (r *reader) next(ctx context.Context, q querier) ([]Application, error) {
 		r.cursor, r.standingEnd = cursor, len(entries) == 0
 		if r.withoutPaused {
 			entries = slices.DeleteFunc(entries, func(a Application) bool { return a.Source == Paused })
+		}
+		if r.only != nil {
+			entries = slices.DeleteFunc(entries, func(a Application) bool {
+				return (a.Source == Retryable || a.Source == Paused) && !r.only[a.Member]
+			})
 		}
 		r.standing = append(r.standing, entries...)
 	}

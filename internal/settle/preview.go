@@ -10,7 +10,8 @@ import (
 
 // Preview is what a run would do to a coupon, beside the counts of its Result.
 type Preview struct {
-	First    *Winner       `json:"first,omitempty"` // of those who would be issued
+	Digest   string        `json:"digest"`          // of those who would be issued, to be expected of the run
+	First    *Winner       `json:"first,omitempty"` // of these
 	Last     *Winner       `json:"last,omitempty"`
 	Causes   map[Cause]int `json:"rejectedBy,omitempty"` // how many would be rejected, and why
 	Winners  []Winner      `json:"winners,omitempty"`    // everybody in order, when asked for

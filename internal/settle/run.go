@@ -65,6 +65,8 @@ type Order struct {
 	Operator  string
 	Reason    string
 
+	Canaries []string // of the DLQ, try these alone if seats suffice for all; nil: everybody
+
 	Expect map[uint64]string // by coupon: issue nothing unless the winners have this digest
 	List   bool              // Preview names everybody, not only the first and the last
 	dryRun bool
@@ -161,8 +163,10 @@ func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 	switch {
 	case r.CutoffNow:
 		r.cutoff = now
-	case r.Cutoff.IsZero():
+	case r.Cutoff.IsZero() && r.Trigger == Cron && !r.dryRun:
 		r.cutoff = DefaultCutoff(now, s.Zone)
+	case r.Cutoff.IsZero(): // only a scheduler may be early
+		r.cutoff = midnight(now, s.Zone, 0)
 	case r.Cutoff.After(now) && (r.Trigger != Cron || r.Cutoff.After(now.Add(earliness))):
 		return setupError("the cutoff %s has not come: it is %s by the Redis clock", r.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
 	default:

@@ -35,18 +35,24 @@ type ready struct {
 	ended bool
 }
 
-// readyLine leaves out who pauses in a run that nobody asked for, as long as there is a seat for everybody who stands or
-// could stand in line: then nobody can take the one of who is left out. Where seats are scarcer, the pause is none, since a
-// seat may pass only whoever has just been refused it.
+// readyLine leaves out who pauses in a run that nobody asked for, and all but the canaries in a run of these, as long as
+// there is a seat for everybody who stands or could stand in line: then nobody can take the one of who is left out. Where
+// seats are scarcer everybody is tried, since a seat may pass only whoever has just been refused it.
 func (s *settlement) readyLine(ctx context.Context, tx *sql.Tx, account ledger.Account) (*ready, error) {
 	past := account.Past
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: past.Recorded}
-	if s.run.Trigger == Cron && int64(s.coupon.Free()) >= account.Waiting+account.UnderReview {
+	if (s.run.Trigger == Cron || s.run.Canaries != nil) && int64(s.coupon.Free()) >= account.Waiting+account.UnderReview {
 		returned, err := anyNotSelected(ctx, tx, s.coupon.ID)
 		if err != nil {
 			return nil, err
 		}
-		line.withoutPaused = !returned
+		line.withoutPaused = !returned && s.run.Trigger == Cron
+		if !returned && s.run.Canaries != nil {
+			line.only = make(map[string]bool, len(s.run.Canaries))
+			for _, member := range s.run.Canaries {
+				line.only[member] = true
+			}
+		}
 	}
 	return &ready{settlement: s, line: line, past: past, ask: firstApplications}, nil
 }

@@ -234,6 +234,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	}
 
 	s.result.Read, s.result.Issued, s.result.SeatsLeft = s.result.Read+winners.count, winners.count, free
+	if s.run.dryRun {
+		s.result.Preview.Digest = winners.String() // of nobody, too: that can be approved as well
+	}
 	if winners.count > 0 {
 		s.begin(StepCount)
 		s.result.FirstArrival, s.result.LastArrival, s.result.WinnersDigest = winners.first, winners.last, winners.String()
@@ -247,6 +250,15 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		if err := insertRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil {
 			return err
 		}
+		if s.run.Trigger == Manual {
+			detail := fmt.Sprintf("cutoff %s, issued %d, %s", s.run.cutoff.Format(time.RFC3339Nano), s.result.Issued, s.result.WinnersDigest)
+			if err := audit(ctx, tx, s.run, actionSettled, coupon.ID, 0, detail); err != nil {
+				return err
+			}
+		}
+	}
+	if s.run.dryRun {
+		return nil // it rolls back: nobody is to wait for the promise row, nor Redis to hear of it
 	}
 	// Last, since the catalog waits for this row.
 	if err := keepPromise(ctx, tx, coupon.ID, account, s.run.startedAt); err != nil {
@@ -258,9 +270,6 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		}
 	}
 	s.begin(StepCommit)
-	if s.run.dryRun {
-		return nil // it rolls back, and Redis is not to hear of it
-	}
 	return s.reviewReturned(ctx, tx, returned)
 }
 

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// Missed nights are settled one after the other, each by a run of its own; a coupon that is held in one of them keeps no
+// other coupon and no other night from being settled.
+func TestMissedNightsAreSettledInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	seoul, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(t, err)
+	day := func(n int) time.Time { // noon of so many days ago
+		y, m, d := w.now().In(seoul).Date()
+		return time.Date(y, m, d-n, 12, 0, 0, 0, seoul)
+	}
+	held := w.couponBetween(5, day(9), day(-1))
+	coupon := w.couponBetween(5, day(9), day(-1))
+	w.stand(held, "1", day(4))
+	w.stand(coupon, "1", day(4))
+	w.stand(coupon, "2", day(3))
+	w.stand(coupon, "3", day(2))
+	require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(held)+"}", "accepted", 1).Err()) // somebody is lost
+
+	date := func(n int) string { return day(n).Format(time.DateOnly) }
+	code, stdout, stderr := w.settle("run", "--from="+date(4), "--to="+date(2), "--operator=kim", "--reason=missed", "--output=json")
+	require.Equal(t, 3, code, stderr)
+	var issued [][]settle.Result
+	for decoder := json.NewDecoder(strings.NewReader(stdout)); decoder.More(); {
+		var r settle.Report
+		require.NoError(t, decoder.Decode(&r))
+		issued = append(issued, r.Coupons)
+	}
+	require.Len(t, issued, 3)
+	for _, night := range issued {
+		require.Equal(t, settle.HeldBack, night[0].Status)
+		require.Equal(t, 1, night[1].Issued)
+	}
+	require.Equal(t, []uint64{1, 2, 3}, w.issued(coupon))
+	require.Empty(t, w.issued(held))
+
+	for want, args := range map[string][]string{
+		"--from and --to belong together": {"--from=2026-11-20"},
+		"lies after":                      {"--from=2026-11-20", "--to=2026-11-19"},
+		"more than 366 nights":            {"--from=2020-01-01", "--to=2026-11-19"},
+		"--dry-run shows one night":       {"--from=2026-11-18", "--to=2026-11-19", "--dry-run"},
+	} {
+		code, _, stderr := w.settle(append([]string{"run", "--operator=kim", "--reason=x"}, args...)...)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr, want)
+	}
+}
+
+// A person's run is in the audit chain, with what came of it.
+func TestAPersonsRunIsAudited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2)
+	coupon := w.coupon(1)
+	w.apply(coupon, 1, 2)
+	report := w.settleNow()
+	require.Equal(t, 1, report.Total.Issued)
+	w.settleNow() // nothing is left to do
+	var actor, reason, detail string
+	require.NoError(t, w.db.QueryRow("SELECT actor, reason, detail FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND'", coupon).Scan(&actor, &reason, &detail))
+	require.Equal(t, []string{"kim", "test"}, []string{actor, reason})
+	require.Contains(t, detail, "issued 1, "+report.Coupons[0].WinnersDigest)
+	require.Equal(t, []uint64{1}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", coupon))
+	w.verify()
+}
+
+// That nobody is to get a coupon can be approved, too: whoever is let in after that is not given one.
+func TestNobodyIsApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	cutoff := "--cutoff=" + w.now().Format(time.RFC3339Nano)
+	code, stdout, stderr := w.settle("run", "--dry-run", "--coupon=1", cutoff, "--output=json")
+	require.Zero(t, code, stderr)
+	var preview settle.Report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &preview))
+	const nobody = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	require.Equal(t, nobody, preview.Coupons[0].Preview.Digest)
+
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	approved := []string{"run", "--coupon=1", cutoff, "--operator=kim", "--reason=x", "--expect-digest=" + nobody}
+	code, _, stderr = w.settle(approved...)
+	require.Equal(t, 3, code)
+	require.Contains(t, stderr, "not those of "+nobody+" that were approved")
+	require.Empty(t, w.issued(coupon))
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	code, _, stderr = w.settle(approved...)
+	require.Zero(t, code, stderr)
+}
+
+// Canaries of a cause that every run tries again are tried alone; when they are settled, the others are.
+func TestCanariesOfARetryableCauseGoAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	w.users(1, 3, 5)
+	w.exec("INSERT INTO odd_user (id) VALUES (1), (3), (5)")
+	coupon := w.coupon(10)
+	w.apply(coupon, 1, 3, 5)
+	w.settleNow()
+	require.Empty(t, w.issued(coupon))
+	retry := []string{"dlq", "retry", "--coupon=1", "--cause=BAD_ROW", "--canary=1", "--cutoff=now", "--operator=kim", "--reason=x"}
+	code, _, stderr := w.settle(retry...)
+	require.Equal(t, 1, code, stderr)
+	require.Equal(t, []int{2, 1, 1}, []int{w.reason(coupon, "1").Attempts, w.reason(coupon, "3").Attempts, w.reason(coupon, "5").Attempts}, "the others were not tried")
+	w.exec("DELETE FROM odd_user")
+	code, _, stderr = w.settle(retry...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, []uint64{1, 3, 5}, w.issued(coupon))
+	w.verify()
+}
