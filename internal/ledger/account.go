@@ -165,8 +165,8 @@ SELECT j.n, COALESCE(u.status = 'ACTIVE', FALSE),
        o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE), COALESCE(o.reason, '')
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]')) AS j
-LEFT JOIN ` + "`user`" + ` u ON u.id = j.user_id
-LEFT JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = j.user_id
+LEFT JOIN ` + "`user`" + ` u FORCE INDEX (PRIMARY) ON u.id = j.user_id
+LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.user_id = j.user_id
      AND o.applied_at = ` + appliedAt + `
 ORDER BY j.n`
 

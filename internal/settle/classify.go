@@ -76,14 +76,15 @@ const applicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
 // exceptionsSQL finds whoever is not simply eligible; almost everybody is, and makes no row. A user with several outcomes
-// makes several. The first two parameters behind the JSON say whether there is any coupon to find at all, and the two
+// makes several. Each user is looked up by a key, whatever the server believes about its tables: of one that has just been
+// filled it may think that it is empty, and read all of it for every page. The first two parameters behind the JSON say whether there is any coupon to find at all, and the two
 // behind those the same of outcomes: where not, the server does not look for one of each user.
 const exceptionsSQL = `
 SELECT j.n, u.status, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
 FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
-LEFT JOIN ` + "`user`" + ` u ON u.id = j.user_id
-LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
-LEFT JOIN application_outcome o ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
+LEFT JOIN ` + "`user`" + ` u FORCE INDEX (PRIMARY) ON u.id = j.user_id
+LEFT JOIN user_coupon c FORCE INDEX (user_coupon_once) ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
+LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
 WHERE u.id IS NULL OR u.status <> 'ACTIVE' OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
 
 func applicationsIn(page []classified) []Application {
