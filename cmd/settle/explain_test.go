@@ -103,7 +103,10 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	require.Contains(t, w.must(coupon, 4, ledger.StateWaiting), "number 5 of 6 that are waiting. Coupons left at present: 3.")
 	w.must(coupon, 2, ledger.StateWaiting, ledger.NoteAccountInactive)
 	w.must(coupon, 99, ledger.StateWaiting, ledger.NoteAccountUnknown)
-	w.exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at) VALUES ('MANUAL', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))")
+	underWay := "INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at) VALUES (?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
+	w.exec(underWay, "MANUAL")
+	w.must(coupon, 4, ledger.StateWaiting) // it may be about any other coupon
+	w.exec(underWay, "CRON")
 	w.must(coupon, 4, ledger.StateWaitingSettling)
 	w.exec("DELETE FROM settlement_run")
 
@@ -114,7 +117,7 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	w.must(coupon, 3, ledger.StateReviewBadRow, ledger.NoteTriedAgain)
 	w.must(coupon, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides)
 	require.Equal(t, []ledger.EventKind{ledger.EventOpens, ledger.EventApplied, ledger.EventLastSeated, ledger.EventRun, ledger.EventReview,
-		ledger.EventCloses}, w.happened(coupon, 2))
+		ledger.EventAudit, ledger.EventCloses}, w.happened(coupon, 2))
 
 	// What was wrong is right now; seats are gone, so that who is tried again is passed over.
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")

@@ -83,7 +83,7 @@ const exceptionsSQL = `
 SELECT j.n, u.status, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
 FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
 LEFT JOIN ` + "`user`" + ` u FORCE INDEX (PRIMARY) ON u.id = j.user_id
-LEFT JOIN user_coupon c FORCE INDEX (user_coupon_once) ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
+LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
 WHERE u.id IS NULL OR u.status <> 'ACTIVE' OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
 
