@@ -251,6 +251,9 @@ func (m *machine) foreseen(t *rapid.T, preview *settle.Report, report settle.Rep
 			}
 		}
 		would.Preview, would.Millis, did.Millis, did.Earlier = nil, 0, 0, nil // a run alone looks for an earlier one
+		if did.Rejected > 0 && did.Read-would.Read <= did.Rejected {
+			would.Read = did.Read // whose row is refused stands in the DLQ when the run walks the rest, and may be read once more
+		}
 		if would.Read > did.Read && m.unclean[would.Coupon] {
 			would.Read = did.Read // whom a run that died has issued still stood there
 		}
