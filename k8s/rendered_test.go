@@ -1,7 +1,6 @@
 package k8s_test
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/constant"
@@ -176,12 +175,15 @@ func program(t *testing.T, name string) string {
 	return filepath.Join(programs.dir, name)
 }
 
-// help is what a program says about its settings.
-func help(t *testing.T, name string) string {
+// help is what both programs say about their settings.
+func help(t *testing.T) (said string) {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), program(t, name), "--help").CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	return string(bytes.ToValidUTF8(output, nil))
+	for _, command := range [][]string{{"apply-api"}, {"settle"}, {"settle", "run"}, {"settle", "schedule"}} {
+		output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		said += string(output)
+	}
+	return said
 }
 
 // constants are the whole numbers that a program's main.go names.
