@@ -127,15 +127,15 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 			assert.True(t, slices.Contains(may, name) || slices.Contains(needs[""], name),
 				"%s: %q cannot be run by a test: mark its block with what it needs", s.file, words)
 			for _, word := range words {
-				requireInRepository(t, s, word)
+				requireInRepository(t, s.file, word)
 			}
 			switch {
 			case name == "settle", name == "apply-api":
-				requireTaken(t, s, name, args, false)
+				requireTaken(t, s.file, name, args, false)
 			case name == "k8s/settle.sh":
-				requireTaken(t, s, "settle", args, false)
+				requireTaken(t, s.file, "settle", args, false)
 			case name == "docker" && len(args) > 3 && slices.Equal(args[:4], []string{"compose", "run", "--rm", "settle"}):
-				requireTaken(t, s, "settle", args[4:], false)
+				requireTaken(t, s.file, "settle", args[4:], false)
 			case name == "make":
 				for _, target := range args {
 					require.Regexp(t, `(?m)^`+regexp.QuoteMeta(target)+`:`, string(makefile), "%s: %q", s.file, words)
@@ -148,16 +148,16 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 	}
 	require.Greater(t, len(inline), 40)
 	for _, s := range inline {
-		requireTaken(t, s, "settle", strings.Fields(s.text)[1:], true)
+		requireTaken(t, s.file, "settle", strings.Fields(s.text)[1:], true)
 	}
 }
 
 // requireInRepository demands that what looks like a path of this repository is one.
-func requireInRepository(t *testing.T, s script, word string) {
+func requireInRepository(t *testing.T, file, word string) {
 	t.Helper()
 	if regexp.MustCompile(`^(\./)?(k8s|sql|docs|scripts|bench|examples|compose)/[\w./-]+$`).MatchString(word) {
 		_, err := os.Stat(word)
-		require.NoError(t, err, "%s: %s", s.file, s.text)
+		require.NoError(t, err, file)
 	}
 }
 
@@ -170,7 +170,7 @@ var placeholders = map[string]string{
 // requireTaken demands that the program takes these arguments. It is given one more flag, which does not exist: told
 // everything that is wrong at once, it must have nothing to say but that, and so does nothing. part is a command that leaves
 // out what it must have.
-func requireTaken(t *testing.T, s script, program string, args []string, part bool) {
+func requireTaken(t *testing.T, file, program string, args []string, part bool) {
 	t.Helper()
 	var given []string
 	for _, arg := range args {
@@ -192,14 +192,52 @@ func requireTaken(t *testing.T, s script, program string, args []string, part bo
 	command.Stderr = &stderr
 	err := command.Run()
 	if slices.Contains(given, "completion") { // it prints what a shell needs, whatever else it is told
-		require.NoError(t, err, "%s: %s", s.file, s.text)
+		require.NoError(t, err, "%s: %s %q", file, program, args)
 		return
 	}
-	require.Error(t, err, "%s: %s", s.file, s.text)
-	require.Equal(t, 2, command.ProcessState.ExitCode(), "%s: %s: %s", s.file, s.text, stderr.String())
+	require.Error(t, err, "%s: %s %q", file, program, args)
+	require.Equal(t, 2, command.ProcessState.ExitCode(), "%s: %s %q: %s", file, program, args, stderr.String())
 	objections := slices.DeleteFunc(slices.Collect(strings.Lines(stderr.String())), func(line string) bool {
 		return strings.Contains(line, "unknown flag --no-such-flag") ||
 			part && !strings.Contains(line, "unknown flag") && !strings.Contains(line, "unexpected argument")
 	})
-	assert.Empty(t, objections, "%s: %s", s.file, s.text)
+	assert.Empty(t, objections, "%s: %s %q", file, program, args)
+}
+
+// TestEveryLinkInTheDocuments: to a file of the repository, and to a heading in it.
+func TestEveryLinkInTheDocuments(t *testing.T) {
+	t.Parallel()
+	links := 0
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(string(text), -1) {
+			path, heading, _ := strings.Cut(link[1], "#")
+			if strings.Contains(path, "://") {
+				continue
+			}
+			links++
+			to := file
+			if path != "" {
+				to = filepath.Join(filepath.Dir(file), path)
+			}
+			content, err := os.ReadFile(to)
+			if info, statErr := os.Stat(to); statErr == nil && info.IsDir() {
+				err = nil
+			}
+			if assert.NoError(t, err, "%s: %s", file, link[1]) && heading != "" {
+				assert.Contains(t, headings(content), heading, "%s: %s", file, link[1])
+			}
+		}
+	}
+	require.Greater(t, links, 40)
+}
+
+// headings are what a link may name in a document, as GitHub makes it of each heading.
+func headings(document []byte) (anchors []string) {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllSubmatch(document, -1) {
+		words := regexp.MustCompile("[^\\p{L}\\p{N} _-]").ReplaceAllString(strings.ToLower(string(heading[1])), "")
+		anchors = append(anchors, strings.ReplaceAll(words, " ", "-"))
+	}
+	return anchors
 }
