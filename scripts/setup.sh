@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs what the tests and the demo need and the machine lacks.
 #
-#   scripts/setup.sh [servers] [race]      without arguments: both
+#   scripts/setup.sh [servers] [monitoring] [race]      without arguments: all
 #
-#   servers   redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
-#   race      a C compiler, for the race detector
+#   servers      redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
+#   monitoring   prometheus with promtool, and its Pushgateway
+#   race         a C compiler, for the race detector
 #
 # Nothing to install: no output. No system service is started or enabled: the tests run servers of
 # their own, as child processes. TEST_MYSQL_DSN and TEST_REDIS_ADDRS do not make the servers
@@ -16,13 +17,14 @@ SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/lo
 OS=$(uname -s)
 
 main() {
-	servers='' race=''
-	[ $# -gt 0 ] || set -- servers race
+	servers='' monitoring='' race=''
+	[ $# -gt 0 ] || set -- servers monitoring race
 	for group; do
 		case $group in
 		servers) servers=1 ;;
+		monitoring) monitoring=1 ;;
 		race) race=1 ;;
-		*) fail 2 "unknown group '$group': want servers, race or both" ;;
+		*) fail 2 "unknown group '$group': want servers, monitoring, race or all of them" ;;
 		esac
 	done
 
@@ -30,6 +32,10 @@ main() {
 	if [ -n "$servers" ]; then
 		have_redis || missing="$missing redis"
 		have_database || missing="$missing database"
+	fi
+	if [ -n "$monitoring" ]; then
+		have_prometheus || missing="$missing prometheus"
+		have_pushgateway || missing="$missing pushgateway"
 	fi
 	if [ -n "$race" ]; then
 		have_compiler || missing="$missing compiler"
@@ -39,6 +45,9 @@ main() {
 
 	case $missing in
 	*redis*) have_redis || fail 1 "the redis-server of this system's packages is too old. Please install Redis 7.0 or later." ;;
+	esac
+	case $missing in
+	*pushgateway*) have_pushgateway || fail 1 "this system's packages have no Pushgateway. Please install one from https://github.com/prometheus/pushgateway/releases into a folder of PATH." ;;
 	esac
 }
 
@@ -76,6 +85,15 @@ have_database() {
 	fi
 }
 
+have_prometheus() {
+	have_server prometheus && have_server promtool
+}
+
+# Debian's is named after its project.
+have_pushgateway() {
+	have_server prometheus-pushgateway || have_server pushgateway
+}
+
 # The race detector links with a C compiler, except on macOS.
 have_compiler() {
 	[ "$OS" = Darwin ] ||
@@ -89,6 +107,8 @@ install_apt() {
 		case $need in
 		redis) packages="$packages redis-server" ;;
 		database) packages="$packages $(apt_database)" ;;
+		prometheus) packages="$packages prometheus" ;;
+		pushgateway) packages="$packages prometheus-pushgateway" ;;
 		compiler) packages="$packages gcc libc6-dev" ;;
 		esac
 	done
@@ -97,7 +117,13 @@ install_apt() {
 	# shellcheck disable=SC2086 # a list of words
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o DPkg::Lock::Timeout=120 --no-install-recommends $packages
 	release_services
-	case $missing in *redis*) disable_redis ;; esac
+	for need in $missing; do
+		case $need in
+		redis) disable_service redis-server ;;
+		prometheus) disable_service prometheus ;;
+		pushgateway) disable_service prometheus-pushgateway ;;
+		esac
+	done
 }
 
 # The -core packages hold the programs without a service. Older Ubuntus put the version into the name.
@@ -129,15 +155,15 @@ release_services() {
 }
 
 # Not started is not enough: the package enables the service for the next boot.
-disable_redis() {
+disable_service() {
 	if command -v systemctl >/dev/null; then
 		# Outside a running systemd, --now is refused.
 		now=''
 		[ ! -d /run/systemd/system ] || now=--now
 		# shellcheck disable=SC2086 # absent when empty
-		as_root systemctl --quiet disable $now redis-server.service
+		as_root systemctl --quiet disable $now "$1.service"
 	elif command -v update-rc.d >/dev/null; then
-		as_root update-rc.d redis-server disable
+		as_root update-rc.d "$1" disable
 	fi
 }
 
@@ -147,9 +173,11 @@ install_dnf() {
 		case $need in
 		redis) packages="$packages /usr/bin/redis-server" ;; # by file: some releases have it in valkey's package
 		database) packages="$packages mariadb-server" ;;
+		prometheus) packages="$packages /usr/bin/prometheus /usr/bin/promtool" ;;
 		compiler) packages="$packages gcc glibc-devel" ;;
 		esac
 	done
+	[ -n "$packages" ] || return 0
 	say "installing with dnf:$packages"
 	# shellcheck disable=SC2086 # a list of words
 	as_root dnf install -y --setopt=install_weak_deps=False $packages
@@ -162,8 +190,10 @@ install_brew() {
 		case $need in
 		redis) packages="$packages redis" ;;
 		database) packages="$packages mariadb" ;;
+		prometheus) packages="$packages prometheus" ;;
 		esac
 	done
+	[ -n "$packages" ] || return 0
 	say "installing with brew:$packages"
 	# shellcheck disable=SC2086 # a list of words
 	brew install $packages
@@ -174,6 +204,8 @@ needed() {
 		case $need in
 		redis) printf '\n  redis-server 7.0 or later' ;;
 		database) printf '\n  MariaDB 10.6 or later (mariadbd and mariadb-install-db), or Oracle mysqld 8.0 or later' ;;
+		prometheus) printf '\n  prometheus and promtool 2.42 or later' ;;
+		pushgateway) printf '\n  the Pushgateway of Prometheus' ;;
 		compiler) printf '\n  gcc and the C library headers, for go test -race' ;;
 		esac
 	done
