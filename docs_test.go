@@ -24,7 +24,7 @@ import (
 // Everything else in a block is a command of Jajeong, and these are tried wherever they stand.
 var needs = map[string][]string{
 	"":        {"make", "go", "source", "export", "settle", "apply-api"},
-	"servers": {"mysql", "mysqldump", "redis-cli", "curl"},
+	"servers": {"mysql", "mysqldump", "redis-cli", "curl", "grep"},
 	"docker":  {"docker"},
 	"cluster": {"kubectl", "docker", "kind", "jq", "k8s/deploy.sh", "k8s/settle.sh"},
 }
@@ -52,7 +52,7 @@ func scripts(t *testing.T) (found []script, inline []script) {
 				fence.text += line
 			case isFence:
 				language, mark, _ := strings.Cut(info, " ")
-				require.Contains(t, []string{"", "sh", "mermaid"}, language, "%s: name shell blocks sh", file)
+				require.Contains(t, []string{"", "sh", "mermaid", "yaml"}, language, "%s: name shell blocks sh", file)
 				fence = &script{file: file, mark: mark}
 				if language != "sh" {
 					fence.mark = "no shell"
