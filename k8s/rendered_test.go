@@ -22,6 +22,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -115,7 +116,11 @@ func render(t *testing.T, overlay string) *cluster {
 
 func read[T any](t *testing.T, text []byte) (object T) {
 	t.Helper()
-	require.NoError(t, yaml.UnmarshalStrict(text, &object), "%s", text)
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	require.NoError(t, err)
+	unknown, err := json.UnmarshalStrict(asJSON, &object)
+	require.NoError(t, err, "%s", text)
+	require.Empty(t, unknown, "%s", text)
 	return object
 }
 
