@@ -6,7 +6,7 @@
 # A migration only adds, so that the version before goes on working beside it, and is done already when it is met again.
 # A Job's template cannot be changed: the one of the version before is deleted first.
 #
-# Needs kubectl, whose context and KUBECONFIG say which cluster.
+# Needs kubectl, whose context and KUBECONFIG say which cluster. NAMESPACE is jajeong unless it is set: that of the overlay.
 set -euo pipefail
 
 if [ $# -ne 1 ]; then
@@ -14,7 +14,7 @@ if [ $# -ne 1 ]; then
 	exit 2
 fi
 manifests=$(kubectl kustomize "$1")
-namespace=jajeong
+namespace=${NAMESPACE:-jajeong}
 programs='apply-api, settle, verify'
 
 kubectl --namespace "$namespace" delete job migrate --ignore-not-found
