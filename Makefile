@@ -30,7 +30,8 @@ soak: setup ## kill, model, storm and history tests at length, every fuzzer for 
 		-run 'Killed|ALost|Model|EverythingAtOnce|Linearizable' ./cmd/settle ./internal/candidates > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
 	@grep -E '^--- PASS|kill points|operations$$|passed|runs;|^ok' soak.out
 	@for package in $$(go list ./...); do \
-		for fuzzer in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz' || true); do \
+		listed=$$(go test -list '^Fuzz' "$$package"); \
+		for fuzzer in $$(grep '^Fuzz' <<< "$$listed" || true); do \
 			echo "$$package $$fuzzer"; \
 			go test -run '^$$' -fuzz "^$$fuzzer$$" -fuzztime $(FUZZ_TIME) "$$package" >> soak.out 2>&1 || { tail -n 40 soak.out; exit 1; }; \
 		done; \
