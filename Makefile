@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what tests need and the machine lacks: Redis, MariaDB, gcc
+setup: ## install what tests need and the machine lacks: Redis, MariaDB, Prometheus, gcc
 	@scripts/setup.sh
 
 build: ## build bin/apply-api and bin/settle, static
