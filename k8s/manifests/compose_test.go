@@ -1,4 +1,4 @@
-package k8s_test
+package manifests_test
 
 import (
 	"bytes"
@@ -106,7 +106,7 @@ func TestPrometheusTakesTheConfiguration(t *testing.T) {
 	require.NoError(t, err, "run make setup")
 	config, err := os.ReadFile(filepath.Join(root, "compose", "prometheus.yaml"))
 	require.NoError(t, err)
-	rules, err := filepath.Abs(filepath.Join("monitoring", "rules.yaml"))
+	rules, err := filepath.Abs(filepath.Join("..", "monitoring", "rules.yaml"))
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "prometheus.yaml")
 	require.NoError(t, os.WriteFile(file, bytes.ReplaceAll(config, []byte("/etc/prometheus/rules.yaml"), []byte(rules)), 0o600))
