@@ -43,7 +43,7 @@ func newSettlement(t *testing.T, seats int, line ...Application) *settlement {
 	r := run{Order: Order{Trigger: Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), told: t.Context(), work: (*settlement).settle}
 	require.NoError(t, insertRun(t.Context(), db, &r))
 	return &settlement{
-		Settler: &Settler{DB: NewDatabase(db, zap.NewNop()), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop()},
+		Settler: &Settler{DB: NewDatabase(db, zap.NewNop()), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Metrics: NewMetrics(time.Now)},
 		run:     r, coupon: Coupon{ID: 1}, result: &Result{Coupon: 1}, logger: zap.NewNop(),
 	}
 }
