@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs what the tests and the demo need and the machine lacks.
 #
-#   scripts/setup.sh [servers] [race]      without arguments: both
+#   scripts/setup.sh [servers] [race] [k8s]      without arguments: servers and race
 #
 #   servers   redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
 #   race      a C compiler, for the race detector
+#   k8s       etcd 3.4+, for the tests in k8s/e2e
 #
 # Nothing to install: no output. No system service is started or enabled: the tests run servers of
 # their own, as child processes. TEST_MYSQL_DSN and TEST_REDIS_ADDRS do not make the servers
@@ -16,13 +17,14 @@ SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/lo
 OS=$(uname -s)
 
 main() {
-	servers='' race=''
+	servers='' race='' k8s=''
 	[ $# -gt 0 ] || set -- servers race
 	for group; do
 		case $group in
 		servers) servers=1 ;;
 		race) race=1 ;;
-		*) fail 2 "unknown group '$group': want servers, race or both" ;;
+		k8s) k8s=1 ;;
+		*) fail 2 "unknown group '$group': want servers, race or k8s" ;;
 		esac
 	done
 
@@ -33,6 +35,9 @@ main() {
 	fi
 	if [ -n "$race" ]; then
 		have_compiler || missing="$missing compiler"
+	fi
+	if [ -n "$k8s" ]; then
+		have_server etcd || missing="$missing etcd"
 	fi
 	[ -n "$missing" ] || exit 0
 	install
@@ -90,6 +95,7 @@ install_apt() {
 		redis) packages="$packages redis-server" ;;
 		database) packages="$packages $(apt_database)" ;;
 		compiler) packages="$packages gcc libc6-dev" ;;
+		etcd) packages="$packages etcd-server" ;;
 		esac
 	done
 	say "installing with apt-get:$packages"
@@ -97,7 +103,8 @@ install_apt() {
 	# shellcheck disable=SC2086 # a list of words
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o DPkg::Lock::Timeout=120 --no-install-recommends $packages
 	release_services
-	case $missing in *redis*) disable_redis ;; esac
+	case $missing in *redis*) disable_service redis-server ;; esac
+	case $missing in *etcd*) disable_service etcd ;; esac
 }
 
 # The -core packages hold the programs without a service. Older Ubuntus put the version into the name.
@@ -129,15 +136,15 @@ release_services() {
 }
 
 # Not started is not enough: the package enables the service for the next boot.
-disable_redis() {
+disable_service() {
 	if command -v systemctl >/dev/null; then
 		# Outside a running systemd, --now is refused.
 		now=''
 		[ ! -d /run/systemd/system ] || now=--now
 		# shellcheck disable=SC2086 # absent when empty
-		as_root systemctl --quiet disable $now redis-server.service
+		as_root systemctl --quiet disable $now "$1.service"
 	elif command -v update-rc.d >/dev/null; then
-		as_root update-rc.d redis-server disable
+		as_root update-rc.d "$1" disable
 	fi
 }
 
@@ -148,6 +155,7 @@ install_dnf() {
 		redis) packages="$packages /usr/bin/redis-server" ;; # by file: some releases have it in valkey's package
 		database) packages="$packages mariadb-server" ;;
 		compiler) packages="$packages gcc glibc-devel" ;;
+		etcd) packages="$packages etcd" ;;
 		esac
 	done
 	say "installing with dnf:$packages"
@@ -162,6 +170,7 @@ install_brew() {
 		case $need in
 		redis) packages="$packages redis" ;;
 		database) packages="$packages mariadb" ;;
+		etcd) packages="$packages etcd" ;;
 		esac
 	done
 	say "installing with brew:$packages"
@@ -175,6 +184,7 @@ needed() {
 		redis) printf '\n  redis-server 7.0 or later' ;;
 		database) printf '\n  MariaDB 10.6 or later (mariadbd and mariadb-install-db), or Oracle mysqld 8.0 or later' ;;
 		compiler) printf '\n  gcc and the C library headers, for go test -race' ;;
+		etcd) printf '\n  etcd 3.4 or later' ;;
 		esac
 	done
 }
