@@ -74,7 +74,7 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 	api, err := c.start(ctx, testenv.Program{
 		Name: "kube-apiserver", Path: filepath.Join(programs, "kube-apiserver"),
 		Files: map[string][]byte{"tokens.csv": []byte(csv.String()), "service-account.key": serviceAccountKey},
-		Args: func(dir string, port int) []string { return apiServerArgs(dir, port, etcd.Addr()) },
+		Args:  func(dir string, port int) []string { return apiServerArgs(dir, port, etcd.Addr()) },
 		Ready: answers("https", "/readyz"),
 	})
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *cluster) kubeconfig(user string) ([]byte, error) {
 // build builds Kubernetes, and the two programs of this repository as they are shipped, into a folder. What is up to date
 // is left as it is; Kubernetes takes minutes the first time.
 func build(ctx context.Context, into string) error {
-	for module, packages := range map[string][]string{".": {"tool"}, "../..": {"./cmd/apply-api", "./cmd/settle"}} {
+	for module, packages := range map[string][]string{"kubernetes": {"tool"}, "../..": {"./cmd/apply-api", "./cmd/settle"}} {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags=-s -w", "-o", into + string(filepath.Separator)}, packages...)...)
 		cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := cmd.CombinedOutput(); err != nil {

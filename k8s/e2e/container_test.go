@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,9 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	resources "k8s.io/kubernetes/pkg/api/v1/resource"
-	"k8s.io/kubernetes/pkg/fieldpath"
-	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+	"k8s.io/kubectl/pkg/util/fieldpath"
+	"k8s.io/kubectl/pkg/util/resource"
 )
 
 const (
@@ -125,13 +126,27 @@ func (n *node) command(container *v1.Container, env map[string]string) ([]string
 	if folder == "" || len(container.Command) == 0 {
 		return nil, fmt.Errorf("image %s with command %q is not known on this node", container.Image, container.Command)
 	}
-	lookup := expansion.MappingFuncFor(env)
 	var command []string
-	for _, word := range append(container.Command[:len(container.Command):len(container.Command)], container.Args...) {
-		command = append(command, expansion.Expand(word, lookup))
+	for _, word := range slices.Concat(container.Command, container.Args) {
+		command = append(command, expand(word, env))
 	}
 	command[0] = filepath.Join(folder, path.Base(command[0]))
 	return command, nil
+}
+
+var reference = regexp.MustCompile(`\$\$|\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)`)
+
+// expand puts values of variables into a text, as in $(NAME). What is not known stays as it is, and $$ is a dollar.
+func expand(text string, env map[string]string) string {
+	return reference.ReplaceAllStringFunc(text, func(found string) string {
+		if found == "$$" {
+			return "$"
+		}
+		if value, known := env[found[2:len(found)-1]]; known {
+			return value
+		}
+		return found
+	})
 }
 
 // environment is what the container would find, and nothing of this process's own.
@@ -154,7 +169,7 @@ func (n *node) environment(ctx context.Context, l *life, container *v1.Container
 		}
 	}
 	for _, variable := range container.Env {
-		value := expansion.Expand(variable.Value, expansion.MappingFuncFor(env))
+		value := expand(variable.Value, env)
 		if variable.ValueFrom != nil {
 			var err error
 			if value, err = n.valueFrom(ctx, l, container, variable.ValueFrom); err != nil {
@@ -180,7 +195,7 @@ func (n *node) valueFrom(ctx context.Context, l *life, container *v1.Container, 
 	case from.FieldRef != nil:
 		return fieldpath.ExtractFieldPathAsString(l.pod, from.FieldRef.FieldPath)
 	case from.ResourceFieldRef != nil:
-		return resources.ExtractContainerResourceValue(from.ResourceFieldRef, container)
+		return resource.ExtractContainerResourceValue(from.ResourceFieldRef, container)
 	case from.ConfigMapKeyRef != nil:
 		values, err := n.configMap(ctx, l.pod.Namespace, from.ConfigMapKeyRef.Name)
 		return pick(values, err, from.ConfigMapKeyRef.Key)

@@ -48,12 +48,9 @@ type life struct {
 	pid     atomic.Int64       // once it runs
 }
 
-// run registers the node and serves it until ctx ends, and then waits until every process has.
+// run serves the node until ctx ends, and then waits until every process has.
 func (n *node) run(ctx context.Context) error {
 	n.pods = map[types.UID]*life{}
-	if err := n.register(ctx); err != nil {
-		return fmt.Errorf("register node: %w", err)
-	}
 	mine := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", nodeName).String()
 	})
