@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // yesterday is a coupon for which so many users stand in line, who all applied before the last midnight in Seoul. Users
@@ -69,35 +69,54 @@ func (n *night) mustBeSettled(coupon uint64, seats int) {
 	n.mustHold()
 }
 
-// holdSeat keeps an uncommitted row in the way of the settlement, of a user in the middle of the line: it comes to stand
-// within its transaction, with rows written before. release lets it go on.
-func (n *night) holdSeat(coupon uint64, user int) (release func()) {
-	n.t.Helper()
-	return n.hold("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", coupon, user)
-}
-
-// holdCoupon holds the row lock that parts settlements.
+// holdCoupon holds the row lock that parts settlements, until release.
 func (n *night) holdCoupon(coupon uint64) (release func()) {
-	n.t.Helper()
-	return n.hold("UPDATE coupon SET name = name WHERE id = ?", coupon)
-}
-
-func (n *night) hold(query string, args ...any) (release func()) {
 	n.t.Helper()
 	tx, err := n.db.BeginTx(n.t.Context(), nil)
 	require.NoError(n.t, err)
-	_, err = tx.Exec(query, args...)
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", coupon)
 	require.NoError(n.t, err)
 	n.t.Cleanup(func() { _ = tx.Rollback() }) // if the test has not come so far
 	return func() { require.NoError(n.t, tx.Rollback()) }
 }
 
-// awaitLockWaits waits until so many sessions wait for the lock of a row.
-func (n *night) awaitLockWaits(sessions int) {
+// holdMiddle has a settlement stand still within its transaction, with rows written before, when it comes to this user's
+// coupon, until release.
+func (n *night) holdMiddle(user int) (release func()) {
 	n.t.Helper()
-	testenv.Eventually(n.t, awaitWithin, fmt.Sprintf("%d sessions wait for a lock", sessions), func() bool {
-		var waiting int
-		err := n.db.QueryRowContext(n.t.Context(), "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'").Scan(&waiting)
-		return err == nil && waiting >= sessions
+	_, err := n.db.ExecContext(n.t.Context(), fmt.Sprintf(`CREATE TRIGGER middle BEFORE INSERT ON user_coupon FOR EACH ROW
+		IF NEW.user_id = %d THEN DO GET_LOCK('middle', 600) + RELEASE_LOCK('middle'); END IF`, user))
+	require.NoError(n.t, err)
+	holder, err := n.db.Conn(n.t.Context())
+	require.NoError(n.t, err)
+	n.t.Cleanup(func() { _ = holder.Close() })
+	do := func(function string) {
+		var done int
+		require.NoError(n.t, holder.QueryRowContext(n.t.Context(), "SELECT "+function).Scan(&done))
+		require.Equal(n.t, 1, done, function)
+	}
+	do("GET_LOCK('middle', 0)")
+	return func() { do("RELEASE_LOCK('middle')") }
+}
+
+// awaitMiddle waits until a settlement stands there.
+func (n *night) awaitMiddle() {
+	n.t.Helper()
+	n.awaitSessions(1, "trx_rows_modified > 0 AND STATE = 'User lock'")
+}
+
+// awaitLocked waits until so many sessions wait for the lock of a row.
+func (n *night) awaitLocked(sessions int) {
+	n.t.Helper()
+	n.awaitSessions(sessions, "trx_state = 'LOCK WAIT'")
+}
+
+func (n *night) awaitSessions(wanted int, where string) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%d sessions are where %s", wanted, where), func(ctx context.Context) bool {
+		var found int
+		err := n.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.INNODB_TRX
+			JOIN information_schema.PROCESSLIST ON ID = trx_mysql_thread_id WHERE `+where).Scan(&found)
+		return err == nil && found >= wanted
 	})
 }
