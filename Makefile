@@ -23,6 +23,7 @@ demo: ## a black Friday on this machine, from the opening to the proof
 # are cores, since most of them wait for servers.
 test: setup ## run all tests, with the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 14m ./...
+	CGO_ENABLED=0 go -C k8s test -shuffle=on -count=1 -timeout 10m .
 
 soak: setup ## kill, model, storm and history tests at length, every fuzzer for a while; about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 170m -v \
@@ -47,8 +48,11 @@ check: ## formatting, go.mod, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go mod tidy -diff
+	go -C k8s mod tidy -diff
 	go vet ./...
+	go -C k8s vet ./...
 	go run $(STATICCHECK) ./...
+	cd k8s && go run $(STATICCHECK) ./...
 
 fmt: ## format the code
 	gofmt -w .

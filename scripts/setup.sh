@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs what the tests and the demo need and the machine lacks.
 #
-#   scripts/setup.sh [servers] [race] [k8s]      without arguments: servers and race
+#   scripts/setup.sh [servers] [monitoring] [race] [k8s]      without arguments: all but k8s
 #
-#   servers   redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
-#   race      a C compiler, for the race detector
-#   k8s       etcd 3.4+, for the tests in k8s/e2e
+#   servers      redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
+#   monitoring   prometheus with promtool, and its Pushgateway
+#   race         a C compiler, for the race detector
+#   k8s          etcd 3.4+ and jq, for the tests in k8s/e2e
 #
 # Nothing to install: no output. No system service is started or enabled: the tests run servers of
 # their own, as child processes. TEST_MYSQL_DSN and TEST_REDIS_ADDRS do not make the servers
@@ -17,14 +18,15 @@ SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/lo
 OS=$(uname -s)
 
 main() {
-	servers='' race='' k8s=''
-	[ $# -gt 0 ] || set -- servers race
+	servers='' monitoring='' race='' k8s=''
+	[ $# -gt 0 ] || set -- servers monitoring race
 	for group; do
 		case $group in
 		servers) servers=1 ;;
+		monitoring) monitoring=1 ;;
 		race) race=1 ;;
 		k8s) k8s=1 ;;
-		*) fail 2 "unknown group '$group': want servers, race or k8s" ;;
+		*) fail 2 "unknown group '$group': want servers, monitoring, race, k8s or several of them" ;;
 		esac
 	done
 
@@ -33,17 +35,25 @@ main() {
 		have_redis || missing="$missing redis"
 		have_database || missing="$missing database"
 	fi
+	if [ -n "$monitoring" ]; then
+		have_prometheus || missing="$missing prometheus"
+		have_pushgateway || missing="$missing pushgateway"
+	fi
 	if [ -n "$race" ]; then
 		have_compiler || missing="$missing compiler"
 	fi
 	if [ -n "$k8s" ]; then
 		have_server etcd || missing="$missing etcd"
+		have_server jq || missing="$missing jq"
 	fi
 	[ -n "$missing" ] || exit 0
 	install
 
 	case $missing in
 	*redis*) have_redis || fail 1 "the redis-server of this system's packages is too old. Please install Redis 7.0 or later." ;;
+	esac
+	case $missing in
+	*pushgateway*) have_pushgateway || fail 1 "this system's packages have no Pushgateway. Please install one from https://github.com/prometheus/pushgateway/releases into a folder of PATH." ;;
 	esac
 }
 
@@ -81,6 +91,15 @@ have_database() {
 	fi
 }
 
+have_prometheus() {
+	have_server prometheus && have_server promtool
+}
+
+# Debian's is named after its project.
+have_pushgateway() {
+	have_server prometheus-pushgateway || have_server pushgateway
+}
+
 # The race detector links with a C compiler, except on macOS.
 have_compiler() {
 	[ "$OS" = Darwin ] ||
@@ -94,8 +113,11 @@ install_apt() {
 		case $need in
 		redis) packages="$packages redis-server" ;;
 		database) packages="$packages $(apt_database)" ;;
+		prometheus) packages="$packages prometheus" ;;
+		pushgateway) packages="$packages prometheus-pushgateway" ;;
 		compiler) packages="$packages gcc libc6-dev" ;;
 		etcd) packages="$packages etcd-server" ;;
+		jq) packages="$packages jq" ;;
 		esac
 	done
 	say "installing with apt-get:$packages"
@@ -103,8 +125,14 @@ install_apt() {
 	# shellcheck disable=SC2086 # a list of words
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q -o DPkg::Lock::Timeout=120 --no-install-recommends $packages
 	release_services
-	case $missing in *redis*) disable_service redis-server ;; esac
-	case $missing in *etcd*) disable_service etcd ;; esac
+	for need in $missing; do
+		case $need in
+		redis) disable_service redis-server ;;
+		prometheus) disable_service prometheus ;;
+		pushgateway) disable_service prometheus-pushgateway ;;
+		etcd) disable_service etcd ;;
+		esac
+	done
 }
 
 # The -core packages hold the programs without a service. Older Ubuntus put the version into the name.
@@ -154,10 +182,13 @@ install_dnf() {
 		case $need in
 		redis) packages="$packages /usr/bin/redis-server" ;; # by file: some releases have it in valkey's package
 		database) packages="$packages mariadb-server" ;;
+		prometheus) packages="$packages /usr/bin/prometheus /usr/bin/promtool" ;;
 		compiler) packages="$packages gcc glibc-devel" ;;
 		etcd) packages="$packages etcd" ;;
+		jq) packages="$packages jq" ;;
 		esac
 	done
+	[ -n "$packages" ] || return 0
 	say "installing with dnf:$packages"
 	# shellcheck disable=SC2086 # a list of words
 	as_root dnf install -y --setopt=install_weak_deps=False $packages
@@ -170,9 +201,12 @@ install_brew() {
 		case $need in
 		redis) packages="$packages redis" ;;
 		database) packages="$packages mariadb" ;;
+		prometheus) packages="$packages prometheus" ;;
 		etcd) packages="$packages etcd" ;;
+		jq) packages="$packages jq" ;;
 		esac
 	done
+	[ -n "$packages" ] || return 0
 	say "installing with brew:$packages"
 	# shellcheck disable=SC2086 # a list of words
 	brew install $packages
@@ -183,8 +217,11 @@ needed() {
 		case $need in
 		redis) printf '\n  redis-server 7.0 or later' ;;
 		database) printf '\n  MariaDB 10.6 or later (mariadbd and mariadb-install-db), or Oracle mysqld 8.0 or later' ;;
+		prometheus) printf '\n  prometheus and promtool 2.42 or later' ;;
+		pushgateway) printf '\n  the Pushgateway of Prometheus' ;;
 		compiler) printf '\n  gcc and the C library headers, for go test -race' ;;
 		etcd) printf '\n  etcd 3.4 or later' ;;
+		jq) printf '\n  jq' ;;
 		esac
 	done
 }

@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -101,7 +100,7 @@ type settings struct {
 
 // Check tells what is impossible about the settings.
 func (s *settings) Check() (problems []error) {
-	problems = append(checkAddress("APPLY_LISTEN", s.Listen), checkAddress("APPLY_ADMIN_LISTEN", s.AdminListen)...)
+	problems = append(connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)...)
 	if _, err := s.zone(); err != nil {
 		problems = append(problems, err)
 	}
@@ -121,17 +120,6 @@ func (s *settings) Check() (problems []error) {
 		problems = append(problems, fmt.Errorf("MAX_CONNECTIONS is %d: want 1 to %d", s.MaxConnections, mostConnections))
 	}
 	return problems
-}
-
-func checkAddress(name, address string) []error {
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		return []error{fmt.Errorf("%s is %q: want host:port or :port, the port a number up to 65535", name, address)}
-	}
-	return nil
 }
 
 func (s *settings) zone() (*time.Location, error) {
@@ -185,14 +173,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 	registry := prometheus.NewRegistry()
 	coupons := catalog.New(catalog.Options{DB: db, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
-	registry.MustRegister(connect.Metrics(rdb, db), coupons.Metrics(store))
+	settlesAt := func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, zone) }
+	registry.MustRegister(connect.Metrics(rdb, db), store.Metrics(), coupons.Metrics(),
+		catalog.Queues{Coupons: coupons.Coupons, Heads: store, SettlesAt: settlesAt, Now: time.Now})
 	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: db, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{
 		Applier:   candidates.NewBatcher(store, registry, time.Now),
 		Standings: store,
 		History:   ledger.History{DB: db},
 		Coupons:   coupons,
-		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, zone) },
+		SettlesAt: settlesAt,
 		Zone:      zone,
 		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.UserRate},
 		Draining:  admin.Draining,

@@ -9,11 +9,12 @@ Example:
   settle migrate`
 }
 
-func (scheduleCmd) Help() string {
+func (*scheduleCmd) Help() string {
 	return `One way beside a CronJob; both at once are safe.
 
 Examples:
   settle schedule
+  settle schedule --admin-listen :9090
   settle schedule --settle-schedule "0 0 * * *" --settle-time-zone Asia/Seoul`
 }
 

@@ -217,23 +217,31 @@ func worstCode(found map[int]bool) error {
 	return nil
 }
 
+// settler is a settler with its servers.
+type settler struct {
+	*settle.Settler
+	servers *connect.Servers
+	store   *candidates.Store
+}
+
+func (s *settler) close() { s.servers.Close() }
+
 // openSettler connects a verb that settles to its servers.
-func (p *program) openSettler() (settler *settle.Settler, closeAll func(), err error) {
-	db, err := p.MySQLSettings.Open(p.logger)
+func (p *program) openSettler() (*settler, error) {
+	servers, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	store, closeStore, err := p.openStore()
+	store, err := candidates.NewStore(servers.Redis, p.Candidates)
 	if err != nil {
-		_ = db.Close()
-		return nil, nil, err
+		servers.Close()
+		return nil, err
 	}
-	settler = &settle.Settler{
-		DB: settle.NewDatabase(db, p.logger), Clock: store, Door: store, Line: line{store}, DLQ: line{store},
-		Catalog: line{store}, Auditor: &ledger.Ledger{Store: store},
+	return &settler{&settle.Settler{
+		DB: settle.NewDatabase(servers.MySQL, p.logger), Clock: store, Door: store, Line: line{store}, DLQ: line{store},
+		Catalog: line{store}, Auditor: &ledger.Ledger{Store: store}, Metrics: settle.NewMetrics(time.Now),
 		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
-	}
-	return settler, func() { closeStore(); _ = db.Close() }, nil
+	}, servers, store}, nil
 }
 
 // openStore connects a verb to Redis.

@@ -293,7 +293,7 @@ func (m *machine) inProcess() *settle.Settler {
 	return &settle.Settler{
 		DB: settle.NewDatabase(m.db, zap.NewNop()), Catalog: living, Clock: m.store,
 		Line: living, Door: living, DLQ: living, Auditor: &ledger.Ledger{Store: m.store},
-		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 1,
+		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Grace: time.Second, Parallel: 1,
 	}
 }
 

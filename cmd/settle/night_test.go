@@ -90,7 +90,7 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 
 	settler := &settle.Settler{
 		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: w.store, Line: line{w.store}, Auditor: &ledger.Ledger{Store: w.store},
-		Zone: zone, Now: time.Now, Logger: zap.NewNop(),
+		Zone: zone, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
 	}
 	ended := make(chan struct{})
 	crowd := w.crowd(coupon, 100, ended)

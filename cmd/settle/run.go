@@ -24,6 +24,7 @@ type runCmd struct {
 	ExpectDigest string   `placeholder:"DIGEST" help:"Issue nothing, and exit with 3, unless the winners have the digest that --dry-run showed; with one --coupon and a --date or --cutoff."`
 	AcceptGap    bool     `help:"Release coupons that are held because accepted applications were lost."`
 	signed       `embed:""`
+	PushGateway  string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL" help:"Push the metrics of the run to this Pushgateway, every 10 s and at its end; one that is away is a warning."`
 	Yes          bool   `help:"Do not ask, also on a terminal."`
 	Output       string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
 }
@@ -43,6 +44,9 @@ func (c *runCmd) Check() (problems []error) {
 		problems = append(problems, err)
 	}
 	if _, err := c.nights(time.UTC); err != nil {
+		problems = append(problems, err)
+	}
+	if err := checkGateway(c.PushGateway); err != nil {
 		problems = append(problems, err)
 	}
 	if c.List && !c.DryRun {
@@ -128,6 +132,7 @@ func (c *runCmd) Help() string {
 
 Examples:
   settle run                                              the nightly run: everything before the last midnight
+  settle run --push-gateway http://pushgateway:9091       the same, telling Prometheus
   settle run --dry-run --date 2026-11-20                  what would be done, and by which winners' digest
   settle run --coupon 42 --date 2026-11-20 --operator kim --reason TICKET-123
   settle run --coupon 42 --date 2026-11-20 --expect-digest sha256:… --operator kim --reason TICKET-123
@@ -159,12 +164,16 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 			return err
 		}
 	}
+	runOnce := func(settler *settle.Settler) (*settle.Report, error) {
+		defer p.push(c.PushGateway, order.Trigger, settler.Metrics)()
+		return settler.RunOnce(ctx, order)
+	}
 	if len(nights) == 0 {
-		return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) })
+		return p.settle(c.Output, runOnce)
 	}
 	codes := map[int]bool{}
 	for _, order.Cutoff = range nights {
-		err := p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.RunOnce(ctx, order) })
+		err := p.settle(c.Output, runOnce)
 		var told exitError
 		if err != nil && !errors.As(err, &told) || ctx.Err() != nil {
 			return err // the run could not begin, or was told to stop; a coupon that failed stops no other night
@@ -176,14 +185,14 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 
 // settle has a settler do something and prints what became of it.
 func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report, error)) error {
-	settler, closeAll, err := p.openSettler()
+	settler, err := p.openSettler()
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer settler.close()
 	bar := newProgress(p.stderr, "settling")
 	settler.Progress = func(coupon settle.Coupon, applications int) { bar.add(coupon.Name, applications) }
-	report, err := do(settler)
+	report, err := do(settler.Settler)
 	bar.end()
 	if report == nil {
 		return err

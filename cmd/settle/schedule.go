@@ -2,30 +2,52 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-type scheduleCmd struct{}
+type scheduleCmd struct {
+	AdminListen string `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"Serve liveness, readiness, metrics and profiles there, such as :9090; never public. Without it, nowhere."`
+}
+
+// Check tells what is impossible about the flags.
+func (c *scheduleCmd) Check() []error {
+	if c.AdminListen == "" {
+		return nil
+	}
+	return connect.CheckListen("SETTLE_ADMIN_LISTEN", c.AdminListen)
+}
 
 // run stays until it is told to stop. What it does is logged, not printed: nobody sits before it.
-func (scheduleCmd) run(ctx context.Context, p *program) error {
+func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	if p.LogLevel == "warn" { // the default of the verbs that people run
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.stderr)
 	}
-	settler, closeAll, err := p.openSettler()
+	settler, err := p.openSettler()
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer settler.close()
 	timetable, err := settle.ParseSchedule(p.SettleSchedule, p.zone)
 	if err != nil {
 		return err
 	}
+	closeAdmin, err := c.serveAdmin(ctx, p, settler)
+	if err != nil {
+		return err
+	}
+	defer closeAdmin()
 	scheduler := &settle.Scheduler{
 		Timetable: timetable, Zone: p.zone, Clock: settler.Clock, LastNight: settler.LastNight,
 		Settle: func(ctx context.Context, cutoff time.Time) error {
@@ -44,4 +66,46 @@ func (scheduleCmd) run(ctx context.Context, p *program) error {
 	})()
 	scheduler.Run(ctx)
 	return nil
+}
+
+// Times of a connection of operators, as those of apply-api.
+const (
+	adminReadTimeout  = 5 * time.Second
+	adminWriteTimeout = 2 * time.Minute // a profile of 30 seconds, and longer ones on request
+	adminIdleTimeout  = 2 * time.Minute
+)
+
+// serveAdmin answers operators, Kubernetes and Prometheus; not ready any more once ctx has ended.
+func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settler) (closeAdmin func(), err error) {
+	if c.AdminListen == "" {
+		return func() {}, nil
+	}
+	registry := prometheus.NewRegistry()
+	prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(settle.Cron)}, registry).MustRegister(settler.Metrics)
+	registry.MustRegister(settler.servers.Metrics(), settler.store.Metrics(), catalog.Queues{
+		Coupons:   func(ctx context.Context) ([]catalog.Coupon, error) { return catalog.Snapshot(ctx, settler.store) },
+		Heads:     settler.store,
+		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) },
+		Now:       time.Now,
+	})
+	admin := api.NewAdmin(api.AdminOptions{Redis: settler.store, MySQL: settler.servers.MySQL, Registry: registry})
+	context.AfterFunc(ctx, admin.Drain)
+	listener, err := net.Listen("tcp", c.AdminListen)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: free the port, or set SETTLE_ADMIN_LISTEN to another: %w", err)
+	}
+	errorLog, _ := zap.NewStdLogAt(p.logger.Named("http"), zap.WarnLevel) // only an unknown level is an error
+	server := &http.Server{
+		Handler: admin, ErrorLog: errorLog,
+		ReadHeaderTimeout: adminReadTimeout, ReadTimeout: adminReadTimeout, WriteTimeout: adminWriteTimeout, IdleTimeout: adminIdleTimeout,
+	}
+	p.logger.Info("listening", zap.Stringer("admin", listener.Addr()))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			p.logger.Error("the admin address is not served any more; nights go on being settled", zap.Error(err))
+		}
+	}()
+	return func() { _ = server.Close(); <-served }, nil
 }

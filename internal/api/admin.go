@@ -27,7 +27,7 @@ type AdminOptions struct {
 	MySQL interface {
 		PingContext(ctx context.Context) error
 	}
-	Catalog interface {
+	Catalog interface { // nil where nobody applies but is settled, for which MySQL is needed instead
 		Loaded() bool
 	}
 	Registry *prometheus.Registry
@@ -93,7 +93,7 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(state)
 }
 
-// look asks everything at once. MySQL is told but not required: applying does not wait for it.
+// look asks everything at once. Applying does not wait for MySQL: there it is told but not required.
 func (a *Admin) look(ctx context.Context) readiness {
 	if a.draining.Load() {
 		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
@@ -109,9 +109,13 @@ func (a *Admin) look(ctx context.Context) readiness {
 	checks := map[string]check{
 		"redis":            checked(redis),
 		"maxmemory_policy": {OK: policy == candidates.NoEviction, Detail: policy},
-		"catalog":          {OK: a.options.Catalog.Loaded()},
 		"mysql":            checked(mysql),
 	}
-	ready := checks["redis"].OK && checks["maxmemory_policy"].OK && checks["catalog"].OK
+	needed := "mysql"
+	if a.options.Catalog != nil {
+		needed = "catalog"
+		checks[needed] = check{OK: a.options.Catalog.Loaded()}
+	}
+	ready := checks["redis"].OK && checks["maxmemory_policy"].OK && checks[needed].OK
 	return readiness{Ready: ready, Checks: checks}
 }

@@ -57,11 +57,10 @@ func TestReadiness(t *testing.T) {
 	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
 	require.NoError(t, err)
 
-	look := func(catalog known, mysql error, drain bool) (int, ready) {
+	lookAt := func(options api.AdminOptions, drain bool) (int, ready) {
 		t.Helper()
-		admin := api.NewAdmin(api.AdminOptions{
-			Redis: store, MySQL: pinger{mysql}, Catalog: catalog, Registry: prometheus.NewRegistry(),
-		})
+		options.Redis, options.Registry = store, prometheus.NewRegistry()
+		admin := api.NewAdmin(options)
 		if drain {
 			admin.Drain()
 		}
@@ -75,6 +74,10 @@ func TestReadiness(t *testing.T) {
 		require.Equal(t, status == http.StatusOK, r.Ready)
 		return status, r
 	}
+	look := func(catalog known, mysql error, drain bool) (int, ready) {
+		t.Helper()
+		return lookAt(api.AdminOptions{MySQL: pinger{mysql}, Catalog: catalog}, drain)
+	}
 
 	status, r := look(true, nil, false)
 	require.Equal(t, http.StatusOK, status)
@@ -87,6 +90,12 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, "applying does not need MySQL")
 	require.False(t, r.Checks["mysql"].OK)
 	require.Equal(t, "mysql is away", r.Checks["mysql"].Detail)
+
+	status, r = lookAt(api.AdminOptions{MySQL: pinger{}}, false)
+	require.Equal(t, http.StatusOK, status)
+	require.NotContains(t, r.Checks, "catalog")
+	status, _ = lookAt(api.AdminOptions{MySQL: pinger{errors.New("mysql is away")}}, false)
+	require.Equal(t, http.StatusServiceUnavailable, status, "settling does")
 
 	status, r = look(false, nil, false)
 	require.Equal(t, http.StatusServiceUnavailable, status)

@@ -20,7 +20,9 @@ func newMetrics(to prometheus.Registerer, applying *room) (m metrics) {
 		[]string{"in_flight", "user_rate", "unanswered", "histories"})
 	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis.",
-	}, func() float64 { return float64(applying.taken.Load()) }))
+	}, func() float64 { return float64(applying.taken.Load()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "jajeong_apply_in_flight_limit", Help: "How many may; MAX_IN_FLIGHT.",
+	}, func() float64 { return float64(applying.most) }))
 	return m
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -471,8 +472,10 @@ func TestEvictionPolicy(t *testing.T) {
 			got, err := s.EvictionPolicy(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, policy, got)
+			require.Equal(t, policy != NoEviction, testutil.ToFloat64(s.Metrics()) == 1)
 
 			require.NoError(t, server.Kill())
+			require.Zero(t, testutil.CollectAndCount(s.Metrics()))
 			_, err = s.EvictionPolicy(t.Context())
 			require.Error(t, err)
 			_, err = s.Now(t.Context())

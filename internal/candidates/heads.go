@@ -7,33 +7,87 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Head is how long a queue is and since when its first waits.
+// Head is what stands at the front of a coupon's queue and DLQ.
 type Head struct {
 	Waiting int64
-	Oldest  time.Time // zero when nobody waits
+	Oldest  time.Time     // arrival of the first that waits; zero when nobody does
+	TTL     time.Duration // until the queue expires; 0 when it never does, or nobody waits
+
+	UnderReview   int64
+	ReviewedSince time.Time // since when the first in line of the DLQ is there; zero when nobody is, or it is not known
 }
 
-// Heads looks at several queues with one exchange for each shard. What could not be looked at, as on a shard that is away,
-// is not in it. It is a read; repeating it is safe.
+// headCoupons are looked at with one pipeline.
+const headCoupons = 500
+
+// Heads looks at several coupons with two exchanges for each shard. What could not be looked at, as on a shard that is
+// away, is not in it. It is a read; repeating it is safe.
 func (s *Store) Heads(ctx context.Context, coupons []uint64) map[uint64]Head {
-	lengths, firsts := make([]*redis.IntCmd, len(coupons)), make([]*redis.ZSliceCmd, len(coupons))
+	heads := make(map[uint64]Head, len(coupons))
+	for len(coupons) > 0 && ctx.Err() == nil {
+		some := coupons[:min(len(coupons), headCoupons)]
+		coupons = coupons[len(some):]
+		s.someHeads(ctx, some, heads)
+	}
+	return heads
+}
+
+func (s *Store) someHeads(ctx context.Context, coupons []uint64, heads map[uint64]Head) {
+	type replies struct {
+		waiting, underReview *redis.IntCmd
+		first, firstReviewed *redis.ZSliceCmd
+		ttl                  *redis.DurationCmd
+	}
+	asked := make([]replies, len(coupons))
 	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
 		for i, id := range coupons {
-			queue := s.names.coupon(id).queue
-			lengths[i], firsts[i] = pipe.ZCard(ctx, queue), pipe.ZRangeWithScores(ctx, queue, 0, 0)
+			k := s.names.coupon(id)
+			asked[i] = replies{
+				waiting: pipe.ZCard(ctx, k.queue), first: pipe.ZRangeWithScores(ctx, k.queue, 0, 0), ttl: pipe.PTTL(ctx, k.queue),
+				underReview: pipe.ZCard(ctx, k.dlq), firstReviewed: pipe.ZRangeWithScores(ctx, k.dlq, 0, 0),
+			}
 		}
 		return nil
 	})
-	heads := make(map[uint64]Head, len(coupons))
+	firstReviewed := map[uint64]string{}
 	for i, id := range coupons {
-		if lengths[i].Err() != nil || firsts[i].Err() != nil {
+		a := asked[i]
+		if a.waiting.Err() != nil || a.first.Err() != nil || a.ttl.Err() != nil || a.underReview.Err() != nil || a.firstReviewed.Err() != nil {
 			continue
 		}
-		head := Head{Waiting: lengths[i].Val()}
-		if first := firsts[i].Val(); len(first) > 0 {
+		head := Head{Waiting: a.waiting.Val(), TTL: max(0, a.ttl.Val()), UnderReview: a.underReview.Val()}
+		if first := a.first.Val(); len(first) > 0 {
 			head.Oldest = time.UnixMicro(int64(max(0, min(first[0].Score, lastArrival)))).UTC()
+		}
+		if first := a.firstReviewed.Val(); len(first) > 0 {
+			firstReviewed[id], _ = first[0].Member.(string)
 		}
 		heads[id] = head
 	}
-	return heads
+	s.reviewedSince(ctx, firstReviewed, heads)
+}
+
+// reviewedSince looks up since when members of DLQs are there.
+func (s *Store) reviewedSince(ctx context.Context, members map[uint64]string, heads map[uint64]Head) {
+	if len(members) == 0 {
+		return
+	}
+	asked := make(map[uint64]*redis.StringCmd, len(members))
+	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for id, member := range members {
+			asked[id] = pipe.HGet(ctx, s.names.coupon(id).reason, member)
+		}
+		return nil
+	})
+	for id, reply := range asked {
+		reason, ok := readReason(reply.Val())
+		if !ok {
+			continue
+		}
+		head := heads[id]
+		if head.ReviewedSince = reason.Since; reason.Since.IsZero() {
+			head.ReviewedSince = reason.At
+		}
+		heads[id] = head
+	}
 }

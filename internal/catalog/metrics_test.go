@@ -11,10 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 )
 
 var queueMetrics = []string{"jajeong_queue_length", "jajeong_queue_oldest_arrival_timestamp_seconds"}
+
+func (w *world) queues(heads catalog.Heads) catalog.Queues {
+	return catalog.Queues{Coupons: w.catalog.Coupons, Heads: heads, SettlesAt: func(at time.Time) time.Time { return at.Add(time.Hour) }, Now: time.Now}
+}
 
 // Who waits is told of the coupons that have opened and are not finalised, also of those that have closed.
 func TestQueuesAreToldByCoupon(t *testing.T) {
@@ -24,7 +29,7 @@ func TestQueuesAreToldByCoupon(t *testing.T) {
 	}
 	w.couponBetween(5, "1 HOUR", "1 DAY")
 	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 4")
-	collector := w.catalog.Metrics(w.store)
+	collector := w.queues(w.store)
 	require.Zero(t, testutil.CollectAndCount(collector, queueMetrics...), "nothing is known yet")
 	w.refresh()
 	first := w.apply(1, 7)
@@ -47,6 +52,54 @@ jajeong_queue_oldest_arrival_timestamp_seconds{coupon_id="2"} `+seconds(at)+`
 `), queueMetrics...))
 }
 
+// When the first of all settlements is due, how long Redis keeps who waits for it, and who is under review.
+func TestWhatIsDueAndUnderReview(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.coupon(2)
+	w.refresh()
+	collector := w.queues(w.store)
+	whole := []string{"jajeong_settlement_due_timestamp_seconds", "jajeong_queue_least_ttl_seconds", "jajeong_dlq_oldest_timestamp_seconds"}
+	require.Zero(t, testutil.CollectAndCount(collector, whole...), "nobody waits")
+	first := w.apply(1, 7)
+	w.apply(2, 7)
+	later := w.apply(2, 8)
+	since := time.UnixMicro(first.Arrival).Add(24 * time.Hour).UTC().Truncate(time.Second)
+	moved, err := w.store.Review(t.Context(), 2, []candidates.Failed{{
+		Entry:  candidates.Entry{Member: "8", Arrival: later.Arrival, Source: candidates.Queue},
+		Reason: candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1, At: since},
+	}})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, moved)
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(fmt.Sprintf(`
+# HELP jajeong_dlq_length Applications under review, by coupon; the first that close, at most 200.
+# TYPE jajeong_dlq_length gauge
+jajeong_dlq_length{coupon_id="1"} 0
+jajeong_dlq_length{coupon_id="2"} 1
+# HELP jajeong_dlq_oldest_timestamp_seconds Since when the first in line of those under review is there, by coupon.
+# TYPE jajeong_dlq_oldest_timestamp_seconds gauge
+jajeong_dlq_oldest_timestamp_seconds{coupon_id="2"} %d
+# HELP jajeong_settlement_due_timestamp_seconds When the application that has waited longest, of all coupons, is to be settled; in the past, its settlement is late.
+# TYPE jajeong_settlement_due_timestamp_seconds gauge
+jajeong_settlement_due_timestamp_seconds %v
+`, since.Unix(), float64(first.Arrival)/1e6+3600)), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
+
+	heads := w.store.Heads(t.Context(), []uint64{1, 2})
+	least := min(heads[1].TTL, heads[2].TTL)
+	require.Positive(t, least)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == "jajeong_queue_least_ttl_seconds" {
+			require.InDelta(t, least.Seconds(), f.GetMetric()[0].GetGauge().GetValue(), 60)
+			return
+		}
+	}
+	t.Fatal("no life is told")
+}
+
 // However many coupons there are, so many have series: those that close first.
 func TestQueuesAreBounded(t *testing.T) {
 	w := newWorld(t)
@@ -56,7 +109,7 @@ func TestQueuesAreBounded(t *testing.T) {
 	}
 	w.refresh()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(w.catalog.Metrics(w.store))
+	registry.MustRegister(w.queues(w.store))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
@@ -83,10 +136,9 @@ func TestWithoutRedisThereAreNoQueues(t *testing.T) {
 	t.Cleanup(func() { away.Close() })
 	store, err := candidates.NewStore(away, candidates.Options{TTL: candidates.MinTTL})
 	require.NoError(t, err)
-	collector := w.catalog.Metrics(store)
-	require.InDelta(t, 1, testutil.CollectAndCount(collector, "jajeong_catalog_age_seconds"), 0)
+	require.InDelta(t, 1, testutil.CollectAndCount(w.catalog.Metrics(), "jajeong_catalog_age_seconds"), 0)
 	w.refresh()
-	require.Zero(t, testutil.CollectAndCount(collector, queueMetrics...))
+	require.Zero(t, testutil.CollectAndCount(w.queues(store)))
 	age, known := w.catalog.Age()
 	require.True(t, known)
 	require.Less(t, age, time.Minute)

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -174,7 +176,7 @@ func wanted(v *kong.Value, target reflect.Value, err error) string {
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
 
 // siblings are settings of one program that the other tolerates: both are often given the same ConfigMap.
-var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL"}
+var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL", "SETTLE_ADMIN_LISTEN"}
 
 func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {
 	known := map[string]bool{}
@@ -209,6 +211,18 @@ func withPrefix(known map[string]bool, prefix string) (names []string) {
 	}
 	sort.Strings(names)
 	return names
+}
+
+// CheckListen tells what is wrong with an address to listen on.
+func CheckListen(name, address string) []error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return []error{fmt.Errorf("%s is %q: want host:port or :port, the port a number up to 65535", name, address)}
+	}
+	return nil
 }
 
 // secret is a value given either directly or by the path of a file that holds it.

@@ -48,7 +48,7 @@ func newDeployment(t *testing.T) *deployment {
 	d.ledger = &ledger.Ledger{Store: d.store}
 	d.settler = settle.Settler{
 		DB: settle.NewDatabase(d.db, zap.NewNop()), Clock: line{d.store}, Line: line{d.store}, Door: line{d.store}, Auditor: d.ledger,
-		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(),
+		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
 	}
 	return d
 }

@@ -28,7 +28,7 @@ func (s *settlement) setAside(ctx context.Context, why error) error {
 			first[i] = Failure{Application: page[i], Cause: CauseDatabaseAway, Retryable: true, Message: why.Error()}
 		}
 		reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, first)
-		s.result.Rejected += int(reviewed)
+		s.result.reject(reviewed, first)
 		if err != nil {
 			return err
 		}

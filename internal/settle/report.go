@@ -45,6 +45,7 @@ type Result struct {
 
 	Preview *Preview `json:"preview,omitempty"` // who would be issued and rejected, of a preview alone
 
+	rejectedBy  map[Cause]int
 	class       Class // of the error
 	advice      string
 	interrupted bool // the run was told to stop before this coupon was done
@@ -88,6 +89,7 @@ func isLockWait(err error) bool {
 type RunStatus string
 
 const (
+	RunRunning   RunStatus = "RUNNING"
 	RunSucceeded RunStatus = "SUCCEEDED"
 	RunHeld      RunStatus = "HELD"   // at least one coupon was held, none failed
 	RunFailed    RunStatus = "FAILED" // at least one coupon failed, or the run was stopped
@@ -124,7 +126,10 @@ func newReport(r run) *Report {
 
 func (r *Report) add(c Result) {
 	r.Coupons = append(r.Coupons, c)
-	t := &r.Total
+	r.Total.count(c)
+}
+
+func (t *Total) count(c Result) {
 	t.Coupons++
 	t.Read += c.Read
 	t.Issued += c.Issued

@@ -28,6 +28,7 @@ func (s *settlement) settleReturned(ctx context.Context, tx *sql.Tx, issued []Ap
 		if rejection, ok := c.rejection(); ok {
 			became, reason = outcomeRejected, string(rejection.Cause)+": "+rejection.Message
 			s.result.Rejected++
+			s.result.rejectFor(rejection.Cause)
 			s.rejects = true
 			s.foreseeRejection(rejection)
 		} else {
@@ -58,7 +59,7 @@ func (s *settlement) takeBack(ctx context.Context, tx *sql.Tx, returned []Failur
 		applications[i] = f.Application
 	}
 	s.result.Read += len(returned)
-	s.result.Rejected += len(returned)
+	s.result.reject(int64(len(returned)), returned)
 	return deleteNotSelected(ctx, tx, s.coupon.ID, applications)
 }
 

@@ -41,6 +41,7 @@ type Settler struct {
 	Zone     *time.Location // whose midnight the default cutoff is
 	Now      func() time.Time
 	Logger   *zap.Logger
+	Metrics  *Metrics
 	Grace    time.Duration                         // how long what is in hand may go on after the run is told to stop
 	Parallel int                                   // coupons settled at once, at least 1; each takes two connections to MySQL
 	Progress func(coupon Coupon, applications int) // told as applications are dealt with, from several coupons at once; may be nil
@@ -98,7 +99,9 @@ func (r run) stopped() error {
 // RunOnce settles every due coupon once and returns what became of each. One coupon's failure does not keep the
 // others from being settled; the error is set when the run could not begin at all or was told to stop. When told ends,
 // the transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
-func (s *Settler) RunOnce(told context.Context, order Order) (*Report, error) {
+func (s *Settler) RunOnce(told context.Context, order Order) (report *Report, err error) {
+	s.Metrics.begin()
+	defer func() { s.Metrics.end(report, err) }()
 	ctx, release := outlive(told, s.Grace)
 	defer release()
 	r, err := s.newRun(ctx, told, order, (*settlement).settle)
@@ -273,6 +276,8 @@ func (s *settlement) attempt(part func() error) {
 			s.err = setupError("a bug: panic: %v; please report it with the log", p)
 		}
 		s.took += s.Now().Sub(began)
+		s.timeStep("")
+		s.Metrics.note(*s.result)
 	}()
 	s.err = part()
 }
@@ -293,6 +298,7 @@ func (s *settlement) end() Result {
 }
 
 func (s *settlement) progress(applications int) {
+	s.Metrics.progress(applications)
 	if s.Progress != nil {
 		s.Progress(s.coupon, applications)
 	}

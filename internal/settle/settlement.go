@@ -51,6 +51,8 @@ type settlement struct {
 
 	// How far the run has come with this coupon, and how that went.
 	begun bool
+	step  Step // what it is at
+	since time.Time
 	took  time.Duration
 	err   error
 }
@@ -73,7 +75,19 @@ const (
 	StepSweep    Step = "sweep"
 )
 
-func (s *settlement) begin(step Step) { s.logger.Debug("step", zap.String("step", string(step))) }
+func (s *settlement) begin(step Step) {
+	s.logger.Debug("step", zap.String("step", string(step)))
+	s.timeStep(step)
+}
+
+// timeStep ends the step before, and begins one if there is another.
+func (s *settlement) timeStep(step Step) {
+	now := s.Now()
+	if s.step != "" {
+		s.Metrics.spend(s.step, now.Sub(s.since))
+	}
+	s.step, s.since = step, now
+}
 
 // settle is the whole settlement, but for the rest of a long line. A crash between any two steps is repaired by running
 // again: what has committed is found in MySQL, what has not never happened, and Redis is told again.
@@ -349,7 +363,7 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 	// First: the others stand side by side then. Whose place under review is still taken by a settled one waits for the
 	// next run.
 	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, d.review)
-	s.result.Rejected += int(reviewed)
+	s.result.reject(reviewed, d.review)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (s *settlement) tellRedis(ctx context.Context) error {
 	}
 	refused := slices.DeleteFunc(s.unstorable, func(f Failure) bool { return f.Source == NotSelected })
 	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, refused)
-	s.result.Rejected += int(reviewed)
+	s.result.reject(reviewed, refused)
 	return err
 }
 

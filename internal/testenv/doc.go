@@ -6,7 +6,8 @@
 // [RedisFor] and [MySQLFor] hand out a key prefix or a database of the test's own on servers that
 // all tests of a process share; both are removed as the test ends. [PrivateRedis] and
 // [PrivateMySQL] start a server for one test, which may kill, restart, freeze and thaw it. A
-// package calls [Main] from its TestMain to stop the shared servers at the end. No test is ever
+// package calls [Main] from its TestMain to stop the shared servers at the end. [PrivatePrometheus]
+// and [PrivatePushgateway] are there for what is told about the programs. No test is ever
 // skipped: a missing server is a failure that says what to do.
 //
 // # Without a test

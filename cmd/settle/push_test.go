@@ -1,0 +1,125 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// pushed is what a gateway holds of a trigger: metrics with their own labels and values.
+func pushed(t *testing.T, gateway, trigger string) map[string]string {
+	t.Helper()
+	response, err := http.Get(gateway + "/metrics")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^(jajeong_\w+)\{(.*)\} (\S+)$`).FindAllStringSubmatch(string(text), -1) {
+		labels := regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(line[2], -1)
+		key, of := line[1], ""
+		for _, label := range labels {
+			switch label[1] {
+			case "trigger":
+				of = label[2]
+			case "job":
+				require.Equal(t, "settle", label[2])
+			case "instance":
+			default:
+				key += " " + label[2]
+			}
+		}
+		if of == trigger {
+			found[key] = line[3]
+		}
+	}
+	return found
+}
+
+func TestARunIsPushed(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 2)
+	n.stand(n.coupons[0], "99", n.now().Add(-72*time.Hour)) // nobody knows this user
+	gateway := "http://" + testenv.PrivatePushgateway(t).Addr()
+
+	code, _, stderr := n.settle("run", "--push-gateway="+gateway)
+	require.Zero(t, code, stderr)
+	night := pushed(t, gateway, "CRON")
+	for key, want := range map[string]string{
+		"jajeong_run_status SUCCEEDED":                    "1",
+		"jajeong_run_status RUNNING":                      "0",
+		"jajeong_run_status FAILED":                       "0",
+		"jajeong_run_coupons SETTLED":                     "2",
+		"jajeong_run_coupons FAILED":                      "0",
+		"jajeong_run_applications ISSUED":                 "4",
+		"jajeong_run_applications NOT_SELECTED":           "2",
+		"jajeong_run_applications REJECTED":               "1",
+		"jajeong_run_applications ALREADY_ISSUED":         "0",
+		"jajeong_run_rejected_applications UNKNOWN_USER":  "1",
+		"jajeong_run_rejected_applications DATABASE_AWAY": "0",
+		"jajeong_run_gap_applications":                    "0",
+		"jajeong_run_processed_applications":              "7",
+	} {
+		require.Equal(t, want, night[key], key)
+	}
+	for _, key := range []string{"jajeong_run_last_success_timestamp_seconds", "jajeong_run_cutoff_timestamp_seconds", "jajeong_run_started_timestamp_seconds",
+		"jajeong_run_duration_seconds", "jajeong_run_applications_per_second", "jajeong_run_phase_seconds issue", "jajeong_run_phase_seconds conclude"} {
+		require.Contains(t, night, key)
+		require.NotEqual(t, "0", night[key], key)
+	}
+
+	// A person's run leaves that of the night as it is, and a run that fails leaves when one last succeeded.
+	n.exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", n.coupons[1])
+	n.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", n.coupons[1])
+	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway)
+	require.Equal(t, exitInvariant, code)
+	person := pushed(t, gateway, "MANUAL")
+	require.Equal(t, "1", person["jajeong_run_status HELD"])
+	require.Equal(t, "1", person["jajeong_run_coupons HELD"])
+	require.Equal(t, "3", person["jajeong_run_gap_applications"])
+	require.NotContains(t, person, "jajeong_run_last_success_timestamp_seconds")
+	require.Equal(t, night, pushed(t, gateway, "CRON"))
+
+	code, _, _ = n.settle("run", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
+	require.Equal(t, exitInfrastructure, code)
+	failed := pushed(t, gateway, "CRON")
+	require.Equal(t, "1", failed["jajeong_run_status FAILED"])
+	require.Equal(t, "0", failed["jajeong_run_applications ISSUED"])
+	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"], failed["jajeong_run_last_success_timestamp_seconds"])
+}
+
+// A gateway that is away, or takes what it is told and never answers, is a warning.
+func TestAGatewayThatIsAwayKeepsNobodyFromSettling(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody else does
+	require.NoError(t, err)
+	t.Cleanup(func() { silent.Close() })
+	for name, gateway := range map[string]string{"refused": "http://127.0.0.1:1", "silent": "http://" + silent.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNight(newWorld(t), 1)
+			code, stdout, stderr := n.settle("run", "--push-gateway="+gateway)
+			require.Zero(t, code, stderr)
+			require.Contains(t, stdout, "SETTLED")
+			require.Contains(t, stderr, "metrics of the run not pushed")
+			require.Equal(t, []uint64{1, 2}, n.issued(n.coupons[0]))
+		})
+	}
+}
+
+func TestAGatewayIsAURLWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	for _, gateway := range []string{"pushgateway:9091", "http://", "ftp://pushgateway", "http://kim:secret@pushgateway:9091", "::"} {
+		code, _, stderr := settleBare(t, "run", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--push-gateway="+gateway)
+		require.Equal(t, exitUse, code)
+		require.Contains(t, stderr, "PUSH_GATEWAY")
+		require.NotContains(t, stderr, "secret")
+	}
+}

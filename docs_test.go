@@ -1,0 +1,243 @@
+package jajeong_test
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// What tests cannot run stands in a block whose fence says what it needs: ```sh cluster, ```sh docker or ```sh servers.
+// Everything else in a block is a command of Jajeong, and these are tried wherever they stand.
+var needs = map[string][]string{
+	"":        {"make", "go", "source", "export", "settle", "apply-api"},
+	"servers": {"mysql", "mysqldump", "redis-cli", "curl", "grep"},
+	"docker":  {"docker"},
+	"cluster": {"kubectl", "docker", "kind", "jq", "k8s/deploy.sh", "k8s/settle.sh"},
+}
+
+// script is a block of shell commands in a document.
+type script struct {
+	file, mark, text string
+}
+
+// scripts are the fenced blocks of all documents, and the indented lines that begin with a command. inline are the verbs that
+// a text names between backticks.
+func scripts(t *testing.T) (found []script, inline []script) {
+	t.Helper()
+	command := regexp.MustCompile(`^( {4,}|\t)([A-Z_]+=\S+ )*(bin/|\./)?(settle|apply-api|make|go run|kubectl|docker|mysql|mysqldump|redis-cli|curl|k8s/\S+\.sh) `)
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var fence *script
+		for line := range strings.Lines(string(text)) {
+			info, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
+			switch {
+			case fence != nil && isFence:
+				found, fence = append(found, *fence), nil
+			case fence != nil:
+				fence.text += line
+			case isFence:
+				language, mark, _ := strings.Cut(info, " ")
+				require.Contains(t, []string{"", "sh", "mermaid", "yaml"}, language, "%s: name shell blocks sh", file)
+				fence = &script{file: file, mark: mark}
+				if language != "sh" {
+					fence.mark = "no shell"
+				}
+			case command.MatchString(line):
+				found = append(found, script{file: file, text: line})
+			default:
+				for _, code := range regexp.MustCompile("`(settle [^`]+)`").FindAllStringSubmatch(line, -1) {
+					inline = append(inline, script{file: file, text: code[1]})
+				}
+			}
+		}
+		require.Nil(t, fence, "%s: a block does not end", file)
+	}
+	found = slices.DeleteFunc(found, func(s script) bool { return s.mark == "no shell" })
+	return found, inline
+}
+
+func documents(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, ".md") && path != "CHANGELOG.md" {
+			files = append(files, path)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return files
+}
+
+// calls are the commands of a script, expanded as a shell would, but for what other commands print.
+func (s script) calls(t *testing.T) (calls [][]string) {
+	t.Helper()
+	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(s.text), s.file)
+	require.NoError(t, err, "%s", s.text)
+	shell := &expand.Config{
+		Env:       expand.FuncEnviron(func(string) string { return "value" }),
+		CmdSubst:  func(io.Writer, *syntax.CmdSubst) error { return nil },
+		ProcSubst: func(*syntax.ProcSubst) (string, error) { return "file", nil },
+	}
+	syntax.Walk(parsed, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.CallExpr:
+			words, err := expand.Fields(shell, n.Args...)
+			require.NoError(t, err, "%s: %s", s.file, s.text)
+			if len(words) > 0 {
+				calls = append(calls, words)
+			}
+		case *syntax.DeclClause:
+			calls = append(calls, []string{n.Variant.Value})
+		}
+		return true
+	})
+	return calls
+}
+
+func TestEveryCommandInTheDocuments(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("Makefile")
+	require.NoError(t, err)
+	blocks, inline := scripts(t)
+	tried := map[string]int{}
+	for _, s := range blocks {
+		may, known := needs[s.mark]
+		require.True(t, known, "%s: a block cannot be marked %q", s.file, s.mark)
+		for _, words := range s.calls(t) {
+			name, args := strings.TrimPrefix(words[0], "bin/"), words[1:]
+			tried[name]++
+			assert.True(t, slices.Contains(may, name) || slices.Contains(needs[""], name),
+				"%s: %q cannot be run by a test: mark its block with what it needs", s.file, words)
+			for _, word := range words {
+				requireInRepository(t, s.file, word)
+			}
+			switch {
+			case name == "settle", name == "apply-api":
+				requireTaken(t, s.file, name, args, false)
+			case name == "k8s/settle.sh":
+				requireTaken(t, s.file, "settle", args, false)
+			case name == "docker" && len(args) > 3 && slices.Equal(args[:4], []string{"compose", "run", "--rm", "settle"}):
+				requireTaken(t, s.file, "settle", args[4:], false)
+			case name == "make":
+				for _, target := range args {
+					require.Regexp(t, `(?m)^`+regexp.QuoteMeta(target)+`:`, string(makefile), "%s: %q", s.file, words)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"settle", "apply-api", "make", "kubectl", "docker", "mysql", "k8s/settle.sh"} {
+		require.Positive(t, tried[name], "%s was not found in any document: what looks for commands is wrong", name)
+	}
+	require.Greater(t, len(inline), 40)
+	for _, s := range inline {
+		requireTaken(t, s.file, "settle", strings.Fields(s.text)[1:], true)
+	}
+}
+
+// requireInRepository demands that what looks like a path of this repository is one.
+func requireInRepository(t *testing.T, file, word string) {
+	t.Helper()
+	if regexp.MustCompile(`^(\./)?(k8s|sql|docs|scripts|bench|examples|compose)/[\w./-]+$`).MatchString(word) {
+		_, err := os.Stat(word)
+		require.NoError(t, err, file)
+	}
+}
+
+// placeholders are what documents say where a reader puts something of their own.
+var placeholders = map[string]string{
+	"RUN": "17", "실행": "17", "ID": "42", "USER": "7", "N": "3", "D": "2026-11-20", "TIME": "2026-11-21T00:00:00+09:00",
+	"sha256:…": "sha256:" + strings.Repeat("0", 64),
+}
+
+// requireTaken demands that the program takes these arguments. It is given one more flag, which does not exist: told
+// everything that is wrong at once, it must have nothing to say but that, and so does nothing. part is a command that leaves
+// out what it must have.
+func requireTaken(t *testing.T, file, program string, args []string, part bool) {
+	t.Helper()
+	var given []string
+	for _, arg := range args {
+		if arg == "…" || arg == "VERB" || arg == "명령" {
+			break
+		}
+		if value, is := placeholders[arg]; is {
+			arg = value
+		}
+		given = append(given, strings.TrimSuffix(arg, `\`))
+	}
+	if slices.Contains(given, "--help") {
+		given = slices.DeleteFunc(given, func(arg string) bool { return arg == "--help" })
+		part = true
+	}
+	var stderr bytes.Buffer
+	command := exec.CommandContext(t.Context(), testenv.Build(t, "./cmd/"+program), append(given, "--no-such-flag")...)
+	command.Env = []string{"MYSQL_DSN=nobody:secret@tcp(127.0.0.1:1)/coupons", "REDIS_ADDRS=127.0.0.1:1"}
+	command.Stderr = &stderr
+	err := command.Run()
+	if slices.Contains(given, "completion") { // it prints what a shell needs, whatever else it is told
+		require.NoError(t, err, "%s: %s %q", file, program, args)
+		return
+	}
+	require.Error(t, err, "%s: %s %q", file, program, args)
+	require.Equal(t, 2, command.ProcessState.ExitCode(), "%s: %s %q: %s", file, program, args, stderr.String())
+	objections := slices.DeleteFunc(slices.Collect(strings.Lines(stderr.String())), func(line string) bool {
+		return strings.Contains(line, "unknown flag --no-such-flag") ||
+			part && !strings.Contains(line, "unknown flag") && !strings.Contains(line, "unexpected argument")
+	})
+	assert.Empty(t, objections, "%s: %s %q", file, program, args)
+}
+
+// TestEveryLinkInTheDocuments: to a file of the repository, and to a heading in it.
+func TestEveryLinkInTheDocuments(t *testing.T) {
+	t.Parallel()
+	links := 0
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(string(text), -1) {
+			path, heading, _ := strings.Cut(link[1], "#")
+			if strings.Contains(path, "://") {
+				continue
+			}
+			links++
+			to := file
+			if path != "" {
+				to = filepath.Join(filepath.Dir(file), path)
+			}
+			content, err := os.ReadFile(to)
+			if info, statErr := os.Stat(to); statErr == nil && info.IsDir() {
+				err = nil
+			}
+			if assert.NoError(t, err, "%s: %s", file, link[1]) && heading != "" {
+				assert.Contains(t, headings(content), heading, "%s: %s", file, link[1])
+			}
+		}
+	}
+	require.Greater(t, links, 40)
+}
+
+// headings are what a link may name in a document, as GitHub makes it of each heading.
+func headings(document []byte) (anchors []string) {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllSubmatch(document, -1) {
+		words := regexp.MustCompile("[^\\p{L}\\p{N} _-]").ReplaceAllString(strings.ToLower(string(heading[1])), "")
+		anchors = append(anchors, strings.ReplaceAll(words, " ", "-"))
+	}
+	return anchors
+}

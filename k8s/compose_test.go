@@ -1,0 +1,99 @@
+package k8s_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// The file is read as `docker compose config` reads it, against the schema of Compose.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")}, cli.WithProfiles([]string{"*"}))
+	require.NoError(t, err)
+	project, err := options.LoadProject(t.Context())
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "apply-api", "schedule", "settle", "prometheus", "grafana"}, project.ServiceNames())
+	services := project.Services
+
+	require.Subset(t, services["redis"].Command, []string{"--appendonly", "yes", "--maxmemory-policy", "noeviction"})
+	require.Equal(t, "mysql:8.4", services["mysql"].Image)
+	known := help(t)
+	own := 0
+	for name, service := range services {
+		for _, port := range service.Ports {
+			require.Equal(t, "127.0.0.1", port.HostIP, "%s can be reached from outside", name)
+		}
+		for _, volume := range service.Volumes {
+			if volume.Type == types.VolumeTypeBind {
+				_, err := os.Stat(volume.Source)
+				require.NoError(t, err, "%s mounts what is not there", name)
+			}
+		}
+		for other, on := range service.DependsOn {
+			switch on.Condition {
+			case types.ServiceConditionHealthy:
+				require.NotNil(t, services[other].HealthCheck, "%s waits for %s for ever", name, other)
+			case types.ServiceConditionCompletedSuccessfully:
+				require.Empty(t, services[other].Restart, "%s never ends", other)
+			default:
+				t.Errorf("%s waits for %s to be started, which says nothing", name, other)
+			}
+		}
+		if service.Build == nil {
+			continue
+		}
+		own++
+		require.True(t, service.ReadOnly, name)
+		require.Equal(t, "65532:65532", service.User, name)
+		for env := range service.Environment {
+			require.Regexp(t, `\$`+regexp.QuoteMeta(env)+`\b`, known, "%s: %s is not a setting", name, env)
+		}
+		if service.Restart != "" { // it stays, and has something in hand when it is told to end
+			require.Greater(t, time.Duration(*service.StopGracePeriod), 30*time.Second, "%s is killed before it has ended", name)
+		}
+	}
+	require.Equal(t, 4, own)
+	require.Equal(t, types.ShellCommand{"settle", "schedule"}, services["schedule"].Command[:2])
+}
+
+// Prometheus asks services that there are, all that have something to tell, and mounts the rules that it names.
+func TestComposePrometheus(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "compose", "prometheus.yaml"))
+	require.NoError(t, err)
+	var config struct {
+		RuleFiles     []string `json:"rule_files"`
+		ScrapeConfigs []struct {
+			StaticConfigs []struct{ Targets []string } `json:"static_configs"`
+		} `json:"scrape_configs"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &config))
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")})
+	require.NoError(t, err)
+	project, err := options.LoadProject(t.Context())
+	require.NoError(t, err)
+	for _, file := range config.RuleFiles {
+		require.True(t, slices.ContainsFunc(project.Services["prometheus"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == file }), file)
+	}
+	var asked []string
+	for _, scrape := range config.ScrapeConfigs {
+		for _, static := range scrape.StaticConfigs {
+			for _, target := range static.Targets {
+				service, _, _ := strings.Cut(target, ":")
+				require.Contains(t, project.Services, service)
+				asked = append(asked, target)
+			}
+		}
+	}
+	require.ElementsMatch(t, []string{"apply-api:9090", "schedule:9090"}, asked)
+}

@@ -1,0 +1,133 @@
+package k8s_test
+
+import (
+	"debug/elf"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/moby/patternmatcher"
+	"github.com/moby/patternmatcher/ignorefile"
+	"github.com/stretchr/testify/require"
+)
+
+// instructions are a Dockerfile's, one a line, without comments and options.
+func instructions(t *testing.T) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	require.NoError(t, err)
+	whole := regexp.MustCompile(`(?m)^\s*#.*\n`).ReplaceAllString(string(text), "")
+	whole = regexp.MustCompile(`\\\n\s*`).ReplaceAllString(whole, "")
+	for line := range strings.Lines(whole) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, regexp.MustCompile(`--(mount|platform|from)=\S+ `).ReplaceAllString(line, ""))
+		}
+	}
+	return lines
+}
+
+// The very command of the Dockerfile, on nothing but the files that .dockerignore lets through. No engine is needed: what an
+// engine adds is two base images.
+func TestTheImageBuilds(t *testing.T) {
+	t.Parallel()
+	from := copyContext(t)
+	out := t.TempDir() + string(filepath.Separator)
+	built := 0
+	var final []string
+	for _, instruction := range instructions(t) {
+		if strings.HasPrefix(instruction, "FROM ") {
+			final = nil
+		}
+		final = append(final, instruction)
+		command, is := strings.CutPrefix(instruction, "RUN ")
+		if !is || !strings.Contains(command, "go build") {
+			continue
+		}
+		built++
+		build := exec.CommandContext(t.Context(), "sh", "-euc", strings.ReplaceAll(command, "/out/", out))
+		build.Dir = from
+		build.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=amd64", "VERSION=v9.9.9")
+		output, err := build.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+	}
+	require.Equal(t, 1, built)
+	require.Contains(t, final, "USER 65532:65532")
+	require.Contains(t, final, "COPY /out/ /usr/local/bin/")
+
+	files, err := os.ReadDir(out)
+	require.NoError(t, err)
+	var names []string
+	for _, file := range files {
+		names = append(names, file.Name())
+		binary, err := elf.Open(out + file.Name())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = binary.Close() })
+		for _, segment := range binary.Progs {
+			require.NotEqual(t, elf.PT_INTERP, segment.Type, "%s is not static", file.Name())
+		}
+		libraries, err := binary.ImportedLibraries()
+		require.NoError(t, err)
+		require.Empty(t, libraries)
+		command := exec.CommandContext(t.Context(), out+file.Name(), "--version")
+		version, err := command.Output()
+		require.NoError(t, err)
+		require.Equal(t, "v9.9.9", strings.TrimSpace(string(version)))
+
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/"+file.Name())
+		list.Dir = root
+		packages, err := list.Output()
+		require.NoError(t, err)
+		require.Contains(t, strings.Fields(string(packages)), "time/tzdata", "%s would know no zone", file.Name())
+	}
+	require.Equal(t, []string{"apply-api", "settle"}, names)
+	for _, pod := range render(t, "prod").own() {
+		require.Contains(t, names, pod.Spec.Containers[0].Command[0])
+	}
+}
+
+// copyContext is what an engine is sent: the repository without what .dockerignore names.
+func copyContext(t *testing.T) string {
+	t.Helper()
+	file, err := os.Open(filepath.Join(root, ".dockerignore"))
+	require.NoError(t, err)
+	patterns, err := ignorefile.ReadAll(file)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	ignored, err := patternmatcher.New(patterns)
+	require.NoError(t, err)
+	to := t.TempDir()
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name == ".git" {
+				return fs.SkipDir
+			}
+			return nil // what is below may be let through again
+		}
+		if skip, err := ignored.MatchesOrParentMatches(name); err != nil || skip {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(to, filepath.Dir(name)), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), content, 0o644)
+	})
+	require.NoError(t, err)
+	_, err = os.Stat(filepath.Join(to, "compose.yaml"))
+	require.ErrorIs(t, err, fs.ErrNotExist, "only what programs are built from")
+	return to
+}

@@ -1,0 +1,326 @@
+package k8s_test
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What the issue of these manifests lists is all there.
+func TestEveryOverlayHasEverything(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, c *cluster) {
+		require.Len(t, c.namespaces, 1)
+		require.Equal(t, "restricted", c.namespaces[0].Labels["pod-security.kubernetes.io/enforce"])
+		require.Contains(t, c.deployments, "apply-api")
+		require.Contains(t, c.cronJobs, "settle")
+		require.Contains(t, c.cronJobs, "verify")
+		require.Contains(t, c.jobs, "migrate")
+		require.Len(t, c.own(), 4)
+		require.Len(t, c.autoscalers, 1)
+		require.Len(t, c.budgets, 1)
+		var args []string
+		for _, pod := range c.own() {
+			args = append(args, strings.Join(append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...), " "))
+		}
+		require.ElementsMatch(t, []string{"apply-api", "settle run", "settle verify", "settle migrate"}, args)
+	})
+}
+
+func TestNoPodMayDoMoreThanItMust(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, c *cluster) {
+		for name, pod := range c.pods() {
+			spec, context := pod.Spec, pod.Spec.SecurityContext
+			require.Equal(t, new(false), spec.AutomountServiceAccountToken, name)
+			require.Equal(t, new(false), spec.EnableServiceLinks, name)
+			require.False(t, spec.HostNetwork || spec.HostPID || spec.HostIPC, name)
+			require.NotNil(t, context, name)
+			require.Equal(t, new(true), context.RunAsNonRoot, name)
+			require.Positive(t, *context.RunAsUser, name)
+			require.Positive(t, *context.RunAsGroup, name)
+			require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, context.SeccompProfile.Type, name)
+			require.Empty(t, spec.InitContainers, name)
+			require.Len(t, spec.Containers, 1, name)
+			container := spec.Containers[0]
+			require.Equal(t, &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			}, container.SecurityContext, name)
+			for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+				request, limit := container.Resources.Requests[resource], container.Resources.Limits[resource]
+				require.Positive(t, request.Sign(), "%s requests no %s", name, resource)
+				require.GreaterOrEqual(t, limit.Cmp(request), 0, "%s: %s", name, resource)
+			}
+			for _, volume := range spec.Volumes {
+				require.True(t, volume.Secret != nil || volume.EmptyDir != nil, "%s: %s", name, volume.Name)
+			}
+		}
+	})
+}
+
+func TestOwnPods(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, c *cluster) {
+		delay, err := time.ParseDuration(c.settings["SHUTDOWN_DELAY"])
+		require.NoError(t, err)
+		grace, err := time.ParseDuration(c.settings["SHUTDOWN_GRACE"])
+		require.NoError(t, err)
+		images := map[string]bool{}
+		for name, pod := range c.own() {
+			spec, container := pod.Spec, pod.Spec.Containers[0]
+			images[container.Image] = true
+			require.Greater(t, time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second, grace+delay, "%s is killed before it has ended", name)
+
+			at := slices.IndexFunc(c.accounts, func(a corev1.ServiceAccount) bool { return a.Name == spec.ServiceAccountName })
+			require.GreaterOrEqual(t, at, 0, "%s: the account %s does not exist", name, spec.ServiceAccountName)
+			require.Equal(t, new(false), c.accounts[at].AutomountServiceAccountToken, spec.ServiceAccountName)
+
+			limit := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
+			require.GreaterOrEqual(t, limit, 0, name)
+			require.Equal(t, "requests.memory", container.Env[limit].ValueFrom.ResourceFieldRef.Resource, name)
+			require.Zero(t, container.Env[limit].ValueFrom.ResourceFieldRef.Divisor.Value(), "%s: GOMEMLIMIT is in bytes", name)
+			room := float64(container.Resources.Requests.Memory().Value()) / float64(container.Resources.Limits.Memory().Value())
+			require.LessOrEqual(t, room, 0.9, "%s: the limit leaves no room for what Go does not count", name)
+		}
+		require.Len(t, images, 1, "both programs are in one image")
+	})
+}
+
+// Secrets come as files alone, and every file that a setting names is mounted.
+func TestSecretsAreFiles(t *testing.T) {
+	t.Parallel()
+	keys := map[string][]string{ // as prod's kustomization.yaml and docs/deploy.md have them
+		"jajeong-api":     {"mysql-dsn", "redis-password"},
+		"jajeong-settle":  {"mysql-dsn", "redis-password"},
+		"jajeong-migrate": {"mysql-dsn"},
+	}
+	everywhere(t, func(t *testing.T, c *cluster) {
+		for name, pod := range c.own() {
+			container := pod.Spec.Containers[0]
+			require.Len(t, pod.Spec.Volumes, 1, name)
+			volume := pod.Spec.Volumes[0].Secret
+			require.Equal(t, int32(0o440), *volume.DefaultMode, "%s: others may read the secrets", name)
+			require.Positive(t, *pod.Spec.SecurityContext.FSGroup, "%s could not read them", name)
+			require.Equal(t, pod.Spec.Volumes[0].Name, container.VolumeMounts[0].Name, name)
+			generated := slices.IndexFunc(c.secrets, func(s corev1.Secret) bool { return s.Name == volume.SecretName })
+			known := keys[volume.SecretName]
+			if generated >= 0 {
+				known = nil
+				for key := range c.secrets[generated].Data {
+					known = append(known, key)
+				}
+			}
+			require.NotEmpty(t, known, "%s: nobody makes %s", name, volume.SecretName)
+			for _, env := range container.Env {
+				require.True(t, env.ValueFrom == nil || env.ValueFrom.SecretKeyRef == nil, "%s: %s is a secret in the environment", name, env.Name)
+				if strings.HasSuffix(env.Name, "_FILE") {
+					require.Equal(t, container.VolumeMounts[0].MountPath, path.Dir(env.Value), "%s: %s", name, env.Name)
+					require.Contains(t, known, path.Base(env.Value), "%s: %s", name, env.Name)
+				}
+			}
+			for _, setting := range []string{"MYSQL_DSN", "REDIS_PASSWORD"} {
+				require.NotContains(t, c.settings, setting)
+			}
+		}
+	})
+	require.Empty(t, render(t, "prod").secrets, "secrets of production are nobody's to read here")
+}
+
+func TestJobsFollowTheExitCodes(t *testing.T) {
+	t.Parallel()
+	codes := constants(t, root+"/cmd/settle/main.go")
+	require.Equal(t, []int32{0, 1, 2, 3}, []int32{codes["exitDone"], codes["exitInfrastructure"], codes["exitUse"], codes["exitInvariant"]})
+	everywhere(t, func(t *testing.T, c *cluster) {
+		jobs := map[string]batchv1.JobSpec{"migrate": c.jobs["migrate"].Spec}
+		for name, cron := range c.cronJobs {
+			jobs[name] = cron.Spec.JobTemplate.Spec
+		}
+		require.Len(t, jobs, 3)
+		for name, job := range jobs {
+			require.Equal(t, corev1.RestartPolicyNever, job.Template.Spec.RestartPolicy, name)
+			require.Equal(t, []batchv1.PodFailurePolicyRule{
+				{
+					Action:          batchv1.PodFailurePolicyActionIgnore,
+					OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+				},
+				{
+					Action: batchv1.PodFailurePolicyActionFailJob,
+					OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+						ContainerName: new(name), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
+						Values: []int32{codes["exitUse"], codes["exitInvariant"]},
+					},
+				},
+				{
+					Action: batchv1.PodFailurePolicyActionCount,
+					OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+						ContainerName: new(name), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
+						Values: []int32{codes["exitInfrastructure"]},
+					},
+				},
+			}, job.PodFailurePolicy.Rules, name)
+			require.Equal(t, name, job.Template.Spec.Containers[0].Name)
+			require.Positive(t, *job.BackoffLimit, name)
+			require.Positive(t, *job.ActiveDeadlineSeconds, name)
+			require.GreaterOrEqual(t, *job.TTLSecondsAfterFinished, int32(24*60*60), "%s is gone before anybody has looked", name)
+		}
+	})
+}
+
+func TestTheNight(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, c *cluster) {
+		for name, cron := range c.cronJobs {
+			spec := cron.Spec
+			require.Equal(t, c.settings["SETTLE_TIME_ZONE"], *spec.TimeZone, "%s starts at one midnight and settles another", name)
+			require.Equal(t, batchv1.ForbidConcurrent, spec.ConcurrencyPolicy, name)
+			require.Equal(t, int64(21600), *spec.StartingDeadlineSeconds, name)
+			require.Positive(t, *spec.SuccessfulJobsHistoryLimit, name)
+			require.Positive(t, *spec.FailedJobsHistoryLimit, name)
+			day := int64(24 * 60 * 60)
+			require.Less(t, *spec.StartingDeadlineSeconds+*spec.JobTemplate.Spec.ActiveDeadlineSeconds, day, "%s may still be at work in the next night", name)
+		}
+		require.Equal(t, "0 0 * * *", c.cronJobs["settle"].Spec.Schedule)
+		require.Equal(t, "Asia/Seoul", *c.cronJobs["settle"].Spec.TimeZone)
+	})
+}
+
+// What a pod of apply-api took in `make bench-apply`: 34 to 47 MiB before it, 364 MiB with 5,000 connections.
+const (
+	idlePod        = 47 << 20
+	eachConnection = 70 << 10
+)
+
+func TestApplyAPI(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, c *cluster) {
+		deployment := c.deployments["apply-api"]
+		require.Nil(t, deployment.Spec.Replicas, "the autoscaler owns them")
+		require.Zero(t, deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue())
+		pod, container := deployment.Spec.Template, deployment.Spec.Template.Spec.Containers[0]
+
+		scaler := c.autoscalers[0].Spec
+		require.Equal(t, "Deployment/apply-api", scaler.ScaleTargetRef.Kind+"/"+scaler.ScaleTargetRef.Name)
+		require.LessOrEqual(t, *scaler.MinReplicas, scaler.MaxReplicas)
+		require.True(t, matches(t, c.budgets[0].Spec.Selector, pod.Labels))
+		require.Equal(t, 1, c.budgets[0].Spec.MaxUnavailable.IntValue())
+
+		var spread []string
+		for _, constraint := range pod.Spec.TopologySpreadConstraints {
+			require.True(t, matches(t, constraint.LabelSelector, pod.Labels))
+			spread = append(spread, constraint.TopologyKey)
+		}
+		require.Equal(t, []string{"topology.kubernetes.io/zone", "kubernetes.io/hostname"}, spread)
+
+		ports := map[string]int32{}
+		for _, port := range container.Ports {
+			ports[port.Name] = port.ContainerPort
+		}
+		require.Equal(t, map[string]int32{"http": 8080, "admin": 9090}, ports)
+		connections, err := strconv.ParseInt(c.settings["MAX_CONNECTIONS"], 10, 64)
+		require.NoError(t, err)
+		require.Less(t, idlePod+connections*eachConnection, container.Resources.Limits.Memory().Value(), "a stampede would kill the pod")
+		require.Equal(t, "admin", container.LivenessProbe.HTTPGet.Port.StrVal)
+		require.Equal(t, "admin", container.ReadinessProbe.HTTPGet.Port.StrVal)
+		for _, service := range c.services {
+			for _, port := range service.Spec.Ports {
+				require.NotEqual(t, "admin", port.TargetPort.StrVal, "the admin port is never public")
+				require.NotEqual(t, 9090, port.TargetPort.IntValue(), "the admin port is never public")
+			}
+		}
+		at := slices.IndexFunc(c.services, func(s corev1.Service) bool { return s.Name == "apply-api" })
+		require.GreaterOrEqual(t, at, 0)
+		require.Equal(t, "http", c.services[at].Spec.Ports[0].TargetPort.StrVal)
+		require.True(t, matches(t, &metav1.LabelSelector{MatchLabels: c.services[at].Spec.Selector}, pod.Labels))
+	})
+}
+
+// reach is who may come to a port of the pods with these labels, or where these may go, by the policies that mean them.
+func (c *cluster) reach(t *testing.T, labels map[string]string, ingress bool) (peers map[string][]string) {
+	t.Helper()
+	peers = map[string][]string{}
+	add := func(ports []networkingv1.NetworkPolicyPort, from []networkingv1.NetworkPolicyPeer) {
+		require.NotEmpty(t, ports, "a policy that opens every port")
+		require.NotEmpty(t, from, "a policy that opens a port to everybody")
+		for _, port := range ports {
+			for _, peer := range from {
+				var who string
+				switch {
+				case peer.IPBlock != nil:
+					require.NotEqual(t, "0.0.0.0/0", peer.IPBlock.CIDR)
+					who = peer.IPBlock.CIDR
+				case peer.NamespaceSelector != nil:
+					who = "namespace " + peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]
+				default:
+					for name, pod := range c.pods() {
+						if matches(t, peer.PodSelector, pod.Labels) {
+							peers[port.Port.String()] = append(peers[port.Port.String()], name)
+						}
+					}
+					continue
+				}
+				peers[port.Port.String()] = append(peers[port.Port.String()], who)
+			}
+		}
+	}
+	for _, policy := range c.policies {
+		if !matches(t, &policy.Spec.PodSelector, labels) {
+			continue
+		}
+		if ingress {
+			for _, rule := range policy.Spec.Ingress {
+				add(rule.Ports, rule.From)
+			}
+			continue
+		}
+		for _, rule := range policy.Spec.Egress {
+			add(rule.Ports, rule.To)
+		}
+	}
+	for _, who := range peers {
+		slices.Sort(who)
+	}
+	return peers
+}
+
+func TestNobodyTalksToAnybodyElse(t *testing.T) {
+	t.Parallel()
+	servers := map[string]struct{ redis, mysql string }{
+		"dev":  {"redis", "mysql"},
+		"prod": {"10.20.0.0/24", "10.20.1.0/24"},
+	}
+	for overlay, at := range servers {
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			c := render(t, overlay)
+			require.True(t, slices.ContainsFunc(c.policies, func(p networkingv1.NetworkPolicy) bool {
+				return len(p.Spec.PodSelector.MatchLabels)+len(p.Spec.PodSelector.MatchExpressions)+len(p.Spec.Ingress)+len(p.Spec.Egress) == 0 &&
+					slices.Equal(p.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress})
+			}), "what is not allowed is denied")
+			dns := []string{"169.254.20.10/32", "namespace kube-system", "169.254.20.10/32", "namespace kube-system"}
+			slices.Sort(dns)
+			pods := c.pods()
+			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["apply-api"].Labels, true))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}, c.reach(t, pods["apply-api"].Labels, false))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "9091": {"namespace monitoring"}}, c.reach(t, pods["settle"].Labels, false))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}, c.reach(t, pods["verify"].Labels, false))
+			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}}, c.reach(t, pods["migrate"].Labels, false))
+			for _, job := range []string{"settle", "verify", "migrate"} {
+				require.Empty(t, c.reach(t, pods[job].Labels, true), job)
+			}
+			if overlay == "dev" {
+				require.Equal(t, map[string][]string{"redis": {"apply-api", "settle", "verify"}}, c.reach(t, pods["redis"].Labels, true))
+				require.Equal(t, map[string][]string{"mysql": {"apply-api", "migrate", "settle", "verify"}}, c.reach(t, pods["mysql"].Labels, true))
+			}
+		})
+	}
+}

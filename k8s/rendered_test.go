@@ -1,0 +1,215 @@
+package k8s_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const root = ".."
+
+// cluster is what an overlay brings to a cluster.
+type cluster struct {
+	namespaces  []corev1.Namespace
+	accounts    []corev1.ServiceAccount
+	settings    map[string]string
+	secrets     []corev1.Secret
+	services    []corev1.Service
+	policies    []networkingv1.NetworkPolicy
+	deployments map[string]appsv1.Deployment
+	cronJobs    map[string]batchv1.CronJob
+	jobs        map[string]batchv1.Job
+	autoscalers []autoscalingv2.HorizontalPodAutoscaler
+	budgets     []policyv1.PodDisruptionBudget
+}
+
+// pods are the templates of everything that runs, by name.
+func (c *cluster) pods() map[string]corev1.PodTemplateSpec {
+	pods := map[string]corev1.PodTemplateSpec{}
+	for name, d := range c.deployments {
+		pods[name] = d.Spec.Template
+	}
+	for name, j := range c.cronJobs {
+		pods[name] = j.Spec.JobTemplate.Spec.Template
+	}
+	for name, j := range c.jobs {
+		pods[name] = j.Spec.Template
+	}
+	return pods
+}
+
+// own are the pods that run Jajeong's programs.
+func (c *cluster) own() map[string]corev1.PodTemplateSpec {
+	own := map[string]corev1.PodTemplateSpec{}
+	for name, pod := range c.pods() {
+		if program := strings.Join(pod.Spec.Containers[0].Command, " "); program == "apply-api" || program == "settle" {
+			own[name] = pod
+		}
+	}
+	return own
+}
+
+// render builds an overlay as kustomize does, and reads it without tolerating a field that does not exist.
+func render(t *testing.T, overlay string) *cluster {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("overlays", overlay))
+	require.NoError(t, err)
+	c := &cluster{
+		deployments: map[string]appsv1.Deployment{}, cronJobs: map[string]batchv1.CronJob{}, jobs: map[string]batchv1.Job{},
+	}
+	for _, resource := range resources.Resources() {
+		text, err := resource.AsYAML()
+		require.NoError(t, err)
+		require.Contains(t, []string{"jajeong", ""}, resource.GetNamespace())
+		switch kind := resource.GetKind(); kind {
+		case "Namespace":
+			c.namespaces = append(c.namespaces, read[corev1.Namespace](t, text))
+		case "ServiceAccount":
+			c.accounts = append(c.accounts, read[corev1.ServiceAccount](t, text))
+		case "ConfigMap":
+			require.Nil(t, c.settings, "one ConfigMap")
+			c.settings = read[corev1.ConfigMap](t, text).Data
+		case "Secret":
+			c.secrets = append(c.secrets, read[corev1.Secret](t, text))
+		case "Service":
+			c.services = append(c.services, read[corev1.Service](t, text))
+		case "NetworkPolicy":
+			c.policies = append(c.policies, read[networkingv1.NetworkPolicy](t, text))
+		case "Deployment":
+			c.deployments[resource.GetName()] = read[appsv1.Deployment](t, text)
+		case "CronJob":
+			c.cronJobs[resource.GetName()] = read[batchv1.CronJob](t, text)
+		case "Job":
+			c.jobs[resource.GetName()] = read[batchv1.Job](t, text)
+		case "HorizontalPodAutoscaler":
+			c.autoscalers = append(c.autoscalers, read[autoscalingv2.HorizontalPodAutoscaler](t, text))
+		case "PodDisruptionBudget":
+			c.budgets = append(c.budgets, read[policyv1.PodDisruptionBudget](t, text))
+		default:
+			t.Fatalf("%s %s: a kind that no test looks at", kind, resource.GetName())
+		}
+	}
+	return c
+}
+
+func read[T any](t *testing.T, text []byte) (object T) {
+	t.Helper()
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	require.NoError(t, err)
+	unknown, err := json.UnmarshalStrict(asJSON, &object)
+	require.NoError(t, err, "%s", text)
+	require.Empty(t, unknown, "%s", text)
+	return object
+}
+
+// everywhere runs a test on each overlay.
+func everywhere(t *testing.T, test func(t *testing.T, c *cluster)) {
+	for _, overlay := range []string{"dev", "prod"} {
+		t.Run(overlay, func(t *testing.T) { test(t, render(t, overlay)) })
+	}
+}
+
+// matches is whether a selector means pods with these labels.
+func matches(t *testing.T, selector *metav1.LabelSelector, labels map[string]string) bool {
+	t.Helper()
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	require.NoError(t, err)
+	return s.Matches(set(labels))
+}
+
+type set map[string]string
+
+func (s set) Has(key string) bool                      { _, has := s[key]; return has }
+func (s set) Get(key string) string                    { return s[key] }
+func (s set) Lookup(key string) (value string, _ bool) { value, has := s[key]; return value, has }
+
+// programs are the product's, built once and removed as the tests end.
+var programs struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programs.dir != "" {
+		if err := os.RemoveAll(programs.dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// program is the path of a built program of the product.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	programs.once.Do(func() {
+		if programs.dir, programs.err = os.MkdirTemp("", "jajeong-k8s-"); programs.err != nil {
+			return
+		}
+		build := exec.Command("go", "build", "-o", programs.dir, "./cmd/apply-api", "./cmd/settle")
+		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+		if output, err := build.CombinedOutput(); err != nil {
+			programs.err = fmt.Errorf("%w\n%s", err, output)
+		}
+	})
+	require.NoError(t, programs.err)
+	return filepath.Join(programs.dir, name)
+}
+
+// help is what both programs say about their settings.
+func help(t *testing.T) (said string) {
+	t.Helper()
+	for _, command := range [][]string{{"apply-api"}, {"settle"}, {"settle", "run"}, {"settle", "schedule"}} {
+		output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		said += string(output)
+	}
+	return said
+}
+
+// constants are the whole numbers that a program's main.go names.
+func constants(t *testing.T, file string) map[string]int32 {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	found := map[string]int32{}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Names) != 1 || len(spec.Values) != 1 {
+			return true
+		}
+		value, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(spec.Values[0]))
+		if err != nil || value.Value == nil {
+			return true
+		}
+		if number, exact := constant.Int64Val(constant.ToInt(value.Value)); exact {
+			found[spec.Names[0].Name] = int32(number)
+		}
+		return true
+	})
+	return found
+}
