@@ -22,8 +22,12 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// serverWithin is for a machine that runs everything at once; alone, each is up within seconds.
-const serverWithin = 2 * time.Minute
+const (
+	// A first build compiles some 2,600 packages: about five minutes on two idle cores.
+	buildWithin = 30 * time.Minute
+	// Alone, each is up within seconds; the rest is for a machine that runs everything at once.
+	serverWithin = 2 * time.Minute
+)
 
 // The names under which the parts of Kubernetes know each other, with the rights that the API server itself gives them.
 const (
@@ -57,7 +61,7 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 		}
 	}()
 	etcd, err := c.start(ctx, testenv.Program{
-		Name: "etcd", Hint: "To install it: scripts/setup.sh k8s", Args: etcdArgs, Ready: answers("http", "/health"),
+		Name: "etcd", Hint: "To install it: scripts/setup.sh k8s", Args: etcdArgs, Ready: answers("http", "/health", ""),
 	})
 	if err != nil {
 		return c, err
@@ -75,7 +79,7 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 		Name: "kube-apiserver", Path: filepath.Join(programs, "kube-apiserver"),
 		Files: map[string][]byte{"tokens.csv": []byte(csv.String()), "service-account.key": serviceAccountKey},
 		Args:  func(dir string, port int) []string { return apiServerArgs(dir, port, etcd.Addr()) },
-		Ready: answers("https", "/readyz"),
+		Ready: answers("https", "/readyz", c.tokens[adminUser]),
 	})
 	if err != nil {
 		return c, err
@@ -98,7 +102,7 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 				}
 				return args
 			},
-			Ready: answers("https", "/healthz"),
+			Ready: answers("https", "/healthz", ""),
 		})
 		if err != nil {
 			return c, err
@@ -160,8 +164,9 @@ func clientArgs(dir string, port int) []string {
 	}
 }
 
-// answers is whether a server says that it is well. Its certificate is not looked at: it has just made it itself.
-func answers(scheme, path string) func(context.Context, string) error {
+// answers is whether a server says that it is well. Its certificate is not looked at: it has just made it itself. Another API
+// server that took the port first refuses the token.
+func answers(scheme, path, token string) func(context.Context, string) error {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
@@ -169,6 +174,9 @@ func answers(scheme, path string) func(context.Context, string) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+addr+path, nil)
 		if err != nil {
 			return err
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
 		}
 		response, err := client.Do(request)
 		if err != nil {
@@ -203,6 +211,8 @@ func (c *cluster) kubeconfig(user string) ([]byte, error) {
 // build builds Kubernetes, and the two programs of this repository as they are shipped, into a folder. What is up to date
 // is left as it is; Kubernetes takes minutes the first time.
 func build(ctx context.Context, into string) error {
+	ctx, cancel := context.WithTimeout(ctx, buildWithin)
+	defer cancel()
 	for module, packages := range map[string][]string{"kubernetes": {"tool"}, "../..": {"./cmd/apply-api", "./cmd/settle"}} {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags=-s -w", "-o", into + string(filepath.Separator)}, packages...)...)
 		cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")

@@ -321,7 +321,7 @@ func (n *node) awaitReady(ctx context.Context, l *life) error {
 			port = p.ContainerPort
 		}
 	}
-	ready := answers("http", probe.Path)
+	ready := answers("http", probe.Path, "")
 	return wait.PollUntilContextCancel(ctx, probeEvery, true, func(ctx context.Context) (bool, error) {
 		return ready(ctx, fmt.Sprintf("%s:%d", l.address, port)) == nil, nil
 	})

@@ -31,7 +31,7 @@ func TestDeployedByTheScript(t *testing.T) {
 	n.complete(n.script("run", fmt.Sprintf("--coupon=%d", coupon), "--cutoff=now", "--operator=kim", "--reason=TICKET-123"))
 	n.mustBeSettled(coupon, 2)
 
-	n.settings = append(n.settings, "LOG_LEVEL=debug")
+	n.settings["LOG_LEVEL"] = "debug"
 	n.deploy()
 	second := n.applyAPI()
 	require.NotEqual(t, pod.Name, second.Name, "a changed setting rolls the Pods")

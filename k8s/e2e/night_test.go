@@ -51,7 +51,7 @@ var seoul = func() *time.Location {
 type night struct {
 	t         *testing.T
 	namespace string
-	settings  []string // further ones, for the ConfigMap
+	settings  map[string]string // of the ConfigMap, others than the overlay's
 	mysql     *testenv.MySQL
 	accounts  map[string]string // DSNs by the names of the grants
 	redisAddr string
@@ -61,16 +61,18 @@ type night struct {
 	store *candidates.Store
 }
 
-func newNight(t *testing.T, settings ...string) *night {
+func newNight(t *testing.T) *night {
 	t.Helper()
-	return newNightIn(t, "night-"+randomName(), settings...)
+	return newNightIn(t, "night-"+randomName())
 }
 
-func newNightIn(t *testing.T, namespace string, settings ...string) *night {
+func newNightIn(t *testing.T, namespace string) *night {
 	t.Helper()
 	ctx := t.Context()
-	n := &night{t: t, namespace: namespace, settings: settings,
+	n := &night{t: t, namespace: namespace,
 		mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{}), redisAddr: testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()}
+	n.settings = map[string]string{"REDIS_ADDRS": n.redisAddr, "REDIS_TLS": "false",
+		"PUSH_GATEWAY": "http://127.0.0.1:9"} // nobody answers there, which is no failure
 
 	n.rdb = redis.NewClient(&redis.Options{Addr: n.redisAddr, Password: redisPassword})
 	t.Cleanup(func() { _ = n.rdb.Close() })
@@ -135,6 +137,10 @@ func (n *night) manifests(schedule string, patches ...map[string]any) (dir strin
 		return map[string]any{"name": name, "literals": append(more, "mysql-dsn="+n.accounts[account]),
 			"options": map[string]any{"disableNameSuffixHash": true}}
 	}
+	var settings []string
+	for name, value := range n.settings {
+		settings = append(settings, name+"="+value)
+	}
 	password := "redis-password=" + redisPassword
 	patches = append(patches, patch("batch/v1", "CronJob", "settle", map[string]any{"schedule": schedule}))
 	kustomization, err := json.Marshal(map[string]any{ // which is YAML
@@ -142,7 +148,7 @@ func (n *night) manifests(schedule string, patches ...map[string]any) (dir strin
 		"namespace": n.namespace,
 		"resources": []string{overlay},
 		"configMapGenerator": []any{map[string]any{"name": "settings", "behavior": "merge",
-			"literals": append([]string{"REDIS_ADDRS=" + n.redisAddr, "REDIS_TLS=false"}, n.settings...)}},
+			"literals": settings}},
 		"secretGenerator": []any{secret("jajeong-api", "jajeong_api", password), secret("jajeong-settle", "jajeong_settle", password),
 			secret("jajeong-migrate", "jajeong_migrate")},
 		"patches": patches,

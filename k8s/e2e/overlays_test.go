@@ -57,7 +57,7 @@ func TestTheNightIsAtMidnightInSeoul(t *testing.T) {
 func TestOnlyTheScheduleDiffers(t *testing.T) {
 	t.Parallel()
 	theirs := object[batchv1.CronJob](t, kustomized(t, "prod"), "CronJob", "settle")
-	n := &night{t: t, namespace: "some-night", accounts: map[string]string{}, redisAddr: "127.0.0.1:1"}
+	n := &night{t: t, namespace: "some-night", settings: map[string]string{"REDIS_TLS": "false"}}
 	ours := object[batchv1.CronJob](t, n.kubectl("kustomize", n.manifests("30 12 * * *")), "CronJob", "settle")
 	require.Equal(t, "30 12 * * *", ours.Spec.Schedule)
 

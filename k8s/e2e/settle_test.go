@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // seats and users are enough for several pages of the line.
@@ -23,10 +27,19 @@ const (
 func TestTheCronJobSettlesTheNight(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
+	gateway := testenv.PrivatePushgateway(t)
+	n.settings["PUSH_GATEWAY"] = "http://" + gateway.Addr()
 	coupon := n.yesterday(seats, users)
 	job := n.complete(n.scheduled(n.fall()))
 	require.Zero(t, job.Status.Failed)
 	n.mustBeSettled(coupon, seats)
+
+	response, err := http.Get("http://" + gateway.Addr() + "/metrics")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	metrics, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Regexp(t, `jajeong_run_last_success_timestamp_seconds\{[^}]*trigger="CRON"[^}]*\}`, string(metrics))
 }
 
 func TestADatabaseThatIsAwayIsTriedAgain(t *testing.T) {
@@ -139,7 +152,8 @@ func TestAPodKilledInTheMiddle(t *testing.T) {
 // A node is drained: the Pod is asked to leave, which does not count as an attempt.
 func TestAPodEvictedInTheMiddle(t *testing.T) {
 	t.Parallel()
-	n := newNight(t, "SHUTDOWN_GRACE=2s")
+	n := newNight(t)
+	n.settings["SHUTDOWN_GRACE"] = "2s"
 	coupon := n.yesterday(seats, users)
 	release := n.holdMiddle(seats / 2)
 	job := n.scheduled(n.fall())
