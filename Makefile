@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what tests need and the machine lacks: Redis, MariaDB, gcc
+setup: ## install what tests need and the machine lacks: Redis, MariaDB, Prometheus, gcc
 	@scripts/setup.sh
 
 build: ## build bin/apply-api and bin/settle, static
@@ -23,7 +23,7 @@ demo: ## a black Friday on this machine, from the opening to the proof
 # are cores, since most of them wait for servers.
 test: setup ## run all tests, with the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 14m ./...
-	CGO_ENABLED=0 go -C k8s test -shuffle=on -count=1 -timeout 10m .
+	CGO_ENABLED=0 go -C k8s/manifests test -shuffle=on -count=1 -timeout 10m .
 
 # Kubernetes itself is built the first time, which takes minutes. More at once than there are cores, since all of them wait for
 # the same minute.
@@ -36,7 +36,8 @@ soak: setup ## kill, model, storm and history tests at length, every fuzzer for 
 		-run 'Killed|ALost|Model|EverythingAtOnce|Linearizable' ./cmd/settle ./internal/candidates > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
 	@grep -E '^--- PASS|kill points|operations$$|passed|runs;|^ok' soak.out
 	@for package in $$(go list ./...); do \
-		for fuzzer in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz' || true); do \
+		listed=$$(go test -list '^Fuzz' "$$package"); \
+		for fuzzer in $$(grep '^Fuzz' <<< "$$listed" || true); do \
 			echo "$$package $$fuzzer"; \
 			go test -run '^$$' -fuzz "^$$fuzzer$$" -fuzztime $(FUZZ_TIME) "$$package" >> soak.out 2>&1 || { tail -n 40 soak.out; exit 1; }; \
 		done; \
@@ -54,8 +55,8 @@ check: export CGO_ENABLED = 0 # as most of it is built
 check: ## formatting, go.mod, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
-	for module in . k8s k8s/e2e k8s/e2e/kubernetes; do go -C $$module mod tidy -diff; done
-	for module in . k8s k8s/e2e; do (cd $$module && go vet ./... && go run $(STATICCHECK) ./...); done
+	for module in . k8s/manifests k8s/e2e k8s/e2e/kubernetes; do go -C $$module mod tidy -diff; done
+	for module in . k8s/manifests k8s/e2e; do (cd $$module && go vet ./... && go run $(STATICCHECK) ./...); done
 
 fmt: ## format the code
 	gofmt -w .

@@ -236,7 +236,7 @@ func TestEveryLinkInTheDocuments(t *testing.T) {
 // headings are what a link may name in a document, as GitHub makes it of each heading.
 func headings(document []byte) (anchors []string) {
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllSubmatch(document, -1) {
-		words := regexp.MustCompile("[^\\p{L}\\p{N} _-]").ReplaceAllString(strings.ToLower(string(heading[1])), "")
+		words := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(string(heading[1])), "")
 		anchors = append(anchors, strings.ReplaceAll(words, " ", "-"))
 	}
 	return anchors

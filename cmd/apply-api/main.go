@@ -26,7 +26,6 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -92,7 +91,7 @@ type settings struct {
 	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Whose midnight settles. Default ${default}."`
 	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests of one user in a second that this process takes, twice as many at once and at least one; 0: any number. Default ${default}."`
 	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at once; more are refused. Default ${default}."`
-	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; more wait to be taken. Default ${default}."`
+	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; on more, requests are refused. Default ${default}."`
 	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process still takes requests when it is told to end and no longer ready, until nobody sends any. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long all of the end may take, the delay included. Default ${default}."`
 	Version        kong.VersionFlag `name:"version" help:"Print the version and exit."`
@@ -191,7 +190,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Now:       time.Now,
 	})
 
-	publicListener, err := net.Listen("tcp", s.Listen)
+	publicListener, err := listenTCP(s.Listen)
 	adminListener, adminErr := net.Listen("tcp", s.AdminListen)
 	if err := errors.Join(err, adminErr); err != nil {
 		logger.Error("cannot listen: free the port, or set APPLY_LISTEN or APPLY_ADMIN_LISTEN to another", zap.Error(err))
@@ -206,9 +205,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer served()
 	refreshing.Go(func() { coupons.Run(serving) })
 
-	applying := site{newServer(public, forApplicants, logger), netutil.LimitListener(publicListener, s.MaxConnections)}
+	connections := api.NewConnections(publicListener, s.MaxConnections, registry)
+	applying := site{newServer(public, forApplicants, logger), connections}
+	applying.ConnContext = connections.Context
 	operating := site{newServer(admin, forOperators, logger), adminListener}
 	return serve(ctx, applying, operating, ending{admin.Drain, s.ShutdownDelay, s.ShutdownGrace}, logger)
+}
+
+func listenTCP(address string) (*net.TCPListener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return listener.(*net.TCPListener), nil
 }
 
 // refuse prints every wrong setting on a line of its own.

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"net"
+	"io"
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,28 +58,36 @@ func TestAUserWhoAsksTooOftenIsRefused(t *testing.T) {
 	require.Empty(t, c.wrong(readLine(t, redisClient(t, redis.Addr())), nil))
 }
 
-// More connections than allowed wait until one is free.
-func TestMoreConnectionsThanAllowedWait(t *testing.T) {
+// On more connections than allowed a request is refused, and whoever is there already is served as before.
+func TestMoreConnectionsThanAllowedAreRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "MAX_CONNECTIONS=2")
+	const open, refused = "jajeong_connections_open", "jajeong_connections_refused_total"
+	testenv.Eventually(t, soon, "nobody is connected", func() bool { return p.metric(open) == 0 })
+	before := p.metric(refused)
 	taken := []talk{talkTo(t, p.apply), talkTo(t, p.apply)}
 	for i, conn := range taken {
 		conn.say(application(i+1, ""))
 		require.Equal(t, http.StatusAccepted, conn.hear().StatusCode)
 	}
-	waiting := talkTo(t, p.apply)
-	waiting.say(application(3, ""))
-	require.NoError(t, waiting.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
-	var timeout net.Error
-	_, err := waiting.answers.Peek(1)
-	require.ErrorAs(t, err, &timeout)
-	require.True(t, timeout.Timeout())
+	third := talkTo(t, p.apply)
+	third.say(application(3, ""))
+	answer := third.hear()
+	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+	require.Equal(t, "1", answer.Header.Get("Retry-After"))
+	require.True(t, answer.Close)
+	_, err := third.answers.Peek(1)
+	require.ErrorIs(t, err, io.EOF)
+	require.InDelta(t, before+1, p.metric(refused), 0)
+	testenv.Eventually(t, soon, "it is gone", func() bool { return p.metric(open) == 2 })
+
 	require.Equal(t, http.StatusOK, p.ready(), "whoever watches is answered")
 	taken[0].say(application(4, ""))
-	require.Equal(t, http.StatusAccepted, taken[0].hear().StatusCode, "and whoever is there already")
-
+	require.Equal(t, http.StatusAccepted, taken[0].hear().StatusCode)
 	require.NoError(t, taken[0].Close())
-	require.NoError(t, waiting.SetReadDeadline(time.Now().Add(soon)))
-	require.Equal(t, http.StatusAccepted, waiting.hear().StatusCode)
+	testenv.Eventually(t, soon, "there is a place again", func() bool { return p.metric(open) == 1 })
+	third = talkTo(t, p.apply)
+	third.say(application(3, ""))
+	require.Equal(t, http.StatusAccepted, third.hear().StatusCode)
 }

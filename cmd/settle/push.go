@@ -18,8 +18,9 @@ import (
 const (
 	// pushEvery is as often as a gateway is usually scraped.
 	pushEvery = 10 * time.Second
-	// pushTimeout bounds one push, and by how much a gateway that is away can hold up the end of a run.
-	pushTimeout = 3 * time.Second
+	// pushTimeout bounds one push, and by how much a gateway that is away can hold up the end of a run: a pod has 30 s
+	// after SIGTERM, of which the grace takes 25 and writing down the end 3.
+	pushTimeout = 2 * time.Second
 	// pushJob is the group of all runs at the gateway, with the trigger: a person's run leaves that of the night alone.
 	pushJob = "settle"
 )

@@ -95,6 +95,26 @@ func TestARunIsPushed(t *testing.T) {
 	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"], failed["jajeong_run_last_success_timestamp_seconds"])
 }
 
+// A run that lasts is seen while it goes on.
+func TestARunIsPushedWhileItGoesOn(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 1)
+	gateway := "http://" + testenv.PrivatePushgateway(t).Addr()
+	release := n.lock(n.coupons[0])
+	ended := make(chan int, 1)
+	go func() {
+		code, _, _ := n.settle("run", "--push-gateway="+gateway)
+		ended <- code
+	}()
+	testenv.Eventually(t, hangs, "it is seen", func() bool { return pushed(t, gateway, "CRON")["jajeong_run_status RUNNING"] == "1" })
+	release()
+	require.Zero(t, <-ended)
+	night := pushed(t, gateway, "CRON")
+	require.Equal(t, "0", night["jajeong_run_status RUNNING"])
+	require.Equal(t, "1", night["jajeong_run_status SUCCEEDED"])
+	require.Equal(t, "2", night["jajeong_run_applications ISSUED"])
+}
+
 // A gateway that is away, or takes what it is told and never answers, is a warning.
 func TestAGatewayThatIsAwayKeepsNobodyFromSettling(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"io"
+	"net"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,4 +40,58 @@ func TestScheduleSettlesTheLastNightAtOnceAndStopsWhenTold(t *testing.T) {
 	require.Len(t, w.ids("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", midnight.UTC()), 2)
 	require.Equal(t, []uint64{1}, w.issued(coupon))
 	w.verify()
+}
+
+// What is served for operators comes with the schedule and goes with it, and tells whether nights can be settled.
+func TestScheduleServesOperators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	reader, logs := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"schedule", "--admin-listen=127.0.0.1:0"}, w.servers...), io.Discard, logs)
+		logs.Close()
+	}()
+	var listening struct{ Admin string }
+	for lines := bufio.NewScanner(reader); listening.Admin == "" && lines.Scan(); {
+		_ = json.Unmarshal(lines.Bytes(), &listening)
+	}
+	go func() { _, _ = io.Copy(io.Discard, reader) }()
+	require.NotEmpty(t, listening.Admin)
+	get := func(path string) (int, string) {
+		response, err := http.Get("http://" + listening.Admin + path)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(text)
+	}
+	status, _ := get("/livez")
+	require.Equal(t, http.StatusOK, status)
+	status, text := get("/readyz")
+	require.Equal(t, http.StatusOK, status, text)
+	require.NotContains(t, text, "catalog")
+	testenv.Eventually(t, 20*time.Second, "the night is told", func() bool {
+		_, text := get("/metrics")
+		return strings.Contains(text, `jajeong_run_status{status="SUCCEEDED",trigger="CRON"} 1`) && strings.Contains(text, `jajeong_pool_connections{`)
+	})
+	stop()
+	require.Zero(t, <-ended)
+	_, err := http.Get("http://" + listening.Admin + "/livez")
+	require.Error(t, err)
+}
+
+// An address that cannot be had is told at once: a schedule that nobody watches is none.
+func TestScheduleNeedsItsAdminAddress(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { taken.Close() })
+	for address, want := range map[string]int{taken.Addr().String(): exitInfrastructure, "nowhere": exitUse} {
+		code, _, stderr := settleBare(t, "schedule", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--admin-listen="+address)
+		require.Equal(t, want, code)
+		require.Contains(t, stderr, "SETTLE_ADMIN_LISTEN")
+	}
 }

@@ -93,16 +93,22 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.only("GET, HEAD"))
 	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
-	nothing := s.answering(func(http.ResponseWriter, *http.Request, time.Time) answer { return refuse(notFound) })
+	always := func(outcome candidates.Code) http.HandlerFunc {
+		return s.answering(func(http.ResponseWriter, *http.Request, time.Time) answer { return refuse(outcome) })
+	}
+	nothing, crowded := always(notFound), always(overloaded)
 	mux.HandleFunc("/", nothing)
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would answer an unclean path with a redirect that repeats it.
-		if unclean(cmp.Or(r.URL.RawPath, r.URL.Path)) {
+		switch {
+		case isSurplus(r):
+			w.Header()["Connection"] = closeConnection
+			crowded(w, r)
+		case unclean(cmp.Or(r.URL.RawPath, r.URL.Path)): // the mux would answer with a redirect that repeats it
 			nothing(w, r)
-			return
+		default:
+			mux.ServeHTTP(w, r)
 		}
-		mux.ServeHTTP(w, r)
 	})
 }
 

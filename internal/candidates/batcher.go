@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 )
@@ -54,13 +55,13 @@ type Batcher struct {
 
 	store  *Store
 	now    func() time.Time
-	crowds sync.Map // coupon id → *crowd
+	crowds *lru.Cache[uint64, *crowd] // by coupon
 	sizes  prometheus.Histogram
 }
 
 // NewBatcher registers its metrics. now is for durations alone.
 func NewBatcher(store *Store, metrics prometheus.Registerer, now func() time.Time) *Batcher {
-	b := &Batcher{maxBatch: maxBatch, maxCalls: maxCalls, maxWaiting: maxWaiting, store: store, now: now, sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
+	b := &Batcher{maxBatch: maxBatch, maxCalls: maxCalls, maxWaiting: maxWaiting, store: store, now: now, crowds: remembering[*crowd](), sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "jajeong_apply_batch_size", Help: "Applications in one call of Redis.",
 		Buckets: []float64{1, 2, 5, 10, 25, 50, 100, maxBatch},
 	})}
@@ -113,20 +114,18 @@ func (b *Batcher) Apply(_ context.Context, coupon, user uint64) (Receipt, error)
 }
 
 func (b *Batcher) crowd(coupon uint64) *crowd {
-	if c, ok := b.crowds.Load(coupon); ok {
-		return c.(*crowd)
-	}
-	c, _ := b.crowds.LoadOrStore(coupon, &crowd{coupon: coupon, breaker: gobreaker.NewCircuitBreaker[[]Receipt](gobreaker.Settings{
-		Timeout:     breakerPause,
-		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= tripAfter },
-	})})
-	return c.(*crowd)
+	return remembered(b.crowds, coupon, func() *crowd {
+		return &crowd{coupon: coupon, breaker: gobreaker.NewCircuitBreaker[[]Receipt](gobreaker.Settings{
+			Timeout:     breakerPause,
+			ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= tripAfter },
+		})}
+	})
 }
 
 func (b *Batcher) breakersOpen() float64 {
 	open := 0
-	for _, c := range b.crowds.Range {
-		if c.(*crowd).breaker.State() != gobreaker.StateClosed {
+	for _, c := range b.crowds.Values() {
+		if c.breaker.State() != gobreaker.StateClosed {
 			open++
 		}
 	}

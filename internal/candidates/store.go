@@ -8,12 +8,17 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
 )
 
 // MinTTL is the shortest life of a queue after its coupon closed: a settlement that fails at midnight must find it
 // the next two nights, with six hours to spare.
 const MinTTL = 54 * time.Hour
+
+// maxRemembered coupons are remembered in a process: twice what the catalog holds, which touches each of its coupons at
+// every refresh. What is forgotten left it long ago.
+const maxRemembered = 20_000
 
 // FinishedTTL is how long the state of a finished coupon stays behind its swept keys.
 const FinishedTTL = 10 * time.Minute
@@ -40,7 +45,7 @@ type Store struct {
 	rdb        redis.UniversalClient
 	names      namespace
 	ttlSeconds int64
-	seen       sync.Map // coupon id → *floor
+	seen       *lru.Cache[uint64, *floor] // by coupon
 }
 
 // NewStore refuses options that would lose candidates.
@@ -48,7 +53,9 @@ func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if err := errors.Join(o.Check()...); err != nil {
 		return nil, err
 	}
-	return &Store{rdb: rdb, names: namespace{o.KeyPrefix}, ttlSeconds: int64(o.TTL / time.Second)}, nil
+	return &Store{
+		rdb: rdb, names: namespace{o.KeyPrefix}, ttlSeconds: int64(o.TTL / time.Second), seen: remembering[*floor](),
+	}, nil
 }
 
 // Now is the clock of one shard of the store.
@@ -68,11 +75,28 @@ type floor struct {
 }
 
 func (s *Store) floorOf(coupon uint64) *floor {
-	if f, ok := s.seen.Load(coupon); ok {
-		return f.(*floor)
+	return remembered(s.seen, coupon, func() *floor { return new(floor) })
+}
+
+// remembering is something for each coupon, in bounds.
+func remembering[V any]() *lru.Cache[uint64, V] {
+	cache, err := lru.New[uint64, V](maxRemembered)
+	if err != nil {
+		panic(err) // of a size that is not positive alone
 	}
-	f, _ := s.seen.LoadOrStore(coupon, new(floor))
-	return f.(*floor)
+	return cache
+}
+
+// remembered is what there is for a coupon, or begins now.
+func remembered[V any](cache *lru.Cache[uint64, V], coupon uint64, begin func() V) V {
+	if v, ok := cache.Get(coupon); ok {
+		return v
+	}
+	v := begin()
+	if first, found, _ := cache.PeekOrAdd(coupon, v); found {
+		return first
+	}
+	return v
 }
 
 func (f *floor) read() (arrival, accepted int64) {

@@ -69,7 +69,9 @@ func PrivatePushgateway(t testing.TB) *Pushgateway {
 			return []string{path, "--web.listen-address=" + s.Addr(), "--persistence.file=" + persistence(s), "--log.level=warn"}
 		},
 		ready: func(ctx context.Context, s *server, _ int) error {
-			var status struct{ Data struct{ Flags map[string]string } }
+			var status struct {
+				Data struct{ Flags map[string]string }
+			}
 			if err := getJSON(ctx, s, "/api/v1/status", &status); err != nil {
 				return err
 			}

@@ -19,8 +19,8 @@ import (
 // with k8s/settle.sh, and a changed setting is deployed, while nobody notices.
 func TestDeployedByTheScript(t *testing.T) {
 	t.Parallel()
-	n := newNightIn(t, "jajeong") // where the script looks
-	n.deploy()
+	n := newNight(t)
+	require.NoError(t, n.deploy())
 	pod := n.applyAPI()
 	coupon := n.today(2)
 	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, pod, coupon, 1) == "NOT_APPLIED" })
@@ -32,16 +32,25 @@ func TestDeployedByTheScript(t *testing.T) {
 	n.mustBeSettled(coupon, 2)
 
 	n.settings["LOG_LEVEL"] = "debug"
-	n.deploy()
+	require.NoError(t, n.deploy())
 	second := n.applyAPI()
 	require.NotEqual(t, pod.Name, second.Name, "a changed setting rolls the Pods")
 	require.Equal(t, "ISSUED", n.ask(http.MethodGet, second, coupon, 1))
 	require.Equal(t, "NOT_SELECTED", n.ask(http.MethodGet, second, coupon, 3))
 }
 
-// deploy runs k8s/deploy.sh as a person would. All Pods of this node share its ports, so that each listens on its own
-// address alone.
-func (n *night) deploy() {
+// TestNoProgramIsDeployedWithoutItsSchema: what the script could not migrate, it does not touch.
+func TestNoProgramIsDeployedWithoutItsSchema(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	n.accounts["jajeong_migrate"] = withWrongPassword(n.accounts["jajeong_migrate"])
+	require.ErrorContains(t, n.deploy(), "The schema was not migrated, and no program was touched.")
+	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
+}
+
+// deploy runs k8s/deploy.sh as a person would; its error has what the script said. All Pods of this node share its ports,
+// so that each listens on its own address alone.
+func (n *night) deploy() error {
 	n.t.Helper()
 	const never = "0 0 31 2 *"
 	dir := n.manifests(never, patch("apps/v1", "Deployment", "apply-api", map[string]any{"template": map[string]any{"spec": map[string]any{
@@ -51,11 +60,13 @@ func (n *night) deploy() {
 			map[string]any{"name": "APPLY_ADMIN_LISTEN", "value": "$(POD_IP):9090"},
 		}}},
 	}}}))
-	output, err := n.command("../deploy.sh", dir).CombinedOutput()
-	require.NoError(n.t, err, string(output))
+	if output, err := n.command("../deploy.sh", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("deploy: %w: %s", err, output)
+	}
 	job, err := kube.client.BatchV1().Jobs(n.namespace).Get(n.t.Context(), "migrate", metav1.GetOptions{})
 	require.NoError(n.t, err)
 	require.EqualValues(n.t, 1, job.Status.Succeeded)
+	return nil
 }
 
 // applyAPI waits until one Pod serves alone and returns it.

@@ -29,13 +29,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) (code int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	dir, err := os.MkdirTemp("", "jajeong-e2e-")
-	if err != nil {
-		return failed(err)
-	}
-	defer os.RemoveAll(dir)
 	stopped := make(chan error, 1)
-	if err := setUp(ctx, dir, stopped); err != nil {
+	if err := setUp(ctx, stopped); err != nil {
 		return failed(err)
 	}
 	code = m.Run()
@@ -52,23 +47,29 @@ func failed(err error) int {
 }
 
 // setUp starts Kubernetes with one node, which works until ctx ends and then tells that it has stopped.
-func setUp(ctx context.Context, dir string, stopped chan<- error) (err error) {
+func setUp(ctx context.Context, stopped chan<- error) (err error) {
 	if kube.programs, err = filepath.Abs("bin"); err != nil {
 		return err
 	}
-	if err := build(ctx, kube.programs); err != nil {
+	if err := buildAll(ctx, kube.programs); err != nil {
 		return err
 	}
 	if kube.cluster, err = startCluster(ctx, kube.programs); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, kube.stop())
+		}
+	}()
 	kubeconfig, err := kube.cluster.kubeconfig(adminUser)
 	if err != nil {
-		return errors.Join(err, kube.stop())
+		return err
 	}
+	dir := kube.servers[0].Dir() // which goes with its server, in whatever way this process ends
 	kube.kubeconfig = filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(kube.kubeconfig, kubeconfig, 0o600); err != nil {
-		return errors.Join(err, kube.stop())
+		return err
 	}
 	kube.client = kubernetes.NewForConfigOrDie(kube.config(adminUser))
 	kube.node = &node{
@@ -77,7 +78,7 @@ func setUp(ctx context.Context, dir string, stopped chan<- error) (err error) {
 		dir:      filepath.Join(dir, "pods"),
 	}
 	if err := errors.Join(kube.node.register(ctx), welcome(ctx)); err != nil {
-		return errors.Join(err, kube.stop())
+		return err
 	}
 	go func() { stopped <- kube.node.run(ctx) }()
 	return nil

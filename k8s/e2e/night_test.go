@@ -63,13 +63,8 @@ type night struct {
 
 func newNight(t *testing.T) *night {
 	t.Helper()
-	return newNightIn(t, "night-"+randomName())
-}
-
-func newNightIn(t *testing.T, namespace string) *night {
-	t.Helper()
 	ctx := t.Context()
-	n := &night{t: t, namespace: namespace,
+	n := &night{t: t, namespace: "night-" + randomName(),
 		mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{}), redisAddr: testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()}
 	n.settings = map[string]string{"REDIS_ADDRS": n.redisAddr, "REDIS_TLS": "false",
 		"PUSH_GATEWAY": "http://127.0.0.1:9"} // nobody answers there, which is no failure

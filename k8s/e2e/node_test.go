@@ -148,11 +148,11 @@ func (n *node) live(ctx, told context.Context, l *life) {
 	running := v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: started}}
 	n.report(ctx, l, v1.PodRunning, running, l.probe() == nil)
 	if l.probe() != nil {
-		go func() {
+		n.lives.Go(func() {
 			if n.awaitReady(told, l) == nil {
 				n.report(told, l, v1.PodRunning, running, true)
 			}
-		}()
+		})
 	}
 	code := process.wait(told, &l.grace)
 	phase, reason := v1.PodSucceeded, "Completed"

@@ -61,10 +61,12 @@ func TestAWrongSetupFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
-	n.accounts["jajeong_settle"] = strings.Replace(n.accounts["jajeong_settle"], ":", ":not-", 1) // the password
+	n.accounts["jajeong_settle"] = withWrongPassword(n.accounts["jajeong_settle"])
 	n.mustFailAtOnce(n.scheduled(n.fall()), 2)
 	require.Empty(t, n.issued(coupon))
 }
+
+func withWrongPassword(dsn string) string { return strings.Replace(dsn, ":", ":not-", 1) }
 
 func TestALostPromiseFailsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-module github.com/jajeong/jajeong/k8s
+module github.com/jajeong/jajeong/k8s/manifests
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-package k8s_test
+package manifests_test
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const root = ".."
+const root = "../.."
 
 // cluster is what an overlay brings to a cluster.
 type cluster struct {
@@ -74,7 +74,7 @@ func (c *cluster) own() map[string]corev1.PodTemplateSpec {
 // render builds an overlay as kustomize does, and reads it without tolerating a field that does not exist.
 func render(t *testing.T, overlay string) *cluster {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("overlays", overlay))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", "overlays", overlay))
 	require.NoError(t, err)
 	c := &cluster{
 		deployments: map[string]appsv1.Deployment{}, cronJobs: map[string]batchv1.CronJob{}, jobs: map[string]batchv1.Job{},

@@ -1,7 +1,9 @@
-package k8s_test
+package manifests_test
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -96,4 +98,18 @@ func TestComposePrometheus(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{"apply-api:9090", "schedule:9090"}, asked)
+}
+
+func TestPrometheusTakesTheConfiguration(t *testing.T) {
+	t.Parallel()
+	promtool, err := exec.LookPath("promtool")
+	require.NoError(t, err, "run make setup")
+	config, err := os.ReadFile(filepath.Join(root, "compose", "prometheus.yaml"))
+	require.NoError(t, err)
+	rules, err := filepath.Abs(filepath.Join("..", "monitoring", "rules.yaml"))
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "prometheus.yaml")
+	require.NoError(t, os.WriteFile(file, bytes.ReplaceAll(config, []byte("/etc/prometheus/rules.yaml"), []byte(rules)), 0o600))
+	output, err := exec.CommandContext(t.Context(), promtool, "check", "config", file).CombinedOutput()
+	require.NoError(t, err, "%s", output)
 }

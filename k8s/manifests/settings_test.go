@@ -1,4 +1,4 @@
-package k8s_test
+package manifests_test
 
 import (
 	"bufio"

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// surplus is how many connections above the limit are let in to be told to come again. What is above these, too, is closed
+// without a word.
+const surplus = 1024
+
+// writeSlack is how much earlier than asked a write may be given up: a deadline that is as good as the last one need not
+// be set again with each answer.
+const writeSlack = time.Second
+
+// Connections are those of applicants, as a listener hands them to an http.Server that has timeouts for everything it reads.
+type Connections struct {
+	*net.TCPListener
+	most    int64
+	open    atomic.Int64
+	refused prometheus.Counter
+}
+
+// NewConnections registers its metrics. Of so many open connections at most requests are answered.
+func NewConnections(listener *net.TCPListener, most int, metrics prometheus.Registerer) *Connections {
+	c := &Connections{TCPListener: listener, most: int64(most), refused: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "jajeong_connections_refused_total", Help: "Connections of applicants that were refused since too many were open.",
+	})}
+	metrics.MustRegister(c.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "jajeong_connections_open", Help: "Connections of applicants that are open.",
+	}, func() float64 { return float64(c.open.Load()) }))
+	return c
+}
+
+// Accept is for an http.Server.
+func (c *Connections) Accept() (net.Conn, error) {
+	for {
+		tcp, err := c.AcceptTCP()
+		if err != nil {
+			return nil, err
+		}
+		open := c.open.Add(1)
+		if open > c.most {
+			c.refused.Inc()
+		}
+		one := &connection{TCPConn: tcp, surplus: open > c.most, closed: sync.OnceFunc(func() { c.open.Add(-1) })}
+		if open <= c.most+surplus {
+			return one, nil
+		}
+		_ = one.Close()
+	}
+}
+
+type surplusKey struct{}
+
+// Context is http.Server's ConnContext: it tells a handler that a connection is above the limit.
+func (*Connections) Context(ctx context.Context, conn net.Conn) context.Context {
+	if one, ok := conn.(*connection); ok && one.surplus {
+		return context.WithValue(ctx, surplusKey{}, true)
+	}
+	return ctx
+}
+
+func isSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) != nil }
+
+// connection costs less under net/http than a plain one. While a request is answered, net/http reads on in a goroutine of
+// its own, to learn that the client has hung up; here nobody wants to know, since what is on its way to Redis is not taken
+// back. That read alone has no deadline, and is told at once that there is nothing.
+type connection struct {
+	*net.TCPConn
+	surplus   bool
+	closed    func()
+	unbounded atomic.Bool // reads have no deadline
+	writeBy   time.Time
+}
+
+func (c *connection) Read(p []byte) (int, error) {
+	if c.unbounded.Load() {
+		return 0, nil
+	}
+	return c.TCPConn.Read(p)
+}
+
+func (c *connection) SetReadDeadline(t time.Time) error {
+	c.unbounded.Store(t.IsZero())
+	if t.IsZero() {
+		return nil
+	}
+	return c.TCPConn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline leaves the deadline of an answer that has been written where it is, until the next one sets its own.
+func (c *connection) SetWriteDeadline(t time.Time) error {
+	if later := t.Sub(c.writeBy); t.IsZero() || 0 <= later && later < writeSlack {
+		return nil
+	}
+	c.writeBy = t
+	return c.TCPConn.SetWriteDeadline(t)
+}
+
+func (c *connection) Close() error {
+	c.closed()
+	return c.TCPConn.Close()
+}

@@ -1,0 +1,192 @@
+package monitoring_test
+
+import (
+	"bufio"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// patience is for servers and programs on a machine that does much else.
+const patience = time.Minute
+
+// deployment is both programs as they are shipped, on real servers, watched by a real Prometheus with the rules.
+type deployment struct {
+	t          *testing.T
+	env        []string
+	db         *sql.DB
+	redis      testenv.RedisHandle
+	api        string // base addresses, as all below
+	apiAdmin   string
+	schedule   string
+	gateway    string
+	prometheus string
+}
+
+// deploy starts everything. The coupons are there before the programs are, so that nobody waits for the catalog.
+func deploy(t *testing.T, coupons ...uint64) *deployment {
+	t.Helper()
+	m, r := testenv.MySQLFor(t), testenv.RedisFor(t)
+	d := &deployment{t: t, db: m.DB, redis: r}
+	d.env = append(os.Environ(), "MYSQL_DSN="+m.DSN, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
+		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0", "USER_RATE=0", "SHUTDOWN_DELAY=0s", "LOG_LEVEL=info",
+		"PATH="+filepath.Dir(testenv.Build(t, "./cmd/settle"))+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	d.shell("settle migrate")
+	for _, id := range coupons {
+		d.exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
+	}
+	d.gateway = "http://" + testenv.PrivatePushgateway(t).Addr()
+	said := d.start(testenv.Build(t, "./cmd/apply-api"))
+	d.api, d.apiAdmin = "http://"+said.Apply, "http://"+said.Admin
+	d.schedule = "http://" + d.start(testenv.Build(t, "./cmd/settle"), "schedule").Admin
+
+	rules, err := filepath.Abs("rules.yaml")
+	require.NoError(t, err)
+	target := func(base string) string { return strings.TrimPrefix(base, "http://") }
+	d.prometheus = "http://" + testenv.PrivatePrometheus(t, fmt.Sprintf(`
+global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
+rule_files: [%s]
+scrape_configs:
+  - {job_name: apply-api, static_configs: [{targets: [%q]}]}
+  - {job_name: settle-schedule, static_configs: [{targets: [%q]}]}
+  - {job_name: pushgateway, honor_labels: true, static_configs: [{targets: [%q]}]}
+`, rules, target(d.apiAdmin), target(d.schedule), target(d.gateway))).Addr()
+	return d
+}
+
+type listening struct{ Apply, Admin string }
+
+// start starts a program that serves and returns where it listens; it ends with the test, by SIGTERM and with 0.
+func (d *deployment) start(program string, args ...string) (said listening) {
+	d.t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = d.env
+	logs, err := cmd.StderrPipe()
+	require.NoError(d.t, err)
+	require.NoError(d.t, cmd.Start())
+	drained := make(chan struct{})
+	d.t.Cleanup(func() {
+		assert.NoError(d.t, cmd.Process.Signal(syscall.SIGTERM))
+		<-drained
+		assert.NoError(d.t, cmd.Wait())
+	})
+	for lines := bufio.NewScanner(logs); said.Admin == "" && lines.Scan(); {
+		_ = json.Unmarshal(lines.Bytes(), &said)
+	}
+	go func() { defer close(drained); _, _ = io.Copy(io.Discard, logs) }()
+	require.NotEmpty(d.t, said.Admin, "%s does not listen", program)
+	return said
+}
+
+func (d *deployment) exec(statement string, args ...any) {
+	d.t.Helper()
+	_, err := d.db.Exec(statement, args...)
+	require.NoError(d.t, err)
+}
+
+// shell runs a command line as an operator types it, which must succeed.
+func (d *deployment) shell(line string) {
+	d.t.Helper()
+	cmd := exec.CommandContext(d.t.Context(), "/bin/sh", "-c", line)
+	cmd.Env = d.env
+	output, err := cmd.CombinedOutput()
+	require.NoError(d.t, err, "%s\n%s", line, output)
+}
+
+// stand puts a user into a line who arrived a while ago.
+func (d *deployment) stand(coupon, user uint64, ago time.Duration) {
+	d.t.Helper()
+	queue := fmt.Sprintf("%scandidates:coupon:%d", d.redis.Prefix, coupon)
+	arrival := float64(time.Now().Add(-ago).UnixMicro())
+	require.NoError(d.t, d.redis.Client.ZAdd(d.t.Context(), queue, redis.Z{Score: arrival, Member: user}).Err())
+	require.NoError(d.t, d.redis.Client.HIncrBy(d.t.Context(), "state:{"+queue+"}", "accepted", 1).Err())
+}
+
+// apply asks for a coupon until it is accepted.
+func (d *deployment) apply(coupon, user uint64) {
+	d.t.Helper()
+	testenv.Eventually(d.t, patience, fmt.Sprintf("user %d is accepted", user), func() bool {
+		return d.ask(http.MethodPost, coupon, user, "") == http.StatusAccepted
+	})
+}
+
+func (d *deployment) ask(method string, coupon, user uint64, path string) int {
+	d.t.Helper()
+	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", d.api, coupon, path), nil)
+	require.NoError(d.t, err)
+	request.Header.Set("X-User-ID", fmt.Sprint(user))
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(d.t, err)
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
+}
+
+// exposed is what a program serves to Prometheus.
+func (d *deployment) exposed(base string) string {
+	d.t.Helper()
+	response, err := http.Get(base + "/metrics")
+	require.NoError(d.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(d.t, err)
+	require.Equal(d.t, http.StatusOK, response.StatusCode)
+	return string(text)
+}
+
+// promAPI asks Prometheus and fills data.
+func (d *deployment) promAPI(path string, parameters url.Values, data any) error {
+	response, err := http.Get(d.prometheus + path + "?" + parameters.Encode())
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if answer.Status != "success" {
+		return fmt.Errorf("%s %s: %s", path, parameters.Encode(), answer.Error)
+	}
+	return nil
+}
+
+// rule is one of rules.yaml, as Prometheus has read it.
+type rule struct {
+	Name, Type, Query   string
+	Health, LastError   string
+	Labels, Annotations map[string]string
+}
+
+func (d *deployment) rules() (all []rule) {
+	d.t.Helper()
+	var loaded struct{ Groups []struct{ Rules []rule } }
+	require.NoError(d.t, d.promAPI("/api/v1/rules", nil, &loaded))
+	for _, group := range loaded.Groups {
+		all = append(all, group.Rules...)
+	}
+	require.NotEmpty(d.t, all)
+	return all
+}

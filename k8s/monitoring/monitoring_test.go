@@ -1,0 +1,195 @@
+// Package monitoring_test holds the dashboards, rules and playbooks against the programs, as they are shipped, and a real
+// Prometheus and Pushgateway.
+package monitoring_test
+
+import (
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestRulesDoWhatTheySay(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
+		output, err := testenv.Promtool(t, args...).CombinedOutput()
+		require.NoError(t, err, "promtool %v\n%s", args, output)
+	}
+}
+
+// Every alert is seen firing by rules_test.yaml, and seen not to.
+func TestEveryAlertIsTested(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("rules.yaml")
+	require.NoError(t, err)
+	tests, err := os.ReadFile("rules_test.yaml")
+	require.NoError(t, err)
+	for _, alert := range distinct(`(?m)^ *- alert: (\w+)$`, string(rules)) {
+		require.Regexp(t, `alertname: `+alert+`\n +exp_alerts:`, string(tests), "never fires")
+		require.Regexp(t, `alertname: `+alert+`\n( +- eval_time|\n|$)`, string(tests), "always fires")
+	}
+}
+
+// coupon is the one that people want.
+const coupon = 42
+
+// No query names a metric or label that does not exist, and no metric is undocumented.
+func TestQueriesOnARealDeployment(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, coupon)
+	d.exec("INSERT INTO `user` (id) VALUES (1), (2)")
+	for user := range uint64(3) {
+		d.apply(coupon, user+1) // 3 is unknown, and goes to the DLQ
+	}
+	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, coupon, 1, "/me"))
+	d.shell("settle run --cutoff now --operator kim --reason test --push-gateway " + d.gateway)
+	d.shell("settle run --push-gateway " + d.gateway)
+	d.apply(coupon, 4)
+
+	t.Run("Metrics", d.testMetrics)
+	t.Run("Queries", d.testQueries)
+}
+
+// testMetrics: docs/metrics.md has what each program tells, and no more.
+func (d *deployment) testMetrics(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	sections := strings.Split(string(text), "\n## ")
+	require.Len(t, sections, 4)
+	documented := func(which ...int) (names []string) {
+		for _, i := range which {
+			names = append(names, distinct("(?m)^\\| `(jajeong_\\w+)`", sections[i])...)
+		}
+		slices.Sort(names)
+		return names
+	}
+	for base, want := range map[string][]string{d.apiAdmin: documented(1, 2), d.schedule: documented(2, 3), d.gateway: documented(3)} {
+		testenv.Eventually(t, patience, "all that is documented is told", func() bool { // the first run of settle schedule goes on beside
+			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(base))
+			return len(got) >= len(want)
+		})
+		require.Equal(t, want, distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(base)), base)
+	}
+}
+
+func (d *deployment) testQueries(t *testing.T) {
+	queries := dashboardQueries(t)
+	for _, r := range d.rules() {
+		queries = append(queries, query{where: r.Name, expr: r.Query})
+	}
+	require.Greater(t, len(queries), 80)
+	for _, q := range queries {
+		// Two scrapes and two evaluations may still have to come.
+		var problem error
+		testenv.Eventually(t, patience, q.where, func() bool {
+			d.ask(http.MethodPost, coupon, 4, "") // something to count
+			last := problem
+			problem = d.problem(q)
+			if problem != nil && (last == nil || problem.Error() != last.Error()) {
+				t.Log(problem)
+			}
+			return problem == nil
+		})
+	}
+	for _, r := range d.rules() {
+		require.Equal(t, "ok", r.Health, "%s: %s", r.Name, r.LastError)
+	}
+
+	// What would be wrong is found.
+	for _, q := range []query{
+		{expr: "jajeong_run_gapp_applications"},
+		{expr: "max(jajeong_run_gap_applications) or max(jajeong_run_gapp_applications)", shown: true},
+		{expr: `jajeong_run_status{statuz="HELD"}`},
+		{expr: `sum(jajeong_apply_requests_total{result=~"ACCEPTED|ACCEPTD"})`},
+		{expr: "sum by (coupn_id) (jajeong_dlq_length)"},
+		{expr: "jajeong_dlq_length", labels: []string{"coupon"}},
+		{expr: "jajeong_dlq_length > 1e9", shown: true},
+		{expr: "sum(jajeong_dlq_length"},
+		{expr: "vector(1)"},
+	} {
+		require.Error(t, d.problem(q), q.expr)
+	}
+}
+
+// Every alert has a playbook, every playbook an alert, and the commands in it are carried out.
+func TestPlaybooks(t *testing.T) {
+	t.Parallel()
+	const folder = "../../docs/playbooks/"
+	files, err := filepath.Glob(folder + "*.md")
+	require.NoError(t, err)
+	coupons := make([]uint64, len(files))
+	for i := range coupons {
+		coupons[i] = uint64(100 + i)
+	}
+	d := deploy(t, coupons...)
+
+	var alerts, pages []string
+	for _, r := range d.rules() {
+		if r.Type != "alerting" {
+			continue
+		}
+		alerts = append(alerts, r.Name)
+		require.Equal(t, "https://github.com/jajeong/jajeong/blob/main/docs/playbooks/"+r.Name+".md", r.Annotations["runbook_url"])
+		require.NotEmpty(t, r.Annotations["summary"], r.Name)
+		require.NotEmpty(t, r.Annotations["description"], r.Name)
+		require.Contains(t, []string{"page", "ticket"}, r.Labels["severity"], r.Name)
+	}
+	for _, file := range files {
+		pages = append(pages, strings.TrimSuffix(path.Base(file), ".md"))
+	}
+	require.ElementsMatch(t, alerts, pages)
+
+	// In each coupon's DLQ: one who is known by now, one who is not, and user 7.
+	for _, coupon := range coupons {
+		for user := range uint64(3) {
+			d.stand(coupon, user+5, 48*time.Hour-time.Duration(user)*time.Minute)
+		}
+	}
+	d.shell("settle run")
+	d.exec("INSERT INTO `user` (id) VALUES (5)")
+	run := ""
+	require.NoError(t, d.db.QueryRow("SELECT MAX(id) FROM settlement_run").Scan(&run))
+	zone, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(t, err)
+	day := func(days int) string { return time.Now().In(zone).AddDate(0, 0, days).Format(time.DateOnly) }
+
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		title, _, _ := strings.Cut(string(text), "\n")
+		require.Contains(t, title, "# "+pages[i]+": ")
+		require.Regexp(t, `(?m)^> .*[가-힣]`, string(text), "a paragraph in Korean")
+		commands := matches(`(?m)^ {4,}(settle .*)$`, string(text))
+		require.NotEmpty(t, commands, file)
+		for _, command := range commands {
+			command = strings.NewReplacer("http://pushgateway:9091", d.gateway, "RUN", run,
+				"2026-11-18", day(-3), "2026-11-20", day(-1), "2026-11-22", day(2)).Replace(command)
+			d.shell(regexp.MustCompile(`\b42\b`).ReplaceAllString(command, strconv.FormatUint(coupons[i], 10)))
+		}
+	}
+}
+
+// matches are the first groups of all matches, in their order.
+func matches(pattern, text string) (found []string) {
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
+// distinct are the same, sorted and each once.
+func distinct(pattern, text string) []string {
+	found := matches(pattern, text)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
