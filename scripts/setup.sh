@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs what the tests and the demo need and the machine lacks.
 #
-#   scripts/setup.sh [servers] [monitoring] [race]      without arguments: all
+#   scripts/setup.sh [servers] [monitoring] [race] [k8s]      without arguments: all but k8s
 #
 #   servers      redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
 #   monitoring   prometheus with promtool, and its Pushgateway
 #   race         a C compiler, for the race detector
+#   k8s          etcd 3.4+ and jq, for the tests in k8s/e2e
 #
 # Nothing to install: no output. No system service is started or enabled: the tests run servers of
 # their own, as child processes. TEST_MYSQL_DSN and TEST_REDIS_ADDRS do not make the servers
@@ -17,14 +18,15 @@ SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/lo
 OS=$(uname -s)
 
 main() {
-	servers='' monitoring='' race=''
+	servers='' monitoring='' race='' k8s=''
 	[ $# -gt 0 ] || set -- servers monitoring race
 	for group; do
 		case $group in
 		servers) servers=1 ;;
 		monitoring) monitoring=1 ;;
 		race) race=1 ;;
-		*) fail 2 "unknown group '$group': want servers, monitoring, race or all of them" ;;
+		k8s) k8s=1 ;;
+		*) fail 2 "unknown group '$group': want servers, monitoring, race, k8s or several of them" ;;
 		esac
 	done
 
@@ -39,6 +41,10 @@ main() {
 	fi
 	if [ -n "$race" ]; then
 		have_compiler || missing="$missing compiler"
+	fi
+	if [ -n "$k8s" ]; then
+		have_server etcd || missing="$missing etcd"
+		have_server jq || missing="$missing jq"
 	fi
 	[ -n "$missing" ] || exit 0
 	install
@@ -110,6 +116,8 @@ install_apt() {
 		prometheus) packages="$packages prometheus" ;;
 		pushgateway) packages="$packages prometheus-pushgateway" ;;
 		compiler) packages="$packages gcc libc6-dev" ;;
+		etcd) packages="$packages etcd-server" ;;
+		jq) packages="$packages jq" ;;
 		esac
 	done
 	say "installing with apt-get:$packages"
@@ -122,6 +130,7 @@ install_apt() {
 		redis) disable_service redis-server ;;
 		prometheus) disable_service prometheus ;;
 		pushgateway) disable_service prometheus-pushgateway ;;
+		etcd) disable_service etcd ;;
 		esac
 	done
 }
@@ -175,6 +184,8 @@ install_dnf() {
 		database) packages="$packages mariadb-server" ;;
 		prometheus) packages="$packages /usr/bin/prometheus /usr/bin/promtool" ;;
 		compiler) packages="$packages gcc glibc-devel" ;;
+		etcd) packages="$packages etcd" ;;
+		jq) packages="$packages jq" ;;
 		esac
 	done
 	[ -n "$packages" ] || return 0
@@ -191,6 +202,8 @@ install_brew() {
 		redis) packages="$packages redis" ;;
 		database) packages="$packages mariadb" ;;
 		prometheus) packages="$packages prometheus" ;;
+		etcd) packages="$packages etcd" ;;
+		jq) packages="$packages jq" ;;
 		esac
 	done
 	[ -n "$packages" ] || return 0
@@ -207,6 +220,8 @@ needed() {
 		prometheus) printf '\n  prometheus and promtool 2.42 or later' ;;
 		pushgateway) printf '\n  the Pushgateway of Prometheus' ;;
 		compiler) printf '\n  gcc and the C library headers, for go test -race' ;;
+		etcd) printf '\n  etcd 3.4 or later' ;;
+		jq) printf '\n  jq' ;;
 		esac
 	done
 }

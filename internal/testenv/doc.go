@@ -7,12 +7,12 @@
 // all tests of a process share; both are removed as the test ends. [PrivateRedis] and
 // [PrivateMySQL] start a server for one test, which may kill, restart, freeze and thaw it. A
 // package calls [Main] from its TestMain to stop the shared servers at the end. [PrivatePrometheus]
-// and [PrivatePushgateway] are there for what is told about the programs. No test is ever
-// skipped: a missing server is a failure that says what to do.
+// and [PrivatePushgateway] are there for what is told about the programs, [Private] for a server of
+// any other kind. No test is ever skipped: a missing server is a failure that says what to do.
 //
 // # Without a test
 //
-// [StartRedis], [StartMySQL] and [BuildBinary] need no testing.TB.
+// [StartRedis], [StartMySQL], [Start] and [BuildBinary] need no testing.TB.
 //
 // # Down whatever happens
 //

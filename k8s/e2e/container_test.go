@@ -1,0 +1,328 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/kubectl/pkg/util/fieldpath"
+	"k8s.io/kubectl/pkg/util/resource"
+)
+
+const (
+	logName = "log" // in the folder of a Pod
+
+	// The API server may hear of a Pod's place a moment before it allows its node to read the Pod's Secrets.
+	readableWithin = 20 * time.Second
+	readableEvery  = 200 * time.Millisecond
+)
+
+// process is the command of a container while it runs.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// start resolves what the one container of a Pod asks for and starts its command.
+func (n *node) start(ctx context.Context, l *life) (*process, error) {
+	if len(l.pod.Spec.Containers) != 1 || len(l.pod.Spec.InitContainers) > 0 {
+		return nil, fmt.Errorf("this node runs Pods of one container")
+	}
+	container := &l.pod.Spec.Containers[0]
+	mounts, err := n.mount(ctx, l, container)
+	if err != nil {
+		return nil, err
+	}
+	env, err := n.environment(ctx, l, container)
+	if err != nil {
+		return nil, err
+	}
+	command, err := n.command(container, env)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(l.dir, logName))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	for i, arg := range command[1:] {
+		command[i+1] = mounts.here(arg)
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.dir, log, log
+	for name, value := range env {
+		cmd.Env = append(cmd.Env, name+"="+mounts.here(value))
+	}
+	return launch(cmd, &l.pid)
+}
+
+// launch starts a command that dies with this process, in whatever way that ends.
+func launch(cmd *exec.Cmd, pid *atomic.Int64) (*process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p := &process{cmd: cmd, ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the kernel sends the signal when the thread ends that started the child
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			pid.Store(int64(cmd.Process.Pid))
+		}
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // the state says it all
+			close(p.ended)
+		}
+	}()
+	return p, <-started
+}
+
+// wait returns the exit code, as container runtimes tell it. When told ends it sends SIGTERM, and after the grace SIGKILL.
+func (p *process) wait(told context.Context, graceSeconds *atomic.Int64) int {
+	select {
+	case <-p.ended:
+	case <-told.Done():
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+		kill := time.NewTimer(time.Duration(graceSeconds.Load()) * time.Second)
+		defer kill.Stop()
+		select {
+		case <-p.ended:
+		case <-kill.C:
+			_ = p.cmd.Process.Kill()
+			<-p.ended
+		}
+	}
+	status := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// command is the program of the image and its arguments. The command must be given: the entry point that an image has by
+// itself is not known here.
+func (n *node) command(container *v1.Container, env map[string]string) ([]string, error) {
+	name, _, _ := strings.Cut(container.Image, "@")
+	if tag := strings.LastIndex(name, ":"); tag > strings.LastIndex(name, "/") {
+		name = name[:tag]
+	}
+	folder := n.programs[name]
+	if folder == "" || len(container.Command) == 0 {
+		return nil, fmt.Errorf("image %s with command %q is not known on this node", container.Image, container.Command)
+	}
+	var command []string
+	for _, word := range slices.Concat(container.Command, container.Args) {
+		command = append(command, expand(word, env))
+	}
+	command[0] = filepath.Join(folder, path.Base(command[0]))
+	return command, nil
+}
+
+var reference = regexp.MustCompile(`\$\$|\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)`)
+
+// expand puts values of variables into a text, as in $(NAME). What is not known stays as it is, and $$ is a dollar.
+func expand(text string, env map[string]string) string {
+	return reference.ReplaceAllStringFunc(text, func(found string) string {
+		if found == "$$" {
+			return "$"
+		}
+		if value, known := env[found[2:len(found)-1]]; known {
+			return value
+		}
+		return found
+	})
+}
+
+// environment is what the container would find, and nothing of this process's own.
+func (n *node) environment(ctx context.Context, l *life, container *v1.Container) (map[string]string, error) {
+	env := map[string]string{"HOSTNAME": l.pod.Name, "PATH": "/usr/bin:/bin"}
+	for _, from := range container.EnvFrom {
+		var values map[string]string
+		var err error
+		switch {
+		case from.ConfigMapRef != nil:
+			values, err = n.configMap(ctx, l.pod.Namespace, from.ConfigMapRef.Name)
+		case from.SecretRef != nil:
+			values, err = n.secret(ctx, l.pod.Namespace, from.SecretRef.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range values {
+			env[from.Prefix+name] = value
+		}
+	}
+	for _, variable := range container.Env {
+		value := expand(variable.Value, env)
+		if variable.ValueFrom != nil {
+			var err error
+			if value, err = n.valueFrom(ctx, l, container, variable.ValueFrom); err != nil {
+				return nil, fmt.Errorf("variable %s: %w", variable.Name, err)
+			}
+		}
+		env[variable.Name] = value
+	}
+	return env, nil
+}
+
+func (n *node) valueFrom(ctx context.Context, l *life, container *v1.Container, from *v1.EnvVarSource) (string, error) {
+	pick := func(values map[string]string, err error, key string) (string, error) {
+		value, found := values[key]
+		if err == nil && !found {
+			err = fmt.Errorf("there is no key %s", key)
+		}
+		return value, err
+	}
+	switch {
+	case from.FieldRef != nil && from.FieldRef.FieldPath == "status.podIP":
+		return l.address, nil
+	case from.FieldRef != nil:
+		return fieldpath.ExtractFieldPathAsString(l.pod, from.FieldRef.FieldPath)
+	case from.ResourceFieldRef != nil:
+		return resource.ExtractContainerResourceValue(from.ResourceFieldRef, container)
+	case from.ConfigMapKeyRef != nil:
+		values, err := n.configMap(ctx, l.pod.Namespace, from.ConfigMapKeyRef.Name)
+		return pick(values, err, from.ConfigMapKeyRef.Key)
+	case from.SecretKeyRef != nil:
+		values, err := n.secret(ctx, l.pod.Namespace, from.SecretKeyRef.Name)
+		return pick(values, err, from.SecretKeyRef.Key)
+	default:
+		return "", fmt.Errorf("%v is not known on this node", from)
+	}
+}
+
+// mounted are the folders of this machine that stand for a container's, by the path that they have there.
+type mounted map[string]string
+
+// here is a path of the container, or a text that is none, as the process must see it: it has this machine's files.
+func (m mounted) here(text string) string {
+	for there, dir := range m {
+		if rest, ok := strings.CutPrefix(text, there); ok && (rest == "" || rest[0] == '/') {
+			return dir + rest
+		}
+	}
+	return text
+}
+
+// mount fills a folder for each volume.
+func (n *node) mount(ctx context.Context, l *life, container *v1.Container) (mounted, error) {
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return nil, err
+	}
+	volumes := map[string]v1.Volume{}
+	for _, volume := range l.pod.Spec.Volumes {
+		volumes[volume.Name] = volume
+	}
+	m := mounted{}
+	for _, mount := range container.VolumeMounts {
+		dir := filepath.Join(l.dir, "volumes", mount.Name)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		files, err := n.files(ctx, l.pod.Namespace, volumes[mount.Name])
+		if err != nil {
+			return nil, fmt.Errorf("volume %s: %w", mount.Name, err)
+		}
+		for name, content := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				return nil, err
+			}
+		}
+		m[mount.MountPath] = dir
+	}
+	return m, nil
+}
+
+func (n *node) files(ctx context.Context, namespace string, volume v1.Volume) (map[string]string, error) {
+	switch {
+	case volume.Secret != nil && len(volume.Secret.Items) == 0:
+		return n.secret(ctx, namespace, volume.Secret.SecretName)
+	case volume.ConfigMap != nil && len(volume.ConfigMap.Items) == 0:
+		return n.configMap(ctx, namespace, volume.ConfigMap.Name)
+	case volume.EmptyDir != nil:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("this kind is not known on this node")
+	}
+}
+
+func (n *node) configMap(ctx context.Context, namespace, name string) (values map[string]string, err error) {
+	err = readable(ctx, func(ctx context.Context) error {
+		found, err := n.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			values = maps.Clone(found.Data)
+		}
+		return err
+	})
+	return values, err
+}
+
+func (n *node) secret(ctx context.Context, namespace, name string) (values map[string]string, err error) {
+	err = readable(ctx, func(ctx context.Context) error {
+		found, err := n.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			values = map[string]string{}
+			for key, value := range found.Data {
+				values[key] = string(value)
+			}
+		}
+		return err
+	})
+	return values, err
+}
+
+// readable reads once it is allowed to.
+func readable(ctx context.Context, read func(context.Context) error) (last error) {
+	err := wait.PollUntilContextTimeout(ctx, readableEvery, readableWithin, true, func(ctx context.Context) (bool, error) {
+		last = read(ctx)
+		return !apierrors.IsForbidden(last), nil
+	})
+	if last != nil {
+		return last
+	}
+	return err
+}
+
+// unlessGone takes what is gone for done.
+func unlessGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (l *life) probe() *v1.Probe { return l.pod.Spec.Containers[0].ReadinessProbe }
+
+// awaitReady asks until the Pod is ready for the first time; it is not asked again.
+func (n *node) awaitReady(ctx context.Context, l *life) error {
+	probe := l.probe().HTTPGet
+	if probe == nil {
+		return fmt.Errorf("this node probes by HTTP")
+	}
+	port := probe.Port.IntVal
+	for _, p := range l.pod.Spec.Containers[0].Ports {
+		if p.Name == probe.Port.StrVal {
+			port = p.ContainerPort
+		}
+	}
+	ready := answers("http", probe.Path, "")
+	return wait.PollUntilContextCancel(ctx, probeEvery, true, func(ctx context.Context) (bool, error) {
+		return ready(ctx, fmt.Sprintf("%s:%d", l.address, port)) == nil, nil
+	})
+}

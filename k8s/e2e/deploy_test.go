@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestDeployedByTheScript goes the whole way: k8s/deploy.sh brings the overlay to the cluster, people apply, a person settles
+// with k8s/settle.sh, and a changed setting is deployed, while nobody notices.
+func TestDeployedByTheScript(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	require.NoError(t, n.deploy())
+	pod := n.applyAPI()
+	coupon := n.today(2)
+	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, pod, coupon, 1) == "NOT_APPLIED" })
+	for user := 1; user <= 3; user++ {
+		require.Equal(t, "ACCEPTED", n.ask(http.MethodPost, pod, coupon, user))
+	}
+
+	n.complete(n.script("run", fmt.Sprintf("--coupon=%d", coupon), "--cutoff=now", "--operator=kim", "--reason=TICKET-123"))
+	n.mustBeSettled(coupon, 2)
+
+	n.settings["LOG_LEVEL"] = "debug"
+	require.NoError(t, n.deploy())
+	second := n.applyAPI()
+	require.NotEqual(t, pod.Name, second.Name, "a changed setting rolls the Pods")
+	require.Equal(t, "ISSUED", n.ask(http.MethodGet, second, coupon, 1))
+	require.Equal(t, "NOT_SELECTED", n.ask(http.MethodGet, second, coupon, 3))
+}
+
+// TestNoProgramIsDeployedWithoutItsSchema: what the script could not migrate, it does not touch.
+func TestNoProgramIsDeployedWithoutItsSchema(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	n.accounts["jajeong_migrate"] = withWrongPassword(n.accounts["jajeong_migrate"])
+	require.ErrorContains(t, n.deploy(), "The schema was not migrated, and no program was touched.")
+	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
+}
+
+// deploy runs k8s/deploy.sh as a person would; its error has what the script said. All Pods of this node share its ports,
+// so that each listens on its own address alone.
+func (n *night) deploy() error {
+	n.t.Helper()
+	const never = "0 0 31 2 *"
+	dir := n.manifests(never, patch("apps/v1", "Deployment", "apply-api", map[string]any{"template": map[string]any{"spec": map[string]any{
+		"containers": []any{map[string]any{"name": "apply-api", "env": []any{
+			map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
+			map[string]any{"name": "APPLY_LISTEN", "value": "$(POD_IP):8080"},
+			map[string]any{"name": "APPLY_ADMIN_LISTEN", "value": "$(POD_IP):9090"},
+		}}},
+	}}}))
+	if output, err := n.command("../deploy.sh", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("deploy: %w: %s", err, output)
+	}
+	job, err := kube.client.BatchV1().Jobs(n.namespace).Get(n.t.Context(), "migrate", metav1.GetOptions{})
+	require.NoError(n.t, err)
+	require.EqualValues(n.t, 1, job.Status.Succeeded)
+	return nil
+}
+
+// applyAPI waits until one Pod serves alone and returns it.
+func (n *night) applyAPI() (only *v1.Pod) {
+	n.t.Helper()
+	n.await("one Pod of apply-api is ready and no other is left", func(ctx context.Context) bool {
+		pods, err := kube.client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=apply-api"})
+		require.NoError(n.t, err)
+		only = &pods.Items[0]
+		return len(pods.Items) == 1 && len(only.Status.ContainerStatuses) == 1 && only.Status.ContainerStatuses[0].Ready
+	})
+	return only
+}
+
+// today is a coupon that is open now, and three users.
+func (n *night) today(seats int) (coupon uint64) {
+	n.t.Helper()
+	done, err := n.db.ExecContext(n.t.Context(), `INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at)
+		VALUES ('심야 쿠폰', ?, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 HOUR)`, seats)
+	require.NoError(n.t, err)
+	_, err = n.db.ExecContext(n.t.Context(), "INSERT INTO `user` (id) VALUES (1), (2), (3)")
+	require.NoError(n.t, err)
+	id, err := done.LastInsertId()
+	require.NoError(n.t, err)
+	return uint64(id)
+}
+
+// ask is a user who applies, or looks where the application stands; the answer is its status, or the code of the problem.
+func (n *night) ask(method string, pod *v1.Pod, coupon uint64, user int) string {
+	n.t.Helper()
+	url := fmt.Sprintf("http://%s:8080/v1/coupons/%d/applications", pod.Status.PodIP, coupon)
+	if method == http.MethodGet {
+		url += "/me"
+	}
+	request, err := http.NewRequestWithContext(n.t.Context(), method, url, nil)
+	require.NoError(n.t, err)
+	request.Header.Set("X-User-ID", strconv.Itoa(user))
+	response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
+	require.NoError(n.t, err)
+	defer response.Body.Close()
+	var answer struct {
+		Code   string
+		Status any // of an application its name, of a problem a number
+	}
+	require.NoError(n.t, json.NewDecoder(response.Body).Decode(&answer))
+	return cmp.Or(answer.Code, fmt.Sprint(answer.Status))
+}

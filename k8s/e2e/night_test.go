@@ -1,0 +1,322 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+	migrations "github.com/jajeong/jajeong/sql"
+)
+
+const (
+	// The job controller waits ten seconds before it tries again, then twenty, and the scheduled minute is up to a minute
+	// and a half away.
+	awaitWithin = 3 * time.Minute
+	awaitEvery  = 200 * time.Millisecond
+
+	redisPassword = "of this test"
+)
+
+// seoul is the zone of the CronJob.
+var seoul = func() *time.Location {
+	zone, err := time.LoadLocation("Asia/Seoul")
+	if err != nil {
+		panic(err)
+	}
+	return zone
+}()
+
+// night is overlays/prod in a namespace of its own, with a Redis and a database server of its own. Its Secrets lead there,
+// with the accounts of sql/grants.sql, as does its ConfigMap; the schedule is another. Nothing else of the overlay is
+// changed.
+type night struct {
+	t         *testing.T
+	namespace string
+	settings  map[string]string // of the ConfigMap, others than the overlay's
+	mysql     *testenv.MySQL
+	accounts  map[string]string // DSNs by the names of the grants
+	redisAddr string
+
+	db    *sql.DB
+	rdb   redis.UniversalClient
+	store *candidates.Store
+}
+
+func newNight(t *testing.T) *night {
+	t.Helper()
+	ctx := t.Context()
+	n := &night{t: t, namespace: "night-" + randomName(),
+		mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{}), redisAddr: testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()}
+	n.settings = map[string]string{"REDIS_ADDRS": n.redisAddr, "REDIS_TLS": "false",
+		"PUSH_GATEWAY": "http://127.0.0.1:9"} // nobody answers there, which is no failure
+
+	n.rdb = redis.NewClient(&redis.Options{Addr: n.redisAddr, Password: redisPassword})
+	t.Cleanup(func() { _ = n.rdb.Close() })
+	open := redis.NewClient(&redis.Options{Addr: n.redisAddr})
+	require.NoError(t, open.ConfigSet(ctx, "requirepass", redisPassword).Err())
+	require.NoError(t, open.Close())
+	var err error
+	n.store, err = candidates.NewStore(n.rdb, candidates.Options{TTL: candidates.MinTTL})
+	require.NoError(t, err)
+
+	server, err := sql.Open("mysql", n.mysql.DSN(""))
+	require.NoError(t, err)
+	_, err = server.ExecContext(ctx, "CREATE DATABASE coupons CHARACTER SET utf8mb4")
+	require.NoError(t, err)
+	require.NoError(t, server.Close())
+	n.db, err = (&connect.MySQLSettings{MySQLDSN: n.mysql.DSN("coupons")}).Open(zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.db.Close() })
+	_, err = connect.Migrate(ctx, n.db)
+	require.NoError(t, err)
+	n.accounts = testenv.Accounts(t, n.mysql.DSN("coupons"), migrations.Grants)
+	t.Cleanup(n.tearDown)
+	return n
+}
+
+// tearDown ends what runs, while its servers are still there, and tells the story of a test that failed.
+func (n *night) tearDown() {
+	if n.t.Failed() {
+		for _, args := range [][]string{{"get", "cronjobs,jobs,pods", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"}} {
+			out, _ := n.command("kubectl", args...).CombinedOutput() // whatever there is
+			n.t.Logf("kubectl %s:\n%s", strings.Join(args, " "), out)
+		}
+		pods, err := kube.client.CoreV1().Pods(n.namespace).List(context.Background(), metav1.ListOptions{})
+		if err == nil {
+			for i := range pods.Items {
+				n.t.Logf("pod %s said:\n%s", pods.Items[i].Name, kube.node.said(&pods.Items[i]))
+			}
+		}
+	}
+	now := int64(0)
+	ctx, cancel := context.WithTimeout(context.Background(), awaitWithin)
+	defer cancel()
+	_ = kube.client.BatchV1().CronJobs(n.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err := kube.client.CoreV1().Namespaces().Delete(ctx, n.namespace, metav1.DeleteOptions{}); err != nil {
+		n.t.Logf("delete namespace: %v", err) // it may not have come so far
+	}
+	_ = kube.client.CoreV1().Pods(n.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+}
+
+// manifests is the kustomization of this night, in a folder: overlays/prod with other settings, Secrets and schedule.
+func (n *night) manifests(schedule string, patches ...map[string]any) (dir string) {
+	n.t.Helper()
+	dir = n.t.TempDir()
+	overlay, err := filepath.Abs("../overlays/prod")
+	require.NoError(n.t, err)
+	from, err := filepath.EvalSymlinks(dir)
+	require.NoError(n.t, err)
+	overlay, err = filepath.Rel(from, overlay)
+	require.NoError(n.t, err)
+
+	secret := func(name, account string, more ...string) map[string]any {
+		return map[string]any{"name": name, "literals": append(more, "mysql-dsn="+n.accounts[account]),
+			"options": map[string]any{"disableNameSuffixHash": true}}
+	}
+	var settings []string
+	for name, value := range n.settings {
+		settings = append(settings, name+"="+value)
+	}
+	password := "redis-password=" + redisPassword
+	patches = append(patches, patch("batch/v1", "CronJob", "settle", map[string]any{"schedule": schedule}))
+	kustomization, err := json.Marshal(map[string]any{ // which is YAML
+		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+		"namespace": n.namespace,
+		"resources": []string{overlay},
+		"configMapGenerator": []any{map[string]any{"name": "settings", "behavior": "merge",
+			"literals": settings}},
+		"secretGenerator": []any{secret("jajeong-api", "jajeong_api", password), secret("jajeong-settle", "jajeong_settle", password),
+			secret("jajeong-migrate", "jajeong_migrate")},
+		"patches": patches,
+	})
+	require.NoError(n.t, err)
+	require.NoError(n.t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), kustomization, 0o600))
+	return dir
+}
+
+// patch changes the spec of one object.
+func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
+	text, err := json.Marshal(map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec})
+	if err != nil {
+		panic(err)
+	}
+	return map[string]any{"patch": string(text)}
+}
+
+// fall lets the night come: the jobs are applied, with the minute that is next in Seoul as the schedule of settle, which is
+// returned. apply-api stays away; who applied did so before.
+func (n *night) fall() (midnight time.Time) {
+	n.t.Helper()
+	const toApply = 20 * time.Second // a CronJob that comes too late waits for the next day
+	midnight = time.Now().In(seoul).Add(toApply).Truncate(time.Minute).Add(time.Minute)
+	schedule := fmt.Sprintf("%d %d * * *", midnight.Minute(), midnight.Hour())
+	rendered := n.kubectl("kustomize", n.manifests(schedule))
+	n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, migrate)")
+	require.Less(n.t, time.Now(), midnight, "the CronJob was applied too late for this test")
+	return midnight
+}
+
+// kubectl is the real one, with the rights of an administrator; it must succeed.
+func (n *night) kubectl(args ...string) (stdout string) {
+	n.t.Helper()
+	return n.kubectlWith("", args...)
+}
+
+func (n *night) kubectlWith(stdin string, args ...string) (stdout string) {
+	n.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := n.command("kubectl", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	require.NoError(n.t, cmd.Run(), "kubectl %s: %s", strings.Join(args, " "), errs.String())
+	return out.String()
+}
+
+// command is a program of a person's, who finds this test's kubectl first.
+func (n *night) command(name string, args ...string) *exec.Cmd {
+	return command(n.t, n.namespace, name, args...)
+}
+
+func command(t *testing.T, namespace, name string, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), awaitWithin) // also after the end of the test
+	t.Cleanup(cancel)
+	if name == "kubectl" {
+		name, args = filepath.Join(kube.programs, name), append([]string{"--namespace=" + namespace}, args...)
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kube.kubeconfig, "NAMESPACE="+namespace,
+		"PATH="+kube.programs+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return cmd
+}
+
+// await waits until cond is true.
+func (n *night) await(what string, cond func(ctx context.Context) bool) {
+	n.t.Helper()
+	err := wait.PollUntilContextTimeout(n.t.Context(), awaitEvery, awaitWithin, true, func(ctx context.Context) (bool, error) { return cond(ctx), nil })
+	require.NoError(n.t, err, "waiting until %s", what)
+}
+
+// jobs are those of the namespace, in the order in which they were made.
+func (n *night) jobs() []batchv1.Job {
+	n.t.Helper()
+	jobs, err := kube.client.BatchV1().Jobs(n.namespace).List(n.t.Context(), metav1.ListOptions{})
+	require.NoError(n.t, err)
+	return jobs.Items
+}
+
+// scheduled waits for the Job that the CronJob controller makes, which is to be for that minute.
+func (n *night) scheduled(at time.Time) (name string) {
+	n.t.Helper()
+	n.await("the CronJob has made its Job", func(context.Context) bool {
+		jobs := n.jobs()
+		if len(jobs) == 0 {
+			return false
+		}
+		require.Len(n.t, jobs, 1)
+		name = jobs[0].Name
+		require.False(n.t, jobs[0].CreationTimestamp.Time.Before(at.Truncate(time.Second)), "before its time")
+		require.Equal(n.t, at.Format(time.RFC3339), jobs[0].Annotations[batchv1.CronJobScheduledTimestampAnnotation])
+		return true
+	})
+	return name
+}
+
+// ended waits until a Job has ended and returns it.
+func (n *night) ended(name string) (job *batchv1.Job) {
+	n.t.Helper()
+	n.await("job "+name+" has ended", func(ctx context.Context) bool {
+		var err error
+		job, err = kube.client.BatchV1().Jobs(n.namespace).Get(ctx, name, metav1.GetOptions{})
+		require.NoError(n.t, err)
+		return condition(job, batchv1.JobComplete) != nil || condition(job, batchv1.JobFailed) != nil
+	})
+	return job
+}
+
+func condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i, c := range job.Status.Conditions {
+		if c.Type == kind && c.Status == v1.ConditionTrue {
+			return &job.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// complete waits until a Job has ended well.
+func (n *night) complete(name string) *batchv1.Job {
+	n.t.Helper()
+	job := n.ended(name)
+	require.NotNil(n.t, condition(job, batchv1.JobComplete), "%+v", job.Status)
+	require.EqualValues(n.t, 1, job.Status.Succeeded)
+	return job
+}
+
+// pods are those of a Job that the API server has, also those that have ended.
+func (n *night) pods(job string) []v1.Pod {
+	n.t.Helper()
+	pods, err := kube.client.CoreV1().Pods(n.namespace).List(n.t.Context(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job})
+	require.NoError(n.t, err)
+	return pods.Items
+}
+
+// running waits until a Pod of a Job runs.
+func (n *night) running(job string) (found *v1.Pod) {
+	n.t.Helper()
+	return n.pod(job, "runs", func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodRunning })
+}
+
+func (n *night) pod(job, what string, is func(*v1.Pod) bool) (found *v1.Pod) {
+	n.t.Helper()
+	n.await("a Pod of job "+job+" "+what, func(context.Context) bool {
+		for _, pod := range n.pods(job) {
+			if is(&pod) {
+				found = &pod
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// exitCode is that of a Pod that has ended, and -1 before.
+func exitCode(pod *v1.Pod) int32 {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Terminated != nil {
+			return c.State.Terminated.ExitCode
+		}
+	}
+	return -1
+}
+
+// verify lets the CronJob that checks every invariant do so now, as a person would.
+func (n *night) verify(name string) *batchv1.Job {
+	n.t.Helper()
+	n.kubectl("create", "job", name, "--from=cronjob/verify")
+	return n.ended(name)
+}
+
+// mustHold demands that every invariant holds.
+func (n *night) mustHold() {
+	n.t.Helper()
+	job := n.verify("verify-now")
+	require.NotNil(n.t, condition(job, batchv1.JobComplete), "%+v", job.Status)
+}

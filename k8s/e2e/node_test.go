@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+)
+
+const nodeName = "midnight"
+
+// node stands in for a machine and its kubelet: it takes the Pods that the scheduler gives it, runs the command of each as
+// a local process, and tells the API server what becomes of it. It has the rights of a kubelet and no more. The package's
+// documentation says what it leaves out.
+type node struct {
+	client   kubernetes.Interface
+	programs map[string]string // by the name of an image, without its tag: the folder with its programs
+	dir      string            // a folder for each Pod
+
+	addresses atomic.Int32
+	lives     sync.WaitGroup
+	mu        sync.Mutex
+	pods      map[types.UID]*life
+}
+
+// life is that of one Pod on this node.
+type life struct {
+	pod     *v1.Pod // as it came
+	dir     string
+	address string
+	end     context.CancelFunc // asks it to leave, with grace
+	grace   atomic.Int64       // in seconds
+	pid     atomic.Int64       // once it runs
+}
+
+// run serves the node until ctx ends, and then waits until every process has.
+func (n *node) run(ctx context.Context) error {
+	n.pods = map[types.UID]*life{}
+	mine := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", nodeName).String()
+	})
+	pods := informers.NewSharedInformerFactoryWithOptions(n.client, 0, mine).Core().V1().Pods().Informer()
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(pod any) { n.see(ctx, pod.(*v1.Pod)) },
+		UpdateFunc: func(_, pod any) { n.see(ctx, pod.(*v1.Pod)) },
+		DeleteFunc: func(pod any) { n.forget(pod) },
+	})
+	if err != nil {
+		return err
+	}
+	pods.RunWithContext(ctx)
+	n.lives.Wait()
+	return nil
+}
+
+// register makes the Node, which has more of everything than all tests together ask for.
+func (n *node) register(ctx context.Context) error {
+	much := v1.ResourceList{v1.ResourceCPU: resource.MustParse("100"), v1.ResourceMemory: resource.MustParse("200Gi"), v1.ResourcePods: resource.MustParse("500")}
+	_, err := n.client.CoreV1().Nodes().Create(ctx, &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{v1.LabelHostname: nodeName}},
+		Status: v1.NodeStatus{
+			Capacity: much, Allocatable: much,
+			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
+		},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// see begins the life of a new Pod, and asks one that is deleted to leave.
+func (n *node) see(ctx context.Context, pod *v1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.pods[pod.UID]
+	if l == nil {
+		if pod.Status.Phase != v1.PodPending {
+			return
+		}
+		number := n.addresses.Add(1)
+		told, end := context.WithCancel(ctx)
+		l = &life{pod: pod, dir: filepath.Join(n.dir, string(pod.UID)), address: fmt.Sprintf("127.8.%d.%d", number>>8, number&255), end: end}
+		n.pods[pod.UID] = l
+		n.lives.Go(func() { n.live(ctx, told, l) })
+	}
+	if pod.DeletionTimestamp != nil {
+		l.grace.Store(*pod.DeletionGracePeriodSeconds)
+		l.end()
+	}
+}
+
+// forget kills what runs on although its Pod is gone.
+func (n *node) forget(gone any) {
+	if last, ok := gone.(cache.DeletedFinalStateUnknown); ok {
+		gone = last.Obj
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if l := n.pods[gone.(*v1.Pod).UID]; l != nil {
+		l.grace.Store(0)
+		l.end()
+	}
+}
+
+// kill is what the kernel does to a process that takes too much memory.
+func (n *node) kill(pod *v1.Pod) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.pods[pod.UID]
+	if l == nil || l.pid.Load() == 0 {
+		return fmt.Errorf("kill pod %s: it does not run here", pod.Name)
+	}
+	return syscall.Kill(int(l.pid.Load()), syscall.SIGKILL)
+}
+
+// said is what a Pod has printed so far.
+func (n *node) said(pod *v1.Pod) string {
+	said, err := os.ReadFile(filepath.Join(n.dir, string(pod.UID), logName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err.Error()
+	}
+	return string(said)
+}
+
+// live is the life of one Pod from its arrival to its end, which the API server is told of.
+func (n *node) live(ctx, told context.Context, l *life) {
+	defer l.end()
+	started := metav1.Now()
+	process, err := n.start(told, l)
+	if err != nil {
+		n.report(ctx, l, v1.PodFailed, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			ExitCode: exitNotStarted, Reason: "StartError", Message: err.Error(), StartedAt: started, FinishedAt: metav1.Now()}}, false)
+		return
+	}
+	running := v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: started}}
+	n.report(ctx, l, v1.PodRunning, running, l.probe() == nil)
+	if l.probe() != nil {
+		n.lives.Go(func() {
+			if n.awaitReady(told, l) == nil {
+				n.report(told, l, v1.PodRunning, running, true)
+			}
+		})
+	}
+	code := process.wait(told, &l.grace)
+	phase, reason := v1.PodSucceeded, "Completed"
+	if code != 0 {
+		phase, reason = v1.PodFailed, "Error"
+	}
+	deleted := told.Err() != nil
+	l.end()
+	n.report(ctx, l, phase, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+		ExitCode: int32(code), Reason: reason, StartedAt: started, FinishedAt: metav1.Now()}}, false)
+	if deleted { // the last word on a Pod that was to go is its node's
+		now := int64(0)
+		_ = n.client.CoreV1().Pods(l.pod.Namespace).Delete(ctx, l.pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &l.pod.UID}}) // it may be gone already
+	}
+}
+
+// exitNotStarted is what container runtimes say of a command that could not be started.
+const exitNotStarted = 128
+
+// report tells the API server how a Pod fares. What others wrote into its status, such as why it is to go, is kept.
+func (n *node) report(ctx context.Context, l *life, phase v1.PodPhase, state v1.ContainerState, ready bool) {
+	container := l.pod.Spec.Containers[0]
+	pods := n.client.CoreV1().Pods(l.pod.Namespace)
+	err := retry.OnError(retry.DefaultBackoff, func(error) bool { return ctx.Err() == nil }, func() error {
+		pod, err := pods.Get(ctx, l.pod.Name, metav1.GetOptions{})
+		if err != nil || pod.UID != l.pod.UID {
+			return unlessGone(err)
+		}
+		status := &pod.Status
+		status.Phase, status.PodIP, status.PodIPs = phase, l.address, []v1.PodIP{{IP: l.address}}
+		status.ContainerStatuses = []v1.ContainerStatus{{
+			Name: container.Name, Image: container.Image, ImageID: container.Image, State: state, Ready: ready, Started: new(state.Running != nil),
+		}}
+		if status.StartTime == nil {
+			status.StartTime = new(metav1.Now())
+		}
+		for _, kind := range []v1.PodConditionType{v1.PodInitialized, v1.ContainersReady, v1.PodReady} {
+			setCondition(status, kind, ready || kind == v1.PodInitialized)
+		}
+		_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		return unlessGone(err)
+	})
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintf(os.Stderr, "node: report %s of pod %s/%s: %v\n", phase, l.pod.Namespace, l.pod.Name, err)
+	}
+}
+
+func setCondition(status *v1.PodStatus, kind v1.PodConditionType, holds bool) {
+	is := v1.ConditionFalse
+	if holds {
+		is = v1.ConditionTrue
+	}
+	for i := range status.Conditions {
+		if c := &status.Conditions[i]; c.Type == kind {
+			if c.Status != is {
+				c.Status, c.LastTransitionTime = is, metav1.Now()
+			}
+			return
+		}
+	}
+	status.Conditions = append(status.Conditions, v1.PodCondition{Type: kind, Status: is, LastTransitionTime: metav1.Now()})
+}
+
+// probeEvery is how often a Pod that is not ready yet is asked.
+const probeEvery = 200 * time.Millisecond

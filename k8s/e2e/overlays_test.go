@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// strictly refuses a field that nobody knows, which otherwise is dropped without a word.
+var strictly = []string{"--dry-run=server", "--validate=strict"}
+
+// TestTheAPIServerAcceptsBothOverlaysStrictly demands that no warning comes back either, such as of a Pod that the rules
+// of the namespace would turn away.
+func TestTheAPIServerAcceptsBothOverlaysStrictly(t *testing.T) {
+	for _, overlay := range []string{"dev", "prod"} {
+		t.Run(overlay, func(t *testing.T) {
+			manifests := kustomized(t, overlay)
+			makeNamespace(t, manifests) // a dry run makes none, and the rest would have no place
+			stdout, stderr, err := apply(t, manifests, strictly...)
+			require.NoError(t, err, stderr)
+			require.Empty(t, stderr)
+			require.Contains(t, stdout, "cronjob.batch/settle serverside-applied (server dry run)")
+			require.Contains(t, stdout, "deployment.apps/apply-api serverside-applied (server dry run)")
+
+			_, stderr, err = apply(t, strings.Replace(manifests, "concurrencyPolicy:", "concurencyPolicy:", 1), strictly...)
+			require.Error(t, err, "a slip of the pen is to be refused")
+			require.Contains(t, stderr, "concurencyPolicy")
+			_, stderr, err = apply(t, strings.Replace(manifests, "timeZone: Asia/Seoul", "timeZone: Asia/Soul", 1), strictly...)
+			require.Error(t, err, "and a zone that there is not")
+			require.Contains(t, stderr, "Asia/Soul")
+		})
+	}
+}
+
+// TestTheNightIsAtMidnightInSeoul is about what the nights of the other tests change.
+func TestTheNightIsAtMidnightInSeoul(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"dev", "prod"} {
+		job := object[batchv1.CronJob](t, kustomized(t, overlay), "CronJob", "settle")
+		require.Equal(t, "0 0 * * *", job.Spec.Schedule)
+		require.Equal(t, "Asia/Seoul", *job.Spec.TimeZone)
+		require.Equal(t, batchv1.ForbidConcurrent, job.Spec.ConcurrencyPolicy)
+		require.EqualValues(t, 21600, *job.Spec.StartingDeadlineSeconds)
+	}
+}
+
+// TestOnlyTheScheduleDiffers: the nights of the other tests are those of the overlay.
+func TestOnlyTheScheduleDiffers(t *testing.T) {
+	t.Parallel()
+	theirs := object[batchv1.CronJob](t, kustomized(t, "prod"), "CronJob", "settle")
+	n := &night{t: t, namespace: "some-night", settings: map[string]string{"REDIS_TLS": "false"}}
+	ours := object[batchv1.CronJob](t, n.kubectl("kustomize", n.manifests("30 12 * * *")), "CronJob", "settle")
+	require.Equal(t, "30 12 * * *", ours.Spec.Schedule)
+
+	ours.Spec.Schedule, ours.Namespace = theirs.Spec.Schedule, theirs.Namespace
+	settings := func(job *batchv1.CronJob) *v1.ConfigMapEnvSource {
+		return job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef
+	}
+	require.NotEqual(t, settings(theirs).Name, settings(ours).Name, "its name ends in a hash of the settings")
+	settings(ours).Name = settings(theirs).Name
+	require.Equal(t, theirs, ours)
+}
+
+// makeNamespace makes that of the manifests, with their rules for Pods.
+func makeNamespace(t *testing.T, manifests string) {
+	t.Helper()
+	namespace := object[v1.Namespace](t, manifests, "Namespace", "jajeong")
+	_, err := kube.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		require.NoError(t, err)
+	}
+}
+
+func kustomized(t *testing.T, overlay string) string {
+	t.Helper()
+	out, err := command(t, "", "kubectl", "kustomize", "../overlays/"+overlay).Output()
+	require.NoError(t, err)
+	return string(out)
+}
+
+// apply sends manifests to the API server and returns what kubectl says.
+func apply(t *testing.T, manifests string, how ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := command(t, "", "kubectl", append([]string{"apply", "--server-side", "--filename=-"}, how...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(manifests), &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// object reads one object of manifests.
+func object[T any](t *testing.T, manifests, kind, name string) (found *T) {
+	t.Helper()
+	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), len(manifests))
+	for {
+		var one unstructured.Unstructured
+		require.NoError(t, documents.Decode(&one), "%s %s", kind, name)
+		if one.GetKind() == kind && one.GetName() == name {
+			found = new(T)
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(one.Object, found, true))
+			return found
+		}
+	}
+}

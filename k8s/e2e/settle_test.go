@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// seats and users are enough for several pages of the line.
+const (
+	seats = 2500
+	users = 3000
+)
+
+func TestTheCronJobSettlesTheNight(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	gateway := testenv.PrivatePushgateway(t)
+	n.settings["PUSH_GATEWAY"] = "http://" + gateway.Addr()
+	coupon := n.yesterday(seats, users)
+	job := n.complete(n.scheduled(n.fall()))
+	require.Zero(t, job.Status.Failed)
+	n.mustBeSettled(coupon, seats)
+
+	response, err := http.Get("http://" + gateway.Addr() + "/metrics")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	metrics, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Regexp(t, `jajeong_run_last_success_timestamp_seconds\{[^}]*trigger="CRON"[^}]*\}`, string(metrics))
+}
+
+func TestADatabaseThatIsAwayIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	coupon := n.yesterday(seats, users)
+	midnight := n.fall()
+	require.NoError(t, n.mysql.Kill())
+	job := n.scheduled(midnight)
+	failed := n.pod(job, "has failed", func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodFailed })
+	require.EqualValues(t, 1, exitCode(failed))
+	require.NoError(t, n.mysql.Restart(t.Context()))
+
+	require.Positive(t, n.complete(job).Status.Failed)
+	n.mustBeSettled(coupon, seats)
+}
+
+func TestAWrongSetupFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	coupon := n.yesterday(seats, users)
+	n.accounts["jajeong_settle"] = withWrongPassword(n.accounts["jajeong_settle"])
+	n.mustFailAtOnce(n.scheduled(n.fall()), 2)
+	require.Empty(t, n.issued(coupon))
+}
+
+func withWrongPassword(dsn string) string { return strings.Replace(dsn, ":", ":not-", 1) }
+
+func TestALostPromiseFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	coupon := n.yesterday(seats, users)
+	require.NoError(t, n.rdb.ZRem(t.Context(), queue(coupon), "1", "2").Err())
+	n.mustFailAtOnce(n.scheduled(n.fall()), 3)
+	require.Empty(t, n.issued(coupon), "nobody gets a seat that was promised to who is lost")
+	n.mustFailAtOnce(n.verify("verify-now").Name, 3)
+}
+
+// mustFailAtOnce demands that a Job fails for the exit code of its first Pod, and that there was no second.
+func (n *night) mustFailAtOnce(name string, code int32) {
+	n.t.Helper()
+	job := n.ended(name)
+	failed := condition(job, batchv1.JobFailed)
+	require.NotNil(n.t, failed, "%+v", job.Status)
+	require.Equal(n.t, batchv1.JobReasonPodFailurePolicy, failed.Reason)
+	require.Contains(n.t, failed.Message, fmt.Sprintf("exit code %d", code))
+	require.EqualValues(n.t, 1, job.Status.Failed)
+	pods := n.pods(name)
+	require.Len(n.t, pods, 1)
+	require.Equal(n.t, code, exitCode(&pods[0]))
+}
+
+func TestAPersonsJobBesideTheScheduledOne(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	coupon := n.yesterday(seats, users)
+	release := n.holdCoupon(coupon)
+	scheduled := n.scheduled(n.fall())
+	n.running(scheduled)
+	manual := n.script("run", fmt.Sprintf("--coupon=%d", coupon), "--date="+time.Now().In(seoul).AddDate(0, 0, -1).Format(time.DateOnly),
+		"--operator=kim", "--reason=TICKET-123")
+	n.running(manual)
+	n.awaitLocked(2)
+	release()
+
+	n.complete(scheduled)
+	n.complete(manual)
+	n.mustBeSettled(coupon, seats)
+	var issued int
+	var runs []string
+	rows, err := n.db.QueryContext(t.Context(), "SELECT CONCAT(trigger_kind, ' ', status) FROM settlement_run ORDER BY trigger_kind")
+	require.NoError(t, err)
+	for rows.Next() {
+		var run string
+		require.NoError(t, rows.Scan(&run))
+		runs = append(runs, run)
+	}
+	require.NoError(t, rows.Err())
+	require.Subset(t, runs, []string{"CRON SUCCEEDED", "MANUAL SUCCEEDED"})
+	require.NoError(t, n.db.QueryRowContext(t.Context(), "SELECT SUM(issued_count) FROM settlement").Scan(&issued))
+	require.Equal(t, seats, issued)
+}
+
+var jobName = regexp.MustCompile(`logs --follow job/(\S+)`)
+
+// script runs k8s/settle.sh as a person would and returns the name of the Job that it made.
+func (n *night) script(args ...string) (job string) {
+	n.t.Helper()
+	output, err := n.command("../settle.sh", args...).CombinedOutput()
+	require.NoError(n.t, err, string(output))
+	found := jobName.FindSubmatch(output)
+	require.NotNil(n.t, found, string(output))
+	return string(found[1])
+}
+
+func TestAPodKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	coupon := n.yesterday(seats, users)
+	release := n.holdMiddle(seats / 2)
+	job := n.scheduled(n.fall())
+	pod := n.running(job)
+	n.awaitMiddle()
+	require.NoError(t, kube.node.kill(pod))
+	n.pod(job, "has failed", func(pod *v1.Pod) bool { return exitCode(pod) == 137 })
+	release()
+
+	require.EqualValues(t, 1, n.complete(job).Status.Failed)
+	n.mustBeSettled(coupon, seats)
+}
+
+// A node is drained: the Pod is asked to leave, which does not count as an attempt.
+func TestAPodEvictedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	n.settings["SHUTDOWN_GRACE"] = "2s"
+	coupon := n.yesterday(seats, users)
+	release := n.holdMiddle(seats / 2)
+	job := n.scheduled(n.fall())
+	pod := n.running(job)
+	n.awaitMiddle()
+	require.NoError(t, kube.client.PolicyV1().Evictions(n.namespace).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: pod.Name}}))
+	second := n.pod(job, "has taken its place", func(other *v1.Pod) bool { return other.UID != pod.UID && other.Status.Phase == v1.PodRunning })
+	require.NotEqual(t, pod.Name, second.Name)
+	release()
+
+	require.Zero(t, n.complete(job).Status.Failed)
+	n.mustBeSettled(coupon, seats)
+}
