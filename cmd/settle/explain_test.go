@@ -356,6 +356,35 @@ func TestGoldenExplain(t *testing.T) {
 	})
 }
 
+// What somebody has put among the audit events is no fact: it is for verify to tell, and nobody is told it as the truth.
+func TestExplainTellsNoEventThatStandsInNoChain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	code, _, stderr := w.settle("coupon", "pause", fmt.Sprint(coupon), "--operator=park", "--reason=INC-10")
+	require.Zero(t, code, stderr)
+	w.exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('eve', 'DLQ_DROPPED', NULL, 1), ('eve', 'DLQ_DROPPED', ?, 1), ('eve', 'COUPON_CLOSED', ?, NULL)", coupon, coupon)
+	w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (2, 'eve', 'DLQ_DROPPED', ?, 1)", coupon)
+	var actors []string
+	for _, e := range w.explain(coupon, 1).Events {
+		if e.Kind == ledger.EventAudit {
+			actors = append(actors, e.Actor)
+		}
+	}
+	require.Equal(t, []string{"park"}, actors)
+	_, stdout, _ := w.settle("coupon", "show", fmt.Sprint(coupon))
+	require.Contains(t, stdout, "park")
+	require.NotContains(t, stdout, "eve")
+	code, report := w.verifyCode()
+	require.Equal(t, exitInvariant, code)
+	require.Equal(t, ledger.AuditInserted, report.Coupons[0].Findings[0].Code)
+	require.EqualValues(t, 3, report.Coupons[0].Findings[0].Count)
+	require.Len(t, report.Strays, 1)
+	require.Equal(t, ledger.AuditInserted, report.Strays[0].Code)
+}
+
 // However much has happened, a timeline is one that can be read.
 func TestATimelineIsBounded(t *testing.T) {
 	t.Parallel()
@@ -363,11 +392,12 @@ func TestATimelineIsBounded(t *testing.T) {
 	w.users(1)
 	coupon := w.coupon(1)
 	w.apply(coupon, 1)
-	for range 70 {
+	for n := range 70 {
 		w.exec("INSERT INTO settlement_run (cutoff, status) VALUES (UTC_TIMESTAMP(6), 'FAILED')")
-		w.exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('kim', 'LOOKED', ?)", coupon)
-		w.exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('kim', 'ELSE', ?, 2)", coupon)
+		w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, coupon)
+		w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (?, 'kim', 'ELSE', ?, 2)", 2*n+2, coupon)
 	}
+	w.exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", coupon)
 	x := w.explain(coupon, 1)
 	require.LessOrEqual(t, len(x.Events), ledger.MostEvents)
 	require.Equal(t, 2, x.LeftOut)
