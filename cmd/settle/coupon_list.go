@@ -221,7 +221,7 @@ func (p *program) printCoupon(s couponShown, now time.Time) {
 		t = newTable(p.stdout)
 		t.AppendHeader(p.header(words{"시각", "at"}, words{"누가", "who"}, words{"무엇을", "what"}, words{"사유", "why"}, words{"내용", "detail"}))
 		for _, d := range s.Deeds {
-			t.AppendRow(table.Row{inZone(d.At, p.zone), printable(d.Actor), d.Action, printable(d.Reason), printable(d.Detail)})
+			t.AppendRow(table.Row{inZone(d.At, p.zone), printable(d.Actor), p.action(d.Action), printable(d.Reason), printable(d.Detail)})
 		}
 		t.Render()
 	}

@@ -109,13 +109,20 @@ func (f *Facts) addTraces(t candidates.Traces, settlesAt func(time.Time) time.Ti
 		if a.Stands != "" {
 			continue // the queue counts
 		}
-		settles := settlesAt(a.AppliedAt).UTC()
-		a.Stands, a.SettlesAt = places[s.Source], &settles
+		a.Stands = places[s.Source]
+		next := a.AppliedAt
 		if s.Source == candidates.Queue {
 			a.Position = t.Position
 		} else {
 			a.Review = t.Reason
 		}
+		if s.Source == candidates.Retryable {
+			if again := time.Unix(t.Reason.Again, 0).UTC(); again.After(t.Now) {
+				a.PausedUntil, next = &again, again
+			}
+		}
+		settles := settlesAt(next).UTC()
+		a.SettlesAt = &settles
 	}
 }
 
