@@ -70,7 +70,7 @@ type change struct {
 
 // Check tells what is impossible about the flags.
 func (c *change) Check() []error {
-	return append(c.missing("who changes a coupon is kept"), c.tooLong()...)
+	return append(c.missing(words{"누가 쿠폰을 바꿨는지 기록에 남깁니다", "who changes a coupon is kept"}), c.tooLong()...)
 }
 
 // atDesk has the desk make a change.
@@ -212,7 +212,7 @@ type couponSeatsCmd struct {
 // Check tells what is impossible about the flags.
 func (c *couponSeatsCmd) Check() (problems []error) {
 	if c.Seats < 0 || c.Seats > settle.MostSeats || c.Total < 0 || c.Seats+c.Total == 0 {
-		problems = append(problems, fmt.Errorf("want --seats, how many more, or --total, how many in all: 1 to %d", int64(settle.MostSeats)))
+		problems = append(problems, wrong(words{"--seats(몇 장 더) 또는 --total(모두 몇 장)을 주세요: 1부터 %d까지", "want --seats, how many more, or --total, how many in all: 1 to %d"}, int64(settle.MostSeats)))
 	}
 	return append(problems, c.change.Check()...)
 }
@@ -278,7 +278,7 @@ func (c *couponCreateCmd) coupon(zone *time.Location) (n settle.NewCoupon, probl
 // Check tells what is impossible about the flags.
 func (c *couponCreateCmd) Check() []error {
 	_, problems := c.coupon(time.UTC)
-	return append(append(problems, c.missing("who creates a coupon is kept")...), c.tooLong()...)
+	return append(append(problems, c.missing(words{"누가 쿠폰을 만들었는지 기록에 남깁니다", "who creates a coupon is kept"})...), c.tooLong()...)
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
@@ -308,7 +308,8 @@ func instant(flag, text string, zone *time.Location) (time.Time, error) {
 		}
 	}
 	if err != nil || t.Year() < 1970 || t.Year() > 9998 {
-		return time.Time{}, fmt.Errorf("%s=%q is not a time such as \"2026-11-20 14:00\" or 2026-11-20T14:00:00+09:00", flag, text)
+		return time.Time{}, wrong(words{"%s=%q은(는) \"2026-11-20 14:00\"이나 2026-11-20T14:00:00+09:00 같은 시각이 아닙니다", "%s=%q is not a time such as \"2026-11-20 14:00\" or 2026-11-20T14:00:00+09:00"},
+			flag, text)
 	}
 	return t.UTC().Truncate(time.Microsecond), nil
 }

@@ -26,7 +26,7 @@ type couponListCmd struct {
 // Check tells what is impossible about the flags.
 func (c *couponListCmd) Check() []error {
 	if c.Limit < 1 || c.Limit > mostPerPage {
-		return []error{fmt.Errorf("--limit=%d: want 1 to %d", c.Limit, mostPerPage)}
+		return []error{wrong(words{"--limit=%d: 1부터 %d까지 가능합니다", "--limit=%d: want 1 to %d"}, c.Limit, mostPerPage)}
 	}
 	return nil
 }

@@ -68,6 +68,9 @@ func (s *spoken) says(args ...string) {
 	s.note(args, code, stdout.String(), stderr.String())
 }
 
+// interrupt is Ctrl-C, after which nobody presses Enter.
+const interrupt = "\x03"
+
 // saysOnTerminal runs a command on a pseudo-terminal, types the answers one after the other when something is asked, and
 // writes down all that stood on the terminal.
 func (s *spoken) saysOnTerminal(answers []string, args ...string) {
@@ -83,7 +86,11 @@ func (s *spoken) saysOnTerminal(answers []string, args ...string) {
 		n, err := terminal.Read(buffer)
 		said.Write(buffer[:n])
 		if len(answers) > 0 && bytes.HasSuffix(said.Bytes(), []byte("[y/N] ")) {
-			_, err = io.WriteString(terminal, answers[0]+"\n")
+			typed := answers[0] + "\n"
+			if answers[0] == interrupt {
+				typed = interrupt
+			}
+			_, err = io.WriteString(terminal, typed)
 			require.NoError(s.t, err)
 			answers = answers[1:]
 		}

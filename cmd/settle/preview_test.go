@@ -20,6 +20,7 @@ func TestGoldenPreview(t *testing.T) {
 		s.says("run", "--dry-run", "--cutoff=now", "--list")
 		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=" + digest}, person...)...)
 		s.saysOnTerminal([]string{"n"}, append([]string{"run", "--coupon=1", cutoff}, person...)...)
+		s.saysOnTerminal([]string{interrupt}, append([]string{"run", "--coupon=1", cutoff}, person...)...)
 		s.saysOnTerminal([]string{"y"}, append([]string{"run", "--coupon=1", cutoff}, person...)...)
 		s.says(append([]string{"run", "--coupon=1", cutoff}, person...)...)
 	})

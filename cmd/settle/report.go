@@ -39,7 +39,8 @@ func (*reportCmd) Help() string {
 // Check tells what is impossible about the flags.
 func (c *reportCmd) Check() (problems []error) {
 	if c.Date == "" && c.Month == "" {
-		problems = append(problems, errors.New("--date or --month is missing: which applications, such as --date=2026-11-20 or --month=2026-11"))
+		problems = append(problems, wrong(words{"--date나 --month가 없습니다. --date=2026-11-20이나 --month=2026-11처럼 어느 신청인지 주세요",
+			"--date or --month is missing: which applications, such as --date=2026-11-20 or --month=2026-11"}))
 	}
 	if _, err := c.period(time.UTC); err != nil {
 		problems = append(problems, err)
@@ -53,12 +54,12 @@ func (c *reportCmd) period(zone *time.Location) (p ledger.Period, err error) {
 	case c.Date != "":
 		p.Bucket = time.Minute
 		if p.From, p.To, err = settle.Day(c.Date, zone); err != nil {
-			return p, fmt.Errorf("--date: %w", err)
+			return p, wrongDate("--date", c.Date)
 		}
 	case c.Month != "":
 		p.Bucket = time.Hour
 		if p.From, p.To, err = settle.Month(c.Month, zone); err != nil {
-			return p, fmt.Errorf("--month: %w", err)
+			return p, wrong(words{"--month: %q은(는) 달이 아닙니다. 2026-11처럼 써 주세요", "--month: %q is not a month: want YYYY-MM, such as 2026-11"}, c.Month)
 		}
 	default:
 		return p, nil

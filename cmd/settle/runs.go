@@ -37,7 +37,7 @@ func (*runsCmd) Help() string {
 // Check tells what is impossible about the flags.
 func (c *runsCmd) Check() (problems []error) {
 	if c.Limit < 1 || c.Limit > mostRunsListed {
-		problems = append(problems, fmt.Errorf("--limit is %d: want 1 to %d, and --before for the next page", c.Limit, mostRunsListed))
+		problems = append(problems, wrong(words{"--limit이 %d입니다. 1부터 %d까지 가능하고, 다음 쪽은 --before로 봅니다", "--limit is %d: want 1 to %d, and --before for the next page"}, c.Limit, mostRunsListed))
 	}
 	if _, err := c.filter(time.UTC); err != nil {
 		problems = append(problems, err)
@@ -52,7 +52,7 @@ func (c *runsCmd) filter(zone *time.Location) (ledger.RunFilter, error) {
 	}
 	var err error
 	if f.From, f.To, err = settle.Day(c.Date, zone); err != nil {
-		return f, fmt.Errorf("--date: %w", err)
+		return f, wrongDate("--date", c.Date)
 	}
 	return f, sane(f.From)
 }

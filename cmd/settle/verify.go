@@ -107,7 +107,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	l := &ledger.Ledger{Store: store}
 	report := verifyReport{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	var classes []settle.Class // of what could not be checked
-	bar := newProgress(p.stderr, "checking")
+	bar := newProgress(p.stderr, p.say(words{"확인 중", "checking"}))
 	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, db, after, couponsAtOnce) }
 	err = c.each(ctx, all, func(coupon uint64) {
 		v, err := l.Check(ctx, db, coupon)
