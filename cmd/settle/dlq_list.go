@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,9 +69,7 @@ func (c *dlqListCmd) run(ctx context.Context, p *program) error {
 	}
 	switch {
 	case c.Output == "json":
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
+		return printJSON(p.stdout, list)
 	case c.Output == "csv" && single:
 		return p.entriesCSV(list.Entries)
 	case c.Output == "csv":
@@ -210,27 +207,26 @@ func (p *program) stamped(t time.Time) string {
 }
 
 func (p *program) groupsCSV(groups []ledger.ReviewGroup) error {
-	file, err := csvWriter(p.stdout)
-	err = errors.Join(err, file.row("coupon", "cause", "count", "retryable", "held", "oldest_arrival", "newest_arrival", "oldest_review", "least_attempts", "most_attempts"))
-	for _, g := range groups {
-		err = errors.Join(err, file.row(strconv.FormatUint(g.Coupon, 10), g.Cause, strconv.Itoa(g.Count), strconv.Itoa(g.Retryable), strconv.Itoa(g.Held),
-			p.stamped(g.OldestArrival), p.stamped(g.NewestArrival), p.stamped(g.OldestReview), strconv.Itoa(g.LeastAttempts), strconv.Itoa(g.MostAttempts)))
-	}
-	return errors.Join(err, file.close())
+	return printCSV(p.stdout, func(row func(cells ...any)) {
+		row("coupon", "cause", "count", "retryable", "held", "oldest_arrival", "newest_arrival", "oldest_review", "least_attempts", "most_attempts")
+		for _, g := range groups {
+			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, p.stamped(g.OldestArrival), p.stamped(g.NewestArrival), p.stamped(g.OldestReview),
+				g.LeastAttempts, g.MostAttempts)
+		}
+	})
 }
 
 func (p *program) entriesCSV(entries []ledger.Reviewed) error {
-	file, err := csvWriter(p.stdout)
-	err = errors.Join(err, file.row("coupon", "user", "arrival", "cause", "message", "retryable", "attempts", "run", "since", "at", "again"))
-	for _, r := range entries {
-		again := time.Time{}
-		if r.Again > 0 {
-			again = time.Unix(r.Again, 0)
+	return printCSV(p.stdout, func(row func(cells ...any)) {
+		row("coupon", "user", "arrival", "cause", "message", "retryable", "attempts", "run", "since", "at", "again")
+		for _, r := range entries {
+			again := time.Time{}
+			if r.Again > 0 {
+				again = time.Unix(r.Again, 0)
+			}
+			row(r.Coupon, r.User, p.stamped(r.Arrival), r.Cause, r.Message, r.Retryable, r.Attempts, r.Run, p.stamped(r.ReviewedSince()), p.stamped(r.At), p.stamped(again))
 		}
-		err = errors.Join(err, file.row(strconv.FormatUint(r.Coupon, 10), r.User, p.stamped(r.Arrival), r.Cause, r.Message, strconv.FormatBool(r.Retryable),
-			strconv.Itoa(r.Attempts), strconv.FormatUint(r.Run, 10), p.stamped(r.ReviewedSince()), p.stamped(r.At), p.stamped(again)))
-	}
-	return errors.Join(err, file.close())
+	})
 }
 
 // stillUnderReview is who of these is, by user.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -56,9 +55,7 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.Output == "json" {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(x)
+		err = printJSON(p.stdout, x)
 	} else {
 		p.printExplanation(x)
 	}

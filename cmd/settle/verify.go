@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -139,9 +138,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	switch {
 	case len(report.Coupons)+len(report.Strays) == 0 && len(report.Unchecked) > 0: // only failures to tell
 	case c.Output == "json":
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
+		err = printJSON(p.stdout, report)
 	default:
 		p.printVerdicts(report)
 	}
