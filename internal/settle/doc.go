@@ -107,5 +107,7 @@
 // Seats that are added go to whoever is NOT_SELECTED, by arrival, in the next run; newcomers are let in after that run. A
 // finalised coupon is due again for it if anybody is. Its keys are gone from Redis, but the promise row and what was settled
 // are the whole account, nobody can arrive through a door that is shut, and the run finalises it again. Such a coupon
-// cannot be opened again: the door has forgotten who was rejected for good.
+// cannot be opened again: the door has forgotten who was rejected for good. Nor can one whose keys were swept by a run that
+// died before it was committed that the coupon is finalised, or that Redis has lost: whoever opens one that has closed counts
+// under its lock whether the door turns away as many as MySQL has issued and rejected.
 package settle
