@@ -154,7 +154,8 @@ func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Rev
 			"%d failed again and stay under review: see why with settle dlq list --coupon %d --list."}, again, c.Coupon))
 	}
 	if seatless > 0 {
-		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없습니다. %d건은 검토 중으로 남습니다.", "No seat is left: %d stay under review."}, seatless))
+		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없습니다. %d건은 검토 중으로 남습니다. 그 가운데 마지막으로 받은 사람보다 늦게 신청한 건은 다음 정산이 NOT_SELECTED로 기록합니다.",
+			"No seat is left: %d stay under review. Whoever of them applied after the last who got a seat is recorded NOT_SELECTED by the next run."}, seatless))
 	}
 	if late > 0 {
 		fmt.Fprintln(p.stderr, p.say(words{"%d건은 마감 시각 뒤에 신청하여 다음 자정까지 검토 중으로 남습니다. 지금 시도하려면 --cutoff now (마지막 신청 %s).",

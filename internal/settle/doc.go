@@ -97,6 +97,14 @@
 // account stay as they are, and the next run looks again. Where seats are scarcer, everybody is tried in turn. Who was put
 // aside because the database was away never pauses, and runs that a person asked for know no pause.
 //
+// # A retry that finds no seat
+//
+// Who is under review and retried by a person gets a seat only if one is free in turn. If none is, the retry says so and the
+// application stays under review, retryable. What becomes of it then goes by its arrival, as for everybody: whoever came before
+// the last who got a seat keeps the claim to the next free one and stays; whoever came after it is recorded NOT_SELECTED, but
+// by the next run that is no retry, which settles the whole line. So a person who wanted one application tried again ends
+// none, and sees in the DLQ what has become of it. Who waits in the queue is settled by a retry as by any run.
+//
 // # What people do to coupons
 //
 // A change is one transaction that locks the coupon, with an audit event of the old and the new values. When it has

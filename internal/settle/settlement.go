@@ -375,7 +375,7 @@ func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, coupon Coupon, 
 	if err != nil {
 		return decisions{}, err
 	}
-	return decide(all, coupon.Free(), boundary), nil
+	return decide(all, coupon.Free(), boundary, s.run.Trigger == DLQRetry), nil
 }
 
 // record writes down an outcome and returns whose could be.
