@@ -77,17 +77,12 @@ func (c *change) Check() []error {
 
 // atDesk has the desk make a change.
 func (p *program) atDesk(person signed, make func(*settle.Desk) (*settle.CouponChange, error)) (*settle.CouponChange, error) {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, closeAll, err := p.open()
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return nil, err
-	}
-	defer closeStore()
-	made, err := make(&settle.Desk{DB: settle.NewDatabase(db, p.logger), Clock: store, Doors: line{store}, Now: time.Now,
+	defer closeAll()
+	made, err := make(&settle.Desk{DB: settle.NewDatabase(s.DB, p.logger), Clock: s.store, Doors: line{s.store}, Now: time.Now,
 		Person: settle.Person{Operator: person.Operator, Reason: person.Reason}})
 	return made, p.tellRefusal(err)
 }

@@ -55,16 +55,11 @@ type reading struct {
 }
 
 func (p *program) openReading() (r *reading, closeAll func(), err error) {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, closeAll, err := p.open()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		_ = db.Close()
-		return nil, nil, err
-	}
-	return &reading{History: ledger.History{DB: db}, store: store}, func() { closeStore(); _ = db.Close() }, nil
+	return &reading{History: ledger.History{DB: s.DB}, store: s.store}, closeAll, nil
 }
 
 // line adds what Redis says, as long as it answers.

@@ -90,31 +90,26 @@ func among(wanted []string, found string) bool {
 
 // eachUnderReview visits who is under review for these coupons, for all when none is named, and returns the Redis clock.
 func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit func(ledger.Reviewed)) (now time.Time, err error) {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, closeAll, err := p.open()
 	if err != nil {
 		return now, err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
+	defer closeAll()
+	if now, err = s.store.Now(ctx); err != nil {
 		return now, err
 	}
-	defer closeStore()
-	if now, err = store.Now(ctx); err != nil {
-		return now, err
-	}
-	history := ledger.History{DB: db}
+	history := ledger.History{DB: s.DB}
 	for _, id := range coupons {
 		if _, err := history.Coupon(ctx, id); err != nil {
 			return now, err
 		}
 	}
-	l := &ledger.Ledger{Store: store}
-	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, db, after, couponsAtOnce) }
+	l := &ledger.Ledger{Store: s.store}
+	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, s.DB, after, couponsAtOnce) }
 	var failed error
 	err = (&verifyCmd{Coupon: coupons}).each(ctx, all, func(coupon uint64) {
 		if failed == nil {
-			failed = ledger.EachReviewed(ctx, store, coupon, visit)
+			failed = ledger.EachReviewed(ctx, s.store, coupon, visit)
 		}
 	})
 	return now, errors.Join(failed, err)

@@ -38,17 +38,12 @@ func (c *explainCmd) Check() (problems []error) {
 }
 
 func (c *explainCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, closeAll, err := p.open()
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore()
-	explainer := &ledger.Explainer{DB: db, Redis: store, Now: time.Now,
+	defer closeAll()
+	explainer := &ledger.Explainer{DB: s.DB, Redis: s.store, Now: time.Now,
 		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {

@@ -215,35 +215,36 @@ func worstCode(found map[int]bool) error {
 	return nil
 }
 
-// openSettler connects a verb that settles to its servers.
-func (p *program) openSettler() (settler *settle.Settler, closeAll func(), err error) {
-	db, err := p.MySQLSettings.Open(p.logger)
-	if err != nil {
-		return nil, nil, err
-	}
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		_ = db.Close()
-		return nil, nil, err
-	}
-	settler = &settle.Settler{
-		DB: settle.NewDatabase(db, p.logger), Clock: store, Door: store, Line: line{store}, DLQ: line{store},
-		Catalog: line{store}, Auditor: &ledger.Ledger{Store: store},
-		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
-	}
-	return settler, func() { closeStore(); _ = db.Close() }, nil
+// servers are what a verb works on: MySQL, and the store in Redis.
+type servers struct {
+	connect.Servers
+	store *candidates.Store
 }
 
-// openStore connects a verb to Redis.
-func (p *program) openStore() (*candidates.Store, func(), error) {
-	rdb, err := p.RedisSettings.Open()
+// open connects a verb to its servers. Closing them can fail at nothing that matters any more.
+func (p *program) open() (s *servers, closeAll func(), err error) {
+	both, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := candidates.NewStore(rdb, p.Candidates)
+	closeAll = func() { _ = both.Close() }
+	store, err := candidates.NewStore(both.Redis, p.Candidates)
 	if err != nil {
-		_ = rdb.Close()
+		closeAll()
 		return nil, nil, err
 	}
-	return store, func() { _ = rdb.Close() }, nil
+	return &servers{both, store}, closeAll, nil
+}
+
+// openSettler connects a verb that settles.
+func (p *program) openSettler() (settler *settle.Settler, closeAll func(), err error) {
+	s, closeAll, err := p.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &settle.Settler{
+		DB: settle.NewDatabase(s.DB, p.logger), Clock: s.store, Door: s.store, Line: line{s.store}, DLQ: line{s.store},
+		Catalog: line{s.store}, Auditor: &ledger.Ledger{Store: s.store},
+		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
+	}, closeAll, nil
 }

@@ -68,18 +68,13 @@ func (c *reportCmd) period(zone *time.Location) (p ledger.Period, err error) {
 }
 
 func (c *reportCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, closeAll, err := p.open()
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore()
+	defer closeAll()
 	period, _ := c.period(p.zone) // Check has read it before
-	report, err := (&ledger.Ledger{Store: store}).Report(ctx, db, period, c.Coupon)
+	report, err := (&ledger.Ledger{Store: s.store}).Report(ctx, s.DB, period, c.Coupon)
 	if err != nil {
 		return err
 	}

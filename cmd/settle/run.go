@@ -173,12 +173,12 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 
 // over refuses nights of which the last is not over, by the Redis clock: else the others would be settled before that shows.
 func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
-	store, closeStore, err := p.openStore()
+	s, closeAll, err := p.open()
 	if err != nil {
 		return err
 	}
-	defer closeStore()
-	now, err := store.Now(ctx)
+	defer closeAll()
+	now, err := s.store.Now(ctx)
 	if err != nil || !last.After(now) {
 		return err
 	}

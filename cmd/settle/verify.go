@@ -92,24 +92,19 @@ type verifyReport struct {
 }
 
 func (c *verifyCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, closeAll, err := p.open()
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore()
+	defer closeAll()
 
-	l := &ledger.Ledger{Store: store}
+	l := &ledger.Ledger{Store: s.store}
 	report := verifyReport{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	var classes []settle.Class // of what could not be checked
 	bar := newProgress(p.stderr, p.say(words{"확인 중", "checking"}))
-	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, db, after, couponsAtOnce) }
+	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, s.DB, after, couponsAtOnce) }
 	err = c.each(ctx, all, func(coupon uint64) {
-		v, err := l.Check(ctx, db, coupon)
+		v, err := l.Check(ctx, s.DB, coupon)
 		if err != nil {
 			report.Unchecked = append(report.Unchecked, fmt.Sprintf("coupon %d: %s", coupon, err))
 			classes = append(classes, classOf(err))
@@ -125,7 +120,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	})
 	bar.end()
 	if err == nil && len(c.Coupon) == 0 {
-		report.Strays, err = l.Strays(ctx, db)
+		report.Strays, err = l.Strays(ctx, s.DB)
 	}
 	if err != nil {
 		return err

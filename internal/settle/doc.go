@@ -28,7 +28,8 @@
 //  7. Tell Redis [tell] who was issued, and who was rejected on return: as remembered, up to a million winners in a run,
 //     or read back from what was committed.
 //  8. Conclude [conclude]. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the
-//     DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
+//     DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon,
+//     with the door shut under that lock: it is opened only under the lock, while seats are free and nobody is NOT_SELECTED.
 //     A long line is concluded when every coupon of the run has been told or has failed.
 //  9. Finish [finish, sweep]. The settlement is marked clean. Where seats are left, or the coupon is over, it is locked once
 //     more: newcomers are let in again; what is over is swept from Redis and finalised.

@@ -329,6 +329,13 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 		if d, err = s.decidePage(ctx, tx, coupon, page); err != nil {
 			return err
 		}
+		if len(d.notSelected) > 0 {
+			// Another run may have let newcomers in since this one shut the door, and the seats be gone again: whoever is
+			// not selected must not be accepted once more.
+			if err := s.Door.SetSold(ctx, coupon.ID, true); err != nil {
+				return err
+			}
+		}
 		if d.alreadyIssued, err = s.record(ctx, tx, outcomeAlreadyIssued, d.alreadyIssued); err != nil {
 			return err
 		}
