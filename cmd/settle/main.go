@@ -94,7 +94,7 @@ func (c *cli) Check() (problems []error) {
 		zone = time.UTC
 	}
 	if _, err := settle.ParseSchedule(c.SettleSchedule, zone); err != nil {
-		problems = append(problems, fmt.Errorf("SETTLE_SCHEDULE: %w", err))
+		problems = append(problems, wrong(words{"SETTLE_SCHEDULE=%q은(는) 0 0 * * * 같은 cron 식이 아닙니다: %v", "SETTLE_SCHEDULE: %[2]v"}, c.SettleSchedule, err))
 	}
 	if c.SettleParallel < 1 || c.SettleParallel > maxParallel {
 		problems = append(problems, wrong(words{"SETTLE_PARALLEL이 %d입니다. 1부터 %d까지 가능합니다", "SETTLE_PARALLEL is %d: want 1 to %d"}, c.SettleParallel, maxParallel))
