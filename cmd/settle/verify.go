@@ -106,7 +106,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	err = c.each(ctx, all, func(coupon uint64) {
 		v, err := l.Check(ctx, s.DB, coupon)
 		if err != nil {
-			report.Unchecked = append(report.Unchecked, err.Error()) // which names the coupon
+			report.Unchecked = append(report.Unchecked, fmt.Sprintf("coupon %d: %s", coupon, err))
 			classes = append(classes, classOf(err))
 			return
 		}
