@@ -223,7 +223,7 @@ func (r *periodReport) deeds() (rows [][]string) {
 			if d.Count > 1 {
 				detail = r.say(words{"신청 %s건", "%s applications"}, grouped(strconv.FormatInt(d.Count, 10)))
 			}
-			rows = append(rows, []string{strconv.FormatUint(c.Coupon, 10), inZone(d.At, r.zone), printable(d.Actor), r.action(d.Action), printable(d.Reason), detail})
+			rows = append(rows, []string{strconv.FormatUint(c.Coupon, 10), r.second(d.At), printable(d.Actor), r.action(d.Action), printable(d.Reason), detail})
 		}
 	}
 	return rows
@@ -244,8 +244,11 @@ func (r *periodReport) title() string {
 }
 
 func (r *periodReport) generated() string {
-	return r.say(words{"작성 시각 %s", "generated at %s"}, inZone(r.generatedAt.Truncate(time.Second), r.zone))
+	return r.say(words{"작성 시각 %s", "generated at %s"}, r.second(r.generatedAt))
 }
+
+// second is an instant as exactly as finance wants it.
+func (r *periodReport) second(at time.Time) string { return inZone(at.Truncate(time.Second), r.zone) }
 
 func (r *periodReport) none() string {
 	return r.say(words{"이 기간에 열린 쿠폰도 신청도 없습니다", "no coupon was open in this period, and nobody applied"})
@@ -255,7 +258,7 @@ func (r *periodReport) none() string {
 func (r *periodReport) settled(c ledger.CouponReport) (at, by, long string) {
 	at = "–"
 	if c.LastSettledAt != nil {
-		at = inZone(*c.LastSettledAt, r.zone)
+		at = r.second(*c.LastSettledAt)
 	}
 	return at, runsOf(c), took(c.Millis)
 }
