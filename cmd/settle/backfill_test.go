@@ -121,6 +121,26 @@ func TestNobodyIsApproved(t *testing.T) {
 	require.Zero(t, code, stderr)
 }
 
+// Whoever was not selected and whose row is refused now stands in the DLQ when the run walks the rest: it is read once, as its
+// preview says.
+func TestARefusedRowOnReturnIsReadOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	w.users(1, 2, 3)
+	coupon := w.coupon(1)
+	w.apply(coupon, 1, 2, 3)
+	w.settleNow()
+	require.Equal(t, []uint64{2, 3}, w.outcome(coupon, "NOT_SELECTED"))
+	w.exec("INSERT INTO odd_user (id) VALUES (2)")
+	w.exec("UPDATE coupon SET total_quantity = 3")
+	preview, run := w.settleNow("--dry-run").Coupons[0], w.settleNow().Coupons[0]
+	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.Rejected, run.Read})
+	require.Equal(t, preview.Read, run.Read)
+	require.Contains(t, w.underReview(coupon), "2")
+	w.verify()
+}
+
 // Canaries of a cause that every run tries again are tried alone; when they are settled, the others are.
 func TestCanariesOfARetryableCauseGoAlone(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,7 @@ type settlement struct {
 
 	// Whose row the database refused in the transaction in hand, and how many in those before it.
 	unstorable       []Failure
+	tookBack         map[place]bool // were not selected, and are under review by this run: they are read once
 	unstorableBefore int
 
 	// How far the run has come with this coupon, and how that went.
@@ -172,7 +173,7 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 // the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	s.result.reset()
-	s.unstorable, s.winners, s.rejects, s.left = nil, nil, false, 0
+	s.unstorable, s.tookBack, s.winners, s.rejects, s.left = nil, nil, nil, false, 0
 	s.begin(StepLock)
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
@@ -382,7 +383,16 @@ func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, coupon Coupon, 
 	if err != nil {
 		return decisions{}, err
 	}
-	return decide(all, coupon.Free(), boundary, s.run.Trigger == DLQRetry), nil
+	d := decide(all, coupon.Free(), boundary, s.run.Trigger == DLQRetry)
+	last := place{}
+	for _, a := range page {
+		is := place{a.Member, a.Arrival}
+		if a.Source != Held && s.tookBack[is] && is != last {
+			d.read--
+		}
+		last = is
+	}
+	return d, nil
 }
 
 // record writes down an outcome and returns whose could be.
