@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -34,16 +33,13 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	date := func(n int) string { return day(n).Format(time.DateOnly) }
 	code, stdout, stderr := w.settle("run", "--from="+date(4), "--to="+date(2), "--operator=kim", "--reason=missed", "--output=json")
 	require.Equal(t, 3, code, stderr)
-	var issued [][]settle.Result
-	for decoder := json.NewDecoder(strings.NewReader(stdout)); decoder.More(); {
-		var r settle.Report
-		require.NoError(t, decoder.Decode(&r))
-		issued = append(issued, r.Coupons)
-	}
-	require.Len(t, issued, 3)
-	for _, night := range issued {
-		require.Equal(t, settle.HeldBack, night[0].Status)
-		require.Equal(t, 1, night[1].Issued)
+	var done struct{ Nights []settle.Report }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "one document")
+	require.Len(t, done.Nights, 3)
+	for n, night := range done.Nights {
+		require.True(t, settle.NextCutoff(day(4-n), seoul).Equal(night.Cutoff))
+		require.Equal(t, settle.HeldBack, night.Coupons[0].Status)
+		require.Equal(t, 1, night.Coupons[1].Issued)
 	}
 	require.Equal(t, []uint64{1, 2, 3}, w.issued(coupon))
 	require.Empty(t, w.issued(held))
@@ -58,6 +54,26 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 		require.Equal(t, 2, code)
 		require.Contains(t, stderr, want)
 	}
+}
+
+// Of nights of which the last is not over, none is settled.
+func TestANightThatIsNotOverIsRefusedBeforeTheFirstIsSettled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	seoul := speaker(english).zone
+	today := w.now().In(seoul)
+	coupon := w.couponBetween(5, today.AddDate(0, 0, -9), today.AddDate(0, 0, 3))
+	w.stand(coupon, "1", today.AddDate(0, 0, -2))
+	to := today.AddDate(0, 0, 1).Format(time.DateOnly) // also when midnight strikes meanwhile
+	for _, output := range []string{"table", "json"} {
+		code, stdout, stderr := w.settle("run", "--from="+today.AddDate(0, 0, -2).Format(time.DateOnly), "--to="+to, "--operator=kim", "--reason=x", "--output="+output)
+		require.Equal(t, exitUse, code)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, "--to="+to+" is not over")
+	}
+	require.Empty(t, w.issued(coupon))
+	require.Empty(t, w.ids("SELECT id FROM settlement_run"))
 }
 
 // A person's run is in the audit chain, with what came of it.
@@ -103,6 +119,26 @@ func TestNobodyIsApproved(t *testing.T) {
 	w.exec("UPDATE `user` SET status = 'BLOCKED'")
 	code, _, stderr = w.settle(approved...)
 	require.Zero(t, code, stderr)
+}
+
+// Whoever was not selected and whose row is refused now stands in the DLQ when the run walks the rest: it is read once, as its
+// preview says.
+func TestARefusedRowOnReturnIsReadOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	w.users(1, 2, 3)
+	coupon := w.coupon(1)
+	w.apply(coupon, 1, 2, 3)
+	w.settleNow()
+	require.Equal(t, []uint64{2, 3}, w.outcome(coupon, "NOT_SELECTED"))
+	w.exec("INSERT INTO odd_user (id) VALUES (2)")
+	w.exec("UPDATE coupon SET total_quantity = 3")
+	preview, run := w.settleNow("--dry-run").Coupons[0], w.settleNow().Coupons[0]
+	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.Rejected, run.Read})
+	require.Equal(t, preview.Read, run.Read)
+	require.Contains(t, w.underReview(coupon), "2")
+	w.verify()
 }
 
 // Canaries of a cause that every run tries again are tried alone; when they are settled, the others are.

@@ -29,6 +29,47 @@ func (d meddledDoor) SetSold(ctx context.Context, coupon uint64, sold bool) erro
 	return d.Door.SetSold(ctx, coupon, sold)
 }
 
+// A run has shut the door and is about to record who got no seat. Then a seat is added, another run finds it free and opens
+// the door, and the seat is gone before that run's successor could shut it. Whoever is not selected now must not be accepted
+// once more.
+func TestTheDoorIsShutWhenSomebodyIsNotSelected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	coupon := w.coupon(1)
+	w.apply(coupon, 1, 2)
+	s := w.settler()
+	meanwhile := sync.OnceFunc(func() {
+		w.exec("UPDATE coupon SET total_quantity = 2")
+		report, err := w.settler().RunOnce(t.Context(), settle.Order{Trigger: settle.Cron, Cutoff: w.now().Add(-time.Minute)})
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Coupons[0].SeatsLeft, "nobody applied before its cutoff")
+		w.exec("UPDATE coupon SET issued_count = 2")
+		w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 3)", coupon)
+	})
+	s.Line = meddledLine{s.Line, func() {
+		if len(w.issued(coupon)) > 0 {
+			meanwhile()
+		}
+	}}
+	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{2}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, candidates.SoldOut, w.answer(coupon, 2))
+	w.verify()
+}
+
+// meddledLine does something before a page of the line is read.
+type meddledLine struct {
+	settle.Line
+	meddle func()
+}
+
+func (l meddledLine) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) ([]settle.Application, settle.Cursor, error) {
+	l.meddle()
+	return l.Line.Page(ctx, coupon, after, cutoff)
+}
+
 // COMMIT and ROLLBACK take no context: on a frozen server they would last until a read gives up.
 func TestAFrozenCommitOrRollbackDoesNotOutlastTheGrace(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,8 @@ var refusals = map[settle.Refusal]words{
 		"coupon %v has been finalised since %v: everybody has an outcome, and it is cleared from Redis. To give those NOT_SELECTED more seats use add-seats, to take new applications use create."},
 	settle.RefusedSwept: {"쿠폰 %v은(는) 이미 종결되어 Redis에서 지워졌고, 수량이 늘어 다시 정산을 기다릴 뿐입니다. 거절된 사람이 다시 신청할 수 있게 되므로 열 수 없습니다. 새로 신청을 받으려면 create를 쓰세요.",
 		"coupon %v was finalised and cleared from Redis, and waits only for its new seats to be given: open again, it would let in whoever was rejected. To take new applications use create."},
+	settle.RefusedForgotten: {"쿠폰 %v을(를) 받았거나 거절된 사람을 Redis가 잊었습니다. 다시 열면 그 사람들의 신청을 받게 되므로 열 수 없습니다. settle run으로 정산을 끝내고, 새로 신청을 받으려면 create를 쓰세요.",
+		"Redis has forgotten who was given coupon %v, or rejected for good: opened again it would take their applications. Finish it with settle run; to take new applications use create."},
 	settle.RefusedNotOpen: {"쿠폰 %v은(는) %v에 열립니다. 닫으면 열리기 전에 닫히는 쿠폰이 됩니다. 열리지 않게 하려면 pause를 쓰세요.",
 		"coupon %v opens only at %v: closed now, it would end before it opens. To keep it shut use pause."},
 	settle.RefusedEndsBeforeItOpens: {"쿠폰 %v의 기간이 열리기 전에 끝납니다: 마감 %v, 시작 %v.", "coupon %v would end before it opens: it would close at %v and opens at %v."},
@@ -70,22 +72,17 @@ type change struct {
 
 // Check tells what is impossible about the flags.
 func (c *change) Check() []error {
-	return append(c.missing("who changes a coupon is kept"), c.tooLong()...)
+	return append(c.missing(words{"누가 쿠폰을 바꿨는지 기록에 남깁니다", "who changes a coupon is kept"}), c.tooLong()...)
 }
 
 // atDesk has the desk make a change.
 func (p *program) atDesk(person signed, make func(*settle.Desk) (*settle.CouponChange, error)) (*settle.CouponChange, error) {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, err := p.open()
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return nil, err
-	}
-	defer closeStore()
-	made, err := make(&settle.Desk{DB: settle.NewDatabase(db, p.logger), Clock: store, Doors: line{store}, Now: time.Now,
+	defer s.Close()
+	made, err := make(&settle.Desk{DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Doors: line{s.store}, Now: time.Now,
 		Person: settle.Person{Operator: person.Operator, Reason: person.Reason}})
 	return made, p.tellRefusal(err)
 }
@@ -212,7 +209,7 @@ type couponSeatsCmd struct {
 // Check tells what is impossible about the flags.
 func (c *couponSeatsCmd) Check() (problems []error) {
 	if c.Seats < 0 || c.Seats > settle.MostSeats || c.Total < 0 || c.Seats+c.Total == 0 {
-		problems = append(problems, fmt.Errorf("want --seats, how many more, or --total, how many in all: 1 to %d", int64(settle.MostSeats)))
+		problems = append(problems, wrong(words{"--seats(몇 장 더) 또는 --total(모두 몇 장)을 주세요: 1부터 %d까지", "want --seats, how many more, or --total, how many in all: 1 to %d"}, int64(settle.MostSeats)))
 	}
 	return append(problems, c.change.Check()...)
 }
@@ -278,7 +275,7 @@ func (c *couponCreateCmd) coupon(zone *time.Location) (n settle.NewCoupon, probl
 // Check tells what is impossible about the flags.
 func (c *couponCreateCmd) Check() []error {
 	_, problems := c.coupon(time.UTC)
-	return append(append(problems, c.missing("who creates a coupon is kept")...), c.tooLong()...)
+	return append(append(problems, c.missing(words{"누가 쿠폰을 만들었는지 기록에 남깁니다", "who creates a coupon is kept"})...), c.tooLong()...)
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
@@ -308,7 +305,8 @@ func instant(flag, text string, zone *time.Location) (time.Time, error) {
 		}
 	}
 	if err != nil || t.Year() < 1970 || t.Year() > 9998 {
-		return time.Time{}, fmt.Errorf("%s=%q is not a time such as \"2026-11-20 14:00\" or 2026-11-20T14:00:00+09:00", flag, text)
+		return time.Time{}, wrong(words{"%s=%q은(는) \"2026-11-20 14:00\"이나 2026-11-20T14:00:00+09:00 같은 시각이 아닙니다", "%s=%q is not a time such as \"2026-11-20 14:00\" or 2026-11-20T14:00:00+09:00"},
+			flag, text)
 	}
 	return t.UTC().Truncate(time.Microsecond), nil
 }

@@ -26,7 +26,7 @@ type couponListCmd struct {
 // Check tells what is impossible about the flags.
 func (c *couponListCmd) Check() []error {
 	if c.Limit < 1 || c.Limit > mostPerPage {
-		return []error{fmt.Errorf("--limit=%d: want 1 to %d", c.Limit, mostPerPage)}
+		return []error{wrong(words{"--limit=%d: 1부터 %d까지 가능합니다", "--limit=%d: want 1 to %d"}, c.Limit, mostPerPage)}
 	}
 	return nil
 }
@@ -49,22 +49,17 @@ var statuses = map[ledger.CouponStatus]words{
 
 // reading is what the verbs that only read work with.
 type reading struct {
+	*servers
 	ledger.History
-	store  *candidates.Store
 	failed error // of Redis, once: it is not asked again
 }
 
-func (p *program) openReading() (r *reading, closeAll func(), err error) {
-	db, err := p.MySQLSettings.Open(p.logger)
+func (p *program) openReading() (*reading, error) {
+	s, err := p.open()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		_ = db.Close()
-		return nil, nil, err
-	}
-	return &reading{History: ledger.History{DB: db}, store: store}, func() { closeStore(); _ = db.Close() }, nil
+	return &reading{servers: s, History: ledger.History{DB: s.MySQL}}, nil
 }
 
 // line adds what Redis says, as long as it answers.
@@ -87,11 +82,11 @@ func (p *program) withoutRedis(failed error) {
 }
 
 func (c *couponListCmd) run(ctx context.Context, p *program) error {
-	r, closeAll, err := p.openReading()
+	r, err := p.openReading()
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer r.Close()
 	coupons, err := r.List(ctx, ledger.CouponStatus(strings.ToUpper(c.Status)), c.After, c.Limit)
 	if err != nil {
 		return err
@@ -149,11 +144,11 @@ type couponShown struct {
 }
 
 func (c *couponShowCmd) run(ctx context.Context, p *program) error {
-	r, closeAll, err := p.openReading()
+	r, err := p.openReading()
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer r.Close()
 	coupon, err := r.Coupon(ctx, c.ID)
 	if err != nil {
 		return err
@@ -221,7 +216,7 @@ func (p *program) printCoupon(s couponShown, now time.Time) {
 		t = newTable(p.stdout)
 		t.AppendHeader(p.header(words{"시각", "at"}, words{"누가", "who"}, words{"무엇을", "what"}, words{"사유", "why"}, words{"내용", "detail"}))
 		for _, d := range s.Deeds {
-			t.AppendRow(table.Row{inZone(d.At, p.zone), printable(d.Actor), d.Action, printable(d.Reason), printable(d.Detail)})
+			t.AppendRow(table.Row{inZone(d.At, p.zone), printable(d.Actor), p.action(d.Action), printable(d.Reason), printable(d.Detail)})
 		}
 		t.Render()
 	}

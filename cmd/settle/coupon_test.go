@@ -177,6 +177,39 @@ func TestSeatsAddedToAFinalisedCouponGoToThoseInLine(t *testing.T) {
 	w.verify()
 }
 
+// A run sweeps Redis and dies before it is committed that the coupon is finalised: whoever was issued or rejected would be
+// let in again. One of which Redis knows all may be opened again.
+func TestACouponOfWhichRedisHasForgottenIsNotOpenedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2)
+	now := w.now()
+	for name, lost := range map[string][]string{"issued": {"issued"}, "rejected": {"rejected"}, "all": {"issued", "rejected"}} {
+		coupon := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
+		w.stand(coupon, "1", now.Add(-90*time.Minute))
+		w.stand(coupon, "99", now.Add(-80*time.Minute)) // there is no such user
+		w.settleNow(fmt.Sprintf("--coupon=%d", coupon))
+		code, _, stderr := w.dlq("drop", coupon, "--user=99")
+		require.Zero(t, code, stderr)
+		closes := "--closes=" + now.Add(time.Hour).UTC().Format(time.RFC3339)
+		for _, kind := range lost {
+			require.NoError(t, w.rdb.Del(t.Context(), kind+":{"+w.queue(coupon)+"}").Err())
+		}
+		code, stdout, stderr := w.changes("extend", coupon, closes)
+		require.Equal(t, exitUse, code, name)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, "Redis has forgotten")
+		require.Equal(t, candidates.Closed, w.answer(coupon, 2))
+	}
+	whole := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	w.stand(whole, "1", now.Add(-90*time.Minute))
+	w.stand(whole, "98", now.Add(-80*time.Minute)) // under review, which keeps it from being finalised
+	w.settleNow(fmt.Sprintf("--coupon=%d", whole))
+	w.mustChange("extend", whole, "--closes="+now.Add(time.Hour).UTC().Format(time.RFC3339))
+	require.Equal(t, candidates.AlreadyIssued, w.answer(whole, 1))
+	require.Equal(t, candidates.Accepted, w.answer(whole, 2))
+}
+
 func TestRefusedChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -255,6 +288,8 @@ func TestRefusedChanges(t *testing.T) {
 type deaf struct{ err error }
 
 func (d deaf) Tell(context.Context, settle.Window) error { return d.err }
+
+func (d deaf) Marks(context.Context, uint64) (issued, rejected int64, err error) { return 0, 0, d.err }
 
 func TestADoorThatCannotBeToldIsSaid(t *testing.T) {
 	t.Parallel()

@@ -1,29 +1,42 @@
 package main
 
 import (
+	"bufio"
 	"encoding/csv"
+	"fmt"
 	"io"
+	"strings"
 )
 
-// csvFile writes what spreadsheets open as it is.
-type csvFile struct{ *csv.Writer }
-
-// csvWriter begins a CSV file with the mark by which Excel knows UTF-8; close ends it.
-func csvWriter(w io.Writer) (csvFile, error) {
-	_, err := io.WriteString(w, "\uFEFF")
-	c := csv.NewWriter(w)
+// printCSV writes rows as Excel reads them: UTF-8 with the mark that says so, lines that end as those of Windows. Cells that
+// are strings are somebody's text, and made harmless; all others are numbers, and stay what they are.
+func printCSV(w io.Writer, rows func(row func(cells ...any))) error {
+	buffered := bufio.NewWriter(w)
+	_, _ = buffered.WriteString("\uFEFF") // Flush tells what went wrong
+	c := csv.NewWriter(buffered)
 	c.UseCRLF = true
-	return csvFile{c}, err
+	rows(func(cells ...any) {
+		texts := make([]string, len(cells))
+		for i, cell := range cells {
+			if text, ok := cell.(string); ok {
+				texts[i] = harmless(text)
+			} else {
+				texts[i] = fmt.Sprint(cell)
+			}
+		}
+		_ = c.Write(texts) // the same
+	})
+	c.Flush()
+	return c.Error()
 }
 
-func (f csvFile) row(cells ...string) error {
-	for i, cell := range cells {
-		cells[i] = harmless(cell)
+// harmless is somebody's text as a cell of CSV. A spreadsheet takes what begins with one of these for a formula, which may
+// run programs or send data away; with an apostrophe before it, it is text. So are the wide forms of an Asian keyboard.
+// Numbers are no text: a minus stays what it is.
+func harmless(text string) string {
+	start := strings.TrimLeft(text, " \u3000\u00A0\uFEFF\u200B")
+	if start != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(start)[0]) {
+		return "'" + text
 	}
-	return f.Write(cells)
-}
-
-func (f csvFile) close() error {
-	f.Flush()
-	return f.Error()
+	return text
 }

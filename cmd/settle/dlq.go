@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,9 +26,9 @@ type deed struct {
 
 // Check tells what is impossible about the flags.
 func (d *deed) Check() []error {
-	problems := append(d.signed.missing("who does this is kept"), d.signed.tooLong()...)
+	problems := append(d.signed.missing(words{"누가 했는지 기록에 남깁니다", "who does this is kept"}), d.signed.tooLong()...)
 	if len(d.User) > 0 && len(d.Cause) > 0 {
-		problems = append(problems, errors.New("--user and --cause are two ways to choose: give one"))
+		problems = append(problems, wrong(words{"--user와 --cause는 고르는 두 가지 방법입니다. 하나만 주세요", "--user and --cause are two ways to choose: give one"}))
 	}
 	return problems
 }
@@ -74,7 +73,7 @@ func (*dlqRetryCmd) Help() string {
 func (c *dlqRetryCmd) Check() []error {
 	problems := c.deed.Check()
 	if c.Canary < 0 {
-		problems = append(problems, fmt.Errorf("--canary=%d: want how many are tried first, from 1", c.Canary))
+		problems = append(problems, wrong(words{"--canary=%d: 먼저 시도할 건수를 1부터 주세요", "--canary=%d: want how many are tried first, from 1"}, c.Canary))
 	}
 	return problems
 }
@@ -155,7 +154,8 @@ func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Rev
 			"%d failed again and stay under review: see why with settle dlq list --coupon %d --list."}, again, c.Coupon))
 	}
 	if seatless > 0 {
-		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없습니다. %d건은 검토 중으로 남습니다.", "No seat is left: %d stay under review."}, seatless))
+		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없습니다. %d건은 검토 중으로 남습니다. 그 가운데 마지막으로 받은 사람보다 늦게 신청한 건은 다음 정산이 NOT_SELECTED로 기록합니다.",
+			"No seat is left: %d stay under review. Whoever of them applied after the last who got a seat is recorded NOT_SELECTED by the next run."}, seatless))
 	}
 	if late > 0 {
 		fmt.Fprintln(p.stderr, p.say(words{"%d건은 마감 시각 뒤에 신청하여 다음 자정까지 검토 중으로 남습니다. 지금 시도하려면 --cutoff now (마지막 신청 %s).",
@@ -186,7 +186,7 @@ func (*dlqDropCmd) Help() string {
 // Check tells what is impossible about the flags.
 func (c *dlqDropCmd) Check() (problems []error) {
 	if len(c.User)+len(c.Cause) == 0 {
-		problems = append(problems, errors.New("--user or --cause is missing: whose application is to end"))
+		problems = append(problems, wrong(words{"--user나 --cause가 없습니다. 누구의 신청을 끝낼지 주세요", "--user or --cause is missing: whose application is to end"}))
 	}
 	return append(problems, c.deed.Check()...)
 }
@@ -202,7 +202,7 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 			p.nothingChosen()
 			return nil
 		}
-		if err := c.mayDrop(ctx, p, len(chosen)); err != nil {
+		if may, err := c.mayDrop(ctx, p, len(chosen)); err != nil || !may {
 			return err
 		}
 		members = users(chosen)
@@ -216,17 +216,12 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 }
 
 // mayDrop asks before more are ended than were named.
-func (c *dlqDropCmd) mayDrop(ctx context.Context, p *program, n int) error {
-	switch {
-	case c.Yes:
-		return nil
-	case !p.isTerminal():
-		fmt.Fprintln(p.stderr, p.say(words{"settle: 신청 %d건이 끝납니다. 확인했으면 --yes를 주세요. 아무것도 바꾸지 않았습니다.", "settle: this would end %d applications: give --yes if you mean it. Nothing was done."}, n))
-		return exitError(exitUse)
-	case p.ask(ctx, p.say(words{"쿠폰 %[2]d의 신청 %[1]d건을 REJECTED로 끝낼까요?", "End %[1]d applications of coupon %[2]d as REJECTED?"}, n, c.Coupon)):
-		return nil
-	default:
-		fmt.Fprintln(p.stderr, p.say(words{"아무것도 바꾸지 않았습니다.", "Nothing was done."}))
-		return exitError(exitInfrastructure)
+func (c *dlqDropCmd) mayDrop(ctx context.Context, p *program, n int) (may bool, err error) {
+	if c.Yes {
+		return true, nil
 	}
+	if !p.isTerminal() {
+		return false, wrong(words{"신청 %d건이 끝납니다. 확인했으면 --yes를 주세요. 아무것도 바꾸지 않았습니다.", "this would end %d applications: give --yes if you mean it. Nothing was changed."}, n)
+	}
+	return p.ask(ctx, p.say(words{"쿠폰 %[2]d의 신청 %[1]d건을 REJECTED로 끝낼까요?", "End %[1]d applications of coupon %[2]d as REJECTED?"}, n, c.Coupon))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,9 +69,7 @@ func (c *dlqListCmd) run(ctx context.Context, p *program) error {
 	}
 	switch {
 	case c.Output == "json":
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(list)
+		return printJSON(p.stdout, list)
 	case c.Output == "csv" && single:
 		return p.entriesCSV(list.Entries)
 	case c.Output == "csv":
@@ -93,31 +90,26 @@ func among(wanted []string, found string) bool {
 
 // eachUnderReview visits who is under review for these coupons, for all when none is named, and returns the Redis clock.
 func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit func(ledger.Reviewed)) (now time.Time, err error) {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, err := p.open()
 	if err != nil {
 		return now, err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
+	defer s.Close()
+	if now, err = s.store.Now(ctx); err != nil {
 		return now, err
 	}
-	defer closeStore()
-	if now, err = store.Now(ctx); err != nil {
-		return now, err
-	}
-	history := ledger.History{DB: db}
+	history := ledger.History{DB: s.MySQL}
 	for _, id := range coupons {
 		if _, err := history.Coupon(ctx, id); err != nil {
 			return now, err
 		}
 	}
-	l := &ledger.Ledger{Store: store}
-	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, db, after, couponsAtOnce) }
+	l := &ledger.Ledger{Store: s.store}
+	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, s.MySQL, after, couponsAtOnce) }
 	var failed error
 	err = (&verifyCmd{Coupon: coupons}).each(ctx, all, func(coupon uint64) {
 		if failed == nil {
-			failed = ledger.EachReviewed(ctx, store, coupon, visit)
+			failed = ledger.EachReviewed(ctx, s.store, coupon, visit)
 		}
 	})
 	return now, errors.Join(failed, err)
@@ -210,27 +202,26 @@ func (p *program) stamped(t time.Time) string {
 }
 
 func (p *program) groupsCSV(groups []ledger.ReviewGroup) error {
-	file, err := csvWriter(p.stdout)
-	err = errors.Join(err, file.row("coupon", "cause", "count", "retryable", "held", "oldest_arrival", "newest_arrival", "oldest_review", "least_attempts", "most_attempts"))
-	for _, g := range groups {
-		err = errors.Join(err, file.row(strconv.FormatUint(g.Coupon, 10), g.Cause, strconv.Itoa(g.Count), strconv.Itoa(g.Retryable), strconv.Itoa(g.Held),
-			p.stamped(g.OldestArrival), p.stamped(g.NewestArrival), p.stamped(g.OldestReview), strconv.Itoa(g.LeastAttempts), strconv.Itoa(g.MostAttempts)))
-	}
-	return errors.Join(err, file.close())
+	return printCSV(p.stdout, func(row func(cells ...any)) {
+		row("coupon", "cause", "count", "retryable", "held", "oldest_arrival", "newest_arrival", "oldest_review", "least_attempts", "most_attempts")
+		for _, g := range groups {
+			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, p.stamped(g.OldestArrival), p.stamped(g.NewestArrival), p.stamped(g.OldestReview),
+				g.LeastAttempts, g.MostAttempts)
+		}
+	})
 }
 
 func (p *program) entriesCSV(entries []ledger.Reviewed) error {
-	file, err := csvWriter(p.stdout)
-	err = errors.Join(err, file.row("coupon", "user", "arrival", "cause", "message", "retryable", "attempts", "run", "since", "at", "again"))
-	for _, r := range entries {
-		again := time.Time{}
-		if r.Again > 0 {
-			again = time.Unix(r.Again, 0)
+	return printCSV(p.stdout, func(row func(cells ...any)) {
+		row("coupon", "user", "arrival", "cause", "message", "retryable", "attempts", "run", "since", "at", "again")
+		for _, r := range entries {
+			again := time.Time{}
+			if r.Again > 0 {
+				again = time.Unix(r.Again, 0)
+			}
+			row(r.Coupon, r.User, p.stamped(r.Arrival), r.Cause, r.Message, r.Retryable, r.Attempts, r.Run, p.stamped(r.ReviewedSince()), p.stamped(r.At), p.stamped(again))
 		}
-		err = errors.Join(err, file.row(strconv.FormatUint(r.Coupon, 10), r.User, p.stamped(r.Arrival), r.Cause, r.Message, strconv.FormatBool(r.Retryable),
-			strconv.Itoa(r.Attempts), strconv.FormatUint(r.Run, 10), p.stamped(r.ReviewedSince()), p.stamped(r.At), p.stamped(again)))
-	}
-	return errors.Join(err, file.close())
+	})
 }
 
 // stillUnderReview is who of these is, by user.

@@ -67,6 +67,35 @@ func TestNightlyRunsPauseWithARefusedRow(t *testing.T) {
 	require.Equal(t, []uint64{1, 3, 2}, l.issued(l.coupon), "the pause is over")
 }
 
+// A retry that finds no seat says so and stays, also of who applied after the last who got one: the next run that is no retry
+// has its say, and seats that are added come to it in its turn.
+func TestARetryThatFindsNoSeatStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1, 2, 3)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
+	for range 2 { // retried again it stays again
+		code, _, stderr := w.dlq("retry", coupon, "--user=2", "--cutoff=now", "--lang=en")
+		require.Zero(t, code, stderr)
+		require.Contains(t, stderr, "No seat is left: 1 stay under review.")
+		require.Contains(t, w.underReview(coupon), "2")
+		require.Equal(t, candidates.UnderReview, w.answer(coupon, 2))
+		require.Equal(t, []uint64{3}, w.outcome(coupon, "NOT_SELECTED"))
+		w.verify()
+	}
+	w.settleNow()
+	require.Empty(t, w.underReview(coupon))
+	require.Equal(t, []uint64{2, 3}, w.outcome(coupon, "NOT_SELECTED"))
+	w.exec("UPDATE coupon SET total_quantity = 2")
+	w.settleNow()
+	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	w.verify()
+}
+
 func TestAPersonsRunDoesNotPause(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(l *lately){
@@ -233,7 +262,12 @@ func TestARetryThatFindsNoSeatSaysSoAndStays(t *testing.T) {
 	require.Equal(t, 1, w.reason(coupon, "1").Attempts)
 	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "1 who applied after the last who got one are recorded NOT_SELECTED")
+	require.Contains(t, stderr, "No seat is left: 2 stay under review.")
+	require.Len(t, w.underReview(coupon), 2)
+	require.Empty(t, w.outcome(coupon, "NOT_SELECTED"))
+	w.verify()
+	w.settleNow()
+	require.Equal(t, map[string]int64{"1": arrival}, w.underReview(coupon), "who came before the last who got one keeps the claim")
 	require.Equal(t, []uint64{4}, w.outcome(coupon, "NOT_SELECTED"))
 	w.verify()
 	w.mustChange("add-seats", coupon, "--seats=2")

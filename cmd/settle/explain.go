@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -30,35 +29,28 @@ func (*explainCmd) Help() string {
 // Check tells what is impossible about the flags.
 func (c *explainCmd) Check() (problems []error) {
 	if c.Coupon == 0 {
-		problems = append(problems, errors.New("--coupon=0 is no coupon: ids begin at 1"))
+		problems = append(problems, wrong(words{"--coupon=0인 쿠폰은 없습니다. 번호는 1부터입니다", "--coupon=0 is no coupon: ids begin at 1"}))
 	}
 	if c.User == 0 {
-		problems = append(problems, errors.New("--user=0 is no user: ids begin at 1"))
+		problems = append(problems, wrong(words{"--user=0인 사용자는 없습니다. 번호는 1부터입니다", "--user=0 is no user: ids begin at 1"}))
 	}
 	return problems
 }
 
 func (c *explainCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, err := p.open()
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore()
-	explainer := &ledger.Explainer{DB: db, Redis: store, Now: time.Now,
+	defer s.Close()
+	explainer := &ledger.Explainer{DB: s.MySQL, Redis: s.store, Now: time.Now,
 		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {
 		return err
 	}
 	if c.Output == "json" {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(x)
+		err = printJSON(p.stdout, x)
 	} else {
 		p.printExplanation(x)
 	}
@@ -143,9 +135,9 @@ func (p *program) event(f *ledger.Facts, e ledger.Event) (text string) {
 	case ledger.EventRun:
 		text = p.runEvent(e)
 	case ledger.EventReview:
-		text = p.reviewEvent(e)
+		text = p.reviewEvent(f, e)
 	case ledger.EventAudit:
-		text = p.say(words{"운영 기록 %[2]s: %[1]s", "%s: %s"}, printable(e.Actor), e.Action) + p.behind(e.Reason) + p.behind(e.Detail)
+		text = p.say(words{"운영 기록, %s: %s", "%s: %s"}, printable(e.Actor), p.action(e.Action)) + p.behind(e.Reason) + p.behind(e.Detail)
 	case ledger.EventIssued:
 		text = p.say(words{"직접 발급", "given by hand"})
 		if e.Run > 0 {
@@ -222,16 +214,18 @@ func (p *program) runEvent(e ledger.Event) string {
 	return text + p.say(words{": 대상 %d, 발급 %d, 미선정 %d", ": in line %d, issued %d, not selected %d"}, r.Read, r.Issued, r.NotSelected)
 }
 
-func (p *program) reviewEvent(e ledger.Event) string {
+func (p *program) reviewEvent(f *ledger.Facts, e ledger.Event) string {
 	r := e.Review
 	why := r.Cause
 	if w, ok := causes[settle.Cause(r.Cause)]; ok {
 		why = w.in(p.language) + " (" + r.Cause + ")"
 	}
-	next := words{"담당자 결정 대기", "until a person decides"}
-	if r.Retryable {
-		next = words{"정산 때마다 다시 시도", "every run tries again"}
+	next := p.say(words{"담당자 결정 대기", "until a person decides"})
+	if again := time.Unix(r.Again, 0); r.Retryable && again.After(f.At) {
+		next = p.say(words{"자동 재시도는 %s부터", "nightly runs try again from %s on"}, inZone(again, p.zone))
+	} else if r.Retryable {
+		next = p.say(words{"정산 때마다 다시 시도", "every run tries again"})
 	}
 	return p.say(words{"검토 대상: %s, %d번 시도, %s", "under review: %s, attempts %d, %s"},
-		cmp.Or(printable(why), "?"), r.Attempts, next.in(p.language)) + p.byRun(r.Run) + p.behind(r.Message)
+		cmp.Or(printable(why), "?"), r.Attempts, next) + p.byRun(r.Run) + p.behind(r.Message)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // explain runs the program in both of its forms, which must agree.
@@ -91,6 +93,26 @@ func TestExplainWhoNeverApplied(t *testing.T) {
 	require.Contains(t, stderr, "--user=0")
 }
 
+// tellsThePause: the timeline says from when on it is tried again, and which night does at the latest.
+func (w *world) tellsThePause(coupon, user uint64) {
+	w.t.Helper()
+	seoul := speaker(english).zone
+	reason := w.reason(coupon, fmt.Sprint(user))
+	require.NotZero(w.t, reason.Again)
+	again := w.now().Add(5 * time.Hour).Truncate(time.Second) // longer than any test
+	reason.Again = again.Unix()
+	text, err := json.Marshal(reason)
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.rdb.HSet(w.t.Context(), "dlq:reason:{"+w.queue(coupon)+"}", user, text).Err())
+	next := settle.NextCutoff(again, seoul)
+	x := w.explain(coupon, user)
+	require.True(w.t, again.Equal(*x.Conclusion.Application.PausedUntil))
+	require.True(w.t, next.Equal(*x.Conclusion.Application.SettlesAt))
+	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), fmt.Sprintf("--user=%d", user), "--lang=en")
+	require.Contains(w.t, told, "nightly runs try again from "+inZone(again, seoul)+" on")
+	require.Regexp(w.t, regexp.QuoteMeta(inZone(next, seoul))+` +│ to be settled \(to come\)`, told)
+}
+
 func TestExplainHowASettlementCameOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,7 +136,8 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	require.Contains(t, w.must(coupon, 1, ledger.StateIssued, ledger.NoteUsable), "as number 1; the coupon was issued at")
 	require.Contains(t, w.must(coupon, 5, ledger.StateIssued, ledger.NoteUsable), "as number 6; the coupon was issued at")
 	w.must(coupon, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides)
-	w.must(coupon, 3, ledger.StateReviewBadRow, ledger.NoteTriedAgain)
+	w.tellsThePause(coupon, 3)
+	w.must(coupon, 3, ledger.StateReviewBadRow, ledger.NoteRetryPauses)
 	w.must(coupon, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides)
 	require.Equal(t, []ledger.EventKind{ledger.EventOpens, ledger.EventApplied, ledger.EventLastSeated, ledger.EventRun, ledger.EventReview,
 		ledger.EventAudit, ledger.EventCloses}, w.happened(coupon, 2))
@@ -356,6 +379,35 @@ func TestGoldenExplain(t *testing.T) {
 	})
 }
 
+// What somebody has put among the audit events is no fact: it is for verify to tell, and nobody is told it as the truth.
+func TestExplainTellsNoEventThatStandsInNoChain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	code, _, stderr := w.settle("coupon", "pause", fmt.Sprint(coupon), "--operator=park", "--reason=INC-10")
+	require.Zero(t, code, stderr)
+	w.exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('eve', 'DLQ_DROPPED', NULL, 1), ('eve', 'DLQ_DROPPED', ?, 1), ('eve', 'COUPON_CLOSED', ?, NULL)", coupon, coupon)
+	w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (2, 'eve', 'DLQ_DROPPED', ?, 1)", coupon)
+	var actors []string
+	for _, e := range w.explain(coupon, 1).Events {
+		if e.Kind == ledger.EventAudit {
+			actors = append(actors, e.Actor)
+		}
+	}
+	require.Equal(t, []string{"park"}, actors)
+	_, stdout, _ := w.settle("coupon", "show", fmt.Sprint(coupon))
+	require.Contains(t, stdout, "park")
+	require.NotContains(t, stdout, "eve")
+	code, report := w.verifyCode()
+	require.Equal(t, exitInvariant, code)
+	require.Equal(t, ledger.AuditInserted, report.Coupons[0].Findings[0].Code)
+	require.EqualValues(t, 3, report.Coupons[0].Findings[0].Count)
+	require.Len(t, report.Strays, 1)
+	require.Equal(t, ledger.AuditInserted, report.Strays[0].Code)
+}
+
 // However much has happened, a timeline is one that can be read.
 func TestATimelineIsBounded(t *testing.T) {
 	t.Parallel()
@@ -363,11 +415,12 @@ func TestATimelineIsBounded(t *testing.T) {
 	w.users(1)
 	coupon := w.coupon(1)
 	w.apply(coupon, 1)
-	for range 70 {
+	for n := range 70 {
 		w.exec("INSERT INTO settlement_run (cutoff, status) VALUES (UTC_TIMESTAMP(6), 'FAILED')")
-		w.exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('kim', 'LOOKED', ?)", coupon)
-		w.exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('kim', 'ELSE', ?, 2)", coupon)
+		w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, coupon)
+		w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (?, 'kim', 'ELSE', ?, 2)", 2*n+2, coupon)
 	}
+	w.exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", coupon)
 	x := w.explain(coupon, 1)
 	require.LessOrEqual(t, len(x.Events), ledger.MostEvents)
 	require.Equal(t, 2, x.LeftOut)

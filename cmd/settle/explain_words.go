@@ -88,12 +88,12 @@ func (p *program) sentence(f *ledger.Facts, c ledger.Conclusion) string {
 		parts = append(parts, p.say(words{"지금까지 %d번 처리를 시도했습니다.", "It has been tried %d times so far."}, a.Review.Attempts))
 	}
 	for _, n := range c.Notes {
-		parts = append(parts, p.noted(f, n))
+		parts = append(parts, p.noted(f, c, n))
 	}
 	return strings.Join(parts, " ")
 }
 
-func (p *program) noted(f *ledger.Facts, n ledger.Note) string {
+func (p *program) noted(f *ledger.Facts, c ledger.Conclusion, n ledger.Note) string {
 	switch expires := f.Held; {
 	case n == ledger.NoteUsable && expires.ExpiresAt == nil:
 		return p.say(words{"사용 기한은 정해져 있지 않습니다.", "It has no date of expiry."})
@@ -103,6 +103,10 @@ func (p *program) noted(f *ledger.Facts, n ledger.Note) string {
 		return p.say(words{"쿠폰의 사용 기한이 지났습니다.", "The coupon has expired."})
 	case n == ledger.NoteExpired:
 		return p.say(words{"쿠폰의 사용 기한은 %s에 지났습니다.", "The coupon expired at %s."}, p.instant(*expires.ExpiresAt))
+	case n == ledger.NoteRetryPauses: // where seats are scarce it is tried before, and so it is when a person asks
+		return p.say(words{"자동 재시도는 %s까지 쉬며, 늦어도 %s에 예정된 정산에서 다시 처리됩니다.",
+			"Automatic attempts pause until %s; it is tried again at the latest by the settlement planned for %s."},
+			p.instant(*c.Application.PausedUntil), p.instant(*c.Application.SettlesAt))
 	default:
 		return p.say(noteWords[n])
 	}

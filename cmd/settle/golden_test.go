@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,12 +70,23 @@ func (s *spoken) says(args ...string) {
 	s.note(args, code, stdout.String(), stderr.String())
 }
 
+// interrupt is Ctrl-C, after which nobody presses Enter.
+const interrupt = "\x03"
+
 // saysOnTerminal runs a command on a pseudo-terminal, types the answers one after the other when something is asked, and
 // writes down all that stood on the terminal.
 func (s *spoken) saysOnTerminal(answers []string, args ...string) {
 	s.t.Helper()
+	said, code := s.onTerminal(nil, answers, args...)
+	s.note(args, code, said, "")
+}
+
+// onTerminal returns what stood on the terminal, with all that moves its cursor and colours it.
+func (s *spoken) onTerminal(environment, answers []string, args ...string) (text string, code int) {
+	s.t.Helper()
 	cmd, cancel := s.command(args...)
 	defer cancel()
+	cmd.Env = append(cmd.Env, environment...)
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
 	require.NoError(s.t, err)
 	defer terminal.Close()
@@ -83,7 +96,11 @@ func (s *spoken) saysOnTerminal(answers []string, args ...string) {
 		n, err := terminal.Read(buffer)
 		said.Write(buffer[:n])
 		if len(answers) > 0 && bytes.HasSuffix(said.Bytes(), []byte("[y/N] ")) {
-			_, err = io.WriteString(terminal, answers[0]+"\n")
+			typed := answers[0] + "\n"
+			if answers[0] == interrupt {
+				typed = interrupt
+			}
+			_, err = io.WriteString(terminal, typed)
 			require.NoError(s.t, err)
 			answers = answers[1:]
 		}
@@ -91,8 +108,29 @@ func (s *spoken) saysOnTerminal(answers []string, args ...string) {
 			break // the terminal is gone with the program
 		}
 	}
-	code := s.exitCode(cmd.Wait())
-	s.note(args, code, strings.ReplaceAll(said.String(), "\r\n", "\n"), "")
+	code = s.exitCode(cmd.Wait())
+	return strings.ReplaceAll(said.String(), "\r\n", "\n"), code
+}
+
+// saysUntilStopped runs a command that stays, tells it to stop when it has said something, and writes down what it logged. Of
+// the stop itself it may say so or be gone before.
+func (s *spoken) saysUntilStopped(until string, args ...string) {
+	s.t.Helper()
+	cmd, cancel := s.command(args...)
+	defer cancel()
+	logs, err := cmd.StderrPipe()
+	require.NoError(s.t, err)
+	require.NoError(s.t, cmd.Start())
+	var said strings.Builder
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
+		if !strings.Contains(lines.Text(), "told to stop") {
+			said.WriteString(lines.Text() + "\n")
+		}
+		if strings.Contains(lines.Text(), until) {
+			require.NoError(s.t, cmd.Process.Signal(syscall.SIGTERM))
+		}
+	}
+	s.note(args, s.exitCode(cmd.Wait()), "", said.String())
 }
 
 func (s *spoken) exitCode(err error) int {
@@ -143,6 +181,7 @@ var variable = []struct {
 	{regexp.MustCompile(`(끝납니다, |with event \d+, |"hash": "|,\d+,)sha256:[0-9a-f]{64}`), "${1}<hash>"}, // of events, which have their time in it
 	{regexp.MustCompile(`(\d+(일|시간|분) )*\d+(\.\d+)?초`), "<duration>"},
 	{regexp.MustCompile(`(\d+ (days?|hours?|minutes?) )*\d+(\.\d+)? seconds?\b`), "<duration>"},
+	{regexp.MustCompile(`"(in|next_try_in)":[\d.e+]+`), `"$1":<number>`},
 	{regexp.MustCompile(`"micros": \d+`), `"micros": <number>`},
 	{regexp.MustCompile(`"durationMs": \d+`), `"durationMs": <number>`},
 	{regexp.MustCompile(`[ ]{2,}│`), " │"}, // cells are as wide as what stood there

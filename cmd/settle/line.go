@@ -110,6 +110,11 @@ func (l line) Tell(ctx context.Context, w settle.Window) error {
 	return l.Renew(ctx, w.Coupon, w.Closes)
 }
 
+func (l line) Marks(ctx context.Context, coupon uint64) (issued, rejected int64, err error) {
+	f, err := l.Figures(ctx, coupon, 0)
+	return f.Issued, f.Rejected, err
+}
+
 func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, failed []settle.Failure) (int64, error) {
 	entries := make([]candidates.Failed, len(failed))
 	for i, f := range failed {

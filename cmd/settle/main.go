@@ -90,17 +90,17 @@ type cli struct {
 func (c *cli) Check() (problems []error) {
 	zone, err := time.LoadLocation(c.SettleTimeZone)
 	if err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local" {
-		problems = append(problems, fmt.Errorf("SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul", c.SettleTimeZone))
+		problems = append(problems, wrong(words{"SETTLE_TIME_ZONE=%q은(는) Asia/Seoul 같은 시간대가 아닙니다", "SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul"}, c.SettleTimeZone))
 		zone = time.UTC
 	}
 	if _, err := settle.ParseSchedule(c.SettleSchedule, zone); err != nil {
-		problems = append(problems, fmt.Errorf("SETTLE_SCHEDULE: %w", err))
+		problems = append(problems, wrong(words{"SETTLE_SCHEDULE=%q은(는) 0 0 * * * 같은 cron 식이 아닙니다: %v", "SETTLE_SCHEDULE: %[2]v"}, c.SettleSchedule, err))
 	}
 	if c.SettleParallel < 1 || c.SettleParallel > maxParallel {
-		problems = append(problems, fmt.Errorf("SETTLE_PARALLEL is %d: want 1 to %d", c.SettleParallel, maxParallel))
+		problems = append(problems, wrong(words{"SETTLE_PARALLEL이 %d입니다. 1부터 %d까지 가능합니다", "SETTLE_PARALLEL is %d: want 1 to %d"}, c.SettleParallel, maxParallel))
 	}
 	if c.ShutdownGrace <= 0 {
-		problems = append(problems, fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", c.ShutdownGrace))
+		problems = append(problems, wrong(words{"SHUTDOWN_GRACE가 %s입니다. 25s처럼 0보다 긴 시간을 주세요", "SHUTDOWN_GRACE is %s: want a duration above zero such as 25s"}, c.ShutdownGrace))
 	}
 	return problems
 }
@@ -122,6 +122,7 @@ type program struct {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
+	speaks := languageOf(args)
 	selected, err := connect.Parse(&c, "settle",
 		"Settles first-come-first-served coupons: who applied, in order, becomes who holds one.",
 		args, stdout, stderr, []string{"APPLY_", "SETTLE_"}, kong.Vars{"version": version, "log_level": "warn"},
@@ -130,17 +131,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	if err == nil {
-		p := &program{cli: &c, logger: c.Logger(stderr), stdin: os.Stdin, stdout: stdout, stderr: stderr}
+		p := &program{cli: &c, language: speaks, logger: c.Logger(stderr), stdin: os.Stdin, stdout: stdout, stderr: stderr}
 		p.zone, _ = time.LoadLocation(c.SettleTimeZone) // Check has loaded it before
-		if p.language = language(c.Lang); c.Lang == "auto" {
-			p.language = systemLanguage()
-		}
 		err = selected.Selected().Target.Addr().Interface().(verb).run(ctx, p)
 	}
 	if err == nil {
 		return exitDone
 	}
-	if text := err.Error(); text != "" {
+	if text := speaks.tell(err); text != "" {
 		for line := range strings.Lines(text) {
 			fmt.Fprintln(stderr, "settle:", strings.TrimSpace(line))
 		}
@@ -170,7 +168,7 @@ type useError struct{ error }
 // classOf is what an error of any package means to whoever started the program.
 func classOf(err error) settle.Class {
 	var setting *connect.SettingError
-	if errors.As(err, &setting) || errors.As(err, new(useError)) || errors.Is(err, ledger.ErrNoCoupon) || errors.Is(err, ledger.ErrNoRun) {
+	if errors.As(err, &setting) || errors.As(err, new(useError)) || errors.As(err, new(*wrongUse)) || errors.Is(err, ledger.ErrNoCoupon) || errors.Is(err, ledger.ErrNoRun) {
 		return settle.Setup
 	}
 	return settle.ErrorClass(err)
@@ -217,43 +215,41 @@ func worstCode(found map[int]bool) error {
 	return nil
 }
 
+// servers are what a verb works on: MySQL, and the store in Redis.
+type servers struct {
+	*connect.Servers
+	store *candidates.Store
+}
+
+// open connects a verb to its servers.
+func (p *program) open() (*servers, error) {
+	both, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
+	if err != nil {
+		return nil, err
+	}
+	store, err := candidates.NewStore(both.Redis, p.Candidates)
+	if err != nil {
+		both.Close()
+		return nil, err
+	}
+	return &servers{both, store}, nil
+}
+
 // settler is a settler with its servers.
 type settler struct {
 	*settle.Settler
-	servers *connect.Servers
-	store   *candidates.Store
+	*servers
 }
-
-func (s *settler) close() { s.servers.Close() }
 
 // openSettler connects a verb that settles to its servers.
 func (p *program) openSettler() (*settler, error) {
-	servers, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
+	s, err := p.open()
 	if err != nil {
-		return nil, err
-	}
-	store, err := candidates.NewStore(servers.Redis, p.Candidates)
-	if err != nil {
-		servers.Close()
 		return nil, err
 	}
 	return &settler{&settle.Settler{
-		DB: settle.NewDatabase(servers.MySQL, p.logger), Clock: store, Door: store, Line: line{store}, DLQ: line{store},
-		Catalog: line{store}, Auditor: &ledger.Ledger{Store: store}, Metrics: settle.NewMetrics(time.Now),
+		DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Door: s.store, Line: line{s.store}, DLQ: line{s.store},
+		Catalog: line{s.store}, Auditor: &ledger.Ledger{Store: s.store}, Metrics: settle.NewMetrics(time.Now),
 		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
-	}, servers, store}, nil
-}
-
-// openStore connects a verb to Redis.
-func (p *program) openStore() (*candidates.Store, func(), error) {
-	rdb, err := p.RedisSettings.Open()
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := candidates.NewStore(rdb, p.Candidates)
-	if err != nil {
-		_ = rdb.Close()
-		return nil, nil, err
-	}
-	return store, func() { _ = rdb.Close() }, nil
+	}, s}, nil
 }

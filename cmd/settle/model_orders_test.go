@@ -90,7 +90,7 @@ func (o order) inModel(c *modelCoupon, run uint64, cutoff int64, users map[uint6
 		c.drop(run, o.users)
 		return false
 	}
-	return c.settle(run, cutoff, users, o.AcceptGap)
+	return c.settle(run, cutoff, users, o.AcceptGap, o.verb == toRetry)
 }
 
 func (o order) release(c *modelCoupon) {

@@ -223,7 +223,7 @@ type modelCoupon struct {
 func (c *modelCoupon) gap() int { return c.promised - len(c.line) - c.writtenOff }
 
 // settle is one settlement by that run of what arrived before the cutoff. It says whether the coupon is held.
-func (c *modelCoupon) settle(run uint64, cutoff int64, users map[uint64]person, acceptGap bool) (isHeld bool) {
+func (c *modelCoupon) settle(run uint64, cutoff int64, users map[uint64]person, acceptGap, isRetry bool) (isHeld bool) {
 	if c.gap() > 0 && !acceptGap {
 		return true
 	}
@@ -234,7 +234,7 @@ func (c *modelCoupon) settle(run uint64, cutoff int64, users map[uint64]person, 
 	c.settledTo = max(c.settledTo, cutoff)
 	c.give(run, cutoff, users)
 	c.tell(run)
-	c.conclude(run, cutoff, users)
+	c.conclude(run, cutoff, users, isRetry)
 	c.finish(cutoff)
 	return false
 }
@@ -317,8 +317,9 @@ func (c *modelCoupon) tell(run uint64) {
 	}
 }
 
-// conclude gives everybody who still stands before the cutoff what is theirs when the seats have been given.
-func (c *modelCoupon) conclude(run uint64, cutoff int64, users map[uint64]person) {
+// conclude gives everybody who still stands before the cutoff what is theirs when the seats have been given. A retry that finds
+// no seat ends nobody under review.
+func (c *modelCoupon) conclude(run uint64, cutoff int64, users map[uint64]person, isRetry bool) {
 	lastSeated := c.lastSeated()
 	for _, a := range c.before(cutoff) {
 		is := c.line[a]
@@ -340,6 +341,7 @@ func (c *modelCoupon) conclude(run uint64, cutoff int64, users map[uint64]person
 			if is.stands == waiting {
 				is.stands, is.cause = retryable, "PASSED_OVER"
 			}
+		case c.free() <= 0 && isRetry && is.stands == retryable:
 		case c.free() <= 0:
 			is.outcome, is.run = notSelected, run
 		}

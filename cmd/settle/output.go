@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -79,29 +77,6 @@ func printJSON(w io.Writer, what any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(what)
-}
-
-// printCSV writes rows as Excel reads them: UTF-8 with the mark that says so, lines that end as those of Windows.
-func printCSV(w io.Writer, rows [][]string) error {
-	buffered := bufio.NewWriter(w)
-	_, _ = buffered.WriteString("\uFEFF") // Flush tells what went wrong
-	c := csv.NewWriter(buffered)
-	c.UseCRLF = true
-	if err := c.WriteAll(rows); err != nil {
-		return err
-	}
-	return buffered.Flush()
-}
-
-// harmless is somebody's text as a cell of CSV. A spreadsheet takes what begins with one of these for a formula, which may
-// run programs or send data away; with an apostrophe before it, it is text. So are the wide forms of an Asian keyboard.
-// Numbers are no text: a minus stays what it is.
-func harmless(text string) string {
-	start := strings.TrimLeft(text, " \u3000\u00A0\uFEFF\u200B")
-	if start != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(start)[0]) {
-		return "'" + text
-	}
-	return text
 }
 
 // grouped writes a whole number with a comma every three digits.

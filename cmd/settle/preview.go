@@ -26,16 +26,16 @@ func isTerminal(stream any) bool {
 }
 
 // askFirst shows what a run would do and asks whether it may. What was shown is pinned: the cutoff, and who gets a coupon.
-func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) error {
+func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) (may bool, err error) {
 	var shown *settle.Report
 	aside := *p
 	aside.stdout = p.stderr // what was asked for comes to stdout
-	err := aside.settle("table", func(settler *settle.Settler) (report *settle.Report, err error) {
+	err = aside.settle("table", func(settler *settle.Settler) (report *settle.Report, err error) {
 		shown, err = settler.Preview(ctx, *order)
 		return shown, err
 	})
 	if shown == nil || exitCode(err) == exitUse { // a coupon that is held or busy does not keep the others from being settled
-		return err
+		return false, err
 	}
 	question := p.say(words{"이대로 정산할까요?", "Settle this?"})
 	if nights > 0 {
@@ -52,15 +52,12 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 		maps.Copy(pinned, order.Expect)
 		order.Expect = pinned
 	}
-	if p.ask(ctx, question) {
-		return nil
-	}
-	fmt.Fprintln(p.stderr, p.say(words{"정산하지 않았습니다.", "Nothing was done."}))
-	return exitError(exitInfrastructure)
+	return p.ask(ctx, question)
 }
 
-// ask is true when the answer is yes; anything else, also the end of the input or a signal, is no.
-func (p *program) ask(ctx context.Context, question string) bool {
+// ask tells whether the answer is yes. Anything else, also the end of the input, is no: a decision like another, after which
+// nothing is left to do and the exit code is 0. A signal decides nothing, and is an error as everywhere.
+func (p *program) ask(ctx context.Context, question string) (yes bool, err error) {
 	fmt.Fprintf(p.stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() {
@@ -69,10 +66,14 @@ func (p *program) ask(ctx context.Context, question string) bool {
 	}()
 	select {
 	case line := <-answer:
-		return slices.Contains([]string{"y", "yes", "예", "네", "ㅛ"}, line) // the last is y on a Korean keyboard
+		if slices.Contains([]string{"y", "yes", "예", "네", "ㅛ"}, line) { // the last is y on a Korean keyboard
+			return true, nil
+		}
+		fmt.Fprintln(p.stderr, p.say(words{"아무것도 바꾸지 않았습니다.", "Nothing was changed."}))
+		return false, nil
 	case <-ctx.Done():
 		fmt.Fprintln(p.stderr)
-		return false
+		return false, fmt.Errorf("told to stop: %w", context.Cause(ctx))
 	}
 }
 

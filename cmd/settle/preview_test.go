@@ -20,7 +20,11 @@ func TestGoldenPreview(t *testing.T) {
 		s.says("run", "--dry-run", "--cutoff=now", "--list")
 		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=" + digest}, person...)...)
 		s.saysOnTerminal([]string{"n"}, append([]string{"run", "--coupon=1", cutoff}, person...)...)
+		s.saysOnTerminal([]string{interrupt}, append([]string{"run", "--coupon=1", cutoff}, person...)...)
 		s.saysOnTerminal([]string{"y"}, append([]string{"run", "--coupon=1", cutoff}, person...)...)
 		s.says(append([]string{"run", "--coupon=1", cutoff}, person...)...)
+		// Settled already, by the very winners that were approved, and by others than these.
+		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=sha256:69a174ecc386b1f039587b2b044bfa277db59c87221b9d9ad74f2e666430c520"}, person...)...)
+		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=" + digest}, person...)...)
 	})
 }

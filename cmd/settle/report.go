@@ -39,7 +39,8 @@ func (*reportCmd) Help() string {
 // Check tells what is impossible about the flags.
 func (c *reportCmd) Check() (problems []error) {
 	if c.Date == "" && c.Month == "" {
-		problems = append(problems, errors.New("--date or --month is missing: which applications, such as --date=2026-11-20 or --month=2026-11"))
+		problems = append(problems, wrong(words{"--date나 --month가 없습니다. --date=2026-11-20이나 --month=2026-11처럼 어느 신청인지 주세요",
+			"--date or --month is missing: which applications, such as --date=2026-11-20 or --month=2026-11"}))
 	}
 	if _, err := c.period(time.UTC); err != nil {
 		problems = append(problems, err)
@@ -53,12 +54,12 @@ func (c *reportCmd) period(zone *time.Location) (p ledger.Period, err error) {
 	case c.Date != "":
 		p.Bucket = time.Minute
 		if p.From, p.To, err = settle.Day(c.Date, zone); err != nil {
-			return p, fmt.Errorf("--date: %w", err)
+			return p, wrongDate("--date", c.Date)
 		}
 	case c.Month != "":
 		p.Bucket = time.Hour
 		if p.From, p.To, err = settle.Month(c.Month, zone); err != nil {
-			return p, fmt.Errorf("--month: %w", err)
+			return p, wrong(words{"--month: %q은(는) 달이 아닙니다. 2026-11처럼 써 주세요", "--month: %q is not a month: want YYYY-MM, such as 2026-11"}, c.Month)
 		}
 	default:
 		return p, nil
@@ -67,30 +68,47 @@ func (c *reportCmd) period(zone *time.Location) (p ledger.Period, err error) {
 }
 
 func (c *reportCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, err := p.open()
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore()
+	defer s.Close()
 	period, _ := c.period(p.zone) // Check has read it before
-	report, err := (&ledger.Ledger{Store: store}).Report(ctx, db, period, c.Coupon)
+	report, err := (&ledger.Ledger{Store: s.store}).Report(ctx, s.MySQL, period, c.Coupon)
 	if err != nil {
 		return err
 	}
 	r := &periodReport{program: p, Report: report, period: period, name: c.Date + c.Month, generatedAt: time.Now()}
 	if c.Out == "" {
-		return r.print(p.stdout, c.Output)
+		return errors.Join(r.print(p.stdout, c.Output), r.tellUnread())
 	}
 	if err := writeFile(c.Out, func(w io.Writer) error { return r.print(w, c.Output) }); err != nil {
 		return useError{fmt.Errorf("--out: %w", err)}
 	}
 	fmt.Fprintln(p.stderr, p.say(words{"%s에 썼습니다", "written to %s"}, c.Out))
-	return nil
+	return r.tellUnread()
+}
+
+// tellUnread tells whoever waits for the report what is missing in it.
+func (r *periodReport) tellUnread() error {
+	var classes []settle.Class
+	for _, u := range r.Unread {
+		fmt.Fprintf(r.stderr, "settle: %s\n", u.Error)
+		classes = append(classes, classOf(u.Err))
+	}
+	if len(classes) > 0 {
+		fmt.Fprintln(r.stderr, settle.SafeToRunAgain)
+	}
+	return worst(classes)
+}
+
+// missing says what is not in the report.
+func (r *periodReport) missing() (lines []string) {
+	for _, u := range r.Unread {
+		lines = append(lines, r.say(words{"쿠폰 %d %s: 다른 작업이 잡고 있어 읽지 못했습니다. 표와 합계에 들어 있지 않습니다. 보고서를 다시 만드세요.",
+			"coupon %d %s could not be read, since something else held it. It is in neither table nor sums: make the report again."}, u.Coupon, printable(u.Name)))
+	}
+	return lines
 }
 
 // writeFile writes a file that is there whole or not at all.
@@ -120,7 +138,7 @@ func (r *periodReport) print(w io.Writer, output string) error {
 	case "json":
 		return r.printJSON(w)
 	case "csv":
-		return printCSV(w, r.rows())
+		return r.printCSV(w)
 	case "html":
 		return r.printHTML(w)
 	default:
@@ -191,13 +209,46 @@ func (r *periodReport) chains() (lines []string) {
 	return lines
 }
 
+var deedColumns = []words{{"쿠폰", "coupon"}, {"시각", "when"}, {"누가", "who"}, {"무엇을", "what"}, {"왜", "why"}, {"내용", "detail"}}
+
+func (r *periodReport) deedsTitle() string {
+	return r.say(words{"운영 기록", "What was done to the coupons"})
+}
+
+// deeds are what was done to the coupons, a row each, under deedColumns.
+func (r *periodReport) deeds() (rows [][]string) {
+	for _, c := range r.Coupons {
+		for _, d := range c.Deeds {
+			detail := printable(d.Detail)
+			if d.Count > 1 {
+				detail = r.say(words{"신청 %s건", "%s applications"}, grouped(strconv.FormatInt(d.Count, 10)))
+			}
+			rows = append(rows, []string{strconv.FormatUint(c.Coupon, 10), r.second(d.At), printable(d.Actor), r.action(d.Action), printable(d.Reason), detail})
+		}
+	}
+	return rows
+}
+
+// leftOut says where more was done than is told.
+func (r *periodReport) leftOut() (lines []string) {
+	for _, c := range r.Coupons {
+		if c.DeedsLeftOut > 0 {
+			lines = append(lines, r.say(words{"쿠폰 %d: 운영 기록 %d건을 생략했습니다", "coupon %d: %d more were left out"}, c.Coupon, c.DeedsLeftOut))
+		}
+	}
+	return lines
+}
+
 func (r *periodReport) title() string {
 	return r.say(words{"정산 보고서 %s", "Settlement report %s"}, r.name)
 }
 
 func (r *periodReport) generated() string {
-	return r.say(words{"작성 시각 %s", "generated at %s"}, inZone(r.generatedAt.Truncate(time.Second), r.zone))
+	return r.say(words{"작성 시각 %s", "generated at %s"}, r.second(r.generatedAt))
 }
+
+// second is an instant as exactly as finance wants it.
+func (r *periodReport) second(at time.Time) string { return inZone(at.Truncate(time.Second), r.zone) }
 
 func (r *periodReport) none() string {
 	return r.say(words{"이 기간에 열린 쿠폰도 신청도 없습니다", "no coupon was open in this period, and nobody applied"})
@@ -207,7 +258,7 @@ func (r *periodReport) none() string {
 func (r *periodReport) settled(c ledger.CouponReport) (at, by, long string) {
 	at = "–"
 	if c.LastSettledAt != nil {
-		at = inZone(*c.LastSettledAt, r.zone)
+		at = r.second(*c.LastSettledAt)
 	}
 	return at, runsOf(c), took(c.Millis)
 }
@@ -227,8 +278,13 @@ func runsOf(c ledger.CouponReport) string {
 func (r *periodReport) printTable(w io.Writer) {
 	fmt.Fprintln(w, r.title())
 	fmt.Fprintln(w, r.generated())
+	for _, line := range r.missing() {
+		fmt.Fprintln(w, r.bad(line))
+	}
 	if len(r.Coupons) == 0 {
-		fmt.Fprintln(w, r.none())
+		if len(r.Unread) == 0 {
+			fmt.Fprintln(w, r.none())
+		}
 		return
 	}
 	t := newTable(w)
@@ -246,7 +302,20 @@ func (r *periodReport) printTable(w io.Writer) {
 	}
 	t.AppendFooter(append(append(table.Row{r.say(words{"합계", "total"}), r.say(words{"쿠폰 %d개", "%d coupons"}, len(r.Coupons))}, forPeople(r.Total)...), "", "", ""))
 	t.Render()
-	for _, line := range slices.Concat(r.meaning(), r.chains()) {
+	if deeds := r.deeds(); len(deeds) > 0 {
+		fmt.Fprintln(w, r.deedsTitle())
+		t := newTable(w)
+		t.AppendHeader(r.header(deedColumns...))
+		for _, cells := range deeds {
+			var row table.Row
+			for _, cell := range cells {
+				row = append(row, cell)
+			}
+			t.AppendRow(row)
+		}
+		t.Render()
+	}
+	for _, line := range slices.Concat(r.leftOut(), r.meaning(), r.chains()) {
 		fmt.Fprintln(w, line)
 	}
 }
@@ -258,24 +327,33 @@ func forPeople(c ledger.Counts) (row table.Row) {
 	return row
 }
 
-// rows are CSV: a line per coupon, and no sums, so that a spreadsheet that adds them up counts nobody twice.
-func (r *periodReport) rows() [][]string {
-	header := func(w words, key string) string { return words{w.ko, key}.in(r.language) }
-	first := []string{header(words{ko: "기간"}, "period"), header(words{ko: "쿠폰"}, "coupon_id"), header(words{ko: "이름"}, "name"),
+// printCSV has a line per coupon, and no sums, so that a spreadsheet that adds them up counts nobody twice. A coupon that could
+// not be read has no figures, and says why in the last column.
+func (r *periodReport) printCSV(w io.Writer) error {
+	header := func(w words, key string) any { return words{w.ko, key}.in(r.language) }
+	columns := []any{header(words{ko: "기간"}, "period"), header(words{ko: "쿠폰"}, "coupon_id"), header(words{ko: "이름"}, "name"),
 		header(words{ko: "할인액(원)"}, "discount_won")}
 	for _, f := range figures {
-		first = append(first, header(f.words, f.key))
+		columns = append(columns, header(f.words, f.key))
 	}
-	rows := [][]string{append(first, header(words{ko: "첫 정산 시각"}, "first_settled_at"), header(words{ko: "마지막 정산 시각"}, "last_settled_at"),
+	columns = append(columns, header(words{ko: "첫 정산 시각"}, "first_settled_at"), header(words{ko: "마지막 정산 시각"}, "last_settled_at"),
 		header(words{ko: "시간대"}, "time_zone"), header(words{ko: "실행"}, "runs"), header(words{ko: "실행 수"}, "run_count"),
-		header(words{ko: "걸린 시간(ms)"}, "duration_ms"), header(words{ko: "감사 번호"}, "audit_seq"), header(words{ko: "감사 해시"}, "audit_hash"))}
-	for _, c := range r.Coupons {
-		row := []string{r.name, strconv.FormatUint(c.Coupon, 10), harmless(c.Name), strconv.FormatInt(c.DiscountWon, 10)}
-		for _, f := range figures {
-			row = append(row, f.of(c.Counts).String())
+		header(words{ko: "걸린 시간(ms)"}, "duration_ms"), header(words{ko: "감사 번호"}, "audit_seq"), header(words{ko: "감사 해시"}, "audit_hash"),
+		header(words{ko: "읽지 못한 까닭"}, "error"))
+	return printCSV(w, func(row func(cells ...any)) {
+		row(columns...)
+		for _, c := range r.Coupons {
+			cells := []any{r.name, c.Coupon, c.Name, c.DiscountWon}
+			for _, f := range figures {
+				cells = append(cells, f.of(c.Counts))
+			}
+			row(append(cells, r.sheetTime(c.FirstSettledAt), r.sheetTime(c.LastSettledAt), r.zone.String(), runsOf(c), c.RunCount, orEmpty(c.Millis),
+				digits(c.AuditHead.Seq), c.AuditHead.Hash, "")...)
 		}
-		rows = append(rows, append(row, r.sheetTime(c.FirstSettledAt), r.sheetTime(c.LastSettledAt), r.zone.String(), runsOf(c),
-			strconv.Itoa(c.RunCount), orEmpty(c.Millis), digits(c.AuditHead.Seq), c.AuditHead.Hash))
-	}
-	return rows
+		for _, u := range r.Unread {
+			cells := slices.Repeat([]any{""}, len(columns))
+			cells[0], cells[1], cells[2], cells[len(cells)-1] = r.name, u.Coupon, u.Name, u.Error
+			row(cells...)
+		}
+	})
 }

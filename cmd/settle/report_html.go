@@ -30,6 +30,10 @@ type htmlReport struct {
 	Shares                                []share
 	TimelineTitle                         string
 	Timeline                              template.HTML
+	DeedsTitle                            string
+	DeedColumns                           []string
+	Deeds                                 [][]string
+	Missing, LeftOut                      []string
 }
 
 type htmlCell struct {
@@ -52,10 +56,14 @@ func (r *periodReport) printHTML(w io.Writer) error {
 		Lang: string(r.language), Title: r.title(), Generated: r.generated(), Meaning: r.meaning(), Chains: r.chains(), None: r.none(),
 		Nothing:     r.say(words{"신청이 없습니다", "nobody applied"}),
 		SharesTitle: r.say(words{"결과별 비율", "Outcomes"}), Shares: r.shares(),
-		TimelineTitle: r.say(words{"분당 신청 (정산된 것)", "Applications by minute (settled ones)"}),
+		TimelineTitle: r.say(words{"분당 신청", "Applications by minute"}),
+		DeedsTitle:    r.deedsTitle(), Deeds: r.deeds(), Missing: r.missing(), LeftOut: r.leftOut(),
 	}
 	if r.period.Bucket == time.Hour {
-		page.TimelineTitle = r.say(words{"시간당 신청 (정산된 것)", "Applications by hour (settled ones)"})
+		page.TimelineTitle = r.say(words{"시간당 신청", "Applications by hour"})
+	}
+	for _, column := range deedColumns {
+		page.DeedColumns = append(page.DeedColumns, column.in(r.language))
 	}
 	for _, column := range []words{{"쿠폰", "coupon"}, {"이름", "name"}} {
 		page.Header = append(page.Header, htmlCell{Text: column.in(r.language)})
@@ -106,7 +114,7 @@ func (r *periodReport) shares() (shares []share) {
 	return shares
 }
 
-// timeline draws when the applications arrived; it is empty when none has been settled. The chart holds numbers and words of
+// timeline draws when the applications arrived; it is empty when there are none. The chart holds numbers and words of
 // this program, nobody's text.
 func (r *periodReport) timeline() (template.HTML, error) {
 	var xs, ys []float64

@@ -124,6 +124,39 @@ func TestReportGoesToAFileAsAWhole(t *testing.T) {
 	require.Len(t, files, 1)
 }
 
+// While somebody holds a coupon's row, the others are reported, and every form says what is missing in it.
+func TestReportBesideACouponThatIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	opens, closes := kst("2025-11-10 00:00:00"), kst("2025-12-10 00:00:00")
+	free, held := w.couponBetween(2, opens, closes), w.couponBetween(2, opens, closes)
+	w.exec("UPDATE coupon SET name = '=1+1' WHERE id = ?", held)
+	w.stand(free, "1", kst("2025-11-20 10:00:00"))
+	w.stand(held, "1", kst("2025-11-20 10:00:00"))
+	require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(held)+"}", "accepted", 1).Err()) // a gap is looked at under the lock
+	tx, err := w.db.Begin()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", held)
+	require.NoError(t, err)
+	for output, says := range map[string]string{
+		"table": "coupon 2 =1+1 could not be read, since something else held it.",
+		"html":  `<p class="bad">coupon 2 =1&#43;1 could not be read, since something else held it.`,
+		"csv":   "\r\n2025-11-20,2,'=1+1,,,,,,,,,,,,",
+		"json":  `"coupon": 2,` + "\n" + `      "name": "=1+1",`,
+	} {
+		t.Run(output, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := w.settle("report", "--lang=en", "--date=2025-11-20", "--output="+output)
+			require.Equal(t, exitInfrastructure, code)
+			require.Contains(t, stdout, says)
+			require.Contains(t, stdout, "심야 쿠폰")
+			require.Contains(t, stderr, "settle: report coupon 2: Error 1205")
+			require.Contains(t, stderr, "safe to run again")
+		})
+	}
+}
+
 // A name is what somebody typed. No spreadsheet may take it for a formula, and every row must stay one.
 func TestHostileNamesInCSV(t *testing.T) {
 	t.Parallel()
@@ -196,8 +229,8 @@ func TestReportPageStandsAlone(t *testing.T) {
 			require.Zero(t, elements[unwanted], unwanted)
 		}
 		require.Equal(t, 2, elements["svg"])
-		require.Equal(t, 1, elements["table"])
-		require.Equal(t, 1+2+1, elements["tr"])
+		require.Equal(t, 2, elements["table"])
+		require.Equal(t, 1+2+1+1+2, elements["tr"], "of coupons with their sums, and of two deeds")
 		require.GreaterOrEqual(t, elements["rect"], 3, "an outcome each")
 		require.Contains(t, text.String(), "<script>alert(1)</script>")
 		require.Contains(t, text.String(), "3,005,000")

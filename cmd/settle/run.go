@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -37,7 +37,8 @@ func (c *runCmd) manual() bool {
 // Check tells what is impossible about the flags.
 func (c *runCmd) Check() (problems []error) {
 	if c.manual() && !c.DryRun {
-		problems = c.signed.missing("a run with --date, --cutoff, --from, --coupon or --accept-gap is a person's, whose name is kept")
+		problems = c.signed.missing(words{"--date, --cutoff, --from, --coupon, --accept-gap을 준 실행은 사람의 실행이며 이름을 기록에 남깁니다",
+			"a run with --date, --cutoff, --from, --coupon or --accept-gap is a person's, whose name is kept"})
 	}
 	problems = append(problems, c.signed.tooLong()...)
 	if _, err := c.cutoff(time.UTC); err != nil {
@@ -50,13 +51,15 @@ func (c *runCmd) Check() (problems []error) {
 		problems = append(problems, err)
 	}
 	if c.List && !c.DryRun {
-		problems = append(problems, errors.New("--list names who would be issued: give --dry-run, too"))
+		problems = append(problems, wrong(words{"--list는 발급될 사람을 보여 줍니다. --dry-run도 주세요", "--list names who would be issued: give --dry-run, too"}))
 	}
 	if c.ExpectDigest != "" && !digestForm.MatchString(c.ExpectDigest) {
-		problems = append(problems, fmt.Errorf("--expect-digest=%q is no digest: want sha256: and 64 digits of 0-9a-f, as --dry-run shows it", c.ExpectDigest))
+		problems = append(problems, wrong(words{"--expect-digest=%q은(는) 다이제스트가 아닙니다. --dry-run이 보여 주는 sha256:과 64자리(0-9a-f)를 주세요",
+			"--expect-digest=%q is no digest: want sha256: and 64 digits of 0-9a-f, as --dry-run shows it"}, c.ExpectDigest))
 	}
 	if c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")) {
-		problems = append(problems, errors.New("--expect-digest is about one --coupon and an explicit --date or --cutoff: give them, too"))
+		problems = append(problems, wrong(words{"--expect-digest는 --coupon 하나와 정해진 --date나 --cutoff에 대한 것입니다. 함께 주세요",
+			"--expect-digest is about one --coupon and an explicit --date or --cutoff: give them, too"}))
 	}
 	return problems
 }
@@ -72,28 +75,28 @@ func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
 	case c.From == "" && c.To == "":
 		return nil, nil
 	case c.From == "" || c.To == "":
-		return nil, errors.New("--from and --to belong together: the first and the last business date")
+		return nil, wrong(words{"--from과 --to는 함께 줍니다. 첫 영업일과 마지막 영업일입니다", "--from and --to belong together: the first and the last business date"})
 	case c.DryRun:
-		return nil, errors.New("--dry-run shows one night: give --date instead of --from and --to")
+		return nil, wrong(words{"--dry-run은 하룻밤만 보여 줍니다. --from과 --to 대신 --date를 주세요", "--dry-run shows one night: give --date instead of --from and --to"})
 	}
 	first, err := settle.DateCutoff(c.From, zone)
 	if err != nil {
-		return nil, fmt.Errorf("--from: %w", err)
+		return nil, wrongDate("--from", c.From)
 	}
 	last, err := settle.DateCutoff(c.To, zone)
 	if err != nil {
-		return nil, fmt.Errorf("--to: %w", err)
+		return nil, wrongDate("--to", c.To)
 	}
 	if err := sane(first); err != nil {
 		return nil, err
 	}
 	for night := first; !night.After(last); night = settle.NextCutoff(night, zone) {
 		if cutoffs = append(cutoffs, night); len(cutoffs) > mostNights {
-			return nil, fmt.Errorf("--from=%s --to=%s are more than %d nights: backfill them in parts", c.From, c.To, mostNights)
+			return nil, wrong(words{"--from=%s --to=%s는 %d일이 넘습니다. 나누어 실행하세요", "--from=%s --to=%s are more than %d nights: backfill them in parts"}, c.From, c.To, mostNights)
 		}
 	}
 	if len(cutoffs) == 0 {
-		return nil, fmt.Errorf("--from=%s lies after --to=%s", c.From, c.To)
+		return nil, wrong(words{"--from=%s이 --to=%s보다 늦습니다", "--from=%s lies after --to=%s"}, c.From, c.To)
 	}
 	return cutoffs, nil
 }
@@ -104,7 +107,7 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	case c.Date != "":
 		cutoff, err := settle.DateCutoff(c.Date, zone)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("--date: %w", err)
+			return time.Time{}, wrongDate("--date", c.Date)
 		}
 		return cutoff, sane(cutoff)
 	case c.Cutoff == "" || c.Cutoff == "now":
@@ -112,7 +115,7 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	default:
 		cutoff, err := time.Parse(time.RFC3339Nano, c.Cutoff)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("--cutoff=%q is neither now nor an instant such as 2026-11-21T00:00:00+09:00", c.Cutoff)
+			return time.Time{}, wrong(words{"--cutoff=%q은(는) now도 아니고 2026-11-21T00:00:00+09:00 같은 시각도 아닙니다", "--cutoff=%q is neither now nor an instant such as 2026-11-21T00:00:00+09:00"}, c.Cutoff)
 		}
 		return cutoff, sane(cutoff)
 	}
@@ -121,7 +124,7 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 // sane refuses instants before there were any: nobody means them.
 func sane(cutoff time.Time) error {
 	if cutoff.Before(time.Unix(0, 0)) {
-		return fmt.Errorf("the cutoff %s lies before 1970", cutoff.Format(time.RFC3339))
+		return wrong(words{"마감 시각 %s은(는) 1970년보다 이릅니다", "the cutoff %s lies before 1970"}, cutoff.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -156,52 +159,106 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if c.DryRun {
 		return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
 	}
-	if c.manual() && !c.Yes && p.isTerminal() {
-		if len(nights) > 0 {
-			order.Cutoff = nights[len(nights)-1]
+	if len(nights) > 0 {
+		if err := c.over(ctx, p, nights[len(nights)-1]); err != nil {
+			return err
 		}
-		if err := p.askFirst(ctx, &order, len(nights)); err != nil {
+		order.Cutoff = nights[len(nights)-1]
+	}
+	if c.manual() && !c.Yes && p.isTerminal() {
+		if may, err := p.askFirst(ctx, &order, len(nights)); err != nil || !may {
 			return err
 		}
 	}
-	runOnce := func(settler *settle.Settler) (*settle.Report, error) {
+	if len(nights) > 0 {
+		return c.backfill(ctx, p, order, nights)
+	}
+	return p.settle(c.Output, c.once(ctx, p, order))
+}
+
+// once is a run, whose metrics a gateway hears of.
+func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(*settle.Settler) (*settle.Report, error) {
+	return func(settler *settle.Settler) (*settle.Report, error) {
 		defer p.push(c.PushGateway, order.Trigger, settler.Metrics)()
 		return settler.RunOnce(ctx, order)
 	}
-	if len(nights) == 0 {
-		return p.settle(c.Output, runOnce)
+}
+
+// over refuses nights of which the last is not over, by the Redis clock: else the others would be settled before that shows.
+func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
+	s, err := p.open()
+	if err != nil {
+		return err
 	}
+	defer s.Close()
+	now, err := s.store.Now(ctx)
+	if err != nil || !last.After(now) {
+		return err
+	}
+	return wrong(words{"--to=%s의 밤이 아직 끝나지 않았습니다. %s에 끝나고, Redis 시계로 지금은 %s입니다. 아무것도 바꾸지 않았습니다",
+		"--to=%s is not over: it ends at %s, and it is %s by the Redis clock. Nothing was changed"}, c.To, inZone(last, p.zone), inZone(now, p.zone))
+}
+
+// backfill settles night after night, each by a run of its own. A coupon that failed stops no other night.
+func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, nights []time.Time) (err error) {
+	var done struct {
+		Nights []*settle.Report `json:"nights"`
+	}
+	done.Nights = []*settle.Report{}
 	codes := map[int]bool{}
 	for _, order.Cutoff = range nights {
-		err := p.settle(c.Output, runOnce)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("told to stop: %w", context.Cause(ctx))
+			break
+		}
+		var report *settle.Report
+		report, err = p.watch(c.once(ctx, p, order))
+		if report != nil {
+			done.Nights = append(done.Nights, report)
+			err = p.outcome(c.Output, report, err)
+		}
 		var told exitError
-		if err != nil && !errors.As(err, &told) || ctx.Err() != nil {
-			return err // the run could not begin, or was told to stop; a coupon that failed stops no other night
+		if err != nil && (!errors.As(err, &told) || ctx.Err() != nil) {
+			break // the run could not begin, or was told to stop
 		}
 		codes[int(told)] = true
+		err = nil
 	}
-	return worstCode(codes)
+	if c.Output == "json" && len(done.Nights) > 0 {
+		err = errors.Join(err, printJSON(p.stdout, done))
+	}
+	return cmp.Or(err, worstCode(codes))
 }
 
 // settle has a settler do something and prints what became of it.
 func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report, error)) error {
-	settler, err := p.openSettler()
-	if err != nil {
-		return err
-	}
-	defer settler.close()
-	bar := newProgress(p.stderr, "settling")
-	settler.Progress = func(coupon settle.Coupon, applications int) { bar.add(coupon.Name, applications) }
-	report, err := do(settler.Settler)
-	bar.end()
+	report, err := p.watch(do)
 	if report == nil {
 		return err
 	}
 	if output == "json" {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		err = errors.Join(err, encoder.Encode(report))
-	} else {
+		err = errors.Join(err, printJSON(p.stdout, report))
+	}
+	return p.outcome(output, report, err)
+}
+
+// watch has a settler do something and shows how far it has come.
+func (p *program) watch(do func(*settle.Settler) (*settle.Report, error)) (*settle.Report, error) {
+	settler, err := p.openSettler()
+	if err != nil {
+		return nil, err
+	}
+	defer settler.Close()
+	bar := newProgress(p.stderr, p.say(words{"정산 중", "settling"}))
+	settler.Progress = func(coupon settle.Coupon, applications int) { bar.add(coupon.Name, applications) }
+	report, err := do(settler.Settler)
+	bar.end()
+	return report, err
+}
+
+// outcome prints a report, unless it goes to a program, with what to do about it, and returns the exit code it asks for.
+func (p *program) outcome(output string, report *settle.Report, err error) error {
+	if output != "json" {
 		p.printReport(report)
 	}
 	classes := report.Classes()

@@ -37,7 +37,7 @@ func (*runsCmd) Help() string {
 // Check tells what is impossible about the flags.
 func (c *runsCmd) Check() (problems []error) {
 	if c.Limit < 1 || c.Limit > mostRunsListed {
-		problems = append(problems, fmt.Errorf("--limit is %d: want 1 to %d, and --before for the next page", c.Limit, mostRunsListed))
+		problems = append(problems, wrong(words{"--limit이 %d입니다. 1부터 %d까지 가능하고, 다음 쪽은 --before로 봅니다", "--limit is %d: want 1 to %d, and --before for the next page"}, c.Limit, mostRunsListed))
 	}
 	if _, err := c.filter(time.UTC); err != nil {
 		problems = append(problems, err)
@@ -52,7 +52,7 @@ func (c *runsCmd) filter(zone *time.Location) (ledger.RunFilter, error) {
 	}
 	var err error
 	if f.From, f.To, err = settle.Day(c.Date, zone); err != nil {
-		return f, fmt.Errorf("--date: %w", err)
+		return f, wrongDate("--date", c.Date)
 	}
 	return f, sane(f.From)
 }
@@ -106,7 +106,7 @@ func (c *runsCmd) run(ctx context.Context, p *program) error {
 	case "json":
 		return printJSON(p.stdout, page)
 	case "csv":
-		if err := printCSV(p.stdout, p.runRows(page.Runs)); err != nil {
+		if err := p.runsCSV(page.Runs); err != nil {
 			return err
 		}
 	default:
@@ -142,26 +142,23 @@ func took(n *int64) string {
 	return millis(*n)
 }
 
-func (p *program) runRows(runs []ledger.Run) [][]string {
-	rows := [][]string{p.csvHeader(
-		words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"마감 시각", "cutoff"}, words{"시작", "started_at"},
-		words{"끝", "finished_at"}, words{"시간대", "time_zone"}, words{"걸린 시간(ms)", "duration_ms"}, words{"쿠폰", "coupons"}, words{"발급", "issued"},
-		words{"DLQ로", "rejected"}, words{"이미 보유", "already_issued"}, words{"미선정", "not_selected"}, words{"정산 못 함", "unsettled"},
-		words{"담당자", "operator"}, words{"사유", "reason"})}
-	for _, r := range runs {
-		rows = append(rows, []string{
-			fmt.Sprint(r.ID), r.Trigger, r.Status, p.sheetTime(&r.Cutoff), p.sheetTime(&r.StartedAt), p.sheetTime(r.FinishedAt), p.zone.String(),
-			orEmpty(r.Millis), fmt.Sprint(r.Coupons), fmt.Sprint(r.Issued), fmt.Sprint(r.Rejected), fmt.Sprint(r.AlreadyIssued),
-			fmt.Sprint(r.NotSelected), fmt.Sprint(r.Unsettled), harmless(r.Operator), harmless(r.Reason)})
-	}
-	return rows
-}
-
-func (p *program) csvHeader(columns ...words) (row []string) {
-	for _, c := range columns {
-		row = append(row, c.in(p.language))
-	}
-	return row
+func (p *program) runsCSV(runs []ledger.Run) error {
+	return printCSV(p.stdout, func(row func(cells ...any)) {
+		var header []any
+		for _, c := range []words{
+			{"실행", "run"}, {"시작 방식", "trigger"}, {"상태", "status"}, {"마감 시각", "cutoff"}, {"시작", "started_at"},
+			{"끝", "finished_at"}, {"시간대", "time_zone"}, {"걸린 시간(ms)", "duration_ms"}, {"쿠폰", "coupons"}, {"발급", "issued"},
+			{"DLQ로", "rejected"}, {"이미 보유", "already_issued"}, {"미선정", "not_selected"}, {"정산 못 함", "unsettled"},
+			{"담당자", "operator"}, {"사유", "reason"},
+		} {
+			header = append(header, c.in(p.language))
+		}
+		row(header...)
+		for _, r := range runs {
+			row(r.ID, r.Trigger, r.Status, p.sheetTime(&r.Cutoff), p.sheetTime(&r.StartedAt), p.sheetTime(r.FinishedAt), p.zone.String(),
+				orEmpty(r.Millis), r.Coupons, r.Issued, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, r.Operator, r.Reason)
+		}
+	})
 }
 
 // sheetTime is an instant as a spreadsheet takes for one, in the zone that another column names.

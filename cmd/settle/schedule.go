@@ -38,7 +38,7 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	defer settler.close()
+	defer settler.Close()
 	timetable, err := settle.ParseSchedule(p.SettleSchedule, p.zone)
 	if err != nil {
 		return err
@@ -82,13 +82,13 @@ func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settl
 	}
 	registry := prometheus.NewRegistry()
 	prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(settle.Cron)}, registry).MustRegister(settler.Metrics)
-	registry.MustRegister(settler.servers.Metrics(), settler.store.Metrics(), catalog.Queues{
+	registry.MustRegister(settler.servers.Servers.Metrics(), settler.store.Metrics(), catalog.Queues{
 		Coupons:   func(ctx context.Context) ([]catalog.Coupon, error) { return catalog.Snapshot(ctx, settler.store) },
 		Heads:     settler.store,
 		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) },
 		Now:       time.Now,
 	})
-	admin := api.NewAdmin(api.AdminOptions{Redis: settler.store, MySQL: settler.servers.MySQL, Registry: registry})
+	admin := api.NewAdmin(api.AdminOptions{Redis: settler.store, MySQL: settler.MySQL, Registry: registry})
 	context.AfterFunc(ctx, admin.Drain)
 	listener, err := net.Listen("tcp", c.AdminListen)
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,29 +86,25 @@ func (t *verifyTotal) add(v *ledger.Verdict) {
 type verifyReport struct {
 	Violated  bool              `json:"violated"`
 	Coupons   []*ledger.Verdict `json:"coupons"`
+	Strays    []ledger.Finding  `json:"strays"`              // about no coupon there is; looked for unless coupons are named
 	Unchecked []string          `json:"unchecked,omitempty"` // what failed, a line per coupon
 	Total     verifyTotal       `json:"total"`
 }
 
 func (c *verifyCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
+	s, err := p.open()
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	store, closeStore, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore()
+	defer s.Close()
 
-	l := &ledger.Ledger{Store: store}
-	report := verifyReport{Coupons: []*ledger.Verdict{}}
+	l := &ledger.Ledger{Store: s.store}
+	report := verifyReport{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	var classes []settle.Class // of what could not be checked
-	bar := newProgress(p.stderr, "checking")
-	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, db, after, couponsAtOnce) }
+	bar := newProgress(p.stderr, p.say(words{"확인 중", "checking"}))
+	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, s.MySQL, after, couponsAtOnce) }
 	err = c.each(ctx, all, func(coupon uint64) {
-		v, err := l.Check(ctx, db, coupon)
+		v, err := l.Check(ctx, s.MySQL, coupon)
 		if err != nil {
 			report.Unchecked = append(report.Unchecked, fmt.Sprintf("coupon %d: %s", coupon, err))
 			classes = append(classes, classOf(err))
@@ -124,16 +119,21 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 		}
 	})
 	bar.end()
+	if err == nil && len(c.Coupon) == 0 {
+		report.Strays, err = l.Strays(ctx, s.MySQL)
+	}
 	if err != nil {
 		return err
 	}
+	if len(report.Strays) > 0 {
+		report.Violated = true
+		classes = append(classes, settle.Invariant)
+	}
 
 	switch {
-	case len(report.Coupons) == 0 && len(report.Unchecked) > 0: // only failures to tell
+	case len(report.Coupons)+len(report.Strays) == 0 && len(report.Unchecked) > 0: // only failures to tell
 	case c.Output == "json":
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
+		err = printJSON(p.stdout, report)
 	default:
 		p.printVerdicts(report)
 	}
@@ -183,6 +183,9 @@ func (p *program) printVerdicts(r verifyReport) {
 		words{"접수", "accepted"}, words{"대기", "waiting"}, words{"DLQ", "DLQ"}, words{"발급", "issued"}, words{"다른 결과", "other outcomes"},
 		words{"갭", "gap"}, words{"판정", "verdict"}))
 	broken := map[int]int{}
+	for _, f := range r.Strays {
+		broken[f.Invariant]++
+	}
 	for _, v := range r.Coupons {
 		verdict := p.say(words{"정상", "ok"})
 		if len(v.Findings) > 0 {
@@ -217,12 +220,18 @@ func (p *program) printVerdicts(r verifyReport) {
 			fmt.Fprintln(p.stdout, p.auditHead(v.Coupon, v.AuditHead))
 		}
 		for _, f := range v.Findings {
-			kind := words{"위반", "violated"}
-			if f.Warning {
-				kind = words{"경고", "warning"}
-			}
-			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: %s %s (불변식 %d): %s", "coupon %d: %s %s (invariant %d): %s"},
-				v.Coupon, kind.in(p.language), f.Code, f.Invariant, f.Detail))
+			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: %s", "coupon %d: %s"}, v.Coupon, p.finding(f)))
 		}
 	}
+	for _, f := range r.Strays {
+		fmt.Fprintln(p.stdout, p.say(words{"쿠폰이 없는 기록: %s", "no coupon: %s"}, p.finding(f)))
+	}
+}
+
+func (p *program) finding(f ledger.Finding) string {
+	kind := words{"위반", "violated"}
+	if f.Warning {
+		kind = words{"경고", "warning"}
+	}
+	return p.say(words{"%s %s (불변식 %d): %s", "%s %s (invariant %d): %s"}, kind.in(p.language), f.Code, f.Invariant, f.Detail)
 }

@@ -402,7 +402,7 @@ func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
 		"fence":   func() error { _, err := c.Fence(ctx, c.id, closes); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
 		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
-		"span":    func() error { _, _, err := c.Span(ctx, c.id, 0, closes.UnixMicro()); return err },
+		"spans":   func() error { _, _, err := c.Spans(ctx, c.id, []int64{0, closes.UnixMicro()}); return err },
 		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, MarkIssued, entries[:1]); return err },
 		"review":  func() error { _, err := c.Review(ctx, c.id, []Failed{{Entry: entries[1]}}); return err },
 		"sold":    func() error { return c.SetSold(ctx, c.id, true) },

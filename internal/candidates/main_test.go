@@ -135,7 +135,7 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func scriptOf(body string) script {
 	for _, s := range []script{
 		applyScript, publishScript, fenceScript, renewScript, figuresScript,
-		pageScript, cutScript, removeScript, reviewScript, releaseScript, soldScript, sweepScript, statusScript, spanScript, tracesScript,
+		pageScript, cutScript, removeScript, reviewScript, releaseScript, soldScript, sweepScript, statusScript, spansScript, tracesScript,
 	} {
 		if s.sha == body || s.source == body {
 			return s

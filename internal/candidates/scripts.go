@@ -30,7 +30,7 @@ var (
 	soldScript    = load("sold")
 	sweepScript   = load("sweep")
 	statusScript  = load("status")
-	spanScript    = load("span")
+	spansScript   = load("spans")
 	tracesScript  = load("traces")
 )
 

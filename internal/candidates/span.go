@@ -5,19 +5,29 @@ import (
 	"fmt"
 )
 
-// Span counts who stands in the queue and in the DLQ with an arrival from from and before to, in µs since 1970.
-func (s *Store) Span(ctx context.Context, coupon uint64, from, to int64) (waiting, dlq int64, err error) {
-	if from >= to {
-		return 0, 0, nil
-	}
+// spansAtOnce bounds a call: two counts each, of a microsecond or so.
+const spansAtOnce = 200
+
+// Spans counts who stands in the queue and in the DLQ between neighbours among bounds, in µs since 1970 and ascending: from
+// the first on and before the second, and so on. Each span is counted at one instant.
+func (s *Store) Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error) {
 	k := s.names.coupon(coupon)
-	reply, err := spanScript.run(ctx, s.rdb, []string{k.queue, k.dlq}, from, to)
-	if err != nil {
-		return 0, 0, fmt.Errorf("count a span of coupon %d in redis: %w", coupon, err)
+	for ; len(bounds) > 1; bounds = bounds[min(len(bounds)-1, spansAtOnce):] {
+		args := make([]any, 0, spansAtOnce+1)
+		for _, bound := range bounds[:min(len(bounds), spansAtOnce+1)] {
+			args = append(args, bound)
+		}
+		reply, err := spansScript.run(ctx, s.rdb, []string{k.queue, k.dlq}, args...)
+		if err != nil {
+			return nil, nil, fmt.Errorf("count spans of coupon %d in redis: %w", coupon, err)
+		}
+		n, err := spansScript.integers(reply, 2*(len(args)-1))
+		if err != nil {
+			return nil, nil, fmt.Errorf("count spans of coupon %d in redis: %w", coupon, err)
+		}
+		for i := 0; i < len(n); i += 2 {
+			waiting, dlq = append(waiting, n[i]), append(dlq, n[i+1])
+		}
 	}
-	n, err := spanScript.integers(reply, 2)
-	if err != nil {
-		return 0, 0, fmt.Errorf("count a span of coupon %d in redis: %w", coupon, err)
-	}
-	return n[0], n[1], nil
+	return waiting, dlq, nil
 }

@@ -11,9 +11,11 @@ func TestSpanCountsFromTheFirstToBeforeTheLast(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	count := func(from, to int64) [2]int64 {
-		waiting, dlq, err := c.Span(t.Context(), c.id, from, to)
+		waiting, dlq, err := c.Spans(t.Context(), c.id, []int64{from, to})
 		require.NoError(t, err)
-		return [2]int64{waiting, dlq}
+		require.Len(t, waiting, 1)
+		require.Len(t, dlq, 1)
+		return [2]int64{waiting[0], dlq[0]}
 	}
 	const first = 1795143600000000 // µs, which a double still tells apart
 	require.Equal(t, [2]int64{}, count(0, first), "no keys")
@@ -29,8 +31,25 @@ func TestSpanCountsFromTheFirstToBeforeTheLast(t *testing.T) {
 	require.Equal(t, [2]int64{}, count(first+2, first+2))
 	require.Equal(t, [2]int64{}, count(first+2, first+1))
 
+	// More spans than a call counts, each with its own.
+	bounds := []int64{first - 2*spansAtOnce}
+	for len(bounds) <= 2*spansAtOnce+5 {
+		bounds = append(bounds, bounds[len(bounds)-1]+1)
+	}
+	waiting, dlq, err := c.Spans(t.Context(), c.id, bounds)
+	require.NoError(t, err)
+	want := make([]int64, 2*spansAtOnce)
+	require.Equal(t, append(want, 1, 1, 1, 0, 0), waiting)
+	require.Equal(t, append(want, 0, 1, 0, 0, 0), dlq)
+	for _, bounds := range [][]int64{nil, {first}} {
+		waiting, dlq, err = c.Spans(t.Context(), c.id, bounds)
+		require.NoError(t, err)
+		require.Empty(t, waiting)
+		require.Empty(t, dlq)
+	}
+
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
 	require.NoError(t, c.rdb.Set(t.Context(), c.queue, "taken by something else", 0).Err())
-	_, _, err := c.Span(t.Context(), c.id, 0, first)
-	require.ErrorContains(t, err, "count a span of coupon 42")
+	_, _, err = c.Spans(t.Context(), c.id, []int64{0, first})
+	require.ErrorContains(t, err, "count spans of coupon 42")
 }

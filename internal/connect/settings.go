@@ -28,6 +28,9 @@ func (e *SettingError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Unwrap returns the problems one by one.
+func (e *SettingError) Unwrap() []error { return e.problems }
+
 // Checked is a group of settings, or a whole command, that can say what is impossible about its values.
 type Checked interface{ Check() []error }
 

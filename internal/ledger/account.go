@@ -15,7 +15,7 @@ import (
 type Store interface {
 	Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error)
 	Page(ctx context.Context, coupon uint64, after candidates.Cursor, cutoff time.Time) ([]candidates.Entry, candidates.Cursor, error)
-	Span(ctx context.Context, coupon uint64, from, to int64) (waiting, dlq int64, err error)
+	Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error)
 	MarkedIssued(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
 }
 

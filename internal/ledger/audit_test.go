@@ -162,6 +162,36 @@ func TestEventsFromBeforeTheChainAreChained(t *testing.T) {
 	require.Equal(t, ledger.Head{}, coupons[2].healthy().AuditHead)
 }
 
+// Events of no coupon, and whole chains of coupons that do not exist, are in nobody's verdict.
+func TestEventsOfNoCouponAreFound(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	c := d.newCoupon(t, 1)
+	c.audit(3)
+	found := func() map[ledger.Code]int64 {
+		t.Helper()
+		strays, err := d.ledger.Strays(t.Context(), d.db)
+		require.NoError(t, err)
+		codes := map[ledger.Code]int64{}
+		for _, f := range strays {
+			require.Equal(t, 6, f.Invariant)
+			require.False(t, f.Warning)
+			codes[f.Code] += f.Count
+		}
+		return codes
+	}
+	require.Empty(t, found())
+
+	d.exec(t, "INSERT INTO audit_event (actor, action, seq) VALUES ('kim', 'IMPORT', NULL), ('kim', 'IMPORT', 1)")
+	require.Equal(t, map[ledger.Code]int64{ledger.AuditInserted: 2}, found())
+	none := &coupon{deployment: d, t: t, id: c.id + 1}
+	none.audit(4)
+	require.Equal(t, map[ledger.Code]int64{ledger.AuditInserted: 6}, found())
+	none.change(4, deleteEvents, none.id, 1, 4)
+	require.Equal(t, map[ledger.Code]int64{ledger.AuditInserted: 2, ledger.AuditRemoved: 4}, found())
+	c.healthy()
+}
+
 // What a settlement writes is a chain that goes on from one run to the next, and stops being written when it is broken.
 func TestASettlementGoesOnWithTheChain(t *testing.T) {
 	t.Parallel()

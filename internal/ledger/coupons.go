@@ -134,9 +134,11 @@ type Deed struct {
 }
 
 const deedsSQL = `
-SELECT at, actor, action, reason, detail FROM audit_event WHERE coupon_id = ? AND user_id IS NULL ORDER BY id DESC LIMIT ?`
+SELECT e.at, e.actor, e.action, e.reason, e.detail FROM audit_event e
+JOIN audit_head h ON h.coupon_id = e.coupon_id AND e.seq BETWEEN 1 AND h.seq
+WHERE e.coupon_id = ? AND e.user_id IS NULL ORDER BY e.seq DESC LIMIT ?`
 
-// Deeds are the last that were done to a coupon as a whole, the newest first.
+// Deeds are the last that were done to a coupon as a whole, the newest first, as far as they stand in its audit chain.
 func (h History) Deeds(ctx context.Context, id uint64, limit int) ([]Deed, error) {
 	deeds := []Deed{}
 	err := h.each(ctx, func(rows *sql.Rows) error {

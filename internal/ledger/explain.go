@@ -109,13 +109,20 @@ func (f *Facts) addTraces(t candidates.Traces, settlesAt func(time.Time) time.Ti
 		if a.Stands != "" {
 			continue // the queue counts
 		}
-		settles := settlesAt(a.AppliedAt).UTC()
-		a.Stands, a.SettlesAt = places[s.Source], &settles
+		a.Stands = places[s.Source]
+		next := a.AppliedAt
 		if s.Source == candidates.Queue {
 			a.Position = t.Position
 		} else {
 			a.Review = t.Reason
 		}
+		if s.Source == candidates.Retryable {
+			if again := time.Unix(t.Reason.Again, 0).UTC(); again.After(t.Now) {
+				a.PausedUntil, next = &again, again
+			}
+		}
+		settles := settlesAt(next).UTC()
+		a.SettlesAt = &settles
 	}
 }
 
@@ -405,17 +412,16 @@ func (f *Facts) scanRuns(ctx context.Context, tx *sql.Tx, most int, leftOut *int
 	return rows.Err()
 }
 
-// explainAuditsSQL are what was done to the user, and to the coupon as a whole.
+// explainAuditsSQL are what was done to the user, and to the coupon as a whole. An event that stands in no chain was not
+// written by the program, and is no fact: `settle verify` tells it.
 const explainAuditsSQL = `
-SELECT at, actor, action, COALESCE(run_id, 0), reason, detail, id FROM audit_event
-WHERE coupon_id = ? AND (user_id IS NULL OR user_id = ?)
-UNION ALL
-SELECT at, actor, action, COALESCE(run_id, 0), reason, detail, id FROM audit_event
-WHERE user_id = ? AND coupon_id IS NULL
-ORDER BY id DESC LIMIT ?`
+SELECT e.at, e.actor, e.action, COALESCE(e.run_id, 0), e.reason, e.detail FROM audit_event e
+JOIN audit_head h ON h.coupon_id = e.coupon_id AND e.seq BETWEEN 1 AND h.seq
+WHERE e.coupon_id = ? AND (e.user_id IS NULL OR e.user_id = ?)
+ORDER BY e.seq DESC LIMIT ?`
 
 func (f *Facts) readAudits(ctx context.Context, tx *sql.Tx, leftOut *int) (audits []Event, err error) {
-	rows, err := tx.QueryContext(ctx, explainAuditsSQL, f.CouponID, f.UserID, f.UserID, mostAudits+1)
+	rows, err := tx.QueryContext(ctx, explainAuditsSQL, f.CouponID, f.UserID, mostAudits+1)
 	if err != nil {
 		return nil, err
 	}
@@ -426,8 +432,7 @@ func (f *Facts) readAudits(ctx context.Context, tx *sql.Tx, leftOut *int) (audit
 			break
 		}
 		e := Event{Kind: EventAudit}
-		var id uint64
-		if err := rows.Scan(&e.At, &e.Actor, &e.Action, &e.Run, &e.Reason, &e.Detail, &id); err != nil {
+		if err := rows.Scan(&e.At, &e.Actor, &e.Action, &e.Run, &e.Reason, &e.Detail); err != nil {
 			return nil, err
 		}
 		audits = append(audits, e)

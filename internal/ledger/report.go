@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
@@ -16,6 +18,21 @@ import (
 type Period struct {
 	From, To time.Time
 	Bucket   time.Duration // of the Timeline, whole seconds
+}
+
+// edges are the bounds of the buckets from an arrival on, in µs since 1970; none behind the period.
+func (p Period) edges(from int64) []int64 {
+	from = max(from, p.From.UnixMicro())
+	edges := []int64{from}
+	for next := p.From.Add(time.Duration(p.bucket(from)+1) * p.Bucket); next.Before(p.To); next = next.Add(p.Bucket) {
+		edges = append(edges, next.UnixMicro())
+	}
+	return append(edges, max(from, p.To.UnixMicro()))
+}
+
+// bucket is where an arrival is counted.
+func (p Period) bucket(µs int64) int {
+	return int((µs - p.From.UnixMicro()) / p.Bucket.Microseconds())
 }
 
 func (p Period) holds(µs int64) bool { return p.From.UnixMicro() <= µs && µs < p.To.UnixMicro() }
@@ -64,6 +81,26 @@ type CouponReport struct {
 	SettledBy
 
 	AuditHead Head `json:"auditHead"` // of the coupon's audit chain
+
+	// Deeds are what was done to the coupon by hand, or held back, from the beginning of the period until the last of its
+	// applications was settled, as far as it stands in the audit chain; the first mostDeedsTold of them.
+	Deeds        []DeedsAtOnce `json:"deeds"`
+	DeedsLeftOut int64         `json:"deedsLeftOut"`
+}
+
+// DeedsAtOnce are what somebody did at once, for one reason: to the coupon, or to so many of its applications.
+type DeedsAtOnce struct {
+	Deed
+	Count int64 `json:"count"` // 1, and then Detail says what of, or more
+}
+
+// Unread is a coupon that could not be read, since somebody held its row.
+type Unread struct {
+	Coupon uint64 `json:"coupon"`
+	Name   string `json:"name"` // empty: not known
+	Error  string `json:"error"`
+
+	Err error `json:"-"`
 }
 
 // SettledBy tells which runs settled the applications of a period.
@@ -79,11 +116,18 @@ type SettledBy struct {
 // something of it is settled, or a seat, a promise or a price changes.
 type Report struct {
 	Coupons []CouponReport `json:"coupons"`
-	Total   Counts         `json:"total"` // the sums of the coupons
+	Total   Counts         `json:"total"`  // the sums of the coupons
+	Unread  []Unread       `json:"unread"` // what is missing in them
 
-	// Timeline counts the applications that are settled by when they arrived: one number for each Bucket of the period.
+	// Timeline counts the applications by when they arrived: one number for each Bucket of the period.
 	Timeline []int64 `json:"-"`
 }
+
+// mostUnread bounds how long a report waits for rows that somebody holds, ten seconds each.
+const mostUnread = 10
+
+// mostDeedsTold bounds what a report tells of one coupon; more than a person reads.
+const mostDeedsTold = 50
 
 // mostRunsNamed bounds what a report says of one coupon that was settled again and again.
 const mostRunsNamed = 20
@@ -102,10 +146,14 @@ ORDER BY c.id LIMIT ?`
 // Report reads the applications of a period, of the coupons named or else of all: then those that were open in the period
 // or have applications of it.
 func (l *Ledger) Report(ctx context.Context, db *sql.DB, period Period, coupons []uint64) (*Report, error) {
-	report := &Report{Coupons: []CouponReport{}, Timeline: make([]int64, (period.To.Sub(period.From)+period.Bucket-1)/period.Bucket)}
+	report := &Report{Coupons: []CouponReport{}, Unread: []Unread{}, Timeline: make([]int64, (period.To.Sub(period.From)+period.Bucket-1)/period.Bucket)}
 	report.Total.ValueWon = new(big.Int)
 	visit := func(coupon uint64) error {
 		f, err := l.inPeriod(ctx, db, coupon, period)
+		if busy(err) && len(report.Unread) < mostUnread {
+			report.Unread = append(report.Unread, Unread{coupon, f.Name, err.Error(), err})
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -147,6 +195,15 @@ func eachOf(coupons []uint64, visit func(uint64) error) error {
 	return nil
 }
 
+// busy is whether somebody holds the coupon's row, or alters its table.
+func busy(err error) bool {
+	var numbered *mysql.MySQLError
+	return errors.As(err, &numbered) && numbered.Number == lockWaitTimeout
+}
+
+// lockWaitTimeout is MySQL's number of a lock that was waited for in vain.
+const lockWaitTimeout = 1205
+
 // found is a coupon in a period, as it is read.
 type found struct {
 	CouponReport
@@ -156,47 +213,52 @@ type found struct {
 }
 
 // inPeriod looks at one coupon in one snapshot of MySQL, and again under its lock when the account does not come out even:
-// a settlement may have committed and told Redis in between.
-func (l *Ledger) inPeriod(ctx context.Context, db *sql.DB, coupon uint64, period Period) (*found, error) {
+// a settlement may have committed and told Redis in between. After an error it knows the name at most.
+func (l *Ledger) inPeriod(ctx context.Context, db *sql.DB, coupon uint64, period Period) (found, error) {
 	f, err := l.lookInto(ctx, db, coupon, period, periodCouponSQL)
 	if err != nil || f.Gap == 0 {
 		return f, err
 	}
-	return l.lookInto(ctx, db, coupon, period, periodCouponSQL+" FOR UPDATE")
+	name := f.Name
+	if f, err = l.lookInto(ctx, db, coupon, period, periodCouponSQL+" FOR UPDATE"); err != nil {
+		f.Name = name
+	}
+	return f, err
 }
 
 const periodCouponSQL = `
 SELECT name, discount_won, total_quantity, issued_count, apply_opens_at < ? AND apply_closes_at > ?
 FROM coupon WHERE id = ?`
 
-func (l *Ledger) lookInto(ctx context.Context, db *sql.DB, coupon uint64, period Period, query string) (*found, error) {
+func (l *Ledger) lookInto(ctx context.Context, db *sql.DB, coupon uint64, period Period, query string) (f found, err error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}) // one snapshot for all counts
 	if err != nil {
-		return nil, fmt.Errorf("report coupon %d: %w", coupon, err)
+		return f, fmt.Errorf("report coupon %d: %w", coupon, err)
 	}
 	defer func() { _ = tx.Rollback() }() // only reads: there is nothing to keep
 
-	f := &found{runs: map[uint64]bool{}, timeline: map[int]int64{}}
+	f = found{runs: map[uint64]bool{}, timeline: map[int]int64{}}
 	f.Coupon, f.Runs, f.ValueWon = coupon, []uint64{}, new(big.Int)
 	var issued int64
 	err = tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), coupon).
 		Scan(&f.Name, &f.DiscountWon, &f.Seats, &issued, &f.open)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("coupon %d: %w", coupon, ErrNoCoupon)
+		return f, fmt.Errorf("coupon %d: %w", coupon, ErrNoCoupon)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("report coupon %d: %w", coupon, err)
+		return f, fmt.Errorf("report coupon %d: %w", coupon, err)
 	}
 	f.SeatsLeft = f.Seats - issued
 	for _, read := range []func() error{
 		func() error { return f.readIssued(ctx, tx, period) },
 		func() error { return f.readOutcomes(ctx, tx, period) },
-		func() error { return l.readStanding(ctx, tx, f, period) },
+		func() error { return l.readStanding(ctx, tx, &f, period) },
 		func() error { return f.readRuns(ctx, tx) },
+		func() error { return f.readDeeds(ctx, tx, period) },
 		func() (err error) { f.AuditHead, err = AuditHead(ctx, tx, coupon); return err },
 	} {
 		if err := read(); err != nil {
-			return nil, fmt.Errorf("report coupon %d: %w", coupon, err)
+			return f, fmt.Errorf("report coupon %d: %w", coupon, err)
 		}
 	}
 	f.Applications = f.Issued + f.NotSelected + f.Rejected + f.AlreadyIssued + f.UnderReview + f.Waiting
@@ -268,20 +330,74 @@ func (l *Ledger) readStanding(ctx context.Context, tx *sql.Tx, f *found, p Perio
 	if err != nil {
 		return err
 	}
-	if f.Waiting, f.UnderReview, err = l.Store.Span(ctx, f.Coupon, max(settled+1, p.From.UnixMicro()), p.To.UnixMicro()); err != nil {
+	if err := l.countBehind(ctx, f, p, settled+1); err != nil {
 		return err
 	}
 	a, _, err = l.addUp(ctx, tx, f.Coupon, a, settled, func(s standing) {
-		switch {
-		case s.settled() || !p.holds(s.Arrival):
-		case s.Source == candidates.Queue:
+		if s.settled() || !p.holds(s.Arrival) {
+			return
+		}
+		f.timeline[p.bucket(s.Arrival)]++
+		if s.Source == candidates.Queue {
 			f.Waiting++
-		default:
+		} else {
 			f.UnderReview++
 		}
 	})
 	f.Gap = a.Gap()
 	return err
+}
+
+// countBehind counts who stands in Redis from an arrival on: nobody, of most coupons, and else bucket by bucket.
+func (l *Ledger) countBehind(ctx context.Context, f *found, p Period, from int64) error {
+	edges := p.edges(from)
+	waiting, dlq, err := l.Store.Spans(ctx, f.Coupon, []int64{edges[0], edges[len(edges)-1]})
+	if err != nil || waiting[0]+dlq[0] == 0 {
+		return err
+	}
+	if waiting, dlq, err = l.Store.Spans(ctx, f.Coupon, edges); err != nil {
+		return err
+	}
+	for i := range waiting {
+		f.Waiting += waiting[i]
+		f.UnderReview += dlq[i]
+		if n := waiting[i] + dlq[i]; n > 0 {
+			f.timeline[p.bucket(edges[i])] += n
+		}
+	}
+	return nil
+}
+
+// periodDeedsSQL: an order about many applications has an event for each.
+const periodDeedsSQL = `
+SELECT e.at, e.actor, e.action, e.reason, IF(COUNT(*) = 1, MIN(e.detail), ''), COUNT(*) FROM audit_event e
+JOIN audit_head h ON h.coupon_id = e.coupon_id AND e.seq BETWEEN 1 AND h.seq
+WHERE e.coupon_id = ? AND e.at >= ? AND (e.at < ? OR e.at <= ?)
+GROUP BY e.at, e.actor, e.action, e.reason, e.run_id ORDER BY MIN(e.seq)`
+
+func (f *found) readDeeds(ctx context.Context, tx *sql.Tx, p Period) error {
+	f.Deeds = []DeedsAtOnce{}
+	until := p.From.UTC()
+	if f.LastSettledAt != nil {
+		until = *f.LastSettledAt
+	}
+	rows, err := tx.QueryContext(ctx, periodDeedsSQL, f.Coupon, p.From.UTC(), p.To.UTC(), until)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d DeedsAtOnce
+		if err := rows.Scan(&d.At, &d.Actor, &d.Action, &d.Reason, &d.Detail, &d.Count); err != nil {
+			return err
+		}
+		if len(f.Deeds) < mostDeedsTold {
+			f.Deeds = append(f.Deeds, d)
+		} else {
+			f.DeedsLeftOut++
+		}
+	}
+	return rows.Err()
 }
 
 const periodRunsSQL = `

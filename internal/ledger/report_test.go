@@ -92,12 +92,12 @@ func TestReportOfDaysAndTheirMonth(t *testing.T) {
 	require.NotNil(t, first.Coupons[0].Millis)
 	require.Equal(t, [3]int64{3, 0, 0}, [3]int64{first.Total.Seats, first.Total.SeatsLeft, first.Total.Gap})
 	require.Len(t, first.Timeline, 24*60)
-	require.EqualValues(t, 1, first.Timeline[10*60], "the one under review is not settled")
+	require.EqualValues(t, 2, first.Timeline[10*60], "the one under review, too")
 	require.EqualValues(t, 1, first.Timeline[24*60-1])
 
 	second := d.report(t, day(t, "2025-11-21"))
 	require.Equal(t, [7]int64{2, 0, 1, 0, 0, 1, 0}, counts(second.Total))
-	require.EqualValues(t, 1, second.Timeline[0])
+	require.EqualValues(t, 2, second.Timeline[0])
 	require.Equal(t, []uint64{runs[1]}, second.Coupons[0].Runs)
 
 	whole := d.report(t, month(t, "2025-11"))
@@ -152,7 +152,107 @@ func TestReportOfAWorldlyCoupon(t *testing.T) {
 	for _, n := range r.Timeline {
 		timeline += n
 	}
-	require.EqualValues(t, 18+6+1, timeline)
+	require.EqualValues(t, worldlyAccepted, timeline)
+}
+
+// Before midnight nothing is settled, and the line is drawn as it stands in Redis; it is the same curve after.
+func TestTheTimelineIsThatOfTheApplications(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	c := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+	c.users("ACTIVE", 1, 5)
+	c.stood(1, at("2025-11-19 23:59:59.999999"))
+	c.stood(2, at("2025-11-20 00:00:00"))
+	c.stood(3, at("2025-11-20 10:00:00"))
+	c.stood(4, at("2025-11-20 10:00:59.999999"))
+	c.stood(99, at("2025-11-20 10:01:00")) // there is no such user: under review
+	c.stood(5, at("2025-11-20 23:59:59.999999"))
+	c.stood(6, at("2025-11-21 00:00:00"))
+	want := make([]int64, 24*60)
+	want[0], want[600], want[601], want[24*60-1] = 1, 2, 1, 1
+	for _, cutoff := range []string{"", "2025-11-20 10:00:30", "2025-11-21 00:00:00"} { // the second in the middle of a minute
+		if cutoff != "" {
+			c.settle(settle.Order{Cutoff: at(cutoff)})
+		}
+		r := d.report(t, day(t, "2025-11-20"))
+		require.EqualValues(t, 5, r.Total.Applications)
+		require.Equal(t, want, r.Timeline, "settled up to %s", cutoff)
+	}
+}
+
+// Of a coupon whose row somebody holds, nothing that is certain can be said; the others are told.
+func TestReportBesideACouponThatIsHeldByAnother(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	free := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+	taken := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+	for _, c := range []*coupon{free, taken} {
+		c.users("ACTIVE", 1, 1)
+		c.stood(1, at("2025-11-20 10:00:00"))
+	}
+	taken.promised(1) // which is why it is looked at under its lock
+	tx, err := d.db.Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", taken.id)
+	require.NoError(t, err)
+	r := d.report(t, day(t, "2025-11-20"))
+	require.Len(t, r.Coupons, 1)
+	require.Equal(t, free.id, r.Coupons[0].Coupon)
+	require.EqualValues(t, 1, r.Total.Applications)
+	require.Len(t, r.Unread, 1)
+	require.Equal(t, taken.id, r.Unread[0].Coupon)
+	require.Equal(t, "심야 쿠폰", r.Unread[0].Name)
+	require.Error(t, r.Unread[0].Err)
+	require.NoError(t, tx.Rollback())
+	require.Len(t, d.report(t, day(t, "2025-11-20")).Coupons, 2)
+}
+
+// What people did to a coupon, from the beginning of the period until its last application was settled; what they did to
+// many applications at once is one line.
+func TestReportTellsWhatPeopleDid(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	c := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+	did := func(when, action string, user uint64) {
+		head, err := ledger.AuditHead(t.Context(), d.db, c.id)
+		require.NoError(t, err)
+		head.Seq++
+		e := ledger.AuditEvent{Seq: head.Seq, At: at(when).UTC(), Actor: "kim", Action: action, Coupon: c.id, Reason: "T-1", Detail: fmt.Sprint("user ", user)}
+		if user > 0 {
+			e.User = new(user)
+		}
+		head.Hash = e.Hash(head.Hash)
+		c.write(e, head.Hash)
+		c.exec(moveHead, c.id, head.Seq, head.Hash)
+	}
+	did("2025-11-19 23:59:59.999999", "COUPON_CREATED", 0)
+	did("2025-11-20 00:00:00", "COUPON_PAUSED", 0)
+	did("2025-11-20 12:00:00", "DLQ_DROPPED", 1)
+	did("2025-11-20 12:00:00", "DLQ_DROPPED", 2)
+	did("2025-11-21 00:00:00", "COUPON_RESUMED", 0)
+	c.exec("INSERT INTO audit_event (at, actor, action, coupon_id) VALUES (?, 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // in no chain
+	told := func() (lines []string) {
+		for _, deed := range d.report(t, day(t, "2025-11-20")).Coupons[0].Deeds {
+			lines = append(lines, fmt.Sprint(deed.Actor, " ", deed.Action, " ", deed.Count, " ", deed.Reason, " ", deed.Detail))
+		}
+		return lines
+	}
+	before := []string{"kim COUPON_PAUSED 1 T-1 user 0", "kim DLQ_DROPPED 2 T-1 "}
+	require.Equal(t, before, told())
+
+	c.users("ACTIVE", 1, 1)
+	c.stood(1, at("2025-11-20 14:00:00"))
+	c.settleNow() // today, so that what was done in between belongs to it
+	after := told()
+	require.Len(t, after, 4)
+	require.Equal(t, append(before, "kim COUPON_RESUMED 1 T-1 user 0"), after[:3])
+	require.Contains(t, after[3], "kim SETTLED_BY_HAND 1 test cutoff ")
+	for n := range 60 {
+		did("2025-11-20 15:00:00.1", fmt.Sprint("LOOKED_", n), 0)
+	}
+	report := d.report(t, day(t, "2025-11-20")).Coupons[0]
+	require.Len(t, report.Deeds, 50)
+	require.EqualValues(t, 14, report.DeedsLeftOut)
 }
 
 // Windows are moved; what was settled stays in the reports of when it arrived.
@@ -175,9 +275,9 @@ type interloper struct {
 	beforeSpan, beforeFigures func()
 }
 
-func (i *interloper) Span(ctx context.Context, coupon uint64, from, to int64) (int64, int64, error) {
+func (i *interloper) Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error) {
 	once(&i.beforeSpan)
-	return i.Store.Span(ctx, coupon, from, to)
+	return i.Store.Spans(ctx, coupon, bounds)
 }
 
 func (i *interloper) Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error) {

@@ -30,6 +30,10 @@ const (
 	actionSettled     = "SETTLED_BY_HAND"
 )
 
+// Actions are all that is kept in audit_event.
+var Actions = []string{actionGapHeld, actionGapAccepted, actionDLQRetried, actionDLQDropped, actionSettled, actionCouponCreated,
+	actionCouponClosed, actionCouponExtended, actionCouponPaused, actionCouponResumed, actionCouponSeats, actionCouponUnfinalised}
+
 // nightlyActor is who acts where no operator does.
 const nightlyActor = "settle"
 

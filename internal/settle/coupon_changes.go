@@ -27,6 +27,8 @@ type Person struct{ Operator, Reason string }
 type Doors interface {
 	// Tell lets the door go by a window, and gives the coupon's keys the life it asks for. Safe to repeat.
 	Tell(ctx context.Context, w Window) error
+	// Marks counts whom the door turns away since they were issued the coupon, or rejected for good.
+	Marks(ctx context.Context, coupon uint64) (issued, rejected int64, err error)
 }
 
 // Window is what the door of a coupon goes by.
@@ -89,7 +91,7 @@ func (d *Desk) Close(ctx context.Context, coupon uint64) (*CouponChange, error) 
 }
 
 // Extend makes a coupon's window end later. One that has closed opens again: nobody can arrive below a settled cutoff,
-// since the fence stands and the promise row remembers it.
+// since the fence stands and the promise row remembers it. But the door must still know whom it has to turn away.
 func (d *Desk) Extend(ctx context.Context, coupon uint64, closes time.Time) (*CouponChange, error) {
 	return d.change(ctx, coupon, actionCouponExtended, func(c *CouponRow, now time.Time, f facts) error {
 		switch {
@@ -105,6 +107,14 @@ func (d *Desk) Extend(ctx context.Context, coupon uint64, closes time.Time) (*Co
 			return refuse(RefusedFar, closes, lastInstant)
 		case closes.Before(c.ClosesAt):
 			return refuse(RefusedShorter, c.ID, closes, c.ClosesAt)
+		case !c.ClosesAt.After(now):
+			forgotten, err := f.forgotten()
+			if err == nil && forgotten {
+				err = refuse(RefusedForgotten, c.ID)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		c.ClosesAt = closes.UTC().Truncate(time.Microsecond)
 		return nil
@@ -164,6 +174,8 @@ func (d *Desk) seats(ctx context.Context, coupon uint64, total func(*CouponRow) 
 type facts struct {
 	notSelected int64
 	swept       bool // it was finalised once
+
+	forgotten func() (bool, error) // whether the door knows fewer whom it has to turn away than MySQL
 }
 
 // change makes one change. edit must be pure: it may run again.
@@ -202,6 +214,7 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 		if err != nil {
 			return err
 		}
+		f.forgotten = func() (bool, error) { return d.forgotten(ctx, tx, coupon) }
 		made.Was, made.NotSelected = row, f.notSelected
 		if err := edit(&row, now, f); err != nil {
 			return err
@@ -303,6 +316,21 @@ func selectFacts(ctx context.Context, tx *sql.Tx, coupon uint64) (f facts, err e
 		return f, fmt.Errorf("look at the past of coupon %d: %w", coupon, err)
 	}
 	return f, nil
+}
+
+const turnedAwaySQL = `
+SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
+       (SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > 0)`
+
+// forgotten: Redis is swept before it is committed that a coupon is finalised, and may have lost what it knew. MySQL counts no
+// more than is marked once a settlement has told Redis; until then the next run does.
+func (d *Desk) forgotten(ctx context.Context, tx *sql.Tx, coupon uint64) (bool, error) {
+	var issued, rejected int64
+	if err := tx.QueryRowContext(ctx, turnedAwaySQL, coupon, coupon).Scan(&issued, &rejected); err != nil {
+		return false, fmt.Errorf("count who is turned away from coupon %d: %w", coupon, err)
+	}
+	markedIssued, markedRejected, err := d.Doors.Marks(ctx, coupon)
+	return markedIssued < issued || markedRejected < rejected, err
 }
 
 const happenedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ?)"

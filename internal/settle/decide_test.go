@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,10 +108,13 @@ func TestDecideGivesEverybodyOneFate(t *testing.T) {
 		"eligible, behind the last": {classified{application(1, behind, Waiting), eligible, false, ""}, 0, "not selected"},
 		"before, seats free":        {classified{application(1, before, Waiting), eligible, false, ""}, 5, "review PASSED_OVER"},
 		"retryable, behind":         {classified{application(1, behind, Retryable), eligible, false, ""}, 0, "not selected"},
+		"retryable, in a retry":     {classified{application(1, behind, Retryable), eligible, false, ""}, 0, "stays"},
+		"waiting, in a retry":       {classified{application(1, behind, Waiting), eligible, false, ""}, 0, "not selected"},
+		"holds, in a retry":         {classified{application(1, behind, Retryable), holdsAlready, true, ""}, 0, "already"},
 		"eligible, before the last": {classified{application(1, before, Waiting), eligible, false, ""}, 0, "review PASSED_OVER"},
 		"passed over already":       {classified{application(1, before, Retryable), eligible, false, ""}, 0, "stays"},
 	} {
-		d := decide([]classified{c.classified}, c.free, boundary)
+		d := decide([]classified{c.classified}, c.free, boundary, strings.HasSuffix(name, "in a retry"))
 		got := []string{}
 		for fate, n := range map[string]int{"issued": len(d.issuedBefore), "recorded": len(d.recordedBefore), "already": len(d.alreadyIssued), "not selected": len(d.notSelected)} {
 			if n == 1 {

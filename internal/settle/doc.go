@@ -28,7 +28,8 @@
 //  7. Tell Redis [tell] who was issued, and who was rejected on return: as remembered, up to a million winners in a run,
 //     or read back from what was committed.
 //  8. Conclude [conclude]. What is left of the line before the cutoff is walked again: who cannot hold a coupon goes to the
-//     DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon.
+//     DLQ; when no seat is left, the others are recorded NOT_SELECTED, each page in a transaction that locks the coupon,
+//     with the door shut under that lock: it is opened only under the lock, while seats are free and nobody is NOT_SELECTED.
 //     A long line is concluded when every coupon of the run has been told or has failed.
 //  9. Finish [finish, sweep]. The settlement is marked clean. Where seats are left, or the coupon is over, it is locked once
 //     more: newcomers are let in again; what is over is swept from Redis and finalised.
@@ -97,6 +98,14 @@
 // account stay as they are, and the next run looks again. Where seats are scarcer, everybody is tried in turn. Who was put
 // aside because the database was away never pauses, and runs that a person asked for know no pause.
 //
+// # A retry that finds no seat
+//
+// Who is under review and retried by a person gets a seat only if one is free in turn. If none is, the retry says so and the
+// application stays under review, retryable. What becomes of it then goes by its arrival, as for everybody: whoever came before
+// the last who got a seat keeps the claim to the next free one and stays; whoever came after it is recorded NOT_SELECTED, but
+// by the next run that is no retry, which settles the whole line. So a person who wanted one application tried again ends
+// none, and sees in the DLQ what has become of it. Who waits in the queue is settled by a retry as by any run.
+//
 // # What people do to coupons
 //
 // A change is one transaction that locks the coupon, with an audit event of the old and the new values. When it has
@@ -107,5 +116,7 @@
 // Seats that are added go to whoever is NOT_SELECTED, by arrival, in the next run; newcomers are let in after that run. A
 // finalised coupon is due again for it if anybody is. Its keys are gone from Redis, but the promise row and what was settled
 // are the whole account, nobody can arrive through a door that is shut, and the run finalises it again. Such a coupon
-// cannot be opened again: the door has forgotten who was rejected for good.
+// cannot be opened again: the door has forgotten who was rejected for good. Nor can one whose keys were swept by a run that
+// died before it was committed that the coupon is finalised, or that Redis has lost: whoever opens one that has closed counts
+// under its lock whether the door turns away as many as MySQL has issued and rejected.
 package settle

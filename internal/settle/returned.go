@@ -52,11 +52,19 @@ func (s *settlement) unstorableReturned() (returned []Failure) {
 	return returned
 }
 
+// place is where an application stands in line, wherever that is kept.
+type place struct {
+	member  string
+	arrival int64
+}
+
 // takeBack deletes the records of who goes under review instead.
 func (s *settlement) takeBack(ctx context.Context, tx *sql.Tx, returned []Failure) error {
 	applications := make([]Application, len(returned))
+	s.tookBack = make(map[place]bool, len(returned))
 	for i, f := range returned {
 		applications[i] = f.Application
+		s.tookBack[place{f.Member, f.Arrival}] = true
 	}
 	s.result.Read += len(returned)
 	s.result.reject(int64(len(returned)), returned)

@@ -47,6 +47,7 @@ type settlement struct {
 
 	// Whose row the database refused in the transaction in hand, and how many in those before it.
 	unstorable       []Failure
+	tookBack         map[place]bool // were not selected, and are under review by this run: they are read once
 	unstorableBefore int
 
 	// How far the run has come with this coupon, and how that went.
@@ -186,7 +187,7 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 // the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	s.result.reset()
-	s.unstorable, s.winners, s.rejects, s.left = nil, nil, false, 0
+	s.unstorable, s.tookBack, s.winners, s.rejects, s.left = nil, nil, nil, false, 0
 	s.begin(StepLock)
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
@@ -343,6 +344,13 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 		if d, err = s.decidePage(ctx, tx, coupon, page); err != nil {
 			return err
 		}
+		if len(d.notSelected) > 0 {
+			// Another run may have let newcomers in since this one shut the door, and the seats be gone again: whoever is
+			// not selected must not be accepted once more.
+			if err := s.Door.SetSold(ctx, coupon.ID, true); err != nil {
+				return err
+			}
+		}
 		if d.alreadyIssued, err = s.record(ctx, tx, outcomeAlreadyIssued, d.alreadyIssued); err != nil {
 			return err
 		}
@@ -389,7 +397,16 @@ func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, coupon Coupon, 
 	if err != nil {
 		return decisions{}, err
 	}
-	return decide(all, coupon.Free(), boundary), nil
+	d := decide(all, coupon.Free(), boundary, s.run.Trigger == DLQRetry)
+	last := place{}
+	for _, a := range page {
+		is := place{a.Member, a.Arrival}
+		if a.Source != Held && s.tookBack[is] && is != last {
+			d.read--
+		}
+		last = is
+	}
+	return d, nil
 }
 
 // record writes down an outcome and returns whose could be.
