@@ -213,7 +213,7 @@ func (c *cluster) kubeconfig(user string) ([]byte, error) {
 func buildAll(ctx context.Context, into string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildWithin)
 	defer cancel()
-	// Nothing inlined, no debugging information and a lazy collector: that builds Kubernetes in half the time.
+	// Nothing inlined, no debugging information and a lazy collector: that builds Kubernetes a good deal sooner.
 	hasty := []string{"-gcflags=all=-l", "-ldflags=-s -w"}
 	return errors.Join(
 		build(ctx, "kubernetes", into, []string{"GOGC=400"}, append(hasty, "tool")...),
