@@ -59,7 +59,7 @@ type timeouts struct {
 var (
 	forApplicants = timeouts{
 		header: 5 * time.Second,
-		read:   5 * time.Second,  // as long, which spares a deadline with each request; nobody needs a body
+		read:   5 * time.Second,  // as long, so that both share a deadline; nobody needs a body
 		write:  15 * time.Second, // reading the body included, and the two seconds of an application
 		idle:   2 * time.Minute,  // longer than a load balancer's, which must be the one to close
 	}
@@ -92,7 +92,7 @@ type settings struct {
 	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests of one user in a second that this process takes, twice as many at once and at least one; 0: any number. Default ${default}."`
 	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at once; more are refused. Default ${default}."`
 	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; on more, requests are refused. Default ${default}."`
-	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process still takes requests when it is told to end and no longer ready, until nobody sends any. Default ${default}."`
+	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process still takes requests when it is told to end and no longer ready, since load balancers hear of that later. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long all of the end may take, the delay included. Default ${default}."`
 	Version        kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }
@@ -249,8 +249,8 @@ type site struct {
 	listener net.Listener
 }
 
-// ending is how the process ends: it says that it is not ready, goes on for a while until nobody sends requests any more,
-// and answers what is in flight.
+// ending is how the process ends: it says that it is not ready, goes on taking requests for a while, since whoever sends them
+// hears of that later, and answers what is in flight.
 type ending struct {
 	drain        func()
 	delay, grace time.Duration

@@ -63,7 +63,7 @@ func TestMoreConnectionsThanAllowedAreRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "MAX_CONNECTIONS=2")
-	const open, refused = "jajeong_connections_open", "jajeong_connections_refused_total"
+	const open, refused = "jajeong_connections_open", `jajeong_apply_refused_total{reason="connections"}`
 	testenv.Eventually(t, soon, "nobody is connected", func() bool { return p.metric(open) == 0 })
 	before := p.metric(refused)
 	taken := []talk{talkTo(t, p.apply), talkTo(t, p.apply)}

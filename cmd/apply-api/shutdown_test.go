@@ -53,8 +53,12 @@ func application(user int, more string) string {
 // hear is the next answer, read to its end.
 func (c talk) hear() *http.Response {
 	c.t.Helper()
-	response, err := http.ReadResponse(c.answers, nil)
+	request := httptest.NewRequest(http.MethodPost, "/v1/coupons/1/applications", nil)
+	response, err := http.ReadResponse(c.answers, request)
 	require.NoError(c.t, err)
+	if response.StatusCode != http.StatusContinue {
+		require.NoError(c.t, testenv.Conforms(request, response))
+	}
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(c.t, err)
 	return response

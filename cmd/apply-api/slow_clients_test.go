@@ -116,10 +116,12 @@ func impatient(t *testing.T, within timeouts) (site string) {
 		Applier: door, Coupons: door, Zone: time.UTC, SettlesAt: func(at time.Time) time.Time { return at },
 		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := listenTCP("127.0.0.1:0")
 	require.NoError(t, err)
+	connections := api.NewConnections(listener, 100, prometheus.NewRegistry())
 	server, ended := newServer(handler, within, zap.NewNop()), make(chan struct{})
-	go func() { defer close(ended); _ = server.Serve(listener) }()
+	server.ConnContext = connections.Context
+	go func() { defer close(ended); _ = server.Serve(connections) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })
 	return "http://" + listener.Addr().String()
 }

@@ -1,13 +1,13 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,27 +93,25 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.only("GET, HEAD"))
 	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
-	always := func(outcome candidates.Code) http.HandlerFunc {
-		return s.answering(func(http.ResponseWriter, *http.Request, time.Time) answer { return refuse(outcome) })
-	}
-	nothing, crowded := always(notFound), always(overloaded)
+	nothing := s.answering(func(http.ResponseWriter, *http.Request, time.Time) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case isSurplus(r):
-			w.Header()["Connection"] = closeConnection
-			crowded(w, r)
-		case unclean(cmp.Or(r.URL.RawPath, r.URL.Path)): // the mux would answer with a redirect that repeats it
+		// The mux would answer an unclean path with a redirect that repeats it.
+		if unclean(r.URL) {
 			nothing(w, r)
-		default:
-			mux.ServeHTTP(w, r)
+			return
 		}
+		mux.ServeHTTP(w, r)
 	})
 }
 
-// unclean paths have a place that is empty, "." or "..", or do not begin at the root.
-func unclean(path string) bool {
+// unclean paths have a place that is empty, "." or "..", or do not begin at the root, as the mux sees them.
+func unclean(u *url.URL) bool {
+	path := u.Path
+	if u.RawPath != "" {
+		path = u.EscapedPath()
+	}
 	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.")
 }
 
@@ -164,6 +162,9 @@ func (a application) json() []byte {
 
 // apply is POST /v1/coupons/{id}/applications.
 func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) answer {
+	if isSurplus(r) {
+		return s.metrics.apply.turnAway(overloaded, "connections")
+	}
 	id, user, refusal := ids(r)
 	if refusal != "" {
 		return refuse(refusal)
@@ -353,17 +354,17 @@ var (
 )
 
 // guard sets what every response has.
-func (s *server) guard(header http.Header) {
+func (s *server) guard(header http.Header, r *http.Request) {
 	header["X-Content-Type-Options"] = noSniff
 	header["Content-Security-Policy"] = noContent
-	if s.Draining != nil && s.Draining() {
+	if s.Draining != nil && s.Draining() || isSurplus(r) {
 		header["Connection"] = closeConnection
 	}
 }
 
 func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 	header := w.Header()
-	s.guard(header)
+	s.guard(header, r)
 	header["Cache-Control"] = noStore
 	header["Content-Type"] = jsonContent
 	if a.json == nil {

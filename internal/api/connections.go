@@ -15,24 +15,22 @@ import (
 // without a word.
 const surplus = 1024
 
-// writeSlack is how much earlier than asked a write may be given up: a deadline that is as good as the last one need not
-// be set again with each answer.
-const writeSlack = time.Second
+// deadlineSlack is how much earlier than asked a connection may be given up: a deadline that is as good as the last one need
+// not be set again.
+const deadlineSlack = time.Second
 
-// Connections are those of applicants, as a listener hands them to an http.Server that has timeouts for everything it reads.
+// Connections are those of applicants, as a listener hands them to an http.Server. It must have timeouts for all that it reads
+// and writes, longer than deadlineSlack, and its handlers neither hijack a connection nor wait for a client to hang up.
 type Connections struct {
 	*net.TCPListener
-	most    int64
-	open    atomic.Int64
-	refused prometheus.Counter
+	most int64
+	open atomic.Int64
 }
 
-// NewConnections registers its metrics. Of so many open connections at most requests are answered.
+// NewConnections registers its metrics. On so many open connections at most people are served.
 func NewConnections(listener *net.TCPListener, most int, metrics prometheus.Registerer) *Connections {
-	c := &Connections{TCPListener: listener, most: int64(most), refused: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "jajeong_connections_refused_total", Help: "Connections of applicants that were refused since too many were open.",
-	})}
-	metrics.MustRegister(c.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	c := &Connections{TCPListener: listener, most: int64(most)}
+	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_connections_open", Help: "Connections of applicants that are open.",
 	}, func() float64 { return float64(c.open.Load()) }))
 	return c
@@ -46,9 +44,6 @@ func (c *Connections) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		open := c.open.Add(1)
-		if open > c.most {
-			c.refused.Inc()
-		}
 		one := &connection{TCPConn: tcp, surplus: open > c.most, closed: sync.OnceFunc(func() { c.open.Add(-1) })}
 		if open <= c.most+surplus {
 			return one, nil
@@ -74,10 +69,10 @@ func isSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) !=
 // back. That read alone has no deadline, and is told at once that there is nothing.
 type connection struct {
 	*net.TCPConn
-	surplus   bool
-	closed    func()
-	unbounded atomic.Bool // reads have no deadline
-	writeBy   time.Time
+	surplus         bool
+	closed          func()
+	unbounded       atomic.Bool // reads have no deadline
+	readBy, writeBy deadline
 }
 
 func (c *connection) Read(p []byte) (int, error) {
@@ -89,7 +84,7 @@ func (c *connection) Read(p []byte) (int, error) {
 
 func (c *connection) SetReadDeadline(t time.Time) error {
 	c.unbounded.Store(t.IsZero())
-	if t.IsZero() {
+	if t.IsZero() || !c.readBy.move(t) {
 		return nil
 	}
 	return c.TCPConn.SetReadDeadline(t)
@@ -97,11 +92,22 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline leaves the deadline of an answer that has been written where it is, until the next one sets its own.
 func (c *connection) SetWriteDeadline(t time.Time) error {
-	if later := t.Sub(c.writeBy); t.IsZero() || 0 <= later && later < writeSlack {
+	if t.IsZero() || !c.writeBy.move(t) {
 		return nil
 	}
-	c.writeBy = t
 	return c.TCPConn.SetWriteDeadline(t)
+}
+
+// deadline is the one that stands.
+type deadline struct{ at time.Time }
+
+// move says whether it has to be set to another.
+func (d *deadline) move(t time.Time) bool {
+	if later := t.Sub(d.at); 0 <= later && later < deadlineSlack {
+		return false
+	}
+	d.at = t
+	return true
 }
 
 func (c *connection) Close() error {

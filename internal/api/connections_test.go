@@ -14,24 +14,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // within is longer than anything takes here.
 const within = 10 * time.Second
 
-// listen serves a handler on connections as the public API does, and returns its address.
-func listen(t *testing.T, most int, handler http.HandlerFunc) (address string) {
+// listen serves a handler on connections as the public API does. open is how many are.
+func listen(t *testing.T, most int, write time.Duration, handler http.HandlerFunc) (address string, open func() float64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	connections := api.NewConnections(listener.(*net.TCPListener), most, prometheus.NewRegistry())
+	registry := prometheus.NewRegistry()
+	connections := api.NewConnections(listener.(*net.TCPListener), most, registry)
 	server := &http.Server{
 		Handler: handler, ConnContext: connections.Context,
-		ReadTimeout: within, WriteTimeout: within, IdleTimeout: within,
+		ReadTimeout: within, WriteTimeout: write, IdleTimeout: within,
 	}
-	t.Cleanup(func() { _ = server.Close() })
+	t.Cleanup(func() {
+		_ = server.Close()
+		require.Zero(t, open(), "the end closes all")
+	})
 	go func() { _ = server.Serve(connections) }()
-	return listener.Addr().String()
+	return listener.Addr().String(), func() float64 {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		require.Equal(t, "jajeong_connections_open", families[0].GetName())
+		return families[0].GetMetric()[0].GetGauge().GetValue()
+	}
 }
 
 func dial(t *testing.T, address string) net.Conn {
@@ -56,7 +66,7 @@ func hear(t *testing.T, in *bufio.Reader) string {
 func TestRequestsThatComeTooSoonAreKept(t *testing.T) {
 	t.Parallel()
 	asked, answered := make(chan string), make(chan struct{})
-	address := listen(t, 1, func(w http.ResponseWriter, r *http.Request) {
+	address, _ := listen(t, 1, within, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			body = []byte(err.Error())
@@ -119,14 +129,41 @@ func TestOnlyReadsWithADeadlineTakeSomething(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
+// Far above the limit nobody is let in, and who leaves makes room.
 func TestConnectionsFarAboveTheLimitAreClosed(t *testing.T) {
 	t.Parallel()
-	address := listen(t, 1, func(http.ResponseWriter, *http.Request) {})
-	const let = 1 + 1024
-	for range let {
-		dial(t, address)
+	const most, surplus = 1, 1024
+	address, open := listen(t, most, within, func(http.ResponseWriter, *http.Request) {})
+	var let []net.Conn
+	for range most + surplus {
+		let = append(let, dial(t, address))
 	}
-	_, err := dial(t, address).Read(make([]byte, 1))
+	last := let[len(let)-1]
+	_, err := io.WriteString(last, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	require.Equal(t, "200 ", hear(t, bufio.NewReader(last)))
+	_, err = dial(t, address).Read(make([]byte, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	for _, conn := range let {
+		require.NoError(t, conn.Close())
+	}
+	testenv.Eventually(t, within, "all are closed", func() bool { return open() == 0 })
+}
+
+// A deadline for writing that has passed meanwhile is that of an answer long written.
+func TestAnAnswerHasADeadlineOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const short = 1500 * time.Millisecond
+	address, _ := listen(t, 1, short, func(http.ResponseWriter, *http.Request) {})
+	conn := dial(t, address)
+	in := bufio.NewReader(conn)
+	for range 2 {
+		for range 2 {
+			_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.NoError(t, err)
+			require.Equal(t, "200 ", hear(t, in))
+		}
+		<-time.After(short)
+	}
 }

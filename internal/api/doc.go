@@ -12,10 +12,9 @@
 // Asking again is always safe: a user stands in line once, with the first arrival. UNDER_REVIEW stands apart: that
 // application keeps its place and waits for a person.
 //
-// Checks go from the caller inwards: room, user, coupon id, the user's rate, body, coupon, and only then Redis. What is
-// refused for want of room or for its rate has cost next to nothing and is told at once, so that a stampede of any size
-// leaves the time to those who are served. On a connection above the limit every request is refused, and the connection
-// closed. Every refusal is an RFC 9457 problem; problems.go holds the one table of them. Ids are JSON numbers up to 2^64-1:
+// Checks go from the caller inwards: connection, user, coupon id, the user's rate, body, coupon, room, and only then Redis.
+// What is refused for want of room or for its rate has cost next to nothing and is told at once, so that a stampede of any
+// size leaves the time to those who are served. A connection above the limit has one answer. Every refusal is an RFC 9457 problem; problems.go holds the one table of them. Ids are JSON numbers up to 2^64-1:
 // a reader that holds numbers as doubles, as JavaScript does, loses precision above 2^53.
 //
 // # What is trusted

@@ -14,10 +14,10 @@ type metrics struct{ apply, standing endpointMetrics }
 func newMetrics(to prometheus.Registerer, applying *room) (m metrics) {
 	m.apply = newEndpointMetrics(to, "jajeong_apply", "Applications",
 		[]candidates.Code{candidates.Accepted, candidates.Duplicate},
-		[]string{"in_flight", "user_rate", "unanswered", string(candidates.Crowded), string(candidates.Late), string(candidates.Resting)})
+		[]string{"connections", "in_flight", "user_rate", "unanswered", string(candidates.Crowded), string(candidates.Late), string(candidates.Resting)})
 	m.standing = newEndpointMetrics(to, "jajeong_standing", "Questions where an application stands",
 		[]candidates.Code{candidates.Code(candidates.Pending), candidates.Code(candidates.Issued), candidates.Code(candidates.NotSelected)},
-		[]string{"in_flight", "user_rate", "unanswered", "histories"})
+		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories"})
 	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis.",
 	}, func() float64 { return float64(applying.taken.Load()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -13,9 +13,9 @@ var (
 )
 
 // openAPI is GET /openapi.yaml. It is for everybody: no user is asked for.
-func (s *server) openAPI(w http.ResponseWriter, _ *http.Request) {
+func (s *server) openAPI(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	s.guard(header)
+	s.guard(header, r)
 	header["Cache-Control"] = forFiveMinutes
 	header["Content-Type"] = yaml
 	_, _ = w.Write(docs.OpenAPI)

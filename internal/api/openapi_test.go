@@ -217,6 +217,7 @@ func TestNothingThatIsSentComesBack(t *testing.T) {
 		"GET /v1/coupons/1/applications/me HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\nCookie: " + word + "\r\n\r\n",
 		"GET /" + word + " HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /x/../" + word + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /x%2F..%2F" + word + "\" HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET //" + word + ".example/ HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET http://" + word + ".example/ HTTP/1.1\r\nHost: x\r\n\r\n",
 		"CONNECT " + word + ":443 HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -56,13 +56,13 @@ var problems = map[candidates.Code]problem{
 	},
 	candidates.Closed: {
 		status:  http.StatusConflict,
-		korean:  text{"신청이 마감되었습니다", "이 쿠폰의 신청 기간이 끝났습니다."},
-		english: text{"Closed", "The application period for this coupon has ended."},
+		korean:  text{"신청이 마감되었습니다", "이 쿠폰의 신청 기간이 끝났습니다. 먼저 접수된 신청은 그대로 유지됩니다."},
+		english: text{"Closed", "The application period for this coupon has ended. What was received before is kept."},
 	},
 	candidates.Paused: {
 		status:  http.StatusConflict,
-		korean:  text{"신청이 일시 중단되었습니다", "이 쿠폰의 신청을 잠시 받지 않고 있습니다. 신청이 재개된 후 다시 신청해 주세요."},
-		english: text{"Paused", "Applications for this coupon are paused. Please apply again once they resume."},
+		korean:  text{"신청이 일시 중단되었습니다", "이 쿠폰의 신청을 잠시 받지 않고 있습니다. 신청이 재개된 후 다시 신청해 주세요. 먼저 접수된 신청은 그대로 유지됩니다."},
+		english: text{"Paused", "Applications for this coupon are paused. Please apply again once they resume. What was received before is kept."},
 	},
 	candidates.AlreadyIssued: {
 		status:  http.StatusConflict,

@@ -24,6 +24,9 @@ type standingBody struct {
 // standing is GET /v1/coupons/{id}/applications/me. Redis answers for everybody it knows. Only who it does not know is
 // looked up in MySQL, once coupons were given: the application may be history.
 func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
+	if isSurplus(r) {
+		return s.metrics.standing.turnAway(overloaded, "connections")
+	}
 	id, user, refusal := ids(r)
 	if refusal != "" {
 		return refuse(refusal)

@@ -61,10 +61,11 @@ type Batcher struct {
 
 // NewBatcher registers its metrics. now is for durations alone.
 func NewBatcher(store *Store, metrics prometheus.Registerer, now func() time.Time) *Batcher {
-	b := &Batcher{maxBatch: maxBatch, maxCalls: maxCalls, maxWaiting: maxWaiting, store: store, now: now, crowds: remembering[*crowd](), sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
+	b := &Batcher{maxBatch: maxBatch, maxCalls: maxCalls, maxWaiting: maxWaiting, store: store, now: now, crowds: remembering[*crowd]()}
+	b.sizes = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "jajeong_apply_batch_size", Help: "Applications in one call of Redis.",
 		Buckets: []float64{1, 2, 5, 10, 25, 50, 100, maxBatch},
-	})}
+	})
 	metrics.MustRegister(b.sizes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_apply_breakers_open", Help: "Coupons for which Redis failed again and again, and is left alone.",
 	}, b.breakersOpen))
@@ -125,7 +126,7 @@ func (b *Batcher) crowd(coupon uint64) *crowd {
 func (b *Batcher) breakersOpen() float64 {
 	open := 0
 	for _, c := range b.crowds.Values() {
-		if c.breaker.State() != gobreaker.StateClosed {
+		if c.breaker.State() == gobreaker.StateOpen { // half open it waits for somebody to come
 			open++
 		}
 	}

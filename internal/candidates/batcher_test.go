@@ -315,6 +315,7 @@ func TestAFailingRedisIsLeftAlone(t *testing.T) {
 	_, err = b.Apply(t.Context(), c.id+1, 7)
 	require.NoError(t, err, "another coupon may be on another shard")
 	require.Empty(t, c.standing(t, c.queue))
+	eventually(t, "it may be asked, though nobody has", func() bool { return gauge() == 0 })
 	eventually(t, "it is tried again", func() bool {
 		receipt, err := b.Apply(t.Context(), c.id, 7)
 		return err == nil && receipt.Code == Accepted

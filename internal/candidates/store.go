@@ -16,9 +16,9 @@ import (
 // the next two nights, with six hours to spare.
 const MinTTL = 54 * time.Hour
 
-// maxRemembered coupons are remembered in a process: twice what the catalog holds, which touches each of its coupons at
+// MaxRemembered coupons are remembered in a process: twice what the catalog holds, which touches each of its coupons at
 // every refresh. What is forgotten left it long ago.
-const maxRemembered = 20_000
+const MaxRemembered = 20_000
 
 // FinishedTTL is how long the state of a finished coupon stays behind its swept keys.
 const FinishedTTL = 10 * time.Minute
@@ -80,7 +80,7 @@ func (s *Store) floorOf(coupon uint64) *floor {
 
 // remembering is something for each coupon, in bounds.
 func remembering[V any]() *lru.Cache[uint64, V] {
-	cache, err := lru.New[uint64, V](maxRemembered)
+	cache, err := lru.New[uint64, V](MaxRemembered)
 	if err != nil {
 		panic(err) // of a size that is not positive alone
 	}

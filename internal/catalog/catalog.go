@@ -22,6 +22,7 @@ const (
 	// MaxCoupons bounds memory and the snapshot, about 3 MB. Of more, those are kept that can still be applied for,
 	// closing soonest first, then the ones that closed last.
 	MaxCoupons = 10_000
+	_          = uint(candidates.MaxRemembered - 2*MaxCoupons) // does not compile where a process forgets coupons it holds
 
 	// readTimeout is for one reading from MySQL; what remains of refreshTimeout is for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second

@@ -18,7 +18,8 @@ import (
 const (
 	redisDialTimeout = 2 * time.Second
 	redisIOTimeout   = 3 * time.Second
-	// redisPool is more than all that is asked at once: by applicants, of where applications stand, and by the catalog.
+	// redisPool is more than is asked at once by those who apply for three coupons in a stampede, of where applications
+	// stand, and by the catalog. Of more coupons, calls wait for each other.
 	redisPool = 64
 	// redisPoolTimeout is shorter than any call may take, so that a wait in vain is counted as such.
 	redisPoolTimeout = 900 * time.Millisecond

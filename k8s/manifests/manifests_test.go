@@ -228,6 +228,7 @@ func TestApplyAPI(t *testing.T) {
 		require.Equal(t, map[string]int32{"http": 8080, "admin": 9090}, ports)
 		connections, err := strconv.ParseInt(c.settings["MAX_CONNECTIONS"], 10, 64)
 		require.NoError(t, err)
+		connections += int64(constants(t, "../../internal/api/connections.go")["surplus"])
 		require.Less(t, idlePod+connections*eachConnection, container.Resources.Limits.Memory().Value(), "a stampede would kill the pod")
 		require.Equal(t, "admin", container.LivenessProbe.HTTPGet.Port.StrVal)
 		require.Equal(t, "admin", container.ReadinessProbe.HTTPGet.Port.StrVal)
