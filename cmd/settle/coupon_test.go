@@ -353,6 +353,41 @@ func TestAChangeWhoseCommitGotNoReply(t *testing.T) {
 	}
 }
 
+// Nor may whoever made it be told that it is safe to repeat, when MySQL is gone since: no run finds out about a change.
+func TestAChangeThatNobodyCanTellOfIsNotSaidToBeSafeToRepeat(t *testing.T) {
+	t.Parallel()
+	w := newWiredWorld(t)
+	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
+	coupon := w.coupon(1)
+	for name, c := range map[string]struct {
+		change func(*world) (code int, stdout, stderr string)
+		look   string
+	}{
+		"seats": {func(w *world) (int, string, string) { return w.changes("add-seats", coupon, "--seats=5") }, fmt.Sprintf("settle coupon show %d", coupon)},
+		"new":   {func(w *world) (int, string, string) { return w.create() }, "settle coupon list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inChange := false
+			var wires []*testenv.Wire
+			through := *w
+			wires, through.servers = w.wiresTo(func(turn testenv.Turn) testenv.Fate {
+				inChange = inChange || bytes.Contains(turn.Request, []byte("INTO audit_event"))
+				if inChange && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
+					return testenv.CutAfter(wires[toMySQL].Down)
+				}
+				return testenv.Pass()
+			})
+			code, stdout, stderr := c.change(&through)
+			require.Equal(t, 1, code, stdout)
+			require.True(t, inChange)
+			require.Contains(t, stderr, c.look)
+			require.NotContains(t, stderr, "safe to run again")
+			require.NotContains(t, stderr, "the next run")
+		})
+	}
+}
+
 func TestCouponsAreListed(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})

@@ -228,7 +228,7 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, changeUnknown(coupon, err)
 	}
 	if made.Is.FinalisedAt.IsZero() { // also where nothing was changed: the door may not have heard the last time
 		made.Untold = d.Doors.Tell(ctx, window)
@@ -343,5 +343,28 @@ func happened(ctx context.Context, tx *sql.Tx, r run, action string, coupon uint
 	return done, nil
 }
 
-// errCreatedOrNot: creating once more could make a second coupon.
-var errCreatedOrNot = &Error{Infrastructure, errors.New("the reply to COMMIT was lost, and whether the coupon was created could not be found out: look at `settle coupon list` before you create it again")}
+// ChangeUnknown: the reply to COMMIT was lost, and nobody can tell whether a coupon was changed. No run finds that out, as it
+// does for its own: making the change again could make it twice.
+type ChangeUnknown struct {
+	Coupon uint64 // 0: one that was to be created
+	err    error
+}
+
+func (e *ChangeUnknown) Error() string {
+	if e.Coupon == 0 {
+		return fmt.Sprintf("whether the coupon was created could not be found out: look at `settle coupon list` before you create it again (%s)", e.err)
+	}
+	return fmt.Sprintf("whether coupon %d was changed could not be found out: look at `settle coupon show %d` before you repeat it (%s)", e.Coupon, e.Coupon, e.err)
+}
+func (e *ChangeUnknown) Unwrap() error { return e.err }
+
+// changeUnknown is a failed change's error, told for whoever would repeat it.
+func changeUnknown(coupon uint64, err error) error {
+	if unknown := new(CommitUnknown); errors.As(err, &unknown) {
+		return &Error{Infrastructure, &ChangeUnknown{coupon, unknown.err}}
+	}
+	return err
+}
+
+// errSent: creating once more could make a second coupon.
+var errSent = &Error{Infrastructure, errors.New("the reply to COMMIT was lost")}

@@ -74,7 +74,7 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 	sent := false
 	err = d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if sent {
-			return errCreatedOrNot
+			return &CommitUnknown{errSent}
 		}
 		done, err := tx.ExecContext(ctx, insertCouponSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign, n.ValidityDays, n.DiscountWon)
 		if err != nil {
@@ -96,7 +96,7 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, changeUnknown(0, err)
 	}
 	return made, nil
 }
