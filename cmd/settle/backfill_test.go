@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -92,6 +93,38 @@ func TestAPersonsRunIsAudited(t *testing.T) {
 	require.Contains(t, detail, "issued 1, "+report.Coupons[0].WinnersDigest)
 	require.Equal(t, []uint64{1}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", coupon))
 	w.verify()
+}
+
+// So is one that gives nobody a coupon: it ends applications all the same, or puts them under review.
+func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2)
+	for name, c := range map[string]struct {
+		member string
+		seats  int
+		want   settle.Result
+	}{
+		"not selected": {"2", 1, settle.Result{NotSelected: 1}},
+		"under review": {"99", 2, settle.Result{Rejected: 1}}, // there is no such user
+	} {
+		coupon := w.coupon(c.seats)
+		w.apply(coupon, 1)
+		only := fmt.Sprintf("--coupon=%d", coupon)
+		w.settleNow(only)
+		w.stand(coupon, c.member, w.now())
+		code, stdout, stderr := w.settle("run", only, "--cutoff=now", "--operator=lee", "--reason=TICKET-7", "--output=json")
+		require.Zero(t, code, stderr)
+		var report settle.Report
+		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		done := report.Coupons[0]
+		require.Equal(t, c.want, settle.Result{Issued: done.Issued, NotSelected: done.NotSelected, Rejected: done.Rejected}, name)
+		var detail string
+		require.NoError(t, w.db.QueryRow("SELECT detail FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND' AND actor = 'lee' AND reason = 'TICKET-7' AND run_id = ?",
+			coupon, report.Run).Scan(&detail), name)
+		require.Contains(t, detail, "nothing issued")
+		require.Equal(t, []uint64{2}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", coupon), "once for each run")
+	}
 }
 
 // That nobody is to get a coupon can be approved, too: whoever is let in after that is not given one.
