@@ -313,8 +313,21 @@ func (p *program) printReport(r *settle.Report) {
 				c.Coupon, c.Earlier.Run, inZone(c.Earlier.At, p.zone)))
 		}
 		p.printPreview(c)
+		p.printWrittenOff(c, r.DryRun)
 		if c.Error != "" {
 			fmt.Fprintf(p.stderr, "settle: coupon %d: %s\n", c.Coupon, c.Error)
 		}
 	}
+}
+
+// printWrittenOff tells what --accept-gap comes to: these promises are broken for good.
+func (p *program) printWrittenOff(c settle.Result, dryRun bool) {
+	if c.Gap <= 0 || c.Error != "" {
+		return
+	}
+	said := words{"쿠폰 %d: 찾을 수 없는 접수 %d건의 유실을 인정했습니다", "coupon %d: accepted applications written off as lost: %d"}
+	if dryRun {
+		said = words{"쿠폰 %d: 찾을 수 없는 접수 %d건의 유실을 인정하게 됩니다", "coupon %d: accepted applications that would be written off as lost: %d"}
+	}
+	fmt.Fprintln(p.stdout, p.say(said, c.Coupon, c.Gap))
 }

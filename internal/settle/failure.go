@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // class is what an error of MySQL means for a settlement.
@@ -144,6 +146,23 @@ func ErrorClass(err error) Class {
 	default:
 		return Infrastructure
 	}
+}
+
+// GapHeld: more applications of a coupon were accepted than can be found, and nobody has approved that these are lost.
+type GapHeld struct {
+	Gap      int64
+	Account  ledger.Account
+	Approved int64 // as many were missing in the preview that somebody approved
+	Pinned   bool  // … if somebody has
+}
+
+func (e *GapHeld) Error() string {
+	if e.Pinned {
+		return fmt.Sprintf("held: %d of %d accepted applications cannot be found (%s), and %d when that was approved; nothing was issued. "+
+			"Find out what Redis lost since, and look at the preview again", e.Gap, e.Account.Accepted, e.Account, e.Approved)
+	}
+	return fmt.Sprintf("held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
+		"Find out what Redis lost, then release it with --accept-gap --operator and --reason", e.Gap, e.Account.Accepted, e.Account)
 }
 
 func setupError(format string, args ...any) error {

@@ -69,7 +69,10 @@ type Order struct {
 	Canaries []string // of the DLQ, try these alone if seats suffice for all; nil: everybody
 
 	Expect map[uint64]string // by coupon: issue nothing unless the winners have this digest
-	List   bool              // Preview names everybody, not only the first and the last
+	// By coupon: with AcceptGap, hold it all the same if more are missing.
+	MostGap map[uint64]int64
+
+	List   bool // Preview names everybody, not only the first and the last
 	dryRun bool
 }
 

@@ -138,7 +138,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
 	var unknown *CommitUnknown
 	switch {
-	case gap > 0 && !s.run.AcceptGap && ErrorClass(err) == Invariant:
+	case errors.As(err, new(*GapHeld)):
 		return errors.Join(err, s.auditHold(ctx, err))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
@@ -321,11 +321,10 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 		return account, err
 	}
 	s.result.Gap = account.Gap()
-	if s.result.Gap > 0 && !s.run.AcceptGap {
-		return account, &Error{Invariant, fmt.Errorf(
-			"held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
-				"Find out what Redis lost, then release it with --accept-gap --operator and --reason",
-			s.result.Gap, account.Accepted, account)}
+	held := &GapHeld{Gap: account.Gap(), Account: account}
+	held.Approved, held.Pinned = s.run.MostGap[s.coupon.ID]
+	if held.Gap > 0 && (!s.run.AcceptGap || held.Pinned && held.Gap > held.Approved) {
+		return account, &Error{Invariant, held}
 	}
 	return account, nil
 }
