@@ -99,6 +99,7 @@ type changed struct {
 	Finalised   bool      `json:"finalised"`
 	NotSelected int64     `json:"notSelected"` // who is next when there are free seats
 	DoorTold    bool      `json:"doorTold"`    // false: the catalog tells it within 5 s
+	SoldOut     *bool     `json:"soldOut"`     // what the door tells newcomers; null: not known
 }
 
 // do makes a change and says what became of it; told has words for one that was made and one that was so already.
@@ -113,7 +114,7 @@ func (c *change) do(p *program, told, already words, make func(*settle.Desk) (*s
 		err = encoder.Encode(changed{
 			Coupon: made.Is.ID, Changed: made.Changed, Seats: made.Is.TotalQuantity, Issued: made.Is.IssuedCount, OpensAt: made.Is.OpensAt,
 			ClosesAt: made.Is.ClosesAt, Paused: made.Is.Paused, Finalised: !made.Is.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
-			DoorTold: made.Untold == nil,
+			DoorTold: made.Untold == nil, SoldOut: soldOut(made),
 		})
 	} else {
 		if !made.Changed {
@@ -126,6 +127,33 @@ func (c *change) do(p *program, told, already words, make func(*settle.Desk) (*s
 			"The change is kept, but Redis could not be told at once: %v\nThe catalog tells it again every 5 s. Whoever is accepted meanwhile stands."}, made.Untold))
 	}
 	return made, err
+}
+
+func soldOut(made *settle.CouponChange) *bool {
+	if made.Untold != nil || !made.Is.FinalisedAt.IsZero() { // the door was not asked
+		return nil
+	}
+	return &made.SoldOut
+}
+
+// newcomers says what they are told instead of being let in; empty where they are.
+func (p *program) newcomers(made *settle.CouponChange) string {
+	is := made.Is
+	switch {
+	case is.Paused:
+		return p.say(words{"멈춰 있어 새 신청은 PAUSED입니다.", "It is paused: newcomers are told PAUSED."})
+	case !is.ClosesAt.After(made.At):
+		return p.say(words{"신청 기간이 %s에 끝나 새 신청은 CLOSED입니다.", "It closed at %s: newcomers are told CLOSED."}, inZone(is.ClosesAt, p.zone))
+	case is.OpensAt.After(made.At):
+		return p.say(words{"신청은 %s에 시작됩니다.", "It opens at %s."}, inZone(is.OpensAt, p.zone))
+	case made.SoldOut && is.TotalQuantity == is.IssuedCount:
+		return p.say(words{"남은 수량이 없어 새 신청은 SOLD_OUT입니다.", "Every seat is taken: newcomers are told SOLD_OUT."})
+	case made.SoldOut:
+		return p.say(words{"정산 실행이 끝날 때까지 새 신청은 SOLD_OUT입니다.\n지금 받으려면: settle run --coupon %d --cutoff now --operator … --reason …",
+			"It was sold out: newcomers are told SOLD_OUT until a run has ended.\nTo let them in now: settle run --coupon %d --cutoff now --operator … --reason …"}, is.ID)
+	default:
+		return ""
+	}
 }
 
 func (c *change) said(p *program, text words, args ...any) {
@@ -172,7 +200,9 @@ func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	}
 	c.said(p, words{"마감 시각은 %s(이전: %s). 신청 API에는 늦어도 5초 안에 적용됩니다.", "It closes at %s (before: %s); the API knows within 5 s."},
 		inZone(made.Is.ClosesAt, p.zone), inZone(made.Was.ClosesAt, p.zone))
-	if !made.Was.ClosesAt.After(made.At) {
+	if told := p.newcomers(made); told != "" {
+		c.said(p, words{"%s", "%s"}, told)
+	} else if !made.Was.ClosesAt.After(made.At) {
 		c.said(p, words{"마감되어 있던 쿠폰이 다시 열렸습니다. 새 신청은 지금까지의 모든 신청보다 뒤에 섭니다.", "It was closed and is open again; newcomers stand behind everybody who applied before."})
 	}
 	return nil
@@ -194,10 +224,18 @@ type couponResumeCmd struct {
 }
 
 func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
-	_, err := c.do(p, words{"쿠폰 %d %s: 다시 신청을 받습니다.", "coupon %d %s takes applications again."},
+	made, err := c.do(p, words{"쿠폰 %d %s: 멈춤을 풀었습니다.", "coupon %d %s is not paused any more."},
 		words{"쿠폰 %d %s: 멈춰 있지 않습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is not paused: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Resume(ctx, c.ID) })
-	return err
+	if err != nil || !made.Changed {
+		return err
+	}
+	if told := p.newcomers(made); told != "" {
+		c.said(p, words{"%s", "%s"}, told)
+	} else {
+		c.said(p, words{"다시 신청을 받습니다.", "It takes applications again."})
+	}
+	return nil
 }
 
 type couponSeatsCmd struct {
@@ -241,6 +279,9 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	case !made.Is.ClosesAt.After(made.At):
 		c.said(p, words{"마감된 쿠폰이고 NOT_SELECTED인 사람이 없습니다. 기다리거나 검토 중인 신청이 있으면 다음 실행(%s)에서 받습니다.",
 			"It is closed, and nobody is NOT_SELECTED: whoever still waits or is under review gets them in the next run (%s)."}, night)
+	case made.SoldOut:
+		c.said(p, words{"기다리거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 받습니다. 정산 실행이 끝날 때까지 새 신청은 SOLD_OUT입니다.\n지금 받으려면: settle run --coupon %d --cutoff now --operator … --reason …",
+			"Whoever still waits or is under review gets them in the next nightly run (%s); newcomers are told SOLD_OUT until a run has ended.\nTo let them in now: settle run --coupon %d --cutoff now --operator … --reason …"}, night, c.ID)
 	default:
 		c.said(p, words{"기다리는 사람과 새로 신청하는 사람이 다음 야간 실행(%s)에서 받습니다.", "Whoever waits or applies gets them in the next nightly run (%s)."}, night)
 	}

@@ -284,10 +284,50 @@ func TestRefusedChanges(t *testing.T) {
 	require.Len(t, w.ids("SELECT id FROM coupon"), 3)
 }
 
+// The door of a coupon that was sold out lets nobody in before a run has ended, and nobody is told otherwise.
+func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	w.settleNow()
+	later := func(d time.Duration) string { return "--closes=" + w.now().Add(d).UTC().Format(time.RFC3339) }
+
+	w.mustChange("pause", coupon)
+	require.Contains(t, w.mustChange("resume", coupon), "Every seat is taken: newcomers are told SOLD_OUT.")
+	w.mustChange("close", coupon)
+	said := w.mustChange("extend", coupon, later(time.Hour))
+	require.Contains(t, said, "Every seat is taken: newcomers are told SOLD_OUT.")
+	require.NotContains(t, said, "is open again")
+
+	said = w.mustChange("add-seats", coupon, "--seats=1")
+	require.Contains(t, said, "newcomers are told SOLD_OUT until a run has ended")
+	require.Contains(t, said, fmt.Sprintf("settle run --coupon %d --cutoff now", coupon))
+	require.NotContains(t, said, "applies gets them")
+	require.Equal(t, candidates.SoldOut, w.answer(coupon, 2))
+	w.mustChange("pause", coupon)
+	require.Contains(t, w.mustChange("extend", coupon, later(2*time.Hour)), "told PAUSED")
+	said = w.mustChange("resume", coupon)
+	require.Contains(t, said, "SOLD_OUT until a run has ended")
+	require.NotContains(t, said, "takes applications")
+	_, stdout, _ := w.changes("resume", coupon, "--output=json")
+	require.Contains(t, stdout, `"soldOut": true`)
+
+	w.settleNow()
+	require.Equal(t, candidates.Accepted, w.answer(coupon, 2))
+	require.Contains(t, w.mustChange("add-seats", coupon, "--seats=1"), "Whoever waits or applies gets them")
+	w.mustChange("pause", coupon)
+	require.Contains(t, w.mustChange("resume", coupon), "takes applications")
+	w.mustChange("pause", coupon)
+	w.mustChange("close", coupon)
+	require.Contains(t, w.mustChange("resume", coupon), "told CLOSED")
+}
+
 // deaf doors cannot be told.
 type deaf struct{ err error }
 
-func (d deaf) Tell(context.Context, settle.Window) error { return d.err }
+func (d deaf) Tell(context.Context, settle.Window) (bool, error) { return false, d.err }
 
 func (d deaf) Marks(context.Context, uint64) (issued, rejected int64, err error) { return 0, 0, d.err }
 

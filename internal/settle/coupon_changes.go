@@ -25,8 +25,9 @@ type Person struct{ Operator, Reason string }
 
 // Doors hear of changed coupons.
 type Doors interface {
-	// Tell lets the door go by a window, and gives the coupon's keys the life it asks for. Safe to repeat.
-	Tell(ctx context.Context, w Window) error
+	// Tell lets the door go by a window, gives the coupon's keys the life it asks for, and returns whether newcomers are
+	// told that it is sold out: that ends with a run, not with a change. Safe to repeat.
+	Tell(ctx context.Context, w Window) (sold bool, err error)
 	// Marks counts whom the door turns away since they were issued the coupon, or rejected for good.
 	Marks(ctx context.Context, coupon uint64) (issued, rejected int64, err error)
 }
@@ -61,6 +62,7 @@ type CouponChange struct {
 	Changed     bool      // false: it was so already, and nothing was written
 	At          time.Time // by the Redis clock
 	NotSelected int64     // who waits for free seats, when seats were added
+	SoldOut     bool      // newcomers are told so, as far as the window lets them in
 	Untold      error     // why the door could not be told at once; the catalog will
 }
 
@@ -231,7 +233,7 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 		return nil, changeUnknown(coupon, err)
 	}
 	if made.Is.FinalisedAt.IsZero() { // also where nothing was changed: the door may not have heard the last time
-		made.Untold = d.Doors.Tell(ctx, window)
+		made.SoldOut, made.Untold = d.Doors.Tell(ctx, window)
 	}
 	return made, nil
 }
