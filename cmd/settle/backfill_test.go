@@ -57,6 +57,25 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	}
 }
 
+// A run that could not begin ends a backfill: its cause is told once, and no further night is tried.
+func TestABackfillEndsWhereMySQLIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	seoul := speaker(english).zone
+	day := func(n int) time.Time { return w.now().In(seoul).AddDate(0, 0, -n) }
+	w.couponBetween(5, day(9), day(1))
+	w.refresh() // so that the catalog knows it, and there is a report
+	w.servers[0] = "--mysql-dsn=root@tcp(127.0.0.1:1)/x"
+	code, stdout, stderr := w.settle("run", "--from="+day(4).Format(time.DateOnly), "--to="+day(2).Format(time.DateOnly), "--operator=kim", "--reason=missed", "--output=json")
+	require.Equal(t, exitInfrastructure, code)
+	var done struct{ Nights []settle.Report }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "%s%s", stdout, stderr)
+	require.Len(t, done.Nights, 1)
+	require.Contains(t, stderr, "connect to mysql")
+	require.Contains(t, stderr, settle.SafeToRunAgain)
+}
+
 // Of nights of which the last is not over, none is settled.
 func TestANightThatIsNotOverIsRefusedBeforeTheFirstIsSettled(t *testing.T) {
 	t.Parallel()
@@ -185,13 +204,20 @@ func TestCanariesOfARetryableCauseGoAlone(t *testing.T) {
 	w.apply(coupon, 1, 3, 5)
 	w.settleNow()
 	require.Empty(t, w.issued(coupon))
-	retry := []string{"dlq", "retry", "--coupon=1", "--cause=BAD_ROW", "--canary=1", "--cutoff=now", "--operator=kim", "--reason=x"}
-	code, _, stderr := w.settle(retry...)
+	retry := []string{"dlq", "retry", "--coupon=1", "--cause=BAD_ROW", "--canary=1", "--cutoff=now", "--operator=kim", "--reason=x", "--output=json"}
+	runs := func(stdout string) int {
+		var done retried
+		require.NoError(t, json.Unmarshal([]byte(stdout), &done), "one document: %s", stdout)
+		return len(done.Runs)
+	}
+	code, stdout, stderr := w.settle(retry...)
 	require.Equal(t, 1, code, stderr)
+	require.Equal(t, 1, runs(stdout))
 	require.Equal(t, []int{2, 1, 1}, []int{w.reason(coupon, "1").Attempts, w.reason(coupon, "3").Attempts, w.reason(coupon, "5").Attempts}, "the others were not tried")
 	w.exec("DELETE FROM odd_user")
-	code, _, stderr = w.settle(retry...)
+	code, stdout, stderr = w.settle(retry...)
 	require.Zero(t, code, stderr)
+	require.Equal(t, 2, runs(stdout))
 	require.Equal(t, []uint64{1, 3, 5}, w.issued(coupon))
 	w.verify()
 }

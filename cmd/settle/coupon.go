@@ -29,6 +29,8 @@ var refusals = map[settle.Refusal]words{
 		"coupon %v was finalised and cleared from Redis, and waits only for its new seats to be given: open again, it would let in whoever was rejected. To take new applications use create."},
 	settle.RefusedForgotten: {"쿠폰 %v을(를) 받았거나 거절된 사람을 Redis가 잊었습니다. 다시 열면 그 사람들의 신청을 받게 되므로 열 수 없습니다. settle run으로 정산을 끝내고, 새로 신청을 받으려면 create를 쓰세요.",
 		"Redis has forgotten who was given coupon %v, or rejected for good: opened again it would take their applications. Finish it with settle run; to take new applications use create."},
+	settle.RefusedUnfinished: {"쿠폰 %v의 정산이 Redis에 아직 다 전해지지 않았습니다. settle run으로 정산을 끝낸 뒤에 extend를 다시 하세요.",
+		"a settlement of coupon %v is not finished, and Redis has not heard of all of it: end it with settle run, then extend."},
 	settle.RefusedNotOpen: {"쿠폰 %v은(는) %v에 열립니다. 닫으면 열리기 전에 닫히는 쿠폰이 됩니다. 열리지 않게 하려면 pause를 쓰세요.",
 		"coupon %v opens only at %v: closed now, it would end before it opens. To keep it shut use pause."},
 	settle.RefusedEndsBeforeItOpens: {"쿠폰 %v의 기간이 열리기 전에 끝납니다: 마감 %v, 시작 %v.", "coupon %v would end before it opens: it would close at %v and opens at %v."},

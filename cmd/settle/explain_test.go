@@ -130,6 +130,20 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	w.must(coupon, 4, ledger.StateWaiting) // it may be about any other coupon
 	w.exec(underWay, "CRON")
 	w.must(coupon, 4, ledger.StateWaitingSettling)
+	w.exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
+	w.must(coupon, 4, ledger.StateWaiting) // they died
+	failed := func(with uint64) {
+		w.exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
+		w.exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
+	}
+	failed(coupon)
+	failed(coupon + 1)
+	var runs []string
+	for _, r := range w.explain(coupon, 4).Facts.Runs {
+		runs = append(runs, r.Status)
+	}
+	require.Equal(t, []string{"ABANDONED", "ABANDONED", "FAILED"}, runs, "what failed with another coupon is not the user's business")
+	w.exec("DELETE FROM run_coupon")
 	w.exec("DELETE FROM settlement_run")
 
 	w.settleNow()

@@ -50,6 +50,8 @@ var userWords = map[ledger.State]words{
 		"There is no record that customer %d applied for this coupon. Applications are paused at the moment."},
 	ledger.StateNeverSoldOut: {"%d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 준비된 수량이 모두 배정되어 지금은 새 신청을 받지 않고 있습니다.",
 		"There is no record that customer %d applied for this coupon. All coupons are taken, and no new applications are accepted at the moment."},
+	ledger.StateNeverAdded: {"%d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 수량이 남아 있지만 다음 정산이 끝날 때까지는 새 신청을 받지 않습니다.",
+		"There is no record that customer %d applied for this coupon. Coupons are left, but no new applications are accepted until the next settlement is done."},
 	ledger.StateNoSuchUser: {"%d번 회원 정보를 찾을 수 없으며, 이 번호로 쿠폰을 신청한 기록도 없습니다.",
 		"There is no customer %d, and no record of an application under that number."},
 	ledger.StateNotSure: {"%d번 고객님이 이 쿠폰을 신청하신 기록은 찾을 수 없습니다. 다만 유실된 신청이 있는지 확인할 수 없어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -212,22 +211,23 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 			break
 		}
 		var report *settle.Report
-		report, err = p.watch(c.once(ctx, p, order))
-		if report != nil {
+		if report, err = p.watch(c.once(ctx, p, order)); report != nil {
 			done.Nights = append(done.Nights, report)
-			err = p.outcome(c.Output, report, err)
+			var told exitError
+			errors.As(p.outcome(c.Output, report, err), &told)
+			codes[int(told)] = true
 		}
-		var told exitError
-		if err != nil && (!errors.As(err, &told) || ctx.Err() != nil) {
-			break // the run could not begin, or was told to stop
+		if err != nil {
+			break // of the run itself: it could not begin, or was told to stop
 		}
-		codes[int(told)] = true
-		err = nil
+	}
+	if err != nil {
+		codes[codeOf(classOf(err))] = true
 	}
 	if c.Output == "json" && len(done.Nights) > 0 {
 		err = errors.Join(err, printJSON(p.stdout, done))
 	}
-	return cmp.Or(err, worstCode(codes))
+	return errors.Join(err, worstCode(codes))
 }
 
 // settle has a settler do something and prints what became of it.

@@ -111,7 +111,10 @@ func (d *Desk) Extend(ctx context.Context, coupon uint64, closes time.Time) (*Co
 			return refuse(RefusedShorter, c.ID, closes, c.ClosesAt)
 		case !c.ClosesAt.After(now):
 			forgotten, err := f.forgotten()
-			if err == nil && forgotten {
+			switch {
+			case err == nil && forgotten && f.unfinished:
+				err = refuse(RefusedUnfinished, c.ID)
+			case err == nil && forgotten:
 				err = refuse(RefusedForgotten, c.ID)
 			}
 			if err != nil {
@@ -176,6 +179,7 @@ func (d *Desk) seats(ctx context.Context, coupon uint64, total func(*CouponRow) 
 type facts struct {
 	notSelected int64
 	swept       bool // it was finalised once
+	unfinished  bool // a settlement has committed, and Redis may not have heard
 
 	forgotten func() (bool, error) // whether the door knows fewer whom it has to turn away than MySQL
 }
@@ -311,10 +315,11 @@ func selectRow(ctx context.Context, tx *sql.Tx, coupon uint64) (c CouponRow, w W
 
 const selectFactsSQL = `
 SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
-       EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + actionCouponUnfinalised + `')`
+       EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + actionCouponUnfinalised + `'),
+       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
 
 func selectFacts(ctx context.Context, tx *sql.Tx, coupon uint64) (f facts, err error) {
-	if err := tx.QueryRowContext(ctx, selectFactsSQL, coupon, coupon).Scan(&f.notSelected, &f.swept); err != nil {
+	if err := tx.QueryRowContext(ctx, selectFactsSQL, coupon, coupon, coupon).Scan(&f.notSelected, &f.swept, &f.unfinished); err != nil {
 		return f, fmt.Errorf("look at the past of coupon %d: %w", coupon, err)
 	}
 	return f, nil

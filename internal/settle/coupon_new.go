@@ -109,6 +109,7 @@ const (
 	RefusedFinalised         Refusal = "FINALISED"           // coupon, since
 	RefusedSwept             Refusal = "FINALISED_BEFORE"    // coupon
 	RefusedForgotten         Refusal = "MARKS_LOST"          // coupon
+	RefusedUnfinished        Refusal = "NOT_TOLD_YET"        // coupon
 	RefusedNotOpen           Refusal = "NOT_OPEN_YET"        // coupon, opens
 	RefusedEndsBeforeItOpens Refusal = "ENDS_BEFORE_OPENING" // coupon or 0, closes, opens
 	RefusedPast              Refusal = "CLOSES_IN_THE_PAST"  // coupon or 0, closes, now

@@ -292,7 +292,7 @@ func (s *settlement) end() Result {
 	switch {
 	case s.run.dryRun:
 	case s.err != nil:
-		s.logger.Info("coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
+		s.logger.Warn("coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
 	default:
 		s.logger.Info("coupon settled", zap.String("status", string(s.result.Status)), zap.Int("issued", s.result.Issued),
 			zap.Int("rejected", s.result.Rejected), zap.Int("not_selected", s.result.NotSelected))
