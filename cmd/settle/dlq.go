@@ -42,7 +42,7 @@ func (d *deed) order() settle.Order {
 func (d *deed) chosen(ctx context.Context, p *program) (chosen []ledger.Reviewed, err error) {
 	_, err = p.eachUnderReview(ctx, []uint64{d.Coupon}, func(r ledger.Reviewed) {
 		if among(d.User, r.User) && among(d.Cause, r.Cause) {
-			r.Message = "" // there may be very many
+			r.Message, r.Tried = "", nil // there may be very many
 			chosen = append(chosen, r)
 		}
 	})

@@ -134,6 +134,8 @@ func (p *program) event(f *ledger.Facts, e ledger.Event) (text string) {
 		text = p.say(plainEvents[e.Kind]) + p.say(words{" (도착 %d)", " (arrival %d)"}, e.Arrival)
 	case ledger.EventRun:
 		text = p.runEvent(e)
+	case ledger.EventAttempt:
+		text = p.say(words{"처리 실패: %s", "attempt failed: %s"}, p.why(e.Reason)) + p.byRun(e.Run) + p.behind(e.Detail)
 	case ledger.EventReview:
 		text = p.reviewEvent(f, e)
 	case ledger.EventAudit:
@@ -216,10 +218,6 @@ func (p *program) runEvent(e ledger.Event) string {
 
 func (p *program) reviewEvent(f *ledger.Facts, e ledger.Event) string {
 	r := e.Review
-	why := r.Cause
-	if w, ok := causes[settle.Cause(r.Cause)]; ok {
-		why = w.in(p.language) + " (" + r.Cause + ")"
-	}
 	next := p.say(words{"담당자 결정 대기", "until a person decides"})
 	if again := time.Unix(r.Again, 0); r.Retryable && again.After(f.At) {
 		next = p.say(words{"자동 재시도는 %s부터", "nightly runs try again from %s on"}, inZone(again, p.zone))
@@ -227,5 +225,13 @@ func (p *program) reviewEvent(f *ledger.Facts, e ledger.Event) string {
 		next = p.say(words{"정산 때마다 다시 시도", "every run tries again"})
 	}
 	return p.say(words{"검토 대상: %s, %d번 시도, %s", "under review: %s, attempts %d, %s"},
-		cmp.Or(printable(why), "?"), r.Attempts, next) + p.byRun(r.Run) + p.behind(r.Message)
+		p.why(r.Cause), r.Attempts, next) + p.byRun(r.Run) + p.behind(r.Message)
+}
+
+// why is a cause in words, with its code.
+func (p *program) why(cause string) string {
+	if w, ok := causes[settle.Cause(cause)]; ok {
+		return w.in(p.language) + " (" + cause + ")"
+	}
+	return cmp.Or(printable(cause), "?")
 }

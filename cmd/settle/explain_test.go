@@ -443,3 +443,25 @@ func TestATimelineIsBounded(t *testing.T) {
 		require.True(t, i == 0 || !e.At.Before(x.Events[i-1].At))
 	}
 }
+
+// What was tried before is told, as far as it is kept: not only why it failed the last time.
+func TestExplainTellsEveryAttemptThatIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	w.exec("INSERT INTO odd_user (id) VALUES (1)")
+	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	w.must(coupon, 1, ledger.StateReviewBadRow, ledger.NoteRetryPauses)
+	kinds := w.happened(coupon, 1)
+	require.Contains(t, kinds, ledger.EventAttempt)
+	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), "--user=1", "--lang=en")
+	require.Regexp(t, `attempt failed: [^│]+\(INACTIVE_USER\), by run 1; `, told)
+	require.Regexp(t, `under review: [^│]+\(BAD_ROW\), attempts 2`, told)
+}

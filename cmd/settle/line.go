@@ -128,6 +128,9 @@ func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, fail
 				Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at,
 			},
 		}
+		if f.Keep {
+			entries[i].Source = candidates.Keeping
+		}
 		if f.Row {
 			entries[i].Reason.Refused = 1
 		}

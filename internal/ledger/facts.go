@@ -134,8 +134,9 @@ const (
 	EventLastSeated  EventKind = "LAST_SEATED" // the last arrival that got a seat
 	EventCloses      EventKind = "CLOSES"
 	EventRun         EventKind = "RUN"
-	EventReview      EventKind = "REVIEW" // the last attempt that put or left it under review
-	EventAudit       EventKind = "AUDIT"  // what an operator did
+	EventAttempt     EventKind = "ATTEMPT" // one that failed before, as far as they are kept
+	EventReview      EventKind = "REVIEW"  // the last attempt that put or left it under review
+	EventAudit       EventKind = "AUDIT"   // what an operator did
 	EventIssued      EventKind = "ISSUED"
 	EventNotSelected EventKind = "NOT_SELECTED"
 	EventRejected    EventKind = "REJECTED"
@@ -146,7 +147,7 @@ const (
 )
 
 // EventKinds are all of them, in that order.
-var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventReview, EventAudit, EventIssued,
+var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventAttempt, EventReview, EventAudit, EventIssued,
 	EventNotSelected, EventRejected, EventAlready, EventFinalised, EventSettles, EventExpires}
 
 // Event is one thing that happened, or is to happen. What a kind has no use for is empty.

@@ -10,7 +10,8 @@ import (
 )
 
 // setAside puts the first of the line, as many as seats are free, under review: they are first in the next run, and
-// until then their applicants are told that something went wrong. The others wait on.
+// until then their applicants are told that something went wrong. Who stands there already keeps why: that is what somebody
+// may have to mend. The others wait on.
 func (s *settlement) setAside(ctx context.Context, why error) error {
 	var cursor Cursor
 	for seats := s.coupon.Free(); seats > 0; {
@@ -25,7 +26,7 @@ func (s *settlement) setAside(ctx context.Context, why error) error {
 		page = slices.DeleteFunc(page, func(a Application) bool { return a.User == 0 || a.Source == Held })
 		first := make([]Failure, min(len(page), seats))
 		for i := range first {
-			first[i] = Failure{Application: page[i], Cause: CauseDatabaseAway, Retryable: true, Message: why.Error()}
+			first[i] = Failure{Application: page[i], Cause: CauseDatabaseAway, Retryable: true, Keep: page[i].Source != Waiting, Message: why.Error()}
 		}
 		reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, first)
 		s.result.reject(reviewed, first)
