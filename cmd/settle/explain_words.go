@@ -76,9 +76,9 @@ var noteWords = map[ledger.Note]words{
 	ledger.NoteAccountActive:      {"현재 계정은 정상입니다.", "The account is in order now."},
 	ledger.NoteAlsoUnderReview:    {"이와 별도로 검토 중인 신청이 한 건 더 있습니다.", "Besides, another application of theirs is under review."},
 	ledger.NoteAlsoStanding:       {"아직 남아 있는 다른 신청은 한 분께 한 장만 발급되므로 추가로 발급되지 않습니다.", "Another application of theirs is still open; it brings no second coupon, since there is one for each customer."},
-	ledger.NoteAppliedAgain:       {"함께 접수된 다른 신청은 이미 쿠폰을 가지고 계셔서 추가로 발급되지 않았습니다.", "Another application of theirs brought no second coupon, since there is one for each customer."},
-	ledger.NoteEarlierNotSelected: {"함께 접수된 다른 신청은 선정되지 않았습니다.", "Another application of theirs was not selected."},
-	ledger.NoteEarlierRejected:    {"함께 접수된 다른 신청은 발급 대상에서 제외되었습니다.", "Another application of theirs was declined."},
+	ledger.NoteAppliedAgain:       {"고객님의 다른 신청은 이미 쿠폰을 가지고 계셔서 추가로 발급되지 않았습니다.", "Another application of theirs brought no second coupon, since there is one for each customer."},
+	ledger.NoteEarlierNotSelected: {"고객님의 다른 신청은 선정되지 않았습니다.", "Another application of theirs was not selected."},
+	ledger.NoteEarlierRejected:    {"고객님의 다른 신청은 발급 대상에서 제외되었습니다.", "Another application of theirs was declined."},
 	ledger.NoteLaterUnknown:       {"그 뒤에 다시 신청하셨는지는 지금 확인할 수 없습니다.", "Whether they have applied again since cannot be looked up at the moment."},
 	ledger.NoteShownOld:           {"앱에는 다음 정산이 끝날 때까지 이전 상태로 보일 수 있습니다.", "The app may show the former state until the next settlement is done."},
 }

@@ -325,9 +325,9 @@ func (p *program) printWrittenOff(c settle.Result, dryRun bool) {
 	if c.Gap <= 0 || c.Error != "" {
 		return
 	}
-	said := words{"쿠폰 %d: 찾을 수 없는 접수 %d건의 유실을 인정했습니다", "coupon %d: accepted applications written off as lost: %d"}
+	said := words{"쿠폰 %d: 유실 인정: 찾을 수 없는 접수 %d건", "coupon %d: accepted applications written off as lost: %d"}
 	if dryRun {
-		said = words{"쿠폰 %d: 찾을 수 없는 접수 %d건의 유실을 인정하게 됩니다", "coupon %d: accepted applications that would be written off as lost: %d"}
+		said = words{"쿠폰 %d: 유실 인정 예정: 찾을 수 없는 접수 %d건", "coupon %d: accepted applications that would be written off as lost: %d"}
 	}
 	fmt.Fprintln(p.stdout, p.say(said, c.Coupon, c.Gap))
 }

@@ -67,7 +67,7 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, 
 		told := &Refused{fmt.Errorf("mysql refuses everything; %d from the head of the line went under review, to be tried by the next run", result.Rejected)}
 		result.conclude(errors.Join(told, err), s.Now().Sub(began))
 		report.add(result)
-		s.Logger.Warn("coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))
+		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))
 	}
 	report.end(why, s.Now())
 	return report, errors.Join(why, r.stopped())

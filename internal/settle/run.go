@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -292,12 +293,20 @@ func (s *settlement) end() Result {
 	switch {
 	case s.run.dryRun:
 	case s.err != nil:
-		s.logger.Warn("coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
+		s.logger.Log(s.run.alarm(), "coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
 	default:
 		s.logger.Info("coupon settled", zap.String("status", string(s.result.Status)), zap.Int("issued", s.result.Issued),
 			zap.Int("rejected", s.result.Rejected), zap.Int("not_selected", s.result.NotSelected))
 	}
 	return *s.result
+}
+
+// alarm is how loud the log says that a coupon was not settled: a person who asked for it is told anyway.
+func (r run) alarm() zapcore.Level {
+	if r.Trigger == Cron {
+		return zap.WarnLevel
+	}
+	return zap.InfoLevel
 }
 
 func (s *settlement) progress(applications int) {
