@@ -56,9 +56,9 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 	}
 	var classes []settle.Class
 	for _, unread := range x.Unread {
-		fmt.Fprintln(p.stderr, "settle:", unread)
+		fmt.Fprintln(p.stderr, "settle:", p.language.tell(unread))
 		if advice := advice(unread); advice != "" {
-			fmt.Fprintln(p.stderr, advice)
+			fmt.Fprintln(p.stderr, p.language.advise(advice))
 		}
 		classes = append(classes, classOf(unread))
 	}

@@ -75,7 +75,7 @@ func (p *program) ask(ctx context.Context, question string) (yes bool, err error
 		return false, nil
 	case <-ctx.Done():
 		fmt.Fprintln(p.stderr)
-		return false, fmt.Errorf("told to stop: %w", context.Cause(ctx))
+		return false, settle.ToldToStop(ctx)
 	}
 }
 

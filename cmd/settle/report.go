@@ -97,7 +97,7 @@ func (r *periodReport) tellUnread() error {
 		classes = append(classes, classOf(u.Err))
 	}
 	if len(classes) > 0 {
-		fmt.Fprintln(r.stderr, settle.SafeToRunAgain)
+		fmt.Fprintln(r.stderr, r.language.advise(settle.SafeToRunAgain))
 	}
 	return worst(classes)
 }

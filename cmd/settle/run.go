@@ -207,7 +207,7 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 	codes := map[int]bool{}
 	for _, order.Cutoff = range nights {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("told to stop: %w", context.Cause(ctx))
+			err = settle.ToldToStop(ctx)
 			break
 		}
 		var report *settle.Report
@@ -266,7 +266,7 @@ func (p *program) outcome(output string, report *settle.Report, err error) error
 		classes = append(classes, classOf(err))
 	} else if output != "json" {
 		for _, advice := range report.Advice() {
-			fmt.Fprintln(p.stderr, advice)
+			fmt.Fprintln(p.stderr, p.language.advise(advice))
 		}
 	}
 	return errors.Join(err, worst(classes))
@@ -315,7 +315,7 @@ func (p *program) printReport(r *settle.Report) {
 		p.printPreview(c)
 		p.printWrittenOff(c, r.DryRun)
 		if c.Error != "" {
-			fmt.Fprintf(p.stderr, "settle: coupon %d: %s\n", c.Coupon, c.Error)
+			fmt.Fprintln(p.stderr, p.say(words{"settle: 쿠폰 %d: %s", "settle: coupon %d: %s"}, c.Coupon, p.language.tell(c.Err())))
 		}
 	}
 }

@@ -34,16 +34,16 @@ type NewCoupon struct {
 // Problems are what is impossible about it, whatever the time.
 func (n NewCoupon) Problems() (problems []error) {
 	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > mostNameLetters || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
-		problems = append(problems, fmt.Errorf("the name %q is not one: want 1 to %d letters, without line breaks", n.Name, mostNameLetters))
+		problems = append(problems, told(WrongName, n.Name, mostNameLetters))
 	}
 	if n.Seats < 1 || n.Seats > MostSeats {
-		problems = append(problems, fmt.Errorf("%d seats: want 1 to %d", n.Seats, int64(MostSeats)))
+		problems = append(problems, told(WrongSeats, n.Seats, int64(MostSeats)))
 	}
 	if n.ValidityDays < 1 || n.ValidityDays > mostDays {
-		problems = append(problems, fmt.Errorf("valid for %d days: want 1 to %d", n.ValidityDays, mostDays))
+		problems = append(problems, told(WrongDays, n.ValidityDays, mostDays))
 	}
 	if n.DiscountWon < 0 || n.DiscountWon > mostWon {
-		problems = append(problems, fmt.Errorf("a discount of %d won: want 0 to %d", n.DiscountWon, int64(mostWon)))
+		problems = append(problems, told(WrongDiscount, n.DiscountWon, int64(mostWon)))
 	}
 	return problems
 }

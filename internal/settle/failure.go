@@ -169,8 +169,12 @@ func setupError(format string, args ...any) error {
 	return &Error{Setup, fmt.Errorf(format, args...)}
 }
 
-// SafeToRunAgain is the advice for failures of infrastructure.
-const SafeToRunAgain = "Nothing is lost: it is safe to run again."
+// What Advice says.
+const (
+	SafeToRunAgain = "Nothing is lost: it is safe to run again." // of failures of infrastructure
+	AdviseMigrate  = "The database lacks a table or column: run `settle migrate`."
+	AdviseGrants   = "MySQL refuses this user or database: check MYSQL_DSN and the grants."
+)
 
 // Advice says what to do about an error, in one sentence; empty where its text says it.
 func Advice(err error) string {
@@ -182,9 +186,9 @@ func Advice(err error) string {
 	if errors.As(err, &numbered) {
 		switch numbered.Number {
 		case 1146, 1054:
-			return "The database lacks a table or column: run `settle migrate`."
+			return AdviseMigrate
 		case 1044, 1045, 1049, 1142, 1698:
-			return "MySQL refuses this user or database: check MYSQL_DSN and the grants."
+			return AdviseGrants
 		}
 	}
 	if ErrorClass(err) == Infrastructure {
@@ -194,4 +198,4 @@ func Advice(err error) string {
 }
 
 // errBusy: somebody else holds the coupon's row, or alters its tables, for longer than a settlement waits.
-var errBusy = errors.New("busy: another settlement or session holds this coupon's row or its tables; nothing more was moved, run again")
+var errBusy = told(CouponBusy)

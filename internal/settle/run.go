@@ -97,7 +97,7 @@ func (r run) stopped() error {
 	if r.told.Err() == nil {
 		return nil
 	}
-	return fmt.Errorf("told to stop: %w", context.Cause(r.told))
+	return ToldToStop(r.told)
 }
 
 // RunOnce settles every due coupon once and returns what became of each. One coupon's failure does not keep the
@@ -256,7 +256,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 		}
 	}
 	if undone > 0 {
-		return fmt.Errorf("%w; %d of %d coupons were dealt with", r.stopped(), len(coupons)-undone, len(coupons))
+		return told(StoppedAfter, context.Cause(r.told), len(coupons)-undone, len(coupons))
 	}
 	return nil
 }
