@@ -77,7 +77,7 @@ func (l language) tell(err error) string {
 		return fmt.Sprintf(use.in(l), use.args...)
 	}
 	switch {
-	case l == english:
+	case l != korean:
 		return err.Error()
 	case !errors.As(err, &settings):
 		return inKorean(err)
