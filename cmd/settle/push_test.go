@@ -97,6 +97,13 @@ func TestARunIsPushed(t *testing.T) {
 	require.NotContains(t, person, "jajeong_run_last_success_timestamp_seconds")
 	require.Equal(t, night, pushed(t, gateway, "CRON"))
 
+	// Nor does one that could look at nothing say that nothing is missing.
+	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
+	require.Equal(t, exitInfrastructure, code)
+	blind := pushed(t, gateway, "MANUAL")
+	require.Equal(t, "1", blind["jajeong_run_status FAILED"])
+	require.Equal(t, "3", blind["jajeong_run_gap_applications"])
+
 	code, _, _ = n.settle("run", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
 	require.Equal(t, exitInfrastructure, code)
 	failed := pushed(t, gateway, "CRON")
