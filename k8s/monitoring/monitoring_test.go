@@ -40,6 +40,20 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 }
 
+// What there is, is what `kubectl apply -k` brings into a cluster.
+func TestTheKustomizationHasAllRulesAndDashboards(t *testing.T) {
+	t.Parallel()
+	kustomization, err := os.ReadFile("kustomization.yaml")
+	require.NoError(t, err)
+	dashboards, err := filepath.Glob("dashboards/*.json")
+	require.NoError(t, err)
+	var named []string
+	for _, list := range matches(`(?m)^    files: \[(.*)\]$`, string(kustomization)) {
+		named = append(named, strings.Split(list, ", ")...)
+	}
+	require.ElementsMatch(t, append(dashboards, "rules.yaml"), named)
+}
+
 // coupon is the one that people want.
 const coupon = 42
 
