@@ -18,11 +18,16 @@ import (
 const (
 	// pushEvery is as often as a gateway is usually scraped.
 	pushEvery = 10 * time.Second
-	// pushTimeout bounds one push, and by how much a gateway that is away can hold up the end of a run: a pod has 30 s
+	// pushTimeout bounds one push, and by how much a gateway that is away can hold up the end of a verb: a pod has 30 s
 	// after SIGTERM, of which the grace takes 25 and writing down the end 3.
 	pushTimeout = 2 * time.Second
-	// pushJob is the group of all runs at the gateway, with the trigger: a person's run leaves that of the night alone.
-	pushJob = "settle"
+	// The last push is the one that stays. A gateway that restarts, or drops a connection, is asked again in that time.
+	pushAttempt = time.Second
+	pushAgain   = 500 * time.Millisecond
+
+	// Groups at the gateway. That of runs goes with the trigger: a person's run leaves that of the night alone.
+	runJob    = "settle"
+	verifyJob = "settle-verify"
 )
 
 // checkGateway refuses what is no address, and a password, which would show in logs.
@@ -43,18 +48,13 @@ func (p *program) push(gateway string, trigger settle.Trigger, metrics prometheu
 	if gateway == "" {
 		return func() {}
 	}
-	pusher := push.New(gateway, pushJob).Grouping("trigger", string(trigger)).Collector(metrics).Client(new(http.Client))
-	send := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, pushTimeout)
-		defer cancel()
-		return pusher.AddContext(ctx) // what is not among it, as the last success, stays as it is
-	}
+	group := pushGroup(gateway, runJob, metrics).Grouping("trigger", string(trigger))
 	running, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for settle.Wait(running, pushEvery) == nil {
-			if err := send(running); err != nil && running.Err() == nil {
+			if err := pushWithin(running, pushTimeout, group); err != nil && running.Err() == nil {
 				p.logger.Warn("metrics not pushed: the settlement goes on without", zap.Error(err))
 			}
 		}
@@ -62,8 +62,30 @@ func (p *program) push(gateway string, trigger settle.Trigger, metrics prometheu
 	return func() {
 		stop()
 		<-done
-		if err := send(context.Background()); err != nil {
-			p.logger.Warn("metrics of the run not pushed", zap.Error(fmt.Errorf("push to %s: %w", gateway, err)))
-		}
+		p.pushLast(gateway, group)
+	}
+}
+
+func pushGroup(gateway, job string, metrics prometheus.Collector) *push.Pusher {
+	return push.New(gateway, job).Collector(metrics).Client(new(http.Client))
+}
+
+// pushWithin adds to what the gateway holds: what is not among it, as the last success, stays as it is.
+func pushWithin(ctx context.Context, bound time.Duration, group *push.Pusher) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	return group.AddContext(ctx)
+}
+
+// pushLast tells what stays until the next push, also when the verb was told to stop.
+func (p *program) pushLast(gateway string, group *push.Pusher) {
+	ctx, cancel := context.WithTimeout(context.Background(), pushTimeout)
+	defer cancel()
+	err := pushWithin(ctx, pushAttempt, group)
+	for err != nil && settle.Wait(ctx, pushAgain) == nil {
+		err = pushWithin(ctx, pushAttempt, group)
+	}
+	if err != nil {
+		p.logger.Warn("the last metrics not pushed", zap.Error(fmt.Errorf("push to %s: %w", gateway, err)))
 	}
 }

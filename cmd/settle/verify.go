@@ -7,20 +7,31 @@ import (
 	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
 type verifyCmd struct {
-	Coupon []uint64 `placeholder:"ID" help:"Check only this coupon; may be repeated."`
-	Output string   `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
+	Coupon      []uint64 `placeholder:"ID" help:"Check only this coupon; may be repeated."`
+	Output      string   `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
+	PushGateway string   `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL" help:"Tell this Pushgateway what a check of every coupon found; one that is away is a warning."`
+}
+
+// Check tells what is impossible about the flags.
+func (c *verifyCmd) Check() []error {
+	if err := checkGateway(c.PushGateway); err != nil {
+		return []error{err}
+	}
+	return nil
 }
 
 // Help is shown by --help.
 func (*verifyCmd) Help() string {
 	return `Examples:
   settle verify                                           every coupon; exits 3 when an invariant is violated
+  settle verify --push-gateway http://pushgateway:9091    the same, telling Prometheus
   settle verify --coupon 42 --output json`
 }
 
@@ -122,6 +133,9 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	if err == nil && len(c.Coupon) == 0 {
 		report.Strays, err = l.Strays(ctx, s.MySQL)
 	}
+	if len(c.Coupon) == 0 {
+		p.pushFound(c.PushGateway, report, err == nil && len(report.Unchecked) == 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -144,6 +158,44 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 		fmt.Fprintln(p.stderr, p.language.advise(settle.SafeToRunAgain))
 	}
 	return errors.Join(err, worst(classes))
+}
+
+// violations are what a person must look at, without warnings.
+func (r verifyReport) violations() (found int) {
+	count := func(findings []ledger.Finding) {
+		for _, f := range findings {
+			if !f.Warning {
+				found++
+			}
+		}
+	}
+	for _, v := range r.Coupons {
+		count(v.Findings)
+	}
+	count(r.Strays)
+	return found
+}
+
+// pushFound tells a gateway what a check of every coupon found. One that did not see all of them may tell of what is wrong,
+// but not that nothing is, nor that it came to an end.
+func (p *program) pushFound(gateway string, r verifyReport, sawAll bool) {
+	violations := r.violations()
+	if gateway == "" || !sawAll && violations == 0 {
+		return
+	}
+	findings := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "jajeong_verify_findings", Help: "How many invariants of coupons the last check of every coupon found violated.",
+	})
+	findings.Set(float64(violations))
+	group := pushGroup(gateway, verifyJob, findings)
+	if sawAll {
+		success := prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "jajeong_verify_last_success_timestamp_seconds", Help: "When every coupon was last checked, whatever was found.",
+		})
+		success.SetToCurrentTime()
+		group.Collector(success)
+	}
+	p.pushLast(gateway, group)
 }
 
 // each visits the coupons that were asked for, or all, page by page.

@@ -14,7 +14,7 @@ type Head struct {
 	TTL     time.Duration // until the queue expires; 0 when it never does, or nobody waits
 
 	UnderReview   int64
-	ReviewedSince time.Time // since when the first in line of the DLQ is there; zero when nobody is, or it is not known
+	ReviewedSince time.Time // since when the first in line of the DLQ is there, who need not be there longest; zero when nobody is, or it is not known
 }
 
 // headCoupons are looked at with one pipeline.

@@ -10,7 +10,8 @@ import (
 
 // Metrics tell of the last run of this process, while it goes on and when it has ended. All of them are gauges that begin
 // anew with each run: a process of one run pushes them, and what is pushed stands there until the next push, so that a
-// counter would begin at zero every night and hide that.
+// counter would begin at zero every night and hide that. The gap alone stays until a run has ended: a run that is killed, or
+// could not look at a coupon, has not found that nothing is missing.
 type Metrics struct {
 	now func() time.Time
 
@@ -23,6 +24,8 @@ type Metrics struct {
 	dealtWith   int
 	phases      map[Step]time.Duration
 	coupons     map[uint64]Result
+	gaps        map[uint64]int64 // by coupon, as it was found when the account was last seen; outlives a run
+	gapTold     bool
 }
 
 // NewMetrics returns the metrics of a process that has not run yet.
@@ -39,7 +42,7 @@ var (
 	rejectedDesc  = prometheus.NewDesc("jajeong_run_rejected_applications", "Applications that the last run put into the DLQ, or noted there once more, by cause.", []string{"cause"}, nil)
 	dealtWithDesc = prometheus.NewDesc("jajeong_run_processed_applications", "Applications that the last run has dealt with; of a transaction that is repeated, again.", nil, nil)
 	rateDesc      = prometheus.NewDesc("jajeong_run_applications_per_second", "How many of them in a second, from the beginning of the run.", nil, nil)
-	gapDesc       = prometheus.NewDesc("jajeong_run_gap_applications", "Accepted applications that cannot be found, of the coupons that the last run held because of that.", nil, nil)
+	gapDesc       = prometheus.NewDesc("jajeong_run_gap_applications", "Accepted applications that cannot be found, of the coupons that are held because of that, once a run has ended.", nil, nil)
 	phaseDesc     = prometheus.NewDesc("jajeong_run_phase_seconds", "How long the last run was in each phase of a settlement, all coupons together.", []string{"phase"}, nil)
 )
 
@@ -99,10 +102,41 @@ func (m *Metrics) end(report *Report, err error) {
 	m.status, m.ended = status, m.now()
 	if report != nil {
 		m.cutoff = report.Cutoff
+		m.account(report.Coupons, err == nil)
 	}
 	if status == RunSucceeded {
 		m.lastSuccess = m.ended
 	}
+}
+
+// account notes what is missing. A coupon that could not be looked at is missing what it was before. A process that does not
+// know what that was tells of nothing, unless of what it did find: what another has pushed stands.
+func (m *Metrics) account(coupons []Result, whole bool) {
+	before, sure := m.gaps, whole
+	m.gaps = make(map[uint64]int64, len(coupons))
+	if !whole {
+		maps.Copy(m.gaps, before)
+	}
+	for _, r := range coupons {
+		switch gap, known := before[r.Coupon]; {
+		case r.Status == HeldBack:
+			m.gaps[r.Coupon] = max(0, r.Gap)
+		case r.Status != Busy && r.Status != Failed:
+			m.gaps[r.Coupon] = 0
+		case known:
+			m.gaps[r.Coupon] = gap
+		default:
+			sure = false
+		}
+	}
+	m.gapTold = m.gapTold || sure || m.gap() > 0
+}
+
+func (m *Metrics) gap() (sum int64) {
+	for _, gap := range m.gaps {
+		sum += gap
+	}
+	return sum
 }
 
 // Describe implements prometheus.Collector.
@@ -150,16 +184,12 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 
 	var sum Total
-	var gap int64
 	byStatus, byCause := map[Status]int{}, map[Cause]int{}
 	for _, r := range m.coupons {
 		byStatus[r.Status]++
 		sum.count(r)
 		for cause, n := range r.rejectedBy {
 			byCause[cause] += n
-		}
-		if r.Status == HeldBack {
-			gap += max(0, r.Gap)
 		}
 	}
 	for _, status := range statuses {
@@ -172,7 +202,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, cause := range causes {
 		gauge(rejectedDesc, float64(byCause[cause]), string(cause))
 	}
-	gauge(gapDesc, float64(gap))
+	if m.gapTold {
+		gauge(gapDesc, float64(m.gap()))
+	}
 }
 
 func (m *Metrics) took() time.Duration {

@@ -40,6 +40,20 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 }
 
+// What there is, is what `kubectl apply -k` brings into a cluster.
+func TestTheKustomizationHasAllRulesAndDashboards(t *testing.T) {
+	t.Parallel()
+	kustomization, err := os.ReadFile("kustomization.yaml")
+	require.NoError(t, err)
+	dashboards, err := filepath.Glob("dashboards/*.json")
+	require.NoError(t, err)
+	var named []string
+	for _, list := range matches(`(?m)^    files: \[(.*)\]$`, string(kustomization)) {
+		named = append(named, strings.Split(list, ", ")...)
+	}
+	require.ElementsMatch(t, append(dashboards, "rules.yaml"), named)
+}
+
 // coupon is the one that people want.
 const coupon = 42
 
@@ -54,6 +68,7 @@ func TestQueriesOnARealDeployment(t *testing.T) {
 	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, coupon, 1, "/me"))
 	d.shell("settle run --cutoff now --operator kim --reason test --push-gateway " + d.gateway)
 	d.shell("settle run --push-gateway " + d.gateway)
+	d.shell("settle verify --push-gateway " + d.gateway)
 	d.apply(coupon, 4)
 
 	t.Run("Metrics", d.testMetrics)
@@ -65,7 +80,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
 	sections := strings.Split(string(text), "\n## ")
-	require.Len(t, sections, 4)
+	require.Len(t, sections, 5)
 	documented := func(which ...int) (names []string) {
 		for _, i := range which {
 			names = append(names, distinct("(?m)^\\| `(jajeong_\\w+)`", sections[i])...)
@@ -73,7 +88,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	for base, want := range map[string][]string{d.apiAdmin: documented(1, 2), d.schedule: documented(2, 3), d.gateway: documented(3)} {
+	for base, want := range map[string][]string{d.apiAdmin: documented(1, 2), d.schedule: documented(2, 3), d.gateway: documented(3, 4)} {
 		testenv.Eventually(t, patience, "all that is documented is told", func() bool { // the first run of settle schedule goes on beside
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(base))
 			return len(got) >= len(want)

@@ -1,0 +1,61 @@
+package settle
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+// A gap is told until a run has looked again. What a run could not look at is missing what it was before; a process that
+// does not know says nothing, so that what stands at a gateway stays.
+func TestAGapIsToldUntilARunHasLooked(t *testing.T) {
+	t.Parallel()
+	type ended struct {
+		coupons []Result
+		err     error
+		told    string // the gap, "" for none
+	}
+	held := func(coupon uint64, gap int64) Result { return Result{Coupon: coupon, Status: HeldBack, Gap: gap} }
+	as := func(coupon uint64, status Status) Result { return Result{Coupon: coupon, Status: status} }
+	for name, runs := range map[string][]ended{
+		"found and gone": {{[]Result{held(1, 3), held(2, 2)}, nil, "5"}, {[]Result{as(1, Settled), held(2, 2)}, nil, "2"}, {[]Result{as(2, Unchanged)}, nil, "0"}},
+		"a coupon is busy, and fails": {
+			{[]Result{held(1, 3), as(2, Settled)}, nil, "3"}, {[]Result{as(1, Busy), as(2, Settled)}, nil, "3"}, {[]Result{as(1, Failed), as(2, Busy)}, nil, "3"},
+			{[]Result{as(1, Settled), as(2, Failed)}, nil, "0"},
+		},
+		"nobody knows what it was":             {{[]Result{as(1, Failed), as(2, Settled)}, nil, ""}, {[]Result{as(1, Busy), as(2, Settled)}, nil, ""}, {[]Result{as(1, Settled)}, nil, "0"}},
+		"nobody knows, but something is":       {{[]Result{as(1, Failed), held(2, 4)}, nil, "4"}},
+		"a run is stopped, or could not begin": {{nil, errors.New("told to stop"), ""}, {[]Result{held(1, 3), as(2, Settled)}, nil, "3"}, {[]Result{as(2, Unchanged)}, errors.New("told to stop"), "3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := NewMetrics(time.Now)
+			told := ""
+			for _, run := range runs {
+				m.begin()
+				tells(t, m, told) // a run that is killed here has told what was known before
+				m.end(&Report{Status: RunSucceeded, Coupons: run.coupons}, run.err)
+				told = run.told
+				tells(t, m, told)
+			}
+			m.begin()
+			m.end(nil, errors.New("no database"))
+			tells(t, m, told)
+		})
+	}
+}
+
+func tells(t *testing.T, m *Metrics, gap string) {
+	t.Helper()
+	const name = "jajeong_run_gap_applications"
+	want := ""
+	if gap != "" {
+		want = "# HELP " + name + " Accepted applications that cannot be found, of the coupons that are held because of that, once a run has ended.\n" +
+			"# TYPE " + name + " gauge\n" + name + " " + gap + "\n"
+	}
+	require.NoError(t, testutil.CollectAndCompare(m, strings.NewReader(want), name))
+}
