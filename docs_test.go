@@ -26,7 +26,7 @@ var needs = map[string][]string{
 	"":        {"make", "go", "source", "export", "settle", "apply-api"},
 	"servers": {"mysql", "mysqldump", "redis-cli", "curl", "grep"},
 	"docker":  {"docker"},
-	"cluster": {"kubectl", "docker", "kind", "jq", "k8s/deploy.sh", "k8s/settle.sh"},
+	"cluster": {"kubectl", "docker", "kind", "jq", "mysql", "k8s/deploy.sh", "k8s/settle.sh"},
 }
 
 // script is a block of shell commands in a document.
