@@ -70,7 +70,7 @@ func TestMySQLIsAwayFromTheStart(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.store.Review(t.Context(), retried, []candidates.Failed{
 		{Entry: page[0], Reason: candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1}},
-		{Entry: page[2], Reason: candidates.Reason{Cause: "DATABASE_AWAY", Message: "once before", Retryable: true, Attempts: 4}},
+		{Entry: page[2], Reason: candidates.Reason{Cause: "BAD_ROW", Message: "once before", Retryable: true, Attempts: 4}},
 	})
 	require.NoError(t, err)
 	w.refresh()
@@ -100,7 +100,8 @@ func TestMySQLIsAwayFromTheStart(t *testing.T) {
 		require.Equal(t, []string{"4", "5"}, w.waiting(retried))
 		require.Equal(t, map[string]int64{"1": held["1"], "2": arrivals[retried]["2"], "3": held["3"]}, w.underReview(retried), "two seats: 2 and 3, as 1 is held")
 		require.Equal(t, candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1}, w.reason(retried, "1"))
-		require.Equal(t, 5+attempt, w.reason(retried, "3").Attempts)
+		why := w.reason(retried, "3")
+		require.Equal(t, []any{"BAD_ROW", "once before", 5 + attempt}, []any{why.Cause, why.Message, why.Attempts}, "why it is there stays")
 		require.Equal(t, []string{"1", "2"}, w.waiting(unknown), "how many seats it has is not known")
 		for _, coupon := range all {
 			require.Equal(t, len(w.waiting(coupon)) > 0, w.rdb.Exists(t.Context(), w.queue(coupon)).Val() == 1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -56,6 +57,25 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	}
 }
 
+// A run that could not begin ends a backfill: its cause is told once, and no further night is tried.
+func TestABackfillEndsWhereMySQLIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	seoul := speaker(english).zone
+	day := func(n int) time.Time { return w.now().In(seoul).AddDate(0, 0, -n) }
+	w.couponBetween(5, day(9), day(1))
+	w.refresh() // so that the catalog knows it, and there is a report
+	w.servers[0] = "--mysql-dsn=root@tcp(127.0.0.1:1)/x"
+	code, stdout, stderr := w.settle("run", "--from="+day(4).Format(time.DateOnly), "--to="+day(2).Format(time.DateOnly), "--operator=kim", "--reason=missed", "--output=json")
+	require.Equal(t, exitInfrastructure, code)
+	var done struct{ Nights []settle.Report }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "%s%s", stdout, stderr)
+	require.Len(t, done.Nights, 1)
+	require.Contains(t, stderr, "connect to mysql")
+	require.Contains(t, stderr, settle.SafeToRunAgain)
+}
+
 // Of nights of which the last is not over, none is settled.
 func TestANightThatIsNotOverIsRefusedBeforeTheFirstIsSettled(t *testing.T) {
 	t.Parallel()
@@ -92,6 +112,38 @@ func TestAPersonsRunIsAudited(t *testing.T) {
 	require.Contains(t, detail, "issued 1, "+report.Coupons[0].WinnersDigest)
 	require.Equal(t, []uint64{1}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", coupon))
 	w.verify()
+}
+
+// So is one that gives nobody a coupon: it ends applications all the same, or puts them under review.
+func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2)
+	for name, c := range map[string]struct {
+		member string
+		seats  int
+		want   settle.Result
+	}{
+		"not selected": {"2", 1, settle.Result{NotSelected: 1}},
+		"under review": {"99", 2, settle.Result{Rejected: 1}}, // there is no such user
+	} {
+		coupon := w.coupon(c.seats)
+		w.apply(coupon, 1)
+		only := fmt.Sprintf("--coupon=%d", coupon)
+		w.settleNow(only)
+		w.stand(coupon, c.member, w.now())
+		code, stdout, stderr := w.settle("run", only, "--cutoff=now", "--operator=lee", "--reason=TICKET-7", "--output=json")
+		require.Zero(t, code, stderr)
+		var report settle.Report
+		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		done := report.Coupons[0]
+		require.Equal(t, c.want, settle.Result{Issued: done.Issued, NotSelected: done.NotSelected, Rejected: done.Rejected}, name)
+		var detail string
+		require.NoError(t, w.db.QueryRow("SELECT detail FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND' AND actor = 'lee' AND reason = 'TICKET-7' AND run_id = ?",
+			coupon, report.Run).Scan(&detail), name)
+		require.Contains(t, detail, "nothing issued")
+		require.Equal(t, []uint64{2}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", coupon), "once for each run")
+	}
 }
 
 // That nobody is to get a coupon can be approved, too: whoever is let in after that is not given one.
@@ -152,13 +204,20 @@ func TestCanariesOfARetryableCauseGoAlone(t *testing.T) {
 	w.apply(coupon, 1, 3, 5)
 	w.settleNow()
 	require.Empty(t, w.issued(coupon))
-	retry := []string{"dlq", "retry", "--coupon=1", "--cause=BAD_ROW", "--canary=1", "--cutoff=now", "--operator=kim", "--reason=x"}
-	code, _, stderr := w.settle(retry...)
+	retry := []string{"dlq", "retry", "--coupon=1", "--cause=BAD_ROW", "--canary=1", "--cutoff=now", "--operator=kim", "--reason=x", "--output=json"}
+	runs := func(stdout string) int {
+		var done retried
+		require.NoError(t, json.Unmarshal([]byte(stdout), &done), "one document: %s", stdout)
+		return len(done.Runs)
+	}
+	code, stdout, stderr := w.settle(retry...)
 	require.Equal(t, 1, code, stderr)
+	require.Equal(t, 1, runs(stdout))
 	require.Equal(t, []int{2, 1, 1}, []int{w.reason(coupon, "1").Attempts, w.reason(coupon, "3").Attempts, w.reason(coupon, "5").Attempts}, "the others were not tried")
 	w.exec("DELETE FROM odd_user")
-	code, _, stderr = w.settle(retry...)
+	code, stdout, stderr = w.settle(retry...)
 	require.Zero(t, code, stderr)
+	require.Equal(t, 2, runs(stdout))
 	require.Equal(t, []uint64{1, 3, 5}, w.issued(coupon))
 	w.verify()
 }

@@ -29,6 +29,8 @@ var refusals = map[settle.Refusal]words{
 		"coupon %v was finalised and cleared from Redis, and waits only for its new seats to be given: open again, it would let in whoever was rejected. To take new applications use create."},
 	settle.RefusedForgotten: {"쿠폰 %v을(를) 받았거나 거절된 사람을 Redis가 잊었습니다. 다시 열면 그 사람들의 신청을 받게 되므로 열 수 없습니다. settle run으로 정산을 끝내고, 새로 신청을 받으려면 create를 쓰세요.",
 		"Redis has forgotten who was given coupon %v, or rejected for good: opened again it would take their applications. Finish it with settle run; to take new applications use create."},
+	settle.RefusedUnfinished: {"쿠폰 %v의 정산이 Redis에 아직 다 전해지지 않았습니다. settle run으로 정산을 끝낸 뒤에 extend를 다시 하세요.",
+		"a settlement of coupon %v is not finished, and Redis has not heard of all of it: end it with settle run, then extend."},
 	settle.RefusedNotOpen: {"쿠폰 %v은(는) %v에 열립니다. 닫으면 열리기 전에 닫히는 쿠폰이 됩니다. 열리지 않게 하려면 pause를 쓰세요.",
 		"coupon %v opens only at %v: closed now, it would end before it opens. To keep it shut use pause."},
 	settle.RefusedEndsBeforeItOpens: {"쿠폰 %v의 기간이 열리기 전에 끝납니다: 마감 %v, 시작 %v.", "coupon %v would end before it opens: it would close at %v and opens at %v."},
@@ -99,6 +101,7 @@ type changed struct {
 	Finalised   bool      `json:"finalised"`
 	NotSelected int64     `json:"notSelected"` // who is next when there are free seats
 	DoorTold    bool      `json:"doorTold"`    // false: the catalog tells it within 5 s
+	SoldOut     *bool     `json:"soldOut"`     // what the door tells newcomers; null: not known
 }
 
 // do makes a change and says what became of it; told has words for one that was made and one that was so already.
@@ -113,7 +116,7 @@ func (c *change) do(p *program, told, already words, make func(*settle.Desk) (*s
 		err = encoder.Encode(changed{
 			Coupon: made.Is.ID, Changed: made.Changed, Seats: made.Is.TotalQuantity, Issued: made.Is.IssuedCount, OpensAt: made.Is.OpensAt,
 			ClosesAt: made.Is.ClosesAt, Paused: made.Is.Paused, Finalised: !made.Is.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
-			DoorTold: made.Untold == nil,
+			DoorTold: made.Untold == nil, SoldOut: soldOut(made),
 		})
 	} else {
 		if !made.Changed {
@@ -126,6 +129,33 @@ func (c *change) do(p *program, told, already words, make func(*settle.Desk) (*s
 			"The change is kept, but Redis could not be told at once: %v\nThe catalog tells it again every 5 s. Whoever is accepted meanwhile stands."}, made.Untold))
 	}
 	return made, err
+}
+
+func soldOut(made *settle.CouponChange) *bool {
+	if made.Untold != nil || !made.Is.FinalisedAt.IsZero() { // the door was not asked
+		return nil
+	}
+	return &made.SoldOut
+}
+
+// newcomers says what they are told instead of being let in; empty where they are.
+func (p *program) newcomers(made *settle.CouponChange) string {
+	is := made.Is
+	switch {
+	case is.Paused:
+		return p.say(words{"멈춰 있어 새 신청은 PAUSED입니다.", "It is paused: newcomers are told PAUSED."})
+	case !is.ClosesAt.After(made.At):
+		return p.say(words{"신청 기간이 %s에 끝나 새 신청은 CLOSED입니다.", "It closed at %s: newcomers are told CLOSED."}, inZone(is.ClosesAt, p.zone))
+	case is.OpensAt.After(made.At):
+		return p.say(words{"신청은 %s에 시작됩니다.", "It opens at %s."}, inZone(is.OpensAt, p.zone))
+	case made.SoldOut && is.TotalQuantity == is.IssuedCount:
+		return p.say(words{"남은 수량이 없어 새 신청은 SOLD_OUT입니다.", "Every seat is taken: newcomers are told SOLD_OUT."})
+	case made.SoldOut:
+		return p.say(words{"정산 실행이 끝날 때까지 새 신청은 SOLD_OUT입니다.\n지금 받으려면: settle run --coupon %d --cutoff now --operator … --reason …",
+			"It was sold out: newcomers are told SOLD_OUT until a run has ended.\nTo let them in now: settle run --coupon %d --cutoff now --operator … --reason …"}, is.ID)
+	default:
+		return ""
+	}
 }
 
 func (c *change) said(p *program, text words, args ...any) {
@@ -172,7 +202,9 @@ func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	}
 	c.said(p, words{"마감 시각은 %s(이전: %s). 신청 API에는 늦어도 5초 안에 적용됩니다.", "It closes at %s (before: %s); the API knows within 5 s."},
 		inZone(made.Is.ClosesAt, p.zone), inZone(made.Was.ClosesAt, p.zone))
-	if !made.Was.ClosesAt.After(made.At) {
+	if told := p.newcomers(made); told != "" {
+		c.said(p, words{"%s", "%s"}, told)
+	} else if !made.Was.ClosesAt.After(made.At) {
 		c.said(p, words{"마감되어 있던 쿠폰이 다시 열렸습니다. 새 신청은 지금까지의 모든 신청보다 뒤에 섭니다.", "It was closed and is open again; newcomers stand behind everybody who applied before."})
 	}
 	return nil
@@ -194,10 +226,18 @@ type couponResumeCmd struct {
 }
 
 func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
-	_, err := c.do(p, words{"쿠폰 %d %s: 다시 신청을 받습니다.", "coupon %d %s takes applications again."},
+	made, err := c.do(p, words{"쿠폰 %d %s: 멈춤을 풀었습니다.", "coupon %d %s is not paused any more."},
 		words{"쿠폰 %d %s: 멈춰 있지 않습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is not paused: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Resume(ctx, c.ID) })
-	return err
+	if err != nil || !made.Changed {
+		return err
+	}
+	if told := p.newcomers(made); told != "" {
+		c.said(p, words{"%s", "%s"}, told)
+	} else {
+		c.said(p, words{"다시 신청을 받습니다.", "It takes applications again."})
+	}
+	return nil
 }
 
 type couponSeatsCmd struct {
@@ -241,6 +281,9 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	case !made.Is.ClosesAt.After(made.At):
 		c.said(p, words{"마감된 쿠폰이고 NOT_SELECTED인 사람이 없습니다. 기다리거나 검토 중인 신청이 있으면 다음 실행(%s)에서 받습니다.",
 			"It is closed, and nobody is NOT_SELECTED: whoever still waits or is under review gets them in the next run (%s)."}, night)
+	case made.SoldOut:
+		c.said(p, words{"기다리거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 받습니다. 정산 실행이 끝날 때까지 새 신청은 SOLD_OUT입니다.\n지금 받으려면: settle run --coupon %d --cutoff now --operator … --reason …",
+			"Whoever still waits or is under review gets them in the next nightly run (%s); newcomers are told SOLD_OUT until a run has ended.\nTo let them in now: settle run --coupon %d --cutoff now --operator … --reason …"}, night, c.ID)
 	default:
 		c.said(p, words{"기다리는 사람과 새로 신청하는 사람이 다음 야간 실행(%s)에서 받습니다.", "Whoever waits or applies gets them in the next nightly run (%s)."}, night)
 	}

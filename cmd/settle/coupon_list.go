@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // mostPerPage bounds one listing; each coupon is one question to Redis.
@@ -75,10 +76,13 @@ func (r *reading) line(ctx context.Context, c ledger.Coupon) (couponLine, candid
 	return l, f
 }
 
-func (p *program) withoutRedis(failed error) {
-	if failed != nil {
-		fmt.Fprintln(p.stderr, p.say(words{"settle: Redis에 닿을 수 없어 줄과 DLQ는 알 수 없습니다: %v", "settle: Redis cannot be reached, so that lines and DLQs are not known: %v"}, failed))
+// withoutRedis tells what is missing, behind what was shown, and has the exit code say so.
+func (p *program) withoutRedis(failed error) error {
+	if failed == nil {
+		return nil
 	}
+	fmt.Fprintln(p.stderr, p.say(words{"settle: Redis에 닿을 수 없어 줄과 DLQ는 알 수 없습니다: %v", "settle: Redis cannot be reached, so that lines and DLQs are not known: %v"}, failed))
+	return worst([]settle.Class{classOf(failed)})
 }
 
 func (c *couponListCmd) run(ctx context.Context, p *program) error {
@@ -95,11 +99,9 @@ func (c *couponListCmd) run(ctx context.Context, p *program) error {
 	for i, coupon := range coupons {
 		lines[i], _ = r.line(ctx, coupon)
 	}
-	p.withoutRedis(r.failed)
+	unknown := p.withoutRedis(r.failed)
 	if c.Output == "json" {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(lines)
+		return errors.Join(printJSON(p.stdout, lines), unknown)
 	}
 	if len(lines) == 0 {
 		fmt.Fprintln(p.stdout, p.say(words{"쿠폰이 없습니다", "there is no coupon"}))
@@ -116,7 +118,7 @@ func (c *couponListCmd) run(ctx context.Context, p *program) error {
 	if len(lines) == c.Limit {
 		fmt.Fprintln(p.stdout, p.say(words{"더 있을 수 있습니다: --after %d", "there may be more: --after %d"}, lines[len(lines)-1].ID))
 	}
-	return nil
+	return unknown
 }
 
 func known(n *int64) any {
@@ -138,7 +140,7 @@ const lastDeeds = 10
 type couponShown struct {
 	couponLine
 	Outcomes ledger.Outcomes      `json:"outcomes"`
-	SoldOut  bool                 `json:"soldOut"` // what the door tells newcomers
+	SoldOut  *bool                `json:"soldOut"` // what the door tells newcomers; null: Redis could not be reached
 	Review   []ledger.ReviewGroup `json:"review"`
 	Deeds    []ledger.Deed        `json:"deeds"`
 }
@@ -156,7 +158,9 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 	var s couponShown
 	var f candidates.Figures
 	s.couponLine, f = r.line(ctx, coupon)
-	s.SoldOut = f.Sold
+	if r.failed == nil {
+		s.SoldOut = &f.Sold
+	}
 	if s.Outcomes, err = r.Outcomes(ctx, c.ID); err != nil {
 		return err
 	}
@@ -169,14 +173,12 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 		r.failed = ledger.EachReviewed(ctx, r.store, c.ID, groups.Add)
 	}
 	s.Review = groups.Sorted()
-	p.withoutRedis(r.failed)
+	unknown := p.withoutRedis(r.failed)
 	if c.Output == "json" {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(s)
+		return errors.Join(printJSON(p.stdout, s), unknown)
 	}
 	p.printCoupon(s, f.Now)
-	return nil
+	return unknown
 }
 
 func (p *program) printCoupon(s couponShown, now time.Time) {
@@ -185,7 +187,7 @@ func (p *program) printCoupon(s couponShown, now time.Time) {
 	row(words{"쿠폰", "coupon"}, s.ID)
 	row(words{"이름", "name"}, printable(s.Name))
 	status := statuses[s.Status].in(p.language)
-	if s.SoldOut {
+	if s.SoldOut != nil && *s.SoldOut {
 		status += p.say(words{", 신청자에게 SOLD_OUT으로 답함", ", newcomers are told SOLD_OUT"})
 	}
 	row(words{"상태", "status"}, status)

@@ -202,6 +202,17 @@ func TestACouponOfWhichRedisHasForgottenIsNotOpenedAgain(t *testing.T) {
 		require.Contains(t, stderr, "Redis has forgotten")
 		require.Equal(t, candidates.Closed, w.answer(coupon, 2))
 	}
+	untold := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	w.stand(untold, "1", now.Add(-90*time.Minute))
+	w.stand(untold, "97", now.Add(-80*time.Minute))
+	w.settleNow(fmt.Sprintf("--coupon=%d", untold))
+	w.exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", untold)
+	require.NoError(t, w.rdb.Del(t.Context(), "issued:{"+w.queue(untold)+"}").Err(), "as if the run had died before it told Redis")
+	code, _, stderr := w.changes("extend", untold, "--closes="+now.Add(time.Hour).UTC().Format(time.RFC3339))
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "is not finished")
+	require.NotContains(t, stderr, "forgotten")
+
 	whole := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
 	w.stand(whole, "1", now.Add(-90*time.Minute))
 	w.stand(whole, "98", now.Add(-80*time.Minute)) // under review, which keeps it from being finalised
@@ -285,10 +296,50 @@ func TestRefusedChanges(t *testing.T) {
 	require.Len(t, w.ids("SELECT id FROM coupon"), 3)
 }
 
+// The door of a coupon that was sold out lets nobody in before a run has ended, and nobody is told otherwise.
+func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	w.settleNow()
+	later := func(d time.Duration) string { return "--closes=" + w.now().Add(d).UTC().Format(time.RFC3339) }
+
+	w.mustChange("pause", coupon)
+	require.Contains(t, w.mustChange("resume", coupon), "Every seat is taken: newcomers are told SOLD_OUT.")
+	w.mustChange("close", coupon)
+	said := w.mustChange("extend", coupon, later(time.Hour))
+	require.Contains(t, said, "Every seat is taken: newcomers are told SOLD_OUT.")
+	require.NotContains(t, said, "is open again")
+
+	said = w.mustChange("add-seats", coupon, "--seats=1")
+	require.Contains(t, said, "newcomers are told SOLD_OUT until a run has ended")
+	require.Contains(t, said, fmt.Sprintf("settle run --coupon %d --cutoff now", coupon))
+	require.NotContains(t, said, "applies gets them")
+	require.Equal(t, candidates.SoldOut, w.answer(coupon, 2))
+	w.mustChange("pause", coupon)
+	require.Contains(t, w.mustChange("extend", coupon, later(2*time.Hour)), "told PAUSED")
+	said = w.mustChange("resume", coupon)
+	require.Contains(t, said, "SOLD_OUT until a run has ended")
+	require.NotContains(t, said, "takes applications")
+	_, stdout, _ := w.changes("resume", coupon, "--output=json")
+	require.Contains(t, stdout, `"soldOut": true`)
+
+	w.settleNow()
+	require.Equal(t, candidates.Accepted, w.answer(coupon, 2))
+	require.Contains(t, w.mustChange("add-seats", coupon, "--seats=1"), "Whoever waits or applies gets them")
+	w.mustChange("pause", coupon)
+	require.Contains(t, w.mustChange("resume", coupon), "takes applications")
+	w.mustChange("pause", coupon)
+	w.mustChange("close", coupon)
+	require.Contains(t, w.mustChange("resume", coupon), "told CLOSED")
+}
+
 // deaf doors cannot be told.
 type deaf struct{ err error }
 
-func (d deaf) Tell(context.Context, settle.Window) error { return d.err }
+func (d deaf) Tell(context.Context, settle.Window) (bool, error) { return false, d.err }
 
 func (d deaf) Marks(context.Context, uint64) (issued, rejected int64, err error) { return 0, 0, d.err }
 
@@ -356,6 +407,41 @@ func TestAChangeWhoseCommitGotNoReply(t *testing.T) {
 	}
 }
 
+// Nor may whoever made it be told that it is safe to repeat, when MySQL is gone since: no run finds out about a change.
+func TestAChangeThatNobodyCanTellOfIsNotSaidToBeSafeToRepeat(t *testing.T) {
+	t.Parallel()
+	w := newWiredWorld(t)
+	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
+	coupon := w.coupon(1)
+	for name, c := range map[string]struct {
+		change func(*world) (code int, stdout, stderr string)
+		look   string
+	}{
+		"seats": {func(w *world) (int, string, string) { return w.changes("add-seats", coupon, "--seats=5") }, fmt.Sprintf("settle coupon show %d", coupon)},
+		"new":   {func(w *world) (int, string, string) { return w.create() }, "settle coupon list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inChange := false
+			var wires []*testenv.Wire
+			through := *w
+			wires, through.servers = w.wiresTo(func(turn testenv.Turn) testenv.Fate {
+				inChange = inChange || bytes.Contains(turn.Request, []byte("INTO audit_event"))
+				if inChange && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
+					return testenv.CutAfter(wires[toMySQL].Down)
+				}
+				return testenv.Pass()
+			})
+			code, stdout, stderr := c.change(&through)
+			require.Equal(t, 1, code, stdout)
+			require.True(t, inChange)
+			require.Contains(t, stderr, c.look)
+			require.NotContains(t, stderr, "safe to run again")
+			require.NotContains(t, stderr, "the next run")
+		})
+	}
+}
+
 func TestCouponsAreListed(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -371,10 +457,12 @@ func TestCouponsAreListed(t *testing.T) {
 	w.apply(opened, 1, 2)
 	w.settleNow("--coupon=" + fmt.Sprint(opened)) // no such users
 	w.apply(opened, 3)
+	redisAway := false
 	listed := func(extra ...string) (lines []couponLine) {
 		t.Helper()
 		code, stdout, stderr := w.settle(append([]string{"coupon", "list", "--output=json"}, extra...)...)
-		require.Zero(t, code, stderr)
+		require.Equal(t, redisAway, code == exitInfrastructure, stderr)
+		require.LessOrEqual(t, code, exitInfrastructure, stderr)
 		require.NoError(t, json.Unmarshal([]byte(stdout), &lines))
 		return lines
 	}
@@ -399,11 +487,14 @@ func TestCouponsAreListed(t *testing.T) {
 	require.Contains(t, stderr, "coupon 999")
 
 	require.NoError(t, server.Kill())
+	redisAway = true
 	require.Nil(t, listed()[0].Waiting, "MySQL alone is enough to list")
 	code, stdout, stderr := w.settle("coupon", "show", fmt.Sprint(opened))
-	require.Zero(t, code, stderr)
+	require.Equal(t, exitInfrastructure, code, "what is shown is not all")
 	require.Contains(t, stdout, "?")
 	require.Contains(t, stderr, "Redis cannot be reached")
+	_, stdout, _ = w.settle("coupon", "show", fmt.Sprint(opened), "--output=json")
+	require.Contains(t, stdout, `"soldOut": null`)
 	code, _, stderr = w.changes("add-seats", opened, "--seats=1")
 	require.Equal(t, 1, code, "the clock that decides is Redis's")
 	require.Contains(t, stderr, "safe to run again")

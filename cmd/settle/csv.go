@@ -30,6 +30,14 @@ func printCSV(w io.Writer, rows func(row func(cells ...any))) error {
 	return c.Error()
 }
 
+// headerCells are the columns' names: in English what programs go by.
+func (p *program) headerCells(columns ...words) (cells []any) {
+	for _, c := range columns {
+		cells = append(cells, c.in(p.language))
+	}
+	return cells
+}
+
 // harmless is somebody's text as a cell of CSV. A spreadsheet takes what begins with one of these for a formula, which may
 // run programs or send data away; with an apostrophe before it, it is text. So are the wide forms of an Asian keyboard.
 // Numbers are no text: a minus stays what it is.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +42,7 @@ func (d *deed) order() settle.Order {
 func (d *deed) chosen(ctx context.Context, p *program) (chosen []ledger.Reviewed, err error) {
 	_, err = p.eachUnderReview(ctx, []uint64{d.Coupon}, func(r ledger.Reviewed) {
 		if among(d.User, r.User) && among(d.Cause, r.Cause) {
-			r.Message = "" // there may be very many
+			r.Message, r.Tried = "", nil // there may be very many
 			chosen = append(chosen, r)
 		}
 	})
@@ -78,7 +79,25 @@ func (c *dlqRetryCmd) Check() []error {
 	return problems
 }
 
+// retried is what a retry with canaries did, as programs read it.
+type retried struct {
+	Runs []*settle.Report `json:"runs"`
+}
+
 func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
+	var done retried
+	err := c.try(ctx, p, &done)
+	switch {
+	case c.Output != "json" || len(done.Runs) == 0:
+		return err
+	case c.Canary > 0:
+		return errors.Join(err, printJSON(p.stdout, done))
+	default:
+		return errors.Join(err, printJSON(p.stdout, done.Runs[0]))
+	}
+}
+
+func (c *dlqRetryCmd) try(ctx context.Context, p *program, done *retried) error {
 	chosen, err := c.chosen(ctx, p)
 	if err != nil {
 		return err
@@ -89,7 +108,7 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	}
 	canaries := min(c.Canary, len(chosen))
 	if canaries > 0 && canaries < len(chosen) && len(c.User) <= len(chosen) {
-		failed, err := c.retry(ctx, p, chosen[:canaries], users(chosen[:canaries]), true)
+		failed, err := c.retry(ctx, p, chosen[:canaries], users(chosen[:canaries]), true, done)
 		if err != nil {
 			return err
 		}
@@ -102,29 +121,31 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 		if chosen, err = c.chosen(ctx, p); err != nil || len(chosen) == 0 { // where seats are scarce, all of the line was tried
 			return err
 		}
-		_, err = c.retry(ctx, p, chosen, users(chosen), false)
+		_, err = c.retry(ctx, p, chosen, users(chosen), false, done)
 		return err
 	}
 	members := c.User // whoever of them is not there is refused
 	if len(c.Cause) > 0 {
 		members = users(chosen)
 	}
-	_, err = c.retry(ctx, p, chosen, members, false)
+	_, err = c.retry(ctx, p, chosen, members, false, done)
 	return err
 }
 
 // retry settles with these members released, tells who of the chosen stays under review, and returns how many.
-func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Reviewed, members []string, canaries bool) (stay int, err error) {
+func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Reviewed, members []string, canaries bool, done *retried) (stay int, err error) {
 	order := c.order()
 	if canaries {
 		order.Canaries = members
 	}
 	order.CutoffNow = c.Cutoff == "now"
-	var report *settle.Report
-	err = p.settle(c.Output, func(settler *settle.Settler) (_ *settle.Report, err error) {
-		report, err = settler.Retry(ctx, c.Coupon, order, members)
-		return report, err
+	report, err := p.watch(func(settler *settle.Settler) (*settle.Report, error) {
+		return settler.Retry(ctx, c.Coupon, order, members)
 	})
+	if report != nil {
+		done.Runs = append(done.Runs, report)
+		err = p.outcome(c.Output, report, err)
+	}
 	if err != nil {
 		return 0, err
 	}

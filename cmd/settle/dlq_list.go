@@ -193,33 +193,38 @@ func span(least, most int) string {
 	return fmt.Sprintf("%d–%d", least, most)
 }
 
-// stamped is an instant for programs, in the zone people read.
-func (p *program) stamped(t time.Time) string {
+// sheetTimeOrEmpty is sheetTime of an instant that may not be known.
+func (p *program) sheetTimeOrEmpty(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.In(p.zone).Format("2006-01-02T15:04:05.000000Z07:00")
+	return p.sheetTime(&t)
 }
 
 func (p *program) groupsCSV(groups []ledger.ReviewGroup) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
-		row("coupon", "cause", "count", "retryable", "held", "oldest_arrival", "newest_arrival", "oldest_review", "least_attempts", "most_attempts")
+		row(p.headerCells(words{"쿠폰", "coupon"}, words{"사유", "cause"}, words{"건수", "count"}, words{"자동 재시도", "retryable"}, words{"사람이 결정", "held"},
+			words{"첫 신청", "oldest_arrival"}, words{"마지막 신청", "newest_arrival"}, words{"가장 오래된 검토", "oldest_review"}, words{"시간대", "time_zone"},
+			words{"최소 시도", "least_attempts"}, words{"최대 시도", "most_attempts"})...)
 		for _, g := range groups {
-			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, p.stamped(g.OldestArrival), p.stamped(g.NewestArrival), p.stamped(g.OldestReview),
-				g.LeastAttempts, g.MostAttempts)
+			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, p.sheetTimeOrEmpty(g.OldestArrival), p.sheetTimeOrEmpty(g.NewestArrival), p.sheetTimeOrEmpty(g.OldestReview),
+				p.zone.String(), g.LeastAttempts, g.MostAttempts)
 		}
 	})
 }
 
 func (p *program) entriesCSV(entries []ledger.Reviewed) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
-		row("coupon", "user", "arrival", "cause", "message", "retryable", "attempts", "run", "since", "at", "again")
+		row(p.headerCells(words{"쿠폰", "coupon"}, words{"사용자", "user"}, words{"신청 시각", "arrival"}, words{"사유", "cause"}, words{"내용", "message"},
+			words{"자동 재시도", "retryable"}, words{"시도", "attempts"}, words{"실행", "run"}, words{"검토 시작", "since"}, words{"마지막 시도", "at"},
+			words{"다시 시도", "again"}, words{"시간대", "time_zone"})...)
 		for _, r := range entries {
 			again := time.Time{}
 			if r.Again > 0 {
 				again = time.Unix(r.Again, 0)
 			}
-			row(r.Coupon, r.User, p.stamped(r.Arrival), r.Cause, r.Message, r.Retryable, r.Attempts, r.Run, p.stamped(r.ReviewedSince()), p.stamped(r.At), p.stamped(again))
+			row(r.Coupon, r.User, p.sheetTimeOrEmpty(r.Arrival), r.Cause, r.Message, r.Retryable, r.Attempts, r.Run,
+				p.sheetTimeOrEmpty(r.ReviewedSince()), p.sheetTimeOrEmpty(r.At), p.sheetTimeOrEmpty(again), p.zone.String())
 		}
 	})
 }

@@ -56,9 +56,9 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 	}
 	var classes []settle.Class
 	for _, unread := range x.Unread {
-		fmt.Fprintln(p.stderr, "settle:", unread)
+		fmt.Fprintln(p.stderr, "settle:", p.language.tell(unread))
 		if advice := advice(unread); advice != "" {
-			fmt.Fprintln(p.stderr, advice)
+			fmt.Fprintln(p.stderr, p.language.advise(advice))
 		}
 		classes = append(classes, classOf(unread))
 	}
@@ -77,7 +77,7 @@ func (p *program) printExplanation(x *ledger.Explanation) {
 		fmt.Fprintln(p.stdout, p.say(words{"접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다", "%d of %d accepted applications cannot be found"}, f.Gap, f.Account.Accepted))
 	}
 	if f.Coupon != nil && f.Coupon.WrittenOff > 0 {
-		fmt.Fprintln(p.stdout, p.say(words{"유실을 인정한 신청: %d건", "applications written off as lost: %d"}, f.Coupon.WrittenOff))
+		fmt.Fprintln(p.stdout, p.say(words{"유실 인정: %d건", "applications written off as lost: %d"}, f.Coupon.WrittenOff))
 	}
 	t := newTable(p.stdout)
 	t.AppendHeader(p.header(words{"시각", "when"}, words{"일어난 일", "what happened"}))
@@ -119,7 +119,7 @@ var plainEvents = map[ledger.EventKind]words{
 	ledger.EventOpens:      {"신청 시작", "applications open"},
 	ledger.EventCloses:     {"신청 마감", "applications close"},
 	ledger.EventLastSeated: {"쿠폰을 받은 마지막 신청", "the last application that got a seat"},
-	ledger.EventFinalised:  {"쿠폰 종료: 정기 정산 대상이 아님", "coupon finalised: nightly runs pass it by"},
+	ledger.EventFinalised:  {"쿠폰 종결: 정기 정산 대상이 아님", "coupon finalised: nightly runs pass it by"},
 	ledger.EventSettles:    {"정산 예정 시각", "to be settled"},
 	ledger.EventExpires:    {"쿠폰 사용 기한", "the coupon expires"},
 	ledger.EventApplied:    {"신청", "applied"},
@@ -134,12 +134,14 @@ func (p *program) event(f *ledger.Facts, e ledger.Event) (text string) {
 		text = p.say(plainEvents[e.Kind]) + p.say(words{" (도착 %d)", " (arrival %d)"}, e.Arrival)
 	case ledger.EventRun:
 		text = p.runEvent(e)
+	case ledger.EventAttempt:
+		text = p.say(words{"처리 실패: %s", "attempt failed: %s"}, p.why(e.Reason)) + p.byRun(e.Run) + p.behind(e.Detail)
 	case ledger.EventReview:
 		text = p.reviewEvent(f, e)
 	case ledger.EventAudit:
 		text = p.say(words{"운영 기록, %s: %s", "%s: %s"}, printable(e.Actor), p.action(e.Action)) + p.behind(e.Reason) + p.behind(e.Detail)
 	case ledger.EventIssued:
-		text = p.say(words{"직접 발급", "given by hand"})
+		text = p.say(words{"수동 발급", "given by hand"})
 		if e.Run > 0 {
 			text = p.say(words{"발급: %d번 자리", "issued: seat %d"}, f.Held.Seat) + p.byRun(e.Run)
 		}
@@ -183,14 +185,14 @@ func (p *program) appliedEvent(f *ledger.Facts, e ledger.Event) string {
 			continue
 		}
 		if a.Order > 0 {
-			text += p.say(words{", 전체 신청 중 %d번째", ", number %d of all"}, a.Order)
+			text += p.say(words{", 전체 신청 중 %s", ", number %s of all"}, p.nth(a.Order))
 		}
 		switch {
 		case a.Stands == "":
 		case a.Outcome != "":
 			text += p.say(words{"; Redis 정리 전", "; still stands in Redis, to be cleaned up"})
 		case a.Stands == ledger.InQueue:
-			text += p.say(words{"; 대기 %[2]d명 중 %[1]d번째", "; position %d of %d waiting"}, a.Position, f.Door.Waiting)
+			text += p.say(words{"; 대기 %[2]d명 중 %[1]s", "; position %s of %d waiting"}, p.nth(a.Position), f.Door.Waiting)
 		default:
 			text += p.say(words{"; 검토 중", "; under review"})
 		}
@@ -216,10 +218,6 @@ func (p *program) runEvent(e ledger.Event) string {
 
 func (p *program) reviewEvent(f *ledger.Facts, e ledger.Event) string {
 	r := e.Review
-	why := r.Cause
-	if w, ok := causes[settle.Cause(r.Cause)]; ok {
-		why = w.in(p.language) + " (" + r.Cause + ")"
-	}
 	next := p.say(words{"담당자 결정 대기", "until a person decides"})
 	if again := time.Unix(r.Again, 0); r.Retryable && again.After(f.At) {
 		next = p.say(words{"자동 재시도는 %s부터", "nightly runs try again from %s on"}, inZone(again, p.zone))
@@ -227,5 +225,13 @@ func (p *program) reviewEvent(f *ledger.Facts, e ledger.Event) string {
 		next = p.say(words{"정산 때마다 다시 시도", "every run tries again"})
 	}
 	return p.say(words{"검토 대상: %s, %d번 시도, %s", "under review: %s, attempts %d, %s"},
-		cmp.Or(printable(why), "?"), r.Attempts, next) + p.byRun(r.Run) + p.behind(r.Message)
+		p.why(r.Cause), r.Attempts, next) + p.byRun(r.Run) + p.behind(r.Message)
+}
+
+// why is a cause in words, with its code.
+func (p *program) why(cause string) string {
+	if w, ok := causes[settle.Cause(cause)]; ok {
+		return w.in(p.language) + " (" + cause + ")"
+	}
+	return cmp.Or(printable(cause), "?")
 }

@@ -130,6 +130,20 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	w.must(coupon, 4, ledger.StateWaiting) // it may be about any other coupon
 	w.exec(underWay, "CRON")
 	w.must(coupon, 4, ledger.StateWaitingSettling)
+	w.exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
+	w.must(coupon, 4, ledger.StateWaiting) // they died
+	failed := func(with uint64) {
+		w.exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
+		w.exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
+	}
+	failed(coupon)
+	failed(coupon + 1)
+	var runs []string
+	for _, r := range w.explain(coupon, 4).Facts.Runs {
+		runs = append(runs, r.Status)
+	}
+	require.Equal(t, []string{"ABANDONED", "ABANDONED", "FAILED"}, runs, "what failed with another coupon is not the user's business")
+	w.exec("DELETE FROM run_coupon")
 	w.exec("DELETE FROM settlement_run")
 
 	w.settleNow()
@@ -428,4 +442,26 @@ func TestATimelineIsBounded(t *testing.T) {
 		require.NotEqual(t, "ELSE", e.Action, "that is about somebody else")
 		require.True(t, i == 0 || !e.At.Before(x.Events[i-1].At))
 	}
+}
+
+// What was tried before is told, as far as it is kept: not only why it failed the last time.
+func TestExplainTellsEveryAttemptThatIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	w.exec("INSERT INTO odd_user (id) VALUES (1)")
+	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	w.must(coupon, 1, ledger.StateReviewBadRow, ledger.NoteRetryPauses)
+	kinds := w.happened(coupon, 1)
+	require.Contains(t, kinds, ledger.EventAttempt)
+	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), "--user=1", "--lang=en")
+	require.Regexp(t, `attempt failed: [^│]+\(INACTIVE_USER\), by run 1; `, told)
+	require.Regexp(t, `under review: [^│]+\(BAD_ROW\), attempts 2`, told)
 }

@@ -235,3 +235,36 @@ func privateDatabase(t *testing.T, server *testenv.MySQL) testenv.MySQLHandle {
 	require.NoError(t, err)
 	return testenv.MySQLHandle{DSN: server.DSN("coupons")}
 }
+
+// Whoever releases a coupon sees how many promises that breaks, before and after; and breaks no more than were seen.
+func TestWhatIsWrittenOffIsShownAndNoMoreIsWrittenOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	coupon := w.coupon(2)
+	w.apply(coupon, 1)
+	lose := func(n int64) {
+		require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(coupon)+"}", "accepted", n).Err())
+	}
+	lose(3)
+	args := []string{"run", "--accept-gap", "--cutoff=now", "--operator=kim", "--reason=INC-9"}
+	code, stdout, stderr := w.settle(append(args, "--dry-run")...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "would be written off as lost: 3")
+
+	lose(1) // since somebody saw the preview
+	order := settle.Order{Trigger: settle.Manual, CutoffNow: true, AcceptGap: true, MostGap: map[uint64]int64{coupon: 3}, Operator: "kim", Reason: "INC-9"}
+	report, err := w.settler().RunOnce(t.Context(), order)
+	require.NoError(t, err)
+	require.Equal(t, settle.HeldBack, report.Coupons[0].Status)
+	require.Contains(t, report.Coupons[0].Error, "and 3 when that was approved")
+	require.Empty(t, w.issued(coupon))
+
+	code, stdout, stderr = w.settle(args...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "written off as lost: 4")
+	code, stdout, _ = w.settle(args...)
+	require.Zero(t, code)
+	require.NotContains(t, stdout, "written off", "once")
+	require.Equal(t, []uint64{1}, w.issued(coupon))
+}

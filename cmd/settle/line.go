@@ -98,16 +98,20 @@ func (l line) Release(ctx context.Context, coupon uint64, held []settle.Applicat
 }
 
 // Tell publishes a window as the catalog does, but at once.
-func (l line) Tell(ctx context.Context, w settle.Window) error {
+func (l line) Tell(ctx context.Context, w settle.Window) (sold bool, err error) {
 	window := candidates.Window{Coupon: w.Coupon, Version: w.Version, Opens: w.Opens, Closes: w.Closes, Paused: w.Paused, Sold: w.Sold}
 	_, published, err := l.Publish(ctx, window, candidates.Promise{Accepted: w.Accepted, LastArrival: w.LastArrival})
 	if err == nil && !published {
 		err = fmt.Errorf("the door of coupon %d goes by a newer version", w.Coupon)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return l.Renew(ctx, w.Coupon, w.Closes)
+	if err := l.Renew(ctx, w.Coupon, w.Closes); err != nil {
+		return false, err
+	}
+	f, err := l.Figures(ctx, w.Coupon, 0)
+	return f.Sold, err
 }
 
 func (l line) Marks(ctx context.Context, coupon uint64) (issued, rejected int64, err error) {
@@ -123,6 +127,9 @@ func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, fail
 			Reason: candidates.Reason{
 				Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at,
 			},
+		}
+		if f.Keep {
+			entries[i].Source = candidates.Keeping
 		}
 		if f.Row {
 			entries[i].Reason.Refused = 1

@@ -143,7 +143,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "settle:", strings.TrimSpace(line))
 		}
 		if advice := advice(err); advice != "" {
-			fmt.Fprintln(stderr, advice)
+			fmt.Fprintln(stderr, speaks.advise(advice))
 		}
 	}
 	return exitCode(err)
@@ -178,7 +178,7 @@ func classOf(err error) settle.Class {
 func advice(err error) string {
 	switch {
 	case candidates.IsSetup(err):
-		return "Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD and what else uses these keys."
+		return adviseRedis
 	case classOf(err) == settle.Setup && settle.ErrorClass(err) != settle.Setup:
 		return ""
 	default:

@@ -25,7 +25,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// askFirst shows what a run would do and asks whether it may. What was shown is pinned: the cutoff, and who gets a coupon.
+// askFirst shows what a run would do and asks whether it may. What was shown is pinned: the cutoff, who gets a coupon,
+// and how many are written off.
 func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) (may bool, err error) {
 	var shown *settle.Report
 	aside := *p
@@ -44,9 +45,10 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 	} else {
 		order.Cutoff, order.CutoffNow = shown.Cutoff, false
 		pinned := map[uint64]string{}
+		order.MostGap = map[uint64]int64{}
 		for _, c := range shown.Coupons {
 			if c.Preview != nil && c.Error == "" {
-				pinned[c.Coupon] = c.Preview.Digest
+				pinned[c.Coupon], order.MostGap[c.Coupon] = c.Preview.Digest, c.Gap
 			}
 		}
 		maps.Copy(pinned, order.Expect)
@@ -73,7 +75,7 @@ func (p *program) ask(ctx context.Context, question string) (yes bool, err error
 		return false, nil
 	case <-ctx.Done():
 		fmt.Fprintln(p.stderr)
-		return false, fmt.Errorf("told to stop: %w", context.Cause(ctx))
+		return false, settle.ToldToStop(ctx)
 	}
 }
 

@@ -97,7 +97,7 @@ func (r *periodReport) tellUnread() error {
 		classes = append(classes, classOf(u.Err))
 	}
 	if len(classes) > 0 {
-		fmt.Fprintln(r.stderr, settle.SafeToRunAgain)
+		fmt.Fprintln(r.stderr, r.language.advise(settle.SafeToRunAgain))
 	}
 	return worst(classes)
 }
@@ -192,7 +192,7 @@ func (r *periodReport) meaning() []string {
 		r.say(words{"%s 이후 %s 전에 도착한 신청을, 지금까지의 결과로 나누어 셉니다: 신청 = 발급 + 미선정 + 거절 + 이미 보유 + DLQ + 대기.",
 			"Applications that arrived from %s and before %s, by what has become of them up to now: applications = issued + not selected + rejected + held before + in DLQ + waiting."},
 			inZone(r.period.From, r.zone), inZone(r.period.To, r.zone)),
-		r.say(words{"금액 = 쿠폰의 할인액 × 발급. 손으로 준 쿠폰은 신청이 없으므로 들어가지 않습니다. 한 달은 그 달의 날들을 더한 것과 같습니다.",
+		r.say(words{"금액 = 쿠폰의 할인액 × 발급. 수동으로 준 쿠폰은 신청이 없으므로 들어가지 않습니다. 한 달은 그 달의 날들을 더한 것과 같습니다.",
 			"Value = discount of the coupon × issued. Coupons given by hand have no application and are not in it. A month is the sum of its days."}),
 		r.say(words{"수량, 남은 수량, 갭은 신청 시각과 상관없이 쿠폰 전체의 지금 값입니다.",
 			"Seats, seats left and gap are of the whole coupon as it is now, whenever the applications arrived."}),

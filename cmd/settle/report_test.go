@@ -230,7 +230,7 @@ func TestReportPageStandsAlone(t *testing.T) {
 		}
 		require.Equal(t, 2, elements["svg"])
 		require.Equal(t, 2, elements["table"])
-		require.Equal(t, 1+2+1+1+2, elements["tr"], "of coupons with their sums, and of two deeds")
+		require.Equal(t, 1+2+1+1+3, elements["tr"], "of coupons with their sums, and of three deeds")
 		require.GreaterOrEqual(t, elements["rect"], 3, "an outcome each")
 		require.Contains(t, text.String(), "<script>alert(1)</script>")
 		require.Contains(t, text.String(), "3,005,000")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,26 +207,27 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 	codes := map[int]bool{}
 	for _, order.Cutoff = range nights {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("told to stop: %w", context.Cause(ctx))
+			err = settle.ToldToStop(ctx)
 			break
 		}
 		var report *settle.Report
-		report, err = p.watch(c.once(ctx, p, order))
-		if report != nil {
+		if report, err = p.watch(c.once(ctx, p, order)); report != nil {
 			done.Nights = append(done.Nights, report)
-			err = p.outcome(c.Output, report, err)
+			var told exitError
+			errors.As(p.outcome(c.Output, report, err), &told)
+			codes[int(told)] = true
 		}
-		var told exitError
-		if err != nil && (!errors.As(err, &told) || ctx.Err() != nil) {
-			break // the run could not begin, or was told to stop
+		if err != nil {
+			break // of the run itself: it could not begin, or was told to stop
 		}
-		codes[int(told)] = true
-		err = nil
+	}
+	if err != nil {
+		codes[codeOf(classOf(err))] = true
 	}
 	if c.Output == "json" && len(done.Nights) > 0 {
 		err = errors.Join(err, printJSON(p.stdout, done))
 	}
-	return cmp.Or(err, worstCode(codes))
+	return errors.Join(err, worstCode(codes))
 }
 
 // settle has a settler do something and prints what became of it.
@@ -266,7 +266,7 @@ func (p *program) outcome(output string, report *settle.Report, err error) error
 		classes = append(classes, classOf(err))
 	} else if output != "json" {
 		for _, advice := range report.Advice() {
-			fmt.Fprintln(p.stderr, advice)
+			fmt.Fprintln(p.stderr, p.language.advise(advice))
 		}
 	}
 	return errors.Join(err, worst(classes))
@@ -313,8 +313,21 @@ func (p *program) printReport(r *settle.Report) {
 				c.Coupon, c.Earlier.Run, inZone(c.Earlier.At, p.zone)))
 		}
 		p.printPreview(c)
+		p.printWrittenOff(c, r.DryRun)
 		if c.Error != "" {
-			fmt.Fprintf(p.stderr, "settle: coupon %d: %s\n", c.Coupon, c.Error)
+			fmt.Fprintln(p.stderr, p.say(words{"settle: 쿠폰 %d: %s", "settle: coupon %d: %s"}, c.Coupon, p.language.tell(c.Err())))
 		}
 	}
+}
+
+// printWrittenOff tells what --accept-gap comes to: these promises are broken for good.
+func (p *program) printWrittenOff(c settle.Result, dryRun bool) {
+	if c.Gap <= 0 || c.Error != "" {
+		return
+	}
+	said := words{"쿠폰 %d: 유실 인정: 찾을 수 없는 접수 %d건", "coupon %d: accepted applications written off as lost: %d"}
+	if dryRun {
+		said = words{"쿠폰 %d: 유실 인정 예정: 찾을 수 없는 접수 %d건", "coupon %d: accepted applications that would be written off as lost: %d"}
+	}
+	fmt.Fprintln(p.stdout, p.say(said, c.Coupon, c.Gap))
 }

@@ -144,16 +144,10 @@ func took(n *int64) string {
 
 func (p *program) runsCSV(runs []ledger.Run) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
-		var header []any
-		for _, c := range []words{
-			{"실행", "run"}, {"시작 방식", "trigger"}, {"상태", "status"}, {"마감 시각", "cutoff"}, {"시작", "started_at"},
-			{"끝", "finished_at"}, {"시간대", "time_zone"}, {"걸린 시간(ms)", "duration_ms"}, {"쿠폰", "coupons"}, {"발급", "issued"},
-			{"DLQ로", "rejected"}, {"이미 보유", "already_issued"}, {"미선정", "not_selected"}, {"정산 못 함", "unsettled"},
-			{"담당자", "operator"}, {"사유", "reason"},
-		} {
-			header = append(header, c.in(p.language))
-		}
-		row(header...)
+		row(p.headerCells(words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"마감 시각", "cutoff"}, words{"시작", "started_at"},
+			words{"끝", "finished_at"}, words{"시간대", "time_zone"}, words{"걸린 시간(ms)", "duration_ms"}, words{"쿠폰", "coupons"}, words{"발급", "issued"},
+			words{"DLQ로", "rejected"}, words{"이미 보유", "already_issued"}, words{"미선정", "not_selected"}, words{"정산 못 함", "unsettled"},
+			words{"담당자", "operator"}, words{"사유", "reason"})...)
 		for _, r := range runs {
 			row(r.ID, r.Trigger, r.Status, p.sheetTime(&r.Cutoff), p.sheetTime(&r.StartedAt), p.sheetTime(r.FinishedAt), p.zone.String(),
 				orEmpty(r.Millis), r.Coupons, r.Issued, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, r.Operator, r.Reason)

@@ -55,7 +55,11 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 			if err != nil {
 				return err
 			}
-			p.logger.Info("night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
+			level := zap.InfoLevel
+			if report.Status != settle.RunSucceeded {
+				level = zap.WarnLevel
+			}
+			p.logger.Log(level, "night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
 				zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
 			return report.Err()
 		},

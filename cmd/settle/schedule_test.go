@@ -95,3 +95,33 @@ func TestScheduleNeedsItsAdminAddress(t *testing.T) {
 		require.Contains(t, stderr, "SETTLE_ADMIN_LISTEN")
 	}
 }
+
+// Nobody sits before it: that a night was not settled whole must not stand among what went well.
+func TestAScheduleWarnsOfANightThatWasNotSettledWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	midnight := settle.DefaultCutoff(w.now(), speaker(english).zone)
+	coupon := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+	w.users(1)
+	w.stand(coupon, "1", midnight.Add(-time.Minute))
+	require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(coupon)+"}", "accepted", 1).Err()) // somebody is lost
+	reader, logs := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"schedule"}, w.servers...), io.Discard, logs)
+		logs.Close()
+	}()
+	levels := map[string]string{}
+	for lines := bufio.NewScanner(reader); lines.Scan(); {
+		var line struct{ Level, Msg string }
+		_ = json.Unmarshal(lines.Bytes(), &line)
+		levels[line.Msg] = line.Level
+		if line.Msg == "night settled" {
+			stop()
+		}
+	}
+	require.Zero(t, <-ended)
+	require.Equal(t, []string{"warn", "warn"}, []string{levels["coupon not settled"], levels["night settled"]})
+}

@@ -141,7 +141,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 		fmt.Fprintln(p.stderr, "settle:", unchecked)
 	}
 	if slices.Contains(classes, settle.Infrastructure) {
-		fmt.Fprintln(p.stderr, settle.SafeToRunAgain)
+		fmt.Fprintln(p.stderr, p.language.advise(settle.SafeToRunAgain))
 	}
 	return errors.Join(err, worst(classes))
 }
@@ -161,7 +161,7 @@ func (c *verifyCmd) each(ctx context.Context, all func(after uint64) ([]uint64, 
 		}
 		for _, id := range ids {
 			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("told to stop: %w", context.Cause(ctx))
+				return settle.ToldToStop(ctx)
 			}
 			visit(id)
 			after = id

@@ -12,6 +12,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // language is what people are spoken to in. What programs read, JSON and logs, has none. CSV is opened by both: in English its
@@ -74,8 +76,11 @@ func (l language) tell(err error) string {
 	if use, ok := err.(*wrongUse); ok {
 		return fmt.Sprintf(use.in(l), use.args...)
 	}
-	if !errors.As(err, &settings) || l == english {
+	switch {
+	case l != korean:
 		return err.Error()
+	case !errors.As(err, &settings):
+		return inKorean(err)
 	}
 	var lines []string
 	for _, problem := range settings.Unwrap() {
@@ -86,6 +91,87 @@ func (l language) tell(err error) string {
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// koreanTold is settle.Told in Korean, with the same Args.
+var koreanTold = map[settle.Kind]string{
+	settle.NoSuchCoupon:   "쿠폰 %d은(는) 없습니다",
+	settle.NotUnderReview: "사용자 %q은(는) 쿠폰 %d에서 검토 중이 아닙니다",
+	settle.CouponBusy:     "다른 정산이나 세션이 이 쿠폰의 행이나 테이블을 잡고 있습니다. 더 옮긴 것은 없으니 다시 실행하세요",
+	settle.OtherWinners: "발급될 사람이 %d명, 다이제스트 %s이어서 승인한 %s과(와) 다릅니다. 아무것도 발급하지 않았습니다. " +
+		"미리 보기를 다시 보고 누가 달라졌는지 확인하세요",
+	settle.Stopped:        "멈추라는 신호를 받았습니다: %v",
+	settle.StoppedAfter:   "멈추라는 신호를 받았습니다: %v. 쿠폰 %[3]d개 중 %[2]d개를 처리했습니다",
+	settle.StoppedInHand:  "멈추라는 신호를 받아 진행 중이던 트랜잭션을 되돌렸습니다: %v (%v)",
+	settle.StoppedUnknown: "멈추라는 신호를 받았습니다: %v. 커밋되었는지는 다음 실행이 확인합니다 (%v)",
+	settle.WrongName:      "이름 %q은(는) 안 됩니다. 줄바꿈 없이 1자부터 %d자까지 가능합니다",
+	settle.WrongSeats:     "수량 %d은(는) 안 됩니다. 1부터 %d까지 가능합니다",
+	settle.WrongDays:      "유효 기간 %d일은 안 됩니다. 1일부터 %d일까지 가능합니다",
+	settle.WrongDiscount:  "할인 %d원은 안 됩니다. 0원부터 %d원까지 가능합니다",
+}
+
+// adviseRedis is about a Redis that is set up in another way than the program needs.
+const adviseRedis = "Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD and what else uses these keys."
+
+var koreanAdvice = map[string]string{
+	settle.SafeToRunAgain: "잃은 것은 없습니다. 다시 실행해도 안전합니다.",
+	settle.AdviseMigrate:  "데이터베이스에 테이블이나 열이 없습니다. `settle migrate`를 실행하세요.",
+	settle.AdviseGrants:   "MySQL이 이 사용자나 데이터베이스를 거부합니다. MYSQL_DSN과 권한을 확인하세요.",
+	adviseRedis:           "Redis가 이 사용자나 명령을 거부합니다. REDIS_USERNAME, REDIS_PASSWORD와 이 키를 쓰는 다른 것을 확인하세요.",
+}
+
+// advise is an advice in that language.
+func (l language) advise(advice string) string {
+	if l == korean {
+		return cmp.Or(koreanAdvice[advice], advice)
+	}
+	return advice
+}
+
+// inKorean is an error, or each of several, by what it is; one that was not made for people stays as it is.
+func inKorean(err error) string {
+	if told, ok := err.(*settle.Told); ok {
+		return fmt.Sprintf(koreanTold[told.Kind], told.Args...)
+	}
+	if all, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(all.Unwrap()...).Error() {
+		var lines []string
+		for _, one := range all.Unwrap() {
+			if line := korean.tell(one); line != "" {
+				lines = append(lines, line)
+			}
+		}
+		return strings.Join(lines, "\n")
+	}
+	var classed *settle.Error
+	if errors.As(err, &classed) && err != classed {
+		return inKorean(classed)
+	}
+	if classed != nil {
+		return inKorean(classed.Unwrap())
+	}
+	var told *settle.Told
+	var held *settle.GapHeld
+	var unknown *settle.ChangeUnknown
+	switch {
+	case errors.As(err, &told):
+		return fmt.Sprintf(koreanTold[told.Kind], told.Args...)
+	case errors.As(err, &held) && held.Pinned:
+		return fmt.Sprintf("보류: 접수된 신청 %d건 중 %d건을 찾을 수 없는데, 승인할 때는 %d건이었습니다 (%s). 아무것도 발급하지 않았습니다. "+
+			"그 뒤로 Redis가 무엇을 잃었는지 확인하고 미리 보기를 다시 보세요", held.Account.Accepted, held.Gap, held.Approved, held.Account)
+	case errors.As(err, &held):
+		return fmt.Sprintf("보류: 접수된 신청 %d건 중 %d건을 찾을 수 없습니다 (%s). 아무것도 발급하지 않았습니다. "+
+			"Redis가 무엇을 잃었는지 확인한 뒤 --accept-gap --operator --reason으로 유실을 인정하면 풀립니다", held.Account.Accepted, held.Gap, held.Account)
+	case errors.As(err, &unknown) && unknown.Coupon == 0:
+		return fmt.Sprintf("쿠폰이 만들어졌는지 확인할 수 없습니다. 다시 만들기 전에 `settle coupon list`를 보세요 (%v)", unknown.Unwrap())
+	case errors.As(err, &unknown):
+		return fmt.Sprintf("쿠폰 %d이(가) 바뀌었는지 확인할 수 없습니다. 다시 하기 전에 `settle coupon show %d`을(를) 보세요 (%v)", unknown.Coupon, unknown.Coupon, unknown.Unwrap())
+	case errors.Is(err, ledger.ErrNoCoupon):
+		return "그런 쿠폰이 없습니다: " + strings.TrimSuffix(err.Error(), ": "+ledger.ErrNoCoupon.Error())
+	case errors.Is(err, ledger.ErrNoRun):
+		return "그런 실행이 없습니다. settle runs로 찾으세요: " + strings.TrimSuffix(err.Error(), ": "+ledger.ErrNoRun.Error())
+	default:
+		return err.Error()
+	}
 }
 
 // languageOf is the language that a command asks for, which must be known also where the command cannot be read.

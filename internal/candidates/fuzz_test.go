@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,7 +176,20 @@ func FuzzReadReason(f *testing.F) {
 			t.Fatalf("%q came back as %q", text, written)
 		}
 		again.At = reason.At
-		if again != reason {
+		if len(again.Tried) != len(reason.Tried) {
+			t.Fatalf("%q came back as %q", text, written)
+		}
+		for i := range again.Tried {
+			if !again.Tried[i].At.Equal(reason.Tried[i].At) {
+				t.Errorf("%q came back as %q", text, written)
+			}
+			again.Tried[i].At = reason.Tried[i].At
+		}
+		if !slices.Equal(again.Tried, reason.Tried) {
+			t.Errorf("%q came back as %q", text, written)
+		}
+		again.Tried = reason.Tried
+		if !reflect.DeepEqual(again, reason) {
 			t.Errorf("%q came back as %q", text, written)
 		}
 	})

@@ -29,6 +29,7 @@ const (
 	Pausing   Source = 'P' // the same, but runs that nobody asked for are to wait with it
 	Held      Source = 'H' // in the DLQ until a person decides
 	Recorded  Source = 'N' // in MySQL alone, as NOT_SELECTED
+	Keeping   Source = 'K' // of Review alone: in the DLQ as R or P, where why it stands there and its pause are to stay
 )
 
 // Entry is one application in Redis. The member is a canonical user id unless somebody wrote into Redis by hand.

@@ -22,6 +22,16 @@ type Reason struct {
 	Refused int `json:"refused,omitempty"`
 	// Again is when runs that nobody asked for try again, in seconds since 1970 by the Redis clock; 0: the next one does.
 	Again int64 `json:"again,omitempty"`
+	// Tried are the last attempts, five at most, with this one; none after the first. Review keeps them.
+	Tried []Attempt `json:"tried,omitempty"`
+}
+
+// Attempt is one that failed.
+type Attempt struct {
+	At      time.Time `json:"at"`
+	Run     uint64    `json:"run"`
+	Cause   string    `json:"cause"`
+	Message string    `json:"message"`
 }
 
 // Automatic attempts at an entry whose own row was refused. Ten, of which nightly runs make one each, leave a week and a

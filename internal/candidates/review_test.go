@@ -75,19 +75,40 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 	c.open(t)
 	at := c.accept(t, 7)
 	source := Queue
+	var tried []Attempt
 	for attempt := range 12 {
 		reason := because(1)
 		reason.Run += uint64(attempt)
 		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at[0].Arrival, source}, reason}))
 		require.Zero(t, c.review(t, Failed{Entry{"7", at[0].Arrival, Queue}, reason}), "another run that saw it in the queue")
 		source = Retryable
+		tried = append(tried, Attempt{reason.At, reason.Run, reason.Cause, reason.Message})
 		if reason.Attempts = attempt + 1; attempt > 0 {
-			reason.Since = reason.At
+			reason.Since, reason.Tried = reason.At, tried[max(0, len(tried)-5):]
 		}
 		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the latest reason, and how often")
 	}
 	require.Equal(t, map[string]float64{"7": float64(at[0].Arrival)}, c.standing(t, c.dlq))
 	require.Empty(t, c.standing(t, c.queue))
+}
+
+// Why an entry is under review is for somebody to mend: an attempt that failed for a cause of the system is noted beside it.
+func TestReviewKeepsWhy(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	at := c.accept(t, 7)[0].Arrival
+	refused := because(1)
+	refused.Refused = 1
+	c.review(t, Failed{Entry{"7", at, Queue}, refused})
+	why := c.reasons(t, "7")["7"]
+	require.NotZero(t, why.Again)
+	away := Reason{Cause: "DATABASE_AWAY", Message: "refused", Retryable: true, Attempts: 1, Run: 9, At: refused.At.Add(time.Hour)}
+	require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at, Keeping}, away}))
+	why.Attempts, why.Run, why.At, why.Since = 2, 9, away.At, refused.At
+	why.Tried = []Attempt{{refused.At, refused.Run, refused.Cause, refused.Message}, {away.At, 9, away.Cause, away.Message}}
+	require.Equal(t, map[string]Reason{"7": why}, c.reasons(t, "7"))
+	require.Zero(t, c.review(t, Failed{Entry{"8", at, Keeping}, away}), "who does not stand there")
 }
 
 // Refused rows are counted; each time the pause is longer, and after the last a person must decide.

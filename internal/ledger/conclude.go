@@ -22,6 +22,7 @@ const (
 	StateNeverOpen     State = "NEVER_APPLIED_OPEN"
 	StateNeverPaused   State = "NEVER_APPLIED_PAUSED"
 	StateNeverSoldOut  State = "NEVER_APPLIED_SOLD_OUT"
+	StateNeverAdded    State = "NEVER_APPLIED_SEATS_ADDED" // was sold out: the door opens when a run has given what was added
 	StateNeverClosed   State = "NEVER_APPLIED_CLOSED"
 	StateNoSuchUser    State = "NO_SUCH_USER"
 	StateMaybeLost     State = "MAYBE_LOST"     // applications of this coupon were lost: perhaps this one
@@ -61,7 +62,7 @@ const (
 // States are all of them.
 var States = []State{
 	StateUnknown, StateAppliedUnseen, StateIssuedUnseen, StateRejectedUnseen, StateNeverNotOpen, StateNeverOpen, StateNeverPaused,
-	StateNeverSoldOut, StateNeverClosed, StateNoSuchUser, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
+	StateNeverSoldOut, StateNeverAdded, StateNeverClosed, StateNoSuchUser, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
 	StateWaiting, StateWaitingSettling, StateWaitingOverdue, StateWaitingRunFailed, StateWaitingHeld, StateWaitingOver,
 	StateReviewUnknownUser, StateReviewInactiveUser, StateReviewPassedOver, StateReviewBadRow, StateReviewDatabaseAway,
 	StateReviewOther, StateIssued, StateIssuedByHand, StateNotSelected, StateSeatsFree, StateSeatsFreeOver, StateRejectedByPerson,
@@ -260,7 +261,7 @@ func (f *Facts) waits(a, reviewed *Application) Conclusion {
 // others it is not known which coupons they are to settle.
 func (f *Facts) atWork(a *Application) bool {
 	return slices.ContainsFunc(f.Runs, func(r RunFacts) bool {
-		return r.Cutoff.UnixMicro() > a.Arrival && (r.Trigger == "CRON" || r.Settled) && r.underWay(f.At)
+		return r.Cutoff.UnixMicro() > a.Arrival && (r.Trigger == "CRON" || r.Settled) && r.Status == "RUNNING"
 	})
 }
 
@@ -389,6 +390,8 @@ func (f *Facts) nothing() Conclusion {
 		c.State = StateNeverClosed
 	case paused:
 		c.State = StateNeverPaused
+	case f.Door.Sold && f.Coupon.Free() > 0:
+		c.State = StateNeverAdded
 	case f.Door.Sold:
 		c.State = StateNeverSoldOut
 	}

@@ -76,10 +76,10 @@ func holds(run uint64, status string, expires *time.Time) change {
 	}
 }
 
-func night(status string, settled bool, beat time.Duration) change {
+func night(status string, settled bool) change {
 	return func(f *ledger.Facts) {
 		f.Runs = append(f.Runs, ledger.RunFacts{ID: uint64(len(f.Runs) + 1), Trigger: "CRON", Status: status, Settled: settled,
-			Cutoff: *hence(-time.Minute), HeartbeatAt: *hence(-beat)})
+			Cutoff: *hence(-time.Minute)})
 	}
 }
 
@@ -139,7 +139,8 @@ func TestConclusions(t *testing.T) {
 		{"closes this instant", with(window(-time.Hour, 0)), ledger.StateNeverClosed, nil},
 		{"closed and sold out", with(window(-time.Hour, 0), func(f *ledger.Facts) { f.Door.Sold = true }), ledger.StateNeverClosed, nil},
 		{"paused", with(func(f *ledger.Facts) { f.Door.Paused = true }), ledger.StateNeverPaused, nil},
-		{"sold out", with(func(f *ledger.Facts) { f.Door.Sold = true }), ledger.StateNeverSoldOut, nil},
+		{"sold out", with(full, func(f *ledger.Facts) { f.Door.Sold = true }), ledger.StateNeverSoldOut, nil},
+		{"sold out, and seats added", with(func(f *ledger.Facts) { f.Door.Sold = true }), ledger.StateNeverAdded, nil},
 		{"the door has not heard of a pause", with(func(f *ledger.Facts) { f.Coupon.Paused = true }), ledger.StateNeverOpen, nil},
 		{"finalised and swept", with(finalised, swept, func(f *ledger.Facts) { f.Coupon.ClosesAt = noon }), ledger.StateNeverClosed, nil},
 		{"not published yet", with(swept, func(f *ledger.Facts) { f.Coupon.OpensAt = *hence(time.Hour) }), ledger.StateNeverNotOpen, nil},
@@ -157,17 +158,17 @@ func TestConclusions(t *testing.T) {
 		{"waiting, nobody knows the user", with(queued, nobody), ledger.StateWaiting, notes(ledger.NoteAccountUnknown)},
 		{"waiting and under review", with(reviewed("PASSED_OVER", ledger.InRetryable), later), ledger.StateWaiting, notes(ledger.NoteAlsoUnderReview)},
 		{"waiting, dropped before", with(dropped, later), ledger.StateWaiting, notes(ledger.NoteEarlierRejected)},
-		{"waiting, a run at work", with(queued, night("RUNNING", false, 59*time.Second)), ledger.StateWaitingSettling, nil},
-		{"waiting, a run that has died", with(queued, night("RUNNING", false, time.Minute)), ledger.StateWaiting, nil},
-		{"waiting, arrived behind the run's cutoff", with(application(59*time.Minute+time.Nanosecond, stands(ledger.InQueue)), night("RUNNING", false, 0)), ledger.StateWaiting, nil},
+		{"waiting, a run at work", with(queued, night("RUNNING", false)), ledger.StateWaitingSettling, nil},
+		{"waiting, a run that has died", with(queued, night("ABANDONED", false)), ledger.StateWaiting, nil},
+		{"waiting, arrived behind the run's cutoff", with(application(59*time.Minute+time.Nanosecond, stands(ledger.InQueue)), night("RUNNING", false)), ledger.StateWaiting, nil},
 		{"waiting, held coupon", with(overdue, gap), ledger.StateWaitingHeld, nil},
 		{"waiting for a coupon that is over", with(overdue, finalised), ledger.StateWaitingOver, nil},
 		{"left over", with(overdue), ledger.StateWaitingOverdue, nil},
-		{"left over by a run that failed", with(overdue, night("FAILED", false, 0)), ledger.StateWaitingRunFailed, nil},
-		{"left over by a run that held it", with(overdue, night("HELD", false, 0)), ledger.StateWaitingRunFailed, nil},
-		{"left over by a run that died", with(overdue, night("RUNNING", false, time.Hour)), ledger.StateWaitingRunFailed, nil},
-		{"left over by a run that failed, and by one that did not", with(overdue, night("FAILED", false, 0), night("SUCCEEDED", true, 0)), ledger.StateWaitingOverdue, nil},
-		{"left over by a run that failed elsewhere", with(overdue, night("FAILED", true, 0)), ledger.StateWaitingOverdue, nil},
+		{"left over by a run that failed", with(overdue, night("FAILED", false)), ledger.StateWaitingRunFailed, nil},
+		{"left over by a run that held it", with(overdue, night("HELD", false)), ledger.StateWaitingRunFailed, nil},
+		{"left over by a run that died", with(overdue, night("ABANDONED", false)), ledger.StateWaitingRunFailed, nil},
+		{"left over by a run that failed, and by one that did not", with(overdue, night("FAILED", false), night("SUCCEEDED", true)), ledger.StateWaitingOverdue, nil},
+		{"left over by a run that failed elsewhere", with(overdue, night("FAILED", true)), ledger.StateWaitingOverdue, nil},
 		{"waiting, not selected before", with(notChosen, later), ledger.StateWaiting, notes(ledger.NoteEarlierNotSelected)},
 
 		{"unknown user", with(nobody, reviewed("UNKNOWN_USER", ledger.InHeld)), ledger.StateReviewUnknownUser, notes(ledger.NotePersonDecides)},

@@ -318,17 +318,18 @@ func (e *Explainer) readLine(ctx context.Context, tx *sql.Tx, f *Facts) error {
 }
 
 // explainRunsSQL finds the runs with a cutoff behind the user's first application that have a record of the coupon, and
-// those that came to no good end while something of the user's was to be settled.
+// those that came to no good end, with this coupon or with everything, while something of the user's was to be settled.
 const explainRunsSQL = `
-SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, r.status,
+SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, ` + runStatus + `,
        s.run_id IS NOT NULL, COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.not_selected_count, 0),
        COALESCE(s.last_arrival, 0), s.cleaned_at IS NOT NULL
 FROM settlement_run r LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id = ?
-WHERE r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ? OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?)
+WHERE r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ? OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?
+  AND (r.finished_at IS NULL OR EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = r.id AND x.coupon_id = ?)))
 ORDER BY r.id DESC LIMIT ?`
 
 const explainRunSQL = `
-SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, r.status,
+SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, ` + runStatus + `,
        s.run_id IS NOT NULL, COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.not_selected_count, 0),
        COALESCE(s.last_arrival, 0), s.cleaned_at IS NOT NULL
 FROM settlement_run r LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id = ?
@@ -338,7 +339,7 @@ func (f *Facts) readRuns(ctx context.Context, tx *sql.Tx, leftOut *int) error {
 	if len(f.Applications) > 0 {
 		settled, unsettled := f.concernedUntil()
 		first := f.Applications[0].AppliedAt
-		if err := f.scanRuns(ctx, tx, mostRuns, leftOut, explainRunsSQL, f.CouponID, first, settled, unsettled, mostRuns+1); err != nil {
+		if err := f.scanRuns(ctx, tx, mostRuns, leftOut, explainRunsSQL, SilentSeconds, f.CouponID, first, settled, unsettled, f.CouponID, mostRuns+1); err != nil {
 			return err
 		}
 	}
@@ -361,7 +362,7 @@ func (f *Facts) readRuns(ctx context.Context, tx *sql.Tx, leftOut *int) error {
 			continue
 		}
 		named[id] = true
-		if err := f.scanRuns(ctx, tx, 1, leftOut, explainRunSQL, f.CouponID, id); err != nil {
+		if err := f.scanRuns(ctx, tx, 1, leftOut, explainRunSQL, SilentSeconds, f.CouponID, id); err != nil {
 			return err
 		}
 	}

@@ -115,21 +115,13 @@ type RunFacts struct {
 	StartedAt   time.Time  `json:"startedAt"`
 	HeartbeatAt time.Time  `json:"heartbeatAt"`
 	FinishedAt  *time.Time `json:"finishedAt,omitempty"`
-	Status      string     `json:"status"`
+	Status      string     `json:"status"`  // ABANDONED where it is RUNNING and silent, by the clock of the database
 	Settled     bool       `json:"settled"` // it has a record of this coupon; else it changed nothing of it
 	Read        int64      `json:"read"`
 	Issued      int64      `json:"issued"`
 	NotSelected int64      `json:"notSelected"`
 	LastArrival int64      `json:"lastArrival,omitempty"` // the last it gave a seat
 	Cleaned     bool       `json:"cleaned"`               // Redis has heard of it
-}
-
-// sixBeats without a heartbeat, and a run is taken for dead.
-const sixBeats = time.Minute
-
-// underWay is whether the run is at work.
-func (r RunFacts) underWay(at time.Time) bool {
-	return r.Status == "RUNNING" && at.Sub(r.HeartbeatAt) < sixBeats
 }
 
 // EventKind is what happened.
@@ -142,8 +134,9 @@ const (
 	EventLastSeated  EventKind = "LAST_SEATED" // the last arrival that got a seat
 	EventCloses      EventKind = "CLOSES"
 	EventRun         EventKind = "RUN"
-	EventReview      EventKind = "REVIEW" // the last attempt that put or left it under review
-	EventAudit       EventKind = "AUDIT"  // what an operator did
+	EventAttempt     EventKind = "ATTEMPT" // one that failed before, as far as they are kept
+	EventReview      EventKind = "REVIEW"  // the last attempt that put or left it under review
+	EventAudit       EventKind = "AUDIT"   // what an operator did
 	EventIssued      EventKind = "ISSUED"
 	EventNotSelected EventKind = "NOT_SELECTED"
 	EventRejected    EventKind = "REJECTED"
@@ -154,7 +147,7 @@ const (
 )
 
 // EventKinds are all of them, in that order.
-var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventReview, EventAudit, EventIssued,
+var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventAttempt, EventReview, EventAudit, EventIssued,
 	EventNotSelected, EventRejected, EventAlready, EventFinalised, EventSettles, EventExpires}
 
 // Event is one thing that happened, or is to happen. What a kind has no use for is empty.

@@ -197,12 +197,17 @@ type Settled struct {
 	At  time.Time `json:"at"` // UTC
 }
 
-const lastSettledSQL = "SELECT run_id, settled_at FROM settlement WHERE coupon_id = ? AND run_id < ? ORDER BY run_id DESC LIMIT 1"
+const lastSettledSQL = `
+SELECT s.run_id, s.settled_at FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+WHERE s.coupon_id = ? AND s.run_id < ? AND NOT EXISTS
+      (SELECT 1 FROM audit_event e WHERE e.coupon_id = s.coupon_id AND e.run_id = s.run_id AND e.action = 'DLQ_DROPPED')
+ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
-// LastSettled is the last run before another that changed a coupon; nil when none did.
-func LastSettled(ctx context.Context, q rowQuerier, coupon, before uint64) (*Settled, error) {
+// LastSettled is the last run before another that settled a coupon: one of the same date or an earlier one, or else any; nil
+// when none did. One that only dropped applications has not.
+func LastSettled(ctx context.Context, q rowQuerier, coupon, before uint64, cutoff time.Time) (*Settled, error) {
 	var s Settled
-	err := q.QueryRowContext(ctx, lastSettledSQL, coupon, before).Scan(&s.Run, &s.At)
+	err := q.QueryRowContext(ctx, lastSettledSQL, coupon, before, cutoff.UTC()).Scan(&s.Run, &s.At)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -128,13 +128,35 @@ func TestRunsByFilter(t *testing.T) {
 	})
 	t.Run("last settled", func(t *testing.T) {
 		t.Parallel()
-		s, err := ledger.LastSettled(t.Context(), d.db, 7, second)
+		s, err := ledger.LastSettled(t.Context(), d.db, 7, second, midnight)
 		require.NoError(t, err)
 		require.Equal(t, first, s.Run)
-		s, err = ledger.LastSettled(t.Context(), d.db, 7, first)
+		s, err = ledger.LastSettled(t.Context(), d.db, 7, first, midnight)
 		require.NoError(t, err)
 		require.Nil(t, s)
 	})
+}
+
+// Of several nights it is that of the date which was asked for; one that dropped applications settled nobody.
+func TestTheRunThatSettledADate(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	const coupon = 9
+	var nights []uint64
+	for n := range 3 {
+		nights = append(nights, d.recordedRun(t, "CRON", "SUCCEEDED", midnight.AddDate(0, 0, n), 0))
+		d.record(t, nights[n], coupon, 1, 0)
+	}
+	drop := d.recordedRun(t, "MANUAL", "SUCCEEDED", midnight.AddDate(0, 0, 1), 0)
+	d.record(t, drop, coupon, 0, 1)
+	_, err := d.db.Exec("INSERT INTO audit_event (actor, action, coupon_id, run_id) VALUES ('kim', 'DLQ_DROPPED', ?, ?)", coupon, drop)
+	require.NoError(t, err)
+	for cutoff, want := range map[int]uint64{-1: nights[2], 0: nights[0], 1: nights[1], 2: nights[2], 9: nights[2]} {
+		s, err := ledger.LastSettled(t.Context(), d.db, coupon, drop+1, midnight.AddDate(0, 0, cutoff))
+		require.NoError(t, err)
+		require.Equal(t, want, s.Run, cutoff)
+	}
 }
 
 // A run says SILENT only when both clocks are the database's: one of a pod that goes wrong by an hour must not matter.

@@ -67,6 +67,12 @@ func (a *Application) events(add func(*time.Time, Event)) {
 		if at.IsZero() { // written by hand
 			at = a.AppliedAt
 		}
+		for _, t := range a.Review.Tried {
+			if t.At.Equal(at) && t.Cause == a.Review.Cause {
+				continue // the last, which is told below
+			}
+			add(&t.At, Event{Kind: EventAttempt, Arrival: a.Arrival, Run: t.Run, Reason: t.Cause, Detail: t.Message})
+		}
 		add(&at, Event{Kind: EventReview, Arrival: a.Arrival, Run: a.Review.Run, Review: a.Review})
 	}
 	if kind, ok := outcomeEvents[a.Outcome]; ok {

@@ -10,7 +10,8 @@ import (
 )
 
 // setAside puts the first of the line, as many as seats are free, under review: they are first in the next run, and
-// until then their applicants are told that something went wrong. The others wait on.
+// until then their applicants are told that something went wrong. Who stands there already keeps why: that is what somebody
+// may have to mend. The others wait on.
 func (s *settlement) setAside(ctx context.Context, why error) error {
 	var cursor Cursor
 	for seats := s.coupon.Free(); seats > 0; {
@@ -25,7 +26,7 @@ func (s *settlement) setAside(ctx context.Context, why error) error {
 		page = slices.DeleteFunc(page, func(a Application) bool { return a.User == 0 || a.Source == Held })
 		first := make([]Failure, min(len(page), seats))
 		for i := range first {
-			first[i] = Failure{Application: page[i], Cause: CauseDatabaseAway, Retryable: true, Message: why.Error()}
+			first[i] = Failure{Application: page[i], Cause: CauseDatabaseAway, Retryable: true, Keep: page[i].Source != Waiting, Message: why.Error()}
 		}
 		reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, first)
 		s.result.reject(reviewed, first)
@@ -66,7 +67,7 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, 
 		told := &Refused{fmt.Errorf("mysql refuses everything; %d from the head of the line went under review, to be tried by the next run", result.Rejected)}
 		result.conclude(errors.Join(told, err), s.Now().Sub(began))
 		report.add(result)
-		s.Logger.Info("coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))
+		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))
 	}
 	report.end(why, s.Now())
 	return report, errors.Join(why, r.stopped())

@@ -25,8 +25,9 @@ type Person struct{ Operator, Reason string }
 
 // Doors hear of changed coupons.
 type Doors interface {
-	// Tell lets the door go by a window, and gives the coupon's keys the life it asks for. Safe to repeat.
-	Tell(ctx context.Context, w Window) error
+	// Tell lets the door go by a window, gives the coupon's keys the life it asks for, and returns whether newcomers are
+	// told that it is sold out: that ends with a run, not with a change. Safe to repeat.
+	Tell(ctx context.Context, w Window) (sold bool, err error)
 	// Marks counts whom the door turns away since they were issued the coupon, or rejected for good.
 	Marks(ctx context.Context, coupon uint64) (issued, rejected int64, err error)
 }
@@ -61,6 +62,7 @@ type CouponChange struct {
 	Changed     bool      // false: it was so already, and nothing was written
 	At          time.Time // by the Redis clock
 	NotSelected int64     // who waits for free seats, when seats were added
+	SoldOut     bool      // newcomers are told so, as far as the window lets them in
 	Untold      error     // why the door could not be told at once; the catalog will
 }
 
@@ -109,7 +111,10 @@ func (d *Desk) Extend(ctx context.Context, coupon uint64, closes time.Time) (*Co
 			return refuse(RefusedShorter, c.ID, closes, c.ClosesAt)
 		case !c.ClosesAt.After(now):
 			forgotten, err := f.forgotten()
-			if err == nil && forgotten {
+			switch {
+			case err == nil && forgotten && f.unfinished:
+				err = refuse(RefusedUnfinished, c.ID)
+			case err == nil && forgotten:
 				err = refuse(RefusedForgotten, c.ID)
 			}
 			if err != nil {
@@ -174,6 +179,7 @@ func (d *Desk) seats(ctx context.Context, coupon uint64, total func(*CouponRow) 
 type facts struct {
 	notSelected int64
 	swept       bool // it was finalised once
+	unfinished  bool // a settlement has committed, and Redis may not have heard
 
 	forgotten func() (bool, error) // whether the door knows fewer whom it has to turn away than MySQL
 }
@@ -228,10 +234,10 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, changeUnknown(coupon, err)
 	}
 	if made.Is.FinalisedAt.IsZero() { // also where nothing was changed: the door may not have heard the last time
-		made.Untold = d.Doors.Tell(ctx, window)
+		made.SoldOut, made.Untold = d.Doors.Tell(ctx, window)
 	}
 	return made, nil
 }
@@ -309,10 +315,11 @@ func selectRow(ctx context.Context, tx *sql.Tx, coupon uint64) (c CouponRow, w W
 
 const selectFactsSQL = `
 SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
-       EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + actionCouponUnfinalised + `')`
+       EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + actionCouponUnfinalised + `'),
+       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
 
 func selectFacts(ctx context.Context, tx *sql.Tx, coupon uint64) (f facts, err error) {
-	if err := tx.QueryRowContext(ctx, selectFactsSQL, coupon, coupon).Scan(&f.notSelected, &f.swept); err != nil {
+	if err := tx.QueryRowContext(ctx, selectFactsSQL, coupon, coupon, coupon).Scan(&f.notSelected, &f.swept, &f.unfinished); err != nil {
 		return f, fmt.Errorf("look at the past of coupon %d: %w", coupon, err)
 	}
 	return f, nil
@@ -343,5 +350,28 @@ func happened(ctx context.Context, tx *sql.Tx, r run, action string, coupon uint
 	return done, nil
 }
 
-// errCreatedOrNot: creating once more could make a second coupon.
-var errCreatedOrNot = &Error{Infrastructure, errors.New("the reply to COMMIT was lost, and whether the coupon was created could not be found out: look at `settle coupon list` before you create it again")}
+// ChangeUnknown: the reply to COMMIT was lost, and nobody can tell whether a coupon was changed. No run finds that out, as it
+// does for its own: making the change again could make it twice.
+type ChangeUnknown struct {
+	Coupon uint64 // 0: one that was to be created
+	err    error
+}
+
+func (e *ChangeUnknown) Error() string {
+	if e.Coupon == 0 {
+		return fmt.Sprintf("whether the coupon was created could not be found out: look at `settle coupon list` before you create it again (%s)", e.err)
+	}
+	return fmt.Sprintf("whether coupon %d was changed could not be found out: look at `settle coupon show %d` before you repeat it (%s)", e.Coupon, e.Coupon, e.err)
+}
+func (e *ChangeUnknown) Unwrap() error { return e.err }
+
+// changeUnknown is a failed change's error, told for whoever would repeat it.
+func changeUnknown(coupon uint64, err error) error {
+	if unknown := new(CommitUnknown); errors.As(err, &unknown) {
+		return &Error{Infrastructure, &ChangeUnknown{coupon, unknown.err}}
+	}
+	return err
+}
+
+// errSent: creating once more could make a second coupon.
+var errSent = &Error{Infrastructure, errors.New("the reply to COMMIT was lost")}

@@ -34,16 +34,16 @@ type NewCoupon struct {
 // Problems are what is impossible about it, whatever the time.
 func (n NewCoupon) Problems() (problems []error) {
 	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > mostNameLetters || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
-		problems = append(problems, fmt.Errorf("the name %q is not one: want 1 to %d letters, without line breaks", n.Name, mostNameLetters))
+		problems = append(problems, told(WrongName, n.Name, mostNameLetters))
 	}
 	if n.Seats < 1 || n.Seats > MostSeats {
-		problems = append(problems, fmt.Errorf("%d seats: want 1 to %d", n.Seats, int64(MostSeats)))
+		problems = append(problems, told(WrongSeats, n.Seats, int64(MostSeats)))
 	}
 	if n.ValidityDays < 1 || n.ValidityDays > mostDays {
-		problems = append(problems, fmt.Errorf("valid for %d days: want 1 to %d", n.ValidityDays, mostDays))
+		problems = append(problems, told(WrongDays, n.ValidityDays, mostDays))
 	}
 	if n.DiscountWon < 0 || n.DiscountWon > mostWon {
-		problems = append(problems, fmt.Errorf("a discount of %d won: want 0 to %d", n.DiscountWon, int64(mostWon)))
+		problems = append(problems, told(WrongDiscount, n.DiscountWon, int64(mostWon)))
 	}
 	return problems
 }
@@ -74,7 +74,7 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 	sent := false
 	err = d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if sent {
-			return errCreatedOrNot
+			return &CommitUnknown{errSent}
 		}
 		done, err := tx.ExecContext(ctx, insertCouponSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign, n.ValidityDays, n.DiscountWon)
 		if err != nil {
@@ -96,7 +96,7 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, changeUnknown(0, err)
 	}
 	return made, nil
 }
@@ -109,6 +109,7 @@ const (
 	RefusedFinalised         Refusal = "FINALISED"           // coupon, since
 	RefusedSwept             Refusal = "FINALISED_BEFORE"    // coupon
 	RefusedForgotten         Refusal = "MARKS_LOST"          // coupon
+	RefusedUnfinished        Refusal = "NOT_TOLD_YET"        // coupon
 	RefusedNotOpen           Refusal = "NOT_OPEN_YET"        // coupon, opens
 	RefusedEndsBeforeItOpens Refusal = "ENDS_BEFORE_OPENING" // coupon or 0, closes, opens
 	RefusedPast              Refusal = "CLOSES_IN_THE_PAST"  // coupon or 0, closes, now

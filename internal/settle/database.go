@@ -155,9 +155,9 @@ func toldToStop(ctx context.Context, err error) error {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return err // nobody told: the time for this was over
 	case errors.As(err, &unknown):
-		return fmt.Errorf("told to stop: %w (%w)", context.Cause(ctx), err)
+		return told(StoppedUnknown, context.Cause(ctx), err)
 	default:
-		return fmt.Errorf("told to stop, the transaction in hand is rolled back: %w (%w)", context.Cause(ctx), err)
+		return told(StoppedInHand, context.Cause(ctx), err)
 	}
 }
 

@@ -69,7 +69,7 @@
 // # Which runs live
 //
 // A run says every 10 s that it is alive, by the clock of the database: those of pods differ. One that has been silent for
-// 30 s is shown as ABANDONED, and every run that begins writes that down for those before it. Nothing hangs on it: what keeps
+// 60 s is shown as ABANDONED, and every run that begins writes that down for those before it. Nothing hangs on it: what keeps
 // order is the coupon's lock, and a night is caught up because it has not finished. So a run that was only cut off from the
 // database for so long loses nothing: its next heartbeat makes it RUNNING again, and its end says how it really ended.
 //

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // class is what an error of MySQL means for a settlement.
@@ -146,12 +148,33 @@ func ErrorClass(err error) Class {
 	}
 }
 
+// GapHeld: more applications of a coupon were accepted than can be found, and nobody has approved that these are lost.
+type GapHeld struct {
+	Gap      int64
+	Account  ledger.Account
+	Approved int64 // as many were missing in the preview that somebody approved
+	Pinned   bool  // … if somebody has
+}
+
+func (e *GapHeld) Error() string {
+	if e.Pinned {
+		return fmt.Sprintf("held: %d of %d accepted applications cannot be found (%s), and %d when that was approved; nothing was issued. "+
+			"Find out what Redis lost since, and look at the preview again", e.Gap, e.Account.Accepted, e.Account, e.Approved)
+	}
+	return fmt.Sprintf("held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
+		"Find out what Redis lost, then release it with --accept-gap --operator and --reason", e.Gap, e.Account.Accepted, e.Account)
+}
+
 func setupError(format string, args ...any) error {
 	return &Error{Setup, fmt.Errorf(format, args...)}
 }
 
-// SafeToRunAgain is the advice for failures of infrastructure.
-const SafeToRunAgain = "Nothing is lost: it is safe to run again."
+// What Advice says.
+const (
+	SafeToRunAgain = "Nothing is lost: it is safe to run again." // of failures of infrastructure
+	AdviseMigrate  = "The database lacks a table or column: run `settle migrate`."
+	AdviseGrants   = "MySQL refuses this user or database: check MYSQL_DSN and the grants."
+)
 
 // Advice says what to do about an error, in one sentence; empty where its text says it.
 func Advice(err error) string {
@@ -163,9 +186,9 @@ func Advice(err error) string {
 	if errors.As(err, &numbered) {
 		switch numbered.Number {
 		case 1146, 1054:
-			return "The database lacks a table or column: run `settle migrate`."
+			return AdviseMigrate
 		case 1044, 1045, 1049, 1142, 1698:
-			return "MySQL refuses this user or database: check MYSQL_DSN and the grants."
+			return AdviseGrants
 		}
 	}
 	if ErrorClass(err) == Infrastructure {
@@ -175,4 +198,4 @@ func Advice(err error) string {
 }
 
 // errBusy: somebody else holds the coupon's row, or alters its tables, for longer than a settlement waits.
-var errBusy = errors.New("busy: another settlement or session holds this coupon's row or its tables; nothing more was moved, run again")
+var errBusy = told(CouponBusy)

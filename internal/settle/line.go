@@ -50,6 +50,7 @@ type Failure struct {
 	Cause     Cause
 	Message   string
 	Retryable bool
+	Keep      bool // it stands under review already: note the attempt, and keep why
 	Row       bool // the applicant's own row was refused, which is tried a bounded number of times
 }
 

@@ -187,8 +187,7 @@ func (s *settlement) approved(ctx context.Context, tx *sql.Tx, winners *digest) 
 			return err
 		}
 	}
-	return &Error{Invariant, fmt.Errorf("the winners would be %d users with the digest %s, not those of %s that were approved; nothing was issued. "+
-		"Look at the preview again and find out who changed", winners.count, winners, want)}
+	return &Error{Invariant, told(OtherWinners, winners.count, winners.String(), want)}
 }
 
 const anyRecordOfSQL = "SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)"

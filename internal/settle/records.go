@@ -44,7 +44,7 @@ func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (Coupon, error) {
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return Coupon{}, setupError("coupon %d does not exist", id)
+		return Coupon{}, &Error{Setup, told(NoSuchCoupon, id)}
 	default:
 		return Coupon{}, fmt.Errorf("lock coupon %d: %w", id, err)
 	}
@@ -58,7 +58,7 @@ func selectCoupon(ctx context.Context, q querier, id uint64) (Coupon, error) {
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return Coupon{}, setupError("coupon %d does not exist", id)
+		return Coupon{}, &Error{Setup, told(NoSuchCoupon, id)}
 	default:
 		return Coupon{}, fmt.Errorf("read coupon %d: %w", id, err)
 	}

@@ -46,6 +46,7 @@ type Result struct {
 	Preview *Preview `json:"preview,omitempty"` // who would be issued and rejected, of a preview alone
 
 	rejectedBy  map[Cause]int
+	err         error
 	class       Class // of the error
 	advice      string
 	interrupted bool // the run was told to stop before this coupon was done
@@ -76,9 +77,12 @@ func (r *Result) conclude(err error, took time.Duration) {
 		if unknown := new(CommitUnknown); isLockWait(err) && !errors.As(err, &unknown) {
 			r.Status, err = Busy, errBusy
 		}
-		r.Error = err.Error()
+		r.err, r.Error = err, err.Error()
 	}
 }
+
+// Err is the error whose text is Error.
+func (r *Result) Err() error { return r.err }
 
 func isLockWait(err error) bool {
 	var numbered *mysql.MySQLError

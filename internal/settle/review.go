@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -196,7 +195,7 @@ func (s *Settler) underReview(ctx context.Context, coupon uint64, members []stri
 	}
 	var problems []error
 	for _, member := range slices.Sorted(maps.Keys(missing)) {
-		problems = append(problems, fmt.Errorf("user %q is not under review for coupon %d", member, coupon))
+		problems = append(problems, told(NotUnderReview, member, coupon))
 	}
 	if problems != nil {
 		return nil, &Error{Setup, errors.Join(problems...)}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -69,7 +70,10 @@ type Order struct {
 	Canaries []string // of the DLQ, try these alone if seats suffice for all; nil: everybody
 
 	Expect map[uint64]string // by coupon: issue nothing unless the winners have this digest
-	List   bool              // Preview names everybody, not only the first and the last
+	// By coupon: with AcceptGap, hold it all the same if more are missing.
+	MostGap map[uint64]int64
+
+	List   bool // Preview names everybody, not only the first and the last
 	dryRun bool
 }
 
@@ -93,7 +97,7 @@ func (r run) stopped() error {
 	if r.told.Err() == nil {
 		return nil
 	}
-	return fmt.Errorf("told to stop: %w", context.Cause(r.told))
+	return ToldToStop(r.told)
 }
 
 // RunOnce settles every due coupon once and returns what became of each. One coupon's failure does not keep the
@@ -252,7 +256,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 		}
 	}
 	if undone > 0 {
-		return fmt.Errorf("%w; %d of %d coupons were dealt with", r.stopped(), len(coupons)-undone, len(coupons))
+		return told(StoppedAfter, context.Cause(r.told), len(coupons)-undone, len(coupons))
 	}
 	return nil
 }
@@ -289,12 +293,20 @@ func (s *settlement) end() Result {
 	switch {
 	case s.run.dryRun:
 	case s.err != nil:
-		s.logger.Info("coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
+		s.logger.Log(s.run.alarm(), "coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
 	default:
 		s.logger.Info("coupon settled", zap.String("status", string(s.result.Status)), zap.Int("issued", s.result.Issued),
 			zap.Int("rejected", s.result.Rejected), zap.Int("not_selected", s.result.NotSelected))
 	}
 	return *s.result
+}
+
+// alarm is how loud the log says that a coupon was not settled: a person who asked for it is told anyway.
+func (r run) alarm() zapcore.Level {
+	if r.Trigger == Cron {
+		return zap.WarnLevel
+	}
+	return zap.InfoLevel
 }
 
 func (s *settlement) progress(applications int) {

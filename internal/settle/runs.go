@@ -196,7 +196,7 @@ func (s *Settler) lookUpEarlier(ctx context.Context, r run, report *Report) {
 			return
 		}
 		var err error
-		if c.Earlier, err = ledger.LastSettled(ctx, s.DB.pool, c.Coupon, r.id); err != nil {
+		if c.Earlier, err = ledger.LastSettled(ctx, s.DB.pool, c.Coupon, r.id, r.cutoff); err != nil {
 			s.Logger.Warn("earlier settlement not looked up", zap.Uint64("coupon_id", c.Coupon), zap.Error(err))
 			return
 		}

@@ -138,7 +138,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
 	var unknown *CommitUnknown
 	switch {
-	case gap > 0 && !s.run.AcceptGap && ErrorClass(err) == Invariant:
+	case errors.As(err, new(*GapHeld)):
 		return errors.Join(err, s.auditHold(ctx, err))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
@@ -265,11 +265,8 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		if err := insertRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil {
 			return err
 		}
-		if s.run.Trigger == Manual {
-			detail := fmt.Sprintf("cutoff %s, issued %d, %s", s.run.cutoff.Format(time.RFC3339Nano), s.result.Issued, s.result.WinnersDigest)
-			if err := audit(ctx, tx, s.run, actionSettled, coupon.ID, 0, detail); err != nil {
-				return err
-			}
+		if err := s.sign(ctx, tx); err != nil {
+			return err
 		}
 	}
 	if s.run.dryRun {
@@ -288,6 +285,34 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	return s.reviewReturned(ctx, tx, returned)
 }
 
+// sign keeps in whose name a coupon is settled by hand, once in each run: with the first that it records.
+func (s *settlement) sign(ctx context.Context, tx *sql.Tx) error {
+	if s.run.Trigger != Manual {
+		return nil
+	}
+	if done, err := audited(ctx, tx, s.run, actionSettled, s.coupon.ID); err != nil || done {
+		return err
+	}
+	detail := fmt.Sprintf("cutoff %s, nothing issued", s.run.cutoff.Format(time.RFC3339Nano))
+	if s.result.Issued > 0 {
+		detail = fmt.Sprintf("cutoff %s, issued %d, %s", s.run.cutoff.Format(time.RFC3339Nano), s.result.Issued, s.result.WinnersDigest)
+	}
+	return audit(ctx, tx, s.run, actionSettled, s.coupon.ID, 0, detail)
+}
+
+// signReview signs a run that put somebody under review and may have recorded nothing else.
+func (s *settlement) signReview(ctx context.Context) error {
+	if s.run.Trigger != Manual || s.result.Rejected == 0 {
+		return nil
+	}
+	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
+			return err
+		}
+		return s.sign(ctx, tx)
+	})
+}
+
 // checkPromises holds the coupon when more applications were accepted than can be accounted for, unless an operator
 // accepts that.
 func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Account, error) {
@@ -296,11 +321,10 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 		return account, err
 	}
 	s.result.Gap = account.Gap()
-	if s.result.Gap > 0 && !s.run.AcceptGap {
-		return account, &Error{Invariant, fmt.Errorf(
-			"held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
-				"Find out what Redis lost, then release it with --accept-gap --operator and --reason",
-			s.result.Gap, account.Accepted, account)}
+	held := &GapHeld{Gap: account.Gap(), Account: account}
+	held.Approved, held.Pinned = s.run.MostGap[s.coupon.ID]
+	if held.Gap > 0 && (!s.run.AcceptGap || held.Pinned && held.Gap > held.Approved) {
+		return account, &Error{Invariant, held}
 	}
 	return account, nil
 }
@@ -358,6 +382,11 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 			return err
 		}
 		d.review = append(d.review, s.unstorable...)
+		if len(d.alreadyIssued)+len(d.notSelected) > 0 {
+			if err := s.sign(ctx, tx); err != nil {
+				return err
+			}
+		}
 		return addToRecord(ctx, tx, s.run, coupon.ID, d)
 	})
 	if err != nil {
@@ -419,6 +448,9 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome string, app
 // finish notes that Redis is clean; where newcomers may be let in again, or the coupon is over, it says so.
 func (s *settlement) finish(ctx context.Context) error {
 	s.begin(StepFinish)
+	if err := s.signReview(ctx); err != nil {
+		return err
+	}
 	if err := s.DB.do(ctx, s.completeRecords); err != nil {
 		return err
 	}

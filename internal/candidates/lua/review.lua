@@ -3,7 +3,8 @@
 -- KEYS  1 queue  2 dlq  3 dlq reasons
 -- ARGV  1 how often a row may be refused before a person must decide  2 the pause after the first time (s), which
 --       doubles each time  3 the longest pause (s)
---       4… member, arrival (µs), source (Q, R, P, or N for one that stands in MySQL alone), reason (JSON), …
+--       4… member, arrival (µs), source (Q, R, P, N for one that stands in MySQL alone, or K for one
+--       that stands in the DLQ and keeps why), reason (JSON), …
 -- Returns how many were moved or noted. One that no longer stands in its source with that arrival is left alone:
 -- somebody else has moved it, or a person holds it. So is one whose user has another entry under review: two promises
 -- never become one. A reason with refused = 1 says that the applicant's own row was refused: these are counted, and say
@@ -22,12 +23,19 @@ local function retryable(member)
   if ok and type(reason) == 'table' and reason.retryable == true then return reason end
 end
 
--- The reason to keep, told what was counted before and since when.
-local function counted(reason, old)
+local function attempt(r) return {at = r.at, run = r.run, cause = r.cause, message = r.message} end
+
+-- The reason to keep, told what was counted before, since when, and the last five attempts.
+local function counted(reason, old, keep)
   if not old and not string.find(reason, '"refused":', 1, true) then return reason end
   local new = cjson.decode(reason)
   if old and type(old.attempts) == 'number' then new.attempts = old.attempts + 1 end
-  if old then new.since = old.since or old.at end
+  if old then
+    new.since = old.since or old.at
+    new.tried = type(old.tried) == 'table' and old.tried or {attempt(old)}
+    table.insert(new.tried, attempt(new))
+    while #new.tried > 5 do table.remove(new.tried, 1) end
+  end
   local before = old and type(old.refused) == 'number' and old.refused or 0
   if new.refused then
     new.refused = before + new.refused
@@ -37,15 +45,16 @@ local function counted(reason, old)
   elseif before > 0 then
     new.refused = before
   end
+  if keep then new.cause, new.message, new.again = old.cause, old.message, old.again end
   return cjson.encode(new)
 end
 
 for i = 4, #ARGV, 4 do
   local member, at, source, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  if source == 'R' or source == 'P' then
+  if source == 'R' or source == 'P' or source == 'K' then
     local old = stands(dlq, member, at) and retryable(member)
     if old then
-      redis.call('HSET', reasons, member, counted(reason, old))
+      redis.call('HSET', reasons, member, counted(reason, old, source == 'K'))
       n = n + 1
     end
   elseif source == 'N' then

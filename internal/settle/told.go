@@ -1,0 +1,72 @@
+package settle
+
+import (
+	"context"
+	"fmt"
+)
+
+// Told is an error made for people. What it says is known by its Kind, so that it can be told in other words than these.
+type Told struct {
+	Kind Kind
+	Args []any
+}
+
+// Kind is what is told.
+type Kind string
+
+// The kinds, with what their Args are.
+const (
+	NoSuchCoupon   Kind = "NO_SUCH_COUPON"   // coupon
+	NotUnderReview Kind = "NOT_UNDER_REVIEW" // user as given, coupon
+	CouponBusy     Kind = "BUSY"             //
+	OtherWinners   Kind = "OTHER_WINNERS"    // how many, their digest, the approved one
+	Stopped        Kind = "STOPPED"          // why
+	StoppedAfter   Kind = "STOPPED_AFTER"    // why, coupons dealt with, of how many
+	StoppedInHand  Kind = "STOPPED_IN_HAND"  // why, the error
+	StoppedUnknown Kind = "STOPPED_UNKNOWN"  // why, the error
+	WrongName      Kind = "WRONG_NAME"       // the name, most letters
+	WrongSeats     Kind = "WRONG_SEATS"      // how many, most
+	WrongDays      Kind = "WRONG_DAYS"       // how many, most
+	WrongDiscount  Kind = "WRONG_DISCOUNT"   // won, most
+)
+
+var inEnglish = map[Kind]string{
+	NoSuchCoupon:   "coupon %d does not exist",
+	NotUnderReview: "user %q is not under review for coupon %d",
+	CouponBusy:     "busy: another settlement or session holds this coupon's row or its tables; nothing more was moved, run again",
+	OtherWinners: "the winners would be %d users with the digest %s, not those of %s that were approved; nothing was issued. " +
+		"Look at the preview again and find out who changed",
+	Stopped:        "told to stop: %v",
+	StoppedAfter:   "told to stop: %v; %d of %d coupons were dealt with",
+	StoppedInHand:  "told to stop, the transaction in hand is rolled back: %v (%v)",
+	StoppedUnknown: "told to stop: %v (%v)",
+	WrongName:      "the name %q is not one: want 1 to %d letters, without line breaks",
+	WrongSeats:     "%d seats: want 1 to %d",
+	WrongDays:      "valid for %d days: want 1 to %d",
+	WrongDiscount:  "a discount of %d won: want 0 to %d",
+}
+
+// Kinds are all of them.
+func Kinds() (all []Kind) {
+	for kind := range inEnglish {
+		all = append(all, kind)
+	}
+	return all
+}
+
+func told(kind Kind, args ...any) error { return &Told{kind, args} }
+
+func (e *Told) Error() string { return fmt.Sprintf(inEnglish[e.Kind], e.Args...) }
+
+// Unwrap are the errors among its Args.
+func (e *Told) Unwrap() (causes []error) {
+	for _, arg := range e.Args {
+		if cause, ok := arg.(error); ok {
+			causes = append(causes, cause)
+		}
+	}
+	return causes
+}
+
+// ToldToStop is why nothing goes on when ctx has ended.
+func ToldToStop(ctx context.Context) error { return told(Stopped, context.Cause(ctx)) }
