@@ -32,6 +32,8 @@ type deployment struct {
 	t   *testing.T
 	env []string
 	db  *sql.DB
+	// Where the line stands.
+	redis testenv.RedisHandle
 	// Base addresses of the pod started last.
 	api, admin string
 }
@@ -45,7 +47,7 @@ func deploy(t *testing.T) *deployment {
 func deployOn(t *testing.T, dsn string, db *sql.DB) *deployment {
 	t.Helper()
 	r := testenv.RedisFor(t)
-	d := &deployment{t: t, db: db, env: append(os.Environ(),
+	d := &deployment{t: t, db: db, redis: r, env: append(os.Environ(),
 		"MYSQL_DSN="+dsn, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
 		"APPLY_LISTEN=127.0.0.1:0", "USER_RATE=0", "SHUTDOWN_DELAY=0s", "APPLY_ADMIN_LISTEN=127.0.0.1:0")}
 	code, _, stderr := d.settle("migrate")

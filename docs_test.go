@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/expand"
@@ -26,7 +29,7 @@ var needs = map[string][]string{
 	"":        {"make", "go", "source", "export", "settle", "apply-api"},
 	"servers": {"mysql", "mysqldump", "redis-cli", "curl", "grep"},
 	"docker":  {"docker"},
-	"cluster": {"kubectl", "docker", "kind", "jq", "k8s/deploy.sh", "k8s/settle.sh"},
+	"cluster": {"kubectl", "docker", "kind", "jq", "mysql", "k8s/deploy.sh", "k8s/settle.sh"},
 }
 
 // script is a block of shell commands in a document.
@@ -202,6 +205,98 @@ func requireTaken(t *testing.T, file, program string, args []string, part bool) 
 			part && !strings.Contains(line, "unknown flag") && !strings.Contains(line, "unexpected argument")
 	})
 	assert.Empty(t, objections, "%s: %s %q", file, program, args)
+}
+
+// What operators type is carried out from the top of each page to its end, on a deployment where coupon 42 has been open for days,
+// a run has settled some of its line, and user 7 is under review. Playbooks are carried out where their alerts are.
+func TestTheHandbooksAreCarriedOut(t *testing.T) {
+	t.Parallel()
+	blocks, _ := scripts(t)
+	pages := map[string][]string{}
+	for _, s := range blocks {
+		for line := range strings.Lines(s.text) {
+			if line = strings.TrimSpace(line); s.mark == "" && strings.HasPrefix(line, "settle ") && !strings.Contains(s.file, "playbooks") {
+				pages[s.file] = append(pages[s.file], line)
+			}
+		}
+	}
+	require.Subset(t, slices.Collect(maps.Keys(pages)), []string{"docs/deploy.md", "docs/deploy.ko.md", "docs/operators.md", "docs/operators.ko.md"})
+	for file, lines := range pages {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			h := newHandbook(t)
+			for _, line := range lines {
+				h.carryOut(line)
+			}
+		})
+	}
+}
+
+// handbook is where a page is carried out.
+type handbook struct {
+	*deployment
+	dir, run string
+}
+
+func newHandbook(t *testing.T) *handbook {
+	t.Helper()
+	h := &handbook{deployment: deploy(t), dir: t.TempDir()}
+	h.env = append(h.env, "PATH="+filepath.Dir(testenv.Build(t, "./cmd/settle"))+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	for _, statement := range []string{
+		`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+			VALUES (42, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 5 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`,
+		"INSERT INTO `user` (id) VALUES (5), (6), (8)", // and not 7
+	} {
+		_, err := h.db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	for user := range 3 {
+		h.stand(5+user, time.Now().Add(-96*time.Hour))
+	}
+	h.carryOut("settle run")
+	h.stand(8, time.Now().Add(-72*time.Hour)) // whom the page's first run settles
+	require.NoError(t, h.db.QueryRowContext(t.Context(), "SELECT MAX(id) FROM settlement_run").Scan(&h.run))
+	return h
+}
+
+// stand puts somebody into the line of coupon 42 who arrived a while ago.
+func (h *handbook) stand(user int, arrival time.Time) {
+	h.t.Helper()
+	queue := h.redis.Prefix + "candidates:coupon:42"
+	require.NoError(h.t, h.redis.Client.ZAdd(h.t.Context(), queue, redis.Z{Score: float64(arrival.UnixMicro()), Member: user}).Err())
+	require.NoError(h.t, h.redis.Client.HIncrBy(h.t.Context(), "state:{"+queue+"}", "accepted", 1).Err())
+}
+
+// carryOut runs a line as an operator types it, on other days: nights lie behind, windows of coupons ahead. It must succeed.
+func (h *handbook) carryOut(line string) {
+	h.t.Helper()
+	seoul, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(h.t, err)
+	day := func(days int) string { return time.Now().In(seoul).AddDate(0, 0, days).Format(time.DateOnly) }
+	ahead := 0
+	if strings.HasPrefix(line, "settle coupon ") {
+		ahead = 2
+	}
+	digest := ""
+	if strings.Contains(line, "--expect-digest") {
+		digest = h.approved(day(-1))
+	}
+	line = strings.NewReplacer("RUN", h.run, "실행", h.run, "2026-11-18", day(-3+ahead), "2026-11-20", day(-1+ahead), "2026-11-21", day(ahead),
+		"2026-11-22", day(1+ahead), "2026-11", day(0)[:len("2026-11")], "sha256:…", digest).Replace(line)
+	shell := exec.CommandContext(h.t.Context(), "/bin/sh", "-c", line)
+	shell.Dir, shell.Env = h.dir, h.env
+	output, err := shell.CombinedOutput()
+	require.NoError(h.t, err, "%s\n%s", line, output)
+}
+
+// approved is what finance has seen in the preview of a night.
+func (h *handbook) approved(date string) string {
+	h.t.Helper()
+	code, preview, stderr := h.settle("run", "--coupon=42", "--date="+date, "--dry-run")
+	require.Zero(h.t, code, stderr)
+	digest := regexp.MustCompile(`sha256:[0-9a-f]{64}`).FindString(preview)
+	require.NotEmpty(h.t, digest, preview)
+	return digest
 }
 
 // TestEveryLinkInTheDocuments: to a file of the repository, and to a heading in it.

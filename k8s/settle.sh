@@ -7,6 +7,8 @@
 # Safe beside the nightly run and beside another of these: the coupon's row lock parts them, and what is settled stays as it
 # is. Exit codes mean what they mean at night: 1 is tried again, 2 and 3 fail the Job at once.
 #
+# The Job belongs to no CronJob, whose history it would push nights out of, and is gone a week after its end.
+#
 # Needs kubectl, whose context and KUBECONFIG say which cluster, and jq. NAMESPACE is jajeong unless it is set.
 set -euo pipefail
 
@@ -18,7 +20,7 @@ namespace=${NAMESPACE:-jajeong}
 job=settle-$1-$(date -u +%Y%m%d-%H%M%S)-$$
 
 kubectl --namespace "$namespace" create job "$job" --from=cronjob/settle --dry-run=client --output json |
-	jq '.spec.template.spec.containers[0].args = $ARGS.positional' --args -- "$@" |
+	jq 'del(.metadata.ownerReferences) | .spec.template.spec.containers[0].args = $ARGS.positional' --args -- "$@" |
 	kubectl --namespace "$namespace" create --filename -
 
 cat >&2 <<EOF

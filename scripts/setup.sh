@@ -43,7 +43,7 @@ main() {
 		have_compiler || missing="$missing compiler"
 	fi
 	if [ -n "$k8s" ]; then
-		have_server etcd || missing="$missing etcd"
+		have_etcd || missing="$missing etcd"
 		have_server jq || missing="$missing jq"
 	fi
 	[ -n "$missing" ] || exit 0
@@ -51,6 +51,9 @@ main() {
 
 	case $missing in
 	*redis*) have_redis || fail 1 "the redis-server of this system's packages is too old. Please install Redis 7.0 or later." ;;
+	esac
+	case $missing in
+	*etcd*) have_etcd || fail 1 "the etcd of this system's packages is too old. Please install etcd 3.4 or later." ;;
 	esac
 	case $missing in
 	*pushgateway*) have_pushgateway || fail 1 "this system's packages have no Pushgateway. Please install one from https://github.com/prometheus/pushgateway/releases into a folder of PATH." ;;
@@ -78,6 +81,12 @@ have_redis() (
 	PATH=$SERVER_PATH
 	major=$(redis-server --version 2>/dev/null | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
 	[ "${major:-0}" -ge 7 ]
+)
+
+have_etcd() (
+	PATH=$SERVER_PATH
+	minor=$(etcd --version 2>/dev/null | sed -n 's/^etcd Version: 3\.\([0-9]*\)\..*/\1/p')
+	[ "${minor:-0}" -ge 4 ]
 )
 
 # my_print_defaults is what mariadb-install-db needs of the client's package.

@@ -125,6 +125,7 @@ func TestAClusterNodeIsFrozenUnderACrowd(t *testing.T) {
 	c.hears(http.StatusAccepted, 50)
 	require.NoError(t, holder.Freeze())
 	c.hears(http.StatusServiceUnavailable, 20)
+	testenv.Eventually(t, soon, "ready for the coupons of the other node", func() bool { return p.ready() == http.StatusOK })
 	require.NoError(t, holder.Thaw())
 	c.hears(http.StatusAccepted, 50)
 	c.end(redisClient(t, holder.Addr()))

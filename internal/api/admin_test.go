@@ -127,6 +127,43 @@ func TestReadiness(t *testing.T) {
 	require.NotEmpty(t, r.Checks["redis"].Detail)
 }
 
+// A shard that is away takes its own coupons with it, not those of the others.
+func TestReadinessWithoutAShard(t *testing.T) {
+	t.Parallel()
+	nodes := testenv.PrivateCluster(t, 2)
+	settings := connect.RedisSettings{RedisAddrs: []string{nodes[0].Addr(), nodes[1].Addr()}}
+	client, err := settings.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
+	require.NoError(t, err)
+	site := httptest.NewServer(api.NewAdmin(api.AdminOptions{
+		Redis: store, MySQL: pinger{}, Catalog: known(true), Registry: prometheus.NewRegistry(),
+	}))
+	t.Cleanup(site.Close)
+	look := func() (r ready) {
+		t.Helper()
+		_, text := get(t, site.Client(), site.URL+"/readyz")
+		require.NoError(t, json.Unmarshal([]byte(text), &r))
+		return r
+	}
+	r := look()
+	require.True(t, r.Ready)
+	require.True(t, r.Checks["redis"].OK)
+
+	require.NoError(t, nodes[0].Kill())
+	for range 4 { // whom the client asks first who the masters are is by chance
+		r = look()
+		require.True(t, r.Ready)
+		require.False(t, r.Checks["redis"].OK)
+		require.Contains(t, r.Checks["redis"].Detail, nodes[0].Addr(), "who did not answer is told")
+	}
+	require.NoError(t, nodes[1].Freeze())
+	require.False(t, look().Ready, "nobody answers")
+	require.NoError(t, nodes[1].Thaw())
+	testenv.Eventually(t, 10*time.Second, "ready with the other shard", func() bool { return look().Ready })
+}
+
 func TestMetricsAndProfilesAreForOperators(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

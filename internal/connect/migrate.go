@@ -49,6 +49,10 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
 }
 
 const (
+	// patientSQL is for the session that keeps the lock and says nothing while others alter tables: an hour, as long as the
+	// Job that migrates may take.
+	patientSQL = "SET SESSION wait_timeout = 3600"
+
 	lockSQL   = "SELECT GET_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)), ?)"
 	unlockSQL = "DO RELEASE_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)))"
 )
@@ -61,7 +65,9 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 		return nil, err
 	}
 	var got sql.NullInt64
-	err = conn.QueryRowContext(ctx, lockSQL, int(migrationLockWait.Seconds())).Scan(&got)
+	if _, err = conn.ExecContext(ctx, patientSQL); err == nil {
+		err = conn.QueryRowContext(ctx, lockSQL, int(migrationLockWait.Seconds())).Scan(&got)
+	}
 	if err == nil && got.Int64 != 1 {
 		err = fmt.Errorf("another migration has held the lock for %s: let it finish, then run again", migrationLockWait)
 	}

@@ -23,6 +23,12 @@ const (
 	// mysqlIOTimeout bounds one read or write on the wire. It must be longer than any statement may rightly take:
 	// the lock wait, a page of 20,000 rows, the COMMIT of a million.
 	mysqlIOTimeout = 2 * time.Minute
+	// abandonedSeconds is after how long without a statement the server ends a session, and frees its locks: one whose
+	// machine lost power or network says no goodbye, and by default would keep a coupon's row for eight hours. It must be
+	// longer than a transaction may rightly pause for Redis, some seconds, or for a page that another session reads.
+	abandonedSeconds = 300
+	// mysqlIdleTime closes what nobody uses well before the server does.
+	mysqlIdleTime = abandonedSeconds * time.Second / 2
 	// maxConnections are two for each coupon that is settled at once, at most twelve, and some for what goes on beside.
 	maxConnections = 32
 )
@@ -87,6 +93,7 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	db := sql.OpenDB(session{connector})
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
+	db.SetConnMaxIdleTime(mysqlIdleTime)
 	db.SetConnMaxLifetime(30 * time.Minute) // lets a DNS change and a drained server take effect
 	return db, nil
 }
@@ -97,7 +104,7 @@ type session struct{ driver.Connector }
 
 var sessionStatements = []string{
 	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-	fmt.Sprintf("SET SESSION autocommit = 1, time_zone = '+00:00', innodb_lock_wait_timeout = %[1]d, lock_wait_timeout = %[1]d, sql_mode = '%[2]s'", lockWaitSeconds, strings.Join([]string{
+	fmt.Sprintf("SET SESSION autocommit = 1, time_zone = '+00:00', innodb_lock_wait_timeout = %[1]d, lock_wait_timeout = %[1]d, wait_timeout = %[2]d, sql_mode = '%[3]s'", lockWaitSeconds, abandonedSeconds, strings.Join([]string{
 		"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")),
 }
 

@@ -254,7 +254,11 @@ func (n *node) files(ctx context.Context, namespace string, volume v1.Volume) (m
 	case volume.Secret != nil && len(volume.Secret.Items) == 0:
 		return n.secret(ctx, namespace, volume.Secret.SecretName)
 	case volume.ConfigMap != nil && len(volume.ConfigMap.Items) == 0:
-		return n.configMap(ctx, namespace, volume.ConfigMap.Name)
+		files, err := n.configMap(ctx, namespace, volume.ConfigMap.Name)
+		if optional := volume.ConfigMap.Optional; optional != nil && *optional && apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return files, err
 	case volume.EmptyDir != nil:
 		return nil, nil
 	default:

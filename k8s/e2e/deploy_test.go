@@ -20,6 +20,8 @@ import (
 func TestDeployedByTheScript(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
+	require.NoError(t, n.deploy("--migrate-only"))
+	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"), "grants may follow before any program")
 	require.NoError(t, n.deploy())
 	pod := n.applyAPI()
 	coupon := n.today(2)
@@ -48,9 +50,10 @@ func TestNoProgramIsDeployedWithoutItsSchema(t *testing.T) {
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 }
 
-// deploy runs k8s/deploy.sh as a person would; its error has what the script said. All Pods of this node share its ports,
+// deploy runs k8s/deploy.sh as a person would, whose environment means another namespace than the overlay, which alone
+// counts; its error has what the script said. All Pods of this node share its ports,
 // so that each listens on its own address alone.
-func (n *night) deploy() error {
+func (n *night) deploy(flags ...string) error {
 	n.t.Helper()
 	const never = "0 0 31 2 *"
 	dir := n.manifests(never, patch("apps/v1", "Deployment", "apply-api", map[string]any{"template": map[string]any{"spec": map[string]any{
@@ -60,7 +63,9 @@ func (n *night) deploy() error {
 			map[string]any{"name": "APPLY_ADMIN_LISTEN", "value": "$(POD_IP):9090"},
 		}}},
 	}}}))
-	if output, err := n.command("../deploy.sh", dir).CombinedOutput(); err != nil {
+	script := n.command("../deploy.sh", append(flags, dir)...)
+	script.Env = append(script.Env, "NAMESPACE=of-somebody-else")
+	if output, err := script.CombinedOutput(); err != nil {
 		return fmt.Errorf("deploy: %w: %s", err, output)
 	}
 	job, err := kube.client.BatchV1().Jobs(n.namespace).Get(n.t.Context(), "migrate", metav1.GetOptions{})

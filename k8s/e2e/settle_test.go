@@ -105,8 +105,8 @@ func TestAPersonsJobBesideTheScheduledOne(t *testing.T) {
 	n.awaitLocked(2)
 	release()
 
-	n.complete(scheduled)
-	n.complete(manual)
+	require.NotEmpty(t, n.complete(scheduled).OwnerReferences)
+	require.Empty(t, n.complete(manual).OwnerReferences, "the CronJob would count it among its nights")
 	n.mustBeSettled(coupon, seats)
 	var issued int
 	var runs []string

@@ -2,10 +2,13 @@ package manifests_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
@@ -21,7 +24,7 @@ import (
 )
 
 // ofGo are what Go's runtime reads itself.
-var ofGo = []string{"GOMEMLIMIT", "GOGC", "GOMAXPROCS"}
+var ofGo = []string{"GOMEMLIMIT", "GOGC", "GOMAXPROCS", "SSL_CERT_DIR"}
 
 // environment is what a pod's program would be given, its secrets in a folder of the test, and its servers away.
 func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string {
@@ -43,6 +46,9 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 		if strings.HasSuffix(env.Name, "_FILE") {
 			value = filepath.Join(secrets, path.Base(env.Value))
 			require.NoError(t, os.WriteFile(value, []byte(contents[path.Base(env.Value)]), 0o600))
+		}
+		if env.Name == "SSL_CERT_DIR" {
+			value = t.TempDir() // nobody has made the ConfigMap
 		}
 		if env.ValueFrom != nil {
 			value = fmt.Sprint(container.Resources.Requests.Memory().Value())
@@ -131,4 +137,50 @@ func TestProbes(t *testing.T) {
 			require.Equal(t, want, response.StatusCode, probe.HTTPGet.Path)
 		}
 	})
+}
+
+// Servers whose certificate a private CA has signed are believed where the manifest lets the CA be put, mounted as
+// Kubernetes mounts a ConfigMap, and nowhere else.
+func TestAPrivateCA(t *testing.T) {
+	t.Parallel()
+	c := render(t, "prod")
+	pod := c.pods()["apply-api"]
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("known=%t", known), func(t *testing.T) {
+			t.Parallel()
+			site := httptest.NewUnstartedServer(nil) // for its certificate, which it has signed itself
+			site.StartTLS()
+			t.Cleanup(site.Close)
+			listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: site.TLS.Certificates})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = listener.Close() })
+
+			api := exec.CommandContext(t.Context(), program(t, "apply-api"))
+			api.Env = append(environment(t, c, pod), "REDIS_ADDRS="+listener.Addr().String(), "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0")
+			if known {
+				at := slices.IndexFunc(api.Env, func(pair string) bool { return strings.HasPrefix(pair, "SSL_CERT_DIR=") })
+				require.GreaterOrEqual(t, at, 0)
+				_, dir, _ := strings.Cut(api.Env[at], "=")
+				require.NoError(t, os.Mkdir(filepath.Join(dir, "..2026"), 0o700))
+				ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "..2026", "ca.crt"), ca, 0o600))
+				require.NoError(t, os.Symlink("..2026", filepath.Join(dir, "..data")))
+				require.NoError(t, os.Symlink("..data/ca.crt", filepath.Join(dir, "ca.crt")))
+			}
+			require.NoError(t, api.Start())
+			t.Cleanup(func() { _ = api.Process.Kill(); _ = api.Wait() })
+
+			conn, err := listener.Accept()
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			first := make([]byte, 1)
+			_, err = conn.Read(first)
+			if known {
+				require.NoError(t, err)
+				require.Equal(t, "*", string(first), "it speaks to Redis")
+				return
+			}
+			require.ErrorContains(t, err, "bad certificate")
+		})
+	}
 }
