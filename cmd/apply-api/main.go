@@ -155,31 +155,26 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	logger := s.Log.Logger(stderr)
 	connect.LogRedis(logger)
 	defer func() { _ = logger.Sync() }()
-	db, err := s.MySQL.Open(logger)
+	servers, err := connect.Open(&s.MySQL, &s.Redis, logger)
 	if err != nil {
 		return refuse(stderr, err)
 	}
-	defer db.Close()
-	rdb, err := s.Redis.Open()
-	if err != nil {
-		return refuse(stderr, err)
-	}
-	defer rdb.Close()
-	store, err := candidates.NewStore(rdb, s.Candidates)
+	defer servers.Close()
+	store, err := candidates.NewStore(servers.Redis, s.Candidates)
 	if err != nil {
 		return refuse(stderr, err)
 	}
 
 	registry := prometheus.NewRegistry()
-	coupons := catalog.New(catalog.Options{DB: db, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
+	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
 	settlesAt := func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, zone) }
-	registry.MustRegister(connect.Metrics(rdb, db), store.Metrics(), coupons.Metrics(),
+	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(),
 		catalog.Queues{Coupons: coupons.Coupons, Heads: store, SettlesAt: settlesAt, Now: time.Now})
-	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: db, Catalog: coupons, Registry: registry})
+	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{
 		Applier:   candidates.NewBatcher(store, registry, time.Now),
 		Standings: store,
-		History:   ledger.History{DB: db},
+		History:   ledger.History{DB: servers.MySQL},
 		Coupons:   coupons,
 		SettlesAt: settlesAt,
 		Zone:      zone,

@@ -14,8 +14,10 @@
 //
 // Checks go from the caller inwards: connection, user, coupon id, the user's rate, body, coupon, room, and only then Redis.
 // What is refused for want of room or for its rate has cost next to nothing and is told at once, so that a stampede of any
-// size leaves the time to those who are served. A connection above the limit has one answer. Every refusal is an RFC 9457 problem; problems.go holds the one table of them. Ids are JSON numbers up to 2^64-1:
-// a reader that holds numbers as doubles, as JavaScript does, loses precision above 2^53.
+// size leaves the time to those who are served. A connection above the limit has one answer.
+//
+// Every refusal is an RFC 9457 problem; problems.go holds the one table of them. Ids are JSON numbers up to 2^64-1: a reader
+// that holds numbers as doubles, as JavaScript does, loses precision above 2^53.
 //
 // # What is trusted
 //

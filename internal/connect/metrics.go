@@ -7,9 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Metrics tell how the connections to Redis and MySQL are used.
-func Metrics(rdb redis.UniversalClient, db *sql.DB) prometheus.Collector { return pools{rdb, db} }
-
 type pools struct {
 	rdb redis.UniversalClient
 	db  *sql.DB

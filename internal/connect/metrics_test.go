@@ -27,7 +27,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	defer inUse.Close()
 
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(connect.Metrics(rdb, db))
+	registry.MustRegister((&connect.Servers{MySQL: db, Redis: rdb}).Metrics())
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP jajeong_pool_connections Open connections, by server and whether one is in use.
 # TYPE jajeong_pool_connections gauge

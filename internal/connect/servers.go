@@ -28,8 +28,8 @@ func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, err
 	return &Servers{MySQL: db, Redis: rdb}, nil
 }
 
-// Metrics tell how the connections are used.
-func (s *Servers) Metrics() prometheus.Collector { return Metrics(s.Redis, s.MySQL) }
+// Metrics tell how the connections to Redis and MySQL are used.
+func (s *Servers) Metrics() prometheus.Collector { return pools{s.Redis, s.MySQL} }
 
 // Close ends all connections.
 func (s *Servers) Close() {
