@@ -11,7 +11,7 @@ import (
 )
 
 // line lets a settlement read and clean the line that candidates keeps in Redis. It only translates: the two packages
-// do not know each other. Clock and Door the store has as they are.
+// do not know each other. Clock the store has as it is.
 type line struct{ *candidates.Store }
 
 var (
@@ -100,7 +100,7 @@ func (l line) Release(ctx context.Context, coupon uint64, held []settle.Applicat
 // Tell publishes a window as the catalog does, but at once.
 func (l line) Tell(ctx context.Context, w settle.Window) (sold bool, err error) {
 	window := candidates.Window{Coupon: w.Coupon, Version: w.Version, Opens: w.Opens, Closes: w.Closes, Paused: w.Paused, Sold: w.Sold}
-	_, published, err := l.Publish(ctx, window, candidates.Promise{Accepted: w.Accepted, LastArrival: w.LastArrival})
+	_, published, err := l.Publish(ctx, window, candidates.Promise{Accepted: w.Accepted, LastArrival: w.LastArrival, Twice: w.Twice, Since: w.Since})
 	if err == nil && !published {
 		err = fmt.Errorf("the door of coupon %d goes by a newer version", w.Coupon)
 	}
@@ -112,6 +112,10 @@ func (l line) Tell(ctx context.Context, w settle.Window) (sold bool, err error) 
 	}
 	f, err := l.Figures(ctx, w.Coupon, 0)
 	return f.Sold, err
+}
+
+func (l line) Fence(ctx context.Context, coupon uint64, cutoff time.Time, p settle.Promised) (wait, forPods time.Duration, err error) {
+	return l.Store.Fence(ctx, coupon, cutoff, candidates.Promise{Accepted: p.Accepted, Twice: p.Twice, Since: p.Since})
 }
 
 func (l line) Marks(ctx context.Context, coupon uint64) (issued, rejected int64, err error) {

@@ -248,7 +248,7 @@ func (p *program) openSettler() (*settler, error) {
 		return nil, err
 	}
 	return &settler{&settle.Settler{
-		DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Door: s.store, Line: line{s.store}, DLQ: line{s.store},
+		DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Door: line{s.store}, Line: line{s.store}, DLQ: line{s.store},
 		Catalog: line{s.store}, Auditor: &ledger.Ledger{Store: s.store}, Metrics: settle.NewMetrics(time.Now),
 		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	}, s}, nil

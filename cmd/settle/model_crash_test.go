@@ -68,12 +68,12 @@ func (d *mortal) Renew(ctx context.Context, coupon uint64, closes time.Time) err
 	return d.do(func() error { return d.Store.Renew(ctx, coupon, closes) })
 }
 
-func (d *mortal) Fence(ctx context.Context, coupon uint64, cutoff time.Time) (wait time.Duration, err error) {
+func (d *mortal) Fence(ctx context.Context, coupon uint64, cutoff time.Time, promised settle.Promised) (wait, forPods time.Duration, err error) {
 	err = d.do(func() error {
-		wait, err = d.Store.Fence(ctx, coupon, cutoff)
+		wait, forPods, err = d.Store.Fence(ctx, coupon, cutoff, promised)
 		return err
 	})
-	return wait, err
+	return wait, forPods, err
 }
 
 func (d *mortal) SetSold(ctx context.Context, coupon uint64, sold bool) error {

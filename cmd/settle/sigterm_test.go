@@ -261,12 +261,12 @@ type watchedFence struct {
 	waits func()
 }
 
-func (d watchedFence) Fence(ctx context.Context, coupon uint64, cutoff time.Time) (time.Duration, error) {
-	wait, err := d.Door.Fence(ctx, coupon, cutoff)
+func (d watchedFence) Fence(ctx context.Context, coupon uint64, cutoff time.Time, promised settle.Promised) (wait, forPods time.Duration, err error) {
+	wait, forPods, err = d.Door.Fence(ctx, coupon, cutoff, promised)
 	if wait > 0 {
 		d.waits()
 	}
-	return wait, err
+	return wait, forPods, err
 }
 
 // watchedContext tells when somebody begins to wait for its end.

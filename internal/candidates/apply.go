@@ -53,57 +53,65 @@ func (s *Store) Apply(ctx context.Context, coupon, user uint64) (Receipt, error)
 }
 
 // applyAll asks for one coupon for several users, in the order they came, in one script: all of them are answered, or
-// after an error it is unknown of all.
+// after an error it is unknown of all. Either is remembered for a while, for the case that another server takes over.
 func (s *Store) applyAll(ctx context.Context, coupon uint64, users []uint64) ([]Receipt, error) {
-	k, floor := s.names.coupon(coupon), s.floorOf(coupon)
-	seenArrival, seenAccepted := floor.read()
-	args := append(make([]any, 0, 3+len(users)), seenArrival, seenAccepted, s.ttlSeconds)
+	k, m := s.names.coupon(coupon), s.memoryOf(coupon)
+	carried := m.seen()
+	args := append(make([]any, 0, 5+len(users)), carried.arrival, carried.epoch, carried.accepted, carried.twice, s.ttlSeconds)
 	for _, user := range users {
 		args = append(args, strconv.FormatUint(user, 10))
 	}
 	reply, err := applyScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, args...)
 	if err != nil {
+		if mayHaveRun(err) {
+			s.noteUnanswered(m, users)
+		}
 		return nil, fmt.Errorf("apply for coupon %d: %w", coupon, err)
 	}
-	receipts, last, accepted, err := readReceipts(reply, len(users))
+	receipts, h, err := readReceipts(reply, len(users))
 	if err != nil {
 		return nil, fmt.Errorf("apply for coupon %d: %w", coupon, err)
 	}
-	floor.raise(last, accepted)
+	s.noteAnswers(coupon, m, carried, h, users, receipts)
 	return receipts, nil
 }
 
-// readReceipts also returns the highest arrival that is new, and how many applications were ever accepted; 0 when none
-// is new.
-func readReceipts(reply []any, users int) (receipts []Receipt, last, accepted int64, err error) {
-	const common, each = 3, 3
+// readReceipts also returns what the script says of the coupon's promises; the arrival is the highest that is new, 0 when
+// none is.
+func readReceipts(reply []any, users int) (receipts []Receipt, h heard, err error) {
+	const common, each = 5, 3
 	if len(reply) != common+each*users {
-		return nil, 0, 0, fmt.Errorf("%d values in the reply about %d users, want %d", len(reply), users, common+each*users)
+		return nil, heard{}, fmt.Errorf("%d values in the reply about %d users, want %d", len(reply), users, common+each*users)
 	}
-	n, err := applyScript.integers(reply[:common], common)
+	n, err := applyScript.integers(reply[:common-1], common-1)
 	if err != nil {
-		return nil, 0, 0, err
+		return nil, heard{}, err
 	}
-	now, opens, accepted := time.UnixMicro(n[0]).UTC(), time.UnixMicro(n[1]).UTC(), n[2]
+	epoch, ok := reply[common-1].(string)
+	if !ok {
+		return nil, heard{}, fmt.Errorf("epoch %v, want text", reply[common-1])
+	}
+	now, opens := time.UnixMicro(n[0]).UTC(), time.UnixMicro(n[1]).UTC()
+	h = heard{seen{epoch: epoch, accepted: n[2], twice: n[3]}, n[0]}
 	receipts = make([]Receipt, users)
 	for i := range receipts {
 		said := reply[common+each*i:][:each]
 		code, ok := said[0].(string)
 		if !ok || !codes[Code(code)] {
-			return nil, 0, 0, fmt.Errorf("unknown answer %v", said[0])
+			return nil, heard{}, fmt.Errorf("unknown answer %v", said[0])
 		}
 		arrival, ok := said[1].(int64)
 		position, placed := said[2].(int64)
 		if !ok || !placed {
-			return nil, 0, 0, fmt.Errorf("%s with arrival %v and position %v, want whole numbers", code, said[1], said[2])
+			return nil, heard{}, fmt.Errorf("%s with arrival %v and position %v, want whole numbers", code, said[1], said[2])
 		}
 		receipts[i] = Receipt{Code: Code(code), Arrival: arrival, Position: position, Now: now}
 		if receipts[i].Code != NoWindow {
 			receipts[i].OpensAt = opens
 		}
 		if receipts[i].Code == Accepted {
-			last = max(last, arrival)
+			h.arrival = max(h.arrival, arrival)
 		}
 	}
-	return receipts, last, accepted, nil
+	return receipts, h, nil
 }

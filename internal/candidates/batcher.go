@@ -61,7 +61,7 @@ type Batcher struct {
 
 // NewBatcher registers its metrics. now is for durations alone.
 func NewBatcher(store *Store, metrics prometheus.Registerer, now func() time.Time) *Batcher {
-	b := &Batcher{maxBatch: maxBatch, maxCalls: maxCalls, maxWaiting: maxWaiting, store: store, now: now, crowds: remembering[*crowd]()}
+	b := &Batcher{maxBatch: maxBatch, maxCalls: maxCalls, maxWaiting: maxWaiting, store: store, now: now, crowds: remembering(func(*crowd) {})}
 	b.sizes = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "jajeong_apply_batch_size", Help: "Applications in one call of Redis.",
 		Buckets: []float64{1, 2, 5, 10, 25, 50, 100, maxBatch},

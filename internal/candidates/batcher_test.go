@@ -37,7 +37,7 @@ func newSlowly(c *coupon) *slowly {
 
 func (s *slowly) Process(ctx context.Context, cmd redis.Cmder) error {
 	args := cmd.Args()
-	s.calls <- args[3+5+3:] // verb, script, number of keys; keys; what the pod has seen and the ttl
+	s.calls <- args[3+5+5:] // verb, script, number of keys; keys; what the pod has seen and the ttl
 	<-s.going
 	if s.fails.Load() {
 		return errors.New("redis is away")

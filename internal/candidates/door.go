@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,15 +25,15 @@ type Window struct {
 type Promise struct {
 	Accepted    int64
 	LastArrival int64 // µs since 1970
+	Twice       int64 // of Accepted: counted by two servers, since one took the first application with it
+	Since       int64 // when the server began to count that counted both, µs since 1970
 }
 
-// Publish writes the window to the door unless a newer one stands there, lifts the door's promise to the given one,
-// and returns the higher of both, which this process carries into every further Apply. published is false when a
-// newer version was there. Safe to repeat.
+// Publish writes the window to the door unless a newer one stands there, tells the door of the promises that MySQL and this
+// process know, and returns all that are known then. published is false when a newer version was there. Safe to repeat.
 func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promise, published bool, err error) {
-	// What this process has seen counts too: Redis may have lost it since, and perhaps nobody applies again.
-	seenArrival, seenAccepted := s.floorOf(w.Coupon).read()
-	known = Promise{Accepted: max(known.Accepted, seenAccepted), LastArrival: max(known.LastArrival, seenArrival)}
+	m := s.memoryOf(w.Coupon)
+	carried := m.seen()
 	status := "OPEN"
 	if w.Paused {
 		status = "PAUSED"
@@ -41,27 +43,57 @@ func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promi
 		sold = 1
 	}
 	reply, err := publishScript.run(ctx, s.rdb, []string{s.names.coupon(w.Coupon).state},
-		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, known.LastArrival, s.ttlSeconds, sold)
+		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.arrival), s.ttlSeconds, sold,
+		known.Twice, carried.epoch, carried.accepted, carried.twice, known.Since)
 	if err != nil {
 		return Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
 	}
-	n, err := publishScript.integers(reply, 3)
+	published, now, h, err := readPublished(reply)
 	if err != nil {
 		return Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
 	}
-	now = Promise{Accepted: n[1], LastArrival: n[2]}
-	s.floorOf(w.Coupon).raise(now.LastArrival, now.Accepted)
-	return now, n[0] == 1, nil
+	s.noteAnswers(w.Coupon, m, carried, h, nil, nil)
+	return now, published, nil
 }
 
-// Fence makes sure that nothing can arrive below the cutoff any more. It returns how long the shard's clock still
-// needs to reach the cutoff; 0 means the fence stands. Safe to repeat.
-func (s *Store) Fence(ctx context.Context, coupon uint64, cutoff time.Time) (wait time.Duration, err error) {
-	µs, err := fenceScript.count(ctx, s.rdb, []string{s.names.coupon(coupon).state}, cutoff.UnixMicro(), s.ttlSeconds)
-	if err != nil {
-		return 0, fmt.Errorf("fence coupon %d: %w", coupon, err)
+// sinceOf is when an epoch began, µs since 1970.
+func sinceOf(epoch string) int64 {
+	_, since, _ := strings.Cut(epoch, ":")
+	at, _ := strconv.ParseInt(since, 10, 64) // a script made it
+	return at
+}
+
+func readPublished(reply []any) (published bool, now Promise, h heard, err error) {
+	const numbers = 5
+	if len(reply) != numbers+1 {
+		return false, Promise{}, heard{}, fmt.Errorf("%d values in the reply, want %d", len(reply), numbers+1)
 	}
-	return time.Duration(µs) * time.Microsecond, nil
+	n, err := publishScript.integers(reply[:numbers], numbers)
+	if err != nil {
+		return false, Promise{}, heard{}, err
+	}
+	epoch, ok := reply[numbers].(string)
+	if !ok {
+		return false, Promise{}, heard{}, fmt.Errorf("epoch %v, want text", reply[numbers])
+	}
+	now = Promise{Accepted: n[1], LastArrival: n[2], Twice: n[3], Since: sinceOf(epoch)}
+	return n[0] == 1, now, heard{seen{arrival: n[2], epoch: epoch, accepted: n[1], twice: n[3]}, n[4]}, nil
+}
+
+// Fence makes sure that nothing can arrive below the cutoff any more, and that pods have had the time to put back whom a
+// server took with it. It returns how long the shard's clock still needs to reach the cutoff, and how long the pods need;
+// twice 0 means the fence stands. known is what MySQL remembers. Safe to repeat.
+func (s *Store) Fence(ctx context.Context, coupon uint64, cutoff time.Time, known Promise) (wait, forPods time.Duration, err error) {
+	reply, err := fenceScript.run(ctx, s.rdb, []string{s.names.coupon(coupon).state}, cutoff.UnixMicro(), s.ttlSeconds,
+		known.Since, known.Accepted, known.Twice, PutBackTime.Microseconds())
+	if err != nil {
+		return 0, 0, fmt.Errorf("fence coupon %d: %w", coupon, err)
+	}
+	n, err := fenceScript.integers(reply, 2)
+	if err != nil {
+		return 0, 0, fmt.Errorf("fence coupon %d: %w", coupon, err)
+	}
+	return time.Duration(n[0]) * time.Microsecond, time.Duration(n[1]) * time.Microsecond, nil
 }
 
 // Renew gives a coupon's keys their full life again. Safe to repeat.

@@ -23,6 +23,7 @@ func TestPublishOpensTheDoor(t *testing.T) {
 	require.Equal(t, Promise{}, c.publish(t, w))
 	require.Equal(t, map[string]string{
 		"version": "7", "opens": text(µs(w.Opens)), "closes": text(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
+		"run_id": c.get(t, "run_id"), "since": text(µs(noon)), "base": "0", "base_twice": "0",
 	}, c.rdb.HGetAll(t.Context(), c.state).Val())
 
 	w.Version, w.Paused = 8, true
@@ -90,11 +91,11 @@ func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
 	at := µs(noon)
 	for name, tc := range map[string]struct{ stands, known, want Promise }{
 		"nothing anywhere":  {Promise{}, Promise{}, Promise{}},
-		"redis knows more":  {Promise{9, at + 9}, Promise{3, at + 3}, Promise{9, at + 9}},
-		"mysql knows more":  {Promise{3, at + 3}, Promise{9, at + 9}, Promise{9, at + 9}},
-		"each knows one":    {Promise{3, at + 9}, Promise{9, at + 3}, Promise{9, at + 9}},
-		"the same":          {Promise{3, at + 3}, Promise{3, at + 3}, Promise{3, at + 3}},
-		"16 digits survive": {Promise{}, Promise{8999999999999999, 8999999999999999}, Promise{8999999999999999, 8999999999999999}},
+		"redis knows more":  {Promise{Accepted: 9, LastArrival: at + 9}, Promise{Accepted: 3, LastArrival: at + 3}, Promise{Accepted: 9, LastArrival: at + 9}},
+		"mysql knows more":  {Promise{Accepted: 3, LastArrival: at + 3}, Promise{Accepted: 9, LastArrival: at + 9}, Promise{Accepted: 9, LastArrival: at + 9}},
+		"each knows one":    {Promise{Accepted: 3, LastArrival: at + 9}, Promise{Accepted: 9, LastArrival: at + 3}, Promise{Accepted: 9, LastArrival: at + 9}},
+		"the same":          {Promise{Accepted: 3, LastArrival: at + 3}, Promise{Accepted: 3, LastArrival: at + 3}, Promise{Accepted: 3, LastArrival: at + 3}},
+		"16 digits survive": {Promise{}, Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}, Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}},
 	} {
 		for _, version := range []int64{1, 3} {
 			t.Run(fmt.Sprint(name, version), func(t *testing.T) {
@@ -164,7 +165,7 @@ func TestFenceWaitsForTheCutoff(t *testing.T) {
 	c.open(t)
 	before := c.content(t)
 	for _, ahead := range []time.Duration{time.Microsecond, 1500 * time.Millisecond, 5 * time.Minute} {
-		wait, err := c.Fence(t.Context(), c.id, noon.Add(ahead))
+		wait, _, err := c.Fence(t.Context(), c.id, noon.Add(ahead), Promise{})
 		require.NoError(t, err)
 		require.Equal(t, ahead, wait)
 	}
@@ -184,13 +185,13 @@ func TestFenceKeepsWhoComesLaterAboveTheCutoff(t *testing.T) {
 			cutoff := noon.Add(-passed)
 			want := max(µs(noon.Add(-time.Second)), µs(cutoff)-1)
 			for range 2 {
-				wait, err := c.Fence(t.Context(), c.id, cutoff)
+				wait, _, err := c.Fence(t.Context(), c.id, cutoff, Promise{})
 				require.NoError(t, err)
 				require.Zero(t, wait)
 				require.Equal(t, text(want), c.get(t, "last"))
 			}
 			before := c.content(t)
-			_, err := c.Fence(t.Context(), c.id, cutoff)
+			_, _, err := c.Fence(t.Context(), c.id, cutoff, Promise{})
 			require.NoError(t, err)
 			require.Equal(t, before, c.content(t), "the fence stands already")
 
@@ -213,10 +214,10 @@ func TestFenceByTheRealClock(t *testing.T) {
 	c.openNow(t)
 	now, err := c.Now(t.Context())
 	require.NoError(t, err)
-	wait, err := c.Fence(t.Context(), c.id, now.Add(time.Hour))
+	wait, _, err := c.Fence(t.Context(), c.id, now.Add(time.Hour), Promise{})
 	require.NoError(t, err)
 	require.InDelta(t, time.Hour, wait, float64(time.Minute))
-	wait, err = c.Fence(t.Context(), c.id, now)
+	wait, _, err = c.Fence(t.Context(), c.id, now, Promise{})
 	require.NoError(t, err)
 	require.Zero(t, wait)
 	require.GreaterOrEqual(t, c.accept(t, 7)[0].Arrival, µs(now))
@@ -227,13 +228,13 @@ func TestFenceGivesAStateAnEnd(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	_, err := c.Fence(t.Context(), c.id, noon)
+	_, _, err := c.Fence(t.Context(), c.id, noon, Promise{})
 	require.NoError(t, err)
 	requireLives(t, c, testTTL)
 
 	require.NoError(t, c.rdb.Expire(t.Context(), c.state, time.Hour).Err())
 	c.freeze(noon.Add(time.Minute))
-	_, err = c.Fence(t.Context(), c.id, noon.Add(time.Minute))
+	_, _, err = c.Fence(t.Context(), c.id, noon.Add(time.Minute), Promise{})
 	require.NoError(t, err)
 	require.Equal(t, text(µs(noon.Add(time.Minute))-1), c.get(t, "last"))
 	requireLives(t, c, time.Hour)

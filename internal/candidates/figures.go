@@ -19,6 +19,8 @@ type Figures struct {
 	Issued   int64 // users marked as holders
 	Rejected int64 // users marked as rejected for good
 	Sold     bool
+	Twice    int64 // of Accepted: counted by two servers
+	Since    int64 // when this server began to count, µs since 1970; 0 when it has not
 	Highest  int64 // highest arrival standing in queue or DLQ; 0 when both are empty
 }
 
@@ -37,13 +39,13 @@ func (s *Store) Figures(ctx context.Context, coupon uint64, behind int64) (Figur
 }
 
 func readFigures(reply []any) (Figures, error) {
-	n, err := figuresScript.integers(reply, 11)
+	n, err := figuresScript.integers(reply, 13)
 	if err != nil {
 		return Figures{}, err
 	}
 	return Figures{
 		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: n[2], Waiting: n[3], DLQ: n[4],
-		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8], WaitingBehind: n[9], DLQBehind: n[10],
+		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8], WaitingBehind: n[9], DLQBehind: n[10], Twice: n[11], Since: n[12],
 	}, nil
 }
 

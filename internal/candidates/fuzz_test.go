@@ -47,19 +47,19 @@ func replyOf(text string) []any {
 func FuzzReadReceipts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, users byte) {
 		reply := replyOf(text)
-		receipts, last, accepted, err := readReceipts(reply, int(users))
+		receipts, h, err := readReceipts(reply, int(users))
 		if err != nil {
-			if receipts != nil || last != 0 || accepted != 0 {
-				t.Errorf("an error with %d receipts, last %d, accepted %d", len(receipts), last, accepted)
+			if receipts != nil || h != (heard{}) {
+				t.Errorf("an error with %d receipts and %+v", len(receipts), h)
 			}
 			return
 		}
-		if len(receipts) != int(users) || len(reply) != 3+3*int(users) {
+		if len(receipts) != int(users) || len(reply) != 5+3*int(users) {
 			t.Fatalf("%d values about %d users gave %d receipts", len(reply), users, len(receipts))
 		}
 		highest := int64(0)
 		for i, r := range receipts {
-			if said := reply[3+3*i:][:3]; !slices.Equal(said, []any{string(r.Code), r.Arrival, r.Position}) || !codes[r.Code] {
+			if said := reply[5+3*i:][:3]; !slices.Equal(said, []any{string(r.Code), r.Arrival, r.Position}) || !codes[r.Code] {
 				t.Errorf("%v was read as %+v", said, r)
 			}
 			if r.Code == Accepted {
@@ -69,8 +69,8 @@ func FuzzReadReceipts(f *testing.F) {
 				t.Errorf("%s opens at %s", r.Code, r.OpensAt)
 			}
 		}
-		if last != highest || accepted != reply[2] {
-			t.Errorf("last %d and accepted %d from %v", last, accepted, reply)
+		if want := (heard{seen{highest, reply[4].(string), reply[2].(int64), reply[3].(int64)}, reply[0].(int64)}); h != want {
+			t.Errorf("%+v from %v", h, reply)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func FuzzReadFigures(f *testing.F) {
 			t.Errorf("sold %v was read as %v", sold, n.Sold)
 		}
 		// The clock apart, which is µs here and a time there, everything is told as it was said.
-		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingBehind, n.DLQBehind}
+		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingBehind, n.DLQBehind, n.Twice, n.Since}
 		if !slices.Equal(reply[1:], read) {
 			t.Errorf("%v was read as %+v", reply, n)
 		}

@@ -250,7 +250,7 @@ func TestEveryOperationWorksInACluster(t *testing.T) {
 	ctx := context.WithoutCancel(t.Context())
 	w := c.open(t)
 	at := c.accept(t, 1, 2, 3)
-	wait, err := c.Fence(ctx, c.id, noon)
+	wait, _, err := c.Fence(ctx, c.id, noon, Promise{})
 	require.NoError(t, err)
 	require.Zero(t, wait)
 	require.NoError(t, c.Renew(ctx, c.id, w.Closes))

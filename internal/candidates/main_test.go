@@ -136,6 +136,7 @@ func scriptOf(body string) script {
 	for _, s := range []script{
 		applyScript, publishScript, fenceScript, renewScript, figuresScript,
 		pageScript, cutScript, removeScript, reviewScript, releaseScript, soldScript, sweepScript, statusScript, spansScript, tracesScript,
+		missingScript, restoreScript,
 	} {
 		if s.sha == body || s.source == body {
 			return s
@@ -211,6 +212,14 @@ func (c *coupon) get(t testingT, field string) string {
 	value, err := c.rdb.HGet(t.Context(), c.state, field).Result()
 	require.NoError(t, err)
 	return value
+}
+
+// runID names the process of Redis.
+func (c *coupon) runID(t testingT) string {
+	t.Helper()
+	info, err := c.rdb.InfoMap(t.Context(), "server").Result()
+	require.NoError(t, err)
+	return info["Server"]["run_id"]
 }
 
 func (c *coupon) add(t testingT, set string, members ...string) {

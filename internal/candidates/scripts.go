@@ -17,9 +17,9 @@ var sources embed.FS
 type script struct{ name, source, sha string }
 
 var (
-	applyScript   = load("apply")
-	publishScript = load("publish")
-	fenceScript   = load("fence")
+	applyScript   = load("apply", "epoch")
+	publishScript = load("publish", "epoch")
+	fenceScript   = load("fence", "epoch")
 	renewScript   = load("renew")
 	figuresScript = load("figures")
 	pageScript    = load("page")
@@ -32,15 +32,22 @@ var (
 	statusScript  = load("status")
 	spansScript   = load("spans")
 	tracesScript  = load("traces")
+	missingScript = load("missing", "epoch")
+	restoreScript = load("restore", "epoch")
 )
 
-func load(name string) script {
-	source, err := sources.ReadFile("lua/" + name + ".lua")
-	if err != nil {
-		panic(err) // the file is embedded: a missing one is a build that cannot work
+// load puts what a script shares with others before it.
+func load(name string, shared ...string) script {
+	source := ""
+	for _, part := range append(shared, name) {
+		text, err := sources.ReadFile("lua/" + part + ".lua")
+		if err != nil {
+			panic(err) // the file is embedded: a missing one is a build that cannot work
+		}
+		source += string(text)
 	}
-	sum := sha1.Sum(source)
-	return script{name: name, source: string(source), sha: hex.EncodeToString(sum[:])}
+	sum := sha1.Sum([]byte(source))
+	return script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 }
 
 // onceCmd is a script call that the client never sends twice by itself: a replay after a lost reply could accept an

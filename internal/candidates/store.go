@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -45,7 +45,12 @@ type Store struct {
 	rdb        redis.UniversalClient
 	names      namespace
 	ttlSeconds int64
-	seen       *lru.Cache[uint64, *floor] // by coupon
+	memories   *lru.Cache[uint64, *memory] // by coupon
+
+	remembers, forgotten, putBack, moved atomic.Int64 // of all coupons: told that are remembered, and, ever, that could not be, …
+
+	// OnPutBack is told, from any goroutine, how it went whenever people were put back; nil: nobody is.
+	OnPutBack func(PutBack)
 }
 
 // NewStore refuses options that would lose candidates.
@@ -53,9 +58,13 @@ func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if err := errors.Join(o.Check()...); err != nil {
 		return nil, err
 	}
-	return &Store{
-		rdb: rdb, names: namespace{o.KeyPrefix}, ttlSeconds: int64(o.TTL / time.Second), seen: remembering[*floor](),
-	}, nil
+	s := &Store{rdb: rdb, names: namespace{o.KeyPrefix}, ttlSeconds: int64(o.TTL / time.Second)}
+	s.memories = remembering(func(m *memory) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.drop(len(m.answers), &s.remembers)
+	})
+	return s, nil
 }
 
 // Now is the clock of one shard of the store.
@@ -67,20 +76,13 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
-// floor is the highest arrival and promise count this process has seen of one coupon.
-type floor struct {
-	mu       sync.Mutex
-	arrival  int64
-	accepted int64
+func (s *Store) memoryOf(coupon uint64) *memory {
+	return remembered(s.memories, coupon, func() *memory { return new(memory) })
 }
 
-func (s *Store) floorOf(coupon uint64) *floor {
-	return remembered(s.seen, coupon, func() *floor { return new(floor) })
-}
-
-// remembering is something for each coupon, in bounds.
-func remembering[V any]() *lru.Cache[uint64, V] {
-	cache, err := lru.New[uint64, V](MaxRemembered)
+// remembering is something for each coupon, in bounds. forgotten is told what they push out.
+func remembering[V any](forgotten func(V)) *lru.Cache[uint64, V] {
+	cache, err := lru.NewWithEvict(MaxRemembered, func(_ uint64, v V) { forgotten(v) })
 	if err != nil {
 		panic(err) // of a size that is not positive alone
 	}
@@ -97,17 +99,4 @@ func remembered[V any](cache *lru.Cache[uint64, V], coupon uint64, begin func() 
 		return first
 	}
 	return v
-}
-
-func (f *floor) read() (arrival, accepted int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.arrival, f.accepted
-}
-
-func (f *floor) raise(arrival, accepted int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.arrival = max(f.arrival, arrival)
-	f.accepted = max(f.accepted, accepted)
 }

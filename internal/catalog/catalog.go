@@ -212,7 +212,8 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 				switch {
 				case err != nil:
 					failed.add(err)
-				case promise.Accepted > w.promise.Accepted || promise.LastArrival > w.promise.LastArrival:
+				case promise.Accepted > w.promise.Accepted || promise.LastArrival > w.promise.LastArrival || promise.Twice > w.promise.Twice ||
+					promise.Accepted > 0 && promise.Since > w.promise.Since:
 					risen = append(risen, raised{w.ID, promise})
 				}
 				if err == nil && !published {

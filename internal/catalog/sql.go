@@ -18,7 +18,7 @@ import (
 const selectCoupons = `
 SELECT c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at,
        c.status = 'PAUSED', c.finalised_at IS NOT NULL, c.updated_at,
-       COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0)
+       COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)
   FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id
  WHERE c.apply_opens_at <= UTC_TIMESTAMP(6) + INTERVAL 1 DAY
    AND c.apply_closes_at >= UTC_TIMESTAMP(6) - INTERVAL 30 DAY
@@ -70,7 +70,7 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 func scanCoupon(rows *sql.Rows) (c Coupon, err error) {
 	var updated time.Time
 	err = rows.Scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt,
-		&c.Paused, &c.Finalised, &updated, &c.promise.Accepted, &c.promise.LastArrival)
+		&c.Paused, &c.Finalised, &updated, &c.promise.Accepted, &c.promise.LastArrival, &c.promise.Twice, &c.promise.Since)
 	if err != nil {
 		return Coupon{}, fmt.Errorf("coupon %d: %w", c.ID, err)
 	}
@@ -89,10 +89,11 @@ const promiseBatch = 500
 
 // VALUES() in place of a row alias: MariaDB knows no other way. GREATEST, since another process may have raised more.
 const (
-	insertPromise   = "INSERT INTO promise (coupon_id, accepted, last_arrival, seen_at) VALUES "
-	promiseRow      = "(?, ?, ?, UTC_TIMESTAMP(6))"
+	insertPromise   = "INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES "
+	promiseRow      = "(?, ?, ?, ?, ?, UTC_TIMESTAMP(6))"
 	onHigherPromise = ` ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)),
- last_arrival = GREATEST(last_arrival, VALUES(last_arrival)), seen_at = VALUES(seen_at)`
+ last_arrival = GREATEST(last_arrival, VALUES(last_arrival)), twice = GREATEST(twice, VALUES(twice)),
+ counted_since = GREATEST(counted_since, VALUES(counted_since)), seen_at = VALUES(seen_at)`
 )
 
 // raisePromises writes back what is higher in Redis. It works in the order of ids: two processes cannot block each
@@ -101,9 +102,9 @@ func (c *Catalog) raisePromises(ctx context.Context, risen []raised) error {
 	slices.SortFunc(risen, func(a, b raised) int { return cmp.Compare(a.coupon, b.coupon) })
 	var failed failures
 	for batch := range slices.Chunk(risen, promiseBatch) {
-		args := make([]any, 0, 3*len(batch))
+		args := make([]any, 0, 5*len(batch))
 		for _, r := range batch {
-			args = append(args, r.coupon, r.promise.Accepted, r.promise.LastArrival)
+			args = append(args, r.coupon, r.promise.Accepted, r.promise.LastArrival, r.promise.Twice, r.promise.Since)
 		}
 		statement := insertPromise + strings.Repeat(promiseRow+", ", len(batch)-1) + promiseRow + onHigherPromise
 		result, err := c.DB.ExecContext(ctx, statement, args...)

@@ -33,6 +33,12 @@ type Account struct {
 	Twice       int64 `json:"twice"`       // both in Redis and settled in MySQL: a clean-up still to come
 	WrittenOff  int64 `json:"writtenOff"`  // lost promises that an operator has accepted
 
+	// AskedAgain is how many of Accepted were counted by two servers: the first was taken over from and took the application
+	// with it, the user applied again, and the pod that had seen the first arrival gave it back.
+	AskedAgain int64 `json:"askedAgain"`
+
+	CountedSince int64 `json:"-"` // when the server began to count that counted both, µs since 1970
+
 	LastArrival int64 `json:"lastArrival"` // highest ever given, µs since 1970
 
 	Past Past `json:"-"`
@@ -47,12 +53,16 @@ type Past struct {
 
 // Gap is how many promises were lost; below zero, how many applications nobody promised.
 func (a Account) Gap() int64 {
-	return a.Accepted - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes - a.Twice)
+	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes - a.Twice)
 }
 
 func (a Account) String() string {
-	return fmt.Sprintf("accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d",
+	text := fmt.Sprintf("accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d",
 		a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff)
+	if a.AskedAgain > 0 {
+		text += fmt.Sprintf(", accepted again after a failover %d", a.AskedAgain)
+	}
+	return text
 }
 
 // Account adds up one coupon inside tx, which must hold its lock: what is settled is read before Redis is.
@@ -62,7 +72,7 @@ func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, coupon uint64) (Accoun
 }
 
 const promisedSQL = `
-SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(written_off), 0),
+SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(written_off), 0), COALESCE(MAX(twice), 0), COALESCE(MAX(counted_since), 0),
        EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ?), EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ?),
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
 FROM promise WHERE coupon_id = ?`
@@ -80,7 +90,7 @@ SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT N
 // nothing in Redis can be settled.
 func recorded(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, settledUpTo int64, err error) {
 	err = tx.QueryRowContext(ctx, promisedSQL, coupon, coupon, coupon, coupon).
-		Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
+		Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
 	if err == nil && a.Past != (Past{}) {
 		var outcomes [3]sql.NullTime
 		err = tx.QueryRowContext(ctx, settledSQL, coupon, coupon, coupon, coupon, coupon, coupon).
@@ -119,6 +129,7 @@ func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, coupon uint64, a Account
 		return Account{}, f, err
 	}
 	a.Accepted, a.LastArrival = max(a.Accepted, f.Accepted), max(a.LastArrival, f.LastArrival)
+	a.AskedAgain, a.CountedSince = max(a.AskedAgain, f.Twice), max(a.CountedSince, f.Since)
 	a.Waiting, a.UnderReview = f.WaitingBehind, f.DLQBehind
 	if f.Waiting == f.WaitingBehind && f.DLQ == f.DLQBehind {
 		return a, f, nil

@@ -68,6 +68,10 @@ func (l line) Page(ctx context.Context, coupon uint64, after settle.Cursor, cuto
 	return page, next, err
 }
 
+func (l line) Fence(ctx context.Context, coupon uint64, cutoff time.Time, p settle.Promised) (wait, forPods time.Duration, err error) {
+	return l.Store.Fence(ctx, coupon, cutoff, candidates.Promise{Accepted: p.Accepted, Twice: p.Twice, Since: p.Since})
+}
+
 func (l line) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
 	entries := make([]candidates.Entry, len(settled))
 	for i, a := range settled {

@@ -188,7 +188,7 @@ func (d *watchedDoor) Renew(context.Context, uint64, time.Time) error {
 const watchedCoupons = 40
 
 // Fence holds each coupon for a moment, so that others are in hand meanwhile.
-func (d *watchedDoor) Fence(ctx context.Context, _ uint64, _ time.Time) (time.Duration, error) {
+func (d *watchedDoor) Fence(ctx context.Context, _ uint64, _ time.Time, _ Promised) (wait, forPods time.Duration, err error) {
 	d.mu.Lock()
 	d.early = d.early || d.renewed < watchedCoupons
 	d.atOnce++
@@ -198,7 +198,7 @@ func (d *watchedDoor) Fence(ctx context.Context, _ uint64, _ time.Time) (time.Du
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.atOnce--
-	return 0, errors.New("no further")
+	return 0, 0, errors.New("no further")
 }
 
 func TestLivesAreRenewedBeforeTheFirstCouponAndOnlySoManyAreInHand(t *testing.T) {

@@ -34,11 +34,13 @@ type Doors interface {
 
 // Window is what the door of a coupon goes by.
 type Window struct {
-	Coupon                uint64
-	Version               int64 // when the row was last changed, µs since 1970; an older one never replaces a newer
-	Opens, Closes         time.Time
-	Paused, Sold          bool
-	Accepted, LastArrival int64 // the promises MySQL remembers
+	Coupon        uint64
+	Version       int64 // when the row was last changed, µs since 1970; an older one never replaces a newer
+	Opens, Closes time.Time
+	Paused, Sold  bool
+
+	LastArrival int64 // highest ever given, as MySQL remembers it, µs since 1970
+	Promised
 }
 
 // CouponRow is a coupon as people see and change it.
@@ -294,14 +296,14 @@ func statusOf(c CouponRow) string {
 const selectRowSQL = `
 SELECT c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
        COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.updated_at,
-       COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0)
+       COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)
 FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id WHERE c.id = ?`
 
 func selectRow(ctx context.Context, tx *sql.Tx, coupon uint64) (c CouponRow, w Window, err error) {
 	var finalised sql.NullTime
 	var updated time.Time
 	err = tx.QueryRowContext(ctx, selectRowSQL, coupon).Scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt,
-		&c.Paused, &finalised, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &updated, &w.Accepted, &w.LastArrival)
+		&c.Paused, &finalised, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &updated, &w.Accepted, &w.LastArrival, &w.Twice, &w.Since)
 	if err != nil {
 		return c, w, fmt.Errorf("read coupon %d: %w", coupon, err)
 	}

@@ -81,8 +81,10 @@ type DLQ interface {
 type Door interface {
 	// Renew gives the coupon's keys their full life again.
 	Renew(ctx context.Context, coupon uint64, closes time.Time) error
-	// Fence makes sure nothing arrives below the cutoff any more, or says how long to wait before that can be.
-	Fence(ctx context.Context, coupon uint64, cutoff time.Time) (time.Duration, error)
+	// Fence makes sure that nothing arrives below the cutoff any more, and that pods have put back whom a failover took with
+	// it, or says how long to wait before that can be: for the cutoff, and for the pods. promised is what MySQL
+	// remembers, nothing for a coupon that is over.
+	Fence(ctx context.Context, coupon uint64, cutoff time.Time, promised Promised) (wait, forPods time.Duration, err error)
 	// SetSold tells applicants whether every seat is taken.
 	SetSold(ctx context.Context, coupon uint64, sold bool) error
 	// Sweep clears away a finished coupon's keys; false when something still stands there.

@@ -23,15 +23,27 @@ type Coupon struct {
 	ClosesAt      time.Time
 	ValidityDays  int
 	Finalised     bool
+	Promised      Promised
+}
+
+// Promised is what MySQL has heard of the applications of a coupon that were accepted.
+type Promised struct {
+	Accepted int64
+	Twice    int64 // of Accepted: counted by two servers of Redis
+	Since    int64 // when the server began to count that counted both, µs since 1970
 }
 
 // Free is how many seats are left.
 func (c Coupon) Free() int { return max(0, c.TotalQuantity-c.IssuedCount) }
 
-const couponColumns = "id, name, total_quantity, issued_count, apply_opens_at, apply_closes_at, validity_days, finalised_at IS NOT NULL"
+const couponColumns = "id, name, total_quantity, issued_count, apply_opens_at, apply_closes_at, validity_days, finalised_at IS NOT NULL, " +
+	"COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = coupon.id), 0), " +
+	"COALESCE((SELECT p.twice FROM promise p WHERE p.coupon_id = coupon.id), 0), " +
+	"COALESCE((SELECT p.counted_since FROM promise p WHERE p.coupon_id = coupon.id), 0)"
 
 func scanCoupon(scan func(...any) error) (c Coupon, err error) {
-	err = scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.ValidityDays, &c.Finalised)
+	err = scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.ValidityDays, &c.Finalised,
+		&c.Promised.Accepted, &c.Promised.Twice, &c.Promised.Since)
 	return c, err
 }
 
@@ -272,12 +284,14 @@ func anyNotSelected(ctx context.Context, tx *sql.Tx, coupon uint64) (bool, error
 }
 
 const keepPromiseSQL = `
-INSERT INTO promise (coupon_id, accepted, last_arrival, seen_at) VALUES (?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATEST(last_arrival, ?), seen_at = ?`
+INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES (?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATEST(last_arrival, ?), twice = GREATEST(twice, ?),
+                        counted_since = GREATEST(counted_since, ?), seen_at = ?`
 
 // keepPromise writes down the promises Redis knows of, so that it cannot forget them.
 func keepPromise(ctx context.Context, tx *sql.Tx, coupon uint64, a ledger.Account, at time.Time) error {
-	_, err := affected(tx.ExecContext(ctx, keepPromiseSQL, coupon, a.Accepted, a.LastArrival, at, a.Accepted, a.LastArrival, at))
+	_, err := affected(tx.ExecContext(ctx, keepPromiseSQL, coupon, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
+		a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at))
 	if err != nil {
 		return fmt.Errorf("keep promise of coupon %d: %w", coupon, err)
 	}

@@ -97,12 +97,9 @@ func (s *settlement) settle(ctx context.Context) error {
 		s.result.Status = NotDue
 		return nil
 	}
-	if err := s.waitForCutoff(ctx); err != nil {
-		return err
-	}
 	defer s.reserve(s.coupon.Free())()
-	if err := s.DB.transact(ctx, s.issue); err != nil {
-		return s.notIssued(ctx, err)
+	if err := s.issueFenced(ctx); err != nil {
+		return err
 	}
 	if s.result.Issued > 0 {
 		s.logger.Info("coupons issued", zap.Int("issued", s.result.Issued))
@@ -120,6 +117,24 @@ func (s *settlement) settle(ctx context.Context) error {
 		return nil
 	}
 	return s.conclude(ctx)
+}
+
+// issueFenced waits until the line is complete and issues, and does both again where another server took over meanwhile:
+// what was read of the line may lack people whom pods are about to put back.
+func (s *settlement) issueFenced(ctx context.Context) error {
+	for n := 1; ; n++ {
+		if err := s.waitForFence(ctx); err != nil {
+			return err
+		}
+		err := s.DB.transact(ctx, s.issue)
+		if errors.Is(err, errTakenOver) && n < takeovers {
+			continue
+		}
+		if err != nil {
+			return s.notIssued(ctx, err)
+		}
+		return nil
+	}
 }
 
 // conclude gives everybody else their outcome and finishes. For a long line that is done when all coupons of the run are
@@ -162,14 +177,19 @@ func (s *settlement) auditHold(ctx context.Context, why error) error {
 	})
 }
 
-// waitForCutoff returns when the clock of the coupon's shard has passed the cutoff: from then on nothing can arrive
-// below it, so that what the settlement reads is all there will ever be.
-func (s *settlement) waitForCutoff(ctx context.Context) error {
+// waitForFence returns when the clock of the coupon's shard has passed the cutoff, and pods have had the time to put back
+// whom a failover took with it: from then on nothing can arrive below it, so that what the settlement reads is all there
+// will ever be.
+func (s *settlement) waitForFence(ctx context.Context) error {
 	s.begin(StepFence)
 	for {
-		wait, err := s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff)
-		if err != nil || wait == 0 {
+		wait, forPods, err := s.fence(ctx)
+		if err != nil || wait+forPods == 0 {
 			return err
+		}
+		if forPods > 0 {
+			s.logger.Info("another redis server took over: pods put people back first", zap.Duration("wait", forPods))
+			wait = forPods
 		}
 		if err := s.run.stopped(); err != nil {
 			return err
@@ -181,6 +201,26 @@ func (s *settlement) waitForCutoff(ctx context.Context) error {
 			return s.run.stopped()
 		}
 	}
+}
+
+func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
+	promised := s.coupon.Promised
+	if s.coupon.Finalised { // nobody can have been told anything since its door was shut
+		promised = Promised{}
+	}
+	return s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, promised)
+}
+
+// sameServer is an error when another server has taken over since the fence, or the coupon's state was lost.
+func (s *settlement) sameServer(ctx context.Context) error {
+	if s.run.dryRun {
+		return nil
+	}
+	_, forPods, err := s.fence(ctx)
+	if err == nil && forPods > 0 {
+		return errTakenOver
+	}
+	return err
 }
 
 // issue gives the free seats to the first eligible of the line. Coupons, count and record stand or fall together with
@@ -272,6 +312,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	if s.run.dryRun {
 		return nil // it rolls back: nobody is to wait for the promise row, nor Redis to hear of it
 	}
+	if err := s.sameServer(ctx); err != nil {
+		return err
+	}
 	// Last, since the catalog waits for this row.
 	if err := keepPromise(ctx, tx, coupon.ID, account, s.run.startedAt); err != nil {
 		return err
@@ -321,6 +364,11 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 		return account, err
 	}
 	s.result.Gap = account.Gap()
+	if account.Gap() > 0 {
+		if err := s.sameServer(ctx); err != nil {
+			return account, err
+		}
+	}
 	held := &GapHeld{Gap: account.Gap(), Account: account}
 	held.Approved, held.Pinned = s.run.MostGap[s.coupon.ID]
 	if held.Gap > 0 && (!s.run.AcceptGap || held.Pinned && held.Gap > held.Approved) {

@@ -1,24 +1,25 @@
 -- Users ask for one coupon, in the order they came.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
--- ARGV  1 highest arrival the pod has seen (µs)  2 highest count it has seen  3 ttl (s)  4… user ids
--- Returns {now, opens, accepted, then code, arrival, position of each user}; numbers that a code has no use for are 0,
--- and so is accepted where nobody was.
+-- ARGV  1 highest arrival the pod has seen (µs)  2 the epoch it knows  3, 4 accepted and twice as it has seen them
+--       5 ttl (s)  6… user ids
+-- Returns {now, opens, accepted, twice, epoch, then code, arrival, position of each user}; numbers that a code has no use for
+-- are 0. The epoch is empty where it is the one the pod knows; accepted is 0, too, where nobody can be let in.
 --   ACCEPTED, DUPLICATE (arrival and position of the first time), UNDER_REVIEW (arrival)
 --   ALREADY_ISSUED, REJECTED, SOLD_OUT, NOT_OPEN, PAUSED
 --   CLOSED     also where so many come in the last microseconds that an arrival would not lie before the end
 --   NO_WINDOW  no catalog refresh has written this coupon's window yet
 --   CLOCK      the line runs more than 5 s ahead of this clock: nothing is accepted until it has caught up
 local queue, state, issued, rejected, dlq = unpack(KEYS)
-local users = {unpack(ARGV, 4)}
+local users = {unpack(ARGV, 6)}
 local MAX_AHEAD = 5000000 -- µs
 local LAST_ARRIVAL = 9007199254740991 -- µs: above it a double does not hold every whole number
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', 'accepted')
+local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', unpack(EPOCH_FIELDS))
 local opens, closes = tonumber(s[1]), tonumber(s[2])
 
-local reply, n = {now, opens or 0, 0}, 3
+local reply, n = {now, opens or 0, 0, 0, ''}, 5
 local function answer(code, arrival, position)
   reply[n + 1], reply[n + 2], reply[n + 3] = code, arrival or 0, position or 0
   n = n + 3
@@ -35,6 +36,9 @@ if not opens or not closes then return answerAll('NO_WINDOW') end
 if now < opens then return answerAll('NOT_OPEN') end
 if now >= closes then return answerAll('CLOSED') end
 if s[3] ~= 'OPEN' then return answerAll('PAUSED') end
+local promised = promises(now, {unpack(s, 6)}, {unpack(ARGV, 2, 4)}, {0, 0, 0})
+reply[3], reply[4], reply[5] = promised.accepted, promised.twice, promised.epoch ~= ARGV[2] and promised.epoch or ''
+if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)) end
 
 local standing = redis.call('ZMSCORE', queue, unpack(users))
 local reviewed = redis.call('ZMSCORE', dlq, unpack(users))
@@ -74,9 +78,9 @@ end
 if count == 0 then return reply end
 
 redis.call('ZADD', queue, 'NX', unpack(newcomers))
-reply[3] = math.max(tonumber(s[6]) or 0, tonumber(ARGV[2])) + count
+reply[3] = promised.accepted + count
 redis.call('HSET', state, 'last', string.format('%.0f', first + count - 1), 'accepted', string.format('%.0f', reply[3]))
-local expires = string.format('%.0f', math.floor(math.max(now, closes) / 1000000) + ARGV[3])
+local expires = string.format('%.0f', math.floor(math.max(now, closes) / 1000000) + ARGV[5])
 redis.call('EXPIREAT', queue, expires)
 redis.call('EXPIREAT', state, expires)
 
@@ -86,7 +90,7 @@ local together = redis.call('ZRANK', queue, newcomers[2 * count]) - ahead == cou
 for i, user in ipairs(users) do
   local arrival = arrivals[user]
   if arrival then
-    reply[3 * i + 3] = 1 + (together and ahead + arrival - first or redis.call('ZRANK', queue, user))
+    reply[3 * i + 5] = 1 + (together and ahead + arrival - first or redis.call('ZRANK', queue, user))
   end
 end
 return reply

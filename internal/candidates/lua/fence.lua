@@ -1,14 +1,23 @@
--- Lets a settlement begin: once this clock has passed the cutoff, no later application can arrive below it.
+-- Lets a settlement begin: once this clock has passed the cutoff, no later application can arrive below it, and once
+-- pods have had their time since another server took over, nobody is missing whose pod lives.
 -- KEYS  1 state
 -- ARGV  1 cutoff (µs)  2 ttl (s), for a state that nobody has written yet
--- Returns the µs still to wait; 0 when the fence stands.
+--       3 since when the epoch is that MySQL's counts are of (µs)  4, 5 accepted and twice as MySQL has them
+--       6 how much time pods have to put back whom they remember (µs)
+-- Returns the µs still to wait {for the cutoff, for the pods}; twice 0 when the fence stands.
 local state, cutoff = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-if now < cutoff then return cutoff - now end
-local last = tonumber(redis.call('HGET', state, 'last')) or 0
-if last < cutoff - 1 then
-  redis.call('HSET', state, 'last', string.format('%.0f', cutoff - 1))
+if now < cutoff then return {cutoff - now, 0} end
+local s = redis.call('HMGET', state, 'last', unpack(EPOCH_FIELDS))
+local promised = promises(now, {unpack(s, 2)}, {'', 0, 0}, {unpack(ARGV, 3, 5)})
+local changes = promised.changes
+if (tonumber(s[1]) or 0) < cutoff - 1 then
+  changes[#changes + 1], changes[#changes + 2] = 'last', string.format('%.0f', cutoff - 1)
+end
+if #changes > 0 then
+  redis.call('HSET', state, unpack(changes))
   if redis.call('TTL', state) == -1 then redis.call('EXPIRE', state, ARGV[2]) end
 end
-return 0
+if promised.base == 0 then return {0, 0} end -- nobody was promised anything before
+return {0, math.max(0, math.min(promised.since + ARGV[6] - now, tonumber(ARGV[6])))}

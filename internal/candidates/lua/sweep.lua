@@ -8,5 +8,5 @@ local closes = tonumber(redis.call('HGET', state, 'closes')) or 0
 if time[1] * 1000000 + time[2] < math.max(closes, tonumber(ARGV[1])) then return 0 end
 if redis.call('ZCARD', queue) > 0 or redis.call('ZCARD', dlq) > 0 then return 0 end
 redis.call('UNLINK', queue, issued, rejected, dlq, reasons)
-redis.call('EXPIRE', state, ARGV[2])
+if redis.call('EXPIRE', state, ARGV[2]) == 1 then redis.call('HSET', state, 'final', 1) end -- nobody is put back here any more
 return 1

@@ -1,0 +1,50 @@
+-- What several scripts begin with: in which epoch of the coupon's promises they run, and how many there are.
+-- An epoch begins when a server first meets the coupon's state: the first time, after a failover, after a restart, and
+-- after a loss of the state; also where a clock was put back. The state keeps `run_id`, that server; `since`, when it
+-- began (µs); and `base` and `base_twice`, what is known to have been counted before it of `accepted` and `twice`.
+-- A caller names the epoch it knows, "<run_id>:<since>" ('' for none), and the counts that it has seen in it.
+local EPOCH_FIELDS = {'run_id', 'since', 'accepted', 'twice', 'base', 'base_twice'}
+
+-- promises counts them; s holds EPOCH_FIELDS, seen is {epoch, accepted, twice} of the caller, and known {since, accepted, twice}
+-- of what MySQL remembers.
+-- Returns {epoch, since, accepted, twice, base, changes}; changes are pairs for HSET, none where nothing is new.
+-- What was counted in an earlier epoch adds to this one's own: the higher of both would hide who was lost. A later one
+-- began with what this server had, which is the primary no more: it tells nothing here.
+local function promises(now, s, seen, known)
+  local p = {run = s[1], since = tonumber(s[2]), accepted = tonumber(s[3]) or 0, twice = tonumber(s[4]) or 0,
+    base = tonumber(s[5]) or 0, baseTwice = tonumber(s[6]) or 0, changes = {}}
+  local function set(field, value)
+    p.changes[#p.changes + 1], p.changes[#p.changes + 2] = field, string.format('%.0f', value)
+  end
+
+  local info = redis.call('INFO', 'server')
+  local continues = p.run and p.since and p.since <= now + 5000000 and string.find(info, 'run_id:' .. p.run, 1, true)
+  p.epoch = continues and p.run .. ':' .. string.format('%.0f', p.since)
+  if not continues or p.epoch == seen[1] and p.accepted < tonumber(seen[2]) then -- it has fallen back
+    p.run, p.since = string.match(info, 'run_id:(%x+)'), now == p.since and now + 1 or now
+    p.epoch = p.run .. ':' .. string.format('%.0f', p.since)
+    p.base, p.baseTwice = p.accepted, p.twice
+    p.changes = {'run_id', p.run}
+    set('since', p.since)
+    set('base', p.base)
+    set('base_twice', p.baseTwice)
+  end
+  local function lift(since, accepted, twice)
+    if since > p.since then return end
+    local more = accepted - (since < p.since and p.base or p.accepted)
+    if more > 0 then
+      p.accepted, p.base = p.accepted + more, p.base + more
+      set('accepted', p.accepted)
+      set('base', p.base)
+    end
+    more = twice - (since < p.since and p.baseTwice or p.twice)
+    if more > 0 then
+      p.twice, p.baseTwice = p.twice + more, p.baseTwice + more
+      set('twice', p.twice)
+      set('base_twice', p.baseTwice)
+    end
+  end
+  lift(tonumber(string.match(seen[1], ':(%d+)$') or 0), tonumber(seen[2]), tonumber(seen[3]))
+  lift(tonumber(known[1]), tonumber(known[2]), tonumber(known[3]))
+  return p
+end
