@@ -20,7 +20,7 @@
 
 -- apply-api: the catalog, the promise row, and how an application came out.
 GRANT SELECT ON coupon TO jajeong_api;
-GRANT SELECT, INSERT (coupon_id, accepted, last_arrival, seen_at), UPDATE (coupon_id, accepted, last_arrival, seen_at) ON promise TO jajeong_api;
+GRANT SELECT, INSERT (coupon_id, accepted, last_arrival, twice, counted_since, seen_at), UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) ON promise TO jajeong_api;
 GRANT SELECT (coupon_id, user_id, applied_at) ON user_coupon TO jajeong_api;
 GRANT SELECT (coupon_id, user_id, applied_at, outcome) ON application_outcome TO jajeong_api;
 
@@ -29,7 +29,7 @@ GRANT SELECT, UPDATE (issued_count, finalised_at) ON coupon TO jajeong_settle;
 GRANT SELECT (id, status) ON `user` TO jajeong_settle;
 GRANT SELECT, INSERT ON user_coupon TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (outcome, reason, run_id, recorded_at), DELETE ON application_outcome TO jajeong_settle;
-GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, seen_at, written_off) ON promise TO jajeong_settle;
+GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at, written_off) ON promise TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, read_count, rejected_count, already_issued_count, not_selected_count, settled_at, cleaned_at)
     ON settlement TO jajeong_settle;
@@ -43,7 +43,7 @@ GRANT SELECT, INSERT (name, total_quantity, apply_opens_at, apply_closes_at, cam
 GRANT SELECT (id, status) ON `user` TO jajeong_operator;
 GRANT SELECT, INSERT ON user_coupon TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (outcome, reason, run_id, recorded_at), DELETE ON application_outcome TO jajeong_operator;
-GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, seen_at, written_off) ON promise TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at, written_off) ON promise TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, read_count, rejected_count, already_issued_count, not_selected_count, settled_at, cleaned_at)
     ON settlement TO jajeong_operator;

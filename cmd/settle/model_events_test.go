@@ -201,6 +201,7 @@ func (m *machine) redisFallsBack(t *rapid.T) {
 	for key, dump := range c.dumps {
 		require.NoError(m.t, m.rdb.RestoreReplace(m.t.Context(), key, 0, dump).Err())
 	}
+	m.podsDie()
 	m.refreshes()
 	c.restore()
 }

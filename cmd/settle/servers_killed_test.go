@@ -166,6 +166,7 @@ func TestRedisIsKilledAtAnyOperationAndComesBackEmpty(t *testing.T) {
 			s.mustBeSettled()
 			return step, false
 		}
+		s.podsDie()
 		s.refresh()
 		lost := s.lost()
 		committed := s.found()

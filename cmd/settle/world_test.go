@@ -22,7 +22,10 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	candidates.PutBackTime = 100 * time.Millisecond // many tests take servers away; failover_test.go waits as long as people do
+	testenv.Main(m)
+}
 
 // world is one deployment on real servers: a database and a key prefix of its own, migrated by `settle migrate`. The
 // program works under the grants of sql/grants.sql; what the test does itself, it does as an administrator.
@@ -281,4 +284,12 @@ func (w *world) awaitLockWait() {
 			WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE '%FOR UPDATE' AND ID <> CONNECTION_ID()`).Scan(&n)
 		return err == nil && n > 0
 	})
+}
+
+// podsDie lets nobody remember whom they told.
+func (w *world) podsDie() {
+	w.t.Helper()
+	fresh, err := candidates.NewStore(w.rdb, candidates.Options{KeyPrefix: w.prefix, TTL: candidates.MinTTL})
+	require.NoError(w.t, err)
+	w.store = fresh
 }

@@ -8,13 +8,16 @@ import (
 )
 
 const (
-	// PutBackTime is how long a process remembers whom it told that they stand in line, and how long a settlement waits
-	// after another server took over: two refreshes of the catalog, each of which asks which server it is.
-	PutBackTime = 10 * time.Second
+	// rememberedFor is how long a process remembers whom it told that they stand in line.
+	rememberedFor = 10 * time.Second
 
-	// mostRemembered bounds the memory of a process, all coupons together, at 24 bytes each.
+	// mostRemembered bounds the memory of a process, all coupons together, at 32 bytes each.
 	mostRemembered = 1 << 20
 )
+
+// PutBackTime is how long a settlement waits for pods after another server took over: two refreshes of the catalog, each of
+// which asks which server it is. It is a variable for tests alone.
+var PutBackTime = 10 * time.Second
 
 // answered is one answer that a process gave.
 type answered struct {
@@ -130,7 +133,7 @@ func (m *memory) forget(total *atomic.Int64) {
 		return
 	}
 	n := 0
-	for n < len(m.answers) && m.answers[n].at <= m.now-PutBackTime.Microseconds() {
+	for n < len(m.answers) && m.answers[n].at <= m.now-rememberedFor.Microseconds() {
 		n++
 	}
 	if n == len(m.answers) || n > len(m.answers)/2 { // seldom, so that little is moved

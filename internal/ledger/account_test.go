@@ -53,7 +53,7 @@ func (c *coupon) account(l *ledger.Ledger) ledger.Account {
 	defer func() { require.NoError(c.t, tx.Rollback()) }()
 	a, err := l.Account(c.t.Context(), tx, c.id)
 	require.NoError(c.t, err)
-	a.Past = ledger.Past{}
+	a.Past, a.CountedSince = ledger.Past{}, 0
 	return a
 }
 

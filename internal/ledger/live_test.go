@@ -229,7 +229,7 @@ func TestAStoppedSettlementLeavesACleanUpToDo(t *testing.T) {
 
 			c.settleNow()
 			v = c.healthy()
-			v.Account.LastArrival = 0
+			v.Account.LastArrival, v.Account.CountedSince = 0, 0
 			underReview := ledger.Account{Accepted: 11, UnderReview: 1, Issued: 5, Outcomes: 5}
 			require.Equal(t, underReview, v.Account)
 		})

@@ -22,6 +22,10 @@ type quietDoor struct{ Door }
 
 func (quietDoor) SetSold(context.Context, uint64, bool) error { return nil }
 
+func (quietDoor) Fence(context.Context, uint64, time.Time, Promised) (wait, forPods time.Duration, err error) {
+	return 0, 0, nil
+}
+
 type balanced struct{}
 
 func (balanced) Account(context.Context, *sql.Tx, uint64) (ledger.Account, error) {

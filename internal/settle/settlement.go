@@ -97,6 +97,9 @@ func (s *settlement) settle(ctx context.Context) error {
 		s.result.Status = NotDue
 		return nil
 	}
+	if err := s.waitForFence(ctx); err != nil {
+		return err
+	}
 	defer s.reserve(s.coupon.Free())()
 	if err := s.issueFenced(ctx); err != nil {
 		return err
@@ -119,22 +122,20 @@ func (s *settlement) settle(ctx context.Context) error {
 	return s.conclude(ctx)
 }
 
-// issueFenced waits until the line is complete and issues, and does both again where another server took over meanwhile:
-// what was read of the line may lack people whom pods are about to put back.
+// issueFenced issues behind the fence, and does so again where another server took over meanwhile: what was read of the line may
+// lack people whom pods are about to put back.
 func (s *settlement) issueFenced(ctx context.Context) error {
-	for n := 1; ; n++ {
+	err := s.DB.transact(ctx, s.issue)
+	for n := 1; n < takeovers && errors.Is(err, errTakenOver); n++ {
 		if err := s.waitForFence(ctx); err != nil {
 			return err
 		}
-		err := s.DB.transact(ctx, s.issue)
-		if errors.Is(err, errTakenOver) && n < takeovers {
-			continue
-		}
-		if err != nil {
-			return s.notIssued(ctx, err)
-		}
-		return nil
+		err = s.DB.transact(ctx, s.issue)
 	}
+	if err != nil {
+		return s.notIssued(ctx, err)
+	}
+	return nil
 }
 
 // conclude gives everybody else their outcome and finishes. For a long line that is done when all coupons of the run are
