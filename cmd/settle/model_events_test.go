@@ -166,7 +166,7 @@ func (m *machine) redisIsBackedUp(t *rapid.T) {
 	c.backup = new(c.clone())
 }
 
-// redisLosesACoupon: what the pods that live have seen is not lost with it, and makes the gap.
+// redisLosesACoupon: what MySQL has heard is not lost with it, and makes the gap. No pod is left that knows who was lost.
 func (m *machine) redisLosesACoupon(t *rapid.T) {
 	c := m.someCoupon(t)
 	onlyQueue := rapid.Bool().Draw(t, "only the queue")
@@ -187,6 +187,8 @@ func (m *machine) redisLosesACoupon(t *rapid.T) {
 		c.forget()
 		c.soldOut = c.issuedCount() > 0 && c.free() <= 0 // as the pod says to a door that knows nothing
 	}
+	m.refreshes()
+	m.podsDie()
 	require.NoError(m.t, m.rdb.Del(m.t.Context(), keys...).Err())
 	m.refreshes()
 }
@@ -197,11 +199,12 @@ func (m *machine) redisFallsBack(t *rapid.T) {
 		return
 	}
 	t.Logf("the Redis of %s falls back to its backup", c.name)
+	m.refreshes()
+	m.podsDie()
 	require.NoError(m.t, m.rdb.Del(m.t.Context(), m.keys(c)...).Err())
 	for key, dump := range c.dumps {
 		require.NoError(m.t, m.rdb.RestoreReplace(m.t.Context(), key, 0, dump).Err())
 	}
-	m.podsDie()
 	m.refreshes()
 	c.restore()
 }
