@@ -12,7 +12,7 @@ import (
 // Window is what the door of a coupon goes by.
 type Window struct {
 	Coupon  uint64
-	Version int64 // orders changes: an older one never replaces a newer
+	Version int64 // orders changes: an older one does not replace a newer, see Publish
 	Opens   time.Time
 	Closes  time.Time
 	Paused  bool
@@ -25,9 +25,9 @@ type Promise struct {
 	LastArrival int64 // µs since 1970
 }
 
-// Publish writes the window to the door unless a newer one stands there, lifts the door's promise to the given one,
-// and returns the higher of both, which this process carries into every further Apply. published is false when a
-// newer version was there. Safe to repeat.
+// Publish has the door go by the window unless a newer one has come there within the last minute, lifts the door's
+// promise to the given one, and returns the higher of both, which this process carries into every further Apply.
+// published says that the door goes by this window now. What stands there already is not written again. Safe to repeat.
 func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promise, published bool, err error) {
 	// What this process has seen counts too: Redis may have lost it since, and perhaps nobody applies again.
 	seenArrival, seenAccepted := s.floorOf(w.Coupon).read()
@@ -52,6 +52,29 @@ func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promi
 	now = Promise{Accepted: n[1], LastArrival: n[2]}
 	s.floorOf(w.Coupon).raise(now.LastArrival, now.Accepted)
 	return now, n[0] == 1, nil
+}
+
+// Shut has the door accept nobody any more: the window ends now, or the coupon is paused. Whoever calls it holds the lock
+// of the coupon's row, and writes the row afterwards with the version that is returned; end lies behind every arrival, but
+// not behind the end that the window had. Where the row is not written, Publish opens the door again after a minute.
+// version is the next of the row. Safe to repeat.
+func (s *Store) Shut(ctx context.Context, coupon uint64, version int64, pause bool) (now int64, end time.Time, err error) {
+	how := "CLOSED"
+	if pause {
+		how = "PAUSED"
+	}
+	reply, err := shutScript.run(ctx, s.rdb, []string{s.names.coupon(coupon).state}, version, how)
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", coupon, err)
+	}
+	n, err := shutScript.integers(reply, 2)
+	if err == nil && n[0] == 0 {
+		err = errors.New("it knows no window")
+	}
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", coupon, err)
+	}
+	return n[0], time.UnixMicro(n[1]).UTC(), nil
 }
 
 // Fence makes sure that nothing can arrive below the cutoff any more. It returns how long the shard's clock still

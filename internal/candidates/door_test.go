@@ -23,6 +23,7 @@ func TestPublishOpensTheDoor(t *testing.T) {
 	require.Equal(t, Promise{}, c.publish(t, w))
 	require.Equal(t, map[string]string{
 		"version": "7", "opens": text(µs(w.Opens)), "closes": text(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
+		"version_at": text(µs(noon)),
 	}, c.rdb.HGetAll(t.Context(), c.state).Val())
 
 	w.Version, w.Paused = 8, true

@@ -19,6 +19,7 @@ type script struct{ name, source, sha string }
 var (
 	applyScript   = load("apply")
 	publishScript = load("publish")
+	shutScript    = load("shut")
 	fenceScript   = load("fence")
 	renewScript   = load("renew")
 	figuresScript = load("figures")

@@ -1,4 +1,5 @@
--- Users ask for one coupon, in the order they came.
+-- Users ask for one coupon, in the order they came. A Redis whose memory is full refuses newcomers and still answers
+-- everybody else: for that this script, unlike the others, has no line of flags.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
 -- ARGV  1 highest arrival the pod has seen (µs)  2 highest count it has seen  3 ttl (s)  4… user ids
 -- Returns {now, opens, accepted, then code, arrival, position of each user}; numbers that a code has no use for are 0,

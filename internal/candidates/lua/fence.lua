@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Lets a settlement begin: once this clock has passed the cutoff, no later application can arrive below it.
 -- KEYS  1 state
 -- ARGV  1 cutoff (µs)  2 ttl (s), for a state that nobody has written yet

@@ -1,22 +1,35 @@
--- The catalog tells the door its window, and both sides learn the higher promise counter.
+#!lua flags=allow-oom
+-- The catalog tells the door its window, and both sides learn the higher promise counter. What stands there already is
+-- not written again, so that an idle refresh costs neither a replica nor the append-only file anything.
 -- KEYS  1 state
 -- ARGV  1 version  2 opens (µs)  3 closes (µs)  4 status  5 accepted floor  6 last floor (µs)  7 ttl (s)
 --       8 sold, 1 when every seat has been given: told only to a door that has lost its
 --         state; otherwise settlements say so
--- Returns {published, accepted, last}; published is 0 when a newer version already stands there.
+-- Returns {published, accepted, last}; published is 0 when a newer version has come to the door within the last minute.
+-- Nobody reads a window and tells it as late as that: an older version that still comes is what MySQL has.
 local state = KEYS[1]
-local s = redis.call('HMGET', state, 'version', 'accepted', 'last')
-local published = 0
-if (tonumber(s[1]) or 0) <= tonumber(ARGV[1]) then
-  redis.call('HSET', state, 'version', ARGV[1], 'opens', ARGV[2], 'closes', ARGV[3], 'status', ARGV[4])
+local MINUTE, HOUR = 60 * 1000000, 3600 -- µs, s
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local s = redis.call('HMGET', state, 'version', 'accepted', 'last', 'opens', 'closes', 'status', 'version_at')
+local published, changed, closes = 0, false, s[5]
+if (tonumber(s[1]) or 0) <= tonumber(ARGV[1]) or math.abs(now - (tonumber(s[7]) or 0)) >= MINUTE then
+  changed = s[1] ~= ARGV[1] or s[4] ~= ARGV[2] or s[5] ~= ARGV[3] or s[6] ~= ARGV[4]
+  if changed then
+    redis.call('HSET', state, 'version', ARGV[1], 'opens', ARGV[2], 'closes', ARGV[3], 'status', ARGV[4],
+      'version_at', string.format('%.0f', now))
+  end
   if ARGV[8] == '1' and not s[1] then redis.call('HSET', state, 'sold', 1) end
-  published = 1
+  published, closes = 1, ARGV[3]
 end
 local accepted = math.max(tonumber(s[2]) or 0, tonumber(ARGV[5]))
 local last = math.max(tonumber(s[3]) or 0, tonumber(ARGV[6]))
-redis.call('HSET', state, 'accepted', string.format('%.0f', accepted), 'last', string.format('%.0f', last))
+if tonumber(s[2]) ~= accepted or tonumber(s[3]) ~= last then
+  redis.call('HSET', state, 'accepted', string.format('%.0f', accepted), 'last', string.format('%.0f', last))
+end
 
-local now = redis.call('TIME')[1]
-local closes = math.floor(tonumber(redis.call('HGET', state, 'closes')) / 1000000)
-redis.call('EXPIREAT', state, string.format('%.0f', math.max(now, closes) + ARGV[7]))
+local expires = math.max(time[1], math.floor(tonumber(closes) / 1000000)) + ARGV[7]
+if changed or math.abs(expires - redis.call('EXPIRETIME', state)) >= HOUR then
+  redis.call('EXPIREAT', state, string.format('%.0f', expires))
+end
 return {published, accepted, last}
