@@ -25,7 +25,7 @@ type Promise struct {
 	LastArrival int64 // µs since 1970
 }
 
-// Publish has the door go by the window unless a newer one has come there within the last minute, lifts the door's
+// Publish has the door go by the window unless a newer one has come there within the last three minutes, lifts the door's
 // promise to the given one, and returns the higher of both, which this process carries into every further Apply.
 // published says that the door goes by this window now. What stands there already is not written again. Safe to repeat.
 func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promise, published bool, err error) {
@@ -56,7 +56,7 @@ func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promi
 
 // Shut has the door accept nobody any more: the window ends now, or the coupon is paused. Whoever calls it holds the lock
 // of the coupon's row, and writes the row afterwards with the version that is returned; end lies behind every arrival, but
-// not behind the end that the window had. Where the row is not written, Publish opens the door again after a minute.
+// not behind the end that the window had. Where the row is not written, Publish opens the door again after three minutes.
 // version is the next of the row. Safe to repeat.
 func (s *Store) Shut(ctx context.Context, coupon uint64, version int64, pause bool) (now int64, end time.Time, err error) {
 	how := "CLOSED"
@@ -127,6 +127,15 @@ func (s *Store) SaveCatalog(ctx context.Context, snapshot []byte) error {
 		return fmt.Errorf("save catalog snapshot: %w", err)
 	}
 	return nil
+}
+
+// CatalogHead returns the first bytes of the snapshot that SaveCatalog kept; nothing when there is none.
+func (s *Store) CatalogHead(ctx context.Context, bytes int64) ([]byte, error) {
+	head, err := s.rdb.GetRange(ctx, s.names.catalog(), 0, bytes-1).Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("look at catalog snapshot: %w", err)
+	}
+	return head, nil
 }
 
 // LoadCatalog returns the snapshot that SaveCatalog kept; nil when there is none.

@@ -19,6 +19,7 @@ const (
 	NoSuchCoupon   Kind = "NO_SUCH_COUPON"   // coupon
 	NotUnderReview Kind = "NOT_UNDER_REVIEW" // user as given, coupon
 	CouponBusy     Kind = "BUSY"             //
+	DoorNotShut    Kind = "DOOR_NOT_SHUT"    // coupon, the error
 	OtherWinners   Kind = "OTHER_WINNERS"    // how many, their digest, the approved one
 	Stopped        Kind = "STOPPED"          // why
 	StoppedAfter   Kind = "STOPPED_AFTER"    // why, coupons dealt with, of how many
@@ -34,6 +35,7 @@ var inEnglish = map[Kind]string{
 	NoSuchCoupon:   "coupon %d does not exist",
 	NotUnderReview: "user %q is not under review for coupon %d",
 	CouponBusy:     "busy: another settlement or session holds this coupon's row or its tables; nothing more was moved, run again",
+	DoorNotShut:    "Redis could not be told to take no more applications for coupon %d, which stays as it was; applications may be refused for up to three minutes. Run it again (%v)",
 	OtherWinners: "the winners would be %d users with the digest %s, not those of %s that were approved; nothing was issued. " +
 		"Look at the preview again and find out who changed",
 	Stopped:        "told to stop: %v",

@@ -5,15 +5,16 @@
 -- ARGV  1 version  2 opens (µs)  3 closes (µs)  4 status  5 accepted floor  6 last floor (µs)  7 ttl (s)
 --       8 sold, 1 when every seat has been given: told only to a door that has lost its
 --         state; otherwise settlements say so
--- Returns {published, accepted, last}; published is 0 when a newer version has come to the door within the last minute.
--- Nobody reads a window and tells it as late as that: an older version that still comes is what MySQL has.
+-- Returns {published, accepted, last}; published is 0 when a newer version has come to the door within the last three
+-- minutes. No refresh reads a window and tells it as late as that, and no COMMIT under way lasts as long: an older version
+-- that still comes is what MySQL has.
 local state = KEYS[1]
-local MINUTE, HOUR = 60 * 1000000, 3600 -- µs, s
+local KEPT, HOUR = 180 * 1000000, 3600 -- µs, s
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local s = redis.call('HMGET', state, 'version', 'accepted', 'last', 'opens', 'closes', 'status', 'version_at')
 local published, changed, closes = 0, false, s[5]
-if (tonumber(s[1]) or 0) <= tonumber(ARGV[1]) or math.abs(now - (tonumber(s[7]) or 0)) >= MINUTE then
+if (tonumber(s[1]) or 0) <= tonumber(ARGV[1]) or math.abs(now - (tonumber(s[7]) or 0)) >= KEPT then
   changed = s[1] ~= ARGV[1] or s[4] ~= ARGV[2] or s[5] ~= ARGV[3] or s[6] ~= ARGV[4]
   if changed then
     redis.call('HSET', state, 'version', ARGV[1], 'opens', ARGV[2], 'closes', ARGV[3], 'status', ARGV[4],

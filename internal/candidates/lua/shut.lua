@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Shuts the door in the name of whoever has locked the coupon's row: nobody is accepted after this. The row is written
--- afterwards. Where that fails, a catalog that still reads the version before opens the door again after a minute.
+-- afterwards. Where that fails, a catalog that still reads the version before opens the door again after three minutes.
 -- KEYS  1 state
 -- ARGV  1 version that the row is to have  2 CLOSED to end the window now, or PAUSED
 -- Returns {version, end (µs)}: the version to write, not lower than the door's, and an instant that lies behind every
