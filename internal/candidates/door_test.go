@@ -1,18 +1,13 @@
 package candidates
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func TestPublishOpensTheDoor(t *testing.T) {
@@ -463,77 +458,4 @@ func TestCatalogSnapshotIsKept(t *testing.T) {
 	require.NoError(t, c.rdb.SAdd(t.Context(), c.names.catalog(), "x").Err())
 	_, err = c.LoadCatalog(t.Context())
 	require.ErrorContains(t, err, "WRONGTYPE")
-}
-
-func TestEvictionPolicy(t *testing.T) {
-	t.Parallel()
-	for _, policy := range []string{"noeviction", "volatile-ttl", "allkeys-lru"} {
-		t.Run(policy, func(t *testing.T) {
-			t.Parallel()
-			server := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--maxmemory-policy", policy}})
-			s := newStore(t, newClient(t, server.Addr()), "")
-			got, err := s.EvictionPolicy(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, policy, got)
-			require.Equal(t, policy != NoEviction, testutil.ToFloat64(s.Metrics()) == 1)
-
-			require.NoError(t, server.Kill())
-			require.Zero(t, testutil.CollectAndCount(s.Metrics()))
-			_, err = s.EvictionPolicy(t.Context())
-			require.Error(t, err)
-			_, err = s.Now(t.Context())
-			require.Error(t, err)
-		})
-	}
-}
-
-func TestEvictionPolicyOfACluster(t *testing.T) {
-	t.Parallel()
-	rdb := clusterNode(t)
-	cluster := newCluster(t, rdb)
-	s := newStore(t, cluster, "")
-	got, err := s.EvictionPolicy(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, NoEviction, got)
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-	got, err = s.EvictionPolicy(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "volatile-lru", got)
-}
-
-// Each time anew, since whom the client asks first who the masters are is by chance.
-func TestEvictionPolicyOfAClusterWithoutAMaster(t *testing.T) {
-	t.Parallel()
-	nodes := testenv.PrivateCluster(t, 2)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}, MaxRedirects: -1, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { cluster.Close() })
-	s := newStore(t, cluster, "")
-	policy := func() (string, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // less than the client waits for one that hangs
-		defer cancel()
-		return s.EvictionPolicy(ctx)
-	}
-	got, err := policy()
-	require.NoError(t, err)
-	require.Equal(t, NoEviction, got)
-
-	require.NoError(t, nodes[1].Freeze())
-	for range 5 {
-		got, err = policy()
-		require.ErrorContains(t, err, nodes[1].Addr())
-		require.NotContains(t, err.Error(), nodes[0].Addr())
-		require.Equal(t, NoEviction, got)
-	}
-	require.NoError(t, newClient(t, nodes[0].Addr()).ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-	for range 2 {
-		got, err = policy()
-		require.ErrorContains(t, err, nodes[1].Addr())
-		require.Equal(t, "volatile-lru", got)
-	}
-	require.Equal(t, 1.0, testutil.ToFloat64(s.Metrics()))
-	require.NoError(t, nodes[0].Kill())
-	got, err = policy()
-	require.Error(t, err)
-	require.Empty(t, got)
-	require.Zero(t, testutil.CollectAndCount(s.Metrics()))
 }
