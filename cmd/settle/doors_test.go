@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -216,4 +220,31 @@ func TestACloseThatIsNotCommittedLeavesNoLie(t *testing.T) {
 	require.Equal(t, candidates.Closed, w.answer(coupon, 3))
 	w.refresh()
 	require.Equal(t, candidates.Closed, w.answer(coupon, 3))
+}
+
+// Under a crowd too: whoever is accepted while it closes lies before the end, to the microsecond.
+func TestAnEndUnderACrowd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(9)
+	w.refresh()
+	var next, accepted atomic.Uint64
+	var crowd sync.WaitGroup
+	for range 8 {
+		crowd.Go(func() {
+			for {
+				receipt, err := w.store.Apply(context.Background(), coupon, next.Add(1))
+				if !assert.NoError(t, err) || receipt.Code != candidates.Accepted {
+					assert.Equal(t, candidates.Closed, receipt.Code)
+					return
+				}
+				accepted.Add(1)
+			}
+		})
+	}
+	testenv.Eventually(t, 20*time.Second, "a crowd is there", func() bool { return accepted.Load() > 200 })
+	w.mustChange("close", coupon)
+	crowd.Wait()
+	require.Greater(t, w.closesAt(coupon).UnixMicro(), w.latest(coupon))
+	require.EqualValues(t, accepted.Load(), len(w.waiting(coupon)))
 }
