@@ -39,7 +39,7 @@ GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_set
 
 -- People: the same, and new and changed coupons.
 GRANT SELECT, INSERT (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won),
-    UPDATE (total_quantity, issued_count, apply_closes_at, status, finalised_at) ON coupon TO jajeong_operator;
+    UPDATE (total_quantity, issued_count, apply_closes_at, status, finalised_at, version) ON coupon TO jajeong_operator;
 GRANT SELECT (id, status) ON `user` TO jajeong_operator;
 GRANT SELECT, INSERT ON user_coupon TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (outcome, reason, run_id, recorded_at), DELETE ON application_outcome TO jajeong_operator;

@@ -55,8 +55,8 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 			return r, err
 		}
 	}
-	_, err = db.ExecContext(ctx, "INSERT INTO promise (coupon_id, accepted, last_arrival, seen_at) SELECT id, ?, ?, UTC_TIMESTAMP(6) FROM coupon",
-		c.candidates, start+int64(c.candidates)) // as every catalog refresh does
+	_, err = db.ExecContext(ctx, "INSERT INTO promise (coupon_id, accepted, last_arrival, counted_since, seen_at) SELECT id, ?, ?, ?, UTC_TIMESTAMP(6) FROM coupon",
+		c.candidates, start+int64(c.candidates), start) // as every catalog refresh does
 	if err != nil {
 		return r, fmt.Errorf("keep promises: %w", err)
 	}
@@ -162,7 +162,12 @@ func (s *stage) lineUp(ctx context.Context, prefix string, coupon int, start int
 		}
 	}
 	state := "state:{" + queue + "}"
-	return s.rdb.HSet(ctx, state, "accepted", n, "last", start+int64(n)).Err()
+	server, err := s.rdb.InfoMap(ctx, "server").Result()
+	if err != nil {
+		return fmt.Errorf("line up: %w", err)
+	}
+	// The server that counted them all: a settlement has no reason to wait for pods.
+	return s.rdb.HSet(ctx, state, "accepted", n, "last", start+int64(n), "run_id", server["Server"]["run_id"], "since", start, "base", 0, "base_twice", 0).Err()
 }
 
 func (s *stage) clear(prefix string) {

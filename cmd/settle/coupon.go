@@ -119,14 +119,17 @@ func (c *change) do(p *program, told, already words, make func(*settle.Desk) (*s
 			DoorTold: made.Untold == nil, SoldOut: soldOut(made),
 		})
 	} else {
-		if !made.Changed {
+		switch {
+		case !made.Changed:
 			told = already
+		case made.Untold != nil:
+			told = words{"쿠폰 %d %s: 변경을 기록했습니다.", "coupon %d %s: the change is recorded."}
 		}
 		fmt.Fprintln(p.stdout, p.say(told, made.Is.ID, printable(made.Is.Name)))
 	}
 	if made.Untold != nil {
-		fmt.Fprintln(p.stderr, p.say(words{"변경은 기록되었지만 Redis에 바로 알리지 못했습니다: %v\n카탈로그가 5초마다 다시 알립니다. 그동안 접수된 신청은 유효합니다.",
-			"The change is kept, but Redis could not be told at once: %v\nThe catalog tells it again every 5 s. Whoever is accepted meanwhile stands."}, made.Untold))
+		fmt.Fprintln(p.stderr, p.say(words{"Redis가 이대로 신청을 받고 있는지 확인하지 못했습니다: %v\n카탈로그가 5초마다 다시 알립니다. 그동안 접수된 신청은 유효합니다.",
+			"Whether Redis goes by this could not be made sure of: %v\nThe catalog tells it again every 5 s. Whoever is accepted meanwhile stands."}, made.Untold))
 	}
 	return made, err
 }
@@ -202,7 +205,9 @@ func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	}
 	c.said(p, words{"마감 시각은 %s(이전: %s). 신청 API에는 늦어도 5초 안에 적용됩니다.", "It closes at %s (before: %s); the API knows within 5 s."},
 		inZone(made.Is.ClosesAt, p.zone), inZone(made.Was.ClosesAt, p.zone))
-	if told := p.newcomers(made); told != "" {
+	if told := p.newcomers(made); made.Untold != nil {
+		return nil
+	} else if told != "" {
 		c.said(p, words{"%s", "%s"}, told)
 	} else if !made.Was.ClosesAt.After(made.At) {
 		c.said(p, words{"마감되어 있던 쿠폰이 다시 열렸습니다. 새 신청은 지금까지의 모든 신청보다 뒤에 섭니다.", "It was closed and is open again; newcomers stand behind everybody who applied before."})
@@ -229,7 +234,7 @@ func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
 	made, err := c.do(p, words{"쿠폰 %d %s: 멈춤을 풀었습니다.", "coupon %d %s is not paused any more."},
 		words{"쿠폰 %d %s: 멈춰 있지 않습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is not paused: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Resume(ctx, c.ID) })
-	if err != nil || !made.Changed {
+	if err != nil || !made.Changed || made.Untold != nil {
 		return err
 	}
 	if told := p.newcomers(made); told != "" {
@@ -281,6 +286,7 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	case !made.Is.ClosesAt.After(made.At):
 		c.said(p, words{"마감된 쿠폰이고 NOT_SELECTED인 사람이 없습니다. 기다리거나 검토 중인 신청이 있으면 다음 실행(%s)에서 받습니다.",
 			"It is closed, and nobody is NOT_SELECTED: whoever still waits or is under review gets them in the next run (%s)."}, night)
+	case made.Untold != nil: // what newcomers are told is not known
 	case made.SoldOut:
 		c.said(p, words{"기다리거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 받습니다. 정산 실행이 끝날 때까지 새 신청은 SOLD_OUT입니다.\n지금 받으려면: settle run --coupon %d --cutoff now --operator … --reason …",
 			"Whoever still waits or is under review gets them in the next nightly run (%s); newcomers are told SOLD_OUT until a run has ended.\nTo let them in now: settle run --coupon %d --cutoff now --operator … --reason …"}, night, c.ID)

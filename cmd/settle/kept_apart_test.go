@@ -127,12 +127,12 @@ func TestAStaleCatalogDoesNotShutTheDoorAgain(t *testing.T) {
 	w.apply(coupon, 1)
 	w.settleNow()
 	w.refresh()
-	var version time.Time
-	require.NoError(t, w.db.QueryRow("SELECT updated_at FROM coupon WHERE id = ?", coupon).Scan(&version))
+	var version int64
+	require.NoError(t, w.db.QueryRow("SELECT version FROM coupon WHERE id = ?", coupon).Scan(&version))
 	w.exec("UPDATE coupon SET total_quantity = 10 WHERE id = ?", coupon)
 	w.settleNow()
 	_, _, err := w.store.Publish(t.Context(), candidates.Window{
-		Coupon: coupon, Version: version.UnixMicro(), Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), Sold: true,
+		Coupon: coupon, Version: version, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), Sold: true,
 	}, candidates.Promise{})
 	require.NoError(t, err)
 	w.apply(coupon, 2)

@@ -97,10 +97,23 @@ func (l line) Release(ctx context.Context, coupon uint64, held []settle.Applicat
 	return l.Store.Release(ctx, coupon, entries(held))
 }
 
+// Shut publishes the window that the row still has, for a door that has lost it, and then shuts the door.
+func (l line) Shut(ctx context.Context, w settle.Window, pause bool) (version int64, end time.Time, err error) {
+	if _, err := l.publish(ctx, w); err != nil {
+		return 0, time.Time{}, err
+	}
+	return l.Store.Shut(ctx, w.Coupon, w.Version+1, pause)
+}
+
+func (l line) publish(ctx context.Context, w settle.Window) (published bool, err error) {
+	window := candidates.Window{Coupon: w.Coupon, Version: w.Version, Opens: w.Opens, Closes: w.Closes, Paused: w.Paused, Sold: w.Sold}
+	_, published, err = l.Publish(ctx, window, candidates.Promise{Accepted: w.Accepted, LastArrival: w.LastArrival, Twice: w.Twice, Since: w.Since})
+	return published, err
+}
+
 // Tell publishes a window as the catalog does, but at once.
 func (l line) Tell(ctx context.Context, w settle.Window) (sold bool, err error) {
-	window := candidates.Window{Coupon: w.Coupon, Version: w.Version, Opens: w.Opens, Closes: w.Closes, Paused: w.Paused, Sold: w.Sold}
-	_, published, err := l.Publish(ctx, window, candidates.Promise{Accepted: w.Accepted, LastArrival: w.LastArrival, Twice: w.Twice, Since: w.Since})
+	published, err := l.publish(ctx, w)
 	if err == nil && !published {
 		err = fmt.Errorf("the door of coupon %d goes by a newer version", w.Coupon)
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // What happens around settlements: to users, to coupons, and to Redis.
@@ -127,6 +128,8 @@ func (m *machine) doorShuts(t *rapid.T) {
 	require.NoError(m.t, err)
 	require.NoError(m.t, made.Untold)
 	c.closesAt, c.closed = made.Is.ClosesAt.UnixMicro(), true
+	// Behind a line that runs ahead of the clock the end does too: nobody is let in, but until then not told CLOSED.
+	testenv.Eventually(m.t, 20*time.Second, "the clock has reached the end", func() bool { return !m.now().Before(made.Is.ClosesAt) })
 }
 
 // desk is where people change coupons.

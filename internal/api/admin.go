@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/pprof"
 	"sync"
@@ -21,8 +22,8 @@ const checkTimeout = 800 * time.Millisecond
 
 // AdminOptions are what the operators' handler works with.
 type AdminOptions struct {
-	Redis interface { // the policy of whoever answers, and who does not
-		EvictionPolicy(ctx context.Context) (string, error)
+	Redis interface { // the memory of whoever answers, and who does not
+		Memory(ctx context.Context) (candidates.Memory, error)
 	}
 	MySQL interface {
 		PingContext(ctx context.Context) error
@@ -93,8 +94,21 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(state)
 }
 
+// used says how full a Redis is.
+func used(m candidates.Memory) string {
+	switch {
+	case m.Policy == "":
+		return ""
+	case m.Max == 0:
+		return "no maxmemory"
+	default:
+		return fmt.Sprintf("%.0f %% of maxmemory", 100*m.Share())
+	}
+}
+
 // look asks everything at once. Applying does not wait for MySQL: there it is told but not required. Nor is every shard of a
-// Cluster: a pod that turned away everybody would take the coupons of the others down with those of one shard.
+// Cluster: a pod that turned away everybody would take the coupons of the others down with those of one shard. Nor is memory:
+// a full Redis refuses newcomers, and who stands in line is still answered.
 func (a *Admin) look(ctx context.Context) readiness {
 	if a.draining.Load() {
 		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
@@ -104,12 +118,13 @@ func (a *Admin) look(ctx context.Context) readiness {
 	var asked sync.WaitGroup
 	var mysql error
 	asked.Go(func() { mysql = a.options.MySQL.PingContext(ctx) })
-	policy, redis := a.options.Redis.EvictionPolicy(ctx)
+	memory, redis := a.options.Redis.Memory(ctx)
 	asked.Wait()
 
 	checks := map[string]check{
 		"redis":            checked(redis),
-		"maxmemory_policy": {OK: policy == candidates.NoEviction, Detail: policy},
+		"maxmemory_policy": {OK: memory.Policy == candidates.NoEviction, Detail: memory.Policy},
+		"memory":           {OK: memory.Policy != "" && memory.Share() < candidates.NearlyFull, Detail: used(memory)},
 		"mysql":            checked(mysql),
 	}
 	needed := "mysql"

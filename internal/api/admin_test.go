@@ -84,7 +84,19 @@ func TestReadiness(t *testing.T) {
 	for name, check := range r.Checks {
 		require.True(t, check.OK, name)
 	}
-	require.Len(t, r.Checks, 4)
+	require.Len(t, r.Checks, 5)
+	require.Equal(t, "no maxmemory", r.Checks["memory"].Detail)
+
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1gb").Err())
+	_, r = look(true, nil, false)
+	require.True(t, r.Checks["memory"].OK)
+	require.Equal(t, "0 % of maxmemory", r.Checks["memory"].Detail)
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	status, r = look(true, nil, false)
+	require.Equal(t, http.StatusOK, status, "who stands in line is still answered")
+	require.False(t, r.Checks["memory"].OK)
+	require.Contains(t, r.Checks["memory"].Detail, "00 % of maxmemory")
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 
 	status, r = look(true, errors.New("mysql is away"), false)
 	require.Equal(t, http.StatusOK, status, "applying does not need MySQL")

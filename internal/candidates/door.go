@@ -14,7 +14,7 @@ import (
 // Window is what the door of a coupon goes by.
 type Window struct {
 	Coupon  uint64
-	Version int64 // orders changes: an older one never replaces a newer
+	Version int64 // orders changes: an older one does not replace a newer, see Publish
 	Opens   time.Time
 	Closes  time.Time
 	Paused  bool
@@ -29,8 +29,9 @@ type Promise struct {
 	Since       int64 // when the server began to count that counted both, µs since 1970
 }
 
-// Publish writes the window to the door unless a newer one stands there, tells the door of the promises that MySQL and this
-// process know, and returns all that are known then. published is false when a newer version was there. Safe to repeat.
+// Publish has the door go by the window unless a newer one has come there within the last three minutes, tells the door of the
+// promises that MySQL and this process know, and returns all that are known then. published says that the door goes by this
+// window now. What stands there already is not written again. Safe to repeat.
 func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promise, published bool, err error) {
 	m := s.memoryOf(w.Coupon)
 	carried := m.seen()
@@ -78,6 +79,29 @@ func readPublished(reply []any) (published bool, now Promise, h heard, err error
 	}
 	now = Promise{Accepted: n[1], LastArrival: n[2], Twice: n[3], Since: sinceOf(epoch)}
 	return n[0] == 1, now, heard{seen{arrival: n[2], epoch: epoch, accepted: n[1], twice: n[3]}, n[4]}, nil
+}
+
+// Shut has the door accept nobody any more: the window ends now, or the coupon is paused. Whoever calls it holds the lock
+// of the coupon's row, and writes the row afterwards with the version that is returned; end lies behind every arrival, but
+// not behind the end that the window had. Where the row is not written, Publish opens the door again after three minutes.
+// version is the next of the row. Safe to repeat.
+func (s *Store) Shut(ctx context.Context, coupon uint64, version int64, pause bool) (now int64, end time.Time, err error) {
+	how := "CLOSED"
+	if pause {
+		how = "PAUSED"
+	}
+	reply, err := shutScript.run(ctx, s.rdb, []string{s.names.coupon(coupon).state}, version, how)
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", coupon, err)
+	}
+	n, err := shutScript.integers(reply, 2)
+	if err == nil && n[0] == 0 {
+		err = errors.New("it knows no window")
+	}
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", coupon, err)
+	}
+	return n[0], time.UnixMicro(n[1]).UTC(), nil
 }
 
 // Fence makes sure that nothing can arrive below the cutoff any more, and that pods have had the time to put back whom a
@@ -136,6 +160,15 @@ func (s *Store) SaveCatalog(ctx context.Context, snapshot []byte) error {
 		return fmt.Errorf("save catalog snapshot: %w", err)
 	}
 	return nil
+}
+
+// CatalogHead returns the first bytes of the snapshot that SaveCatalog kept; nothing when there is none.
+func (s *Store) CatalogHead(ctx context.Context, bytes int64) ([]byte, error) {
+	head, err := s.rdb.GetRange(ctx, s.names.catalog(), 0, bytes-1).Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("look at catalog snapshot: %w", err)
+	}
+	return head, nil
 }
 
 // LoadCatalog returns the snapshot that SaveCatalog kept; nil when there is none.

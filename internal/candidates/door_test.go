@@ -1,18 +1,13 @@
 package candidates
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func TestPublishOpensTheDoor(t *testing.T) {
@@ -20,10 +15,11 @@ func TestPublishOpensTheDoor(t *testing.T) {
 	c := newCoupon(t)
 	c.freeze(noon)
 	w := Window{Coupon: c.id, Version: 7, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
-	require.Equal(t, Promise{}, c.publish(t, w))
+	require.Equal(t, Promise{Since: µs(noon)}, c.publish(t, w))
 	require.Equal(t, map[string]string{
 		"version": "7", "opens": text(µs(w.Opens)), "closes": text(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
 		"run_id": c.get(t, "run_id"), "since": text(µs(noon)), "base": "0", "base_twice": "0",
+		"version_at": text(µs(noon)),
 	}, c.rdb.HGetAll(t.Context(), c.state).Val())
 
 	w.Version, w.Paused = 8, true
@@ -107,6 +103,7 @@ func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
 				c.set(t, "accepted", tc.stands.Accepted)
 				c.set(t, "last", tc.stands.LastArrival)
 				w.Version = version
+				tc.known.Since, tc.want.Since = µs(noon), µs(noon) // MySQL heard it from this server
 				now, published, err := c.Publish(t.Context(), w, tc.known)
 				require.NoError(t, err)
 				require.Equal(t, version == 3, published)
@@ -115,6 +112,24 @@ func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
 				require.Equal(t, text(tc.want.LastArrival), c.get(t, "last"))
 			})
 		}
+	}
+}
+
+// What MySQL heard of a server that is gone adds to what this one has counted itself; what it hears of a later one is nothing
+// to a server that was taken over from.
+func TestPublishAddsWhatAFormerServerCounted(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t) // this server has begun with nobody
+	c.accept(t, 1, 2)
+	for _, step := range []struct {
+		accepted, since, want int64
+	}{
+		{5, µs(noon) - 1, 7}, {5, µs(noon) - 1, 7}, {6, µs(noon) - 2, 8}, {8, µs(noon), 8}, {9, µs(noon), 9}, {100, µs(noon) + 1, 9},
+	} {
+		now, _, err := c.Publish(t.Context(), w, Promise{Accepted: step.accepted, Since: step.since})
+		require.NoError(t, err)
+		require.Equal(t, step.want, now.Accepted, step)
 	}
 }
 
@@ -382,7 +397,8 @@ func TestFiguresCountEverything(t *testing.T) {
 	_, err := c.Review(t.Context(), c.id, []Failed{{Entry: Entry{Member: "7", Arrival: at[6].Arrival}}})
 	require.NoError(t, err)
 	require.Equal(t, Figures{
-		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
+		Since: µs(noon),
+		Now:   noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
 		WaitingBehind: 2, DLQBehind: 1,
 	}, c.figures(t), "the highest stands in the DLQ")
 	for behind, want := range map[int64][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
@@ -395,7 +411,8 @@ func TestFiguresCountEverything(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.Equal(t, Figures{
-		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
+		Since: µs(noon),
+		Now:   noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
 		WaitingBehind: 2,
 	}, c.figures(t))
 }
@@ -463,77 +480,4 @@ func TestCatalogSnapshotIsKept(t *testing.T) {
 	require.NoError(t, c.rdb.SAdd(t.Context(), c.names.catalog(), "x").Err())
 	_, err = c.LoadCatalog(t.Context())
 	require.ErrorContains(t, err, "WRONGTYPE")
-}
-
-func TestEvictionPolicy(t *testing.T) {
-	t.Parallel()
-	for _, policy := range []string{"noeviction", "volatile-ttl", "allkeys-lru"} {
-		t.Run(policy, func(t *testing.T) {
-			t.Parallel()
-			server := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--maxmemory-policy", policy}})
-			s := newStore(t, newClient(t, server.Addr()), "")
-			got, err := s.EvictionPolicy(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, policy, got)
-			require.Equal(t, policy != NoEviction, testutil.ToFloat64(s.Metrics()) == 1)
-
-			require.NoError(t, server.Kill())
-			require.Zero(t, testutil.CollectAndCount(s.Metrics()))
-			_, err = s.EvictionPolicy(t.Context())
-			require.Error(t, err)
-			_, err = s.Now(t.Context())
-			require.Error(t, err)
-		})
-	}
-}
-
-func TestEvictionPolicyOfACluster(t *testing.T) {
-	t.Parallel()
-	rdb := clusterNode(t)
-	cluster := newCluster(t, rdb)
-	s := newStore(t, cluster, "")
-	got, err := s.EvictionPolicy(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, NoEviction, got)
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-	got, err = s.EvictionPolicy(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "volatile-lru", got)
-}
-
-// Each time anew, since whom the client asks first who the masters are is by chance.
-func TestEvictionPolicyOfAClusterWithoutAMaster(t *testing.T) {
-	t.Parallel()
-	nodes := testenv.PrivateCluster(t, 2)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}, MaxRedirects: -1, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { cluster.Close() })
-	s := newStore(t, cluster, "")
-	policy := func() (string, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // less than the client waits for one that hangs
-		defer cancel()
-		return s.EvictionPolicy(ctx)
-	}
-	got, err := policy()
-	require.NoError(t, err)
-	require.Equal(t, NoEviction, got)
-
-	require.NoError(t, nodes[1].Freeze())
-	for range 5 {
-		got, err = policy()
-		require.ErrorContains(t, err, nodes[1].Addr())
-		require.NotContains(t, err.Error(), nodes[0].Addr())
-		require.Equal(t, NoEviction, got)
-	}
-	require.NoError(t, newClient(t, nodes[0].Addr()).ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-	for range 2 {
-		got, err = policy()
-		require.ErrorContains(t, err, nodes[1].Addr())
-		require.Equal(t, "volatile-lru", got)
-	}
-	require.Equal(t, 1.0, testutil.ToFloat64(s.Metrics()))
-	require.NoError(t, nodes[0].Kill())
-	got, err = policy()
-	require.Error(t, err)
-	require.Empty(t, got)
-	require.Zero(t, testutil.CollectAndCount(s.Metrics()))
 }

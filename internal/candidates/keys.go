@@ -6,7 +6,7 @@ import "strconv"
 // hashes whole, so `{candidates:coupon:42}` lands beside `candidates:coupon:42`.
 type keys struct {
 	queue    string // ZSET: user id → arrival
-	state    string // HASH: accepted, last, opens, closes, status, sold, version, twice, final, and the epoch: run_id, since, base, base_twice
+	state    string // HASH: accepted, last, opens, closes, status, sold, version, version_at, twice, final, and of the epoch run_id, since, base, base_twice
 	issued   string // SET: users who hold the coupon
 	rejected string // SET: users whose application was rejected for good
 	dlq      string // ZSET: as queue

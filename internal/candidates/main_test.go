@@ -134,7 +134,7 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // scriptOf finds a script by its SHA-1 or its source.
 func scriptOf(body string) script {
 	for _, s := range []script{
-		applyScript, publishScript, fenceScript, renewScript, figuresScript,
+		applyScript, publishScript, shutScript, fenceScript, renewScript, figuresScript,
 		pageScript, cutScript, removeScript, reviewScript, releaseScript, soldScript, sweepScript, statusScript, spansScript, tracesScript,
 		missingScript, restoreScript,
 	} {

@@ -454,25 +454,6 @@ func TestRemoveOfScoresWrittenByHand(t *testing.T) {
 	}
 }
 
-// Whoever is removed while Redis is full is either gone and marked, or neither.
-func TestRemoveWhenMemoryIsFull(t *testing.T) {
-	t.Parallel()
-	c := privateCoupon(t)
-	c.openNow(t)
-	at := c.accept(t, 1, 2)
-	before := c.content(t)
-	full := func(bytes string) { require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", bytes).Err()) }
-	full("1")
-	_, err := c.Remove(t.Context(), c.id, time.Now(), MarkIssued, []Entry{{Member: "1", Arrival: at[0].Arrival}})
-	require.ErrorContains(t, err, "OOM")
-	_, err = c.Review(t.Context(), c.id, []Failed{{Entry: Entry{Member: "1", Arrival: at[0].Arrival}}})
-	require.ErrorContains(t, err, "OOM")
-	full("0")
-	require.Equal(t, before, c.content(t))
-	full("1")
-	require.EqualValues(t, 1, c.remove(t, time.Now(), MarkNone, Entry{Member: "1", Arrival: at[0].Arrival}), "what only frees is done")
-}
-
 // Who stand side by side in the queue are cut out of it at once; whoever does not stand there exactly so is looked at one
 // by one.
 func TestCuttingTakesNobodyElse(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,6 +20,7 @@ type script struct{ name, source, sha string }
 var (
 	applyScript   = load("apply", "epoch")
 	publishScript = load("publish", "epoch")
+	shutScript    = load("shut")
 	fenceScript   = load("fence", "epoch")
 	renewScript   = load("renew")
 	figuresScript = load("figures")
@@ -36,18 +38,28 @@ var (
 	restoreScript = load("restore", "epoch")
 )
 
-// load puts what a script shares with others before it.
+// load puts what a script shares with others before it, but behind a first line that tells Redis how to run it.
 func load(name string, shared ...string) script {
-	source := ""
-	for _, part := range append(shared, name) {
-		text, err := sources.ReadFile("lua/" + part + ".lua")
-		if err != nil {
-			panic(err) // the file is embedded: a missing one is a build that cannot work
-		}
-		source += string(text)
+	source := read(name)
+	first := ""
+	if strings.HasPrefix(source, "#!") {
+		end := strings.Index(source, "\n") + 1
+		first, source = source[:end], source[end:]
 	}
+	for _, part := range shared {
+		source = read(part) + source
+	}
+	source = first + source
 	sum := sha1.Sum([]byte(source))
 	return script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+func read(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // the file is embedded: a missing one is a build that cannot work
+	}
+	return string(text)
 }
 
 // onceCmd is a script call that the client never sends twice by itself: a replay after a lost reply could accept an

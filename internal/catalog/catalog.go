@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -45,7 +44,7 @@ type Coupon struct {
 	ClosesAt      time.Time `json:"closesAt"` // UTC
 	Paused        bool      `json:"paused"`
 	Finalised     bool      `json:"finalised"`
-	Version       int64     `json:"version"` // updated_at in µs since 1970
+	Version       int64     `json:"version"` // moved by changes of window and status alone, always upwards
 
 	promise candidates.Promise
 }
@@ -57,6 +56,7 @@ func (c Coupon) Seats() uint64 { return c.TotalQuantity - min(c.IssuedCount, c.T
 type Store interface {
 	Publish(ctx context.Context, w candidates.Window, known candidates.Promise) (now candidates.Promise, published bool, err error)
 	SaveCatalog(ctx context.Context, snapshot []byte) error
+	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
 }
 
@@ -75,12 +75,12 @@ type Catalog struct {
 	held atomic.Pointer[holding]
 
 	refreshing sync.Mutex
-	refused    map[uint64]int64 // coupon → version of the row that its door has refused
 }
 
 // reading is the state of all coupons at one moment.
 type reading struct {
-	At      time.Time `json:"at"` // MySQL's clock
+	Digest  string    `json:"digest"` // of the coupons, first in the snapshot: see saveSnapshot
+	At      time.Time `json:"at"`     // MySQL's clock
 	Coupons []Coupon  `json:"coupons"`
 }
 
@@ -164,14 +164,6 @@ func (c *Catalog) hold(r *reading, at time.Time) {
 	c.held.Store(&holding{readAt: r.At, byID: byID, seenAt: at})
 }
 
-func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
-	snapshot, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encode catalog snapshot: %w", err)
-	}
-	return c.Store.SaveCatalog(ctx, snapshot)
-}
-
 // loadSnapshot takes over what another process has read, if it is newer than what this one has.
 func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	r, err := readSnapshot(ctx, c.Store)
@@ -188,57 +180,42 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// publish tells every door its window, and returns the promises that are higher there than in MySQL.
+// publish tells every door its window, and returns the promises that are higher there than in MySQL. A door that goes by a
+// newer version has heard of a change that this reading came too early for.
 func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err error) {
-	type window struct {
-		Coupon
-		version int64
-	}
 	var (
-		mu      sync.Mutex // guards what follows
-		failed  failures
-		refused = map[uint64]int64{}
+		mu     sync.Mutex // guards what follows
+		failed failures
 
-		windows = make(chan window)
+		coupons = make(chan Coupon)
 		workers sync.WaitGroup
 	)
 	for range publishers {
 		workers.Go(func() {
-			for w := range windows {
-				promise, published, err := c.Store.Publish(ctx, candidates.Window{
-					Coupon: w.ID, Version: w.version, Opens: w.OpensAt, Closes: w.ClosesAt, Paused: w.Paused, Sold: w.IssuedCount > 0 && w.Seats() == 0,
-				}, w.promise)
+			for coupon := range coupons {
+				promise, _, err := c.Store.Publish(ctx, candidates.Window{
+					Coupon: coupon.ID, Version: coupon.Version, Opens: coupon.OpensAt, Closes: coupon.ClosesAt, Paused: coupon.Paused,
+					Sold: coupon.IssuedCount > 0 && coupon.Seats() == 0,
+				}, coupon.promise)
 				mu.Lock()
 				switch {
 				case err != nil:
 					failed.add(err)
-				case promise.Accepted > w.promise.Accepted || promise.LastArrival > w.promise.LastArrival || promise.Twice > w.promise.Twice ||
-					promise.Accepted > 0 && promise.Since > w.promise.Since:
-					risen = append(risen, raised{w.ID, promise})
-				}
-				if err == nil && !published {
-					refused[w.ID] = w.Version
+				case promise.Accepted > coupon.promise.Accepted || promise.LastArrival > coupon.promise.LastArrival ||
+					promise.Twice > coupon.promise.Twice || promise.Accepted > 0 && promise.Since > coupon.promise.Since:
+					risen = append(risen, raised{coupon.ID, promise})
 				}
 				mu.Unlock()
 			}
 		})
 	}
 	for _, coupon := range r.Coupons {
-		if coupon.Finalised {
-			continue
+		if !coupon.Finalised {
+			coupons <- coupon
 		}
-		w := window{coupon, coupon.Version}
-		if version, ok := c.refused[coupon.ID]; ok && version == coupon.Version {
-			w.version = r.At.UnixMicro() // see doc.go: what order changes have
-			mu.Lock()
-			refused[coupon.ID] = version
-			mu.Unlock()
-		}
-		windows <- w
 	}
-	close(windows)
+	close(coupons)
 	workers.Wait()
-	c.refused = refused
 	return risen, failed.join()
 }
 

@@ -17,10 +17,16 @@
 //
 // # What order changes have
 //
-// A window carries the version of its row, and the door keeps the newest, so that a slow process cannot put an older
-// one back. The version is when the statement that changed the row began; if it then waited for the row while another
-// changed it, the last change has the lower version. A row that reads the same after its door has refused it is
-// therefore published again as of the reading.
+// A window carries the version of its row. Changes of window and status raise it under the row's lock, and the door keeps
+// the newest, so that a slow process cannot put an older one back. Of one version, the last that is told counts: a row
+// that was changed by hand without its version reaches the door too, but is not kept apart from a process that is slow.
+// A door keeps a version only three minutes against an older one: no refresh and no COMMIT lasts as long, and what still comes then is what
+// MySQL has, after a change that shut the door and was not committed, or from a backup.
+//
+// # What an idle refresh writes
+//
+// Nothing. A door is written where its window, its promise or its end differs, a promise row where Redis knows more, and
+// the snapshot where its digest is another. So the time in a snapshot is when what it says was first read.
 //
 // # What a crash leads to
 //

@@ -1,11 +1,38 @@
 package catalog
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
+
+// saveSnapshot keeps a reading for processes that cannot reach MySQL, unless a snapshot of the same coupons stands there
+// already: with many coupons it has megabytes, and every process comes by every few seconds.
+func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
+	saved := reading{At: r.At, Coupons: slices.Clone(r.Coupons)}
+	slices.SortFunc(saved.Coupons, func(a, b Coupon) int { return cmp.Compare(a.ID, b.ID) }) // they are read in another order as time passes
+	coupons, err := json.Marshal(saved.Coupons)
+	if err != nil {
+		return fmt.Errorf("encode catalog snapshot: %w", err)
+	}
+	digest := sha256.Sum256(coupons)
+	saved.Digest = hex.EncodeToString(digest[:])
+	head := []byte(`{"digest":"` + saved.Digest + `"`)
+	if there, err := c.Store.CatalogHead(ctx, int64(len(head))); err != nil || bytes.Equal(there, head) {
+		return err
+	}
+	snapshot, err := json.Marshal(saved)
+	if err != nil {
+		return fmt.Errorf("encode catalog snapshot: %w", err)
+	}
+	return c.Store.SaveCatalog(ctx, snapshot)
+}
 
 // Snapshot returns the coupons as a process that reached MySQL last saw them; none when nobody ever did.
 func Snapshot(ctx context.Context, store Store) ([]Coupon, error) {

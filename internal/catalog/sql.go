@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -17,7 +16,7 @@ import (
 // selectCoupons takes one more than are kept, to know that there are more.
 const selectCoupons = `
 SELECT c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at,
-       c.status = 'PAUSED', c.finalised_at IS NOT NULL, c.updated_at,
+       c.status = 'PAUSED', c.finalised_at IS NOT NULL, c.version,
        COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)
   FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id
  WHERE c.apply_opens_at <= UTC_TIMESTAMP(6) + INTERVAL 1 DAY
@@ -68,13 +67,11 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 }
 
 func scanCoupon(rows *sql.Rows) (c Coupon, err error) {
-	var updated time.Time
 	err = rows.Scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt,
-		&c.Paused, &c.Finalised, &updated, &c.promise.Accepted, &c.promise.LastArrival, &c.promise.Twice, &c.promise.Since)
+		&c.Paused, &c.Finalised, &c.Version, &c.promise.Accepted, &c.promise.LastArrival, &c.promise.Twice, &c.promise.Since)
 	if err != nil {
 		return Coupon{}, fmt.Errorf("coupon %d: %w", c.ID, err)
 	}
-	c.Version = updated.UnixMicro()
 	return c, nil
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // Desk is where people change coupons: each change under the coupon's lock, kept in audit_event with the old and the new
-// values, and refused where it would break a promise. The door is told at once when it has committed; the catalog tells
-// it again. Safe to repeat, but for Create and for adding seats, which make and add more.
+// values, and refused where it would break a promise. A door that is to let in fewer is told before it is written, one that
+// is to let in more when it has committed; the catalog tells it again. Safe to repeat, but for Create and for adding seats, which make and add more.
 type Desk struct {
 	DB     *Database
 	Clock  Clock // judges windows, as at the door
@@ -25,6 +25,10 @@ type Person struct{ Operator, Reason string }
 
 // Doors hear of changed coupons.
 type Doors interface {
+	// Shut has the door, which goes by w until now, accept nobody any more: its window ends, or it is paused. It returns the
+	// version that the row is to have, and an instant behind every arrival. The row is locked, and is written afterwards:
+	// where that fails, the catalog opens the door again after some minutes. Safe to repeat.
+	Shut(ctx context.Context, w Window, pause bool) (version int64, end time.Time, err error)
 	// Tell lets the door go by a window, gives the coupon's keys the life it asks for, and returns whether newcomers are
 	// told that it is sold out: that ends with a run, not with a change. Safe to repeat.
 	Tell(ctx context.Context, w Window) (sold bool, err error)
@@ -35,7 +39,7 @@ type Doors interface {
 // Window is what the door of a coupon goes by.
 type Window struct {
 	Coupon        uint64
-	Version       int64 // when the row was last changed, µs since 1970; an older one never replaces a newer
+	Version       int64 // of the row, moved by changes of window and status alone, always upwards
 	Opens, Closes time.Time
 	Paused, Sold  bool
 
@@ -63,9 +67,10 @@ type CouponChange struct {
 	Was, Is     CouponRow
 	Changed     bool      // false: it was so already, and nothing was written
 	At          time.Time // by the Redis clock
+	ShutAt      time.Time // since when the door lets fewer in, by its clock: behind whoever it accepted; zero: not so, or not known
 	NotSelected int64     // who waits for free seats, when seats were added
 	SoldOut     bool      // newcomers are told so, as far as the window lets them in
-	Untold      error     // why the door could not be told at once; the catalog will
+	Untold      error     // why it is not known whether the door goes by it; the catalog tells it again
 }
 
 // What is kept in audit_event about coupons themselves.
@@ -214,8 +219,8 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 				return err
 			}
 		}
-		row, _, err := selectRow(ctx, tx, coupon)
-		if err != nil {
+		var row CouponRow
+		if row, window, err = selectRow(ctx, tx, coupon); err != nil {
 			return err
 		}
 		f, err := selectFacts(ctx, tx, coupon)
@@ -228,7 +233,14 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 			return err
 		}
 		if made.Changed = row != made.Was; made.Changed {
-			if err := d.write(ctx, tx, r, action, made.Was, row); err != nil {
+			version, err := d.shut(ctx, window, made, &row)
+			if err != nil {
+				return err
+			}
+			if row != made.Was {
+				err = d.write(ctx, tx, r, action, version, made, row)
+			}
+			if made.Changed = row != made.Was; err != nil {
 				return err
 			}
 		}
@@ -244,24 +256,54 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 	return made, nil
 }
 
+// shut has the door obey first where fewer are let in, so that the end that is written is the one that the door goes by: who
+// is accepted until then lies before it, however long the row was waited for. Where more are let in, the row comes first. It
+// returns the version that the row is to have. A pause that the door has not heard of is written all the same: it says of no
+// instant that nobody came after it.
+func (d *Desk) shut(ctx context.Context, w Window, made *CouponChange, is *CouponRow) (version int64, err error) {
+	closes, pauses := is.ClosesAt.Before(made.Was.ClosesAt), is.Paused && !made.Was.Paused
+	if is.ClosesAt.Equal(made.Was.ClosesAt) && is.Paused == made.Was.Paused {
+		return w.Version, nil
+	}
+	if !closes && !pauses {
+		return w.Version + 1, nil
+	}
+	version, end, err := d.Doors.Shut(ctx, w, pauses)
+	switch {
+	case err != nil && pauses:
+		return w.Version + 1, nil
+	case err != nil:
+		return 0, &Error{ErrorClass(err), told(DoorNotShut, made.Was.ID, err)}
+	case closes:
+		is.ClosesAt = end
+	}
+	made.At, made.ShutAt = end, end
+	return version, nil
+}
+
 func (d *Desk) signedRun() run {
 	return run{Order: Order{Operator: d.Person.Operator, Reason: d.Person.Reason}, startedAt: d.Now().UTC().Truncate(time.Microsecond)}
 }
 
 const updateRowSQL = `
-UPDATE coupon SET total_quantity = ?, apply_closes_at = ?, status = IF(?, 'PAUSED', 'OPEN'), finalised_at = ? WHERE id = ?`
+UPDATE coupon SET total_quantity = ?, apply_closes_at = ?, status = IF(?, 'PAUSED', 'OPEN'), finalised_at = ?, version = ?
+ WHERE id = ?`
 
-func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, was, is CouponRow) error {
+func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, version int64, made *CouponChange, is CouponRow) error {
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: !is.FinalisedAt.IsZero()}
-	if err := one(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.ClosesAt.UTC(), is.Paused, finalised, is.ID)); err != nil {
+	if err := one(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.ClosesAt.UTC(), is.Paused, finalised, version, is.ID)); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
-	if was.FinalisedAt != is.FinalisedAt {
+	if made.Was.FinalisedAt != is.FinalisedAt {
 		if err := audit(ctx, tx, r, actionCouponUnfinalised, is.ID, 0, "so that a run gives the new seats"); err != nil {
 			return err
 		}
 	}
-	return audit(ctx, tx, r, action, is.ID, 0, difference(was, is))
+	detail := difference(made.Was, is)
+	if is.Paused && !made.ShutAt.IsZero() { // an end says it itself
+		detail += ", door_shut_at " + stamp(made.ShutAt)
+	}
+	return audit(ctx, tx, r, action, is.ID, 0, detail)
 }
 
 // difference is old → new of what a change may change.
@@ -295,22 +337,21 @@ func statusOf(c CouponRow) string {
 
 const selectRowSQL = `
 SELECT c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
-       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.updated_at,
+       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.version,
        COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)
 FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id WHERE c.id = ?`
 
 func selectRow(ctx context.Context, tx *sql.Tx, coupon uint64) (c CouponRow, w Window, err error) {
 	var finalised sql.NullTime
-	var updated time.Time
 	err = tx.QueryRowContext(ctx, selectRowSQL, coupon).Scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt,
-		&c.Paused, &finalised, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &updated, &w.Accepted, &w.LastArrival, &w.Twice, &w.Since)
+		&c.Paused, &finalised, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &w.Version, &w.Accepted, &w.LastArrival, &w.Twice, &w.Since)
 	if err != nil {
 		return c, w, fmt.Errorf("read coupon %d: %w", coupon, err)
 	}
 	if finalised.Valid {
 		c.FinalisedAt = finalised.Time
 	}
-	w.Coupon, w.Version, w.Opens, w.Closes, w.Paused = c.ID, updated.UnixMicro(), c.OpensAt, c.ClosesAt, c.Paused
+	w.Coupon, w.Opens, w.Closes, w.Paused = c.ID, c.OpensAt, c.ClosesAt, c.Paused
 	w.Sold = c.IssuedCount > 0 && c.IssuedCount >= c.TotalQuantity
 	return c, w, nil
 }

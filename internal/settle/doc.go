@@ -108,10 +108,14 @@
 //
 // # What people do to coupons
 //
-// A change is one transaction that locks the coupon, with an audit event of the old and the new values. When it has
-// committed, the door is told its window at once, with the version of the row as the catalog has it; if Redis fails in
-// between, the catalog tells it within 5 s. Windows are judged by the Redis clock, a close is now by that clock, and who
-// was accepted before the door heard of it is settled like everybody: their promise stands.
+// A change is one transaction that locks the coupon, with an audit event of the old and the new values. It moves the
+// version of the row if it changes window or status, and nothing else does. Windows are judged by the Redis clock.
+//
+// Who was accepted lies before an end that is recorded. So a close, which lets in fewer, shuts the door first, under the
+// row's lock, and records the instant that the door returns, which is behind every arrival; a pause does so too, but
+// is recorded also where the door cannot be reached. If the transaction is not committed then, the row stands as it was, and
+// the catalog opens the door again three minutes later, as long as a COMMIT may still be under way. What lets in more is
+// committed first, and then told the door at once, or by the catalog within 5 s. Whoever is accepted until then stands.
 //
 // Seats that are added go to whoever is NOT_SELECTED, by arrival, in the next run; newcomers are let in after that run. A
 // finalised coupon is due again for it if anybody is. Its keys are gone from Redis, but the promise row and what was settled

@@ -20,6 +20,7 @@ const (
 	NotUnderReview Kind = "NOT_UNDER_REVIEW" // user as given, coupon
 	CouponBusy     Kind = "BUSY"             //
 	TakenOver      Kind = "TAKEN_OVER"       //
+	DoorNotShut    Kind = "DOOR_NOT_SHUT"    // coupon, the error
 	OtherWinners   Kind = "OTHER_WINNERS"    // how many, their digest, the approved one
 	Stopped        Kind = "STOPPED"          // why
 	StoppedAfter   Kind = "STOPPED_AFTER"    // why, coupons dealt with, of how many
@@ -36,6 +37,7 @@ var inEnglish = map[Kind]string{
 	NotUnderReview: "user %q is not under review for coupon %d",
 	CouponBusy:     "busy: another settlement or session holds this coupon's row or its tables; nothing more was moved, run again",
 	TakenOver:      "another Redis server took over again and again while the line was read",
+	DoorNotShut:    "Redis could not be told to take no more applications for coupon %d, which stays as it was; applications may be refused for up to three minutes. Run it again (%v)",
 	OtherWinners: "the winners would be %d users with the digest %s, not those of %s that were approved; nothing was issued. " +
 		"Look at the preview again and find out who changed",
 	Stopped:        "told to stop: %v",

@@ -1,4 +1,5 @@
--- Users ask for one coupon, in the order they came.
+-- Users ask for one coupon, in the order they came. A Redis whose memory is full refuses newcomers and still answers
+-- everybody else: for that this script, unlike the others, has no line of flags.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
 -- ARGV  1 highest arrival the pod has seen (µs)  2 the epoch it knows  3, 4 accepted and twice as it has seen them
 --       5 ttl (s)  6… user ids

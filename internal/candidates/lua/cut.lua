@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Takes settled applications out of the queue (and the DLQ) where they stand in it side by side, as they almost always
 -- do: half the work of naming each.
 -- KEYS  1 queue  2 dlq  3 dlq reasons  4 set to add the users to
@@ -14,11 +15,6 @@ if redis.sha1hex(table.concat(members, '\n') .. '\n') ~= ARGV[7] then return -1 
 -- Who applied again stands behind everybody: the ends speak for those between.
 if redis.call('ZSCORE', queue, members[1]) ~= ARGV[5] or redis.call('ZSCORE', queue, members[n]) ~= ARGV[6] then return -1 end
 
-if ARGV[1] ~= '' then
-  redis.call('SADD', set, unpack(members))
-  local now = redis.call('TIME')[1]
-  redis.call('EXPIREAT', set, string.format('%.0f', math.max(now, math.floor(ARGV[1] / 1000000)) + ARGV[2]))
-end
 local again = {}
 if redis.call('EXISTS', dlq) == 1 then
   for i, score in ipairs(redis.call('ZMSCORE', dlq, unpack(members))) do
@@ -29,5 +25,10 @@ local removed = redis.call('ZREMRANGEBYRANK', queue, from, from + n - 1)
 if #again > 0 then
   removed = removed + redis.call('ZREM', dlq, unpack(again))
   redis.call('HDEL', reasons, unpack(again))
+end
+if ARGV[1] ~= '' then
+  redis.call('SADD', set, unpack(members))
+  local now = redis.call('TIME')[1]
+  redis.call('EXPIREAT', set, string.format('%.0f', math.max(now, math.floor(ARGV[1] / 1000000)) + ARGV[2]))
 end
 return removed

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Lets a settlement begin: once this clock has passed the cutoff, no later application can arrive below it, and once
 -- pods have had their time since another server took over, nobody is missing whose pod lives.
 -- KEYS  1 state

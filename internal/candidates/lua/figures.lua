@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- Everything that can be counted of one coupon, at one instant.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
 -- ARGV  1 an arrival (µs)

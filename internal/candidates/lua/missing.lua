@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- Who of those whom a pod remembers is to be put back, or was counted by two servers. A read.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
 -- ARGV  1… user id, arrival (µs; 0 where the pod got no answer), …

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- The next page of the line before a cutoff: candidates and DLQ entries, merged by (arrival, member).
 -- KEYS  1 queue  2 dlq  3 dlq reasons
 -- ARGV  1 cutoff (µs, exclusive)  2 limit of candidates, 0 for none  3 limit of DLQ entries

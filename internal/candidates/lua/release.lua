@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Lets every run try applications again that were held under review, or pause there.
 -- KEYS  1 dlq  2 dlq reasons
 -- ARGV  member, arrival (µs), …

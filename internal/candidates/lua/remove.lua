@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Takes settled applications out of the queue and the DLQ, each only where it stands with that arrival.
 -- KEYS  1 queue  2 dlq  3 dlq reasons  4 set to add the users to
 -- ARGV  1 closes (µs), '' to add nobody  2 ttl of that set (s)  3… member, arrival (µs), …
@@ -22,11 +23,6 @@ local function standing(key)
   return found
 end
 
-if ARGV[1] ~= '' then
-  redis.call('SADD', set, unpack(members))
-  local now = redis.call('TIME')[1]
-  redis.call('EXPIREAT', set, string.format('%.0f', math.max(now, math.floor(ARGV[1] / 1000000)) + ARGV[2]))
-end
 local removed = 0
 local found = standing(queue)
 if #found > 0 then removed = redis.call('ZREM', queue, unpack(found)) end
@@ -34,5 +30,10 @@ found = standing(dlq)
 if #found > 0 then
   removed = removed + redis.call('ZREM', dlq, unpack(found))
   redis.call('HDEL', reasons, unpack(found))
+end
+if ARGV[1] ~= '' then
+  redis.call('SADD', set, unpack(members))
+  local now = redis.call('TIME')[1]
+  redis.call('EXPIREAT', set, string.format('%.0f', math.max(now, math.floor(ARGV[1] / 1000000)) + ARGV[2]))
 end
 return removed

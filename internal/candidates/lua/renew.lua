@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Keeps a due coupon's keys alive until well after its settlement. The DLQ needs none of it: it has no TTL.
 -- KEYS  1 queue  2 state  3 issued  4 rejected
 -- ARGV  1 closes (µs)  2 ttl (s)

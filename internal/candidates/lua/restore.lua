@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Puts people back whom a server took with it: those who were told that they stand in line, at their own arrival, and
 -- those who asked and got no answer, at the end.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq

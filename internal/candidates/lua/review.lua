@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Puts applications that could not be settled under review: from the queue into the DLQ with their arrival, or, where
 -- they stand in the DLQ already, one more attempt noted.
 -- KEYS  1 queue  2 dlq  3 dlq reasons
@@ -63,9 +64,9 @@ for i = 4, #ARGV, 4 do
   elseif stands(queue, member, at) and stands(dlq, member, at) then
     redis.call('ZREM', queue, member) -- the same application in two places, by somebody's hand
   elseif stands(queue, member, at) and not redis.call('ZSCORE', dlq, member) then
+    redis.call('ZREM', queue, member)
     redis.call('ZADD', dlq, 'NX', at, member)
     redis.call('HSET', reasons, member, counted(reason))
-    redis.call('ZREM', queue, member)
     n = n + 1
   end
 end

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Says at the door whether every seat is taken.
 -- KEYS  1 state
 -- ARGV  1 sold, 0 or 1  2 ttl (s), for a state that nobody has written yet

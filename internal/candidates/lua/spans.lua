@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- How many who stand in Redis arrived within spans of time that follow each other, at one instant.
 -- KEYS  1 queue  2 dlq
 -- ARGV  arrivals (µs), ascending: a span is from one on and before the next

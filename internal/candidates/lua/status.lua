@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- Where one user's application stands. A read.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
 -- ARGV  1 user id

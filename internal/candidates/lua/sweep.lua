@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Clears away a finished coupon: nothing waits, nothing is under review, and its door is shut for good.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq  6 dlq reasons
 -- ARGV  1 closes (µs)  2 how long the state is kept (s)

@@ -1,3 +1,4 @@
+#!lua flags=no-writes
 -- Everything that Redis holds of one user and one coupon, at one instant. A read.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq  6 dlq reasons
 -- ARGV  1 user id

@@ -1,0 +1,126 @@
+package candidates
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestEvictionPolicy(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"noeviction", "volatile-ttl", "allkeys-lru"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--maxmemory-policy", policy}})
+			s := newStore(t, newClient(t, server.Addr()), "")
+			got, err := s.Memory(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, policy, got.Policy)
+			require.Equal(t, policy != NoEviction, gauges(t, s)["jajeong_redis_eviction_policy_wrong"] == 1)
+
+			require.NoError(t, server.Kill())
+			require.Zero(t, testutil.CollectAndCount(s.Metrics()))
+			_, err = s.Memory(t.Context())
+			require.Error(t, err)
+			_, err = s.Now(t.Context())
+			require.Error(t, err)
+		})
+	}
+}
+
+// gauges are what the Store tells by its metrics.
+func gauges(t *testing.T, s *Store) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(s.Metrics()))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	told := map[string]float64{}
+	for _, family := range families {
+		told[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
+	}
+	return told
+}
+
+// How full a Redis is goes by what makes it refuse newcomers; of a Cluster it is the fullest master.
+func TestMemoryUsed(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	rdb := newClient(t, server.Addr())
+	s := newStore(t, rdb, "")
+	require.Zero(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], "there is no limit")
+	now, err := s.Memory(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", text(2*now.Used)).Err())
+	require.InDelta(t, 0.5, gauges(t, s)["jajeong_redis_memory_used_ratio"], 0.2)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", text(now.Used/2)).Err())
+	require.Greater(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], 1.0)
+
+	nodes := testenv.PrivateCluster(t, 2)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
+	t.Cleanup(func() { cluster.Close() })
+	for _, full := range nodes {
+		node := newClient(t, full.Addr())
+		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory", "1mb").Err())
+		require.Greater(t, gauges(t, newStore(t, cluster, ""))["jajeong_redis_memory_used_ratio"], NearlyFull)
+		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	}
+}
+
+func TestEvictionPolicyOfACluster(t *testing.T) {
+	t.Parallel()
+	rdb := clusterNode(t)
+	cluster := newCluster(t, rdb)
+	s := newStore(t, cluster, "")
+	got, err := s.Memory(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, NoEviction, got.Policy)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
+	got, err = s.Memory(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "volatile-lru", got.Policy)
+}
+
+// Each time anew, since whom the client asks first who the masters are is by chance.
+func TestEvictionPolicyOfAClusterWithoutAMaster(t *testing.T) {
+	t.Parallel()
+	nodes := testenv.PrivateCluster(t, 2)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}, MaxRedirects: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { cluster.Close() })
+	s := newStore(t, cluster, "")
+	policy := func() (Memory, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // less than the client waits for one that hangs
+		defer cancel()
+		return s.Memory(ctx)
+	}
+	got, err := policy()
+	require.NoError(t, err)
+	require.Equal(t, NoEviction, got.Policy)
+
+	require.NoError(t, nodes[1].Freeze())
+	for range 5 {
+		got, err = policy()
+		require.ErrorContains(t, err, nodes[1].Addr())
+		require.NotContains(t, err.Error(), nodes[0].Addr())
+		require.Equal(t, NoEviction, got.Policy)
+	}
+	require.NoError(t, newClient(t, nodes[0].Addr()).ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
+	for range 2 {
+		got, err = policy()
+		require.ErrorContains(t, err, nodes[1].Addr())
+		require.Equal(t, "volatile-lru", got.Policy)
+	}
+	require.Equal(t, 1.0, gauges(t, s)["jajeong_redis_eviction_policy_wrong"])
+	require.NoError(t, nodes[0].Kill())
+	got, err = policy()
+	require.Error(t, err)
+	require.Empty(t, got.Policy)
+	require.Zero(t, testutil.CollectAndCount(s.Metrics()))
+}
