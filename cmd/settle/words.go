@@ -153,7 +153,10 @@ func inKorean(err error) string {
 	var told *settle.Told
 	var held *settle.GapHeld
 	var unknown *settle.ChangeUnknown
+	var session *connect.SessionError
 	switch {
+	case errors.As(err, &session):
+		return fmt.Sprintf("세션 변수 %s이(가) %q인데 %q이어야 합니다. MYSQL_DSN, init_connect, 중간의 프록시 중 무엇이 바꾸는지 찾으세요", session.Variable, session.Is, session.Want)
 	case errors.As(err, &told):
 		return fmt.Sprintf(koreanTold[told.Kind], told.Args...)
 	case errors.As(err, &held) && held.Pinned:
