@@ -12,6 +12,9 @@
 -- It only gives: what an older version gave and this one does not goes when the account is dropped and made anew.
 -- For accounts of single people, repeat the lines of jajeong_operator under their names.
 --
+-- Where the users have another table or other columns, by USER_TABLE, USER_ID_COLUMN and USER_STATUS_COLUMN, change the
+-- two lines that name `user` (id, status).
+--
 -- Where a statement is INSERT … ON DUPLICATE KEY UPDATE, MariaDB wants UPDATE of every column that it inserts.
 --
 -- Nobody here may change or delete an audit event, nor an issued coupon, but jajeong_migrate, who may do anything to

@@ -205,7 +205,7 @@ func TestACleanUpWhileARunCountsHidesNoGap(t *testing.T) {
 			settled[i] = z.Member
 		}
 		require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(coupon), settled...).Err())
-	})}}
+	})}, Users: w.directory}
 	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, report.Coupons[0].Gap)
@@ -227,7 +227,7 @@ func TestACleanUpWhileTheCheckerCountsIsNoExcess(t *testing.T) {
 		for _, z := range line {
 			require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(coupon), z.Member).Err())
 		}
-	}}}
+	}}, Users: w.directory}
 	for _, settling := range []bool{true, false} {
 		require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(coupon), []redis.Z(line)...).Err())
 		if settling {

@@ -104,7 +104,7 @@ func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit f
 			return now, err
 		}
 	}
-	l := &ledger.Ledger{Store: s.store}
+	l := &ledger.Ledger{Store: s.store, Users: s.users}
 	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, s.MySQL, after, couponsAtOnce) }
 	var failed error
 	err = (&verifyCmd{Coupon: coupons}).each(ctx, all, func(coupon uint64) {

@@ -3,7 +3,8 @@ package main
 // What --help shows of each verb besides its flags; verbs with more to say have it beside them.
 
 func (migrateCmd) Help() string {
-	return `Several at once wait for each other, and what is done already is left alone.
+	return `Several at once wait for each other, and what is done already is left alone. So is a table of users that is there; one that
+cannot be read right (see --user-table and what follows it) is refused before anything is made.
 
 Example:
   settle migrate`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
+	shop "github.com/jajeong/jajeong/internal/users"
 )
 
 type explainCmd struct {
@@ -43,7 +44,7 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer s.Close()
-	explainer := &ledger.Explainer{DB: s.MySQL, Redis: s.store, Now: time.Now,
+	explainer := &ledger.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: time.Now,
 		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {
@@ -107,10 +108,12 @@ func (p *program) userStatus(f *ledger.Facts) string {
 	switch {
 	case f.Coupon == nil:
 		return ""
-	case f.UserStatus == "":
+	case !f.UserKnown:
 		return p.say(words{" (없는 사용자)", " (unknown)"})
+	case f.UserStatus == "" && f.UserActive: // there is no status column
+		return ""
 	default:
-		return " (" + f.UserStatus + ")"
+		return " (" + shop.Shown(f.UserStatus) + ")"
 	}
 }
 

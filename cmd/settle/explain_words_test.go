@@ -17,7 +17,7 @@ func toldFacts() *ledger.Facts {
 	at := time.Date(2026, 11, 20, 5, 0, 3, 123000000, time.UTC)
 	closes, expires := at.Add(time.Hour), at.AddDate(0, 0, 30)
 	return &ledger.Facts{
-		CouponID: 42, UserID: 7, At: at.Add(time.Minute), UserStatus: "ACTIVE", Gap: 2,
+		CouponID: 42, UserID: 7, At: at.Add(time.Minute), UserKnown: true, UserActive: true, UserStatus: "ACTIVE", Gap: 2,
 		Coupon: &ledger.CouponFacts{Name: "심야 쿠폰", Seats: 103, Issued: 100, OpensAt: at.Add(-time.Hour), ClosesAt: closes},
 		Door:   &ledger.DoorFacts{Known: true, OpensAt: &at, ClosesAt: &closes, Waiting: 250},
 		Held:   &ledger.HeldCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED"},

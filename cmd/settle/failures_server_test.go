@@ -179,8 +179,7 @@ func hasTooManyConnections(w *world, _ *testenv.MySQL, coupon uint64) {
 	var before int
 	require.NoError(w.t, w.db.QueryRow("SELECT @@max_connections").Scan(&before))
 	w.exec("SET GLOBAL max_connections = 12")
-	others, err := sql.Open("mysql", strings.TrimPrefix(w.servers[0], "--mysql-dsn="))
-	require.NoError(w.t, err)
+	others := w.as("jajeong_settle")
 	defer others.Close()
 	var taken []*sql.Conn
 	for {

@@ -20,7 +20,7 @@ func (w *world) settler() *settle.Settler {
 	zone, err := time.LoadLocation("Asia/Seoul")
 	require.NoError(w.t, err)
 	return &settle.Settler{
-		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: line{w.store}, Line: line{w.store}, DLQ: line{w.store}, Catalog: line{w.store}, Auditor: &ledger.Ledger{Store: w.store},
+		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: line{w.store}, Line: line{w.store}, DLQ: line{w.store}, Catalog: line{w.store}, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
 		Zone: zone, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Parallel: 4, Grace: time.Second,
 	}
 }

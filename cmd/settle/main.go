@@ -24,6 +24,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
+	shop "github.com/jajeong/jajeong/internal/users"
 )
 
 // version is set when a release is built.
@@ -63,6 +64,7 @@ type cli struct {
 	connect.MySQLSettings `embed:""`
 	connect.RedisSettings `embed:""`
 	connect.LogSettings   `embed:""`
+	shop.Settings         `embed:""`
 	Candidates            candidates.Options `embed:""`
 
 	SettleTimeZone string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" help:"Whose midnight is the cutoff. Default ${default}."`
@@ -219,6 +221,7 @@ func worstCode(found map[int]bool) error {
 type servers struct {
 	*connect.Servers
 	store *candidates.Store
+	users *shop.Directory
 }
 
 // open connects a verb to its servers.
@@ -232,7 +235,7 @@ func (p *program) open() (*servers, error) {
 		both.Close()
 		return nil, err
 	}
-	return &servers{both, store}, nil
+	return &servers{both, store, p.Settings.Directory()}, nil
 }
 
 // settler is a settler with its servers.
@@ -249,7 +252,7 @@ func (p *program) openSettler() (*settler, error) {
 	}
 	return &settler{&settle.Settler{
 		DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Door: line{s.store}, Line: line{s.store}, DLQ: line{s.store},
-		Catalog: line{s.store}, Auditor: &ledger.Ledger{Store: s.store}, Metrics: settle.NewMetrics(time.Now),
+		Catalog: line{s.store}, Auditor: &ledger.Ledger{Store: s.store, Users: s.users}, Users: s.users, Metrics: settle.NewMetrics(time.Now),
 		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	}, s}, nil
 }

@@ -21,11 +21,13 @@ func (m *machine) statusChanges(t *rapid.T) {
 	status := rapid.SampledFrom([]string{active, "BLOCKED", "WITHDRAWN", ""}).Draw(t, "status")
 	t.Logf("%s is %q now", m.name(user), status)
 	if status == "" {
-		m.exec("DELETE FROM `user` WHERE id = ?", user)
+		m.forget(user)
 		m.users[user] = person{"", m.users[user].odd}
 		return
 	}
-	m.exec("INSERT INTO `user` (id, status) VALUES (?, ?) ON DUPLICATE KEY UPDATE status = VALUES(status)", user, status)
+	m.forget(user)
+	m.world.users(user)
+	m.setStanding(status, user)
 	m.users[user] = person{status, m.users[user].odd}
 }
 

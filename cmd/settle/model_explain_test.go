@@ -13,7 +13,7 @@ import (
 
 // explains demands that what is explained to these users is what the model knows of them.
 func (m *machine) explains(t *rapid.T, users ...uint64) {
-	explainer := &ledger.Explainer{DB: m.db, Redis: m.store, Now: time.Now,
+	explainer := &ledger.Explainer{DB: m.db, Redis: m.store, Users: m.directory, Now: time.Now,
 		SettlesAt: func(at time.Time) time.Time { return settle.NextCutoff(at, time.UTC) }}
 	for _, c := range m.coupons {
 		for _, user := range users {

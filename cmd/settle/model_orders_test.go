@@ -292,7 +292,7 @@ func (m *machine) inProcess() *settle.Settler {
 	living := line{m.store}
 	return &settle.Settler{
 		DB: settle.NewDatabase(m.db, zap.NewNop()), Catalog: living, Clock: m.store,
-		Line: living, Door: living, DLQ: living, Auditor: &ledger.Ledger{Store: m.store},
+		Line: living, Door: living, DLQ: living, Auditor: &ledger.Ledger{Store: m.store, Users: m.directory}, Users: m.directory,
 		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Grace: time.Second, Parallel: 1,
 	}
 }

@@ -22,7 +22,7 @@ const modestCases = 30
 // Every case has coupons and users of its own in one deployment, so that a case costs a fraction of a second.
 func TestModelOfWhateverHappensToCoupons(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), someShape(t))
 	w.refuseOddUsers()
 	testenv.Build(t, "./cmd/settle") // before rapid measures how long a case takes
 	pod := w.catalog()
@@ -205,7 +205,7 @@ func (m *machine) compare(t *rapid.T, when string) {
 
 // verify demands that the checker finds what the model knows of, and nothing else.
 func (m *machine) verify(t *rapid.T) {
-	checker := &ledger.Ledger{Store: m.store}
+	checker := &ledger.Ledger{Store: m.store, Users: m.directory}
 	for _, c := range m.coupons {
 		verdict, err := checker.Check(m.t.Context(), m.db, c.id)
 		require.NoError(m.t, err)

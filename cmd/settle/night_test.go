@@ -89,7 +89,7 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 	w.apply(coupon, 1)
 
 	settler := &settle.Settler{
-		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: line{w.store}, Line: line{w.store}, Auditor: &ledger.Ledger{Store: w.store},
+		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: line{w.store}, Line: line{w.store}, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
 		Zone: zone, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
 	}
 	ended := make(chan struct{})

@@ -74,7 +74,7 @@ func (c *reportCmd) run(ctx context.Context, p *program) error {
 	}
 	defer s.Close()
 	period, _ := c.period(p.zone) // Check has read it before
-	report, err := (&ledger.Ledger{Store: s.store}).Report(ctx, s.MySQL, period, c.Coupon)
+	report, err := (&ledger.Ledger{Store: s.store, Users: s.users}).Report(ctx, s.MySQL, period, c.Coupon)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,9 @@ func (w *world) populate() {
 func (w *world) setScene() *scene {
 	w.t.Helper()
 	w.exec("UPDATE coupon SET finalised_at = NOW(6) WHERE finalised_at IS NULL")
-	w.exec("UPDATE `user` SET status = IF(id IN (15, 25), 'BLOCKED', 'ACTIVE')")
+	w.setStanding(active)
+	w.setStanding("BLOCKED", 15)
+	w.setStanding("WITHDRAWN", 25)
 	now := w.now()
 	s := &scene{world: w, full: w.coupon(4), roomy: w.coupon(10), over: w.couponBetween(2, now.Add(-2*time.Hour), now.Add(-time.Hour))}
 
@@ -103,7 +105,7 @@ func (w *world) setScene() *scene {
 	require.Zero(w.t, code, stderr)
 	s.review("8", true)
 	s.review("9", false)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 6")
+	w.setStanding("BLOCKED", 6)
 	for _, user := range byHand {
 		w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", s.full, user)
 	}
@@ -225,7 +227,7 @@ func (s *scene) only() (flags []string) {
 // newWiredWorld has a Redis of its own: a wire leads to one server, which TEST_REDIS_ADDRS need not be.
 func newWiredWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldOn(t, handle(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()))
+	return newWorldOf(t, handle(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()), testenv.MySQLFor(t), someShape(t))
 }
 
 // wiresTo puts wires before the MySQL and the Redis of a world and returns the flags that lead through them.
@@ -235,7 +237,7 @@ func (w *world) wiresTo(rule testenv.Rule) (wires []*testenv.Wire, servers []str
 	require.NoError(w.t, err)
 	wires = testenv.WiresTo(w.t, rule, dsn.Addr, w.servers[1][len("--redis-addrs="):])
 	dsn.Addr = wires[toMySQL].Addr
-	return wires, []string{"--mysql-dsn=" + dsn.FormatDSN(), "--redis-addrs=" + wires[toRedis].Addr, w.servers[2]}
+	return wires, append([]string{"--mysql-dsn=" + dsn.FormatDSN(), "--redis-addrs=" + wires[toRedis].Addr}, w.servers[2:]...)
 }
 
 // The places of the wires.

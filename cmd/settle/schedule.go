@@ -39,6 +39,9 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer settler.Close()
+	if err := settler.readable(ctx); err != nil {
+		return err
+	}
 	timetable, err := settle.ParseSchedule(p.SettleSchedule, p.zone)
 	if err != nil {
 		return err
@@ -70,6 +73,22 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	})()
 	scheduler.Run(ctx)
 	return nil
+}
+
+// readableWithin is how long a database that hangs may keep a scheduler from starting, well below the patience of a probe.
+const readableWithin = 5 * time.Second
+
+// readable refuses users that cannot be judged at the start, and not first at midnight. A database that is away is no
+// reason not to start: each run looks again.
+func (s *settler) readable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readableWithin)
+	defer cancel()
+	_, err := s.users.Look(ctx, s.MySQL)
+	if err != nil && classOf(err) != settle.Setup {
+		s.Logger.Warn("the table of users was not looked at; each run does", zap.Error(err))
+		return nil
+	}
+	return err
 }
 
 // Times of a connection of operators, as those of apply-api.

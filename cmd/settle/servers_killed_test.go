@@ -31,7 +31,7 @@ func (m *doomed) of(s *scene) killable { return m.byFlag[s.servers[m.wire]] }
 // newRedis is a world with a Redis of its own.
 func (m *doomed) newRedis(t *testing.T, opts testenv.RedisOptions) *world {
 	server := testenv.PrivateRedis(t, opts)
-	w := newWorldOn(t, handle(t, server.Addr()))
+	w := newWorldOf(t, handle(t, server.Addr()), testenv.MySQLFor(t), someShape(t))
 	m.byFlag[w.servers[m.wire]] = server
 	return w
 }
@@ -39,7 +39,7 @@ func (m *doomed) newRedis(t *testing.T, opts testenv.RedisOptions) *world {
 func (m *doomed) newMySQL(t *testing.T) *world {
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	w := newWorldWith(t, handle(t, redis.Addr()), privateDatabase(t, server))
+	w := newWorldOf(t, handle(t, redis.Addr()), privateDatabase(t, server), someShape(t))
 	m.byFlag[w.servers[m.wire]] = server
 	return w
 }

@@ -53,7 +53,7 @@ func steady(user uint64) bool { return user%5 != 0 }
 func newborn(user uint64) bool { return user%25 == 0 }
 
 func newStorm(t *testing.T, people uint64) *storm {
-	s := &storm{world: newWorld(t), people: people, promised: map[uint64]map[request]bool{}}
+	s := &storm{world: newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), someShape(t)), people: people, promised: map[uint64]map[request]bool{}}
 	s.scarce, s.plenty = s.coupon(5), s.coupon(int(people)/2)
 	s.users(slices.DeleteFunc(between(1, people), newborn)...)
 	for _, coupon := range s.coupons() {
@@ -67,12 +67,13 @@ func (s *storm) gust(n int, work []knock) {
 	for _, k := range work {
 		s.knock(k)
 	}
-	ids := make([]any, 6)
+	ids := make([]uint64, 6)
 	for i := range ids {
 		ids[i] = 5 * (1 + rand.N(s.people/5))
 	}
-	s.do("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (?, ?, ?, ?, ?, ?)", ids...)
-	s.do("UPDATE `user` SET status = 'ACTIVE' WHERE id IN (?, ?, ?)", ids[:3]...)
+	s.do(s.shape.sets("BLOCKED", ids[:4]...))
+	s.do(s.shape.sets("WITHDRAWN", ids[4:]...))
+	s.do(s.shape.sets(active, ids[:3]...))
 	if n%3 == 0 {
 		s.do("UPDATE coupon SET total_quantity = total_quantity + 10")
 	}
@@ -242,7 +243,7 @@ func TestEverythingAtOnceOnTheSameCoupons(t *testing.T) {
 func (s *storm) calm() {
 	s.t.Helper()
 	s.users(slices.DeleteFunc(between(1, s.people), func(user uint64) bool { return !newborn(user) })...)
-	s.exec("UPDATE `user` SET status = 'ACTIVE'")
+	s.setStanding(active)
 	s.exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", s.people, s.plenty)
 	const most = 10
 	for range most {

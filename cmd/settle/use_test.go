@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -164,13 +166,16 @@ func TestMigrateAgainAndManyAtOnce(t *testing.T) {
 	require.Contains(t, stdout, "up to date")
 
 	// As after a migration that was killed before it could note that it was done; a user table may be there already.
-	_, err := m.DB.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+	db, err := (&connect.MySQLSettings{MySQLDSN: m.DSN}).Open(zap.NewNop())
 	require.NoError(t, err)
-	_, err = m.DB.Exec("DROP TABLE audit_event, settlement")
+	defer db.Close()
+	_, err = db.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+	require.NoError(t, err)
+	_, err = db.Exec("DROP TABLE audit_event, settlement")
 	require.NoError(t, err)
 	code, _, stderr := settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
 	require.Zero(t, code, stderr)
-	_, err = m.DB.Exec("DELETE FROM goose_db_version")
+	_, err = db.Exec("DELETE FROM goose_db_version")
 	require.NoError(t, err)
 	code, _, stderr = settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
 	require.Zero(t, code, stderr)

@@ -109,7 +109,10 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	}
 	defer s.Close()
 
-	l := &ledger.Ledger{Store: s.store}
+	if _, err := s.users.Look(ctx, s.MySQL); err != nil {
+		return err
+	}
+	l := &ledger.Ledger{Store: s.store, Users: s.users}
 	report := verifyReport{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	var classes []settle.Class // of what could not be checked
 	bar := newProgress(p.stderr, p.say(words{"확인 중", "checking"}))

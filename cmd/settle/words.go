@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
+	shop "github.com/jajeong/jajeong/internal/users"
 )
 
 // language is what people are spoken to in. What programs read, JSON and logs, has none. CSV is opened by both: in English its
@@ -112,6 +113,27 @@ var koreanTold = map[settle.Kind]string{
 	settle.WrongDiscount:  "할인 %d원은 안 됩니다. 0원부터 %d원까지 가능합니다",
 }
 
+// koreanUsers is shop.Problem in Korean, with the same Args.
+var koreanUsers = map[shop.Kind]string{
+	shop.WrongTable:          "USER_TABLE이 %q입니다. 영문자, 숫자, _, $로 된 테이블 이름이나 데이터베이스.테이블을 주세요",
+	shop.WrongIDColumn:       "USER_ID_COLUMN이 %q입니다. 영문자, 숫자, _, $로 된 열 이름을 주세요",
+	shop.WrongStatusColumn:   "USER_STATUS_COLUMN이 %q입니다. 영문자, 숫자, _, $로 된 열 이름을 주세요. 상태 열이 없으면 -를 줍니다",
+	shop.WrongNumberOfValues: "USER_ACTIVE_VALUES의 값이 %d개입니다. 쉼표로 나누어 1개부터 %d개까지 주세요",
+	shop.WrongValue:          "USER_ACTIVE_VALUES의 값 %q은(는) 안 됩니다. 앞뒤 공백 없이 1자부터 %d자까지 가능합니다",
+	shop.ValuesOfNothing:     "USER_STATUS_COLUMN이 -인데 USER_ACTIVE_VALUES가 %q입니다. 상태 열이 없으면 모든 사용자가 이용할 수 있으므로 USER_ACTIVE_VALUES를 빼거나 열 이름을 주세요",
+
+	shop.NoTable:           "사용자를 읽을 수 없습니다. 테이블 %s이(가) 없거나 이 계정에 읽을 권한이 없습니다. USER_TABLE을 설정하거나 sql/grants.sql처럼 열의 SELECT 권한을 주세요",
+	shop.NotMadeYet:        "사용자를 읽을 수 없습니다. 테이블 %s이(가) 없거나 이 계정에 읽을 권한이 없습니다. `settle migrate`를 실행하거나 USER_TABLE을 설정하거나 sql/grants.sql처럼 열의 SELECT 권한을 주세요",
+	shop.NotATable:         "사용자를 읽을 수 없습니다. %s은(는) 사용자를 찾을 키가 없는 %s입니다. USER_TABLE에 원본 테이블을 주세요",
+	shop.NoIDColumn:        "사용자를 읽을 수 없습니다. %s에 %s 열이 없거나 이 계정에 읽을 권한이 없습니다. USER_ID_COLUMN을 설정하거나 SELECT 권한을 주세요",
+	shop.IDNotANumber:      "사용자를 읽을 수 없습니다. 사용자 id는 정수인데 %s.%s은(는) %s입니다. USER_ID_COLUMN에 정수 열을 주세요",
+	shop.IDWithoutKey:      "사용자를 읽을 수 없습니다. %s.%s에 그 열만의 기본 키나 유일 키가 없어 신청자마다 테이블 전체를 읽게 됩니다. 키를 만들거나 USER_ID_COLUMN을 바꾸세요",
+	shop.NoStatusColumn:    "사용자를 읽을 수 없습니다. %s에 %s 열이 없거나 이 계정에 읽을 권한이 없습니다. USER_STATUS_COLUMN을 설정하거나 SELECT 권한을 주세요. 상태 열이 없고 모든 사용자가 이용할 수 있으면 -를 줍니다",
+	shop.StatusUnreadable:  "사용자를 읽을 수 없습니다. %s.%s은(는) %s입니다. USER_STATUS_COLUMN에 CHAR, VARCHAR, TEXT, ENUM, BIT나 정수 열을 주세요. 모든 사용자가 이용할 수 있으면 -를 줍니다",
+	shop.ValueNotANumber:   "사용자를 읽을 수 없습니다. %s.%s은(는) %s인데 USER_ACTIVE_VALUES에 %q이(가) 있습니다. 이용할 수 있다는 뜻의 숫자를 1처럼 주세요",
+	shop.ValueNeverInTable: "사용자를 읽을 수 없습니다. %s.%s은(는) %s이어서 %q일 수 없습니다. 그 값 중에 이용할 수 있다는 뜻의 값을 USER_ACTIVE_VALUES에 주세요",
+}
+
 // adviseRedis is about a Redis that is set up in another way than the program needs.
 const adviseRedis = "Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD and what else uses these keys."
 
@@ -154,7 +176,13 @@ func inKorean(err error) string {
 	var told *settle.Told
 	var held *settle.GapHeld
 	var unknown *settle.ChangeUnknown
+	var session *connect.SessionError
+	var users *shop.Problem
 	switch {
+	case errors.As(err, &users):
+		return fmt.Sprintf(koreanUsers[users.Kind], users.Args...)
+	case errors.As(err, &session):
+		return fmt.Sprintf("세션 변수 %s이(가) %q인데 %q이어야 합니다. MYSQL_DSN, init_connect, 중간의 프록시 중 무엇이 바꾸는지 찾으세요", session.Variable, session.Is, session.Want)
 	case errors.As(err, &told):
 		return fmt.Sprintf(koreanTold[told.Kind], told.Args...)
 	case errors.As(err, &held) && held.Pinned:

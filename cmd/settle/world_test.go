@@ -19,12 +19,14 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	shop "github.com/jajeong/jajeong/internal/users"
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
+// The defaults of the database server are hostile to every session that does not force its own.
 func TestMain(m *testing.M) {
 	candidates.PutBackTime = 100 * time.Millisecond // many tests take servers away; failover_test.go waits as long as people do
-	testenv.Main(m)
+	testenv.MainHostile(m)
 }
 
 // world is one deployment on real servers: a database and a key prefix of its own, migrated by `settle migrate`. The
@@ -37,6 +39,9 @@ type world struct {
 	rdb      redis.UniversalClient
 	prefix   string
 	store    *candidates.Store
+
+	shape     userShape       // of the table of users
+	directory *shop.Directory // of users, as in the program
 }
 
 func newWorld(t *testing.T) *world {
@@ -52,18 +57,31 @@ func newWorldOn(t *testing.T, r testenv.RedisHandle) *world {
 
 func newWorldWith(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle) *world {
 	t.Helper()
-	w := &world{t: t, rdb: r.Client, prefix: r.Prefix, servers: []string{
+	return newWorldOf(t, r, m, migratedUsers)
+}
+
+// newWorldOf has users of that shape.
+func newWorldOf(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle, shape userShape) *world {
+	t.Helper()
+	w := &world{t: t, rdb: r.Client, prefix: r.Prefix, shape: shape, directory: shape.settings(t).Directory(), servers: append([]string{
 		"--mysql-dsn=" + m.DSN, "--redis-addrs=" + strings.Join(r.Addrs, ","), "--redis-key-prefix=" + r.Prefix,
-	}}
+	}, shape.flags...)}
 	var err error
 	w.db, err = (&connect.MySQLSettings{MySQLDSN: m.DSN}).Open(zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.db.Close() })
 	w.store, err = candidates.NewStore(r.Client, candidates.Options{KeyPrefix: r.Prefix, TTL: candidates.MinTTL})
 	require.NoError(t, err)
+	if shape.ddl != "" {
+		w.exec(shape.ddl)
+	}
 	code, _, stderr := w.settle("migrate")
 	require.Zero(t, code, stderr)
-	w.accounts = testenv.Accounts(t, m.DSN, migrations.Grants)
+	w.accounts = testenv.Accounts(t, m.DSN, shape.grants(migrations.Grants))
+	settings := testenv.MySQLHandle{DB: w.db}.Hostile(t)
+	for name, dsn := range w.accounts {
+		w.accounts[name] = testenv.HostileDSN(t, dsn, settings)
+	}
 	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_settle"]
 	return w
 }
@@ -166,12 +184,12 @@ func (w *world) users(ids ...uint64) {
 	for len(ids) > 0 {
 		chunk := ids[:min(len(ids), 1000)]
 		ids = ids[len(chunk):]
-		rows := strings.TrimSuffix(strings.Repeat("(?),", len(chunk)), ",")
+		rows := strings.TrimSuffix(strings.Repeat("(?, "+w.shape.words[active]+"),", len(chunk)), ",")
 		args := make([]any, len(chunk))
 		for i, id := range chunk {
 			args[i] = id
 		}
-		w.exec("INSERT INTO `user` (id) VALUES "+rows, args...)
+		w.exec("INSERT INTO "+w.shape.table+" ("+w.shape.id+", "+w.shape.status+") VALUES "+rows, args...)
 	}
 }
 

@@ -1,12 +1,9 @@
 package connect
 
 import (
-	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -79,6 +76,8 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config.MaxAllowedPacket = 0 // ask the server
 	config.MultiStatements = false
 	config.AllowAllFiles = false
+	config.ColumnsWithAlias = false
+	config.RejectReadOnly = false // a server that takes no writes is told by its number, not as a lost connection
 	config.Timeout = mysqlDialTimeout
 	config.ReadTimeout = mysqlIOTimeout
 	config.WriteTimeout = mysqlIOTimeout
@@ -96,30 +95,6 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	db.SetConnMaxIdleTime(mysqlIdleTime)
 	db.SetConnMaxLifetime(30 * time.Minute) // lets a DNS change and a drained server take effect
 	return db, nil
-}
-
-// session makes every new connection alike. A DSN parameter cannot do it all: MariaDB and MySQL name the variable of
-// the isolation level differently, while the statement is the same.
-type session struct{ driver.Connector }
-
-var sessionStatements = []string{
-	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-	fmt.Sprintf("SET SESSION autocommit = 1, time_zone = '+00:00', innodb_lock_wait_timeout = %[1]d, lock_wait_timeout = %[1]d, wait_timeout = %[2]d, sql_mode = '%[3]s'", lockWaitSeconds, abandonedSeconds, strings.Join([]string{
-		"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")),
-}
-
-func (s session) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := s.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, statement := range sessionStatements {
-		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
-			_ = conn.Close()
-			return nil, fmt.Errorf("prepare session: %w", err)
-		}
-	}
-	return conn, nil
 }
 
 type mysqlLogger struct{ log *zap.SugaredLogger }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/users"
 )
 
 // Store is what the ledger reads of Redis; candidates.Store has it.
@@ -20,7 +21,10 @@ type Store interface {
 }
 
 // Ledger reads one deployment.
-type Ledger struct{ Store Store }
+type Ledger struct {
+	Store Store
+	Users *users.Directory
+}
 
 // Account is where the promises of one coupon are. Invariant 4: accepted = waiting + under review + issued by a run +
 // recorded outcomes, where an application that stands in Redis and is settled in MySQL with the same arrival counts once.
@@ -168,15 +172,16 @@ func (s standing) takenBack() bool { return s.notSelected && s.Source != candida
 // appliedAt is the arrival of a JSON_TABLE j as DATETIME(6); FROM_UNIXTIME would lose microseconds.
 const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
+// In standingSQL, users.Table puts the shop's table.
 const standingSQL = `
-SELECT j.n, COALESCE(u.status = 'ACTIVE', FALSE),
+SELECT j.n, {active},
        EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
        EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id AND c.run_id IS NOT NULL
                AND c.applied_at = ` + appliedAt + `),
        o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE), COALESCE(o.reason, '')
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]')) AS j
-LEFT JOIN ` + "`user`" + ` u FORCE INDEX (PRIMARY) ON u.id = j.user_id
+LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.user_id = j.user_id
      AND o.applied_at = ` + appliedAt + `
 ORDER BY j.n`
@@ -191,7 +196,11 @@ func Malformed(member string) string {
 // walk visits everything that stands in Redis up to an arrival, with MySQL's word on it. A member that is no user id is
 // user 0, whom MySQL knows from what was dropped.
 func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, coupon uint64, upTo int64, visit func(standing)) error {
-	end := time.UnixMicro(upTo + 1)
+	directory, err := l.Users.Table(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("walk the line of coupon %d: %w", coupon, err)
+	}
+	query, end := directory.SQL(standingSQL), time.UnixMicro(upTo+1)
 	var cursor candidates.Cursor
 	for {
 		page, next, err := l.Store.Page(ctx, coupon, cursor, end)
@@ -202,13 +211,13 @@ func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, coupon uint64, upTo int64
 			return nil
 		}
 		cursor = next
-		if err := visitPage(ctx, tx, coupon, page, visit); err != nil {
+		if err := visitPage(ctx, tx, query, coupon, page, visit); err != nil {
 			return fmt.Errorf("walk the line of coupon %d: %w", coupon, err)
 		}
 	}
 }
 
-func visitPage(ctx context.Context, tx *sql.Tx, coupon uint64, page []candidates.Entry, visit func(standing)) error {
+func visitPage(ctx context.Context, tx *sql.Tx, query string, coupon uint64, page []candidates.Entry, visit func(standing)) error {
 	all := make([]standing, len(page))
 	asked := []byte{'['}
 	for i, e := range page {
@@ -222,7 +231,7 @@ func visitPage(ctx context.Context, tx *sql.Tx, coupon uint64, page []candidates
 		}
 		asked = fmt.Appendf(asked, "[%d,%d]", user, e.Arrival)
 	}
-	rows, err := tx.QueryContext(ctx, standingSQL, coupon, coupon, string(append(asked, ']')), coupon)
+	rows, err := tx.QueryContext(ctx, query, coupon, coupon, string(append(asked, ']')), coupon)
 	if err != nil {
 		return err
 	}

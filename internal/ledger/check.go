@@ -324,7 +324,7 @@ func (l *Ledger) checkHolders(ctx context.Context, tx *sql.Tx, _ candidates.Figu
 const lastIssuedSQL = "SELECT MAX(applied_at) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL"
 
 const passedOverSQL = `
-SELECT COUNT(*) FROM application_outcome o JOIN ` + "`user`" + ` u ON u.id = o.user_id AND u.status = 'ACTIVE'
+SELECT COUNT(*) FROM application_outcome o JOIN {users} ON {id} = o.user_id AND o.user_id <= {last} AND {active}
 WHERE o.coupon_id = ? AND o.outcome = 'NOT_SELECTED' AND o.applied_at < ?`
 
 const orderSQL = `
@@ -360,7 +360,11 @@ func (l *Ledger) checkOrder(ctx context.Context, tx *sql.Tx, _ candidates.Figure
 		return err
 	}
 	v.lastIssued = last.UnixMicro()
-	if err := tx.QueryRowContext(ctx, passedOverSQL, v.Coupon, last).Scan(&passed); err != nil {
+	directory, err := l.Users.Table(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if err := tx.QueryRowContext(ctx, directory.SQL(passedOverSQL), v.Coupon, last).Scan(&passed); err != nil {
 		return err
 	}
 	if passed > 0 {

@@ -278,8 +278,8 @@ func (f *Facts) nightFailed(a *Application) (failed bool) {
 
 // noteAccount tells what stands against a user who is still to be given a coupon.
 func (f *Facts) noteAccount(c *Conclusion) {
-	c.note(NoteAccountUnknown, f.UserStatus == "")
-	c.note(NoteAccountInactive, f.UserStatus != "" && f.UserStatus != "ACTIVE")
+	c.note(NoteAccountUnknown, !f.UserKnown)
+	c.note(NoteAccountInactive, f.UserKnown && !f.UserActive)
 }
 
 // byCause are the causes that a settlement finds by itself.
@@ -308,7 +308,7 @@ func (f *Facts) underReview(a *Application) Conclusion {
 		c.note(NoteTriedAgain, true)
 	}
 	aboutUser := c.State == StateReviewUnknownUser || c.State == StateReviewInactiveUser
-	c.note(NoteAccountActive, aboutUser && f.UserStatus == "ACTIVE")
+	c.note(NoteAccountActive, aboutUser && f.UserActive)
 	if !aboutUser {
 		f.noteAccount(&c)
 	}
@@ -378,11 +378,11 @@ func (f *Facts) nothing() Conclusion {
 		c.State = StateContradiction
 	case f.Gap > 0, f.Coupon.WrittenOff > 0:
 		c.State = StateMaybeLost
-		c.note(NoteAccountUnknown, f.UserStatus == "")
+		c.note(NoteAccountUnknown, !f.UserKnown)
 	case f.Account == nil, forgotten:
 		c.State = StateNotSure
-		c.note(NoteAccountUnknown, f.UserStatus == "")
-	case f.UserStatus == "":
+		c.note(NoteAccountUnknown, !f.UserKnown)
+	case !f.UserKnown:
 		c.State = StateNoSuchUser
 	case f.At.Before(opens):
 		c.State = StateNeverNotOpen

@@ -18,7 +18,7 @@ func hence(d time.Duration) *time.Time { at := noon.Add(d); return &at }
 // blank are the facts about a user of whom nothing is on record, with a coupon that is open.
 func blank() *ledger.Facts {
 	return &ledger.Facts{
-		CouponID: 42, UserID: 7, At: noon, UserStatus: "ACTIVE",
+		CouponID: 42, UserID: 7, At: noon, UserKnown: true, UserActive: true, UserStatus: "ACTIVE",
 		Coupon:  &ledger.CouponFacts{Name: "심야 쿠폰", Seats: 100, Issued: 60, OpensAt: *hence(-2 * time.Hour), ClosesAt: *hence(2 * time.Hour)},
 		Door:    &ledger.DoorFacts{Known: true, OpensAt: hence(-2 * time.Hour), ClosesAt: hence(2 * time.Hour), Waiting: 9},
 		Account: &ledger.Account{},
@@ -84,21 +84,23 @@ func night(status string, settled bool) change {
 }
 
 var (
-	queued     = application(0, stands(ledger.InQueue))
-	later      = application(time.Minute, stands(ledger.InQueue))
-	overdue    = application(0, both(stands(ledger.InQueue), func(a *ledger.Application) { a.SettlesAt = hence(0) }))
-	notChosen  = application(0, outcome("NOT_SELECTED"))
-	issued     = application(0, outcome("ISSUED"))
-	dropped    = application(0, both(refused("INACTIVE_USER: says the operator"), func(a *ledger.Application) { a.Dropped = true }))
-	full       = change(func(f *ledger.Facts) { f.Coupon.Issued = 100 })
-	noMySQL    = change(func(f *ledger.Facts) { f.Coupon, f.Account, f.UserStatus, f.NoMySQL = nil, nil, "", "away" })
+	queued    = application(0, stands(ledger.InQueue))
+	later     = application(time.Minute, stands(ledger.InQueue))
+	overdue   = application(0, both(stands(ledger.InQueue), func(a *ledger.Application) { a.SettlesAt = hence(0) }))
+	notChosen = application(0, outcome("NOT_SELECTED"))
+	issued    = application(0, outcome("ISSUED"))
+	dropped   = application(0, both(refused("INACTIVE_USER: says the operator"), func(a *ledger.Application) { a.Dropped = true }))
+	full      = change(func(f *ledger.Facts) { f.Coupon.Issued = 100 })
+	noMySQL   = change(func(f *ledger.Facts) {
+		f.Coupon, f.Account, f.UserKnown, f.UserActive, f.UserStatus, f.NoMySQL = nil, nil, false, false, "", "away"
+	})
 	noRedis    = change(func(f *ledger.Facts) { f.Door, f.Account, f.NoRedis = nil, nil, "away" })
 	gap        = change(func(f *ledger.Facts) { f.Gap = 2 })
 	writtenOff = change(func(f *ledger.Facts) { f.Coupon.WrittenOff = 2 })
 	finalised  = change(func(f *ledger.Facts) { f.Coupon.FinalisedAt = hence(-time.Minute) })
 	swept      = change(func(f *ledger.Facts) { f.Door = &ledger.DoorFacts{} })
-	nobody     = change(func(f *ledger.Facts) { f.UserStatus = "" })
-	isBlocked  = change(func(f *ledger.Facts) { f.UserStatus = "BLOCKED" })
+	nobody     = change(func(f *ledger.Facts) { f.UserKnown, f.UserActive, f.UserStatus = false, false, "" })
+	isBlocked  = change(func(f *ledger.Facts) { f.UserActive, f.UserStatus = false, "BLOCKED" })
 	markedYes  = change(func(f *ledger.Facts) { f.MarkedIssued = true })
 	markedNo   = change(func(f *ledger.Facts) { f.MarkedRejected = true })
 )

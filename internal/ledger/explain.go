@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/users"
 )
 
 // Tracer is what explaining reads of Redis; candidates.Store has it.
@@ -23,6 +24,7 @@ type Tracer interface {
 type Explainer struct {
 	DB        *sql.DB
 	Redis     Tracer
+	Users     *users.Directory
 	Now       func() time.Time
 	SettlesAt func(arrival time.Time) time.Time // when what arrives then is to be settled
 }
@@ -139,7 +141,8 @@ func (f *Facts) application(arrival int64) *Application {
 
 // forgetMySQL leaves what Redis says, when MySQL went away half way.
 func (f *Facts) forgetMySQL() {
-	f.Coupon, f.Held, f.UserStatus, f.Missed, f.Runs = nil, nil, "", nil, []RunFacts{}
+	f.Coupon, f.Held, f.Missed, f.Runs = nil, nil, nil, []RunFacts{}
+	f.UserKnown, f.UserActive, f.UserStatus = false, false, ""
 	f.Applications = slices.DeleteFunc(f.Applications, func(a Application) bool { return a.Stands == "" })
 	for i := range f.Applications {
 		a := &f.Applications[i]
@@ -159,7 +162,7 @@ func (f *Facts) keepSureOrder() {
 
 // account counts the promises of the coupon, under its lock before it says that any are missing.
 func (e *Explainer) account(ctx context.Context, f *Facts) error {
-	l := &Ledger{Store: e.Redis}
+	l := &Ledger{Store: e.Redis, Users: e.Users}
 	v, err := l.accountOf(ctx, e.DB, f.CouponID, lookSQL)
 	if err == nil && v.Gap() > 0 {
 		v, err = l.accountOf(ctx, e.DB, f.CouponID, lookLockSQL)
@@ -196,7 +199,7 @@ func (e *Explainer) read(ctx context.Context, f *Facts, audits *[]Event, leftOut
 		what string
 		read func() error
 	}{
-		{"coupon", func() error { return f.readCoupon(ctx, tx) }},
+		{"coupon", func() error { return e.readCoupon(ctx, tx, f) }},
 		{"what the user holds of coupon", func() error { return f.readHeld(ctx, tx) }},
 		{"outcomes of coupon", func() error { return f.readOutcomes(ctx, tx, leftOut) }},
 		{"line of coupon", func() error { return e.readLine(ctx, tx, f) }},
@@ -212,18 +215,25 @@ func (e *Explainer) read(ctx context.Context, f *Facts, audits *[]Event, leftOut
 
 const explainCouponSQL = `
 SELECT c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
-       COALESCE((SELECT status FROM ` + "`user`" + ` WHERE id = ?), ''),
+       EXISTS (SELECT 1 FROM {users} WHERE {id} = ? AND ? <= {last}),
+       EXISTS (SELECT 1 FROM {users} WHERE {id} = ? AND ? <= {last} AND {active}),
+       COALESCE((SELECT {status} FROM {users} WHERE {id} = ? AND ? <= {last}), ''),
        COALESCE((SELECT accepted FROM promise WHERE coupon_id = c.id), 0),
        COALESCE((SELECT written_off FROM promise WHERE coupon_id = c.id), 0),
        COALESCE((SELECT MAX(last_arrival) FROM settlement WHERE coupon_id = c.id), 0),
        (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = c.id AND run_id IS NULL)
 FROM coupon c WHERE c.id = ?`
 
-func (f *Facts) readCoupon(ctx context.Context, tx *sql.Tx) error {
+func (e *Explainer) readCoupon(ctx context.Context, tx *sql.Tx, f *Facts) error {
+	directory, err := e.Users.Table(ctx, tx)
+	if err != nil {
+		return err
+	}
 	c := new(CouponFacts)
 	var finalised sql.NullTime
-	err := tx.QueryRowContext(ctx, explainCouponSQL, f.UserID, f.CouponID).Scan(&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt,
-		&c.Paused, &finalised, &f.UserStatus, &c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand)
+	user := f.UserID
+	err = tx.QueryRowContext(ctx, directory.SQL(explainCouponSQL), user, user, user, user, user, user, f.CouponID).Scan(&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt,
+		&c.Paused, &finalised, &f.UserKnown, &f.UserActive, &f.UserStatus, &c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrNoCoupon
 	}

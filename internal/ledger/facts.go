@@ -21,7 +21,9 @@ type Facts struct {
 	Account        *Account      `json:"account,omitempty"` // nil without either, or while the coupon's row is held
 	Gap            int64         `json:"gap"`
 	Door           *DoorFacts    `json:"door,omitempty"` // nil without Redis
-	UserStatus     string        `json:"userStatus"`     // ACTIVE, BLOCKED, WITHDRAWN; empty: no such user, or not looked up
+	UserKnown      bool          `json:"userKnown"`      // the user exists; false: not, or not looked up
+	UserActive     bool          `json:"userActive"`     // … and is active
+	UserStatus     string        `json:"userStatus"`     // as the shop's table has it; empty: no such user, not looked up, or no such column
 	Held           *HeldCoupon   `json:"held,omitempty"`
 	MarkedIssued   bool          `json:"markedIssued"`   // what the door answers at once
 	MarkedRejected bool          `json:"markedRejected"` //

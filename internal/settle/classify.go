@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/users"
 )
 
 // verdict is what becomes of one application on the day it is looked at.
@@ -21,7 +22,7 @@ const (
 	settled               // recorded in MySQL with this very arrival: only Redis has not heard yet
 	holdsAlready          // the user holds the coupon by another arrival or by hand
 	unknownUser           // there is no such user
-	inactiveUser          // the user is blocked or withdrawn
+	inactiveUser          // the user's status is not one that means active
 	malformedUser         // the member is no user id
 )
 
@@ -57,7 +58,7 @@ func (c classified) rejection() (f Failure, ok bool) {
 	case unknownUser:
 		f.Cause, f.Message = CauseUnknownUser, fmt.Sprintf("there is no user %d", c.User)
 	case inactiveUser:
-		f.Cause, f.Message = CauseInactiveUser, fmt.Sprintf("user %d is %s", c.User, c.status)
+		f.Cause, f.Message = CauseInactiveUser, fmt.Sprintf("user %d is %s", c.User, users.Shown(c.status))
 	case malformedUser:
 		f.Cause, f.Message = CauseMalformed, "the member is not a user id in plain decimal"
 	default:
@@ -75,17 +76,17 @@ const applicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 // appliedAt is the arrival of applicationsTable as DATETIME(6); FROM_UNIXTIME would lose microseconds.
 const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
-// exceptionsSQL finds whoever is not simply eligible; almost everybody is, and makes no row. A user with several outcomes
+// exceptionsSQL, in which users.Table puts the shop's table, finds whoever is not simply eligible; almost everybody is, and makes no row. A user with several outcomes
 // makes several. Each user is looked up by a key, whatever the server believes about its tables: of one that has just been
 // filled it may think that it is empty, and read all of it for every page. The first two parameters behind the JSON say whether there is any coupon to find at all, and the two
 // behind those the same of outcomes: where not, the server does not look for one of each user.
 const exceptionsSQL = `
-SELECT j.n, u.status, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
+SELECT j.n, {id} IS NOT NULL, {active}, {status}, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
 FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
-LEFT JOIN ` + "`user`" + ` u FORCE INDEX (PRIMARY) ON u.id = j.user_id
+LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
 LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
-WHERE u.id IS NULL OR u.status <> 'ACTIVE' OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
+WHERE NOT {active} OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
 
 func applicationsIn(page []classified) []Application {
 	all := make([]Application, len(page))
@@ -99,24 +100,28 @@ func applicationsIn(page []classified) []Application {
 var anyPast = ledger.Past{Held: true, Recorded: true, Settled: true}
 
 // classify looks up a page of the line, in the order of the page.
-func classify(ctx context.Context, q querier, coupon uint64, past ledger.Past, page []Application) ([]classified, error) {
+func (s *Settler) classify(ctx context.Context, q querier, coupon uint64, past ledger.Past, page []Application) ([]classified, error) {
 	all := make([]classified, len(page))
 	for i, a := range page {
 		all[i].Application = a
 	}
 	malformed := false
 	order := byUser(page) // as the keys have them
-	rows, err := q.QueryContext(ctx, exceptionsSQL, usersJSON(page, order), past.Held, coupon, past.Recorded, coupon)
+	directory, err := s.Users.Table(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
+	}
+	rows, err := q.QueryContext(ctx, directory.SQL(exceptionsSQL), usersJSON(page, order), past.Held, coupon, past.Recorded, coupon)
 	if err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var n int
-		var status sql.NullString
-		var holds bool
+		var exists, active, holds bool
+		var status string
 		var issued, recorded sql.NullTime
-		if err := rows.Scan(&n, &status, &holds, &issued, &recorded); err != nil {
+		if err := rows.Scan(&n, &exists, &active, &status, &holds, &issued, &recorded); err != nil {
 			return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
 		}
 		c := &all[order[n-1]]
@@ -129,10 +134,10 @@ func classify(ctx context.Context, q querier, coupon uint64, past ledger.Past, p
 			c.verdict, malformed = malformedUser, true
 		case holds:
 			c.verdict = holdsAlready
-		case !status.Valid:
+		case !exists:
 			c.verdict = unknownUser
-		case status.String != "ACTIVE":
-			c.verdict, c.status = inactiveUser, status.String
+		case !active:
+			c.verdict, c.status = inactiveUser, status
 		}
 	}
 	if err := rows.Err(); err != nil {

@@ -14,6 +14,8 @@
 //
 // Step by step:
 //
+//  0. The run looks at the table of users, which belongs to another team. One that cannot be read right (package users)
+//     ends it before anybody is judged.
 //  1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more.
 //  2. Lock [lock]. One MySQL transaction begins with SELECT … FROM coupon … FOR UPDATE. This row lock is the only mutual
 //     exclusion: a CronJob, a scheduler and people may all run at once. The coupon is locked from here on.

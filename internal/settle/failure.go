@@ -29,6 +29,8 @@ func classifyError(err error) class {
 	var numbered *mysql.MySQLError
 	var lost *connectionError
 	switch {
+	case isSetup(err): // also where it shows as the connection is opened: the server is not away
+		return fatal
 	case errors.As(err, &numbered):
 		return classifyNumber(numbered.Number)
 	case errors.As(err, &lost), errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, driver.ErrBadConn):
@@ -130,8 +132,7 @@ func ErrorClass(err error) Class {
 	if errors.As(err, &classed) {
 		return classed.Class
 	}
-	var setup interface{ Setup() bool } // of an adapter: it knows its server's errors
-	if errors.As(err, &setup) && setup.Setup() {
+	if isSetup(err) {
 		return Setup
 	}
 	var numbered *mysql.MySQLError
@@ -146,6 +147,12 @@ func ErrorClass(err error) Class {
 	default:
 		return Infrastructure
 	}
+}
+
+// isSetup asks the error itself: an adapter knows its server's errors.
+func isSetup(err error) bool {
+	var setup interface{ Setup() bool }
+	return errors.As(err, &setup) && setup.Setup()
 }
 
 // GapHeld: more applications of a coupon were accepted than can be found, and nobody has approved that these are lost.

@@ -49,6 +49,9 @@ func (s *Settler) Preview(told context.Context, order Order) (*Report, error) {
 	}
 	var coupons []Coupon
 	err = s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
+		if _, err := s.Users.Look(ctx, q); err != nil {
+			return err
+		}
 		coupons, err = chooseCoupons(ctx, q, r)
 		return err
 	})

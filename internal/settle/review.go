@@ -134,7 +134,7 @@ func (s *settlement) drop(ctx context.Context, members []string) error {
 // recordDropped leaves out what is settled already and only waits to be cleaned up.
 func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, dropped []Application) error {
 	for page := range slices.Chunk(dropped, tellApplications) {
-		all, err := classify(ctx, tx, s.coupon.ID, anyPast, page)
+		all, err := s.classify(ctx, tx, s.coupon.ID, anyPast, page)
 		if err != nil {
 			return err
 		}

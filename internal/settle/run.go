@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/users"
 )
 
 // heartbeat is how often a run says that it is alive.
@@ -39,6 +40,7 @@ type Settler struct {
 	DLQ      DLQ
 	Door     Door
 	Auditor  Auditor
+	Users    *users.Directory
 	Zone     *time.Location // whose midnight the default cutoff is
 	Now      func() time.Time
 	Logger   *zap.Logger
@@ -183,9 +185,12 @@ func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 	return nil
 }
 
-// beginRun finds the coupons and records that the run has begun.
+// beginRun looks at the users' table, finds the coupons and records that the run has begun.
 func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []Coupon, err error) {
 	err = s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
+		if _, err := s.Users.Look(ctx, q); err != nil {
+			return err
+		}
 		coupons, err = chooseCoupons(ctx, q, *r)
 		return err
 	})

@@ -69,7 +69,7 @@ func (r *ready) pages(ctx context.Context, free int) iter.Seq2[*page, error] {
 		err := r.DB.attemptOnce(ctx, func(ctx context.Context, conn *sql.Conn) error {
 			applications, err := r.line.next(ctx, conn)
 			if err == nil && len(applications) > 0 {
-				all, err = classify(ctx, conn, r.coupon.ID, r.past, applications)
+				all, err = r.classify(ctx, conn, r.coupon.ID, r.past, applications)
 			}
 			return err
 		})
@@ -103,7 +103,7 @@ func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, s
 			return insertIssued(ctx, tx, s.run, s.coupon, seated, part, rows)
 		})
 		if classifyError(err) == duplicate && attempt < pageAttempts {
-			again, err := classify(ctx, tx, s.coupon.ID, anyPast, applicationsIn(next.all))
+			again, err := s.classify(ctx, tx, s.coupon.ID, anyPast, applicationsIn(next.all))
 			if err != nil {
 				return nil, nil, err
 			}

@@ -471,7 +471,7 @@ func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, coupon Coupon, 
 	if err != nil {
 		return decisions{}, err
 	}
-	all, err := classify(ctx, tx, coupon.ID, anyPast, page)
+	all, err := s.classify(ctx, tx, coupon.ID, anyPast, page)
 	if err != nil {
 		return decisions{}, err
 	}

@@ -26,6 +26,8 @@ var shared struct {
 	redisErr error
 	mysql    *MySQL
 	mysqlErr error
+
+	mysqlOptions MySQLOptions
 }
 
 // Main runs the tests, stops the shared servers and exits. For TestMain.
@@ -36,6 +38,13 @@ func Main(m *testing.M) {
 		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+// MainHostile is Main with a database server whose defaults are hostile to every session that does not force its own; see
+// HostileGlobals. One that is in TEST_MYSQL_DSN stays as it is.
+func MainHostile(m *testing.M) {
+	shared.mysqlOptions.Init = HostileGlobals()
+	Main(m)
 }
 
 // StopShared does what Main does at the end, for a TestMain that needs its own.
@@ -152,7 +161,7 @@ func mysqlServer(t testing.TB) *mysql.Config {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.mysql == nil && shared.mysqlErr == nil {
-		shared.mysql, shared.mysqlErr = StartMySQL(context.Background(), MySQLOptions{})
+		shared.mysql, shared.mysqlErr = StartMySQL(context.Background(), shared.mysqlOptions)
 	}
 	if shared.mysqlErr != nil {
 		t.Fatalf("testenv: %v", shared.mysqlErr)

@@ -29,6 +29,8 @@ const mysqlHint = "To install what is missing: make setup. " +
 type MySQLOptions struct {
 	// Args are further arguments to mariadbd or mysqld; of two values of a setting, theirs counts.
 	Args []string
+	// Init are statements that the server carries out by itself at every start, such as SET GLOBAL.
+	Init []string
 }
 
 // MySQL is a private mariadbd or mysqld. Its methods may be called in parallel.
@@ -51,7 +53,7 @@ func StartMySQL(ctx context.Context, opts MySQLOptions) (*MySQL, error) {
 		hint:   mysqlHint,
 		within: mysqlWithin,
 		prepare: func(ctx context.Context, s *server) error {
-			return installMySQL(ctx, s, daemon, user)
+			return installMySQL(ctx, s, daemon, user, opts.Init)
 		},
 		command: func(s *server) []string {
 			return append(append(daemon.start(), serveArgs(s)...), opts.Args...)
@@ -143,11 +145,14 @@ func (d daemon) start() []string {
 func dataDir(s *server) string  { return filepath.Join(s.dir, "data") }
 func initFile(s *server) string { return filepath.Join(s.dir, "init.sql") }
 
-func installMySQL(ctx context.Context, s *server, d daemon, user string) error {
+func installMySQL(ctx context.Context, s *server, d daemon, user string, further []string) error {
 	ctx, cancel := context.WithTimeout(ctx, mysqlInstallWithin)
 	defer cancel()
 	// Runs at every start.
 	account := fmt.Sprintf("CREATE USER IF NOT EXISTS '%[1]s'@'%%';\nGRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
+	for _, statement := range further {
+		account += statement + ";\n"
+	}
 	if err := os.WriteFile(initFile(s), []byte(account), 0o600); err != nil {
 		return err
 	}

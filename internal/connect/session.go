@@ -1,0 +1,228 @@
+package connect
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strconv"
+	"strings"
+)
+
+// family are the servers that know a variable.
+type family string
+
+const (
+	both    family = "%s"
+	mysql8  family = "/*!80000 %s */"   // MySQL 8.0 and later; MariaDB skips these
+	mariadb family = "/*M!100600 %s */" // MariaDB 10.6 and later; MySQL skips these
+)
+
+// variable is a session variable that changes what the code's SQL does or means.
+type variable struct {
+	name string
+	want string // as the server shows it; a list in any order
+	on   family
+	set  string // what to set it to, where that is not the same
+	look string // what shows it, where that is not the variable itself
+}
+
+// unset is for what an ordinary account may not set. It is right by default, and only proven.
+const unset = "-"
+
+const (
+	unlimited = "18446744073709551615"
+	charset   = "utf8mb4"
+	collation = "utf8mb4_unicode_ci" // that of the tables
+)
+
+var sqlMode = strings.Join([]string{
+	"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")
+
+// sessionVariables are all that is forced, in the order in which it is set: whatever the DSN, init_connect and the
+// server's own defaults say.
+var sessionVariables = []variable{
+	// Transactions.
+	{name: "autocommit", want: "1"},
+	{name: "completion_type", want: "NO_CHAIN"}, // CHAIN would begin another transaction at each COMMIT
+	{name: "transaction_isolation", want: "READ-COMMITTED", on: mysql8, set: unset},
+	{name: "tx_isolation", want: "READ-COMMITTED", on: mariadb, set: unset},
+	{name: "transaction_read_only", want: "0", on: mysql8, set: unset},
+	{name: "tx_read_only", want: "0", on: mariadb, set: unset},
+
+	// Texts and times.
+	{name: "character_set_client", want: charset},
+	{name: "character_set_results", want: charset},
+	{name: "character_set_connection", want: charset},
+	{name: "collation_connection", want: collation},
+	{name: "time_zone", want: "+00:00", set: "'+00:00'"},
+	{name: "timestamp", want: "1", set: unset, look: "ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) <= 5"}, // NOW() may be made to stand still
+
+	// What is an error, and what a row may hold.
+	{name: "sql_mode", want: sqlMode, set: "'" + sqlMode + "'"},
+	{name: "foreign_key_checks", want: "1"},
+	{name: "unique_checks", want: "1"},
+	{name: "check_constraint_checks", want: "1", on: mariadb},
+	{name: "insert_id", want: "0", set: unset},   // the next AUTO_INCREMENT
+	{name: "sql_log_bin", want: "1", set: unset}, // else replicas hear of nothing
+
+	// What a SELECT finds and an UPDATE may touch.
+	{name: "sql_select_limit", want: unlimited},
+	{name: "max_join_size", want: unlimited},
+	{name: "sql_big_selects", want: "1"}, // behind max_join_size, which changes it
+	{name: "sql_safe_updates", want: "0"},
+	{name: "sql_auto_is_null", want: "0"},
+	{name: "div_precision_increment", want: "4"},
+	{name: "group_concat_max_len", want: "1048576"},
+
+	// How long things may take. mysqlIOTimeout bounds a statement; the server ends none of itself.
+	{name: "innodb_lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
+	{name: "lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
+	{name: "wait_timeout", want: strconv.Itoa(abandonedSeconds)},
+	{name: "max_execution_time", want: "0", on: mysql8},
+	{name: "max_statement_time", want: "0", on: mariadb},
+	{name: "idle_transaction_timeout", want: "0", on: mariadb}, // a settlement pauses for Redis
+	{name: "idle_readonly_transaction_timeout", want: "0", on: mariadb},
+	{name: "idle_write_transaction_timeout", want: "0", on: mariadb},
+}
+
+// isolationSQL is the same on both, while the variables are named differently.
+const isolationSQL = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
+
+// settingSQL and provingSQL are one statement each. A variable that a server does not know stands in a comment that the
+// other kind of server carries out.
+var (
+	settingSQL = "SET SESSION " + perVariable(func(v variable) string {
+		switch v.set {
+		case unset:
+			return ""
+		case "":
+			return v.name + " = " + v.want
+		default:
+			return v.name + " = " + v.set
+		}
+	})
+	provingSQL = "SELECT " + perVariable(func(v variable) string {
+		if v.look != "" {
+			return v.look + " AS " + v.name
+		}
+		return "@@SESSION." + v.name + " AS " + v.name
+	})
+)
+
+func perVariable(text func(variable) string) string {
+	var all strings.Builder
+	for _, v := range sessionVariables {
+		part := text(v)
+		if part == "" {
+			continue
+		}
+		if all.Len() > 0 {
+			part = ", " + part
+		}
+		all.WriteString(fmt.Sprintf(string(orBoth(v.on)), part))
+	}
+	return all.String()
+}
+
+func orBoth(f family) family {
+	if f == "" {
+		return both
+	}
+	return f
+}
+
+// session makes every new connection alike, with two statements, and proves with a third that it is.
+type session struct{ driver.Connector }
+
+func (s session) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := s.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(ctx, conn); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("prepare session: %w", err)
+	}
+	return conn, nil
+}
+
+func prepare(ctx context.Context, conn driver.Conn) error {
+	for _, statement := range []string{isolationSQL, settingSQL} {
+		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
+			return err
+		}
+	}
+	found, err := look(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return prove(found)
+}
+
+// look is what the server says of the variables that it knows.
+func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, provingSQL, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	values := make([]driver.Value, len(rows.Columns()))
+	if err := rows.Next(values); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	found := map[string]string{}
+	for i, name := range rows.Columns() {
+		if text, ok := values[i].([]byte); ok {
+			found[name] = string(text)
+		} else {
+			found[name] = fmt.Sprint(values[i])
+		}
+	}
+	return found, nil
+}
+
+// SessionError: a session is not as it was asked to be, so that the code's SQL could mean something else in it. A proxy
+// in between that answers SET by itself does that.
+type SessionError struct{ Variable, Want, Is string }
+
+func (e *SessionError) Error() string {
+	return fmt.Sprintf("the session variable %s is %q and must be %q: find what sets it, in MYSQL_DSN, in init_connect or in a proxy between", e.Variable, e.Is, e.Want)
+}
+
+// Setup: repeating cannot help.
+func (e *SessionError) Setup() bool { return true }
+
+func prove(found map[string]string) error {
+	known := mysql8
+	if _, ok := found["tx_isolation"]; ok {
+		known = mariadb
+	}
+	for _, v := range sessionVariables {
+		is, ok := found[v.name]
+		if on := orBoth(v.on); on != both && on != known {
+			continue
+		}
+		if !ok {
+			is = "unknown"
+		}
+		if !sameList(is, v.want) {
+			return &SessionError{v.name, v.want, is}
+		}
+	}
+	return nil
+}
+
+// sameList compares variables that are lists, in any order; any other is a list of one.
+func sameList(a, b string) bool {
+	set := func(list string) map[string]bool {
+		all := map[string]bool{}
+		for item := range strings.SplitSeq(list, ",") {
+			all[item] = true
+		}
+		return all
+	}
+	return maps.Equal(set(a), set(b))
+}

@@ -1,0 +1,149 @@
+package connect_test
+
+import (
+	"database/sql"
+	"maps"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func open(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// requireForced demands that a session can do what the code does, whatever stands in the way by default.
+func requireForced(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for _, statement := range []string{
+		"DROP TABLE IF EXISTS child, parent",
+		"CREATE TABLE parent (id INT AUTO_INCREMENT PRIMARY KEY, n INT NOT NULL, CHECK (n < 100)) ENGINE=InnoDB",
+		"CREATE TABLE child (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES parent (id)) ENGINE=InnoDB",
+		"INSERT INTO parent (n) VALUES (1), (2), (3), (4), (5)",
+		"UPDATE parent SET n = n + 1",
+		"UPDATE parent SET n = n + '0' WHERE id = '1' || 0", // neither concatenation nor truncation
+	} {
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
+	for _, wrong := range []string{"INSERT INTO child VALUES (77)", "INSERT INTO parent (n) VALUES (100)", "INSERT INTO parent (n) VALUES ('many')"} {
+		_, err := db.ExecContext(t.Context(), wrong)
+		require.Error(t, err, wrong)
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "UPDATE parent SET n = 50 WHERE n < ?", 3)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	rows, err := db.QueryContext(t.Context(), "SELECT a.n FROM parent a CROSS JOIN parent b")
+	require.NoError(t, err)
+	defer rows.Close()
+	found := 0
+	for rows.Next() {
+		found++
+	}
+	require.NoError(t, rows.Err())
+	require.Equal(t, 25, found)
+	var text, collation string
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT '심야 쿠폰', COLLATION('a')").Scan(&text, &collation))
+	require.Equal(t, "심야 쿠폰", text)
+	require.Equal(t, "utf8mb4_unicode_ci", collation, "that of the tables")
+}
+
+// A DSN may ask for anything: what the code relies on is as it must be, variable by variable.
+func TestSessionsAreForcedWhateverTheDSNSays(t *testing.T) {
+	t.Parallel()
+	handle := testenv.MySQLFor(t)
+	settings := handle.Hostile(t)
+	_, onMariaDB := settings["tx_isolation"]
+	hostile := testenv.HostileDSN(t, handle.DSN, settings)
+	db := open(t, hostile)
+	requireForced(t, db)
+
+	named := connect.ForcedVariables(onMariaDB)
+	raw, err := sql.Open("mysql", hostile)
+	require.NoError(t, err)
+	defer raw.Close()
+	for _, name := range []string{"character_set_client", "character_set_results", "character_set_connection", "collation_connection"} {
+		require.Contains(t, named, name)
+	}
+	for name := range settings {
+		require.Contains(t, named, name, "a setting that is hostile and not forced")
+		var there string
+		if name == "sql_select_limit" || name == "max_statement_time" {
+			continue // under these nothing can be asked
+		}
+		_ = raw.QueryRow("SELECT @@SESSION." + name).Scan(&there)
+		require.NotEqual(t, named[name], there, "%s is not hostile", name)
+	}
+}
+
+// The same where an administrator has made them the defaults of the server.
+func TestSessionsAreForcedWhateverTheServerSays(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{Init: testenv.HostileGlobals()})
+	admin, err := sql.Open("mysql", server.DSN(""))
+	require.NoError(t, err)
+	defer admin.Close()
+	_, err = admin.Exec("CREATE DATABASE hostile")
+	require.NoError(t, err)
+	for name, value := range (testenv.MySQLHandle{DB: admin}).Hostile(t) { // those that would have hindered the administrator
+		_, err := admin.Exec("SET GLOBAL " + name + " = " + value)
+		require.NoError(t, err, name)
+	}
+	db := open(t, server.DSN("hostile"))
+	requireForced(t, db)
+	_, err = connect.Migrate(t.Context(), db)
+	require.NoError(t, err)
+}
+
+// What an account may not set, and a proxy that answers SET by itself: the session is refused, and the variable is named.
+func TestSessionsThatAreOtherwiseAreRefused(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQLFor(t).DSN
+	for name, value := range map[string]string{"insert_id": "7", "timestamp": "86400", "sql_log_bin": "0"} {
+		config, err := mysql.ParseDSN(dsn)
+		require.NoError(t, err)
+		config.Params[name] = value
+		err = open(t, config.FormatDSN()).PingContext(t.Context())
+		var refused *connect.SessionError
+		require.ErrorAs(t, err, &refused, name)
+		require.Equal(t, name, refused.Variable)
+		require.True(t, refused.Setup(), "repeating does not help")
+	}
+	for _, onMariaDB := range []bool{true, false} {
+		right := connect.ForcedVariables(onMariaDB)
+		require.NoError(t, connect.Prove(right))
+		for name := range right {
+			other := maps.Clone(right)
+			other[name] = "17"
+			require.ErrorContains(t, connect.Prove(other), name+` is "17"`)
+			delete(other, name)
+			require.Error(t, connect.Prove(other), "%s is unknown to the server", name)
+		}
+	}
+}
+
+// A session costs five statements: the driver asks for the longest packet and sets the characters, two set the rest, one
+// proves it. The sixth is the test's own.
+func TestSessionsCostFewStatements(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.MySQLFor(t).DSN)
+	var name string
+	var before int
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.QueryRowContext(t.Context(), "SHOW SESSION STATUS LIKE 'Questions'").Scan(&name, &before))
+	const ownParameters = 1 // of the test's DSN
+	require.LessOrEqual(t, before-ownParameters, 6)
+}
