@@ -19,7 +19,7 @@ type dlqCmd struct {
 // deed is what a person does to one coupon, in whose name it is kept.
 type deed struct {
 	Coupon uint64   `required:"" placeholder:"ID" help:"The coupon."`
-	User   []string `placeholder:"USER" help:"Only this user, as it stands in the DLQ; may be repeated."`
+	User   []string `placeholder:"USER" bytes:"" help:"Only this user, as it stands in the DLQ; may be repeated."`
 	Cause  []string `placeholder:"CAUSE" help:"Only this cause, such as UNKNOWN_USER; may be repeated."`
 	signed `embed:""`
 	Output string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`

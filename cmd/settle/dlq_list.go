@@ -17,7 +17,7 @@ import (
 type dlqListCmd struct {
 	Coupon []uint64 `placeholder:"ID" help:"Only this coupon; may be repeated. Default all."`
 	Cause  []string `placeholder:"CAUSE" help:"Only this cause, such as UNKNOWN_USER; may be repeated."`
-	User   []string `placeholder:"USER" help:"Only this user, as it stands in the DLQ, one by one; may be repeated."`
+	User   []string `placeholder:"USER" bytes:"" help:"Only this user, as it stands in the DLQ, one by one; may be repeated."`
 	List   bool     `help:"Name every application instead of counting them."`
 	Output string   `enum:"table,json,csv" default:"table" help:"table, json or csv. Default ${default}."`
 }

@@ -39,6 +39,10 @@ func (c *runCmd) Check() (problems []error) {
 		problems = c.signed.missing(words{"--date, --cutoff, --from, --coupon, --accept-gap을 준 실행은 사람의 실행이며 이름을 기록에 남깁니다",
 			"a run with --date, --cutoff, --from, --coupon or --accept-gap is a person's, whose name is kept"})
 	}
+	if !c.manual() && c.Operator+c.Reason != "" {
+		problems = append(problems, wrong(words{"--operator와 --reason은 사람의 실행에 남깁니다. 야간 실행이 아니라면 --date, --cutoff, --from, --coupon, --accept-gap 중 하나를 주고, 야간 실행이라면 빼세요",
+			"--operator and --reason are kept of a person's run: give --date, --cutoff, --from, --coupon or --accept-gap, too; or leave them out for the nightly run"}))
+	}
 	problems = append(problems, c.signed.tooLong()...)
 	if _, err := c.cutoff(time.UTC); err != nil {
 		problems = append(problems, err)

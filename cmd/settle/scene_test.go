@@ -235,7 +235,7 @@ func (w *world) wiresTo(rule testenv.Rule) (wires []*testenv.Wire, servers []str
 	require.NoError(w.t, err)
 	wires = testenv.WiresTo(w.t, rule, dsn.Addr, w.servers[1][len("--redis-addrs="):])
 	dsn.Addr = wires[toMySQL].Addr
-	return wires, []string{"--mysql-dsn=" + dsn.FormatDSN(), "--redis-addrs=" + wires[toRedis].Addr, w.servers[2]}
+	return wires, append([]string{"--mysql-dsn=" + dsn.FormatDSN(), "--redis-addrs=" + wires[toRedis].Addr}, w.servers[2:]...)
 }
 
 // The places of the wires.

@@ -76,9 +76,12 @@ func (l language) tell(err error) string {
 	if use, ok := err.(*wrongUse); ok {
 		return fmt.Sprintf(use.in(l), use.args...)
 	}
+	var given *connect.GivenError
 	switch {
 	case l != korean:
 		return err.Error()
+	case errors.As(err, &given) && !errors.As(err, &settings):
+		return given.Name + koreanSlips[given.Slip]
 	case !errors.As(err, &settings):
 		return inKorean(err)
 	}
