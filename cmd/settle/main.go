@@ -242,8 +242,8 @@ type settler struct {
 }
 
 // openSettler connects a verb that settles to its servers.
-func (p *program) openSettler() (*settler, error) {
-	s, err := p.open()
+func (p *program) openSettler(ctx context.Context) (*settler, error) {
+	s, err := p.openWriting(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,9 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer db.Close()
+	if connect.LogsStatements(ctx, db) {
+		return wrong(logsStatements)
+	}
 	applied, err := connect.Migrate(ctx, db)
 	for _, m := range applied {
 		fmt.Fprintln(p.stdout, p.say(words{"%s 적용, %s", "applied %s in %s"}, m.File, m.Took.Round(time.Millisecond)))

@@ -31,7 +31,7 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 	var shown *settle.Report
 	aside := *p
 	aside.stdout = p.stderr // what was asked for comes to stdout
-	err = aside.settle("table", func(settler *settle.Settler) (report *settle.Report, err error) {
+	err = aside.settle(ctx, "table", func(settler *settle.Settler) (report *settle.Report, err error) {
 		shown, err = settler.Preview(ctx, *order)
 		return shown, err
 	})

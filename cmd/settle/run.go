@@ -160,7 +160,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	order.Cutoff, _ = c.cutoff(p.zone) // Check has read them before
 	nights, _ := c.nights(p.zone)
 	if c.DryRun {
-		return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
+		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
 	}
 	if len(nights) > 0 {
 		if err := c.over(ctx, p, nights[len(nights)-1]); err != nil {
@@ -176,7 +176,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if len(nights) > 0 {
 		return c.backfill(ctx, p, order, nights)
 	}
-	return p.settle(c.Output, c.once(ctx, p, order))
+	return p.settle(ctx, c.Output, c.once(ctx, p, order))
 }
 
 // once is a run, whose metrics a gateway hears of.
@@ -215,7 +215,7 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 			break
 		}
 		var report *settle.Report
-		if report, err = p.watch(c.once(ctx, p, order)); report != nil {
+		if report, err = p.watch(ctx, c.once(ctx, p, order)); report != nil {
 			done.Nights = append(done.Nights, report)
 			var told exitError
 			errors.As(p.outcome(c.Output, report, err), &told)
@@ -235,8 +235,8 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 }
 
 // settle has a settler do something and prints what became of it.
-func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report, error)) error {
-	report, err := p.watch(do)
+func (p *program) settle(ctx context.Context, output string, do func(*settle.Settler) (*settle.Report, error)) error {
+	report, err := p.watch(ctx, do)
 	if report == nil {
 		return err
 	}
@@ -247,8 +247,8 @@ func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report
 }
 
 // watch has a settler do something and shows how far it has come.
-func (p *program) watch(do func(*settle.Settler) (*settle.Report, error)) (*settle.Report, error) {
-	settler, err := p.openSettler()
+func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.Report, error)) (*settle.Report, error) {
+	settler, err := p.openSettler(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -119,6 +119,10 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 			return nil, fmt.Errorf("prepare session: %w", err)
 		}
 	}
+	if err := logRows(ctx, conn); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("prepare session: %w", err)
+	}
 	return conn, nil
 }
 
