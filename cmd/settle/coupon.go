@@ -111,9 +111,7 @@ func (c *change) do(ctx context.Context, p *program, told, already words, make f
 		return nil, err
 	}
 	if c.Output == "json" {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(changed{
+		err = printJSON(p.stdout, changed{
 			Coupon: made.Is.ID, Changed: made.Changed, Seats: made.Is.TotalQuantity, Issued: made.Is.IssuedCount, OpensAt: made.Is.OpensAt,
 			ClosesAt: made.Is.ClosesAt, Paused: made.Is.Paused, Finalised: !made.Is.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
 			DoorTold: made.Untold == nil, SoldOut: soldOut(made),

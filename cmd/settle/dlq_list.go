@@ -138,7 +138,7 @@ func (p *program) printEntries(entries []ledger.Reviewed) {
 	t.AppendHeader(p.header(words{"쿠폰", "coupon"}, words{"사용자", "user"}, words{"신청 시각", "applied at"}, words{"사유", "cause"}, words{"내용", "message"},
 		words{"시도", "attempts"}, words{"실행", "run"}, words{"마지막 시도", "last attempt"}, words{"다음 차례", "next"}))
 	for _, r := range entries {
-		t.AppendRow(table.Row{r.Coupon, printable(r.User), inZone(r.Arrival, p.zone), printable(r.Cause), printable(r.Message), r.Attempts, r.Run, p.known(r.At), p.next(r)})
+		t.AppendRow(table.Row{r.Coupon, member(r.User), inZone(r.Arrival, p.zone), printable(r.Cause), printable(r.Message), r.Attempts, r.Run, p.known(r.At), p.next(r)})
 	}
 	t.Render()
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -69,4 +71,57 @@ func TestOneRefusedRowStopsNoDrop(t *testing.T) {
 	require.False(t, w.reason(coupon, "2").Retryable, "it is held as before")
 	w.exec("DROP TRIGGER picky")
 	w.verify()
+}
+
+// What others wrote into Redis and MySQL reaches no terminal and no spreadsheet as control characters, and widens no table.
+func TestNothingThatOthersWroteCommandsATerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(5)
+	w.users(1, 2)
+	at := w.now().Add(-time.Minute)
+	for i, member := range hostile {
+		w.stand(coupon, member, at.Add(time.Duration(i)*time.Millisecond))
+	}
+	w.apply(coupon, 1)
+	esc := "\x1b[2J\u009b31m\x7f\r\nnext"
+	w.exec("UPDATE coupon SET name = ?", esc)
+	w.exec("CREATE TRIGGER rude BEFORE INSERT ON user_coupon FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '" + esc + "'")
+	printed := func(args ...string) {
+		t.Helper()
+		_, stdout, stderr := w.settle(args...)
+		if slices.Contains(args, "--output=csv") {
+			stdout = strings.ReplaceAll(stdout, "\r\n", "\n")
+		} else {
+			for line := range strings.Lines(stdout + stderr) {
+				require.Less(t, utf8.RuneCountInString(line), 5000, "%v", args)
+			}
+		}
+		require.True(t, utf8.ValidString(stdout+stderr))
+		for _, r := range stdout + stderr {
+			require.False(t, unicode.IsControl(r) && r != '\n', "%v printed %q", args, r)
+		}
+	}
+	printed("run", "--dry-run", "--list", "--cutoff=now", "--accept-gap")
+	printed("run", "--cutoff=now", "--accept-gap", "--operator=kim", "--reason=test")
+	w.exec("UPDATE settlement_run SET operator = ?, reason = ?", esc, esc)
+	w.exec("UPDATE run_coupon SET error = ?", esc)
+	w.exec("UPDATE audit_event SET actor = ?, reason = ?, detail = ?", esc, esc, esc+strings.Repeat("y", 1900))
+	day := w.now().In(time.FixedZone("KST", 9*60*60)).Format(time.DateOnly)
+	for _, args := range [][]string{
+		{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"coupon", "list"}, {"coupon", "show", "1"}, {"verify"},
+		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--lang=ko"},
+		{"dlq", "list"}, {"dlq", "list", "--list"}, {"dlq", "list", "--output=csv"}, {"dlq", "list", "--list", "--output=csv"},
+		{"report", "--date=" + day}, {"report", "--date=" + day, "--output=csv"}, {"report", "--date=" + day, "--output=html"},
+		{"dlq", "retry", "--coupon=1", "--user=" + hostile[0], "--operator=kim", "--reason=test"},
+		{"dlq", "drop", "--coupon=1", "--user=" + esc, "--operator=kim", "--reason=test"},
+		{"run", "--bogus=" + esc}, {esc}, {"show", esc}, {"coupon", "pause", "1", "--operator=kim", "--reason=test"},
+	} {
+		printed(args...)
+	}
+	for _, args := range [][]string{{"runs"}, {"coupon", "list"}, {"coupon", "show", "1"}} {
+		_, stdout, _ := w.settle(append(args, "--output=json")...)
+		require.Contains(t, stdout, `\u001b[2J\u009b31m\u007f\r\nnext`, "programs get all of it, escaped")
+		printed(append(args, "--output=json")...)
+	}
 }

@@ -243,7 +243,11 @@ func (p *program) settle(ctx context.Context, output string, do func(*settle.Set
 	if output == "json" {
 		err = errors.Join(err, printJSON(p.stdout, report))
 	}
-	return p.outcome(output, report, err)
+	err = p.outcome(output, report, err)
+	if output != "json" && len(report.Coupons) == 0 && report.Status == settle.RunSucceeded {
+		p.tellLater(ctx, report.Cutoff)
+	}
+	return err
 }
 
 // watch has a settler do something and shows how far it has come.

@@ -44,8 +44,10 @@ func (w words) in(l language) string {
 	return w.en
 }
 
+func (l language) say(w words, args ...any) string { return fmt.Sprintf(w.in(l), args...) }
+
 // say is a text in the language of whoever runs the program.
-func (p *program) say(w words, args ...any) string { return fmt.Sprintf(w.in(p.language), args...) }
+func (p *program) say(w words, args ...any) string { return p.language.say(w, args...) }
 
 // header are the columns of a table.
 func (p *program) header(columns ...words) (row table.Row) {

@@ -68,7 +68,9 @@ func LogsStatements(ctx context.Context, db *sql.DB) bool {
 	return db.QueryRowContext(ctx, binlogSQL).Scan(&logs, &format) == nil && isStatements(logs, format)
 }
 
-func isStatements(logs, format string) bool { return logs == "1" && strings.EqualFold(format, "STATEMENT") }
+func isStatements(logs, format string) bool {
+	return logs == "1" && strings.EqualFold(format, "STATEMENT")
+}
 
 func isNumber(err error, number uint16) bool {
 	var numbered *mysql.MySQLError
