@@ -78,8 +78,8 @@ func (c *change) Check() []error {
 }
 
 // atDesk has the desk make a change.
-func (p *program) atDesk(person signed, make func(*settle.Desk) (*settle.CouponChange, error)) (*settle.CouponChange, error) {
-	s, err := p.open()
+func (p *program) atDesk(ctx context.Context, person signed, make func(*settle.Desk) (*settle.CouponChange, error)) (*settle.CouponChange, error) {
+	s, err := p.openWriting(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -105,15 +105,13 @@ type changed struct {
 }
 
 // do makes a change and says what became of it; told has words for one that was made and one that was so already.
-func (c *change) do(p *program, told, already words, make func(*settle.Desk) (*settle.CouponChange, error)) (*settle.CouponChange, error) {
-	made, err := p.atDesk(c.signed, make)
+func (c *change) do(ctx context.Context, p *program, told, already words, make func(*settle.Desk) (*settle.CouponChange, error)) (*settle.CouponChange, error) {
+	made, err := p.atDesk(ctx, c.signed, make)
 	if err != nil {
 		return nil, err
 	}
 	if c.Output == "json" {
-		encoder := json.NewEncoder(p.stdout)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(changed{
+		err = printJSON(p.stdout, changed{
 			Coupon: made.Is.ID, Changed: made.Changed, Seats: made.Is.TotalQuantity, Issued: made.Is.IssuedCount, OpensAt: made.Is.OpensAt,
 			ClosesAt: made.Is.ClosesAt, Paused: made.Is.Paused, Finalised: !made.Is.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
 			DoorTold: made.Untold == nil, SoldOut: soldOut(made),
@@ -172,7 +170,7 @@ type couponCloseCmd struct {
 }
 
 func (c *couponCloseCmd) run(ctx context.Context, p *program) error {
-	made, err := c.do(p, words{"쿠폰 %d %s: 마감했습니다. 지금부터 새 신청은 CLOSED입니다.", "coupon %d %s is closed: from now on newcomers are told CLOSED."},
+	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 마감했습니다. 지금부터 새 신청은 CLOSED입니다.", "coupon %d %s is closed: from now on newcomers are told CLOSED."},
 		words{"쿠폰 %d %s: 이미 마감되어 있습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is closed already: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Close(ctx, c.ID) })
 	if err == nil && made.Changed {
@@ -197,7 +195,7 @@ func (c *couponExtendCmd) Check() (problems []error) {
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	closes, _ := instant("--closes", c.Closes, p.zone) // Check has read it before
-	made, err := c.do(p, words{"쿠폰 %d %s: 기간을 늘렸습니다.", "coupon %d %s is extended."},
+	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 기간을 늘렸습니다.", "coupon %d %s is extended."},
 		words{"쿠폰 %d %s: 이미 그때 마감됩니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s closes then already: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Extend(ctx, c.ID, closes) })
 	if err != nil || !made.Changed {
@@ -220,7 +218,7 @@ type couponPauseCmd struct {
 }
 
 func (c *couponPauseCmd) run(ctx context.Context, p *program) error {
-	_, err := c.do(p, words{"쿠폰 %d %s: 멈췄습니다. 지금부터 새 신청은 PAUSED입니다. 접수된 신청은 그대로 정산됩니다.", "coupon %d %s is paused: from now on newcomers are told PAUSED. Whoever was accepted before is settled as always."},
+	_, err := c.do(ctx, p, words{"쿠폰 %d %s: 멈췄습니다. 지금부터 새 신청은 PAUSED입니다. 접수된 신청은 그대로 정산됩니다.", "coupon %d %s is paused: from now on newcomers are told PAUSED. Whoever was accepted before is settled as always."},
 		words{"쿠폰 %d %s: 이미 멈춰 있습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is paused already: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Pause(ctx, c.ID) })
 	return err
@@ -231,7 +229,7 @@ type couponResumeCmd struct {
 }
 
 func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
-	made, err := c.do(p, words{"쿠폰 %d %s: 멈춤을 풀었습니다.", "coupon %d %s is not paused any more."},
+	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 멈춤을 풀었습니다.", "coupon %d %s is not paused any more."},
 		words{"쿠폰 %d %s: 멈춰 있지 않습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is not paused: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Resume(ctx, c.ID) })
 	if err != nil || !made.Changed || made.Untold != nil {
@@ -260,7 +258,7 @@ func (c *couponSeatsCmd) Check() (problems []error) {
 }
 
 func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
-	made, err := c.do(p, words{"쿠폰 %d %s: 수량을 바꿨습니다.", "coupon %d %s has other seats now."},
+	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 수량을 바꿨습니다.", "coupon %d %s has other seats now."},
 		words{"쿠폰 %d %s: 이미 그 수량입니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s has so many seats already: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) {
 			if c.Total > 0 {
@@ -329,7 +327,7 @@ func (c *couponCreateCmd) Check() []error {
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 	n, _ := c.coupon(p.zone) // Check has read it before
-	made, err := p.atDesk(c.signed, func(d *settle.Desk) (*settle.CouponChange, error) { return d.Create(ctx, n) })
+	made, err := p.atDesk(ctx, c.signed, func(d *settle.Desk) (*settle.CouponChange, error) { return d.Create(ctx, n) })
 	if err != nil {
 		return err
 	}

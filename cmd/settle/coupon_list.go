@@ -19,7 +19,7 @@ const mostPerPage = 1000
 
 type couponListCmd struct {
 	Status string `enum:",scheduled,open,paused,closed,finalised" default:"" placeholder:"STATUS" help:"Only scheduled, open, paused, closed or finalised ones."`
-	After  uint64 `placeholder:"ID" help:"Only those with a higher id: the last of the page before."`
+	After  uint64 `default:"0" placeholder:"ID" help:"Only those with a higher id: the last of the page before."`
 	Limit  int    `default:"50" placeholder:"N" help:"How many, 1 to 1000. Default ${default}."`
 	Output string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
 }

@@ -23,7 +23,7 @@ import (
 // changes runs `settle coupon VERB ID`.
 func (w *world) changes(verb string, coupon uint64, extra ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
-	return w.settle(append([]string{"coupon", verb, fmt.Sprint(coupon), "--operator=park", "--reason=TICKET-9"}, extra...)...)
+	return w.settle(unless(extra, "coupon", verb, fmt.Sprint(coupon), "--operator=park", "--reason=TICKET-9")...)
 }
 
 // mustChange also demands that it was done.
@@ -50,8 +50,8 @@ func (w *world) audited(coupon uint64, action string) (details []string) {
 func (w *world) create(extra ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
 	now := w.now().UTC()
-	return w.settle(append([]string{"coupon", "create", "--name=심야", "--seats=2", "--opens=" + now.Add(-time.Hour).Format(time.RFC3339),
-		"--closes=" + now.Add(time.Hour).Format(time.RFC3339), "--operator=park", "--reason=TICKET-9"}, extra...)...)
+	return w.settle(unless(extra, "coupon", "create", "--name=심야", "--seats=2", "--opens="+now.Add(-time.Hour).Format(time.RFC3339),
+		"--closes="+now.Add(time.Hour).Format(time.RFC3339), "--operator=park", "--reason=TICKET-9")...)
 }
 
 func TestACouponFromItsCreationToItsEnd(t *testing.T) {

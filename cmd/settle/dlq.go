@@ -19,7 +19,7 @@ type dlqCmd struct {
 // deed is what a person does to one coupon, in whose name it is kept.
 type deed struct {
 	Coupon uint64   `required:"" placeholder:"ID" help:"The coupon."`
-	User   []string `placeholder:"USER" help:"Only this user, as it stands in the DLQ; may be repeated."`
+	User   []string `placeholder:"USER" bytes:"" help:"Only this user, as it stands in the DLQ; may be repeated."`
 	Cause  []string `placeholder:"CAUSE" help:"Only this cause, such as UNKNOWN_USER; may be repeated."`
 	signed `embed:""`
 	Output string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
@@ -139,7 +139,7 @@ func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Rev
 		order.Canaries = members
 	}
 	order.CutoffNow = c.Cutoff == "now"
-	report, err := p.watch(func(settler *settle.Settler) (*settle.Report, error) {
+	report, err := p.watch(ctx, func(settler *settle.Settler) (*settle.Report, error) {
 		return settler.Retry(ctx, c.Coupon, order, members)
 	})
 	if report != nil {
@@ -228,8 +228,8 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		}
 		members = users(chosen)
 	}
-	return p.settle(c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
-		if report, err = settler.Drop(ctx, c.Coupon, c.order(), members); report != nil && report.Status == settle.RunSucceeded {
+	return p.settle(ctx, c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
+		if report, err = settler.Drop(ctx, c.Coupon, c.order(), members); report != nil && report.Total.Rejected > 0 {
 			fmt.Fprintln(p.stderr, p.say(words{"쿠폰 %[2]d의 신청 %[1]d건을 REJECTED로 기록했습니다", "%[1]d applications of coupon %[2]d recorded REJECTED"}, report.Total.Rejected, c.Coupon))
 		}
 		return report, err

@@ -17,7 +17,7 @@ import (
 type dlqListCmd struct {
 	Coupon []uint64 `placeholder:"ID" help:"Only this coupon; may be repeated. Default all."`
 	Cause  []string `placeholder:"CAUSE" help:"Only this cause, such as UNKNOWN_USER; may be repeated."`
-	User   []string `placeholder:"USER" help:"Only this user, as it stands in the DLQ, one by one; may be repeated."`
+	User   []string `placeholder:"USER" bytes:"" help:"Only this user, as it stands in the DLQ, one by one; may be repeated."`
 	List   bool     `help:"Name every application instead of counting them."`
 	Output string   `enum:"table,json,csv" default:"table" help:"table, json or csv. Default ${default}."`
 }
@@ -138,7 +138,7 @@ func (p *program) printEntries(entries []ledger.Reviewed) {
 	t.AppendHeader(p.header(words{"쿠폰", "coupon"}, words{"사용자", "user"}, words{"신청 시각", "applied at"}, words{"사유", "cause"}, words{"내용", "message"},
 		words{"시도", "attempts"}, words{"실행", "run"}, words{"마지막 시도", "last attempt"}, words{"다음 차례", "next"}))
 	for _, r := range entries {
-		t.AppendRow(table.Row{r.Coupon, printable(r.User), inZone(r.Arrival, p.zone), printable(r.Cause), printable(r.Message), r.Attempts, r.Run, p.known(r.At), p.next(r)})
+		t.AppendRow(table.Row{r.Coupon, member(r.User), inZone(r.Arrival, p.zone), printable(r.Cause), printable(r.Message), r.Attempts, r.Run, p.known(r.At), p.next(r)})
 	}
 	t.Render()
 }

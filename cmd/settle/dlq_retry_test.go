@@ -333,7 +333,7 @@ func TestWhoIsUnderReviewIsListed(t *testing.T) {
 func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
-		"": "", "kim": "kim", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t=1", "\r=1": "'\r=1", "1=1": "1=1", "쿠폰": "쿠폰",
+		"": "", "kim": "kim", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "' =1", "\r=1": "' =1", "\x1b[2J": "\uFFFD[2J", "a\u009bb": "a\uFFFDb", "\xff": "\uFFFD", "1=1": "1=1", "쿠폰": "쿠폰",
 	} {
 		require.Equal(t, want, harmless(cell))
 	}

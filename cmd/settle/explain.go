@@ -27,17 +27,6 @@ func (*explainCmd) Help() string {
   settle explain --coupon 42 --user 7 --lang ko`
 }
 
-// Check tells what is impossible about the flags.
-func (c *explainCmd) Check() (problems []error) {
-	if c.Coupon == 0 {
-		problems = append(problems, wrong(words{"--coupon=0인 쿠폰은 없습니다. 번호는 1부터입니다", "--coupon=0 is no coupon: ids begin at 1"}))
-	}
-	if c.User == 0 {
-		problems = append(problems, wrong(words{"--user=0인 사용자는 없습니다. 번호는 1부터입니다", "--user=0 is no user: ids begin at 1"}))
-	}
-	return problems
-}
-
 func (c *explainCmd) run(ctx context.Context, p *program) error {
 	s, err := p.open()
 	if err != nil {

@@ -89,8 +89,8 @@ func TestExplainWhoNeverApplied(t *testing.T) {
 	require.Contains(t, stderr, "coupon 99")
 	code, _, stderr = w.settle("explain", "--coupon=0", "--user=0")
 	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "--coupon=0")
-	require.Contains(t, stderr, "--user=0")
+	require.Contains(t, stderr, "--coupon is 0")
+	require.Contains(t, stderr, "--user is 0")
 }
 
 // tellsThePause: the timeline says from when on it is tried again, and which night does at the latest.

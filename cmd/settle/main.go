@@ -123,6 +123,17 @@ type program struct {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out, errs := &stream{to: stdout}, &stream{to: stderr}
+	code := runVerb(ctx, args, out, errs)
+	if err := out.failure(); err != nil {
+		fmt.Fprintln(errs, languageOf(args).say(words{"settle: 출력을 다 쓰지 못했습니다: %v. 이미 한 일은 그대로입니다. 같은 변경을 다시 하기 전에 확인하세요",
+			"settle: the output could not be written: %v. What was done is done: look before you repeat a change"}, err))
+		code = exitCode(worstCode(map[int]bool{code: true, exitInfrastructure: true}))
+	}
+	return code
+}
+
+func runVerb(ctx context.Context, args []string, stdout, stderr *stream) int {
 	var c cli
 	speaks := languageOf(args)
 	selected, err := connect.Parse(&c, "settle",
@@ -245,8 +256,8 @@ type settler struct {
 }
 
 // openSettler connects a verb that settles to its servers.
-func (p *program) openSettler() (*settler, error) {
-	s, err := p.open()
+func (p *program) openSettler(ctx context.Context) (*settler, error) {
+	s, err := p.openWriting(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,9 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer db.Close()
+	if connect.LogsStatements(ctx, db) {
+		return wrong(logsStatements)
+	}
 	users := p.Settings.Directory()
 	if err := users.LookBefore(ctx, db); err != nil {
 		return err

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/schollz/progressbar/v3"
+
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 func newTable(w io.Writer) table.Writer {
@@ -25,21 +28,31 @@ func newTable(w io.Writer) table.Writer {
 
 // bad marks what somebody should look at: in red on a terminal, unless NO_COLOR is set.
 func (p *program) bad(word any) string {
-	if isTerminal(p.stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
+	if hasColours(p.stdout) {
 		return text.FgRed.EscapeSeq() + fmt.Sprint(word) + text.Reset.EscapeSeq()
 	}
 	return fmt.Sprint(word)
 }
 
-// printable keeps control characters of a name from reaching the terminal.
+// mostPrinted bounds a text in letters: as long as the longest that MySQL keeps. Redis keeps what anybody wrote there.
+const mostPrinted = 2000
+
+// printable keeps control characters of a name from reaching the terminal, and a megabyte from making a table as wide.
 func printable(name string) string {
+	cut := ""
+	if letters := []rune(name[:min(len(name), utf8.UTFMax*(mostPrinted+1))]); len(letters) > mostPrinted {
+		name, cut = string(letters[:mostPrinted]), "…"
+	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
-	}, name)
+	}, name) + cut
 }
+
+// member is a member of a line in a table: a user id, or what somebody wrote there by hand.
+func member(name string) string { return printable(settle.Shown(name)) }
 
 // inZone writes an instant as people in that zone read it, with the zone.
 func inZone(t time.Time, zone *time.Location) string {
@@ -55,7 +68,7 @@ func newProgress(w io.Writer, what string) progress {
 	if !isTerminal(w) {
 		return progress{}
 	}
-	return progress{progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+	return progress{progressbar.NewOptions64(-1, progressbar.OptionSetWriter(uncleaned(w)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())}
 }
 
@@ -73,11 +86,34 @@ func (p progress) end() {
 	}
 }
 
+// printJSON escapes all control characters: the package leaves those behind 0x7E as they are, and terminals know some.
 func printJSON(w io.Writer, what any) error {
-	encoder := json.NewEncoder(w)
+	var written bytes.Buffer
+	encoder := json.NewEncoder(&written)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(what)
+	if err := encoder.Encode(what); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeControl(written.Bytes()))
+	return err
 }
+
+func escapeControl(encoded []byte) []byte {
+	if !bytes.ContainsFunc(encoded, isHighControl) {
+		return encoded
+	}
+	escaped := make([]byte, 0, len(encoded)+64)
+	for _, r := range string(encoded) {
+		if isHighControl(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
+}
+
+func isHighControl(r rune) bool { return r >= 0x7F && unicode.IsControl(r) }
 
 // grouped writes a whole number with a comma every three digits.
 func grouped(number string) string {

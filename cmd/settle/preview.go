@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"golang.org/x/term"
 
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -20,18 +18,13 @@ import (
 // isTerminal is whether a person sits before it who can be asked.
 func (p *program) isTerminal() bool { return isTerminal(p.stdin) && isTerminal(p.stderr) }
 
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
-
 // askFirst shows what a run would do and asks whether it may. What was shown is pinned: the cutoff, who gets a coupon,
 // and how many are written off.
 func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) (may bool, err error) {
 	var shown *settle.Report
 	aside := *p
 	aside.stdout = p.stderr // what was asked for comes to stdout
-	err = aside.settle("table", func(settler *settle.Settler) (report *settle.Report, err error) {
+	err = aside.settle(ctx, "table", func(settler *settle.Settler) (report *settle.Report, err error) {
 		shown, err = settler.Preview(ctx, *order)
 		return shown, err
 	})
@@ -117,7 +110,7 @@ func (p *program) printPreview(c settle.Result) {
 		t := newTable(p.stdout)
 		t.AppendHeader(table.Row{p.say(words{"사용자", "user"}), p.say(words{"신청 시각", "applied at"}), p.say(words{"사유", "why"}), ""})
 		for _, r := range v.Rejected {
-			t.AppendRow(table.Row{printable(r.User), p.arrival(r.Arrival), r.Cause, printable(r.Message)})
+			t.AppendRow(table.Row{member(r.User), p.arrival(r.Arrival), r.Cause, printable(r.Message)})
 		}
 		t.Render()
 	}

@@ -39,6 +39,10 @@ func (c *runCmd) Check() (problems []error) {
 		problems = c.signed.missing(words{"--date, --cutoff, --from, --coupon, --accept-gap을 준 실행은 사람의 실행이며 이름을 기록에 남깁니다",
 			"a run with --date, --cutoff, --from, --coupon or --accept-gap is a person's, whose name is kept"})
 	}
+	if !c.manual() && c.Operator+c.Reason != "" {
+		problems = append(problems, wrong(words{"--operator와 --reason은 사람의 실행에 남깁니다. 야간 실행이 아니라면 --date, --cutoff, --from, --coupon, --accept-gap 중 하나를 주고, 야간 실행이라면 빼세요",
+			"--operator and --reason are kept of a person's run: give --date, --cutoff, --from, --coupon or --accept-gap, too; or leave them out for the nightly run"}))
+	}
 	problems = append(problems, c.signed.tooLong()...)
 	if _, err := c.cutoff(time.UTC); err != nil {
 		problems = append(problems, err)
@@ -156,7 +160,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	order.Cutoff, _ = c.cutoff(p.zone) // Check has read them before
 	nights, _ := c.nights(p.zone)
 	if c.DryRun {
-		return p.settle(c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
+		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
 	}
 	if len(nights) > 0 {
 		if err := c.over(ctx, p, nights[len(nights)-1]); err != nil {
@@ -172,7 +176,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if len(nights) > 0 {
 		return c.backfill(ctx, p, order, nights)
 	}
-	return p.settle(c.Output, c.once(ctx, p, order))
+	return p.settle(ctx, c.Output, c.once(ctx, p, order))
 }
 
 // once is a run, whose metrics a gateway hears of.
@@ -211,7 +215,7 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 			break
 		}
 		var report *settle.Report
-		if report, err = p.watch(c.once(ctx, p, order)); report != nil {
+		if report, err = p.watch(ctx, c.once(ctx, p, order)); report != nil {
 			done.Nights = append(done.Nights, report)
 			var told exitError
 			errors.As(p.outcome(c.Output, report, err), &told)
@@ -231,20 +235,24 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 }
 
 // settle has a settler do something and prints what became of it.
-func (p *program) settle(output string, do func(*settle.Settler) (*settle.Report, error)) error {
-	report, err := p.watch(do)
+func (p *program) settle(ctx context.Context, output string, do func(*settle.Settler) (*settle.Report, error)) error {
+	report, err := p.watch(ctx, do)
 	if report == nil {
 		return err
 	}
 	if output == "json" {
 		err = errors.Join(err, printJSON(p.stdout, report))
 	}
-	return p.outcome(output, report, err)
+	err = p.outcome(output, report, err)
+	if output != "json" && len(report.Coupons) == 0 && report.Status == settle.RunSucceeded {
+		p.tellLater(ctx, report.Cutoff)
+	}
+	return err
 }
 
 // watch has a settler do something and shows how far it has come.
-func (p *program) watch(do func(*settle.Settler) (*settle.Report, error)) (*settle.Report, error) {
-	settler, err := p.openSettler()
+func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.Report, error)) (*settle.Report, error) {
+	settler, err := p.openSettler(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	if p.LogLevel == "warn" { // the default of the verbs that people run
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.stderr)
 	}
-	settler, err := p.openSettler()
+	settler, err := p.openSettler(ctx)
 	if err != nil {
 		return err
 	}

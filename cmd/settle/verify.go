@@ -288,5 +288,5 @@ func (p *program) finding(f ledger.Finding) string {
 	if f.Warning {
 		kind = words{"경고", "warning"}
 	}
-	return p.say(words{"%s %s (불변식 %d): %s", "%s %s (invariant %d): %s"}, kind.in(p.language), f.Code, f.Invariant, f.Detail)
+	return p.say(words{"%s %s (불변식 %d): %s", "%s %s (invariant %d): %s"}, kind.in(p.language), f.Code, f.Invariant, printable(f.Detail))
 }

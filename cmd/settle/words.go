@@ -45,8 +45,10 @@ func (w words) in(l language) string {
 	return w.en
 }
 
+func (l language) say(w words, args ...any) string { return fmt.Sprintf(w.in(l), args...) }
+
 // say is a text in the language of whoever runs the program.
-func (p *program) say(w words, args ...any) string { return fmt.Sprintf(w.in(p.language), args...) }
+func (p *program) say(w words, args ...any) string { return p.language.say(w, args...) }
 
 // header are the columns of a table.
 func (p *program) header(columns ...words) (row table.Row) {
@@ -77,9 +79,12 @@ func (l language) tell(err error) string {
 	if use, ok := err.(*wrongUse); ok {
 		return fmt.Sprintf(use.in(l), use.args...)
 	}
+	var given *connect.GivenError
 	switch {
 	case l != korean:
 		return err.Error()
+	case errors.As(err, &given) && !errors.As(err, &settings):
+		return given.Name + koreanSlips[given.Slip]
 	case !errors.As(err, &settings):
 		return inKorean(err)
 	}
@@ -100,6 +105,9 @@ var koreanTold = map[settle.Kind]string{
 	settle.NotUnderReview: "사용자 %q은(는) 쿠폰 %d에서 검토 중이 아닙니다",
 	settle.TakenOver:      "신청 목록을 읽는 동안 Redis 서버가 거듭 교체되었습니다",
 	settle.DoorNotShut:    "쿠폰 %d의 신청을 그만 받으라고 Redis에 알리지 못했습니다. 쿠폰은 그대로이고, 길면 3분 동안 신청이 거절될 수 있습니다. 다시 실행하세요 (%v)",
+	settle.NotDropped:     "%q은(는) 기록할 수 없어 검토 중으로 남습니다: %v",
+	settle.SameArrival:    "%q은(는) 검토 중으로 남습니다. 종료한 다른 항목과 도착이 똑같은데, 그런 신청은 있을 수 없습니다. Redis에서 직접 지우세요",
+	settle.MoreStay:       "그 밖에 %d건이 검토 중으로 남습니다",
 	settle.CouponBusy:     "다른 정산이나 세션이 이 쿠폰의 행이나 테이블을 잡고 있습니다. 더 옮긴 것은 없으니 다시 실행하세요",
 	settle.OtherWinners: "발급될 사람이 %d명, 다이제스트 %s이어서 승인한 %s과(와) 다릅니다. 아무것도 발급하지 않았습니다. " +
 		"미리 보기를 다시 보고 누가 달라졌는지 확인하세요",

@@ -15,7 +15,7 @@ import (
 // argsOf are such as each kind has, so that a slip of the format shows.
 var argsOf = map[settle.Kind][]any{
 	settle.NoSuchCoupon: {uint64(42)}, settle.NotUnderReview: {"7", uint64(42)}, settle.CouponBusy: nil, settle.TakenOver: nil,
-	settle.DoorNotShut:  {uint64(42), errors.New("x")},
+	settle.DoorNotShut: {uint64(42), errors.New("x")}, settle.NotDropped: {"7", errors.New("x")}, settle.SameArrival: {"kim"}, settle.MoreStay: {3},
 	settle.OtherWinners: {3, "sha256:a", "sha256:b"}, settle.Stopped: {context.Canceled}, settle.StoppedAfter: {context.Canceled, 2, 5},
 	settle.StoppedInHand: {context.Canceled, errors.New("x")}, settle.StoppedUnknown: {context.Canceled, errors.New("x")},
 	settle.WrongName: {"", 200}, settle.WrongSeats: {int64(0), int64(9)}, settle.WrongDays: {int64(0), 9}, settle.WrongDiscount: {int64(-1), 9},

@@ -64,8 +64,11 @@ func newWorldWith(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle) *w
 func newWorldOf(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle, shape userShape) *world {
 	t.Helper()
 	w := &world{t: t, rdb: r.Client, prefix: r.Prefix, shape: shape, directory: shape.settings(t).Directory(), servers: append([]string{
-		"--mysql-dsn=" + m.DSN, "--redis-addrs=" + strings.Join(r.Addrs, ","), "--redis-key-prefix=" + r.Prefix,
+		"--mysql-dsn=" + m.DSN, "--redis-addrs=" + strings.Join(r.Addrs, ","),
 	}, shape.flags...)}
+	if r.Prefix != "" {
+		w.servers = append(w.servers, "--redis-key-prefix="+r.Prefix)
+	}
 	var err error
 	w.db, err = (&connect.MySQLSettings{MySQLDSN: m.DSN}).Open(zap.NewNop())
 	require.NoError(t, err)
@@ -123,11 +126,19 @@ func (w *world) settleNow(extra ...string) *settle.Report {
 
 func (w *world) settleNowCode(extra ...string) (int, *settle.Report) {
 	w.t.Helper()
-	args := append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test", "--output=json"}, extra...)
-	code, stdout, stderr := w.settle(args...)
+	code, stdout, stderr := w.settle(unless(extra, "run", "--cutoff=now", "--operator=kim", "--reason=test", "--output=json")...)
 	var report settle.Report
 	require.NoError(w.t, json.Unmarshal([]byte(stdout), &report), "%s%s", stdout, stderr)
 	return code, &report
+}
+
+// unless is a command with extra flags, which stand in place of its own of the same name.
+func unless(extra []string, command ...string) []string {
+	command = slices.DeleteFunc(command, func(arg string) bool {
+		name, _, isFlag := strings.Cut(arg, "=")
+		return isFlag && slices.ContainsFunc(extra, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+	})
+	return append(command, extra...)
 }
 
 // verify demands that every invariant holds, without so much as a warning.

@@ -32,7 +32,7 @@ const (
 
 // MySQLSettings are how to reach MySQL or MariaDB.
 type MySQLSettings struct {
-	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" placeholder:"DSN" help:"MySQL or MariaDB, as user:password@tcp(host:3306)/database."`
+	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" bytes:"" placeholder:"DSN" help:"MySQL or MariaDB, as user:password@tcp(host:3306)/database."`
 	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE" help:"File that holds the DSN."`
 }
 

@@ -30,7 +30,7 @@ type RedisSettings struct {
 	RedisAddrs        []string `name:"redis-addrs" env:"REDIS_ADDRS" default:"127.0.0.1:6379" placeholder:"HOST:PORT" help:"Redis; several are a Cluster, or Sentinels when a master name is set. Default 127.0.0.1:6379."`
 	RedisMasterName   string   `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME" help:"Sentinel's name of the master."`
 	RedisUsername     string   `name:"redis-username" env:"REDIS_USERNAME" placeholder:"NAME" help:"ACL user."`
-	RedisPassword     string   `name:"redis-password" env:"REDIS_PASSWORD" placeholder:"SECRET" help:"Password; better in the environment or a file."`
+	RedisPassword     string   `name:"redis-password" env:"REDIS_PASSWORD" bytes:"" placeholder:"SECRET" help:"Password; better in the environment or a file."`
 	RedisPasswordFile string   `name:"redis-password-file" env:"REDIS_PASSWORD_FILE" type:"path" placeholder:"FILE" help:"File that holds the password."`
 	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS" help:"Connect with TLS."`
 }

@@ -134,7 +134,7 @@ func orBoth(f family) family {
 	return f
 }
 
-// session makes every new connection alike, with two statements, and proves with a third that it is.
+// session makes every new connection alike, with two statements and a look at the binlog, and proves with a last one that it is.
 type session struct{ driver.Connector }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
@@ -154,6 +154,9 @@ func prepare(ctx context.Context, conn driver.Conn) error {
 		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
 			return err
 		}
+	}
+	if err := logRows(ctx, conn); err != nil {
+		return err
 	}
 	found, err := look(ctx, conn)
 	if err != nil {
@@ -175,11 +178,7 @@ func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
 	}
 	found := map[string]string{}
 	for i, name := range rows.Columns() {
-		if text, ok := values[i].([]byte); ok {
-			found[name] = string(text)
-		} else {
-			found[name] = fmt.Sprint(values[i])
-		}
+		found[name] = text(values[i])
 	}
 	return found, nil
 }

@@ -79,6 +79,7 @@ func Parse(cli any, name, description string, args []string, stdout, stderr io.W
 		return nil, ErrHelp
 	}
 	problems = append(problems, values...)
+	problems = append(problems, givenTwice(kctx)...)
 	problems = append(problems, unknownEnvironment(parser.Model, prefixes)...)
 	problems = append(problems, check(reflect.ValueOf(cli).Elem())...)
 	if kctx != nil && kctx.Selected() != nil {
@@ -142,23 +143,31 @@ func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 		}
 		return nil
 	}
-	if err == nil && (v.Enum == "" || target.Kind() != reflect.String || v.EnumMap()[target.String()]) {
+	problem := l.problem(v, given.String(), target, err)
+	if problem == nil {
 		return nil
 	}
-	name := v.Summary()
-	if v.Flag != nil {
-		name = "--" + v.Name
-		if len(v.Tag.Envs) > 0 {
-			name = v.Tag.Envs[0] + " (" + name + ")"
-		}
-	}
-	*l.problems = append(*l.problems, fmt.Errorf("%s is %q: want %s", name, given, wanted(v, target, err)))
+	*l.problems = append(*l.problems, problem)
 	target.SetZero()
 	if !v.HasDefault {
 		return nil
 	}
 	fallback := kong.ScanFromTokens(kong.Token{Value: v.Default, Type: kong.FlagValueToken})
 	return l.Mapper.Decode(ctx.WithScanner(fallback), target)
+}
+
+// problem is what is wrong with what was read into target.
+func (l lenient) problem(v *kong.Value, text string, target reflect.Value, err error) error {
+	switch {
+	case err != nil, v.Enum != "" && target.Kind() == reflect.String && !v.EnumMap()[target.String()]:
+		return fmt.Errorf("%s is %q: want %s", nameOf(v), text, wanted(v, target, err))
+	case isDefault(v, target):
+		return nil
+	}
+	if slip := slip(v, text, target); slip != "" {
+		return &GivenError{nameOf(v), slip}
+	}
+	return nil
 }
 
 func wanted(v *kong.Value, target reflect.Value, err error) string {
@@ -240,5 +249,8 @@ func secret(name, value, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s_FILE: %w", name, err)
 	}
-	return strings.TrimRight(string(content), "\r\n"), nil
+	if value = strings.TrimRight(string(content), "\r\n"); value == "" {
+		return "", fmt.Errorf("%s_FILE: %s is empty", name, file)
+	}
+	return value, nil
 }

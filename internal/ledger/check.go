@@ -112,8 +112,12 @@ func (l *Ledger) Coupons(ctx context.Context, db *sql.DB, after uint64, limit in
 
 const (
 	lookSQL     = "SELECT name, total_quantity, issued_count FROM coupon WHERE id = ?"
-	lookLockSQL = lookSQL + " FOR UPDATE"
+	lookLockSQL = lookSQL + underLock
 )
+
+// underLock keeps every settlement and change away from a coupon that is looked at. It is a shared lock: a server that is
+// read-only takes FOR UPDATE for a write, and refuses it.
+const underLock = " LOCK IN SHARE MODE"
 
 // Check looks at one coupon, and looks again under its lock before it calls anything wrong.
 func (l *Ledger) Check(ctx context.Context, db *sql.DB, coupon uint64) (*Verdict, error) {

@@ -220,7 +220,7 @@ func (l *Ledger) inPeriod(ctx context.Context, db *sql.DB, coupon uint64, period
 		return f, err
 	}
 	name := f.Name
-	if f, err = l.lookInto(ctx, db, coupon, period, periodCouponSQL+" FOR UPDATE"); err != nil {
+	if f, err = l.lookInto(ctx, db, coupon, period, periodCouponSQL+underLock); err != nil {
 		f.Name = name
 	}
 	return f, err

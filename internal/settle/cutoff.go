@@ -44,7 +44,7 @@ func Month(month string, zone *time.Location) (from, to time.Time, err error) {
 		return time.Time{}, time.Time{}, fmt.Errorf("%q is not a month: want YYYY-MM, such as 2026-11", month)
 	}
 	year, m, _ := first.Date()
-	return time.Date(year, m, 1, 0, 0, 0, 0, zone), time.Date(year, m+1, 1, 0, 0, 0, 0, zone), nil
+	return dayBegins(year, m, 1, zone), dayBegins(year, m+1, 1, zone), nil
 }
 
 func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {

@@ -79,3 +79,23 @@ func TestADayBeginsWhereTheOneBeforeEnds(t *testing.T) {
 		}
 	}
 }
+
+// A month is its days, from where the first begins to where the last ends, also where the 1st has no 00:00, as in Asunción in
+// October 2017 and in Amman in April 2011.
+func TestAMonthIsItsDays(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Asuncion", "Asia/Amman", "America/Havana", "Africa/Cairo", "Pacific/Apia"} {
+		zone, err := time.LoadLocation(name)
+		require.NoError(t, err)
+		for first := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); first.Year() < 2030; first = first.AddDate(0, 1, 0) {
+			from, to, err := Month(first.Format("2006-01"), zone)
+			require.NoError(t, err)
+			begins, _, err := Day(first.Format(time.DateOnly), zone)
+			require.NoError(t, err)
+			_, ends, err := Day(first.AddDate(0, 1, -1).Format(time.DateOnly), zone)
+			require.NoError(t, err)
+			require.True(t, from.Equal(begins), "%s in %s begins at %s, its first day at %s", first.Format("2006-01"), name, from, begins)
+			require.True(t, to.Equal(ends), "%s in %s ends at %s, its last day at %s", first.Format("2006-01"), name, to, ends)
+		}
+	}
+}

@@ -90,35 +90,60 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 	})
 }
 
+// drop records and takes out of the DLQ whom it can; who cannot be recorded stays, and is told of.
 func (s *settlement) drop(ctx context.Context, members []string) error {
 	var dropped []Application
-	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	var stay []error
+	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		s.result.reset()
 		s.begin(StepLock)
-		if s.coupon, err = lockCoupon(ctx, tx, s.coupon.ID); err != nil {
+		coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
+		if err != nil {
 			return err
 		}
-		s.result.SeatsLeft = s.coupon.Free()
-		if done, err := loadRecord(ctx, tx, s.run, s.coupon.ID, s.result); err != nil || done {
+		s.coupon, s.result.SeatsLeft = coupon, coupon.Free()
+		if done, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil || done {
 			return err
 		}
-		if dropped, err = s.underReview(ctx, s.coupon.ID, members); err != nil {
+		found, err := s.underReview(ctx, coupon.ID, members)
+		if err != nil {
 			return err
 		}
-		return s.recordDropped(ctx, tx, dropped)
+		ended, kept, err := s.recordDropped(ctx, tx, found)
+		if err != nil {
+			return err
+		}
+		dropped, stay = ended, kept
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if !s.result.changed() {
-		return nil // settled by another run meanwhile, which cleans up
+	if s.result.changed() { // else it was settled by another run meanwhile, which cleans up
+		if err := s.cleanDropped(ctx, dropped); err != nil {
+			return err
+		}
 	}
+	if more := len(stay) - mostToldToStay; more > 0 {
+		stay = append(stay[:mostToldToStay], told(MoreStay, more))
+	}
+	if len(stay) > 0 {
+		return &Error{Setup, errors.Join(stay...)}
+	}
+	return nil
+}
+
+// mostToldToStay are as many as a person reads.
+const mostToldToStay = 20
+
+// cleanDropped takes out of Redis who was dropped, and notes that it is clean.
+func (s *settlement) cleanDropped(ctx context.Context, dropped []Application) error {
 	s.uncleaned = []uncleaned{{run: s.run.id, covered: true}}
 	if err := s.tellRedis(ctx); err != nil {
 		return err
 	}
 	// tellRedis goes by user ids.
-	noUsers := slices.DeleteFunc(dropped, func(a Application) bool { return a.User != 0 })
+	noUsers := slices.DeleteFunc(slices.Clone(dropped), func(a Application) bool { return a.User != 0 })
 	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkNobody, noUsers); err != nil {
 		return err
 	}
@@ -131,45 +156,71 @@ func (s *settlement) drop(ctx context.Context, members []string) error {
 	})
 }
 
-// recordDropped leaves out what is settled already and only waits to be cleaned up.
-func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, dropped []Application) error {
-	for page := range slices.Chunk(dropped, tellApplications) {
-		all, err := s.classify(ctx, tx, s.coupon.ID, anyPast, page)
+// recordDropped returns who is recorded now, or was before and only waits to be cleaned up; and why others could not be.
+func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, all []Application) (dropped []Application, stay []error, err error) {
+	s.unstorable = nil
+	for page := range slices.Chunk(all, tellApplications) {
+		judged, err := s.classify(ctx, tx, s.coupon.ID, anyPast, page)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		var ended, users []Application
-		for _, c := range all {
-			if c.verdict == settled {
-				continue
-			}
-			ended = append(ended, c.Application)
-			if c.User != 0 {
+		var users, ended []Application
+		for _, c := range judged {
+			switch {
+			case c.verdict == settled:
+				dropped = append(dropped, c.Application)
+			case c.User != 0:
 				users = append(users, c.Application)
-			} else {
-				reason := shorten(ledger.Malformed(c.Member)+": "+s.run.Reason, maxReasonLetters)
-				err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{c.Application})
-				if classifyError(err) == duplicate {
-					return setupError("%q has the very arrival of another member that was dropped, which nobody can have: remove it from Redis by hand", c.Member)
-				}
-				if err != nil {
-					return err
+			default:
+				kept, err := s.recordMalformed(ctx, tx, c.Application)
+				switch {
+				case err != nil:
+					return nil, nil, err
+				case kept != nil:
+					stay = append(stay, kept)
+				default:
+					ended = append(ended, c.Application)
 				}
 			}
-			s.result.Read++
-			s.result.Rejected++
 		}
-		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, s.run.Reason, users); err != nil {
-			return err
+		recorded, err := s.store(ctx, tx, 0, users, func(_ int, part []Application) error {
+			return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, s.run.Reason, part)
+		})
+		if err != nil {
+			return nil, nil, err
 		}
+		ended = append(ended, recorded...)
+		s.result.Read += len(ended)
+		s.result.Rejected += len(ended)
 		if err := auditEach(ctx, tx, s.run, actionDLQDropped, s.coupon.ID, ended); err != nil {
-			return err
+			return nil, nil, err
 		}
+		dropped = append(dropped, ended...)
 	}
+	for _, f := range s.unstorable {
+		stay = append(stay, told(NotDropped, Shown(f.Member), f.Message))
+	}
+	s.unstorable = nil // whoever stays under review stays there as it is
 	if !s.result.changed() {
-		return nil
+		return dropped, stay, nil
 	}
-	return insertRecord(ctx, tx, s.run, s.coupon.ID, s.result)
+	return dropped, stay, insertRecord(ctx, tx, s.run, s.coupon.ID, s.result)
+}
+
+// recordMalformed records a member that is no user id; kept is why it cannot be.
+func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a Application) (kept, err error) {
+	reason := shorten(ledger.Malformed(a.Member)+": "+s.run.Reason, maxReasonLetters)
+	err = insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{a})
+	switch {
+	case err == nil:
+		return nil, nil
+	case classifyError(err) == duplicate:
+		return told(SameArrival, Shown(a.Member)), nil
+	case isBadRow(err):
+		return told(NotDropped, Shown(a.Member), serverSays(err)), nil
+	default:
+		return nil, err
+	}
 }
 
 // underReview finds the members in the DLQ, every one of them or it is an error.
@@ -195,7 +246,7 @@ func (s *Settler) underReview(ctx context.Context, coupon uint64, members []stri
 	}
 	var problems []error
 	for _, member := range slices.Sorted(maps.Keys(missing)) {
-		problems = append(problems, told(NotUnderReview, member, coupon))
+		problems = append(problems, told(NotUnderReview, Shown(member), coupon))
 	}
 	if problems != nil {
 		return nil, &Error{Setup, errors.Join(problems...)}

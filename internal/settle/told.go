@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 )
 
 // Told is an error made for people. What it says is known by its Kind, so that it can be told in other words than these.
@@ -18,6 +19,9 @@ type Kind string
 const (
 	NoSuchCoupon   Kind = "NO_SUCH_COUPON"   // coupon
 	NotUnderReview Kind = "NOT_UNDER_REVIEW" // user as given, coupon
+	NotDropped     Kind = "NOT_DROPPED"      // member, why
+	SameArrival    Kind = "SAME_ARRIVAL"     // member
+	MoreStay       Kind = "MORE_STAY"        // how many
 	CouponBusy     Kind = "BUSY"             //
 	TakenOver      Kind = "TAKEN_OVER"       //
 	DoorNotShut    Kind = "DOOR_NOT_SHUT"    // coupon, the error
@@ -35,6 +39,9 @@ const (
 var inEnglish = map[Kind]string{
 	NoSuchCoupon:   "coupon %d does not exist",
 	NotUnderReview: "user %q is not under review for coupon %d",
+	NotDropped:     "%q cannot be recorded, and stays under review: %v",
+	SameArrival:    "%q stays under review: another member that was dropped has its very arrival, which nobody can have; remove it from Redis by hand",
+	MoreStay:       "%d more stay under review",
 	CouponBusy:     "busy: another settlement or session holds this coupon's row or its tables; nothing more was moved, run again",
 	TakenOver:      "another Redis server took over again and again while the line was read",
 	DoorNotShut:    "Redis could not be told to take no more applications for coupon %d, which stays as it was; applications may be refused for up to three minutes. Run it again (%v)",
@@ -49,6 +56,17 @@ var inEnglish = map[Kind]string{
 	WrongDays:      "valid for %d days: want 1 to %d",
 	WrongDiscount:  "a discount of %d won: want 0 to %d",
 }
+
+// Shown is a member of the line as people are shown it: whoever wrote it there may have written a megabyte.
+func Shown(member string) string {
+	if letters := []rune(member[:min(len(member), 4*mostShown+utf8.UTFMax)]); len(letters) > mostShown {
+		return string(letters[:mostShown]) + "…"
+	}
+	return member
+}
+
+// mostShown is more than twice the digits of the longest user id.
+const mostShown = 50
 
 // Kinds are all of them.
 func Kinds() (all []Kind) {

@@ -1,0 +1,85 @@
+package connect
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// InnoDB takes no writes at READ COMMITTED from a session whose changes the server would log as statements.
+const (
+	binlogSQL  = "SELECT @@log_bin + 0, @@SESSION.binlog_format"
+	logRowsSQL = "SET SESSION binlog_format = 'ROW'"
+)
+
+// What MySQL answers where a variable is not there, and where an account may not set it.
+const (
+	unknownVariable = 1193
+	accessDenied    = 1227
+)
+
+// logRows has a session's changes logged as rows where they would be as statements, as far as the account may decide that.
+// Otherwise LogsStatements tells, and the session reads.
+func logRows(ctx context.Context, conn driver.Conn) error {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, binlogSQL, nil)
+	if isNumber(err, unknownVariable) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read binlog_format: %w", err)
+	}
+	found := make([]driver.Value, 2)
+	err = rows.Next(found)
+	if end := rows.Close(); err == nil {
+		err = end
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read binlog_format: %w", err)
+	}
+	if !isStatements(text(found[0]), text(found[1])) {
+		return nil
+	}
+	_, err = conn.(driver.ExecerContext).ExecContext(ctx, logRowsSQL, nil)
+	if isNumber(err, accessDenied) {
+		return nil
+	}
+	return err
+}
+
+// lookWithin bounds the look at the server before a verb begins.
+const lookWithin = 3 * time.Second
+
+// LogsStatements is whether the server logs what this pool's sessions change as statements, and so refuses every write. A
+// server that does not answer is for its caller to meet.
+func LogsStatements(ctx context.Context, db *sql.DB) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	var logs, format string
+	return db.QueryRowContext(ctx, binlogSQL).Scan(&logs, &format) == nil && isStatements(logs, format)
+}
+
+func isStatements(logs, format string) bool {
+	return logs == "1" && strings.EqualFold(format, "STATEMENT")
+}
+
+func isNumber(err error, number uint16) bool {
+	var numbered *mysql.MySQLError
+	return errors.As(err, &numbered) && numbered.Number == number
+}
+
+func text(v driver.Value) string {
+	if bytes, ok := v.([]byte); ok {
+		return string(bytes)
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,142 @@
+package settle
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Work that may be repeated must not read what a failure of its own has overwritten: of "s.coupon, err = lockCoupon(…,
+// s.coupon.ID)" an error leaves no coupon, and the repetition asks for coupon 0. What such a call returns goes into names of
+// the repetition's own, or into what it does not read before.
+func TestNoRepetitionReadsWhatAFailureHasOverwritten(t *testing.T) {
+	t.Parallel()
+	files := token.NewFileSet()
+	sources, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	methods := map[string]*ast.BlockStmt{}
+	var repeated []ast.Expr
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(files, source, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				methods[n.Name.Name] = n.Body
+			case *ast.CallExpr:
+				if called, ok := n.Fun.(*ast.SelectorExpr); ok && isRepeating(called.Sel.Name) {
+					repeated = append(repeated, n.Args...)
+				}
+			}
+			return true
+		})
+	}
+	works := 0
+	for _, work := range repeated {
+		var body *ast.BlockStmt
+		switch work := work.(type) {
+		case *ast.FuncLit:
+			body = work.Body
+		case *ast.SelectorExpr:
+			body = methods[work.Sel.Name]
+		}
+		if body == nil {
+			continue
+		}
+		works++
+		for _, found := range overwritten(body) {
+			t.Errorf("%s: %s is read by a repetition, and overwritten by a call that may fail", files.Position(found.Pos()), types.ExprString(found))
+		}
+	}
+	require.Greater(t, works, 15)
+}
+
+func isRepeating(name string) bool {
+	return name == "transact" || name == "do" || name == "insist" || name == "attempt" || name == "series"
+}
+
+// The rule finds the fault that it was made for, in each of its forms, and nothing else.
+func TestTheRuleFindsWhatItWasMadeFor(t *testing.T) {
+	t.Parallel()
+	for code, faults := range map[string]int{
+		"s.coupon, err = lock(s.coupon.ID)":                                             1,
+		"s.begin(s.coupon.ID); if s.coupon, err = lock(); err != nil { return }":        1,
+		"coupon, err := lock(s.coupon.ID); if err != nil { return }; s.coupon = coupon": 0,
+		"d, err = decide(); d.rest, err = record(d.rest)":                               0,
+		"found, err = read(); use(found)":                                               0,
+		"page, err := read(); page, err = more(page)":                                   0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "", fmt.Sprintf("package p; func f() { %s }", code), 0)
+		require.NoError(t, err)
+		require.Len(t, overwritten(file.Decls[0].(*ast.FuncDecl).Body), faults, code)
+	}
+}
+
+// overwritten are what a body takes from outside, and lets a call overwrite that may return an error instead.
+func overwritten(body *ast.BlockStmt) (found []ast.Expr) {
+	written := map[string]token.Pos{} // first, whole
+	var calls []*ast.AssignStmt
+	targets := map[ast.Expr]bool{}
+	ast.Inspect(body, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		if !ok {
+			return true
+		}
+		for _, to := range assign.Lhs {
+			targets[to] = true
+			if name := types.ExprString(to); written[name] == 0 {
+				written[name] = assign.End() // its right side is read before
+			}
+		}
+		if _, isCall := assign.Rhs[0].(*ast.CallExpr); isCall && assign.Tok == token.ASSIGN && len(assign.Rhs) == 1 && len(assign.Lhs) > 1 {
+			calls = append(calls, assign)
+		}
+		return true
+	})
+	for _, call := range calls {
+		for _, to := range call.Lhs[:len(call.Lhs)-1] {
+			if name := types.ExprString(to); readBefore(body, name, call.End(), written, targets) {
+				found = append(found, to)
+			}
+		}
+	}
+	return found
+}
+
+// readBefore is whether a name, or a part of it, is read up to a place without having been written in the body before.
+func readBefore(body *ast.BlockStmt, name string, until token.Pos, written map[string]token.Pos, targets map[ast.Expr]bool) (read bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		expr, ok := n.(ast.Expr)
+		if !ok || targets[expr] || expr.Pos() > until {
+			return !targets[expr]
+		}
+		said := types.ExprString(expr)
+		if _, isName := expr.(*ast.Ident); !isName {
+			if _, isPart := expr.(*ast.SelectorExpr); !isPart {
+				return true
+			}
+		}
+		if said != name && !strings.HasPrefix(said, name+".") {
+			return true
+		}
+		fresh := false
+		for whole := name; whole != ""; whole = whole[:max(0, strings.LastIndex(whole, "."))] {
+			if at, ok := written[whole]; ok && at <= expr.Pos() {
+				fresh = true
+			}
+		}
+		read = read || !fresh
+		return true
+	})
+	return read
+}

@@ -1,0 +1,142 @@
+package testenv
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// GivenAmiss gives every flag, argument and setting of every verb of a program in ways that say nothing: empty, blank, as a
+// zero that means none, twice, and with what is no plain text. Each must be refused with exit code 2, by its name. run runs the
+// program, which has nothing else to go by.
+func GivenAmiss(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
+	tried := map[string]int{}
+	for _, verb := range verbsOf(app) {
+		path := pathOf(verb)
+		refused := func(v *kong.Value, how string, args ...string) {
+			t.Helper()
+			tried[how]++
+			code, stderr := run(append(slices.Clone(path), args...)...)
+			if code != 2 || !namedAmiss(v, stderr) {
+				t.Errorf("%s, %s: exit code %d: %s", strings.Join(path, " "), how, code, stderr)
+			}
+		}
+		for _, flag := range slices.Concat(verb.AllFlags(false)...) {
+			if flag.Name == "help" || flag.Name == "version" {
+				continue // nothing happens beside
+			}
+			name := "--" + flag.Name
+			for _, value := range amiss(flag.Value) {
+				refused(flag.Value, fmt.Sprintf("%s=%q", name, value), name+"="+value)
+			}
+			if !flag.IsBool() {
+				refused(flag.Value, name+" with an empty argument behind it", name, "")
+			}
+			if !flag.IsCumulative() {
+				once := name + "=" + plausible(flag.Value)
+				refused(flag.Value, name+" twice", once, once)
+			}
+		}
+		for i, arg := range verb.Positional {
+			for _, value := range amiss(arg) {
+				refused(arg, fmt.Sprintf("%s %q", arg.Summary(), value), append(slices.Repeat([]string{"1"}, i), value)...)
+			}
+		}
+	}
+	if len(tried) < 40 {
+		t.Fatalf("only %d ways were tried", len(tried))
+	}
+	for _, flag := range app.Flags {
+		settingAmiss(t, flag, run)
+	}
+	for _, verb := range verbsOf(app) {
+		for _, flag := range verb.Flags {
+			settingAmiss(t, flag, func(args ...string) (int, string) { return run(append(pathOf(verb), args...)...) })
+		}
+	}
+}
+
+// verbsOf are the verbs of a program, or the program itself where it has none.
+func verbsOf(app *kong.Application) []*kong.Node {
+	if verbs := app.Leaves(true); len(verbs) > 0 {
+		return verbs
+	}
+	return []*kong.Node{app.Node}
+}
+
+func pathOf(verb *kong.Node) (path []string) {
+	for n := verb; n.Parent != nil; n = n.Parent {
+		path = append([]string{n.Name}, path...)
+	}
+	return path
+}
+
+// settingAmiss gives what a flag is called in the environment empty.
+func settingAmiss(t *testing.T, flag *kong.Flag, run func(args ...string) (code int, stderr string)) {
+	for _, env := range flag.Envs {
+		for _, value := range []string{"", " "} {
+			t.Run(fmt.Sprintf("%s=%q", env, value), func(t *testing.T) {
+				t.Setenv(env, value)
+				if code, stderr := run(); code != 2 || !namedAmiss(flag.Value, stderr) {
+					t.Errorf("exit code %d: %s", code, stderr)
+				}
+			})
+		}
+	}
+}
+
+// namedAmiss is whether a line says of this very value that it was given amiss, and not that it is missing.
+func namedAmiss(v *kong.Value, stderr string) bool {
+	name := "--" + v.Name
+	if v.Flag == nil {
+		name = v.Summary()
+	} else if len(v.Tag.Envs) > 0 {
+		name = v.Tag.Envs[0] + " (" + name + ")"
+	}
+	for line := range strings.Lines(stderr) {
+		_, said, found := strings.Cut(line, name+" ")
+		for _, slip := range []string{"is given empty", "is 0", "is given more than once", "has line breaks", `is "`} {
+			if found && strings.HasPrefix(said, slip) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// amiss are values that say nothing.
+func amiss(v *kong.Value) []string {
+	values := []string{"", " ", "\t"}
+	element := v.Target.Type()
+	if v.IsSlice() {
+		element = element.Elem()
+		values = append(values, ",", "1,,2", ",1")
+	}
+	switch {
+	case v.IsBool():
+		return values
+	case element.Kind() == reflect.String && v.Enum == "" && v.Tag.Type != "path" && !v.Tag.Has("bytes"):
+		values = append(values, "two\nlines", "\x1b[31mred", "\x9b31mred", "\u009b31mred", "\xff")
+	case element.Kind() != reflect.String && !v.HasDefault:
+		values = append(values, "0")
+	}
+	return values
+}
+
+// plausible is a value that can be read.
+func plausible(v *kong.Value) string {
+	switch {
+	case v.IsBool():
+		return "true"
+	case v.Enum != "":
+		return v.EnumSlice()[len(v.EnumSlice())-1]
+	case v.HasDefault:
+		return v.Default
+	default:
+		return "1"
+	}
+}
