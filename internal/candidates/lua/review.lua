@@ -56,7 +56,13 @@ for i = 2, #ARGV, 4 do
       n = n + 1
     end
   elseif source == 'N' then
-    if redis.call('ZADD', dlq, 'NX', at, member) == 1 then redis.call('HSET', reasons, member, counted(reason)) end
+    -- One that stands there already was put there by a run that died before its commit, or is put there by this run again.
+    local old = stands(dlq, member, at) and retryable(member)
+    if redis.call('ZADD', dlq, 'NX', at, member) == 1 then
+      redis.call('HSET', reasons, member, counted(reason))
+    elseif old and old.run ~= cjson.decode(reason).run then
+      redis.call('HSET', reasons, member, counted(reason, old))
+    end
     if stands(dlq, member, at) then n = n + 1 end
   elseif stands(queue, member, at) and stands(dlq, member, at) then
     redis.call('ZREM', queue, member) -- the same application in two places, by somebody's hand
