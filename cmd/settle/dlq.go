@@ -118,7 +118,7 @@ func (c *dlqRetryCmd) try(ctx context.Context, p *program, done *retried) error 
 			return exitError(exitInfrastructure) // not all of it was done, and it is safe to run again
 		}
 		fmt.Fprintln(p.stderr, p.say(words{"먼저 시도한 %d건이 정산되어 나머지 %d건을 시도합니다.", "The first %d were settled; the other %d are tried now."}, canaries, len(chosen)-canaries))
-		if chosen, err = c.chosen(ctx, p); err != nil || len(chosen) == 0 { // where seats are scarce, all of the line was tried
+		if chosen, err = c.chosen(ctx, p); err != nil || len(chosen) == 0 { // another run has settled them meanwhile
 			return err
 		}
 		_, err = c.retry(ctx, p, chosen, users(chosen), false, done)
@@ -154,7 +154,7 @@ func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Rev
 		return 0, err
 	}
 	seats := report.Coupons[0].SeatsLeft
-	var late, again, seatless int
+	var late, again, seatless, kept int
 	var wait time.Time
 	for _, r := range chosen {
 		now, stays := still[r.User]
@@ -166,6 +166,8 @@ func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Rev
 			late, wait = late+1, r.Arrival
 		case seats == 0:
 			seatless++
+		case canaries:
+			kept++
 		default:
 			again++
 		}
@@ -177,6 +179,10 @@ func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Rev
 	if seatless > 0 {
 		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없습니다. %d건은 검토 중으로 남습니다. 그 가운데 마지막으로 받은 사람보다 늦게 신청한 건은 다음 정산이 NOT_SELECTED로 기록합니다.",
 			"No seat is left: %d stay under review. Whoever of them applied after the last who got a seat is recorded NOT_SELECTED by the next run."}, seatless))
+	}
+	if kept > 0 {
+		fmt.Fprintln(p.stderr, p.say(words{"남은 수량은 먼저 신청한 건의 몫입니다. %d건은 차례가 오지 않아 시도하지 않았고 검토 중으로 남습니다.",
+			"The seats that are left are kept for whoever applied before: %d were not tried, since it was not their turn, and stay under review."}, kept))
 	}
 	if late > 0 {
 		fmt.Fprintln(p.stderr, p.say(words{"%d건은 마감 시각 뒤에 신청하여 다음 자정까지 검토 중으로 남습니다. 지금 시도하려면 --cutoff now (마지막 신청 %s).",

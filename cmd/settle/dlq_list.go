@@ -148,8 +148,8 @@ func (p *program) next(r ledger.Reviewed) string {
 	switch {
 	case !r.Retryable:
 		return p.say(words{"사람이 결정", "a person"})
-	case r.Again > 0:
-		return p.say(words{"%s 이후의 야간 실행", "a nightly run from %s on"}, inZone(time.Unix(r.Again, 0), p.zone))
+	case r.Refused > 0:
+		return p.say(words{"다음 밤의 실행", "the next night"})
 	default:
 		return p.say(words{"다음 실행", "the next run"})
 	}
@@ -217,14 +217,10 @@ func (p *program) entriesCSV(entries []ledger.Reviewed) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
 		row(p.headerCells(words{"쿠폰", "coupon"}, words{"사용자", "user"}, words{"신청 시각", "arrival"}, words{"사유", "cause"}, words{"내용", "message"},
 			words{"자동 재시도", "retryable"}, words{"시도", "attempts"}, words{"실행", "run"}, words{"검토 시작", "since"}, words{"마지막 시도", "at"},
-			words{"다시 시도", "again"}, words{"시간대", "time_zone"})...)
+			words{"시간대", "time_zone"})...)
 		for _, r := range entries {
-			again := time.Time{}
-			if r.Again > 0 {
-				again = time.Unix(r.Again, 0)
-			}
 			row(r.Coupon, r.User, p.sheetTimeOrEmpty(r.Arrival), r.Cause, r.Message, r.Retryable, r.Attempts, r.Run,
-				p.sheetTimeOrEmpty(r.ReviewedSince()), p.sheetTimeOrEmpty(r.At), p.sheetTimeOrEmpty(again), p.zone.String())
+				p.sheetTimeOrEmpty(r.ReviewedSince()), p.sheetTimeOrEmpty(r.At), p.zone.String())
 		}
 	})
 }

@@ -15,58 +15,6 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
-// lately is a coupon that has been open for days, with a nightly run for who stands in it.
-type lately struct {
-	*world
-	coupon uint64
-	first  time.Time
-}
-
-func newLately(t *testing.T, seats int, users ...uint64) *lately {
-	w := newWorld(t)
-	now := w.now()
-	l := &lately{w, w.couponBetween(seats, now.Add(-96*time.Hour), now.Add(time.Hour)), now.Add(-80 * time.Hour)}
-	l.stands(users...)
-	return l
-}
-
-// stands lets users apply days ago, those with higher ids later.
-func (l *lately) stands(users ...uint64) {
-	l.t.Helper()
-	l.users(users...)
-	for _, user := range users {
-		l.stand(l.coupon, fmt.Sprint(user), l.first.Add(time.Duration(user)*time.Second))
-	}
-}
-
-// night is a run that nobody asked for.
-func (l *lately) night() {
-	l.t.Helper()
-	code, stdout, stderr := l.settle("run", "--output=json")
-	require.Zero(l.t, code, "%s%s", stdout, stderr)
-	l.verify()
-}
-
-func TestNightlyRunsPauseWithARefusedRow(t *testing.T) {
-	t.Parallel()
-	l := newLately(t, 9, 1, 2, 3)
-	allow := l.refuse("user_coupon", 2)
-	l.night()
-	why := l.reason(l.coupon, "2")
-	require.Equal(t, 1, why.Refused)
-	require.InDelta(t, l.now().Add(time.Minute).Unix(), why.Again, 5, "by the Redis clock")
-	allow()
-	l.night()
-	require.Equal(t, []uint64{1, 3}, l.issued(l.coupon), "it pauses: there is a seat for everybody")
-	require.Equal(t, why, l.reason(l.coupon, "2"))
-	require.Equal(t, candidates.UnderReview, l.answer(l.coupon, 2))
-	again, err := json.Marshal(candidates.Reason{Cause: why.Cause, Retryable: true, Attempts: 1, Refused: 1, Again: l.now().Unix() - 1})
-	require.NoError(t, err)
-	require.NoError(t, l.rdb.HSet(t.Context(), "dlq:reason:{"+l.queue(l.coupon)+"}", "2", again).Err())
-	l.night()
-	require.Equal(t, []uint64{1, 3, 2}, l.issued(l.coupon), "the pause is over")
-}
-
 // A retry that finds no seat says so and stays, also of who applied after the last who got one: the next run that is no retry
 // has its say, and seats that are added come to it in its turn.
 func TestARetryThatFindsNoSeatStays(t *testing.T) {
@@ -96,77 +44,6 @@ func TestARetryThatFindsNoSeatStays(t *testing.T) {
 	w.verify()
 }
 
-func TestAPersonsRunDoesNotPause(t *testing.T) {
-	t.Parallel()
-	for name, run := range map[string]func(l *lately){
-		"run":   func(l *lately) { l.settleNow() },
-		"retry": func(l *lately) { l.dlq("retry", l.coupon) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newLately(t, 9, 1, 2)
-			allow := l.refuse("user_coupon", 1)
-			l.night()
-			allow()
-			run(l)
-			require.Equal(t, []uint64{2, 1}, l.issued(l.coupon))
-			l.verify()
-		})
-	}
-}
-
-// A seat may pass only whoever has just been refused it: where seats are scarce nobody pauses.
-func TestNobodyPausesWhereSeatsAreScarce(t *testing.T) {
-	t.Parallel()
-	t.Run("the row is taken now", func(t *testing.T) {
-		t.Parallel()
-		l := newLately(t, 3, 1, 2, 3)
-		allow := l.refuse("user_coupon", 2)
-		l.night()
-		allow()
-		l.stands(4) // one seat is left for 2, who pauses, and 4, who came later
-		l.night()
-		require.Equal(t, []uint64{1, 3, 2}, l.issued(l.coupon))
-		require.Equal(t, []uint64{4}, l.outcome(l.coupon, "NOT_SELECTED"))
-	})
-	t.Run("the row is still refused", func(t *testing.T) {
-		t.Parallel()
-		l := newLately(t, 3, 1, 2, 3)
-		l.refuse("user_coupon", 2)
-		l.night()
-		l.stands(4)
-		l.night()
-		require.Equal(t, []uint64{1, 3, 4}, l.issued(l.coupon), "the seat goes to the next in line")
-		require.Equal(t, 2, l.reason(l.coupon, "2").Refused)
-		require.Equal(t, 2, l.reason(l.coupon, "2").Attempts)
-	})
-	t.Run("somebody was not selected", func(t *testing.T) {
-		t.Parallel()
-		l := newLately(t, 2, 1, 2, 3, 4)
-		allow := l.refuse("user_coupon", 2)
-		l.night()
-		require.Equal(t, []uint64{4}, l.outcome(l.coupon, "NOT_SELECTED"))
-		allow()
-		l.mustChange("add-seats", l.coupon, "--seats=1")
-		l.night()
-		require.Equal(t, []uint64{1, 3, 2}, l.issued(l.coupon))
-	})
-}
-
-// Who was put aside because the database was away is first in line, always.
-func TestNobodyPausesBecauseTheDatabaseWasAway(t *testing.T) {
-	t.Parallel()
-	l := newLately(t, 9, 1)
-	at := l.arrivalsOf(l.coupon, 1)["1"]
-	moved, err := l.store.Review(t.Context(), l.coupon, []candidates.Failed{{
-		Entry: candidates.Entry{Member: "1", Arrival: at, Source: candidates.Queue}, Reason: candidates.Reason{Cause: "DATABASE_AWAY", Retryable: true, Attempts: 1},
-	}})
-	require.NoError(t, err)
-	require.EqualValues(t, 1, moved)
-	l.night()
-	require.Equal(t, []uint64{1}, l.issued(l.coupon))
-}
-
 func TestARowIsTriedABoundedNumberOfTimes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,18 +51,11 @@ func TestARowIsTriedABoundedNumberOfTimes(t *testing.T) {
 	w.users(1)
 	w.apply(coupon, 1)
 	allow := w.refuse("user_coupon", 1)
-	var pause int64
 	for attempt := range mostRefusals {
 		w.settleNow()
 		why := w.reason(coupon, "1")
 		require.Equal(t, attempt+1, why.Attempts)
 		require.Equal(t, attempt+1 < mostRefusals, why.Retryable)
-		if why.Retryable {
-			longer := why.Again - w.now().Unix()
-			require.Greater(t, longer, pause, "it grows")
-			require.LessOrEqual(t, longer, int64(6*time.Hour/time.Second))
-			pause = longer
-		}
 	}
 	allow()
 	w.settleNow()

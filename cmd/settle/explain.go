@@ -211,8 +211,8 @@ func (p *program) runEvent(e ledger.Event) string {
 func (p *program) reviewEvent(f *ledger.Facts, e ledger.Event) string {
 	r := e.Review
 	next := p.say(words{"담당자 결정 대기", "until a person decides"})
-	if again := time.Unix(r.Again, 0); r.Retryable && again.After(f.At) {
-		next = p.say(words{"자동 재시도는 %s부터", "nightly runs try again from %s on"}, inZone(again, p.zone))
+	if r.Retryable && r.Refused > 0 {
+		next = p.say(words{"밤마다 한 번 다시 시도", "tried again once a night"})
 	} else if r.Retryable {
 		next = p.say(words{"정산 때마다 다시 시도", "every run tries again"})
 	}

@@ -93,23 +93,20 @@ func TestExplainWhoNeverApplied(t *testing.T) {
 	require.Contains(t, stderr, "--user is 0")
 }
 
-// tellsThePause: the timeline says from when on it is tried again, and which night does at the latest.
-func (w *world) tellsThePause(coupon, user uint64) {
+// tellsTheNextNight: who was tried by a night is told that the next one tries again.
+func (w *world) tellsTheNextNight(coupon, user uint64) {
 	w.t.Helper()
 	seoul := speaker(english).zone
 	reason := w.reason(coupon, fmt.Sprint(user))
-	require.NotZero(w.t, reason.Again)
-	again := w.now().Add(5 * time.Hour).Truncate(time.Second) // longer than any test
-	reason.Again = again.Unix()
+	reason.Night = settle.NextCutoff(w.now(), seoul).UTC()
 	text, err := json.Marshal(reason)
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.rdb.HSet(w.t.Context(), "dlq:reason:{"+w.queue(coupon)+"}", user, text).Err())
-	next := settle.NextCutoff(again, seoul)
+	next := settle.NextCutoff(reason.Night, seoul)
 	x := w.explain(coupon, user)
-	require.True(w.t, again.Equal(*x.Conclusion.Application.PausedUntil))
 	require.True(w.t, next.Equal(*x.Conclusion.Application.SettlesAt))
 	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), fmt.Sprintf("--user=%d", user), "--lang=en")
-	require.Contains(w.t, told, "nightly runs try again from "+inZone(again, seoul)+" on")
+	require.Contains(w.t, told, "tried again once a night")
 	require.Regexp(w.t, regexp.QuoteMeta(inZone(next, seoul))+` +│ to be settled \(to come\)`, told)
 }
 
@@ -150,8 +147,8 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	require.Contains(t, w.must(coupon, 1, ledger.StateIssued, ledger.NoteUsable), "as number 1; the coupon was issued at")
 	require.Contains(t, w.must(coupon, 5, ledger.StateIssued, ledger.NoteUsable), "as number 6; the coupon was issued at")
 	w.must(coupon, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides)
-	w.tellsThePause(coupon, 3)
-	w.must(coupon, 3, ledger.StateReviewBadRow, ledger.NoteRetryPauses)
+	w.tellsTheNextNight(coupon, 3)
+	w.must(coupon, 3, ledger.StateReviewBadRow, ledger.NoteTriedAgain)
 	w.must(coupon, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides)
 	require.Equal(t, []ledger.EventKind{ledger.EventOpens, ledger.EventApplied, ledger.EventLastSeated, ledger.EventRun, ledger.EventReview,
 		ledger.EventAudit, ledger.EventCloses}, w.happened(coupon, 2))
@@ -458,7 +455,7 @@ func TestExplainTellsEveryAttemptThatIsKept(t *testing.T) {
 	w.exec("INSERT INTO odd_user (id) VALUES (1)")
 	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now")
 	require.Zero(t, code, stderr)
-	w.must(coupon, 1, ledger.StateReviewBadRow, ledger.NoteRetryPauses)
+	w.must(coupon, 1, ledger.StateReviewBadRow, ledger.NoteTriedAgain)
 	kinds := w.happened(coupon, 1)
 	require.Contains(t, kinds, ledger.EventAttempt)
 	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), "--user=1", "--lang=en")

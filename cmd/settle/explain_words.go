@@ -105,10 +105,6 @@ func (p *program) noted(f *ledger.Facts, c ledger.Conclusion, n ledger.Note) str
 		return p.say(words{"쿠폰의 사용 기한이 지났습니다.", "The coupon has expired."})
 	case n == ledger.NoteExpired:
 		return p.say(words{"쿠폰의 사용 기한은 %s에 지났습니다.", "The coupon expired at %s."}, p.instant(*expires.ExpiresAt))
-	case n == ledger.NoteRetryPauses: // where seats are scarce it is tried before, and so it is when a person asks
-		return p.say(words{"자동 재시도는 %s까지 쉬며, 늦어도 %s에 예정된 정산에서 다시 처리됩니다.",
-			"Automatic attempts pause until %s; it is tried again at the latest by the settlement planned for %s."},
-			p.instant(*c.Application.PausedUntil), p.instant(*c.Application.SettlesAt))
 	default:
 		return p.say(noteWords[n])
 	}

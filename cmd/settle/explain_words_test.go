@@ -23,7 +23,7 @@ func toldFacts() *ledger.Facts {
 		Held:   &ledger.HeldCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED"},
 		Missed: &ledger.Missed{Rank: 12, Micros: 1_200_000},
 		Applications: []ledger.Application{{Arrival: at.UnixMicro(), AppliedAt: at, Position: 3, SettlesAt: &closes, RecordedAt: &closes,
-			Order: 212, PausedUntil: &at, Review: &candidates.Reason{Attempts: 3}}},
+			Order: 212, Review: &candidates.Reason{Attempts: 3}}},
 	}
 }
 
@@ -135,11 +135,6 @@ func TestSentences(t *testing.T) {
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다. 지금까지 3번 처리를 시도했습니다. 다음 정산에서 다시 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; a fault in our system kept the coupon from being stored, and the application is under review. " +
 				"It has been tried 3 times so far. The next settlement tries again."},
-		{"under review, pausing", func(f *ledger.Facts) { f.Applications[0].Order = 0 }, ledger.StateReviewBadRow, []ledger.Note{ledger.NoteRetryPauses},
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다. 지금까지 3번 처리를 시도했습니다. " +
-				"자동 재시도는 2026-11-20 14:00:03.123 KST까지 쉬며, 늦어도 2026-11-20 15:00:03.123 KST에 예정된 정산에서 다시 처리됩니다.",
-			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; a fault in our system kept the coupon from being stored, and the application is under review. " +
-				"It has been tried 3 times so far. Automatic attempts pause until 2026-11-20 14:00:03.123 KST; it is tried again at the latest by the settlement planned for 2026-11-20 15:00:03.123 KST."},
 		{"lost", func(f *ledger.Facts) { f.Coupon.WrittenOff = 1 }, ledger.StateMaybeLost, nil,
 			"7번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 다만 접수된 신청 가운데 3건의 기록이 유실되어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",
 			"There is no record that customer 7 applied for this coupon. But records of applications were lost (3), so it is not certain that there was none."},

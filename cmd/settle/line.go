@@ -24,18 +24,20 @@ var (
 )
 
 var sources = map[candidates.Source]settle.Source{
-	candidates.Queue:     settle.Waiting,
-	candidates.Retryable: settle.Retryable,
-	candidates.Pausing:   settle.Paused,
-	candidates.Held:      settle.Held,
+	candidates.Queue:         settle.Waiting,
+	candidates.Retryable:     settle.Retryable,
+	candidates.RefusedBefore: settle.RefusedBefore,
+	candidates.Tried:         settle.Tried,
+	candidates.Held:          settle.Held,
 }
 
 var origins = map[settle.Source]candidates.Source{
-	settle.Waiting:     candidates.Queue,
-	settle.Retryable:   candidates.Retryable,
-	settle.Paused:      candidates.Pausing,
-	settle.Held:        candidates.Held,
-	settle.NotSelected: candidates.Recorded,
+	settle.Waiting:       candidates.Queue,
+	settle.Retryable:     candidates.Retryable,
+	settle.RefusedBefore: candidates.Retryable, // Review knows by itself what was before
+	settle.Tried:         candidates.Retryable,
+	settle.Held:          candidates.Held,
+	settle.NotSelected:   candidates.Recorded,
 }
 
 var marks = map[settle.Mark]candidates.Mark{
@@ -149,7 +151,7 @@ func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, fail
 			entries[i].Source = candidates.Keeping
 		}
 		if f.Row {
-			entries[i].Reason.Refused = 1
+			entries[i].Reason.Refused, entries[i].Reason.Night = 1, f.Night
 		}
 	}
 	reviewed, err := l.Store.Review(ctx, coupon, entries)

@@ -107,6 +107,9 @@ func (d *mortal) Release(ctx context.Context, coupon uint64, held []settle.Appli
 // crash is a run that ends at one of its calls to Redis.
 func (m *machine) crash(t *rapid.T) {
 	o, ok := m.drawAny(t)
+	if rapid.IntRange(0, 2).Draw(t, "of a night") == 2 {
+		o, ok = m.drawNight(t, rapid.Bool().Draw(t, "a new night")), true
+	}
 	if !ok {
 		return
 	}
@@ -132,6 +135,7 @@ func (m *machine) processIsKilled(t *rapid.T) {
 	if !ok {
 		return
 	}
+	o.Canaries = nil // which the program would have followed by a retry of all
 	at, after := rapid.IntRange(0, 50).Draw(t, "at request"), rapid.Bool().Draw(t, "after")
 	m.breaksOff(t, o, func() {
 		if code := m.killed(o, at, after); code == -1 {
@@ -257,7 +261,7 @@ func (m *machine) adopt(t *rapid.T, c *modelCoupon, o order, run uint64, cutoff 
 		way = append(way, at(o.release))
 	}
 	if o.verb != toDrop && !isHeld {
-		way = append(way, at(func(c *modelCoupon) { c.give(run, cutoff, m.users) }))
+		way = append(way, at(func(c *modelCoupon) { c.give(run, cutoff, m.users, o.kind()) }))
 	}
 	seen := m.see(c.id)
 	if wrong := seen.beyond(way, run); wrong != "" {
@@ -318,7 +322,7 @@ func (f facts) beyond(way []facts, run uint64) string {
 
 // decided is the part of a fact that the database keeps.
 func (is fact) decided() fact {
-	is.stands, is.cause, is.refused = absent, "", 0
+	is.stands, is.cause, is.refused, is.night = absent, "", 0, 0
 	return is
 }
 
@@ -330,7 +334,7 @@ func (is fact) standing() fact { return fact{stands: is.stands, cause: is.cause}
 func alike(f facts) facts {
 	f = f.clone()
 	for a, is := range f.line {
-		is.run, is.refused = 0, 0
+		is.run, is.refused, is.night = 0, 0, 0
 		if is.stands == held && is.cause == "BAD_ROW" {
 			is.stands = retryable
 		}

@@ -42,8 +42,15 @@ func (w *world) refuseOddUsers() {
 
 func (m *machine) databaseRefusesAUser(t *rapid.T) {
 	user := m.someUser(t)
+	m.refuse(t, user, !m.users[user].odd)
+}
+
+func (m *machine) refuse(t *rapid.T, user uint64, odd bool) {
 	who := m.users[user]
-	if who.odd = !who.odd; who.odd {
+	if who.odd == odd {
+		return
+	}
+	if who.odd = odd; who.odd {
 		t.Logf("the database refuses the rows of %s", m.name(user))
 		m.exec("INSERT INTO odd_user (id) VALUES (?)", user)
 	} else {
@@ -76,7 +83,10 @@ func (m *machine) rowIsRefusedOften(t *rapid.T) {
 
 func (m *machine) seatsAreAddedOrTaken(t *rapid.T) {
 	c := m.someCoupon(t)
-	more := rapid.IntRange(-2, maxSeats).Draw(t, "more seats")
+	m.changeSeats(t, c, rapid.IntRange(-2, maxSeats).Draw(t, "more seats"))
+}
+
+func (m *machine) changeSeats(t *rapid.T, c *modelCoupon, more int) {
 	more = max(more, c.issuedCount()-c.seats, 1-c.seats) // what is given stays given
 	t.Logf("%s gets %d more seats", c.name, more)
 	c.seats += more

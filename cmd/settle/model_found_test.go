@@ -114,3 +114,27 @@ func TestWhoIsRefusedOnReturnDoesNotWaitAsWell(t *testing.T) {
 	require.Len(t, w.underReview(coupon), 1)
 	w.verify()
 }
+
+// A run that dies when it has put somebody under review who was not selected before has tried the row: the next counts on.
+func TestARowRefusedOnReturnIsCountedByEveryRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	coupon := w.coupon(1)
+	w.users(1, 2)
+	w.apply(coupon, 1, 2)
+	w.settleNow()
+	w.exec("INSERT INTO odd_user (id) VALUES (2)")
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
+	m := machine{world: w}
+	s := m.inProcess()
+	s.Line = diesAfterReview{line{w.store}}
+	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Cron, CutoffNow: true})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{2}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, 1, w.reason(coupon, "2").Refused)
+	w.settleNow()
+	require.Empty(t, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, 2, w.reason(coupon, "2").Refused)
+	w.verify()
+}

@@ -90,7 +90,15 @@ func (o order) inModel(c *modelCoupon, run uint64, cutoff int64, users map[uint6
 		c.drop(run, o.users)
 		return false
 	}
-	return c.settle(run, cutoff, users, o.AcceptGap, o.verb == toRetry)
+	return c.settle(run, cutoff, users, o.kind())
+}
+
+func (o order) kind() kind {
+	k := kind{acceptGap: o.AcceptGap, isRetry: o.verb == toRetry, isNight: o.Trigger == settle.Cron}
+	if o.Canaries != nil {
+		k.canaries = o.users
+	}
+	return k
 }
 
 func (o order) release(c *modelCoupon) {
@@ -117,6 +125,10 @@ func (m *machine) drawDecision(t *rapid.T, verb verbOf) (o order, ok bool) {
 		t.Logf("%s %s of %s", verb, m.name(user), c.name)
 		o.users = append(o.users, user)
 	}
+	if verb == toRetry && len(o.users) > 0 && rapid.Bool().Draw(t, "as canaries") {
+		t.Log("as canaries: nobody else who is under review is tried")
+		o.Canaries = o.members()
+	}
 	return o, len(o.users) > 0
 }
 
@@ -131,7 +143,7 @@ func (m *machine) decides(t *rapid.T, verb verbOf) {
 		return
 	}
 	how := m.byItself
-	if rapid.IntRange(0, 4).Draw(t, "by the program") == 4 {
+	if rapid.IntRange(0, 4).Draw(t, "by the program") == 4 && o.Canaries == nil { // by which a retry of all would follow
 		how = m.byTheProgram
 	}
 	m.settles(t, o, how)

@@ -53,6 +53,7 @@ type fact struct {
 	seat    int    // of an issued one
 	run     uint64 // that decided
 	refused int    // how often the database refused the row of one under review
+	night   int64  // the cutoff of the last night to which it was refused
 }
 
 // facts are all that can be seen of one coupon from outside. The model says what they must be, and the same is read from
@@ -222,9 +223,29 @@ type modelCoupon struct {
 // gap is how many promises are lost and not accepted as lost.
 func (c *modelCoupon) gap() int { return c.promised - len(c.line) - c.writtenOff }
 
+// kind is what a run was asked for, as far as that matters to the line.
+type kind struct {
+	acceptGap, isRetry bool
+	isNight            bool
+	canaries           []uint64 // try these alone of those under review; nil: everybody
+}
+
+// leavesOut is whether a run keeps a seat for somebody under review instead of trying the row: a night tries nobody's twice,
+// and canaries go alone.
+func (k kind) leavesOut(a applied, is fact, cutoff int64) bool {
+	switch {
+	case is.stands != retryable:
+		return false
+	case k.canaries != nil:
+		return !slices.Contains(k.canaries, a.user)
+	default:
+		return k.isNight && is.night == cutoff
+	}
+}
+
 // settle is one settlement by that run of what arrived before the cutoff. It says whether the coupon is held.
-func (c *modelCoupon) settle(run uint64, cutoff int64, users map[uint64]person, acceptGap, isRetry bool) (isHeld bool) {
-	if c.gap() > 0 && !acceptGap {
+func (c *modelCoupon) settle(run uint64, cutoff int64, users map[uint64]person, k kind) (isHeld bool) {
+	if c.gap() > 0 && !k.acceptGap {
 		return true
 	}
 	if c.gap() > 0 {
@@ -232,31 +253,38 @@ func (c *modelCoupon) settle(run uint64, cutoff int64, users map[uint64]person, 
 		c.backup = nil // what is written off never comes back
 	}
 	c.settledTo = max(c.settledTo, cutoff)
-	c.give(run, cutoff, users)
+	c.give(run, cutoff, users, k)
 	c.tell(run)
-	c.conclude(run, cutoff, users, isRetry)
+	c.conclude(run, cutoff, users, k)
 	c.finish(cutoff)
 	return false
 }
 
 // give hands out the free seats: whoever came first and can hold the coupon. A seat that somebody cannot take goes to
-// the next; who had been told NOT_SELECTED before and cannot take the seat now is told so for good.
-func (c *modelCoupon) give(run uint64, cutoff int64, users map[uint64]person) {
+// the next; who had been told NOT_SELECTED before and cannot take the seat now is told so for good. Who is left out keeps a
+// seat.
+func (c *modelCoupon) give(run uint64, cutoff int64, users map[uint64]person, k kind) {
+	kept := 0
 	for _, a := range c.before(cutoff) {
 		is := c.line[a]
 		waits := is.outcome == undecided && (is.stands == waiting || is.stands == retryable)
 		if !waits && is.outcome != notSelected {
 			continue
 		}
-		if c.free() <= 0 {
+		if c.free()-kept <= 0 {
 			return
 		}
 		switch {
 		case c.holds(a.user) && is.outcome == notSelected:
 			is.outcome, is.run = alreadyIssued, run
 		case c.holds(a.user): // concluded below
+		case users[a.user].status == active && is.outcome == undecided && k.leavesOut(a, is, cutoff):
+			kept++
 		case users[a.user].status == active && users[a.user].odd:
 			is = c.setApart(a, is, run)
+			if k.isNight && is.cause == "BAD_ROW" {
+				is.night = cutoff
+			}
 		case users[a.user].status == active:
 			is.seat = c.issuedCount() + 1
 			is.outcome, is.run = issued, run
@@ -278,11 +306,11 @@ func (c *modelCoupon) setApart(a applied, is fact, run uint64) fact {
 	case another && is.outcome == notSelected:
 		is.outcome, is.run = rejected, run
 	case !another:
-		before := 0
+		was := fact{}
 		if is.stands == retryable {
-			before = is.refused
+			was = is
 		}
-		is = fact{stands: retryable, cause: "BAD_ROW", refused: before + 1}
+		is = fact{stands: retryable, cause: "BAD_ROW", refused: was.refused + 1, night: was.night}
 		if is.refused >= mostRefusals {
 			is.stands = held
 		}
@@ -319,7 +347,7 @@ func (c *modelCoupon) tell(run uint64) {
 
 // conclude gives everybody who still stands before the cutoff what is theirs when the seats have been given. A retry that finds
 // no seat ends nobody under review.
-func (c *modelCoupon) conclude(run uint64, cutoff int64, users map[uint64]person, isRetry bool) {
+func (c *modelCoupon) conclude(run uint64, cutoff int64, users map[uint64]person, k kind) {
 	lastSeated := c.lastSeated()
 	for _, a := range c.before(cutoff) {
 		is := c.line[a]
@@ -341,7 +369,7 @@ func (c *modelCoupon) conclude(run uint64, cutoff int64, users map[uint64]person
 			if is.stands == waiting {
 				is.stands, is.cause = retryable, "PASSED_OVER"
 			}
-		case c.free() <= 0 && isRetry && is.stands == retryable:
+		case c.free() <= 0 && is.stands == retryable && (k.isRetry || k.leavesOut(a, is, cutoff)):
 		case c.free() <= 0:
 			is.outcome, is.run = notSelected, run
 		}
@@ -435,7 +463,7 @@ func (c *modelCoupon) restore() {
 			continue
 		}
 		is := c.line[a] // decided since, or none
-		is.stands, is.cause, is.refused = was.stands, was.cause, was.refused
+		is.stands, is.cause, is.refused, is.night = was.stands, was.cause, was.refused, was.night
 		c.line[a] = is
 	}
 	c.soldOut = c.backup.soldOut

@@ -90,17 +90,20 @@ func (w *world) seeRedis(coupon uint64, f *facts) {
 	_, err := all.Exec(ctx)
 	require.NoError(w.t, err)
 
-	stand := func(z redis.Z, where place, cause string, refused int) {
+	stand := func(z redis.Z, where place, cause string, refused int, night time.Time) {
 		a := applied{number(z.Member.(string)), int64(z.Score)}
 		is := f.line[a]
 		if is.stands != absent {
 			where = "both " + is.stands + " and " + where
 		}
 		is.stands, is.cause, is.refused = where, cause, refused
+		if !night.IsZero() {
+			is.night = night.UnixMicro()
+		}
 		f.line[a] = is
 	}
 	for _, z := range line.Val() {
-		stand(z, waiting, "", 0)
+		stand(z, waiting, "", 0, time.Time{})
 	}
 	for _, z := range dlq.Val() {
 		var why candidates.Reason
@@ -111,7 +114,7 @@ func (w *world) seeRedis(coupon uint64, f *facts) {
 		if why.Retryable {
 			where = retryable
 		}
-		stand(z, where, why.Cause, why.Refused)
+		stand(z, where, why.Cause, why.Refused, why.Night)
 	}
 	if len(reasons.Val()) != len(dlq.Val()) {
 		f.odd = append(f.odd, fmt.Sprintf("%d reasons for %d entries of the DLQ", len(reasons.Val()), len(dlq.Val())))
@@ -177,7 +180,7 @@ func (f facts) told(name func(uint64) string) string {
 			fmt.Fprintf(&b, " %s %s", is.stands, is.cause)
 		}
 		if is.refused > 0 && (is.stands == retryable || is.stands == held) {
-			fmt.Fprintf(&b, ", row refused %d times", is.refused)
+			fmt.Fprintf(&b, ", row refused %d times, last by the night %d", is.refused, is.night)
 		}
 		b.WriteByte('\n')
 	}

@@ -64,6 +64,8 @@ type machine struct {
 	coupons []*modelCoupon
 	steps   int
 	unclean map[uint64]bool // coupons of which Redis may not have heard all, as of the last preview
+
+	lastNight time.Time // its cutoff
 }
 
 func newMachine(t *rapid.T, w *world, pod *catalog.Catalog, number uint64) *machine {
@@ -99,6 +101,10 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"settle":                       m.settleSomething,
 		"settle again":                 m.settleSomething,
 		"settle and accept gaps":       m.settleAcceptingGaps,
+		"a night":                      m.night,
+		"a night again":                m.night,
+		"rows are refused to a night":  m.oddNight,
+		"canaries go first":            m.canaries,
 		"settle by the program":        m.settleByTheProgram,
 		"crash":                        m.crash,
 		"crash again":                  m.crash,

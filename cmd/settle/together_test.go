@@ -158,14 +158,17 @@ func (s *storm) drop(coupon uint64) {
 
 const dropping = "a drop"
 
+// always is a timetable that fires at once.
+type always struct{}
+
+func (always) Next(t time.Time) time.Time { return t }
+
 // keepSettling is a scheduler for which every instant is a midnight.
 func (s *storm) keepSettling(times int, blow func()) {
 	settler := s.settler()
-	timetable, err := settle.ParseSchedule("* * * * *", time.UTC)
-	assert.NoError(s.t, err)
 	scheduler := settle.Scheduler{
-		Timetable: timetable, Zone: time.UTC, Clock: settler.Clock, Logger: zap.NewNop(),
-		LastNight: func(context.Context) (time.Time, error) { return time.Time{}, nil },
+		Timetable: always{}, Zone: time.UTC, Clock: settler.Clock, Logger: zap.NewNop(),
+		LastNight: func(context.Context, time.Time) (time.Time, error) { return time.Time{}, nil },
 		Settle: func(ctx context.Context, _ time.Time) error {
 			blow()
 			report, err := settler.RunOnce(ctx, settle.Order{Trigger: settle.Cron, CutoffNow: true})

@@ -24,12 +24,13 @@ const (
 type Source byte
 
 const (
-	Queue     Source = 'Q' // waiting in the queue
-	Retryable Source = 'R' // in the DLQ, to be tried again by every run
-	Pausing   Source = 'P' // the same, but runs that nobody asked for are to wait with it
-	Held      Source = 'H' // in the DLQ until a person decides
-	Recorded  Source = 'N' // in MySQL alone, as NOT_SELECTED
-	Keeping   Source = 'K' // of Review alone: in the DLQ as R or P, where why it stands there and its pause are to stay
+	Queue         Source = 'Q' // waiting in the queue
+	Retryable     Source = 'R' // in the DLQ, to be tried again by every run
+	RefusedBefore Source = 'B' // the same, and its own row was refused before
+	Tried         Source = 'T' // the same, by a nightly run of the very cutoff that is read
+	Held          Source = 'H' // in the DLQ until a person decides
+	Recorded      Source = 'N' // in MySQL alone, as NOT_SELECTED
+	Keeping       Source = 'K' // of Review alone: in the DLQ as R, where why it stands there is to stay
 )
 
 // Entry is one application in Redis. The member is a canonical user id unless somebody wrote into Redis by hand.
@@ -48,21 +49,21 @@ type Cursor struct {
 // Page reads the entries behind the cursor that arrived before the cutoff, in order of (arrival, member), queue and
 // DLQ together, at most about 500. No entries: the end of the line. It is a read; repeating it is safe.
 func (s *Store) Page(ctx context.Context, coupon uint64, after Cursor, cutoff time.Time) ([]Entry, Cursor, error) {
-	return s.page(ctx, coupon, after, cutoff.UnixMicro(), queuePageMembers)
+	return s.page(ctx, coupon, after, cutoff.UnixMicro(), queuePageMembers, cutoff.UTC().Format(time.RFC3339Nano))
 }
 
 // UnderReview reads the DLQ alone, as Page does, whatever the arrival.
 func (s *Store) UnderReview(ctx context.Context, coupon uint64, after Cursor) ([]Entry, Cursor, error) {
-	return s.page(ctx, coupon, after, lastArrival+2, 0) // above every arrival
+	return s.page(ctx, coupon, after, lastArrival+2, 0, "") // above every arrival
 }
 
-func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff int64, queueMembers int) ([]Entry, Cursor, error) {
+func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff int64, queueMembers int, night string) ([]Entry, Cursor, error) {
 	if after.end {
 		return nil, after, nil
 	}
 	k := s.names.coupon(coupon)
 	reply, err := pageScript.run(ctx, s.rdb, []string{k.queue, k.dlq, k.reason},
-		cutoff, queueMembers, dlqPageMembers, after.score, after.member)
+		cutoff, queueMembers, dlqPageMembers, after.score, after.member, night)
 	if err != nil {
 		return nil, after, fmt.Errorf("read line of coupon %d: %w", coupon, err)
 	}
@@ -103,7 +104,7 @@ func parsePage(reply []any) ([]Entry, Cursor, error) {
 
 func isSource(letter byte) bool {
 	switch Source(letter) {
-	case Queue, Retryable, Pausing, Held:
+	case Queue, Retryable, RefusedBefore, Tried, Held:
 		return true
 	}
 	return false

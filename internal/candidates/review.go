@@ -20,8 +20,8 @@ type Reason struct {
 	Since time.Time `json:"since,omitzero"`
 	// Refused is how often the applicant's own row was refused: 1 to Review, which counts.
 	Refused int `json:"refused,omitempty"`
-	// Again is when runs that nobody asked for try again, in seconds since 1970 by the Redis clock; 0: the next one does.
-	Again int64 `json:"again,omitempty"`
+	// Night is the cutoff of the last nightly run to which the row was refused, in UTC. Review keeps it.
+	Night time.Time `json:"night,omitzero"`
 	// Tried are the last attempts, five at most, with this one; none after the first. Review keeps them.
 	Tried []Attempt `json:"tried,omitempty"`
 }
@@ -34,14 +34,8 @@ type Attempt struct {
 	Message string    `json:"message"`
 }
 
-// Automatic attempts at an entry whose own row was refused. Ten, of which nightly runs make one each, leave a week and a
-// half to find out about it, and do not hammer at a row for ever. The pauses keep runs that follow each other within
-// seconds from using them up; the longest is shorter than the time between two nights.
-const (
-	mostRefusals = 10
-	firstPause   = time.Minute
-	longestPause = 6 * time.Hour
-)
+// mostRefusals of an entry's own row hold it for a person. Ten, one a night, leave a week and a half to find out about it.
+const mostRefusals = 10
 
 // Failed is an application that could not be settled.
 type Failed struct {
@@ -58,7 +52,7 @@ func (s *Store) Review(ctx context.Context, coupon uint64, failed []Failed) (rev
 	for len(failed) > 0 {
 		chunk := failed[:min(len(failed), reviewMembers)]
 		failed = failed[len(chunk):]
-		args := append(make([]any, 0, 3+4*len(chunk)), mostRefusals, int64(firstPause/time.Second), int64(longestPause/time.Second))
+		args := append(make([]any, 0, 1+4*len(chunk)), mostRefusals)
 		for _, f := range chunk {
 			reason, err := json.Marshal(f.Reason)
 			if err != nil {
@@ -75,8 +69,8 @@ func (s *Store) Review(ctx context.Context, coupon uint64, failed []Failed) (rev
 	return reviewed, nil
 }
 
-// Release lets every run try entries of the DLQ again that were held there or pause. It returns how many still stood there
-// with that arrival. Safe to repeat.
+// Release lets every run try entries of the DLQ again that were held there. It returns how many still stood there with
+// that arrival. Safe to repeat.
 func (s *Store) Release(ctx context.Context, coupon uint64, entries []Entry) (released int64, err error) {
 	k := s.names.coupon(coupon)
 	for len(entries) > 0 {

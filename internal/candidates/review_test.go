@@ -102,7 +102,6 @@ func TestReviewKeepsWhy(t *testing.T) {
 	refused.Refused = 1
 	c.review(t, Failed{Entry{"7", at, Queue}, refused})
 	why := c.reasons(t, "7")["7"]
-	require.NotZero(t, why.Again)
 	away := Reason{Cause: "DATABASE_AWAY", Message: "refused", Retryable: true, Attempts: 1, Run: 9, At: refused.At.Add(time.Hour)}
 	require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at, Keeping}, away}))
 	why.Attempts, why.Run, why.At, why.Since = 2, 9, away.At, refused.At
@@ -111,7 +110,7 @@ func TestReviewKeepsWhy(t *testing.T) {
 	require.Zero(t, c.review(t, Failed{Entry{"8", at, Keeping}, away}), "who does not stand there")
 }
 
-// Refused rows are counted; each time the pause is longer, and after the last a person must decide.
+// Refused rows are counted, whichever run tries them, and after the tenth time a person must decide.
 func TestReviewCountsRefusedRows(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -119,54 +118,71 @@ func TestReviewCountsRefusedRows(t *testing.T) {
 	at := c.accept(t, 7)[0].Arrival
 	refused := because(1)
 	refused.Refused = 1
-	stands := func() Source {
-		t.Helper()
-		entries, _, err := c.UnderReview(t.Context(), c.id, Cursor{})
-		require.NoError(t, err)
-		require.Len(t, entries, 1)
-		return entries[0].Source
-	}
-	pause := func() int64 {
-		t.Helper()
-		return c.reasons(t, "7")["7"].Again - noon.Unix()
-	}
-	c.review(t, Failed{Entry{"7", at, Queue}, refused})
-	for n, seconds := range []int64{60, 120, 240, 480, 960, 1920, 3840, 7680, 15360} {
-		require.Equal(t, Pausing, stands())
+	source := Queue
+	for n := range 9 {
+		c.review(t, Failed{Entry{"7", at, source}, refused})
+		source = Retryable
+		require.Equal(t, RefusedBefore, c.sourceOf7(t, noon.Add(time.Hour)))
 		require.Equal(t, n+1, c.reasons(t, "7")["7"].Refused)
-		require.Equal(t, seconds, pause(), "by the Redis clock")
-		c.review(t, Failed{Entry{"7", at, Pausing}, refused})
 	}
-	require.Equal(t, Held, stands(), "ten times")
+	c.review(t, Failed{Entry{"7", at, Retryable}, refused})
+	require.Equal(t, Held, c.sourceOf7(t, noon.Add(time.Hour)), "ten times")
 	why := c.reasons(t, "7")["7"]
 	require.Equal(t, []int{10, 10}, []int{why.Refused, why.Attempts})
-	require.Zero(t, why.Again)
 
 	n, err := c.Release(t.Context(), c.id, []Entry{{Member: "7", Arrival: at}})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
-	require.Equal(t, Retryable, stands())
+	require.Equal(t, RefusedBefore, c.sourceOf7(t, noon.Add(time.Hour)))
 	c.review(t, Failed{Entry{"7", at, Retryable}, because(1)}) // the database was away, or anything else
-	require.Equal(t, Retryable, stands(), "that is no refused row")
+	require.Equal(t, RefusedBefore, c.sourceOf7(t, noon.Add(time.Hour)), "that is no refused row")
 	require.Equal(t, 10, c.reasons(t, "7")["7"].Refused, "but those are not forgotten")
 	c.review(t, Failed{Entry{"7", at, Retryable}, refused})
-	require.Equal(t, Held, stands())
+	require.Equal(t, Held, c.sourceOf7(t, noon.Add(time.Hour)))
 }
 
-func TestReleaseEndsThePause(t *testing.T) {
+// sourceOf7 is what a page before the cutoff says of the only entry.
+func (c *coupon) sourceOf7(t *testing.T, cutoff time.Time) Source {
+	t.Helper()
+	entries, _, err := c.Page(t.Context(), c.id, Cursor{}, cutoff)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	return entries[0].Source
+}
+
+// An entry is known as tried for the night that tried it last, and for no other; neither what a person tries nor a release
+// changes that.
+func TestReviewKeepsTheNight(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
 	at := c.accept(t, 7)[0].Arrival
-	refused := because(1)
-	refused.Refused = 1
-	c.review(t, Failed{Entry{"7", at, Queue}, refused})
+	first, second := noon.Add(12*time.Hour), noon.Add(36*time.Hour)
+	refusedBy := func(source Source, night time.Time) {
+		t.Helper()
+		refused := because(1)
+		refused.Refused, refused.Night = 1, night
+		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at, source}, refused}))
+	}
+	refusedBy(Queue, first)
+	require.Equal(t, Tried, c.sourceOf7(t, first))
+	require.Equal(t, Tried, c.sourceOf7(t, first.In(time.FixedZone("Seoul", 9*3600))), "the same instant")
+	require.Equal(t, RefusedBefore, c.sourceOf7(t, second))
+	require.Equal(t, RefusedBefore, c.sourceOf7(t, first.Add(time.Microsecond)))
+	refusedBy(Retryable, time.Time{}) // a person's run
+	require.Equal(t, Tried, c.sourceOf7(t, first))
+	c.review(t, Failed{Entry{"7", at, Keeping}, because(1)})
+	require.Equal(t, Tried, c.sourceOf7(t, first))
 	_, err := c.Release(t.Context(), c.id, []Entry{{Member: "7", Arrival: at}})
 	require.NoError(t, err)
-	require.Zero(t, c.reasons(t, "7")["7"].Again)
-	entries, _, err := c.Page(t.Context(), c.id, Cursor{}, noon.Add(time.Hour))
+	require.Equal(t, Tried, c.sourceOf7(t, first))
+	refusedBy(Retryable, second)
+	require.Equal(t, RefusedBefore, c.sourceOf7(t, first))
+	require.Equal(t, Tried, c.sourceOf7(t, second))
+	require.Equal(t, second.UTC(), c.reasons(t, "7")["7"].Night)
+	reviewed, _, err := c.UnderReview(t.Context(), c.id, Cursor{})
 	require.NoError(t, err)
-	require.Equal(t, []Entry{{"7", at, Retryable}}, entries)
+	require.Equal(t, []Entry{{"7", at, RefusedBefore}}, reviewed)
 }
 
 // Who has no reason that says otherwise is held for a person, and left alone.

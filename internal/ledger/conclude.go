@@ -79,8 +79,7 @@ const (
 	NoteExpired Note = "EXPIRED"
 	NoteRevoked Note = "REVOKED"
 
-	NoteTriedAgain    Note = "TRIED_AGAIN"    // exactly one of these five under review
-	NoteRetryPauses   Note = "RETRY_PAUSES"   // it is tried again behind a pause
+	NoteTriedAgain    Note = "TRIED_AGAIN"    // exactly one of these four under review
 	NotePersonDecides Note = "PERSON_DECIDES" //
 	NoteCouponHeld    Note = "COUPON_HELD"    // promises are missing; also with NOT_SELECTED_SEATS_FREE
 	NoteCouponOver    Note = "COUPON_OVER"    // finalised
@@ -100,7 +99,7 @@ const (
 
 // Notes are all of them, in that order.
 var Notes = []Note{
-	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NoteRetryPauses, NotePersonDecides, NoteCouponHeld, NoteCouponOver,
+	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver,
 	NoteAccountInactive, NoteAccountUnknown, NoteAccountActive, NoteAlsoUnderReview, NoteAlsoStanding, NoteAppliedAgain,
 	NoteEarlierNotSelected, NoteEarlierRejected, NoteLaterUnknown, NoteShownOld,
 }
@@ -302,8 +301,6 @@ func (f *Facts) underReview(a *Application) Conclusion {
 		c.note(NoteCouponHeld, true)
 	case f.Coupon.FinalisedAt != nil:
 		c.note(NoteCouponOver, true)
-	case a.PausedUntil != nil:
-		c.note(NoteRetryPauses, true)
 	default:
 		c.note(NoteTriedAgain, true)
 	}

@@ -105,8 +105,6 @@ var (
 	markedNo   = change(func(f *ledger.Facts) { f.MarkedRejected = true })
 )
 
-func pauses(f *ledger.Facts) { f.Applications[len(f.Applications)-1].PausedUntil = hence(time.Hour) }
-
 func window(opens, closes time.Duration) change {
 	return func(f *ledger.Facts) { f.Door.OpensAt, f.Door.ClosesAt = hence(opens), hence(closes) }
 }
@@ -178,8 +176,7 @@ func TestConclusions(t *testing.T) {
 		{"inactive user", with(isBlocked, reviewed("INACTIVE_USER", ledger.InHeld)), ledger.StateReviewInactiveUser, notes(ledger.NotePersonDecides)},
 		{"passed over", with(reviewed("PASSED_OVER", ledger.InRetryable)), ledger.StateReviewPassedOver, notes(ledger.NoteTriedAgain)},
 		{"bad row", with(reviewed("BAD_ROW", ledger.InRetryable)), ledger.StateReviewBadRow, notes(ledger.NoteTriedAgain)},
-		{"bad row, pausing", with(reviewed("BAD_ROW", ledger.InRetryable), pauses), ledger.StateReviewBadRow, notes(ledger.NoteRetryPauses)},
-		{"bad row, pausing, finalised", with(reviewed("BAD_ROW", ledger.InRetryable), pauses, finalised), ledger.StateReviewBadRow, notes(ledger.NoteCouponOver)},
+		{"bad row, finalised", with(reviewed("BAD_ROW", ledger.InRetryable), finalised), ledger.StateReviewBadRow, notes(ledger.NoteCouponOver)},
 		{"bad row, blocked since", with(isBlocked, reviewed("BAD_ROW", ledger.InRetryable)), ledger.StateReviewBadRow, notes(ledger.NoteTriedAgain, ledger.NoteAccountInactive)},
 		{"database away", with(reviewed("DATABASE_AWAY", ledger.InRetryable)), ledger.StateReviewDatabaseAway, notes(ledger.NoteTriedAgain)},
 		{"database away, held coupon", with(gap, reviewed("DATABASE_AWAY", ledger.InRetryable)), ledger.StateReviewDatabaseAway, notes(ledger.NoteCouponHeld)},

@@ -118,10 +118,8 @@ func (f *Facts) addTraces(t candidates.Traces, settlesAt func(time.Time) time.Ti
 		} else {
 			a.Review = t.Reason
 		}
-		if s.Source == candidates.Retryable {
-			if again := time.Unix(t.Reason.Again, 0).UTC(); again.After(t.Now) {
-				a.PausedUntil, next = &again, again
-			}
+		if s.Source == candidates.Retryable && t.Reason.Night.After(next) {
+			next = t.Reason.Night
 		}
 		settles := settlesAt(next).UTC()
 		a.SettlesAt = &settles

@@ -84,14 +84,13 @@ var places = map[candidates.Source]Place{candidates.Queue: InQueue, candidates.R
 
 // Application is one application of the user. It may stand and be settled: Redis has not heard yet.
 type Application struct {
-	Arrival     int64              `json:"arrival"`
-	AppliedAt   time.Time          `json:"appliedAt"`
-	Stands      Place              `json:"stands,omitempty"`
-	Position    int64              `json:"position,omitempty"`    // among those waiting
-	SettlesAt   *time.Time         `json:"settlesAt,omitempty"`   // while it stands; behind the pause where there is one
-	PausedUntil *time.Time         `json:"pausedUntil,omitempty"` // until then runs that nobody asked for may leave it out
-	Review      *candidates.Reason `json:"review,omitempty"`      // while it stands in the DLQ, where a reason can be read
-	Order       int64              `json:"order,omitempty"`       // how many had applied by then, this one included; 0 where that is not sure
+	Arrival   int64              `json:"arrival"`
+	AppliedAt time.Time          `json:"appliedAt"`
+	Stands    Place              `json:"stands,omitempty"`
+	Position  int64              `json:"position,omitempty"`  // among those waiting
+	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // while it stands: the first night that has not tried it
+	Review    *candidates.Reason `json:"review,omitempty"`    // while it stands in the DLQ, where a reason can be read
+	Order     int64              `json:"order,omitempty"`     // how many had applied by then, this one included; 0 where that is not sure
 
 	Outcome    string     `json:"outcome,omitempty"` // ISSUED, NOT_SELECTED, REJECTED, ALREADY_ISSUED
 	Reason     string     `json:"reason,omitempty"`

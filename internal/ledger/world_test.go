@@ -62,7 +62,8 @@ func (l line) Page(ctx context.Context, coupon uint64, after settle.Cursor, cuto
 	var page []settle.Application
 	for _, e := range entries {
 		source := map[candidates.Source]settle.Source{
-			candidates.Queue: settle.Waiting, candidates.Retryable: settle.Retryable, candidates.Held: settle.Held}[e.Source]
+			candidates.Queue: settle.Waiting, candidates.Retryable: settle.Retryable, candidates.RefusedBefore: settle.RefusedBefore,
+			candidates.Tried: settle.Tried, candidates.Held: settle.Held}[e.Source]
 		page = append(page, settle.NewApplication(e.Member, e.Arrival, source))
 	}
 	return page, next, err

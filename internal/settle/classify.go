@@ -37,7 +37,7 @@ const (
 	// CausePassedOver: the user could not be given a coupon when this place in the line was settled and can be now,
 	// but the seats behind have been given. The next free seat is theirs.
 	CausePassedOver Cause = "PASSED_OVER"
-	// CauseBadRow: the database refused this user's row alone; its error is the message. Every run tries again.
+	// CauseBadRow: the database refused this user's row alone; its error is the message. Every night tries again.
 	CauseBadRow Cause = "BAD_ROW"
 	// CauseDatabaseAway: among the first of the line while MySQL could not be reached. Every run tries again.
 	CauseDatabaseAway Cause = "DATABASE_AWAY"

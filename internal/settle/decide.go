@@ -11,8 +11,8 @@ type decisions struct {
 }
 
 // decide is pure: what the page's verdicts mean when so many seats are free and boundary is the highest arrival that
-// ever got one. In a retry who finds no seat stays under review: that was not asked for.
-func decide(all []classified, free int, boundary int64, retry bool) (d decisions) {
+// ever got one. stays tells who stays under review although no seat is left.
+func decide(all []classified, free int, boundary int64, stays func(Application) bool) (d decisions) {
 	for i, c := range all {
 		if i > 0 && c.User != 0 && c.User == all[i-1].User && c.Arrival == all[i-1].Arrival {
 			// One application in two places, by somebody's hand or after Redis fell back. Removing takes it out of both;
@@ -42,8 +42,8 @@ func decide(all []classified, free int, boundary int64, retry bool) (d decisions
 				d.review = append(d.review, Failure{Application: c.Application, Cause: CausePassedOver, Retryable: true,
 					Message: "could not be given a coupon in turn; the next free seat is theirs"})
 			}
-		case free > 0: // seats were added meanwhile: the next run gives them in order
-		case retry && c.Source != Waiting: // the next run that is none has its say
+		case free > 0: // they are kept for somebody, or were added meanwhile: the next run gives them in order
+		case stays(c.Application):
 		default:
 			d.notSelected = append(d.notSelected, c.Application)
 		}

@@ -51,22 +51,22 @@ func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.
 		{Application: application(6, 16, Waiting), verdict: inactiveUser},
 	}
 	seats := seatHolders{}
-	first := choose(all, 3, seats)
+	first := run{}.choose(all, 3, seats)
 	require.Equal(t, []Application{all[0].Application, all[3].Application}, first.chosen)
 	require.Equal(t, "[[1,1],[4,98306]]", first.rows)
 	require.Equal(t, []classified{all[1], all[2]}, first.refused)
 	require.Equal(t, all[4:], first.rest, "whether user 1 got a seat is not known yet")
 
 	seats.note(first.chosen, first.chosen)
-	second := choose(first.rest, 1, seats)
+	second := run{}.choose(first.rest, 1, seats)
 	require.Equal(t, []Application{all[5].Application}, second.chosen)
 	require.Equal(t, []classified{all[4]}, second.refused)
 	require.Equal(t, all[6:], second.rest)
 
 	seats = seatHolders{}
-	first = choose(all, 3, seats)
+	first = run{}.choose(all, 3, seats)
 	seats.note(first.chosen, first.chosen[1:])
-	second = choose(first.rest, 1, seats)
+	second = run{}.choose(first.rest, 1, seats)
 	require.Equal(t, []Application{all[4].Application}, second.chosen, "the first row of user 1 was not stored")
 }
 
@@ -78,12 +78,12 @@ func TestChooseEndsWhereArrivalsLieYearsApart(t *testing.T) {
 		{Application: application(1, 0, Waiting)}, {Application: application(2, mostLater, Waiting)},
 		{Application: application(3, mostLater+1, Waiting)}, {Application: application(4, last, Waiting)},
 	}
-	c := choose(all, 4, nil)
+	c := run{}.choose(all, 4, nil)
 	require.Equal(t, []uint64{1, 2}, usersIn(c.chosen))
 	require.Equal(t, all[2:], c.rest)
 	require.Equal(t, fmt.Sprintf("[[1,1],[2,%d]]", int64(mostLater)<<placeBits+2), c.rows)
 	require.Positive(t, int64(mostLater)<<placeBits+2)
-	require.Equal(t, []uint64{3}, usersIn(choose(c.rest, 2, nil).chosen))
+	require.Equal(t, []uint64{3}, usersIn(run{}.choose(c.rest, 2, nil).chosen))
 }
 
 func TestDecideGivesEverybodyOneFate(t *testing.T) {
@@ -109,12 +109,18 @@ func TestDecideGivesEverybodyOneFate(t *testing.T) {
 		"before, seats free":        {classified{application(1, before, Waiting), eligible, false, ""}, 5, "review PASSED_OVER"},
 		"retryable, behind":         {classified{application(1, behind, Retryable), eligible, false, ""}, 0, "not selected"},
 		"retryable, in a retry":     {classified{application(1, behind, Retryable), eligible, false, ""}, 0, "stays"},
+		"tried tonight, behind":     {classified{application(1, behind, Tried), eligible, false, ""}, 0, "stays"},
+		"refused before, behind":    {classified{application(1, behind, RefusedBefore), eligible, false, ""}, 0, "not selected"},
 		"waiting, in a retry":       {classified{application(1, behind, Waiting), eligible, false, ""}, 0, "not selected"},
 		"holds, in a retry":         {classified{application(1, behind, Retryable), holdsAlready, true, ""}, 0, "already"},
 		"eligible, before the last": {classified{application(1, before, Waiting), eligible, false, ""}, 0, "review PASSED_OVER"},
 		"passed over already":       {classified{application(1, before, Retryable), eligible, false, ""}, 0, "stays"},
 	} {
-		d := decide([]classified{c.classified}, c.free, boundary, strings.HasSuffix(name, "in a retry"))
+		r := run{Order: Order{Trigger: Cron}}
+		if strings.HasSuffix(name, "in a retry") {
+			r.Trigger = DLQRetry
+		}
+		d := decide([]classified{c.classified}, c.free, boundary, r.stays)
 		got := []string{}
 		for fate, n := range map[string]int{"issued": len(d.issuedBefore), "recorded": len(d.recordedBefore), "already": len(d.alreadyIssued), "not selected": len(d.notSelected)} {
 			if n == 1 {

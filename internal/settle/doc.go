@@ -89,16 +89,16 @@
 //
 // # How often a refused row is tried
 //
-// An application under review for its own refused row (BAD_ROW) is tried by every run, ten times in all; then it is held
-// until a person decides, and each retry of a person is one more attempt. Redis counts, where the reason stands.
+// An application under review for its own refused row (BAD_ROW) is tried once by the runs of each nightly cutoff, and ten times
+// in all; then it is held until a person decides. Runs that a person asked for always try, and each time counts. Redis
+// counts, where the reason stands. A nightly run that fails because too many rows are refused counts the attempts at those
+// that were refused before: else a night that fails for good would try them for ever. These do not add up with the rows
+// refused for the first time, which alone can be too many.
 //
-// Between attempts that nobody asked for lies a pause: a minute after the first, doubled each time, at most six hours, by
-// the Redis clock. To pause is to be left out of the line for one nightly run, which must never cost anybody a seat. Nobody
-// can know whether the row would be taken now, so that a seat given to the next in line would pass somebody who may be
-// eligible. Therefore a run leaves out who pauses only while there are as many free seats as applications of the coupon
-// that wait or are under review, and nobody is NOT_SELECTED: then a seat stays for whoever is left out, place in line and
-// account stay as they are, and the next run looks again. Where seats are scarcer, everybody is tried in turn. Who was put
-// aside because the database was away never pauses, and runs that a person asked for know no pause.
+// Whom a run leaves out keeps a seat: where their turn comes, one of the free seats is set apart for them, and only the
+// others go to those behind. So nobody is passed over untried, however scarce the seats are. Seats that are kept stay
+// free, and who finds none beside them waits on; the next night tries again, and a seat that is refused then goes on in
+// turn. A retry with canaries leaves out everybody else under review in the same way.
 //
 // # A retry that finds no seat
 //

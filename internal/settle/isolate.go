@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -12,8 +13,9 @@ import (
 // pageAttempts bounds classifying a page again because somebody gave its users the coupon by hand meanwhile.
 const pageAttempts = 3
 
-// badRowsAllowed is how many rows of a settlement may be refused by the database before the fault is taken to lie
-// elsewhere: a few users with something odd about them must not stop a coupon, a broken trigger or schema must.
+// badRowsAllowed is how many rows of a settlement may be refused by the database for the first time before the fault is
+// taken to lie elsewhere: a few users with something odd about them must not stop a coupon, a broken trigger or schema
+// must. Rows that were refused in earlier settlements are known, and do not add up with those of this one.
 func badRowsAllowed(seats int) int { return 100 + seats/100 }
 
 // store inserts applications in order, and finds those whose row the database refuses: they become failures, everybody
@@ -27,14 +29,17 @@ func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []Ap
 	if err = insert(seated, all); !isBadRow(err) {
 		return all, err
 	}
-	apart := len(s.unstorable)
+	apart, anew := len(s.unstorable), s.refusedAnew
 	why := err
 	err = withinSavepoint(ctx, tx, "whole", func() (err error) {
 		stored, err = s.isolate(seated, all, why, insert)
 		return err
 	})
-	if err != nil {
-		s.unstorable = s.unstorable[:apart]
+	if errors.As(err, new(*tooManyRefused)) {
+		s.inVain = slices.DeleteFunc(s.unstorable, func(f Failure) bool { return !f.refusedBefore() })
+		s.unstorable = nil
+	} else if err != nil {
+		s.unstorable, s.refusedAnew = s.unstorable[:apart], anew
 	}
 	return stored, err
 }
@@ -60,13 +65,44 @@ func (s *settlement) isolate(seated int, part []Application, why error,
 	return stored, nil
 }
 
-// setApart notes whose row cannot be stored; too many of them are a fault of something else.
+// setApart notes whose row cannot be stored; too many that never were refused before are a fault of something else.
 func (s *settlement) setApart(a Application, why error) error {
-	s.unstorable = append(s.unstorable, Failure{Application: a, Cause: CauseBadRow, Retryable: true, Row: true, Message: serverSays(why)})
-	if allowed := badRowsAllowed(s.coupon.TotalQuantity); s.unstorableBefore+len(s.unstorable) > allowed {
-		return &Error{Setup, fmt.Errorf("more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %w", allowed, a.User, why)}
+	f := Failure{Application: a, Cause: CauseBadRow, Retryable: true, Row: true, Message: serverSays(why)}
+	if s.run.Trigger == Cron {
+		f.Night = s.run.cutoff
+	}
+	s.unstorable = append(s.unstorable, f)
+	if f.refusedBefore() {
+		return nil
+	}
+	s.refusedAnew++
+	if allowed := badRowsAllowed(s.coupon.TotalQuantity); s.refusedAnew > allowed {
+		return &Error{Setup, &tooManyRefused{allowed, a.User, why}}
 	}
 	return nil
+}
+
+// refusedBefore: an earlier settlement has put it under review for its row.
+func (f Failure) refusedBefore() bool { return f.Source == RefusedBefore || f.Source == Tried }
+
+// tooManyRefused rows are no fault of the rows.
+type tooManyRefused struct {
+	allowed int
+	last    uint64 // user
+	why     error
+}
+
+func (e *tooManyRefused) Error() string {
+	return fmt.Sprintf("more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %v", e.allowed, e.last, e.why)
+}
+
+func (e *tooManyRefused) Unwrap() error { return e.why }
+
+// noteInVain counts the attempts at rows that were refused before, when those of others made the settlement fail: it may
+// fail so every night, and these must not be tried for ever.
+func (s *settlement) noteInVain(ctx context.Context) error {
+	_, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, s.inVain)
+	return err
 }
 
 // serverSays is the error in the server's own words, without what the program was about.

@@ -64,7 +64,7 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 			_, err := tx.Exec("INSERT INTO odd VALUES (?)", user)
 			require.NoError(t, err)
 		}
-		s.unstorable = nil
+		s.unstorable, s.refusedAnew = nil, 0
 		statements := 0
 		stored, err := s.store(ctx, tx, 0, line, func(before int, part []Application) error {
 			statements++
@@ -77,7 +77,7 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 		var apart []Application
 		for _, f := range s.unstorable {
 			apart = append(apart, f.Application)
-			require.Equal(t, Failure{Application: f.Application, Cause: CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true, Row: true}, f)
+			require.Equal(t, Failure{Application: f.Application, Cause: CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true, Row: true, Night: s.run.cutoff}, f)
 		}
 		refused := slices.DeleteFunc(slices.Clone(line), func(a Application) bool { return !odd[a.User] })
 		require.Equal(t, usersIn(refused), usersIn(apart))
@@ -116,7 +116,7 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 	}
 	for last, fails := range map[int]bool{102: false, 103: true, len(line): true} { // how many of the line are refused
 		inTransaction(t, s, func(tx *sql.Tx) {
-			s.unstorable = nil
+			s.unstorable, s.refusedAnew = nil, 0
 			statements := 0
 			stored, err := s.store(t.Context(), tx, 0, line, func(_ int, part []Application) error {
 				if statements++; part[0].User <= uint64(last) {
@@ -140,13 +140,44 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 	}
 }
 
+// Rows that were refused in earlier settlements are tried beside the others and not counted.
+func TestRowsThatWereRefusedBeforeMayBeAnyNumber(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 1)
+	const before = 300
+	sources := []Source{RefusedBefore, Tried}
+	for anew, fails := range map[int]bool{100: false, 101: true} {
+		line := make([]Application, before+anew)
+		for i := range line {
+			source := sources[i%2]
+			if i >= before {
+				source = Waiting
+			}
+			line[i] = application(uint64(i+1), int64(i), source)
+		}
+		inTransaction(t, s, func(tx *sql.Tx) {
+			s.unstorable, s.refusedAnew, s.inVain = nil, 0, nil
+			stored, err := s.store(t.Context(), tx, 0, line, func(int, []Application) error { return errOdd })
+			require.Empty(t, stored)
+			if fails {
+				require.ErrorContains(t, err, "more than 100 rows")
+				require.Len(t, s.inVain, before, "they have been tried")
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, s.unstorable, before+anew)
+			require.Empty(t, s.inVain)
+		})
+	}
+}
+
 // Only a row's own fault is isolated; whatever else goes wrong is for the whole transaction.
 func TestNothingIsIsolatedThatIsNoFaultOfARow(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 1)
 	for _, number := range []uint16{1213, 1205, 1062, 1146, 1290} {
 		inTransaction(t, s, func(tx *sql.Tx) {
-			s.unstorable = nil
+			s.unstorable, s.refusedAnew = nil, 0
 			statements := 0
 			want := &mysql.MySQLError{Number: number}
 			stored, err := s.store(t.Context(), tx, 0, threeInLine, func(int, []Application) error {

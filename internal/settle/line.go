@@ -3,7 +3,6 @@ package settle
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -12,11 +11,12 @@ import (
 type Source byte
 
 const (
-	Waiting     Source = iota // in the queue
-	Retryable                 // in the DLQ, tried again by every run
-	Paused                    // retryable, but its row was refused lately: see readyLine
-	Held                      // in the DLQ until a person decides: not in the line
-	NotSelected               // in MySQL, waiting for seats to be free again
+	Waiting       Source = iota // in the queue
+	Retryable                   // in the DLQ, tried again by every run
+	RefusedBefore               // retryable, and its own row was refused before
+	Tried                       // the same, by a nightly run of this very cutoff: see run.leavesOut
+	Held                        // in the DLQ until a person decides: not in the line
+	NotSelected                 // in MySQL, waiting for seats to be free again
 )
 
 // Application is one application in line.
@@ -50,8 +50,9 @@ type Failure struct {
 	Cause     Cause
 	Message   string
 	Retryable bool
-	Keep      bool // it stands under review already: note the attempt, and keep why
-	Row       bool // the applicant's own row was refused, which is tried a bounded number of times
+	Keep      bool      // it stands under review already: note the attempt, and keep why
+	Row       bool      // the applicant's own row was refused, which is tried a bounded number of times
+	Night     time.Time // the cutoff of the nightly run to which it was refused; zero: of no nightly run
 }
 
 // Clock is the clock of the line: Redis's.
@@ -111,13 +112,11 @@ func parseUser(member string) uint64 {
 // reader walks the line of one coupon before a cutoff, by arrival: what stands in Redis and, where seats are free
 // again, those who were not selected before. It holds two pages in memory, whatever the length of the line.
 type reader struct {
-	line          Line
-	coupon        uint64
-	cutoff        time.Time
-	notSelected   bool            // read those from MySQL too; there must be a connection
-	withoutPaused bool            // leave out who pauses
-	only          map[string]bool // of those who are tried again, these alone; nil: all
-	size          int             // of a page
+	line        Line
+	coupon      uint64
+	cutoff      time.Time
+	notSelected bool // read those from MySQL too; there must be a connection
+	size        int  // of a page
 
 	standing    []Application
 	cursor      Cursor
@@ -136,14 +135,6 @@ func (r *reader) next(ctx context.Context, q querier) ([]Application, error) {
 			return nil, err
 		}
 		r.cursor, r.standingEnd = cursor, len(entries) == 0
-		if r.withoutPaused {
-			entries = slices.DeleteFunc(entries, func(a Application) bool { return a.Source == Paused })
-		}
-		if r.only != nil {
-			entries = slices.DeleteFunc(entries, func(a Application) bool {
-				return (a.Source == Retryable || a.Source == Paused) && !r.only[a.Member]
-			})
-		}
 		r.standing = append(r.standing, entries...)
 	}
 	if r.notSelected && len(r.returned) < r.size && !r.returnedEnd {

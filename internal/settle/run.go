@@ -69,7 +69,7 @@ type Order struct {
 	Operator  string
 	Reason    string
 
-	Canaries []string // of the DLQ, try these alone if seats suffice for all; nil: everybody
+	Canaries []string // of the DLQ, try these alone; nil: everybody
 
 	Expect map[uint64]string // by coupon: issue nothing unless the winners have this digest
 	// By coupon: with AcceptGap, hold it all the same if more are missing.
@@ -87,6 +87,7 @@ type run struct {
 	startedAt time.Time // UTC, read once
 	told      context.Context
 	work      work
+	canaries  map[string]bool // nil: everybody is tried
 
 	remembered *atomic.Int64 // room for winners that is taken, of all coupons
 }
@@ -124,6 +125,12 @@ func (s *Settler) RunOnce(told context.Context, order Order) (report *Report, er
 func (s *Settler) newRun(ctx, told context.Context, order Order, what work) (run, error) {
 	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: what,
 		remembered: new(atomic.Int64)}
+	for _, member := range order.Canaries {
+		if r.canaries == nil {
+			r.canaries = make(map[string]bool, len(order.Canaries))
+		}
+		r.canaries[member] = true
+	}
 	return r, s.chooseCutoff(ctx, &r)
 }
 

@@ -68,14 +68,14 @@ func endRun(ctx context.Context, q querier, run uint64, status RunStatus, at tim
 	return one(q.ExecContext(ctx, endRunSQL, status, at, run))
 }
 
-const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL"
+const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL AND cutoff <= ?"
 
 // LastNight is the highest cutoff of a nightly run that came to its end; zero when there was none. Coupons that it could
-// not settle stay due and are in every later night.
-func (s *Settler) LastNight(ctx context.Context) (time.Time, error) {
+// not settle stay due and are in every later night. A night behind the newest counts as none: the Redis clock was ahead.
+func (s *Settler) LastNight(ctx context.Context, newest time.Time) (time.Time, error) {
 	var last sql.NullTime
 	err := s.DB.do(ctx, func(ctx context.Context, q querier) error {
-		return q.QueryRowContext(ctx, lastNightSQL).Scan(&last)
+		return q.QueryRowContext(ctx, lastNightSQL, newest.UTC()).Scan(&last)
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read last nightly run: %w", err)

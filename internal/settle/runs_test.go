@@ -112,3 +112,24 @@ func TestDaysAndMonths(t *testing.T) {
 		require.Error(t, err, wrong)
 	}
 }
+
+// A night that was settled before it came, since the Redis clock was ahead, is none while it has not come.
+func TestTheLastNightIsNoneThatHasNotCome(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 1)
+	night := func(n int) time.Time { return time.Date(2026, 11, n, 15, 0, 0, 0, time.UTC) }
+	last, err := s.LastNight(t.Context(), night(20))
+	require.NoError(t, err)
+	require.True(t, last.IsZero())
+	for _, n := range []int{19, 18, 23} {
+		r := s.run
+		r.Trigger, r.cutoff = Cron, night(n)
+		require.NoError(t, insertRun(t.Context(), s.DB.pool, &r))
+		require.NoError(t, endRun(t.Context(), s.DB.pool, r.id, RunSucceeded, night(19)))
+	}
+	for newest, want := range map[int]int{18: 18, 20: 19, 22: 19, 23: 23} {
+		last, err := s.LastNight(t.Context(), night(newest).In(seoul(t)))
+		require.NoError(t, err)
+		require.Equal(t, night(want), last, "of %d", newest)
+	}
+}

@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,16 +13,19 @@ import (
 
 // night is a scheduler whose clock moves only when it waits.
 type night struct {
-	now     time.Time
-	last    time.Time
-	settled []time.Time
-	waits   []time.Duration
-	settle  func(cutoff time.Time) error // nil settles
-	until   time.Time                    // it is told to stop then
-	away    time.Time                    // until then nobody knows the last night
+	now       time.Time
+	last      time.Time
+	settled   []time.Time
+	settledAt []time.Time // by the Redis clock
+	waits     []time.Duration
+	settle    func(cutoff time.Time) error // nil settles
+	until     time.Time                    // it is told to stop then
+	away      time.Time                    // until then nobody knows the last night
+	ahead     time.Duration                // of the Redis clock
+	waiting   func()                       // as it waits; may be nil
 }
 
-func (n *night) Now(context.Context) (time.Time, error) { return n.now, nil }
+func (n *night) Now(context.Context) (time.Time, error) { return n.now.Add(n.ahead), nil }
 
 func (n *night) run(t *testing.T) {
 	zone := seoul(t)
@@ -31,11 +35,16 @@ func (n *night) run(t *testing.T) {
 	defer stop()
 	(&Scheduler{
 		Timetable: timetable, Zone: zone, Clock: n, Logger: zap.NewNop(),
-		LastNight: func(context.Context) (time.Time, error) {
+		LastNight: func(_ context.Context, newest time.Time) (last time.Time, err error) {
 			if n.now.Before(n.away) {
 				return time.Time{}, errors.New("mysql is away")
 			}
-			return n.last, nil
+			for _, settled := range append([]time.Time{n.last}, n.settled...) {
+				if !settled.After(newest) && settled.After(last) {
+					last = settled
+				}
+			}
+			return last, nil
 		},
 		Settle: func(_ context.Context, cutoff time.Time) error {
 			if n.settle != nil {
@@ -43,11 +52,14 @@ func (n *night) run(t *testing.T) {
 					return err
 				}
 			}
-			n.settled, n.last = append(n.settled, cutoff), cutoff
+			n.settled, n.settledAt = append(n.settled, cutoff), append(n.settledAt, n.now)
 			return nil
 		},
 		Wait: func(ctx context.Context, d time.Duration) error {
 			n.waits, n.now = append(n.waits, d), n.now.Add(d)
+			if n.waiting != nil {
+				n.waiting()
+			}
 			if !n.now.Before(n.until) {
 				stop()
 			}
@@ -70,7 +82,38 @@ func TestScheduleSettlesEveryNightAndCatchesUpInOrder(t *testing.T) {
 		at(t, "2026-11-18 00:00:00"), at(t, "2026-11-19 00:00:00"), at(t, "2026-11-20 00:00:00"), // missed
 		at(t, "2026-11-21 00:00:00"), at(t, "2026-11-22 00:00:00"),
 	}, n.settled)
-	require.Equal(t, 9*time.Hour, n.waits[0])
+	require.Equal(t, []time.Time{at(t, "2026-11-21 00:00:00"), at(t, "2026-11-22 00:00:00")}, n.settledAt[3:])
+	require.LessOrEqual(t, slices.Max(n.waits), longestSleep)
+}
+
+// A clock that was ahead has settled nights before they came. They are settled when they come, and on time.
+func TestScheduleSettlesTheNightsThatAClockAheadHasSettledBefore(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{12 * time.Hour, 60 * time.Hour} {
+		n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20 00:00:00"), ahead: ahead, until: at(t, "2026-11-24 12:00:00")}
+		n.waiting = func() { n.ahead = 0 } // it is set right before anybody looks again
+		n.run(t)
+		require.True(t, n.settled[0].After(n.settledAt[0]))
+		var due []time.Time
+		for i, cutoff := range n.settled {
+			if cutoff.Equal(n.settledAt[i]) {
+				due = append(due, cutoff)
+			}
+		}
+		require.Equal(t, []time.Time{
+			at(t, "2026-11-21 00:00:00"), at(t, "2026-11-22 00:00:00"), at(t, "2026-11-23 00:00:00"), at(t, "2026-11-24 00:00:00"),
+		}, due, "ahead by %s: %v at %v", ahead, n.settled, n.settledAt)
+	}
+}
+
+// The Redis clock may also be put forward: the night is settled when it has come by that clock.
+func TestScheduleNoticesThatTheClockWasPutForward(t *testing.T) {
+	t.Parallel()
+	n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20 00:00:00"), until: at(t, "2026-11-20 15:00:00")}
+	n.waiting = func() { n.ahead = 11 * time.Hour }
+	n.run(t)
+	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00"), at(t, "2026-11-21 00:00:00")}, n.settled)
+	require.Equal(t, []time.Time{at(t, "2026-11-20 13:00:00"), at(t, "2026-11-20 13:15:00")}, n.settledAt)
 }
 
 func TestScheduleThatNeverRanSettlesTheLastMidnightOnly(t *testing.T) {
@@ -135,7 +178,7 @@ func TestMissedNightsAreBounded(t *testing.T) {
 	nights := missedNights(newest.AddDate(-10, 0, 0), newest, zone)
 	require.Len(t, nights, mostMissed)
 	require.Equal(t, newest, nights[len(nights)-1])
-	require.Empty(t, missedNights(newest, newest, zone))
+	require.Equal(t, []time.Time{newest}, missedNights(newest, newest, zone))
 }
 
 func TestParseSchedule(t *testing.T) {

@@ -20,9 +20,28 @@ type page struct {
 }
 
 // readyPage chooses in a page for so many seats.
-func readyPage(all []classified, free int) *page {
+func (r run) readyPage(all []classified, free int) *page {
 	seats := newSeatHolders(all)
-	return &page{seats, choose(all, free, seats)}
+	return &page{seats, r.choose(all, free, seats)}
+}
+
+// leavesOut is whether this run keeps a seat for an application under review instead of trying it: a nightly run tries no
+// refused row twice for its cutoff, and one with canaries tries nobody else who is under review.
+func (r run) leavesOut(a Application) bool {
+	switch {
+	case a.Source == Waiting || a.Source == NotSelected:
+		return false
+	case r.canaries != nil:
+		return !r.canaries[a.Member]
+	default:
+		return a.Source == Tried && r.Trigger == Cron
+	}
+}
+
+// stays is whether an application that finds no seat stays under review, so that the next run has its say: one that this
+// run has left out and, in a retry, everybody under review, since a person wanted one tried and none ended.
+func (r run) stays(a Application) bool {
+	return a.Source != Waiting && (r.Trigger == DLQRetry || r.leavesOut(a))
 }
 
 // ready reads the line and makes its pages ready, on connections beside the transaction's: what that has not committed
@@ -35,26 +54,9 @@ type ready struct {
 	ended bool
 }
 
-// readyLine leaves out who pauses in a run that nobody asked for, and all but the canaries in a run of these, as long as
-// there is a seat for everybody who stands or could stand in line: then nobody can take the one of who is left out. Where
-// seats are scarcer everybody is tried, since a seat may pass only whoever has just been refused it.
-func (s *settlement) readyLine(ctx context.Context, tx *sql.Tx, account ledger.Account) (*ready, error) {
-	past := account.Past
+func (s *settlement) readyLine(past ledger.Past) *ready {
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: past.Recorded}
-	if (s.run.Trigger == Cron || s.run.Canaries != nil) && int64(s.coupon.Free()) >= account.Waiting+account.UnderReview {
-		returned, err := anyNotSelected(ctx, tx, s.coupon.ID)
-		if err != nil {
-			return nil, err
-		}
-		line.withoutPaused = !returned && s.run.Trigger == Cron
-		if !returned && s.run.Canaries != nil {
-			line.only = make(map[string]bool, len(s.run.Canaries))
-			for _, member := range s.run.Canaries {
-				line.only[member] = true
-			}
-		}
-	}
-	return &ready{settlement: s, line: line, past: past, ask: firstApplications}, nil
+	return &ready{settlement: s, line: line, past: past, ask: firstApplications}
 }
 
 // pages are as many as so many seats ask for, should every row be stored. Of a long line they are not much more.
@@ -80,18 +82,18 @@ func (r *ready) pages(ctx context.Context, free int) iter.Seq2[*page, error] {
 			r.ended = true
 			return nil, nil
 		}
-		p := readyPage(all, free)
-		free -= len(p.next.chosen)
+		p := r.run.readyPage(all, free)
+		free -= p.next.seats()
 		return p, nil
 	})
 }
 
-// issuePage gives up to free seats to the first eligible of a page, behind those that are seated already. It goes on in
-// the page where a row could not be stored and left its seat free; and where somebody was given the coupon since the page
-// was classified, it classifies again who is left of it.
-func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, err error) {
-	if len(p.next.chosen) > free { // a page before was parted, and gave more seats than it seemed to ask for
-		p = readyPage(p.next.all, free)
+// issuePage gives or keeps up to free seats to the first eligible of a page, behind those that are seated already. It goes
+// on in the page where a row could not be stored and left its seat free; and where somebody was given the coupon since the
+// page was classified, it classifies again who is left of it.
+func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, kept int, err error) {
+	if p.next.seats() > free { // a page before was parted, and gave more seats than it seemed to ask for
+		p = s.run.readyPage(p.next.all, free)
 	}
 	for attempt := 1; ; {
 		next := p.next
@@ -105,21 +107,21 @@ func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, s
 		if classifyError(err) == duplicate && attempt < pageAttempts {
 			again, err := s.classify(ctx, tx, s.coupon.ID, anyPast, applicationsIn(next.all))
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, 0, err
 			}
-			p = readyPage(again, free-len(issued))
+			p = s.run.readyPage(again, free-len(issued)-kept)
 			attempt++
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
 		p.seats.note(next.chosen, stored)
-		issued, refused = append(issued, stored...), append(refused, next.refused...)
-		if len(issued) == free || len(next.rest) == 0 {
-			return issued, refused, nil
+		issued, refused, kept = append(issued, stored...), append(refused, next.refused...), kept+next.kept
+		if len(issued)+kept == free || len(next.rest) == 0 {
+			return issued, refused, kept, nil
 		}
-		p.next = choose(next.rest, free-len(issued), p.seats)
+		p.next = s.run.choose(next.rest, free-len(issued)-kept, p.seats)
 	}
 }
 
@@ -152,23 +154,31 @@ type choice struct {
 	all     []classified // from the first that was looked at
 	chosen  []Application
 	rows    string       // the chosen, as the database takes them
+	kept    int          // seats of those whom the run leaves out
 	refused []classified // the others that were looked at on the way
 	rest    []classified // has not been looked at
 }
 
-// choose takes the first eligible for the free seats. It ends before a user chosen already, whose row must first be
-// stored, and where somebody's hand has parted arrivals by years.
-func choose(all []classified, free int, seats seatHolders) (c choice) {
+// seats are how many are given or kept, if every row is stored.
+func (c choice) seats() int { return len(c.chosen) + c.kept }
+
+// choose takes the first eligible for the free seats, and keeps one for whom the run leaves out. It ends before a user
+// chosen already, whose row must first be stored, and where somebody's hand has parted arrivals by years.
+func (r run) choose(all []classified, free int, seats seatHolders) (c choice) {
 	c.all = all
 	c.chosen = make([]Application, 0, min(len(all), free))
 	for i, one := range all {
 		seated, known := seats[one.User]
-		if len(c.chosen) == free || known && !seated && one.verdict == eligible || c.tooLate(one) {
+		if c.seats() == free || known && !seated && one.verdict == eligible || c.tooLate(one) {
 			c.rest = all[i:]
 			break
 		}
 		if one.verdict != eligible || one.Source == Held || seated {
 			c.refused = append(c.refused, one)
+			continue
+		}
+		if r.leavesOut(one.Application) {
+			c.kept++
 			continue
 		}
 		if seats != nil {

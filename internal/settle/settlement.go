@@ -41,14 +41,18 @@ type settlement struct {
 	room    int
 	// Whether it recorded that somebody is rejected, and whether it is not the first.
 	rejects, tried bool
+	// Seats that are kept for whom the run leaves out.
+	kept int
 	// How many are left waiting, whether they are to be concluded later, and whether a page of them was.
 	left             int
 	later, concluded bool
 
-	// Whose row the database refused in the transaction in hand, and how many in those before it.
-	unstorable       []Failure
-	tookBack         map[place]bool // were not selected, and are under review by this run: they are read once
-	unstorableBefore int
+	// Whose row the database refused in the transaction in hand, and how many of these for the first time, those of the
+	// pages concluded before it included.
+	unstorable  []Failure
+	refusedAnew int
+	inVain      []Failure      // were refused before, and once more in a transaction that failed
+	tookBack    map[place]bool // were not selected, and are under review by this run: they are read once
 
 	// How far the run has come with this coupon, and how that went.
 	begun bool
@@ -107,6 +111,9 @@ func (s *settlement) settle(ctx context.Context) error {
 	if s.result.Issued > 0 {
 		s.logger.Info("coupons issued", zap.Int("issued", s.result.Issued))
 	}
+	if s.kept > 0 {
+		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", s.kept))
+	}
 	if err := s.tellRedis(ctx); err != nil {
 		return err
 	}
@@ -142,7 +149,7 @@ func (s *settlement) issueFenced(ctx context.Context) error {
 // issued: nobody with a seat waits until it is written down who has none.
 func (s *settlement) conclude(ctx context.Context) error {
 	if err := s.concludeLine(ctx); err != nil {
-		return err
+		return errors.Join(err, s.noteInVain(ctx))
 	}
 	return s.finish(ctx)
 }
@@ -161,7 +168,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	case isAway(err) && ctx.Err() == nil:
 		return errors.Join(err, s.setAside(ctx, err))
 	default:
-		return fmt.Errorf("%w; nothing was moved", err)
+		return errors.Join(fmt.Errorf("%w; nothing was moved", err), s.noteInVain(ctx))
 	}
 }
 
@@ -228,7 +235,7 @@ func (s *settlement) sameServer(ctx context.Context) error {
 // the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 	s.result.reset()
-	s.unstorable, s.tookBack, s.winners, s.rejects, s.left = nil, nil, nil, false, 0
+	s.unstorable, s.refusedAnew, s.tookBack, s.winners, s.rejects, s.left, s.kept = nil, 0, nil, nil, false, 0, 0
 	s.begin(StepLock)
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
@@ -253,17 +260,14 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 
 	free := coupon.Free()
 	winners := newDigest()
-	line, err := s.readyLine(ctx, tx, account)
-	if err != nil {
-		return err
-	}
+	line := s.readyLine(account.Past)
 	for free > 0 && !line.ended { // once, unless rows were refused
 		for page, err := range line.pages(ctx, free) {
 			if err != nil {
 				return err
 			}
 			s.begin(StepIssue)
-			issued, refused, err := s.issuePage(ctx, tx, page, free, coupon.IssuedCount+winners.count)
+			issued, refused, kept, err := s.issuePage(ctx, tx, page, free, coupon.IssuedCount+winners.count)
 			if err != nil {
 				return err
 			}
@@ -274,7 +278,8 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 			s.remember(issued, winners.count)
 			s.foresee(issued)
 			s.progress(len(issued))
-			if free -= len(issued); free == 0 {
+			s.kept += kept
+			if free -= len(issued) + kept; free == 0 {
 				break
 			}
 		}
@@ -289,7 +294,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 
-	s.result.Read, s.result.Issued, s.result.SeatsLeft = s.result.Read+winners.count, winners.count, free
+	s.result.Read, s.result.Issued, s.result.SeatsLeft = s.result.Read+winners.count, winners.count, coupon.Free()-winners.count
 	if s.run.dryRun {
 		s.result.Preview.Digest = winners.String() // of nobody, too: that can be approved as well
 	}
@@ -381,7 +386,7 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 // concludeLine gives everybody who is left before the cutoff their outcome: who cannot hold a coupon goes under
 // review, and when no seat is left the others are recorded as not selected.
 func (s *settlement) concludeLine(ctx context.Context) error {
-	s.unstorableBefore = 0
+	s.refusedAnew = 0
 	said := s.Now()
 	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
 	for page, err := range ahead(ctx, line.nextOrNil) {
@@ -408,8 +413,9 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 // meanwhile, and tells Redis when that has committed.
 func (s *settlement) concludePage(ctx context.Context, page []Application) error {
 	var d decisions
+	before := s.refusedAnew
 	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		s.unstorable = nil
+		s.unstorable, s.refusedAnew = nil, before
 		coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 		if err != nil {
 			return err
@@ -441,7 +447,6 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 	if err != nil {
 		return err
 	}
-	s.unstorableBefore += len(s.unstorable)
 	s.result.Read += d.read
 	s.result.NotSelected += len(d.notSelected)
 	s.result.AlreadyIssued += len(d.alreadyIssued)
@@ -475,7 +480,7 @@ func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, coupon Coupon, 
 	if err != nil {
 		return decisions{}, err
 	}
-	d := decide(all, coupon.Free(), boundary, s.run.Trigger == DLQRetry)
+	d := decide(all, coupon.Free(), boundary, s.run.stays)
 	last := place{}
 	for _, a := range page {
 		is := place{a.Member, a.Arrival}

@@ -3,13 +3,14 @@
 -- KEYS  1 queue  2 dlq  3 dlq reasons
 -- ARGV  1 cutoff (µs, exclusive)  2 limit of candidates, 0 for none  3 limit of DLQ entries
 --       4 score and 5 member after which to go on; a score of '' begins
+--       6 the cutoff as reasons name nights
 -- Returns {score, member, more, sources, {member, score, …}}: where to go on, whether there may be more (1 or 0), a
 -- letter for the source of each entry, and the entries.
---   Q waiting in the queue   R in the DLQ, retryable   P the same, but runs that nobody asked for are to pause
---   H in the DLQ, held for a person
+--   Q waiting in the queue   R in the DLQ, retryable   B the same, and its own row was refused before
+--   T the same, by a nightly run of this very cutoff   H in the DLQ, held for a person
 local queue, dlq, reasons = unpack(KEYS)
 local cutoff = tonumber(ARGV[1])
-local after_score, after_member = ARGV[4], ARGV[5]
+local after_score, after_member, night = ARGV[4], ARGV[5], ARGV[6]
 
 -- Members in Redis's own order, byte by byte; Lua's < would ask the server's locale.
 local function precedes(a, b)
@@ -63,13 +64,12 @@ if held_n > 0 then
   held_reasons = redis.call('HMGET', reasons, unpack(members))
 end
 
-local now = held_n > 0 and redis.call('TIME')[1] + 0
-
 local function dlq_source(i)
   if not held_reasons[i] then return 'H' end
   local ok, reason = pcall(cjson.decode, held_reasons[i])
   if not ok or type(reason) ~= 'table' or reason.retryable ~= true then return 'H' end
-  return type(reason.again) == 'number' and reason.again > now and 'P' or 'R'
+  if reason.night == night then return 'T' end
+  return type(reason.refused) == 'number' and 'B' or 'R'
 end
 
 local page, sources = {}, {}

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Lets every run try applications again that were held under review, or pause there.
+-- Lets every run try applications again that were held under review.
 -- KEYS  1 dlq  2 dlq reasons
 -- ARGV  member, arrival (µs), …
 -- Returns how many stand in the DLQ with that arrival; they are retryable now.
@@ -11,7 +11,7 @@ for i = 1, #ARGV, 2 do
   if score and math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)) == tonumber(ARGV[i + 1]) then
     local ok, reason = pcall(cjson.decode, redis.call('HGET', reasons, member) or '')
     if not ok or type(reason) ~= 'table' then reason = {cause = 'UNKNOWN', message = 'no readable reason was kept', attempts = 0} end
-    reason.retryable, reason.again = true, nil
+    reason.retryable = true
     redis.call('HSET', reasons, member, cjson.encode(reason))
     n = n + 1
   end

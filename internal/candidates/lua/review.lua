@@ -2,16 +2,15 @@
 -- Puts applications that could not be settled under review: from the queue into the DLQ with their arrival, or, where
 -- they stand in the DLQ already, one more attempt noted.
 -- KEYS  1 queue  2 dlq  3 dlq reasons
--- ARGV  1 how often a row may be refused before a person must decide  2 the pause after the first time (s), which
---       doubles each time  3 the longest pause (s)
---       4… member, arrival (µs), source (Q, R, P, N for one that stands in MySQL alone, or K for one
---       that stands in the DLQ and keeps why), reason (JSON), …
+-- ARGV  1 how often a row may be refused before a person must decide
+--       2… member, arrival (µs), source (Q, R for one that stands in the DLQ, K for one there that keeps why, or N for
+--       one that stands in MySQL alone), reason (JSON), …
 -- Returns how many were moved or noted. One that no longer stands in its source with that arrival is left alone:
 -- somebody else has moved it, or a person holds it. So is one whose user has another entry under review: two promises
--- never become one. A reason with refused = 1 says that the applicant's own row was refused: these are counted, and say
--- by this clock when runs that nobody asked for try again.
+-- never become one. A reason with refused = 1 says that the applicant's own row was refused: these are counted, and the
+-- last night that tried is kept.
 local queue, dlq, reasons = unpack(KEYS)
-local most, pause, longest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local most = tonumber(ARGV[1])
 local n = 0
 
 local function stands(key, member, at)
@@ -41,25 +40,30 @@ local function counted(reason, old, keep)
   if new.refused then
     new.refused = before + new.refused
     new.retryable = new.retryable and new.refused < most
-    local seconds = math.min(longest, pause * 2 ^ math.min(before, 50))
-    if new.retryable then new.again = redis.call('TIME')[1] + seconds end
   elseif before > 0 then
     new.refused = before
   end
-  if keep then new.cause, new.message, new.again = old.cause, old.message, old.again end
+  if old then new.night = new.night or old.night end
+  if keep then new.cause, new.message = old.cause, old.message end
   return cjson.encode(new)
 end
 
-for i = 4, #ARGV, 4 do
+for i = 2, #ARGV, 4 do
   local member, at, source, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  if source == 'R' or source == 'P' or source == 'K' then
+  if source == 'R' or source == 'K' then
     local old = stands(dlq, member, at) and retryable(member)
     if old then
       redis.call('HSET', reasons, member, counted(reason, old, source == 'K'))
       n = n + 1
     end
   elseif source == 'N' then
-    if redis.call('ZADD', dlq, 'NX', at, member) == 1 then redis.call('HSET', reasons, member, counted(reason)) end
+    -- One that stands there already was put there by a run that died before its commit, or is put there by this run again.
+    local old = stands(dlq, member, at) and retryable(member)
+    if redis.call('ZADD', dlq, 'NX', at, member) == 1 then
+      redis.call('HSET', reasons, member, counted(reason))
+    elseif old and old.run ~= cjson.decode(reason).run then
+      redis.call('HSET', reasons, member, counted(reason, old))
+    end
     if stands(dlq, member, at) then n = n + 1 end
   elseif stands(queue, member, at) and stands(dlq, member, at) then
     redis.call('ZREM', queue, member) -- the same application in two places, by somebody's hand
