@@ -46,9 +46,10 @@ type Account struct {
 
 // Past is what there is of a coupon in MySQL at all: of most nothing, when they are first settled.
 type Past struct {
-	Held     bool // somebody holds the coupon, by a run or by hand
-	Recorded bool // there are other outcomes
-	Settled  bool // there are records of settlements
+	Held     bool  // somebody holds the coupon, by a run or by hand
+	Coupons  int64 // how many do: rows of user_coupon
+	Recorded bool  // there are other outcomes
+	Settled  bool  // there are records of settlements
 }
 
 // Gap is how many promises were lost; below zero, how many applications nobody promised.
@@ -77,14 +78,16 @@ SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
 FROM promise WHERE coupon_id = ?`
 
-// settledSQL counts, and finds the highest arrival of each kind, for which there are indexes.
+// settledSQL counts, and finds the highest arrival of each kind, for which there are indexes. All coupons and those of runs are
+// counted on one walk.
 const settledSQL = `
-SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
+SELECT COUNT(*), COUNT(run_id),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?),
        (SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'),
-       (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')`
+       (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')
+FROM user_coupon WHERE coupon_id = ?`
 
 // recorded reads what MySQL holds of a coupon. settledUpTo is the highest arrival that it holds an outcome of: behind it
 // nothing in Redis can be settled.
@@ -94,7 +97,7 @@ func recorded(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, settle
 	if err == nil && a.Past != (Past{}) {
 		var outcomes [3]sql.NullTime
 		err = tx.QueryRowContext(ctx, settledSQL, coupon, coupon, coupon, coupon, coupon, coupon).
-			Scan(&a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
+			Scan(&a.Past.Coupons, &a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
 		for _, at := range outcomes {
 			if at.Valid {
 				settledUpTo = max(settledUpTo, at.Time.UnixMicro())
