@@ -34,6 +34,7 @@ var (
 	tracesScript  = load("traces")
 	missingScript = load("missing", "epoch")
 	restoreScript = load("restore", "epoch")
+	inspectScript = load("inspect")
 )
 
 // load puts what a script shares with others before it.

@@ -17,6 +17,11 @@ type Store interface {
 	Page(ctx context.Context, coupon uint64, after candidates.Cursor, cutoff time.Time) ([]candidates.Entry, candidates.Cursor, error)
 	Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error)
 	MarkedIssued(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
+	MarkedRejected(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
+	Inspect(ctx context.Context, coupon uint64) (candidates.Inspection, error)
+	EachPage(ctx context.Context, visit func(coupons []uint64) error) error
+	Now(ctx context.Context) (time.Time, error)
+	LoadCatalog(ctx context.Context) ([]byte, error)
 }
 
 // Ledger reads one deployment.
