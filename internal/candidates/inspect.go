@@ -18,14 +18,19 @@ type Inspection struct {
 	Closes       time.Time
 	Paused       bool
 	Version      int64         // of the window
+	QueueLife    time.Duration // until the queue expires; negative: never, or nobody waits
 	DLQ, Reasons int64         // entries under review, and reasons of entries
-	Expires      time.Duration // when the first of both goes; negative: never, as it should be
+	Unexplained  int64         // of the first in the DLQ, those without a readable reason
+	ReviewLife   time.Duration // until the first of both goes; negative: never, as it should be
 }
+
+// explainedEntries are looked at one by one: as many as a script may without holding Redis up.
+const explainedEntries = 500
 
 // Inspect reads it in one script. Repeating it is safe.
 func (s *Store) Inspect(ctx context.Context, coupon uint64) (Inspection, error) {
 	k := s.names.coupon(coupon)
-	reply, err := inspectScript.run(ctx, s.rdb, []string{k.state, k.dlq, k.reason})
+	reply, err := inspectScript.run(ctx, s.rdb, []string{k.queue, k.state, k.dlq, k.reason}, explainedEntries)
 	if err != nil {
 		return Inspection{}, fmt.Errorf("inspect coupon %d in redis: %w", coupon, err)
 	}
@@ -38,11 +43,11 @@ func (s *Store) Inspect(ctx context.Context, coupon uint64) (Inspection, error) 
 
 func readInspection(reply []any) (i Inspection, err error) {
 	var window []any
-	if len(reply) == 5 {
-		window, _ = reply[4].([]any)
-		reply = reply[:4]
+	if len(reply) == 7 {
+		window, _ = reply[6].([]any)
+		reply = reply[:6]
 	}
-	n, err := inspectScript.integers(reply, 4)
+	n, err := inspectScript.integers(reply, 6)
 	if err != nil {
 		return Inspection{}, err
 	}
@@ -50,8 +55,9 @@ func readInspection(reply []any) (i Inspection, err error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	i = Inspection{Now: time.UnixMicro(n[0]).UTC(), DLQ: n[1], Reasons: n[2], Expires: time.Duration(n[3]) * time.Millisecond,
-		Known: texts[0] != "" && texts[1] != "", Paused: texts[2] != "OPEN"}
+	i = Inspection{Now: time.UnixMicro(n[0]).UTC(), QueueLife: time.Duration(n[1]) * time.Millisecond, DLQ: n[2], Reasons: n[3], Unexplained: n[4],
+		ReviewLife: time.Duration(n[5]) * time.Millisecond, Paused: texts[2] != "OPEN",
+		Known: texts[0] != "" && texts[1] != "" || texts[3] != ""} // a version comes with a window, and never without
 	i.Opens, i.Closes = instantOrZero(texts[0]), instantOrZero(texts[1])
 	i.Version, _ = strconv.ParseInt(texts[3], 10, 64) // 0: of no row
 	return i, nil

@@ -22,24 +22,35 @@ func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
 		i.Now = time.Time{}
 		return i
 	}
-	nothing := Inspection{Paused: true, Expires: -time.Millisecond, Opens: time.Time{}, Closes: time.Time{}}
+	nothing := Inspection{Paused: true, QueueLife: -time.Millisecond, ReviewLife: -time.Millisecond}
 	require.Equal(t, nothing, inspect())
 
 	w := c.open(t)
-	want := Inspection{Known: true, Opens: w.Opens, Closes: w.Closes, Version: w.Version, Expires: -time.Millisecond}
+	want := Inspection{Known: true, Opens: w.Opens, Closes: w.Closes, Version: w.Version, QueueLife: -time.Millisecond, ReviewLife: -time.Millisecond}
 	require.Equal(t, want, inspect())
 
 	c.stand(t, c.dlq, place{"4000", "4"}, place{"4001", "5"})
 	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "{}").Err())
-	want.DLQ, want.Reasons = 2, 1
+	want.DLQ, want.Reasons, want.Unexplained = 2, 1, 1
 	require.Equal(t, want, inspect())
 	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "status", "PAUSED", "opens", "noon", "version", "x").Err())
 	require.NoError(t, c.rdb.Expire(t.Context(), c.reason, time.Hour).Err())
 	got := inspect()
-	require.InDelta(t, time.Hour, got.Expires, float64(time.Minute))
-	got.Expires = want.Expires
+	require.InDelta(t, time.Hour, got.ReviewLife, float64(time.Minute))
+	got.ReviewLife = want.ReviewLife
 	want.Paused, want.Opens, want.Version = true, time.Time{}, 0
 	require.Equal(t, want, got)
+
+	c.stand(t, c.queue, place{"4002", "6"})
+	require.NoError(t, c.rdb.Expire(t.Context(), c.queue, time.Hour).Err())
+	require.NoError(t, c.rdb.Persist(t.Context(), c.reason).Err())
+	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "none", "6", "{}").Err())
+	require.NoError(t, c.rdb.HDel(t.Context(), c.state, "opens", "closes").Err())
+	got = inspect()
+	require.InDelta(t, time.Hour, got.QueueLife, float64(time.Minute))
+	got.QueueLife = want.QueueLife
+	want.Reasons, want.Unexplained, want.Closes = 2, 2, time.Time{} // 4 has one that says nothing, 6 is nobody
+	require.Equal(t, want, got, "a version without a window is a door, too")
 }
 
 func TestMarkedRejectedPages(t *testing.T) {

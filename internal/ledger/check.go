@@ -26,7 +26,7 @@ const (
 	OrderWrong        Code = "ORDER_WRONG"              // 3: within a run, a later arrival has an earlier seat
 	PromiseLost       Code = "PROMISE_LOST"             // 4: accepted applications cannot be found
 	NeverSettled      Code = "NEVER_SETTLED"            // 4: people stand in line whom no run looks for
-	Expiring          Code = "EXPIRING"                 // 4: entries under review that Redis will let go
+	Expiring          Code = "EXPIRING"                 // 4: Redis will let people go who wait or are under review
 	LineRewound       Code = "LINE_REWOUND"             // 5: the next arrival could come before one that stands in line or got a seat
 	ArrivalWrong      Code = "ARRIVAL_WRONG"            // 5: a run settled what has no arrival, or none before its cutoff
 	NightAhead        Code = "NIGHT_AHEAD"              // 5: a run has ended whose cutoff has not come
@@ -36,7 +36,7 @@ const (
 	StillStanding     Code = "STILL_STANDING"           // 6: settled and cleaned up, yet still in the queue or the DLQ
 	MarkedWithoutHold Code = "MARKED_WITHOUT_COUPON"    // 6: told ALREADY_ISSUED at the door without holding the coupon
 	MarkedForNothing  Code = "MARKED_WITHOUT_REJECTION" // 6: told REJECTED at the door without having been rejected
-	ReasonMissing     Code = "REASON_MISSING"           // 6: entries under review, and reasons for them, are not equally many
+	ReasonMissing     Code = "REASON_MISSING"           // 6: an entry under review without a reason, or a reason without an entry
 	ValidityWrong     Code = "VALIDITY_WRONG"           // 6: a coupon is not issued or does not expire when its run made it
 	OutcomeWrong      Code = "OUTCOME_WRONG"            // 6: an outcome that no run can have recorded so
 	RunWrong          Code = "RUN_WRONG"                // 6: a run is not what was kept of it when it changed a coupon, or how it ended
@@ -82,9 +82,9 @@ type Verdict struct {
 
 // couponRow is what the coupon's row says beside its figures.
 type couponRow struct {
-	closes       time.Time
-	finalised    sql.NullTime
-	validityDays int64
+	opens, closes time.Time
+	finalised     sql.NullTime
+	validityDays  int64
 }
 
 // Violated is whether an invariant is broken; warnings do not count.
@@ -129,7 +129,7 @@ func (l *Ledger) Coupons(ctx context.Context, db *sql.DB, after uint64, limit in
 }
 
 const (
-	lookSQL     = "SELECT name, total_quantity, issued_count, apply_closes_at, finalised_at, validity_days FROM coupon WHERE id = ?"
+	lookSQL     = "SELECT name, total_quantity, issued_count, apply_opens_at, apply_closes_at, finalised_at, validity_days FROM coupon WHERE id = ?"
 	lookLockSQL = lookSQL + " FOR UPDATE"
 )
 
@@ -151,7 +151,7 @@ func (l *Ledger) look(ctx context.Context, db *sql.DB, coupon uint64, query stri
 
 	v := &Verdict{Coupon: coupon, Findings: []Finding{}}
 	err = tx.QueryRowContext(ctx, query, coupon).Scan(&v.Name, &v.TotalQuantity, &v.IssuedCount,
-		&v.row.closes, &v.row.finalised, &v.row.validityDays)
+		&v.row.opens, &v.row.closes, &v.row.finalised, &v.row.validityDays)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("coupon %d: %w", coupon, ErrNoCoupon)
 	}

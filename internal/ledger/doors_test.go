@@ -54,14 +54,18 @@ func TestADoorThatDiffers(t *testing.T) {
 		do, meanwhile func(c *coupon)
 		found         int
 	}{
-		"the same":                      {do: (*coupon).refresh},
-		"closes later":                  {do: func(c *coupon) { c.refresh(); c.door("closes", hour(c)) }, found: 1},
-		"opens earlier":                 {do: func(c *coupon) { c.refresh(); c.door("opens", 1) }, found: 1},
-		"opens at no time":              {do: func(c *coupon) { c.refresh(); c.door("opens", "noon") }, found: 1},
-		"paused":                        {do: func(c *coupon) { c.refresh(); c.door("status", "PAUSED") }, found: 1},
-		"without its status":            {do: func(c *coupon) { c.refresh(); c.wrote(1)(c.rdb.HDel(c.t.Context(), c.state(), "status").Result()) }, found: 1},
-		"only another version":          {do: func(c *coupon) { c.refresh(); c.door("version", 7) }},
-		"by hand, and no pod refreshes": {do: func(c *coupon) { c.refresh(); c.door("closes", hour(c)); c.snapshot(candidates.Window{}) }, found: 1},
+		"the same":           {do: (*coupon).refresh},
+		"closes later":       {do: func(c *coupon) { c.refresh(); c.door("closes", hour(c)) }, found: 1},
+		"opens earlier":      {do: func(c *coupon) { c.refresh(); c.door("opens", 1) }, found: 1},
+		"opens at no time":   {do: func(c *coupon) { c.refresh(); c.door("opens", "noon") }, found: 1},
+		"paused":             {do: func(c *coupon) { c.refresh(); c.door("status", "PAUSED") }, found: 1},
+		"without its status": {do: func(c *coupon) { c.refresh(); c.wrote(1)(c.rdb.HDel(c.t.Context(), c.state(), "status").Result()) }, found: 1},
+		"without its end": {do: func(c *coupon) {
+			c.refresh()
+			c.wrote(1)(c.rdb.HDel(c.t.Context(), c.state(), "closes").Result())
+		}, found: 1},
+		"only another version":                     {do: func(c *coupon) { c.refresh(); c.door("version", 7) }},
+		"by hand, and no pod refreshes":            {do: func(c *coupon) { c.refresh(); c.door("closes", hour(c)); c.snapshot(candidates.Window{}) }, found: 1},
 		"the snapshot knows, the version does not": {do: func(c *coupon) { c.refresh(); c.door("closes", hour(c)); c.door("version", 7) }, found: 1},
 		"a version from a clock that was ahead": {do: func(c *coupon) { // keeps the change out
 			c.refresh()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -75,6 +76,20 @@ var rowHarms = map[string]harm{
 			require.True(c.t, c.rdb.Expire(c.t.Context(), c.dlq(), time.Hour).Val())
 		},
 		codes: one(ledger.Expiring), alone: true},
+	"the queue expires before it is settled": {
+		do: func(c *coupon) {
+			require.True(c.t, c.rdb.Expire(c.t.Context(), c.queue(), 10*time.Minute).Val())
+		},
+		codes: map[ledger.Code]int64{ledger.Expiring: waitingEnds - waiting + 1}, alone: true},
+	"the queue lives as long as it must": {
+		do: func(c *coupon) {
+			require.True(c.t, c.rdb.Expire(c.t.Context(), c.queue(), candidates.MinTTL).Val())
+		}, alone: true},
+	"a coupon that opens when people wait already": {
+		do: func(c *coupon) {
+			c.change(1, "UPDATE coupon SET apply_opens_at = apply_closes_at - INTERVAL 1 SECOND WHERE id = ?", c.id)
+		},
+		codes: map[ledger.Code]int64{ledger.NeverSettled: standing}, alone: true},
 	"the reasons expire": {
 		do: func(c *coupon) {
 			require.True(c.t, c.rdb.Expire(c.t.Context(), c.reasons(), time.Hour).Val())
@@ -95,6 +110,17 @@ var rowHarms = map[string]harm{
 	"a reason lost": {
 		do: func(c *coupon) {
 			c.wrote(1)(c.rdb.HDel(c.t.Context(), c.reasons(), c.member(blocked)).Result())
+		},
+		unexplained: 1, alone: true},
+	"a reason for another": {
+		do: func(c *coupon) {
+			c.wrote(1)(c.rdb.HDel(c.t.Context(), c.reasons(), c.member(blocked)).Result())
+			c.wrote(1)(c.rdb.HSet(c.t.Context(), c.reasons(), c.member(unknown), "{}").Result())
+		},
+		unexplained: 1, alone: true},
+	"a reason that cannot be read": {
+		do: func(c *coupon) {
+			c.wrote(0)(c.rdb.HSet(c.t.Context(), c.reasons(), c.member(blocked), "because").Result())
 		},
 		unexplained: 1, alone: true},
 	"a reason for nobody": {
@@ -137,6 +163,7 @@ var rowHarms = map[string]harm{
 
 	// Invariant 6: what is said of a run.
 	"a run of somebody else's":  {do: alterRun("operator = 'lee'"), codes: one(ledger.RunWrong), alone: true},
+	"a run made nightly":        {do: alterRun("trigger_kind = 'CRON'"), codes: one(ledger.RunWrong), alone: true},
 	"a run in other letters":    {do: alterRun("operator = 'KIM'"), codes: one(ledger.RunWrong), alone: true},
 	"a run for another reason":  {do: alterRun("reason = 'tests'"), codes: one(ledger.RunWrong), alone: true},
 	"a run with a later cutoff": {do: alterRun("cutoff = cutoff + INTERVAL 1 MICROSECOND"), codes: one(ledger.RunWrong), alone: true},

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -19,7 +20,7 @@ type harm struct {
 	codes map[ledger.Code]int64 // found by themselves, and how many
 	gap   int64                 // promises lost; negative: nobody promised
 
-	unexplained             int64 // entries under review without a reason; negative: reasons without an entry
+	unexplained             int64 // entries under review without a reason; negative: reasons without an entry, which are told where there is none of these
 	coupons, counted, seats int64 // rows in user_coupon, issued_count and total_quantity, more than before
 
 	alone bool // says nothing beside others: it is about everything, or hides others
@@ -28,16 +29,17 @@ type harm struct {
 // expected are the codes and counts that must follow from all of the harms.
 func expected(harms ...harm) map[ledger.Code]int64 {
 	want := map[ledger.Code]int64{}
-	var gap, coupons, counted, seats, unexplained int64
+	var gap, coupons, counted, seats, unexplained, idle int64
 	for _, h := range harms {
 		for code, n := range h.codes {
 			want[code] += n
 		}
 		gap, coupons, counted, seats = gap+h.gap, coupons+h.coupons, counted+h.counted, seats+h.seats
-		unexplained += h.unexplained
+		unexplained += max(0, h.unexplained)
+		idle += min(0, h.unexplained)
 	}
-	if unexplained != 0 {
-		want[ledger.ReasonMissing] = unexplained
+	if n := cmp.Or(unexplained, idle); n != 0 {
+		want[ledger.ReasonMissing] = n
 	}
 	switch {
 	case gap > 0:

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 )
@@ -78,17 +79,28 @@ func (l *Ledger) checkKept(ctx context.Context, tx *sql.Tx, f candidates.Figures
 	if err != nil {
 		return err
 	}
-	if kept.DLQ != kept.Reasons {
+	switch {
+	case kept.Unexplained > 0:
+		v.find(6, ReasonMissing, kept.Unexplained, "%d of %d applications under review have no readable reason", kept.Unexplained, kept.DLQ)
+	case kept.DLQ != kept.Reasons:
 		v.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "%d applications are under review, and there are reasons for %d", kept.DLQ, kept.Reasons)
 	}
-	if kept.Expires >= 0 {
-		v.find(4, Expiring, kept.DLQ, "%d applications are under review, and Redis lets them or their reasons go in %s", kept.DLQ, kept.Expires)
+	if kept.ReviewLife >= 0 {
+		v.find(4, Expiring, kept.DLQ, "%d applications are under review, and Redis lets them or their reasons go in %s", kept.DLQ, kept.ReviewLife)
+	}
+	if promised := min(f.Highest, f.Now.UnixMicro()) + (candidates.MinTTL - time.Minute).Microseconds(); f.Waiting > 0 && kept.QueueLife >= 0 &&
+		kept.Now.Add(kept.QueueLife).UnixMicro() < promised {
+		v.find(4, Expiring, f.Waiting, "%d applications wait, and Redis lets them go in %s: less than %s after the last applied", f.Waiting, kept.QueueLife, candidates.MinTTL)
+	}
+	a := v.Account
+	standing := a.Waiting + a.UnderReview - a.Twice
+	if standing > 0 && v.row.opens.After(f.Now.Add(maxAhead)) {
+		v.find(4, NeverSettled, standing, "%d applications stand in line, but the coupon opens only at %s: no run looks for them before", standing, stamp(v.row.opens))
 	}
 	if !v.row.finalised.Valid {
 		return nil
 	}
-	a := v.Account
-	if standing := a.Waiting + a.UnderReview - a.Twice; standing > 0 {
+	if standing > 0 {
 		v.find(4, NeverSettled, standing, "%d applications stand in line, but the coupon is finalised: no nightly run settles it", standing)
 	}
 	if v.row.closes.After(f.Now.Add(maxAhead)) {

@@ -21,6 +21,7 @@ type signature struct {
 	actor, reason string
 	at            int64  // when it began, µs since 1970
 	cutoff        string // empty: not said
+	trigger       string // the same
 }
 
 // drop is an application that a person rejected.
@@ -33,6 +34,7 @@ type drop struct {
 const (
 	eventDropped = "DLQ_DROPPED"
 	eventSettled = "SETTLED_BY_HAND"
+	eventRetried = "DLQ_RETRIED"
 	nightlyActor = "settle"
 )
 
@@ -48,11 +50,15 @@ func (s *signed) note(e AuditEvent) {
 		said = signature{actor: e.Actor, reason: e.Reason, at: e.At.UnixMicro()}
 	}
 	switch e.Action {
+	case eventRetried:
+		said.trigger = "DLQ_RETRY"
 	case eventSettled:
+		said.trigger = "MANUAL"
 		if cutoff, ok := strings.CutPrefix(e.Detail, "cutoff "); ok {
 			said.cutoff, _, _ = strings.Cut(cutoff, ",")
 		}
 	case eventDropped:
+		said.trigger = "MANUAL"
 		d := drop{run: *e.Run}
 		if e.User != nil {
 			d.user = *e.User
@@ -74,7 +80,7 @@ func (s *signed) ended(run, user uint64, arrival int64) (reason string, ok bool)
 }
 
 const signedRunsSQL = `
-SELECT r.id, r.operator, r.reason, r.started_at, r.cutoff FROM settlement_run r
+SELECT r.id, r.trigger_kind, r.operator, r.reason, r.started_at, r.cutoff FROM settlement_run r
 WHERE r.id IN (SELECT e.run_id FROM audit_event e WHERE e.coupon_id = ? AND e.run_id IS NOT NULL)`
 
 // checkSigned: invariant 6. A run is what was kept of it with what it did to this coupon.
@@ -92,7 +98,7 @@ func checkSigned(ctx context.Context, tx *sql.Tx, v *Verdict) error {
 		var id uint64
 		var is signature
 		var began, cutoff time.Time
-		if err := rows.Scan(&id, &is.actor, &is.reason, &began, &cutoff); err != nil {
+		if err := rows.Scan(&id, &is.trigger, &is.actor, &is.reason, &began, &cutoff); err != nil {
 			return err
 		}
 		is.at = began.UnixMicro()
@@ -103,8 +109,11 @@ func checkSigned(ctx context.Context, tx *sql.Tx, v *Verdict) error {
 		if !known { // its event is not what it was
 			continue
 		}
-		if is.cutoff = said.cutoff; said.cutoff != "" {
+		if said.cutoff != "" {
 			is.cutoff = stamp(cutoff)
+		}
+		if said.trigger == "" {
+			is.trigger = ""
 		}
 		if is != said {
 			if wrong++; first == 0 || id < first {
@@ -116,7 +125,7 @@ func checkSigned(ctx context.Context, tx *sql.Tx, v *Verdict) error {
 		return err
 	}
 	if wrong > 0 {
-		v.find(6, RunWrong, int64(wrong), "%d runs have another operator, reason, start or cutoff than was kept in audit_event, the first of them run %d", wrong, first)
+		v.find(6, RunWrong, int64(wrong), "%d runs have another kind, operator, reason, start or cutoff than was kept in audit_event, the first of them run %d", wrong, first)
 	}
 	return nil
 }
