@@ -70,7 +70,7 @@ func (d *mortal) Renew(ctx context.Context, coupon uint64, closes time.Time) err
 
 func (d *mortal) Fence(ctx context.Context, coupon uint64, cutoff time.Time, promised settle.Promised) (wait, forPods time.Duration, err error) {
 	err = d.do(func() error {
-		wait, forPods, err = d.Store.Fence(ctx, coupon, cutoff, promised)
+		wait, forPods, err = d.line.Fence(ctx, coupon, cutoff, promised)
 		return err
 	})
 	return wait, forPods, err
