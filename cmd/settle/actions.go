@@ -13,6 +13,8 @@ var actions = map[string]words{
 	"COUPON_PAUSED":        {"신청 일시 중지", "paused applications"},
 	"COUPON_RESUMED":       {"신청 재개", "resumed applications"},
 	"COUPON_SEATS_CHANGED": {"수량 변경", "changed the number of seats"},
+	"COUNT_HELD":           {"발급 수와 쿠폰 수가 달라 정산을 보류", "held, since the count of what was issued is wrong"},
+	"COUPON_RECOUNTED":     {"발급 수를 쿠폰 수에 맞춤", "issued coupons counted again"},
 	"COUPON_UNFINALISED":   {"쿠폰 종결을 취소", "no longer finalised"},
 }
 

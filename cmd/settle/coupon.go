@@ -11,14 +11,15 @@ import (
 )
 
 type couponCmd struct {
-	List     couponListCmd   `cmd:"" help:"Coupons with their seats, windows and lines."`
-	Show     couponShowCmd   `cmd:"" help:"Everything about one coupon."`
-	Create   couponCreateCmd `cmd:"" help:"Make a coupon; prints its id."`
-	Close    couponCloseCmd  `cmd:"" help:"End a coupon's window now; who was accepted before stands."`
-	Extend   couponExtendCmd `cmd:"" help:"Let a coupon's window end later; a closed one opens again."`
-	Pause    couponPauseCmd  `cmd:"" help:"Turn newcomers away until resume."`
-	Resume   couponResumeCmd `cmd:"" help:"Let newcomers in again."`
-	AddSeats couponSeatsCmd  `cmd:"" name:"add-seats" help:"Give a coupon more seats: first to whoever was not selected, by arrival."`
+	List     couponListCmd    `cmd:"" help:"Coupons with their seats, windows and lines."`
+	Show     couponShowCmd    `cmd:"" help:"Everything about one coupon."`
+	Create   couponCreateCmd  `cmd:"" help:"Make a coupon; prints its id."`
+	Close    couponCloseCmd   `cmd:"" help:"End a coupon's window now; who was accepted before stands."`
+	Extend   couponExtendCmd  `cmd:"" help:"Let a coupon's window end later; a closed one opens again."`
+	Pause    couponPauseCmd   `cmd:"" help:"Turn newcomers away until resume."`
+	Resume   couponResumeCmd  `cmd:"" help:"Let newcomers in again."`
+	Recount  couponRecountCmd `cmd:"" help:"Set issued_count to the coupons there are: runs hold a coupon while the two differ."`
+	AddSeats couponSeatsCmd   `cmd:"" name:"add-seats" help:"Give a coupon more seats: first to whoever was not selected, by arrival."`
 }
 
 // refusals are settle.Refusal in words, with what it says of its Args; for a new coupon, id 0, the id is left out.
@@ -38,7 +39,9 @@ var refusals = map[settle.Refusal]words{
 	settle.RefusedFar:               {"마감 %v은(는) 너무 멉니다. %v까지 가능합니다.", "closing at %v is too far off: up to %v is possible."},
 	settle.RefusedShorter:           {"쿠폰 %v의 마감 %v은(는) 지금 마감인 %v보다 이릅니다. extend는 늦추기만 합니다. 지금 끝내려면 close를 쓰세요.", "coupon %v would close at %v, earlier than at %v as now: extend only makes it later. To end it now use close."},
 	settle.RefusedFewerThanIssued:   {"쿠폰 %v은(는) 이미 %v장 발급되었습니다. 수량 %v은(는) 그보다 적습니다.", "coupon %v has %v issued already: %v seats would be fewer."},
-	settle.RefusedSeats:             {"수량 %v은(는) 안 됩니다. 1부터 %v까지 가능합니다.", "it cannot have %v seats: want 1 to %v."},
+	settle.RefusedMoreThanSeats: {"쿠폰 %v은(는) %v장이 있고 수량은 %v입니다. 먼저 add-seats로 수량을 늘리거나, 잘못 넣은 행을 지우세요.",
+		"there are %[2]v coupons of coupon %[1]v for %[3]v seats. Add seats first with add-seats, or take away the rows that should not be there."},
+	settle.RefusedSeats: {"수량 %v은(는) 안 됩니다. 1부터 %v까지 가능합니다.", "it cannot have %v seats: want 1 to %v."},
 }
 
 // tellRefusal puts a refused change into words; other errors it leaves as they are.
@@ -241,6 +244,21 @@ func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
 		c.said(p, words{"다시 신청을 받습니다.", "It takes applications again."})
 	}
 	return nil
+}
+
+type couponRecountCmd struct {
+	change `embed:""`
+}
+
+func (c *couponRecountCmd) run(ctx context.Context, p *program) error {
+	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 발급 수를 다시 셌습니다.", "coupon %d %s: what was issued is counted again."},
+		words{"쿠폰 %d %s: 발급 수가 맞습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s: the count is right, nothing was changed."},
+		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Recount(ctx, c.ID) })
+	if err == nil && made.Changed {
+		c.said(p, words{"발급 %d(이전: %d), 수량 %d, 남은 수량 %d. 다음 실행부터 이 쿠폰을 다시 정산합니다.", "%d issued (before: %d), %d seats, %d left. Runs settle this coupon again."},
+			made.Is.IssuedCount, made.Was.IssuedCount, made.Is.TotalQuantity, made.Is.TotalQuantity-made.Is.IssuedCount)
+	}
+	return err
 }
 
 type couponSeatsCmd struct {

@@ -56,6 +56,11 @@ func (couponResumeCmd) Help() string {
   settle coupon resume 42 --operator park --reason INC-10`
 }
 
+func (couponRecountCmd) Help() string {
+	return `Example:
+  settle coupon recount 42 --operator kim --reason "INC-3: one given by hand"`
+}
+
 func (couponSeatsCmd) Help() string {
 	return `Examples:
   settle coupon add-seats 42 --seats 100 --operator park --reason MKT-2

@@ -73,15 +73,15 @@ var corruptions = map[string]corruption{
 		plant: func(s sick) { s.exec("UPDATE coupon SET issued_count = issued_count - 3 WHERE id = ?", s.coupon) }},
 	"a skipped candidate": {codes: []ledger.Code{ledger.PassedOver},
 		plant: func(s sick) { s.stand(s.coupon, "51", s.now().Add(-30*time.Minute)) }},
-	"a duplicate across tables": {lost: -1, codes: []ledger.Code{ledger.SettledTwice},
+	"a duplicate across tables": {lost: -1, codes: []ledger.Code{ledger.SettledTwice, ledger.OutcomeWrong},
 		plant: func(s sick) {
 			s.exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 3, ?, 'REJECTED')", s.coupon, s.arrival(3))
 		}},
 	"a lost candidate": {lost: 2,
 		plant: func(s sick) { s.redisDo("ZREM", s.queue(s.coupon), 11, 12) }},
-	"a DLQ entry also issued": {codes: []ledger.Code{ledger.StillStanding},
+	"a DLQ entry also issued": {codes: []ledger.Code{ledger.StillStanding, ledger.ReasonMissing},
 		plant: func(s sick) { s.redisDo("ZADD", s.key("dlq"), s.arrival(4).UnixMicro(), 4) }},
-	"a seat given past an eligible earlier arrival": {codes: []ledger.Code{ledger.PassedOver, ledger.RecordWrong, ledger.MarkedWithoutHold},
+	"a seat given past an eligible earlier arrival": {codes: []ledger.Code{ledger.PassedOver, ledger.RecordWrong, ledger.MarkedWithoutHold, ledger.OutcomeWrong},
 		plant: func(s sick) {
 			s.exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 8, ?, 'NOT_SELECTED')", s.coupon, s.arrival(8))
 			s.exec(`UPDATE user_coupon c JOIN application_outcome o ON o.coupon_id = c.coupon_id AND o.user_id = 10

@@ -183,6 +183,7 @@ func inKorean(err error) string {
 	}
 	var told *settle.Told
 	var held *settle.GapHeld
+	var counted *settle.CountHeld
 	var unknown *settle.ChangeUnknown
 	var session *connect.SessionError
 	var users *shop.Problem
@@ -199,6 +200,10 @@ func inKorean(err error) string {
 	case errors.As(err, &held):
 		return fmt.Sprintf("보류: 접수된 신청 %d건 중 %d건을 찾을 수 없습니다 (%s). 아무것도 발급하지 않았습니다. "+
 			"Redis가 무엇을 잃었는지 확인한 뒤 --accept-gap --operator --reason으로 유실을 인정하면 풀립니다", held.Account.Accepted, held.Gap, held.Account)
+	case errors.As(err, &counted):
+		return fmt.Sprintf("보류: 쿠폰 %d의 issued_count는 %d인데 쿠폰은 %d장, 수량은 %d입니다. 아무것도 발급하지 않았습니다. "+
+			"누가 테이블을 고쳤는지 확인한 뒤 `settle coupon recount %d --operator … --reason …`으로 발급 수를 맞추면 풀립니다",
+			counted.Coupon, counted.Counted, counted.Found, counted.Seats, counted.Coupon)
 	case errors.As(err, &unknown) && unknown.Coupon == 0:
 		return fmt.Sprintf("쿠폰이 만들어졌는지 확인할 수 없습니다. 다시 만들기 전에 `settle coupon list`를 보세요 (%v)", unknown.Unwrap())
 	case errors.As(err, &unknown):

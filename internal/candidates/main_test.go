@@ -136,7 +136,7 @@ func scriptOf(body string) script {
 	for _, s := range []script{
 		applyScript, publishScript, shutScript, fenceScript, renewScript, figuresScript,
 		pageScript, cutScript, removeScript, reviewScript, releaseScript, soldScript, sweepScript, statusScript, spansScript, tracesScript,
-		missingScript, restoreScript,
+		missingScript, restoreScript, inspectScript,
 	} {
 		if s.sha == body || s.source == body {
 			return s

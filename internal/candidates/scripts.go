@@ -36,6 +36,7 @@ var (
 	tracesScript  = load("traces")
 	missingScript = load("missing", "epoch")
 	restoreScript = load("restore", "epoch")
+	inspectScript = load("inspect")
 )
 
 // load puts what a script shares with others before it, but behind a first line that tells Redis how to run it.

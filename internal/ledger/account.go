@@ -18,6 +18,11 @@ type Store interface {
 	Page(ctx context.Context, coupon uint64, after candidates.Cursor, cutoff time.Time) ([]candidates.Entry, candidates.Cursor, error)
 	Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error)
 	MarkedIssued(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
+	MarkedRejected(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
+	Inspect(ctx context.Context, coupon uint64) (candidates.Inspection, error)
+	EachPage(ctx context.Context, visit func(coupons []uint64) error) error
+	Now(ctx context.Context) (time.Time, error)
+	LoadCatalog(ctx context.Context) ([]byte, error)
 }
 
 // Ledger reads one deployment.
@@ -50,9 +55,10 @@ type Account struct {
 
 // Past is what there is of a coupon in MySQL at all: of most nothing, when they are first settled.
 type Past struct {
-	Held     bool // somebody holds the coupon, by a run or by hand
-	Recorded bool // there are other outcomes
-	Settled  bool // there are records of settlements
+	Held     bool  // somebody holds the coupon, by a run or by hand
+	Coupons  int64 // how many do: rows of user_coupon
+	Recorded bool  // there are other outcomes
+	Settled  bool  // there are records of settlements
 }
 
 // Gap is how many promises were lost; below zero, how many applications nobody promised.
@@ -81,14 +87,16 @@ SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
 FROM promise WHERE coupon_id = ?`
 
-// settledSQL counts, and finds the highest arrival of each kind, for which there are indexes.
+// settledSQL counts, and finds the highest arrival of each kind, for which there are indexes. All coupons and those of runs are
+// counted on one walk.
 const settledSQL = `
-SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
+SELECT COUNT(*), COUNT(run_id),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?),
        (SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'),
-       (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')`
+       (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')
+FROM user_coupon WHERE coupon_id = ?`
 
 // recorded reads what MySQL holds of a coupon. settledUpTo is the highest arrival that it holds an outcome of: behind it
 // nothing in Redis can be settled.
@@ -98,7 +106,7 @@ func recorded(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, settle
 	if err == nil && a.Past != (Past{}) {
 		var outcomes [3]sql.NullTime
 		err = tx.QueryRowContext(ctx, settledSQL, coupon, coupon, coupon, coupon, coupon, coupon).
-			Scan(&a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
+			Scan(&a.Past.Coupons, &a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
 		for _, at := range outcomes {
 			if at.Valid {
 				settledUpTo = max(settledUpTo, at.Time.UnixMicro())

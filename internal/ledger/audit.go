@@ -101,7 +101,9 @@ func checkAudit(ctx context.Context, tx *sql.Tx, v *Verdict) (err error) {
 			return err
 		}
 		e.Seq = seq.V // 0 for NULL, which no event has
-		c.add(e, hash)
+		if c.add(e, hash) {
+			v.signed.note(e)
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return err
@@ -119,42 +121,6 @@ func checkAudit(ctx context.Context, tx *sql.Tx, v *Verdict) (err error) {
 	return nil
 }
 
-const (
-	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
-	eventsOfMissingSQL = `
-SELECT COUNT(*), COALESCE(MIN(e.coupon_id), 0) FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id
-WHERE e.coupon_id IS NOT NULL AND c.id IS NULL`
-	// headsOfMissingSQL leaves out the chains that are there, which eventsOfMissingSQL tells.
-	headsOfMissingSQL = `
-SELECT COALESCE(SUM(h.seq), 0), COALESCE(MIN(h.coupon_id), 0) FROM audit_head h LEFT JOIN coupon c ON c.id = h.coupon_id
-WHERE c.id IS NULL AND h.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = h.coupon_id)`
-)
-
-// Strays finds audit events that stand in the chain of no coupon there is. The program writes none: each is about a coupon,
-// under its lock, and no account may delete one.
-func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
-	v := Verdict{Findings: []Finding{}}
-	for _, s := range []struct {
-		query  string
-		code   Code
-		format string
-	}{
-		{eventsOfNoneSQL, AuditInserted, "%d audit events are about no coupon, the first of them has the id %d"},
-		{eventsOfMissingSQL, AuditInserted, "%d audit events are about coupons that do not exist, the first of these is coupon %d"},
-		{headsOfMissingSQL, AuditRemoved, "%d audit events of coupons that do not exist are gone, too, the first of these is coupon %d"},
-	} {
-		var n int64
-		var first uint64
-		if err := db.QueryRowContext(ctx, s.query).Scan(&n, &first); err != nil {
-			return nil, fmt.Errorf("look for audit events of no coupon: %w", err)
-		}
-		if n > 0 {
-			v.find(6, s.code, n, s.format, n, first)
-		}
-	}
-	return v.Findings, nil
-}
-
 // chain is what has been seen of a coupon's events.
 type chain struct {
 	head     Head
@@ -167,10 +133,11 @@ type chain struct {
 	firstChanged, firstRemoved uint64
 }
 
-func (c *chain) add(e AuditEvent, hash string) {
+// add says whether the event is what it was when written.
+func (c *chain) add(e AuditEvent, hash string) bool {
 	if e.Seq < c.next || e.Seq > c.head.Seq {
 		c.inserted++
-		return
+		return false
 	}
 	c.miss(e.Seq)
 	c.right = !c.whole || e.Hash(c.previous) == hash
@@ -178,6 +145,7 @@ func (c *chain) add(e AuditEvent, hash string) {
 		c.change(e.Seq)
 	}
 	c.next, c.previous, c.whole = e.Seq+1, hash, true
+	return c.right
 }
 
 // miss counts what should have come before seq.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -18,24 +17,34 @@ type Code string
 
 // Violations, by the invariant they break.
 const (
-	Oversold          Code = "OVERSOLD"              // 1: more coupons than seats
-	CountWrong        Code = "COUNT_WRONG"           // 1: issued_count is not the number of coupons
-	SeatWrong         Code = "SEAT_WRONG"            // 1: a run gave a coupon without a seat, or one seat twice
-	HeldTwice         Code = "HELD_TWICE"            // 2: one user holds two
-	SettledTwice      Code = "SETTLED_TWICE"         // 2: one application has both a coupon and another outcome
-	PassedOver        Code = "PASSED_OVER"           // 3: an eligible earlier arrival got no seat and is not under review
-	OrderWrong        Code = "ORDER_WRONG"           // 3: within a run, a later arrival has an earlier seat
-	PromiseLost       Code = "PROMISE_LOST"          // 4: accepted applications cannot be found
-	LineRewound       Code = "LINE_REWOUND"          // 5: the next arrival could come before one that stands in line or got a seat
-	ArrivalWrong      Code = "ARRIVAL_WRONG"         // 5: a run settled what has no arrival, or none before its cutoff
-	RecordWrong       Code = "RECORD_WRONG"          // 6: a settlement's record does not match the coupons it gave
-	RecordMissing     Code = "RECORD_MISSING"        // 6: coupons or outcomes of a run that has no record of them
-	RunMissing        Code = "RUN_MISSING"           // 6: a settlement of a run that never was; nobody can clean up behind it
-	StillStanding     Code = "STILL_STANDING"        // 6: settled and cleaned up, yet still in the queue or the DLQ
-	MarkedWithoutHold Code = "MARKED_WITHOUT_COUPON" // 6: told ALREADY_ISSUED at the door without holding the coupon
-	AuditChanged      Code = "AUDIT_CHANGED"         // 6: an audit event is not what it was when written
-	AuditRemoved      Code = "AUDIT_REMOVED"         // 6: audit events were taken away, in the middle or at the end
-	AuditInserted     Code = "AUDIT_INSERTED"        // 6: an audit event that the chain does not know
+	Oversold          Code = "OVERSOLD"                 // 1: more coupons than seats
+	CountWrong        Code = "COUNT_WRONG"              // 1: issued_count is not the number of coupons
+	SeatWrong         Code = "SEAT_WRONG"               // 1: a run gave a coupon without a seat, one seat twice or one that there is not
+	HeldTwice         Code = "HELD_TWICE"               // 2: one user holds two
+	SettledTwice      Code = "SETTLED_TWICE"            // 2: one application has both a coupon and another outcome
+	PassedOver        Code = "PASSED_OVER"              // 3: an eligible earlier arrival got no seat and is not under review
+	OrderWrong        Code = "ORDER_WRONG"              // 3: within a run, a later arrival has an earlier seat
+	PromiseLost       Code = "PROMISE_LOST"             // 4: accepted applications cannot be found
+	NeverSettled      Code = "NEVER_SETTLED"            // 4: people stand in line whom no run looks for
+	Expiring          Code = "EXPIRING"                 // 4: Redis will let people go who wait or are under review
+	LineRewound       Code = "LINE_REWOUND"             // 5: the next arrival could come before one that stands in line or got a seat
+	ArrivalWrong      Code = "ARRIVAL_WRONG"            // 5: a run settled what has no arrival, or none before its cutoff
+	NightAhead        Code = "NIGHT_AHEAD"              // 5: a run has ended whose cutoff has not come
+	RecordWrong       Code = "RECORD_WRONG"             // 6: a settlement's record does not match the coupons it gave
+	RecordMissing     Code = "RECORD_MISSING"           // 6: coupons or outcomes of a run that has no record of them
+	RunMissing        Code = "RUN_MISSING"              // 6: a settlement of a run that never was; nobody can clean up behind it
+	StillStanding     Code = "STILL_STANDING"           // 6: settled and cleaned up, yet still in the queue or the DLQ
+	MarkedWithoutHold Code = "MARKED_WITHOUT_COUPON"    // 6: told ALREADY_ISSUED at the door without holding the coupon
+	MarkedForNothing  Code = "MARKED_WITHOUT_REJECTION" // 6: told REJECTED at the door without having been rejected
+	ReasonMissing     Code = "REASON_MISSING"           // 6: an entry under review without a reason, or a reason without an entry
+	ValidityWrong     Code = "VALIDITY_WRONG"           // 6: a coupon is not issued or does not expire when its run made it
+	OutcomeWrong      Code = "OUTCOME_WRONG"            // 6: an outcome that no run can have recorded so
+	RunWrong          Code = "RUN_WRONG"                // 6: a run is not what was kept of it when it changed a coupon, or how it ended
+	CouponMissing     Code = "COUPON_MISSING"           // 6: rows of coupons that do not exist
+	DoorDiffers       Code = "DOOR_DIFFERS"             // 6: the door has been told the coupon's window and goes by another
+	AuditChanged      Code = "AUDIT_CHANGED"            // 6: an audit event is not what it was when written
+	AuditRemoved      Code = "AUDIT_REMOVED"            // 6: audit events were taken away, in the middle or at the end
+	AuditInserted     Code = "AUDIT_INSERTED"           // 6: an audit event that the chain does not know
 )
 
 // Warnings: not wrong by themselves, but worth a look.
@@ -66,7 +75,16 @@ type Verdict struct {
 	AuditHead     Head      `json:"auditHead"` // keep it elsewhere: it binds all audit events up to it
 	Findings      []Finding `json:"findings"`
 
+	row                   couponRow
+	signed                signed
 	uncleaned, lastIssued int64
+}
+
+// couponRow is what the coupon's row says beside its figures.
+type couponRow struct {
+	opens, closes time.Time
+	finalised     sql.NullTime
+	validityDays  int64
 }
 
 // Violated is whether an invariant is broken; warnings do not count.
@@ -111,7 +129,7 @@ func (l *Ledger) Coupons(ctx context.Context, db *sql.DB, after uint64, limit in
 }
 
 const (
-	lookSQL     = "SELECT name, total_quantity, issued_count FROM coupon WHERE id = ?"
+	lookSQL     = "SELECT name, total_quantity, issued_count, apply_opens_at, apply_closes_at, finalised_at, validity_days FROM coupon WHERE id = ?"
 	lookLockSQL = lookSQL + underLock
 )
 
@@ -136,7 +154,8 @@ func (l *Ledger) look(ctx context.Context, db *sql.DB, coupon uint64, query stri
 	defer func() { _ = tx.Rollback() }() // only reads: there is nothing to keep
 
 	v := &Verdict{Coupon: coupon, Findings: []Finding{}}
-	err = tx.QueryRowContext(ctx, query, coupon).Scan(&v.Name, &v.TotalQuantity, &v.IssuedCount)
+	err = tx.QueryRowContext(ctx, query, coupon).Scan(&v.Name, &v.TotalQuantity, &v.IssuedCount,
+		&v.row.opens, &v.row.closes, &v.row.finalised, &v.row.validityDays)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("coupon %d: %w", coupon, ErrNoCoupon)
 	}
@@ -148,15 +167,17 @@ func (l *Ledger) look(ctx context.Context, db *sql.DB, coupon uint64, query stri
 		return nil, err
 	}
 	for _, check := range []func(context.Context, *sql.Tx, candidates.Figures, *Verdict) error{
-		l.checkRecords, l.checkHolders, l.checkOrder, l.checkLine, l.checkMarks,
+		l.checkRecords, l.checkHolders, l.checkSeats, l.checkRows, l.checkOrder, l.checkLine, l.checkKept, l.checkMarks,
 	} {
 		if err := check(ctx, tx, figures, v); err != nil {
 			return nil, fmt.Errorf("check coupon %d: %w", coupon, err)
 		}
 	}
 	l.checkPromises(figures, v)
-	if err := checkAudit(ctx, tx, v); err != nil {
-		return nil, fmt.Errorf("check coupon %d: %w", coupon, err)
+	for _, check := range []func(context.Context, *sql.Tx, *Verdict) error{checkAudit, checkSigned, checkRejected} {
+		if err := check(ctx, tx, v); err != nil {
+			return nil, fmt.Errorf("check coupon %d: %w", coupon, err)
+		}
 	}
 	return v, nil
 }
@@ -225,9 +246,12 @@ func (l *Ledger) checkRecords(ctx context.Context, tx *sql.Tx, _ candidates.Figu
 		return err
 	}
 	for _, said := range records {
-		found, err := recompute(ctx, tx, v.Coupon, said.run)
+		found, gap, err := recompute(ctx, tx, v.Coupon, said.run)
 		if err != nil {
 			return err
+		}
+		if gap && found.issued == said.issued {
+			v.find(1, SeatWrong, 1, "run %d left out seats between those that it gave", said.run)
 		}
 		if found != said {
 			v.find(6, RecordWrong, int64(said.issued)-int64(found.issued), "run %d recorded %d coupons from arrival %d to %d, %s; found are %d from %d to %d, %s",
@@ -253,23 +277,29 @@ func readRecords(ctx context.Context, tx *sql.Tx, coupon uint64) (records []reco
 	return records, rows.Err()
 }
 
-const winnersSQL = "SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ? AND run_id = ? ORDER BY position, user_id"
+const winnersSQL = "SELECT user_id, applied_at, position FROM user_coupon WHERE coupon_id = ? AND run_id = ? ORDER BY position, user_id"
 
-// recompute is the record as the coupons of the run would have it.
-func recompute(ctx context.Context, tx *sql.Tx, coupon, run uint64) (record, error) {
+// recompute is the record as the coupons of the run would have it. gap: its seats, each given once, are not one behind the other.
+func recompute(ctx context.Context, tx *sql.Tx, coupon, run uint64) (r record, gap bool, err error) {
 	rows, err := tx.QueryContext(ctx, winnersSQL, coupon, run)
 	if err != nil {
-		return record{}, err
+		return record{}, false, err
 	}
 	defer rows.Close()
-	r := record{run: run}
+	r.run = run
 	hash := sha256.New()
+	var before int64
+	once := true
 	for rows.Next() {
 		var user uint64
 		var appliedAt sql.NullTime
-		if err := rows.Scan(&user, &appliedAt); err != nil {
-			return record{}, err
+		var seat int64
+		if err := rows.Scan(&user, &appliedAt, &seat); err != nil {
+			return record{}, false, err
 		}
+		once = once && seat > before // and no seat is 0
+		gap = gap || r.issued > 0 && seat > before+1
+		before = seat
 		fmt.Fprintf(hash, "%d\n", user)
 		r.last = appliedAt.Time.UnixMicro()
 		if r.issued == 0 {
@@ -280,7 +310,7 @@ func recompute(ctx context.Context, tx *sql.Tx, coupon, run uint64) (record, err
 	if r.issued > 0 {
 		r.digest = "sha256:" + hex.EncodeToString(hash.Sum(nil))
 	}
-	return r, rows.Err()
+	return r, gap && once, rows.Err()
 }
 
 const holdersSQL = "SELECT COUNT(*), COUNT(DISTINCT user_id) FROM user_coupon WHERE coupon_id = ?"
@@ -290,10 +320,6 @@ SELECT COUNT(*) FROM application_outcome o
 JOIN user_coupon c ON c.coupon_id = o.coupon_id AND c.user_id = o.user_id AND c.applied_at = o.applied_at AND c.run_id IS NOT NULL
 WHERE o.coupon_id = ?`
 
-// seatsWrongSQL: NULLIF takes whoever has no seat out of the distinct ones.
-const seatsWrongSQL = `
-SELECT COUNT(*) - COUNT(DISTINCT run_id, NULLIF(position, 0)) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL`
-
 // checkHolders: invariants 1 and 2.
 func (l *Ledger) checkHolders(ctx context.Context, tx *sql.Tx, _ candidates.Figures, v *Verdict) error {
 	var users, twice int64
@@ -302,13 +328,6 @@ func (l *Ledger) checkHolders(ctx context.Context, tx *sql.Tx, _ candidates.Figu
 	}
 	if err := tx.QueryRowContext(ctx, settledTwiceSQL, v.Coupon).Scan(&twice); err != nil {
 		return err
-	}
-	var seats int64
-	if err := tx.QueryRowContext(ctx, seatsWrongSQL, v.Coupon).Scan(&seats); err != nil {
-		return err
-	}
-	if seats > 0 {
-		v.find(1, SeatWrong, seats, "%d coupons have no seat or the seat of another of the same run", seats)
 	}
 	if v.Coupons > v.TotalQuantity {
 		v.find(1, Oversold, v.Coupons-v.TotalQuantity, "%d coupons for %d seats", v.Coupons, v.TotalQuantity)
@@ -419,44 +438,6 @@ func (l *Ledger) checkLine(ctx context.Context, tx *sql.Tx, f candidates.Figures
 	}
 	if standingStill > 0 {
 		v.find(6, StillStanding, standingStill, "%d applications still stand in Redis although they are settled and cleaned up", standingStill)
-	}
-	return nil
-}
-
-const marksSQL = `
-SELECT COUNT(*) FROM JSON_TABLE(?, '$[*]' COLUMNS (user_id BIGINT UNSIGNED PATH '$')) AS j
-LEFT JOIN user_coupon c ON c.coupon_id = ? AND c.user_id = j.user_id WHERE c.id IS NULL`
-
-// checkMarks: nobody may be told ALREADY_ISSUED who does not hold the coupon.
-func (l *Ledger) checkMarks(ctx context.Context, tx *sql.Tx, _ candidates.Figures, v *Verdict) error {
-	var strangers int64
-	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		members, next, err := l.Store.MarkedIssued(ctx, v.Coupon, cursor)
-		if err != nil {
-			return err
-		}
-		cursor = next
-		users := []byte{'['}
-		for _, member := range members {
-			user, err := strconv.ParseUint(member, 10, 64)
-			if err != nil {
-				strangers++
-				continue
-			}
-			users = append(strconv.AppendUint(users, user, 10), ',')
-		}
-		if len(users) == 1 {
-			continue
-		}
-		users[len(users)-1] = ']'
-		var n int64
-		if err := tx.QueryRowContext(ctx, marksSQL, string(users), v.Coupon).Scan(&n); err != nil {
-			return err
-		}
-		strangers += n
-	}
-	if strangers > 0 {
-		v.find(6, MarkedWithoutHold, strangers, "%d users are answered ALREADY_ISSUED without holding the coupon", strangers)
 	}
 	return nil
 }

@@ -12,6 +12,11 @@
 // between adds to neither side, and what leaves Redis in between is in MySQL already: a promise can be seen twice in
 // mid-air but never missed.
 //
+// What no run looks for is found, too: people in line for a coupon that is finalised or that MySQL does not know, for which the names
+// of all keys in Redis are gone through, a page at a time. Rows are compared with what their run writes down, and runs with what the
+// audit events say of them. A door is compared with its coupon's row twice, with time for a change between; see Doors for what
+// can be known there.
+//
 // Audit events are checked as a chain of hashes, each over the one before, with the end kept apart in audit_head; see
 // AuditEvent for what that shows and what it cannot.
 //

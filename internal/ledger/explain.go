@@ -161,9 +161,9 @@ func (f *Facts) keepSureOrder() {
 // account counts the promises of the coupon, under its lock before it says that any are missing.
 func (e *Explainer) account(ctx context.Context, f *Facts) error {
 	l := &Ledger{Store: e.Redis, Users: e.Users}
-	v, err := l.accountOf(ctx, e.DB, f.CouponID, lookSQL)
+	v, err := l.accountOf(ctx, e.DB, f.CouponID, existsSQL)
 	if err == nil && v.Gap() > 0 {
-		v, err = l.accountOf(ctx, e.DB, f.CouponID, lookLockSQL)
+		v, err = l.accountOf(ctx, e.DB, f.CouponID, existsLockSQL)
 	}
 	if err != nil {
 		return err
@@ -172,15 +172,19 @@ func (e *Explainer) account(ctx context.Context, f *Facts) error {
 	return nil
 }
 
+const (
+	existsSQL     = "SELECT id FROM coupon WHERE id = ?"
+	existsLockSQL = existsSQL + underLock
+)
+
 func (l *Ledger) accountOf(ctx context.Context, db *sql.DB, coupon uint64, query string) (a Account, err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return a, fmt.Errorf("account for coupon %d: %w", coupon, err)
 	}
 	defer func() { _ = tx.Rollback() }() // only reads
-	var name string
-	var seats, issued int64
-	if err := tx.QueryRowContext(ctx, query, coupon).Scan(&name, &seats, &issued); err != nil {
+	var id uint64
+	if err := tx.QueryRowContext(ctx, query, coupon).Scan(&id); err != nil {
 		return a, fmt.Errorf("account for coupon %d: %w", coupon, err)
 	}
 	return l.Account(ctx, tx, coupon)

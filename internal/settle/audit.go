@@ -24,6 +24,7 @@ INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY 
 // What is kept in audit_event.
 const (
 	actionGapHeld     = "GAP_HELD"
+	actionCountHeld   = "COUNT_HELD"
 	actionGapAccepted = "GAP_ACCEPTED"
 	actionDLQRetried  = "DLQ_RETRIED"
 	actionDLQDropped  = "DLQ_DROPPED"
@@ -31,8 +32,8 @@ const (
 )
 
 // Actions are all that is kept in audit_event.
-var Actions = []string{actionGapHeld, actionGapAccepted, actionDLQRetried, actionDLQDropped, actionSettled, actionCouponCreated,
-	actionCouponClosed, actionCouponExtended, actionCouponPaused, actionCouponResumed, actionCouponSeats, actionCouponUnfinalised}
+var Actions = []string{actionGapHeld, actionCountHeld, actionGapAccepted, actionDLQRetried, actionDLQDropped, actionSettled, actionCouponCreated,
+	actionCouponClosed, actionCouponExtended, actionCouponPaused, actionCouponResumed, actionCouponSeats, actionCouponRecounted, actionCouponUnfinalised}
 
 // nightlyActor is who acts where no operator does.
 const nightlyActor = "settle"

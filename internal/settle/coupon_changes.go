@@ -81,6 +81,7 @@ const (
 	actionCouponPaused      = "COUPON_PAUSED"
 	actionCouponResumed     = "COUPON_RESUMED"
 	actionCouponSeats       = "COUPON_SEATS_CHANGED"
+	actionCouponRecounted   = "COUPON_RECOUNTED"
 	actionCouponUnfinalised = "COUPON_UNFINALISED" // its keys in Redis were swept before
 )
 
@@ -175,18 +176,37 @@ func (d *Desk) seats(ctx context.Context, coupon uint64, total func(*CouponRow) 
 		default:
 			c.TotalQuantity = n
 		}
-		if c.TotalQuantity > c.IssuedCount && f.notSelected > 0 {
-			c.FinalisedAt = time.Time{}
-		}
+		c.awaitSeats(f)
 		return nil
 	})
+}
+
+// Recount makes issued_count the number of coupons there are: after somebody has written to the tables by hand, runs hold
+// the coupon until it is.
+func (d *Desk) Recount(ctx context.Context, coupon uint64) (*CouponChange, error) {
+	return d.change(ctx, coupon, actionCouponRecounted, func(c *CouponRow, _ time.Time, f facts) error {
+		if f.coupons > c.TotalQuantity {
+			return refuse(RefusedMoreThanSeats, c.ID, f.coupons, c.TotalQuantity)
+		}
+		c.IssuedCount = f.coupons
+		c.awaitSeats(f)
+		return nil
+	})
+}
+
+// awaitSeats: a finalised coupon is due again when seats are free and somebody is NOT_SELECTED.
+func (c *CouponRow) awaitSeats(f facts) {
+	if c.TotalQuantity > c.IssuedCount && f.notSelected > 0 {
+		c.FinalisedAt = time.Time{}
+	}
 }
 
 // facts are what a change must know beside the row.
 type facts struct {
 	notSelected int64
-	swept       bool // it was finalised once
-	unfinished  bool // a settlement has committed, and Redis may not have heard
+	coupons     int64 // rows of user_coupon
+	swept       bool  // it was finalised once
+	unfinished  bool  // a settlement has committed, and Redis may not have heard
 
 	forgotten func() (bool, error) // whether the door knows fewer whom it has to turn away than MySQL
 }
@@ -286,12 +306,12 @@ func (d *Desk) signedRun() run {
 }
 
 const updateRowSQL = `
-UPDATE coupon SET total_quantity = ?, apply_closes_at = ?, status = IF(?, 'PAUSED', 'OPEN'), finalised_at = ?, version = ?
+UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = IF(?, 'PAUSED', 'OPEN'), finalised_at = ?, version = ?
  WHERE id = ?`
 
 func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, version int64, made *CouponChange, is CouponRow) error {
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: !is.FinalisedAt.IsZero()}
-	if err := one(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.ClosesAt.UTC(), is.Paused, finalised, version, is.ID)); err != nil {
+	if err := one(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Paused, finalised, version, is.ID)); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	if made.Was.FinalisedAt != is.FinalisedAt {
@@ -315,6 +335,7 @@ func difference(was, is CouponRow) string {
 		}
 	}
 	note("total_quantity", was.TotalQuantity, is.TotalQuantity)
+	note("issued_count", was.IssuedCount, is.IssuedCount)
 	note("apply_closes_at", stamp(was.ClosesAt), stamp(is.ClosesAt))
 	note("status", statusOf(was), statusOf(is))
 	note("finalised_at", stamp(was.FinalisedAt), stamp(is.FinalisedAt))
@@ -358,11 +379,12 @@ func selectRow(ctx context.Context, tx *sql.Tx, coupon uint64) (c CouponRow, w W
 
 const selectFactsSQL = `
 SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
+       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?),
        EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + actionCouponUnfinalised + `'),
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
 
 func selectFacts(ctx context.Context, tx *sql.Tx, coupon uint64) (f facts, err error) {
-	if err := tx.QueryRowContext(ctx, selectFactsSQL, coupon, coupon, coupon).Scan(&f.notSelected, &f.swept, &f.unfinished); err != nil {
+	if err := tx.QueryRowContext(ctx, selectFactsSQL, coupon, coupon, coupon, coupon).Scan(&f.notSelected, &f.coupons, &f.swept, &f.unfinished); err != nil {
 		return f, fmt.Errorf("look at the past of coupon %d: %w", coupon, err)
 	}
 	return f, nil

@@ -116,6 +116,7 @@ const (
 	RefusedFar               Refusal = "CLOSES_TOO_LATE"     // closes, the latest
 	RefusedShorter           Refusal = "SHORTER"             // coupon, closes, closes now
 	RefusedFewerThanIssued   Refusal = "FEWER_THAN_ISSUED"   // coupon, issued, asked for
+	RefusedMoreThanSeats     Refusal = "MORE_THAN_SEATS"     // coupon, coupons there are, seats
 	RefusedSeats             Refusal = "SEATS"               // asked for, most
 )
 

@@ -172,6 +172,19 @@ func (e *GapHeld) Error() string {
 		"Find out what Redis lost, then release it with --accept-gap --operator and --reason", e.Gap, e.Account.Accepted, e.Account)
 }
 
+// CountHeld: the coupon's row says that other numbers of coupons were issued than there are. Who would count on it gives too many
+// or too few.
+type CountHeld struct {
+	Coupon                uint64
+	Counted, Found, Seats int64 // issued_count, rows of user_coupon, total_quantity
+}
+
+func (e *CountHeld) Error() string {
+	return fmt.Sprintf("held: issued_count of coupon %d says %d, but there are %d coupons, for %d seats; nothing was issued. "+
+		"Find out who wrote to the tables, then set the count right with `settle coupon recount %d --operator … --reason …`",
+		e.Coupon, e.Counted, e.Found, e.Seats, e.Coupon)
+}
+
 func setupError(format string, args ...any) error {
 	return &Error{Setup, fmt.Errorf(format, args...)}
 }

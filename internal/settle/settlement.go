@@ -162,7 +162,9 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	var unknown *CommitUnknown
 	switch {
 	case errors.As(err, new(*GapHeld)):
-		return errors.Join(err, s.auditHold(ctx, err))
+		return errors.Join(err, s.auditHold(ctx, actionGapHeld, err))
+	case errors.As(err, new(*CountHeld)):
+		return errors.Join(err, s.auditHold(ctx, actionCountHeld, err))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
 	case isAway(err) && ctx.Err() == nil:
@@ -173,15 +175,15 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 }
 
 // auditHold keeps that this run held the coupon, and why.
-func (s *settlement) auditHold(ctx context.Context, why error) error {
+func (s *settlement) auditHold(ctx context.Context, action string, why error) error {
 	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
 			return err
 		}
-		if done, err := audited(ctx, tx, s.run, actionGapHeld, s.coupon.ID); err != nil || done {
+		if done, err := audited(ctx, tx, s.run, action, s.coupon.ID); err != nil || done {
 			return err
 		}
-		return audit(ctx, tx, s.run, actionGapHeld, s.coupon.ID, 0, why.Error())
+		return audit(ctx, tx, s.run, action, s.coupon.ID, 0, why.Error())
 	})
 }
 
@@ -362,14 +364,17 @@ func (s *settlement) signReview(ctx context.Context) error {
 	})
 }
 
-// checkPromises holds the coupon when more applications were accepted than can be accounted for, unless an operator
-// accepts that.
+// checkPromises holds the coupon when its count of what was issued is wrong, since free seats go by it, and when more
+// applications were accepted than can be accounted for, unless an operator accepts that.
 func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Account, error) {
 	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID)
 	if err != nil {
 		return account, err
 	}
 	s.result.Gap = account.Gap()
+	if counted := int64(s.coupon.IssuedCount); counted != account.Past.Coupons {
+		return account, &Error{Invariant, &CountHeld{s.coupon.ID, counted, account.Past.Coupons, int64(s.coupon.TotalQuantity)}}
+	}
 	if account.Gap() > 0 {
 		if err := s.sameServer(ctx); err != nil {
 			return account, err

@@ -1,0 +1,129 @@
+package candidates
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	inspect := func() Inspection {
+		i, err := c.Inspect(t.Context(), c.id)
+		require.NoError(t, err)
+		require.NotZero(t, i.Now)
+		i.Now = time.Time{}
+		return i
+	}
+	nothing := Inspection{Paused: true, QueueLife: -time.Millisecond, ReviewLife: -time.Millisecond}
+	require.Equal(t, nothing, inspect())
+
+	w := c.open(t)
+	want := Inspection{Known: true, Opens: w.Opens, Closes: w.Closes, Version: w.Version, QueueLife: -time.Millisecond, ReviewLife: -time.Millisecond}
+	require.Equal(t, want, inspect())
+
+	c.stand(t, c.dlq, place{"4000", "4"}, place{"4001", "5"})
+	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "{}").Err())
+	want.DLQ, want.Reasons, want.Unexplained = 2, 1, 1
+	require.Equal(t, want, inspect())
+	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "status", "PAUSED", "opens", "noon", "version", "x").Err())
+	require.NoError(t, c.rdb.Expire(t.Context(), c.reason, time.Hour).Err())
+	got := inspect()
+	require.InDelta(t, time.Hour, got.ReviewLife, float64(time.Minute))
+	got.ReviewLife = want.ReviewLife
+	want.Paused, want.Opens, want.Version = true, time.Time{}, 0
+	require.Equal(t, want, got)
+
+	c.stand(t, c.queue, place{"4002", "6"})
+	require.NoError(t, c.rdb.Expire(t.Context(), c.queue, time.Hour).Err())
+	require.NoError(t, c.rdb.Persist(t.Context(), c.reason).Err())
+	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "none", "6", "{}").Err())
+	require.NoError(t, c.rdb.HDel(t.Context(), c.state, "opens", "closes").Err())
+	got = inspect()
+	require.InDelta(t, time.Hour, got.QueueLife, float64(time.Minute))
+	got.QueueLife = want.QueueLife
+	want.Reasons, want.Unexplained, want.Closes = 2, 2, time.Time{} // 4 has one that says nothing, 6 is nobody
+	require.Equal(t, want, got, "a version without a window is a door, too")
+}
+
+func TestMarkedRejectedPages(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	var want []string
+	for n := range 2 * queuePageMembers {
+		want = append(want, fmt.Sprint(n))
+	}
+	c.add(t, c.rejected, want...)
+	found := map[string]bool{}
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		users, next, err := c.MarkedRejected(t.Context(), c.id, cursor)
+		require.NoError(t, err)
+		for _, user := range users {
+			found[user] = true
+		}
+		cursor = next
+	}
+	require.Len(t, found, len(want))
+}
+
+// Every key of a coupon leads to it, on whichever master, and no key of anybody else's.
+func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	fill := func(rdb redis.UniversalClient, prefix string) (want []uint64) {
+		for id := range uint64(6) {
+			key := namespace{prefix}.coupon(100 + id)
+			name := []string{key.queue, key.state, key.issued, key.rejected, key.dlq, key.reason}[id]
+			require.NoError(t, rdb.Set(ctx, name, "", 0).Err())
+			want = append(want, 100+id)
+		}
+		for _, other := range []string{"x" + prefix, prefix + "x"} {
+			require.NoError(t, rdb.Set(ctx, namespace{other}.coupon(7).queue, "", 0).Err())
+			require.NoError(t, rdb.Set(ctx, namespace{other}.coupon(7).state, "", 0).Err())
+		}
+		for _, odd := range []string{"candidates:coupon:", "candidates:coupon:07", "candidates:coupon:-7", "candidates:coupon:7:old", "candidates:coupon:99999999999999999999"} {
+			require.NoError(t, rdb.Set(ctx, prefix+odd, "", 0).Err())
+			require.NoError(t, rdb.Set(ctx, "state:{"+prefix+odd+"}", "", 0).Err())
+		}
+		require.NoError(t, rdb.Set(ctx, "note:{"+prefix+"candidates:coupon:7}", "", 0).Err())
+		for n := range 2 * scannedKeys {
+			require.NoError(t, rdb.Set(ctx, fmt.Sprintf("%sbulk:%d", prefix, n), "", 0).Err())
+		}
+		return want
+	}
+	find := func(s *Store) (found []uint64) {
+		require.NoError(t, s.EachPage(ctx, func(coupons []uint64) error {
+			found = append(found, coupons...)
+			return nil
+		}))
+		slices.Sort(found)
+		return slices.Compact(found)
+	}
+	t.Run("with a prefix that is a pattern", func(t *testing.T) {
+		h := testenv.RedisFor(t)
+		prefix := h.Prefix + `a*b?[c]\:`
+		want := fill(h.Client, prefix)
+		require.Equal(t, want, find(newStore(t, h.Client, prefix)))
+	})
+	t.Run("on every master of a cluster", func(t *testing.T) {
+		nodes := testenv.PrivateCluster(t, 3)
+		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}})
+		t.Cleanup(func() { cluster.Close() })
+		want := fill(cluster, "shop:")
+		require.Equal(t, want, find(newStore(t, cluster, "shop:")))
+	})
+	t.Run("a visit that fails", func(t *testing.T) {
+		h := testenv.RedisFor(t)
+		fill(h.Client, h.Prefix)
+		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).EachPage(ctx, func([]uint64) error { return errVisit }), errVisit)
+	})
+}
+
+var errVisit = fmt.Errorf("no visitors")

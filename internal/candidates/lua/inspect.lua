@@ -1,0 +1,27 @@
+#!lua flags=no-writes
+-- What a coupon's door goes by, and how its line is kept, at one instant. A read.
+-- KEYS  1 queue  2 state  3 dlq  4 dlq reasons
+-- ARGV  1 how many entries under review, from the first, are looked at one by one
+-- Returns {now, ms until the queue expires or -1, dlq entries, reasons, entries looked at without a readable reason,
+--          ms until one of the dlq's two keys expires or -1, {opens, closes, status, version}}
+-- The texts are '' where there is none.
+local queue, state, dlq, reasons = unpack(KEYS)
+local time = redis.call('TIME')
+local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'version')
+
+local function life(key) return math.max(-1, redis.call('PTTL', key)) end
+
+local expires = life(dlq)
+local other = life(reasons)
+if expires < 0 or other >= 0 and other < expires then expires = other end
+
+local unexplained = 0
+local members = redis.call('ZRANGE', dlq, 0, ARGV[1] - 1)
+if #members > 0 then
+  for _, reason in ipairs(redis.call('HMGET', reasons, unpack(members))) do
+    local ok, read = pcall(cjson.decode, reason or '')
+    if not ok or type(read) ~= 'table' then unexplained = unexplained + 1 end
+  end
+end
+return {time[1] * 1000000 + time[2], life(queue), redis.call('ZCARD', dlq), redis.call('HLEN', reasons), unexplained, expires,
+  {s[1] or '', s[2] or '', s[3] or '', s[4] or ''}}

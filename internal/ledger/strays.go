@@ -1,0 +1,142 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
+	eventsOfMissingSQL = `
+SELECT COUNT(*), COALESCE(MIN(e.coupon_id), 0) FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id
+WHERE e.coupon_id IS NOT NULL AND c.id IS NULL`
+	// headsOfMissingSQL leaves out the chains that are there, which eventsOfMissingSQL tells.
+	headsOfMissingSQL = `
+SELECT COALESCE(SUM(h.seq), 0), COALESCE(MIN(h.coupon_id), 0) FROM audit_head h LEFT JOIN coupon c ON c.id = h.coupon_id
+WHERE c.id IS NULL AND h.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = h.coupon_id)`
+)
+
+// Coupons that rows name and that do not exist: how many, and the first. Each table has an index that begins with the coupon, on
+// which its coupons are found without a look at every row.
+const (
+	missingOf          = "SELECT COUNT(*), COALESCE(MIN(t.coupon_id), 0) FROM "
+	missing            = " t LEFT JOIN coupon c ON c.id = t.coupon_id WHERE c.id IS NULL"
+	couponsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM user_coupon)" + missing
+	outcomesMissingSQL = missingOf + "(SELECT DISTINCT coupon_id FROM application_outcome)" + missing
+	recordsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM settlement)" + missing
+	promisesMissingSQL = missingOf + "promise" + missing + " AND t.accepted > 0"
+)
+
+// A run has an end if, and only if, it says how it ended. No run ends before its cutoff has come, but for one that is early and
+// finds nothing to wait for.
+const (
+	runsEndedWrongSQL = `
+SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
+	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
+)
+
+// earliness is how much before its cutoff a run may begin, and end where nothing is due.
+const earliness = 5 * time.Minute
+
+// Strays finds what is about no coupon there is, in MySQL and in Redis, and runs that cannot have been. The program writes no such
+// audit event: each is about a coupon, under its lock, and no account may delete one.
+func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
+	now, err := l.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := Verdict{Findings: []Finding{}}
+	for _, s := range []struct {
+		query     string
+		invariant int
+		code      Code
+		format    string
+		args      []any
+	}{
+		{eventsOfNoneSQL, 6, AuditInserted, "%d audit events are about no coupon, the first of them has the id %d", nil},
+		{eventsOfMissingSQL, 6, AuditInserted, "%d audit events are about coupons that do not exist, the first of these is coupon %d", nil},
+		{headsOfMissingSQL, 6, AuditRemoved, "%d audit events of coupons that do not exist are gone, too, the first of these is coupon %d", nil},
+		{couponsMissingSQL, 6, CouponMissing, "user_coupon names %d coupons that do not exist, the first of them is coupon %d", nil},
+		{outcomesMissingSQL, 6, CouponMissing, "application_outcome names %d coupons that do not exist, the first of them is coupon %d", nil},
+		{recordsMissingSQL, 6, CouponMissing, "settlement names %d coupons that do not exist, the first of them is coupon %d", nil},
+		{promisesMissingSQL, 6, CouponMissing, "promise names %d coupons that do not exist, the first of them is coupon %d", nil},
+		{runsEndedWrongSQL, 6, RunWrong, "%d runs have an end and no result, or a result and no end, the first of them is run %d", nil},
+		{nightsAheadSQL, 5, NightAhead, "%d runs have ended whose cutoff has not come by the Redis clock, the first of them is run %d", []any{now.Add(earliness)}},
+	} {
+		var n int64
+		var first uint64
+		if err := db.QueryRowContext(ctx, s.query, s.args...).Scan(&n, &first); err != nil {
+			return nil, fmt.Errorf("look for what is of no coupon: %w", err)
+		}
+		if n > 0 {
+			v.find(s.invariant, s.code, n, s.format, n, first)
+		}
+	}
+	if err := l.findOrphans(ctx, db, &v); err != nil {
+		return nil, err
+	}
+	return v.Findings, nil
+}
+
+// mostOrphans are looked at: more coupons that MySQL does not know have one cause.
+const mostOrphans = 10_000
+
+// findOrphans finds people who stand in Redis for a coupon that MySQL does not know: no run looks for them.
+func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error {
+	unknown := map[uint64]bool{}
+	err := l.Store.EachPage(ctx, func(coupons []uint64) error {
+		if len(unknown) >= mostOrphans {
+			return nil
+		}
+		missing, err := notInMySQL(ctx, db, coupons)
+		for _, id := range missing {
+			unknown[id] = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(unknown)) {
+		f, err := l.Store.Figures(ctx, id, 0)
+		if err != nil {
+			return err
+		}
+		if stand := f.Waiting + f.DLQ; stand > 0 {
+			v.find(4, NeverSettled, stand, "%d applications stand in Redis for coupon %d, which does not exist: no run settles them", stand, id)
+		}
+	}
+	return nil
+}
+
+const notInMySQLSQL = `
+SELECT DISTINCT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j
+WHERE NOT EXISTS (SELECT 1 FROM coupon c WHERE c.id = j.id)`
+
+func notInMySQL(ctx context.Context, db *sql.DB, coupons []uint64) (missing []uint64, err error) {
+	asked, err := json.Marshal(coupons)
+	if err != nil {
+		return nil, fmt.Errorf("look for coupons: %w", err)
+	}
+	rows, err := db.QueryContext(ctx, notInMySQLSQL, string(asked))
+	if err != nil {
+		return nil, fmt.Errorf("look for coupons: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id uint64
+		if err := rows.Scan(&id); err != nil {
+			return nil, fmt.Errorf("look for coupons: %w", err)
+		}
+		missing = append(missing, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("look for coupons: %w", err)
+	}
+	return missing, nil
+}
