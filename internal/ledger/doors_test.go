@@ -47,7 +47,9 @@ func (c *coupon) door(field string, value any) {
 func TestADoorThatDiffers(t *testing.T) {
 	t.Parallel()
 	hour := func(c *coupon) int64 { return c.now().Add(time.Hour).UnixMicro() }
-	pause := func(c *coupon) { c.change(1, "UPDATE coupon SET status = 'PAUSED', version = version + 1 WHERE id = ?", c.id) }
+	pause := func(c *coupon) {
+		c.change(1, "UPDATE coupon SET status = 'PAUSED', version = version + 1 WHERE id = ?", c.id)
+	}
 	for name, test := range map[string]struct {
 		do, meanwhile func(c *coupon)
 		found         int

@@ -239,8 +239,8 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 				return err
 			}
 		}
-		var row CouponRow
-		if row, window, err = selectRow(ctx, tx, coupon); err != nil {
+		row, has, err := selectRow(ctx, tx, coupon)
+		if err != nil {
 			return err
 		}
 		f, err := selectFacts(ctx, tx, coupon)
@@ -253,7 +253,7 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 			return err
 		}
 		if made.Changed = row != made.Was; made.Changed {
-			version, err := d.shut(ctx, window, made, &row)
+			version, err := d.shut(ctx, has, made, &row)
 			if err != nil {
 				return err
 			}

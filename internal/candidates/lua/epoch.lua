@@ -31,13 +31,14 @@ local function promises(now, s, seen, known)
   end
   local function lift(since, accepted, twice)
     if since > p.since then return end
-    local more = accepted - (since < p.since and p.base or p.accepted)
+    local earlier = since > 0 and since < p.since -- 0: nobody knows
+    local more = accepted - (earlier and p.base or p.accepted)
     if more > 0 then
       p.accepted, p.base = p.accepted + more, p.base + more
       set('accepted', p.accepted)
       set('base', p.base)
     end
-    more = twice - (since < p.since and p.baseTwice or p.twice)
+    more = twice - (earlier and p.baseTwice or p.twice)
     if more > 0 then
       p.twice, p.baseTwice = p.twice + more, p.baseTwice + more
       set('twice', p.twice)
