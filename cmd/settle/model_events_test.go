@@ -204,6 +204,7 @@ func (m *machine) redisLosesACoupon(t *rapid.T) {
 	}
 	m.refreshes()
 	m.podsDie()
+	m.pod = m.catalog()
 	require.NoError(m.t, m.rdb.Del(m.t.Context(), keys...).Err())
 	m.refreshes()
 }
@@ -216,10 +217,12 @@ func (m *machine) redisFallsBack(t *rapid.T) {
 	t.Logf("the Redis of %s falls back to its backup", c.name)
 	m.refreshes()
 	m.podsDie()
+	m.pod = m.catalog()
 	require.NoError(m.t, m.rdb.Del(m.t.Context(), m.keys(c)...).Err())
 	for key, dump := range c.dumps {
 		require.NoError(m.t, m.rdb.RestoreReplace(m.t.Context(), key, 0, dump).Err())
 	}
+	require.NoError(m.t, m.rdb.HDel(m.t.Context(), "state:{"+m.queue(c.id)+"}", "run_id").Err()) // it is read by a server that starts
 	m.refreshes()
 	c.restore()
 }

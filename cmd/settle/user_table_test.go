@@ -210,16 +210,16 @@ func TestEachRunLooksAtTheUsersAnew(t *testing.T) {
 func TestSettingsOfUsersAreChecked(t *testing.T) {
 	t.Parallel()
 	for flag, says := range map[string]string{
-		"--user-table=":                                          `USER_TABLE is ""`,
+		"--user-table=":                                          "USER_TABLE (--user-table) is given empty",
 		"--user-table=a`b":                                       "USER_TABLE is \"a`b\"",
 		"--user-table=a.b.c":                                     `USER_TABLE is "a.b.c"`,
 		"--user-table=.user":                                     `USER_TABLE is ".user"`,
-		"--user-id-column=":                                      `USER_ID_COLUMN is ""`,
+		"--user-id-column=":                                      "USER_ID_COLUMN (--user-id-column) is given empty",
 		"--user-id-column=u.id":                                  `USER_ID_COLUMN is "u.id"`,
-		"--user-status-column=":                                  `USER_STATUS_COLUMN is ""`,
+		"--user-status-column=":                                  "USER_STATUS_COLUMN (--user-status-column) is given empty",
 		"--user-status-column=status ":                           `USER_STATUS_COLUMN is "status "`,
-		"--user-active-values=":                                  "USER_ACTIVE_VALUES has ",
-		"--user-active-values=A,,B":                              `USER_ACTIVE_VALUES has ""`,
+		"--user-active-values=":                                  "USER_ACTIVE_VALUES (--user-active-values) is given empty",
+		"--user-active-values=A,,B":                              "USER_ACTIVE_VALUES (--user-active-values) is given empty",
 		"--user-active-values=A, B":                              `USER_ACTIVE_VALUES has " B"`,
 		"--user-active-values=" + strings.Repeat("x", 65):        "USER_ACTIVE_VALUES has ",
 		"--user-active-values=" + strings.Repeat("x,", 32) + "x": "USER_ACTIVE_VALUES has 33 values",

@@ -54,7 +54,7 @@ func TestALostConnectionAtAnyOperationOfAPersonsVerb(t *testing.T) {
 			t.Parallel()
 			w := newWiredWorld(t)
 			w.users(1, 2, 3)
-			w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
+			w.setStanding("BLOCKED", 3)
 			w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
 			for lost, last := int64(1), int64(1); lost <= last; lost++ {
 				coupon := w.coupon(5)
