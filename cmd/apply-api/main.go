@@ -90,7 +90,7 @@ type settings struct {
 	AdminListen    string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT" help:"Liveness, readiness, metrics and profiles; never public. Default ${default}."`
 	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Whose midnight settles. Default ${default}."`
 	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests of one user in a second that this process takes, twice as many at once and at least one; 0: any number. Default ${default}."`
-	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at once; more are refused. Default ${default}."`
+	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at once, in a Cluster for each shard; more are refused. Default ${default}."`
 	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; on more, requests are refused. Default ${default}."`
 	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process still takes requests when it is told to end and no longer ready, since load balancers hear of that later. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long all of the end may take, the delay included. Default ${default}."`
@@ -176,6 +176,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Standings: store,
 		History:   ledger.History{DB: servers.MySQL},
 		Coupons:   coupons,
+		Shard:     store.Shard,
 		SettlesAt: settlesAt,
 		Zone:      zone,
 		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.UserRate},

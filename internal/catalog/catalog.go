@@ -26,6 +26,10 @@ const (
 	// readTimeout is for one reading from MySQL; what remains of refreshTimeout is for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
+	// publishTimeout and snapshotTimeout bound one call of Redis each: a shard that hangs must not take the time of the
+	// others, nor of the next refresh.
+	publishTimeout  = time.Second
+	snapshotTimeout = 2 * time.Second
 
 	// publishers leave most of the connections to Redis to the applicants.
 	publishers = 8
@@ -166,6 +170,8 @@ func (c *Catalog) hold(r *reading, at time.Time) {
 
 // loadSnapshot takes over what another process has read, if it is newer than what this one has.
 func (c *Catalog) loadSnapshot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
 	r, err := readSnapshot(ctx, c.Store)
 	if err != nil || r == nil {
 		return err
@@ -193,7 +199,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	for range publishers {
 		workers.Go(func() {
 			for coupon := range coupons {
-				promise, _, err := c.Store.Publish(ctx, candidates.Window{
+				promise, _, err := c.tell(ctx, candidates.Window{
 					Coupon: coupon.ID, Version: coupon.Version, Opens: coupon.OpensAt, Closes: coupon.ClosesAt, Paused: coupon.Paused,
 					Sold: coupon.IssuedCount > 0 && coupon.Seats() == 0,
 				}, coupon.promise)
@@ -217,6 +223,13 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	close(coupons)
 	workers.Wait()
 	return risen, failed.join()
+}
+
+// tell tells one door its window. Of a shard that hangs the first few calls take their time, the others fail at once.
+func (c *Catalog) tell(ctx context.Context, w candidates.Window, known candidates.Promise) (now candidates.Promise, published bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	return c.Store.Publish(ctx, w, known)
 }
 
 // failures keep the first errors and count the rest.

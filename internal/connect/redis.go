@@ -76,7 +76,11 @@ func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	if s.RedisTLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return redis.NewUniversalClient(options), nil
+	client := redis.NewUniversalClient(options)
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		guardNodes(cluster)
+	}
+	return client, nil
 }
 
 // LogRedis sends what the Redis client says to logger. The client knows one logger for the whole process: call it once,
