@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,12 +94,14 @@ func TestEachShardHasItsOwnPlaces(t *testing.T) {
 		Shard:  func(coupon uint64) string { return fmt.Sprint(coupon % 2) },
 		Limits: api.Limits{InFlight: 1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
-	answered := make(chan int)
+	release := sync.OnceFunc(func() { close(open) })
+	t.Cleanup(release)
+	answered := make(chan int, 1)
 	go func() { answered <- s.apply("1", "7").status }()
 	<-held
 	require.Equal(t, http.StatusAccepted, s.apply("2", "8").status)
 	require.Equal(t, http.StatusServiceUnavailable, s.apply("3", "9").status, "of the shard of coupon 1")
-	close(open)
+	release()
 	require.Equal(t, http.StatusAccepted, <-answered)
 }
 
