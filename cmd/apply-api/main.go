@@ -91,7 +91,7 @@ type settings struct {
 	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Whose midnight settles. Default ${default}."`
 	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests of one user in a second that this process takes, twice as many at once and at least one; 0: any number. Default ${default}."`
 	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at once, in a Cluster for each shard; more are refused. Default ${default}."`
-	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; on more, requests are refused. Default ${default}."`
+	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; on more, requests are refused. Default ${default}, or what the limit of open files leaves."`
 	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process still takes requests when it is told to end and no longer ready, since load balancers hear of that later. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long all of the end may take, the delay included. Default ${default}."`
 	Version        kong.VersionFlag `name:"version" help:"Print the version and exit."`
@@ -140,7 +140,7 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var s settings
-	_, err := connect.Parse(&s, "apply-api", "Takes applications for first-come-first-served coupons.", args, stdout, stderr,
+	parsed, err := connect.Parse(&s, "apply-api", "Takes applications for first-come-first-served coupons.", args, stdout, stderr,
 		[]string{"APPLY_", "SETTLE_"}, kong.Vars{"version": version})
 	switch {
 	case errors.Is(err, connect.ErrHelp):
@@ -153,6 +153,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return refuse(stderr, err)
 	}
 	logger := s.Log.Logger(stderr)
+	more, err := s.fitConnections(given(parsed), logger)
+	if err != nil {
+		return refuse(stderr, err)
+	}
 	connect.LogRedis(logger)
 	defer func() { _ = logger.Sync() }()
 	servers, err := connect.Open(&s.MySQL, &s.Redis, logger)
@@ -201,7 +205,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer served()
 	refreshing.Go(func() { coupons.Run(serving) })
 
-	connections := api.NewConnections(publicListener, s.MaxConnections, registry)
+	connections := api.NewConnections(publicListener, s.MaxConnections, more, registry)
 	applying := site{newServer(public, forApplicants, logger), connections}
 	applying.ConnContext = connections.Context
 	operating := site{newServer(admin, forOperators, logger), adminListener}

@@ -68,11 +68,16 @@ func (b *buffer) String() string {
 
 func start(t *testing.T, environment []string, args ...string) *program {
 	t.Helper()
+	return startCommand(t, exec.Command(testenv.Build(t, "./cmd/apply-api"), args...), environment)
+}
+
+func startCommand(t *testing.T, cmd *exec.Cmd, environment []string) *program {
+	t.Helper()
 	p := &program{
 		t: t, stdout: new(buffer), stderr: new(buffer), ended: make(chan int, 1),
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second},
 	}
-	p.cmd = exec.Command(testenv.Build(t, "./cmd/apply-api"), args...)
+	p.cmd = cmd
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
 	require.NoError(t, p.cmd.Start())
@@ -95,8 +100,19 @@ func start(t *testing.T, environment []string, args ...string) *program {
 // startServing starts it on free ports and waits until it listens.
 func startServing(t *testing.T, environment ...string) *program {
 	t.Helper()
-	p := start(t, append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...))
-	testenv.Eventually(t, 20*time.Second, "apply-api listens", func() bool {
+	p := start(t, anywhere(environment))
+	p.awaitListening()
+	return p
+}
+
+// anywhere adds free ports.
+func anywhere(environment []string) []string {
+	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
+}
+
+func (p *program) awaitListening() {
+	p.t.Helper()
+	testenv.Eventually(p.t, 20*time.Second, "apply-api listens", func() bool {
 		for line := range strings.Lines(p.stderr.String()) {
 			var event struct{ Msg, Apply, Admin string }
 			if json.Unmarshal([]byte(line), &event) == nil && event.Msg == "listening" {
@@ -106,7 +122,6 @@ func startServing(t *testing.T, environment ...string) *program {
 		}
 		return false
 	})
-	return p
 }
 
 func (p *program) exit(within time.Duration) int {

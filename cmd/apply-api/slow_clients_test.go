@@ -118,7 +118,7 @@ func impatient(t *testing.T, within timeouts) (site string) {
 	})
 	listener, err := listenTCP("127.0.0.1:0")
 	require.NoError(t, err)
-	connections := api.NewConnections(listener, 100, prometheus.NewRegistry())
+	connections := api.NewConnections(listener, 100, 100, prometheus.NewRegistry())
 	server, ended := newServer(handler, within, zap.NewNop()), make(chan struct{})
 	server.ConnContext = connections.Context
 	go func() { defer close(ended); _ = server.Serve(connections) }()

@@ -35,6 +35,14 @@ type RedisSettings struct {
 	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS" help:"Connect with TLS."`
 }
 
+// Connections are how many there are at most at once: a pool for each node of a Cluster that has been named.
+func (s *RedisSettings) Connections() int {
+	if s.RedisMasterName != "" {
+		return redisPool + len(s.RedisAddrs)
+	}
+	return redisPool * max(1, len(s.RedisAddrs))
+}
+
 // Check tells what is impossible about the settings.
 func (s *RedisSettings) Check() (problems []error) {
 	if len(s.RedisAddrs) == 0 {
