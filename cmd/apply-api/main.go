@@ -1,5 +1,6 @@
-// Command apply-api takes applications for coupons over HTTP. It starts and serves while MySQL or Redis are away: not
-// ready, answering 503, and well again without a restart.
+// Command apply-api takes applications for coupons over HTTP. It starts while MySQL or Redis are away, with the admin port
+// open and not ready; the public port opens once it can serve. From then on it serves whatever goes away: not ready,
+// answering 503, and well again without a restart.
 //
 // On SIGTERM it stops being ready at once, goes on taking requests for a while, since whoever sends them hears of that
 // later, then takes no more connections, answers what is in flight and exits with 0.
@@ -190,14 +191,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Now:       time.Now,
 	})
 
-	publicListener, err := listenTCP(s.Listen)
-	adminListener, adminErr := net.Listen("tcp", s.AdminListen)
-	if err := errors.Join(err, adminErr); err != nil {
-		logger.Error("cannot listen: free the port, or set APPLY_LISTEN or APPLY_ADMIN_LISTEN to another", zap.Error(err))
+	adminListener, err := net.Listen("tcp", s.AdminListen)
+	if err := errors.Join(err, free(s.Listen)); err != nil {
+		logger.Error(cannotListen, zap.Error(err))
 		return exitFailed // the process ends, and with it a listener that was opened
 	}
-	logger.Info("listening", zap.String("version", version),
-		zap.Stringer("apply", publicListener.Addr()), zap.Stringer("admin", adminListener.Addr()))
+	logger.Info(adminOpen, zap.String("version", version), zap.Stringer("admin", adminListener.Addr()))
 
 	var refreshing sync.WaitGroup
 	defer refreshing.Wait()
@@ -205,19 +204,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer served()
 	refreshing.Go(func() { coupons.Run(serving) })
 
-	connections := api.NewConnections(publicListener, s.MaxConnections, more, registry)
-	applying := site{newServer(public, forApplicants, logger), connections}
-	applying.ConnContext = connections.Context
+	applying := newServer(public, forApplicants, logger)
 	operating := site{newServer(admin, forOperators, logger), adminListener}
-	return serve(ctx, applying, operating, ending{admin.Drain, s.ShutdownDelay, s.ShutdownGrace}, logger)
-}
-
-func listenTCP(address string) (*net.TCPListener, error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
+	open := func(ctx context.Context) (net.Listener, error) {
+		if err := awaitReady(ctx, func(ctx context.Context) error { return ready(ctx, admin, coupons) }, logger); err != nil {
+			return nil, err
+		}
+		listener, err := net.Listen("tcp", s.Listen)
+		if err != nil {
+			return nil, err
+		}
+		logger.Info("listening", zap.String("version", version),
+			zap.Stringer("apply", listener.Addr()), zap.Stringer("admin", adminListener.Addr()))
+		connections := api.NewConnections(listener.(*net.TCPListener), s.MaxConnections, more, registry)
+		applying.ConnContext = connections.Context
+		return connections, nil
 	}
-	return listener.(*net.TCPListener), nil
+	return serve(ctx, applying, open, operating, ending{admin.Drain, s.ShutdownDelay, s.ShutdownGrace}, logger)
 }
 
 // refuse prints every wrong setting on a line of its own.
@@ -254,39 +257,4 @@ type site struct {
 type ending struct {
 	drain        func()
 	delay, grace time.Duration
-}
-
-// serve runs both sites until ctx ends or one of them fails. The operators' ends last, to say until then that the
-// process is not ready.
-func serve(ctx context.Context, applying, operating site, end ending, logger *zap.Logger) int {
-	failed := make(chan error, 2)
-	for _, s := range []site{applying, operating} {
-		go func() { failed <- s.Serve(s.listener) }()
-	}
-	code := exitEnded
-	var err error
-	select {
-	case <-ctx.Done():
-		logger.Info("shutting down", zap.Duration("delay", end.delay), zap.Duration("grace", end.grace))
-		end.drain()
-		select {
-		case <-time.After(end.delay):
-		case err = <-failed:
-		}
-	case err = <-failed:
-		end.drain()
-	}
-	if err != nil {
-		logger.Error("server failed", zap.Error(err))
-		code = exitFailed
-	}
-	answering, cancel := context.WithTimeout(context.WithoutCancel(ctx), end.grace-end.delay)
-	defer cancel()
-	if err := applying.Shutdown(answering); err != nil {
-		logger.Error("some requests were not answered within the grace", zap.Error(err))
-		_ = applying.Close()
-		code = exitFailed
-	}
-	_ = operating.Close()
-	return code
 }

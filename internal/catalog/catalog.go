@@ -77,6 +77,7 @@ type Options struct {
 type Catalog struct {
 	Options
 	held atomic.Pointer[holding]
+	told atomic.Bool // see Told
 
 	refreshing sync.Mutex
 }
@@ -115,6 +116,10 @@ func (c *Catalog) Lookup(id uint64) (Coupon, bool) {
 
 // Loaded says whether the coupons are known, be it from the snapshot.
 func (c *Catalog) Loaded() bool { return c.held.Load() != nil }
+
+// Told says whether the doors in Redis have been told their windows since this process began, all but those that could not
+// be reached; a snapshot is of a process that has told them. Before that an applicant would hear that a door knows nothing.
+func (c *Catalog) Told() bool { return c.told.Load() }
 
 // Age is how long ago this process last read the coupons from MySQL; false when it never has.
 func (c *Catalog) Age() (time.Duration, bool) {
@@ -176,6 +181,7 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	if err != nil || r == nil {
 		return err
 	}
+	c.told.Store(true)
 	h := c.held.Load()
 	switch {
 	case h == nil:
@@ -192,6 +198,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	var (
 		mu     sync.Mutex // guards what follows
 		failed failures
+		told   int // doors
 
 		coupons = make(chan Coupon)
 		workers sync.WaitGroup
@@ -204,6 +211,9 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 					Sold: coupon.IssuedCount > 0 && coupon.Seats() == 0,
 				}, coupon.promise)
 				mu.Lock()
+				if err == nil {
+					told++
+				}
 				switch {
 				case err != nil:
 					failed.add(err)
@@ -222,6 +232,9 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	}
 	close(coupons)
 	workers.Wait()
+	if told > 0 || failed.count == 0 {
+		c.told.Store(true)
+	}
 	return risen, failed.join()
 }
 
