@@ -1,5 +1,6 @@
-// Command apply-api takes applications for coupons over HTTP. It starts and serves while MySQL or Redis are away: not
-// ready, answering 503, and well again without a restart.
+// Command apply-api takes applications for coupons over HTTP. It starts while MySQL or Redis are away, with the admin port
+// open and not ready; the public port opens once it can serve. From then on it serves whatever goes away: not ready,
+// answering 503, and well again without a restart.
 //
 // On SIGTERM it stops being ready at once, goes on taking requests for a while, since whoever sends them hears of that
 // later, then takes no more connections, answers what is in flight and exits with 0.
@@ -90,8 +91,8 @@ type settings struct {
 	AdminListen    string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT" help:"Liveness, readiness, metrics and profiles; never public. Default ${default}."`
 	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Whose midnight settles. Default ${default}."`
 	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests of one user in a second that this process takes, twice as many at once and at least one; 0: any number. Default ${default}."`
-	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at once; more are refused. Default ${default}."`
-	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; on more, requests are refused. Default ${default}."`
+	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at once, in a Cluster for each shard; more are refused. Default ${default}."`
+	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Connections that are open at once; on more, requests are refused. Default ${default}, or what the limit of open files leaves."`
 	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process still takes requests when it is told to end and no longer ready, since load balancers hear of that later. Default ${default}."`
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"How long all of the end may take, the delay included. Default ${default}."`
 	Version        kong.VersionFlag `name:"version" help:"Print the version and exit."`
@@ -140,7 +141,7 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var s settings
-	_, err := connect.Parse(&s, "apply-api", "Takes applications for first-come-first-served coupons.", args, stdout, stderr,
+	parsed, err := connect.Parse(&s, "apply-api", "Takes applications for first-come-first-served coupons.", args, stdout, stderr,
 		[]string{"APPLY_", "SETTLE_"}, kong.Vars{"version": version})
 	switch {
 	case errors.Is(err, connect.ErrHelp):
@@ -153,6 +154,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return refuse(stderr, err)
 	}
 	logger := s.Log.Logger(stderr)
+	more, err := s.fitConnections(given(parsed), logger)
+	if err != nil {
+		return refuse(stderr, err)
+	}
 	connect.LogRedis(logger)
 	defer func() { _ = logger.Sync() }()
 	servers, err := connect.Open(&s.MySQL, &s.Redis, logger)
@@ -176,6 +181,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Standings: store,
 		History:   ledger.History{DB: servers.MySQL},
 		Coupons:   coupons,
+		Shard:     store.Shard,
 		SettlesAt: settlesAt,
 		Zone:      zone,
 		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.UserRate},
@@ -185,14 +191,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Now:       time.Now,
 	})
 
-	publicListener, err := listenTCP(s.Listen)
-	adminListener, adminErr := net.Listen("tcp", s.AdminListen)
-	if err := errors.Join(err, adminErr); err != nil {
-		logger.Error("cannot listen: free the port, or set APPLY_LISTEN or APPLY_ADMIN_LISTEN to another", zap.Error(err))
+	adminListener, err := net.Listen("tcp", s.AdminListen)
+	if err := errors.Join(err, free(s.Listen)); err != nil {
+		logger.Error(cannotListen, zap.Error(err))
 		return exitFailed // the process ends, and with it a listener that was opened
 	}
-	logger.Info("listening", zap.String("version", version),
-		zap.Stringer("apply", publicListener.Addr()), zap.Stringer("admin", adminListener.Addr()))
+	logger.Info(adminOpen, zap.String("version", version), zap.Stringer("admin", adminListener.Addr()))
 
 	var refreshing sync.WaitGroup
 	defer refreshing.Wait()
@@ -200,19 +204,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer served()
 	refreshing.Go(func() { coupons.Run(serving) })
 
-	connections := api.NewConnections(publicListener, s.MaxConnections, registry)
-	applying := site{newServer(public, forApplicants, logger), connections}
-	applying.ConnContext = connections.Context
+	applying := newServer(public, forApplicants, logger)
 	operating := site{newServer(admin, forOperators, logger), adminListener}
-	return serve(ctx, applying, operating, ending{admin.Drain, s.ShutdownDelay, s.ShutdownGrace}, logger)
-}
-
-func listenTCP(address string) (*net.TCPListener, error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
+	open := func(ctx context.Context) (net.Listener, error) {
+		if err := awaitReady(ctx, func(ctx context.Context) error { return ready(ctx, admin, coupons) }, logger); err != nil {
+			return nil, err
+		}
+		listener, err := net.Listen("tcp", s.Listen)
+		if err != nil {
+			return nil, err
+		}
+		logger.Info("listening", zap.String("version", version),
+			zap.Stringer("apply", listener.Addr()), zap.Stringer("admin", adminListener.Addr()))
+		connections := api.NewConnections(listener.(*net.TCPListener), s.MaxConnections, more, registry)
+		applying.ConnContext = connections.Context
+		return connections, nil
 	}
-	return listener.(*net.TCPListener), nil
+	return serve(ctx, applying, open, operating, ending{admin.Drain, s.ShutdownDelay, s.ShutdownGrace}, logger)
 }
 
 // refuse prints every wrong setting on a line of its own.
@@ -249,39 +257,4 @@ type site struct {
 type ending struct {
 	drain        func()
 	delay, grace time.Duration
-}
-
-// serve runs both sites until ctx ends or one of them fails. The operators' ends last, to say until then that the
-// process is not ready.
-func serve(ctx context.Context, applying, operating site, end ending, logger *zap.Logger) int {
-	failed := make(chan error, 2)
-	for _, s := range []site{applying, operating} {
-		go func() { failed <- s.Serve(s.listener) }()
-	}
-	code := exitEnded
-	var err error
-	select {
-	case <-ctx.Done():
-		logger.Info("shutting down", zap.Duration("delay", end.delay), zap.Duration("grace", end.grace))
-		end.drain()
-		select {
-		case <-time.After(end.delay):
-		case err = <-failed:
-		}
-	case err = <-failed:
-		end.drain()
-	}
-	if err != nil {
-		logger.Error("server failed", zap.Error(err))
-		code = exitFailed
-	}
-	answering, cancel := context.WithTimeout(context.WithoutCancel(ctx), end.grace-end.delay)
-	defer cancel()
-	if err := applying.Shutdown(answering); err != nil {
-		logger.Error("some requests were not answered within the grace", zap.Error(err))
-		_ = applying.Close()
-		code = exitFailed
-	}
-	_ = operating.Close()
-	return code
 }

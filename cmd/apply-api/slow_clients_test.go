@@ -116,9 +116,9 @@ func impatient(t *testing.T, within timeouts) (site string) {
 		Applier: door, Coupons: door, Zone: time.UTC, SettlesAt: func(at time.Time) time.Time { return at },
 		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
-	listener, err := listenTCP("127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	connections := api.NewConnections(listener, 100, prometheus.NewRegistry())
+	connections := api.NewConnections(listener.(*net.TCPListener), 100, 100, prometheus.NewRegistry())
 	server, ended := newServer(handler, within, zap.NewNop()), make(chan struct{})
 	server.ConnContext = connections.Context
 	go func() { defer close(ended); _ = server.Serve(connections) }()

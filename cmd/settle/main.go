@@ -241,6 +241,7 @@ func (p *program) open() (*servers, error) {
 	if err != nil {
 		return nil, err
 	}
+	both.Insist()
 	store, err := candidates.NewStore(both.Redis, p.Candidates)
 	if err != nil {
 		both.Close()

@@ -1,11 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +86,21 @@ func checked(err error) check {
 type readiness struct {
 	Ready  bool             `json:"ready"`
 	Checks map[string]check `json:"checks"`
+}
+
+// Ready is nil when the process can serve; otherwise it tells why not.
+func (a *Admin) Ready(ctx context.Context) error {
+	state := a.look(ctx)
+	if state.Ready {
+		return nil
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(state.Checks)) {
+		if one := state.Checks[name]; !one.OK {
+			problems = append(problems, fmt.Errorf("%s: %s", name, cmp.Or(one.Detail, "not yet")))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {

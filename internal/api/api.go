@@ -60,6 +60,7 @@ type Options struct {
 	Standings Standings
 	History   History
 	Coupons   Coupons
+	Shard     func(coupon uint64) string        // tells the shards of Redis apart; nil: there is one
 	SettlesAt func(arrival time.Time) time.Time // when an arrival is settled
 	Zone      *time.Location                    // of the times in answers
 	Limits    Limits
@@ -72,9 +73,10 @@ type Options struct {
 // server answers applicants.
 type server struct {
 	Options
-	applying, standings, histories room
-	users                          *userRates
-	metrics                        metrics
+	applying, standings rooms
+	histories           room
+	users               *userRates
+	metrics             metrics
 }
 
 // New returns the public API.
@@ -82,9 +84,13 @@ func New(o Options) http.Handler {
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, loggedFailures, 0)
 	}))
-	s := &server{Options: o, users: newUserRates(o.Limits.UserRate, o.Now())}
-	s.applying.most, s.standings.most, s.histories.most = int64(o.Limits.InFlight), mostStandings, mostHistories
-	s.metrics = newMetrics(o.Metrics, &s.applying)
+	if o.Shard == nil {
+		o.Shard = func(uint64) string { return "" }
+	}
+	s := &server{Options: o, users: newUserRates(o.Limits.UserRate, o.Now()),
+		applying: newRooms(int64(o.Limits.InFlight)), standings: newRooms(mostStandings)}
+	s.histories.most = mostHistories
+	s.metrics = newMetrics(o.Metrics, s.applying)
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/coupons/{id}/applications", s.measured(&s.metrics.apply, s.apply))
@@ -190,10 +196,11 @@ func (s *server) applyFor(ctx context.Context, id, user uint64, refusal candidat
 	if coupon.Finalised {
 		return refuse(candidates.Closed)
 	}
-	if !s.applying.enter() {
+	room := s.applying.of(s.Shard(id))
+	if !room.enter() {
 		return s.metrics.apply.turnAway(overloaded, "in_flight")
 	}
-	defer s.applying.leave()
+	defer room.leave()
 	receipt, err := s.Applier.Apply(ctx, id, user)
 	if err != nil {
 		return s.unasked(id, err)

@@ -11,9 +11,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// surplus is how many connections above the limit are let in to be told to come again. What is above these, too, is closed
-// without a word.
+// surplus is how many connections above the limit are let in to be told to come again, where there are files enough. What is
+// above these, too, is closed without a word.
 const surplus = 1024
+
+// leastSurplus is how many are where files are few.
+const leastSurplus = 16
+
+// Fit is how many connections of applicants may be open with so many files at most: most of them are served, and more are
+// let in to be told to come again. Where not even most fit as asked, they are fewer.
+func Fit(files, asked int) (most, more int) {
+	if more = min(surplus, files-asked); more >= leastSurplus {
+		return asked, more
+	}
+	more = max(leastSurplus, min(surplus, files/10))
+	return min(asked, files-more), more
+}
 
 // deadlineSlack is how much earlier than asked a connection may be given up: a deadline that is as good as the last one need
 // not be set again.
@@ -23,13 +36,14 @@ const deadlineSlack = time.Second
 // and writes, longer than deadlineSlack, and its handlers neither hijack a connection nor wait for a client to hang up.
 type Connections struct {
 	*net.TCPListener
-	most int64
-	open atomic.Int64
+	most, all int64
+	open      atomic.Int64
 }
 
-// NewConnections registers its metrics. On so many open connections at most people are served.
-func NewConnections(listener *net.TCPListener, most int, metrics prometheus.Registerer) *Connections {
-	c := &Connections{TCPListener: listener, most: int64(most)}
+// NewConnections registers its metrics. On so many open connections at most people are served, on more they are told to come
+// again.
+func NewConnections(listener *net.TCPListener, most, more int, metrics prometheus.Registerer) *Connections {
+	c := &Connections{TCPListener: listener, most: int64(most), all: int64(most + more)}
 	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_connections_open", Help: "Connections of applicants that are open.",
 	}, func() float64 { return float64(c.open.Load()) }))
@@ -45,7 +59,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 		}
 		open := c.open.Add(1)
 		one := &connection{TCPConn: tcp, surplus: open > c.most, closed: sync.OnceFunc(func() { c.open.Add(-1) })}
-		if open <= c.most+surplus {
+		if open <= c.all {
 			return one, nil
 		}
 		_ = one.Close()

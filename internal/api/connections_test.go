@@ -26,7 +26,7 @@ func listen(t *testing.T, most int, write time.Duration, handler http.HandlerFun
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
-	connections := api.NewConnections(listener.(*net.TCPListener), most, registry)
+	connections := api.NewConnections(listener.(*net.TCPListener), most, 1024, registry)
 	server := &http.Server{
 		Handler: handler, ConnContext: connections.Context,
 		ReadTimeout: within, WriteTimeout: write, IdleTimeout: within,
@@ -104,7 +104,7 @@ func TestOnlyReadsWithADeadlineTakeSomething(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	connections := api.NewConnections(listener.(*net.TCPListener), 1, prometheus.NewRegistry())
+	connections := api.NewConnections(listener.(*net.TCPListener), 1, 1024, prometheus.NewRegistry())
 	t.Cleanup(func() { _ = connections.Close() })
 	client := dial(t, listener.Addr().String())
 	conn, err := connections.Accept()

@@ -5,20 +5,26 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Limits bound what one process takes at once. What is above is refused at once.
 type Limits struct {
-	InFlight int     // applications that wait for Redis
+	InFlight int     // applications that wait for Redis, in a Cluster for each shard
 	UserRate float64 // requests of one user in a second, twice as many at once and at least one; 0: any number
 }
 
 // What asks where an application stands is bounded more narrowly, whatever is asked: it must leave connections to Redis to
-// those who apply, and to MySQL to the catalog, also when a server is slow.
+// those who apply, and to MySQL to the catalog, also when a server is slow. Each shard of a Cluster has connections of its
+// own, and so many who ask it.
 const (
 	mostStandings = 32
 	mostHistories = 16
 )
+
+// mostShards is how many masters a Cluster has at most, by its makers' advice.
+const mostShards = 1000
 
 // room has places for so many.
 type room struct {
@@ -35,6 +41,39 @@ func (r *room) enter() bool {
 }
 
 func (r *room) leave() { r.taken.Add(-1) }
+
+// rooms are one for each shard of Redis: a shard that hangs fills its own, and takes no place from the others.
+type rooms struct {
+	most    int64
+	byShard *lru.Cache[string, *room]
+}
+
+func newRooms(most int64) rooms {
+	byShard, err := lru.New[string, *room](mostShards)
+	if err != nil {
+		panic(err) // of a size that is not positive alone
+	}
+	return rooms{most, byShard}
+}
+
+func (r rooms) of(shard string) *room {
+	if one, ok := r.byShard.Get(shard); ok {
+		return one
+	}
+	one := &room{most: r.most}
+	if first, found, _ := r.byShard.PeekOrAdd(shard, one); found {
+		return first
+	}
+	return one
+}
+
+// fullest is how many places are taken where most are.
+func (r rooms) fullest() (taken int64) {
+	for _, one := range r.byShard.Values() {
+		taken = max(taken, one.taken.Load())
+	}
+	return taken
+}
 
 const (
 	// userBurst is how many seconds' worth of requests a user may send at once: a page that loads asks several times.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func TestSoManyAreAnsweredAtOnce(t *testing.T) {
 	require.InDelta(t, 2, s.counted("OVERLOADED"), 0)
 	require.Equal(t, http.StatusNotFound, s.where("1", "3").status, "where one stands is told all the same")
 	require.NoError(t, testutil.GatherAndCompare(s.registry, strings.NewReader(`
-# HELP jajeong_apply_in_flight Applications that wait for Redis.
+# HELP jajeong_apply_in_flight Applications that wait for Redis, in a Cluster for the shard for which most do.
 # TYPE jajeong_apply_in_flight gauge
 jajeong_apply_in_flight 2
 `), "jajeong_apply_in_flight"))
@@ -76,6 +77,32 @@ jajeong_apply_in_flight 2
 	require.Equal(t, []int{http.StatusAccepted, http.StatusAccepted}, []int{<-answered, <-answered})
 	go func() { <-held }()
 	require.Equal(t, http.StatusAccepted, s.apply("1", "3").status)
+}
+
+// Who waits for one shard of Redis takes no place from those who ask another.
+func TestEachShardHasItsOwnPlaces(t *testing.T) {
+	t.Parallel()
+	held, open := make(chan struct{}), make(chan struct{})
+	s := newSiteOf(t, api.Options{
+		Applier: applier(func(ctx context.Context, coupon, _ uint64) (candidates.Receipt, error) {
+			if coupon == 1 {
+				held <- struct{}{}
+				<-open
+			}
+			return accepts(ctx, 0, 0)
+		}), Standings: applied{}, History: history{}, Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
+		Shard:  func(coupon uint64) string { return fmt.Sprint(coupon % 2) },
+		Limits: api.Limits{InFlight: 1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})
+	release := sync.OnceFunc(func() { close(open) })
+	t.Cleanup(release)
+	answered := make(chan int, 1)
+	go func() { answered <- s.apply("1", "7").status }()
+	<-held
+	require.Equal(t, http.StatusAccepted, s.apply("2", "8").status)
+	require.Equal(t, http.StatusServiceUnavailable, s.apply("3", "9").status, "of the shard of coupon 1")
+	release()
+	require.Equal(t, http.StatusAccepted, <-answered)
 }
 
 // A user may ask so often, for whatever coupon and in whatever way; the others do not notice.

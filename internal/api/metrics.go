@@ -11,7 +11,7 @@ import (
 // metrics of the public API.
 type metrics struct{ apply, standing endpointMetrics }
 
-func newMetrics(to prometheus.Registerer, applying *room) (m metrics) {
+func newMetrics(to prometheus.Registerer, applying rooms) (m metrics) {
 	m.apply = newEndpointMetrics(to, "jajeong_apply", "Applications",
 		[]candidates.Code{candidates.Accepted, candidates.Duplicate},
 		[]string{"connections", "in_flight", "user_rate", "unanswered", string(candidates.Crowded), string(candidates.Late), string(candidates.Resting)})
@@ -19,9 +19,9 @@ func newMetrics(to prometheus.Registerer, applying *room) (m metrics) {
 		[]candidates.Code{candidates.Code(candidates.Pending), candidates.Code(candidates.Issued), candidates.Code(candidates.NotSelected)},
 		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories"})
 	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis.",
-	}, func() float64 { return float64(applying.taken.Load()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_apply_in_flight_limit", Help: "How many may; MAX_IN_FLIGHT.",
+		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis, in a Cluster for the shard for which most do.",
+	}, func() float64 { return float64(applying.fullest()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "jajeong_apply_in_flight_limit", Help: "How many may for one shard; MAX_IN_FLIGHT.",
 	}, func() float64 { return float64(applying.most) }))
 	return m
 }

@@ -48,3 +48,12 @@ func TestManyUsersDoNotHideOne(t *testing.T) {
 	}
 	require.Equal(t, 10, let)
 }
+
+// The table is there from the beginning: it takes no more memory however many users come.
+func TestRatesTakeNoMemoryForAnotherUser(t *testing.T) {
+	rates, user := newUserRates(5, atNoon), uint64(0)
+	require.Zero(t, testing.AllocsPerRun(120_000, func() {
+		user++
+		rates.wait(user, atNoon)
+	}))
+}

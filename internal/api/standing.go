@@ -38,10 +38,11 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	if refusal != "" {
 		return refuse(refusal)
 	}
-	if !s.standings.enter() {
+	room := s.standings.of(s.Shard(id))
+	if !room.enter() {
 		return s.metrics.standing.turnAway(overloaded, "in_flight")
 	}
-	defer s.standings.leave()
+	defer room.leave()
 	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
 	status, err := s.Standings.Status(ctx, id, user)

@@ -2,6 +2,9 @@ package candidates
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,15 +27,27 @@ const headCoupons = 500
 // away, is not in it. It is a read; repeating it is safe.
 func (s *Store) Heads(ctx context.Context, coupons []uint64) map[uint64]Head {
 	heads := make(map[uint64]Head, len(coupons))
-	for len(coupons) > 0 && ctx.Err() == nil {
-		some := coupons[:min(len(coupons), headCoupons)]
-		coupons = coupons[len(some):]
-		s.someHeads(ctx, some, heads)
+	var mu sync.Mutex // guards heads
+	var shards sync.WaitGroup
+	for _, here := range s.byShard(coupons) { // side by side: one that hangs takes all the time there is
+		shards.Go(func() {
+			for some := range slices.Chunk(here, headCoupons) {
+				if ctx.Err() != nil {
+					return
+				}
+				found := s.someHeads(ctx, some)
+				mu.Lock()
+				maps.Copy(heads, found)
+				mu.Unlock()
+			}
+		})
 	}
+	shards.Wait()
 	return heads
 }
 
-func (s *Store) someHeads(ctx context.Context, coupons []uint64, heads map[uint64]Head) {
+func (s *Store) someHeads(ctx context.Context, coupons []uint64) map[uint64]Head {
+	heads := make(map[uint64]Head, len(coupons))
 	type replies struct {
 		waiting, underReview *redis.IntCmd
 		first, firstReviewed *redis.ZSliceCmd
@@ -65,6 +80,7 @@ func (s *Store) someHeads(ctx context.Context, coupons []uint64, heads map[uint6
 		heads[id] = head
 	}
 	s.reviewedSince(ctx, firstReviewed, heads)
+	return heads
 }
 
 // reviewedSince looks up since when members of DLQs are there.

@@ -1,7 +1,6 @@
 package candidates
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,15 +64,6 @@ func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 		m.drop(len(m.answers), &s.remembers)
 	})
 	return s, nil
-}
-
-// Now is the clock of one shard of the store.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	now, err := s.rdb.Time(ctx).Result()
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read redis clock: %w", classify(err))
-	}
-	return now.UTC(), nil
 }
 
 func (s *Store) memoryOf(coupon uint64) *memory {

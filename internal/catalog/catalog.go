@@ -26,6 +26,10 @@ const (
 	// readTimeout is for one reading from MySQL; what remains of refreshTimeout is for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
+	// publishTimeout and snapshotTimeout bound one call of Redis each: a shard that hangs must not take the time of the
+	// others, nor of the next refresh.
+	publishTimeout  = time.Second
+	snapshotTimeout = 2 * time.Second
 
 	// publishers leave most of the connections to Redis to the applicants.
 	publishers = 8
@@ -73,6 +77,7 @@ type Options struct {
 type Catalog struct {
 	Options
 	held atomic.Pointer[holding]
+	told atomic.Bool // see Told
 
 	refreshing sync.Mutex
 }
@@ -111,6 +116,10 @@ func (c *Catalog) Lookup(id uint64) (Coupon, bool) {
 
 // Loaded says whether the coupons are known, be it from the snapshot.
 func (c *Catalog) Loaded() bool { return c.held.Load() != nil }
+
+// Told says whether the doors in Redis have been told their windows since this process began, all but those that could not
+// be reached; a snapshot is of a process that has told them. Before that an applicant would hear that a door knows nothing.
+func (c *Catalog) Told() bool { return c.told.Load() }
 
 // Age is how long ago this process last read the coupons from MySQL; false when it never has.
 func (c *Catalog) Age() (time.Duration, bool) {
@@ -166,10 +175,13 @@ func (c *Catalog) hold(r *reading, at time.Time) {
 
 // loadSnapshot takes over what another process has read, if it is newer than what this one has.
 func (c *Catalog) loadSnapshot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
 	r, err := readSnapshot(ctx, c.Store)
 	if err != nil || r == nil {
 		return err
 	}
+	c.told.Store(true)
 	h := c.held.Load()
 	switch {
 	case h == nil:
@@ -186,6 +198,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	var (
 		mu     sync.Mutex // guards what follows
 		failed failures
+		told   int // doors
 
 		coupons = make(chan Coupon)
 		workers sync.WaitGroup
@@ -193,11 +206,14 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	for range publishers {
 		workers.Go(func() {
 			for coupon := range coupons {
-				promise, _, err := c.Store.Publish(ctx, candidates.Window{
+				promise, _, err := c.tell(ctx, candidates.Window{
 					Coupon: coupon.ID, Version: coupon.Version, Opens: coupon.OpensAt, Closes: coupon.ClosesAt, Paused: coupon.Paused,
 					Sold: coupon.IssuedCount > 0 && coupon.Seats() == 0,
 				}, coupon.promise)
 				mu.Lock()
+				if err == nil {
+					told++
+				}
 				switch {
 				case err != nil:
 					failed.add(err)
@@ -216,7 +232,17 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	}
 	close(coupons)
 	workers.Wait()
+	if told > 0 || failed.count == 0 {
+		c.told.Store(true)
+	}
 	return risen, failed.join()
+}
+
+// tell tells one door its window. Of a shard that hangs the first few calls take their time, the others fail at once.
+func (c *Catalog) tell(ctx context.Context, w candidates.Window, known candidates.Promise) (now candidates.Promise, published bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	return c.Store.Publish(ctx, w, known)
 }
 
 // failures keep the first errors and count the rest.

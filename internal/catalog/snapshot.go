@@ -23,6 +23,8 @@ func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 	}
 	digest := sha256.Sum256(coupons)
 	saved.Digest = hex.EncodeToString(digest[:])
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
 	head := []byte(`{"digest":"` + saved.Digest + `"`)
 	if there, err := c.Store.CatalogHead(ctx, int64(len(head))); err != nil || bytes.Equal(there, head) {
 		return err

@@ -36,6 +36,9 @@ type MySQLSettings struct {
 	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE" help:"File that holds the DSN."`
 }
 
+// Connections are how many there are at most at once.
+func (*MySQLSettings) Connections() int { return maxConnections }
+
 // Check tells what is impossible about the settings.
 func (s *MySQLSettings) Check() []error {
 	if _, err := s.config(); err != nil {

@@ -35,6 +35,14 @@ type RedisSettings struct {
 	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS" help:"Connect with TLS."`
 }
 
+// Connections are how many there are at most at once: a pool for each node of a Cluster that has been named.
+func (s *RedisSettings) Connections() int {
+	if s.RedisMasterName != "" {
+		return redisPool + len(s.RedisAddrs)
+	}
+	return redisPool * max(1, len(s.RedisAddrs))
+}
+
 // Check tells what is impossible about the settings.
 func (s *RedisSettings) Check() (problems []error) {
 	if len(s.RedisAddrs) == 0 {
@@ -76,7 +84,11 @@ func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	if s.RedisTLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return redis.NewUniversalClient(options), nil
+	client := redis.NewUniversalClient(options)
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		guardNodes(cluster)
+	}
+	return client, nil
 }
 
 // LogRedis sends what the Redis client says to logger. The client knows one logger for the whole process: call it once,

@@ -59,3 +59,33 @@ func joinCluster(ctx context.Context, node, first *Redis, place, nodes int) erro
 	}
 	return errors.Join(errs...)
 }
+
+// ClusterReplica starts a replica of a master of a PrivateCluster for this test alone, and waits until it has all that the
+// master has and everybody knows it.
+func ClusterReplica(t testing.TB, cluster []*Redis, master *Redis) *Redis {
+	t.Helper()
+	replica := PrivateRedis(t, RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--repl-diskless-sync-delay", "0"}})
+	node, of := redis.NewClient(&redis.Options{Addr: replica.Addr()}), redis.NewClient(&redis.Options{Addr: master.Addr()})
+	defer node.Close()
+	defer of.Close()
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatalf("testenv: cluster replica: %v", err)
+	}
+	id := of.ClusterMyID(t.Context()).Val()
+	if err := node.ClusterMeet(t.Context(), host, port).Err(); err != nil {
+		t.Fatalf("testenv: cluster replica: %v", err)
+	}
+	Eventually(t, clusterWithin, "the replica knows its master", func() bool { return node.ClusterReplicate(t.Context(), id).Err() == nil })
+	Eventually(t, clusterWithin, "the replica follows", func() bool {
+		return strings.Contains(node.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	for _, one := range cluster {
+		client := redis.NewClient(&redis.Options{Addr: one.Addr()})
+		defer client.Close()
+		Eventually(t, clusterWithin, "a node knows the replica", func() bool {
+			return strings.Contains(client.ClusterNodes(t.Context()).Val(), "slave "+id)
+		})
+	}
+	return replica
+}
