@@ -146,7 +146,7 @@ var koreanUsers = map[shop.Kind]string{
 const adviseRedis = "Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD and what else uses these keys."
 
 var koreanAdvice = map[string]string{
-	settle.SafeToRunAgain: "잃은 것은 없습니다. 다시 실행해도 안전합니다.",
+	settle.SafeToRunAgain: "다시 실행해도 안전합니다.",
 	settle.AdviseMigrate:  "데이터베이스에 테이블이나 열이 없습니다. `settle migrate`를 실행하세요.",
 	settle.AdviseGrants:   "MySQL이 이 사용자나 데이터베이스를 거부합니다. MYSQL_DSN과 권한을 확인하세요.",
 	adviseRedis:           "Redis가 이 사용자나 명령을 거부합니다. REDIS_USERNAME, REDIS_PASSWORD와 이 키를 쓰는 다른 것을 확인하세요.",

@@ -191,7 +191,7 @@ func setupError(format string, args ...any) error {
 
 // What Advice says.
 const (
-	SafeToRunAgain = "Nothing is lost: it is safe to run again." // of failures of infrastructure
+	SafeToRunAgain = "It is safe to run again." // of failures of infrastructure; what the servers have lost it does not say
 	AdviseMigrate  = "The database lacks a table or column: run `settle migrate`."
 	AdviseGrants   = "MySQL refuses this user or database: check MYSQL_DSN and the grants."
 )
