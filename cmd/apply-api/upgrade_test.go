@@ -130,7 +130,8 @@ func TestAnUpgradeOfRedisLosesNobody(t *testing.T) {
 	t.Parallel()
 	lines := upgradeLines(t)
 	f := newFleet(t)
-	p := serving(t, "REDIS_ADDRS="+f.sentinels[0].Addr()+","+f.sentinels[1].Addr()+","+f.sentinels[2].Addr(), "REDIS_MASTER_NAME="+masterName)
+	p := serving(t, append(asAPI(t, "", f.nodes[0].Addr(), f.nodes[1].Addr(), f.nodes[2].Addr()), "REDIS_MASTER_NAME="+masterName,
+		"REDIS_ADDRS="+f.sentinels[0].Addr()+","+f.sentinels[1].Addr()+","+f.sentinels[2].Addr())...)
 	c := gather(t, p.apply, someAtOnce)
 	const failovers = 6
 	old := 0
@@ -159,6 +160,5 @@ func TestAnUpgradeOfRedisLosesNobody(t *testing.T) {
 	require.Empty(t, c.wrong(held, nil))
 	told := c.arrivals()
 	require.Len(t, held.queue, len(told), "acknowledged and present")
-	require.Equal(t, int64(len(told)), held.accepted)
 	t.Logf("%d acknowledged over %d failovers", len(told), failovers)
 }
