@@ -222,8 +222,7 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 	made := &CouponChange{At: now, Untold: away}
 	var window Window
 	tried := false
-	var err error
-	err = d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := lockCoupon(ctx, tx, coupon); err != nil {
 			return err
 		}
