@@ -27,7 +27,7 @@ import (
 // Everything else in a block is a command of Jajeong, and these are tried wherever they stand.
 var needs = map[string][]string{
 	"":        {"make", "go", "source", "export", "settle", "apply-api"},
-	"servers": {"mysql", "mysqldump", "redis-cli", "curl", "grep"},
+	"servers": {"mysql", "mysqldump", "mariadb-dump", "redis-cli", "curl", "grep", "sleep"},
 	"docker":  {"docker"},
 	"cluster": {"kubectl", "docker", "kind", "jq", "mysql", "k8s/deploy.sh", "k8s/settle.sh"},
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -27,9 +29,24 @@ const (
 	pace = 4 * time.Millisecond
 )
 
-// serving is the binary over a database of its own and the given Redis, ready.
+// asAPI are the settings with which the binary logs in to these servers of Redis, as docs/redis-users.acl wants it.
+func asAPI(t *testing.T, prefix string, addrs ...string) []string {
+	t.Helper()
+	users := testenv.RedisUsersFor(t, redisClient(t, addrs[0]), prefix, docs.RedisUsers)
+	for _, addr := range addrs[1:] {
+		users.MakeOn(redisClient(t, addr))
+	}
+	username, password := users.As("jajeong_api")
+	return []string{"REDIS_USERNAME=" + username, "REDIS_PASSWORD=" + password}
+}
+
+// serving is the binary over a database of its own and the given Redis, ready. Behind Sentinels it must be told how to log in.
 func serving(t *testing.T, environment ...string) *program {
 	t.Helper()
+	all := strings.Join(environment, "\n")
+	if found := regexp.MustCompile(`(?m)^REDIS_ADDRS=(.*)$`).FindStringSubmatch(all); !strings.Contains(all, "REDIS_MASTER_NAME") {
+		environment = append(environment, asAPI(t, "", strings.Split(found[1], ",")...)...)
+	}
 	p := startServing(t, append([]string{"MYSQL_DSN=" + migrated(t, testenv.MySQLFor(t).DSN), "USER_RATE=0"}, environment...)...)
 	testenv.Eventually(t, soon, "it is ready", func() bool { return p.ready() == http.StatusOK })
 	return p

@@ -64,7 +64,7 @@ func TestFailoverUnderACrowd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis := newPair(t)
-			p := serving(t, "REDIS_ADDRS="+redis.sentinel, "REDIS_MASTER_NAME="+masterName)
+			p := serving(t, append(asAPI(t, "", redis.master.Addr(), redis.replica.Addr()), "REDIS_ADDRS="+redis.sentinel, "REDIS_MASTER_NAME="+masterName)...)
 			// The replica is not waited for: what was acknowledged in the last instant may be gone. So nobody new asks in it.
 			c := gather(t, p.apply, someAtOnce)
 			c.hears(http.StatusAccepted, 100)
@@ -93,7 +93,7 @@ func TestFailoverUnderACrowd(t *testing.T) {
 func TestFailoverToAReplicaThatLagsBehind(t *testing.T) {
 	t.Parallel()
 	redis := newPair(t)
-	p := serving(t, "REDIS_ADDRS="+redis.sentinel, "REDIS_MASTER_NAME="+masterName)
+	p := serving(t, append(asAPI(t, "", redis.master.Addr(), redis.replica.Addr()), "REDIS_ADDRS="+redis.sentinel, "REDIS_MASTER_NAME="+masterName)...)
 	c := gather(t, p.apply, someAtOnce)
 	c.hears(http.StatusAccepted, 100)
 	safe := c.arrivals()

@@ -15,7 +15,8 @@ import (
 func TestMetricsAreServed(t *testing.T) {
 	t.Parallel()
 	redis := testenv.RedisFor(t)
-	p := startServing(t, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)
+	p := startServing(t, append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN),
+		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)...)
 	testenv.Eventually(t, 20*time.Second, "it accepts", func() bool {
 		status, _ := p.ask(1, 7)
 		return status == 202

@@ -19,7 +19,7 @@ type couponCmd struct {
 	Pause    couponPauseCmd   `cmd:"" help:"Turn newcomers away until resume."`
 	Resume   couponResumeCmd  `cmd:"" help:"Let newcomers in again."`
 	Recount  couponRecountCmd `cmd:"" help:"Set issued_count to the coupons there are: runs hold a coupon while the two differ."`
-	AddSeats couponSeatsCmd   `cmd:"" name:"add-seats" help:"Give a coupon more seats: first to whoever was not selected, by arrival."`
+	AddSeats couponSeatsCmd   `cmd:"" name:"add-seats" help:"Give a coupon more seats: to the line by arrival, in which whoever was not selected stands again."`
 }
 
 // refusals are settle.Refusal in words, with what it says of its Args; for a new coupon, id 0, the id is left out.
@@ -129,8 +129,10 @@ func (c *change) do(ctx context.Context, p *program, told, already words, make f
 		fmt.Fprintln(p.stdout, p.say(told, made.Is.ID, printable(made.Is.Name)))
 	}
 	if made.Untold != nil {
-		fmt.Fprintln(p.stderr, p.say(words{"Redis가 이대로 신청을 받고 있는지 확인하지 못했습니다: %v\n카탈로그가 5초마다 다시 알립니다. 그동안 접수된 신청은 유효합니다.",
-			"Whether Redis goes by this could not be made sure of: %v\nThe catalog tells it again every 5 s. Whoever is accepted meanwhile stands."}, made.Untold))
+		fmt.Fprintln(p.stderr, p.say(words{"Redis가 이대로 신청을 받고 있는지 확인하지 못했습니다: %v\n" +
+			"apply-api가 MySQL과 Redis에 닿으면 5초마다 하는 갱신 때 알립니다. 그때까지 Redis는 전에 알던 기준으로 신청을 받을 수 있습니다.",
+			"Whether Redis goes by this could not be made sure of: %v\n" +
+				"apply-api tells it with its refresh, every 5 s, once it reaches MySQL and Redis. Until then Redis may take applications by what it knew before."}, made.Untold))
 	}
 	return made, err
 }
@@ -177,7 +179,7 @@ func (c *couponCloseCmd) run(ctx context.Context, p *program) error {
 		words{"쿠폰 %d %s: 이미 마감되어 있습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is closed already: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Close(ctx, c.ID) })
 	if err == nil && made.Changed {
-		c.said(p, words{"마감 시각은 %s(이전: %s). 그 전에 접수된 신청은 그대로 정산됩니다.", "It closed at %s (before: %s). Whoever was accepted before is settled as always."},
+		c.said(p, words{"마감 시각은 %s(이전: %s). 전에 접수된 신청의 정산에는 영향이 없습니다.", "Its window ends at %s (before: %s). That changes nothing about how applications received before are settled."},
 			inZone(made.Is.ClosesAt, p.zone), inZone(made.Was.ClosesAt, p.zone))
 	}
 	return err
@@ -204,8 +206,7 @@ func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	if err != nil || !made.Changed {
 		return err
 	}
-	c.said(p, words{"마감 시각은 %s(이전: %s). 신청 API에는 늦어도 5초 안에 적용됩니다.", "It closes at %s (before: %s); the API knows within 5 s."},
-		inZone(made.Is.ClosesAt, p.zone), inZone(made.Was.ClosesAt, p.zone))
+	c.said(p, words{"마감 시각은 %s(이전: %s).", "It closes at %s (before: %s)."}, inZone(made.Is.ClosesAt, p.zone), inZone(made.Was.ClosesAt, p.zone))
 	if told := p.newcomers(made); made.Untold != nil {
 		return nil
 	} else if told != "" {
@@ -221,7 +222,7 @@ type couponPauseCmd struct {
 }
 
 func (c *couponPauseCmd) run(ctx context.Context, p *program) error {
-	_, err := c.do(ctx, p, words{"쿠폰 %d %s: 멈췄습니다. 지금부터 새 신청은 PAUSED입니다. 접수된 신청은 그대로 정산됩니다.", "coupon %d %s is paused: from now on newcomers are told PAUSED. Whoever was accepted before is settled as always."},
+	_, err := c.do(ctx, p, words{"쿠폰 %d %s: 멈췄습니다. 지금부터 새 신청은 PAUSED입니다. 전에 접수된 신청의 정산에는 영향이 없습니다.", "coupon %d %s is paused: from now on newcomers are told PAUSED. That changes nothing about how applications received before are settled."},
 		words{"쿠폰 %d %s: 이미 멈춰 있습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is paused already: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Pause(ctx, c.ID) })
 	return err
@@ -297,17 +298,19 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	switch {
 	case left == 0:
 	case made.NotSelected > 0:
-		c.said(p, words{"NOT_SELECTED인 %d명 가운데 먼저 신청한 사람부터 다음 야간 실행(%s)에서 받습니다. 다시 신청할 필요가 없습니다.\n지금 주려면: settle run --coupon %d --cutoff now --operator … --reason …",
-			"Of the %d who are NOT_SELECTED those who came first get them in the next nightly run (%s); they need not apply again.\nTo give them now: settle run --coupon %d --cutoff now --operator … --reason …"}, made.NotSelected, night, c.ID)
+		c.said(p, words{"NOT_SELECTED인 %d명이, 다시 시도할 검토 중인 신청과 함께 신청한 순서대로 다음 야간 실행(%s)의 대상이 됩니다. 다시 신청할 필요가 없습니다.\n지금 정산하려면: settle run --coupon %d --cutoff now --operator … --reason …",
+			"The %d who are NOT_SELECTED are in line for them, by arrival among those under review that are tried again, in the next nightly run (%s); they need not apply again.\nTo settle now: settle run --coupon %d --cutoff now --operator … --reason …"}, made.NotSelected, night, c.ID)
+	case !made.Is.FinalisedAt.IsZero():
+		c.said(p, words{"종결된 쿠폰이고 NOT_SELECTED인 사람도 없어, 받을 순서인 사람이 아무도 없습니다.", "It is finalised and nobody is NOT_SELECTED: nobody is in line for them."})
 	case !made.Is.ClosesAt.After(made.At):
-		c.said(p, words{"마감된 쿠폰이고 NOT_SELECTED인 사람이 없습니다. 기다리거나 검토 중인 신청이 있으면 다음 실행(%s)에서 받습니다.",
-			"It is closed, and nobody is NOT_SELECTED: whoever still waits or is under review gets them in the next run (%s)."}, night)
+		c.said(p, words{"마감된 쿠폰이고 NOT_SELECTED인 사람이 없습니다. 기다리거나 검토 중인 신청이 있으면 다음 야간 실행(%s)의 대상이 됩니다.",
+			"It is closed, and nobody is NOT_SELECTED: whoever still waits or is under review is in line for them in the next nightly run (%s)."}, night)
 	case made.Untold != nil: // what newcomers are told is not known
 	case made.SoldOut:
-		c.said(p, words{"기다리거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 받습니다. 정산 실행이 끝날 때까지 새 신청은 SOLD_OUT입니다.\n지금 받으려면: settle run --coupon %d --cutoff now --operator … --reason …",
-			"Whoever still waits or is under review gets them in the next nightly run (%s); newcomers are told SOLD_OUT until a run has ended.\nTo let them in now: settle run --coupon %d --cutoff now --operator … --reason …"}, night, c.ID)
+		c.said(p, words{"기다리거나 검토 중인 신청이 있으면 다음 야간 실행(%s)의 대상이 됩니다. 정산 실행이 끝날 때까지 새 신청은 SOLD_OUT입니다.\n지금 받으려면: settle run --coupon %d --cutoff now --operator … --reason …",
+			"Whoever still waits or is under review is in line for them in the next nightly run (%s); newcomers are told SOLD_OUT until a run has ended.\nTo let them in now: settle run --coupon %d --cutoff now --operator … --reason …"}, night, c.ID)
 	default:
-		c.said(p, words{"기다리는 사람과 새로 신청하는 사람이 다음 야간 실행(%s)에서 받습니다.", "Whoever waits or applies gets them in the next nightly run (%s)."}, night)
+		c.said(p, words{"기다리는 사람과 그때까지 신청하는 사람이 신청한 순서대로 다음 야간 실행(%s)의 대상이 됩니다.", "Whoever waits, or applies before then, is in line for them by arrival in the next nightly run (%s)."}, night)
 	}
 	return nil
 }

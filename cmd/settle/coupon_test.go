@@ -152,7 +152,7 @@ func TestSeatsAddedToAFinalisedCouponGoToThoseInLine(t *testing.T) {
 		require.Empty(t, stdout)
 	}
 	said := w.mustChange("add-seats", coupon, "--seats=2")
-	require.Contains(t, said, "Of the 4 who are NOT_SELECTED")
+	require.Contains(t, said, "The 4 who are NOT_SELECTED are in line for them")
 	require.Contains(t, said, "00:00:00 KST")
 	require.Zero(t, finalised())
 	require.Len(t, w.audited(coupon, "COUPON_UNFINALISED"), 1)
@@ -330,7 +330,7 @@ func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
 
 	w.settleNow()
 	require.Equal(t, candidates.Accepted, w.answer(coupon, 2))
-	require.Contains(t, w.mustChange("add-seats", coupon, "--seats=1"), "Whoever waits or applies gets them")
+	require.Contains(t, w.mustChange("add-seats", coupon, "--seats=1"), "Whoever waits, or applies before then, is in line for them")
 	w.mustChange("pause", coupon)
 	require.Contains(t, w.mustChange("resume", coupon), "takes applications")
 	w.mustChange("pause", coupon)

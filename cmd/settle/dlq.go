@@ -177,20 +177,20 @@ func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Rev
 			"%d failed again and stay under review: see why with settle dlq list --coupon %d --list."}, again, c.Coupon))
 	}
 	if seatless > 0 {
-		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없습니다. %d건은 검토 중으로 남습니다. 그 가운데 마지막으로 받은 사람보다 늦게 신청한 건은 다음 정산이 NOT_SELECTED로 기록합니다.",
-			"No seat is left: %d stay under review. Whoever of them applied after the last who got a seat is recorded NOT_SELECTED by the next run."}, seatless))
+		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없습니다. %d건은 검토 중으로 남습니다. 그때까지 수량이 생기지 않으면, 그 가운데 마지막으로 받은 사람보다 늦게 신청한 건은 다음 정산이 NOT_SELECTED로 기록합니다.",
+			"No seat is left: %d stay under review. Unless a seat is free by then, the next run records NOT_SELECTED whoever of them applied after the last who got one."}, seatless))
 	}
 	if kept > 0 {
 		fmt.Fprintln(p.stderr, p.say(words{"남은 수량은 먼저 신청한 건의 몫입니다. %d건은 차례가 오지 않아 시도하지 않았고 검토 중으로 남습니다.",
 			"The seats that are left are kept for whoever applied before: %d were not tried, since it was not their turn, and stay under review."}, kept))
 	}
 	if late > 0 {
-		fmt.Fprintln(p.stderr, p.say(words{"%d건은 마감 시각 뒤에 신청하여 다음 자정까지 검토 중으로 남습니다. 지금 시도하려면 --cutoff now (마지막 신청 %s).",
-			"%d applied after the cutoff and stay under review until the next midnight; --cutoff now tries them now (the last applied %s)."}, late, inZone(wait, p.zone)))
+		fmt.Fprintln(p.stderr, p.say(words{"%d건은 이번 정산의 기준 시각보다 늦게 신청하여 시도하지 않았고, 검토 중으로 남아 다음 야간 실행의 대상이 됩니다. 지금 시도하려면 --cutoff now (마지막 신청 %s).",
+			"%d applied after the cutoff and were not tried: they stay under review, in line for the next nightly run; --cutoff now tries them now (the last applied %s)."}, late, inZone(wait, p.zone)))
 	}
 	if not := report.Coupons[0].NotSelected; not > 0 {
-		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없어 마지막으로 받은 사람보다 늦게 신청한 %d건은 NOT_SELECTED로 기록되었습니다. 수량이 늘면 신청한 순서대로 받습니다.",
-			"No seat is left: %d who applied after the last who got one are recorded NOT_SELECTED. They are next, in order, when seats are added."}, not))
+		fmt.Fprintln(p.stderr, p.say(words{"남은 수량이 없어 마지막으로 받은 사람보다 늦게 신청한 %d건은 NOT_SELECTED로 기록되었습니다. 수량이 늘면 다시 신청한 순서대로 정산 대상이 됩니다.",
+			"No seat is left: %d who applied after the last who got one are recorded NOT_SELECTED. They are in line again, by arrival, when seats are added."}, not))
 	}
 	return len(still), nil
 }

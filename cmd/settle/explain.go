@@ -201,7 +201,7 @@ func (p *program) runEvent(e ledger.Event) string {
 	if r.Reason != "" {
 		who += ", " + printable(r.Reason)
 	}
-	text := p.say(words{"정산 실행 %d (%s), 마감 시각 %s, %s", "run %d (%s), cutoff %s, %s"}, r.ID, who, inZone(r.Cutoff, p.zone), r.Status)
+	text := p.say(words{"정산 실행 %d (%s), 정산 기준 시각 %s, %s", "run %d (%s), cutoff %s, %s"}, r.ID, who, inZone(r.Cutoff, p.zone), r.Status)
 	if !r.Settled {
 		return text + p.say(words{": 이 쿠폰은 바뀐 것 없음", ": nothing of this coupon"})
 	}

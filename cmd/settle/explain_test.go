@@ -146,19 +146,19 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	w.settleNow()
 	require.Contains(t, w.must(coupon, 1, ledger.StateIssued, ledger.NoteUsable), "as number 1; the coupon was issued at")
 	require.Contains(t, w.must(coupon, 5, ledger.StateIssued, ledger.NoteUsable), "as number 6; the coupon was issued at")
-	w.must(coupon, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides)
+	w.must(coupon, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft)
 	w.tellsTheNextNight(coupon, 3)
-	w.must(coupon, 3, ledger.StateReviewBadRow, ledger.NoteTriedAgain)
-	w.must(coupon, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides)
+	w.must(coupon, 3, ledger.StateReviewBadRow, ledger.NoteTriedAgain, ledger.NoteNoSeatLeft)
+	w.must(coupon, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft)
 	require.Equal(t, []ledger.EventKind{ledger.EventOpens, ledger.EventApplied, ledger.EventLastSeated, ledger.EventRun, ledger.EventReview,
 		ledger.EventAudit, ledger.EventCloses}, w.happened(coupon, 2))
 
 	// What was wrong is right now; seats are gone, so that who is tried again is passed over.
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
-	w.must(coupon, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides, ledger.NoteAccountActive)
+	w.must(coupon, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft, ledger.NoteAccountActive)
 	code, _, stderr := w.dlq("retry", coupon, "--user=99", "--cutoff=now")
 	require.Zero(t, code, stderr)
-	require.Contains(t, w.must(coupon, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides), "tried 2 times")
+	require.Contains(t, w.must(coupon, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft), "tried 2 times")
 	require.Contains(t, w.happened(coupon, 99), ledger.EventAudit)
 	code, _, stderr = w.dlq("drop", coupon, "--user=99")
 	require.Zero(t, code, stderr)
@@ -190,7 +190,7 @@ func TestExplainWhoWasNotSelected(t *testing.T) {
 	// An application that came to light behind the settlement.
 	w.stand(coupon, "8", time.UnixMicro(int64(arrivals[0])-1))
 	w.settleNow()
-	w.must(coupon, 8, ledger.StateReviewPassedOver, ledger.NoteTriedAgain)
+	w.must(coupon, 8, ledger.StateReviewPassedOver, ledger.NoteTriedAgain, ledger.NoteNoSeatLeft)
 	code, _, stderr := w.dlq("drop", coupon, "--user=8")
 	require.Zero(t, code, stderr)
 
@@ -205,7 +205,7 @@ func TestExplainWhoWasNotSelected(t *testing.T) {
 	w.must(coupon, 2, ledger.StateIssuedByHand, ledger.NoteUsable, ledger.NoteAppliedAgain)
 	w.must(coupon, 3, ledger.StateRejectedInactive)
 	w.must(coupon, 4, ledger.StateIssued, ledger.NoteUsable)
-	require.NotContains(t, w.must(coupon, 5, ledger.StateNotSelected), "applied earlier", "one was given by hand")
+	require.NotContains(t, w.must(coupon, 5, ledger.StateNotSelected), "those who applied earlier", "one was given by hand")
 
 	// The door has forgotten who was rejected, and 3 applies again.
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,17 +17,17 @@ var stateWords = map[ledger.State]words{
 		"no second coupon was given, since the customer held this coupon then. There is no record that they hold it now, so somebody has to look into it."},
 	ledger.StateWaitingSettling: {"지금 정산이 진행되고 있으며 아직 결과가 나오지 않았습니다. 잠시 후 다시 확인해 주세요.",
 		"a settlement is under way and there is no result yet. Please ask again a little later."},
-	ledger.StateWaitingRunFailed: {"예정되었던 정산이 정상적으로 끝나지 않아 아직 결과가 나오지 않았습니다. 신청은 접수하신 순서 그대로 대기 중이며, 다음 정산에서 다시 처리됩니다.",
-		"the settlement that was due did not come to its end, so there is no result yet. The application keeps its place and is taken up again by the next settlement."},
-	ledger.StateWaitingHeld: {"이 쿠폰의 접수 기록에 확인이 필요한 부분이 있어 정산이 보류된 상태입니다. 신청은 접수하신 순서 그대로 대기 중이며, 확인이 끝난 뒤 처리됩니다.",
-		"the settlement of this coupon is on hold, since some of its records have to be checked first. The application keeps its place and is taken up after that."},
+	ledger.StateWaitingRunFailed: {"예정되었던 정산이 정상적으로 끝나지 않아 아직 결과가 나오지 않았습니다. 신청은 접수하신 순서 그대로 대기 중이며, 다음 정산의 대상입니다.",
+		"the settlement that was due did not come to its end, so there is no result yet. The application is waiting in its place and is in line for the next settlement."},
+	ledger.StateWaitingHeld: {"이 쿠폰의 접수 기록에 확인이 필요한 부분이 있어 정산이 보류된 상태입니다. 신청은 접수하신 순서 그대로 대기 중이며, 확인이 끝나야 정산할 수 있습니다.",
+		"the settlement of this coupon is on hold, since some of its records have to be checked first. The application is waiting in its place and can be settled only after that."},
 	ledger.StateWaitingOver: {"신청은 대기 중이지만 이 쿠폰의 정기 정산은 이미 끝났습니다. 담당자가 정산을 다시 진행해야 결과가 나옵니다.",
 		"the application is waiting, but the regular settlements of this coupon are over. Somebody has to settle it once more before there is a result."},
 	ledger.StateReviewUnknownUser: {"회원 정보를 찾을 수 없어 발급이 보류되었습니다.",
 		"no coupon could be given, since no such customer was found."},
 	ledger.StateReviewInactiveUser: {"정산 당시 계정이 이용할 수 없는 상태여서 발급이 보류되었습니다.",
 		"no coupon could be given, since the account could not be used at the time."},
-	ledger.StateReviewPassedOver: {"차례가 되었을 때 쿠폰이 발급되지 못해 검토 중입니다. 수량이 생기면 더 늦게 신청하신 분들보다 먼저 처리됩니다.",
+	ledger.StateReviewPassedOver: {"차례가 되었을 때 쿠폰이 발급되지 못해 검토 중입니다. 수량이 생기면 더 늦게 신청하신 분들보다 순서가 앞섭니다.",
 		"no coupon could be given when its turn came, and it is under review. When a coupon becomes free, it comes before everybody who applied later."},
 	ledger.StateReviewBadRow: {"시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다.",
 		"a fault in our system kept the coupon from being stored, and the application is under review."},
@@ -63,12 +62,13 @@ var userWords = map[ledger.State]words{
 var noteWords = map[ledger.Note]words{
 	ledger.NoteUsed:          {"이미 사용하신 쿠폰입니다.", "The coupon has been used."},
 	ledger.NoteRevoked:       {"이 쿠폰은 발급 후 회수되었습니다.", "The coupon was withdrawn afterwards."},
-	ledger.NoteTriedAgain:    {"다음 정산에서 다시 처리됩니다.", "The next settlement tries again."},
-	ledger.NotePersonDecides: {"담당자가 확인한 뒤 처리됩니다.", "Somebody in charge has to decide about it."},
+	ledger.NoteTriedAgain:    {"다음 정산의 대상이며, 먼저 신청하신 순서대로 처리됩니다.", "It is in line for the next settlement, which goes in the order of application."},
+	ledger.NotePersonDecides: {"어떻게 할지는 담당자가 결정해야 합니다.", "Somebody in charge has to decide about it."},
 	ledger.NoteCouponHeld: {"다만 이 쿠폰의 접수 기록에 확인이 필요한 부분이 있어 정산이 보류된 상태입니다.",
 		"But the settlement of this coupon is on hold, since some of its records have to be checked first."},
-	ledger.NoteCouponOver: {"이 쿠폰의 정기 정산은 이미 끝나, 담당자가 정산을 다시 진행해야 처리됩니다.",
-		"The regular settlements of this coupon are over, so somebody has to settle it once more."},
+	ledger.NoteCouponOver: {"이 쿠폰의 정기 정산은 이미 끝나, 담당자가 정산을 다시 진행해야 결과가 나옵니다.",
+		"The regular settlements of this coupon are over, so somebody has to settle it once more before there is a result."},
+	ledger.NoteNoSeatLeft: {"지금은 남은 수량이 없습니다.", "No coupons are left at present."},
 	ledger.NoteAccountInactive: {"현재 계정이 이용할 수 없는 상태이며, 이 상태로는 쿠폰이 발급되지 않습니다.",
 		"The account cannot be used at present, and no coupon is given to it as it is."},
 	ledger.NoteAccountUnknown: {"현재 이 번호의 회원 정보를 찾을 수 없으며, 이 상태로는 쿠폰이 발급되지 않습니다.",
@@ -128,7 +128,7 @@ func (p *program) state(f *ledger.Facts, c ledger.Conclusion) string {
 	case ledger.StateWaitingOverdue:
 		return p.applied(f, c) + p.say(words{
 			"%s에 예정되었던 정산의 결과가 아직 나오지 않았습니다. 신청은 접수하신 순서 그대로 대기 중입니다.",
-			"the settlement was planned for %s, and there is no result yet. The application is waiting and keeps its place."},
+			"the settlement was planned for %s, and there is no result yet. The application is waiting in its place."},
 			p.instant(*c.Application.SettlesAt))
 	case ledger.StateIssued, ledger.StateIssuedByHand:
 		return p.issued(f, c)
@@ -183,19 +183,19 @@ func (p *program) issued(f *ledger.Facts, c ledger.Conclusion) string {
 }
 
 func (p *program) notSelected(f *ledger.Facts, s ledger.State) string {
-	text := ""
+	text, later := "", f.Missed.Micros > 0 // how little it was says nothing: those who ask at once are a microsecond apart
 	switch {
 	case s != ledger.StateNotSelected:
 		text = p.say(words{"당시 남은 수량이 없어 선정되지 않으셨습니다.", "no coupon was left, so the application was not selected."})
-	case f.Missed.Micros > 0 && f.Coupon.ByHand == 0:
+	case later && f.Coupon.ByHand == 0:
+		later = false // is said
 		text = p.say(words{"%d장이 모두 먼저 신청하신 분들께 발급되어 선정되지 않으셨습니다.",
 			"all coupons (%d) went to those who applied earlier, so the application was not selected."}, f.Coupon.Issued)
 	default: // some were given by hand, or the last arrival that got one is not known
 		text = p.say(words{"%d장이 모두 발급되어 선정되지 않으셨습니다.", "all coupons (%d) are taken, so the application was not selected."}, f.Coupon.Issued)
 	}
-	if f.Missed.Micros > 0 {
-		text += p.say(words{" 마지막으로 받으신 분보다 %s 늦으셨습니다.", " It came %s after the last one that got a coupon."},
-			p.span(time.Duration(f.Missed.Micros)*time.Microsecond))
+	if later {
+		text += p.say(words{" 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다.", " The last one that got a coupon had applied earlier."})
 	}
 	text += p.say(words{" 선정되지 않으신 분들 가운데 %s이며, ", " It is number %s of those not selected; "}, p.nth(f.Missed.Rank))
 	return text + p.say(map[ledger.State]words{
@@ -227,35 +227,6 @@ func (p *program) nth(n int64) string {
 		return p.say(words{"첫 번째", "1"})
 	}
 	return p.say(words{"%d번째", "%d"}, n)
-}
-
-// span is a time that passed, to the microsecond.
-func (p *program) span(d time.Duration) string {
-	var parts []string
-	for _, unit := range []struct {
-		of       time.Duration
-		one, all words
-	}{
-		{24 * time.Hour, words{"%d일", "%d day"}, words{"%d일", "%d days"}},
-		{time.Hour, words{"%d시간", "%d hour"}, words{"%d시간", "%d hours"}},
-		{time.Minute, words{"%d분", "%d minute"}, words{"%d분", "%d minutes"}},
-	} {
-		n := d / unit.of
-		if d -= n * unit.of; n == 1 {
-			parts = append(parts, p.say(unit.one, n))
-		} else if n > 1 {
-			parts = append(parts, p.say(unit.all, n))
-		}
-	}
-	if d > 0 || len(parts) == 0 {
-		seconds := strconv.FormatFloat(float64(d/time.Microsecond)/1e6, 'f', -1, 64)
-		if seconds == "1" {
-			parts = append(parts, p.say(words{"1초", "1 second"}))
-		} else {
-			parts = append(parts, p.say(words{"%s초", "%s seconds"}, seconds))
-		}
-	}
-	return strings.Join(parts, " ")
 }
 
 // seatsLeft is what is told of free seats, where there are any.

@@ -107,20 +107,20 @@ func TestSentences(t *testing.T) {
 	}{
 		{"not selected", nil, ledger.StateNotSelected, nil,
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 100장이 모두 먼저 신청하신 분들께 발급되어 선정되지 않으셨습니다. " +
-				"마지막으로 받으신 분보다 1.2초 늦으셨습니다. 선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
+				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; all coupons (100) went to those who applied earlier, so the " +
-				"application was not selected. It came 1.2 seconds after the last one that got a coupon. It is number 12 of those not " +
+				"application was not selected. It is number 12 of those not " +
 				"selected; if coupons are added and settled, it goes in the order of application."},
 		{"not selected, some given by hand", func(f *ledger.Facts) { f.Coupon.ByHand, f.Applications[0].Order = 1, 0 }, ledger.StateNotSelected, nil,
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 100장이 모두 발급되어 선정되지 않으셨습니다. 마지막으로 받으신 분보다 1.2초 늦으셨습니다. " +
+			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 100장이 모두 발급되어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
 				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; all coupons (100) are taken, so the application was not selected. " +
-				"It came 1.2 seconds after the last one that got a coupon. It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
+				"The last one that got a coupon had applied earlier. It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
 		{"the first of them, seats added", func(f *ledger.Facts) { f.Missed.Rank = 1 }, ledger.StateSeatsFree, nil,
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 마지막으로 받으신 분보다 1.2초 늦으셨습니다. " +
+			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
 				"선정되지 않으신 분들 가운데 첫 번째이며, 지금은 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다.",
-			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. It came 1.2 seconds " +
-				"after the last one that got a coupon. It is number 1 of those not selected; those left now (3) are to be given by the next settlement, in the order of application."},
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. The last one " +
+				"that got a coupon had applied earlier. It is number 1 of those not selected; those left now (3) are to be given by the next settlement, in the order of application."},
 		{"issued", nil, ledger.StateIssued, []ledger.Note{ledger.NoteUsable},
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 2026-11-20 15:00:03.123 KST에 쿠폰이 발급되었습니다. 전체 103장 가운데 12번째 쿠폰입니다. " +
 				"2026-12-20 14:00:03.123 KST까지 사용하실 수 있습니다.",
@@ -132,9 +132,9 @@ func TestSentences(t *testing.T) {
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; the application is number 3 of 250 that are waiting. Coupons left at present: 3. " +
 				"The settlement is planned for 2026-11-20 15:00:03.123 KST and goes in the order of application."},
 		{"under review", func(f *ledger.Facts) { f.Applications[0].Order = 0 }, ledger.StateReviewBadRow, []ledger.Note{ledger.NoteTriedAgain},
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다. 지금까지 3번 처리를 시도했습니다. 다음 정산에서 다시 처리됩니다.",
+			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다. 지금까지 3번 처리를 시도했습니다. 다음 정산의 대상이며, 먼저 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; a fault in our system kept the coupon from being stored, and the application is under review. " +
-				"It has been tried 3 times so far. The next settlement tries again."},
+				"It has been tried 3 times so far. It is in line for the next settlement, which goes in the order of application."},
 		{"lost", func(f *ledger.Facts) { f.Coupon.WrittenOff = 1 }, ledger.StateMaybeLost, nil,
 			"7번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 다만 접수된 신청 가운데 3건의 기록이 유실되어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",
 			"There is no record that customer 7 applied for this coupon. But records of applications were lost (3), so it is not certain that there was none."},
@@ -149,21 +149,5 @@ func TestSentences(t *testing.T) {
 		conclusion := ledger.Conclusion{State: c.state, Notes: c.notes, Application: &f.Applications[0]}
 		require.Equal(t, c.ko, speaker(korean).sentence(f, conclusion), c.name)
 		require.Equal(t, c.en, speaker(english).sentence(f, conclusion), c.name)
-	}
-}
-
-func TestSpans(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration][2]string{
-		time.Microsecond:        {"0.000001초", "0.000001 seconds"},
-		1200 * time.Millisecond: {"1.2초", "1.2 seconds"},
-		time.Second:             {"1초", "1 second"},
-		59*time.Second + 999_999*time.Microsecond: {"59.999999초", "59.999999 seconds"},
-		time.Minute:                         {"1분", "1 minute"},
-		25*time.Hour + 2*time.Minute:        {"1일 1시간 2분", "1 day 1 hour 2 minutes"},
-		50*time.Hour + 100*time.Millisecond: {"2일 2시간 0.1초", "2 days 2 hours 0.1 seconds"},
-	} {
-		require.Equal(t, want[0], speaker(korean).span(d))
-		require.Equal(t, want[1], speaker(english).span(d))
 	}
 }

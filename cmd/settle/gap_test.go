@@ -137,6 +137,7 @@ func TestRedisFailedOverToAReplicaThatLackedTheLast(t *testing.T) {
 	require.NoError(t, primary.Kill())
 
 	l.servers[1] = "--redis-addrs=" + replica.Addr()
+	l.redisAs.MakeOn(promoted.Client)
 	l.rdb = promoted.Client
 	l.mustHold(50)
 }

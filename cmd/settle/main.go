@@ -189,14 +189,10 @@ func classOf(err error) settle.Class {
 
 // advice is what to do about an error of a server; wrong settings say it themselves.
 func advice(err error) string {
-	switch {
-	case candidates.IsSetup(err):
-		return adviseRedis
-	case classOf(err) == settle.Setup && settle.ErrorClass(err) != settle.Setup:
+	if classOf(err) == settle.Setup && settle.ErrorClass(err) != settle.Setup {
 		return ""
-	default:
-		return settle.Advice(err)
 	}
+	return settle.Advice(err)
 }
 
 func codeOf(class settle.Class) int {

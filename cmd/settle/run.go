@@ -127,7 +127,7 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 // sane refuses instants before there were any: nobody means them.
 func sane(cutoff time.Time) error {
 	if cutoff.Before(time.Unix(0, 0)) {
-		return wrong(words{"마감 시각 %s은(는) 1970년보다 이릅니다", "the cutoff %s lies before 1970"}, cutoff.Format(time.RFC3339))
+		return wrong(words{"정산 기준 시각 %s은(는) 1970년보다 이릅니다", "the cutoff %s lies before 1970"}, cutoff.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -300,7 +300,7 @@ func (p *program) printReport(r *settle.Report) {
 	default:
 		title = p.say(words{"실행 %d", "run %d"}, r.Run)
 	}
-	fmt.Fprintln(p.stdout, p.say(words{"%s (%s), 마감 시각 %s", "%s (%s), cutoff %s"}, title, r.Trigger, inZone(r.Cutoff, p.zone)))
+	fmt.Fprintln(p.stdout, p.say(words{"%s (%s), 정산 기준 시각 %s", "%s (%s), cutoff %s"}, title, r.Trigger, inZone(r.Cutoff, p.zone)))
 	if len(r.Coupons) == 0 && r.Status == settle.RunSucceeded {
 		fmt.Fprintln(p.stdout, p.say(words{"정산할 쿠폰이 없습니다", "no coupon is due"}))
 		return

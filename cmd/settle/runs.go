@@ -124,7 +124,7 @@ func (p *program) printRuns(runs []ledger.Run) {
 		return
 	}
 	t := newTable(p.stdout)
-	t.AppendHeader(p.header(words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"마감 시각", "cutoff"},
+	t.AppendHeader(p.header(words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"정산 기준 시각", "cutoff"},
 		words{"시작", "started at"}, words{"시간", "time"}, words{"쿠폰", "coupons"}, words{"발급", "issued"}, words{"DLQ로", "to DLQ"},
 		words{"이미 보유", "held before"}, words{"미선정", "not selected"}, words{"정산 못 함", "not settled"}, words{"담당자", "operator"}, words{"사유", "reason"}))
 	for _, r := range runs {
@@ -144,7 +144,7 @@ func took(n *int64) string {
 
 func (p *program) runsCSV(runs []ledger.Run) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
-		row(p.headerCells(words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"마감 시각", "cutoff"}, words{"시작", "started_at"},
+		row(p.headerCells(words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"정산 기준 시각", "cutoff"}, words{"시작", "started_at"},
 			words{"끝", "finished_at"}, words{"시간대", "time_zone"}, words{"걸린 시간(ms)", "duration_ms"}, words{"쿠폰", "coupons"}, words{"발급", "issued"},
 			words{"DLQ로", "rejected"}, words{"이미 보유", "already_issued"}, words{"미선정", "not_selected"}, words{"정산 못 함", "unsettled"},
 			words{"담당자", "operator"}, words{"사유", "reason"})...)

@@ -50,7 +50,7 @@ func (c *showCmd) run(ctx context.Context, p *program) error {
 }
 
 func (p *program) printRun(r ledger.Run, coupons []ledger.RunCoupon) {
-	fmt.Fprintln(p.stdout, p.say(words{"실행 %d (%s) %s, 마감 시각 %s", "run %d (%s) %s, cutoff %s"}, r.ID, r.Trigger, r.Status, inZone(r.Cutoff, p.zone)))
+	fmt.Fprintln(p.stdout, p.say(words{"실행 %d (%s) %s, 정산 기준 시각 %s", "run %d (%s) %s, cutoff %s"}, r.ID, r.Trigger, r.Status, inZone(r.Cutoff, p.zone)))
 	if r.Operator != "" || r.Reason != "" {
 		fmt.Fprintln(p.stdout, p.say(words{"  담당자 %s, 사유: %s", "  by %s: %s"}, printable(r.Operator), printable(r.Reason)))
 	}

@@ -142,14 +142,11 @@ var koreanUsers = map[shop.Kind]string{
 	shop.ValueNeverInTable: "사용자를 읽을 수 없습니다. %s.%s은(는) %s이어서 %q일 수 없습니다. 그 값 중에 이용할 수 있다는 뜻의 값을 USER_ACTIVE_VALUES에 주세요",
 }
 
-// adviseRedis is about a Redis that is set up in another way than the program needs.
-const adviseRedis = "Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD and what else uses these keys."
-
 var koreanAdvice = map[string]string{
-	settle.SafeToRunAgain: "잃은 것은 없습니다. 다시 실행해도 안전합니다.",
+	settle.SafeToRunAgain: "다시 실행해도 안전합니다.",
 	settle.AdviseMigrate:  "데이터베이스에 테이블이나 열이 없습니다. `settle migrate`를 실행하세요.",
 	settle.AdviseGrants:   "MySQL이 이 사용자나 데이터베이스를 거부합니다. MYSQL_DSN과 권한을 확인하세요.",
-	adviseRedis:           "Redis가 이 사용자나 명령을 거부합니다. REDIS_USERNAME, REDIS_PASSWORD와 이 키를 쓰는 다른 것을 확인하세요.",
+	settle.AdviseRedis:    "Redis가 이 사용자나 명령을 거부합니다. REDIS_USERNAME, REDIS_PASSWORD, docs/redis-users.acl의 권한과 이 키를 쓰는 다른 것을 확인하세요.",
 }
 
 // advise is an advice in that language.

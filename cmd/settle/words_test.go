@@ -48,7 +48,7 @@ func TestErrorsInBothLanguages(t *testing.T) {
 	require.ErrorIs(t, &settle.Told{Kind: settle.Stopped, Args: argsOf[settle.Stopped]}, context.Canceled)
 	several := korean.tell(errors.Join(all[0], errors.New("connection refused")))
 	require.Contains(t, several, "\nconnection refused", "what a server says stays as it is")
-	for _, advice := range []string{settle.SafeToRunAgain, settle.AdviseMigrate, settle.AdviseGrants, adviseRedis} {
+	for _, advice := range []string{settle.SafeToRunAgain, settle.AdviseMigrate, settle.AdviseGrants, settle.AdviseRedis} {
 		require.Regexp(t, hangul, korean.advise(advice))
 		require.Equal(t, advice, english.advise(advice))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -30,11 +31,12 @@ func TestMain(m *testing.M) {
 }
 
 // world is one deployment on real servers: a database and a key prefix of its own, migrated by `settle migrate`. The
-// program works under the grants of sql/grants.sql; what the test does itself, it does as an administrator.
+// program works under the grants of sql/grants.sql and the users of docs/redis-users.acl; what the test does itself, it does as an administrator.
 type world struct {
 	t        *testing.T
 	servers  []string          // the flags that lead there, with the account of the job
 	accounts map[string]string // DSNs by the names of the grants
+	redisAs  *testenv.RedisUsers
 	db       *sql.DB
 	rdb      redis.UniversalClient
 	prefix   string
@@ -86,6 +88,9 @@ func newWorldOf(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle, shap
 		w.accounts[name] = testenv.HostileDSN(t, dsn, settings)
 	}
 	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_settle"]
+	w.redisAs = testenv.RedisUsersFor(t, r.Client, r.Prefix, docs.RedisUsers)
+	username, password := w.redisAs.As("jajeong_settle")
+	w.servers = append(w.servers, "--redis-username="+username, "--redis-password="+password)
 	return w
 }
 

@@ -230,8 +230,8 @@ var (
 	closed         = refusal{409, "CLOSED", "", "신청이 마감되었습니다", "Closed", "has ended"}
 	paused         = refusal{409, "PAUSED", "", "신청이 일시 중단되었습니다", "Paused", "are paused"}
 	alreadyIssued  = refusal{409, "ALREADY_ISSUED", "", "이미 발급받은 쿠폰입니다", "Already issued", "once per person"}
-	soldOut        = refusal{409, "SOLD_OUT", "", "쿠폰이 모두 소진되었습니다", "Sold out", "has been issued"}
-	underReview    = refusal{409, "UNDER_REVIEW", "", "신청 내용을 확인하고 있습니다", "Under review", "keep your place"}
+	soldOut        = refusal{409, "SOLD_OUT", "", "쿠폰이 모두 소진되었습니다", "Sold out", "have run out"}
+	underReview    = refusal{409, "UNDER_REVIEW", "", "신청 내용을 확인하고 있습니다", "Under review", "is being reviewed"}
 	rejected       = refusal{409, "REJECTED", "", "쿠폰을 발급해 드릴 수 없습니다", "Rejected", "cannot be issued"}
 	couponUnknown  = refusal{404, "COUPON_NOT_FOUND", "", "쿠폰을 찾을 수 없습니다", "Coupon not found", "no such coupon"}
 	badCouponID    = refusal{400, "INVALID_COUPON_ID", "", "쿠폰 번호가 올바르지 않습니다", "Invalid coupon id", "decimal number"}

@@ -56,28 +56,28 @@ var problems = map[candidates.Code]problem{
 	},
 	candidates.Closed: {
 		status:  http.StatusConflict,
-		korean:  text{"신청이 마감되었습니다", "이 쿠폰의 신청 기간이 끝났습니다. 먼저 접수된 신청은 그대로 유지됩니다."},
-		english: text{"Closed", "The application period for this coupon has ended. What was received before is kept."},
+		korean:  text{"신청이 마감되었습니다", "이 쿠폰의 신청 기간이 끝났습니다. 마감 전에 접수된 신청에는 영향이 없습니다."},
+		english: text{"Closed", "The application period for this coupon has ended. That changes nothing about applications received before."},
 	},
 	candidates.Paused: {
 		status:  http.StatusConflict,
-		korean:  text{"신청이 일시 중단되었습니다", "이 쿠폰의 신청을 잠시 받지 않고 있습니다. 신청이 재개된 후 다시 신청해 주세요. 먼저 접수된 신청은 그대로 유지됩니다."},
-		english: text{"Paused", "Applications for this coupon are paused. Please apply again once they resume. What was received before is kept."},
+		korean:  text{"신청이 일시 중단되었습니다", "이 쿠폰의 신청을 잠시 받지 않고 있습니다. 신청이 재개된 후 다시 신청해 주세요. 중단 전에 접수된 신청에는 영향이 없습니다."},
+		english: text{"Paused", "Applications for this coupon are paused. Please apply again once they resume. The pause changes nothing about applications received before."},
 	},
 	candidates.AlreadyIssued: {
 		status:  http.StatusConflict,
 		korean:  text{"이미 발급받은 쿠폰입니다", "이 쿠폰은 한 분께 한 장만 발급되며, 고객님께는 이미 발급되었습니다."},
-		english: text{"Already issued", "This coupon is issued once per person, and you already have it."},
+		english: text{"Already issued", "This coupon is issued once per person, and it has been issued to you already."},
 	},
 	candidates.SoldOut: {
 		status:  http.StatusConflict,
-		korean:  text{"쿠폰이 모두 소진되었습니다", "준비된 수량이 모두 발급되어 더 이상 신청하실 수 없습니다."},
-		english: text{"Sold out", "Every coupon has been issued, so applications are no longer taken."},
+		korean:  text{"쿠폰이 모두 소진되었습니다", "준비된 수량이 소진되어 지금은 신청을 받지 않습니다."},
+		english: text{"Sold out", "The coupons have run out, so no applications are taken at the moment."},
 	},
 	candidates.UnderReview: {
 		status:  http.StatusConflict,
-		korean:  text{"신청 내용을 확인하고 있습니다", "신청이 접수되어 확인 중입니다. 신청하신 순서는 그대로 유지되므로 다시 신청하지 않으셔도 됩니다."},
-		english: text{"Under review", "Your application has been received and is being reviewed. You keep your place and need not apply again."},
+		korean:  text{"신청 내용을 확인하고 있습니다", "신청이 접수되어 확인 중입니다. 다시 신청하셔도 처음 신청하신 순서가 적용됩니다."},
+		english: text{"Under review", "Your application has been received and is being reviewed. It counts from when you first applied: applying again does not change that."},
 	},
 	candidates.Rejected: {
 		status:  http.StatusConflict,
@@ -92,12 +92,12 @@ var problems = map[candidates.Code]problem{
 	notApplied: {
 		status:  http.StatusNotFound,
 		korean:  text{"신청 내역이 없습니다", "이 쿠폰을 신청하신 내역이 없습니다."},
-		english: text{"Not applied", "You have not applied for this coupon."},
+		english: text{"Not applied", "There is no record of an application of yours for this coupon."},
 	},
 	standingUnknown: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
-		korean:  text{unavailableKorean, "신청 내역을 확인하지 못했습니다. 잠시 후 다시 확인해 주세요. 접수된 신청은 그대로 유지됩니다."},
-		english: text{unavailableEnglish, "Your application could not be looked up. Please try again in a moment: what was received is kept."},
+		korean:  text{unavailableKorean, "신청 내역을 확인하지 못했습니다. 신청이 접수되지 않았다는 뜻은 아니니 잠시 후 다시 확인해 주세요."},
+		english: text{unavailableEnglish, "Your application could not be looked up, which does not mean that there is none. Please try again in a moment."},
 	},
 	invalidCouponID: {
 		status:  http.StatusBadRequest,
@@ -141,23 +141,23 @@ var problems = map[candidates.Code]problem{
 	},
 	unavailable: {
 		status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
-		korean:  text{unavailableKorean, "신청이 접수되었는지 확인하지 못했습니다. 잠시 후 다시 신청해 주세요. 이미 접수되었다면 처음 신청하신 순서가 유지됩니다."},
-		english: text{unavailableEnglish, "It is not known whether your application was received. Please apply again in a moment: if it was, you keep your first place."},
+		korean:  text{unavailableKorean, "신청이 접수되었는지 확인하지 못했습니다. 잠시 후 다시 신청해 주세요. 이미 접수되어 있다면 다시 신청하셔도 순서는 바뀌지 않습니다."},
+		english: text{unavailableEnglish, "It is not known whether your application was received. Please apply again in a moment: if it stands already, that does not change its place."},
 	},
 	overloaded: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: time.Second,
-		korean:  text{unavailableKorean, "요청이 한꺼번에 몰려 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청은 그대로 유지됩니다."},
-		english: text{unavailableEnglish, "Too many requests came at once, and this one was not processed. Please try again in a moment: what was received before is kept."},
+		korean:  text{unavailableKorean, "요청이 한꺼번에 몰려 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청에는 영향이 없습니다."},
+		english: text{unavailableEnglish, "Too many requests came at once, and this one was not processed. Please try again in a moment: an application received before is not affected."},
 	},
 	resting: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
-		korean:  text{unavailableKorean, "지금은 접수할 수 없어 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청은 그대로 유지됩니다."},
-		english: text{unavailableEnglish, "Applications cannot be received at the moment, and this request was not processed. Please try again in a moment: what was received before is kept."},
+		korean:  text{unavailableKorean, "지금은 접수할 수 없어 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요."},
+		english: text{unavailableEnglish, "Applications cannot be received at the moment, and this request was not processed. Please try again in a moment."},
 	},
 	tooManyRequests: {
 		status: http.StatusTooManyRequests, retryAfter: time.Second,
-		korean:  text{"요청이 너무 많습니다", "같은 사용자의 요청이 너무 잦습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청은 그대로 유지됩니다."},
-		english: text{"Too many requests", "Requests of this user come too often. Please try again in a moment: what was received before is kept."},
+		korean:  text{"요청이 너무 많습니다", "같은 사용자의 요청이 너무 잦아 이번 요청은 처리하지 않았습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청에는 영향이 없습니다."},
+		english: text{"Too many requests", "Requests of this user come too often, and this one was not processed. Please try again in a moment: an application received before is not affected."},
 	},
 	catalogNotLoaded: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,

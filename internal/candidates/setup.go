@@ -1,14 +1,13 @@
 package candidates
 
-import (
-	"errors"
-
-	"github.com/redis/go-redis/v9"
-)
+import "github.com/redis/go-redis/v9"
 
 // setupCodes are what Redis answers first when repeating cannot help: the wrong password, a user without the rights,
 // a key that something else has taken. The codes are part of its protocol.
-var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE"}
+var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE", notInScripts}
+
+// notInScripts begins the answer to a script that calls what its user may not: Redis has no code for it but ERR.
+const notInScripts = "The user executing the script can't"
 
 // SetupError is an error of Redis that repeating cannot cure.
 type SetupError struct{ err error }
@@ -19,6 +18,9 @@ func (e *SetupError) Unwrap() error { return e.err }
 // Setup tells packages that do not know this one.
 func (e *SetupError) Setup() bool { return true }
 
+// RedisRefuses tells them whose fault it is.
+func (e *SetupError) RedisRefuses() bool { return true }
+
 // classify marks the errors that repeating cannot cure.
 func classify(err error) error {
 	for _, code := range setupCodes {
@@ -27,10 +29,4 @@ func classify(err error) error {
 		}
 	}
 	return err
-}
-
-// IsSetup says whether repeating cannot cure an error.
-func IsSetup(err error) bool {
-	var setup *SetupError
-	return errors.As(err, &setup)
 }

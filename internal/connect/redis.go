@@ -80,6 +80,7 @@ func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 		PoolSize:              redisPool,
 		PoolTimeout:           redisPoolTimeout,
 		ContextTimeoutEnabled: true,
+		DisableIdentity:       true, // an ACL need not allow CLIENT SETINFO
 	}
 	if s.RedisTLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}

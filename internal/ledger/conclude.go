@@ -79,10 +79,11 @@ const (
 	NoteExpired Note = "EXPIRED"
 	NoteRevoked Note = "REVOKED"
 
-	NoteTriedAgain    Note = "TRIED_AGAIN"    // exactly one of these four under review
+	NoteTriedAgain    Note = "TRIED_AGAIN"    // exactly one of these four under review: in line for the next settlement
 	NotePersonDecides Note = "PERSON_DECIDES" //
 	NoteCouponHeld    Note = "COUPON_HELD"    // promises are missing; also with NOT_SELECTED_SEATS_FREE
 	NoteCouponOver    Note = "COUPON_OVER"    // finalised
+	NoteNoSeatLeft    Note = "NO_SEAT_LEFT"   // nobody in line can be given one at present; not where the state tells how many are left
 
 	NoteAccountInactive Note = "ACCOUNT_INACTIVE" // as it is now, the user could not be given a coupon
 	NoteAccountUnknown  Note = "ACCOUNT_UNKNOWN"
@@ -99,7 +100,7 @@ const (
 
 // Notes are all of them, in that order.
 var Notes = []Note{
-	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver,
+	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteNoSeatLeft,
 	NoteAccountInactive, NoteAccountUnknown, NoteAccountActive, NoteAlsoUnderReview, NoteAlsoStanding, NoteAppliedAgain,
 	NoteEarlierNotSelected, NoteEarlierRejected, NoteLaterUnknown, NoteShownOld,
 }
@@ -250,6 +251,7 @@ func (f *Facts) waits(a, reviewed *Application) Conclusion {
 	case overdue:
 		c.State = StateWaitingOverdue
 	}
+	c.note(NoteNoSeatLeft, c.State != StateWaiting && f.Coupon.Free() == 0)
 	c.note(NoteAlsoUnderReview, reviewed != nil)
 	f.noteAccount(&c)
 	f.notEarlier(&c)
@@ -304,6 +306,7 @@ func (f *Facts) underReview(a *Application) Conclusion {
 	default:
 		c.note(NoteTriedAgain, true)
 	}
+	c.note(NoteNoSeatLeft, f.Coupon.Free() == 0)
 	aboutUser := c.State == StateReviewUnknownUser || c.State == StateReviewInactiveUser
 	c.note(NoteAccountActive, aboutUser && f.UserActive)
 	if !aboutUser {

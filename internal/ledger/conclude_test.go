@@ -169,6 +169,8 @@ func TestConclusions(t *testing.T) {
 		{"left over by a run that died", with(overdue, night("ABANDONED", false)), ledger.StateWaitingRunFailed, nil},
 		{"left over by a run that failed, and by one that did not", with(overdue, night("FAILED", false), night("SUCCEEDED", true)), ledger.StateWaitingOverdue, nil},
 		{"left over by a run that failed elsewhere", with(overdue, night("FAILED", true)), ledger.StateWaitingOverdue, nil},
+		{"left over by a run that failed, no seat left", with(full, overdue, night("FAILED", false)), ledger.StateWaitingRunFailed, notes(ledger.NoteNoSeatLeft)},
+		{"waiting, no seat left: the state tells", with(full, queued), ledger.StateWaiting, nil},
 		{"waiting, not selected before", with(notChosen, later), ledger.StateWaiting, notes(ledger.NoteEarlierNotSelected)},
 
 		{"unknown user", with(nobody, reviewed("UNKNOWN_USER", ledger.InHeld)), ledger.StateReviewUnknownUser, notes(ledger.NotePersonDecides)},
@@ -177,6 +179,8 @@ func TestConclusions(t *testing.T) {
 		{"passed over", with(reviewed("PASSED_OVER", ledger.InRetryable)), ledger.StateReviewPassedOver, notes(ledger.NoteTriedAgain)},
 		{"bad row", with(reviewed("BAD_ROW", ledger.InRetryable)), ledger.StateReviewBadRow, notes(ledger.NoteTriedAgain)},
 		{"bad row, finalised", with(reviewed("BAD_ROW", ledger.InRetryable), finalised), ledger.StateReviewBadRow, notes(ledger.NoteCouponOver)},
+		{"bad row, no seat left", with(full, reviewed("BAD_ROW", ledger.InRetryable)), ledger.StateReviewBadRow, notes(ledger.NoteTriedAgain, ledger.NoteNoSeatLeft)},
+		{"a person decides, no seat left", with(full, isBlocked, reviewed("INACTIVE_USER", ledger.InHeld)), ledger.StateReviewInactiveUser, notes(ledger.NotePersonDecides, ledger.NoteNoSeatLeft)},
 		{"bad row, blocked since", with(isBlocked, reviewed("BAD_ROW", ledger.InRetryable)), ledger.StateReviewBadRow, notes(ledger.NoteTriedAgain, ledger.NoteAccountInactive)},
 		{"database away", with(reviewed("DATABASE_AWAY", ledger.InRetryable)), ledger.StateReviewDatabaseAway, notes(ledger.NoteTriedAgain)},
 		{"database away, held coupon", with(gap, reviewed("DATABASE_AWAY", ledger.InRetryable)), ledger.StateReviewDatabaseAway, notes(ledger.NoteCouponHeld)},

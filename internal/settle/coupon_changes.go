@@ -66,7 +66,7 @@ type CouponRow struct {
 type CouponChange struct {
 	Was, Is     CouponRow
 	Changed     bool      // false: it was so already, and nothing was written
-	At          time.Time // by the Redis clock
+	At          time.Time // by the Redis clock; zero where it was away
 	ShutAt      time.Time // since when the door lets fewer in, by its clock: behind whoever it accepted; zero: not so, or not known
 	NotSelected int64     // who waits for free seats, when seats were added
 	SoldOut     bool      // newcomers are told so, as far as the window lets them in
@@ -134,7 +134,7 @@ func (d *Desk) Extend(ctx context.Context, coupon uint64, closes time.Time) (*Co
 	})
 }
 
-// Pause has the door turn newcomers away until Resume.
+// Pause has the door turn newcomers away until Resume. While Redis is away the row is changed all the same.
 func (d *Desk) Pause(ctx context.Context, coupon uint64) (*CouponChange, error) {
 	return d.pause(ctx, coupon, actionCouponPaused, true)
 }
@@ -213,16 +213,16 @@ type facts struct {
 
 // change makes one change. edit must be pure: it may run again.
 func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit func(c *CouponRow, now time.Time, f facts) error) (*CouponChange, error) {
-	now, err := d.Clock.Now(ctx)
-	if err != nil {
-		return nil, err
+	now, away := d.Clock.Now(ctx)
+	if away != nil && !(judgesNoWindow(action) && ErrorClass(away) == Infrastructure) {
+		return nil, away
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	r := d.signedRun()
-	made := &CouponChange{At: now}
+	made := &CouponChange{At: now, Untold: away}
 	var window Window
 	tried := false
-	err = d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := lockCoupon(ctx, tx, coupon); err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 	if err != nil {
 		return nil, changeUnknown(coupon, err)
 	}
-	if made.Is.FinalisedAt.IsZero() { // also where nothing was changed: the door may not have heard the last time
+	if made.Is.FinalisedAt.IsZero() && made.Untold == nil { // also where nothing was changed: the door may not have heard the last time
 		made.SoldOut, made.Untold = d.Doors.Tell(ctx, window)
 	}
 	return made, nil
@@ -299,6 +299,11 @@ func (d *Desk) shut(ctx context.Context, w Window, made *CouponChange, is *Coupo
 	}
 	made.At, made.ShutAt = end, end
 	return version, nil
+}
+
+// judgesNoWindow are the changes that need no clock: they are made also while Redis is away, and it hears of them later.
+func judgesNoWindow(action string) bool {
+	return action == actionCouponPaused || action == actionCouponResumed
 }
 
 func (d *Desk) signedRun() run {

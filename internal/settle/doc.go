@@ -117,7 +117,8 @@
 // row's lock, and records the instant that the door returns, which is behind every arrival; a pause does so too, but
 // is recorded also where the door cannot be reached. If the transaction is not committed then, the row stands as it was, and
 // the catalog opens the door again three minutes later, as long as a COMMIT may still be under way. What lets in more is
-// committed first, and then told the door at once, or by the catalog within 5 s. Whoever is accepted until then stands.
+// committed first, and then told the door at once, or by the catalog within 5 s. Whoever is accepted until then stands. Pause and
+// resume judge no window: they are recorded also while Redis is away, and say that it has not heard of them.
 //
 // Seats that are added go to whoever is NOT_SELECTED, by arrival, in the next run; newcomers are let in after that run. A
 // finalised coupon is due again for it if anybody is. Its keys are gone from Redis, but the promise row and what was settled

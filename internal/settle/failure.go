@@ -191,15 +191,15 @@ func setupError(format string, args ...any) error {
 
 // What Advice says.
 const (
-	SafeToRunAgain = "Nothing is lost: it is safe to run again." // of failures of infrastructure
+	SafeToRunAgain = "It is safe to run again." // of failures of infrastructure; what the servers have lost it does not say
 	AdviseMigrate  = "The database lacks a table or column: run `settle migrate`."
 	AdviseGrants   = "MySQL refuses this user or database: check MYSQL_DSN and the grants."
+	AdviseRedis    = "Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD, the rights in docs/redis-users.acl and what else uses these keys."
 )
 
 // Advice says what to do about an error, in one sentence; empty where its text says it.
 func Advice(err error) string {
-	var classed *Error
-	if errors.As(err, &classed) {
+	if errors.As(err, new(*Error)) {
 		return ""
 	}
 	var numbered *mysql.MySQLError
@@ -211,10 +211,15 @@ func Advice(err error) string {
 			return AdviseGrants
 		}
 	}
-	if ErrorClass(err) == Infrastructure {
+	var redis interface{ RedisRefuses() bool } // of its adapter
+	switch {
+	case errors.As(err, &redis) && redis.RedisRefuses():
+		return AdviseRedis
+	case ErrorClass(err) == Infrastructure:
 		return SafeToRunAgain
+	default:
+		return ""
 	}
-	return ""
 }
 
 // takeovers are how often a settlement begins anew because another server took over while it read the line. Each costs the

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -36,14 +38,16 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 		return nil, fmt.Errorf("start redis: %w\n%s", err, redisHint)
 	}
 	s, err := launch(ctx, program{
-		name:   "redis",
-		hint:   redisHint,
-		within: redisWithin,
+		name:    "redis",
+		hint:    redisHint,
+		within:  redisWithin,
+		prepare: func(_ context.Context, s *server) error { return os.WriteFile(usersFile(s), nil, 0o600) },
 		command: func(s *server) []string {
 			return append([]string{path,
 				"--bind", "127.0.0.1",
 				"--port", strconv.Itoa(s.port),
 				"--dir", s.dir,
+				"--aclfile", usersFile(s), // users stay over Restart
 				"--save", "",
 				"--appendonly", yesNo(opts.AppendOnly),
 				// Written before each answer and never waited for: enough to survive a kill.
@@ -60,6 +64,8 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	}
 	return &Redis{s}, nil
 }
+
+func usersFile(s *server) string { return filepath.Join(s.dir, "users.acl") }
 
 // redisReady compares process ids: another Redis may have taken the port first.
 func redisReady(ctx context.Context, s *server, pid int) error {

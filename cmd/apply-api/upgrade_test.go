@@ -1,0 +1,164 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// advised are the settings of the handbook.
+var advised = testenv.RedisOptions{AppendOnly: true, Args: []string{
+	"--appendfsync", "everysec", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "10", "--repl-diskless-sync-delay", "0",
+}}
+
+// patience is how long a Sentinel waits before it takes a master for down; longer than the handbook lets a failover take.
+const patience = 5 * time.Second
+
+// fleet is a primary with two replicas, under three Sentinels. Its order is that of joining.
+type fleet struct {
+	t         *testing.T
+	nodes     []*testenv.Redis
+	clients   []*redis.Client
+	sentinels []*testenv.Sentinel
+	asked     *redis.SentinelClient // of the first Sentinel
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{t: t}
+	for i := range 3 {
+		node := testenv.PrivateRedis(t, advised)
+		f.nodes, f.clients = append(f.nodes, node), append(f.clients, redisClient(t, node.Addr()))
+		if i > 0 {
+			host, port, err := net.SplitHostPort(f.nodes[0].Addr())
+			require.NoError(t, err)
+			require.NoError(t, f.clients[i].SlaveOf(t.Context(), host, port).Err())
+		}
+	}
+	f.follow(0)
+	for range 3 {
+		s := testenv.PrivateSentinel(t, masterName, f.nodes[0], patience)
+		client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr()})
+		t.Cleanup(func() { client.Close() })
+		// Sentinels look at replicas every ten seconds. They are asked to more often, and decide the same.
+		require.NoError(t, client.Process(t.Context(), redis.NewCmd(t.Context(), "sentinel", "debug", "info-period", "500")))
+		testenv.Eventually(t, soon, "the sentinel knows the replicas", func() bool { return len(client.Replicas(t.Context(), masterName).Val()) == 2 })
+		if f.sentinels = append(f.sentinels, s); f.asked == nil {
+			f.asked = client
+		}
+	}
+	testenv.Eventually(t, soon, "the sentinels know each other", func() bool { return len(f.asked.Sentinels(t.Context(), masterName).Val()) == 2 })
+	return f
+}
+
+// follow waits until everybody else follows a primary, and it takes writes.
+func (f *fleet) follow(primary int) {
+	f.t.Helper()
+	testenv.Eventually(f.t, soon, "all follow the primary", func() bool {
+		info := f.clients[primary].Info(f.t.Context(), "replication").Val()
+		return strings.Contains(info, "role:master") && strings.Count(info, "state=online") == 2 && strings.Contains(info, "min_slaves_good_slaves:2")
+	})
+}
+
+func (f *fleet) named() string {
+	return strings.Join(f.asked.GetMasterAddrByName(f.t.Context(), masterName).Val(), ":")
+}
+
+// preferred is whether the Sentinel that is asked has heard of a node's priority.
+func (f *fleet) preferred(node int, priority string) bool {
+	for _, replica := range f.asked.Replicas(f.t.Context(), masterName).Val() {
+		if replica["ip"]+":"+replica["port"] == f.nodes[node].Addr() {
+			return replica["slave-priority"] == priority
+		}
+	}
+	return false
+}
+
+// upgradeLines are the commands of the handbook's chapter, in both languages the same.
+func upgradeLines(t *testing.T) []string {
+	t.Helper()
+	var all [][]string
+	for _, file := range []string{"deploy.md", "deploy.ko.md"} {
+		text, err := os.ReadFile("../../docs/" + file)
+		require.NoError(t, err)
+		block := regexp.MustCompile("(?s)```sh servers\n(redis-cli -h \"\\$NEW\" CONFIG SET replica-priority 1\n.*?)```").FindSubmatch(text)
+		require.NotNil(t, block, file)
+		var lines []string
+		for line := range strings.Lines(string(block[1])) {
+			command, _, _ := strings.Cut(line, " #")
+			lines = append(lines, strings.TrimSpace(command))
+		}
+		all = append(all, lines)
+	}
+	require.Equal(t, all[0], all[1])
+	return all[0]
+}
+
+// types carries out a line of the handbook, where the old primary, the new one and the Sentinel are these.
+func (f *fleet) types(line string, old, new int) {
+	f.t.Helper()
+	at := func(address string) (host, port string) {
+		host, port, err := net.SplitHostPort(address)
+		require.NoError(f.t, err)
+		return host, port
+	}
+	oldHost, oldPort := at(f.nodes[old].Addr())
+	newHost, newPort := at(f.nodes[new].Addr())
+	sentinelHost, sentinelPort := at(f.sentinels[0].Addr())
+	line = strings.NewReplacer(
+		`-h "$OLD"`, "-h "+oldHost+" -p "+oldPort, `-h "$NEW"`, "-h "+newHost+" -p "+newPort, `"$NEW" 6379`, newHost+" "+newPort,
+		`-h "$SENTINEL" -p 26379`, "-h "+sentinelHost+" -p "+sentinelPort,
+	).Replace(line)
+	require.NotContains(f.t, line, "$")
+	output, err := exec.CommandContext(f.t.Context(), "/bin/sh", "-c", line).CombinedOutput()
+	require.NoError(f.t, err, "%s\n%s", line, output)
+	require.NotRegexp(f.t, `(?m)^\(?(error|ERR|NOGOODSLAVE|INPROG)`, string(output), line)
+}
+
+// Redis is upgraded as the handbook says, under load: everybody who was told that they stand in line does, place for place.
+func TestAnUpgradeOfRedisLosesNobody(t *testing.T) {
+	t.Parallel()
+	lines := upgradeLines(t)
+	f := newFleet(t)
+	p := serving(t, append(asAPI(t, "", f.nodes[0].Addr(), f.nodes[1].Addr(), f.nodes[2].Addr()), "REDIS_MASTER_NAME="+masterName,
+		"REDIS_ADDRS="+f.sentinels[0].Addr()+","+f.sentinels[1].Addr()+","+f.sentinels[2].Addr())...)
+	c := gather(t, p.apply, someAtOnce)
+	const failovers = 6
+	old := 0
+	for n := range failovers {
+		new := (old + 1 + n%2) % 3
+		c.hears(http.StatusAccepted, 100)
+		for i, line := range lines {
+			f.types(line, old, new)
+			switch {
+			case i == 0:
+				testenv.Eventually(t, soon, "the sentinel prefers the new one", func() bool { return f.preferred(new, "1") })
+			case strings.Contains(line, "SENTINEL FAILOVER"):
+				testenv.Eventually(t, soon, "the new one is named", func() bool { return f.named() == f.nodes[new].Addr() })
+			}
+		}
+		f.follow(new)
+		testenv.Eventually(t, soon, "the sentinel takes nobody for preferred", func() bool {
+			info, err := f.clients[new].ConfigGet(t.Context(), "replica-priority").Result()
+			return err == nil && info["replica-priority"] == "100"
+		})
+		c.hears(http.StatusAccepted, 100)
+		old = new
+	}
+	c.settle()
+	held := readLine(t, f.clients[old])
+	require.Empty(t, c.wrong(held, nil))
+	told := c.arrivals()
+	require.Len(t, held.queue, len(told), "acknowledged and present")
+	t.Logf("%d acknowledged over %d failovers", len(told), failovers)
+}
