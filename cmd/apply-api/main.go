@@ -170,10 +170,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return refuse(stderr, err)
 	}
 
+	store.OnPutBack = func(p candidates.PutBack) {
+		fields := []zap.Field{zap.Uint64("coupon_id", p.Coupon), zap.Int("remembered", p.Compared), zap.Int("put_back", p.Back), zap.Int("moved", p.Moved), zap.Error(p.Err)}
+		if p.Err != nil {
+			logger.Warn("people could not be put back after another redis server took over, and are tried again", fields...)
+			return
+		}
+		logger.Warn("people put back after another redis server took over", fields...)
+	}
 	registry := prometheus.NewRegistry()
 	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
 	settlesAt := func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, zone) }
-	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(),
+	registry.MustRegister(servers.Metrics(), store.Metrics(), store.PutBackMetrics(), coupons.Metrics(),
 		catalog.Queues{Coupons: coupons.Coupons, Heads: store, SettlesAt: settlesAt, Now: time.Now})
 	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{

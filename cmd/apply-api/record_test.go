@@ -103,6 +103,21 @@ func (l *record) arrivals() map[int]int64 {
 	return standing
 }
 
+// firstArrivals are the lowest arrivals that users were told.
+func (l *record) firstArrivals() map[int]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := map[int]int64{}
+	for user, words := range l.told {
+		for _, w := range words {
+			if before, ok := first[user]; w.stands() && (!ok || w.arrival < before) {
+				first[user] = w.arrival
+			}
+		}
+	}
+	return first
+}
+
 // place is one entry of a queue.
 type place struct {
 	user    string
@@ -112,7 +127,7 @@ type place struct {
 // line is what Redis holds of a coupon.
 type line struct {
 	queue          []place
-	accepted, last int64
+	accepted, last int64 // each application counted once
 }
 
 const (
@@ -127,14 +142,16 @@ func readLine(t *testing.T, rdb redis.Cmdable) (l line) {
 	for _, z := range members {
 		l.queue = append(l.queue, place{z.Member.(string), int64(z.Score)})
 	}
-	state, err := rdb.HMGet(t.Context(), stateKey, "accepted", "last").Result()
+	state, err := rdb.HMGet(t.Context(), stateKey, "accepted", "last", "twice").Result()
 	require.NoError(t, err)
-	for i, to := range []*int64{&l.accepted, &l.last} {
+	var twice int64
+	for i, to := range []*int64{&l.accepted, &l.last, &twice} {
 		if text, ok := state[i].(string); ok {
 			*to, err = strconv.ParseInt(text, 10, 64)
 			require.NoError(t, err)
 		}
 	}
+	l.accepted -= twice
 	return l
 }
 
