@@ -40,6 +40,7 @@ func TestReshardingUnderACrowd(t *testing.T) {
 		require.NoError(t, m.from.SAdd(t.Context(), "rejected:"+tag, "1000002").Err())
 		require.NoError(t, m.from.ZAdd(t.Context(), "dlq:"+tag, redis.Z{Score: 1, Member: "1000003"}).Err())
 		p := serving(t, "REDIS_ADDRS="+m.addrs())
+		require.NoError(t, m.from.HIncrBy(t.Context(), stateKey, "accepted", 1).Err()) // who is under review
 		c := gather(t, p.apply, someAtOnce)
 		c.hears(http.StatusAccepted, 50)
 		m.begin()
