@@ -36,6 +36,7 @@ port %d
 dir %s
 sentinel monitor %[3]s %s %s 1
 sentinel down-after-milliseconds %[3]s %[6]d
+sentinel failover-timeout %[3]s 5000
 `, s.port, s.dir, name, host, port, downAfter.Milliseconds()), 0o600)
 		},
 		command: func(s *server) []string { return []string{path, config(s), "--sentinel"} },

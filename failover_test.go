@@ -1,0 +1,170 @@
+package jajeong_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// lots is how many people there are in a failover: more than come.
+const lots = 20_000
+
+// A crowd applies through two pods when the link to the replica breaks, and then the master dies with everybody whom it took
+// in since. The coupon is settled as soon as the replica is promoted, while they go on applying. Everybody who was told that
+// their application stands, and came before the cutoff, is issued by that very run, in the order of first arrivals; nobody is
+// held for a gap that there is not.
+func TestAFailoverWithTheLinkCutIsSettledRight(t *testing.T) {
+	t.Parallel()
+	for round := range testenv.Rounds(2, 50) {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			failOver(t)
+		})
+	}
+}
+
+// applicants are a crowd that notes the first arrival each was told.
+type applicants struct {
+	mu   sync.Mutex
+	told map[uint64]time.Time
+
+	users, answered atomic.Int64
+	home            chan struct{}
+	asking          sync.WaitGroup
+}
+
+// come lets so many at once apply through the pods in turn, and now and then again.
+func (c *applicants) come(t *testing.T, coupon uint64, pods []*deployment, atOnce int) {
+	for n := range atOnce {
+		c.asking.Go(func() {
+			for {
+				select {
+				case <-c.home:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				user := uint64(c.users.Add(1))
+				c.ask(t, pods[n%len(pods)], coupon, user)
+				if user%7 == 0 && user > uint64(atOnce) {
+					c.ask(t, pods[(n+1)%len(pods)], coupon, user-uint64(atOnce)) // perhaps lost meanwhile, and by another pod
+				}
+			}
+		})
+	}
+}
+
+func (c *applicants) ask(t *testing.T, pod *deployment, coupon, user uint64) {
+	a := pod.apply(coupon, user)
+	if a.Status != "ACCEPTED" && a.Status != "DUPLICATE" {
+		return
+	}
+	c.answered.Add(1)
+	at := instant(t, a.AppliedAt)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, ok := c.told[user]; !ok || at.Before(before) {
+		c.told[user] = at
+	}
+}
+
+func (c *applicants) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.told)
+}
+
+func (c *applicants) hear(t *testing.T, more int64) {
+	t.Helper()
+	enough := c.answered.Load() + more
+	testenv.Eventually(t, 60*time.Second, fmt.Sprintf("%d more are told that they stand", more), func() bool { return c.answered.Load() >= enough })
+}
+
+func failOver(t *testing.T) {
+	const name = "coupons"
+	redis := testenv.PrivatePair(t, name, 500*time.Millisecond)
+	d := deploy(t)
+	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
+	_, err := d.db.Exec("INSERT INTO `user` (id) SELECT a.n + 200 * b.n + 1 FROM " + digits("a", 200) + ", " + digits("b", lots/200))
+	require.NoError(t, err)
+	coupon := d.coupon(lots)
+	var pods []*deployment
+	for range 2 {
+		d.serve(coupon)
+		pods = append(pods, d.on(d.api))
+	}
+	c := &applicants{told: map[uint64]time.Time{}, home: make(chan struct{})}
+	goHome := sync.OnceFunc(func() { close(c.home); c.asking.Wait() })
+	t.Cleanup(goHome)
+	c.come(t, coupon, pods, 8)
+	c.hear(t, 200)
+	redis.Replicated(t)
+	redis.Link.Down()
+	c.hear(t, 100)
+	told := c.count()
+	require.NoError(t, redis.Master.Kill())
+	redis.Promoted(t)
+
+	var code int
+	var stdout, stderr string
+	testenv.Eventually(t, 60*time.Second, "the Sentinel names the new master to the job", func() bool {
+		code, stdout, stderr = d.settle(settleNow...)
+		return code != 1 // it is safe to run again, and a Job does
+	})
+	require.Zero(t, code, "%s%s", stdout, stderr)
+	var run struct{ Run uint64 }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &run), stdout)
+	var cutoff time.Time
+	require.NoError(t, d.db.QueryRow("SELECT cutoff FROM settlement_run WHERE id = ?", run.Run).Scan(&cutoff))
+	goHome()
+	issued := d.issuedAt(coupon)
+	before := 0
+	for user, at := range c.told {
+		if !at.Before(cutoff) {
+			continue
+		}
+		before++
+		applied, holds := issued[user]
+		require.True(t, holds, "user %d was told %s, before the cutoff %s", user, at, cutoff)
+		require.False(t, applied.After(at), "user %d was told %s, and is issued for %s", user, at, applied)
+	}
+	require.GreaterOrEqual(t, before, told, "all who were told by the master that died")
+
+	code, stdout, stderr = d.settle(settleNow...)
+	require.Zero(t, code, "%s%s", stdout, stderr)
+	issued = d.issuedAt(coupon)
+	for user := range c.told {
+		_, holds := issued[user]
+		require.True(t, holds, "user %d", user)
+	}
+	code, stdout, stderr = d.settle("verify") // order, and no gap
+	require.Zero(t, code, "%s%s", stdout, stderr)
+}
+
+// issuedAt is for which arrival each user holds the coupon.
+func (d *deployment) issuedAt(coupon uint64) map[uint64]time.Time {
+	d.t.Helper()
+	rows, err := d.db.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ?", coupon)
+	require.NoError(d.t, err)
+	defer rows.Close()
+	issued := map[uint64]time.Time{}
+	for rows.Next() {
+		var user uint64
+		var at time.Time
+		require.NoError(d.t, rows.Scan(&user, &at))
+		issued[user] = at.UTC()
+	}
+	require.NoError(d.t, rows.Err())
+	return issued
+}
+
+// digits is a table of the numbers from 0 on.
+func digits(as string, n int) string {
+	return fmt.Sprintf("(WITH RECURSIVE %[1]s_ AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM %[1]s_ WHERE n < %[2]d) SELECT n FROM %[1]s_) AS %[1]s", as, n-1)
+}
