@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ var errReplyLost = errors.New("the reply was lost")
 // link is the way of one pod to the server that it takes for the primary.
 type link struct {
 	to   redis.UniversalClient
-	lose bool // replies
+	lose atomic.Bool // the replies to applications
 }
 
 func (l *link) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -35,7 +36,7 @@ func (l *link) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func (l *link) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := l.to.Process(ctx, cmd)
-		if l.lose {
+		if l.lose.Load() && cmd.Args()[1] == applyScript.sha {
 			err = errReplyLost
 			cmd.SetErr(err)
 		}
@@ -96,9 +97,10 @@ func (f *failing) close() {
 func (f *failing) keys() keys { return f.pods[0].names.coupon(42) }
 
 func (f *failing) ask(p *linked, user uint64, lose bool) {
-	p.lose = lose
+	p.lose.Store(lose)
 	receipt, err := p.Apply(f.t.Context(), 42, user)
-	p.lose = false
+	p.lose.Store(false)
+	f.quiet(p)
 	if lose {
 		require.ErrorIs(f.t, err, errReplyLost)
 		f.lost = true
@@ -108,7 +110,6 @@ func (f *failing) ask(p *linked, user uint64, lose bool) {
 		return
 	}
 	require.NoError(f.t, err)
-	f.quiet(p)
 	if receipt.Code == NoWindow || receipt.Code == AlreadyIssued {
 		return
 	}

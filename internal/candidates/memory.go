@@ -24,7 +24,7 @@ type answered struct {
 	user    uint64
 	arrival int64 // µs since 1970; 0: Redis did not answer, and the user was told to ask again
 	at      int64 // when, by the clock of the shard, µs since 1970
-	epoch   int   // in memory.epochs: whose server has it; 0: not known
+	epoch   int   // of the server that is known to have it, as memory.number; 0: of none
 }
 
 // memory is what a process remembers of one coupon: the promises it has seen, and whom it told of theirs. An epoch is the
@@ -36,12 +36,13 @@ type memory struct {
 	accepted int64  // highest count seen in it
 	twice    int64  // the same
 
-	answers []answered // in the order of time
-	now     int64      // the clock of the shard at its last answer, µs since 1970
-	changes int        // of the epoch, ever
-	changed bool       // answers have not been compared with what stands in Redis since the last one
-	epochs  []string   // that ever were; the first is none
-	putting bool       // somebody compares it
+	answers []answered // in the order of time; those before first are forgotten
+	first   int
+	now     int64    // the clock of the shard at its last answer, µs since 1970
+	changes int      // of the epoch, ever
+	changed bool     // answers have not been compared with what stands in Redis since the last one
+	epochs  []string // that ever were
+	putting bool     // somebody compares it
 }
 
 // seen is what a process carries into a script.
@@ -84,28 +85,30 @@ func (m *memory) learn(carried seen, h heard) (changed bool) {
 		m.epoch, m.accepted, m.twice = h.epoch, h.accepted, h.twice
 	}
 	m.changes++
-	m.changed = len(m.answers) > 0
+	m.changed = m.remembers() > 0
 	return m.changed
 }
 
+func (m *memory) remembers() int { return len(m.answers) - m.first }
+
 // lost notes that the server has no state of the coupon any more.
 func (m *memory) lost() {
-	if len(m.answers) > 0 {
+	if m.remembers() > 0 {
 		m.changes++
 		m.changed = true
 	}
 }
 
-// number is an epoch's place in epochs.
+// number is an epoch's place in epochs, from 1; 0 is that of none.
 func (m *memory) number(epoch string) int {
-	if i := slices.Index(m.epochs, epoch); i >= 0 {
-		return i
+	if epoch == "" {
+		return 0
 	}
-	if len(m.epochs) == 0 {
-		m.epochs = []string{""}
+	if i := slices.Index(m.epochs, epoch); i >= 0 {
+		return i + 1
 	}
 	m.epochs = append(m.epochs, epoch)
-	return len(m.epochs) - 1
+	return len(m.epochs)
 }
 
 // open are those among the answers from one place to another that the server of this epoch is not known to have.
@@ -129,35 +132,34 @@ func (m *memory) compared(from, to int, epoch string) {
 
 // forget drops whom Redis has kept for long enough. While it is open whether the present server has them, all stay.
 func (m *memory) forget(total *atomic.Int64) {
-	if m.changed || len(m.answers) == 0 {
+	if m.changed {
 		return
 	}
-	n := 0
+	n := m.first
 	for n < len(m.answers) && m.answers[n].at <= m.now-rememberedFor.Microseconds() {
 		n++
 	}
-	if n == len(m.answers) || n > len(m.answers)/2 { // seldom, so that little is moved
-		m.drop(n, total)
-	}
+	m.drop(n-m.first, total)
 }
 
+// drop forgets the first n of those who are remembered.
 func (m *memory) drop(n int, total *atomic.Int64) {
-	m.answers = append(make([]answered, 0, 2*(len(m.answers)-n)), m.answers[n:]...)
 	total.Add(-int64(n))
+	if m.first += n; m.first > len(m.answers)/2 { // seldom, so that little is moved
+		m.answers, m.first = append(make([]answered, 0, 2*m.remembers()), m.answers[m.first:]...), 0
+	}
 }
 
 // remember keeps answers of an epoch, as far as there is room, and returns how many could not be kept.
 func (m *memory) remember(answers []answered, epoch string, total *atomic.Int64) (left int) {
-	for i, a := range answers {
-		if a.arrival > 0 {
-			a.epoch = m.number(epoch)
-		}
-		if total.Add(1) > mostRemembered {
-			total.Add(-1)
-			return len(answers) - i
-		}
-		a.at = m.now
+	if over := total.Add(int64(len(answers))) - mostRemembered; over > 0 {
+		left = min(int(over), len(answers))
+		total.Add(-int64(left))
+	}
+	known := m.number(epoch)
+	for _, a := range answers[:len(answers)-left] {
+		a.at, a.epoch = m.now, known
 		m.answers = append(m.answers, a)
 	}
-	return 0
+	return left
 }

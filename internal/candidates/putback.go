@@ -110,33 +110,33 @@ func (s *Store) putBackAll(coupon uint64, m *memory) {
 // putBackOnce compares everybody whom the present server is not known to have. When another one answers meanwhile, it is all to
 // be done again.
 func (s *Store) putBackOnce(ctx context.Context, coupon uint64, m *memory, result *PutBack) (again bool, err error) {
-	first, err := s.restore(ctx, coupon, m, nil)
-	if err != nil || first.code == noWindow {
+	now, err := s.restore(ctx, coupon, m, nil)
+	if err != nil || now.code == noWindow {
 		return false, err // the next refresh of the catalog writes the window
 	}
 	m.mu.Lock()
-	if first.code == final { // everybody has an outcome
-		m.drop(len(m.answers), &s.remembers)
+	if now.code == final { // everybody has an outcome
+		m.drop(m.remembers(), &s.remembers)
 		m.changed = false
 	}
-	n, changes := len(m.answers), m.changes
+	first, n, changes := m.first, len(m.answers), m.changes
 	m.mu.Unlock()
 
-	for from := 0; from < n; from += missingMembers {
+	for from := first; from < n; from += missingMembers {
 		to := min(n, from+missingMembers)
 		m.mu.Lock()
-		open := m.open(from, to, first.epoch)
+		open := m.open(from, to, now.epoch)
 		m.mu.Unlock()
 		if len(open) == 0 {
 			continue
 		}
 		result.Compared += len(open)
-		same, err := s.putBackSome(ctx, coupon, m, first.epoch, open, result)
+		same, err := s.putBackSome(ctx, coupon, m, now.epoch, open, result)
 		if err != nil || !same {
 			return err == nil, err
 		}
 		m.mu.Lock()
-		m.compared(from, to, first.epoch)
+		m.compared(from, to, now.epoch)
 		m.mu.Unlock()
 		if err := pause(ctx, putBackPause); err != nil {
 			return false, err
