@@ -34,8 +34,9 @@ type deployment struct {
 	db  *sql.DB
 	// Where the line stands.
 	redis testenv.RedisHandle
-	// Base addresses of the pod started last.
+	// Base addresses of the pod started last, and its process.
 	api, admin string
+	pod        *os.Process
 }
 
 func deploy(t *testing.T) *deployment {
@@ -83,6 +84,7 @@ func (d *deployment) serve(coupon uint64) {
 	logs, err := cmd.StderrPipe()
 	require.NoError(d.t, err)
 	require.NoError(d.t, cmd.Start())
+	d.pod = cmd.Process
 	d.t.Cleanup(func() {
 		assert.NoError(d.t, cmd.Process.Signal(syscall.SIGTERM))
 		assert.NoError(d.t, cmd.Wait())
@@ -103,7 +105,7 @@ func (d *deployment) serve(coupon uint64) {
 
 // on is the same deployment, asked through another pod.
 func (d *deployment) on(api string) *deployment {
-	return &deployment{t: d.t, env: d.env, db: d.db, api: api}
+	return &deployment{t: d.t, env: d.env, db: d.db, api: api, pod: d.pod}
 }
 
 // ready asks the pod started last whether it is, and what it says of MySQL.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 const lots = 20_000
 
 // A crowd applies through two pods when the link to the replica breaks, and then the master dies with everybody whom it took
-// in since. The coupon is settled as soon as the replica is promoted, while they go on applying. Everybody who was told that
+// in since. The coupon is settled as soon as the replica is promoted, before one of the pods has heard of it, while the crowd
+// goes on applying. Everybody who was told that
 // their application stands, and came before the cutoff, is issued by that very run, in the order of first arrivals; nobody is
 // held for a gap that there is not.
 func TestAFailoverWithTheLinkCutIsSettledRight(t *testing.T) {
@@ -108,8 +110,10 @@ func failOver(t *testing.T) {
 	redis.Link.Down()
 	c.hear(t, 100)
 	told := c.count()
+	require.NoError(t, pods[0].pod.Signal(syscall.SIGSTOP)) // it is slow to hear of it
 	require.NoError(t, redis.Master.Kill())
 	redis.Promoted(t)
+	time.AfterFunc(2*time.Second, func() { _ = pods[0].pod.Signal(syscall.SIGCONT) })
 
 	var code int
 	var stdout, stderr string
