@@ -58,10 +58,13 @@ var invariants = []struct {
 		return p.say(words{"도착 순서대로 발급 %d건, 대기 %d건", "%d issued in order of arrival, %d waiting"}, t.Account.Issued, t.Account.Waiting)
 	}},
 	{4, words{"약속을 어기지 않는다", "no broken promise"}, func(p *program, t verifyTotal) string {
-		a := t.Account
-		return p.say(words{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 다른 결과 %d, 두 번 셈 %d, 손실 처리 %d: 갭 %d",
-			"accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d: gap %d"},
-			a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff, t.Gap)
+		a, again := t.Account, ""
+		if a.AskedAgain > 0 {
+			again = p.say(words{", 페일오버 뒤 다시 접수 %d", ", accepted again after a failover %d"}, a.AskedAgain)
+		}
+		return p.say(words{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 다른 결과 %d, 두 번 셈 %d, 손실 처리 %d%s: 갭 %d",
+			"accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d%s: gap %d"},
+			a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff, again, t.Gap)
 	}},
 	{5, words{"하나의 시계", "one clock"}, func(p *program, t verifyTotal) string {
 		return p.say(words{"줄 %d개", "%d lines"}, t.Checked)
@@ -95,6 +98,7 @@ func (t *verifyTotal) add(v *ledger.Verdict) {
 	a.Outcomes += b.Outcomes
 	a.Twice += b.Twice
 	a.WrittenOff += b.WrittenOff
+	a.AskedAgain += b.AskedAgain
 	a.LastArrival = max(a.LastArrival, b.LastArrival)
 }
 

@@ -117,3 +117,24 @@ func TestVerifyComparesDoorAndRow(t *testing.T) {
 	require.Zero(t, code, stderr)
 	w.verify()
 }
+
+// What two servers have counted is told wherever the figures are, so that they come out even.
+func TestVerifyTellsWhomTwoServersCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 2 {
+		coupon := w.coupon(1)
+		w.users(coupon)
+		w.apply(coupon, coupon)
+		w.exec("INSERT INTO promise (coupon_id, accepted, last_arrival, twice, seen_at) VALUES (?, 3, 0, 2, UTC_TIMESTAMP(6))"+
+			" ON DUPLICATE KEY UPDATE accepted = 3, twice = 2", coupon)
+	}
+	code, total := w.verifyCode()
+	require.Zero(t, code)
+	require.EqualValues(t, 4, total.Total.Account.AskedAgain)
+	require.Equal(t, total.Total.Gap, total.Total.Account.Gap())
+	for lang, want := range map[string]string{"en": "written off 0, accepted again after a failover 4: gap 0", "ko": "손실 처리 0, 페일오버 뒤 다시 접수 4: 갭 0"} {
+		_, text, _ := w.settle("verify", "--lang="+lang)
+		require.Contains(t, text, want)
+	}
+}

@@ -17,6 +17,12 @@
 // coupon. A pod carries the highest arrival and count it has seen into every apply, so that a Redis that lost data
 // continues above what it has forgotten, and the counter shows what is missing.
 //
+// # When another server takes over
+//
+// A server may lack whom the one before accepted last. So a pod remembers for ten seconds whom it told that they stand in
+// line (memory.go), and puts back who is missing when another server answers, or the state is gone (putback.go). Counts belong
+// to the epoch of one server (lua/epoch.lua): what a former one had counted adds to the present one's.
+//
 // # How applications reach Redis
 //
 // A Batcher lets an application that finds no call of its coupon under way go at once. Who comes meanwhile waits and goes
@@ -29,7 +35,7 @@
 //
 // Every operation is one script and so happens whole or not at all. A lost reply to Apply leaves the caller not
 // knowing; asking again answers DUPLICATE with the arrival of the first time. Everything else here is safe to repeat:
-// removing what is gone, reviewing what is under review and raising what is higher change nothing.
+// removing what is gone, reviewing what is under review, raising what is higher and putting back who stands change nothing.
 //
 // No call holds Redis longer than about a millisecond: at most 500 members are read or written at once.
 package candidates

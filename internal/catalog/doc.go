@@ -5,7 +5,7 @@
 //	row in MySQL ── Refresh ──▶ memory of this process: Lookup
 //	                   ├──────▶ window and status at its door in Redis, unless it is finalised
 //	                   ├──────▶ snapshot of all coupons in Redis
-//	promise row  ◀── Refresh ──▶ promise counter at the door: both sides keep the higher
+//	promise row  ◀── Refresh ──▶ promise counter at the door: each learns what the other knows
 //
 // A coupon is here from a day before it opens until 30 days after it closed.
 //
@@ -13,7 +13,7 @@
 //
 // MySQL alone says what a coupon is. The snapshot is for a process that cannot reach MySQL: an older one never replaces
 // what was read from MySQL, and it is never published. A promise only rises, so that a Redis that lost data gets its
-// floor back with the next refresh.
+// floor back with the next refresh; what a former server counted adds to what the present one does.
 //
 // # What order changes have
 //

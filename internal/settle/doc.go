@@ -17,6 +17,8 @@
 //  0. The run looks at the table of users, which belongs to another team. One that cannot be read right (package users)
 //     ends it before anybody is judged.
 //  1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more.
+//     Where another server of Redis has taken over, pods have had ten seconds to put back whom it lacks; see
+//     issueFenced for one that takes over later.
 //  2. Lock [lock]. One MySQL transaction begins with SELECT … FROM coupon … FOR UPDATE. This row lock is the only mutual
 //     exclusion: a CronJob, a scheduler and people may all run at once. The coupon is locked from here on.
 //  3. Account [account]. More promises accepted than can be found holds the coupon.

@@ -55,9 +55,9 @@ func deploy(t *testing.T, coupons ...uint64) *deployment {
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
 	}
 	d.gateway = "http://" + testenv.PrivatePushgateway(t).Addr()
-	said := d.start(testenv.Build(t, "./cmd/apply-api"))
+	said := d.start(func(l listening) bool { return l.Apply != "" }, testenv.Build(t, "./cmd/apply-api"))
 	d.api, d.apiAdmin = "http://"+said.Apply, "http://"+said.Admin
-	d.schedule = "http://" + d.start(testenv.Build(t, "./cmd/settle"), "schedule").Admin
+	d.schedule = "http://" + d.start(func(l listening) bool { return l.Admin != "" }, testenv.Build(t, "./cmd/settle"), "schedule").Admin
 
 	rules, err := filepath.Abs("rules.yaml")
 	require.NoError(t, err)
@@ -75,8 +75,8 @@ scrape_configs:
 
 type listening struct{ Apply, Admin string }
 
-// start starts a program that serves and returns where it listens; it ends with the test, by SIGTERM and with 0.
-func (d *deployment) start(program string, args ...string) (said listening) {
+// start starts a program that serves and returns where it listens, once that is all; it ends with the test, by SIGTERM and with 0.
+func (d *deployment) start(all func(listening) bool, program string, args ...string) (said listening) {
 	d.t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Env = d.env
@@ -89,11 +89,11 @@ func (d *deployment) start(program string, args ...string) (said listening) {
 		<-drained
 		assert.NoError(d.t, cmd.Wait())
 	})
-	for lines := bufio.NewScanner(logs); said.Admin == "" && lines.Scan(); {
+	for lines := bufio.NewScanner(logs); !all(said) && lines.Scan(); {
 		_ = json.Unmarshal(lines.Bytes(), &said)
 	}
 	go func() { defer close(drained); _, _ = io.Copy(io.Discard, logs) }()
-	require.NotEmpty(d.t, said.Admin, "%s does not listen", program)
+	require.True(d.t, all(said), "%s does not listen", program)
 	return said
 }
 
