@@ -164,7 +164,7 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 	if s.Outcomes, err = r.Outcomes(ctx, c.ID); err != nil {
 		return err
 	}
-	s.Outcomes.Accepted = max(s.Outcomes.Accepted, f.Accepted)
+	s.Outcomes.Accepted = max(s.Outcomes.Accepted, f.Accepted-f.Twice)
 	if s.Deeds, err = r.Deeds(ctx, c.ID, lastDeeds); err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ type Outcomes struct {
 	NotSelected   int64 `json:"notSelected"`
 	Rejected      int64 `json:"rejected"`
 	AlreadyIssued int64 `json:"alreadyIssued"`
-	Accepted      int64 `json:"accepted"`   // promises, as far as MySQL has heard
+	Accepted      int64 `json:"accepted"`   // promises, each once, as far as MySQL has heard
 	WrittenOff    int64 `json:"writtenOff"` // lost promises that an operator has accepted
 }
 
@@ -112,7 +112,7 @@ SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT N
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED'),
-       COALESCE(MAX(accepted), 0), COALESCE(MAX(written_off), 0) FROM promise WHERE coupon_id = ?`
+       COALESCE(MAX(CAST(accepted AS SIGNED) - CAST(twice AS SIGNED)), 0), COALESCE(MAX(written_off), 0) FROM promise WHERE coupon_id = ?`
 
 // Outcomes counts them.
 func (h History) Outcomes(ctx context.Context, id uint64) (o Outcomes, err error) {
