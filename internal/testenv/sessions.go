@@ -3,11 +3,13 @@ package testenv
 import (
 	"context"
 	"database/sql"
+	"strconv"
 	"testing"
 )
 
 // Session is what a database server says of one of its sessions.
 type Session struct {
+	ID             uint64
 	Command, State string
 	Statement      string // as it came, cut nowhere
 }
@@ -55,9 +57,14 @@ func sessions(ctx context.Context, db *sql.DB) (found []Session, err error) {
 		for i, name := range columns {
 			told[name] = values[i].String
 		}
-		if told["db"] == own {
-			found = append(found, Session{Command: told["Command"], State: told["State"], Statement: told["Info"]})
+		if told["db"] != own {
+			continue
 		}
+		id, err := strconv.ParseUint(told["Id"], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Session{ID: id, Command: told["Command"], State: told["State"], Statement: told["Info"]})
 	}
 	return found, rows.Err()
 }
