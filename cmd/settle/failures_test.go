@@ -97,8 +97,9 @@ func (p *bystander) gives(coupon, user uint64) {
 func (w *world) awaitInsert() {
 	w.t.Helper()
 	testenv.Eventually(w.t, 20*time.Second, "a settlement inserts", func() bool {
-		return len(w.ids(`SELECT ID FROM information_schema.PROCESSLIST
-			WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE '%INTO user\_coupon%' AND ID <> CONNECTION_ID()`)) > 0
+		return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
+			return s.Command == "Query" && strings.Contains(s.Statement, "INTO user_coupon")
+		}) > 0
 	})
 }
 

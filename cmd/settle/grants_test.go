@@ -53,7 +53,8 @@ func TestWhatTheGrantsRefuse(t *testing.T) {
 			_, err := db.ExecContext(t.Context(), statement)
 			var refused *mysql.MySQLError
 			require.True(t, errors.As(err, &refused), "%s: %s: %v", account, statement, err)
-			require.Contains(t, []uint16{1044, 1045, 1142, 1143, 1227}, refused.Number, "%s: %s: %v", account, statement, err)
+			// 1419 is what MySQL answers to a trigger where it has a binlog.
+			require.Contains(t, []uint16{1044, 1045, 1142, 1143, 1227, 1419}, refused.Number, "%s: %s: %v", account, statement, err)
 		}
 	}
 	_, err := w.as("jajeong_migrate").ExecContext(t.Context(), "CREATE USER other")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -273,7 +274,7 @@ func TestASettlementGivesWayToWhoeverAltersItsTables(t *testing.T) {
 		altered <- err
 	}()
 	testenv.Eventually(t, 20*time.Second, "the table is about to be altered", func() bool {
-		return len(w.ids("SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE LIKE '%metadata lock%'")) > 0
+		return testenv.Sessions(t, w.db, func(s testenv.Session) bool { return strings.Contains(s.State, "metadata lock") }) > 0
 	})
 	close(held.gate.open)
 	issued, _ := c.sum()

@@ -94,11 +94,12 @@ func (w *world) awaitNobody(coupon uint64) {
 	testenv.Eventually(w.t, hangs, "nobody waits for the coupon", func() bool { return w.turns(coupon) == 0 })
 }
 
-func (w *world) turns(coupon uint64) (n int) {
+func (w *world) turns(coupon uint64) int {
 	w.t.Helper()
-	require.NoError(w.t, w.db.QueryRow(`SELECT COUNT(*) FROM information_schema.PROCESSLIST
-		WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE ?`, fmt.Sprintf("%%WHERE id = %d FOR UPDATE", coupon)).Scan(&n))
-	return n
+	lock := fmt.Sprintf("WHERE id = %d FOR UPDATE", coupon)
+	return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
+		return s.Command == "Query" && strings.HasSuffix(s.Statement, lock)
+	})
 }
 
 // running is the program on its way, in this process: to be told so that it has heard when stop returns.

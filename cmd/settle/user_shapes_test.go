@@ -60,7 +60,7 @@ var readableShapes = []userShape{
 	{
 		name: "a key beside the primary one", table: "member", id: "member_no", status: "grade", words: standings("'VIP'", "'VIPS'", "'vip'"),
 		ddl: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, shop_no INT NOT NULL DEFAULT 1, member_no MEDIUMINT UNSIGNED NOT NULL, grade TEXT,
-			KEY (member_no, shop_no), UNIQUE KEY ` + "`by ``number`" + ` (member_no))`,
+			KEY (member_no, shop_no), UNIQUE KEY asleep (member_no) /*!80000 INVISIBLE */ /*M!100600 IGNORED */, UNIQUE KEY ` + "`by ``number`" + ` (member_no))`,
 		flags: []string{"--user-table=member", "--user-id-column=member_no", "--user-status-column=grade", "--user-active-values=NORMAL,VIP"},
 	},
 }

@@ -132,6 +132,7 @@ func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
 		"ids with a fraction":       {"CREATE TABLE `user` (id DECIMAL(20,2) PRIMARY KEY, status VARCHAR(9))", nil, "user.id is decimal(20,2)"},
 		"no key":                    {"CREATE TABLE `user` (id BIGINT NOT NULL, status VARCHAR(9))", nil, "user.id has no primary or unique key of its own"},
 		"a key that is not unique":  {"CREATE TABLE `user` (id BIGINT NOT NULL, status VARCHAR(9), KEY (id))", nil, "user.id has no primary or unique key of its own"},
+		"a key that is hidden":      {"CREATE TABLE `user` (n INT PRIMARY KEY, id BIGINT NOT NULL, status VARCHAR(9), UNIQUE KEY (id) /*!80000 INVISIBLE */ /*M!100600 IGNORED */)", nil, "user.id has no primary or unique key of its own"},
 		"a key with another column": {"CREATE TABLE `user` (shop INT, id BIGINT, status VARCHAR(9), PRIMARY KEY (id, shop))", nil, "user.id has no primary or unique key of its own"},
 		"no status":                 {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, state VARCHAR(9))", nil, "user has no column status"},
 		"no id":                     {"CREATE TABLE `user` (no BIGINT PRIMARY KEY, status VARCHAR(9))", nil, "user has no column id"},

@@ -313,10 +313,9 @@ func reversed(ids []uint64) []uint64 {
 func (w *world) awaitLockWait() {
 	w.t.Helper()
 	testenv.Eventually(w.t, 20*time.Second, "a session waits for the lock", func() bool {
-		var n int
-		err := w.db.QueryRow(`SELECT COUNT(*) FROM information_schema.PROCESSLIST
-			WHERE DB = DATABASE() AND COMMAND = 'Query' AND INFO LIKE '%FOR UPDATE' AND ID <> CONNECTION_ID()`).Scan(&n)
-		return err == nil && n > 0
+		return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
+			return s.Command == "Query" && strings.HasSuffix(s.Statement, "FOR UPDATE")
+		}) > 0
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -165,6 +166,33 @@ func TestAConnectionThatTakesNoWritesIsThrownAway(t *testing.T) {
 		}
 		_, err := q.ExecContext(ctx, "UPDATE coupon SET name = 'd'")
 		require.Equal(t, len(used) == 1, err != nil && classifyError(err) == readOnly, err)
+		return err
+	})
+	require.NoError(t, err)
+	require.Len(t, used, 2)
+	require.NotEqual(t, used[0], used[1])
+}
+
+// MySQL tells a session that it was given up, where MariaDB only hangs up. Either way another one does the work.
+func TestASessionThatTheServerGaveUpIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 1)
+	var used []uint64
+	err := s.DB.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		var id uint64
+		if err := tx.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+			return err
+		}
+		used = append(used, id)
+		if len(used) == 1 {
+			if _, err := tx.ExecContext(ctx, "SET SESSION wait_timeout = 1"); err != nil {
+				return err
+			}
+			testenv.Eventually(t, 20*time.Second, "the server gives the session up", func() bool {
+				return testenv.Sessions(t, s.DB.pool, func(s testenv.Session) bool { return s.ID == id }) == 0
+			})
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE coupon SET name = 'd'")
 		return err
 	})
 	require.NoError(t, err)

@@ -46,6 +46,7 @@ func classifyNumber(number uint16) class {
 		1213, 1020, 3101: // deadlock; changed since read; rolled back by group replication
 		return transient
 	case 1047, 1053, 1927, // node not ready; server shutting down; connection killed
+		3032, 4031, // server takes nobody in; session given up since it was idle
 		1040, 1203: // too many connections
 		return away
 	case 1290, 1792, 1836: // read-only, as after a failover

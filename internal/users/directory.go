@@ -65,9 +65,11 @@ const (
 	databaseSQL = "SELECT COALESCE(DATABASE(), '')"
 	tableSQL    = "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?"
 	columnSQL   = "SELECT LOWER(data_type), column_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?"
-	// keySQL finds a key that has the column alone and whole, the primary one first.
+	// keySQL finds a key that has the column alone and whole, the primary one first. One that an administrator hides from
+	// statements, which MySQL and MariaDB say differently, cannot be asked for.
 	keySQL = `
 SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
+	/*!80000 AND is_visible = 'YES' */ /*M!100600 AND ignored = 'NO' */
 GROUP BY index_name HAVING COUNT(*) = 1 AND MAX(column_name = ?) = 1 AND MAX(sub_part) IS NULL
 ORDER BY index_name = 'PRIMARY' DESC, index_name LIMIT 1`
 )
