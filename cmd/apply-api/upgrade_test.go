@@ -42,7 +42,7 @@ func newFleet(t *testing.T) *fleet {
 		if i > 0 {
 			host, port, err := net.SplitHostPort(f.nodes[0].Addr())
 			require.NoError(t, err)
-			require.NoError(t, f.clients[i].SlaveOf(t.Context(), host, port).Err())
+			require.NoError(t, f.clients[i].ReplicaOf(t.Context(), host, port).Err())
 		}
 	}
 	f.follow(0)
