@@ -16,10 +16,13 @@
 //
 //  0. The run looks at the table of users, which belongs to another team. One that cannot be read right (package users)
 //     ends it before anybody is judged.
-//  1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more.
+//  1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more. Where another server of
+//     Redis has taken over, pods get the time to put back whom it lacks (package candidates). One that takes over later, until
+//     step 6, rolls the transaction back, and the settlement begins anew at the fence: three attempts in all.
 //  2. Lock [lock]. One MySQL transaction begins with SELECT … FROM coupon … FOR UPDATE. This row lock is the only mutual
 //     exclusion: a CronJob, a scheduler and people may all run at once. The coupon is locked from here on.
-//  3. Account [account]. More promises accepted than can be found holds the coupon.
+//  3. Account [account]. An issued_count that is not the number of coupons holds the coupon, since free seats go by it; and so
+//     do more promises accepted than can be found.
 //  4. Issue [issue]. The line is read by arrival, page by page; each page is classified by one query, and the eligible are
 //     inserted by one statement, until the seats are gone or the line ends. Reading and classifying go ahead of inserting,
 //     on a connection of their own, which must reach the same server: they see what was committed when the coupon had been
