@@ -1,8 +1,8 @@
 // Package settle is everything that issues coupons. settlement.go tells one settlement, top to bottom; around it stand
 // run.go (all due coupons once), schedule.go (every night), preview.go (what a run would do), review.go (what a person
 // decides about the DLQ), coupon_changes.go and coupon_new.go (what people do to coupons), away.go (what is done without
-// MySQL), metrics.go (what the last run came to), and below it seats.go and returned.go (issue), tell.go, decide.go, classify.go, isolate.go, line.go, ahead.go,
-// records.go, runs.go, audit.go and database.go.
+// MySQL), metrics.go (what the last run came to), and below it fence.go, seats.go and returned.go (issue), tell.go, decide.go,
+// finish.go, classify.go, isolate.go, line.go, ahead.go, records.go, runs.go, audit.go and database.go.
 //
 // # A settlement and its states
 //
