@@ -90,3 +90,33 @@ func TestServersThatTakeOverAgainAndAgain(t *testing.T) {
 	require.Equal(t, []uint64{1}, w.issued(coupon))
 	w.verify()
 }
+
+// Where another server has taken over all coupons, none has to wait for the time that pods had with those before it.
+func TestPodsHaveTheirTimeForAllCouponsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	var coupons []uint64
+	for range 3 {
+		coupon := w.coupon(1)
+		w.apply(coupon, 1)
+		w.takesOver(coupon)
+		coupons = append(coupons, coupon)
+	}
+	s := w.settler()
+	s.Parallel = 1
+	var met []string
+	s.Logger = stepLogger(func(step settle.Step, times int) {
+		if step == settle.StepFence && times == 1 {
+			for _, coupon := range coupons {
+				met = append(met, w.state(coupon, "run_id"))
+			}
+		}
+	})
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true, Operator: "kim", Reason: "test"})
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	require.Len(t, met, len(coupons))
+	require.NotContains(t, met, "", "noted before the first is settled")
+	w.verify()
+}

@@ -14,6 +14,15 @@ const takeovers = 3
 // errTakenOver: the line was read while another server of Redis took over.
 var errTakenOver = &Error{Infrastructure, told(TakenOver)}
 
+// meet renews the life of the line, and has the door note which server it is on.
+func (s *settlement) meet(ctx context.Context) error {
+	if err := s.Door.Renew(ctx, s.coupon.ID, s.coupon.ClosesAt); err != nil || !s.due() {
+		return err
+	}
+	_, _, err := s.fence(ctx)
+	return err
+}
+
 // waitForFence returns when the clock of the coupon's shard has passed the cutoff, and pods have had the time to put back
 // whom a failover took with it: from then on nothing can arrive below it, so that what the settlement reads is all there
 // will ever be.

@@ -97,7 +97,7 @@ func (s *settlement) timeStep(step Step) {
 // settle is the whole settlement, but for the rest of a long line. A crash between any two steps is repaired by running
 // again: what has committed is found in MySQL, what has not never happened, and Redis is told again.
 func (s *settlement) settle(ctx context.Context) error {
-	if !s.coupon.OpensAt.Before(s.run.cutoff) {
+	if !s.due() {
 		s.result.Status = NotDue
 		return nil
 	}
@@ -128,6 +128,9 @@ func (s *settlement) settle(ctx context.Context) error {
 	}
 	return s.conclude(ctx)
 }
+
+// due: people may have applied before the cutoff.
+func (s *settlement) due() bool { return s.coupon.OpensAt.Before(s.run.cutoff) }
 
 // issueFenced issues behind the fence, and does so again where another server took over meanwhile: what was read of the line may
 // lack people whom pods are about to put back.
