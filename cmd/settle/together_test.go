@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -36,6 +37,7 @@ type storm struct {
 	scarce uint64 // a coupon to which seats are added, but never enough
 	plenty uint64 // a coupon that ends with seats for everybody
 
+	refused  atomic.Int64 // by a Redis that was full
 	mu       sync.Mutex
 	promised map[uint64]map[request]bool // by coupon: every application that was accepted
 	reports  []*settle.Report
@@ -53,7 +55,7 @@ func steady(user uint64) bool { return user%5 != 0 }
 func newborn(user uint64) bool { return user%25 == 0 }
 
 func newStorm(t *testing.T, people uint64) *storm {
-	s := &storm{world: newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), someShape(t)), people: people, promised: map[uint64]map[request]bool{}}
+	s := &storm{world: newWiredWorld(t), people: people, promised: map[uint64]map[request]bool{}}
 	s.scarce, s.plenty = s.coupon(5), s.coupon(int(people)/2)
 	s.users(slices.DeleteFunc(between(1, people), newborn)...)
 	for _, coupon := range s.coupons() {
@@ -62,8 +64,12 @@ func newStorm(t *testing.T, people uint64) *storm {
 	return s
 }
 
-// gust lets people apply; some of them are blocked, some unblocked, and some seats are added.
+// gust lets people apply; some of them are blocked, some unblocked, and some seats are added. Now and then Redis is full for
+// a while.
 func (s *storm) gust(n int, work []knock) {
+	if full, over := n%6 == 2, n%6 == 3; full || over {
+		s.limitMemory(full)
+	}
 	for _, k := range work {
 		s.knock(k)
 	}
@@ -77,6 +83,15 @@ func (s *storm) gust(n int, work []knock) {
 	if n%3 == 0 {
 		s.do("UPDATE coupon SET total_quantity = total_quantity + 10")
 	}
+}
+
+// limitMemory leaves Redis no memory, or lets it have all.
+func (s *storm) limitMemory(full bool) {
+	most := "0"
+	if full {
+		most = "1"
+	}
+	assert.NoError(s.t, s.rdb.ConfigSet(context.Background(), "maxmemory", most).Err())
 }
 
 // do is an exec for goroutines that are not the test's own.
@@ -100,6 +115,10 @@ func (s *storm) knocks() (all []knock) {
 
 func (s *storm) knock(k knock) candidates.Code {
 	receipt, err := s.store.Apply(context.Background(), k.coupon, k.user)
+	if redis.HasErrorPrefix(err, "OOM") {
+		s.refused.Add(1)
+		return ""
+	}
 	assert.NoError(s.t, err)
 	if receipt.Code == candidates.Accepted {
 		s.mu.Lock()
@@ -231,7 +250,8 @@ func TestEverythingAtOnceOnTheSameCoupons(t *testing.T) {
 	close(gusts)
 	weather.Wait()
 	require.False(t, t.Failed())
-	t.Logf("%d runs; %d and %d accepted; %d and %d rejected", len(s.reports), len(s.promised[s.scarce]), len(s.promised[s.plenty]),
+	require.Positive(t, s.refused.Load(), "Redis was full")
+	t.Logf("%d runs; %d and %d accepted, %d refused by a full Redis; %d and %d rejected", len(s.reports), len(s.promised[s.scarce]), len(s.promised[s.plenty]), s.refused.Load(),
 		len(s.outcome(s.scarce, "REJECTED")), len(s.outcome(s.plenty, "REJECTED")))
 
 	s.calm()
@@ -245,6 +265,7 @@ func TestEverythingAtOnceOnTheSameCoupons(t *testing.T) {
 // calm lets everybody exist and be active, adds the seats that plenty is to have, and runs until nothing changes.
 func (s *storm) calm() {
 	s.t.Helper()
+	s.limitMemory(false)
 	s.users(slices.DeleteFunc(between(1, s.people), func(user uint64) bool { return !newborn(user) })...)
 	s.setStanding(active)
 	s.exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", s.people, s.plenty)

@@ -14,8 +14,20 @@
 //
 // Order, window and cutoff are judged by the clock of the coupon's own Redis shard, inside the scripts; the clock of
 // the calling machine decides nothing. An arrival is that clock in whole microseconds, made strictly increasing per
-// coupon. A pod carries the highest arrival and count it has seen into every apply, so that a Redis that lost data
-// continues above what it has forgotten, and the counter shows what is missing.
+// coupon. A pod carries the highest arrival it has seen into every apply, so that a Redis that lost data goes on above
+// what it has forgotten.
+//
+// # What another server leads to
+//
+// A replica that takes over, or a server that restarts, may lack the last applications. The scripts of lua/epoch.lua notice
+// it: each time that a server has a coupon's state is an epoch. A pod names the epoch it knows and what it has seen counted
+// there, and the next epoch counts its own on top, so that nobody's loss hides behind those who came since.
+//
+// A pod remembers for ten seconds whom it told that they stand in line, and at what arrival (memory.go). When another epoch
+// answers, it asks for all of them and puts back who is missing (putback.go): at their own arrival, in front of whoever came
+// since. Who has applied again meanwhile gets the first arrival back, and was counted by both servers: `+"`twice`"+` says how many
+// were. A settlement leaves pods the time for that, see Fence. So a failover loses nobody whose pod lives. The count is the
+// alarm for those whose pod is gone, too.
 //
 // # When another server takes over
 //

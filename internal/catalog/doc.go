@@ -5,15 +5,16 @@
 //	row in MySQL ── Refresh ──▶ memory of this process: Lookup
 //	                   ├──────▶ window and status at its door in Redis, unless it is finalised
 //	                   ├──────▶ snapshot of all coupons in Redis
-//	promise row  ◀── Refresh ──▶ promise counter at the door: each learns what the other knows
+//	promise row  ◀── Refresh ──▶ promises at the door: both sides learn what the other knows
 //
 // A coupon is here from a day before it opens until 30 days after it closed.
 //
 // # What is trusted
 //
 // MySQL alone says what a coupon is. The snapshot is for a process that cannot reach MySQL: an older one never replaces
-// what was read from MySQL, and it is never published. A promise only rises, so that a Redis that lost data gets its
-// floor back with the next refresh; what a former server counted adds to what the present one does.
+// what was read from MySQL, and it is never published. Promises only rise. A Redis that lost data hears with the next refresh
+// how many there were and which arrival was the highest, and a process learns by its refresh that another server answers:
+// see package candidates.
 //
 // # What order changes have
 //

@@ -1,8 +1,8 @@
 // Package settle is everything that issues coupons. settlement.go tells one settlement, top to bottom; around it stand
 // run.go (all due coupons once), schedule.go (every night), preview.go (what a run would do), review.go (what a person
 // decides about the DLQ), coupon_changes.go and coupon_new.go (what people do to coupons), away.go (what is done without
-// MySQL), metrics.go (what the last run came to), and below it seats.go and returned.go (issue), tell.go, decide.go, classify.go, isolate.go, line.go, ahead.go,
-// records.go, runs.go, audit.go and database.go.
+// MySQL), metrics.go (what the last run came to), and below it fence.go, seats.go and returned.go (issue), tell.go, decide.go,
+// finish.go, classify.go, isolate.go, line.go, ahead.go, records.go, runs.go, audit.go and database.go.
 //
 // # A settlement and its states
 //
@@ -16,12 +16,13 @@
 //
 //  0. The run looks at the table of users, which belongs to another team. One that cannot be read right (package users)
 //     ends it before anybody is judged.
-//  1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more.
-//     Where another server of Redis has taken over, pods have had ten seconds to put back whom it lacks; see
-//     issueFenced for one that takes over later.
+//  1. Fence [fence]. The coupon's Redis shard passes the cutoff; nothing can arrive below it any more. Where another server of
+//     Redis has taken over, pods get the time to put back whom it lacks (package candidates). One that takes over later, until
+//     step 6, rolls the transaction back, and the settlement begins anew at the fence: three attempts in all.
 //  2. Lock [lock]. One MySQL transaction begins with SELECT … FROM coupon … FOR UPDATE. This row lock is the only mutual
 //     exclusion: a CronJob, a scheduler and people may all run at once. The coupon is locked from here on.
-//  3. Account [account]. More promises accepted than can be found holds the coupon.
+//  3. Account [account]. An issued_count that is not the number of coupons holds the coupon, since free seats go by it; and so
+//     do more promises accepted than can be found.
 //  4. Issue [issue]. The line is read by arrival, page by page; each page is classified by one query, and the eligible are
 //     inserted by one statement, until the seats are gone or the line ends. Reading and classifying go ahead of inserting,
 //     on a connection of their own, which must reach the same server: they see what was committed when the coupon had been

@@ -223,12 +223,5 @@ func Advice(err error) string {
 	}
 }
 
-// takeovers are how often a settlement begins anew because another server took over while it read the line. Each costs the
-// time that pods have.
-const takeovers = 3
-
-// errTakenOver: the line was read while another server of Redis took over.
-var errTakenOver = &Error{Infrastructure, told(TakenOver)}
-
 // errBusy: somebody else holds the coupon's row, or alters its tables, for longer than a settlement waits.
 var errBusy = told(CouponBusy)

@@ -66,7 +66,7 @@ func (s *Settler) Preview(told context.Context, order Order) (*Report, error) {
 
 // preview is settle without a fence, a commit and what follows it.
 func (s *settlement) preview(ctx context.Context) error {
-	if !s.coupon.OpensAt.Before(s.run.cutoff) {
+	if !s.due() {
 		s.result.Status = NotDue
 		return nil
 	}

@@ -234,8 +234,9 @@ func chooseCoupons(ctx context.Context, q querier, r run) ([]Coupon, error) {
 	return coupons, nil
 }
 
-// settleAll renews the lives of all lines before the first is settled, so that none can end while it waits its turn; and
-// it issues all coupons before it writes down who of a long line got none.
+// settleAll meets all lines before the first is settled: none can end while it waits its turn, and where another server has
+// taken over, pods have their time for all of them at once. It issues all coupons before it writes down who of a long
+// line got none.
 func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report *Report) error {
 	all := make([]*settlement, len(coupons))
 	for i, c := range coupons {
@@ -244,7 +245,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report
 	}
 	if !r.dryRun {
 		s.each(all, func(one *settlement) {
-			one.attempt(func() error { return s.Door.Renew(ctx, one.coupon.ID, one.coupon.ClosesAt) })
+			one.attempt(func() error { return one.meet(ctx) })
 		})
 	}
 	s.each(all, func(one *settlement) {

@@ -97,7 +97,7 @@ func (s *settlement) timeStep(step Step) {
 // settle is the whole settlement, but for the rest of a long line. A crash between any two steps is repaired by running
 // again: what has committed is found in MySQL, what has not never happened, and Redis is told again.
 func (s *settlement) settle(ctx context.Context) error {
-	if !s.coupon.OpensAt.Before(s.run.cutoff) {
+	if !s.due() {
 		s.result.Status = NotDue
 		return nil
 	}
@@ -128,6 +128,9 @@ func (s *settlement) settle(ctx context.Context) error {
 	}
 	return s.conclude(ctx)
 }
+
+// due: people may have applied before the cutoff.
+func (s *settlement) due() bool { return s.coupon.OpensAt.Before(s.run.cutoff) }
 
 // issueFenced issues behind the fence, and does so again where another server took over meanwhile: what was read of the line may
 // lack people whom pods are about to put back.
@@ -185,52 +188,6 @@ func (s *settlement) auditHold(ctx context.Context, action string, why error) er
 		}
 		return audit(ctx, tx, s.run, action, s.coupon.ID, 0, why.Error())
 	})
-}
-
-// waitForFence returns when the clock of the coupon's shard has passed the cutoff, and pods have had the time to put back
-// whom a failover took with it: from then on nothing can arrive below it, so that what the settlement reads is all there
-// will ever be.
-func (s *settlement) waitForFence(ctx context.Context) error {
-	s.begin(StepFence)
-	for {
-		wait, forPods, err := s.fence(ctx)
-		if err != nil || wait+forPods == 0 {
-			return err
-		}
-		if forPods > 0 {
-			s.logger.Warn("another redis server took over: pods put people back first", zap.Duration("wait", forPods))
-			wait = forPods
-		}
-		if err := s.run.stopped(); err != nil {
-			return err
-		}
-		if wait > earliness {
-			return setupError("the cutoff %s is %s in the future by the Redis clock", s.run.cutoff.Format(time.RFC3339), wait.Round(time.Second))
-		}
-		if Wait(s.run.told, wait) != nil {
-			return s.run.stopped()
-		}
-	}
-}
-
-func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
-	promised := s.coupon.Promised
-	if s.coupon.Finalised { // nobody can have been told anything since its door was shut
-		promised = Promised{}
-	}
-	return s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, promised)
-}
-
-// sameServer is an error when another server has taken over since the fence, or the coupon's state was lost.
-func (s *settlement) sameServer(ctx context.Context) error {
-	if s.run.dryRun {
-		return nil
-	}
-	_, forPods, err := s.fence(ctx)
-	if err == nil && forPods > 0 {
-		return errTakenOver
-	}
-	return err
 }
 
 // issue gives the free seats to the first eligible of the line. Coupons, count and record stand or fall together with
@@ -502,111 +459,4 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome string, app
 	return s.store(ctx, tx, 0, applications, func(_ int, part []Application) error {
 		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, "", part)
 	})
-}
-
-// finish notes that Redis is clean; where newcomers may be let in again, or the coupon is over, it says so.
-func (s *settlement) finish(ctx context.Context) error {
-	s.begin(StepFinish)
-	if err := s.signReview(ctx); err != nil {
-		return err
-	}
-	if err := s.DB.do(ctx, s.completeRecords); err != nil {
-		return err
-	}
-	if s.result.SeatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
-		return nil
-	}
-	return s.DB.transact(ctx, s.reopenOrFinalise)
-}
-
-// completeRecords writes what only the end of a settlement knows, and takes over from the record what a repeated
-// transaction has lost count of.
-func (s *settlement) completeRecords(ctx context.Context, q querier) error {
-	at := s.Now().UTC()
-	coupon, err := selectCoupon(ctx, q, s.coupon.ID)
-	if err != nil {
-		return err
-	}
-	s.coupon = coupon
-	read, rejected := s.result.Read, s.result.Rejected
-	recorded := s.ownUncleaned()
-	if s.concluded {
-		found, err := loadRecord(ctx, q, s.run, s.coupon.ID, s.result)
-		if err != nil {
-			return err
-		}
-		s.result.Read, s.result.Rejected = read, rejected
-		recorded = recorded || found
-	}
-	if recorded || s.result.changed() {
-		if err := completeRecord(ctx, q, s.run, s.coupon.ID, read, rejected, at); err != nil {
-			return err
-		}
-	}
-	for _, u := range s.uncleaned {
-		if !u.covered || u.run == s.run.id {
-			continue // one that is not covered settled what lies behind this cutoff, which has not been walked
-		}
-		if err := markCleaned(ctx, q, u.run, s.coupon.ID, at); err != nil {
-			return err
-		}
-	}
-	s.result.SeatsLeft = coupon.Free() // seats may have been added since they were given
-	return nil
-}
-
-// ownUncleaned: this run has recorded something already.
-func (s *settlement) ownUncleaned() bool {
-	return slices.ContainsFunc(s.uncleaned, func(u uncleaned) bool { return u.run == s.run.id })
-}
-
-func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx) error {
-	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
-	if err != nil {
-		return err
-	}
-	s.result.SeatsLeft = coupon.Free()
-	if coupon.Free() > 0 {
-		left, err := anyNotSelected(ctx, tx, coupon.ID)
-		if err != nil {
-			return err
-		}
-		if left {
-			return nil // they get the free seats in the next run; until then newcomers must not
-		}
-		if err := s.Door.SetSold(ctx, coupon.ID, false); err != nil {
-			return err
-		}
-	}
-	return s.finalise(ctx, tx, coupon)
-}
-
-// finalise ends a coupon whose door shut before the cutoff and for which nobody waits. Who is under review keeps it
-// from ending, held entries too: a person may still give them a seat. The keys go first: a crash before the commit
-// leaves a coupon that is due again and has nothing left to settle.
-func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) error {
-	if coupon.ClosesAt.After(s.run.cutoff) {
-		return nil
-	}
-	account, err := s.Auditor.Account(ctx, tx, coupon.ID)
-	if err != nil {
-		return err
-	}
-	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
-		return nil
-	}
-	for _, u := range s.uncleaned { // nothing stands in Redis: those of later cutoffs are clean as well
-		if err := markCleaned(ctx, tx, u.run, coupon.ID, s.Now().UTC()); err != nil {
-			return err
-		}
-	}
-	if err := keepPromise(ctx, tx, coupon.ID, account, s.Now().UTC()); err != nil {
-		return err
-	}
-	s.begin(StepSweep)
-	swept, err := s.Door.Sweep(ctx, coupon.ID, coupon.ClosesAt)
-	if err != nil || !swept || coupon.Finalised {
-		return err
-	}
-	return markFinalised(ctx, tx, coupon.ID, s.Now().UTC())
 }

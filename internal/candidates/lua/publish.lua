@@ -2,7 +2,8 @@
 -- The catalog tells the door its window, and both sides learn what the other knows of promises. What stands there already
 -- is not written again, so that an idle refresh costs neither a replica nor the append-only file anything.
 -- KEYS  1 state
--- ARGV  1 version  2 opens (µs)  3 closes (µs)  4 status  5 accepted as MySQL has it  6 last floor (µs)  7 ttl (s)
+-- ARGV  1 version  2 opens (µs)  3 closes (µs)  4 status  5 accepted as MySQL has it
+--       6 highest arrival that MySQL or the pod knows (µs)  7 ttl (s)
 --       8 sold, 1 when every seat has been given: told only to a door that has lost its
 --         state; otherwise settlements say so
 --       9 twice as MySQL has it  10 the epoch the pod knows  11, 12 accepted and twice as it has seen them
