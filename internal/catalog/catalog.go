@@ -26,6 +26,9 @@ const (
 	// readTimeout is for one reading from MySQL; what remains of refreshTimeout is for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
+	// recallAfter a reading of MySQL has taken so long, Redis is looked after without it: whom another server of Redis lacks
+	// must be back within candidates.PutBackTime, and nobody waits for MySQL with that.
+	recallAfter = time.Second
 	// publishTimeout and snapshotTimeout bound one call of Redis each: a shard that hangs must not take the time of the
 	// others, nor of the next refresh.
 	publishTimeout  = time.Second
@@ -62,6 +65,7 @@ type Store interface {
 	SaveCatalog(ctx context.Context, snapshot []byte) error
 	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
+	Recall(ctx context.Context) error
 }
 
 // Options are what a Catalog works with.
@@ -155,7 +159,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 
-	now, err := c.read(ctx)
+	now, err := c.readOrRecall(ctx)
 	if now == nil {
 		return errors.Join(err, c.loadSnapshot(ctx))
 	}
@@ -163,6 +167,22 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	risen, publishErr := c.publish(ctx, now)
 	c.hold(now, c.Now())
 	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.saveSnapshot(ctx, now))
+}
+
+// readOrRecall reads. Where that fails or takes long, it has people put back whom another server of Redis lacks, which telling
+// the doors would do otherwise.
+func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
+	recalled := make(chan error, 1)
+	recall := time.AfterFunc(recallAfter, func() { recalled <- c.Store.Recall(ctx) })
+	now, err = c.read(ctx)
+	switch {
+	case !recall.Stop():
+		return now, errors.Join(err, <-recalled)
+	case now == nil:
+		return nil, errors.Join(err, c.Store.Recall(ctx))
+	default:
+		return now, err
+	}
 }
 
 func (c *Catalog) hold(r *reading, at time.Time) {

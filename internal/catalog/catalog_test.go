@@ -430,6 +430,27 @@ func TestWithoutMySQLTheSnapshotServes(t *testing.T) {
 	require.True(t, known)
 }
 
+// Neither applications nor windows that can be read tell this process that another server took over.
+func TestWithoutMySQLWhomAFailoverTookIsPutBack(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.refresh()
+	w.apply(1, 7)
+	told := w.apply(1, 8)
+	w.refresh()
+	require.NoError(t, w.db.Close())
+
+	queue := w.redis.Prefix + "candidates:coupon:1"
+	require.NoError(t, w.redis.Client.ZRem(t.Context(), queue, "8").Err())
+	require.NoError(t, w.redis.Client.HSet(t.Context(), "state:{"+queue+"}", "run_id", "the-primary-before").Err())
+
+	require.Error(t, w.catalog.Refresh(t.Context()))
+	testenv.Eventually(t, 10*time.Second, "the user stands in line again", func() bool {
+		arrival, err := w.redis.Client.ZScore(t.Context(), queue, "8").Result()
+		return err == nil && int64(arrival) == told.Arrival
+	})
+}
+
 func TestWithoutAnythingTheCatalogSaysSo(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.db.Close())
