@@ -66,6 +66,7 @@ type Store interface {
 	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
 	Recall(ctx context.Context) error
+	Seen(coupon uint64) candidates.Promise
 }
 
 // Options are what a Catalog works with.
@@ -245,13 +246,21 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 			}
 		})
 	}
+	var late []raised // of coupons that are over: what this process was too late to say
 	for _, coupon := range r.Coupons {
 		if !coupon.Finalised {
 			coupons <- coupon
+		} else if seen := c.Store.Seen(coupon.ID); seen.Accepted > coupon.promise.Accepted {
+			late = append(late, raised{coupon.ID, seen})
 		}
 	}
 	close(coupons)
 	workers.Wait()
+	for _, l := range late {
+		c.Logger.Error("a coupon is over without applications that this process has seen accepted: settle verify counts them",
+			zap.Uint64("coupon_id", l.coupon), zap.Int64("accepted", l.promise.Accepted))
+	}
+	risen = append(risen, late...)
 	if told > 0 || failed.count == 0 {
 		c.told.Store(true)
 	}

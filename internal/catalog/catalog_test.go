@@ -451,6 +451,21 @@ func TestWithoutMySQLWhomAFailoverTookIsPutBack(t *testing.T) {
 	})
 }
 
+// A process that was away while another server took over, and the coupon came to its end, knows of promises that nobody counts.
+func TestWhatACouponThatIsOverDoesNotCountIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.refresh()
+	w.apply(1, 7)
+	w.refresh()
+	w.apply(1, 8)
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 1")
+	require.EqualValues(t, 1, w.promise(1).Accepted)
+
+	w.refresh()
+	require.EqualValues(t, 2, w.promise(1).Accepted)
+}
+
 func TestWithoutAnythingTheCatalogSaysSo(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.db.Close())
