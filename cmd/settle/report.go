@@ -111,8 +111,21 @@ func (r *periodReport) missing() (lines []string) {
 	return lines
 }
 
-// writeFile writes a file that is there whole or not at all.
+// writeFile writes a file that is there whole or not at all. A device or a pipe is written to and stays what it is, and a
+// link stays a link.
 func writeFile(path string, write func(io.Writer) error) error {
+	if there, err := os.Stat(path); err == nil {
+		if !there.Mode().IsRegular() {
+			file, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			return errors.Join(write(file), file.Close())
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
 	if err != nil {
 		return err

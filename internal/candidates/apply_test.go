@@ -415,7 +415,7 @@ func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
 }
 
 func withoutClock(f Figures) Figures {
-	f.Now, f.Since = time.Time{}, 0
+	f.Now, f.Since, f.ForPods = time.Time{}, 0, 0
 	return f
 }
 

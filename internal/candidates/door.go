@@ -57,6 +57,16 @@ func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promi
 	return now, published, nil
 }
 
+// Seen are the promises of a coupon that this process has seen, by the latest server that answered it.
+func (s *Store) Seen(coupon uint64) Promise {
+	m, ok := s.memories.Peek(coupon)
+	if !ok {
+		return Promise{}
+	}
+	seen := m.seen()
+	return Promise{Accepted: seen.accepted, LastArrival: seen.arrival, Twice: seen.twice, Since: sinceOf(seen.epoch)}
+}
+
 // sinceOf is when an epoch began, µs since 1970.
 func sinceOf(epoch string) int64 {
 	_, since, _ := strings.Cut(epoch, ":")

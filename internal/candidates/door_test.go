@@ -238,6 +238,22 @@ func TestFenceByTheRealClock(t *testing.T) {
 	require.GreaterOrEqual(t, c.accept(t, 7)[0].Arrival, µs(now))
 }
 
+// The state of a coupon that was never seen, or that a server lost before MySQL heard of a promise: pods know which.
+func TestAFenceWaitsForPodsWhereThereIsNoState(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	now, err := c.Now(t.Context())
+	require.NoError(t, err)
+	_, forPods, err := c.Fence(t.Context(), c.id, now, Promise{})
+	require.NoError(t, err)
+	require.Positive(t, forPods)
+
+	c.openNow(t)
+	_, forPods, err = c.Fence(t.Context(), c.id, now, Promise{})
+	require.NoError(t, err)
+	require.Zero(t, forPods, "nobody was promised anything before")
+}
+
 // A fence may be the first to write a coupon's state; it then must not stay for ever.
 func TestFenceGivesAStateAnEnd(t *testing.T) {
 	t.Parallel()
@@ -381,7 +397,7 @@ func TestFiguresCountEverything(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	require.Equal(t, Figures{Now: noon}, c.figures(t), "of a coupon that nobody knows")
+	require.Equal(t, Figures{Now: noon, ForPods: PutBackTime}, c.figures(t), "of a coupon that nobody knows")
 
 	c.open(t)
 	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7)
@@ -397,8 +413,8 @@ func TestFiguresCountEverything(t *testing.T) {
 	_, err := c.Review(t.Context(), c.id, []Failed{{Entry: Entry{Member: "7", Arrival: at[6].Arrival}}})
 	require.NoError(t, err)
 	require.Equal(t, Figures{
-		Since: µs(noon),
-		Now:   noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
+		Since: µs(noon), ForPods: PutBackTime,
+		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
 		WaitingBehind: 2, DLQBehind: 1,
 	}, c.figures(t), "the highest stands in the DLQ")
 	for behind, want := range map[int64][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
@@ -411,8 +427,8 @@ func TestFiguresCountEverything(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.Equal(t, Figures{
-		Since: µs(noon),
-		Now:   noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
+		Since: µs(noon), ForPods: PutBackTime,
+		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
 		WaitingBehind: 2,
 	}, c.figures(t))
 }

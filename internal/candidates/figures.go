@@ -22,12 +22,14 @@ type Figures struct {
 	Twice    int64 // of Accepted: counted by two servers
 	Since    int64 // when this server began to count, µs since 1970; 0 when it has not
 	Highest  int64 // highest arrival standing in queue or DLQ; 0 when both are empty
+
+	ForPods time.Duration // how long pods still have to put back whom this server lacks, at the longest; 0 when they have had their time
 }
 
 // Figures reads all counts of one coupon in one script. behind is an arrival in µs, for the counts of who came after it.
 func (s *Store) Figures(ctx context.Context, coupon uint64, behind int64) (Figures, error) {
 	k := s.names.coupon(coupon)
-	reply, err := figuresScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind)
+	reply, err := figuresScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind, PutBackTime.Microseconds())
 	if err != nil {
 		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
 	}
@@ -39,13 +41,14 @@ func (s *Store) Figures(ctx context.Context, coupon uint64, behind int64) (Figur
 }
 
 func readFigures(reply []any) (Figures, error) {
-	n, err := figuresScript.integers(reply, 13)
+	n, err := figuresScript.integers(reply, 14)
 	if err != nil {
 		return Figures{}, err
 	}
 	return Figures{
 		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: n[2], Waiting: n[3], DLQ: n[4],
 		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8], WaitingBehind: n[9], DLQBehind: n[10], Twice: n[11], Since: n[12],
+		ForPods: time.Duration(n[13]) * time.Microsecond,
 	}, nil
 }
 

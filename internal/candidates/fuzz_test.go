@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // replyOf reads lines as the values of a reply: ":1" is a whole number, ",1.5" a double, "_" nil, "#" true, "*2" an
@@ -109,7 +110,8 @@ func FuzzReadFigures(f *testing.F) {
 			t.Errorf("sold %v was read as %v", sold, n.Sold)
 		}
 		// The clock apart, which is µs here and a time there, everything is told as it was said.
-		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingBehind, n.DLQBehind, n.Twice, n.Since}
+		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingBehind, n.DLQBehind, n.Twice, n.Since,
+			int64(n.ForPods / time.Microsecond)}
 		if !slices.Equal(reply[1:], read) {
 			t.Errorf("%v was read as %+v", reply, n)
 		}

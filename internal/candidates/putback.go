@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,10 @@ const (
 	// putBackTimeout bounds one attempt. After one that failed, the next answer of Redis but for this pause begins another.
 	putBackTimeout = 8 * time.Second
 	putBackAgain   = 200 * time.Millisecond
+
+	// recallers ask at once; a call to a shard that hangs is given up, so that it does not take the time of the others.
+	recallers     = 8
+	recallTimeout = time.Second
 )
 
 // PutBack is how it went to put people back after another server took over.
@@ -84,6 +89,84 @@ func (s *Store) noteAnswers(coupon uint64, m *memory, carried seen, h heard, use
 		m.putting = true
 		go s.putBackAll(coupon, m)
 	}
+}
+
+// Recall asks every server which epoch it is for the coupons of whom this process remembers people, and has these put back where
+// another took over. Applications and Publish do so by the way; Recall is for when nobody applies and no window can be read. It
+// tells servers nothing by itself; repeating it is safe.
+func (s *Store) Recall(ctx context.Context) error {
+	var (
+		failed failures
+		asked  = make(chan uint64)
+		askers sync.WaitGroup
+	)
+	for range recallers {
+		askers.Go(func() {
+			for coupon := range asked {
+				failed.add(s.recall(ctx, coupon))
+			}
+		})
+	}
+	for _, coupon := range s.memories.Keys() {
+		asked <- coupon
+	}
+	close(asked)
+	askers.Wait()
+	return failed.err()
+}
+
+// failures keep the first error and count all.
+type failures struct {
+	mu    sync.Mutex
+	first error
+	count int
+}
+
+func (f *failures) add(err error) {
+	if err == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.count++; f.first == nil {
+		f.first = err
+	}
+}
+
+func (f *failures) err() error {
+	if f.count > 1 {
+		return fmt.Errorf("%w, and %d more coupons", f.first, f.count-1)
+	}
+	return f.first
+}
+
+func (s *Store) recall(ctx context.Context, coupon uint64) error {
+	m, ok := s.memories.Peek(coupon)
+	if !ok {
+		return nil
+	}
+	m.mu.Lock()
+	known, idle := m.epoch, m.epoch == "" || len(m.answers) == 0 || m.putting
+	m.mu.Unlock()
+	if idle {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
+	defer cancel()
+	is, _, err := s.missing(ctx, coupon, nil)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if is != known && m.epoch == known {
+		m.lost()
+	}
+	if m.changed && !m.putting {
+		m.putting = true
+		go s.putBackAll(coupon, m)
+	}
+	return nil
 }
 
 // putBackAll compares whom this process remembers with what stands in Redis until nothing has changed meanwhile.

@@ -23,7 +23,7 @@ var (
 	shutScript    = load("shut")
 	fenceScript   = load("fence", "epoch")
 	renewScript   = load("renew")
-	figuresScript = load("figures")
+	figuresScript = load("figures", "epoch")
 	pageScript    = load("page")
 	cutScript     = load("cut")
 	removeScript  = load("remove")

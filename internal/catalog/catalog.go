@@ -26,6 +26,9 @@ const (
 	// readTimeout is for one reading from MySQL; what remains of refreshTimeout is for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
+	// recallAfter a reading of MySQL has taken so long, Redis is looked after without it: whom another server of Redis lacks
+	// must be back within candidates.PutBackTime, and nobody waits for MySQL with that.
+	recallAfter = time.Second
 	// publishTimeout and snapshotTimeout bound one call of Redis each: a shard that hangs must not take the time of the
 	// others, nor of the next refresh.
 	publishTimeout  = time.Second
@@ -62,6 +65,8 @@ type Store interface {
 	SaveCatalog(ctx context.Context, snapshot []byte) error
 	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
+	Recall(ctx context.Context) error
+	Seen(coupon uint64) candidates.Promise
 }
 
 // Options are what a Catalog works with.
@@ -155,7 +160,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 
-	now, err := c.read(ctx)
+	now, err := c.readOrRecall(ctx)
 	if now == nil {
 		return errors.Join(err, c.loadSnapshot(ctx))
 	}
@@ -163,6 +168,22 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	risen, publishErr := c.publish(ctx, now)
 	c.hold(now, c.Now())
 	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.saveSnapshot(ctx, now))
+}
+
+// readOrRecall reads. Where that fails or takes long, it has people put back whom another server of Redis lacks, which telling
+// the doors would do otherwise.
+func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
+	recalled := make(chan error, 1)
+	recall := time.AfterFunc(recallAfter, func() { recalled <- c.Store.Recall(ctx) })
+	now, err = c.read(ctx)
+	switch {
+	case !recall.Stop():
+		return now, errors.Join(err, <-recalled)
+	case now == nil:
+		return nil, errors.Join(err, c.Store.Recall(ctx))
+	default:
+		return now, err
+	}
 }
 
 func (c *Catalog) hold(r *reading, at time.Time) {
@@ -225,13 +246,21 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 			}
 		})
 	}
+	var late []raised // of coupons that are over: what this process was too late to say
 	for _, coupon := range r.Coupons {
 		if !coupon.Finalised {
 			coupons <- coupon
+		} else if seen := c.Store.Seen(coupon.ID); seen.Accepted > coupon.promise.Accepted {
+			late = append(late, raised{coupon.ID, seen})
 		}
 	}
 	close(coupons)
 	workers.Wait()
+	for _, l := range late {
+		c.Logger.Error("a coupon is over without applications that this process has seen accepted: settle verify counts them",
+			zap.Uint64("coupon_id", l.coupon), zap.Int64("accepted", l.promise.Accepted))
+	}
+	risen = append(risen, late...)
 	if told > 0 || failed.count == 0 {
 		c.told.Store(true)
 	}

@@ -430,6 +430,42 @@ func TestWithoutMySQLTheSnapshotServes(t *testing.T) {
 	require.True(t, known)
 }
 
+// Neither applications nor windows that can be read tell this process that another server took over.
+func TestWithoutMySQLWhomAFailoverTookIsPutBack(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.refresh()
+	w.apply(1, 7)
+	told := w.apply(1, 8)
+	w.refresh()
+	require.NoError(t, w.db.Close())
+
+	queue := w.redis.Prefix + "candidates:coupon:1"
+	require.NoError(t, w.redis.Client.ZRem(t.Context(), queue, "8").Err())
+	require.NoError(t, w.redis.Client.HSet(t.Context(), "state:{"+queue+"}", "run_id", "the-primary-before").Err())
+
+	require.Error(t, w.catalog.Refresh(t.Context()))
+	testenv.Eventually(t, 10*time.Second, "the user stands in line again", func() bool {
+		arrival, err := w.redis.Client.ZScore(t.Context(), queue, "8").Result()
+		return err == nil && int64(arrival) == told.Arrival
+	})
+}
+
+// A process that was away while another server took over, and the coupon came to its end, knows of promises that nobody counts.
+func TestWhatACouponThatIsOverDoesNotCountIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.refresh()
+	w.apply(1, 7)
+	w.refresh()
+	w.apply(1, 8)
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 1")
+	require.EqualValues(t, 1, w.promise(1).Accepted)
+
+	w.refresh()
+	require.EqualValues(t, 2, w.promise(1).Accepted)
+}
+
 func TestWithoutAnythingTheCatalogSaysSo(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.db.Close())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -29,6 +30,8 @@ type Store interface {
 type Ledger struct {
 	Store Store
 	Users *users.Directory
+
+	until atomic.Pointer[time.Time] // pods have had their time by then; see waitForPods
 }
 
 // Account is where the promises of one coupon are. Invariant 4: accepted = waiting + under review + issued by a run +

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -172,6 +174,32 @@ func TestASettlementWhileCheckingIsNoFinding(t *testing.T) {
 	require.Equal(t, 2, looks)
 	require.EqualValues(t, 5, v.Coupons)
 	require.Zero(t, v.Account.Waiting)
+}
+
+// Right after another Redis server took over, whom pods are about to put back is not lost.
+func TestWhomPodsPutBackIsNotLost(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t, 5)
+	c.users("ACTIVE", 1, 9)
+	c.apply(1, 3)
+	c.keepPromise(c.now())
+	arrival, err := c.rdb.ZScore(t.Context(), c.queue(), c.member(3)).Result()
+	require.NoError(t, err)
+	require.NoError(t, c.rdb.ZRem(t.Context(), c.queue(), c.member(3)).Err())
+	require.NoError(t, c.rdb.HSet(t.Context(), c.state(), "run_id", "the-primary-before").Err())
+	back := make(chan error, 1)
+	looks := 0
+	l := &ledger.Ledger{Store: meddler{c.store, func() {
+		if looks++; looks == 1 {
+			time.AfterFunc(candidates.PutBackTime/4, func() {
+				back <- c.rdb.ZAdd(context.Background(), c.queue(), redis.Z{Score: arrival, Member: c.member(3)}).Err()
+			})
+		}
+	}}}
+	v, err := l.Check(t.Context(), c.db, c.id)
+	require.NoError(t, err)
+	require.NoError(t, <-back)
+	require.Empty(t, v.Findings)
 }
 
 // While it calls something wrong, the checker holds the coupon: no settlement can commit. It leaves nothing locked.

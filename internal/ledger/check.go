@@ -78,6 +78,7 @@ type Verdict struct {
 	row                   couponRow
 	signed                signed
 	uncleaned, lastIssued int64
+	forPods               time.Duration
 }
 
 // couponRow is what the coupon's row says beside its figures.
@@ -143,7 +144,27 @@ func (l *Ledger) Check(ctx context.Context, db *sql.DB, coupon uint64) (*Verdict
 	if err != nil || len(v.Findings) == 0 {
 		return v, err
 	}
+	if err := l.waitForPods(ctx, v); err != nil {
+		return nil, fmt.Errorf("check coupon %d: %w", coupon, err)
+	}
 	return l.look(ctx, db, coupon, lookLockSQL)
+}
+
+// waitForPods waits, where promises are missing, until pods have had the time to put back whom a failover took with it, as a
+// settlement does: until then nothing is lost. A ledger waits once, since that time is the same for all coupons.
+func (l *Ledger) waitForPods(ctx context.Context, v *Verdict) error {
+	if v.Gap <= 0 || v.forPods == 0 {
+		return nil
+	}
+	l.until.CompareAndSwap(nil, new(time.Now().Add(candidates.PutBackTime)))
+	timer := time.NewTimer(min(v.forPods, time.Until(*l.until.Load())))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (l *Ledger) look(ctx context.Context, db *sql.DB, coupon uint64, query string) (*Verdict, error) {
@@ -166,6 +187,7 @@ func (l *Ledger) look(ctx context.Context, db *sql.DB, coupon uint64, query stri
 	if v.Account, figures, err = l.count(ctx, tx, coupon); err != nil {
 		return nil, err
 	}
+	v.forPods = figures.ForPods
 	for _, check := range []func(context.Context, *sql.Tx, candidates.Figures, *Verdict) error{
 		l.checkRecords, l.checkHolders, l.checkSeats, l.checkRows, l.checkOrder, l.checkLine, l.checkKept, l.checkMarks,
 	} {

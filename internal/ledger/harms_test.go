@@ -85,7 +85,7 @@ var plainHarms = map[string]harm{
 		do: func(c *coupon) {
 			c.change(1, "UPDATE coupon SET total_quantity = total_quantity - 3 WHERE id = ?", c.id)
 		},
-		seats: -3},
+		seats: -3, alone: true},
 
 	"a coupon without a seat": {
 		do: func(c *coupon) {

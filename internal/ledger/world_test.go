@@ -20,7 +20,10 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	candidates.PutBackTime = 200 * time.Millisecond // many tests lose promises
+	testenv.Main(m)
+}
 
 // deployment is a database and a key prefix of a test's own, and a settlement that works on them. Its coupons are
 // worlds apart: each has its own users and is settled and checked alone.

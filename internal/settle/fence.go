@@ -50,11 +50,11 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 }
 
 func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
-	promised := s.coupon.Promised
 	if s.coupon.Finalised { // nobody can have been told anything since its door was shut
-		promised = Promised{}
+		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, Promised{})
+		return wait, 0, err
 	}
-	return s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, promised)
+	return s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, s.coupon.Promised)
 }
 
 // sameServer is an error when another server has taken over since the fence, or the coupon's state was lost.

@@ -11,8 +11,8 @@ local state, cutoff = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local early = math.max(0, cutoff - now)
-local s = redis.call('HMGET', state, 'last', unpack(EPOCH_FIELDS))
-local promised = promises(now, {unpack(s, 2)}, {'', 0, 0}, {unpack(ARGV, 3, 5)})
+local s = redis.call('HMGET', state, 'last', 'opens', unpack(EPOCH_FIELDS))
+local promised = promises(now, {unpack(s, 3)}, {'', 0, 0}, {unpack(ARGV, 3, 5)})
 local changes = promised.changes
 if early == 0 and (tonumber(s[1]) or 0) < cutoff - 1 then
   changes[#changes + 1], changes[#changes + 2] = 'last', string.format('%.0f', cutoff - 1)
@@ -21,5 +21,5 @@ if #changes > 0 then
   redis.call('HSET', state, unpack(changes))
   if redis.call('TTL', state) == -1 then redis.call('EXPIRE', state, ARGV[2]) end
 end
-if promised.base == 0 then return {early, 0} end -- nobody was promised anything before
+if promised.base == 0 and s[2] then return {early, 0} end -- nobody was promised anything before, unless the state was lost
 return {early, math.max(0, math.min(promised.since + ARGV[6] - now, tonumber(ARGV[6])))}

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Who of those whom a pod remembers is to be put back, or was counted by two servers. A read.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
--- ARGV  1… user id, arrival (µs; 0 where the pod got no answer), …
+-- ARGV  1… user id, arrival (µs; 0 where the pod got no answer), …; nobody: only which epoch it is
 -- Returns {epoch, then the places in ARGV's list of users, from 1}: of those who stand nowhere, or in the queue at another
 -- arrival that was given later or in this epoch. The epoch is empty where none has begun on this server.
 local queue, state, issued, rejected, dlq = unpack(KEYS)
@@ -12,6 +12,7 @@ end
 local time = redis.call('TIME')
 local promised = promises(time[1] * 1000000 + time[2], redis.call('HMGET', state, unpack(EPOCH_FIELDS)), {'', 0, 0}, {0, 0, 0})
 if #promised.changes > 0 then return {''} end
+if #users == 0 then return {promised.epoch} end
 
 local standing = redis.call('ZMSCORE', queue, unpack(users))
 local reviewed = redis.call('ZMSCORE', dlq, unpack(users))
