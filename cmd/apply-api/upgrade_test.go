@@ -125,7 +125,8 @@ func (f *fleet) types(line string, old, new int) {
 	require.NotRegexp(f.t, `(?m)^\(?(error|ERR|NOGOODSLAVE|INPROG)`, string(output), line)
 }
 
-// Redis is upgraded as the handbook says, under load: everybody who was told that they stand in line does, place for place.
+// Redis is upgraded as the handbook says, under load: everybody who was told that they stand in line does, place for place,
+// and it takes no pod to put them back.
 func TestAnUpgradeOfRedisLosesNobody(t *testing.T) {
 	t.Parallel()
 	lines := upgradeLines(t)
@@ -156,6 +157,7 @@ func TestAnUpgradeOfRedisLosesNobody(t *testing.T) {
 		old = new
 	}
 	c.settle()
+	require.Zero(t, p.metric("jajeong_promises_put_back_total"), "nobody had to be put back")
 	held := readLine(t, f.clients[old])
 	require.Empty(t, c.wrong(held, nil))
 	told := c.arrivals()
