@@ -78,7 +78,7 @@ type Verdict struct {
 	row                   couponRow
 	signed                signed
 	uncleaned, lastIssued int64
-	forPods               time.Duration
+	figures               candidates.Figures
 }
 
 // couponRow is what the coupon's row says beside its figures.
@@ -151,13 +151,17 @@ func (l *Ledger) Check(ctx context.Context, db *sql.DB, coupon uint64) (*Verdict
 }
 
 // waitForPods waits, where promises are missing, until pods have had the time to put back whom a failover took with it, as a
-// settlement does: until then nothing is lost. A ledger waits once, since that time is the same for all coupons.
+// settlement does: until then nothing is lost. By the clocks of Redis, a ledger waits no longer than once, since that time is
+// the same for all coupons.
 func (l *Ledger) waitForPods(ctx context.Context, v *Verdict) error {
-	if v.Gap <= 0 || v.forPods == 0 {
+	if v.Gap <= 0 || v.figures.ForPods == 0 {
 		return nil
 	}
-	l.until.CompareAndSwap(nil, new(time.Now().Add(candidates.PutBackTime)))
-	timer := time.NewTimer(min(v.forPods, time.Until(*l.until.Load())))
+	until := v.figures.Now.Add(candidates.PutBackTime)
+	if !l.until.CompareAndSwap(nil, &until) {
+		until = *l.until.Load()
+	}
+	timer := time.NewTimer(min(v.figures.ForPods, until.Sub(v.figures.Now)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -187,7 +191,7 @@ func (l *Ledger) look(ctx context.Context, db *sql.DB, coupon uint64, query stri
 	if v.Account, figures, err = l.count(ctx, tx, coupon); err != nil {
 		return nil, err
 	}
-	v.forPods = figures.ForPods
+	v.figures = figures
 	for _, check := range []func(context.Context, *sql.Tx, candidates.Figures, *Verdict) error{
 		l.checkRecords, l.checkHolders, l.checkSeats, l.checkRows, l.checkOrder, l.checkLine, l.checkKept, l.checkMarks,
 	} {
