@@ -17,23 +17,16 @@
 // coupon. A pod carries the highest arrival it has seen into every apply, so that a Redis that lost data goes on above
 // what it has forgotten.
 //
-// # What another server leads to
-//
-// A replica that takes over, or a server that restarts, may lack the last applications. The scripts of lua/epoch.lua notice
-// it: each time that a server has a coupon's state is an epoch. A pod names the epoch it knows and what it has seen counted
-// there, and the next epoch counts its own on top, so that nobody's loss hides behind those who came since.
-//
-// A pod remembers for ten seconds whom it told that they stand in line, and at what arrival (memory.go). When another epoch
-// answers, it asks for all of them and puts back who is missing (putback.go): at their own arrival, in front of whoever came
-// since. Who has applied again meanwhile gets the first arrival back, and was counted by both servers: `+"`twice`"+` says how many
-// were. A settlement leaves pods the time for that, see Fence. So a failover loses nobody whose pod lives. The count is the
-// alarm for those whose pod is gone, too.
-//
 // # When another server takes over
 //
-// A server may lack whom the one before accepted last. So a pod remembers for ten seconds whom it told that they stand in
-// line (memory.go), and puts back who is missing when another server answers, or the state is gone (putback.go). Counts belong
-// to the epoch of one server (lua/epoch.lua): what a former one had counted adds to the present one's.
+// A server that takes over, or restarts, may lack whom the one before accepted last. A pod remembers for ten seconds whom it
+// told that they stand in line, and at what arrival (memory.go). When another server answers, or the state is gone, it asks
+// for all of them and puts back who is missing (putback.go): at their own arrival, in front of whoever came since. Who has
+// applied again meanwhile gets the first arrival back; both servers counted them, and `twice` says how many. Fence gives pods
+// the time for that before a settlement. So a failover loses nobody whose pod lives.
+//
+// The count is the alarm for the others. It belongs to the epoch of one server (lua/epoch.lua): a pod names the epoch it knows
+// and what it has seen counted there, and that adds to the present one's, so that no loss hides behind those who came since.
 //
 // # How applications reach Redis
 //
