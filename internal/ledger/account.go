@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -31,7 +31,8 @@ type Ledger struct {
 	Store Store
 	Users *users.Directory
 
-	until atomic.Pointer[time.Time] // pods have had their time by then; see waitForPods
+	forPods sync.Once     // see waitForPods
+	waited  chan struct{} // closed when pods have had their time; nil before anybody waits
 }
 
 // Account is where the promises of one coupon are. Invariant 4: accepted = waiting + under review + issued by a run +

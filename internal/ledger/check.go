@@ -156,11 +156,16 @@ func (l *Ledger) waitForPods(ctx context.Context, v *Verdict) error {
 	if v.Gap <= 0 || v.forPods == 0 {
 		return nil
 	}
-	l.until.CompareAndSwap(nil, new(time.Now().Add(candidates.PutBackTime)))
-	timer := time.NewTimer(min(v.forPods, time.Until(*l.until.Load())))
+	l.forPods.Do(func() {
+		l.waited = make(chan struct{})
+		time.AfterFunc(candidates.PutBackTime, func() { close(l.waited) })
+	})
+	timer := time.NewTimer(v.forPods)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-l.waited:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
