@@ -4,7 +4,7 @@
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
 -- ARGV  1 the epoch the pod knows  2, 3 accepted and twice as it has seen them  4 ttl (s)
 --       5… user id, arrival (µs; 0 where the pod got no answer), …
--- Returns {code, epoch, now, accepted, twice, how many were put back, how many were moved to their earlier arrival}
+-- Returns {code, epoch, now, accepted, twice, how many were put back of those who were told, how many were moved to their earlier arrival}
 --   DONE
 --   NO_WINDOW  nothing has happened: no catalog refresh has written this coupon's window yet
 --   FINAL      nothing has happened: the coupon is over
@@ -41,7 +41,7 @@ for i = 5, #ARGV, 2 do
     redis.call('ZADD', queue, 'NX', ARGV[i + 1], user)
     last, back = math.max(last, arrival), back + 1
   elseif lets and math.max(now, last + 1) < closes then
-    last, back = math.max(now, last + 1), back + 1
+    last = math.max(now, last + 1)
     redis.call('ZADD', queue, 'NX', string.format('%.0f', last), user)
   end
 end
