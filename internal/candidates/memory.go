@@ -11,7 +11,7 @@ const (
 	// rememberedFor is how long a process remembers whom it told that they stand in line.
 	rememberedFor = 10 * time.Second
 
-	// mostRemembered bounds the memory of a process, all coupons together, at 32 bytes each.
+	// mostRemembered bounds the memory of a process, all coupons together, at 64 bytes each at most.
 	mostRemembered = 1 << 20
 )
 
@@ -23,8 +23,13 @@ var PutBackTime = 10 * time.Second
 type answered struct {
 	user    uint64
 	arrival int64 // µs since 1970; 0: Redis did not answer, and the user was told to ask again
+}
+
+// batch are the answers of one call.
+type batch struct {
+	answers []answered
 	at      int64 // when, by the clock of the shard, µs since 1970
-	epoch   int   // of the server that is known to have it, as memory.number; 0: of none
+	epoch   int   // of the server that is known to have them, as memory.number; 0: of none
 }
 
 // memory is what a process remembers of one coupon: the promises it has seen, and whom it told of theirs. An epoch is the
@@ -36,8 +41,9 @@ type memory struct {
 	accepted int64  // highest count seen in it
 	twice    int64  // the same
 
-	answers []answered // in the order of time; those before first are forgotten
+	batches []batch // in the order of time; those before first are forgotten
 	first   int
+	count   int      // of answers in them
 	now     int64    // the clock of the shard at its last answer, µs since 1970
 	changes int      // of the epoch, ever
 	changed bool     // answers have not been compared with what stands in Redis since the last one
@@ -76,8 +82,8 @@ func (m *memory) learn(carried seen, h heard) (changed bool) {
 	case carried.epoch == m.epoch && (carried.accepted < m.accepted || carried.twice < m.twice):
 		// Another call has learned more since: the next one carries that before it is given up.
 	case m.epoch == "":
-		for i := range m.answers { // there was no clock yet
-			m.answers[i].at = h.now
+		for i := range m.batches { // there was no clock yet
+			m.batches[i].at = h.now
 		}
 		m.epoch, m.accepted, m.twice = h.epoch, h.accepted, h.twice
 		return m.changed
@@ -85,15 +91,13 @@ func (m *memory) learn(carried seen, h heard) (changed bool) {
 		m.epoch, m.accepted, m.twice = h.epoch, h.accepted, h.twice
 	}
 	m.changes++
-	m.changed = m.remembers() > 0
+	m.changed = m.count > 0
 	return m.changed
 }
 
-func (m *memory) remembers() int { return len(m.answers) - m.first }
-
 // lost notes that the server has no state of the coupon any more.
 func (m *memory) lost() {
-	if m.remembers() > 0 {
+	if m.count > 0 {
 		m.changes++
 		m.changed = true
 	}
@@ -111,22 +115,28 @@ func (m *memory) number(epoch string) int {
 	return len(m.epochs)
 }
 
-// open are those among the answers from one place to another that the server of this epoch is not known to have.
-func (m *memory) open(from, to int, epoch string) (open []answered) {
+// open are up to most of those whom the server of this epoch is not known to have, whole batches from one on; to is the batch
+// behind them.
+func (m *memory) open(from, most int, epoch string) (open []answered, to int) {
 	known := m.number(epoch)
-	for _, a := range m.answers[min(from, len(m.answers)):min(to, len(m.answers))] {
-		if a.epoch != known {
-			open = append(open, a)
+	for to = from; to < len(m.batches); to++ {
+		b := m.batches[to]
+		if b.epoch == known {
+			continue
 		}
+		if len(open) > 0 && len(open)+len(b.answers) > most {
+			break
+		}
+		open = append(open, b.answers...)
 	}
-	return open
+	return open, to
 }
 
 // compared notes that the server of this epoch has them now. They are remembered anew, since it may be taken over from, too.
 func (m *memory) compared(from, to int, epoch string) {
 	known := m.number(epoch)
-	for i := from; i < min(to, len(m.answers)); i++ {
-		m.answers[i].at, m.answers[i].epoch = m.now, known
+	for i := from; i < min(to, len(m.batches)); i++ {
+		m.batches[i].at, m.batches[i].epoch = m.now, known
 	}
 }
 
@@ -136,17 +146,25 @@ func (m *memory) forget(total *atomic.Int64) {
 		return
 	}
 	n := m.first
-	for n < len(m.answers) && m.answers[n].at <= m.now-rememberedFor.Microseconds() {
+	for n < len(m.batches) && m.batches[n].at <= m.now-rememberedFor.Microseconds() {
 		n++
 	}
-	m.drop(n-m.first, total)
+	m.drop(n, total)
 }
 
-// drop forgets the first n of those who are remembered.
-func (m *memory) drop(n int, total *atomic.Int64) {
-	total.Add(-int64(n))
-	if m.first += n; m.first > len(m.answers)/2 { // seldom, so that little is moved
-		m.answers, m.first = append(make([]answered, 0, 2*m.remembers()), m.answers[m.first:]...), 0
+// drop forgets the batches before one.
+func (m *memory) drop(before int, total *atomic.Int64) {
+	for ; m.first < before; m.first++ {
+		n := len(m.batches[m.first].answers)
+		m.count -= n
+		total.Add(-int64(n))
+		m.batches[m.first] = batch{}
+	}
+	if m.count == 0 {
+		m.epochs = nil
+	}
+	if m.first > len(m.batches)/2 { // seldom, so that little is moved
+		m.batches, m.first = append(make([]batch, 0, 2*(len(m.batches)-m.first)), m.batches[m.first:]...), 0
 	}
 }
 
@@ -156,10 +174,9 @@ func (m *memory) remember(answers []answered, epoch string, total *atomic.Int64)
 		left = min(int(over), len(answers))
 		total.Add(-int64(left))
 	}
-	known := m.number(epoch)
-	for _, a := range answers[:len(answers)-left] {
-		a.at, a.epoch = m.now, known
-		m.answers = append(m.answers, a)
+	if answers = answers[:len(answers)-left]; len(answers) > 0 {
+		m.batches = append(m.batches, batch{answers, m.now, m.number(epoch)})
+		m.count += len(answers)
 	}
 	return left
 }

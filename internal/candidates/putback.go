@@ -146,7 +146,7 @@ func (s *Store) recall(ctx context.Context, coupon uint64) error {
 		return nil
 	}
 	m.mu.Lock()
-	known, idle := m.epoch, m.epoch == "" || len(m.answers) == 0 || m.putting
+	known, idle := m.epoch, m.epoch == "" || m.count == 0 || m.putting
 	m.mu.Unlock()
 	if idle {
 		return nil
@@ -199,19 +199,18 @@ func (s *Store) putBackOnce(ctx context.Context, coupon uint64, m *memory, resul
 	}
 	m.mu.Lock()
 	if now.code == final { // everybody has an outcome
-		m.drop(m.remembers(), &s.remembers)
+		m.drop(len(m.batches), &s.remembers)
 		m.changed = false
 	}
-	first, n, changes := m.first, len(m.answers), m.changes
+	from, changes := m.first, m.changes
 	m.mu.Unlock()
 
-	for from := first; from < n; from += missingMembers {
-		to := min(n, from+missingMembers)
+	for {
 		m.mu.Lock()
-		open := m.open(from, to, now.epoch)
+		open, to := m.open(from, missingMembers, now.epoch)
 		m.mu.Unlock()
 		if len(open) == 0 {
-			continue
+			break
 		}
 		result.Compared += len(open)
 		same, err := s.putBackSome(ctx, coupon, m, now.epoch, open, result)
@@ -221,6 +220,7 @@ func (s *Store) putBackOnce(ctx context.Context, coupon uint64, m *memory, resul
 		m.mu.Lock()
 		m.compared(from, to, now.epoch)
 		m.mu.Unlock()
+		from = to
 		if err := pause(ctx, putBackPause); err != nil {
 			return false, err
 		}

@@ -61,7 +61,7 @@ func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 	s.memories = remembering(func(m *memory) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.drop(m.remembers(), &s.remembers)
+		m.drop(len(m.batches), &s.remembers)
 	})
 	return s, nil
 }
