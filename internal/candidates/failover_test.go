@@ -308,12 +308,12 @@ func counted(t *testing.T, f *failing, p *linked) (accepted, twice, waiting int6
 	t.Helper()
 	m := p.memoryOf(42)
 	m.mu.Lock()
-	remembered, count := m.batches, m.count
+	remembered, count, epochs := m.batches, m.count, m.epochs
 	m.batches, m.count = nil, 0
 	m.mu.Unlock()
 	f.refresh(p)
 	m.mu.Lock()
-	m.batches, m.count, m.epoch, m.accepted = remembered, count, "before", 0 // it hears of the new server once more
+	m.batches, m.count, m.epochs, m.epoch, m.accepted = remembered, count, epochs, "before", 0 // it hears of the new server once more
 	m.mu.Unlock()
 	figures, err := p.Figures(t.Context(), 42, 0)
 	require.EqualValues(t, 3, figures.Accepted-figures.Twice-figures.Waiting, "three are missing")
