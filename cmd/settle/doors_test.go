@@ -20,10 +20,7 @@ import (
 // heldBack keeps the coupon's row locked while changes waits for it, lets users apply meanwhile, and returns what was said.
 func (w *world) heldBack(coupon uint64, users []uint64, verb string, extra ...string) (stdout string) {
 	w.t.Helper()
-	tx, err := w.db.BeginTx(w.t.Context(), nil)
-	require.NoError(w.t, err)
-	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", coupon)
-	require.NoError(w.t, err)
+	release := w.lock(coupon)
 	done := make(chan struct{})
 	var code int
 	var stderr string
@@ -33,7 +30,7 @@ func (w *world) heldBack(coupon uint64, users []uint64, verb string, extra ...st
 	}()
 	w.awaitLockWait()
 	w.apply(coupon, users...)
-	require.NoError(w.t, tx.Rollback())
+	release()
 	<-done
 	require.Zero(w.t, code, stderr)
 	return stdout
@@ -100,10 +97,7 @@ func TestAnEndMadeLaterIsRecordedFirst(t *testing.T) {
 	coupon := w.coupon(9)
 	later := w.now().Add(3 * time.Hour).Truncate(time.Second)
 	before := w.state(coupon, "closes")
-	tx, err := w.db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", coupon)
-	require.NoError(t, err)
+	release := w.lock(coupon)
 	done := make(chan int)
 	go func() {
 		code, _, _ := w.changes("extend", coupon, "--closes="+later.UTC().Format(time.RFC3339))
@@ -111,7 +105,7 @@ func TestAnEndMadeLaterIsRecordedFirst(t *testing.T) {
 	}()
 	w.awaitLockWait()
 	require.Equal(t, before, w.state(coupon, "closes"))
-	require.NoError(t, tx.Rollback())
+	release()
 	require.Zero(t, <-done)
 	require.Equal(t, fmt.Sprint(later.UnixMicro()), w.state(coupon, "closes"))
 	require.True(t, later.Equal(w.closesAt(coupon)))

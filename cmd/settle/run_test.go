@@ -365,11 +365,7 @@ func TestABusyCouponIsLeftAlone(t *testing.T) {
 	coupon := w.coupon(3)
 	w.users(1)
 	w.apply(coupon, 1)
-	tx, err := w.db.Begin()
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback() }()
-	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", coupon)
-	require.NoError(t, err)
+	release := w.lock(coupon)
 
 	// Told to stop while it waits for the lock, it leaves at once and moves nothing.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -383,7 +379,7 @@ func TestABusyCouponIsLeftAlone(t *testing.T) {
 	require.Equal(t, []string{"1"}, w.waiting(coupon))
 	require.Empty(t, w.issued(coupon))
 
-	require.NoError(t, tx.Rollback())
+	release()
 	w.settleNow()
 	require.Equal(t, []uint64{1}, w.issued(coupon))
 	w.verify()

@@ -309,7 +309,8 @@ func reversed(ids []uint64) []uint64 {
 	return back
 }
 
-// awaitLockWait returns when some session of this database waits for a row lock.
+// awaitLockWait returns when some session of this database waits for a row lock. A test that holds the row itself takes
+// it with lock, whose statement is none of those that wait.
 func (w *world) awaitLockWait() {
 	w.t.Helper()
 	testenv.Eventually(w.t, 20*time.Second, "a session waits for the lock", func() bool {
