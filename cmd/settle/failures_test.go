@@ -97,9 +97,15 @@ func (p *bystander) gives(coupon, user uint64) {
 // settlement names the seats: a server may show what a bystander has just given for a moment longer.
 func (w *world) awaitInsert() {
 	w.t.Helper()
-	testenv.Eventually(w.t, 20*time.Second, "a settlement inserts", func() bool {
+	w.awaitStatement("INTO user_coupon (coupon_id, user_id, position,")
+}
+
+// awaitStatement returns when a session is at a statement with these words.
+func (w *world) awaitStatement(words string) {
+	w.t.Helper()
+	testenv.Eventually(w.t, 20*time.Second, "a session is at "+words, func() bool {
 		return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
-			return s.Command == "Query" && strings.Contains(s.Statement, "INTO user_coupon (coupon_id, user_id, position,")
+			return s.Command == "Query" && strings.Contains(s.Statement, words)
 		}) > 0
 	})
 }
@@ -301,7 +307,7 @@ func TestACouponGivenByHandWaitsForTheSettlement(t *testing.T) {
 				_, err := w.db.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", coupon)
 				gave <- err
 			}()
-			w.awaitInsert()
+			w.awaitStatement("INTO user_coupon (coupon_id, user_id) VALUES")
 		})
 	}
 	code, _, _, stderr := w.settleWith(s)
