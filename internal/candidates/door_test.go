@@ -103,7 +103,7 @@ func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
 				c.set(t, "accepted", tc.stands.Accepted)
 				c.set(t, "last", tc.stands.LastArrival)
 				w.Version = version
-				tc := tc // of each version its own
+				tc := tc                                           // of each version its own
 				tc.known.Since, tc.want.Since = µs(noon), µs(noon) // MySQL heard it from this server
 				now, published, err := c.Publish(t.Context(), w, tc.known)
 				require.NoError(t, err)
