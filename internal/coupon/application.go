@@ -1,0 +1,76 @@
+package coupon
+
+import "time"
+
+// Application is one user's application for one coupon.
+type Application struct {
+	Member  string // a user id in canonical decimal, unless an entry was written into Redis by hand
+	Arrival Arrival
+	Source  Source
+}
+
+// User is the applicant; 0 when the member is no user id.
+func (a Application) User() UserID { return ParseUserID(a.Member) }
+
+// Source is where an application is stored before it is settled.
+type Source uint8
+
+// The sources.
+const (
+	SourceQueue        Source = iota + 1 // in the queue
+	SourceRetryable                      // in the DLQ; every run tries it again
+	SourceRowRefused                     // retryable; MySQL refused the applicant's row in an earlier settlement
+	SourceTriedTonight                   // SourceRowRefused by a nightly run of the cutoff in question
+	SourceHeld                           // in the DLQ until an operator decides; no run tries it
+	SourceNotSelected                    // in MySQL alone, with outcome NOT_SELECTED; it waits for free seats
+)
+
+// InDLQ reports whether the application is stored in the DLQ.
+func (s Source) InDLQ() bool { return s >= SourceRetryable && s <= SourceHeld }
+
+// Mark is the set of users that Redis answers without a look at the queue.
+type Mark uint8
+
+// The marks.
+const (
+	MarkNone     Mark = iota + 1 // no set
+	MarkIssued                   // applying again answers ALREADY_ISSUED
+	MarkRejected                 // applying again answers REJECTED
+)
+
+// Failure is an application that could not be settled, and the reason.
+type Failure struct {
+	Application
+	Cause     Cause
+	Message   string
+	Retryable bool
+	Keep      bool      // the application is in the DLQ already: count the attempt, keep cause and message
+	Row       bool      // MySQL refused the applicant's own row; a bounded number of attempts is made
+	Night     time.Time // cutoff of the nightly run that met the failure; zero: of no nightly run
+}
+
+// RefusedBefore reports whether MySQL refused the applicant's row in an earlier settlement.
+func (f Failure) RefusedBefore() bool {
+	return f.Source == SourceRowRefused || f.Source == SourceTriedTonight
+}
+
+// Cause is why an application is in the DLQ: a stable word in capitals, by which operators group entries. The set is open,
+// since entries outlive the program that wrote them.
+type Cause string
+
+// The causes that the program itself writes.
+const (
+	CauseUnknownUser  Cause = "UNKNOWN_USER"
+	CauseInactiveUser Cause = "INACTIVE_USER"
+	CauseMalformed    Cause = "MALFORMED_USER_ID"
+	// CausePassedOver: the user could not get a coupon when this place of the queue was settled and can get one now, but the
+	// seats behind were issued. The application has the first claim to the next free seat.
+	CausePassedOver Cause = "PASSED_OVER"
+	// CauseBadRow: MySQL refused this user's row alone. The message is MySQL's error.
+	CauseBadRow Cause = "BAD_ROW"
+	// CauseDatabaseAway: the application was among the first of the queue while MySQL could not be reached.
+	CauseDatabaseAway Cause = "DATABASE_AWAY"
+)
+
+// Causes are the causes that the program itself writes.
+var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow, CauseDatabaseAway}

@@ -1,0 +1,98 @@
+package coupon
+
+import "fmt"
+
+// Outcome is what became of an application: application_outcome.outcome, or ISSUED for a row of user_coupon.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeIssued        Outcome = "ISSUED"
+	OutcomeNotSelected   Outcome = "NOT_SELECTED" // no seat was free
+	OutcomeRejected      Outcome = "REJECTED"     // ended for good
+	OutcomeAlreadyIssued Outcome = "ALREADY_ISSUED"
+)
+
+// Scan implements sql.Scanner.
+func (o *Outcome) Scan(value any) error {
+	return scan(o, value, OutcomeIssued, OutcomeNotSelected, OutcomeRejected, OutcomeAlreadyIssued)
+}
+
+// Trigger is why a run was started: settlement_run.trigger_kind.
+type Trigger string
+
+// The triggers.
+const (
+	Cron     Trigger = "CRON"
+	Manual   Trigger = "MANUAL"
+	DLQRetry Trigger = "DLQ_RETRY"
+)
+
+// Scan implements sql.Scanner.
+func (t *Trigger) Scan(value any) error { return scan(t, value, Cron, Manual, DLQRetry) }
+
+// RunStatus is how a run ended: settlement_run.status.
+type RunStatus string
+
+// The statuses of a run.
+const (
+	RunRunning   RunStatus = "RUNNING"
+	RunSucceeded RunStatus = "SUCCEEDED"
+	RunHeld      RunStatus = "HELD"      // at least one coupon was held, none failed
+	RunFailed    RunStatus = "FAILED"    // at least one coupon failed, or the run was interrupted
+	RunAbandoned RunStatus = "ABANDONED" // the process fell silent
+)
+
+// Scan implements sql.Scanner.
+func (s *RunStatus) Scan(value any) error {
+	return scan(s, value, RunRunning, RunSucceeded, RunHeld, RunFailed, RunAbandoned)
+}
+
+// ResultStatus is what a run did to one coupon: run_coupon.status.
+type ResultStatus string
+
+// The statuses of a result.
+const (
+	Settled   ResultStatus = "SETTLED"   // at least one application was decided
+	Unchanged ResultStatus = "UNCHANGED" // there was nothing to decide
+	NotDue    ResultStatus = "NOT_DUE"   // the coupon opens after the cutoff
+	HeldBack  ResultStatus = "HELD"      // an invariant is violated; an operator must look
+	Busy      ResultStatus = "BUSY"      // another session holds the coupon's row; safe to run again
+	Failed    ResultStatus = "FAILED"
+)
+
+// ResultStatuses are all of them.
+var ResultStatuses = []ResultStatus{Settled, Unchanged, NotDue, HeldBack, Busy, Failed}
+
+// Scan implements sql.Scanner.
+func (s *ResultStatus) Scan(value any) error { return scan(s, value, ResultStatuses...) }
+
+// Class is what an error means to the person or job that started a program.
+type Class uint8
+
+// The classes. Each has its exit code.
+const (
+	Infrastructure Class = iota + 1 // a server failed or is busy: safe to run again; exit 1
+	Setup                           // wrong use or wrong setup: running again does not help; exit 2
+	Invariant                       // a promise is broken: an operator must look; exit 3
+)
+
+// scan reads one of the known values of a stored enumeration.
+func scan[E ~string](into *E, value any, known ...E) error {
+	var text string
+	switch v := value.(type) {
+	case string:
+		text = v
+	case []byte:
+		text = string(v)
+	default:
+		return fmt.Errorf("%T is not a %T", value, *into)
+	}
+	for _, k := range known {
+		if E(text) == k {
+			*into = k
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown %T %q", *into, text)
+}
