@@ -14,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/bench/process"
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // scene is a question about a run that no other contender answers. It returns its answer in Markdown.
@@ -209,8 +210,8 @@ func (s *stage) applicants(prefix string) (func(n int) error, error) {
 	ctx := context.Background()
 	for i := range uint64(coupons) {
 		now := time.Now()
-		w := candidates.Window{Coupon: 1001 + i, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
-		if _, _, err := store.Publish(ctx, w, candidates.Promise{}); err != nil {
+		w := coupon.Window{Coupon: 1001 + i, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
+		if _, _, err := store.Publish(ctx, w, coupon.Promise{}); err != nil {
 			return nil, err
 		}
 	}

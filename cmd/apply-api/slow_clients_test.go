@@ -17,7 +17,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -105,8 +105,8 @@ func (o *oneCoupon) Apply(context.Context, uint64, uint64) (candidates.Receipt, 
 	n := o.arrivals.Add(1)
 	return candidates.Receipt{Code: candidates.Accepted, Arrival: n, Position: n}, nil
 }
-func (o *oneCoupon) Lookup(id uint64) (catalog.Coupon, bool) { return catalog.Coupon{ID: id}, true }
-func (o *oneCoupon) Loaded() bool                            { return true }
+func (o *oneCoupon) Lookup(id uint64) (coupon.Coupon, bool) { return coupon.Coupon{ID: id}, true }
+func (o *oneCoupon) Loaded() bool                           { return true }
 
 // impatient serves the public API with timeouts that a test can wait for.
 func impatient(t *testing.T, within timeouts) (site string) {

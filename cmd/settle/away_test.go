@@ -17,16 +17,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // awayReview demands that exactly these are under review because the database was away, for so many times.
-func (w *world) awayReview(coupon uint64, attempts int, arrivals map[string]int64) {
+func (w *world) awayReview(couponID uint64, attempts int, arrivals map[string]int64) {
 	w.t.Helper()
-	require.Equal(w.t, arrivals, w.underReview(coupon))
+	require.Equal(w.t, arrivals, w.underReview(couponID))
 	for member := range arrivals {
-		reason := w.reason(coupon, member)
+		reason := w.reason(couponID, member)
 		require.Equal(w.t, "DATABASE_AWAY", reason.Cause, member)
 		require.NotEmpty(w.t, reason.Message)
 		require.True(w.t, reason.Retryable, member)
@@ -35,17 +36,17 @@ func (w *world) awayReview(coupon uint64, attempts int, arrivals map[string]int6
 }
 
 // shorten gives a coupon's keys little time to live.
-func (w *world) shorten(coupon uint64) {
+func (w *world) shorten(couponID uint64) {
 	w.t.Helper()
-	for _, key := range []string{w.queue(coupon), "state:{" + w.queue(coupon) + "}"} {
+	for _, key := range []string{w.queue(couponID), "state:{" + w.queue(couponID) + "}"} {
 		require.NoError(w.t, w.rdb.Expire(w.t.Context(), key, 10*time.Minute).Err())
 	}
 }
 
 // renewed is whether a coupon's keys have their full life again.
-func (w *world) renewed(coupon uint64) bool {
+func (w *world) renewed(couponID uint64) bool {
 	w.t.Helper()
-	for _, key := range []string{w.queue(coupon), "state:{" + w.queue(coupon) + "}"} {
+	for _, key := range []string{w.queue(couponID), "state:{" + w.queue(couponID) + "}"} {
 		ends, err := w.rdb.ExpireTime(w.t.Context(), key).Result()
 		require.NoError(w.t, err)
 		if time.Unix(int64(ends.Seconds()), 0).Before(w.now().Add(candidates.MinTTL)) {
@@ -66,19 +67,19 @@ func TestMySQLIsAwayFromTheStart(t *testing.T) {
 	w.apply(retried, 1, 2, 3, 4, 5)
 	w.settleNow(fmt.Sprintf("--coupon=%d", sold))
 	w.stand(sold, "2", w.now().Add(-time.Millisecond)) // in time for the last seat, by a slow pod
-	page, _, err := w.store.Page(t.Context(), retried, candidates.Cursor{}, w.now())
+	page, _, err := w.store.Page(t.Context(), retried, coupon.Cursor{}, w.now())
 	require.NoError(t, err)
-	_, err = w.store.Review(t.Context(), retried, []candidates.Failed{
-		{Entry: page[0], Reason: candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1}},
-		{Entry: page[2], Reason: candidates.Reason{Cause: "BAD_ROW", Message: "once before", Retryable: true, Attempts: 4}},
+	_, err = w.store.Review(t.Context(), retried, 0, time.Time{}, []coupon.Failure{
+		{Application: page[0], Cause: "UNKNOWN_USER"},
+		{Application: page[2], Cause: "BAD_ROW", Message: "once before", Retryable: true},
 	})
 	require.NoError(t, err)
 	w.refresh()
 	unknown := w.coupon(3) // since the catalog looked last
 	w.apply(unknown, 1, 2)
 	all := []uint64{short, long, sold, retried}
-	for _, coupon := range append(all, unknown) {
-		w.shorten(coupon)
+	for _, couponID := range append(all, unknown) {
+		w.shorten(couponID)
 	}
 	arrivals := map[uint64]map[string]int64{
 		short: w.arrivalsOf(short, 5, 4, 3), long: w.arrivalsOf(long, 1, 2), sold: {}, retried: w.arrivalsOf(retried, 2),
@@ -88,12 +89,12 @@ func TestMySQLIsAwayFromTheStart(t *testing.T) {
 
 	s := w.settlerOfItsOwn()
 	for attempt := range 2 { // a second run changes nothing but the number of attempts
-		report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+		report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 		require.ErrorContains(t, err, "refused")
 		require.Equal(t, settle.Total{Coupons: 4, Rejected: 7, Failed: 4}, withoutTime(report.Total))
 		require.Equal(t, exitError(exitInfrastructure), worst(report.Classes()))
-		for _, coupon := range []uint64{short, long, sold} {
-			w.awayReview(coupon, attempt+1, arrivals[coupon])
+		for _, couponID := range []uint64{short, long, sold} {
+			w.awayReview(couponID, attempt+1, arrivals[couponID])
 		}
 		require.Equal(t, []string{"2", "1"}, w.waiting(short), "as many as there are seats, and no more")
 		require.Equal(t, []string{"2"}, w.waiting(sold), "nobody, where no seat is free")
@@ -101,12 +102,12 @@ func TestMySQLIsAwayFromTheStart(t *testing.T) {
 		require.Equal(t, map[string]int64{"1": held["1"], "2": arrivals[retried]["2"], "3": held["3"]}, w.underReview(retried), "two seats: 2 and 3, as 1 is held")
 		require.Equal(t, candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1}, w.reason(retried, "1"))
 		why := w.reason(retried, "3")
-		require.Equal(t, []any{"BAD_ROW", "once before", 5 + attempt}, []any{why.Cause, why.Message, why.Attempts}, "why it is there stays")
+		require.Equal(t, []any{"BAD_ROW", "once before", 2 + attempt}, []any{why.Cause, why.Message, why.Attempts}, "why it is there stays")
 		require.Equal(t, []string{"1", "2"}, w.waiting(unknown), "how many seats it has is not known")
-		for _, coupon := range all {
-			require.Equal(t, len(w.waiting(coupon)) > 0, w.rdb.Exists(t.Context(), w.queue(coupon)).Val() == 1)
-			if coupon != long { // whose line is empty
-				require.True(t, w.renewed(coupon), "coupon %d", coupon)
+		for _, couponID := range all {
+			require.Equal(t, len(w.waiting(couponID)) > 0, w.rdb.Exists(t.Context(), w.queue(couponID)).Val() == 1)
+			if couponID != long { // whose line is empty
+				require.True(t, w.renewed(couponID), "coupon %d", couponID)
 			}
 		}
 	}
@@ -123,8 +124,8 @@ func TestMySQLIsAwayFromTheStart(t *testing.T) {
 	require.Equal(t, []uint64{4, 5}, w.outcome(retried, "NOT_SELECTED"))
 	require.Equal(t, map[string]int64{"1": held["1"]}, w.underReview(retried))
 	require.Equal(t, []uint64{1, 2}, w.issued(unknown))
-	for _, coupon := range []uint64{short, long, unknown} {
-		require.Empty(t, w.underReview(coupon))
+	for _, couponID := range []uint64{short, long, unknown} {
+		require.Empty(t, w.underReview(couponID))
 	}
 	w.verify()
 }
@@ -135,8 +136,8 @@ func TestMySQLDiesInTheMiddleOfACoupon(t *testing.T) {
 	w, server := newOwnWorld(t)
 	w.users(between(1, 6)...)
 	before, hurt, behind := w.coupon(2), w.coupon(2), w.coupon(3)
-	for _, coupon := range []uint64{before, hurt, behind} {
-		w.apply(coupon, 6, 5, 4, 3, 2, 1)
+	for _, couponID := range []uint64{before, hurt, behind} {
+		w.apply(couponID, 6, 5, 4, 3, 2, 1)
 	}
 	wantHurt, wantBehind := w.arrivalsOf(hurt, 6, 5), w.arrivalsOf(behind, 6, 5, 4)
 	w.shorten(hurt)
@@ -148,9 +149,9 @@ func TestMySQLDiesInTheMiddleOfACoupon(t *testing.T) {
 			require.NoError(t, server.Kill())
 		}
 	})
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.Error(t, err, "how the run ended could not be recorded")
-	require.Equal(t, []settle.Status{settle.Settled, settle.Failed, settle.Failed}, []settle.Status{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
+	require.Equal(t, []coupon.ResultStatus{coupon.Settled, coupon.Failed, coupon.Failed}, []coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
 	require.Equal(t, settle.Total{Coupons: 3, Read: 6, Issued: 2, Rejected: 5, NotSelected: 4, Failed: 2}, withoutTime(report.Total))
 	require.Equal(t, exitError(exitInfrastructure), worst(report.Classes()))
 	w.awayReview(hurt, 1, wantHurt)
@@ -186,11 +187,11 @@ func TestRedisGoesAwayAfterTheCommit(t *testing.T) {
 			server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
 			w := newWorldOn(t, handle(t, server.Addr()))
 			now := w.now()
-			coupon := w.coupon(2)
+			couponID := w.coupon(2)
 			w.users(1, 2, 3)
-			w.apply(coupon, 3, 1, 2)
-			w.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now.Add(-time.Minute), coupon)
-			w.publish(coupon, now.Add(-time.Hour), now.Add(-time.Minute))
+			w.apply(couponID, 3, 1, 2)
+			w.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now.Add(-time.Minute), couponID)
+			w.publish(couponID, now.Add(-time.Hour), now.Add(-time.Minute))
 
 			s := w.settler()
 			s.Parallel = 1
@@ -204,15 +205,15 @@ func TestRedisGoesAwayAfterTheCommit(t *testing.T) {
 			require.Equal(t, 2, report.Total.Issued)
 			require.Contains(t, stdout, "FAILED")
 			require.Contains(t, stderr, "refused")
-			require.Equal(t, []uint64{3, 1}, w.issued(coupon), "what is committed is committed")
+			require.Equal(t, []uint64{3, 1}, w.issued(couponID), "what is committed is committed")
 
 			require.NoError(t, server.Restart(t.Context()))
 			w.settleNow()
-			require.Equal(t, []uint64{3, 1}, w.issued(coupon))
-			require.Equal(t, []uint64{2}, w.outcome(coupon, "NOT_SELECTED"))
-			require.Empty(t, w.waiting(coupon))
+			require.Equal(t, []uint64{3, 1}, w.issued(couponID))
+			require.Equal(t, []uint64{2}, w.outcome(couponID, "NOT_SELECTED"))
+			require.Empty(t, w.waiting(couponID))
 			require.Empty(t, w.ids("SELECT run_id FROM settlement WHERE cleaned_at IS NULL"))
-			require.Equal(t, []uint64{coupon}, w.ids("SELECT id FROM coupon WHERE finalised_at IS NOT NULL"))
+			require.Equal(t, []uint64{couponID}, w.ids("SELECT id FROM coupon WHERE finalised_at IS NOT NULL"))
 			w.verify()
 		})
 	}
@@ -223,7 +224,7 @@ func TestRedisHangsAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	w := newWorldOn(t, handle(t, server.Addr()))
-	coupon := w.lineOfThree()
+	couponID := w.lineOfThree()
 	s := w.settler()
 	s.Logger = stepLogger(func(step settle.Step, _ int) {
 		if step == settle.StepTell {
@@ -235,7 +236,7 @@ func TestRedisHangsAfterTheCommit(t *testing.T) {
 	require.Equal(t, 2, report.Total.Issued)
 	require.Contains(t, stderr, "timeout")
 	require.NoError(t, server.Thaw())
-	w.threeSettled(coupon)
+	w.threeSettled(couponID)
 }
 
 // barrier stands before MySQL. Open, it leads there; shut, it breaks what leads through it, and counts and hangs up on
@@ -322,7 +323,7 @@ func TestAServerThatRefusesIsNotAskedByEveryCoupon(t *testing.T) {
 			b.set(true)
 		}
 	})
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.Error(t, err, "how the run ended could not be recorded")
 	require.Equal(t, coupons, report.Total.Failed)
 	require.Equal(t, coupons, report.Total.Rejected, "the other coupons are tried: one seat each")
@@ -330,14 +331,14 @@ func TestAServerThatRefusesIsNotAskedByEveryCoupon(t *testing.T) {
 	require.LessOrEqual(t, inRun, int64(mostAttempts+2), "one series of attempts, the question whether it refuses everything, and the end of the run")
 
 	// A run that follows at once leaves the server alone.
-	_, err = s.RunOnce(t.Context(), settle.Order{Trigger: settle.Cron, CutoffNow: true})
+	_, err = s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
 	require.ErrorContains(t, err, "left alone")
 	require.Equal(t, inRun, b.turned.Load())
 
 	b.set(false)
 	w.settleNow()
-	for coupon := range uint64(coupons) {
-		require.Equal(t, []uint64{1}, w.issued(coupon+1))
+	for couponID := range uint64(coupons) {
+		require.Equal(t, []uint64{1}, w.issued(couponID+1))
 	}
 	w.verify()
 }
@@ -346,8 +347,8 @@ func TestAServerThatRefusesIsNotAskedByEveryCoupon(t *testing.T) {
 func TestARunThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.lineOfThree()
-	arrivals := w.arrivalsOf(coupon, 3, 1)
+	couponID := w.lineOfThree()
+	arrivals := w.arrivalsOf(couponID, 3, 1)
 	b := newBarrier(w)
 	b.set(true)
 	code, stdout, stderr := w.runAtOnce()
@@ -355,24 +356,24 @@ func TestARunThatCannotBegin(t *testing.T) {
 	require.NotContains(t, stdout, "no coupon is due")
 	require.Contains(t, stderr, "safe to run again")
 	require.LessOrEqual(t, b.turned.Load(), int64(mostAttempts+2), "the look at how it logs, one series of attempts, and the question whether it refuses everything")
-	w.nothingMoved(coupon, 3, 1, 2)
+	w.nothingMoved(couponID, 3, 1, 2)
 
 	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte("{")))
 	s := w.settlerOfItsOwn()
-	order := settle.Order{Trigger: settle.Cron, CutoffNow: true}
+	order := settle.Order{Trigger: coupon.Cron, CutoffNow: true}
 	_, err := s.RunOnce(t.Context(), order)
 	require.ErrorContains(t, err, "snapshot")
-	w.nothingMoved(coupon, 3, 1, 2)
+	w.nothingMoved(couponID, 3, 1, 2)
 
 	w.refresh()
 	report, err := s.RunOnce(t.Context(), order) // the breaker is open: it costs no time
 	require.ErrorContains(t, err, "left alone")
 	require.Equal(t, 2, report.Total.Rejected)
 	require.LessOrEqual(t, b.turned.Load(), int64(2*(mostAttempts+1)+1), "and the look at how it logs")
-	w.awayReview(coupon, 1, arrivals)
-	require.Equal(t, []string{"2"}, w.waiting(coupon))
+	w.awayReview(couponID, 1, arrivals)
+	require.Equal(t, []string{"2"}, w.waiting(couponID))
 	b.set(false)
-	w.threeSettled(coupon)
+	w.threeSettled(couponID)
 }
 
 // At midnight MySQL is away. The first in line are put under review, the night is tried again from time to time, with a
@@ -382,14 +383,14 @@ func TestMySQLIsAwayAtMidnight(t *testing.T) {
 	w, server := newOwnWorld(t)
 	s := w.settlerOfItsOwn()
 	midnight := settle.DefaultCutoff(w.now(), s.Zone)
-	coupon := w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+	couponID := w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	w.users(1, 2, 3)
 	for i, user := range []string{"3", "1", "2"} {
-		w.stand(coupon, user, midnight.Add(time.Duration(i-10)*time.Minute))
+		w.stand(couponID, user, midnight.Add(time.Duration(i-10)*time.Minute))
 	}
 	w.refresh()
-	w.shorten(coupon)
-	arrivals := w.arrivalsOf(coupon, 3, 1)
+	w.shorten(couponID)
+	arrivals := w.arrivalsOf(couponID, 3, 1)
 	require.NoError(t, server.Kill())
 
 	timetable, err := settle.ParseSchedule("0 0 * * *", s.Zone)
@@ -400,7 +401,7 @@ func TestMySQLIsAwayAtMidnight(t *testing.T) {
 	(&settle.Scheduler{
 		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
 		Settle: func(ctx context.Context, cutoff time.Time) error {
-			report, err := s.RunOnce(ctx, settle.Order{Trigger: settle.Cron, Cutoff: cutoff})
+			report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 			if err != nil {
 				return err
 			}
@@ -410,11 +411,11 @@ func TestMySQLIsAwayAtMidnight(t *testing.T) {
 			waits = append(waits, d)
 			switch {
 			case len(waits) == 1:
-				w.awayReview(coupon, 1, arrivals)
-				require.Equal(t, []string{"2"}, w.waiting(coupon))
-				require.True(t, w.renewed(coupon))
+				w.awayReview(couponID, 1, arrivals)
+				require.Equal(t, []string{"2"}, w.waiting(couponID))
+				require.True(t, w.renewed(couponID))
 				require.NoError(t, server.Restart(ctx))
-			case len(w.issued(coupon)) > 0:
+			case len(w.issued(couponID)) > 0:
 				stop()
 			}
 			return settle.Wait(ctx, min(d, 500*time.Millisecond))
@@ -422,8 +423,8 @@ func TestMySQLIsAwayAtMidnight(t *testing.T) {
 	}).Run(ctx)
 	require.Equal(t, time.Minute, waits[0])
 	require.True(t, slices.IsSorted(waits[:len(waits)-1]))
-	require.Equal(t, []uint64{3, 1}, w.issued(coupon))
-	require.Equal(t, []uint64{2}, w.outcome(coupon, "NOT_SELECTED"))
-	require.Empty(t, w.underReview(coupon))
+	require.Equal(t, []uint64{3, 1}, w.issued(couponID))
+	require.Equal(t, []uint64{2}, w.outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, w.underReview(couponID))
 	w.verify()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -24,11 +25,11 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 		return time.Date(y, m, d-n, 12, 0, 0, 0, seoul)
 	}
 	held := w.couponBetween(5, day(9), day(-1))
-	coupon := w.couponBetween(5, day(9), day(-1))
+	couponID := w.couponBetween(5, day(9), day(-1))
 	w.stand(held, "1", day(4))
-	w.stand(coupon, "1", day(4))
-	w.stand(coupon, "2", day(3))
-	w.stand(coupon, "3", day(2))
+	w.stand(couponID, "1", day(4))
+	w.stand(couponID, "2", day(3))
+	w.stand(couponID, "3", day(2))
 	require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(held)+"}", "accepted", 1).Err()) // somebody is lost
 
 	date := func(n int) string { return day(n).Format(time.DateOnly) }
@@ -39,10 +40,10 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	require.Len(t, done.Nights, 3)
 	for n, night := range done.Nights {
 		require.True(t, settle.NextCutoff(day(4-n), seoul).Equal(night.Cutoff))
-		require.Equal(t, settle.HeldBack, night.Coupons[0].Status)
+		require.Equal(t, coupon.HeldBack, night.Coupons[0].Status)
 		require.Equal(t, 1, night.Coupons[1].Issued)
 	}
-	require.Equal(t, []uint64{1, 2, 3}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 2, 3}, w.issued(couponID))
 	require.Empty(t, w.issued(held))
 
 	for want, args := range map[string][]string{
@@ -83,8 +84,8 @@ func TestANightThatIsNotOverIsRefusedBeforeTheFirstIsSettled(t *testing.T) {
 	w.users(1)
 	seoul := speaker(english).zone
 	today := w.now().In(seoul)
-	coupon := w.couponBetween(5, today.AddDate(0, 0, -9), today.AddDate(0, 0, 3))
-	w.stand(coupon, "1", today.AddDate(0, 0, -2))
+	couponID := w.couponBetween(5, today.AddDate(0, 0, -9), today.AddDate(0, 0, 3))
+	w.stand(couponID, "1", today.AddDate(0, 0, -2))
 	to := today.AddDate(0, 0, 1).Format(time.DateOnly) // also when midnight strikes meanwhile
 	for _, output := range []string{"table", "json"} {
 		code, stdout, stderr := w.settle("run", "--from="+today.AddDate(0, 0, -2).Format(time.DateOnly), "--to="+to, "--operator=kim", "--reason=x", "--output="+output)
@@ -92,7 +93,7 @@ func TestANightThatIsNotOverIsRefusedBeforeTheFirstIsSettled(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "--to="+to+" is not over")
 	}
-	require.Empty(t, w.issued(coupon))
+	require.Empty(t, w.issued(couponID))
 	require.Empty(t, w.ids("SELECT id FROM settlement_run"))
 }
 
@@ -101,16 +102,16 @@ func TestAPersonsRunIsAudited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1, 2)
-	coupon := w.coupon(1)
-	w.apply(coupon, 1, 2)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1, 2)
 	report := w.settleNow()
 	require.Equal(t, 1, report.Total.Issued)
 	w.settleNow() // nothing is left to do
 	var actor, reason, detail string
-	require.NoError(t, w.db.QueryRow("SELECT actor, reason, detail FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND'", coupon).Scan(&actor, &reason, &detail))
+	require.NoError(t, w.db.QueryRow("SELECT actor, reason, detail FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND'", couponID).Scan(&actor, &reason, &detail))
 	require.Equal(t, []string{"kim", "test"}, []string{actor, reason})
 	require.Contains(t, detail, "issued 1, "+report.Coupons[0].WinnersDigest)
-	require.Equal(t, []uint64{1}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", coupon))
+	require.Equal(t, []uint64{1}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", couponID))
 	w.verify()
 }
 
@@ -127,11 +128,11 @@ func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
 		"not selected": {"2", 1, settle.Result{NotSelected: 1}},
 		"under review": {"99", 2, settle.Result{Rejected: 1}}, // there is no such user
 	} {
-		coupon := w.coupon(c.seats)
-		w.apply(coupon, 1)
-		only := fmt.Sprintf("--coupon=%d", coupon)
+		couponID := w.coupon(c.seats)
+		w.apply(couponID, 1)
+		only := fmt.Sprintf("--coupon=%d", couponID)
 		w.settleNow(only)
-		w.stand(coupon, c.member, w.now())
+		w.stand(couponID, c.member, w.now())
 		code, stdout, stderr := w.settle("run", only, "--cutoff=now", "--operator=lee", "--reason=TICKET-7", "--output=json")
 		require.Zero(t, code, stderr)
 		var report settle.Report
@@ -140,9 +141,9 @@ func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
 		require.Equal(t, c.want, settle.Result{Issued: done.Issued, NotSelected: done.NotSelected, Rejected: done.Rejected}, name)
 		var detail string
 		require.NoError(t, w.db.QueryRow("SELECT detail FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND' AND actor = 'lee' AND reason = 'TICKET-7' AND run_id = ?",
-			coupon, report.Run).Scan(&detail), name)
+			couponID, report.Run).Scan(&detail), name)
 		require.Contains(t, detail, "nothing issued")
-		require.Equal(t, []uint64{2}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", coupon), "once for each run")
+		require.Equal(t, []uint64{2}, w.ids("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", couponID), "once for each run")
 	}
 }
 
@@ -152,8 +153,8 @@ func TestNobodyIsApproved(t *testing.T) {
 	w := newWorld(t)
 	w.users(1)
 	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	coupon := w.coupon(1)
-	w.apply(coupon, 1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
 	cutoff := "--cutoff=" + w.now().Format(time.RFC3339Nano)
 	code, stdout, stderr := w.settle("run", "--dry-run", "--coupon=1", cutoff, "--output=json")
 	require.Zero(t, code, stderr)
@@ -167,7 +168,7 @@ func TestNobodyIsApproved(t *testing.T) {
 	code, _, stderr = w.settle(approved...)
 	require.Equal(t, 3, code)
 	require.Contains(t, stderr, "not those of "+nobody+" that were approved")
-	require.Empty(t, w.issued(coupon))
+	require.Empty(t, w.issued(couponID))
 	w.exec("UPDATE `user` SET status = 'BLOCKED'")
 	code, _, stderr = w.settle(approved...)
 	require.Zero(t, code, stderr)
@@ -180,16 +181,16 @@ func TestARefusedRowOnReturnIsReadOnce(t *testing.T) {
 	w := newWorld(t)
 	w.refuseOddUsers()
 	w.users(1, 2, 3)
-	coupon := w.coupon(1)
-	w.apply(coupon, 1, 2, 3)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1, 2, 3)
 	w.settleNow()
-	require.Equal(t, []uint64{2, 3}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, []uint64{2, 3}, w.outcome(couponID, "NOT_SELECTED"))
 	w.exec("INSERT INTO odd_user (id) VALUES (2)")
 	w.exec("UPDATE coupon SET total_quantity = 3")
 	preview, run := w.settleNow("--dry-run").Coupons[0], w.settleNow().Coupons[0]
 	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.Rejected, run.Read})
 	require.Equal(t, preview.Read, run.Read)
-	require.Contains(t, w.underReview(coupon), "2")
+	require.Contains(t, w.underReview(couponID), "2")
 	w.verify()
 }
 
@@ -200,10 +201,10 @@ func TestCanariesOfARetryableCauseGoAlone(t *testing.T) {
 	w.refuseOddUsers()
 	w.users(1, 3, 5)
 	w.exec("INSERT INTO odd_user (id) VALUES (1), (3), (5)")
-	coupon := w.coupon(10)
-	w.apply(coupon, 1, 3, 5)
+	couponID := w.coupon(10)
+	w.apply(couponID, 1, 3, 5)
 	w.settleNow()
-	require.Empty(t, w.issued(coupon))
+	require.Empty(t, w.issued(couponID))
 	retry := []string{"dlq", "retry", "--coupon=1", "--cause=BAD_ROW", "--canary=1", "--cutoff=now", "--operator=kim", "--reason=x", "--output=json"}
 	runs := func(stdout string) int {
 		var done retried
@@ -213,11 +214,11 @@ func TestCanariesOfARetryableCauseGoAlone(t *testing.T) {
 	code, stdout, stderr := w.settle(retry...)
 	require.Equal(t, 1, code, stderr)
 	require.Equal(t, 1, runs(stdout))
-	require.Equal(t, []int{2, 1, 1}, []int{w.reason(coupon, "1").Attempts, w.reason(coupon, "3").Attempts, w.reason(coupon, "5").Attempts}, "the others were not tried")
+	require.Equal(t, []int{2, 1, 1}, []int{w.reason(couponID, "1").Attempts, w.reason(couponID, "3").Attempts, w.reason(couponID, "5").Attempts}, "the others were not tried")
 	w.exec("DELETE FROM odd_user")
 	code, stdout, stderr = w.settle(retry...)
 	require.Zero(t, code, stderr)
 	require.Equal(t, 2, runs(stdout))
-	require.Equal(t, []uint64{1, 3, 5}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 3, 5}, w.issued(couponID))
 	w.verify()
 }

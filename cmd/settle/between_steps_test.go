@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -24,9 +25,9 @@ type meddledDoor struct {
 	meddle func(ctx context.Context)
 }
 
-func (d meddledDoor) SetSold(ctx context.Context, coupon uint64, sold bool) error {
+func (d meddledDoor) SetSold(ctx context.Context, couponID uint64, sold bool) error {
 	d.meddle(ctx)
-	return d.Door.SetSold(ctx, coupon, sold)
+	return d.Door.SetSold(ctx, couponID, sold)
 }
 
 // A run has shut the door and is about to record who got no seat. Then a seat is added, another run finds it free and opens
@@ -36,26 +37,26 @@ func TestTheDoorIsShutWhenSomebodyIsNotSelected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1, 2, 3)
-	coupon := w.coupon(1)
-	w.apply(coupon, 1, 2)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1, 2)
 	s := w.settler()
 	meanwhile := sync.OnceFunc(func() {
 		w.exec("UPDATE coupon SET total_quantity = 2")
-		report, err := w.settler().RunOnce(t.Context(), settle.Order{Trigger: settle.Cron, Cutoff: w.now().Add(-time.Minute)})
+		report, err := w.settler().RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, Cutoff: w.now().Add(-time.Minute)})
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Coupons[0].SeatsLeft, "nobody applied before its cutoff")
 		w.exec("UPDATE coupon SET issued_count = 2")
-		w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 3)", coupon)
+		w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 3)", couponID)
 	})
 	s.Line = meddledLine{s.Line, func() {
-		if len(w.issued(coupon)) > 0 {
+		if len(w.issued(couponID)) > 0 {
 			meanwhile()
 		}
 	}}
-	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.NoError(t, err)
-	require.Equal(t, []uint64{2}, w.outcome(coupon, "NOT_SELECTED"))
-	require.Equal(t, candidates.SoldOut, w.answer(coupon, 2))
+	require.Equal(t, []uint64{2}, w.outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, candidates.SoldOut, w.answer(couponID, 2))
 	w.verify()
 }
 
@@ -65,9 +66,9 @@ type meddledLine struct {
 	meddle func()
 }
 
-func (l meddledLine) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) ([]settle.Application, settle.Cursor, error) {
+func (l meddledLine) Page(ctx context.Context, couponID uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	l.meddle()
-	return l.Line.Page(ctx, coupon, after, cutoff)
+	return l.Line.Page(ctx, couponID, after, cutoff)
 }
 
 // COMMIT and ROLLBACK take no context: on a frozen server they would last until a read gives up.
@@ -78,9 +79,9 @@ func TestAFrozenCommitOrRollbackDoesNotOutlastTheGrace(t *testing.T) {
 			t.Parallel()
 			server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 			w := newWorldWith(t, testenv.RedisFor(t), privateDatabase(t, server))
-			coupon := w.coupon(2)
+			couponID := w.coupon(2)
 			w.users(1)
-			w.apply(coupon, 1)
+			w.apply(couponID, 1)
 			told, stop := context.WithCancelCause(t.Context())
 			s := w.settler()
 			s.Grace = time.Second
@@ -97,7 +98,7 @@ func TestAFrozenCommitOrRollbackDoesNotOutlastTheGrace(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_, _ = s.RunOnce(told, settle.Order{Trigger: settle.Manual, CutoffNow: true})
+				_, _ = s.RunOnce(told, settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 			}()
 			select {
 			case <-ended:
@@ -107,7 +108,7 @@ func TestAFrozenCommitOrRollbackDoesNotOutlastTheGrace(t *testing.T) {
 			require.NoError(t, server.Thaw())
 			<-ended
 			w.settleNow()
-			require.Equal(t, []uint64{1}, w.issued(coupon))
+			require.Equal(t, []uint64{1}, w.issued(couponID))
 			w.verify()
 		})
 	}
@@ -148,17 +149,17 @@ func TestAScheduleToldToStopSaysHowFarItCame(t *testing.T) {
 func TestARunThatWasDoneWhenItWasToldToStopSucceeded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(1)
-	w.apply(coupon, 1)
+	w.apply(couponID, 1)
 	told, stop := context.WithCancel(t.Context())
 	s := w.settler()
 	s.Grace = time.Hour
 	s.Door = meddledDoor{s.Door, func(context.Context) { stop() }} // within the last transaction of the last coupon
-	report, err := s.RunOnce(told, settle.Order{Trigger: settle.Manual, CutoffNow: true})
-	require.Equal(t, settle.Settled, report.Coupons[0].Status)
+	report, err := s.RunOnce(told, settle.Order{Trigger: coupon.Manual, CutoffNow: true})
+	require.Equal(t, coupon.Settled, report.Coupons[0].Status)
 	require.NoError(t, err, "all was settled")
-	require.Equal(t, settle.RunSucceeded, report.Status)
+	require.Equal(t, coupon.RunSucceeded, report.Status)
 }
 
 func TestTheFenceSaysThatItWasToldToStop(t *testing.T) {
@@ -166,7 +167,7 @@ func TestTheFenceSaysThatItWasToldToStop(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(2)
 	s := w.settler()
-	report, _ := s.RunOnce(atTheFence(t, s), settle.Order{Trigger: settle.Cron, Cutoff: w.now().Add(4 * time.Minute)})
+	report, _ := s.RunOnce(atTheFence(t, s), settle.Order{Trigger: coupon.Cron, Cutoff: w.now().Add(4 * time.Minute)})
 	require.Contains(t, report.Coupons[0].Error, "told to stop")
 }
 
@@ -176,8 +177,8 @@ type meddledStore struct {
 	meddle func()
 }
 
-func (s meddledStore) Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error) {
-	figures, err := s.Store.Figures(ctx, coupon, behind)
+func (s meddledStore) Figures(ctx context.Context, couponID uint64, behind int64) (candidates.Figures, error) {
+	figures, err := s.Store.Figures(ctx, couponID, behind)
 	s.meddle()
 	return figures, err
 }
@@ -186,17 +187,17 @@ func (s meddledStore) Figures(ctx context.Context, coupon uint64, behind int64) 
 func TestACleanUpWhileARunCountsHidesNoGap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(50)
+	couponID := w.coupon(50)
 	w.users(between(1, 30)...)
-	w.apply(coupon, between(1, 10)...)
-	line, err := w.rdb.ZRangeWithScores(t.Context(), w.queue(coupon), 0, -1).Result()
+	w.apply(couponID, between(1, 10)...)
+	line, err := w.rdb.ZRangeWithScores(t.Context(), w.queue(couponID), 0, -1).Result()
 	require.NoError(t, err)
 	w.settleNow()
 	// As before the first run's clean-up.
-	require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(coupon), line...).Err())
+	require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(couponID), line...).Err())
 	w.exec("UPDATE settlement SET cleaned_at = NULL")
-	w.apply(coupon, between(11, 20)...)
-	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(coupon), "11", "12").Err()) // lost
+	w.apply(couponID, between(11, 20)...)
+	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), "11", "12").Err()) // lost
 
 	s := w.settler()
 	s.Auditor = &ledger.Ledger{Store: meddledStore{w.store, sync.OnceFunc(func() {
@@ -204,42 +205,42 @@ func TestACleanUpWhileARunCountsHidesNoGap(t *testing.T) {
 		for i, z := range line {
 			settled[i] = z.Member
 		}
-		require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(coupon), settled...).Err())
+		require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), settled...).Err())
 	})}, Users: w.directory}
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, report.Coupons[0].Gap)
-	require.Equal(t, settle.HeldBack, report.Coupons[0].Status)
+	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 }
 
 // The same for whoever verifies, also when nothing is lost: what was never there is no warning.
 func TestACleanUpWhileTheCheckerCountsIsNoExcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(50)
+	couponID := w.coupon(50)
 	w.users(between(1, 10)...)
-	w.apply(coupon, between(1, 10)...)
-	line, err := w.rdb.ZRangeWithScores(t.Context(), w.queue(coupon), 0, -1).Result()
+	w.apply(couponID, between(1, 10)...)
+	line, err := w.rdb.ZRangeWithScores(t.Context(), w.queue(couponID), 0, -1).Result()
 	require.NoError(t, err)
 	w.settleNow()
 	w.exec("UPDATE settlement SET cleaned_at = NULL")
 	l := &ledger.Ledger{Store: meddledStore{w.store, func() {
 		for _, z := range line {
-			require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(coupon), z.Member).Err())
+			require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), z.Member).Err())
 		}
 	}}, Users: w.directory}
 	for _, settling := range []bool{true, false} {
-		require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(coupon), []redis.Z(line)...).Err())
+		require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(couponID), []redis.Z(line)...).Err())
 		if settling {
 			tx, err := w.db.Begin()
 			require.NoError(t, err)
-			account, err := l.Account(t.Context(), tx, coupon)
+			account, err := l.Account(t.Context(), tx, couponID)
 			require.NoError(t, tx.Rollback())
 			require.NoError(t, err)
 			require.Zero(t, account.Gap())
 			continue
 		}
-		v, err := l.Check(t.Context(), w.db, coupon)
+		v, err := l.Check(t.Context(), w.db, couponID)
 		require.NoError(t, err)
 		require.Zero(t, v.Gap)
 	}

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // Free seats go by issued_count: where it is not the number of coupons there are, nobody is issued one until somebody has
@@ -29,40 +28,40 @@ func TestACountThatIsNotTheCouponsHoldsTheCoupon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			coupon := w.coupon(10)
+			couponID := w.coupon(10)
 			w.users(between(1, 60)...)
-			w.apply(coupon, between(1, 4)...)
+			w.apply(couponID, between(1, 4)...)
 			w.settleNow()
 			if test.counted == 5 {
-				w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", coupon)
+				w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", couponID)
 				w.exec("UPDATE coupon SET issued_count = 5")
 			}
-			w.exec(test.do, coupon)
-			held := w.issued(coupon)
-			w.apply(coupon, between(11, 25)...)
+			w.exec(test.do, couponID)
+			held := w.issued(couponID)
+			w.apply(couponID, between(11, 25)...)
 
 			code, report := w.settleNowCode("--accept-gap")
 			require.Equal(t, 3, code)
-			require.Equal(t, settle.HeldBack, report.Coupons[0].Status)
-			for _, said := range []string{fmt.Sprintf("says %d", test.counted), fmt.Sprintf("there are %d", test.found), fmt.Sprintf("settle coupon recount %d ", coupon)} {
+			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+			for _, said := range []string{fmt.Sprintf("says %d", test.counted), fmt.Sprintf("there are %d", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
 				require.Contains(t, report.Coupons[0].Error, said)
 			}
 			code, _ = w.verifyCode()
 			require.Equal(t, 3, code)
-			code, _, korean := w.settle("run", "--coupon="+fmt.Sprint(coupon), "--cutoff=now", "--dry-run", "--lang=ko", "--output=json")
+			code, _, korean := w.settle("run", "--coupon="+fmt.Sprint(couponID), "--cutoff=now", "--dry-run", "--lang=ko", "--output=json")
 			require.Equal(t, 3, code, "a preview says so, too")
 			require.NotContains(t, korean, "%!")
-			require.Equal(t, held, w.issued(coupon), "nothing was issued")
-			require.EqualValues(t, 15, len(w.waiting(coupon)))
+			require.Equal(t, held, w.issued(couponID), "nothing was issued")
+			require.EqualValues(t, 15, len(w.waiting(couponID)))
 			require.EqualValues(t, 1, w.ids("SELECT COUNT(*) FROM audit_event WHERE action = 'COUNT_HELD' AND actor = 'kim'")[0])
 
 			asKim := []string{"--operator=kim", "--reason=INC-3"}
-			recount := append([]string{"coupon", "recount", fmt.Sprint(coupon)}, asKim...)
+			recount := append([]string{"coupon", "recount", fmt.Sprint(couponID)}, asKim...)
 			if test.seats > 0 {
 				code, _, stderr := w.settle(recount...)
 				require.Equal(t, 2, code)
 				require.Contains(t, stderr, "add-seats")
-				code, _, stderr = w.settle(append([]string{"coupon", "add-seats", fmt.Sprint(coupon), fmt.Sprintf("--seats=%d", test.seats)}, asKim...)...)
+				code, _, stderr = w.settle(append([]string{"coupon", "add-seats", fmt.Sprint(couponID), fmt.Sprintf("--seats=%d", test.seats)}, asKim...)...)
 				require.Zero(t, code, stderr)
 			}
 			code, stdout, stderr := w.settle(recount...)
@@ -74,8 +73,8 @@ func TestACountThatIsNotTheCouponsHoldsTheCoupon(t *testing.T) {
 
 			w.settleNow()
 			want := between(11, uint64(10+test.free))
-			require.Subset(t, w.issued(coupon), want, "whoever came first")
-			require.Len(t, w.issued(coupon), len(held)+test.free)
+			require.Subset(t, w.issued(couponID), want, "whoever came first")
+			require.Len(t, w.issued(couponID), len(held)+test.free)
 			w.verify()
 		})
 	}

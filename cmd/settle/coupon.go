@@ -87,7 +87,7 @@ func (p *program) atDesk(ctx context.Context, person signed, make func(*settle.D
 		return nil, err
 	}
 	defer s.Close()
-	made, err := make(&settle.Desk{DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Doors: line{s.store}, Now: time.Now,
+	made, err := make(&settle.Desk{DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Doors: s.store, Now: time.Now,
 		Person: settle.Person{Operator: person.Operator, Reason: person.Reason}})
 	return made, p.tellRefusal(err)
 }
@@ -96,13 +96,13 @@ func (p *program) atDesk(ctx context.Context, person signed, make func(*settle.D
 type changed struct {
 	Coupon      uint64    `json:"coupon"`
 	Changed     bool      `json:"changed"`
-	Seats       int64     `json:"seats"`
-	Issued      int64     `json:"issued"`
+	Seats       int       `json:"seats"`
+	Issued      int       `json:"issued"`
 	OpensAt     time.Time `json:"opensAt"`
 	ClosesAt    time.Time `json:"closesAt"`
 	Paused      bool      `json:"paused"`
 	Finalised   bool      `json:"finalised"`
-	NotSelected int64     `json:"notSelected"` // who is next when there are free seats
+	NotSelected int       `json:"notSelected"` // who is next when there are free seats
 	DoorTold    bool      `json:"doorTold"`    // false: the catalog tells it within 5 s
 	SoldOut     *bool     `json:"soldOut"`     // what the door tells newcomers; null: not known
 }
@@ -116,7 +116,7 @@ func (c *change) do(ctx context.Context, p *program, told, already words, make f
 	if c.Output == "json" {
 		err = printJSON(p.stdout, changed{
 			Coupon: made.Is.ID, Changed: made.Changed, Seats: made.Is.TotalQuantity, Issued: made.Is.IssuedCount, OpensAt: made.Is.OpensAt,
-			ClosesAt: made.Is.ClosesAt, Paused: made.Is.Paused, Finalised: !made.Is.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
+			ClosesAt: made.Is.ClosesAt, Paused: made.Is.Paused(), Finalised: !made.Is.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
 			DoorTold: made.Untold == nil, SoldOut: soldOut(made),
 		})
 	} else {
@@ -148,7 +148,7 @@ func soldOut(made *settle.CouponChange) *bool {
 func (p *program) newcomers(made *settle.CouponChange) string {
 	is := made.Is
 	switch {
-	case is.Paused:
+	case is.Paused():
 		return p.say(words{"멈춰 있어 새 신청은 PAUSED입니다.", "It is paused: newcomers are told PAUSED."})
 	case !is.ClosesAt.After(made.At):
 		return p.say(words{"신청 기간이 %s에 끝나 새 신청은 CLOSED입니다.", "It closed at %s: newcomers are told CLOSED."}, inZone(is.ClosesAt, p.zone))
@@ -281,9 +281,9 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 		words{"쿠폰 %d %s: 이미 그 수량입니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s has so many seats already: nothing was changed."},
 		func(d *settle.Desk) (*settle.CouponChange, error) {
 			if c.Total > 0 {
-				return d.SetSeats(ctx, c.ID, c.Total)
+				return d.SetSeats(ctx, c.ID, int(c.Total))
 			}
-			return d.AddSeats(ctx, c.ID, c.Seats)
+			return d.AddSeats(ctx, c.ID, int(c.Seats))
 		})
 	if err != nil || !made.Changed {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
-	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // mostPerPage bounds one listing; each coupon is one question to Redis.
@@ -82,7 +82,7 @@ func (p *program) withoutRedis(failed error) error {
 		return nil
 	}
 	fmt.Fprintln(p.stderr, p.say(words{"settle: Redis에 닿을 수 없어 줄과 DLQ는 알 수 없습니다: %v", "settle: Redis cannot be reached, so that lines and DLQs are not known: %v"}, failed))
-	return worst([]settle.Class{classOf(failed)})
+	return worst([]coupon.Class{classOf(failed)})
 }
 
 func (c *couponListCmd) run(ctx context.Context, p *program) error {
@@ -96,8 +96,8 @@ func (c *couponListCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	lines := make([]couponLine, len(coupons))
-	for i, coupon := range coupons {
-		lines[i], _ = r.line(ctx, coupon)
+	for i, couponID := range coupons {
+		lines[i], _ = r.line(ctx, couponID)
 	}
 	unknown := p.withoutRedis(r.failed)
 	if c.Output == "json" {
@@ -151,13 +151,13 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer r.Close()
-	coupon, err := r.Coupon(ctx, c.ID)
+	couponID, err := r.Coupon(ctx, c.ID)
 	if err != nil {
 		return err
 	}
 	var s couponShown
 	var f candidates.Figures
-	s.couponLine, f = r.line(ctx, coupon)
+	s.couponLine, f = r.line(ctx, couponID)
 	if r.failed == nil {
 		s.SoldOut = &f.Sold
 	}

@@ -16,34 +16,35 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // changes runs `settle coupon VERB ID`.
-func (w *world) changes(verb string, coupon uint64, extra ...string) (code int, stdout, stderr string) {
+func (w *world) changes(verb string, couponID uint64, extra ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
-	return w.settle(unless(extra, "coupon", verb, fmt.Sprint(coupon), "--operator=park", "--reason=TICKET-9")...)
+	return w.settle(unless(extra, "coupon", verb, fmt.Sprint(couponID), "--operator=park", "--reason=TICKET-9")...)
 }
 
 // mustChange also demands that it was done.
-func (w *world) mustChange(verb string, coupon uint64, extra ...string) (stdout string) {
+func (w *world) mustChange(verb string, couponID uint64, extra ...string) (stdout string) {
 	w.t.Helper()
-	code, stdout, stderr := w.changes(verb, coupon, extra...)
+	code, stdout, stderr := w.changes(verb, couponID, extra...)
 	require.Zero(w.t, code, stderr)
 	require.Empty(w.t, stderr)
 	return stdout
 }
 
 // audited is what is kept of this kind about a coupon, in order.
-func (w *world) audited(coupon uint64, action string) (details []string) {
+func (w *world) audited(couponID uint64, action string) (details []string) {
 	w.t.Helper()
 	w.each(func(scan func(...any) error) error {
 		var detail string
 		err := scan(&detail)
 		details = append(details, detail)
 		return err
-	}, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id", coupon, action)
+	}, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id", couponID, action)
 	return details
 }
 
@@ -107,21 +108,21 @@ func TestACouponFromItsCreationToItsEnd(t *testing.T) {
 func TestAReopenedCouponGoesOnBehindTheFence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(3)
+	couponID := w.coupon(3)
 	w.users(1, 2)
-	w.apply(coupon, 1, 99) // under review, so that it is not finalised
-	w.mustChange("close", coupon)
+	w.apply(couponID, 1, 99) // under review, so that it is not finalised
+	w.mustChange("close", couponID)
 	report := w.settleNow()
-	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(coupon)+"}").Err(), "even a door that has lost its state")
-	w.mustChange("extend", coupon, "--closes="+w.now().Add(time.Hour).Format(time.RFC3339Nano))
+	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err(), "even a door that has lost its state")
+	w.mustChange("extend", couponID, "--closes="+w.now().Add(time.Hour).Format(time.RFC3339Nano))
 	fresh, err := candidates.NewStore(w.rdb, candidates.Options{KeyPrefix: w.prefix, TTL: candidates.MinTTL}) // a pod that has seen nothing
 	require.NoError(t, err)
-	receipt, err := fresh.Apply(t.Context(), coupon, 2)
+	receipt, err := fresh.Apply(t.Context(), couponID, 2)
 	require.NoError(t, err)
 	require.Equal(t, candidates.Accepted, receipt.Code)
 	require.GreaterOrEqual(t, receipt.Arrival, report.Cutoff.UnixMicro())
 	w.settleNow()
-	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
 	w.verify()
 }
 
@@ -130,51 +131,51 @@ func TestSeatsAddedToAFinalisedCouponGoToThoseInLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	now := w.now()
-	coupon := w.couponBetween(2, now.Add(-96*time.Hour), now.Add(-72*time.Hour))
+	couponID := w.couponBetween(2, now.Add(-96*time.Hour), now.Add(-72*time.Hour))
 	w.users(between(1, 6)...)
 	for user := range 6 {
-		w.stand(coupon, fmt.Sprint(6-user), now.Add(-80*time.Hour).Add(time.Duration(user)*time.Second))
+		w.stand(couponID, fmt.Sprint(6-user), now.Add(-80*time.Hour).Add(time.Duration(user)*time.Second))
 	}
 	night := func() {
 		code, stdout, stderr := w.settle("run", "--output=json")
 		require.Zero(t, code, "%s%s", stdout, stderr)
 	}
 	night()
-	require.Equal(t, []uint64{6, 5}, w.issued(coupon))
+	require.Equal(t, []uint64{6, 5}, w.issued(couponID))
 	finalised := func() int { return len(w.ids("SELECT id FROM coupon WHERE finalised_at IS NOT NULL")) }
 	require.Equal(t, 1, finalised())
-	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(coupon)+"}").Err(), "its ten minutes are over")
+	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err(), "its ten minutes are over")
 
 	for verb, extra := range map[string][]string{"close": nil, "pause": nil, "resume": nil, "extend": {"--closes=2249-01-01 00:00"}} {
-		code, stdout, stderr := w.changes(verb, coupon, extra...)
+		code, stdout, stderr := w.changes(verb, couponID, extra...)
 		require.Equal(t, 2, code, verb)
 		require.Contains(t, stderr, "finalised", verb)
 		require.Empty(t, stdout)
 	}
-	said := w.mustChange("add-seats", coupon, "--seats=2")
+	said := w.mustChange("add-seats", couponID, "--seats=2")
 	require.Contains(t, said, "The 4 who are NOT_SELECTED are in line for them")
 	require.Contains(t, said, "00:00:00 KST")
 	require.Zero(t, finalised())
-	require.Len(t, w.audited(coupon, "COUPON_UNFINALISED"), 1)
-	code, _, stderr := w.changes("extend", coupon, "--closes=2249-01-01 00:00")
+	require.Len(t, w.audited(couponID, "COUPON_UNFINALISED"), 1)
+	code, _, stderr := w.changes("extend", couponID, "--closes=2249-01-01 00:00")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "rejected")
 	w.refresh()
-	require.Equal(t, candidates.Closed, w.answer(coupon, 9))
+	require.Equal(t, candidates.Closed, w.answer(couponID, 9))
 
 	night()
-	require.Equal(t, []uint64{6, 5, 4, 3}, w.issued(coupon), "by arrival, without applying again")
-	require.Equal(t, []uint64{2, 1}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, []uint64{6, 5, 4, 3}, w.issued(couponID), "by arrival, without applying again")
+	require.Equal(t, []uint64{2, 1}, w.outcome(couponID, "NOT_SELECTED"))
 	require.Equal(t, 1, finalised(), "over once more")
 	w.verify()
 
-	w.mustChange("add-seats", coupon, "--total=4")
+	w.mustChange("add-seats", couponID, "--total=4")
 	require.Equal(t, 1, finalised(), "no seat, no run")
-	w.mustChange("add-seats", coupon, "--total=9")
+	w.mustChange("add-seats", couponID, "--total=9")
 	night()
-	require.Equal(t, []uint64{6, 5, 4, 3, 2, 1}, w.issued(coupon))
+	require.Equal(t, []uint64{6, 5, 4, 3, 2, 1}, w.issued(couponID))
 	require.Equal(t, 1, finalised())
-	said = w.mustChange("add-seats", coupon, "--seats=1")
+	said = w.mustChange("add-seats", couponID, "--seats=1")
 	require.Contains(t, said, "nobody is NOT_SELECTED")
 	require.Equal(t, 1, finalised(), "nobody is in line: nothing is due")
 	w.verify()
@@ -188,21 +189,21 @@ func TestACouponOfWhichRedisHasForgottenIsNotOpenedAgain(t *testing.T) {
 	w.users(1, 2)
 	now := w.now()
 	for name, lost := range map[string][]string{"issued": {"issued"}, "rejected": {"rejected"}, "all": {"issued", "rejected"}} {
-		coupon := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
-		w.stand(coupon, "1", now.Add(-90*time.Minute))
-		w.stand(coupon, "99", now.Add(-80*time.Minute)) // there is no such user
-		w.settleNow(fmt.Sprintf("--coupon=%d", coupon))
-		code, _, stderr := w.dlq("drop", coupon, "--user=99")
+		couponID := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
+		w.stand(couponID, "1", now.Add(-90*time.Minute))
+		w.stand(couponID, "99", now.Add(-80*time.Minute)) // there is no such user
+		w.settleNow(fmt.Sprintf("--coupon=%d", couponID))
+		code, _, stderr := w.dlq("drop", couponID, "--user=99")
 		require.Zero(t, code, stderr)
 		closes := "--closes=" + now.Add(time.Hour).UTC().Format(time.RFC3339)
 		for _, kind := range lost {
-			require.NoError(t, w.rdb.Del(t.Context(), kind+":{"+w.queue(coupon)+"}").Err())
+			require.NoError(t, w.rdb.Del(t.Context(), kind+":{"+w.queue(couponID)+"}").Err())
 		}
-		code, stdout, stderr := w.changes("extend", coupon, closes)
+		code, stdout, stderr := w.changes("extend", couponID, closes)
 		require.Equal(t, exitUse, code, name)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "Redis has forgotten")
-		require.Equal(t, candidates.Closed, w.answer(coupon, 2))
+		require.Equal(t, candidates.Closed, w.answer(couponID, 2))
 	}
 	untold := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
 	w.stand(untold, "1", now.Add(-90*time.Minute))
@@ -236,10 +237,10 @@ func TestRefusedChanges(t *testing.T) {
 	before := w.ids("SELECT id FROM audit_event")
 	stamp := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
 	for name, c := range map[string]struct {
-		verb   string
-		coupon uint64
-		extra  []string
-		want   string
+		verb     string
+		couponID uint64
+		extra    []string
+		want     string
 	}{
 		"fewer seats than issued":  {"add-seats", opened, []string{"--total=1"}, "has 2 issued already"},
 		"more seats than there be": {"add-seats", opened, []string{"--seats=4294967295"}, "want 1 to 4294967295"},
@@ -260,7 +261,7 @@ func TestRefusedChanges(t *testing.T) {
 		"ends never":               {"extend", opened, nil, "--closes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := w.changes(c.verb, c.coupon, c.extra...)
+			code, stdout, stderr := w.changes(c.verb, c.couponID, c.extra...)
 			require.Equal(t, 2, code, stderr)
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, c.want)
@@ -303,73 +304,77 @@ func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1)
-	coupon := w.coupon(1)
-	w.apply(coupon, 1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
 	w.settleNow()
 	later := func(d time.Duration) string { return "--closes=" + w.now().Add(d).UTC().Format(time.RFC3339) }
 
-	w.mustChange("pause", coupon)
-	require.Contains(t, w.mustChange("resume", coupon), "Every seat is taken: newcomers are told SOLD_OUT.")
-	w.mustChange("close", coupon)
-	said := w.mustChange("extend", coupon, later(time.Hour))
+	w.mustChange("pause", couponID)
+	require.Contains(t, w.mustChange("resume", couponID), "Every seat is taken: newcomers are told SOLD_OUT.")
+	w.mustChange("close", couponID)
+	said := w.mustChange("extend", couponID, later(time.Hour))
 	require.Contains(t, said, "Every seat is taken: newcomers are told SOLD_OUT.")
 	require.NotContains(t, said, "is open again")
 
-	said = w.mustChange("add-seats", coupon, "--seats=1")
+	said = w.mustChange("add-seats", couponID, "--seats=1")
 	require.Contains(t, said, "newcomers are told SOLD_OUT until a run has ended")
-	require.Contains(t, said, fmt.Sprintf("settle run --coupon %d --cutoff now", coupon))
+	require.Contains(t, said, fmt.Sprintf("settle run --coupon %d --cutoff now", couponID))
 	require.NotContains(t, said, "applies gets them")
-	require.Equal(t, candidates.SoldOut, w.answer(coupon, 2))
-	w.mustChange("pause", coupon)
-	require.Contains(t, w.mustChange("extend", coupon, later(2*time.Hour)), "told PAUSED")
-	said = w.mustChange("resume", coupon)
+	require.Equal(t, candidates.SoldOut, w.answer(couponID, 2))
+	w.mustChange("pause", couponID)
+	require.Contains(t, w.mustChange("extend", couponID, later(2*time.Hour)), "told PAUSED")
+	said = w.mustChange("resume", couponID)
 	require.Contains(t, said, "SOLD_OUT until a run has ended")
 	require.NotContains(t, said, "takes applications")
-	_, stdout, _ := w.changes("resume", coupon, "--output=json")
+	_, stdout, _ := w.changes("resume", couponID, "--output=json")
 	require.Contains(t, stdout, `"soldOut": true`)
 
 	w.settleNow()
-	require.Equal(t, candidates.Accepted, w.answer(coupon, 2))
-	require.Contains(t, w.mustChange("add-seats", coupon, "--seats=1"), "Whoever waits, or applies before then, is in line for them")
-	w.mustChange("pause", coupon)
-	require.Contains(t, w.mustChange("resume", coupon), "takes applications")
-	w.mustChange("pause", coupon)
-	w.mustChange("close", coupon)
-	require.Contains(t, w.mustChange("resume", coupon), "told CLOSED")
+	require.Equal(t, candidates.Accepted, w.answer(couponID, 2))
+	require.Contains(t, w.mustChange("add-seats", couponID, "--seats=1"), "Whoever waits, or applies before then, is in line for them")
+	w.mustChange("pause", couponID)
+	require.Contains(t, w.mustChange("resume", couponID), "takes applications")
+	w.mustChange("pause", couponID)
+	w.mustChange("close", couponID)
+	require.Contains(t, w.mustChange("resume", couponID), "told CLOSED")
 }
 
 // deaf doors cannot be told.
 type deaf struct{ err error }
 
-func (d deaf) Shut(context.Context, settle.Window, bool) (int64, time.Time, error) {
+func (d deaf) Shut(context.Context, coupon.Window, coupon.Promise, bool) (int64, time.Time, error) {
 	return 0, time.Time{}, d.err
 }
 
-func (d deaf) Tell(context.Context, settle.Window) (bool, error) { return false, d.err }
+func (d deaf) Announce(context.Context, coupon.Window, coupon.Promise) (bool, error) {
+	return false, d.err
+}
 
-func (d deaf) Marks(context.Context, uint64) (issued, rejected int64, err error) { return 0, 0, d.err }
+func (d deaf) CountMarked(context.Context, uint64) (issued, rejected int64, err error) {
+	return 0, 0, d.err
+}
 
 func TestADoorThatCannotBeToldIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	away := errors.New("away")
 	desk := settle.Desk{DB: settle.NewDatabase(w.db, zap.NewNop()), Clock: w.store, Doors: deaf{away}, Now: time.Now,
 		Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
-	_, err := desk.Close(t.Context(), coupon)
+	_, err := desk.Close(t.Context(), couponID)
 	require.ErrorIs(t, err, away, "an end is what the door goes by, and not written without it")
-	require.Empty(t, w.audited(coupon, "COUPON_CLOSED"))
+	require.Empty(t, w.audited(couponID, "COUPON_CLOSED"))
 
-	made, err := desk.Pause(t.Context(), coupon)
+	made, err := desk.Pause(t.Context(), couponID)
 	require.NoError(t, err)
 	require.True(t, made.Changed)
 	require.ErrorIs(t, made.Untold, away)
-	w.apply(coupon, 1) // accepted meanwhile: it stands
+	w.apply(couponID, 1) // accepted meanwhile: it stands
 	w.refresh()
-	require.Equal(t, candidates.Paused, w.answer(coupon, 2))
+	require.Equal(t, candidates.Paused, w.answer(couponID, 2))
 	w.users(1)
 	w.settleNow()
-	require.Equal(t, []uint64{1}, w.issued(coupon))
+	require.Equal(t, []uint64{1}, w.issued(couponID))
 	w.verify()
 }
 
@@ -378,7 +383,7 @@ func TestAChangeWhoseCommitGotNoReply(t *testing.T) {
 	t.Parallel()
 	w := newWiredWorld(t)
 	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	for name, applied := range map[string]bool{"done": true, "not done": false} {
 		t.Run(name, func(t *testing.T) {
 			var lost, inChange atomic.Bool // the wire goes on when the program has ended
@@ -396,11 +401,11 @@ func TestAChangeWhoseCommitGotNoReply(t *testing.T) {
 			}
 			through := *w
 			_, through.servers = w.wiresTo(rule)
-			seats := w.ids("SELECT total_quantity FROM coupon WHERE id = ?", coupon)[0]
-			code, _, stderr := through.changes("add-seats", coupon, "--seats=5")
+			seats := w.ids("SELECT total_quantity FROM coupon WHERE id = ?", couponID)[0]
+			code, _, stderr := through.changes("add-seats", couponID, "--seats=5")
 			require.Zero(t, code, stderr)
 			require.True(t, lost.Load())
-			require.Equal(t, []uint64{seats + 5}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", coupon))
+			require.Equal(t, []uint64{seats + 5}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
 
 			lost.Store(false)
 			inChange.Store(false)
@@ -422,12 +427,12 @@ func TestAChangeThatNobodyCanTellOfIsNotSaidToBeSafeToRepeat(t *testing.T) {
 	t.Parallel()
 	w := newWiredWorld(t)
 	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	for name, c := range map[string]struct {
 		change func(*world) (code int, stdout, stderr string)
 		look   string
 	}{
-		"seats": {func(w *world) (int, string, string) { return w.changes("add-seats", coupon, "--seats=5") }, fmt.Sprintf("settle coupon show %d", coupon)},
+		"seats": {func(w *world) (int, string, string) { return w.changes("add-seats", couponID, "--seats=5") }, fmt.Sprintf("settle coupon show %d", couponID)},
 		"new":   {func(w *world) (int, string, string) { return w.create() }, "settle coupon list"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	shop "github.com/jajeong/jajeong/internal/users"
@@ -44,7 +45,7 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 	} else {
 		p.printExplanation(x)
 	}
-	var classes []settle.Class
+	var classes []coupon.Class
 	for _, unread := range x.Unread {
 		fmt.Fprintln(p.stderr, "settle:", p.language.tell(unread))
 		if advice := advice(unread); advice != "" {
@@ -222,7 +223,7 @@ func (p *program) reviewEvent(f *ledger.Facts, e ledger.Event) string {
 
 // why is a cause in words, with its code.
 func (p *program) why(cause string) string {
-	if w, ok := causes[settle.Cause(cause)]; ok {
+	if w, ok := causes[coupon.Cause(cause)]; ok {
 		return w.in(p.language) + " (" + cause + ")"
 	}
 	return cmp.Or(printable(cause), "?")

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -88,9 +89,9 @@ func (p *bystander) exec(query string, args ...any) {
 	require.NoError(p.w.t, err)
 }
 
-func (p *bystander) gives(coupon, user uint64) {
+func (p *bystander) gives(couponID, user uint64) {
 	p.w.t.Helper()
-	p.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", coupon, user)
+	p.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", couponID, user)
 }
 
 // awaitInsert returns when a settlement is inserting, which it goes on doing while somebody holds one of its rows. Only a
@@ -111,23 +112,23 @@ func (w *world) awaitStatement(words string) {
 }
 
 // positions are the seats that runs have given, in order.
-func (w *world) positions(coupon uint64) []uint64 {
+func (w *world) positions(couponID uint64) []uint64 {
 	w.t.Helper()
-	return w.ids("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", coupon)
+	return w.ids("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID)
 }
 
 // nothingMoved demands that the line stands as it stood and nothing is recorded.
-func (w *world) nothingMoved(coupon uint64, line ...uint64) {
+func (w *world) nothingMoved(couponID uint64, line ...uint64) {
 	w.t.Helper()
 	waiting := make([]string, len(line))
 	for i, user := range line {
 		waiting[i] = fmt.Sprint(user)
 	}
-	require.Equal(w.t, waiting, w.waiting(coupon))
-	require.Empty(w.t, w.underReview(coupon))
-	require.Empty(w.t, w.issued(coupon))
-	require.Equal(w.t, []uint64{0}, w.ids("SELECT issued_count FROM coupon WHERE id = ?", coupon))
-	require.Empty(w.t, w.ids("SELECT run_id FROM settlement WHERE coupon_id = ?", coupon))
+	require.Equal(w.t, waiting, w.waiting(couponID))
+	require.Empty(w.t, w.underReview(couponID))
+	require.Empty(w.t, w.issued(couponID))
+	require.Equal(w.t, []uint64{0}, w.ids("SELECT issued_count FROM coupon WHERE id = ?", couponID))
+	require.Empty(w.t, w.ids("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
 }
 
 // The settlement waits for a row of somebody who then asks for the coupon's row. The server ends the lighter of the two
@@ -139,30 +140,30 @@ func TestADeadlockIsRepeatedFromTheBeginning(t *testing.T) {
 		want []uint64
 	}{
 		"somebody gives up": {func(p *bystander, _ uint64) { require.NoError(p.w.t, p.tx.Rollback()) }, []uint64{1, 2, 3}},
-		"somebody gives a coupon": {func(p *bystander, coupon uint64) {
-			p.exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", coupon)
+		"somebody gives a coupon": {func(p *bystander, couponID uint64) {
+			p.exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID)
 			require.NoError(p.w.t, p.tx.Commit())
 		}, []uint64{2, 1, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			coupon := w.coupon(3)
+			couponID := w.coupon(3)
 			w.users(1, 2, 3)
 			w.users(between(1000, 1499)...)
-			w.apply(coupon, 1, 2, 3)
+			w.apply(couponID, 1, 2, 3)
 			p := w.somebody()
 			p.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id BETWEEN 1000 AND 1499")
-			p.gives(coupon, 2)
+			p.gives(couponID, 2)
 
 			h := w.takeInHand()
 			w.awaitInsert()
-			p.exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", coupon) // granted, since the other was ended
-			c.end(p, coupon)
+			p.exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", couponID) // granted, since the other was ended
+			c.end(p, couponID)
 			require.Zero(t, <-h.ended, h.stderr())
 			require.Equal(t, 2, h.begun(settle.StepLock))
-			require.Equal(t, c.want, w.issued(coupon))
-			require.Empty(t, w.underReview(coupon))
+			require.Equal(t, c.want, w.issued(couponID))
+			require.Empty(t, w.underReview(couponID))
 			w.verify()
 		})
 	}
@@ -175,8 +176,8 @@ func TestLocksThatSomebodyKeeps(t *testing.T) {
 	w := newWorld(t)
 	row, seat, busy := w.coupon(2), w.coupon(2), w.coupon(2)
 	w.users(1, 2, 3)
-	for _, coupon := range []uint64{row, seat, busy} {
-		w.apply(coupon, 1, 2, 3)
+	for _, couponID := range []uint64{row, seat, busy} {
+		w.apply(couponID, 1, 2, 3)
 	}
 	short, long := w.somebody(), w.somebody()
 	short.exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", row)
@@ -188,7 +189,7 @@ func TestLocksThatSomebodyKeeps(t *testing.T) {
 	s.DB, s.Parallel = settle.NewDatabase(w.impatient(), zap.NewNop()), 1
 	code, report, stdout, stderr := w.settleWith(s, busy)
 	require.Equal(t, 1, code, stderr)
-	require.Equal(t, settle.Busy, report.Coupons[0].Status)
+	require.Equal(t, coupon.Busy, report.Coupons[0].Status)
 	require.Contains(t, stdout, "BUSY")
 	require.Contains(t, stderr, fmt.Sprintf("coupon %d: busy", busy))
 	require.Contains(t, stderr, "nothing more was moved, run again")
@@ -201,10 +202,10 @@ func TestLocksThatSomebodyKeeps(t *testing.T) {
 	require.NoError(t, short.tx.Rollback())
 	require.Zero(t, <-h.ended, h.stderr())
 	w.settleNow(fmt.Sprintf("--coupon=%d", busy))
-	for _, coupon := range []uint64{row, seat, busy} {
-		require.Equal(t, []uint64{1, 2}, w.issued(coupon))
-		require.Equal(t, []uint64{1, 2}, w.positions(coupon))
-		require.Equal(t, []uint64{3}, w.outcome(coupon, "NOT_SELECTED"))
+	for _, couponID := range []uint64{row, seat, busy} {
+		require.Equal(t, []uint64{1, 2}, w.issued(couponID))
+		require.Equal(t, []uint64{1, 2}, w.positions(couponID))
+		require.Equal(t, []uint64{3}, w.outcome(couponID, "NOT_SELECTED"))
 	}
 	w.verify()
 }
@@ -253,7 +254,7 @@ func TestAnInsertThatKeepsTheOthersWaiting(t *testing.T) {
 	})
 	ended := make(chan *settle.Report, 1)
 	go func() {
-		report, _ := s.RunOnce(context.Background(), settle.Order{Trigger: settle.Manual, CutoffNow: true, Coupons: []uint64{other}})
+		report, _ := s.RunOnce(context.Background(), settle.Order{Trigger: coupon.Manual, CutoffNow: true, Coupons: []uint64{other}})
 		ended <- report
 	}()
 	var report *settle.Report
@@ -270,10 +271,10 @@ func TestAnInsertThatKeepsTheOthersWaiting(t *testing.T) {
 		report = <-ended
 	}
 	require.Zero(t, <-h.ended, h.stderr())
-	require.Equal(t, settle.Settled, report.Coupons[0].Status, report.Coupons[0].Error)
-	for _, coupon := range []uint64{seat, other} {
-		require.Equal(t, []uint64{1, 2}, w.issued(coupon))
-		require.Equal(t, []uint64{3}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, coupon.Settled, report.Coupons[0].Status, report.Coupons[0].Error)
+	for _, couponID := range []uint64{seat, other} {
+		require.Equal(t, []uint64{1, 2}, w.issued(couponID))
+		require.Equal(t, []uint64{3}, w.outcome(couponID, "NOT_SELECTED"))
 	}
 	w.verify()
 }
@@ -281,7 +282,7 @@ func TestAnInsertThatKeepsTheOthersWaiting(t *testing.T) {
 // settleWith is the program around a settler of the test's own.
 func (w *world) settleWith(s *settle.Settler, coupons ...uint64) (code int, report *settle.Report, stdout, stderr string) {
 	w.t.Helper()
-	report, err := s.RunOnce(w.t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true, Coupons: coupons, Operator: "kim", Reason: "test"})
+	report, err := s.RunOnce(w.t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true, Coupons: coupons, Operator: "kim", Reason: "test"})
 	require.NoError(w.t, err)
 	var out, errs bytes.Buffer
 	(&program{cli: &cli{}, zone: s.Zone, logger: zap.NewNop(), stdout: &out, stderr: &errs}).printReport(report)
@@ -295,16 +296,16 @@ func (w *world) settleWith(s *settle.Settler, coupons ...uint64) (code int, repo
 func TestACouponGivenByHandWaitsForTheSettlement(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
+	w.apply(couponID, 1, 2)
 	s := w.settler()
 	gave := make(chan error, 1)
 	var once sync.Once
-	s.Progress = func(settle.Coupon, int) { // the transaction is open
+	s.Progress = func(coupon.Coupon, int) { // the transaction is open
 		once.Do(func() {
 			go func() {
-				_, err := w.db.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", coupon)
+				_, err := w.db.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", couponID)
 				gave <- err
 			}()
 			w.awaitStatement("INTO user_coupon (coupon_id, user_id) VALUES")
@@ -313,7 +314,7 @@ func TestACouponGivenByHandWaitsForTheSettlement(t *testing.T) {
 	code, _, _, stderr := w.settleWith(s)
 	require.Zero(t, code, stderr)
 	require.ErrorContains(t, <-gave, "1062")
-	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
 	w.verify()
 }
 
@@ -322,24 +323,24 @@ func TestACouponGivenByHandWaitsForTheSettlement(t *testing.T) {
 func TestACouponGivenByHandInTheMiddleIsNotGivenTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(4)
+	couponID := w.coupon(4)
 	w.users(1, 2, 3, 4)
-	w.apply(coupon, 4, 1, 2, 3)
-	arrivals := w.arrivalsOf(coupon, 1)
+	w.apply(couponID, 4, 1, 2, 3)
+	arrivals := w.arrivalsOf(couponID, 1)
 	w.refuse("user_coupon", 1)
 	p := w.somebody()
-	p.gives(coupon, 2)
+	p.gives(couponID, 2)
 	h := w.takeInHand()
 	w.awaitInsert()
 	require.NoError(t, p.tx.Commit())
 	require.Zero(t, <-h.ended, h.stderr())
 	require.Equal(t, 1, h.begun(settle.StepLock), "only the page is classified again")
-	require.Equal(t, []uint64{2, 4, 3}, w.issued(coupon))
-	require.Equal(t, []uint64{1, 2}, w.positions(coupon))
-	require.Equal(t, []uint64{2}, w.outcome(coupon, "ALREADY_ISSUED"))
-	require.Empty(t, w.waiting(coupon))
-	w.badRows(coupon, "an odd user", arrivals)
-	w.exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", coupon) // whoever gives by hand counts, too
+	require.Equal(t, []uint64{2, 4, 3}, w.issued(couponID))
+	require.Equal(t, []uint64{1, 2}, w.positions(couponID))
+	require.Equal(t, []uint64{2}, w.outcome(couponID, "ALREADY_ISSUED"))
+	require.Empty(t, w.waiting(couponID))
+	w.badRows(couponID, "an odd user", arrivals)
+	w.exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID) // whoever gives by hand counts, too
 	w.verify()
 }
 
@@ -347,18 +348,18 @@ func TestACouponGivenByHandInTheMiddleIsNotGivenTwice(t *testing.T) {
 func TestADuplicateThatStaysIsAPersonsBusiness(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
+	w.apply(couponID, 1, 2)
 	w.exec("INSERT INTO promise (coupon_id) VALUES (4711)")
 	w.exec("CREATE TRIGGER repeats BEFORE INSERT ON user_coupon FOR EACH ROW INSERT INTO promise (coupon_id) VALUES (4711)")
 	code, _, stderr := w.runAtOnce()
 	require.Equal(t, 3, code, stderr)
 	require.Contains(t, stderr, "Duplicate entry '4711'")
-	w.nothingMoved(coupon, 1, 2)
+	w.nothingMoved(couponID, 1, 2)
 	w.exec("DROP TRIGGER repeats")
 	w.settleNow()
-	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
 	w.verify()
 }
 
@@ -369,9 +370,9 @@ type hooked struct {
 	hook func()
 }
 
-func (h hooked) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
+func (h hooked) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
 	h.once.Do(h.hook)
-	return h.Line.Remove(ctx, coupon, closes, mark, settled)
+	return h.Line.Remove(ctx, couponID, closes, mark, settled)
 }
 
 // Who was active when the line was classified holds the coupon; blocking says nothing about coupons held. Nothing of
@@ -379,30 +380,30 @@ func (h hooked) Remove(ctx context.Context, coupon uint64, closes time.Time, mar
 func TestAUserBlockedInTheMiddleOfTheSettlement(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(1, 2, 3)
-	w.apply(coupon, 1, 2, 3)
+	w.apply(couponID, 1, 2, 3)
 	s := w.settler()
 	var once sync.Once
-	s.Progress = func(settle.Coupon, int) { // classified and inserted, not committed
+	s.Progress = func(coupon.Coupon, int) { // classified and inserted, not committed
 		once.Do(func() { w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2") })
 	}
 	code, _, _, stderr := w.settleWith(s)
 	require.Zero(t, code, stderr)
-	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
-	require.Equal(t, []uint64{3}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
+	require.Equal(t, []uint64{3}, w.outcome(couponID, "NOT_SELECTED"))
 	w.verify()
-	require.Equal(t, settle.Unchanged, w.settleNow().Coupons[0].Status)
+	require.Equal(t, coupon.Unchanged, w.settleNow().Coupons[0].Status)
 }
 
 // Whoever is blocked after the commit keeps what was committed; who has no outcome yet is judged as they are now.
 func TestUsersBlockedAndUnblockedBetweenCommitAndCleanUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(1, 3, 4, 5)
 	w.exec("INSERT INTO `user` (id, status) VALUES (2, 'BLOCKED')")
-	w.apply(coupon, 1, 2, 3, 4, 5)
+	w.apply(couponID, 1, 2, 3, 4, 5)
 	s := w.settler()
 	s.Line = hooked{s.Line, new(sync.Once), func() {
 		w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (1, 4)")
@@ -410,16 +411,16 @@ func TestUsersBlockedAndUnblockedBetweenCommitAndCleanUp(t *testing.T) {
 	}}
 	code, _, _, stderr := w.settleWith(s)
 	require.Zero(t, code, stderr)
-	require.Equal(t, []uint64{1, 3}, w.issued(coupon))
-	require.Equal(t, []uint64{5}, w.outcome(coupon, "NOT_SELECTED"))
-	require.Len(t, w.underReview(coupon), 2)
-	require.Equal(t, "PASSED_OVER", w.reason(coupon, "2").Cause)
-	require.True(t, w.reason(coupon, "2").Retryable)
-	require.Equal(t, "INACTIVE_USER", w.reason(coupon, "4").Cause)
+	require.Equal(t, []uint64{1, 3}, w.issued(couponID))
+	require.Equal(t, []uint64{5}, w.outcome(couponID, "NOT_SELECTED"))
+	require.Len(t, w.underReview(couponID), 2)
+	require.Equal(t, "PASSED_OVER", w.reason(couponID, "2").Cause)
+	require.True(t, w.reason(couponID, "2").Retryable)
+	require.Equal(t, "INACTIVE_USER", w.reason(couponID, "4").Cause)
 	w.verify()
 
-	w.exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", coupon)
+	w.exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", couponID)
 	w.settleNow()
-	require.Equal(t, []uint64{1, 3, 2, 5}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 3, 2, 5}, w.issued(couponID))
 	w.verify()
 }

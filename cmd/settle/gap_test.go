@@ -15,6 +15,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -58,9 +59,9 @@ func (l *losing) mustHold(lost int64) {
 	l.t.Helper()
 	code, report := l.settleNowCode()
 	require.Equal(l.t, 3, code)
-	require.Equal(l.t, settle.Settled, report.Coupons[0].Status)
+	require.Equal(l.t, coupon.Settled, report.Coupons[0].Status)
 	require.Equal(l.t, between(1, 100), l.issued(l.whole))
-	require.Equal(l.t, settle.HeldBack, report.Coupons[1].Status)
+	require.Equal(l.t, coupon.HeldBack, report.Coupons[1].Status)
 	require.Equal(l.t, lost, report.Coupons[1].Gap)
 	require.Empty(l.t, l.issued(l.hurt))
 	require.Equal(l.t, []uint64{l.hurt}, l.ids("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
@@ -101,7 +102,7 @@ func TestRedisRestartedEmpty(t *testing.T) {
 
 	code, report := l.settleNowCode()
 	require.Equal(t, 3, code)
-	require.Equal(t, settle.Unchanged, report.Coupons[0].Status)
+	require.Equal(t, coupon.Unchanged, report.Coupons[0].Status)
 	require.EqualValues(t, 100, report.Coupons[1].Gap)
 
 	// The line goes on above what was lost.
@@ -194,7 +195,7 @@ func TestFiveHundredCouponsSettleAndOneThatIsHeldTouchesNoOther(t *testing.T) {
 	for i, c := range report.Coupons {
 		require.Equal(t, ids[i], c.Coupon)
 		if c.Coupon == held {
-			require.Equal(t, settle.HeldBack, c.Status)
+			require.Equal(t, coupon.HeldBack, c.Status)
 		} else {
 			require.Equal(t, 2, c.Issued, c.Error)
 		}
@@ -211,21 +212,21 @@ func TestALossWhileMySQLIsAwayIsMended(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	w := newWorldWith(t, testenv.RedisFor(t), privateDatabase(t, server))
-	coupon := w.coupon(200)
+	couponID := w.coupon(200)
 	w.users(between(1, 100)...)
-	w.apply(coupon, between(1, 20)...)
+	w.apply(couponID, between(1, 20)...)
 	w.refresh()
 
 	require.NoError(t, server.Kill())
-	w.apply(coupon, between(21, 100)...)
+	w.apply(couponID, between(21, 100)...)
 	require.Error(t, w.catalog().Refresh(t.Context()))
-	key := w.queue(coupon)
+	key := w.queue(couponID)
 	require.NoError(t, w.rdb.Del(t.Context(), key, "state:{"+key+"}").Err())
 	require.NoError(t, server.Restart(t.Context()))
 	w.refresh()
 	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return w.rdb.ZCard(t.Context(), key).Val() == 100 })
 	w.settleNow()
-	require.Equal(t, between(1, 100), w.issued(coupon))
+	require.Equal(t, between(1, 100), w.issued(couponID))
 }
 
 // privateDatabase is an empty database on a server that a test may kill.
@@ -244,10 +245,10 @@ func TestWhatIsWrittenOffIsShownAndNoMoreIsWrittenOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1)
-	coupon := w.coupon(2)
-	w.apply(coupon, 1)
+	couponID := w.coupon(2)
+	w.apply(couponID, 1)
 	lose := func(n int64) {
-		require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(coupon)+"}", "accepted", n).Err())
+		require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(couponID)+"}", "accepted", n).Err())
 	}
 	lose(3)
 	args := []string{"run", "--accept-gap", "--cutoff=now", "--operator=kim", "--reason=INC-9"}
@@ -256,12 +257,12 @@ func TestWhatIsWrittenOffIsShownAndNoMoreIsWrittenOff(t *testing.T) {
 	require.Contains(t, stdout, "would be written off as lost: 3")
 
 	lose(1) // since somebody saw the preview
-	order := settle.Order{Trigger: settle.Manual, CutoffNow: true, AcceptGap: true, MostGap: map[uint64]int64{coupon: 3}, Operator: "kim", Reason: "INC-9"}
+	order := settle.Order{Trigger: coupon.Manual, CutoffNow: true, AcceptGap: true, MostGap: map[uint64]int64{couponID: 3}, Operator: "kim", Reason: "INC-9"}
 	report, err := w.settler().RunOnce(t.Context(), order)
 	require.NoError(t, err)
-	require.Equal(t, settle.HeldBack, report.Coupons[0].Status)
+	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 	require.Contains(t, report.Coupons[0].Error, "and 3 when that was approved")
-	require.Empty(t, w.issued(coupon))
+	require.Empty(t, w.issued(couponID))
 
 	code, stdout, stderr = w.settle(args...)
 	require.Zero(t, code, stderr)
@@ -269,5 +270,5 @@ func TestWhatIsWrittenOffIsShownAndNoMoreIsWrittenOff(t *testing.T) {
 	code, stdout, _ = w.settle(args...)
 	require.Zero(t, code)
 	require.NotContains(t, stdout, "written off", "once")
-	require.Equal(t, []uint64{1}, w.issued(coupon))
+	require.Equal(t, []uint64{1}, w.issued(couponID))
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -40,22 +41,22 @@ type heldLine struct {
 	cleared       chan struct{} // closed when the first Remove is done; may be nil
 }
 
-func (l *heldLine) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) ([]settle.Application, settle.Cursor, error) {
+func (l *heldLine) Page(ctx context.Context, couponID uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	if l.pages++; l.pages == l.page {
 		l.gate.pass(ctx)
 	}
-	return l.Line.Page(ctx, coupon, after, cutoff)
+	return l.Line.Page(ctx, couponID, after, cutoff)
 }
 
-func (l *heldLine) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
+func (l *heldLine) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
 	if l.clears++; l.clears == l.remove {
 		l.gate.pass(ctx)
 	}
-	err := l.Line.Remove(ctx, coupon, closes, mark, settled)
+	n, err := l.Line.Remove(ctx, couponID, closes, mark, settled)
 	if l.clears == 1 && l.cleared != nil {
 		close(l.cleared)
 	}
-	return err
+	return n, err
 }
 
 // companions are runs that go on at the same time, all with a cutoff of now.
@@ -74,7 +75,7 @@ func (c *companions) begin(held *heldLine) {
 		s.Line = held
 	}
 	c.under.Go(func() {
-		report, err := s.RunOnce(c.t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+		report, err := s.RunOnce(c.t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 		if assert.NoError(c.t, err) && assert.NoError(c.t, report.Err()) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -114,15 +115,15 @@ const (
 )
 
 // newCompanions is a sold-out coupon of which the first run has committed its coupons and is held before it cleans up.
-func newCompanions(t *testing.T) (c *companions, coupon uint64, first *heldLine) {
+func newCompanions(t *testing.T) (c *companions, couponID uint64, first *heldLine) {
 	c = &companions{world: newWorld(t)}
-	coupon = c.coupon(firstSeats)
+	couponID = c.coupon(firstSeats)
 	c.users(between(1, heldLineLength)...)
-	c.standAll(coupon, between(1, heldLineLength))
+	c.standAll(couponID, between(1, heldLineLength))
 	first = &heldLine{remove: 1, gate: newGate(), cleared: make(chan struct{})}
 	c.begin(first)
 	c.await(first.gate.reached, "a run reaches its gate")
-	return c, coupon, first
+	return c, couponID, first
 }
 
 // Seats are added while one run cleans up; another reads the line to give them, and what it has not read yet moves up
@@ -132,8 +133,8 @@ func TestTwoRunsThatReadTheLineWhileAThirdCleansUpIssueTheLowestArrivals(t *test
 	for name, page := range map[string]int{"before the first page": 1, "between two pages": 2, "before the last page": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, coupon, first := newCompanions(t)
-			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, coupon)
+			c, couponID, first := newCompanions(t)
+			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, couponID)
 			second := &heldLine{page: page, gate: newGate()}
 			c.begin(second)
 			c.await(second.gate.reached, "a run reaches its gate") // and holds the coupon's row
@@ -146,7 +147,7 @@ func TestTwoRunsThatReadTheLineWhileAThirdCleansUpIssueTheLowestArrivals(t *test
 			issued, notSelected := c.sum()
 			require.Equal(t, laterSeats, issued)
 			require.Equal(t, heldLineLength-laterSeats, notSelected)
-			c.requireInOrder(coupon, laterSeats)
+			c.requireInOrder(couponID, laterSeats)
 		})
 	}
 }
@@ -158,13 +159,13 @@ func TestTwoRunsThatRecordTheRestWhileAThirdCleansUpRecordItOnce(t *testing.T) {
 	for name, seats := range map[string]int{"sold out": firstSeats, "seats are added": laterSeats} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, coupon, first := newCompanions(t)
+			c, couponID, first := newCompanions(t)
 			second, third := &heldLine{page: 2, gate: newGate()}, &heldLine{page: 4, gate: newGate()}
 			c.begin(second)
 			c.begin(third)
 			c.await(second.gate.reached, "a run reaches its gate")
 			c.await(third.gate.reached, "a run reaches its gate") // everything is read
-			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, coupon)
+			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
 			close(first.gate.open)
 			c.await(first.cleared, "the first run has cleaned up once")
 			c.begin(nil)
@@ -174,21 +175,21 @@ func TestTwoRunsThatRecordTheRestWhileAThirdCleansUpRecordItOnce(t *testing.T) {
 			issued, notSelected := c.sum()
 			require.Equal(t, seats, issued)
 			require.Equal(t, heldLineLength-seats, notSelected)
-			c.requireInOrder(coupon, seats)
+			c.requireInOrder(couponID, seats)
 		})
 	}
 }
 
 // requireInOrder: the first of the line hold the coupon, in order, and the others are recorded.
-func (c *companions) requireInOrder(coupon uint64, seats int) {
+func (c *companions) requireInOrder(couponID uint64, seats int) {
 	c.t.Helper()
 	line := between(1, heldLineLength)
-	require.Equal(c.t, line[:seats], c.issued(coupon))
-	require.Equal(c.t, between(1, uint64(seats)), c.ids("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", coupon))
-	require.Equal(c.t, line[seats:], c.outcome(coupon, "NOT_SELECTED"))
-	require.Empty(c.t, c.waiting(coupon))
+	require.Equal(c.t, line[:seats], c.issued(couponID))
+	require.Equal(c.t, between(1, uint64(seats)), c.ids("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
+	require.Equal(c.t, line[seats:], c.outcome(couponID, "NOT_SELECTED"))
+	require.Empty(c.t, c.waiting(couponID))
 	var recorded [2]int
-	require.NoError(c.t, c.db.QueryRow("SELECT SUM(issued_count), SUM(not_selected_count) FROM settlement WHERE coupon_id = ?", coupon).Scan(&recorded[0], &recorded[1]))
+	require.NoError(c.t, c.db.QueryRow("SELECT SUM(issued_count), SUM(not_selected_count) FROM settlement WHERE coupon_id = ?", couponID).Scan(&recorded[0], &recorded[1]))
 	require.Equal(c.t, [2]int{seats, heldLineLength - seats}, recorded)
 	c.verify()
 }
@@ -200,24 +201,24 @@ type addingLine struct {
 	w   *world
 }
 
-func (l *addingLine) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
-	l.add.Do(func() { l.w.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", coupon) })
-	return l.Line.Remove(ctx, coupon, closes, mark, settled)
+func (l *addingLine) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+	l.add.Do(func() { l.w.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", couponID) })
+	return l.Line.Remove(ctx, couponID, closes, mark, settled)
 }
 
 func TestASeatAddedWhileRedisIsToldReopensTheDoor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1, 2, 3)
-	coupon := w.coupon(2)
-	w.apply(coupon, 1, 2)
+	couponID := w.coupon(2)
+	w.apply(couponID, 1, 2)
 	s := w.settler()
 	s.Line = &addingLine{Line: s.Line, w: w}
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.NoError(t, err)
 	require.NoError(t, report.Err())
 	require.Equal(t, 1, report.Coupons[0].SeatsLeft)
-	w.apply(coupon, 3)
+	w.apply(couponID, 3)
 }
 
 // Nobody with a seat waits until it is written down who of another coupon's long line has none.
@@ -232,16 +233,16 @@ func TestEveryCouponIsIssuedBeforeALongLineIsRecorded(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	s := w.settler()
 	s.Logger, s.Parallel = zap.New(core), 1
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.NoError(t, err)
 	require.NoError(t, report.Err())
 	require.Equal(t, long-2, report.Coupons[0].NotSelected)
 	require.Equal(t, 1, report.Coupons[1].NotSelected)
 
-	at := func(coupon uint64, step settle.Step) int {
+	at := func(couponID uint64, step settle.Step) int {
 		return slices.IndexFunc(logs.All(), func(e observer.LoggedEntry) bool {
 			said := e.ContextMap()
-			return said["coupon_id"] == coupon && said["step"] == string(step)
+			return said["coupon_id"] == couponID && said["step"] == string(step)
 		})
 	}
 	require.Positive(t, at(first, settle.StepTell))
@@ -257,8 +258,8 @@ func TestASettlementGivesWayToWhoeverAltersItsTables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1, 2, 3)
-	coupon := w.coupon(2)
-	w.apply(coupon, 1, 2, 3)
+	couponID := w.coupon(2)
+	w.apply(couponID, 1, 2, 3)
 	held := &heldLine{page: 1, gate: newGate()}
 	c := &companions{world: w}
 	c.begin(held)
@@ -280,6 +281,6 @@ func TestASettlementGivesWayToWhoeverAltersItsTables(t *testing.T) {
 	issued, _ := c.sum()
 	require.Equal(t, 2, issued)
 	require.NoError(t, <-altered)
-	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
 	w.verify()
 }

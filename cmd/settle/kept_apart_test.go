@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -20,7 +21,7 @@ func (w *world) settler() *settle.Settler {
 	zone, err := time.LoadLocation("Asia/Seoul")
 	require.NoError(w.t, err)
 	return &settle.Settler{
-		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: line{w.store}, Line: line{w.store}, DLQ: line{w.store}, Catalog: line{w.store}, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
+		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: w.store, Line: w.store, DLQ: w.store, Catalog: catalog.Snapshot{Store: w.store}, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
 		Zone: zone, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Parallel: 4, Grace: time.Second,
 	}
 }
@@ -28,14 +29,14 @@ func (w *world) settler() *settle.Settler {
 // panicky is an auditor with a bug that only one coupon meets.
 type panicky struct {
 	settle.Auditor
-	coupon uint64
+	couponID uint64
 }
 
-func (p panicky) Account(ctx context.Context, tx *sql.Tx, coupon uint64) (ledger.Account, error) {
-	if coupon == p.coupon {
+func (p panicky) Account(ctx context.Context, tx *sql.Tx, couponID uint64) (ledger.Account, error) {
+	if couponID == p.couponID {
 		panic("index out of range")
 	}
-	return p.Auditor.Account(ctx, tx, coupon)
+	return p.Auditor.Account(ctx, tx, couponID)
 }
 
 func TestAPanicFailsItsCouponAloneAndLetsItsRowGo(t *testing.T) {
@@ -48,9 +49,9 @@ func TestAPanicFailsItsCouponAloneAndLetsItsRowGo(t *testing.T) {
 	s := w.settler()
 	s.Auditor = panicky{s.Auditor, hurt}
 
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.NoError(t, err)
-	require.Equal(t, settle.Failed, report.Coupons[0].Status)
+	require.Equal(t, coupon.Failed, report.Coupons[0].Status)
 	require.Contains(t, report.Coupons[0].Error, "index out of range")
 	require.Equal(t, []uint64{1}, w.issued(whole))
 
@@ -81,7 +82,7 @@ func TestACouponThatFailsKeepsNoNightFromTheOthers(t *testing.T) {
 	(&settle.Scheduler{
 		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
 		Settle: func(ctx context.Context, cutoff time.Time) error {
-			report, err := s.RunOnce(ctx, settle.Order{Trigger: settle.Cron, Cutoff: cutoff})
+			report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 			if err != nil {
 				return err
 			}
@@ -111,46 +112,46 @@ func TestALossIsMendedByAPodThatLivesAlthoughNobodyAppliesAgain(t *testing.T) {
 func TestACouponThatBeginsWithoutSeatsIsNotSoldOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(0)
+	couponID := w.coupon(0)
 	w.refresh()
-	w.exec("UPDATE coupon SET total_quantity = 100 WHERE id = ?", coupon)
+	w.exec("UPDATE coupon SET total_quantity = 100 WHERE id = ?", couponID)
 	w.refresh()
-	w.apply(coupon, 1)
+	w.apply(couponID, 1)
 }
 
 func TestAStaleCatalogDoesNotShutTheDoorAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	now := w.now()
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.users(1, 2)
-	w.apply(coupon, 1)
+	w.apply(couponID, 1)
 	w.settleNow()
 	w.refresh()
 	var version int64
-	require.NoError(t, w.db.QueryRow("SELECT version FROM coupon WHERE id = ?", coupon).Scan(&version))
-	w.exec("UPDATE coupon SET total_quantity = 10 WHERE id = ?", coupon)
+	require.NoError(t, w.db.QueryRow("SELECT version FROM coupon WHERE id = ?", couponID).Scan(&version))
+	w.exec("UPDATE coupon SET total_quantity = 10 WHERE id = ?", couponID)
 	w.settleNow()
-	_, _, err := w.store.Publish(t.Context(), candidates.Window{
-		Coupon: coupon, Version: version, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), Sold: true,
-	}, candidates.Promise{})
+	_, _, err := w.store.Publish(t.Context(), coupon.Window{
+		Coupon: couponID, Version: version, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), Sold: true,
+	}, coupon.Promise{})
 	require.NoError(t, err)
-	w.apply(coupon, 2)
+	w.apply(couponID, 2)
 }
 
 func TestWhatWasRolledBackIsNotCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(5)
+	couponID := w.coupon(5)
 	w.users(1, 2, 3)
-	w.apply(coupon, 1, 2, 3)
+	w.apply(couponID, 1, 2, 3)
 	w.exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'")
 	code, report := w.settleNowCode()
 	require.Equal(t, 2, code)
-	require.Empty(t, w.issued(coupon))
+	require.Empty(t, w.issued(couponID))
 	require.Zero(t, report.Total.Issued)
 	require.Equal(t, 5, report.Coupons[0].SeatsLeft)
-	require.Equal(t, []string{"1", "2", "3"}, w.waiting(coupon))
+	require.Equal(t, []string{"1", "2", "3"}, w.waiting(couponID))
 }
 
 // A person's run with a later cutoff died after its commit; the nightly run with an earlier one finishes the coupon.
@@ -167,35 +168,35 @@ func TestAnEarlierCutoffMarksALaterSettlementCleanOnlyWhenNothingIsLeft(t *testi
 		"over":    {midnight.Add(-time.Hour), true},
 		"goes on": {midnight.Add(48 * time.Hour), false},
 	} {
-		coupon := w.couponBetween(5, midnight.Add(-48*time.Hour), c.closes)
-		w.stand(coupon, "1", midnight.Add(-2*time.Hour))
-		line, err := w.rdb.ZRangeWithScores(t.Context(), w.queue(coupon), 0, -1).Result()
+		couponID := w.couponBetween(5, midnight.Add(-48*time.Hour), c.closes)
+		w.stand(couponID, "1", midnight.Add(-2*time.Hour))
+		line, err := w.rdb.ZRangeWithScores(t.Context(), w.queue(couponID), 0, -1).Result()
 		require.NoError(t, err)
 		w.settleNow()
-		require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(coupon), line...).Err())
-		w.exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", coupon)
-		w.exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", coupon)
+		require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(couponID), line...).Err())
+		w.exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", couponID)
+		w.exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", couponID)
 
 		code, _, stderr := w.settle("run")
 		require.Zero(t, code, stderr)
-		require.Empty(t, w.waiting(coupon), name)
-		require.Equal(t, c.clean, len(w.ids("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", coupon)) == 0, name)
+		require.Empty(t, w.waiting(couponID), name)
+		require.Equal(t, c.clean, len(w.ids("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", couponID)) == 0, name)
 	}
 }
 
 func TestAHeldApplicationThatAlsoWaitsStaysHeldOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
-	page, _, err := w.store.Page(t.Context(), coupon, candidates.Cursor{}, w.now())
+	w.apply(couponID, 1, 2)
+	page, _, err := w.store.Page(t.Context(), couponID, coupon.Cursor{}, w.now())
 	require.NoError(t, err)
-	_, err = w.store.Review(t.Context(), coupon, []candidates.Failed{{Entry: page[1], Reason: candidates.Reason{Cause: "BY_HAND"}}})
+	_, err = w.store.Review(t.Context(), couponID, 0, time.Time{}, []coupon.Failure{{Application: page[1], Cause: "BY_HAND"}})
 	require.NoError(t, err)
-	w.rdb.Do(t.Context(), "ZADD", w.queue(coupon), page[1].Arrival, "2")
+	w.rdb.Do(t.Context(), "ZADD", w.queue(couponID), page[1].Arrival, "2")
 	w.settleNow()
-	require.Empty(t, w.waiting(coupon))
-	require.Equal(t, "BY_HAND", w.reason(coupon, "2").Cause)
+	require.Empty(t, w.waiting(couponID))
+	require.Equal(t, "BY_HAND", w.reason(couponID, "2").Cause)
 	w.verify()
 }

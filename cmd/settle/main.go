@@ -21,7 +21,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	shop "github.com/jajeong/jajeong/internal/users"
@@ -179,27 +181,27 @@ func exitCode(err error) int {
 type useError struct{ error }
 
 // classOf is what an error of any package means to whoever started the program.
-func classOf(err error) settle.Class {
+func classOf(err error) coupon.Class {
 	var setting *connect.SettingError
 	if errors.As(err, &setting) || errors.As(err, new(useError)) || errors.As(err, new(*wrongUse)) || errors.Is(err, ledger.ErrNoCoupon) || errors.Is(err, ledger.ErrNoRun) {
-		return settle.Setup
+		return coupon.Setup
 	}
 	return settle.ErrorClass(err)
 }
 
 // advice is what to do about an error of a server; wrong settings say it themselves.
 func advice(err error) string {
-	if classOf(err) == settle.Setup && settle.ErrorClass(err) != settle.Setup {
+	if classOf(err) == coupon.Setup && settle.ErrorClass(err) != coupon.Setup {
 		return ""
 	}
 	return settle.Advice(err)
 }
 
-func codeOf(class settle.Class) int {
+func codeOf(class coupon.Class) int {
 	switch class {
-	case settle.Setup:
+	case coupon.Setup:
 		return exitUse
-	case settle.Invariant:
+	case coupon.Invariant:
 		return exitInvariant
 	default:
 		return exitInfrastructure
@@ -207,7 +209,7 @@ func codeOf(class settle.Class) int {
 }
 
 // worst is the exit code of several failures: what must not be retried first, then what may be.
-func worst(classes []settle.Class) error {
+func worst(classes []coupon.Class) error {
 	found := map[int]bool{}
 	for _, class := range classes {
 		found[codeOf(class)] = true
@@ -259,8 +261,8 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 		return nil, err
 	}
 	return &settler{&settle.Settler{
-		DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Door: line{s.store}, Line: line{s.store}, DLQ: line{s.store},
-		Catalog: line{s.store}, Auditor: &ledger.Ledger{Store: s.store, Users: s.users}, Users: s.users, Metrics: settle.NewMetrics(time.Now),
+		DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
+		Catalog: catalog.Snapshot{Store: s.store}, Auditor: &ledger.Ledger{Store: s.store, Users: s.users}, Users: s.users, Metrics: settle.NewMetrics(time.Now),
 		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	}, s}, nil
 }

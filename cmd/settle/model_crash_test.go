@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
-	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -24,7 +25,7 @@ func (crashed) Setup() bool   { return true }
 
 // mortal is a line that a process stops talking to at one of its calls, before or after that has been carried out.
 type mortal struct {
-	line
+	*candidates.Store
 	last  int // the call at which it dies
 	after bool
 	calls int
@@ -44,61 +45,66 @@ func (d *mortal) do(call func() error) error {
 	return nil
 }
 
-func (d *mortal) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) (page []settle.Application, next settle.Cursor, err error) {
+func (d *mortal) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) (page []coupon.Application, next coupon.Cursor, err error) {
 	err = d.do(func() error {
-		page, next, err = d.line.Page(ctx, coupon, after, cutoff)
+		page, next, err = d.Store.Page(ctx, couponID, after, cutoff)
 		return err
 	})
 	return page, next, err
 }
 
-func (d *mortal) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
-	return d.do(func() error { return d.line.Remove(ctx, coupon, closes, mark, settled) })
-}
-
-func (d *mortal) Review(ctx context.Context, coupon, run uint64, at time.Time, failed []settle.Failure) (n int64, err error) {
-	err = d.do(func() error {
-		n, err = d.line.Review(ctx, coupon, run, at, failed)
+func (d *mortal) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+	var n int64
+	err := d.do(func() (err error) {
+		n, err = d.Store.Remove(ctx, couponID, closes, mark, settled)
 		return err
 	})
 	return n, err
 }
 
-func (d *mortal) Renew(ctx context.Context, coupon uint64, closes time.Time) error {
-	return d.do(func() error { return d.Store.Renew(ctx, coupon, closes) })
+func (d *mortal) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (n int64, err error) {
+	err = d.do(func() error {
+		n, err = d.Store.Review(ctx, couponID, run, at, failed)
+		return err
+	})
+	return n, err
 }
 
-func (d *mortal) Fence(ctx context.Context, coupon uint64, cutoff time.Time, promised settle.Promised) (wait, forPods time.Duration, err error) {
+func (d *mortal) Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error {
+	return d.do(func() error { return d.Store.Renew(ctx, couponID, closes) })
+}
+
+func (d *mortal) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, promised coupon.Promise) (wait, forPods time.Duration, err error) {
 	err = d.do(func() error {
-		wait, forPods, err = d.line.Fence(ctx, coupon, cutoff, promised)
+		wait, forPods, err = d.Store.Fence(ctx, couponID, cutoff, promised)
 		return err
 	})
 	return wait, forPods, err
 }
 
-func (d *mortal) SetSold(ctx context.Context, coupon uint64, sold bool) error {
-	return d.do(func() error { return d.Store.SetSold(ctx, coupon, sold) })
+func (d *mortal) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
+	return d.do(func() error { return d.Store.SetSold(ctx, couponID, sold) })
 }
 
-func (d *mortal) Sweep(ctx context.Context, coupon uint64, closes time.Time) (swept bool, err error) {
+func (d *mortal) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (swept bool, err error) {
 	err = d.do(func() error {
-		swept, err = d.Store.Sweep(ctx, coupon, closes)
+		swept, err = d.Store.Sweep(ctx, couponID, closes)
 		return err
 	})
 	return swept, err
 }
 
-func (d *mortal) UnderReview(ctx context.Context, coupon uint64, after settle.Cursor) (page []settle.Application, next settle.Cursor, err error) {
+func (d *mortal) UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) (page []coupon.Application, next coupon.Cursor, err error) {
 	err = d.do(func() error {
-		page, next, err = d.line.UnderReview(ctx, coupon, after)
+		page, next, err = d.Store.UnderReview(ctx, couponID, after)
 		return err
 	})
 	return page, next, err
 }
 
-func (d *mortal) Release(ctx context.Context, coupon uint64, held []settle.Application) (n int64, err error) {
+func (d *mortal) Release(ctx context.Context, couponID coupon.CouponID, held []coupon.Application) (n int64, err error) {
 	err = d.do(func() error {
-		n, err = d.line.Release(ctx, coupon, held)
+		n, err = d.Store.Release(ctx, couponID, held)
 		return err
 	})
 	return n, err
@@ -113,7 +119,7 @@ func (m *machine) crash(t *rapid.T) {
 	if !ok {
 		return
 	}
-	d := &mortal{line: line{m.store}, last: rapid.IntRange(1, 24).Draw(t, "at call"), after: rapid.Bool().Draw(t, "after")}
+	d := &mortal{Store: m.store, last: rapid.IntRange(1, 24).Draw(t, "at call"), after: rapid.Bool().Draw(t, "after")}
 	s := m.inProcess()
 	s.Line, s.Door, s.DLQ = d, d, d
 	m.breaksOff(t, o, func() {
@@ -246,7 +252,7 @@ func (m *machine) lastRun() (id uint64) {
 }
 
 // adopt takes what a crashed run has done over into the model, and returns what it was to do.
-func (m *machine) adopt(t *rapid.T, c *modelCoupon, o order, run uint64, cutoff int64) facts {
+func (m *machine) adopt(t *rapid.T, c *modelCoupon, o order, run coupon.RunID, cutoff int64) facts {
 	at := func(do func(c *modelCoupon)) facts {
 		then := *c
 		then.facts = c.clone()
@@ -280,7 +286,7 @@ func (m *machine) adopt(t *rapid.T, c *modelCoupon, o order, run uint64, cutoff 
 
 // beyond says what of these facts is nowhere on the way that a run was to go: from its first facts over the last, which
 // come second, to others in between.
-func (f facts) beyond(way []facts, run uint64) string {
+func (f facts) beyond(way []facts, run coupon.RunID) string {
 	before, done := way[0], way[1]
 	was := func(as func(facts) bool) bool { return slices.ContainsFunc(way, as) }
 	for a, is := range f.line {

@@ -90,7 +90,7 @@ func (m *machine) changeSeats(t *rapid.T, c *modelCoupon, more int) {
 	more = max(more, c.issuedCount()-c.seats, 1-c.seats) // what is given stays given
 	t.Logf("%s gets %d more seats", c.name, more)
 	c.seats += more
-	made, err := m.desk().SetSeats(m.t.Context(), c.id, int64(c.seats))
+	made, err := m.desk().SetSeats(m.t.Context(), c.id, c.seats)
 	require.NoError(m.t, err)
 	require.NoError(m.t, made.Untold)
 	if made.Changed && c.free() > 0 && c.anyNotSelected() {
@@ -146,7 +146,7 @@ func (m *machine) doorShuts(t *rapid.T) {
 
 // desk is where people change coupons.
 func (w *world) desk() *settle.Desk {
-	return &settle.Desk{DB: settle.NewDatabase(w.db, zap.NewNop()), Clock: w.store, Doors: line{w.store}, Now: time.Now,
+	return &settle.Desk{DB: settle.NewDatabase(w.db, zap.NewNop()), Clock: w.store, Doors: w.store, Now: time.Now,
 		Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -18,21 +20,21 @@ import (
 func TestWhatAFallenBackRedisHoldsOnceMoreHidesNoGap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(9)
+	couponID := w.coupon(9)
 	w.users(1, 2, 3)
-	w.apply(coupon, 1)
-	line, err := w.rdb.Dump(t.Context(), w.queue(coupon)).Result()
+	w.apply(couponID, 1)
+	line, err := w.rdb.Dump(t.Context(), w.queue(couponID)).Result()
 	require.NoError(t, err)
 	w.settleNow()
-	w.apply(coupon, 2)
-	require.NoError(t, w.rdb.RestoreReplace(t.Context(), w.queue(coupon), 0, line).Err())
-	w.apply(coupon, 3)
+	w.apply(couponID, 2)
+	require.NoError(t, w.rdb.RestoreReplace(t.Context(), w.queue(couponID), 0, line).Err())
+	w.apply(couponID, 3)
 
 	code, report := w.settleNowCode()
 	require.Equal(t, 3, code)
-	require.Equal(t, settle.HeldBack, report.Coupons[0].Status)
+	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 	require.EqualValues(t, 1, report.Coupons[0].Gap)
-	require.Equal(t, []uint64{1}, w.issued(coupon), "user 3 got a seat before anybody knew what became of user 2")
+	require.Equal(t, []uint64{1}, w.issued(couponID), "user 3 got a seat before anybody knew what became of user 2")
 }
 
 // Whose row cannot be stored holds nothing, so that another application of the same user cannot be one of a holder.
@@ -40,27 +42,27 @@ func TestWhoIsRefusedByTheDatabaseIsNotRecordedAsAHolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.refuseOddUsers()
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
+	w.apply(couponID, 1, 2)
 	w.settleNow()
-	require.NoError(t, w.rdb.HSet(t.Context(), "state:{"+w.queue(coupon)+"}", "sold", 0).Err()) // as after Redis lost it
-	w.apply(coupon, 2)
+	require.NoError(t, w.rdb.HSet(t.Context(), "state:{"+w.queue(couponID)+"}", "sold", 0).Err()) // as after Redis lost it
+	w.apply(couponID, 2)
 	w.settleNow()
-	require.Equal(t, []uint64{2, 2}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, []uint64{2, 2}, w.outcome(couponID, "NOT_SELECTED"))
 
 	w.exec("INSERT INTO odd_user (id) VALUES (2)")
-	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 	w.settleNow()
-	require.Empty(t, w.outcome(coupon, "ALREADY_ISSUED"), "user 2 holds nothing")
+	require.Empty(t, w.outcome(couponID, "ALREADY_ISSUED"), "user 2 holds nothing")
 	w.verify()
 }
 
 // diesAfterReview is a line whose process dies when it has put somebody under review.
-type diesAfterReview struct{ line }
+type diesAfterReview struct{ *candidates.Store }
 
-func (d diesAfterReview) Review(ctx context.Context, coupon, run uint64, at time.Time, failed []settle.Failure) (int64, error) {
-	n, err := d.line.Review(ctx, coupon, run, at, failed)
+func (d diesAfterReview) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error) {
+	n, err := d.Store.Review(ctx, couponID, run, at, failed)
 	if len(failed) > 0 {
 		err = errors.Join(err, crashed{})
 	}
@@ -73,25 +75,25 @@ func TestACrashAfterARefusedRowOfSomebodyNotSelectedBeforeViolatesNothing(t *tes
 	t.Parallel()
 	w := newWorld(t)
 	w.refuseOddUsers()
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
+	w.apply(couponID, 1, 2)
 	w.settleNow()
 	w.exec("INSERT INTO odd_user (id) VALUES (2)")
-	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 
 	m := machine{world: w}
 	s := m.inProcess()
-	s.Line = diesAfterReview{line{w.store}}
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Cron, CutoffNow: true})
+	s.Line = diesAfterReview{w.store}
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
 	require.NoError(t, err)
-	require.Equal(t, settle.Failed, report.Coupons[0].Status)
+	require.Equal(t, coupon.Failed, report.Coupons[0].Status)
 	code, verdicts := w.verifyCode()
 	require.Zero(t, code, "%+v", verdicts.Coupons[0].Findings)
 
 	w.exec("DELETE FROM odd_user")
 	w.settleNow()
-	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
 	w.verify()
 }
 
@@ -100,18 +102,18 @@ func TestWhoIsRefusedOnReturnDoesNotWaitAsWell(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.refuseOddUsers()
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
-	line, err := w.rdb.Dump(t.Context(), w.queue(coupon)).Result()
+	w.apply(couponID, 1, 2)
+	line, err := w.rdb.Dump(t.Context(), w.queue(couponID)).Result()
 	require.NoError(t, err)
 	w.settleNow()
-	require.NoError(t, w.rdb.RestoreReplace(t.Context(), w.queue(coupon), 0, line).Err())
+	require.NoError(t, w.rdb.RestoreReplace(t.Context(), w.queue(couponID), 0, line).Err())
 	w.exec("INSERT INTO odd_user (id) VALUES (2)")
-	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 	w.settleNow()
-	require.Empty(t, w.waiting(coupon))
-	require.Len(t, w.underReview(coupon), 1)
+	require.Empty(t, w.waiting(couponID))
+	require.Len(t, w.underReview(couponID), 1)
 	w.verify()
 }
 
@@ -120,21 +122,21 @@ func TestARowRefusedOnReturnIsCountedByEveryRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.refuseOddUsers()
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
+	w.apply(couponID, 1, 2)
 	w.settleNow()
 	w.exec("INSERT INTO odd_user (id) VALUES (2)")
-	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 	m := machine{world: w}
 	s := m.inProcess()
-	s.Line = diesAfterReview{line{w.store}}
-	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: settle.Cron, CutoffNow: true})
+	s.Line = diesAfterReview{w.store}
+	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
 	require.NoError(t, err)
-	require.Equal(t, []uint64{2}, w.outcome(coupon, "NOT_SELECTED"))
-	require.Equal(t, 1, w.reason(coupon, "2").Refused)
+	require.Equal(t, []uint64{2}, w.outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, 1, w.reason(couponID, "2").Refused)
 	w.settleNow()
-	require.Empty(t, w.outcome(coupon, "NOT_SELECTED"))
-	require.Equal(t, 2, w.reason(coupon, "2").Refused)
+	require.Empty(t, w.outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, 2, w.reason(couponID, "2").Refused)
 	w.verify()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -19,7 +20,7 @@ func (m *machine) drawNight(t *rapid.T, isNew bool) order {
 		m.lastNight, words = m.now(), "a night"
 	}
 	t.Log(words)
-	return order{verb: toSettle, chosen: m.due(), Order: settle.Order{Trigger: settle.Cron, Cutoff: m.lastNight}}
+	return order{verb: toSettle, chosen: m.due(), Order: settle.Order{Trigger: coupon.Cron, Cutoff: m.lastNight}}
 }
 
 // oddNight is a night to which rows are refused, and which goes on: with more seats for who was not selected, or with
@@ -63,7 +64,7 @@ func (m *machine) canaries(t *rapid.T) {
 		return
 	}
 	o := order{verb: toRetry, chosen: []*modelCoupon{c}, Order: settle.Order{
-		Trigger: settle.Manual, CutoffNow: rapid.Bool().Draw(t, "now"), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
+		Trigger: coupon.Manual, CutoffNow: rapid.Bool().Draw(t, "now"), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
 	}}
 	if !o.CutoffNow {
 		o.Cutoff = m.lastNight

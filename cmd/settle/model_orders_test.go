@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -94,7 +96,7 @@ func (o order) inModel(c *modelCoupon, run uint64, cutoff int64, users map[uint6
 }
 
 func (o order) kind() kind {
-	k := kind{acceptGap: o.AcceptGap, isRetry: o.verb == toRetry, isNight: o.Trigger == settle.Cron}
+	k := kind{acceptGap: o.AcceptGap, isRetry: o.verb == toRetry, isNight: o.Trigger == coupon.Cron}
 	if o.Canaries != nil {
 		k.canaries = o.users
 	}
@@ -114,7 +116,7 @@ func (m *machine) drawDecision(t *rapid.T, verb verbOf) (o order, ok bool) {
 	c := m.someCoupon(t)
 	n := rapid.IntRange(0, 2).Draw(t, "how many")
 	o = order{verb: verb, chosen: []*modelCoupon{c}, Order: settle.Order{
-		Trigger: settle.Manual, Cutoff: m.now(), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
+		Trigger: coupon.Manual, Cutoff: m.now(), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
 	}}
 	reviewed := c.underReview()
 	if n == 0 && verb == toRetry {
@@ -157,9 +159,9 @@ func (m *machine) mustRefuse(t *rapid.T, verb verbOf) {
 	}
 	t.Logf("%s %s of %s, who is not under review", verb, m.name(user), c.name)
 	o := order{verb: verb, users: []uint64{user}, Order: settle.Order{
-		Trigger: settle.Manual, Cutoff: m.now(), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
+		Trigger: coupon.Manual, Cutoff: m.now(), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
 	}}
-	if _, err := o.give(m.inProcess(), m.world); settle.ErrorClass(err) != settle.Setup || err == nil {
+	if _, err := o.give(m.inProcess(), m.world); settle.ErrorClass(err) != coupon.Setup || err == nil {
 		m.disagree(t, "nobody refused to %s somebody who is not under review", verb)
 	}
 	m.compare(t, "after what was refused")
@@ -167,7 +169,7 @@ func (m *machine) mustRefuse(t *rapid.T, verb verbOf) {
 
 func (m *machine) draw(t *rapid.T, acceptGap bool) order {
 	o := order{verb: toSettle, chosen: m.due(), Order: settle.Order{
-		Trigger: settle.Manual, Cutoff: m.now(), AcceptGap: acceptGap, Operator: "kim", Reason: "model",
+		Trigger: coupon.Manual, Cutoff: m.now(), AcceptGap: acceptGap, Operator: "kim", Reason: "model",
 	}}
 	words := "settle"
 	if rapid.Bool().Draw(t, "one coupon") {
@@ -301,10 +303,9 @@ func (m *machine) byItself(t *rapid.T, o order) (settle.Report, int) {
 }
 
 func (m *machine) inProcess() *settle.Settler {
-	living := line{m.store}
 	return &settle.Settler{
-		DB: settle.NewDatabase(m.db, zap.NewNop()), Catalog: living, Clock: m.store,
-		Line: living, Door: living, DLQ: living, Auditor: &ledger.Ledger{Store: m.store, Users: m.directory}, Users: m.directory,
+		DB: settle.NewDatabase(m.db, zap.NewNop()), Catalog: catalog.Snapshot{Store: m.store}, Clock: m.store,
+		Line: m.store, Door: m.store, DLQ: m.store, Auditor: &ledger.Ledger{Store: m.store, Users: m.directory}, Users: m.directory,
 		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Grace: time.Second, Parallel: 1,
 	}
 }
@@ -323,7 +324,7 @@ func (m *machine) settleModel(t *rapid.T, o order, report settle.Report, code in
 		if o.verb != toDrop && max(0, result.Gap) != int64(gap) {
 			m.disagree(t, "the run finds a gap of %d for %s, want %d", result.Gap, c.name, gap)
 		}
-		if (result.Status == settle.HeldBack) != isHeld {
+		if (result.Status == coupon.HeldBack) != isHeld {
 			m.disagree(t, "%s is %s, want it held: %t", c.name, result.Status, isHeld)
 		}
 		if isHeld {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -22,7 +23,7 @@ func TestMidnightsWhilePeopleApply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const people, nights = 3000, 6
-	coupon := w.coupon(people)
+	couponID := w.coupon(people)
 	w.users(between(1, people)...)
 
 	var (
@@ -33,7 +34,7 @@ func TestMidnightsWhilePeopleApply(t *testing.T) {
 	for range 16 {
 		crowd.Go(func() {
 			for user := next.Add(1); user <= people; user = next.Add(1) {
-				receipt, err := w.store.Apply(t.Context(), coupon, user)
+				receipt, err := w.store.Apply(t.Context(), couponID, user)
 				if !assert.NoError(t, err) || !assert.Equal(t, candidates.Accepted, receipt.Code) {
 					return
 				}
@@ -85,31 +86,31 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 	now := w.now()
 	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-2) // midnight is in two seconds
 	midnight := settle.NextCutoff(now, zone)
-	coupon := w.couponBetween(100_000, now.Add(-time.Hour), now.Add(48*time.Hour))
-	w.apply(coupon, 1)
+	couponID := w.couponBetween(100_000, now.Add(-time.Hour), now.Add(48*time.Hour))
+	w.apply(couponID, 1)
 
 	settler := &settle.Settler{
-		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: line{w.store}, Line: line{w.store}, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
+		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: w.store, Line: w.store, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
 		Zone: zone, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
 	}
 	ended := make(chan struct{})
-	crowd := w.crowd(coupon, 100, ended)
-	report, err := settler.RunOnce(t.Context(), settle.Order{Trigger: settle.Cron})
+	crowd := w.crowd(couponID, 100, ended)
+	report, err := settler.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron})
 	close(ended)
 	arrivals := crowd()
 	require.NoError(t, err)
 	require.True(t, midnight.Equal(report.Cutoff), "%s, not %s", report.Cutoff, midnight)
 	require.False(t, w.now().Before(midnight), "the fence waited for the Redis clock")
 	issued := map[uint64]bool{}
-	for _, user := range w.issued(coupon) {
+	for _, user := range w.issued(couponID) {
 		issued[user] = true
 	}
 	require.True(t, issued[1])
 	for user, arrival := range arrivals {
 		require.Equal(t, arrival < midnight.UnixMicro(), issued[user], "user %d arrived at %d", user, arrival)
 	}
-	w.apply(coupon, 2) // arrives behind the fence
-	receipt, err := w.store.Apply(t.Context(), coupon, 2)
+	w.apply(couponID, 2) // arrives behind the fence
+	receipt, err := w.store.Apply(t.Context(), couponID, 2)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, receipt.Arrival, midnight.UnixMicro())
 
@@ -118,7 +119,7 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 
 // crowd lets users from first on apply, eight at a time, until ended is closed; the returned func waits for them and
 // tells their arrivals.
-func (w *world) crowd(coupon, first uint64, ended <-chan struct{}) (arrivals func() map[uint64]int64) {
+func (w *world) crowd(couponID, first uint64, ended <-chan struct{}) (arrivals func() map[uint64]int64) {
 	const most = 49_000
 	var (
 		next   atomic.Uint64
@@ -134,7 +135,7 @@ func (w *world) crowd(coupon, first uint64, ended <-chan struct{}) (arrivals fun
 					return
 				default:
 				}
-				receipt, err := w.store.Apply(w.t.Context(), coupon, user)
+				receipt, err := w.store.Apply(w.t.Context(), couponID, user)
 				if !assert.NoError(w.t, err) {
 					return
 				}
@@ -151,27 +152,27 @@ func (w *world) crowd(coupon, first uint64, ended <-chan struct{}) (arrivals fun
 func TestARedisClockThatStepped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(10)
+	couponID := w.coupon(10)
 	w.users(1, 2, 3)
-	state := "state:{" + w.queue(coupon) + "}"
+	state := "state:{" + w.queue(couponID) + "}"
 	step := func(ahead time.Duration) {
 		require.NoError(t, w.rdb.HSet(t.Context(), state, "last", fmt.Sprint(w.now().Add(ahead).UnixMicro())).Err())
 	}
 
 	// Back by five seconds: people are accepted in order above the line, and settled when the clock has passed them.
 	step(5 * time.Second)
-	w.apply(coupon, 1, 2)
+	w.apply(couponID, 1, 2)
 	report := w.settleNow()
 	require.Zero(t, report.Total.Issued, "they arrived after the cutoff")
-	require.Equal(t, []string{"1", "2"}, w.waiting(coupon))
+	require.Equal(t, []string{"1", "2"}, w.waiting(couponID))
 	w.verify()
 
 	// An hour ahead, then right again: nothing is accepted rather than something out of order.
 	step(time.Hour)
-	receipt, err := w.store.Apply(t.Context(), coupon, 3)
+	receipt, err := w.store.Apply(t.Context(), couponID, 3)
 	require.NoError(t, err)
 	require.Equal(t, candidates.ClockBehind, receipt.Code)
-	require.Equal(t, []string{"1", "2"}, w.waiting(coupon))
+	require.Equal(t, []string{"1", "2"}, w.waiting(couponID))
 	code, _ := w.settleNowCode()
 	require.Zero(t, code)
 	code, verdict := w.verifyCode()
@@ -185,10 +186,10 @@ func TestNothingStillPromisedIsEverSwept(t *testing.T) {
 	w := newWorld(t)
 	now := w.now()
 	w.users(1)
-	shut := func(coupon uint64) uint64 {
-		w.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now.Add(-time.Minute), coupon)
-		w.publish(coupon, now.Add(-2*time.Hour), now.Add(-time.Minute))
-		return coupon
+	shut := func(couponID uint64) uint64 {
+		w.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now.Add(-time.Minute), couponID)
+		w.publish(couponID, now.Add(-2*time.Hour), now.Add(-time.Minute))
+		return couponID
 	}
 	open := w.coupon(1)
 	waitingBehind := w.coupon(1)
@@ -211,8 +212,8 @@ func TestNothingStillPromisedIsEverSwept(t *testing.T) {
 	require.Equal(t, []uint64{over, never}, w.ids("SELECT id FROM coupon WHERE finalised_at IS NOT NULL ORDER BY id"))
 	require.NotEmpty(t, w.waiting(waitingBehind))
 	require.NotEmpty(t, w.underReview(underReview))
-	for _, coupon := range []uint64{open, waitingBehind, underReview, held} {
-		ttl := w.rdb.TTL(t.Context(), "state:{"+w.queue(coupon)+"}").Val()
-		require.Greater(t, ttl, time.Hour, "coupon %d", coupon)
+	for _, couponID := range []uint64{open, waitingBehind, underReview, held} {
+		ttl := w.rdb.TTL(t.Context(), "state:{"+w.queue(couponID)+"}").Val()
+		require.Greater(t, ttl, time.Hour, "coupon %d", couponID)
 	}
 }

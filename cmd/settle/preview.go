@@ -12,6 +12,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -72,13 +73,13 @@ func (p *program) ask(ctx context.Context, question string) (yes bool, err error
 	}
 }
 
-var causes = map[settle.Cause]words{
-	settle.CauseUnknownUser:  {"없는 사용자", "unknown users"},
-	settle.CauseInactiveUser: {"이용할 수 없는 사용자", "inactive users"},
-	settle.CauseMalformed:    {"사용자 번호가 아닌 항목", "members that are no user ids"},
-	settle.CausePassedOver:   {"차례가 지나간 신청", "passed over"},
-	settle.CauseBadRow:       {"데이터베이스가 거부한 행", "rows the database refuses"},
-	settle.CauseDatabaseAway: {"데이터베이스에 닿을 수 없었음", "the database was away"},
+var causes = map[coupon.Cause]words{
+	coupon.CauseUnknownUser:  {"없는 사용자", "unknown users"},
+	coupon.CauseInactiveUser: {"이용할 수 없는 사용자", "inactive users"},
+	coupon.CauseMalformed:    {"사용자 번호가 아닌 항목", "members that are no user ids"},
+	coupon.CausePassedOver:   {"차례가 지나간 신청", "passed over"},
+	coupon.CauseBadRow:       {"데이터베이스가 거부한 행", "rows the database refuses"},
+	coupon.CauseDatabaseAway: {"데이터베이스에 닿을 수 없었음", "the database was away"},
 }
 
 // printPreview tells beside the table who would be issued, who rejected and why, and the digest to pin.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/push"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -44,7 +45,7 @@ func checkGateway(gateway string) error {
 
 // push tells a gateway of a run while it goes on, and once more when finish is called. It never fails a run: a gateway that
 // is away is a warning.
-func (p *program) push(gateway string, trigger settle.Trigger, metrics prometheus.Collector) (finish func()) {
+func (p *program) push(gateway string, trigger coupon.Trigger, metrics prometheus.Collector) (finish func()) {
 	if gateway == "" {
 		return func() {}
 	}

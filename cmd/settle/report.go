@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -91,7 +92,7 @@ func (c *reportCmd) run(ctx context.Context, p *program) error {
 
 // tellUnread tells whoever waits for the report what is missing in it.
 func (r *periodReport) tellUnread() error {
-	var classes []settle.Class
+	var classes []coupon.Class
 	for _, u := range r.Unread {
 		fmt.Fprintf(r.stderr, "settle: %s\n", u.Error)
 		classes = append(classes, classOf(u.Err))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -148,11 +149,11 @@ Examples:
 
 func (c *runCmd) run(ctx context.Context, p *program) error {
 	order := settle.Order{
-		Trigger: settle.Cron, CutoffNow: c.Cutoff == "now", Coupons: c.Coupon,
+		Trigger: coupon.Cron, CutoffNow: c.Cutoff == "now", Coupons: c.Coupon,
 		AcceptGap: c.AcceptGap, Operator: c.Operator, Reason: c.Reason, List: c.List,
 	}
 	if c.manual() {
-		order.Trigger = settle.Manual
+		order.Trigger = coupon.Manual
 	}
 	if c.ExpectDigest != "" {
 		order.Expect = map[uint64]string{c.Coupon[0]: c.ExpectDigest}
@@ -244,7 +245,7 @@ func (p *program) settle(ctx context.Context, output string, do func(*settle.Set
 		err = errors.Join(err, printJSON(p.stdout, report))
 	}
 	err = p.outcome(output, report, err)
-	if output != "json" && len(report.Coupons) == 0 && report.Status == settle.RunSucceeded {
+	if output != "json" && len(report.Coupons) == 0 && report.Status == coupon.RunSucceeded {
 		p.tellLater(ctx, report.Cutoff)
 	}
 	return err
@@ -258,7 +259,7 @@ func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.R
 	}
 	defer settler.Close()
 	bar := newProgress(p.stderr, p.say(words{"정산 중", "settling"}))
-	settler.Progress = func(coupon settle.Coupon, applications int) { bar.add(coupon.Name, applications) }
+	settler.Progress = func(of coupon.Coupon, applications int) { bar.add(of.Name, applications) }
 	report, err := do(settler.Settler)
 	bar.end()
 	return report, err
@@ -281,9 +282,9 @@ func (p *program) outcome(output string, report *settle.Report, err error) error
 }
 
 // status stands out where a coupon was not settled.
-func (p *program) status(s settle.Status) string {
+func (p *program) status(s coupon.ResultStatus) string {
 	switch s {
-	case settle.HeldBack, settle.Busy, settle.Failed:
+	case coupon.HeldBack, coupon.Busy, coupon.Failed:
 		return p.bad(s)
 	default:
 		return string(s)
@@ -301,7 +302,7 @@ func (p *program) printReport(r *settle.Report) {
 		title = p.say(words{"실행 %d", "run %d"}, r.Run)
 	}
 	fmt.Fprintln(p.stdout, p.say(words{"%s (%s), 정산 기준 시각 %s", "%s (%s), cutoff %s"}, title, r.Trigger, inZone(r.Cutoff, p.zone)))
-	if len(r.Coupons) == 0 && r.Status == settle.RunSucceeded {
+	if len(r.Coupons) == 0 && r.Status == coupon.RunSucceeded {
 		fmt.Fprintln(p.stdout, p.say(words{"정산할 쿠폰이 없습니다", "no coupon is due"}))
 		return
 	}

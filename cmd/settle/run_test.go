@@ -14,28 +14,29 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
 func TestLowestArrivalsAreIssuedAndARerunChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(10)
+	couponID := w.coupon(10)
 	line := reversed(between(1, 30)) // so that order of arrival is not order of id
 	w.users(line...)
-	w.apply(coupon, line...)
+	w.apply(couponID, line...)
 	w.verify()
 
 	report := w.settleNow()
 	require.Equal(t, settle.Total{Coupons: 1, Read: 30, Issued: 10, NotSelected: 20, Millis: report.Total.Millis}, report.Total)
-	require.Equal(t, line[:10], w.issued(coupon))
-	require.Equal(t, line[10:], w.outcome(coupon, "NOT_SELECTED"))
-	require.Empty(t, w.waiting(coupon))
+	require.Equal(t, line[:10], w.issued(couponID))
+	require.Equal(t, line[10:], w.outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, w.waiting(couponID))
 	w.verify()
 
 	before := w.everything()
 	again := w.settleNow()
-	require.Equal(t, settle.Unchanged, again.Coupons[0].Status)
+	require.Equal(t, coupon.Unchanged, again.Coupons[0].Status)
 	require.Equal(t, before, w.everything())
 }
 
@@ -100,7 +101,7 @@ func TestSeatsOfTheRefusedGoToTheNextInLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			coupon := w.coupon(50)
+			couponID := w.coupon(50)
 			began := w.now().Add(-time.Minute)
 			arrivals := map[string]int64{}
 			var able []uint64
@@ -116,25 +117,25 @@ func TestSeatsOfTheRefusedGoToTheNextInLine(t *testing.T) {
 					w.users(uint64(place + 1))
 					able = append(able, uint64(place+1))
 				}
-				w.stand(coupon, member, arrival)
+				w.stand(couponID, member, arrival)
 				arrivals[member] = arrival.UnixMicro()
 			}
 
 			report := w.settleNow()
 			require.Equal(t, 3, report.Total.Rejected)
-			require.Equal(t, able[:50], w.issued(coupon))
-			require.Equal(t, able[50:], w.outcome(coupon, "NOT_SELECTED"))
+			require.Equal(t, able[:50], w.issued(couponID))
+			require.Equal(t, able[50:], w.outcome(couponID, "NOT_SELECTED"))
 			unknown, blocked := fmt.Sprint(bad[0]+1), fmt.Sprint(bad[1]+1)
-			require.Equal(t, map[string]int64{unknown: arrivals[unknown], blocked: arrivals[blocked], "abc": arrivals["abc"]}, w.underReview(coupon))
-			require.Equal(t, "UNKNOWN_USER", w.reason(coupon, unknown).Cause)
-			require.Equal(t, "INACTIVE_USER", w.reason(coupon, blocked).Cause)
-			require.Contains(t, w.reason(coupon, blocked).Message, "BLOCKED")
-			require.Equal(t, "MALFORMED_USER_ID", w.reason(coupon, "abc").Cause)
-			require.Equal(t, report.Run, w.reason(coupon, "abc").Run)
-			require.False(t, w.reason(coupon, "abc").Retryable)
+			require.Equal(t, map[string]int64{unknown: arrivals[unknown], blocked: arrivals[blocked], "abc": arrivals["abc"]}, w.underReview(couponID))
+			require.Equal(t, "UNKNOWN_USER", w.reason(couponID, unknown).Cause)
+			require.Equal(t, "INACTIVE_USER", w.reason(couponID, blocked).Cause)
+			require.Contains(t, w.reason(couponID, blocked).Message, "BLOCKED")
+			require.Equal(t, "MALFORMED_USER_ID", w.reason(couponID, "abc").Cause)
+			require.Equal(t, report.Run, w.reason(couponID, "abc").Run)
+			require.False(t, w.reason(couponID, "abc").Retryable)
 			w.verify()
 
-			require.Equal(t, settle.Unchanged, w.settleNow().Coupons[0].Status)
+			require.Equal(t, coupon.Unchanged, w.settleNow().Coupons[0].Status)
 			w.verify()
 		})
 	}
@@ -146,10 +147,10 @@ func TestTheCutoffIsExclusiveToTheMicrosecond(t *testing.T) {
 	seoul, err := time.LoadLocation("Asia/Seoul")
 	require.NoError(t, err)
 	midnight := settle.DefaultCutoff(w.now().Add(-24*time.Hour), seoul)
-	coupon := w.couponBetween(10, midnight.Add(-24*time.Hour), midnight.Add(48*time.Hour))
+	couponID := w.couponBetween(10, midnight.Add(-24*time.Hour), midnight.Add(48*time.Hour))
 	w.users(1, 2)
-	w.stand(coupon, "1", midnight.Add(-time.Microsecond)) // 23:59:59.999999
-	w.stand(coupon, "2", midnight)                        // 00:00:00.000000
+	w.stand(couponID, "1", midnight.Add(-time.Microsecond)) // 23:59:59.999999
+	w.stand(couponID, "2", midnight)                        // 00:00:00.000000
 
 	day := func(d time.Time) string { return "--date=" + d.In(seoul).Format(time.DateOnly) }
 	tonight, tomorrow := day(midnight.Add(-time.Hour)), day(midnight.Add(time.Hour))
@@ -157,13 +158,13 @@ func TestTheCutoffIsExclusiveToTheMicrosecond(t *testing.T) {
 
 	code, _, stderr := w.settle(append([]string{"run", tonight}, person...)...)
 	require.Zero(t, code, stderr)
-	require.Equal(t, []uint64{1}, w.issued(coupon))
-	require.Equal(t, []string{"2"}, w.waiting(coupon))
+	require.Equal(t, []uint64{1}, w.issued(couponID))
+	require.Equal(t, []string{"2"}, w.waiting(couponID))
 	w.verify()
 
 	code, _, stderr = w.settle(append([]string{"run", tomorrow}, person...)...)
 	require.Zero(t, code, stderr)
-	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
 	var appliedAt time.Time
 	require.NoError(t, w.db.QueryRow("SELECT applied_at FROM user_coupon WHERE user_id = 1").Scan(&appliedAt))
 	require.Equal(t, midnight.Add(-time.Microsecond).UTC(), appliedAt)
@@ -176,15 +177,15 @@ func TestBareRunIsTheNightlyOneWithTheLastMidnight(t *testing.T) {
 	now := w.now()
 	seoul, _ := time.LoadLocation("Asia/Seoul")
 	midnight := settle.DefaultCutoff(now, seoul)
-	coupon := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+	couponID := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	w.users(1, 2)
-	w.stand(coupon, "1", midnight.Add(-time.Minute))
-	w.stand(coupon, "2", midnight)
+	w.stand(couponID, "1", midnight.Add(-time.Minute))
+	w.stand(couponID, "2", midnight)
 
 	code, stdout, stderr := w.settle("run")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "CRON")
-	require.Equal(t, []uint64{1}, w.issued(coupon))
+	require.Equal(t, []uint64{1}, w.issued(couponID))
 	var trigger, status string
 	var cutoff time.Time
 	require.NoError(t, w.db.QueryRow("SELECT trigger_kind, status, cutoff FROM settlement_run").Scan(&trigger, &status, &cutoff))
@@ -195,54 +196,54 @@ func TestBareRunIsTheNightlyOneWithTheLastMidnight(t *testing.T) {
 func TestSeatsAddedLaterGoToTheNotSelectedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(between(1, 9)...)
-	w.apply(coupon, between(1, 8)...)
+	w.apply(couponID, between(1, 8)...)
 	w.settleNow()
-	receipt, err := w.store.Apply(t.Context(), coupon, 9)
+	receipt, err := w.store.Apply(t.Context(), couponID, 9)
 	require.NoError(t, err)
 	require.Equal(t, candidates.SoldOut, receipt.Code)
 
 	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
-	w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 4)", coupon) // by hand
-	w.exec("UPDATE coupon SET total_quantity = 5, issued_count = 3 WHERE id = ?", coupon)
+	w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 4)", couponID) // by hand
+	w.exec("UPDATE coupon SET total_quantity = 5, issued_count = 3 WHERE id = ?", couponID)
 	w.settleNow()
-	require.ElementsMatch(t, []uint64{1, 2, 4, 5, 6}, w.issued(coupon))
-	require.Equal(t, []uint64{3}, w.outcome(coupon, "REJECTED"))
-	require.Equal(t, []uint64{4}, w.outcome(coupon, "ALREADY_ISSUED"))
-	require.Equal(t, []uint64{7, 8}, w.outcome(coupon, "NOT_SELECTED"))
+	require.ElementsMatch(t, []uint64{1, 2, 4, 5, 6}, w.issued(couponID))
+	require.Equal(t, []uint64{3}, w.outcome(couponID, "REJECTED"))
+	require.Equal(t, []uint64{4}, w.outcome(couponID, "ALREADY_ISSUED"))
+	require.Equal(t, []uint64{7, 8}, w.outcome(couponID, "NOT_SELECTED"))
 	w.verify()
 
 	// With seats for everybody and nobody left behind, the door opens again.
-	w.exec("UPDATE coupon SET total_quantity = 20 WHERE id = ?", coupon)
+	w.exec("UPDATE coupon SET total_quantity = 20 WHERE id = ?", couponID)
 	w.settleNow()
-	require.Empty(t, w.outcome(coupon, "NOT_SELECTED"))
-	w.apply(coupon, 9)
+	require.Empty(t, w.outcome(couponID, "NOT_SELECTED"))
+	w.apply(couponID, 9)
 	w.settleNow()
-	require.Contains(t, w.issued(coupon), uint64(9))
+	require.Contains(t, w.issued(couponID), uint64(9))
 	w.verify()
 }
 
 func TestWhatStandsInRedisAgainAfterItWasSettledIsNotSettledTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(between(1, 4)...)
-	w.apply(coupon, between(1, 4)...)
-	line, err := w.rdb.ZRangeWithScores(t.Context(), w.queue(coupon), 0, -1).Result()
+	w.apply(couponID, between(1, 4)...)
+	line, err := w.rdb.ZRangeWithScores(t.Context(), w.queue(couponID), 0, -1).Result()
 	require.NoError(t, err)
 	w.settleNow()
 	w.exec("UPDATE settlement SET cleaned_at = NULL")
 	before := w.everything()
 
 	// As after a crash between commit and clean-up.
-	require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(coupon), line...).Err())
+	require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(couponID), line...).Err())
 	code, report := w.verifyCode()
 	require.Zero(t, code)
 	require.Zero(t, report.Total.Gap)
 
 	w.settleNow()
-	require.Empty(t, w.waiting(coupon))
+	require.Empty(t, w.waiting(couponID))
 	w.verify()
 	w.exec("UPDATE settlement SET cleaned_at = NULL")
 	require.Equal(t, before, w.everything())
@@ -259,7 +260,7 @@ func TestAGapHoldsItsCouponUntilItIsAccepted(t *testing.T) {
 
 	code, report := w.settleNowCode()
 	require.Equal(t, 3, code)
-	require.Equal(t, settle.HeldBack, report.Coupons[0].Status)
+	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 	require.EqualValues(t, 2, report.Coupons[0].Gap)
 	require.Contains(t, report.Coupons[0].Error, "--accept-gap")
 	require.Empty(t, w.issued(hurt))
@@ -283,27 +284,27 @@ func TestAFinishedCouponIsSweptAndFinalised(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	now := w.now()
-	coupon := w.couponBetween(1, now.Add(-2*time.Hour), now.Add(time.Hour))
+	couponID := w.couponBetween(1, now.Add(-2*time.Hour), now.Add(time.Hour))
 	underReview := w.couponBetween(1, now.Add(-2*time.Hour), now.Add(time.Hour))
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
+	w.apply(couponID, 1, 2)
 	w.apply(underReview, 1, 99) // there is no user 99
-	for _, c := range []uint64{coupon, underReview} {
+	for _, c := range []uint64{couponID, underReview} {
 		w.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now.Add(-time.Hour), c)
 		w.publish(c, now.Add(-2*time.Hour), now.Add(-time.Hour))
 	}
 
 	w.settleNow()
 	finalised := w.ids("SELECT id FROM coupon WHERE finalised_at IS NOT NULL")
-	require.Equal(t, []uint64{coupon}, finalised)
-	require.Zero(t, w.rdb.Exists(t.Context(), w.queue(coupon), "issued:{"+w.queue(coupon)+"}").Val())
-	ttl := w.rdb.TTL(t.Context(), "state:{"+w.queue(coupon)+"}").Val()
+	require.Equal(t, []uint64{couponID}, finalised)
+	require.Zero(t, w.rdb.Exists(t.Context(), w.queue(couponID), "issued:{"+w.queue(couponID)+"}").Val())
+	ttl := w.rdb.TTL(t.Context(), "state:{"+w.queue(couponID)+"}").Val()
 	require.InDelta(t, 600, ttl.Seconds(), 60)
 	require.Contains(t, w.underReview(underReview), "99")
 	w.verify()
 
 	// Without its state the account still adds up, and nobody settles it again.
-	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(coupon)+"}").Err())
+	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err())
 	w.verify()
 	report := w.settleNow()
 	require.Len(t, report.Coupons, 1)
@@ -314,35 +315,35 @@ func TestLongLinesArePagedInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const applicants, seats, more = 45_000, 2_345, 40_000
-	coupon := w.coupon(seats)
+	couponID := w.coupon(seats)
 	line := between(1, applicants)
 	w.users(line...)
-	w.standAll(coupon, line)
+	w.standAll(couponID, line)
 
 	report := w.settleNow()
 	require.Equal(t, seats, report.Total.Issued)
 	require.Equal(t, applicants-seats, report.Total.NotSelected)
-	require.Equal(t, line[:seats], w.issued(coupon))
+	require.Equal(t, line[:seats], w.issued(couponID))
 	w.verify()
 
-	w.exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", more, coupon)
+	w.exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", more, couponID)
 	report = w.settleNow()
 	require.Equal(t, more, report.Total.Issued)
-	require.Equal(t, line[:seats+more], w.issued(coupon))
-	require.Equal(t, line[seats+more:], w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, line[:seats+more], w.issued(couponID))
+	require.Equal(t, line[seats+more:], w.outcome(couponID, "NOT_SELECTED"))
 	w.verify()
 }
 
 // standAll writes a whole line at once, a microsecond apart, in this order.
-func (w *world) standAll(coupon uint64, users []uint64) {
+func (w *world) standAll(couponID uint64, users []uint64) {
 	w.t.Helper()
 	began := w.now().Add(-time.Minute).UnixMicro()
 	ctx := w.t.Context()
 	pipe := w.rdb.Pipeline()
 	for i, user := range users {
-		pipe.Do(ctx, "ZADD", w.queue(coupon), began+int64(i), user)
+		pipe.Do(ctx, "ZADD", w.queue(couponID), began+int64(i), user)
 	}
-	pipe.HIncrBy(ctx, "state:{"+w.queue(coupon)+"}", "accepted", int64(len(users)))
+	pipe.HIncrBy(ctx, "state:{"+w.queue(couponID)+"}", "accepted", int64(len(users)))
 	_, err := pipe.Exec(ctx)
 	require.NoError(w.t, err)
 }
@@ -350,22 +351,22 @@ func (w *world) standAll(coupon uint64, users []uint64) {
 func TestTheLargestUserIDsAreKeptToTheDigit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(3)
+	couponID := w.coupon(3)
 	line := []uint64{math.MaxUint64, 1 << 63, 1<<53 + 1}
 	w.users(line...)
-	w.apply(coupon, line...)
+	w.apply(couponID, line...)
 	w.settleNow()
-	require.Equal(t, line, w.issued(coupon))
+	require.Equal(t, line, w.issued(couponID))
 	w.verify()
 }
 
 func TestABusyCouponIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(3)
+	couponID := w.coupon(3)
 	w.users(1)
-	w.apply(coupon, 1)
-	release := w.lock(coupon)
+	w.apply(couponID, 1)
+	release := w.lock(couponID)
 
 	// Told to stop while it waits for the lock, it leaves at once and moves nothing.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -376,63 +377,63 @@ func TestABusyCouponIsLeftAlone(t *testing.T) {
 	w.awaitLockWait()
 	cancel()
 	require.Equal(t, 1, <-waiting)
-	require.Equal(t, []string{"1"}, w.waiting(coupon))
-	require.Empty(t, w.issued(coupon))
+	require.Equal(t, []string{"1"}, w.waiting(couponID))
+	require.Empty(t, w.issued(couponID))
 
 	release()
 	w.settleNow()
-	require.Equal(t, []uint64{1}, w.issued(coupon))
+	require.Equal(t, []uint64{1}, w.issued(couponID))
 	w.verify()
 }
 
 func TestWhoWasPassedOverGetsTheNextFreeSeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(1, 3, 4)
 	w.exec("INSERT INTO `user` (id, status) VALUES (2, 'BLOCKED')")
-	w.apply(coupon, between(1, 4)...)
+	w.apply(couponID, between(1, 4)...)
 	w.settleNow()
-	require.Equal(t, []uint64{1, 3}, w.issued(coupon))
+	require.Equal(t, []uint64{1, 3}, w.issued(couponID))
 
 	// As if the run had died before it put user 2 under review, who is unblocked by the time of the next.
-	arrival := w.underReview(coupon)["2"]
-	require.NoError(t, w.rdb.ZRem(t.Context(), "dlq:{"+w.queue(coupon)+"}", "2").Err())
-	require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(coupon), redis.Z{Score: float64(arrival), Member: "2"}).Err())
+	arrival := w.underReview(couponID)["2"]
+	require.NoError(t, w.rdb.ZRem(t.Context(), "dlq:{"+w.queue(couponID)+"}", "2").Err())
+	require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(couponID), redis.Z{Score: float64(arrival), Member: "2"}).Err())
 	w.exec("UPDATE settlement SET cleaned_at = NULL")
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
 
 	w.settleNow()
-	require.Equal(t, map[string]int64{"2": arrival}, w.underReview(coupon))
-	require.Equal(t, "PASSED_OVER", w.reason(coupon, "2").Cause)
-	require.Equal(t, []uint64{4}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, map[string]int64{"2": arrival}, w.underReview(couponID))
+	require.Equal(t, "PASSED_OVER", w.reason(couponID, "2").Cause)
+	require.Equal(t, []uint64{4}, w.outcome(couponID, "NOT_SELECTED"))
 	w.verify()
 
-	w.exec("UPDATE coupon SET total_quantity = 3 WHERE id = ?", coupon)
+	w.exec("UPDATE coupon SET total_quantity = 3 WHERE id = ?", couponID)
 	w.settleNow()
-	require.Equal(t, []uint64{1, 3, 2}, w.issued(coupon))
-	require.Empty(t, w.underReview(coupon))
+	require.Equal(t, []uint64{1, 3, 2}, w.issued(couponID))
+	require.Empty(t, w.underReview(couponID))
 	w.verify()
 }
 
 func TestRetryableEntriesOfTheDLQStandInLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(3)
+	couponID := w.coupon(3)
 	w.users(between(1, 5)...)
-	w.apply(coupon, between(1, 5)...)
-	page, _, err := w.store.Page(t.Context(), coupon, candidates.Cursor{}, w.now())
+	w.apply(couponID, between(1, 5)...)
+	page, _, err := w.store.Page(t.Context(), couponID, coupon.Cursor{}, w.now())
 	require.NoError(t, err)
-	_, err = w.store.Review(t.Context(), coupon, []candidates.Failed{
-		{Entry: page[0], Reason: candidates.Reason{Cause: "DATABASE_AWAY", Retryable: true}},
-		{Entry: page[1], Reason: candidates.Reason{Cause: "UNKNOWN_USER"}},
-		{Entry: page[4], Reason: candidates.Reason{Cause: "DATABASE_AWAY", Retryable: true}},
+	_, err = w.store.Review(t.Context(), couponID, 0, time.Time{}, []coupon.Failure{
+		{Application: page[0], Cause: "DATABASE_AWAY", Retryable: true},
+		{Application: page[1], Cause: "UNKNOWN_USER"},
+		{Application: page[4], Cause: "DATABASE_AWAY", Retryable: true},
 	})
 	require.NoError(t, err)
 
 	w.settleNow()
-	require.Equal(t, []uint64{1, 3, 4}, w.issued(coupon))
-	require.Equal(t, []uint64{5}, w.outcome(coupon, "NOT_SELECTED"))
-	require.Equal(t, map[string]int64{"2": page[1].Arrival}, w.underReview(coupon))
+	require.Equal(t, []uint64{1, 3, 4}, w.issued(couponID))
+	require.Equal(t, []uint64{5}, w.outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, map[string]int64{"2": page[1].Arrival}, w.underReview(couponID))
 	w.verify()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -114,9 +114,9 @@ func (w *world) setScene() *scene {
 	return s
 }
 
-func (w *world) arrivals(coupon uint64) map[string]int64 {
+func (w *world) arrivals(couponID uint64) map[string]int64 {
 	w.t.Helper()
-	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), w.queue(coupon), 0, -1).Result()
+	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), w.queue(couponID), 0, -1).Result()
 	require.NoError(w.t, err)
 	arrivals := map[string]int64{}
 	for _, e := range entries {
@@ -127,9 +127,9 @@ func (w *world) arrivals(coupon uint64) map[string]int64 {
 
 func (s *scene) review(member string, retryable bool) {
 	s.t.Helper()
-	moved, err := s.store.Review(s.t.Context(), s.full, []candidates.Failed{{
-		Entry:  candidates.Entry{Member: member, Arrival: s.arrivals[s.full][member], Source: candidates.Queue},
-		Reason: candidates.Reason{Cause: "BY_HAND", Retryable: retryable},
+	moved, err := s.store.Review(s.t.Context(), s.full, 0, time.Time{}, []coupon.Failure{{
+		Application: coupon.Application{Member: member, Arrival: s.arrivals[s.full][member], Source: coupon.SourceQueue},
+		Cause:       "BY_HAND", Retryable: retryable,
 	}})
 	require.NoError(s.t, err)
 	require.EqualValues(s.t, 1, moved)
@@ -158,10 +158,10 @@ func (s *scene) expected() [3]ending {
 		Waiting: []string{}, Review: map[string]string{}, Sold: true, Finalised: true, CountedIssued: 2, CountedNot: 1,
 	}
 	endings := [3]ending{full, roomy, over}
-	for i, coupon := range s.coupons() {
+	for i, couponID := range s.coupons() {
 		endings[i].Arrivals = map[string]int64{}
 		for member := range endings[i].Review {
-			endings[i].Arrivals[member] = s.arrivals[coupon][member]
+			endings[i].Arrivals[member] = s.arrivals[couponID][member]
 		}
 	}
 	return endings
@@ -172,30 +172,30 @@ func (s *scene) coupons() []uint64 { return []uint64{s.full, s.roomy, s.over} }
 // found is what has become of them.
 func (s *scene) found() (endings [3]ending) {
 	s.t.Helper()
-	for i, coupon := range s.coupons() {
+	for i, couponID := range s.coupons() {
 		e := ending{
-			Issued:        s.ids("SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", coupon),
-			Seats:         s.ids("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", coupon),
-			NotSelected:   s.outcome(coupon, "NOT_SELECTED"),
-			AlreadyIssued: s.outcome(coupon, "ALREADY_ISSUED"),
-			Rejected:      s.outcome(coupon, "REJECTED"),
-			Waiting:       s.waiting(coupon),
+			Issued:        s.ids("SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID),
+			Seats:         s.ids("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID),
+			NotSelected:   s.outcome(couponID, "NOT_SELECTED"),
+			AlreadyIssued: s.outcome(couponID, "ALREADY_ISSUED"),
+			Rejected:      s.outcome(couponID, "REJECTED"),
+			Waiting:       s.waiting(couponID),
 			Review:        map[string]string{},
-			Arrivals:      s.underReview(coupon),
+			Arrivals:      s.underReview(couponID),
 		}
 		for member := range e.Arrivals {
-			e.Review[member] = s.reason(coupon, member).Cause
+			e.Review[member] = s.reason(couponID, member).Cause
 		}
-		ctx, line := s.t.Context(), "{"+s.queue(coupon)+"}"
+		ctx, line := s.t.Context(), "{"+s.queue(couponID)+"}"
 		issued, rejected := s.rdb.SCard(ctx, "issued:"+line), s.rdb.SCard(ctx, "rejected:"+line)
 		require.NoError(s.t, errors.Join(issued.Err(), rejected.Err()))
 		e.DoorIssued, e.DoorRejected = issued.Val(), rejected.Val()
 		e.Sold = s.rdb.HGet(ctx, "state:"+line, "sold").Val() == "1"
 		var finalised sql.NullTime
-		require.NoError(s.t, s.db.QueryRow("SELECT finalised_at FROM coupon WHERE id = ?", coupon).Scan(&finalised))
+		require.NoError(s.t, s.db.QueryRow("SELECT finalised_at FROM coupon WHERE id = ?", couponID).Scan(&finalised))
 		e.Finalised = finalised.Valid
 		require.NoError(s.t, s.db.QueryRow(`SELECT COALESCE(SUM(issued_count), 0), COALESCE(SUM(not_selected_count), 0),
-			COALESCE(SUM(already_issued_count), 0) FROM settlement WHERE coupon_id = ?`, coupon).
+			COALESCE(SUM(already_issued_count), 0) FROM settlement WHERE coupon_id = ?`, couponID).
 			Scan(&e.CountedIssued, &e.CountedNot, &e.CountedAlready))
 		endings[i] = e
 	}
@@ -218,8 +218,8 @@ func (s *scene) mustVerify() {
 
 // only are flags that restrict a verb to the scene's coupons.
 func (s *scene) only() (flags []string) {
-	for _, coupon := range s.coupons() {
-		flags = append(flags, fmt.Sprintf("--coupon=%d", coupon))
+	for _, couponID := range s.coupons() {
+		flags = append(flags, fmt.Sprintf("--coupon=%d", couponID))
 	}
 	return flags
 }

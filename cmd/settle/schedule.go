@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -54,12 +55,12 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	scheduler := &settle.Scheduler{
 		Timetable: timetable, Zone: p.zone, Clock: settler.Clock, LastNight: settler.LastNight,
 		Settle: func(ctx context.Context, cutoff time.Time) error {
-			report, err := settler.RunOnce(ctx, settle.Order{Trigger: settle.Cron, Cutoff: cutoff})
+			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 			if err != nil {
 				return err
 			}
 			level := zap.InfoLevel
-			if report.Status != settle.RunSucceeded {
+			if report.Status != coupon.RunSucceeded {
 				level = zap.WarnLevel
 			}
 			p.logger.Log(level, "night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
@@ -84,7 +85,7 @@ func (s *settler) readable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readableWithin)
 	defer cancel()
 	_, err := s.users.Look(ctx, s.MySQL)
-	if err != nil && classOf(err) != settle.Setup {
+	if err != nil && classOf(err) != coupon.Setup {
 		s.Logger.Warn("the table of users was not looked at; each run does", zap.Error(err))
 		return nil
 	}
@@ -104,9 +105,9 @@ func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settl
 		return func() {}, nil
 	}
 	registry := prometheus.NewRegistry()
-	prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(settle.Cron)}, registry).MustRegister(settler.Metrics)
+	prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(coupon.Cron)}, registry).MustRegister(settler.Metrics)
 	registry.MustRegister(settler.servers.Servers.Metrics(), settler.store.Metrics(), catalog.Queues{
-		Coupons:   func(ctx context.Context) ([]catalog.Coupon, error) { return catalog.Snapshot(ctx, settler.store) },
+		Coupons:   catalog.Snapshot{Store: settler.store}.Coupons,
 		Heads:     settler.store,
 		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) },
 		Now:       time.Now,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -175,7 +176,7 @@ func TestRedisIsKilledAtAnyOperationAndComesBackEmpty(t *testing.T) {
 		for _, c := range report.Coupons {
 			place := slices.Index(s.coupons(), c.Coupon)
 			require.Equal(t, lost[place], c.Gap, "coupon %d", place)
-			require.Equal(t, lost[place] > 0, c.Status == settle.HeldBack, "coupon %d", place)
+			require.Equal(t, lost[place] > 0, c.Status == coupon.HeldBack, "coupon %d", place)
 		}
 		if slices.Max(lost) > 0 {
 			require.Equal(t, 3, code)
@@ -207,12 +208,12 @@ func TestRedisIsKilledAtAnyOperationAndComesBackEmpty(t *testing.T) {
 // lost is how many promises of each coupon are neither settled nor standing in Redis.
 func (s *scene) lost() (lost []int64) {
 	s.t.Helper()
-	for _, coupon := range s.coupons() {
+	for _, couponID := range s.coupons() {
 		var n int64
 		require.NoError(s.t, s.db.QueryRow(`SELECT p.accepted
 			- (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = p.coupon_id AND run_id IS NOT NULL)
-			- (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = p.coupon_id) FROM promise p WHERE coupon_id = ?`, coupon).Scan(&n))
-		lost = append(lost, n-int64(len(s.waiting(coupon))+len(s.underReview(coupon))))
+			- (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = p.coupon_id) FROM promise p WHERE coupon_id = ?`, couponID).Scan(&n))
+		lost = append(lost, n-int64(len(s.waiting(couponID))+len(s.underReview(couponID))))
 	}
 	return lost
 }

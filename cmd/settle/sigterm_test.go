@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -39,11 +40,11 @@ func newNight(w *world, coupons int) *night {
 	midnight := settle.DefaultCutoff(w.now(), w.settler().Zone)
 	w.users(1, 2, 3)
 	for range coupons {
-		coupon := w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+		couponID := w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 		for i, member := range []string{"1", "2", "3"} {
-			w.stand(coupon, member, midnight.Add(time.Duration(i-5)*time.Minute))
+			w.stand(couponID, member, midnight.Add(time.Duration(i-5)*time.Minute))
 		}
-		n.coupons = append(n.coupons, coupon)
+		n.coupons = append(n.coupons, couponID)
 	}
 	return n
 }
@@ -51,9 +52,9 @@ func newNight(w *world, coupons int) *night {
 // requireUntouched demands that nothing has happened to the coupons.
 func (n *night) requireUntouched(coupons ...uint64) {
 	n.t.Helper()
-	for _, coupon := range coupons {
-		require.Empty(n.t, n.issued(coupon), "coupon %d", coupon)
-		require.Equal(n.t, []string{"1", "2", "3"}, n.waiting(coupon), "coupon %d", coupon)
+	for _, couponID := range coupons {
+		require.Empty(n.t, n.issued(couponID), "coupon %d", couponID)
+		require.Equal(n.t, []string{"1", "2", "3"}, n.waiting(couponID), "coupon %d", couponID)
 	}
 }
 
@@ -62,41 +63,41 @@ func (n *night) requireRepaired() {
 	n.t.Helper()
 	code, _, stderr := n.settle("run")
 	require.Zero(n.t, code, stderr)
-	for _, coupon := range n.coupons {
-		require.Equal(n.t, []uint64{1, 2}, n.issued(coupon))
-		require.Equal(n.t, []uint64{3}, n.outcome(coupon, "NOT_SELECTED"))
-		require.Empty(n.t, n.waiting(coupon))
+	for _, couponID := range n.coupons {
+		require.Equal(n.t, []uint64{1, 2}, n.issued(couponID))
+		require.Equal(n.t, []uint64{3}, n.outcome(couponID, "NOT_SELECTED"))
+		require.Empty(n.t, n.waiting(couponID))
 	}
 	n.verify()
 }
 
 // lock holds a coupon's row as any other session may.
-func (w *world) lock(coupon uint64) (release func()) {
+func (w *world) lock(couponID uint64) (release func()) {
 	w.t.Helper()
 	tx, err := w.db.Begin()
 	require.NoError(w.t, err)
 	release = sync.OnceFunc(func() { _ = tx.Rollback() })
 	w.t.Cleanup(release)
-	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE /* held, and none of turns */", coupon)
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE /* held, and none of turns */", couponID)
 	require.NoError(w.t, err)
 	return release
 }
 
 // awaitTurn returns when some session waits for the row of that coupon, which this test holds.
-func (w *world) awaitTurn(coupon uint64) {
+func (w *world) awaitTurn(couponID uint64) {
 	w.t.Helper()
-	testenv.Eventually(w.t, hangs, "a session waits for the coupon", func() bool { return w.turns(coupon) > 0 })
+	testenv.Eventually(w.t, hangs, "a session waits for the coupon", func() bool { return w.turns(couponID) > 0 })
 }
 
 // awaitNobody returns when no session waits any more: also none that an ended program has left behind at the server.
-func (w *world) awaitNobody(coupon uint64) {
+func (w *world) awaitNobody(couponID uint64) {
 	w.t.Helper()
-	testenv.Eventually(w.t, hangs, "nobody waits for the coupon", func() bool { return w.turns(coupon) == 0 })
+	testenv.Eventually(w.t, hangs, "nobody waits for the coupon", func() bool { return w.turns(couponID) == 0 })
 }
 
-func (w *world) turns(coupon uint64) int {
+func (w *world) turns(couponID uint64) int {
 	w.t.Helper()
-	lock := fmt.Sprintf("WHERE id = %d FOR UPDATE", coupon)
+	lock := fmt.Sprintf("WHERE c.id = %d FOR UPDATE", couponID)
 	return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
 		return s.Command == "Query" && strings.HasSuffix(s.Statement, lock)
 	})
@@ -262,8 +263,8 @@ type watchedFence struct {
 	waits func()
 }
 
-func (d watchedFence) Fence(ctx context.Context, coupon uint64, cutoff time.Time, promised settle.Promised) (wait, forPods time.Duration, err error) {
-	wait, forPods, err = d.Door.Fence(ctx, coupon, cutoff, promised)
+func (d watchedFence) Fence(ctx context.Context, couponID uint64, cutoff time.Time, promised coupon.Promise) (wait, forPods time.Duration, err error) {
+	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, promised)
 	if wait > 0 {
 		d.waits()
 	}
@@ -301,8 +302,8 @@ func TestSIGTERMBeforeMidnightEndsTheNightAtTheFence(t *testing.T) {
 	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-240) // midnight is in four minutes
 	coupons := []uint64{w.coupon(5), w.coupon(5)}
 	w.users(1, 2)
-	for _, coupon := range coupons {
-		w.apply(coupon, 1)
+	for _, couponID := range coupons {
+		w.apply(couponID, 1)
 	}
 	timetable, err := settle.ParseSchedule("0 0 * * *", time.UTC)
 	require.NoError(t, err)
@@ -313,7 +314,7 @@ func TestSIGTERMBeforeMidnightEndsTheNightAtTheFence(t *testing.T) {
 	scheduler := settle.Scheduler{
 		Timetable: timetable, Zone: zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
 		Settle: func(ctx context.Context, cutoff time.Time) error {
-			_, err := s.RunOnce(ctx, settle.Order{Trigger: settle.Cron, Cutoff: cutoff})
+			_, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 			ended <- err
 			return err
 		},
@@ -327,10 +328,10 @@ func TestSIGTERMBeforeMidnightEndsTheNightAtTheFence(t *testing.T) {
 		t.Fatal("waits for midnight")
 	}
 	require.Len(t, w.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
-	for _, coupon := range coupons {
-		require.Empty(t, w.issued(coupon))
-		w.apply(coupon, 2) // before midnight: no fence was set
-		receipt, err := w.store.Apply(t.Context(), coupon, 2)
+	for _, couponID := range coupons {
+		require.Empty(t, w.issued(couponID))
+		w.apply(couponID, 2) // before midnight: no fence was set
+		receipt, err := w.store.Apply(t.Context(), couponID, 2)
 		require.NoError(t, err)
 		require.Less(t, receipt.Arrival, settle.DefaultCutoff(now, zone).UnixMicro())
 	}
@@ -344,25 +345,25 @@ func TestSIGTERMBetweenPagesOfNotSelected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	line := between(1, 21_000) // more than a page
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.users(line...)
-	w.standAll(coupon, line)
+	w.standAll(couponID, line)
 	told, stop := context.WithCancel(t.Context())
 	s := w.settler()
 	s.Grace = time.Hour
-	s.Progress = func(_ settle.Coupon, applications int) {
+	s.Progress = func(_ coupon.Coupon, applications int) {
 		if applications > 1 { // a page of those who found no seat
 			stop()
 		}
 	}
-	report, err := s.RunOnce(told, settle.Order{Trigger: settle.Manual, CutoffNow: true})
+	report, err := s.RunOnce(told, settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.ErrorIs(t, err, context.Canceled)
 	first := report.Coupons[0]
-	require.Equal(t, []uint64{1}, w.issued(coupon))
-	require.Equal(t, line[1:1+first.NotSelected], w.outcome(coupon, "NOT_SELECTED"), "what is reported is recorded")
+	require.Equal(t, []uint64{1}, w.issued(couponID))
+	require.Equal(t, line[1:1+first.NotSelected], w.outcome(couponID, "NOT_SELECTED"), "what is reported is recorded")
 	require.Positive(t, first.NotSelected)
-	require.Len(t, w.waiting(coupon), len(line)-1-first.NotSelected)
-	require.NotEmpty(t, w.waiting(coupon))
+	require.Len(t, w.waiting(couponID), len(line)-1-first.NotSelected)
+	require.NotEmpty(t, w.waiting(couponID))
 	code, verdicts := w.verifyCode()
 	require.Zero(t, code)
 	require.Len(t, verdicts.Coupons[0].Findings, 1)
@@ -370,8 +371,8 @@ func TestSIGTERMBetweenPagesOfNotSelected(t *testing.T) {
 
 	second := w.settleNow()
 	require.Equal(t, len(line)-1, first.NotSelected+second.Total.NotSelected)
-	require.Equal(t, line[1:], w.outcome(coupon, "NOT_SELECTED"))
-	require.Empty(t, w.waiting(coupon))
+	require.Equal(t, line[1:], w.outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, w.waiting(couponID))
 	w.verify()
 }
 

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -44,7 +45,7 @@ type storm struct {
 }
 
 // knock is one user at one door.
-type knock struct{ coupon, user uint64 }
+type knock struct{ couponID, user uint64 }
 
 func (s *storm) coupons() []uint64 { return []uint64{s.scarce, s.plenty} }
 
@@ -58,8 +59,8 @@ func newStorm(t *testing.T, people uint64) *storm {
 	s := &storm{world: newWiredWorld(t), people: people, promised: map[uint64]map[request]bool{}}
 	s.scarce, s.plenty = s.coupon(5), s.coupon(int(people)/2)
 	s.users(slices.DeleteFunc(between(1, people), newborn)...)
-	for _, coupon := range s.coupons() {
-		s.promised[coupon] = map[request]bool{}
+	for _, couponID := range s.coupons() {
+		s.promised[couponID] = map[request]bool{}
 	}
 	return s
 }
@@ -102,10 +103,10 @@ func (s *storm) do(query string, args ...any) {
 
 // knocks are all users at all doors, twice each, in no order.
 func (s *storm) knocks() (all []knock) {
-	for _, coupon := range s.coupons() {
+	for _, couponID := range s.coupons() {
 		for range 2 {
 			for _, user := range between(1, s.people) {
-				all = append(all, knock{coupon, user})
+				all = append(all, knock{couponID, user})
 			}
 		}
 	}
@@ -114,7 +115,7 @@ func (s *storm) knocks() (all []knock) {
 }
 
 func (s *storm) knock(k knock) candidates.Code {
-	receipt, err := s.store.Apply(context.Background(), k.coupon, k.user)
+	receipt, err := s.store.Apply(context.Background(), k.couponID, k.user)
 	if redis.HasErrorPrefix(err, "OOM") {
 		s.refused.Add(1)
 		return ""
@@ -123,7 +124,7 @@ func (s *storm) knock(k knock) candidates.Code {
 	if receipt.Code == candidates.Accepted {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.promised[k.coupon][request{k.user, receipt.Arrival}] = true
+		s.promised[k.couponID][request{k.user, receipt.Arrival}] = true
 	}
 	return receipt.Code
 }
@@ -158,17 +159,17 @@ func (s *storm) told(report *settle.Report) {
 }
 
 // retry lets everybody under review be tried again.
-func (s *storm) retry(coupon uint64) {
-	s.here(append([]string{"dlq", "retry", fmt.Sprintf("--coupon=%d", coupon), "--cutoff=now"}, asKim...)...)
+func (s *storm) retry(couponID uint64) {
+	s.here(append([]string{"dlq", "retry", fmt.Sprintf("--coupon=%d", couponID), "--cutoff=now"}, asKim...)...)
 }
 
 // drop ends the newest entry under review, unless somebody else settles it first.
-func (s *storm) drop(coupon uint64) {
-	members, err := s.rdb.ZRange(context.Background(), "dlq:{"+s.queue(coupon)+"}", -1, -1).Result()
+func (s *storm) drop(couponID uint64) {
+	members, err := s.rdb.ZRange(context.Background(), "dlq:{"+s.queue(couponID)+"}", -1, -1).Result()
 	if !assert.NoError(s.t, err) || len(members) == 0 {
 		return
 	}
-	code, stdout, stderr := s.settle("dlq", "drop", fmt.Sprintf("--coupon=%d", coupon), "--user="+members[0],
+	code, stdout, stderr := s.settle("dlq", "drop", fmt.Sprintf("--coupon=%d", couponID), "--user="+members[0],
 		"--operator=kim", "--reason="+dropping, "--output=json")
 	if code != exitUse { // or else it is not under review any more
 		s.heard(code, stdout, stderr)
@@ -190,7 +191,7 @@ func (s *storm) keepSettling(times int, blow func()) {
 		LastNight: func(context.Context, time.Time) (time.Time, error) { return time.Time{}, nil },
 		Settle: func(ctx context.Context, _ time.Time) error {
 			blow()
-			report, err := settler.RunOnce(ctx, settle.Order{Trigger: settle.Cron, CutoffNow: true})
+			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true})
 			if assert.NoError(s.t, err) && assert.NoError(s.t, report.Err()) {
 				s.told(report)
 			}
@@ -272,8 +273,8 @@ func (s *storm) calm() {
 	const most = 10
 	for range most {
 		before := s.everything()
-		for _, coupon := range s.coupons() {
-			s.retry(coupon)
+		for _, couponID := range s.coupons() {
+			s.retry(couponID)
 		}
 		s.here(runNow...)
 		if slices.Equal(before, s.everything()) {
@@ -310,32 +311,32 @@ const (
 // requireEverybodyAccountedFor: every application that was accepted is in exactly one place, and no other is anywhere.
 func (s *storm) requireEverybodyAccountedFor() {
 	s.t.Helper()
-	for _, coupon := range s.coupons() {
-		require.Empty(s.t, s.waiting(coupon), "all arrived before the last cutoff")
+	for _, couponID := range s.coupons() {
+		require.Empty(s.t, s.waiting(couponID), "all arrived before the last cutoff")
 		places := map[request]string{}
 		put := func(place string, all map[request]bool) {
 			for r := range all {
-				require.Empty(s.t, places[r], "coupon %d: %+v is %s too", coupon, r, place)
+				require.Empty(s.t, places[r], "coupon %d: %+v is %s too", couponID, r, place)
 				places[r] = place
 			}
 		}
-		put("issued", s.requests(seatedQuery, coupon))
+		put("issued", s.requests(seatedQuery, couponID))
 		for _, outcome := range []string{"NOT_SELECTED", "REJECTED", "ALREADY_ISSUED"} {
-			put(outcome, s.requests(outcomeQuery, coupon, outcome))
+			put(outcome, s.requests(outcomeQuery, couponID, outcome))
 		}
 		reviewed := map[request]bool{}
-		for member, arrival := range s.underReview(coupon) {
+		for member, arrival := range s.underReview(couponID) {
 			user, err := strconv.ParseUint(member, 10, 64)
 			require.NoError(s.t, err)
 			reviewed[request{user, arrival}] = true
 		}
 		put("under review", reviewed)
 
-		for r := range s.promised[coupon] {
-			require.NotEmpty(s.t, places[r], "coupon %d: %+v was accepted and is lost", coupon, r)
+		for r := range s.promised[couponID] {
+			require.NotEmpty(s.t, places[r], "coupon %d: %+v was accepted and is lost", couponID, r)
 			delete(places, r)
 		}
-		require.Empty(s.t, places, "coupon %d: nobody accepted these", coupon)
+		require.Empty(s.t, places, "coupon %d: nobody accepted these", couponID)
 	}
 }
 
@@ -344,32 +345,32 @@ func (s *storm) requireEverybodyAccountedFor() {
 // cutoff lies behind the winner. Who was blocked for a while may have lost a place, and only such people.
 func (s *storm) requireFirstCome() {
 	s.t.Helper()
-	for _, coupon := range s.coupons() {
-		seated := s.requests(seatedQuery, coupon)
+	for _, couponID := range s.coupons() {
+		seated := s.requests(seatedQuery, couponID)
 		var last int64
 		holds := map[uint64]bool{}
 		for r := range seated {
 			last = max(last, r.arrival)
 			holds[r.user] = true
 		}
-		for r := range s.promised[coupon] {
+		for r := range s.promised[couponID] {
 			if steady(r.user) && !holds[r.user] {
-				require.Greater(s.t, r.arrival, last, "coupon %d: user %d came before the last who got a seat", coupon, r.user)
+				require.Greater(s.t, r.arrival, last, "coupon %d: user %d came before the last who got a seat", couponID, r.user)
 			}
 		}
-		for r := range s.requests(outcomeQuery, coupon, "NOT_SELECTED") {
-			require.Greater(s.t, r.arrival, last, "coupon %d: user %d", coupon, r.user)
+		for r := range s.requests(outcomeQuery, couponID, "NOT_SELECTED") {
+			require.Greater(s.t, r.arrival, last, "coupon %d: user %d", couponID, r.user)
 		}
-		for r := range s.requests(outcomeQuery, coupon, "REJECTED") {
-			require.False(s.t, steady(r.user), "coupon %d: user %d", coupon, r.user)
+		for r := range s.requests(outcomeQuery, couponID, "REJECTED") {
+			require.False(s.t, steady(r.user), "coupon %d: user %d", couponID, r.user)
 		}
-		for r := range s.requests(outcomeQuery, coupon, "ALREADY_ISSUED") {
-			require.True(s.t, holds[r.user], "coupon %d: user %d", coupon, r.user)
+		for r := range s.requests(outcomeQuery, couponID, "ALREADY_ISSUED") {
+			require.True(s.t, holds[r.user], "coupon %d: user %d", couponID, r.user)
 		}
-		for member, arrival := range s.underReview(coupon) {
+		for member, arrival := range s.underReview(couponID) {
 			user, _ := strconv.ParseUint(member, 10, 64)
-			require.False(s.t, steady(user), "coupon %d: user %d", coupon, user)
-			require.Less(s.t, arrival, last, "coupon %d: user %d has no place to be first in line for", coupon, user)
+			require.False(s.t, steady(user), "coupon %d: user %d", couponID, user)
+			require.Less(s.t, arrival, last, "coupon %d: user %d has no place to be first in line for", couponID, user)
 		}
 	}
 	require.Empty(s.t, s.outcome(s.plenty, "NOT_SELECTED"), "there are seats for everybody")
@@ -379,24 +380,24 @@ func (s *storm) requireFirstCome() {
 // requireSeatsAndRecords: seats are 1 to issued_count, and what runs said, what they recorded and what is there agree.
 func (s *storm) requireSeatsAndRecords() {
 	s.t.Helper()
-	for _, coupon := range s.coupons() {
+	for _, couponID := range s.coupons() {
 		var total, counted uint64
-		require.NoError(s.t, s.db.QueryRow("SELECT total_quantity, issued_count FROM coupon WHERE id = ?", coupon).Scan(&total, &counted))
+		require.NoError(s.t, s.db.QueryRow("SELECT total_quantity, issued_count FROM coupon WHERE id = ?", couponID).Scan(&total, &counted))
 		if counted < total { // fewer came while it was sold out than seats were added: then nobody is without one
-			require.Empty(s.t, s.outcome(coupon, "NOT_SELECTED"))
-			require.Empty(s.t, s.waiting(coupon))
+			require.Empty(s.t, s.outcome(couponID, "NOT_SELECTED"))
+			require.Empty(s.t, s.waiting(couponID))
 		}
-		require.Equal(s.t, between(1, counted), s.ids("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", coupon))
-		require.Len(s.t, s.ids("SELECT DISTINCT user_id FROM user_coupon WHERE coupon_id = ?", coupon), int(counted))
+		require.Equal(s.t, between(1, counted), s.ids("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
+		require.Len(s.t, s.ids("SELECT DISTINCT user_id FROM user_coupon WHERE coupon_id = ?", couponID), int(counted))
 		var issued, already uint64
-		require.NoError(s.t, s.db.QueryRow("SELECT SUM(issued_count), SUM(already_issued_count) FROM settlement WHERE coupon_id = ?", coupon).Scan(&issued, &already))
+		require.NoError(s.t, s.db.QueryRow("SELECT SUM(issued_count), SUM(already_issued_count) FROM settlement WHERE coupon_id = ?", couponID).Scan(&issued, &already))
 		require.Equal(s.t, counted, issued)
-		require.Len(s.t, s.outcome(coupon, "ALREADY_ISSUED"), int(already))
-		require.Empty(s.t, s.ids("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", coupon))
+		require.Len(s.t, s.outcome(couponID, "ALREADY_ISSUED"), int(already))
+		require.Empty(s.t, s.ids("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", couponID))
 	}
 	for _, report := range s.reports {
 		for _, c := range report.Coupons {
-			require.Equal(s.t, c.Status == settle.Settled, s.recorded(report.Run, c), "run %d said %+v", report.Run, c)
+			require.Equal(s.t, c.Status == coupon.Settled, s.recorded(report.Run, c), "run %d said %+v", report.Run, c)
 		}
 	}
 	require.Empty(s.t, s.ids("SELECT id FROM settlement_run WHERE (status <> 'SUCCEEDED' OR finished_at IS NULL) AND reason <> ?", dropping))
@@ -423,12 +424,12 @@ func (s *storm) recorded(run uint64, said settle.Result) bool {
 // requireTheDoorKnows: asking again is answered at once, and accepts nobody for a second time.
 func (s *storm) requireTheDoorKnows() {
 	s.t.Helper()
-	for _, coupon := range s.coupons() {
-		for r := range s.requests(seatedQuery, coupon) {
-			require.Equal(s.t, candidates.AlreadyIssued, s.knock(knock{coupon, r.user}))
+	for _, couponID := range s.coupons() {
+		for r := range s.requests(seatedQuery, couponID) {
+			require.Equal(s.t, candidates.AlreadyIssued, s.knock(knock{couponID, r.user}))
 		}
-		for r := range s.requests(outcomeQuery, coupon, "NOT_SELECTED") {
-			require.Equal(s.t, candidates.SoldOut, s.knock(knock{coupon, r.user}))
+		for r := range s.requests(outcomeQuery, couponID, "NOT_SELECTED") {
+			require.Equal(s.t, candidates.SoldOut, s.knock(knock{couponID, r.user}))
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/connect"
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -88,9 +88,9 @@ const nowhere = "127.0.0.1:1"
 func TestServersThatAreDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(5)
+	couponID := w.coupon(5)
 	w.users(1)
-	w.apply(coupon, 1)
+	w.apply(couponID, 1)
 	noRedis := []string{w.servers[0], "--redis-addrs=" + nowhere}
 	noMySQL := append([]string{"--mysql-dsn=root@tcp(" + nowhere + ")/coupons"}, w.servers[1:]...)
 	for name, c := range map[string]struct {
@@ -109,7 +109,7 @@ func TestServersThatAreDown(t *testing.T) {
 			require.Equal(t, 1, code, stderr)
 			require.Contains(t, stderr, "refused")
 			require.Contains(t, stderr, "safe to run again")
-			require.Equal(t, []string{"1"}, w.waiting(coupon))
+			require.Equal(t, []string{"1"}, w.waiting(couponID))
 		})
 	}
 }
@@ -184,9 +184,9 @@ func TestMigrateAgainAndManyAtOnce(t *testing.T) {
 func TestTheBuiltBinary(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
+	w.apply(couponID, 1, 2)
 	binary := testenv.Build(t, "./cmd/settle")
 	program := func(args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
@@ -198,7 +198,7 @@ func TestTheBuiltBinary(t *testing.T) {
 		return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 	}
 
-	code, stdout, stderr := program("run", "--cutoff=now", "--operator=kim", "--reason=test", fmt.Sprintf("--coupon=%d", coupon))
+	code, stdout, stderr := program("run", "--cutoff=now", "--operator=kim", "--reason=test", fmt.Sprintf("--coupon=%d", couponID))
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "심야 쿠폰")
 	require.Contains(t, stdout, "KST")
@@ -225,10 +225,10 @@ func TestMistypedEnvironmentIsRefused(t *testing.T) {
 
 func TestTheWorstFailureDecidesTheExitCode(t *testing.T) {
 	t.Parallel()
-	const infrastructure, setup, invariant = settle.Infrastructure, settle.Setup, settle.Invariant
+	const infrastructure, setup, invariant = coupon.Infrastructure, coupon.Setup, coupon.Invariant
 	require.NoError(t, worst(nil))
-	require.Equal(t, exitError(1), worst([]settle.Class{infrastructure}))
-	require.Equal(t, exitError(3), worst([]settle.Class{invariant}))
-	require.Equal(t, exitError(1), worst([]settle.Class{invariant, infrastructure}))
-	require.Equal(t, exitError(2), worst([]settle.Class{invariant, infrastructure, setup}))
+	require.Equal(t, exitError(1), worst([]coupon.Class{infrastructure}))
+	require.Equal(t, exitError(3), worst([]coupon.Class{invariant}))
+	require.Equal(t, exitError(1), worst([]coupon.Class{invariant, infrastructure}))
+	require.Equal(t, exitError(2), worst([]coupon.Class{invariant, infrastructure, setup}))
 }

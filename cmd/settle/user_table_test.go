@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	shop "github.com/jajeong/jajeong/internal/users"
@@ -26,24 +27,24 @@ func TestUsersAreJudgedRightWhateverTheirTable(t *testing.T) {
 			w.setStanding("BLOCKED", 2, 5)
 			w.setStanding("WITHDRAWN", 6)
 			highest := []uint64{1<<8 + 1, 1<<16 + 1, 1<<24 + 1, 1<<32 + 1, math.MaxInt64, math.MaxUint64} // 1, or the last, if a server cut them off
-			coupon := w.coupon(3)
-			w.apply(coupon, append(append([]uint64{}, between(1, 9)...), highest...)...)
+			couponID := w.coupon(3)
+			w.apply(couponID, append(append([]uint64{}, between(1, 9)...), highest...)...)
 
 			w.settleNow()
-			require.Equal(t, []uint64{1, 3, 4}, w.issued(coupon))
-			require.Equal(t, []uint64{7, 8, 9}, w.outcome(coupon, "NOT_SELECTED"))
+			require.Equal(t, []uint64{1, 3, 4}, w.issued(couponID))
+			require.Equal(t, []uint64{7, 8, 9}, w.outcome(couponID, "NOT_SELECTED"))
 			w.verify()
 
 			w.setStanding("BLOCKED", 8)
 			w.exec("UPDATE coupon SET total_quantity = 20")
-			code, stdout, stderr := w.settle("run", "--dry-run", "--cutoff=now", "--list", fmt.Sprintf("--coupon=%d", coupon))
+			code, stdout, stderr := w.settle("run", "--dry-run", "--cutoff=now", "--list", fmt.Sprintf("--coupon=%d", couponID))
 			require.Zero(t, code, stdout+stderr)
 			w.settleNow()
-			require.Equal(t, []uint64{1, 3, 4, 7, 9}, w.issued(coupon))
-			require.Equal(t, []uint64{8}, w.outcome(coupon, "REJECTED"))
+			require.Equal(t, []uint64{1, 3, 4, 7, 9}, w.issued(couponID))
+			require.Equal(t, []uint64{8}, w.outcome(couponID, "REJECTED"))
 			causes := map[string]string{}
-			for member := range w.underReview(coupon) {
-				causes[member] = w.reason(coupon, member).Cause
+			for member := range w.underReview(couponID) {
+				causes[member] = w.reason(couponID, member).Cause
 			}
 			want := map[string]string{"2": "INACTIVE_USER", "5": "INACTIVE_USER", "6": "INACTIVE_USER"}
 			for _, user := range highest {
@@ -52,19 +53,19 @@ func TestUsersAreJudgedRightWhateverTheirTable(t *testing.T) {
 			require.Equal(t, want, causes)
 			w.verify()
 
-			code, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), "--user=5", "--output=json")
+			code, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=5", "--output=json")
 			require.Zero(t, code, stdout)
 			require.Contains(t, stdout, `"userActive": false`)
 			require.Contains(t, stdout, `"userKnown": true`)
-			_, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), "--user=7", "--output=json")
+			_, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=7", "--output=json")
 			require.Contains(t, stdout, `"userActive": true`)
-			_, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), fmt.Sprintf("--user=%d", uint64(math.MaxUint64)), "--output=json")
+			_, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", uint64(math.MaxUint64)), "--output=json")
 			require.Contains(t, stdout, `"userKnown": false`)
 
 			w.setStanding(active, 5)
-			code, _, stderr = w.settle("dlq", "retry", fmt.Sprintf("--coupon=%d", coupon), "--user=5", "--cutoff=now", "--operator=lee", "--reason=put right")
+			code, _, stderr = w.settle("dlq", "retry", fmt.Sprintf("--coupon=%d", couponID), "--user=5", "--cutoff=now", "--operator=lee", "--reason=put right")
 			require.Zero(t, code, stderr)
-			require.Equal(t, []uint64{1, 3, 4, 7, 9, 5}, w.issued(coupon))
+			require.Equal(t, []uint64{1, 3, 4, 7, 9, 5}, w.issued(couponID))
 			w.verify()
 		})
 	}
@@ -78,8 +79,8 @@ func TestVerifyKnowsWhoIsActive(t *testing.T) {
 			t.Parallel()
 			w := newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), shape)
 			w.users(1, 2, 3, 4)
-			coupon := w.coupon(2)
-			w.apply(coupon, 1, 2, 3, 4)
+			couponID := w.coupon(2)
+			w.apply(couponID, 1, 2, 3, 4)
 			w.settleNow()
 			w.exec("UPDATE application_outcome SET applied_at = applied_at - INTERVAL 1 HOUR WHERE user_id IN (3, 4)")
 			w.setStanding("BLOCKED", 3)
@@ -104,14 +105,14 @@ func TestUsersWithoutAStatus(t *testing.T) {
 		flags: []string{"--user-table=" + database + ".member", "--user-status-column=-"},
 	})
 	w.exec("INSERT INTO member VALUES (1), (2), (4)")
-	coupon := w.coupon(5)
-	w.apply(coupon, 1, 2, 3, 4)
+	couponID := w.coupon(5)
+	w.apply(couponID, 1, 2, 3, 4)
 	w.settleNow()
-	require.Equal(t, []uint64{1, 2, 4}, w.issued(coupon))
-	require.Equal(t, "UNKNOWN_USER", w.reason(coupon, "3").Cause)
+	require.Equal(t, []uint64{1, 2, 4}, w.issued(couponID))
+	require.Equal(t, "UNKNOWN_USER", w.reason(couponID, "3").Cause)
 	w.verify()
 	for user, want := range map[int]string{1: "user 1\n", 3: "user 3 (unknown)\n"} {
-		code, stdout, stderr := w.settle("explain", fmt.Sprintf("--coupon=%d", coupon), fmt.Sprintf("--user=%d", user), "--lang=en")
+		code, stdout, stderr := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, want)
 	}
@@ -147,8 +148,8 @@ func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.users(1, 2)
-			coupon := w.coupon(1)
-			w.apply(coupon, 1, 2)
+			couponID := w.coupon(1)
+			w.apply(couponID, 1, 2)
 			w.exec("DROP TABLE `user`")
 			for statement := range strings.SplitSeq(test.ddl, "; ") {
 				w.exec(statement)
@@ -157,15 +158,15 @@ func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
 			w.exec("GRANT SELECT ON `user` TO " + w.ownName()) // the people's account keeps its two columns
 			for _, verb := range [][]string{
 				{"run"}, {"run", "--cutoff=now", "--operator=kim", "--reason=test"}, {"run", "--dry-run", "--cutoff=now"}, {"schedule"}, {"verify"},
-				{"explain", fmt.Sprintf("--coupon=%d", coupon), "--user=1"},
+				{"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"},
 			} {
 				code, stdout, stderr := w.settle(append(verb, "--lang=en")...)
 				require.Equal(t, exitUse, code, "%v: %s%s", verb, stdout, stderr)
 				require.Contains(t, stderr, "the users cannot be read: ", verb)
 				require.Contains(t, stderr, test.says, verb)
 			}
-			require.Equal(t, []string{"1", "2"}, w.waiting(coupon))
-			require.Empty(t, w.underReview(coupon))
+			require.Equal(t, []string{"1", "2"}, w.waiting(couponID))
+			require.Empty(t, w.underReview(couponID))
 
 			fresh := testenv.MySQLFor(t)
 			for statement := range strings.SplitSeq(test.ddl, "; ") {
@@ -193,18 +194,18 @@ func TestEachRunLooksAtTheUsersAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1)
-	coupon := w.coupon(1)
-	w.apply(coupon, 1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
 	s := w.settler()
 	s.Users = w.directory
 	_, err := s.Users.Look(t.Context(), w.db)
 	require.NoError(t, err)
 	w.exec("ALTER TABLE `user` MODIFY status TINYINT NOT NULL DEFAULT 1")
-	_, err = s.RunOnce(t.Context(), settle.Order{Trigger: settle.Manual, CutoffNow: true, Operator: "kim", Reason: "test"})
+	_, err = s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true, Operator: "kim", Reason: "test"})
 	var refused *shop.Problem
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, shop.ValueNotANumber, refused.Kind)
-	require.Empty(t, w.issued(coupon))
+	require.Empty(t, w.issued(couponID))
 }
 
 // Settings that name nothing there can be are refused at once, each.
@@ -241,8 +242,8 @@ func TestAnotherSessionIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.servers[0] = "--mysql-dsn=" + testenv.HostileDSN(t, w.accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
 	w.users(1)
-	coupon := w.coupon(1)
-	w.apply(coupon, 1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
 	for lang, says := range map[string]string{"en": `the session variable insert_id is "7"`, "ko": `세션 변수 insert_id이(가) "7"`} {
 		for _, verb := range []string{"run", "verify"} {
 			code, _, stderr := w.settle(verb, "--lang="+lang)
@@ -250,8 +251,8 @@ func TestAnotherSessionIsRefused(t *testing.T) {
 			require.Contains(t, stderr, says)
 		}
 	}
-	require.Equal(t, []string{"1"}, w.waiting(coupon))
-	require.Empty(t, w.underReview(coupon))
+	require.Equal(t, []string{"1"}, w.waiting(couponID))
+	require.Empty(t, w.underReview(couponID))
 }
 
 // What is wrong with the users is told in both languages, with the same words put in.

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -122,13 +123,13 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	}
 	l := &ledger.Ledger{Store: s.store, Users: s.users}
 	report := verifyReport{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
-	var classes []settle.Class // of what could not be checked
+	var classes []coupon.Class // of what could not be checked
 	bar := newProgress(p.stderr, p.say(words{"확인 중", "checking"}))
 	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, s.MySQL, after, couponsAtOnce) }
-	err = c.each(ctx, all, func(coupon uint64) {
-		v, err := l.Check(ctx, s.MySQL, coupon)
+	err = c.each(ctx, all, func(couponID uint64) {
+		v, err := l.Check(ctx, s.MySQL, couponID)
 		if err != nil {
-			report.Unchecked = append(report.Unchecked, fmt.Sprintf("coupon %d: %s", coupon, err))
+			report.Unchecked = append(report.Unchecked, fmt.Sprintf("coupon %d: %s", couponID, err))
 			classes = append(classes, classOf(err))
 			return
 		}
@@ -156,7 +157,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	}
 	if report.violations() > 0 {
 		report.Violated = true
-		classes = append(classes, settle.Invariant)
+		classes = append(classes, coupon.Invariant)
 	}
 
 	switch {
@@ -169,7 +170,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	for _, unchecked := range report.Unchecked {
 		fmt.Fprintln(p.stderr, "settle:", unchecked)
 	}
-	if slices.Contains(classes, settle.Infrastructure) {
+	if slices.Contains(classes, coupon.Infrastructure) {
 		fmt.Fprintln(p.stderr, p.language.advise(settle.SafeToRunAgain))
 	}
 	return errors.Join(err, worst(classes))
@@ -214,7 +215,7 @@ func (p *program) pushFound(gateway string, r verifyReport, sawAll bool) {
 }
 
 // each visits the coupons that were asked for, or all, page by page.
-func (c *verifyCmd) each(ctx context.Context, all func(after uint64) ([]uint64, error), visit func(coupon uint64)) error {
+func (c *verifyCmd) each(ctx context.Context, all func(after uint64) ([]uint64, error), visit func(couponID uint64)) error {
 	ids := slices.Clone(c.Coupon)
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -240,8 +241,8 @@ func (c *verifyCmd) each(ctx context.Context, all func(after uint64) ([]uint64, 
 }
 
 // auditHead names the end of a coupon's audit chain.
-func (p *program) auditHead(coupon uint64, head ledger.Head) string {
-	return p.say(words{"쿠폰 %d: 감사 체인은 %d번 기록에서 끝납니다, %s", "coupon %d: the audit chain ends with event %d, %s"}, coupon, head.Seq, head.Hash)
+func (p *program) auditHead(couponID uint64, head ledger.Head) string {
+	return p.say(words{"쿠폰 %d: 감사 체인은 %d번 기록에서 끝납니다, %s", "coupon %d: the audit chain ends with event %d, %s"}, couponID, head.Seq, head.Hash)
 }
 
 func (p *program) printVerdicts(r verifyReport) {

@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	shop "github.com/jajeong/jajeong/internal/users"
@@ -181,9 +182,9 @@ func (w *world) couponBetween(seats int, opens, closes time.Time) uint64 {
 	return uint64(id)
 }
 
-func (w *world) publish(coupon uint64, opens, closes time.Time) {
+func (w *world) publish(couponID uint64, opens, closes time.Time) {
 	w.t.Helper()
-	_, _, err := w.store.Publish(w.t.Context(), candidates.Window{Coupon: coupon, Version: 1, Opens: opens, Closes: closes}, candidates.Promise{})
+	_, _, err := w.store.Publish(w.t.Context(), coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
 	require.NoError(w.t, err)
 }
 
@@ -216,39 +217,39 @@ func (w *world) exec(query string, args ...any) {
 }
 
 // apply lets users apply in this order; every one must be accepted.
-func (w *world) apply(coupon uint64, users ...uint64) {
+func (w *world) apply(couponID uint64, users ...uint64) {
 	w.t.Helper()
 	for _, user := range users {
-		receipt, err := w.store.Apply(w.t.Context(), coupon, user)
+		receipt, err := w.store.Apply(w.t.Context(), couponID, user)
 		require.NoError(w.t, err)
 		require.Equal(w.t, candidates.Accepted, receipt.Code)
 	}
 }
 
 // stand writes an application into Redis with an arrival of its own, as if it had been accepted then.
-func (w *world) stand(coupon uint64, member string, arrival time.Time) {
+func (w *world) stand(couponID uint64, member string, arrival time.Time) {
 	w.t.Helper()
 	ctx := w.t.Context()
-	require.NoError(w.t, w.rdb.ZAdd(ctx, w.queue(coupon), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
-	require.NoError(w.t, w.rdb.HIncrBy(ctx, "state:{"+w.queue(coupon)+"}", "accepted", 1).Err())
+	require.NoError(w.t, w.rdb.ZAdd(ctx, w.queue(couponID), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
+	require.NoError(w.t, w.rdb.HIncrBy(ctx, "state:{"+w.queue(couponID)+"}", "accepted", 1).Err())
 }
 
-func (w *world) queue(coupon uint64) string {
-	return fmt.Sprintf("%scandidates:coupon:%d", w.prefix, coupon)
+func (w *world) queue(couponID uint64) string {
+	return fmt.Sprintf("%scandidates:coupon:%d", w.prefix, couponID)
 }
 
 // waiting is who stands in the queue, in order.
-func (w *world) waiting(coupon uint64) []string {
+func (w *world) waiting(couponID uint64) []string {
 	w.t.Helper()
-	members, err := w.rdb.ZRange(w.t.Context(), w.queue(coupon), 0, -1).Result()
+	members, err := w.rdb.ZRange(w.t.Context(), w.queue(couponID), 0, -1).Result()
 	require.NoError(w.t, err)
 	return members
 }
 
 // underReview is who stands in the DLQ: member → arrival in µs.
-func (w *world) underReview(coupon uint64) map[string]int64 {
+func (w *world) underReview(couponID uint64) map[string]int64 {
 	w.t.Helper()
-	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), "dlq:{"+w.queue(coupon)+"}", 0, -1).Result()
+	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), "dlq:{"+w.queue(couponID)+"}", 0, -1).Result()
 	require.NoError(w.t, err)
 	found := map[string]int64{}
 	for _, e := range entries {
@@ -257,24 +258,24 @@ func (w *world) underReview(coupon uint64) map[string]int64 {
 	return found
 }
 
-func (w *world) reason(coupon uint64, member string) candidates.Reason {
+func (w *world) reason(couponID uint64, member string) candidates.Reason {
 	w.t.Helper()
-	reasons, err := w.store.Reasons(w.t.Context(), coupon, []string{member})
+	reasons, err := w.store.Reasons(w.t.Context(), couponID, []string{member})
 	require.NoError(w.t, err)
 	require.Contains(w.t, reasons, member)
 	return reasons[member]
 }
 
 // issued is who holds the coupon, in order of position.
-func (w *world) issued(coupon uint64) []uint64 {
+func (w *world) issued(couponID uint64) []uint64 {
 	w.t.Helper()
-	return w.ids("SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", coupon)
+	return w.ids("SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID)
 }
 
 // outcome is who has that outcome, in order of arrival.
-func (w *world) outcome(coupon uint64, outcome string) []uint64 {
+func (w *world) outcome(couponID uint64, outcome string) []uint64 {
 	w.t.Helper()
-	return w.ids("SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", coupon, outcome)
+	return w.ids("SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", couponID, outcome)
 }
 
 func (w *world) ids(query string, args ...any) []uint64 {

@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 const (
@@ -35,22 +35,22 @@ const (
 
 // Applier asks Redis for a coupon, and answers within two seconds, or says that Redis did not.
 type Applier interface {
-	Apply(ctx context.Context, coupon, user uint64) (candidates.Receipt, error)
+	Apply(ctx context.Context, couponID, user uint64) (candidates.Receipt, error)
 }
 
 // Standings knows where applications stand; Redis does.
 type Standings interface {
-	Status(ctx context.Context, coupon, user uint64) (candidates.Status, error)
+	Status(ctx context.Context, couponID, user uint64) (candidates.Status, error)
 }
 
 // History knows how applications came out; MySQL does.
 type History interface {
-	Standing(ctx context.Context, coupon, user uint64) (candidates.Status, error)
+	Standing(ctx context.Context, couponID, user uint64) (candidates.Status, error)
 }
 
 // Coupons knows which coupons there are.
 type Coupons interface {
-	Lookup(id uint64) (catalog.Coupon, bool)
+	Lookup(id uint64) (coupon.Coupon, bool)
 	Loaded() bool
 }
 
@@ -60,7 +60,7 @@ type Options struct {
 	Standings Standings
 	History   History
 	Coupons   Coupons
-	Shard     func(coupon uint64) string        // tells the shards of Redis apart; nil: there is one
+	Shard     func(couponID uint64) string      // tells the shards of Redis apart; nil: there is one
 	SettlesAt func(arrival time.Time) time.Time // when an arrival is settled
 	Zone      *time.Location                    // of the times in answers
 	Limits    Limits
@@ -145,7 +145,7 @@ func refuse(outcome candidates.Code) answer { return answer{outcome: outcome} }
 // application is one that stands in line.
 type application struct {
 	status         candidates.Code
-	coupon, user   uint64
+	couponID, user uint64
 	position       int64
 	seats          uint64
 	applied, until time.Time // in the zone of the answers
@@ -157,7 +157,7 @@ func (a application) json() []byte {
 	const size = 256 // the longest is shorter
 	text := append(make([]byte, 0, size), `{"status":"`...)
 	text = append(text, a.status...)
-	text = strconv.AppendUint(append(text, `","couponId":`...), a.coupon, 10)
+	text = strconv.AppendUint(append(text, `","couponId":`...), a.couponID, 10)
 	text = strconv.AppendUint(append(text, `,"userId":`...), a.user, 10)
 	text = strconv.AppendInt(append(text, `,"position":`...), a.position, 10)
 	text = strconv.AppendUint(append(text, `,"seats":`...), a.seats, 10)
@@ -189,11 +189,11 @@ func (s *server) applyFor(ctx context.Context, id, user uint64, refusal candidat
 	if refusal != "" {
 		return refuse(refusal)
 	}
-	coupon, refusal := s.lookup(id)
+	found, refusal := s.lookup(id)
 	if refusal != "" {
 		return refuse(refusal)
 	}
-	if coupon.Finalised {
+	if found.Finalised() {
 		return refuse(candidates.Closed)
 	}
 	room := s.applying.of(s.Shard(id))
@@ -205,7 +205,7 @@ func (s *server) applyFor(ctx context.Context, id, user uint64, refusal candidat
 	if err != nil {
 		return s.unasked(id, err)
 	}
-	return s.told(receipt, coupon, user)
+	return s.told(receipt, found, user)
 }
 
 // awaitBody reads what a client sends, though nobody needs it, and tells how long that took.
@@ -227,11 +227,11 @@ func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.
 }
 
 // unasked is the answer to an application to which Redis did not answer, or for which it was not asked.
-func (s *server) unasked(coupon uint64, err error) answer {
+func (s *server) unasked(couponID uint64, err error) answer {
 	var not candidates.NotAsked
 	switch {
 	case !errors.As(err, &not):
-		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", coupon), zap.Error(err))
+		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", couponID), zap.Error(err))
 		return s.metrics.apply.turnAway(unavailable, "unanswered")
 	case not == candidates.Resting:
 		return s.metrics.apply.turnAway(resting, string(not))
@@ -241,7 +241,7 @@ func (s *server) unasked(coupon uint64, err error) answer {
 }
 
 // ids reads who asks for what; refusal is empty when both are ids.
-func ids(r *http.Request) (coupon, user uint64, refusal candidates.Code) {
+func ids(r *http.Request) (couponID, user uint64, refusal candidates.Code) {
 	userIDs := r.Header.Values("X-User-ID")
 	if len(userIDs) == 0 || len(userIDs) == 1 && userIDs[0] == "" {
 		return 0, 0, unauthenticated
@@ -250,26 +250,26 @@ func ids(r *http.Request) (coupon, user uint64, refusal candidates.Code) {
 	if !ok || len(userIDs) > 1 {
 		return 0, 0, invalidUserID
 	}
-	coupon, ok = parseID(r.PathValue("id"))
+	couponID, ok = parseID(r.PathValue("id"))
 	if !ok {
 		return 0, 0, invalidCouponID
 	}
-	return coupon, user, ""
+	return couponID, user, ""
 }
 
-func (s *server) lookup(id uint64) (coupon catalog.Coupon, refusal candidates.Code) {
+func (s *server) lookup(id uint64) (found coupon.Coupon, refusal candidates.Code) {
 	if !s.Coupons.Loaded() {
-		return coupon, catalogNotLoaded
+		return found, catalogNotLoaded
 	}
-	coupon, ok := s.Coupons.Lookup(id)
+	found, ok := s.Coupons.Lookup(id)
 	if !ok {
-		return coupon, couponNotFound
+		return found, couponNotFound
 	}
-	return coupon, ""
+	return found, ""
 }
 
 // told turns what Redis said into an answer.
-func (s *server) told(receipt candidates.Receipt, coupon catalog.Coupon, user uint64) answer {
+func (s *server) told(receipt candidates.Receipt, of coupon.Coupon, user uint64) answer {
 	status := http.StatusOK
 	switch receipt.Code {
 	case candidates.Accepted:
@@ -284,7 +284,7 @@ func (s *server) told(receipt candidates.Receipt, coupon catalog.Coupon, user ui
 	}
 	arrival := time.UnixMicro(receipt.Arrival)
 	return answer{outcome: receipt.Code, status: status, json: application{
-		status: receipt.Code, coupon: coupon.ID, user: user, position: receipt.Position, seats: coupon.Seats(),
+		status: receipt.Code, couponID: of.ID, user: user, position: receipt.Position, seats: uint64(of.Free()),
 		applied: arrival.In(s.Zone), until: s.SettlesAt(arrival).In(s.Zone),
 	}.json()}
 }

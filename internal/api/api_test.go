@@ -24,6 +24,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -112,13 +113,13 @@ func (s *site) do(method, path string, body io.Reader, header http.Header) reply
 	return r
 }
 
-func (s *site) apply(coupon, user string, more ...string) reply {
+func (s *site) apply(couponID, user string, more ...string) reply {
 	s.t.Helper()
 	header := http.Header{"X-User-Id": {user}}
 	for i := 0; i < len(more); i += 2 {
 		header.Add(more[i], more[i+1])
 	}
-	return s.do(http.MethodPost, "/v1/coupons/"+coupon+"/applications", nil, header)
+	return s.do(http.MethodPost, "/v1/coupons/"+couponID+"/applications", nil, header)
 }
 
 func (s *site) counted(result string) float64 {
@@ -179,8 +180,8 @@ VALUES (?, '자정 쿠폰', 10, 3, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMES
 	require.NoError(d.t, d.catalog.Refresh(d.t.Context()))
 }
 
-func (d *deployment) state(coupon uint64) string {
-	return fmt.Sprintf("state:{%scandidates:coupon:%d}", d.redis.Prefix, coupon)
+func (d *deployment) state(couponID coupon.CouponID) string {
+	return fmt.Sprintf("state:{%scandidates:coupon:%d}", d.redis.Prefix, couponID)
 }
 
 const microseconds = "2006-01-02T15:04:05.000000-07:00"
@@ -283,8 +284,8 @@ func hasHangul(text string) bool {
 }
 
 // asking applies as user for coupon.
-func (s *site) asking(coupon, user string) func(more ...string) reply {
-	return func(more ...string) reply { s.t.Helper(); return s.apply(coupon, user, more...) }
+func (s *site) asking(couponID, user string) func(more ...string) reply {
+	return func(more ...string) reply { s.t.Helper(); return s.apply(couponID, user, more...) }
 }
 
 func TestEveryRefusalOfACoupon(t *testing.T) {
@@ -296,25 +297,25 @@ func TestEveryRefusalOfACoupon(t *testing.T) {
 		d.coupon(id, "")
 	}
 	ctx, closes := t.Context(), time.Now().Add(24*time.Hour)
-	for coupon, mark := range map[uint64]candidates.Mark{4: candidates.MarkIssued, 5: candidates.MarkRejected} {
-		_, err := d.store.Remove(ctx, coupon, closes, mark, []candidates.Entry{{Member: "100", Arrival: 1}})
+	for couponID, mark := range map[uint64]coupon.Mark{4: coupon.MarkIssued, 5: coupon.MarkRejected} {
+		_, err := d.store.Remove(ctx, couponID, closes, mark, []coupon.Application{{Member: "100", Arrival: 1}})
 		require.NoError(t, err)
 	}
 	require.NoError(t, d.store.SetSold(ctx, 6, true))
 	receipt, err := d.store.Apply(ctx, 7, 100)
 	require.NoError(t, err)
-	moved, err := d.store.Review(ctx, 7, []candidates.Failed{{Entry: candidates.Entry{Member: "100", Arrival: receipt.Arrival}}})
+	moved, err := d.store.Review(ctx, 7, 0, time.Time{}, []coupon.Failure{{Application: coupon.Application{Member: "100", Arrival: receipt.Arrival, Source: coupon.SourceQueue}}})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), moved)
 	require.NoError(t, d.redis.Client.Del(ctx, d.state(8)).Err())
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	require.NoError(t, d.redis.Client.HSet(ctx, d.state(9), "last", ahead).Err())
 
-	for coupon, want := range map[string]refusal{
+	for couponID, want := range map[string]refusal{
 		"1": notOpen, "2": closed, "3": paused, "4": alreadyIssued, "5": rejected, "6": soldOut, "7": underReview,
 		"8": noWindow, "9": clockBehind, "10": couponUnknown,
 	} {
-		refuses(t, want, d.asking(coupon, "100"))
+		refuses(t, want, d.asking(couponID, "100"))
 	}
 	require.InDelta(t, 2, d.counted("NOT_OPEN"), 0)
 	require.InDelta(t, 2, d.counted("NO_WINDOW"), 0)
@@ -325,8 +326,8 @@ func TestEveryRefusalOfACoupon(t *testing.T) {
 	require.NoError(t, err)
 	serverTime, err := time.Parse(microseconds, early.body["serverTime"].(string))
 	require.NoError(t, err)
-	coupon, _ := d.catalog.Lookup(1)
-	require.True(t, opensAt.Equal(coupon.OpensAt))
+	couponID, _ := d.catalog.Lookup(1)
+	require.True(t, opensAt.Equal(couponID.OpensAt))
 	require.WithinDuration(t, time.Now(), serverTime, time.Minute)
 	require.Contains(t, early.body["opensAt"], "+09:00")
 }
@@ -346,14 +347,14 @@ func TestBeforeTheFirstRefreshNothingIsKnown(t *testing.T) {
 type coupons struct{}
 
 func (coupons) Loaded() bool { return true }
-func (coupons) Lookup(id uint64) (catalog.Coupon, bool) {
-	return catalog.Coupon{ID: id, TotalQuantity: 10}, true
+func (coupons) Lookup(id uint64) (coupon.Coupon, bool) {
+	return coupon.Coupon{ID: id, TotalQuantity: 10}, true
 }
 
-type applier func(ctx context.Context, coupon, user uint64) (candidates.Receipt, error)
+type applier func(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error)
 
-func (a applier) Apply(ctx context.Context, coupon, user uint64) (candidates.Receipt, error) {
-	return a(ctx, coupon, user)
+func (a applier) Apply(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
+	return a(ctx, couponID, user)
 }
 
 func unreachable(t *testing.T) api.Applier {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 var (
@@ -45,9 +45,9 @@ func (s *site) refused(name, reason string) float64 {
 	return 0
 }
 
-func (s *site) where(coupon, user string) reply {
+func (s *site) where(couponID, user string) reply {
 	s.t.Helper()
-	return s.do(http.MethodGet, "/v1/coupons/"+coupon+"/applications/me", nil, http.Header{"X-User-Id": {user}})
+	return s.do(http.MethodGet, "/v1/coupons/"+couponID+"/applications/me", nil, http.Header{"X-User-Id": {user}})
 }
 
 // What is above the limit is refused at once; when an answer is given there is room again.
@@ -84,14 +84,14 @@ func TestEachShardHasItsOwnPlaces(t *testing.T) {
 	t.Parallel()
 	held, open := make(chan struct{}), make(chan struct{})
 	s := newSiteOf(t, api.Options{
-		Applier: applier(func(ctx context.Context, coupon, _ uint64) (candidates.Receipt, error) {
-			if coupon == 1 {
+		Applier: applier(func(ctx context.Context, couponID, _ uint64) (candidates.Receipt, error) {
+			if couponID == 1 {
 				held <- struct{}{}
 				<-open
 			}
 			return accepts(ctx, 0, 0)
 		}), Standings: applied{}, History: history{}, Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
-		Shard:  func(coupon uint64) string { return fmt.Sprint(coupon % 2) },
+		Shard:  func(couponID uint64) string { return fmt.Sprint(couponID % 2) },
 		Limits: api.Limits{InFlight: 1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	release := sync.OnceFunc(func() { close(open) })
@@ -115,8 +115,8 @@ func TestAUserMayAskSoOften(t *testing.T) {
 		Limits: api.Limits{InFlight: 100, UserRate: 2}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(),
 		Now: func() time.Time { return began.Add(time.Duration(ahead.Load())) },
 	})
-	for coupon := range 3 {
-		require.Equal(t, http.StatusAccepted, s.apply(fmt.Sprint(coupon+1), "7").status)
+	for couponID := range 3 {
+		require.Equal(t, http.StatusAccepted, s.apply(fmt.Sprint(couponID+1), "7").status)
 	}
 	require.Equal(t, http.StatusNotFound, s.where("1", "7").status)
 	refuses(t, tooMany, s.asking("1", "7"))
@@ -163,7 +163,7 @@ func TestApplyingDoesNotWaitForThoseWhoAskWhereTheyStand(t *testing.T) {
 	slow := slowHistory{make(chan struct{}), make(chan struct{})}
 	s := newSiteOf(t, api.Options{
 		Applier: applier(accepts), Standings: applied{}, History: slow, SettlesAt: nextMidnight, Zone: seoul,
-		Coupons: shelf{1: catalog.Coupon{ID: 1, TotalQuantity: 7, IssuedCount: 1}},
+		Coupons: shelf{1: coupon.Coupon{ID: 1, TotalQuantity: 7, IssuedCount: 1}},
 		Limits:  api.Limits{InFlight: 1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	const histories = 16

@@ -46,7 +46,7 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
 	status, err := s.Standings.Status(ctx, id, user)
-	if err == nil && status.Standing == candidates.None && (status.Sold || coupon.Finalised || coupon.IssuedCount > 0) {
+	if err == nil && status.Standing == candidates.None && (status.Sold || coupon.Finalised() || coupon.IssuedCount > 0) {
 		if !s.histories.enter() {
 			return s.metrics.standing.turnAway(overloaded, "histories")
 		}
@@ -65,7 +65,7 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 		body.AppliedAt = s.format(time.UnixMicro(status.Arrival))
 	}
 	if status.Standing == candidates.Pending {
-		seats := coupon.Seats()
+		seats := uint64(coupon.Free())
 		body.Position, body.Seats = status.Position, &seats
 		body.SettlesAt = s.format(s.SettlesAt(time.UnixMicro(status.Arrival)))
 	}

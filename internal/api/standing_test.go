@@ -15,7 +15,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -43,12 +43,12 @@ func (h history) Standing(_ context.Context, _, user uint64) (candidates.Status,
 }
 
 // shelf are the coupons there are.
-type shelf map[uint64]catalog.Coupon
+type shelf map[uint64]coupon.Coupon
 
 func (s shelf) Loaded() bool { return true }
-func (s shelf) Lookup(id uint64) (catalog.Coupon, bool) {
-	coupon, ok := s[id]
-	return coupon, ok
+func (s shelf) Lookup(id uint64) (coupon.Coupon, bool) {
+	couponID, ok := s[id]
+	return couponID, ok
 }
 
 func TestEveryStandingIsTold(t *testing.T) {
@@ -56,7 +56,7 @@ func TestEveryStandingIsTold(t *testing.T) {
 	const arrival = 1795206832382634 // 2026-11-21 05:33:52.382634 in Seoul
 	handler := api.New(api.Options{
 		Applier: unreachable(t), SettlesAt: nextMidnight, Zone: seoul, Limits: plenty, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
-		Coupons: shelf{42: catalog.Coupon{ID: 42, TotalQuantity: 7}, 44: catalog.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: catalog.Coupon{ID: 43, Finalised: true}},
+		Coupons: shelf{42: coupon.Coupon{ID: 42, TotalQuantity: 7}, 44: coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)}},
 		Standings: applied{
 			1: {Standing: candidates.Pending, Arrival: arrival, Position: 5},
 			2: {Standing: candidates.InReview, Arrival: arrival},
@@ -70,9 +70,9 @@ func TestEveryStandingIsTold(t *testing.T) {
 		},
 	})
 	for name, c := range map[string]struct {
-		coupon, user string
-		status       int
-		want         map[string]any
+		couponID, user string
+		status         int
+		want           map[string]any
 	}{
 		"pending": {"42", "1", 200, map[string]any{"status": "PENDING", "position": 5.0, "seats": 7.0,
 			"appliedAt": "2026-11-21T05:33:52.382634+09:00", "settlesAt": "2026-11-22T00:00:00.000000+09:00"}},
@@ -91,7 +91,7 @@ func TestEveryStandingIsTold(t *testing.T) {
 		"no user id":                      {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},
 		"nobody":                          {"42", "", 401, map[string]any{"code": "UNAUTHENTICATED"}},
 	} {
-		request := httptest.NewRequest(http.MethodGet, "/v1/coupons/"+c.coupon+"/applications/me", nil)
+		request := httptest.NewRequest(http.MethodGet, "/v1/coupons/"+c.couponID+"/applications/me", nil)
 		request.Header.Set("X-User-ID", c.user)
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)

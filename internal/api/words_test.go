@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -28,7 +29,7 @@ func TestNothingIsPromisedForARedisThatIsAway(t *testing.T) {
 	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
 	require.NoError(t, err)
 	now := time.Now()
-	_, _, err = store.Publish(t.Context(), candidates.Window{Coupon: 1, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}, candidates.Promise{})
+	_, _, err = store.Publish(t.Context(), coupon.Window{Coupon: 1, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}, coupon.Promise{})
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	s := newSiteOf(t, api.Options{

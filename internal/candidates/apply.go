@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Code is the answer to one application.
@@ -36,16 +38,16 @@ var codes = map[Code]bool{
 // Receipt is what Redis says to one application.
 type Receipt struct {
 	Code     Code
-	Arrival  int64     // µs since 1970 of the first acceptance; 0 where there is none
-	Position int64     // place among those waiting now, from 1; 0 when not in the queue
-	Now      time.Time // the shard's clock
-	OpensAt  time.Time // zero for NoWindow
+	Arrival  coupon.Arrival // µs since 1970 of the first acceptance; 0 where there is none
+	Position int64          // place among those waiting now, from 1; 0 when not in the queue
+	Now      time.Time      // the shard's clock
+	OpensAt  time.Time      // zero for NoWindow
 }
 
 // Apply asks for one coupon for one user. After an error it is unknown whether the application was accepted: asking
 // again is safe and answers Duplicate with the first arrival if it was.
-func (s *Store) Apply(ctx context.Context, coupon, user uint64) (Receipt, error) {
-	receipts, err := s.applyAll(ctx, coupon, []uint64{user})
+func (s *Store) Apply(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Receipt, error) {
+	receipts, err := s.applyAll(ctx, couponID, []uint64{user})
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -54,8 +56,8 @@ func (s *Store) Apply(ctx context.Context, coupon, user uint64) (Receipt, error)
 
 // applyAll asks for one coupon for several users, in the order they came, in one script: all of them are answered, or
 // after an error it is unknown of all. Either is remembered for a while, for the case that another server takes over.
-func (s *Store) applyAll(ctx context.Context, coupon uint64, users []uint64) ([]Receipt, error) {
-	k, m := s.names.coupon(coupon), s.memoryOf(coupon)
+func (s *Store) applyAll(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]Receipt, error) {
+	k, m := s.names.coupon(couponID), s.memoryOf(couponID)
 	carried := m.seen()
 	args := append(make([]any, 0, 5+len(users)), carried.arrival, carried.epoch, carried.accepted, carried.twice, s.ttlSeconds)
 	for _, user := range users {
@@ -66,13 +68,13 @@ func (s *Store) applyAll(ctx context.Context, coupon uint64, users []uint64) ([]
 		if mayHaveRun(err) {
 			s.noteUnanswered(m, users)
 		}
-		return nil, fmt.Errorf("apply for coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("apply for coupon %d: %w", couponID, err)
 	}
 	receipts, h, err := readReceipts(reply, len(users))
 	if err != nil {
-		return nil, fmt.Errorf("apply for coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("apply for coupon %d: %w", couponID, err)
 	}
-	s.noteAnswers(coupon, m, carried, h, users, receipts)
+	s.noteAnswers(couponID, m, carried, h, users, receipts)
 	return receipts, nil
 }
 

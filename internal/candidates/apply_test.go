@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -58,7 +59,7 @@ func TestApplyAgainIsADuplicateWithTheFirstArrivalAndItsPlace(t *testing.T) {
 	require.Equal(t, before, c.content(t))
 
 	// The place is among those waiting now.
-	_, err := c.Remove(t.Context(), c.id, w.Closes, MarkNone, []Entry{{Member: "7", Arrival: at[0].Arrival}})
+	_, err := c.Remove(t.Context(), c.id, w.Closes, coupon.MarkNone, []coupon.Application{{Member: "7", Arrival: at[0].Arrival}})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, c.apply(t, 9).Position)
 	require.Equal(t, at[2].Arrival, c.apply(t, 9).Arrival)
@@ -164,7 +165,7 @@ func TestApplyAtTheEdgesOfTheWindow(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.freeze(noon.Add(edge.now))
-			c.publish(t, Window{Coupon: c.id, Opens: noon, Closes: noon.Add(time.Hour)})
+			c.publish(t, coupon.Window{Coupon: c.id, Opens: noon, Closes: noon.Add(time.Hour)})
 			receipt := c.apply(t, 7)
 			require.Equal(t, edge.want, receipt.Code)
 			require.Equal(t, noon, receipt.OpensAt)
@@ -195,7 +196,7 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.freeze(time.UnixMicro(now))
-			c.publish(t, Window{Coupon: c.id, Opens: time.UnixMicro(0), Closes: time.UnixMicro(9e15)})
+			c.publish(t, coupon.Window{Coupon: c.id, Opens: time.UnixMicro(0), Closes: time.UnixMicro(9e15)})
 			for i := range int64(2) {
 				receipt := c.accept(t, uint64(i))[0]
 				require.Equal(t, now+i, receipt.Arrival)
@@ -204,9 +205,9 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 				require.Equal(t, float64(now+i), c.standing(t, c.queue)[text(i)])
 				require.Equal(t, now+i, c.apply(t, uint64(i)).Arrival, "of the duplicate")
 			}
-			entries, _, err := c.Page(t.Context(), c.id, Cursor{}, time.UnixMicro(now+1))
+			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(now+1))
 			require.NoError(t, err)
-			require.Equal(t, []Entry{{"0", now, Queue}}, entries)
+			require.Equal(t, []coupon.Application{entry("0", now, coupon.SourceQueue)}, entries)
 		})
 	}
 }
@@ -262,7 +263,7 @@ func TestApplyGoesOnAboveWhatAnEmptiedRedisForgot(t *testing.T) {
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
 	require.NoError(t, c.rdb.Del(t.Context(), c.state).Err())
 	other := newStore(t, c.rdb, c.names.prefix)
-	_, _, err := other.Publish(t.Context(), w, Promise{})
+	_, _, err := other.Publish(t.Context(), w, coupon.Promise{})
 	require.NoError(t, err)
 	require.Equal(t, "0", c.get(t, "accepted"), "nothing is left of the promises")
 
@@ -285,7 +286,7 @@ func TestSeenOfOneCouponDoesNotMoveAnother(t *testing.T) {
 	c := newCoupon(t)
 	c.open(t)
 	c.memoryOf(c.id).arrival, c.memoryOf(c.id).accepted = µs(noon)+1000, 1000
-	_, _, err := c.Publish(t.Context(), Window{Coupon: 43, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}, Promise{})
+	_, _, err := c.Publish(t.Context(), coupon.Window{Coupon: 43, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}, coupon.Promise{})
 	require.NoError(t, err)
 	receipt, err := c.Apply(t.Context(), 43, 7)
 	require.NoError(t, err)
@@ -393,17 +394,20 @@ func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
 		c.accept(t, user)
 	}
 	forget()
-	entries, _, err := c.Page(ctx, c.id, Cursor{}, closes)
+	entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, closes)
 	require.NoError(t, err)
 	require.Len(t, entries, 3)
 	for name, call := range map[string]func() error{
-		"publish": func() error { _, _, err := c.Publish(ctx, Window{Coupon: c.id, Closes: closes}, Promise{}); return err },
-		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, closes, Promise{}); return err },
+		"publish": func() error {
+			_, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id, Closes: closes}, coupon.Promise{})
+			return err
+		},
+		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, closes, coupon.Promise{}); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
 		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
 		"spans":   func() error { _, _, err := c.Spans(ctx, c.id, []int64{0, closes.UnixMicro()}); return err },
-		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, MarkIssued, entries[:1]); return err },
-		"review":  func() error { _, err := c.Review(ctx, c.id, []Failed{{Entry: entries[1]}}); return err },
+		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, coupon.MarkIssued, entries[:1]); return err },
+		"review":  func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entries[1]}}); return err },
 		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
 		"sweep":   func() error { _, err := c.Sweep(ctx, c.id, closes); return err },
 	} {
@@ -440,12 +444,12 @@ func TestNothingIsAcceptedWhenMemoryIsFull(t *testing.T) {
 // A key of another type in the way is an error, not half an application.
 func TestApplyOverAKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string]func(*coupon) string{
-		"queue":    func(c *coupon) string { return c.queue },
-		"state":    func(c *coupon) string { return c.state },
-		"issued":   func(c *coupon) string { return c.issued },
-		"rejected": func(c *coupon) string { return c.rejected },
-		"dlq":      func(c *coupon) string { return c.dlq },
+	for name, key := range map[string]func(*fixture) string{
+		"queue":    func(c *fixture) string { return c.queue },
+		"state":    func(c *fixture) string { return c.state },
+		"issued":   func(c *fixture) string { return c.issued },
+		"rejected": func(c *fixture) string { return c.rejected },
+		"dlq":      func(c *fixture) string { return c.dlq },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -508,17 +512,20 @@ func TestOtherOperationsRefuseAnswersTheyDoNotKnow(t *testing.T) {
 	h := testenv.RedisFor(t)
 	c := couponOn(t, h.Client, h.Prefix, 42)
 	ctx := t.Context()
-	entry := Entry{Member: "7", Arrival: 1}
+	entry := coupon.Application{Member: "7", Arrival: 1}
 	calls := map[string]func() error{
-		"page":    func() error { _, _, err := c.Page(ctx, c.id, Cursor{}, noon); return err },
-		"publish": func() error { _, _, err := c.Publish(ctx, Window{Coupon: c.id}, Promise{}); return err },
-		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, noon, Promise{}); return err },
+		"page":    func() error { _, _, err := c.Page(ctx, c.id, coupon.Cursor{}, noon); return err },
+		"publish": func() error { _, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id}, coupon.Promise{}); return err },
+		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
 		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
-		"remove":  func() error { _, err := c.Remove(ctx, c.id, noon, MarkNone, []Entry{entry}); return err },
-		"review":  func() error { _, err := c.Review(ctx, c.id, []Failed{{Entry: entry}}); return err },
-		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
-		"sweep":   func() error { _, err := c.Sweep(ctx, c.id, noon); return err },
+		"remove": func() error {
+			_, err := c.Remove(ctx, c.id, noon, coupon.MarkNone, []coupon.Application{entry})
+			return err
+		},
+		"review": func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entry}}); return err },
+		"sold":   func() error { return c.SetSold(ctx, c.id, true) },
+		"sweep":  func() error { _, err := c.Sweep(ctx, c.id, noon); return err },
 	}
 	for name, answer := range map[string]any{
 		"nothing":       nil,

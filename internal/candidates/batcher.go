@@ -9,6 +9,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 )
@@ -74,7 +75,7 @@ func NewBatcher(store *Store, metrics prometheus.Registerer, now func() time.Tim
 
 // crowd is who waits in this process to be put in line for a coupon.
 type crowd struct {
-	coupon  uint64
+	coupon  coupon.CouponID
 	breaker *gobreaker.CircuitBreaker[[]Receipt]
 	mu      sync.Mutex
 	waiting []*asking
@@ -83,7 +84,7 @@ type crowd struct {
 
 // asking is an application on its way to Redis.
 type asking struct {
-	user   uint64
+	user   coupon.UserID
 	since  time.Time
 	answer chan result // takes one without waiting
 }
@@ -98,8 +99,8 @@ type result struct {
 
 // Apply is Store.Apply, together with others. After a NotAsked the application was not accepted. Whoever gives up does not
 // take back what is on its way, and everybody is answered soon: that the caller's context ends makes no difference.
-func (b *Batcher) Apply(_ context.Context, coupon, user uint64) (Receipt, error) {
-	c := b.crowd(coupon)
+func (b *Batcher) Apply(_ context.Context, couponID coupon.CouponID, user coupon.UserID) (Receipt, error) {
+	c := b.crowd(couponID)
 	a := askings.Get().(*asking)
 	defer askings.Put(a)
 	a.user, a.since = user, b.now()
@@ -114,9 +115,9 @@ func (b *Batcher) Apply(_ context.Context, coupon, user uint64) (Receipt, error)
 	return r.Receipt, r.error
 }
 
-func (b *Batcher) crowd(coupon uint64) *crowd {
-	return remembered(b.crowds, coupon, func() *crowd {
-		return &crowd{coupon: coupon, breaker: gobreaker.NewCircuitBreaker[[]Receipt](gobreaker.Settings{
+func (b *Batcher) crowd(couponID coupon.CouponID) *crowd {
+	return remembered(b.crowds, couponID, func() *crowd {
+		return &crowd{coupon: couponID, breaker: gobreaker.NewCircuitBreaker[[]Receipt](gobreaker.Settings{
 			Timeout:     breakerPause,
 			ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= tripAfter },
 		})}

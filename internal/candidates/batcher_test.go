@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
@@ -29,7 +30,7 @@ type slowly struct {
 	fails atomic.Bool
 }
 
-func newSlowly(c *coupon) *slowly {
+func newSlowly(c *fixture) *slowly {
 	s := &slowly{UniversalClient: c.rdb, calls: make(chan []any), going: make(chan struct{})}
 	c.Store.rdb = s
 	return s
@@ -46,8 +47,8 @@ func (s *slowly) Process(ctx context.Context, cmd redis.Cmder) error {
 }
 
 // waits says how many wait for the next call.
-func (b *Batcher) waits(coupon uint64) int {
-	c := b.crowd(coupon)
+func (b *Batcher) waits(couponID coupon.CouponID) int {
+	c := b.crowd(couponID)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.waiting)
@@ -62,13 +63,13 @@ func eventually(t *testing.T, what string, cond func() bool) {
 type crowdOf struct {
 	t       *testing.T
 	b       *Batcher
-	coupon  uint64
+	coupon  coupon.CouponID
 	under   sync.WaitGroup
 	mu      sync.Mutex
 	answers map[uint64]result
 }
 
-func (c *crowdOf) apply(user uint64) {
+func (c *crowdOf) apply(user coupon.UserID) {
 	c.under.Go(func() {
 		receipt, err := c.b.Apply(context.Background(), c.coupon, user)
 		c.mu.Lock()
@@ -79,7 +80,7 @@ func (c *crowdOf) apply(user uint64) {
 
 func (c *crowdOf) all() map[uint64]result { c.under.Wait(); return c.answers }
 
-func texts(users ...uint64) (all []any) {
+func texts(users ...coupon.UserID) (all []any) {
 	for _, user := range users {
 		all = append(all, strconv.FormatUint(user, 10))
 	}
@@ -133,11 +134,11 @@ func TestPositionsAmongMembersWrittenByHand(t *testing.T) {
 		rank := c.rdb.ZRank(t.Context(), c.queue, fmt.Sprint(user)).Val()
 		require.Equal(t, rank+1, receipts[i].Position, "user %d", user)
 	}
-	require.EqualValues(t, lastArrival, receipts[5].Arrival)
+	require.EqualValues(t, coupon.MaxArrival, receipts[5].Arrival)
 	require.Zero(t, receipts[6].Arrival)
 	status, err := c.Status(t.Context(), c.id, 77)
 	require.NoError(t, err)
-	require.EqualValues(t, lastArrival, status.Arrival)
+	require.EqualValues(t, coupon.MaxArrival, status.Arrival)
 }
 
 // However many come in the last microseconds, no arrival lies at the end or behind it.

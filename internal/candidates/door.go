@@ -8,31 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 )
-
-// Window is what the door of a coupon goes by.
-type Window struct {
-	Coupon  uint64
-	Version int64 // orders changes: an older one does not replace a newer, see Publish
-	Opens   time.Time
-	Closes  time.Time
-	Paused  bool
-	Sold    bool // every seat has been given; only a door that has lost its state needs to hear it from here
-}
-
-// Promise is how many applications were ever accepted and the highest arrival ever given.
-type Promise struct {
-	Accepted    int64
-	LastArrival int64 // µs since 1970
-	Twice       int64 // of Accepted: counted by two servers, since one took the first application with it
-	Since       int64 // when the server began to count that counted both, µs since 1970
-}
 
 // Publish has the door go by the window unless a newer one has come there within the last three minutes, tells the door of the
 // promises that MySQL and this process know, and returns all that are known then. published says that the door goes by this
 // window now. What stands there already is not written again. Safe to repeat.
-func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promise, published bool, err error) {
+func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
 	m := s.memoryOf(w.Coupon)
 	carried := m.seen()
 	status := "OPEN"
@@ -47,24 +30,24 @@ func (s *Store) Publish(ctx context.Context, w Window, known Promise) (now Promi
 		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.arrival), s.ttlSeconds, sold,
 		known.Twice, carried.epoch, carried.accepted, carried.twice, known.Since)
 	if err != nil {
-		return Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
+		return coupon.Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
 	}
 	published, now, h, err := readPublished(reply)
 	if err != nil {
-		return Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
+		return coupon.Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
 	}
 	s.noteAnswers(w.Coupon, m, carried, h, nil, nil)
 	return now, published, nil
 }
 
 // Seen are the promises of a coupon that this process has seen, by the latest server that answered it.
-func (s *Store) Seen(coupon uint64) Promise {
-	m, ok := s.memories.Peek(coupon)
+func (s *Store) Seen(couponID coupon.CouponID) coupon.Promise {
+	m, ok := s.memories.Peek(couponID)
 	if !ok {
-		return Promise{}
+		return coupon.Promise{}
 	}
 	seen := m.seen()
-	return Promise{Accepted: seen.accepted, LastArrival: seen.arrival, Twice: seen.twice, Since: sinceOf(seen.epoch)}
+	return coupon.Promise{Accepted: seen.accepted, LastArrival: seen.arrival, Twice: seen.twice, Since: sinceOf(seen.epoch)}
 }
 
 // sinceOf is when an epoch began, µs since 1970.
@@ -74,42 +57,72 @@ func sinceOf(epoch string) int64 {
 	return at
 }
 
-func readPublished(reply []any) (published bool, now Promise, h heard, err error) {
+func readPublished(reply []any) (published bool, now coupon.Promise, h heard, err error) {
 	const numbers = 5
 	if len(reply) != numbers+1 {
-		return false, Promise{}, heard{}, fmt.Errorf("%d values in the reply, want %d", len(reply), numbers+1)
+		return false, coupon.Promise{}, heard{}, fmt.Errorf("%d values in the reply, want %d", len(reply), numbers+1)
 	}
 	n, err := publishScript.integers(reply[:numbers], numbers)
 	if err != nil {
-		return false, Promise{}, heard{}, err
+		return false, coupon.Promise{}, heard{}, err
 	}
 	epoch, ok := reply[numbers].(string)
 	if !ok {
-		return false, Promise{}, heard{}, fmt.Errorf("epoch %v, want text", reply[numbers])
+		return false, coupon.Promise{}, heard{}, fmt.Errorf("epoch %v, want text", reply[numbers])
 	}
-	now = Promise{Accepted: n[1], LastArrival: n[2], Twice: n[3], Since: sinceOf(epoch)}
+	now = coupon.Promise{Accepted: n[1], LastArrival: n[2], Twice: n[3], Since: sinceOf(epoch)}
 	return n[0] == 1, now, heard{seen{arrival: n[2], epoch: epoch, accepted: n[1], twice: n[3]}, n[4]}, nil
 }
 
-// Shut has the door accept nobody any more: the window ends now, or the coupon is paused. Whoever calls it holds the lock
-// of the coupon's row, and writes the row afterwards with the version that is returned; end lies behind every arrival, but
-// not behind the end that the window had. Where the row is not written, Publish opens the door again after three minutes.
-// version is the next of the row. Safe to repeat.
-func (s *Store) Shut(ctx context.Context, coupon uint64, version int64, pause bool) (now int64, end time.Time, err error) {
+// Shut ends the window now, or pauses the coupon, so that no application is accepted any more. w is the window that the
+// coupon's row still has, for a Redis that has lost it. The caller holds the lock of the row and afterwards writes the row
+// with the version that is returned. end is behind every arrival, but not behind the end that the window had. If the row is
+// not written, Publish restores the window after three minutes. Safe to repeat.
+func (s *Store) Shut(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error) {
+	if _, _, err := s.Publish(ctx, w, known); err != nil {
+		return 0, time.Time{}, err
+	}
+	return s.shut(ctx, w.Coupon, w.Version+1, pause)
+}
+
+// Announce publishes a window that was just committed, gives the coupon's keys the life that it asks for, and returns whether
+// applying answers SOLD_OUT. Safe to repeat.
+func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error) {
+	_, published, err := s.Publish(ctx, w, known)
+	if err == nil && !published {
+		err = fmt.Errorf("coupon %d has a newer window in redis", w.Coupon)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := s.Renew(ctx, w.Coupon, w.Closes); err != nil {
+		return false, err
+	}
+	f, err := s.Figures(ctx, w.Coupon, 0)
+	return f.Sold, err
+}
+
+// CountMarked counts the users whom applying answers ALREADY_ISSUED and REJECTED.
+func (s *Store) CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error) {
+	f, err := s.Figures(ctx, couponID, 0)
+	return f.Issued, f.Rejected, err
+}
+
+func (s *Store) shut(ctx context.Context, couponID coupon.CouponID, version int64, pause bool) (now int64, end time.Time, err error) {
 	how := "CLOSED"
 	if pause {
 		how = "PAUSED"
 	}
-	reply, err := shutScript.run(ctx, s.rdb, []string{s.names.coupon(coupon).state}, version, how)
+	reply, err := shutScript.run(ctx, s.rdb, []string{s.names.coupon(couponID).state}, version, how)
 	if err != nil {
-		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", coupon, err)
+		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", couponID, err)
 	}
 	n, err := shutScript.integers(reply, 2)
 	if err == nil && n[0] == 0 {
 		err = errors.New("it knows no window")
 	}
 	if err != nil {
-		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", coupon, err)
+		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", couponID, err)
 	}
 	return n[0], time.UnixMicro(n[1]).UTC(), nil
 }
@@ -117,49 +130,49 @@ func (s *Store) Shut(ctx context.Context, coupon uint64, version int64, pause bo
 // Fence makes sure that nothing can arrive below the cutoff any more, and that pods have had the time to put back whom a
 // server took with it. It returns how long the shard's clock still needs to reach the cutoff, and how long the pods need;
 // twice 0 means the fence stands. known is what MySQL remembers. Safe to repeat.
-func (s *Store) Fence(ctx context.Context, coupon uint64, cutoff time.Time, known Promise) (wait, forPods time.Duration, err error) {
-	reply, err := fenceScript.run(ctx, s.rdb, []string{s.names.coupon(coupon).state}, cutoff.UnixMicro(), s.ttlSeconds,
+func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error) {
+	reply, err := fenceScript.run(ctx, s.rdb, []string{s.names.coupon(couponID).state}, cutoff.UnixMicro(), s.ttlSeconds,
 		known.Since, known.Accepted, known.Twice, PutBackTime.Microseconds())
 	if err != nil {
-		return 0, 0, fmt.Errorf("fence coupon %d: %w", coupon, err)
+		return 0, 0, fmt.Errorf("fence coupon %d: %w", couponID, err)
 	}
 	n, err := fenceScript.integers(reply, 2)
 	if err != nil {
-		return 0, 0, fmt.Errorf("fence coupon %d: %w", coupon, err)
+		return 0, 0, fmt.Errorf("fence coupon %d: %w", couponID, err)
 	}
 	return time.Duration(n[0]) * time.Microsecond, time.Duration(n[1]) * time.Microsecond, nil
 }
 
 // Renew gives a coupon's keys their full life again. Safe to repeat.
-func (s *Store) Renew(ctx context.Context, coupon uint64, closes time.Time) error {
-	k := s.names.coupon(coupon)
+func (s *Store) Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error {
+	k := s.names.coupon(couponID)
 	_, err := renewScript.count(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected}, closes.UnixMicro(), s.ttlSeconds)
 	if err != nil {
-		return fmt.Errorf("renew keys of coupon %d: %w", coupon, err)
+		return fmt.Errorf("renew keys of coupon %d: %w", couponID, err)
 	}
 	return nil
 }
 
 // SetSold tells the door whether every seat is taken. Safe to repeat.
-func (s *Store) SetSold(ctx context.Context, coupon uint64, sold bool) error {
+func (s *Store) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
 	flag := 0
 	if sold {
 		flag = 1
 	}
-	if _, err := soldScript.count(ctx, s.rdb, []string{s.names.coupon(coupon).state}, flag, s.ttlSeconds); err != nil {
-		return fmt.Errorf("set sold of coupon %d: %w", coupon, err)
+	if _, err := soldScript.count(ctx, s.rdb, []string{s.names.coupon(couponID).state}, flag, s.ttlSeconds); err != nil {
+		return fmt.Errorf("set sold of coupon %d: %w", couponID, err)
 	}
 	return nil
 }
 
 // Sweep unlinks the keys of a finished coupon and lets its state expire. It does nothing, and says so, while anybody
 // stands in line or under review or the door is not shut. Safe to repeat.
-func (s *Store) Sweep(ctx context.Context, coupon uint64, closes time.Time) (swept bool, err error) {
-	k := s.names.coupon(coupon)
+func (s *Store) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (swept bool, err error) {
+	k := s.names.coupon(couponID)
 	n, err := sweepScript.count(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason},
 		closes.UnixMicro(), int64(FinishedTTL/time.Second))
 	if err != nil {
-		return false, fmt.Errorf("sweep coupon %d: %w", coupon, err)
+		return false, fmt.Errorf("sweep coupon %d: %w", couponID, err)
 	}
 	return n == 1, nil
 }

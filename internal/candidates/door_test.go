@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,8 +15,8 @@ func TestPublishOpensTheDoor(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	w := Window{Coupon: c.id, Version: 7, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
-	require.Equal(t, Promise{Since: µs(noon)}, c.publish(t, w))
+	w := coupon.Window{Coupon: c.id, Version: 7, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
+	require.Equal(t, coupon.Promise{Since: µs(noon)}, c.publish(t, w))
 	require.Equal(t, map[string]string{
 		"version": "7", "opens": text(µs(w.Opens)), "closes": text(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
 		"run_id": c.get(t, "run_id"), "since": text(µs(noon)), "base": "0", "base_twice": "0",
@@ -33,9 +34,9 @@ func TestPublishOpensTheDoor(t *testing.T) {
 
 func TestPublishLetsTheNewerWindowWin(t *testing.T) {
 	t.Parallel()
-	window := func(version int64, minutes int) Window {
+	window := func(version int64, minutes int) coupon.Window {
 		d := time.Duration(minutes) * time.Minute
-		return Window{Version: version, Opens: noon.Add(-d), Closes: noon.Add(d), Paused: minutes%2 == 1}
+		return coupon.Window{Version: version, Opens: noon.Add(-d), Closes: noon.Add(d), Paused: minutes%2 == 1}
 	}
 	for name, tc := range map[string]struct {
 		stands, comes int64
@@ -55,7 +56,7 @@ func TestPublishLetsTheNewerWindowWin(t *testing.T) {
 			stands, comes := window(tc.stands, 10), window(tc.comes, 15)
 			stands.Coupon, comes.Coupon = c.id, c.id
 			c.publish(t, stands)
-			_, published, err := c.Publish(t.Context(), comes, Promise{})
+			_, published, err := c.Publish(t.Context(), comes, coupon.Promise{})
 			require.NoError(t, err)
 			require.Equal(t, tc.want, published)
 			want, status := stands, "OPEN"
@@ -85,20 +86,20 @@ func TestPublishLeavesSoldAlone(t *testing.T) {
 func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
-	for name, tc := range map[string]struct{ stands, known, want Promise }{
-		"nothing anywhere":  {Promise{}, Promise{}, Promise{}},
-		"redis knows more":  {Promise{Accepted: 9, LastArrival: at + 9}, Promise{Accepted: 3, LastArrival: at + 3}, Promise{Accepted: 9, LastArrival: at + 9}},
-		"mysql knows more":  {Promise{Accepted: 3, LastArrival: at + 3}, Promise{Accepted: 9, LastArrival: at + 9}, Promise{Accepted: 9, LastArrival: at + 9}},
-		"each knows one":    {Promise{Accepted: 3, LastArrival: at + 9}, Promise{Accepted: 9, LastArrival: at + 3}, Promise{Accepted: 9, LastArrival: at + 9}},
-		"the same":          {Promise{Accepted: 3, LastArrival: at + 3}, Promise{Accepted: 3, LastArrival: at + 3}, Promise{Accepted: 3, LastArrival: at + 3}},
-		"16 digits survive": {Promise{}, Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}, Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}},
+	for name, tc := range map[string]struct{ stands, known, want coupon.Promise }{
+		"nothing anywhere":  {coupon.Promise{}, coupon.Promise{}, coupon.Promise{}},
+		"redis knows more":  {coupon.Promise{Accepted: 9, LastArrival: at + 9}, coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
+		"mysql knows more":  {coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
+		"each knows one":    {coupon.Promise{Accepted: 3, LastArrival: at + 9}, coupon.Promise{Accepted: 9, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
+		"the same":          {coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 3, LastArrival: at + 3}},
+		"16 digits survive": {coupon.Promise{}, coupon.Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}, coupon.Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}},
 	} {
 		for _, version := range []int64{1, 3} {
 			t.Run(fmt.Sprint(name, version), func(t *testing.T) {
 				t.Parallel()
 				c := newCoupon(t)
 				c.freeze(noon)
-				w := Window{Coupon: c.id, Version: 2, Opens: noon, Closes: noon.Add(time.Hour)}
+				w := coupon.Window{Coupon: c.id, Version: 2, Opens: noon, Closes: noon.Add(time.Hour)}
 				c.publish(t, w)
 				c.set(t, "accepted", tc.stands.Accepted)
 				c.set(t, "last", tc.stands.LastArrival)
@@ -128,7 +129,7 @@ func TestPublishAddsWhatAFormerServerCounted(t *testing.T) {
 	}{
 		{5, µs(noon) - 1, 7}, {5, µs(noon) - 1, 7}, {6, µs(noon) - 2, 8}, {8, µs(noon), 8}, {9, µs(noon), 9}, {100, µs(noon) + 1, 9},
 	} {
-		now, _, err := c.Publish(t.Context(), w, Promise{Accepted: step.accepted, Since: step.since})
+		now, _, err := c.Publish(t.Context(), w, coupon.Promise{Accepted: step.accepted, Since: step.since})
 		require.NoError(t, err)
 		require.Equal(t, step.want, now.Accepted, step)
 	}
@@ -137,12 +138,12 @@ func TestPublishAddsWhatAFormerServerCounted(t *testing.T) {
 // What Publish learns, this process carries into every further Apply, whatever becomes of Redis.
 func TestPublishedPromiseIsCarriedIntoApply(t *testing.T) {
 	t.Parallel()
-	for name, learn := range map[string]func(*coupon, Window){
-		"from mysql": func(c *coupon, w Window) {
-			_, _, err := c.Publish(t.Context(), w, Promise{Accepted: 41, LastArrival: µs(noon) + 999})
+	for name, learn := range map[string]func(*fixture, coupon.Window){
+		"from mysql": func(c *fixture, w coupon.Window) {
+			_, _, err := c.Publish(t.Context(), w, coupon.Promise{Accepted: 41, LastArrival: µs(noon) + 999})
 			require.NoError(t, err)
 		},
-		"from redis": func(c *coupon, w Window) {
+		"from redis": func(c *fixture, w coupon.Window) {
 			c.set(t, "accepted", 41)
 			c.set(t, "last", µs(noon)+999)
 			c.publish(t, w)
@@ -170,7 +171,7 @@ func TestPublishKeepsTheStateUntilWellAfterClosingOrNow(t *testing.T) {
 		100 * 24 * time.Hour:  noon.Add(100 * 24 * time.Hour),
 	} {
 		require.NoError(t, c.rdb.Del(t.Context(), c.state).Err())
-		c.publish(t, Window{Coupon: c.id, Closes: noon.Add(after)})
+		c.publish(t, coupon.Window{Coupon: c.id, Closes: noon.Add(after)})
 		require.Equal(t, until.Add(testTTL).Unix(), c.expires(t, c.state))
 	}
 }
@@ -181,7 +182,7 @@ func TestFenceWaitsForTheCutoff(t *testing.T) {
 	c.open(t)
 	before := c.content(t)
 	for _, ahead := range []time.Duration{time.Microsecond, 1500 * time.Millisecond, 5 * time.Minute} {
-		wait, _, err := c.Fence(t.Context(), c.id, noon.Add(ahead), Promise{})
+		wait, _, err := c.Fence(t.Context(), c.id, noon.Add(ahead), coupon.Promise{})
 		require.NoError(t, err)
 		require.Equal(t, ahead, wait)
 	}
@@ -201,13 +202,13 @@ func TestFenceKeepsWhoComesLaterAboveTheCutoff(t *testing.T) {
 			cutoff := noon.Add(-passed)
 			want := max(µs(noon.Add(-time.Second)), µs(cutoff)-1)
 			for range 2 {
-				wait, _, err := c.Fence(t.Context(), c.id, cutoff, Promise{})
+				wait, _, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
 				require.NoError(t, err)
 				require.Zero(t, wait)
 				require.Equal(t, text(want), c.get(t, "last"))
 			}
 			before := c.content(t)
-			_, _, err := c.Fence(t.Context(), c.id, cutoff, Promise{})
+			_, _, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
 			require.NoError(t, err)
 			require.Equal(t, before, c.content(t), "the fence stands already")
 
@@ -215,7 +216,7 @@ func TestFenceKeepsWhoComesLaterAboveTheCutoff(t *testing.T) {
 			receipt := c.accept(t, 2)[0]
 			require.GreaterOrEqual(t, receipt.Arrival, µs(cutoff))
 			require.Equal(t, max(want, µs(noon.Add(-2*time.Second))-1)+1, receipt.Arrival)
-			entries, _, err := c.Page(t.Context(), c.id, Cursor{}, cutoff)
+			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, cutoff)
 			require.NoError(t, err)
 			for _, e := range entries {
 				require.Equal(t, "1", e.Member)
@@ -230,10 +231,10 @@ func TestFenceByTheRealClock(t *testing.T) {
 	c.openNow(t)
 	now, err := c.Now(t.Context())
 	require.NoError(t, err)
-	wait, _, err := c.Fence(t.Context(), c.id, now.Add(time.Hour), Promise{})
+	wait, _, err := c.Fence(t.Context(), c.id, now.Add(time.Hour), coupon.Promise{})
 	require.NoError(t, err)
 	require.InDelta(t, time.Hour, wait, float64(time.Minute))
-	wait, _, err = c.Fence(t.Context(), c.id, now, Promise{})
+	wait, _, err = c.Fence(t.Context(), c.id, now, coupon.Promise{})
 	require.NoError(t, err)
 	require.Zero(t, wait)
 	require.GreaterOrEqual(t, c.accept(t, 7)[0].Arrival, µs(now))
@@ -245,12 +246,12 @@ func TestAFenceWaitsForPodsWhereThereIsNoState(t *testing.T) {
 	c := newCoupon(t)
 	now, err := c.Now(t.Context())
 	require.NoError(t, err)
-	_, forPods, err := c.Fence(t.Context(), c.id, now, Promise{})
+	_, forPods, err := c.Fence(t.Context(), c.id, now, coupon.Promise{})
 	require.NoError(t, err)
 	require.Positive(t, forPods)
 
 	c.openNow(t)
-	_, forPods, err = c.Fence(t.Context(), c.id, now, Promise{})
+	_, forPods, err = c.Fence(t.Context(), c.id, now, coupon.Promise{})
 	require.NoError(t, err)
 	require.Zero(t, forPods, "nobody was promised anything before")
 }
@@ -260,19 +261,19 @@ func TestFenceGivesAStateAnEnd(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	_, _, err := c.Fence(t.Context(), c.id, noon, Promise{})
+	_, _, err := c.Fence(t.Context(), c.id, noon, coupon.Promise{})
 	require.NoError(t, err)
 	requireLives(t, c, testTTL)
 
 	require.NoError(t, c.rdb.Expire(t.Context(), c.state, time.Hour).Err())
 	c.freeze(noon.Add(time.Minute))
-	_, _, err = c.Fence(t.Context(), c.id, noon.Add(time.Minute), Promise{})
+	_, _, err = c.Fence(t.Context(), c.id, noon.Add(time.Minute), coupon.Promise{})
 	require.NoError(t, err)
 	require.Equal(t, text(µs(noon.Add(time.Minute))-1), c.get(t, "last"))
 	requireLives(t, c, time.Hour)
 }
 
-func requireLives(t *testing.T, c *coupon, want time.Duration) {
+func requireLives(t *testing.T, c *fixture, want time.Duration) {
 	t.Helper()
 	ttl, err := c.rdb.TTL(t.Context(), c.state).Result()
 	require.NoError(t, err)
@@ -381,7 +382,7 @@ func TestSweepRefuses(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.freeze(tc.now)
-			c.publish(t, Window{Coupon: c.id, Opens: noon.Add(-time.Hour), Closes: tc.published})
+			c.publish(t, coupon.Window{Coupon: c.id, Opens: noon.Add(-time.Hour), Closes: tc.published})
 			c.stand(t, c.queue, tc.queue...)
 			c.stand(t, c.dlq, tc.dlq...)
 			c.add(t, c.issued, "1")
@@ -403,15 +404,15 @@ func TestFiguresCountEverything(t *testing.T) {
 	c.open(t)
 	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7)
 	closes := noon.Add(time.Hour)
-	remove := func(mark Mark, i int) {
-		_, err := c.Remove(t.Context(), c.id, closes, mark, []Entry{{Member: strconv.Itoa(i + 1), Arrival: at[i].Arrival}})
+	remove := func(mark coupon.Mark, i int) {
+		_, err := c.Remove(t.Context(), c.id, closes, mark, []coupon.Application{{Member: strconv.Itoa(i + 1), Arrival: at[i].Arrival}})
 		require.NoError(t, err)
 	}
-	remove(MarkIssued, 0)
-	remove(MarkIssued, 1)
-	remove(MarkRejected, 2)
-	remove(MarkNone, 3)
-	_, err := c.Review(t.Context(), c.id, []Failed{{Entry: Entry{Member: "7", Arrival: at[6].Arrival}}})
+	remove(coupon.MarkIssued, 0)
+	remove(coupon.MarkIssued, 1)
+	remove(coupon.MarkRejected, 2)
+	remove(coupon.MarkNone, 3)
+	_, err := c.moveToDLQ(t.Context(), c.id, []failed{{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival, Source: coupon.SourceQueue}}})
 	require.NoError(t, err)
 	require.Equal(t, Figures{
 		Since: µs(noon), ForPods: PutBackTime,
@@ -424,7 +425,7 @@ func TestFiguresCountEverything(t *testing.T) {
 		require.Equal(t, want, [2]int64{f.WaitingBehind, f.DLQBehind})
 	}
 
-	_, err = c.Remove(t.Context(), c.id, closes, MarkNone, []Entry{{Member: "7", Arrival: at[6].Arrival}})
+	_, err = c.Remove(t.Context(), c.id, closes, coupon.MarkNone, []coupon.Application{{Member: "7", Arrival: at[6].Arrival}})
 	require.NoError(t, err)
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.Equal(t, Figures{
@@ -457,13 +458,13 @@ func TestMarkedIssuedPagesThroughEverybody(t *testing.T) {
 	require.Zero(t, next)
 
 	want := map[string]bool{}
-	var entries []Entry
+	var entries []coupon.Application
 	for i := range 2500 {
 		user := strconv.FormatUint(math.MaxUint64-uint64(i), 10)
 		want[user] = true
-		entries = append(entries, Entry{Member: user, Arrival: 1})
+		entries = append(entries, coupon.Application{Member: user, Arrival: 1})
 	}
-	_, err = c.Remove(t.Context(), c.id, time.Now(), MarkIssued, entries)
+	_, err = c.Remove(t.Context(), c.id, time.Now(), coupon.MarkIssued, entries)
 	require.NoError(t, err)
 	got := map[string]bool{}
 	pages := 0

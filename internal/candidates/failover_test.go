@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -58,10 +59,10 @@ type failing struct {
 	servers  []redis.UniversalClient
 	primary  int
 	prefix   string
-	window   Window
+	window   coupon.Window
 	pods     []*linked
 	clients  []*redis.Client
-	promised Promise
+	promised coupon.Promise
 
 	reached map[uint64]bool // users whose application was ever accepted by a server
 	settled map[uint64]int64
@@ -74,7 +75,7 @@ func newFailing(t testingT, servers []redis.UniversalClient, prefix string, pods
 	f := &failing{t: t, servers: servers, prefix: prefix, reached: map[uint64]bool{}, settled: map[uint64]int64{}}
 	now, err := servers[0].Time(t.Context()).Result()
 	require.NoError(t, err)
-	f.window = Window{Coupon: 42, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
+	f.window = coupon.Window{Coupon: 42, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
 	for range pods {
 		way := &link{to: servers[0]}
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never dialled
@@ -96,7 +97,7 @@ func (f *failing) close() {
 
 func (f *failing) keys() keys { return f.pods[0].names.coupon(42) }
 
-func (f *failing) ask(p *linked, user uint64, lose bool) {
+func (f *failing) ask(p *linked, user coupon.UserID, lose bool) {
 	p.lose.Store(lose)
 	receipt, err := p.Apply(f.t.Context(), 42, user)
 	p.lose.Store(false)
@@ -125,7 +126,8 @@ func (f *failing) refresh(p *linked) {
 	now, _, err := p.Publish(f.t.Context(), f.window, f.promised)
 	require.NoError(f.t, err)
 	k := f.promised
-	f.promised = Promise{max(k.Accepted, now.Accepted), max(k.LastArrival, now.LastArrival), max(k.Twice, now.Twice), max(k.Since, now.Since)}
+	f.promised = coupon.Promise{Accepted: max(k.Accepted, now.Accepted), LastArrival: max(k.LastArrival, now.LastArrival),
+		Twice: max(k.Twice, now.Twice), Since: max(k.Since, now.Since)}
 	f.quiet(p)
 }
 
@@ -249,7 +251,7 @@ func (f *failing) check() {
 func (f *failing) settle(n int) {
 	f.check()
 	p := f.pods[0]
-	entries, _, err := p.Page(f.t.Context(), 42, Cursor{}, f.window.Closes)
+	entries, _, err := p.Page(f.t.Context(), 42, coupon.Cursor{}, f.window.Closes)
 	require.NoError(f.t, err)
 	entries = entries[:min(n, len(entries))]
 	if len(entries) == 0 {
@@ -260,7 +262,7 @@ func (f *failing) settle(n int) {
 		require.NoError(f.t, err)
 		f.settled[user] = e.Arrival
 	}
-	_, err = p.Remove(f.t.Context(), 42, f.window.Closes, MarkIssued, entries)
+	_, err = p.Remove(f.t.Context(), 42, f.window.Closes, coupon.MarkIssued, entries)
 	require.NoError(f.t, err)
 }
 

@@ -4,38 +4,40 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Figures are a coupon's counts in Redis at one instant.
 type Figures struct {
-	Now         time.Time // the shard's clock
-	Accepted    int64     // promises ever made, as far as this Redis remembers
-	LastArrival int64     // highest arrival ever given, µs since 1970
-	Waiting     int64     // in the queue
-	DLQ         int64     // under review
+	Now         time.Time      // the shard's clock
+	Accepted    int64          // promises ever made, as far as this Redis remembers
+	LastArrival coupon.Arrival // highest arrival ever given, µs since 1970
+	Waiting     int64          // in the queue
+	DLQ         int64          // under review
 
 	WaitingBehind, DLQBehind int64 // those of Waiting and DLQ who arrived after the instant that was asked for
 
 	Issued   int64 // users marked as holders
 	Rejected int64 // users marked as rejected for good
 	Sold     bool
-	Twice    int64 // of Accepted: counted by two servers
-	Since    int64 // when this server began to count, µs since 1970; 0 when it has not
-	Highest  int64 // highest arrival standing in queue or DLQ; 0 when both are empty
+	Twice    int64          // of Accepted: counted by two servers
+	Since    coupon.Arrival // when this server began to count, µs since 1970; 0 when it has not
+	Highest  coupon.Arrival // highest arrival standing in queue or DLQ; 0 when both are empty
 
 	ForPods time.Duration // how long pods still have to put back whom this server lacks, at the longest; 0 when they have had their time
 }
 
 // Figures reads all counts of one coupon in one script. behind is an arrival in µs, for the counts of who came after it.
-func (s *Store) Figures(ctx context.Context, coupon uint64, behind int64) (Figures, error) {
-	k := s.names.coupon(coupon)
+func (s *Store) Figures(ctx context.Context, couponID coupon.CouponID, behind int64) (Figures, error) {
+	k := s.names.coupon(couponID)
 	reply, err := figuresScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind, PutBackTime.Microseconds())
 	if err != nil {
-		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
+		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
 	}
 	figures, err := readFigures(reply)
 	if err != nil {
-		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", coupon, err)
+		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
 	}
 	return figures, nil
 }
@@ -54,10 +56,10 @@ func readFigures(reply []any) (Figures, error) {
 
 // MarkedIssued pages through the users whom the door answers ALREADY_ISSUED, in no order; the page behind the last
 // has cursor 0, which also begins. A user may come twice.
-func (s *Store) MarkedIssued(ctx context.Context, coupon, after uint64) (users []string, next uint64, err error) {
-	users, next, err = s.rdb.SScan(ctx, s.names.coupon(coupon).issued, after, "", queuePageMembers).Result()
+func (s *Store) MarkedIssued(ctx context.Context, couponID, after uint64) (users []string, next uint64, err error) {
+	users, next, err = s.rdb.SScan(ctx, s.names.coupon(couponID).issued, after, "", queuePageMembers).Result()
 	if err != nil {
-		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", coupon, classify(err))
+		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", couponID, classify(err))
 	}
 	return users, next, nil
 }

@@ -5,11 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 )
 
 // fill lets no memory be left on the coupon's own Redis, or all of it again.
-func (c *coupon) fill(t *testing.T, full bool) {
+func (c *fixture) fill(t *testing.T, full bool) {
 	t.Helper()
 	most := "0"
 	if full {
@@ -26,8 +27,8 @@ func TestOnlyNewcomersNeedMemory(t *testing.T) {
 	ctx := t.Context()
 	c.openNow(t)
 	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7, 8, 9)
-	entry := func(user int) Entry {
-		return Entry{Member: text(int64(user)), Arrival: at[user-1].Arrival, Source: Queue}
+	entry := func(user int) coupon.Application {
+		return coupon.Application{Member: text(int64(user)), Arrival: at[user-1].Arrival, Source: coupon.SourceQueue}
 	}
 	now, err := c.Now(ctx)
 	require.NoError(t, err)
@@ -37,25 +38,25 @@ func TestOnlyNewcomersNeedMemory(t *testing.T) {
 	require.ErrorContains(t, err, "OOM")
 	require.Equal(t, Duplicate, c.apply(t, 1).Code, "who stands in line is answered")
 
-	wait, _, err := c.Fence(ctx, c.id, now.Add(-time.Second), Promise{})
+	wait, _, err := c.Fence(ctx, c.id, now.Add(-time.Second), coupon.Promise{})
 	require.NoError(t, err)
 	require.Zero(t, wait)
 	require.NoError(t, c.Renew(ctx, c.id, now.Add(time.Hour)))
-	require.EqualValues(t, 3, c.remove(t, now, MarkIssued, entry(1), entry(2), entry(3)), "side by side")
-	require.EqualValues(t, 2, c.remove(t, now, MarkIssued, entry(4), entry(6)), "one by one")
-	reviewed, err := c.Review(ctx, c.id, []Failed{{Entry: entry(5)}})
+	require.EqualValues(t, 3, c.remove(t, now, coupon.MarkIssued, entry(1), entry(2), entry(3)), "side by side")
+	require.EqualValues(t, 2, c.remove(t, now, coupon.MarkIssued, entry(4), entry(6)), "one by one")
+	reviewed, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entry(5)}})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, reviewed)
-	released, err := c.Release(ctx, c.id, []Entry{entry(5)})
+	released, err := c.Release(ctx, c.id, []coupon.Application{entry(5)})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, released)
-	require.EqualValues(t, 1, c.remove(t, now, MarkRejected, entry(5)))
-	require.EqualValues(t, 3, c.remove(t, now, MarkNone, entry(7), entry(8), entry(9)))
+	require.EqualValues(t, 1, c.remove(t, now, coupon.MarkRejected, entry(5)))
+	require.EqualValues(t, 3, c.remove(t, now, coupon.MarkNone, entry(7), entry(8), entry(9)))
 	require.NoError(t, c.SetSold(ctx, c.id, true))
-	version, end, err := c.Shut(ctx, c.id, 2, false)
+	version, end, err := c.shut(ctx, c.id, 2, false)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, version)
-	c.publish(t, Window{Coupon: c.id, Version: 3, Opens: now.Add(-time.Hour), Closes: end})
+	c.publish(t, coupon.Window{Coupon: c.id, Version: 3, Opens: now.Add(-time.Hour), Closes: end})
 
 	f := c.figures(t)
 	require.EqualValues(t, []int64{0, 0, 5, 1}, []int64{f.Waiting, f.DLQ, f.Issued, f.Rejected})
@@ -65,7 +66,7 @@ func TestOnlyNewcomersNeedMemory(t *testing.T) {
 	c.requireExists(t, false, c.queue, c.dlq, c.issued, c.rejected)
 
 	// A door that has forgotten everything is told its window too.
-	c.publish(t, Window{Coupon: 43, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)})
+	c.publish(t, coupon.Window{Coupon: 43, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)})
 	c.fill(t, false)
 	receipt, err := c.Apply(ctx, 43, 10)
 	require.NoError(t, err)
@@ -85,7 +86,7 @@ func TestReadersNeedNoWrites(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Pending, status.Standing)
 		require.EqualValues(t, 1, c.figures(t).Waiting)
-		entries, _, err := c.Page(ctx, c.id, Cursor{}, time.UnixMicro(9e15))
+		entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, time.UnixMicro(9e15))
 		require.NoError(t, err)
 		require.Len(t, entries, 1)
 		traces, err := c.Traces(ctx, c.id, 1)
@@ -115,9 +116,9 @@ func TestShutEndsBehindEveryArrival(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.freeze(noon)
-			c.publish(t, Window{Coupon: c.id, Version: 5, Opens: noon.Add(-2 * time.Hour), Closes: noon.Add(tc.closes)})
+			c.publish(t, coupon.Window{Coupon: c.id, Version: 5, Opens: noon.Add(-2 * time.Hour), Closes: noon.Add(tc.closes)})
 			c.set(t, "last", µs(noon.Add(tc.last)))
-			version, end, err := c.Shut(t.Context(), c.id, 6, false)
+			version, end, err := c.shut(t.Context(), c.id, 6, false)
 			require.NoError(t, err)
 			require.EqualValues(t, 6, version)
 			require.Equal(t, noon.Add(tc.want), end)
@@ -133,7 +134,7 @@ func TestShutPauses(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	w := c.open(t)
-	_, end, err := c.Shut(t.Context(), c.id, 2, true)
+	_, end, err := c.shut(t.Context(), c.id, 2, true)
 	require.NoError(t, err)
 	require.Equal(t, noon, end)
 	require.Equal(t, Paused, c.apply(t, 7).Code)
@@ -143,7 +144,7 @@ func TestShutPauses(t *testing.T) {
 func TestShutNeedsAWindow(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	_, _, err := c.Shut(t.Context(), c.id, 2, false)
+	_, _, err := c.shut(t.Context(), c.id, 2, false)
 	require.ErrorContains(t, err, "knows no window")
 	c.requireExists(t, false, c.state)
 }
@@ -166,10 +167,10 @@ func TestADoorThatWasShutInVainOpensAgain(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			w := c.open(t)
-			_, _, err := c.Shut(t.Context(), c.id, w.Version+1, true)
+			_, _, err := c.shut(t.Context(), c.id, w.Version+1, true)
 			require.NoError(t, err)
 			c.freeze(noon.Add(tc.later))
-			_, published, err := c.Publish(t.Context(), w, Promise{})
+			_, published, err := c.Publish(t.Context(), w, coupon.Promise{})
 			require.NoError(t, err)
 			require.Equal(t, tc.opens, published)
 			require.Equal(t, tc.opens, c.get(t, "status") == "OPEN")
@@ -182,7 +183,7 @@ func TestPublishingTheSameWritesNothing(t *testing.T) {
 	t.Parallel()
 	c := privateCoupon(t)
 	c.freeze(noon)
-	w := Window{Coupon: c.id, Version: 1, Opens: noon.Add(-time.Hour), Closes: noon.Add(-time.Minute)}
+	w := coupon.Window{Coupon: c.id, Version: 1, Opens: noon.Add(-time.Hour), Closes: noon.Add(-time.Minute)}
 	c.publish(t, w)
 	writes := func() string {
 		info, err := c.rdb.Info(t.Context(), "persistence").Result()

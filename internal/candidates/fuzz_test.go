@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // replyOf reads lines as the values of a reply: ":1" is a whole number, ",1.5" a double, "_" nil, "#" true, "*2" an
@@ -125,16 +127,16 @@ func FuzzParsePage(f *testing.F) {
 		reply := replyOf(text)
 		entries, next, err := parsePage(reply)
 		if err != nil {
-			if entries != nil || next != (Cursor{}) {
+			if entries != nil || next != (coupon.Cursor{}) {
 				t.Errorf("an error with %d entries and cursor %+v", len(entries), next)
 			}
 			return
 		}
-		if len(reply) != 5 || fmt.Sprint(reply[0]) != next.score || fmt.Sprint(reply[1]) != next.member || next.end != (reply[2] == "0") {
+		if len(reply) != 5 || fmt.Sprint(reply[0]) != next.Score || fmt.Sprint(reply[1]) != next.Member || next.End != (reply[2] == "0") {
 			t.Errorf("%v leads to %+v", reply, next)
 		}
 		for i, e := range entries {
-			if e.Arrival < 0 || e.Arrival > lastArrival || !isSource(byte(e.Source)) {
+			if e.Arrival < 0 || e.Arrival > coupon.MaxArrival || e.Source == 0 {
 				t.Errorf("%v has entry %+v", reply, e)
 			}
 			if reply[4].([]any)[2*i] != e.Member {
@@ -155,7 +157,7 @@ func FuzzArrivalOf(f *testing.F) {
 			}
 			return
 		}
-		want := math.Floor(max(0, min(number, lastArrival)))
+		want := math.Floor(max(0, min(number, float64(coupon.MaxArrival))))
 		if float64(arrival) != want {
 			t.Errorf("%q was read as %d, want %v", score, arrival, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -25,7 +26,7 @@ const headCoupons = 500
 
 // Heads looks at several coupons with two exchanges for each shard. What could not be looked at, as on a shard that is
 // away, is not in it. It is a read; repeating it is safe.
-func (s *Store) Heads(ctx context.Context, coupons []uint64) map[uint64]Head {
+func (s *Store) Heads(ctx context.Context, coupons []coupon.CouponID) map[uint64]Head {
 	heads := make(map[uint64]Head, len(coupons))
 	var mu sync.Mutex // guards heads
 	var shards sync.WaitGroup
@@ -46,7 +47,7 @@ func (s *Store) Heads(ctx context.Context, coupons []uint64) map[uint64]Head {
 	return heads
 }
 
-func (s *Store) someHeads(ctx context.Context, coupons []uint64) map[uint64]Head {
+func (s *Store) someHeads(ctx context.Context, coupons []coupon.CouponID) map[uint64]Head {
 	heads := make(map[uint64]Head, len(coupons))
 	type replies struct {
 		waiting, underReview *redis.IntCmd
@@ -72,7 +73,7 @@ func (s *Store) someHeads(ctx context.Context, coupons []uint64) map[uint64]Head
 		}
 		head := Head{Waiting: a.waiting.Val(), TTL: max(0, a.ttl.Val()), UnderReview: a.underReview.Val()}
 		if first := a.first.Val(); len(first) > 0 {
-			head.Oldest = time.UnixMicro(int64(max(0, min(first[0].Score, lastArrival)))).UTC()
+			head.Oldest = time.UnixMicro(int64(max(0, min(first[0].Score, float64(coupon.MaxArrival))))).UTC()
 		}
 		if first := a.firstReviewed.Val(); len(first) > 0 {
 			firstReviewed[id], _ = first[0].Member.(string)

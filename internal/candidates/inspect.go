@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -28,15 +29,15 @@ type Inspection struct {
 const explainedEntries = 500
 
 // Inspect reads it in one script. Repeating it is safe.
-func (s *Store) Inspect(ctx context.Context, coupon uint64) (Inspection, error) {
-	k := s.names.coupon(coupon)
+func (s *Store) Inspect(ctx context.Context, couponID coupon.CouponID) (Inspection, error) {
+	k := s.names.coupon(couponID)
 	reply, err := inspectScript.run(ctx, s.rdb, []string{k.queue, k.state, k.dlq, k.reason}, explainedEntries)
 	if err != nil {
-		return Inspection{}, fmt.Errorf("inspect coupon %d in redis: %w", coupon, err)
+		return Inspection{}, fmt.Errorf("inspect coupon %d in redis: %w", couponID, err)
 	}
 	i, err := readInspection(reply)
 	if err != nil {
-		return Inspection{}, fmt.Errorf("inspect coupon %d in redis: %w", coupon, err)
+		return Inspection{}, fmt.Errorf("inspect coupon %d in redis: %w", couponID, err)
 	}
 	return i, nil
 }
@@ -72,10 +73,10 @@ func instantOrZero(text string) time.Time {
 }
 
 // MarkedRejected pages through the users whom the door answers REJECTED, as MarkedIssued.
-func (s *Store) MarkedRejected(ctx context.Context, coupon, after uint64) (users []string, next uint64, err error) {
-	users, next, err = s.rdb.SScan(ctx, s.names.coupon(coupon).rejected, after, "", queuePageMembers).Result()
+func (s *Store) MarkedRejected(ctx context.Context, couponID, after uint64) (users []string, next uint64, err error) {
+	users, next, err = s.rdb.SScan(ctx, s.names.coupon(couponID).rejected, after, "", queuePageMembers).Result()
 	if err != nil {
-		return nil, 0, fmt.Errorf("read rejections of coupon %d: %w", coupon, classify(err))
+		return nil, 0, fmt.Errorf("read rejections of coupon %d: %w", couponID, classify(err))
 	}
 	return users, next, nil
 }
@@ -85,14 +86,14 @@ const scannedKeys = 1000
 
 // EachPage visits the coupons that have any key, a page after the other, in no order; one may come more than once. It goes
 // through the names of all keys, on each master of a Cluster.
-func (s *Store) EachPage(ctx context.Context, visit func(coupons []uint64) error) error {
+func (s *Store) EachPage(ctx context.Context, visit func(coupons []coupon.CouponID) error) error {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
 		return s.eachPageOn(ctx, s.rdb, visit)
 	}
 	var one sync.Mutex // masters are asked side by side
 	return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-		return s.eachPageOn(ctx, master, func(coupons []uint64) error {
+		return s.eachPageOn(ctx, master, func(coupons []coupon.CouponID) error {
 			one.Lock()
 			defer one.Unlock()
 			return visit(coupons)
@@ -100,14 +101,14 @@ func (s *Store) EachPage(ctx context.Context, visit func(coupons []uint64) error
 	})
 }
 
-func (s *Store) eachPageOn(ctx context.Context, rdb redis.Cmdable, visit func(coupons []uint64) error) error {
+func (s *Store) eachPageOn(ctx context.Context, rdb redis.Cmdable, visit func(coupons []coupon.CouponID) error) error {
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		names, next, err := rdb.Scan(ctx, cursor, s.names.pattern(), scannedKeys).Result()
 		if err != nil {
 			return fmt.Errorf("look for coupons in redis: %w", classify(err))
 		}
 		cursor = next
-		var coupons []uint64
+		var coupons []coupon.CouponID
 		for _, name := range names {
 			if id, ok := s.names.couponOf(name); ok {
 				coupons = append(coupons, id)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -99,7 +100,7 @@ func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
 		return want
 	}
 	find := func(s *Store) (found []uint64) {
-		require.NoError(t, s.EachPage(ctx, func(coupons []uint64) error {
+		require.NoError(t, s.EachPage(ctx, func(coupons []coupon.CouponID) error {
 			found = append(found, coupons...)
 			return nil
 		}))

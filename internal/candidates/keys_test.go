@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -19,7 +20,7 @@ func TestKeysHaveTheNamesOfTheContract(t *testing.T) {
 	want := map[string]string{}
 	for _, deployment := range []struct {
 		prefix string
-		coupon uint64
+		coupon coupon.CouponID
 		want   map[string]string
 	}{
 		{"", 42, map[string]string{
@@ -44,13 +45,13 @@ func TestKeysHaveTheNamesOfTheContract(t *testing.T) {
 		c := couponOn(t, rdb, deployment.prefix, deployment.coupon)
 		c.openNow(t)
 		at := c.accept(t, 1, 2, 3, 4)
-		n, err := c.Remove(t.Context(), c.id, at[0].OpensAt, MarkIssued, []Entry{{Member: "2", Arrival: at[1].Arrival}})
+		n, err := c.Remove(t.Context(), c.id, at[0].OpensAt, coupon.MarkIssued, []coupon.Application{{Member: "2", Arrival: at[1].Arrival}})
 		require.NoError(t, err)
 		require.EqualValues(t, 1, n)
-		n, err = c.Remove(t.Context(), c.id, at[0].OpensAt, MarkRejected, []Entry{{Member: "3", Arrival: at[2].Arrival}})
+		n, err = c.Remove(t.Context(), c.id, at[0].OpensAt, coupon.MarkRejected, []coupon.Application{{Member: "3", Arrival: at[2].Arrival}})
 		require.NoError(t, err)
 		require.EqualValues(t, 1, n)
-		n, err = c.Review(t.Context(), c.id, []Failed{{Entry: Entry{Member: "4", Arrival: at[3].Arrival}}})
+		n, err = c.moveToDLQ(t.Context(), c.id, []failed{{Application: coupon.Application{Member: "4", Arrival: at[3].Arrival, Source: coupon.SourceQueue}}})
 		require.NoError(t, err)
 		require.EqualValues(t, 1, n)
 		require.NoError(t, c.SaveCatalog(t.Context(), []byte("[]")))

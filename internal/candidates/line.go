@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // How much one call reads or writes: more would hold Redis longer than about a millisecond.
@@ -20,105 +22,74 @@ const (
 	reviewMembers    = 150 // each costs several commands
 )
 
-// Source is where an entry of the line stands.
-type Source byte
-
-const (
-	Queue         Source = 'Q' // waiting in the queue
-	Retryable     Source = 'R' // in the DLQ, to be tried again by every run
-	RefusedBefore Source = 'B' // the same, and its own row was refused before
-	Tried         Source = 'T' // the same, by a nightly run of the very cutoff that is read
-	Held          Source = 'H' // in the DLQ until a person decides
-	Recorded      Source = 'N' // in MySQL alone, as NOT_SELECTED
-	Keeping       Source = 'K' // of Review alone: in the DLQ as R, where why it stands there is to stay
-)
-
-// Entry is one application in Redis. The member is a canonical user id unless somebody wrote into Redis by hand.
-type Entry struct {
-	Member  string
-	Arrival int64 // µs since 1970
-	Source  Source
-}
-
-// Cursor marks a place in the line; the zero Cursor is its beginning. It stays good when entries around it go.
-type Cursor struct {
-	score, member string
-	end           bool // nothing stood behind it
+// sourceOf are the sources that a page can have, by the letter that the script returns.
+var sourceOf = map[byte]coupon.Source{
+	'Q': coupon.SourceQueue, 'R': coupon.SourceRetryable, 'B': coupon.SourceRowRefused, 'T': coupon.SourceTriedTonight, 'H': coupon.SourceHeld,
 }
 
 // Page reads the entries behind the cursor that arrived before the cutoff, in order of (arrival, member), queue and
 // DLQ together, at most about 500. No entries: the end of the line. It is a read; repeating it is safe.
-func (s *Store) Page(ctx context.Context, coupon uint64, after Cursor, cutoff time.Time) ([]Entry, Cursor, error) {
-	return s.page(ctx, coupon, after, cutoff.UnixMicro(), queuePageMembers, cutoff.UTC().Format(time.RFC3339Nano))
+func (s *Store) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	return s.page(ctx, couponID, after, cutoff.UnixMicro(), queuePageMembers, cutoff.UTC().Format(time.RFC3339Nano))
 }
 
 // UnderReview reads the DLQ alone, as Page does, whatever the arrival.
-func (s *Store) UnderReview(ctx context.Context, coupon uint64, after Cursor) ([]Entry, Cursor, error) {
-	return s.page(ctx, coupon, after, lastArrival+2, 0, "") // above every arrival
+func (s *Store) UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error) {
+	return s.page(ctx, couponID, after, coupon.MaxArrival+2, 0, "") // above every arrival
 }
 
-func (s *Store) page(ctx context.Context, coupon uint64, after Cursor, cutoff int64, queueMembers int, night string) ([]Entry, Cursor, error) {
-	if after.end {
+func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff int64, queueMembers int, night string) ([]coupon.Application, coupon.Cursor, error) {
+	if after.End {
 		return nil, after, nil
 	}
-	k := s.names.coupon(coupon)
+	k := s.names.coupon(couponID)
 	reply, err := pageScript.run(ctx, s.rdb, []string{k.queue, k.dlq, k.reason},
-		cutoff, queueMembers, dlqPageMembers, after.score, after.member, night)
+		cutoff, queueMembers, dlqPageMembers, after.Score, after.Member, night)
 	if err != nil {
-		return nil, after, fmt.Errorf("read line of coupon %d: %w", coupon, err)
+		return nil, after, fmt.Errorf("read line of coupon %d: %w", couponID, err)
 	}
 	entries, next, err := parsePage(reply)
 	if err != nil {
-		return nil, after, fmt.Errorf("read line of coupon %d: %w", coupon, err)
+		return nil, after, fmt.Errorf("read line of coupon %d: %w", couponID, err)
 	}
 	return entries, next, nil
 }
 
-func parsePage(reply []any) ([]Entry, Cursor, error) {
+func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 	if len(reply) != 5 {
-		return nil, Cursor{}, fmt.Errorf("%d values in the reply, want 5", len(reply)) // one without entries is no end of the line
+		return nil, coupon.Cursor{}, fmt.Errorf("%d values in the reply, want 5", len(reply)) // one without entries is no end of the line
 	}
 	body, ok := reply[4].([]any)
 	if !ok {
-		return nil, Cursor{}, fmt.Errorf("entries are %T, want a list", reply[4])
+		return nil, coupon.Cursor{}, fmt.Errorf("entries are %T, want a list", reply[4])
 	}
 	head, err := pageScript.texts(reply[:4], 4)
 	if err != nil {
-		return nil, Cursor{}, err
+		return nil, coupon.Cursor{}, err
 	}
-	sources := head[3]
-	texts, err := pageScript.texts(body, 2*len(sources))
+	stored := head[3]
+	texts, err := pageScript.texts(body, 2*len(stored))
 	if err != nil {
-		return nil, Cursor{}, err
+		return nil, coupon.Cursor{}, err
 	}
-	entries := make([]Entry, len(sources))
+	entries := make([]coupon.Application, len(stored))
 	for i := range entries {
 		arrival, err := arrivalOf(texts[2*i+1])
-		if err != nil || !isSource(sources[i]) {
-			return nil, Cursor{}, fmt.Errorf("entry %q has score %q and source %q", texts[2*i], texts[2*i+1], sources[i])
+		source, known := sourceOf[stored[i]]
+		if err != nil || !known {
+			return nil, coupon.Cursor{}, fmt.Errorf("entry %q has score %q and source %q", texts[2*i], texts[2*i+1], stored[i])
 		}
-		entries[i] = Entry{Member: texts[2*i], Arrival: arrival, Source: Source(sources[i])}
+		entries[i] = coupon.Application{Member: texts[2*i], Arrival: arrival, Source: source}
 	}
-	return entries, Cursor{score: head[0], member: head[1], end: head[2] == "0"}, nil
+	return entries, coupon.Cursor{Score: head[0], Member: head[1], End: head[2] == "0"}, nil
 }
-
-func isSource(letter byte) bool {
-	switch Source(letter) {
-	case Queue, Retryable, RefusedBefore, Tried, Held:
-		return true
-	}
-	return false
-}
-
-// lastArrival is the highest there can be.
-const lastArrival = 1<<53 - 1
 
 // arrivalOf reads a score: whole µs between 0 and 2^53 even where somebody wrote another one by hand. The scripts that
 // move entries round alike.
 func arrivalOf(score string) (int64, error) {
 	arrival, err := strconv.ParseInt(score, 10, 64)
 	if err == nil {
-		return max(0, min(arrival, lastArrival)), nil
+		return max(0, min(arrival, int64(coupon.MaxArrival))), nil
 	}
 	number, err := strconv.ParseFloat(score, 64)
 	if err != nil {
@@ -127,28 +98,24 @@ func arrivalOf(score string) (int64, error) {
 	if math.IsNaN(number) {
 		return 0, errors.New("not a number")
 	}
-	return int64(math.Max(0, math.Min(math.Floor(number), lastArrival))), nil
+	return int64(math.Max(0, math.Min(math.Floor(number), float64(coupon.MaxArrival)))), nil
 }
-
-// Mark is the set that Remove adds users to.
-type Mark int
-
-const (
-	MarkNone Mark = iota
-	MarkIssued
-	MarkRejected
-)
 
 // Remove takes settled applications out of queue and DLQ, each only where it stands with that arrival, and marks their
 // users. It returns how many stood there. Safe to repeat.
-func (s *Store) Remove(ctx context.Context, coupon uint64, closes time.Time, mark Mark, entries []Entry) (removed int64, err error) {
-	k := s.names.coupon(coupon)
-	set, until := k.issued, any(closes.UnixMicro())
+func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, entries []coupon.Application) (removed int64, err error) {
+	k := s.names.coupon(couponID)
+	var set string
+	until := any(closes.UnixMicro())
 	switch mark {
-	case MarkNone:
-		until = ""
-	case MarkRejected:
+	case coupon.MarkNone:
+		set, until = k.issued, ""
+	case coupon.MarkIssued:
+		set = k.issued
+	case coupon.MarkRejected:
 		set = k.rejected
+	default:
+		return 0, fmt.Errorf("remove settled of coupon %d: unknown mark %d", couponID, mark)
 	}
 	keys := []string{k.queue, k.dlq, k.reason, set}
 	for chunk := range slices.Chunk(entries, writeMembers) { // one by one: between two of them others have their turn
@@ -157,7 +124,7 @@ func (s *Store) Remove(ctx context.Context, coupon uint64, closes time.Time, mar
 			n, err = s.removeEach(ctx, keys, until, chunk)
 		}
 		if err != nil {
-			return removed, fmt.Errorf("remove settled of coupon %d: %w", coupon, err)
+			return removed, fmt.Errorf("remove settled of coupon %d: %w", couponID, err)
 		}
 		removed += n
 	}
@@ -165,7 +132,7 @@ func (s *Store) Remove(ctx context.Context, coupon uint64, closes time.Time, mar
 }
 
 // cut removes entries that stand in the queue side by side; -1 where they do not.
-func (s *Store) cut(ctx context.Context, keys []string, until any, entries []Entry) (removed int64, err error) {
+func (s *Store) cut(ctx context.Context, keys []string, until any, entries []coupon.Application) (removed int64, err error) {
 	digest := sha1.New()
 	var line []byte
 	for _, e := range entries {
@@ -177,7 +144,7 @@ func (s *Store) cut(ctx context.Context, keys []string, until any, entries []Ent
 		entries[0].Arrival, last.Arrival, hex.EncodeToString(digest.Sum(nil)))
 }
 
-func (s *Store) removeEach(ctx context.Context, keys []string, until any, entries []Entry) (removed int64, err error) {
+func (s *Store) removeEach(ctx context.Context, keys []string, until any, entries []coupon.Application) (removed int64, err error) {
 	args := make([]any, 0, 2+2*len(entries))
 	args = append(args, until, s.ttlSeconds)
 	for _, e := range entries {

@@ -13,31 +13,32 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // reasonsBySource are the reasons that make an entry of the DLQ what it is; "-" stands for none.
-var reasonsBySource = map[string]Source{
-	"-":                                     Held,
-	"":                                      Held,
-	"not json":                              Held,
-	"null":                                  Held,
-	"true":                                  Held,
-	`"retryable"`:                           Held,
-	"[true]":                                Held,
-	"{}":                                    Held,
-	`{"retryable":false}`:                   Held,
-	`{"retryable":"true"}`:                  Held,
-	`{"retryable":1}`:                       Held,
-	`{"retryable":null}`:                    Held,
-	`{"retryable":true`:                     Held,
-	`{"retryable":true}`:                    Retryable,
-	`{"a":1,"retryable":true,"attempts":3}`: Retryable,
+var reasonsBySource = map[string]coupon.Source{
+	"-":                                     coupon.SourceHeld,
+	"":                                      coupon.SourceHeld,
+	"not json":                              coupon.SourceHeld,
+	"null":                                  coupon.SourceHeld,
+	"true":                                  coupon.SourceHeld,
+	`"retryable"`:                           coupon.SourceHeld,
+	"[true]":                                coupon.SourceHeld,
+	"{}":                                    coupon.SourceHeld,
+	`{"retryable":false}`:                   coupon.SourceHeld,
+	`{"retryable":"true"}`:                  coupon.SourceHeld,
+	`{"retryable":1}`:                       coupon.SourceHeld,
+	`{"retryable":null}`:                    coupon.SourceHeld,
+	`{"retryable":true`:                     coupon.SourceHeld,
+	`{"retryable":true}`:                    coupon.SourceRetryable,
+	`{"a":1,"retryable":true,"attempts":3}`: coupon.SourceRetryable,
 }
 
 // standingEntry is what the line should show, and by what it orders.
 type standingEntry struct {
-	Entry
+	coupon.Application
 	score float64
 }
 
@@ -46,7 +47,7 @@ func (e standingEntry) compare(other standingEntry) int {
 	return cmp.Or(cmp.Compare(e.score, other.score), cmp.Compare(e.Member, other.Member))
 }
 
-func expected(score, member string, source Source) standingEntry {
+func expected(score, member string, source coupon.Source) standingEntry {
 	number, err := strconv.ParseFloat(score, 64)
 	if err != nil {
 		panic(err)
@@ -55,11 +56,11 @@ func expected(score, member string, source Source) standingEntry {
 	if number > 0 {
 		arrival = int64(math.Min(math.Floor(number), 1<<53-1))
 	}
-	return standingEntry{Entry{member, arrival, source}, number}
+	return standingEntry{entry(member, arrival, source), number}
 }
 
 // standUnderReview writes a place into the DLQ by hand, with its reason.
-func (c *coupon) standUnderReview(t testingT, at place, reason string) {
+func (c *fixture) standUnderReview(t testingT, at place, reason string) {
 	t.Helper()
 	c.stand(t, c.dlq, at)
 	if reason != "-" {
@@ -67,7 +68,7 @@ func (c *coupon) standUnderReview(t testingT, at place, reason string) {
 	}
 }
 
-func (c *coupon) page(t testingT, after Cursor, cutoff time.Time) ([]Entry, Cursor) {
+func (c *fixture) page(t testingT, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor) {
 	t.Helper()
 	entries, next, err := c.Page(t.Context(), c.id, after, cutoff)
 	require.NoError(t, err)
@@ -78,12 +79,12 @@ func (c *coupon) page(t testingT, after Cursor, cutoff time.Time) ([]Entry, Curs
 const mostPages = 100
 
 // line reads all pages.
-func (c *coupon) line(t testingT, cutoff time.Time) (all []Entry, pages []int) {
+func (c *fixture) line(t testingT, cutoff time.Time) (all []coupon.Application, pages []int) {
 	t.Helper()
-	for cursor := (Cursor{}); ; {
+	for cursor := (coupon.Cursor{}); ; {
 		entries, next := c.page(t, cursor, cutoff)
 		if len(entries) == 0 {
-			cursor.end = true
+			cursor.End = true
 			require.Equal(t, cursor, next, "at the end the cursor stays")
 			return all, pages
 		}
@@ -104,8 +105,8 @@ func TestPageOrdersByArrivalThenMember(t *testing.T) {
 	c := newCoupon(t)
 	c.stand(t, c.queue, place{"1002", "1"}, place{"1000", "20"}, place{"1001", "9"}, place{"1001", "10"}, place{"1001", "100"})
 	all, pages := c.line(t, time.UnixMicro(2000))
-	require.Equal(t, []Entry{
-		{"20", 1000, Queue}, {"10", 1001, Queue}, {"100", 1001, Queue}, {"9", 1001, Queue}, {"1", 1002, Queue},
+	require.Equal(t, []coupon.Application{
+		entry("20", 1000, coupon.SourceQueue), entry("10", 1001, coupon.SourceQueue), entry("100", 1001, coupon.SourceQueue), entry("9", 1001, coupon.SourceQueue), entry("1", 1002, coupon.SourceQueue),
 	}, all)
 	require.Equal(t, []int{5}, pages)
 }
@@ -119,7 +120,7 @@ func TestPageEndsBelowTheCutoff(t *testing.T) {
 			place{text(at + 1), fmt.Sprint("later", i)}, place{"+inf", fmt.Sprint("inf", i)})
 	}
 	all, _ := c.line(t, noon)
-	require.Equal(t, []Entry{{"in0", at - 1, Queue}, {"in1", at - 1, Held}}, all)
+	require.Equal(t, []coupon.Application{entry("in0", at-1, coupon.SourceQueue), entry("in1", at-1, coupon.SourceHeld)}, all)
 	all, _ = c.line(t, noon.Add(time.Microsecond))
 	require.Len(t, all, 4)
 	all, _ = c.line(t, noon.Add(-time.Microsecond))
@@ -129,11 +130,11 @@ func TestPageEndsBelowTheCutoff(t *testing.T) {
 func TestPageTellsRetryableFromHeld(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	var want []Entry
+	var want []coupon.Application
 	for reason, source := range reasonsBySource {
 		i := len(want)
 		c.standUnderReview(t, place{strconv.Itoa(1000 + i), strconv.Itoa(i)}, reason)
-		want = append(want, Entry{strconv.Itoa(i), int64(1000 + i), source})
+		want = append(want, entry(strconv.Itoa(i), int64(1000+i), source))
 	}
 	all, _ := c.line(t, noon)
 	require.Equal(t, want, all)
@@ -146,9 +147,9 @@ func TestPageOfScoresWrittenByHand(t *testing.T) {
 		place{"1000.999", "f"}, place{"1999.5", "g"}, place{"2000", "h"}, place{"1e300", "i"}, place{"+inf", "j"})
 	c.stand(t, c.dlq, place{"-inf", "A"}, place{"1000.5", "F"})
 	all, _ := c.line(t, time.UnixMicro(2000))
-	want := []Entry{
-		{"A", 0, Held}, {"a", 0, Queue}, {"b", 0, Queue}, {"c", 0, Queue}, {"d", 0, Queue}, {"e", 0, Queue},
-		{"F", 1000, Held}, {"f", 1000, Queue}, {"g", 1999, Queue},
+	want := []coupon.Application{
+		entry("A", 0, coupon.SourceHeld), entry("a", 0, coupon.SourceQueue), entry("b", 0, coupon.SourceQueue), entry("c", 0, coupon.SourceQueue), entry("d", 0, coupon.SourceQueue), entry("e", 0, coupon.SourceQueue),
+		entry("F", 1000, coupon.SourceHeld), entry("f", 1000, coupon.SourceQueue), entry("g", 1999, coupon.SourceQueue),
 	}
 	require.Equal(t, want, all)
 
@@ -186,7 +187,7 @@ func TestPagesOfALongLine(t *testing.T) {
 			for i := range tc.queue {
 				p := place{text(at + int64(i/tc.tie)), "q" + strconv.Itoa(i)}
 				queue = append(queue, p)
-				want = append(want, expected(p.score, p.member, Queue))
+				want = append(want, expected(p.score, p.member, coupon.SourceQueue))
 			}
 			reasons := map[string]any{}
 			for i := range tc.dlq {
@@ -194,9 +195,9 @@ func TestPagesOfALongLine(t *testing.T) {
 				if i%2 == 0 {
 					p.member = "z" + p.member
 				}
-				source := Held
+				source := coupon.SourceHeld
 				if i%3 == 0 {
-					source = Retryable
+					source = coupon.SourceRetryable
 					reasons[p.member] = `{"retryable":true}`
 				}
 				dlq = append(dlq, p)
@@ -218,9 +219,9 @@ func TestPagesOfALongLine(t *testing.T) {
 	}
 }
 
-func entriesOf(standing []standingEntry) (entries []Entry) {
+func entriesOf(standing []standingEntry) (entries []coupon.Application) {
 	for _, e := range standing {
-		entries = append(entries, e.Entry)
+		entries = append(entries, e.Application)
 	}
 	return entries
 }
@@ -228,10 +229,10 @@ func entriesOf(standing []standingEntry) (entries []Entry) {
 // What goes between two pages takes nobody else along, be it the cursor's own entry or all that was read.
 func TestPagesWhileEntriesGo(t *testing.T) {
 	t.Parallel()
-	for name, gone := range map[string]func(read []Entry) []Entry{
-		"all that was read": func(read []Entry) []Entry { return read },
-		"the cursor's own":  func(read []Entry) []Entry { return read[len(read)-1:] },
-		"all but that":      func(read []Entry) []Entry { return read[:len(read)-1] },
+	for name, gone := range map[string]func(read []coupon.Application) []coupon.Application{
+		"all that was read": func(read []coupon.Application) []coupon.Application { return read },
+		"the cursor's own":  func(read []coupon.Application) []coupon.Application { return read[len(read)-1:] },
+		"all but that":      func(read []coupon.Application) []coupon.Application { return read[:len(read)-1] },
 	} {
 		for _, tie := range []int{1, 5000} {
 			t.Run(fmt.Sprint(name, tie), func(t *testing.T) {
@@ -243,17 +244,17 @@ func TestPagesWhileEntriesGo(t *testing.T) {
 					p := place{strconv.Itoa(1000 + i/tie), strconv.Itoa(i)}
 					if i%4 == 0 {
 						dlq = append(dlq, p)
-						want = append(want, expected(p.score, p.member, Held))
+						want = append(want, expected(p.score, p.member, coupon.SourceHeld))
 					} else {
 						queue = append(queue, p)
-						want = append(want, expected(p.score, p.member, Queue))
+						want = append(want, expected(p.score, p.member, coupon.SourceQueue))
 					}
 				}
 				c.stand(t, c.queue, queue...)
 				c.stand(t, c.dlq, dlq...)
 				slices.SortFunc(want, standingEntry.compare)
-				var all []Entry
-				for cursor := (Cursor{}); ; {
+				var all []coupon.Application
+				for cursor := (coupon.Cursor{}); ; {
 					entries, next := c.page(t, cursor, noon)
 					if len(entries) == 0 {
 						break
@@ -261,7 +262,7 @@ func TestPagesWhileEntriesGo(t *testing.T) {
 					all, cursor = append(all, entries...), next
 					require.LessOrEqual(t, len(all), len(want), "the line has no end")
 					leave := gone(entries)
-					require.EqualValues(t, len(leave), c.remove(t, noon, MarkNone, leave...))
+					require.EqualValues(t, len(leave), c.remove(t, noon, coupon.MarkNone, leave...))
 				}
 				require.Equal(t, entriesOf(want), all)
 			})
@@ -298,14 +299,14 @@ func TestPagesAreTheSortedLine(t *testing.T) {
 		var line []standingEntry
 		for member, score := range queue {
 			c.stand(t, c.queue, place{score, member})
-			line = append(line, expected(score, member, Queue))
+			line = append(line, expected(score, member, coupon.SourceQueue))
 		}
 		for _, member := range sorted(dlq) {
 			reason := rapid.SampledFrom(reasons).Draw(t, "reason of "+strconv.Quote(member))
 			c.standUnderReview(t, place{dlq[member], member}, reason)
 			if queue[member] == dlq[member] {
 				// The same application twice: whether it comes once or twice is open.
-				line = slices.DeleteFunc(line, func(e standingEntry) bool { return e.Member == member && e.Source == Queue })
+				line = slices.DeleteFunc(line, func(e standingEntry) bool { return e.Member == member && e.Source == coupon.SourceQueue })
 				require.NoError(t, c.rdb.ZRem(t.Context(), c.queue, member).Err())
 			}
 			line = append(line, expected(dlq[member], member, reasonsBySource[reason]))
@@ -316,7 +317,7 @@ func TestPagesAreTheSortedLine(t *testing.T) {
 		limits := rapid.IntRange(1, 12)
 		c.on.queuePage.Store(int64(limits.Draw(t, "queue page")))
 		c.on.dlqPage.Store(int64(limits.Draw(t, "dlq page")))
-		for cursor := (Cursor{}); ; {
+		for cursor := (coupon.Cursor{}); ; {
 			entries, next := c.page(t, cursor, cutoff)
 			if len(entries) == 0 {
 				require.Empty(t, entriesOf(line), "the line had not ended")
@@ -336,7 +337,7 @@ func TestPagesAreTheSortedLine(t *testing.T) {
 						continue
 					}
 					key := c.dlq
-					if e.Source == Queue {
+					if e.Source == coupon.SourceQueue {
 						key = c.queue
 					}
 					require.NoError(t, c.rdb.ZRem(t.Context(), key, e.Member).Err())
@@ -360,9 +361,9 @@ func sorted[V any](m map[string]V) (keys []string) {
 }
 
 // another is the same client's next coupon.
-func (c *coupon) another(id uint64) *coupon {
+func (c *fixture) another(id uint64) *fixture {
 	k := c.names.coupon(id)
-	return &coupon{
+	return &fixture{
 		Store: c.Store, id: id, rdb: c.rdb, on: c.on,
 		queue: k.queue, state: k.state, issued: k.issued, rejected: k.rejected, dlq: k.dlq, reason: k.reason,
 	}
@@ -378,7 +379,7 @@ func TestPageOfOneThatStandsInBoth(t *testing.T) {
 		c.on.queuePage.Store(limit + 1)
 		c.on.dlqPage.Store(limit + 1)
 		all, _ := c.line(t, noon)
-		once := slices.CompactFunc(all, func(a, b Entry) bool { return a.Member == b.Member })
-		require.Equal(t, []Entry{{"1", 1000, Queue}, {"2", 1001, Held}, {"3", 1002, Queue}, {"1", 1003, Held}}, once)
+		once := slices.CompactFunc(all, func(a, b coupon.Application) bool { return a.Member == b.Member })
+		require.Equal(t, []coupon.Application{entry("1", 1000, coupon.SourceQueue), entry("2", 1001, coupon.SourceHeld), entry("3", 1002, coupon.SourceQueue), entry("1", 1003, coupon.SourceHeld)}, once)
 	}
 }

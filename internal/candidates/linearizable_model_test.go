@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -28,17 +29,17 @@ const (
 
 // spot is one user's place in line.
 type spot struct {
-	user    uint64
-	arrival int64
+	user    coupon.UserID
+	arrival coupon.Arrival
 }
 
 // asked is the input of an operation.
 type asked struct {
-	coupon uint64
+	coupon coupon.CouponID
 	act    act
-	user   uint64 // who applies or looks
-	spots  []spot // what is settled
-	call   int64  // names the operation; no two have the same
+	user   coupon.UserID // who applies or looks
+	spots  []spot        // what is settled
+	call   int64         // names the operation; no two have the same
 }
 
 // told is its output.
@@ -86,11 +87,11 @@ func (q queueOf) equal(o queueOf) bool {
 }
 
 // place is the user's position, from 1; 0 for who does not stand in line.
-func (q queueOf) place(user uint64) int64 {
+func (q queueOf) place(user coupon.UserID) int64 {
 	return 1 + int64(slices.IndexFunc(q.line, func(s spot) bool { return s.user == user }))
 }
 
-func (q queueOf) accept(user uint64, arrival int64) queueOf {
+func (q queueOf) accept(user coupon.UserID, arrival coupon.Arrival) queueOf {
 	q.line = append(slices.Clip(q.line), spot{user, arrival})
 	q.last = arrival
 	return q
@@ -221,10 +222,10 @@ func withoutDoubt(history []porcupine.Operation) (clear []porcupine.Operation) {
 	type who struct{ coupon, user uint64 }
 	arrivals := map[uint64][]int64{}
 	named, settled := map[who]int64{}, map[who]bool{}
-	name := func(coupon, user uint64, arrival int64) {
+	name := func(couponID coupon.CouponID, user coupon.UserID, arrival coupon.Arrival) {
 		if arrival != 0 {
-			named[who{coupon, user}] = arrival
-			arrivals[coupon] = append(arrivals[coupon], arrival)
+			named[who{couponID, user}] = arrival
+			arrivals[couponID] = append(arrivals[couponID], arrival)
 		}
 	}
 	for _, op := range history {
@@ -337,13 +338,13 @@ func TestTheModelKnowsRightFromWrong(t *testing.T) {
 		in.coupon = max(in.coupon, 1)
 		return porcupine.Operation{Input: in, Call: from, Output: out, Return: to}
 	}
-	apply := func(from, to int64, user uint64, code Code, arrival, position int64) porcupine.Operation {
+	apply := func(from, to int64, user coupon.UserID, code Code, arrival, position int64) porcupine.Operation {
 		return op(from, to, asked{act: toApply, user: user}, told{code: string(code), arrival: arrival, position: position})
 	}
-	lost := func(from int64, user uint64) porcupine.Operation {
+	lost := func(from int64, user coupon.UserID) porcupine.Operation {
 		return op(from, never, asked{act: toApply, user: user}, told{lost: true})
 	}
-	look := func(from, to int64, user uint64, standing Standing, arrival, position int64) porcupine.Operation {
+	look := func(from, to int64, user coupon.UserID, standing Standing, arrival, position int64) porcupine.Operation {
 		return op(from, to, asked{act: toLook, user: user}, told{code: string(standing), arrival: arrival, position: position})
 	}
 	read := func(from, to int64, line ...spot) porcupine.Operation {
@@ -457,7 +458,7 @@ func TestTheModelAgreesWithTryingEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		history := smallHistory(t)
 		want := porcupine.Illegal
-		var arrivals []int64
+		var arrivals []coupon.Arrival
 		for _, op := range history {
 			in, out := op.Input.(asked), op.Output.(told)
 			arrivals = append(arrivals, out.arrival)
@@ -479,7 +480,7 @@ func TestTheModelAgreesWithTryingEverything(t *testing.T) {
 }
 
 // explicable tries every order that the instants allow, and for what was lost every outcome.
-func explicable(q queueOf, open []porcupine.Operation, arrivals []int64) bool {
+func explicable(q queueOf, open []porcupine.Operation, arrivals []coupon.Arrival) bool {
 	if len(open) == 0 {
 		return true
 	}

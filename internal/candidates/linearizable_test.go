@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -70,8 +71,8 @@ type story struct {
 	seed    uint64
 	server  *redis.Client
 	pods    []*pod
-	coupons []*coupon
-	users   uint64 // of each coupon, from 1
+	coupons []*fixture
+	users   coupon.UserID // of each coupon, from 1
 	clients int
 	acts    int  // of each client
 	jumps   bool // the clock of Redis
@@ -262,14 +263,14 @@ func (c *client) act() {
 func (c *client) pod() *pod { return c.pods[c.chance.IntN(len(c.pods))] }
 
 // apply says whether it was answered.
-func (c *client) apply(coupon, user uint64) bool {
+func (c *client) apply(couponID coupon.CouponID, user coupon.UserID) bool {
 	ctx, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
 	if c.chance.IntN(20) == 0 {
 		giveUp() // what it asked for goes on
 	}
 	call := c.clock.Add(1)
-	receipt, err := c.pod().Batcher.Apply(ctx, coupon, user)
+	receipt, err := c.pod().Batcher.Apply(ctx, couponID, user)
 	var not NotAsked
 	if errors.As(err, &not) {
 		c.mu.Lock()
@@ -277,39 +278,39 @@ func (c *client) apply(coupon, user uint64) bool {
 		c.unasked++
 		return true // a breaker rests for longer than a history takes
 	}
-	c.note(call, asked{coupon: coupon, act: toApply, user: user}, err,
+	c.note(call, asked{coupon: couponID, act: toApply, user: user}, err,
 		told{code: string(receipt.Code), arrival: receipt.Arrival, position: receipt.Position})
 	return err == nil
 }
 
-func (c *client) look(coupon, user uint64) {
+func (c *client) look(couponID coupon.CouponID, user coupon.UserID) {
 	call := c.clock.Add(1)
-	status, err := c.pod().Status(context.Background(), coupon, user)
+	status, err := c.pod().Status(context.Background(), couponID, user)
 	if err == nil {
-		c.note(call, asked{coupon: coupon, act: toLook, user: user}, nil,
+		c.note(call, asked{coupon: couponID, act: toLook, user: user}, nil,
 			told{code: string(status.Standing), arrival: status.Arrival, position: status.Position})
 	}
 }
 
-func (c *client) read(coupon uint64) (entries []Entry) {
+func (c *client) read(couponID coupon.CouponID) (entries []coupon.Application) {
 	call := c.clock.Add(1)
-	entries, _, err := c.pod().Page(context.Background(), coupon, Cursor{}, forever)
+	entries, _, err := c.pod().Page(context.Background(), couponID, coupon.Cursor{}, forever)
 	if err == nil {
-		c.note(call, asked{coupon: coupon, act: toRead}, nil, told{spots: spotsOf(entries)})
+		c.note(call, asked{coupon: couponID, act: toRead}, nil, told{spots: spotsOf(entries)})
 	}
 	return entries
 }
 
 // settle takes the first away as a settlement does: sometimes others have meanwhile.
-func (c *client) settle(coupon *coupon) {
-	entries := c.read(coupon.id)
+func (c *client) settle(at *fixture) {
+	entries := c.read(at.id)
 	if len(entries) == 0 {
 		return
 	}
 	entries = entries[:1+c.chance.IntN(min(5, len(entries)))]
 	call := c.clock.Add(1)
-	removed, err := c.pod().Remove(context.Background(), coupon.id, forever, MarkIssued, entries)
-	c.note(call, asked{coupon: coupon.id, act: toSettle, spots: spotsOf(entries)}, err, told{removed: removed})
+	removed, err := c.pod().Remove(context.Background(), at.id, forever, coupon.MarkIssued, entries)
+	c.note(call, asked{coupon: at.id, act: toSettle, spots: spotsOf(entries)}, err, told{removed: removed})
 }
 
 // note writes down what has just been answered. After an error nothing was: the operation may still happen.
@@ -326,7 +327,7 @@ func (c *client) note(call int64, in asked, err error, out told) {
 // forever is after all arrivals.
 var forever = noon.Add(time.Hour)
 
-func spotsOf(entries []Entry) (spots []spot) {
+func spotsOf(entries []coupon.Application) (spots []spot) {
 	for _, e := range entries {
 		user, err := strconv.ParseUint(e.Member, 10, 64)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -250,17 +251,17 @@ func TestEveryOperationWorksInACluster(t *testing.T) {
 	ctx := context.WithoutCancel(t.Context())
 	w := c.open(t)
 	at := c.accept(t, 1, 2, 3)
-	wait, _, err := c.Fence(ctx, c.id, noon, Promise{})
+	wait, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{})
 	require.NoError(t, err)
 	require.Zero(t, wait)
 	require.NoError(t, c.Renew(ctx, c.id, w.Closes))
-	require.EqualValues(t, 1, c.review(t, Failed{Entry{"2", at[1].Arrival, Queue}, because(1)}))
+	require.EqualValues(t, 1, c.review(t, failed{Application: entry("2", at[1].Arrival, coupon.SourceQueue), Reason: because(1)}))
 	all, _ := c.line(t, w.Closes)
-	require.Equal(t, []Entry{{"1", at[0].Arrival, Queue}, {"2", at[1].Arrival, Retryable}, {"3", at[2].Arrival, Queue}}, all)
+	require.Equal(t, []coupon.Application{entry("1", at[0].Arrival, coupon.SourceQueue), entry("2", at[1].Arrival, coupon.SourceRetryable), entry("3", at[2].Arrival, coupon.SourceQueue)}, all)
 	require.Equal(t, map[string]Reason{"2": because(1)}, c.reasons(t, "1", "2"))
 	require.NoError(t, c.SetSold(ctx, c.id, true))
-	require.EqualValues(t, 2, c.remove(t, w.Closes, MarkIssued, all[:2]...))
-	require.EqualValues(t, 1, c.remove(t, w.Closes, MarkRejected, all[2:]...))
+	require.EqualValues(t, 2, c.remove(t, w.Closes, coupon.MarkIssued, all[:2]...))
+	require.EqualValues(t, 1, c.remove(t, w.Closes, coupon.MarkRejected, all[2:]...))
 	require.Equal(t, Figures{Now: noon, Accepted: 3, LastArrival: at[2].Arrival, Issued: 2, Rejected: 1, Sold: true, Since: µs(noon), ForPods: PutBackTime}, c.figures(t))
 	marked, _, err := c.MarkedIssued(ctx, c.id, 0)
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -37,8 +38,8 @@ const testTTL = 168 * time.Hour
 // deletes at once what is to expire in its past, and its µs have all the 16 digits that can occur.
 var noon = time.Date(2199, 11, 20, 3, 0, 0, 123457000, time.UTC)
 
-// coupon is one coupon on a real Redis, with its keys spelled out.
-type coupon struct {
+// fixture is one fixture on a real Redis, with its keys spelled out.
+type fixture struct {
 	*Store
 	id  uint64
 	rdb redis.UniversalClient
@@ -55,24 +56,24 @@ type testingT interface {
 }
 
 // newCoupon is a coupon of the test's own.
-func newCoupon(t *testing.T) *coupon {
+func newCoupon(t *testing.T) *fixture {
 	t.Helper()
 	h := testenv.RedisFor(t)
 	return couponOn(t, h.Client, h.Prefix, 42)
 }
 
 // privateCoupon is a coupon on a Redis of the test's own.
-func privateCoupon(t *testing.T) *coupon {
+func privateCoupon(t *testing.T) *fixture {
 	t.Helper()
 	return couponOn(t, newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()), "", 42)
 }
 
-func couponOn(t testingT, rdb redis.UniversalClient, prefix string, id uint64) *coupon {
+func couponOn(t testingT, rdb redis.UniversalClient, prefix string, id uint64) *fixture {
 	t.Helper()
 	on := &wire{}
 	rdb.AddHook(on)
 	tag := fmt.Sprintf("{%scandidates:coupon:%d}", prefix, id)
-	return &coupon{
+	return &fixture{
 		Store: newStore(t, rdb, prefix), id: id, rdb: rdb, on: on,
 		queue: fmt.Sprintf("%scandidates:coupon:%d", prefix, id),
 		state: "state:" + tag, issued: "issued:" + tag, rejected: "rejected:" + tag, dlq: "dlq:" + tag, reason: "dlq:reason:" + tag,
@@ -151,34 +152,34 @@ func frozen(s script, now int64) string {
 }
 
 // freeze lets the Redis clock stand, for this coupon's scripts.
-func (c *coupon) freeze(at time.Time) { c.on.clock.Store(at.UnixMicro()) }
+func (c *fixture) freeze(at time.Time) { c.on.clock.Store(at.UnixMicro()) }
 
 // open freezes the clock at noon and opens the door an hour before, until an hour after.
-func (c *coupon) open(t testingT) Window {
+func (c *fixture) open(t testingT) coupon.Window {
 	t.Helper()
 	c.freeze(noon)
-	w := Window{Coupon: c.id, Version: 1, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
+	w := coupon.Window{Coupon: c.id, Version: 1, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
 	c.publish(t, w)
 	return w
 }
 
 // openNow opens the door by the real clock.
-func (c *coupon) openNow(t testingT) {
+func (c *fixture) openNow(t testingT) {
 	t.Helper()
 	now, err := c.Now(t.Context())
 	require.NoError(t, err)
-	c.publish(t, Window{Coupon: c.id, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)})
+	c.publish(t, coupon.Window{Coupon: c.id, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)})
 }
 
-func (c *coupon) publish(t testingT, w Window) Promise {
+func (c *fixture) publish(t testingT, w coupon.Window) coupon.Promise {
 	t.Helper()
-	promise, published, err := c.Publish(t.Context(), w, Promise{})
+	promise, published, err := c.Publish(t.Context(), w, coupon.Promise{})
 	require.NoError(t, err)
 	require.True(t, published)
 	return promise
 }
 
-func (c *coupon) apply(t testingT, user uint64) Receipt {
+func (c *fixture) apply(t testingT, user coupon.UserID) Receipt {
 	t.Helper()
 	receipt, err := c.Apply(t.Context(), c.id, user)
 	require.NoError(t, err)
@@ -186,7 +187,7 @@ func (c *coupon) apply(t testingT, user uint64) Receipt {
 }
 
 // accept applies for users that must get in.
-func (c *coupon) accept(t testingT, users ...uint64) (receipts []Receipt) {
+func (c *fixture) accept(t testingT, users ...coupon.UserID) (receipts []Receipt) {
 	t.Helper()
 	for _, user := range users {
 		receipts = append(receipts, c.apply(t, user))
@@ -195,19 +196,19 @@ func (c *coupon) accept(t testingT, users ...uint64) (receipts []Receipt) {
 	return receipts
 }
 
-func (c *coupon) figures(t testingT) Figures {
+func (c *fixture) figures(t testingT) Figures {
 	t.Helper()
 	figures, err := c.Figures(t.Context(), c.id, 0)
 	require.NoError(t, err)
 	return figures
 }
 
-func (c *coupon) set(t testingT, field string, value any) {
+func (c *fixture) set(t testingT, field string, value any) {
 	t.Helper()
 	require.NoError(t, c.rdb.HSet(t.Context(), c.state, field, value).Err())
 }
 
-func (c *coupon) get(t testingT, field string) string {
+func (c *fixture) get(t testingT, field string) string {
 	t.Helper()
 	value, err := c.rdb.HGet(t.Context(), c.state, field).Result()
 	require.NoError(t, err)
@@ -215,14 +216,14 @@ func (c *coupon) get(t testingT, field string) string {
 }
 
 // runID names the process of Redis.
-func (c *coupon) runID(t testingT) string {
+func (c *fixture) runID(t testingT) string {
 	t.Helper()
 	info, err := c.rdb.InfoMap(t.Context(), "server").Result()
 	require.NoError(t, err)
 	return info["Server"]["run_id"]
 }
 
-func (c *coupon) add(t testingT, set string, members ...string) {
+func (c *fixture) add(t testingT, set string, members ...string) {
 	t.Helper()
 	for _, member := range members {
 		require.NoError(t, c.rdb.SAdd(t.Context(), set, member).Err())
@@ -233,7 +234,7 @@ func (c *coupon) add(t testingT, set string, members ...string) {
 type place struct{ score, member string }
 
 // stand writes places into the queue or the DLQ by hand.
-func (c *coupon) stand(t testingT, key string, places ...place) {
+func (c *fixture) stand(t testingT, key string, places ...place) {
 	t.Helper()
 	_, err := c.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		for _, at := range places {
@@ -245,7 +246,7 @@ func (c *coupon) stand(t testingT, key string, places ...place) {
 }
 
 // standing are the members of queue or DLQ with the scores that Redis shows.
-func (c *coupon) standing(t testingT, key string) map[string]float64 {
+func (c *fixture) standing(t testingT, key string) map[string]float64 {
 	t.Helper()
 	found, err := c.rdb.ZRangeWithScores(t.Context(), key, 0, -1).Result()
 	require.NoError(t, err)
@@ -257,7 +258,7 @@ func (c *coupon) standing(t testingT, key string) map[string]float64 {
 }
 
 // content is all that stands in Redis of the coupon, byte by byte, with the instants of its end.
-func (c *coupon) content(t testingT) map[string]string {
+func (c *fixture) content(t testingT) map[string]string {
 	t.Helper()
 	content := map[string]string{}
 	for _, key := range []string{c.queue, c.state, c.issued, c.rejected, c.dlq, c.reason} {
@@ -272,7 +273,7 @@ func (c *coupon) content(t testingT) map[string]string {
 }
 
 // expires is the second at which a key ends; -1 when never, -2 when there is no such key.
-func (c *coupon) expires(t testingT, key string) int64 {
+func (c *fixture) expires(t testingT, key string) int64 {
 	t.Helper()
 	at, err := c.rdb.ExpireTime(t.Context(), key).Result()
 	require.NoError(t, err)
@@ -282,7 +283,7 @@ func (c *coupon) expires(t testingT, key string) int64 {
 	return int64(math.Round(at.Seconds()))
 }
 
-func (c *coupon) requireExists(t testingT, want bool, keys ...string) {
+func (c *fixture) requireExists(t testingT, want bool, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
 		n, err := c.rdb.Exists(t.Context(), key).Result()
@@ -294,3 +295,8 @@ func (c *coupon) requireExists(t testingT, want bool, keys ...string) {
 func µs(at time.Time) int64 { return at.UnixMicro() }
 
 func text(n int64) string { return strconv.FormatInt(n, 10) }
+
+// entry is an application as it is stored in Redis.
+func entry(member string, arrival coupon.Arrival, source coupon.Source) coupon.Application {
+	return coupon.Application{Member: member, Arrival: arrival, Source: source}
+}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 const (
@@ -21,8 +23,8 @@ var PutBackTime = 10 * time.Second
 
 // answered is one answer that a process gave.
 type answered struct {
-	user    uint64
-	arrival int64 // µs since 1970; 0: Redis did not answer, and the user was told to ask again
+	user    coupon.UserID
+	arrival coupon.Arrival // µs since 1970; 0: Redis did not answer, and the user was told to ask again
 }
 
 // batch are the answers of one call.
@@ -36,10 +38,10 @@ type batch struct {
 // time of one server; see lua/epoch.lua.
 type memory struct {
 	mu       sync.Mutex
-	arrival  int64  // highest ever seen
-	epoch    string // the latest one that answered; empty: none has
-	accepted int64  // highest count seen in it
-	twice    int64  // the same
+	arrival  coupon.Arrival // highest ever seen
+	epoch    string         // the latest one that answered; empty: none has
+	accepted int64          // highest count seen in it
+	twice    int64          // the same
 
 	batches []batch // in the order of time; those before first are forgotten
 	first   int
@@ -53,7 +55,7 @@ type memory struct {
 
 // seen is what a process carries into a script.
 type seen struct {
-	arrival  int64
+	arrival  coupon.Arrival
 	epoch    string
 	accepted int64
 	twice    int64

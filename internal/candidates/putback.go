@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -29,7 +30,7 @@ const (
 
 // PutBack is how it went to put people back after another server took over.
 type PutBack struct {
-	Coupon   uint64
+	Coupon   coupon.CouponID
 	Compared int // answers that this process remembered
 	Back     int // stood nowhere, and stand at their own arrival now
 	Moved    int // had applied again, and stand at their first arrival now
@@ -52,7 +53,7 @@ func mayHaveRun(err error) bool {
 }
 
 // noteUnanswered remembers users who asked and were told to ask again.
-func (s *Store) noteUnanswered(m *memory, users []uint64) {
+func (s *Store) noteUnanswered(m *memory, users []coupon.UserID) {
 	answers := make([]answered, len(users))
 	for i, user := range users {
 		answers[i] = answered{user: user}
@@ -63,7 +64,7 @@ func (s *Store) noteUnanswered(m *memory, users []uint64) {
 }
 
 // noteAnswers remembers what a script answered, and has people put back where another server did.
-func (s *Store) noteAnswers(coupon uint64, m *memory, carried seen, h heard, users []uint64, receipts []Receipt) {
+func (s *Store) noteAnswers(couponID coupon.CouponID, m *memory, carried seen, h heard, users []coupon.UserID, receipts []Receipt) {
 	answers := make([]answered, 0, len(receipts))
 	for i, r := range receipts {
 		if r.Code == Accepted || r.Code == Duplicate {
@@ -87,7 +88,7 @@ func (s *Store) noteAnswers(coupon uint64, m *memory, carried seen, h heard, use
 	s.forgotten.Add(int64(m.remember(answers, h.epoch, &s.remembers)))
 	if changed && !m.putting {
 		m.putting = true
-		go s.putBackAll(coupon, m)
+		go s.putBackAll(couponID, m)
 	}
 }
 
@@ -140,8 +141,8 @@ func (f *failures) err() error {
 	return f.first
 }
 
-func (s *Store) recall(ctx context.Context, coupon uint64) error {
-	m, ok := s.memories.Peek(coupon)
+func (s *Store) recall(ctx context.Context, couponID coupon.CouponID) error {
+	m, ok := s.memories.Peek(couponID)
 	if !ok {
 		return nil
 	}
@@ -153,7 +154,7 @@ func (s *Store) recall(ctx context.Context, coupon uint64) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
 	defer cancel()
-	is, _, err := s.missing(ctx, coupon, nil)
+	is, _, err := s.missing(ctx, couponID, nil)
 	if err != nil {
 		return err
 	}
@@ -164,18 +165,18 @@ func (s *Store) recall(ctx context.Context, coupon uint64) error {
 	}
 	if m.changed && !m.putting {
 		m.putting = true
-		go s.putBackAll(coupon, m)
+		go s.putBackAll(couponID, m)
 	}
 	return nil
 }
 
 // putBackAll compares whom this process remembers with what stands in Redis until nothing has changed meanwhile.
-func (s *Store) putBackAll(coupon uint64, m *memory) {
+func (s *Store) putBackAll(couponID coupon.CouponID, m *memory) {
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
 	defer cancel()
-	result := PutBack{Coupon: coupon}
+	result := PutBack{Coupon: couponID}
 	for again := true; again && result.Err == nil; {
-		again, result.Err = s.putBackOnce(ctx, coupon, m, &result)
+		again, result.Err = s.putBackOnce(ctx, couponID, m, &result)
 	}
 	s.putBack.Add(int64(result.Back))
 	s.moved.Add(int64(result.Moved))
@@ -192,8 +193,8 @@ func (s *Store) putBackAll(coupon uint64, m *memory) {
 
 // putBackOnce compares everybody whom the present server is not known to have. When another one answers meanwhile, it is all to
 // be done again.
-func (s *Store) putBackOnce(ctx context.Context, coupon uint64, m *memory, result *PutBack) (again bool, err error) {
-	now, err := s.restore(ctx, coupon, m, nil)
+func (s *Store) putBackOnce(ctx context.Context, couponID coupon.CouponID, m *memory, result *PutBack) (again bool, err error) {
+	now, err := s.restore(ctx, couponID, m, nil)
 	if err != nil || now.code == noWindow {
 		return false, err // the next refresh of the catalog writes the window
 	}
@@ -213,7 +214,7 @@ func (s *Store) putBackOnce(ctx context.Context, coupon uint64, m *memory, resul
 			break
 		}
 		result.Compared += len(open)
-		same, err := s.putBackSome(ctx, coupon, m, now.epoch, open, result)
+		same, err := s.putBackSome(ctx, couponID, m, now.epoch, open, result)
 		if err != nil || !same {
 			return err == nil, err
 		}
@@ -235,12 +236,12 @@ func (s *Store) putBackOnce(ctx context.Context, coupon uint64, m *memory, resul
 }
 
 // putBackSome is for some people. same is false when another epoch answered than the one asked for.
-func (s *Store) putBackSome(ctx context.Context, coupon uint64, m *memory, epoch string, some []answered, result *PutBack) (same bool, err error) {
-	is, missing, err := s.missing(ctx, coupon, some)
+func (s *Store) putBackSome(ctx context.Context, couponID coupon.CouponID, m *memory, epoch string, some []answered, result *PutBack) (same bool, err error) {
+	is, missing, err := s.missing(ctx, couponID, some)
 	for err == nil && is == epoch && len(missing) > 0 {
 		n := min(len(missing), restoreMembers)
 		var r restored
-		if r, err = s.restore(ctx, coupon, m, missing[:n]); err != nil {
+		if r, err = s.restore(ctx, couponID, m, missing[:n]); err != nil {
 			return false, err
 		}
 		is = r.epoch
@@ -265,15 +266,15 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // missing are those of some who stand nowhere, or at another arrival than they were told, and which epoch says so.
-func (s *Store) missing(ctx context.Context, coupon uint64, some []answered) (epoch string, missing []answered, err error) {
-	k := s.names.coupon(coupon)
+func (s *Store) missing(ctx context.Context, couponID coupon.CouponID, some []answered) (epoch string, missing []answered, err error) {
+	k := s.names.coupon(couponID)
 	reply, err := missingScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, toldArgs(nil, some)...)
 	if err != nil {
-		return "", nil, fmt.Errorf("look for whom coupon %d was promised: %w", coupon, err)
+		return "", nil, fmt.Errorf("look for whom coupon %d was promised: %w", couponID, err)
 	}
 	epoch, places, err := readMissing(reply, len(some))
 	if err != nil {
-		return "", nil, fmt.Errorf("look for whom coupon %d was promised: %w", coupon, err)
+		return "", nil, fmt.Errorf("look for whom coupon %d was promised: %w", couponID, err)
 	}
 	for _, place := range places {
 		missing = append(missing, some[place-1])
@@ -323,16 +324,16 @@ type restored struct {
 
 // restore puts people back, and tells the server of the promises that this process has seen. Without people it does only that,
 // and asks which epoch it is.
-func (s *Store) restore(ctx context.Context, coupon uint64, m *memory, some []answered) (restored, error) {
-	k, carried := s.names.coupon(coupon), m.seen()
+func (s *Store) restore(ctx context.Context, couponID coupon.CouponID, m *memory, some []answered) (restored, error) {
+	k, carried := s.names.coupon(couponID), m.seen()
 	args := toldArgs([]any{carried.epoch, carried.accepted, carried.twice, s.ttlSeconds}, some)
 	reply, err := restoreScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, args...)
 	if err != nil {
-		return restored{}, fmt.Errorf("put people of coupon %d back: %w", coupon, err)
+		return restored{}, fmt.Errorf("put people of coupon %d back: %w", couponID, err)
 	}
 	r, h, err := readRestored(reply)
 	if err != nil {
-		return restored{}, fmt.Errorf("put people of coupon %d back: %w", coupon, err)
+		return restored{}, fmt.Errorf("put people of coupon %d back: %w", couponID, err)
 	}
 	if r.code == done {
 		m.mu.Lock()

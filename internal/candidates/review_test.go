@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -21,14 +22,14 @@ func because(attempts int) Reason {
 	}
 }
 
-func (c *coupon) review(t testingT, failed ...Failed) int64 {
+func (c *fixture) review(t testingT, failed ...failed) int64 {
 	t.Helper()
-	n, err := c.Review(t.Context(), c.id, failed)
+	n, err := c.moveToDLQ(t.Context(), c.id, failed)
 	require.NoError(t, err)
 	return n
 }
 
-func (c *coupon) reasons(t testingT, members ...string) map[string]Reason {
+func (c *fixture) reasons(t testingT, members ...string) map[string]Reason {
 	t.Helper()
 	reasons, err := c.Reasons(t.Context(), c.id, members)
 	require.NoError(t, err)
@@ -43,8 +44,8 @@ func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
 	held := because(1)
 	held.Retryable = false
 	require.EqualValues(t, 2, c.review(t,
-		Failed{Entry{"18446744073709551615", at[2].Arrival, Queue}, because(1)},
-		Failed{Entry{"1", at[0].Arrival, Queue}, held}))
+		failed{Application: entry("18446744073709551615", at[2].Arrival, coupon.SourceQueue), Reason: because(1)},
+		failed{Application: entry("1", at[0].Arrival, coupon.SourceQueue), Reason: held}))
 
 	require.Equal(t, map[string]float64{"2": float64(at[1].Arrival)}, c.standing(t, c.queue))
 	require.Equal(t, map[string]float64{
@@ -61,10 +62,10 @@ func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
 
 	require.Equal(t, UnderReview, c.apply(t, 1).Code)
 	require.Equal(t, at[0].Arrival, c.apply(t, 1).Arrival)
-	entries, _, err := c.Page(t.Context(), c.id, Cursor{}, noon.Add(time.Second))
+	entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, noon.Add(time.Second))
 	require.NoError(t, err)
-	require.Equal(t, []Entry{
-		{"1", at[0].Arrival, Held}, {"2", at[1].Arrival, Queue}, {"18446744073709551615", at[2].Arrival, Retryable},
+	require.Equal(t, []coupon.Application{
+		entry("1", at[0].Arrival, coupon.SourceHeld), entry("2", at[1].Arrival, coupon.SourceQueue), entry("18446744073709551615", at[2].Arrival, coupon.SourceRetryable),
 	}, entries)
 	require.EqualValues(t, 3, c.figures(t).Accepted)
 }
@@ -74,14 +75,14 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 	c := newCoupon(t)
 	c.open(t)
 	at := c.accept(t, 7)
-	source := Queue
+	source := coupon.SourceQueue
 	var tried []Attempt
 	for attempt := range 12 {
 		reason := because(1)
 		reason.Run += uint64(attempt)
-		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at[0].Arrival, source}, reason}))
-		require.Zero(t, c.review(t, Failed{Entry{"7", at[0].Arrival, Queue}, reason}), "another run that saw it in the queue")
-		source = Retryable
+		require.EqualValues(t, 1, c.review(t, failed{Application: entry("7", at[0].Arrival, source), Reason: reason}))
+		require.Zero(t, c.review(t, failed{Application: entry("7", at[0].Arrival, coupon.SourceQueue), Reason: reason}), "another run that saw it in the queue")
+		source = coupon.SourceRetryable
 		tried = append(tried, Attempt{reason.At, reason.Run, reason.Cause, reason.Message})
 		if reason.Attempts = attempt + 1; attempt > 0 {
 			reason.Since, reason.Tried = reason.At, tried[max(0, len(tried)-5):]
@@ -100,14 +101,14 @@ func TestReviewKeepsWhy(t *testing.T) {
 	at := c.accept(t, 7)[0].Arrival
 	refused := because(1)
 	refused.Refused = 1
-	c.review(t, Failed{Entry{"7", at, Queue}, refused})
+	c.review(t, failed{Application: entry("7", at, coupon.SourceQueue), Reason: refused})
 	why := c.reasons(t, "7")["7"]
 	away := Reason{Cause: "DATABASE_AWAY", Message: "refused", Retryable: true, Attempts: 1, Run: 9, At: refused.At.Add(time.Hour)}
-	require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at, Keeping}, away}))
+	require.EqualValues(t, 1, c.review(t, failed{Keep: true, Application: entry("7", at, coupon.SourceRetryable), Reason: away}))
 	why.Attempts, why.Run, why.At, why.Since = 2, 9, away.At, refused.At
 	why.Tried = []Attempt{{refused.At, refused.Run, refused.Cause, refused.Message}, {away.At, 9, away.Cause, away.Message}}
 	require.Equal(t, map[string]Reason{"7": why}, c.reasons(t, "7"))
-	require.Zero(t, c.review(t, Failed{Entry{"8", at, Keeping}, away}), "who does not stand there")
+	require.Zero(t, c.review(t, failed{Keep: true, Application: entry("8", at, coupon.SourceRetryable), Reason: away}), "who does not stand there")
 }
 
 // Refused rows are counted, whichever run tries them, and after the tenth time a person must decide.
@@ -118,33 +119,33 @@ func TestReviewCountsRefusedRows(t *testing.T) {
 	at := c.accept(t, 7)[0].Arrival
 	refused := because(1)
 	refused.Refused = 1
-	source := Queue
+	source := coupon.SourceQueue
 	for n := range 9 {
-		c.review(t, Failed{Entry{"7", at, source}, refused})
-		source = Retryable
-		require.Equal(t, RefusedBefore, c.sourceOf7(t, noon.Add(time.Hour)))
+		c.review(t, failed{Application: entry("7", at, source), Reason: refused})
+		source = coupon.SourceRetryable
+		require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, noon.Add(time.Hour)))
 		require.Equal(t, n+1, c.reasons(t, "7")["7"].Refused)
 	}
-	c.review(t, Failed{Entry{"7", at, Retryable}, refused})
-	require.Equal(t, Held, c.sourceOf7(t, noon.Add(time.Hour)), "ten times")
+	c.review(t, failed{Application: entry("7", at, coupon.SourceRetryable), Reason: refused})
+	require.Equal(t, coupon.SourceHeld, c.sourceOf7(t, noon.Add(time.Hour)), "ten times")
 	why := c.reasons(t, "7")["7"]
 	require.Equal(t, []int{10, 10}, []int{why.Refused, why.Attempts})
 
-	n, err := c.Release(t.Context(), c.id, []Entry{{Member: "7", Arrival: at}})
+	n, err := c.Release(t.Context(), c.id, []coupon.Application{{Member: "7", Arrival: at}})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
-	require.Equal(t, RefusedBefore, c.sourceOf7(t, noon.Add(time.Hour)))
-	c.review(t, Failed{Entry{"7", at, Retryable}, because(1)}) // the database was away, or anything else
-	require.Equal(t, RefusedBefore, c.sourceOf7(t, noon.Add(time.Hour)), "that is no refused row")
+	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, noon.Add(time.Hour)))
+	c.review(t, failed{Application: entry("7", at, coupon.SourceRetryable), Reason: because(1)}) // the database was away, or anything else
+	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, noon.Add(time.Hour)), "that is no refused row")
 	require.Equal(t, 10, c.reasons(t, "7")["7"].Refused, "but those are not forgotten")
-	c.review(t, Failed{Entry{"7", at, Retryable}, refused})
-	require.Equal(t, Held, c.sourceOf7(t, noon.Add(time.Hour)))
+	c.review(t, failed{Application: entry("7", at, coupon.SourceRetryable), Reason: refused})
+	require.Equal(t, coupon.SourceHeld, c.sourceOf7(t, noon.Add(time.Hour)))
 }
 
 // sourceOf7 is what a page before the cutoff says of the only entry.
-func (c *coupon) sourceOf7(t *testing.T, cutoff time.Time) Source {
+func (c *fixture) sourceOf7(t *testing.T, cutoff time.Time) coupon.Source {
 	t.Helper()
-	entries, _, err := c.Page(t.Context(), c.id, Cursor{}, cutoff)
+	entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, cutoff)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 	return entries[0].Source
@@ -158,31 +159,31 @@ func TestReviewKeepsTheNight(t *testing.T) {
 	c.open(t)
 	at := c.accept(t, 7)[0].Arrival
 	first, second := noon.Add(12*time.Hour), noon.Add(36*time.Hour)
-	refusedBy := func(source Source, night time.Time) {
+	refusedBy := func(source coupon.Source, night time.Time) {
 		t.Helper()
 		refused := because(1)
 		refused.Refused, refused.Night = 1, night
-		require.EqualValues(t, 1, c.review(t, Failed{Entry{"7", at, source}, refused}))
+		require.EqualValues(t, 1, c.review(t, failed{Application: entry("7", at, source), Reason: refused}))
 	}
-	refusedBy(Queue, first)
-	require.Equal(t, Tried, c.sourceOf7(t, first))
-	require.Equal(t, Tried, c.sourceOf7(t, first.In(time.FixedZone("Seoul", 9*3600))), "the same instant")
-	require.Equal(t, RefusedBefore, c.sourceOf7(t, second))
-	require.Equal(t, RefusedBefore, c.sourceOf7(t, first.Add(time.Microsecond)))
-	refusedBy(Retryable, time.Time{}) // a person's run
-	require.Equal(t, Tried, c.sourceOf7(t, first))
-	c.review(t, Failed{Entry{"7", at, Keeping}, because(1)})
-	require.Equal(t, Tried, c.sourceOf7(t, first))
-	_, err := c.Release(t.Context(), c.id, []Entry{{Member: "7", Arrival: at}})
+	refusedBy(coupon.SourceQueue, first)
+	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first))
+	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first.In(time.FixedZone("Seoul", 9*3600))), "the same instant")
+	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, second))
+	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, first.Add(time.Microsecond)))
+	refusedBy(coupon.SourceRetryable, time.Time{}) // a person's run
+	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first))
+	c.review(t, failed{Keep: true, Application: entry("7", at, coupon.SourceRetryable), Reason: because(1)})
+	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first))
+	_, err := c.Release(t.Context(), c.id, []coupon.Application{{Member: "7", Arrival: at}})
 	require.NoError(t, err)
-	require.Equal(t, Tried, c.sourceOf7(t, first))
-	refusedBy(Retryable, second)
-	require.Equal(t, RefusedBefore, c.sourceOf7(t, first))
-	require.Equal(t, Tried, c.sourceOf7(t, second))
+	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first))
+	refusedBy(coupon.SourceRetryable, second)
+	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, first))
+	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, second))
 	require.Equal(t, second.UTC(), c.reasons(t, "7")["7"].Night)
-	reviewed, _, err := c.UnderReview(t.Context(), c.id, Cursor{})
+	reviewed, _, err := c.UnderReview(t.Context(), c.id, coupon.Cursor{})
 	require.NoError(t, err)
-	require.Equal(t, []Entry{{"7", at, RefusedBefore}}, reviewed)
+	require.Equal(t, []coupon.Application{entry("7", at, coupon.SourceRowRefused)}, reviewed)
 }
 
 // Who has no reason that says otherwise is held for a person, and left alone.
@@ -199,8 +200,8 @@ func TestReviewLeavesWhoIsHeld(t *testing.T) {
 			c.stand(t, c.dlq, place{"1000", "7"})
 			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "7", old).Err())
 			before := c.content(t)
-			require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Retryable}, because(1)}))
-			require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Queue}, because(1)}))
+			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceRetryable), Reason: because(1)}))
+			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceQueue), Reason: because(1)}))
 			require.Equal(t, before, c.content(t))
 		})
 	}
@@ -208,7 +209,7 @@ func TestReviewLeavesWhoIsHeld(t *testing.T) {
 		t.Parallel()
 		c := newCoupon(t)
 		c.stand(t, c.dlq, place{"1000", "7"})
-		require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Retryable}, because(1)}))
+		require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceRetryable), Reason: because(1)}))
 		require.Empty(t, c.reasons(t, "7"))
 	})
 }
@@ -231,7 +232,7 @@ func TestReviewLeavesAlone(t *testing.T) {
 			c.stand(t, c.dlq, tc.dlq...)
 			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "7", `{"cause":"OLDER"}`).Err())
 			before := c.content(t)
-			require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Queue}, because(1)}))
+			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceQueue), Reason: because(1)}))
 			require.Equal(t, before, c.content(t))
 		})
 	}
@@ -243,7 +244,7 @@ func TestReviewOfOneThatStandsInBoth(t *testing.T) {
 	c := newCoupon(t)
 	c.stand(t, c.queue, place{"1000", "7"})
 	c.stand(t, c.dlq, place{"1000", "7"})
-	require.Zero(t, c.review(t, Failed{Entry{"7", 1000, Queue}, because(1)}))
+	require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceQueue), Reason: because(1)}))
 	require.Equal(t, map[string]float64{"7": 1000}, c.standing(t, c.dlq))
 	require.Empty(t, c.standing(t, c.queue))
 }
@@ -257,14 +258,14 @@ func TestReviewOfScoresWrittenByHand(t *testing.T) {
 			c := newCoupon(t)
 			member := "no\x00user\xff한"
 			c.stand(t, c.queue, place{score, member})
-			entries, _, err := c.Page(t.Context(), c.id, Cursor{}, time.UnixMicro(9e15))
+			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(9e15))
 			require.NoError(t, err)
 			require.Len(t, entries, 1)
-			require.EqualValues(t, 1, c.review(t, Failed{entries[0], because(1)}))
+			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}))
 			require.Empty(t, c.standing(t, c.queue))
 			require.Equal(t, map[string]float64{member: want}, c.standing(t, c.dlq))
-			entries[0].Source = Retryable
-			require.EqualValues(t, 1, c.review(t, Failed{entries[0], because(1)}), "and again in the DLQ")
+			entries[0].Source = coupon.SourceRetryable
+			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}), "and again in the DLQ")
 			require.Equal(t, 2, c.reasons(t, member)[member].Attempts)
 		})
 	}
@@ -275,7 +276,7 @@ func TestReviewAndReasonsOfMoreThanOneCallTakes(t *testing.T) {
 	c := newCoupon(t)
 	const many = 2*writeMembers + 1
 	var places []place
-	var failed []Failed
+	var all []failed
 	var members []string
 	for i := range many {
 		member := strconv.Itoa(i)
@@ -283,11 +284,11 @@ func TestReviewAndReasonsOfMoreThanOneCallTakes(t *testing.T) {
 		places = append(places, place{strconv.Itoa(1000 + i), member})
 		reason := because(1)
 		reason.Run = uint64(i)
-		failed = append(failed, Failed{Entry{member, int64(1000 + i), Queue}, reason})
+		all = append(all, failed{Application: entry(member, int64(1000+i), coupon.SourceQueue), Reason: reason})
 	}
 	c.stand(t, c.queue, places...)
 	calls := c.watch(4)
-	require.EqualValues(t, many, c.review(t, failed...))
+	require.EqualValues(t, many, c.review(t, all...))
 	require.Equal(t, []int{150, 150, 150, 150, 150, 150, 101}, calls("evalsha", 3+3))
 	require.Empty(t, c.standing(t, c.queue))
 	require.Len(t, c.standing(t, c.dlq), many)
@@ -296,7 +297,7 @@ func TestReviewAndReasonsOfMoreThanOneCallTakes(t *testing.T) {
 	reasons := c.reasons(t, append(members, "absent")...)
 	require.Equal(t, []int{500, 500, 2}, calls("hmget", 2))
 	require.Len(t, reasons, many)
-	for _, f := range failed {
+	for _, f := range all {
 		require.Equal(t, f.Reason, reasons[f.Member])
 	}
 	require.Zero(t, c.review(t))
@@ -305,7 +306,7 @@ func TestReviewAndReasonsOfMoreThanOneCallTakes(t *testing.T) {
 
 // watch shows how many members each further command carries, or each call of a script by its SHA; a member takes so many
 // arguments.
-func (c *coupon) watch(argsEach int) (carried func(verb string, before int) []int) {
+func (c *fixture) watch(argsEach int) (carried func(verb string, before int) []int) {
 	var mu sync.Mutex
 	var commands [][]any
 	see := func(cmd redis.Cmder) {
@@ -337,7 +338,7 @@ func TestReasonsLeaveOutWhatCannotBeRead(t *testing.T) {
 		c.reasons(t, "1", "2", "3", "4", "5", "\xff\x00"))
 }
 
-func (c *coupon) remove(t testingT, closes time.Time, mark Mark, entries ...Entry) int64 {
+func (c *fixture) remove(t testingT, closes time.Time, mark coupon.Mark, entries ...coupon.Application) int64 {
 	t.Helper()
 	n, err := c.Remove(t.Context(), c.id, closes, mark, entries)
 	require.NoError(t, err)
@@ -353,15 +354,15 @@ func TestRemoveTakesOnlyWhatStandsWithThatArrival(t *testing.T) {
 	for _, member := range []string{"4", "5", "both", "older"} {
 		require.NoError(t, c.rdb.HSet(t.Context(), c.reason, member, "{}").Err())
 	}
-	require.EqualValues(t, 5, c.remove(t, noon, MarkNone,
-		Entry{Member: "1", Arrival: 1000},
-		Entry{Member: "2", Arrival: 1000}, // came again
-		Entry{Member: "3", Arrival: 1003}, // never stood so
-		Entry{Member: "4", Arrival: 1004},
-		Entry{Member: "5", Arrival: 1004},
-		Entry{Member: "both", Arrival: 1003},
-		Entry{Member: "older", Arrival: 1006}, // the one under review; the one in the queue stays
-		Entry{Member: "nobody", Arrival: 1000},
+	require.EqualValues(t, 5, c.remove(t, noon, coupon.MarkNone,
+		coupon.Application{Member: "1", Arrival: 1000},
+		coupon.Application{Member: "2", Arrival: 1000}, // came again
+		coupon.Application{Member: "3", Arrival: 1003}, // never stood so
+		coupon.Application{Member: "4", Arrival: 1004},
+		coupon.Application{Member: "5", Arrival: 1004},
+		coupon.Application{Member: "both", Arrival: 1003},
+		coupon.Application{Member: "older", Arrival: 1006}, // the one under review; the one in the queue stays
+		coupon.Application{Member: "nobody", Arrival: 1000},
 	))
 	require.Equal(t, map[string]float64{"2": 1001, "3": 1002, "older": 1009}, c.standing(t, c.queue))
 	require.Equal(t, map[string]float64{"5": 1005}, c.standing(t, c.dlq))
@@ -369,23 +370,23 @@ func TestRemoveTakesOnlyWhatStandsWithThatArrival(t *testing.T) {
 	c.requireExists(t, false, c.issued, c.rejected)
 
 	before := c.content(t)
-	require.Zero(t, c.remove(t, noon, MarkNone, Entry{Member: "1", Arrival: 1000}, Entry{Member: "4", Arrival: 1004}))
-	require.Zero(t, c.remove(t, noon, MarkNone))
+	require.Zero(t, c.remove(t, noon, coupon.MarkNone, coupon.Application{Member: "1", Arrival: 1000}, coupon.Application{Member: "4", Arrival: 1004}))
+	require.Zero(t, c.remove(t, noon, coupon.MarkNone))
 	require.Equal(t, before, c.content(t))
 }
 
 func TestRemoveMarksItsUsers(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		mark   Mark
+		mark   coupon.Mark
 		closes time.Duration // after noon
 		want   Code
 	}{
-		"issued":              {MarkIssued, time.Hour, AlreadyIssued},
-		"rejected":            {MarkRejected, time.Hour, Rejected},
-		"issued, long closed": {MarkIssued, -1000 * time.Hour, AlreadyIssued},
-		"issued, next year":   {MarkIssued, 5000 * time.Hour, AlreadyIssued},
-		"none":                {MarkNone, time.Hour, Accepted},
+		"issued":              {coupon.MarkIssued, time.Hour, AlreadyIssued},
+		"rejected":            {coupon.MarkRejected, time.Hour, Rejected},
+		"issued, long closed": {coupon.MarkIssued, -1000 * time.Hour, AlreadyIssued},
+		"issued, next year":   {coupon.MarkIssued, 5000 * time.Hour, AlreadyIssued},
+		"none":                {coupon.MarkNone, time.Hour, Accepted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -393,17 +394,17 @@ func TestRemoveMarksItsUsers(t *testing.T) {
 			c.open(t)
 			at := c.accept(t, 1, math.MaxUint64, 3)
 			closes := noon.Add(tc.closes)
-			entries := []Entry{{Member: "1", Arrival: at[0].Arrival}, {Member: "18446744073709551615", Arrival: at[1].Arrival}}
-			c.review(t, Failed{Entry: entries[0]})
+			entries := []coupon.Application{{Member: "1", Arrival: at[0].Arrival, Source: coupon.SourceQueue}, {Member: "18446744073709551615", Arrival: at[1].Arrival}}
+			c.review(t, failed{Application: entries[0]})
 			require.EqualValues(t, 2, c.remove(t, closes, tc.mark, entries...))
 			require.Zero(t, c.remove(t, closes, tc.mark, entries...), "again")
 
 			marked, unmarked := c.issued, c.rejected
-			if tc.mark == MarkRejected {
+			if tc.mark == coupon.MarkRejected {
 				marked, unmarked = unmarked, marked
 			}
 			c.requireExists(t, false, unmarked)
-			if tc.mark == MarkNone {
+			if tc.mark == coupon.MarkNone {
 				c.requireExists(t, false, marked)
 			} else {
 				require.ElementsMatch(t, []string{"1", "18446744073709551615"}, c.rdb.SMembers(t.Context(), marked).Val())
@@ -423,7 +424,7 @@ func TestRemoveMarksWhoNoLongerStands(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
-	require.Zero(t, c.remove(t, noon, MarkIssued, Entry{Member: "7", Arrival: 1000}))
+	require.Zero(t, c.remove(t, noon, coupon.MarkIssued, coupon.Application{Member: "7", Arrival: 1000}))
 	require.Equal(t, AlreadyIssued, c.apply(t, 7).Code)
 }
 
@@ -433,7 +434,7 @@ func TestRemoveOfMoreThanOneCallTakes(t *testing.T) {
 	c.freeze(noon)
 	const many = 2*writeMembers + 7
 	var queue, dlq []place
-	var entries []Entry
+	var entries []coupon.Application
 	for i := range many + 1 {
 		at := place{fmt.Sprint(1795143600000000 + i), "m" + strconv.Itoa(i)}
 		if i%3 == 0 {
@@ -441,12 +442,12 @@ func TestRemoveOfMoreThanOneCallTakes(t *testing.T) {
 		} else {
 			queue = append(queue, at)
 		}
-		entries = append(entries, Entry{Member: at.member, Arrival: int64(1795143600000000 + i)})
+		entries = append(entries, coupon.Application{Member: at.member, Arrival: int64(1795143600000000 + i)})
 	}
 	c.stand(t, c.queue, queue...)
 	c.stand(t, c.dlq, dlq...)
 	calls := c.watch(2)
-	require.EqualValues(t, many, c.remove(t, noon, MarkIssued, entries[:many]...))
+	require.EqualValues(t, many, c.remove(t, noon, coupon.MarkIssued, entries[:many]...))
 	require.ElementsMatch(t, []int{500, 500, 7}, calls(removeScript.sha, 3+4+2))
 	require.Len(t, c.rdb.SMembers(t.Context(), c.issued).Val(), many)
 	require.Equal(t, 1, len(c.standing(t, c.queue))+len(c.standing(t, c.dlq)))
@@ -461,10 +462,10 @@ func TestRemoveOfScoresWrittenByHand(t *testing.T) {
 			member := "no\x00user\xff한"
 			c.stand(t, c.queue, place{score, member})
 			c.stand(t, c.dlq, place{score, "\xfe"})
-			entries, _, err := c.Page(t.Context(), c.id, Cursor{}, time.UnixMicro(9e15))
+			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(9e15))
 			require.NoError(t, err)
 			require.Len(t, entries, 2)
-			require.EqualValues(t, 2, c.remove(t, noon, MarkNone, entries...))
+			require.EqualValues(t, 2, c.remove(t, noon, coupon.MarkNone, entries...))
 			c.requireExists(t, false, c.queue, c.dlq)
 		})
 	}
@@ -474,36 +475,36 @@ func TestRemoveOfScoresWrittenByHand(t *testing.T) {
 // by one.
 func TestCuttingTakesNobodyElse(t *testing.T) {
 	t.Parallel()
-	stand := func(c *coupon, key string, arrival int64, member string) {
+	stand := func(c *fixture, key string, arrival coupon.Arrival, member string) {
 		require.NoError(t, c.rdb.ZAdd(t.Context(), key, redis.Z{Score: float64(arrival), Member: member}).Err())
 	}
-	gone := func(c *coupon, members ...any) {
+	gone := func(c *fixture, members ...any) {
 		require.NoError(t, c.rdb.ZRem(t.Context(), c.queue, members...).Err())
 	}
 	for name, test := range map[string]struct {
-		meddle func(c *coupon, at []Receipt)
+		meddle func(c *fixture, at []Receipt)
 		cut    bool
 		left   []string
 	}{
 		"as it is":               {cut: true, left: []string{"1", "5"}},
-		"they are the head":      {func(c *coupon, _ []Receipt) { gone(c, "1") }, true, []string{"5"}},
-		"they are all":           {func(c *coupon, _ []Receipt) { gone(c, "1", "5") }, true, []string{}},
-		"the first is gone":      {func(c *coupon, _ []Receipt) { gone(c, "2") }, false, []string{"1", "5"}},
-		"one between is gone":    {func(c *coupon, _ []Receipt) { gone(c, "3") }, false, []string{"1", "5"}},
-		"the last is gone":       {func(c *coupon, _ []Receipt) { gone(c, "4") }, false, []string{"1", "5"}},
-		"all are gone":           {func(c *coupon, _ []Receipt) { gone(c, "1", "2", "3", "4", "5") }, false, []string{}},
-		"one stands between":     {func(c *coupon, at []Receipt) { stand(c, c.queue, at[2].Arrival, "29") }, false, []string{"1", "29", "5"}},
-		"one stands for another": {func(c *coupon, at []Receipt) { gone(c, "3"); stand(c, c.queue, at[2].Arrival, "9") }, false, []string{"1", "9", "5"}},
-		"the first came again":   {func(c *coupon, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "2") }, false, []string{"1", "5", "2"}},
-		"one between came again": {func(c *coupon, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "3") }, false, []string{"1", "5", "3"}},
-		"the last came again":    {func(c *coupon, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "4") }, false, []string{"1", "5", "4"}},
-		"the last came again, and is the last": {func(c *coupon, at []Receipt) {
+		"they are the head":      {func(c *fixture, _ []Receipt) { gone(c, "1") }, true, []string{"5"}},
+		"they are all":           {func(c *fixture, _ []Receipt) { gone(c, "1", "5") }, true, []string{}},
+		"the first is gone":      {func(c *fixture, _ []Receipt) { gone(c, "2") }, false, []string{"1", "5"}},
+		"one between is gone":    {func(c *fixture, _ []Receipt) { gone(c, "3") }, false, []string{"1", "5"}},
+		"the last is gone":       {func(c *fixture, _ []Receipt) { gone(c, "4") }, false, []string{"1", "5"}},
+		"all are gone":           {func(c *fixture, _ []Receipt) { gone(c, "1", "2", "3", "4", "5") }, false, []string{}},
+		"one stands between":     {func(c *fixture, at []Receipt) { stand(c, c.queue, at[2].Arrival, "29") }, false, []string{"1", "29", "5"}},
+		"one stands for another": {func(c *fixture, at []Receipt) { gone(c, "3"); stand(c, c.queue, at[2].Arrival, "9") }, false, []string{"1", "9", "5"}},
+		"the first came again":   {func(c *fixture, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "2") }, false, []string{"1", "5", "2"}},
+		"one between came again": {func(c *fixture, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "3") }, false, []string{"1", "5", "3"}},
+		"the last came again":    {func(c *fixture, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "4") }, false, []string{"1", "5", "4"}},
+		"the last came again, and is the last": {func(c *fixture, at []Receipt) {
 			gone(c, "5")
 			stand(c, c.queue, at[4].Arrival+1, "4")
 		}, false, []string{"1", "4"}},
-		"the first is earlier": {func(c *coupon, at []Receipt) { stand(c, c.queue, at[0].Arrival, "2") }, false, []string{"1", "2", "5"}},
-		"a score by hand":      {func(c *coupon, at []Receipt) { stand(c, c.queue, at[1].Arrival-1, "1"); gone(c, "5") }, true, []string{"1"}},
-		"one stands in the DLQ as well": {func(c *coupon, at []Receipt) {
+		"the first is earlier": {func(c *fixture, at []Receipt) { stand(c, c.queue, at[0].Arrival, "2") }, false, []string{"1", "2", "5"}},
+		"a score by hand":      {func(c *fixture, at []Receipt) { stand(c, c.queue, at[1].Arrival-1, "1"); gone(c, "5") }, true, []string{"1"}},
+		"one stands in the DLQ as well": {func(c *fixture, at []Receipt) {
 			stand(c, c.dlq, at[2].Arrival, "3")
 			stand(c, c.dlq, at[3].Arrival+1, "4") // another application
 			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "3", "{}", "4", "{}").Err())
@@ -514,16 +515,16 @@ func TestCuttingTakesNobodyElse(t *testing.T) {
 			c := newCoupon(t)
 			c.open(t)
 			at := c.accept(t, 1, 2, 3, 4, 5)
-			settled := make([]Entry, 3)
+			settled := make([]coupon.Application, 3)
 			for i := range settled {
-				settled[i] = Entry{Member: strconv.Itoa(i + 2), Arrival: at[i+1].Arrival}
+				settled[i] = coupon.Application{Member: strconv.Itoa(i + 2), Arrival: at[i+1].Arrival}
 			}
 			if test.meddle != nil {
 				test.meddle(c, at)
 			}
 			before := c.rdb.ZCard(t.Context(), c.queue).Val() + c.rdb.ZCard(t.Context(), c.dlq).Val()
 			calls := c.watch(1)
-			removed := c.remove(t, noon.Add(time.Hour), MarkIssued, settled...)
+			removed := c.remove(t, noon.Add(time.Hour), coupon.MarkIssued, settled...)
 			require.Len(t, calls(removeScript.sha, 0), map[bool]int{true: 0, false: 1}[test.cut])
 
 			require.Equal(t, test.left, c.rdb.ZRange(t.Context(), c.queue, 0, -1).Val())

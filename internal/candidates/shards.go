@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -49,12 +50,12 @@ var nobody = func() context.Context {
 
 // Shard tells the shards of coupons apart, as far as this process knows without asking: in a Cluster it is the address of
 // the master. It is empty where there is only one, or nothing is known.
-func (s *Store) Shard(coupon uint64) string {
+func (s *Store) Shard(couponID coupon.CouponID) string {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
 		return ""
 	}
-	master, err := cluster.MasterForKey(nobody, s.names.coupon(coupon).queue)
+	master, err := cluster.MasterForKey(nobody, s.names.coupon(couponID).queue)
 	if err != nil {
 		return ""
 	}
@@ -62,7 +63,7 @@ func (s *Store) Shard(coupon uint64) string {
 }
 
 // byShard sorts coupons by their shards, each shard's in the order given.
-func (s *Store) byShard(coupons []uint64) map[string][]uint64 {
+func (s *Store) byShard(coupons []coupon.CouponID) map[string][]uint64 {
 	shards := map[string][]uint64{}
 	for _, coupon := range coupons {
 		shard := s.Shard(coupon)

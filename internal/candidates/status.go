@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Standing is where an application stands.
@@ -23,21 +25,21 @@ const (
 // Status is what Redis knows of one user's application.
 type Status struct {
 	Standing Standing
-	Arrival  int64 // µs since 1970; 0 where Redis does not keep it
-	Position int64 // place among those waiting now, from 1; 0 when not waiting
-	Sold     bool  // every seat is taken: the database may know more of who is None
+	Arrival  coupon.Arrival // µs since 1970; 0 where Redis does not keep it
+	Position int64          // place among those waiting now, from 1; 0 when not waiting
+	Sold     bool           // every seat is taken: the database may know more of who is None
 }
 
 // Status reads where one user's application stands.
-func (s *Store) Status(ctx context.Context, coupon, user uint64) (Status, error) {
-	k := s.names.coupon(coupon)
+func (s *Store) Status(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Status, error) {
+	k := s.names.coupon(couponID)
 	reply, err := statusScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, strconv.FormatUint(user, 10))
 	if err != nil {
-		return Status{}, fmt.Errorf("status for coupon %d: %w", coupon, err)
+		return Status{}, fmt.Errorf("status for coupon %d: %w", couponID, err)
 	}
 	status, err := readStatus(reply)
 	if err != nil {
-		return Status{}, fmt.Errorf("status for coupon %d: %w", coupon, err)
+		return Status{}, fmt.Errorf("status for coupon %d: %w", couponID, err)
 	}
 	return status, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -66,8 +67,8 @@ func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) memoryOf(coupon uint64) *memory {
-	return remembered(s.memories, coupon, func() *memory { return new(memory) })
+func (s *Store) memoryOf(couponID coupon.CouponID) *memory {
+	return remembered(s.memories, couponID, func() *memory { return new(memory) })
 }
 
 // remembering is something for each coupon, in bounds. forgotten is told what they push out.
@@ -80,12 +81,12 @@ func remembering[V any](forgotten func(V)) *lru.Cache[uint64, V] {
 }
 
 // remembered is what there is for a coupon, or begins now.
-func remembered[V any](cache *lru.Cache[uint64, V], coupon uint64, begin func() V) V {
-	if v, ok := cache.Get(coupon); ok {
+func remembered[V any](cache *lru.Cache[uint64, V], couponID coupon.CouponID, begin func() V) V {
+	if v, ok := cache.Get(couponID); ok {
 		return v
 	}
 	v := begin()
-	if first, found, _ := cache.PeekOrAdd(coupon, v); found {
+	if first, found, _ := cache.PeekOrAdd(couponID, v); found {
 		return first
 	}
 	return v

@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Traces are everything that Redis holds of one user and one coupon, at one instant.
 type Traces struct {
 	Now      time.Time // the shard's clock
 	Door     Door
-	Stands   []Entry // in the queue, in the DLQ; in both only after Redis lost data or by somebody's hand
-	Position int64   // place among those waiting, from 1; 0 when not waiting
-	Waiting  int64   // how many wait
-	Reason   *Reason // of the entry in the DLQ; nil where none can be read
+	Stands   []coupon.Application // in the queue, in the DLQ; in both only after Redis lost data or by somebody's hand
+	Position int64                // place among those waiting, from 1; 0 when not waiting
+	Waiting  int64                // how many wait
+	Reason   *Reason              // of the entry in the DLQ; nil where none can be read
 
 	MarkedIssued, MarkedRejected bool // what the door answers at once
 }
@@ -25,20 +27,20 @@ type Door struct {
 	Known         bool // false: Redis holds no window, since it was swept, was lost, or never came
 	Opens, Closes time.Time
 	Paused, Sold  bool
-	Accepted      int64 // promises ever made, as far as this Redis remembers
-	LastArrival   int64 // highest ever given, µs since 1970
+	Accepted      int64          // promises ever made, as far as this Redis remembers
+	LastArrival   coupon.Arrival // highest ever given, µs since 1970
 }
 
 // Traces reads everything of one user and one coupon in one script.
-func (s *Store) Traces(ctx context.Context, coupon, user uint64) (Traces, error) {
-	k := s.names.coupon(coupon)
+func (s *Store) Traces(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Traces, error) {
+	k := s.names.coupon(couponID)
 	reply, err := tracesScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, strconv.FormatUint(user, 10))
 	if err != nil {
-		return Traces{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, coupon, err)
+		return Traces{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
 	}
 	t, err := parseTraces(reply, strconv.FormatUint(user, 10))
 	if err != nil {
-		return Traces{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, coupon, err)
+		return Traces{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
 	}
 	return t, nil
 }
@@ -71,17 +73,17 @@ func parseTraces(reply []any, member string) (t Traces, err error) {
 	if reason := new(Reason); texts[6] != "" && json.Unmarshal([]byte(texts[6]), reason) == nil {
 		t.Reason = reason
 	}
-	if err := t.stand(Queue, member, texts[4]); err != nil {
+	if err := t.stand(coupon.SourceQueue, member, texts[4]); err != nil {
 		return Traces{}, err
 	}
-	reviewed := Held // also where no reason can be read
+	reviewed := coupon.SourceHeld // also where no reason can be read
 	if t.Reason != nil && t.Reason.Retryable {
-		reviewed = Retryable
+		reviewed = coupon.SourceRetryable
 	}
 	return t, t.stand(reviewed, member, texts[5])
 }
 
-func (t *Traces) stand(source Source, member, score string) error {
+func (t *Traces) stand(source coupon.Source, member, score string) error {
 	if score == "" {
 		return nil
 	}
@@ -89,7 +91,7 @@ func (t *Traces) stand(source Source, member, score string) error {
 	if err != nil {
 		return fmt.Errorf("entry %q has score %q", member, score)
 	}
-	t.Stands = append(t.Stands, Entry{Member: member, Arrival: arrival, Source: source})
+	t.Stands = append(t.Stands, coupon.Application{Member: member, Arrival: arrival, Source: source})
 	return nil
 }
 

@@ -3,13 +3,14 @@ package candidates
 import (
 	"testing"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 )
 
 func TestTracesOfEverythingAUserCanLeave(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	traces := func(user uint64) Traces {
+	traces := func(user coupon.UserID) Traces {
 		got, err := c.Traces(t.Context(), c.id, user)
 		require.NoError(t, err)
 		return got
@@ -26,13 +27,13 @@ func TestTracesOfEverythingAUserCanLeave(t *testing.T) {
 	_, err := c.rdb.HSet(t.Context(), c.reason, "5", `{"cause":"BAD_ROW","message":"no","retryable":true,"attempts":3,"run":8}`, "4", "no JSON").Result()
 	require.NoError(t, err)
 
-	at := func(entries ...Entry) []Entry { return entries }
+	at := func(entries ...coupon.Application) []coupon.Application { return entries }
 	for user, want := range map[uint64]Traces{
-		1: {Stands: at(Entry{"1", receipts[0].Arrival, Queue}), Position: 1},
-		2: {Stands: at(Entry{"2", receipts[1].Arrival, Queue}, Entry{"2", 2000, Held}), Position: 2},
-		3: {Stands: at(Entry{"3", receipts[2].Arrival, Queue}), Position: 3, MarkedIssued: true},
-		4: {Stands: at(Entry{"4", 4000, Held})},
-		5: {Stands: at(Entry{"5", 5000, Retryable}), Reason: &Reason{Cause: "BAD_ROW", Message: "no", Retryable: true, Attempts: 3, Run: 8}},
+		1: {Stands: at(entry("1", receipts[0].Arrival, coupon.SourceQueue)), Position: 1},
+		2: {Stands: at(entry("2", receipts[1].Arrival, coupon.SourceQueue), entry("2", 2000, coupon.SourceHeld)), Position: 2},
+		3: {Stands: at(entry("3", receipts[2].Arrival, coupon.SourceQueue)), Position: 3, MarkedIssued: true},
+		4: {Stands: at(entry("4", 4000, coupon.SourceHeld))},
+		5: {Stands: at(entry("5", 5000, coupon.SourceRetryable)), Reason: &Reason{Cause: "BAD_ROW", Message: "no", Retryable: true, Attempts: 3, Run: 8}},
 		6: {MarkedRejected: true},
 		7: {},
 	} {

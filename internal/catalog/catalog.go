@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 const (
@@ -41,32 +42,14 @@ const (
 	maxErrors = 5
 )
 
-// Coupon is what a door and an answer need to know of a coupon.
-type Coupon struct {
-	ID            uint64    `json:"id"`
-	Name          string    `json:"name"`
-	TotalQuantity uint64    `json:"totalQuantity"`
-	IssuedCount   uint64    `json:"issuedCount"`
-	OpensAt       time.Time `json:"opensAt"`  // UTC
-	ClosesAt      time.Time `json:"closesAt"` // UTC
-	Paused        bool      `json:"paused"`
-	Finalised     bool      `json:"finalised"`
-	Version       int64     `json:"version"` // moved by changes of window and status alone, always upwards
-
-	promise candidates.Promise
-}
-
-// Seats are how many are still free.
-func (c Coupon) Seats() uint64 { return c.TotalQuantity - min(c.IssuedCount, c.TotalQuantity) }
-
 // Store is what the catalog needs of Redis.
 type Store interface {
-	Publish(ctx context.Context, w candidates.Window, known candidates.Promise) (now candidates.Promise, published bool, err error)
+	Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error)
 	SaveCatalog(ctx context.Context, snapshot []byte) error
 	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
 	Recall(ctx context.Context) error
-	Seen(coupon uint64) candidates.Promise
+	Seen(couponID coupon.CouponID) coupon.Promise
 }
 
 // Options are what a Catalog works with.
@@ -89,14 +72,14 @@ type Catalog struct {
 
 // reading is the state of all coupons at one moment.
 type reading struct {
-	Digest  string    `json:"digest"` // of the coupons, first in the snapshot: see saveSnapshot
-	At      time.Time `json:"at"`     // MySQL's clock
-	Coupons []Coupon  `json:"coupons"`
+	Digest  string          `json:"digest"` // of the coupons, first in the snapshot: see saveSnapshot
+	At      time.Time       `json:"at"`     // MySQL's clock
+	Coupons []coupon.Coupon `json:"coupons"`
 }
 
 // holding is what Lookup sees. It is never changed, only replaced.
 type holding struct {
-	byID   map[uint64]Coupon
+	byID   map[coupon.CouponID]coupon.Coupon
 	readAt time.Time // MySQL's clock
 	seenAt time.Time // this process's clock when it last read MySQL itself; zero if it never has
 }
@@ -110,13 +93,13 @@ func New(o Options) *Catalog {
 }
 
 // Lookup returns a coupon as it was last seen.
-func (c *Catalog) Lookup(id uint64) (Coupon, bool) {
+func (c *Catalog) Lookup(id uint64) (coupon.Coupon, bool) {
 	h := c.held.Load()
 	if h == nil {
-		return Coupon{}, false
+		return coupon.Coupon{}, false
 	}
-	coupon, ok := h.byID[id]
-	return coupon, ok
+	one, ok := h.byID[id]
+	return one, ok
 }
 
 // Loaded says whether the coupons are known, be it from the snapshot.
@@ -187,9 +170,9 @@ func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
 }
 
 func (c *Catalog) hold(r *reading, at time.Time) {
-	byID := make(map[uint64]Coupon, len(r.Coupons))
-	for _, coupon := range r.Coupons {
-		byID[coupon.ID] = coupon
+	byID := make(map[coupon.CouponID]coupon.Coupon, len(r.Coupons))
+	for _, one := range r.Coupons {
+		byID[one.ID] = one
 	}
 	c.held.Store(&holding{readAt: r.At, byID: byID, seenAt: at})
 }
@@ -221,16 +204,14 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 		failed failures
 		told   int // doors
 
-		coupons = make(chan Coupon)
+		coupons = make(chan coupon.Coupon)
 		workers sync.WaitGroup
 	)
 	for range publishers {
 		workers.Go(func() {
-			for coupon := range coupons {
-				promise, _, err := c.tell(ctx, candidates.Window{
-					Coupon: coupon.ID, Version: coupon.Version, Opens: coupon.OpensAt, Closes: coupon.ClosesAt, Paused: coupon.Paused,
-					Sold: coupon.IssuedCount > 0 && coupon.Seats() == 0,
-				}, coupon.promise)
+			for one := range coupons {
+				known := one.Promise
+				promise, _, err := c.tell(ctx, one.Window(), known)
 				mu.Lock()
 				if err == nil {
 					told++
@@ -238,20 +219,20 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 				switch {
 				case err != nil:
 					failed.add(err)
-				case promise.Accepted > coupon.promise.Accepted || promise.LastArrival > coupon.promise.LastArrival ||
-					promise.Twice > coupon.promise.Twice || promise.Accepted > 0 && promise.Since > coupon.promise.Since:
-					risen = append(risen, raised{coupon.ID, promise})
+				case promise.Accepted > known.Accepted || promise.LastArrival > known.LastArrival ||
+					promise.Twice > known.Twice || promise.Accepted > 0 && promise.Since > known.Since:
+					risen = append(risen, raised{one.ID, promise})
 				}
 				mu.Unlock()
 			}
 		})
 	}
 	var late []raised // of coupons that are over: what this process was too late to say
-	for _, coupon := range r.Coupons {
-		if !coupon.Finalised {
-			coupons <- coupon
-		} else if seen := c.Store.Seen(coupon.ID); seen.Accepted > coupon.promise.Accepted {
-			late = append(late, raised{coupon.ID, seen})
+	for _, one := range r.Coupons {
+		if !one.Finalised() {
+			coupons <- one
+		} else if seen := c.Store.Seen(one.ID); seen.Accepted > one.Promise.Accepted {
+			late = append(late, raised{one.ID, seen})
 		}
 	}
 	close(coupons)
@@ -268,7 +249,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 }
 
 // tell tells one door its window. Of a shard that hangs the first few calls take their time, the others fail at once.
-func (c *Catalog) tell(ctx context.Context, w candidates.Window, known candidates.Promise) (now candidates.Promise, published bool, err error) {
+func (c *Catalog) tell(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	return c.Store.Publish(ctx, w, known)

@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -97,25 +98,25 @@ func (w *world) refresh() {
 	require.NoError(w.t, w.catalog.Refresh(w.t.Context()))
 }
 
-func (w *world) apply(coupon, user uint64) candidates.Receipt {
+func (w *world) apply(couponID coupon.CouponID, user coupon.UserID) candidates.Receipt {
 	w.t.Helper()
-	receipt, err := w.store.Apply(w.t.Context(), coupon, user)
+	receipt, err := w.store.Apply(w.t.Context(), couponID, user)
 	require.NoError(w.t, err)
 	return receipt
 }
 
-func (w *world) promise(coupon uint64) (p candidates.Promise) {
+func (w *world) promise(couponID coupon.CouponID) (p coupon.Promise) {
 	w.t.Helper()
-	err := w.db.QueryRowContext(w.t.Context(), "SELECT accepted, last_arrival FROM promise WHERE coupon_id = ?", coupon).
+	err := w.db.QueryRowContext(w.t.Context(), "SELECT accepted, last_arrival FROM promise WHERE coupon_id = ?", couponID).
 		Scan(&p.Accepted, &p.LastArrival)
 	require.NoError(w.t, err)
 	return p
 }
 
 // forget removes everything of a coupon from Redis, as a failover to an empty replica does.
-func (w *world) forget(coupon uint64) {
+func (w *world) forget(couponID coupon.CouponID) {
 	w.t.Helper()
-	queue := fmt.Sprintf("%scandidates:coupon:%d", w.redis.Prefix, coupon)
+	queue := fmt.Sprintf("%scandidates:coupon:%d", w.redis.Prefix, couponID)
 	require.NoError(w.t, w.redis.Client.Del(w.t.Context(), queue, "state:{"+queue+"}").Err())
 }
 
@@ -133,7 +134,7 @@ func TestRefreshBringsWindowPauseAndSeatsToTheDoor(t *testing.T) {
 	coupon, ok := w.catalog.Lookup(1)
 	require.True(t, ok)
 	require.Equal(t, "자정 쿠폰", coupon.Name)
-	require.Equal(t, uint64(10), coupon.Seats())
+	require.Equal(t, 10, coupon.Free())
 	require.Equal(t, time.UTC, coupon.OpensAt.Location())
 	require.WithinDuration(t, time.Now().Add(-time.Hour), coupon.OpensAt, time.Minute)
 	require.WithinDuration(t, time.Now().Add(24*time.Hour), coupon.ClosesAt, time.Minute)
@@ -144,8 +145,8 @@ func TestRefreshBringsWindowPauseAndSeatsToTheDoor(t *testing.T) {
 	w.refresh()
 	require.Equal(t, candidates.Paused, w.apply(1, 9).Code)
 	paused, _ := w.catalog.Lookup(1)
-	require.True(t, paused.Paused)
-	require.Equal(t, uint64(17), paused.Seats())
+	require.True(t, paused.Paused())
+	require.Equal(t, 17, paused.Free())
 
 	w.exec("UPDATE coupon SET status = 'OPEN', apply_opens_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = 1")
 	w.refresh()
@@ -170,7 +171,7 @@ func TestTheCatalogSpansADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T) 
 		require.Equal(t, want, ok, "coupon %d", id)
 	}
 	finalised, _ := w.catalog.Lookup(5)
-	require.True(t, finalised.Finalised)
+	require.True(t, finalised.Finalised())
 	require.Equal(t, candidates.NoWindow, w.apply(5, 7).Code, "a finalised coupon has no door")
 	require.Equal(t, candidates.NotOpen, w.apply(1, 7).Code)
 	require.Equal(t, candidates.Closed, w.apply(3, 7).Code)
@@ -183,7 +184,7 @@ type slow struct {
 	once              sync.Once
 }
 
-func (s *slow) Publish(ctx context.Context, w candidates.Window, p candidates.Promise) (candidates.Promise, bool, error) {
+func (s *slow) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (coupon.Promise, bool, error) {
 	s.once.Do(func() { close(s.reached) })
 	<-s.released
 	return s.Store.Publish(ctx, w, p)
@@ -226,9 +227,9 @@ func TestVersionsAreAboveThoseOfBefore(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	now := time.Now()
-	_, published, err := w.store.Publish(t.Context(), candidates.Window{
+	_, published, err := w.store.Publish(t.Context(), coupon.Window{
 		Coupon: 1, Version: now.Add(24 * time.Hour).UnixMicro(), Opens: now.Add(-time.Hour), Closes: now.Add(-time.Minute),
-	}, candidates.Promise{})
+	}, coupon.Promise{})
 	require.NoError(t, err)
 	require.True(t, published)
 	require.Equal(t, candidates.Closed, w.apply(1, 7).Code)
@@ -244,14 +245,14 @@ func TestAPromiseRisesAndNeverFalls(t *testing.T) {
 	w.apply(1, 7)
 	last := w.apply(1, 8)
 	w.refresh()
-	require.Equal(t, candidates.Promise{Accepted: 2, LastArrival: last.Arrival}, w.promise(1))
+	require.Equal(t, coupon.Promise{Accepted: 2, LastArrival: last.Arrival}, w.promise(1))
 
 	w.exec("UPDATE promise SET accepted = 5, written_off = 1 WHERE coupon_id = 1") // another process knows more
 	w.refresh()
-	require.Equal(t, candidates.Promise{Accepted: 5, LastArrival: last.Arrival}, w.promise(1))
+	require.Equal(t, coupon.Promise{Accepted: 5, LastArrival: last.Arrival}, w.promise(1))
 	last = w.apply(1, 9)
 	w.refresh()
-	require.Equal(t, candidates.Promise{Accepted: 6, LastArrival: last.Arrival}, w.promise(1))
+	require.Equal(t, coupon.Promise{Accepted: 6, LastArrival: last.Arrival}, w.promise(1))
 	var writtenOff int
 	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT written_off FROM promise WHERE coupon_id = 1").Scan(&writtenOff))
 	require.Equal(t, 1, writtenOff, "an operator's decision stays")
@@ -269,7 +270,7 @@ type raiser struct {
 
 func (r *raiser) SaveCatalog(context.Context, []byte) error { return nil }
 
-func (r *raiser) Publish(ctx context.Context, w candidates.Window, p candidates.Promise) (candidates.Promise, bool, error) {
+func (r *raiser) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (coupon.Promise, bool, error) {
 	now, published, err := r.Store.Publish(ctx, w, p)
 	r.raise()
 	return now, published, err
@@ -284,7 +285,7 @@ func TestAPromiseRaisedMeanwhileIsNotLowered(t *testing.T) {
 		w.exec("INSERT INTO promise (coupon_id, accepted, last_arrival) VALUES (1, 100, 1900000000000000)")
 	}})
 	require.NoError(t, behind.Refresh(t.Context()))
-	require.Equal(t, candidates.Promise{Accepted: 100, LastArrival: 1900000000000000}, w.promise(1))
+	require.Equal(t, coupon.Promise{Accepted: 100, LastArrival: 1900000000000000}, w.promise(1))
 }
 
 func TestAnEmptiedRedisGetsWindowAndFloorBack(t *testing.T) {
@@ -307,7 +308,7 @@ func TestAnEmptiedRedisGetsWindowAndFloorBack(t *testing.T) {
 	require.Equal(t, int64(3), figures.Accepted, "what was lost stays counted")
 	require.Equal(t, int64(1), figures.Waiting)
 	w.refresh()
-	require.Equal(t, candidates.Promise{Accepted: 3, LastArrival: next.Arrival}, w.promise(1))
+	require.Equal(t, coupon.Promise{Accepted: 3, LastArrival: next.Arrival}, w.promise(1))
 }
 
 func TestPromisesOfManyCouponsGoInBatches(t *testing.T) {
@@ -338,14 +339,14 @@ func TestPromisesOfManyCouponsGoInBatches(t *testing.T) {
 // broken fails for one coupon, and for the snapshot.
 type broken struct {
 	*candidates.Store
-	coupon uint64
+	coupon coupon.CouponID
 }
 
 var errBroken = errors.New("broken")
 
-func (b broken) Publish(ctx context.Context, w candidates.Window, p candidates.Promise) (candidates.Promise, bool, error) {
+func (b broken) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (coupon.Promise, bool, error) {
 	if w.Coupon == b.coupon || b.coupon == 0 {
-		return candidates.Promise{}, false, fmt.Errorf("coupon %d: %w", w.Coupon, errBroken)
+		return coupon.Promise{}, false, fmt.Errorf("coupon %d: %w", w.Coupon, errBroken)
 	}
 	return b.Store.Publish(ctx, w, p)
 }
@@ -405,12 +406,12 @@ func TestWithoutMySQLTheSnapshotServes(t *testing.T) {
 	require.False(t, known, "it has never read MySQL itself")
 	coupon, ok := fresh.Lookup(1)
 	require.True(t, ok)
-	require.Equal(t, uint64(6), coupon.Seats())
+	require.Equal(t, 6, coupon.Free())
 	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
 
 	require.Error(t, second.Refresh(t.Context()))
 	coupon, _ = second.Lookup(1)
-	require.Equal(t, uint64(6), coupon.Seats(), "a newer snapshot is taken over")
+	require.Equal(t, 6, coupon.Free(), "a newer snapshot is taken over")
 	_, known = second.Age()
 	require.True(t, known)
 

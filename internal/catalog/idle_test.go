@@ -62,7 +62,7 @@ func TestIdleRefreshesWriteNothing(t *testing.T) {
 	require.NotEqual(t, file, changed)
 	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{"digest":"","at":"2020-01-01T00:00:00Z","coupons":[]}`)))
 	require.NoError(t, pods[2].Refresh(t.Context()))
-	saved, err := catalog.Snapshot(t.Context(), w.store)
+	saved, err := catalog.Snapshot{Store: w.store}.Coupons(t.Context())
 	require.NoError(t, err)
 	require.Len(t, saved, coupons+2)
 	require.EqualValues(t, 1, saved[0].IssuedCount)

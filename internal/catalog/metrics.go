@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 
 // Heads looks at queues.
 type Heads interface {
-	Heads(ctx context.Context, coupons []uint64) map[uint64]candidates.Head
+	Heads(ctx context.Context, coupons []coupon.CouponID) map[uint64]candidates.Head
 }
 
 // Metrics tell how old the catalog is.
@@ -41,14 +42,14 @@ func (c *Catalog) Metrics() prometheus.Collector {
 }
 
 // Coupons are all that are known, in no order.
-func (c *Catalog) Coupons(context.Context) ([]Coupon, error) {
+func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 	h := c.held.Load()
 	if h == nil {
 		return nil, nil
 	}
-	all := make([]Coupon, 0, len(h.byID))
-	for _, coupon := range h.byID {
-		all = append(all, coupon)
+	all := make([]coupon.Coupon, 0, len(h.byID))
+	for _, one := range h.byID {
+		all = append(all, one)
 	}
 	return all, nil
 }
@@ -57,7 +58,7 @@ func (c *Catalog) Coupons(context.Context) ([]Coupon, error) {
 // when, who is under review and since when, when the settlement is due and how long Redis will keep who waits for it. All is
 // looked up when it is asked for. What Redis does not answer for is not told.
 type Queues struct {
-	Coupons   func(ctx context.Context) ([]Coupon, error)
+	Coupons   func(ctx context.Context) ([]coupon.Coupon, error)
 	Heads     Heads
 	SettlesAt func(arrival time.Time) time.Time
 	Now       func() time.Time
@@ -112,14 +113,14 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 		if i >= maxQueueMetrics {
 			continue
 		}
-		coupon := strconv.FormatUint(id, 10)
-		gauge(lenDesc, float64(head.Waiting), coupon)
-		gauge(reviewDesc, float64(head.UnderReview), coupon)
+		label := strconv.FormatUint(id, 10)
+		gauge(lenDesc, float64(head.Waiting), label)
+		gauge(reviewDesc, float64(head.UnderReview), label)
 		if head.Waiting > 0 {
-			gauge(oldDesc, seconds(head.Oldest), coupon)
+			gauge(oldDesc, seconds(head.Oldest), label)
 		}
 		if !head.ReviewedSince.IsZero() {
-			gauge(reviewedDesc, seconds(head.ReviewedSince), coupon)
+			gauge(reviewedDesc, seconds(head.ReviewedSince), label)
 		}
 	}
 	if !due.IsZero() {
@@ -131,9 +132,9 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 }
 
 // opened are the coupons that may have a queue, those first that close first, at most so many as a scrape looks at.
-func opened(coupons []Coupon, now time.Time) []uint64 {
-	coupons = slices.DeleteFunc(coupons, func(c Coupon) bool { return c.Finalised || c.OpensAt.After(now) })
-	slices.SortFunc(coupons, func(a, b Coupon) int { return cmp.Or(a.ClosesAt.Compare(b.ClosesAt), cmp.Compare(a.ID, b.ID)) })
+func opened(coupons []coupon.Coupon, now time.Time) []uint64 {
+	coupons = slices.DeleteFunc(coupons, func(c coupon.Coupon) bool { return c.Finalised() || c.OpensAt.After(now) })
+	slices.SortFunc(coupons, func(a, b coupon.Coupon) int { return cmp.Or(a.ClosesAt.Compare(b.ClosesAt), cmp.Compare(a.ID, b.ID)) })
 	ids := make([]uint64, min(len(coupons), maxQueuesLooked))
 	for i := range ids {
 		ids[i] = coupons[i].ID

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 var queueMetrics = []string{"jajeong_queue_length", "jajeong_queue_oldest_arrival_timestamp_seconds"}
@@ -65,9 +66,9 @@ func TestWhatIsDueAndUnderReview(t *testing.T) {
 	w.apply(2, 7)
 	later := w.apply(2, 8)
 	since := time.UnixMicro(first.Arrival).Add(24 * time.Hour).UTC().Truncate(time.Second)
-	moved, err := w.store.Review(t.Context(), 2, []candidates.Failed{{
-		Entry:  candidates.Entry{Member: "8", Arrival: later.Arrival, Source: candidates.Queue},
-		Reason: candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1, At: since},
+	moved, err := w.store.Review(t.Context(), 2, 0, since, []coupon.Failure{{
+		Application: coupon.Application{Member: "8", Arrival: later.Arrival, Source: coupon.SourceQueue},
+		Cause:       coupon.CauseUnknownUser,
 	}})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, moved)

@@ -10,13 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // saveSnapshot keeps a reading for processes that cannot reach MySQL, unless a snapshot of the same coupons stands there
 // already: with many coupons it has megabytes, and every process comes by every few seconds.
 func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 	saved := reading{At: r.At, Coupons: slices.Clone(r.Coupons)}
-	slices.SortFunc(saved.Coupons, func(a, b Coupon) int { return cmp.Compare(a.ID, b.ID) }) // they are read in another order as time passes
+	slices.SortFunc(saved.Coupons, func(a, b coupon.Coupon) int { return cmp.Compare(a.ID, b.ID) }) // they are read in another order as time passes
 	coupons, err := json.Marshal(saved.Coupons)
 	if err != nil {
 		return fmt.Errorf("encode catalog snapshot: %w", err)
@@ -36,9 +38,12 @@ func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 	return c.Store.SaveCatalog(ctx, snapshot)
 }
 
-// Snapshot returns the coupons as a process that reached MySQL last saw them; none when nobody ever did.
-func Snapshot(ctx context.Context, store Store) ([]Coupon, error) {
-	r, err := readSnapshot(ctx, store)
+// Snapshot reads the coupons as a process that reached MySQL last saw them.
+type Snapshot struct{ Store Store }
+
+// Coupons returns no coupons when no process ever reached MySQL.
+func (s Snapshot) Coupons(ctx context.Context) ([]coupon.Coupon, error) {
+	r, err := readSnapshot(ctx, s.Store)
 	if err != nil || r == nil {
 		return nil, err
 	}
@@ -60,6 +65,11 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 	}
 	if r.At.IsZero() {
 		return nil, errors.New("decode catalog snapshot: it has no time") // null or {}: taken over, every coupon would be unknown
+	}
+	for _, one := range r.Coupons {
+		if one.TotalQuantity < 0 || one.IssuedCount < 0 {
+			return nil, fmt.Errorf("decode catalog snapshot: coupon %d has %d of %d seats taken", one.ID, one.IssuedCount, one.TotalQuantity)
+		}
 	}
 	return r, nil
 }

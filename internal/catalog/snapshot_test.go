@@ -24,7 +24,7 @@ func FuzzSnapshot(f *testing.F) {
 		c.hold(r, time.Time{})
 		for _, coupon := range r.Coupons {
 			held, ok := c.Lookup(coupon.ID)
-			if !ok || held.Seats() > held.TotalQuantity {
+			if !ok || held.Free() > held.TotalQuantity {
 				t.Errorf("coupon %d of %q is %+v", coupon.ID, snapshot, held)
 			}
 		}

@@ -8,16 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"go.uber.org/zap"
-
-	"github.com/jajeong/jajeong/internal/candidates"
 )
 
 // selectCoupons takes one more than are kept, to know that there are more.
 const selectCoupons = `
-SELECT c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at,
-       c.status = 'PAUSED', c.finalised_at IS NOT NULL, c.version,
-       COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)
+SELECT ` + coupon.Columns + ", " + coupon.PromiseColumns + `
   FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id
  WHERE c.apply_opens_at <= UTC_TIMESTAMP(6) + INTERVAL 1 DAY
    AND c.apply_closes_at >= UTC_TIMESTAMP(6) - INTERVAL 30 DAY
@@ -48,12 +45,12 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	defer rows.Close()
 	var failed failures
 	for rows.Next() {
-		coupon, err := scanCoupon(rows)
+		one, err := scanCoupon(rows)
 		if err != nil {
 			failed.add(fmt.Errorf("read a coupon: %w", err))
 			continue
 		}
-		r.Coupons = append(r.Coupons, coupon)
+		r.Coupons = append(r.Coupons, one)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read coupons: %w", err)
@@ -66,19 +63,17 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	return r, failed.join()
 }
 
-func scanCoupon(rows *sql.Rows) (c Coupon, err error) {
-	err = rows.Scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt,
-		&c.Paused, &c.Finalised, &c.Version, &c.promise.Accepted, &c.promise.LastArrival, &c.promise.Twice, &c.promise.Since)
-	if err != nil {
-		return Coupon{}, fmt.Errorf("coupon %d: %w", c.ID, err)
+func scanCoupon(rows *sql.Rows) (one coupon.Coupon, err error) {
+	if err := rows.Scan(append(one.Fields(), one.Promise.Fields()...)...); err != nil {
+		return coupon.Coupon{}, fmt.Errorf("coupon %d: %w", one.ID, err)
 	}
-	return c, nil
+	return one, nil
 }
 
 // raised is a promise that is higher in Redis than in MySQL.
 type raised struct {
-	coupon  uint64
-	promise candidates.Promise
+	coupon  coupon.CouponID
+	promise coupon.Promise
 }
 
 // promiseBatch keeps a statement's locks and length small.

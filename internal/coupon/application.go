@@ -74,3 +74,10 @@ const (
 
 // Causes are the causes that the program itself writes.
 var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow, CauseDatabaseAway}
+
+// Cursor marks a place in the applications of a coupon in Redis; the zero Cursor is the beginning. Only package candidates
+// reads its fields. It stays valid when entries around it are removed.
+type Cursor struct {
+	Score, Member string
+	End           bool // no entry was behind it
+}

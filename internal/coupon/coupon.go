@@ -1,28 +1,41 @@
 package coupon
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Coupon is one campaign round: a row of table coupon. Times are UTC.
 type Coupon struct {
-	ID            CouponID
-	Name          string
-	TotalQuantity int64 // seats
-	IssuedCount   int64 // seats that are taken
-	OpensAt       time.Time
-	ClosesAt      time.Time // end of applying, exclusive
-	Status        Status
-	FinalisedAt   time.Time // zero: not finalised
-	CampaignID    uint64    // 0: none
-	ValidityDays  int64
-	DiscountWon   int64
-	Version       int64 // increases with each change of window or status, and with nothing else
+	ID            CouponID  `json:"id"`
+	Name          string    `json:"name"`
+	TotalQuantity int       `json:"totalQuantity"` // seats
+	IssuedCount   int       `json:"issuedCount"`   // seats that are taken
+	OpensAt       time.Time `json:"opensAt"`
+	ClosesAt      time.Time `json:"closesAt"` // end of applying, exclusive
+	Status        Status    `json:"status,omitzero"`
+	FinalisedAt   time.Time `json:"finalisedAt,omitzero"` // zero: not finalised
+	CampaignID    uint64    `json:"campaignId,omitzero"`  // 0: none
+	ValidityDays  int       `json:"validityDays"`
+	DiscountWon   int64     `json:"discountWon"`
+	Version       int64     `json:"version"` // increases with each change of window or status, and with nothing else
 
 	// Promise is what MySQL knows of the accepted applications, from table promise.
-	Promise Promise
+	Promise Promise `json:"-"`
+}
+
+// Columns are the columns of table coupon, as c, that Fields scans.
+const Columns = `c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status, c.finalised_at,
+       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.version`
+
+// Fields are the destinations of Columns in a scan.
+func (c *Coupon) Fields() []any {
+	return []any{&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Status, zeroTime{&c.FinalisedAt},
+		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.Version}
 }
 
 // Free is the number of free seats.
-func (c Coupon) Free() int64 { return max(0, c.TotalQuantity-c.IssuedCount) }
+func (c Coupon) Free() int { return max(0, c.TotalQuantity-c.IssuedCount) }
 
 // SoldOut reports whether every seat was issued.
 func (c Coupon) SoldOut() bool { return c.IssuedCount > 0 && c.Free() == 0 }
@@ -56,6 +69,25 @@ type Promise struct {
 	Since       Arrival // when the Redis server that counted Accepted and Twice began to count; 0: unknown
 }
 
+// PromiseColumns are the columns of table promise, as p, that Fields scans. A coupon without a row has none of them.
+const PromiseColumns = "COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)"
+
+// Fields are the destinations of PromiseColumns in a scan.
+func (p *Promise) Fields() []any { return []any{&p.Accepted, &p.LastArrival, &p.Twice, &p.Since} }
+
+// zeroTime scans NULL as the zero time.
+type zeroTime struct{ into *time.Time }
+
+// Scan implements sql.Scanner.
+func (z zeroTime) Scan(value any) error {
+	at, ok := value.(time.Time)
+	if value != nil && !ok {
+		return fmt.Errorf("%T is no time", value)
+	}
+	*z.into = at
+	return nil
+}
+
 // Status is coupon.status: whether an operator has paused the coupon.
 type Status string
 
@@ -67,3 +99,6 @@ const (
 
 // Scan implements sql.Scanner.
 func (s *Status) Scan(value any) error { return scan(s, value, Open, Paused) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Status) UnmarshalText(text []byte) error { return scan(s, text, Open, Paused) }

@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
 // Store is what the ledger reads of Redis; candidates.Store has it.
 type Store interface {
-	Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error)
-	Page(ctx context.Context, coupon uint64, after candidates.Cursor, cutoff time.Time) ([]candidates.Entry, candidates.Cursor, error)
-	Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error)
-	MarkedIssued(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
-	MarkedRejected(ctx context.Context, coupon uint64, after uint64) (users []string, next uint64, err error)
-	Inspect(ctx context.Context, coupon uint64) (candidates.Inspection, error)
-	EachPage(ctx context.Context, visit func(coupons []uint64) error) error
+	Figures(ctx context.Context, couponID coupon.CouponID, behind int64) (candidates.Figures, error)
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	Spans(ctx context.Context, couponID coupon.CouponID, bounds []int64) (waiting, dlq []int64, err error)
+	MarkedIssued(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
+	MarkedRejected(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
+	Inspect(ctx context.Context, couponID coupon.CouponID) (candidates.Inspection, error)
+	EachPage(ctx context.Context, visit func(coupons []coupon.CouponID) error) error
 	Now(ctx context.Context) (time.Time, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
 }
@@ -49,9 +50,9 @@ type Account struct {
 	// with it, the user applied again, and the pod that had seen the first arrival gave it back.
 	AskedAgain int64 `json:"askedAgain"`
 
-	CountedSince int64 `json:"-"` // when the server began to count that counted both, µs since 1970
+	CountedSince coupon.Arrival `json:"-"` // when the server began to count that counted both, µs since 1970
 
-	LastArrival int64 `json:"lastArrival"` // highest ever given, µs since 1970
+	LastArrival coupon.Arrival `json:"lastArrival"` // highest ever given, µs since 1970
 
 	Past Past `json:"-"`
 }
@@ -79,8 +80,8 @@ func (a Account) String() string {
 }
 
 // Account adds up one coupon inside tx, which must hold its lock: what is settled is read before Redis is.
-func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, coupon uint64) (Account, error) {
-	a, _, err := l.count(ctx, tx, coupon)
+func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, error) {
+	a, _, err := l.count(ctx, tx, couponID)
 	return a, err
 }
 
@@ -103,12 +104,12 @@ FROM user_coupon WHERE coupon_id = ?`
 
 // recorded reads what MySQL holds of a coupon. settledUpTo is the highest arrival that it holds an outcome of: behind it
 // nothing in Redis can be settled.
-func recorded(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, settledUpTo int64, err error) {
-	err = tx.QueryRowContext(ctx, promisedSQL, coupon, coupon, coupon, coupon).
+func recorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, settledUpTo coupon.Arrival, err error) {
+	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID).
 		Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
 	if err == nil && a.Past != (Past{}) {
 		var outcomes [3]sql.NullTime
-		err = tx.QueryRowContext(ctx, settledSQL, coupon, coupon, coupon, coupon, coupon, coupon).
+		err = tx.QueryRowContext(ctx, settledSQL, couponID, couponID, couponID, couponID, couponID, couponID).
 			Scan(&a.Past.Coupons, &a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
 		for _, at := range outcomes {
 			if at.Valid {
@@ -117,7 +118,7 @@ func recorded(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, settle
 		}
 	}
 	if err != nil {
-		return Account{}, 0, fmt.Errorf("account for coupon %d: %w", coupon, err)
+		return Account{}, 0, fmt.Errorf("account for coupon %d: %w", couponID, err)
 	}
 	return a, settledUpTo, nil
 }
@@ -129,17 +130,17 @@ func recorded(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, settle
 // What stands in Redis may be settled already, before a clean-up or in a Redis that fell back to an older state. It is
 // found by walking the line as far as anything is settled, and who stands there is counted on the way, since another
 // run may clean up meanwhile. Nobody is taken away behind.
-func (l *Ledger) count(ctx context.Context, tx *sql.Tx, coupon uint64) (a Account, f candidates.Figures, err error) {
-	a, settled, err := recorded(ctx, tx, coupon)
+func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, f candidates.Figures, err error) {
+	a, settled, err := recorded(ctx, tx, couponID)
 	if err != nil {
 		return Account{}, f, err
 	}
-	return l.addUp(ctx, tx, coupon, a, settled, func(standing) {})
+	return l.addUp(ctx, tx, couponID, a, settled, func(standing) {})
 }
 
 // addUp adds what stands in Redis to what is recorded. seen is told of everybody who stands as far as anything is settled.
-func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, coupon uint64, a Account, settled int64, seen func(standing)) (Account, candidates.Figures, error) {
-	f, err := l.Store.Figures(ctx, coupon, settled)
+func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, settled int64, seen func(standing)) (Account, candidates.Figures, error) {
+	f, err := l.Store.Figures(ctx, couponID, settled)
 	if err != nil {
 		return Account{}, f, err
 	}
@@ -149,8 +150,8 @@ func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, coupon uint64, a Account
 	if f.Waiting == f.WaitingBehind && f.DLQ == f.DLQBehind {
 		return a, f, nil
 	}
-	err = l.walk(ctx, tx, coupon, settled, func(s standing) {
-		if s.Source == candidates.Queue {
+	err = l.walk(ctx, tx, couponID, settled, func(s standing) {
+		if s.Source == coupon.SourceQueue {
 			a.Waiting++
 		} else {
 			a.UnderReview++
@@ -165,8 +166,8 @@ func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, coupon uint64, a Account
 
 // standing is one application in Redis and what MySQL says of it.
 type standing struct {
-	candidates.Entry
-	user     uint64
+	coupon.Application
+	user     coupon.UserID
 	active   bool // the user exists and is active
 	holds    bool // the user holds the coupon, by whatever way
 	issued   bool // MySQL holds a coupon of this very application
@@ -178,7 +179,7 @@ type standing struct {
 func (s standing) settled() bool { return s.issued || s.recorded }
 
 // takenBack: put under review while its NOT_SELECTED record was being taken back, which did not commit.
-func (s standing) takenBack() bool { return s.notSelected && s.Source != candidates.Queue }
+func (s standing) takenBack() bool { return s.notSelected && s.Source != coupon.SourceQueue }
 
 // appliedAt is the arrival of a JSON_TABLE j as DATETIME(6); FROM_UNIXTIME would lose microseconds.
 const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
@@ -206,15 +207,15 @@ func Malformed(member string) string {
 
 // walk visits everything that stands in Redis up to an arrival, with MySQL's word on it. A member that is no user id is
 // user 0, whom MySQL knows from what was dropped.
-func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, coupon uint64, upTo int64, visit func(standing)) error {
+func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, upTo coupon.Arrival, visit func(standing)) error {
 	directory, err := l.Users.Table(ctx, tx)
 	if err != nil {
-		return fmt.Errorf("walk the line of coupon %d: %w", coupon, err)
+		return fmt.Errorf("walk the line of coupon %d: %w", couponID, err)
 	}
 	query, end := directory.SQL(standingSQL), time.UnixMicro(upTo+1)
-	var cursor candidates.Cursor
+	var cursor coupon.Cursor
 	for {
-		page, next, err := l.Store.Page(ctx, coupon, cursor, end)
+		page, next, err := l.Store.Page(ctx, couponID, cursor, end)
 		if err != nil {
 			return err
 		}
@@ -222,13 +223,13 @@ func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, coupon uint64, upTo int64
 			return nil
 		}
 		cursor = next
-		if err := visitPage(ctx, tx, query, coupon, page, visit); err != nil {
-			return fmt.Errorf("walk the line of coupon %d: %w", coupon, err)
+		if err := visitPage(ctx, tx, query, couponID, page, visit); err != nil {
+			return fmt.Errorf("walk the line of coupon %d: %w", couponID, err)
 		}
 	}
 }
 
-func visitPage(ctx context.Context, tx *sql.Tx, query string, coupon uint64, page []candidates.Entry, visit func(standing)) error {
+func visitPage(ctx context.Context, tx *sql.Tx, query string, couponID coupon.CouponID, page []coupon.Application, visit func(standing)) error {
 	all := make([]standing, len(page))
 	asked := []byte{'['}
 	for i, e := range page {
@@ -236,13 +237,13 @@ func visitPage(ctx context.Context, tx *sql.Tx, query string, coupon uint64, pag
 		if err != nil || strconv.FormatUint(user, 10) != e.Member {
 			user = 0
 		}
-		all[i] = standing{Entry: e, user: user}
+		all[i] = standing{Application: e, user: user}
 		if i > 0 {
 			asked = append(asked, ',')
 		}
 		asked = fmt.Appendf(asked, "[%d,%d]", user, e.Arrival)
 	}
-	rows, err := tx.QueryContext(ctx, query, coupon, coupon, string(append(asked, ']')), coupon)
+	rows, err := tx.QueryContext(ctx, query, couponID, couponID, string(append(asked, ']')), couponID)
 	if err != nil {
 		return err
 	}
@@ -254,7 +255,7 @@ func visitPage(ctx context.Context, tx *sql.Tx, query string, coupon uint64, pag
 		if err := rows.Scan(&n, &s.active, &s.holds, &s.issued, &s.recorded, &s.notSelected, &reason); err != nil {
 			return err
 		}
-		s.Entry, s.user = all[n-1].Entry, all[n-1].user
+		s.Application, s.user = all[n-1].Application, all[n-1].user
 		if s.user == 0 {
 			s.recorded = s.recorded && strings.HasPrefix(reason, Malformed(s.Member))
 		}

@@ -48,7 +48,7 @@ func TestAccountSaysEveryFigure(t *testing.T) {
 }
 
 // account is the account as a settlement asks for it: inside a transaction.
-func (c *coupon) account(l *ledger.Ledger) ledger.Account {
+func (c *fixture) account(l *ledger.Ledger) ledger.Account {
 	c.t.Helper()
 	tx, err := c.db.BeginTx(c.t.Context(), nil)
 	require.NoError(c.t, err)
@@ -64,34 +64,34 @@ func TestAccountOfACoupon(t *testing.T) {
 	d := newDeployment(t)
 	base := ledger.Account{Accepted: worldlyAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
 	for name, test := range map[string]struct {
-		live  func(*coupon)
+		live  func(*fixture)
 		twice int64
 		want  func(*ledger.Account)
 	}{
-		"as it is": {func(c *coupon) {}, 0, func(*ledger.Account) {}},
-		"settled ones standing in queue and dlq": {func(c *coupon) {
+		"as it is": {func(c *fixture) {}, 0, func(*ledger.Account) {}},
+		"settled ones standing in queue and dlq": {func(c *fixture) {
 			c.add(c.queue(), c.member(1), c.appliedAt(1))
 			c.add(c.queue(), c.member(19), c.appliedAt(19))
 			c.add(c.dlq(), c.member(2), c.appliedAt(2))
 			c.add(c.dlq(), c.member(2)+"x", c.appliedAt(2)) // no user id
 		}, 3, func(a *ledger.Account) { a.Waiting, a.UnderReview = a.Waiting+2, a.UnderReview+2 }},
-		"other arrivals of settled users": {func(c *coupon) {
+		"other arrivals of settled users": {func(c *fixture) {
 			c.add(c.queue(), c.member(1), c.appliedAt(2))
 			c.add(c.queue(), c.member(19), c.appliedAt(19).Add(-1e3))
 		}, 0, func(a *ledger.Account) { a.Waiting += 2 }},
-		"the arrival of a coupon that was given by hand": {func(c *coupon) {
+		"the arrival of a coupon that was given by hand": {func(c *fixture) {
 			at := c.now()
 			c.change(1, "UPDATE user_coupon SET applied_at = ? WHERE coupon_id = ? AND user_id = ?", at, c.id, c.user(handGivenAlone))
 			c.add(c.queue(), c.member(handGivenAlone), at)
 		}, 0, func(a *ledger.Account) { a.Waiting++ }},
-		"a higher promise in mysql, and some written off": {func(c *coupon) {
+		"a higher promise in mysql, and some written off": {func(c *fixture) {
 			c.change(1, "UPDATE promise SET accepted = ?, written_off = 2 WHERE coupon_id = ?", worldlyAccepted+5, c.id)
 		}, 0, func(a *ledger.Account) { a.Accepted, a.WrittenOff = a.Accepted+5, 2 }},
-		"a higher promise in redis": {func(c *coupon) { c.promised(5) }, 0, func(a *ledger.Account) { a.Accepted += 5 }},
-		"no promise in mysql": {func(c *coupon) {
+		"a higher promise in redis": {func(c *fixture) { c.promised(5) }, 0, func(a *ledger.Account) { a.Accepted += 5 }},
+		"no promise in mysql": {func(c *fixture) {
 			c.change(1, "DELETE FROM promise WHERE coupon_id = ?", c.id)
 		}, 0, func(*ledger.Account) {}},
-		"an empty redis": {func(c *coupon) {
+		"an empty redis": {func(c *fixture) {
 			require.NoError(c.t, c.rdb.Del(c.t.Context(), c.keys()...).Err())
 		}, 0, func(a *ledger.Account) { a.Waiting, a.UnderReview = 0, 0 }},
 	} {
@@ -217,7 +217,7 @@ func TestTheSecondLookHoldsTheCoupon(t *testing.T) {
 }
 
 // locked is whether somebody holds the coupon's row.
-func (c *coupon) locked() bool {
+func (c *fixture) locked() bool {
 	c.t.Helper()
 	tx, err := c.db.BeginTx(c.t.Context(), &sql.TxOptions{})
 	require.NoError(c.t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 // event is the n-th audit event that the tests write: with and without a user and a run, with texts of every kind.
-func (c *coupon) event(n uint64) ledger.AuditEvent {
+func (c *fixture) event(n uint64) ledger.AuditEvent {
 	texts := []string{"", "TICKET-7", "자정 쿠폰 \U0001F319 재시도", `"quoted", 'and' \ backslash`, "1:a", "-", " ends in blanks  "}
 	text := func(i uint64) string { return texts[i%uint64(len(texts))] }
 	e := ledger.AuditEvent{
@@ -37,7 +38,7 @@ func (c *coupon) event(n uint64) ledger.AuditEvent {
 }
 
 // audit writes events up to the n-th behind those that are there, as the settlement does.
-func (c *coupon) audit(n uint64) {
+func (c *fixture) audit(n uint64) {
 	c.t.Helper()
 	head, err := ledger.AuditHead(c.t.Context(), c.db, c.id)
 	require.NoError(c.t, err)
@@ -50,20 +51,20 @@ func (c *coupon) audit(n uint64) {
 	c.exec(moveHead, c.id, head.Seq, head.Hash)
 }
 
-func (c *coupon) write(e ledger.AuditEvent, hash string) {
+func (c *fixture) write(e ledger.AuditEvent, hash string) {
 	c.t.Helper()
 	c.exec(insertEvent, e.Seq, e.At, e.Actor, e.Action, e.Coupon, e.User, e.Run, e.Reason, e.Detail, hash)
 }
 
 // rewrite changes what the n-th event says, and gives it the hash of what it says then.
-func (c *coupon) rewrite(n uint64) {
+func (c *fixture) rewrite(n uint64) {
 	c.t.Helper()
 	e := c.event(n)
 	e.Reason = "for a friend"
 	c.change(1, "UPDATE audit_event SET reason = ?, hash = ? WHERE coupon_id = ? AND seq = ?", e.Reason, e.Hash(c.hashOf(n-1)), c.id, n)
 }
 
-func (c *coupon) hashOf(n uint64) (hash string) {
+func (c *fixture) hashOf(n uint64) (hash string) {
 	c.t.Helper()
 	require.NoError(c.t, c.db.QueryRow("SELECT hash FROM audit_event WHERE coupon_id = ? AND seq = ?", c.id, n).Scan(&hash))
 	return hash
@@ -134,7 +135,7 @@ func TestEventsFromBeforeTheChainAreChained(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	const events = 21
-	coupons := []*coupon{d.newCoupon(t, 1), d.newCoupon(t, 1), d.newCoupon(t, 1)}
+	coupons := []*fixture{d.newCoupon(t, 1), d.newCoupon(t, 1), d.newCoupon(t, 1)}
 	old := func() {
 		d.exec(t, "ALTER TABLE audit_event DROP KEY audit_event_chain, DROP COLUMN seq, DROP COLUMN hash")
 		d.exec(t, "DROP TABLE audit_head")
@@ -184,7 +185,7 @@ func TestEventsOfNoCouponAreFound(t *testing.T) {
 
 	d.exec(t, "INSERT INTO audit_event (actor, action, seq) VALUES ('kim', 'IMPORT', NULL), ('kim', 'IMPORT', 1)")
 	require.Equal(t, map[ledger.Code]int64{ledger.AuditInserted: 2}, found())
-	none := &coupon{deployment: d, t: t, id: c.id + 1}
+	none := &fixture{deployment: d, t: t, id: c.id + 1}
 	none.audit(4)
 	require.Equal(t, map[ledger.Code]int64{ledger.AuditInserted: 6}, found())
 	none.change(4, deleteEvents, none.id, 1, 4)
@@ -201,7 +202,7 @@ func TestASettlementGoesOnWithTheChain(t *testing.T) {
 	c.promised(2)
 	hold := func() settle.Result { return c.settleWith(c.settler, settle.Order{CutoffNow: true}) }
 	for n := uint64(1); n <= 3; n++ {
-		require.Equal(t, settle.HeldBack, hold().Status)
+		require.Equal(t, coupon.HeldBack, hold().Status)
 		v := c.check()
 		require.Equal(t, map[ledger.Code]int64{ledger.PromiseLost: 2}, counts(t, v))
 		require.Equal(t, n, v.AuditHead.Seq)
@@ -211,7 +212,7 @@ func TestASettlementGoesOnWithTheChain(t *testing.T) {
 	c.exec("UPDATE audit_head SET seq = 1 WHERE coupon_id = ?", c.id)
 	require.Contains(t, hold().Error, "settle verify")
 	result := c.settleWith(c.settler, settle.Order{CutoffNow: true, AcceptGap: true})
-	require.Equal(t, settle.HeldBack, result.Status)
+	require.Equal(t, coupon.HeldBack, result.Status)
 	require.Contains(t, result.Error, "settle verify")
 	require.Zero(t, c.number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", c.id))
 	c.exec("UPDATE audit_head SET seq = ? WHERE coupon_id = ?", head.Seq, c.id)

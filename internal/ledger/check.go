@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Code names what is wrong. Codes are stable; what each means stands with it.
@@ -446,7 +447,7 @@ func (l *Ledger) checkLine(ctx context.Context, tx *sql.Tx, f candidates.Figures
 			takenBack++
 		case s.settled():
 			standingStill++
-		case s.Source == candidates.Queue && s.active && !s.holds && s.Arrival < last.UnixMicro():
+		case s.Source == coupon.SourceQueue && s.active && !s.holds && s.Arrival < last.UnixMicro():
 			passed++
 		}
 	})

@@ -87,7 +87,7 @@ func TestMixedCorruptionsAreAllFound(t *testing.T) {
 }
 
 // far is so long ago that everybody else came later.
-func (c *coupon) far() time.Time { return c.now().Add(-30 * time.Minute) }
+func (c *fixture) far() time.Time { return c.now().Add(-30 * time.Minute) }
 
 const (
 	deleteCoupon = "DELETE FROM user_coupon WHERE coupon_id = ? AND user_id = ?"
@@ -95,13 +95,13 @@ const (
 )
 
 // unmark takes away the door's ALREADY_ISSUED.
-func (c *coupon) unmark(n uint64) {
+func (c *fixture) unmark(n uint64) {
 	c.t.Helper()
 	c.wrote(1)(c.rdb.SRem(c.t.Context(), c.marks(), c.member(n)).Result())
 }
 
 // exchange swaps a column of two users' coupons.
-func (c *coupon) exchange(column string, a, b uint64) {
+func (c *fixture) exchange(column string, a, b uint64) {
 	c.t.Helper()
 	c.change(2, fmt.Sprintf(`UPDATE user_coupon x JOIN (SELECT user_id, %[1]s AS other FROM user_coupon WHERE coupon_id = ? AND user_id IN (?, ?)) y
 		ON y.user_id <> x.user_id SET x.%[1]s = y.other WHERE x.coupon_id = ? AND x.user_id IN (?, ?)`, column),
@@ -111,32 +111,32 @@ func (c *coupon) exchange(column string, a, b uint64) {
 // recordHarm changes what the third run recorded.
 func recordHarm(column, value string, missing int64) harm {
 	return harm{
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, fmt.Sprintf("UPDATE settlement SET %s = %s WHERE coupon_id = ? AND run_id = ?", column, value), c.id, c.runs()[2])
 		},
 		codes: map[ledger.Code]int64{ledger.RecordWrong: missing}, alone: true}
 }
 
-func (c *coupon) recount(issued string) {
+func (c *fixture) recount(issued string) {
 	c.t.Helper()
 	c.change(1, "UPDATE coupon SET issued_count = "+issued+" WHERE id = ?", c.id)
 }
 
 // recordToo records another outcome of an application that won.
-func (c *coupon) recordToo(n uint64, outcome string) {
+func (c *fixture) recordToo(n uint64, outcome string) {
 	c.t.Helper()
 	c.exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, ?)", c.id, c.user(n), c.appliedAt(n), outcome)
 }
 
 // appliedOutcome is the arrival of an application that got another outcome than a coupon.
-func (c *coupon) appliedOutcome(n uint64) (at time.Time) {
+func (c *fixture) appliedOutcome(n uint64) (at time.Time) {
 	c.t.Helper()
 	require.NoError(c.t, c.db.QueryRow("SELECT applied_at FROM application_outcome WHERE coupon_id = ? AND user_id = ?", c.id, c.user(n)).Scan(&at))
 	return at
 }
 
 // stands is the arrival of an application that waits.
-func (c *coupon) stands(n uint64) time.Time {
+func (c *fixture) stands(n uint64) time.Time {
 	c.t.Helper()
 	arrival, err := c.rdb.ZScore(c.t.Context(), c.queue(), c.member(n)).Result()
 	require.NoError(c.t, err)
@@ -144,7 +144,7 @@ func (c *coupon) stands(n uint64) time.Time {
 }
 
 // keepPromise lifts MySQL's word on the promises, as the catalog does, to all that were made and the given arrival.
-func (c *coupon) keepPromise(last time.Time) {
+func (c *fixture) keepPromise(last time.Time) {
 	c.t.Helper()
 	figures, err := c.store.Figures(c.t.Context(), c.id, 0)
 	require.NoError(c.t, err)

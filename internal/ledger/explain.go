@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -113,12 +114,12 @@ func (f *Facts) addTraces(t candidates.Traces, settlesAt func(time.Time) time.Ti
 		}
 		a.Stands = places[s.Source]
 		next := a.AppliedAt
-		if s.Source == candidates.Queue {
+		if s.Source == coupon.SourceQueue {
 			a.Position = t.Position
 		} else {
 			a.Review = t.Reason
 		}
-		if s.Source == candidates.Retryable && t.Reason.Night.After(next) {
+		if s.Source == coupon.SourceRetryable && t.Reason.Night.After(next) {
 			next = t.Reason.Night
 		}
 		settles := settlesAt(next).UTC()

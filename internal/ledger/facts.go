@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Facts are all that is known of one user and one coupon. Times are UTC, spans and arrivals µs.
@@ -80,7 +81,7 @@ const (
 	InHeld      Place = "DLQ_HELD"      // until a person decides
 )
 
-var places = map[candidates.Source]Place{candidates.Queue: InQueue, candidates.Retryable: InRetryable, candidates.Held: InHeld}
+var places = map[coupon.Source]Place{coupon.SourceQueue: InQueue, coupon.SourceRetryable: InRetryable, coupon.SourceHeld: InHeld}
 
 // Application is one application of the user. It may stand and be settled: Redis has not heard yet.
 type Application struct {

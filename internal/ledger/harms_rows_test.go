@@ -22,15 +22,15 @@ const (
 )
 
 // alter changes one row of a user's.
-func alter(table, set string, n uint64, args ...any) func(*coupon) {
-	return func(c *coupon) {
+func alter(table, set string, n uint64, args ...any) func(*fixture) {
+	return func(c *fixture) {
 		c.change(1, "UPDATE "+table+" SET "+set+" WHERE coupon_id = ? AND user_id = ?", append(args, c.id, c.user(n))...)
 	}
 }
 
 // alterRun changes one column of the second run.
-func alterRun(set string) func(*coupon) {
-	return func(c *coupon) { c.change(1, "UPDATE settlement_run SET "+set+" WHERE id = ?", c.runs()[1]) }
+func alterRun(set string) func(*fixture) {
+	return func(c *fixture) { c.change(1, "UPDATE settlement_run SET "+set+" WHERE id = ?", c.runs()[1]) }
 }
 
 func one(code ledger.Code) map[ledger.Code]int64 { return map[ledger.Code]int64{code: 1} }
@@ -49,7 +49,7 @@ var rowHarms = map[string]harm{
 	"a seat above all, by hand": {
 		do: alter("user_coupon", "position = 21", handGiven), codes: one(ledger.SeatWrong), alone: true},
 	"a seat behind free ones": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, "UPDATE coupon SET total_quantity = total_quantity + 5 WHERE id = ?", c.id)
 			alter("user_coupon", "position = position + 4", thirdRunEnds)(c)
 		},
@@ -57,74 +57,74 @@ var rowHarms = map[string]harm{
 
 	// Invariant 4.
 	"finalised while people wait": { // and before it closes
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, "UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", c.id)
 		},
 		codes: map[ledger.Code]int64{ledger.NeverSettled: standing + 1}, alone: true},
 	"finalised while people wait, when it has closed": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, "UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6), apply_closes_at = ? WHERE id = ?", c.now(), c.id)
 		},
 		codes: map[ledger.Code]int64{ledger.NeverSettled: standing}, alone: true},
 	"finalised while seats are free for who was not selected": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, "UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6), apply_closes_at = ?, total_quantity = total_quantity + 2 WHERE id = ?", c.now(), c.id)
 		},
 		codes: map[ledger.Code]int64{ledger.NeverSettled: standing + 2}, alone: true},
 	"an entry under review that expires": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			require.True(c.t, c.rdb.Expire(c.t.Context(), c.dlq(), time.Hour).Val())
 		},
 		codes: one(ledger.Expiring), alone: true},
 	"the queue expires before it is settled": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			require.True(c.t, c.rdb.Expire(c.t.Context(), c.queue(), 10*time.Minute).Val())
 		},
 		codes: map[ledger.Code]int64{ledger.Expiring: waitingEnds - waiting + 1}, alone: true},
 	"the queue lives as long as it must": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			require.True(c.t, c.rdb.Expire(c.t.Context(), c.queue(), candidates.MinTTL).Val())
 		}, alone: true},
 	"a coupon that opens when people wait already": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, "UPDATE coupon SET apply_opens_at = apply_closes_at - INTERVAL 1 SECOND WHERE id = ?", c.id)
 		},
 		codes: map[ledger.Code]int64{ledger.NeverSettled: standing}, alone: true},
 	"the reasons expire": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			require.True(c.t, c.rdb.Expire(c.t.Context(), c.reasons(), time.Hour).Val())
 		},
 		codes: one(ledger.Expiring), alone: true},
 
 	// Invariant 6: what Redis keeps.
 	"rejected at the door, and waiting": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.wrote(3)(c.rdb.SAdd(c.t.Context(), c.rejected(), c.member(waiting), c.member(idle), "park").Result())
 		},
 		codes: map[ledger.Code]int64{ledger.MarkedForNothing: 3}},
 	"not selected, and rejected at the door": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.wrote(1)(c.rdb.SAdd(c.t.Context(), c.rejected(), c.member(notSelectedEnds)).Result())
 		},
 		codes: one(ledger.MarkedForNothing)},
 	"a reason lost": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.wrote(1)(c.rdb.HDel(c.t.Context(), c.reasons(), c.member(blocked)).Result())
 		},
 		unexplained: 1, alone: true},
 	"a reason for another": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.wrote(1)(c.rdb.HDel(c.t.Context(), c.reasons(), c.member(blocked)).Result())
 			c.wrote(1)(c.rdb.HSet(c.t.Context(), c.reasons(), c.member(unknown), "{}").Result())
 		},
 		unexplained: 1, alone: true},
 	"a reason that cannot be read": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.wrote(0)(c.rdb.HSet(c.t.Context(), c.reasons(), c.member(blocked), "because").Result())
 		},
 		unexplained: 1, alone: true},
 	"a reason for nobody": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.wrote(1)(c.rdb.HSet(c.t.Context(), c.reasons(), c.member(unknown), "{}").Result())
 		},
 		unexplained: -1},
@@ -137,7 +137,7 @@ var rowHarms = map[string]harm{
 		do:    alter("user_coupon", "issued_at = issued_at + INTERVAL 1 HOUR, expires_at = expires_at + INTERVAL 1 HOUR", 11),
 		codes: one(ledger.ValidityWrong), alone: true},
 	"a coupon valid for other days": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, "UPDATE coupon SET validity_days = validity_days + 1 WHERE id = ?", c.id)
 		},
 		codes: map[ledger.Code]int64{ledger.ValidityWrong: winnersByRuns}, alone: true},
@@ -148,12 +148,12 @@ var rowHarms = map[string]harm{
 	"an outcome explained": {do: alter("application_outcome", "reason = 'for a friend'", 24), codes: one(ledger.OutcomeWrong), alone: true},
 	"an outcome later":     {do: alter("application_outcome", "recorded_at = recorded_at + INTERVAL 1 SECOND", 24), codes: one(ledger.OutcomeWrong), alone: true},
 	"an outcome of another run": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, "UPDATE application_outcome SET run_id = ? WHERE coupon_id = ? AND user_id = ?", c.runs()[0], c.id, c.user(24))
 		},
 		codes: map[ledger.Code]int64{ledger.OutcomeWrong: 1, ledger.ArrivalWrong: 1, ledger.RecordWrong: 0}, alone: true},
 	"told ALREADY_ISSUED, and somebody else has it": {
-		do: func(c *coupon) {
+		do: func(c *fixture) {
 			c.change(1, "UPDATE application_outcome SET user_id = ? WHERE coupon_id = ? AND user_id = ?", c.user(idle), c.id, c.user(handGiven))
 		},
 		codes: one(ledger.OutcomeWrong), alone: true},

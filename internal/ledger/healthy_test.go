@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -17,39 +18,39 @@ func TestHealthyCoupons(t *testing.T) {
 	d := newDeployment(t)
 	for name, test := range map[string]struct {
 		seats int
-		live  func(*coupon)
+		live  func(*fixture)
 		want  ledger.Account
 	}{
-		"nothing applied": {5, func(c *coupon) {}, ledger.Account{}},
-		"never published": {5, func(c *coupon) { require.NoError(c.t, c.rdb.Del(c.t.Context(), c.keys()...).Err()) }, ledger.Account{}},
-		"nothing applied, settled": {5, func(c *coupon) {
-			require.Equal(c.t, settle.Unchanged, c.settleNow().Status)
+		"nothing applied": {5, func(c *fixture) {}, ledger.Account{}},
+		"never published": {5, func(c *fixture) { require.NoError(c.t, c.rdb.Del(c.t.Context(), c.keys()...).Err()) }, ledger.Account{}},
+		"nothing applied, settled": {5, func(c *fixture) {
+			require.Equal(c.t, coupon.Unchanged, c.settleNow().Status)
 		}, ledger.Account{}},
-		"applied only": {5, func(c *coupon) {
+		"applied only": {5, func(c *fixture) {
 			c.users("ACTIVE", 1, 7)
 			c.apply(1, 9) // two are no users
 		}, ledger.Account{Accepted: 9, Waiting: 9}},
-		"more than a page waits": {5, func(c *coupon) {
+		"more than a page waits": {5, func(c *fixture) {
 			c.users("ACTIVE", 1, 1100)
 			c.apply(1, 1100)
 		}, ledger.Account{Accepted: 1100, Waiting: 1100}},
-		"seats free": {50, func(c *coupon) {
+		"seats free": {50, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 6)
 			c.settleNow()
 			c.apply(7, 9)
 		}, ledger.Account{Accepted: 9, Waiting: 3, Issued: 6}},
-		"sold out": {5, func(c *coupon) {
+		"sold out": {5, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			require.Equal(c.t, 4, c.settleNow().NotSelected)
 		}, ledger.Account{Accepted: 9, Issued: 5, Outcomes: 4}},
-		"sold out to the seat": {5, func(c *coupon) {
+		"sold out to the seat": {5, func(c *fixture) {
 			c.users("ACTIVE", 1, 5)
 			c.apply(1, 5)
 			require.Zero(c.t, c.settleNow().SeatsLeft)
 		}, ledger.Account{Accepted: 5, Issued: 5}},
-		"settled again and again": {5, func(c *coupon) {
+		"settled again and again": {5, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			for n := uint64(1); n <= 9; n += 3 {
 				c.apply(n, n+2)
@@ -60,21 +61,21 @@ func TestHealthyCoupons(t *testing.T) {
 				c.settleNow()
 			}
 		}, ledger.Account{Accepted: 9, Issued: 9}},
-		"under review": {5, func(c *coupon) {
+		"under review": {5, func(c *fixture) {
 			c.users("BLOCKED", 1, 2)
 			c.users("WITHDRAWN", 3, 3)
 			c.users("ACTIVE", 5, 9)
 			c.apply(1, 9)
 			require.Equal(c.t, 4, c.settleNow().Rejected)
 		}, ledger.Account{Accepted: 9, UnderReview: 4, Issued: 5}},
-		"under review, then active": {5, func(c *coupon) {
+		"under review, then active": {5, func(c *fixture) {
 			c.users("BLOCKED", 1, 2)
 			c.users("ACTIVE", 3, 9)
 			c.apply(1, 9)
 			c.settleNow()
 			c.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id IN (?, ?)", c.user(1), c.user(2))
 		}, ledger.Account{Accepted: 9, UnderReview: 2, Issued: 5, Outcomes: 2}},
-		"a member that is no user id": {5, func(c *coupon) {
+		"a member that is no user id": {5, func(c *fixture) {
 			c.users("ACTIVE", 1, 3)
 			c.apply(1, 1)
 			c.add(c.queue(), "kim", c.now())
@@ -84,7 +85,7 @@ func TestHealthyCoupons(t *testing.T) {
 			c.apply(3, 3)
 			require.Equal(c.t, 3, c.settleNow().Rejected)
 		}, ledger.Account{Accepted: 5, UnderReview: 3, Issued: 2}},
-		"the largest user ids": {5, func(c *coupon) {
+		"the largest user ids": {5, func(c *fixture) {
 			c.exec("INSERT INTO `user` (id) VALUES (18446744073709551614), (18446744073709551615)")
 			for _, user := range []uint64{1<<64 - 1, 1<<64 - 2} {
 				_, err := c.store.Apply(c.t.Context(), c.id, user)
@@ -92,20 +93,20 @@ func TestHealthyCoupons(t *testing.T) {
 			}
 			require.Equal(c.t, 2, c.settleNow().Issued)
 		}, ledger.Account{Accepted: 2, Issued: 2}},
-		"given by hand": {3, func(c *coupon) {
+		"given by hand": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.give(1)
 			c.apply(2, 5)
 			c.settleNow()
 		}, ledger.Account{Accepted: 4, Issued: 2, Outcomes: 2}},
-		"given by hand to who applied": {3, func(c *coupon) {
+		"given by hand to who applied": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 5)
 			c.give(1)
 			c.give(5)
 			require.Equal(c.t, 2, c.settleNow().AlreadyIssued)
 		}, ledger.Account{Accepted: 5, Issued: 1, Outcomes: 4}},
-		"given by hand to who was not selected": {3, func(c *coupon) {
+		"given by hand to who was not selected": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 7)
 			c.settleNow()
@@ -114,13 +115,13 @@ func TestHealthyCoupons(t *testing.T) {
 			c.settleNow()
 			require.Equal(c.t, []uint64{c.user(1), c.user(2), c.user(3), c.user(4), c.user(5), c.user(6)}, c.holders())
 		}, ledger.Account{Accepted: 7, Issued: 5, Outcomes: 2}},
-		"seats added": {3, func(c *coupon) {
+		"seats added": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			c.settleNow()
 			c.exec("UPDATE coupon SET total_quantity = 5 WHERE id = ?", c.id)
 		}, ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
-		"seats added and settled": {3, func(c *coupon) {
+		"seats added and settled": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			c.settleNow()
@@ -129,7 +130,7 @@ func TestHealthyCoupons(t *testing.T) {
 			c.settleNow()
 			require.Equal(c.t, []uint64{c.user(1), c.user(2), c.user(3), c.user(5), c.user(6)}, c.holders())
 		}, ledger.Account{Accepted: 9, Issued: 5, Outcomes: 4}},
-		"more seats added than needed": {3, func(c *coupon) {
+		"more seats added than needed": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 12)
 			c.apply(1, 9)
 			c.settleNow()
@@ -137,27 +138,27 @@ func TestHealthyCoupons(t *testing.T) {
 			c.settleNow()
 			c.apply(10, 12)
 		}, ledger.Account{Accepted: 12, Waiting: 3, Issued: 9}},
-		"a lost application accepted as lost": {9, func(c *coupon) {
+		"a lost application accepted as lost": {9, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			c.wrote(2)(c.rdb.ZRem(c.t.Context(), c.queue(), c.member(3), c.member(4)).Result())
 			c.settle(settle.Order{CutoffNow: true, AcceptGap: true})
 		}, ledger.Account{Accepted: 9, Issued: 7, WrittenOff: 2}},
-		"redeemed and revoked": {9, func(c *coupon) {
+		"redeemed and revoked": {9, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			c.settleNow()
 			c.exec("UPDATE user_coupon SET status = 'USED' WHERE user_id = ?", c.user(1))
 			c.exec("UPDATE user_coupon SET status = 'REVOKED' WHERE user_id = ?", c.user(2))
 		}, ledger.Account{Accepted: 9, Issued: 9}},
-		"winners blocked and withdrawn": {3, func(c *coupon) {
+		"winners blocked and withdrawn": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			c.settleNow()
 			c.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id BETWEEN ? AND ?", c.user(1), c.user(2))
 			c.change(1, "DELETE FROM `user` WHERE id = ?", c.user(3))
 		}, ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
-		"finalised and swept": {3, func(c *coupon) {
+		"finalised and swept": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			c.shut()
@@ -165,20 +166,20 @@ func TestHealthyCoupons(t *testing.T) {
 			require.EqualValues(c.t, 1, c.number("SELECT COUNT(*) FROM coupon WHERE id = ? AND finalised_at IS NOT NULL", c.id))
 			c.wrote(1)(c.rdb.Exists(c.t.Context(), c.keys()...).Result()) // its state, for ten minutes
 		}, ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
-		"finalised, swept and the state gone": {3, func(c *coupon) {
+		"finalised, swept and the state gone": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			c.shut()
 			c.settleNow()
 			c.wrote(1)(c.rdb.Del(c.t.Context(), c.state()).Result())
 		}, ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
-		"redis emptied after all was settled": {3, func(c *coupon) {
+		"redis emptied after all was settled": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 9)
 			c.settleNow()
 			c.wrote(2)(c.rdb.Del(c.t.Context(), c.keys()...).Result())
 		}, ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
-		"redis emptied, then applied again": {3, func(c *coupon) {
+		"redis emptied, then applied again": {3, func(c *fixture) {
 			c.users("ACTIVE", 1, 9)
 			c.apply(1, 2)
 			c.settleNow()
@@ -210,7 +211,7 @@ func TestHealthyCoupons(t *testing.T) {
 }
 
 // holders are who hold the coupon, by user id.
-func (c *coupon) holders() (ids []uint64) {
+func (c *fixture) holders() (ids []uint64) {
 	c.t.Helper()
 	rows, err := c.db.Query("SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY user_id", c.id)
 	require.NoError(c.t, err)
@@ -291,7 +292,7 @@ func TestNeighboursAreNotLookedAt(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	healthy, sick := d.newCoupon(t, 3), d.newCoupon(t, 3)
-	for _, c := range []*coupon{healthy, sick} {
+	for _, c := range []*fixture{healthy, sick} {
 		c.users("ACTIVE", 1, 5)
 		c.apply(1, 5)
 		c.settleNow()
@@ -300,7 +301,7 @@ func TestNeighboursAreNotLookedAt(t *testing.T) {
 	sick.change(1, "DELETE FROM settlement WHERE coupon_id = ?", sick.id)
 	other, err := candidates.NewStore(d.rdb, candidates.Options{KeyPrefix: d.prefix + "other:", TTL: candidates.MinTTL})
 	require.NoError(t, err)
-	_, _, err = other.Publish(t.Context(), candidates.Window{Coupon: healthy.id, Version: 1, Opens: healthy.now(), Closes: healthy.now().Add(1e12)}, candidates.Promise{})
+	_, _, err = other.Publish(t.Context(), coupon.Window{Coupon: healthy.id, Version: 1, Opens: healthy.now(), Closes: healthy.now().Add(1e12)}, coupon.Promise{})
 	require.NoError(t, err)
 	_, err = other.Apply(t.Context(), healthy.id, healthy.user(5))
 	require.NoError(t, err)

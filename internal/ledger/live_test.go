@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -74,7 +75,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 		})
 	}
 	settleOnce := func() error {
-		report, err := c.settler.RunOnce(ctx, settle.Order{Trigger: settle.Cron, CutoffNow: true, Coupons: []uint64{c.id}})
+		report, err := c.settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true, Coupons: []uint64{c.id}})
 		if err != nil {
 			return err
 		}
@@ -146,39 +147,39 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 
 // fault fails a call to the line or the door, as if the process had died there.
 type fault struct {
-	line
+	*candidates.Store
 	fails func(call string) bool
 }
 
 var errCrash = errors.New("crash")
 
-func (f fault) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
-	if mark == settle.MarkNobody && f.fails("remove others") || mark == settle.MarkIssued && f.fails("remove issued") {
-		// Some of it was done before.
-		return errors.Join(errCrash, f.line.Remove(ctx, coupon, closes, mark, settled[:len(settled)/2]))
+func (f fault) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+	if mark == coupon.MarkNone && f.fails("remove others") || mark == coupon.MarkIssued && f.fails("remove issued") {
+		n, err := f.Store.Remove(ctx, couponID, closes, mark, settled[:len(settled)/2])
+		return n, errors.Join(errCrash, err)
 	}
-	return f.line.Remove(ctx, coupon, closes, mark, settled)
+	return f.Store.Remove(ctx, couponID, closes, mark, settled)
 }
 
-func (f fault) Review(ctx context.Context, coupon, run uint64, at time.Time, failed []settle.Failure) (int64, error) {
+func (f fault) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error) {
 	if f.fails("review") {
 		return 0, errCrash
 	}
-	return f.line.Review(ctx, coupon, run, at, failed)
+	return f.Store.Review(ctx, couponID, run, at, failed)
 }
 
-func (f fault) SetSold(ctx context.Context, coupon uint64, sold bool) error {
+func (f fault) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
 	if f.fails("set sold") {
 		return errCrash
 	}
-	return f.line.SetSold(ctx, coupon, sold)
+	return f.Store.SetSold(ctx, couponID, sold)
 }
 
-func (f fault) Sweep(ctx context.Context, coupon uint64, closes time.Time) (bool, error) {
+func (f fault) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (bool, error) {
 	if f.fails("sweep") {
 		return false, errCrash
 	}
-	return f.line.Sweep(ctx, coupon, closes)
+	return f.Store.Sweep(ctx, couponID, closes)
 }
 
 // A settlement that stops anywhere after its commit leaves a clean-up to do and nothing wrong. The next run does it.
@@ -205,7 +206,7 @@ func TestAStoppedSettlementLeavesACleanUpToDo(t *testing.T) {
 			c.apply(1, 11) // 2, 3, 5, 6 and 7 win
 			calls := 0
 			broken := c.settler
-			f := fault{line{c.store}, func(call string) bool {
+			f := fault{c.store, func(call string) bool {
 				if call == test.call {
 					calls++
 				}
@@ -213,7 +214,7 @@ func TestAStoppedSettlementLeavesACleanUpToDo(t *testing.T) {
 			}}
 			broken.Line, broken.Door = f, f
 			result := c.settleWith(broken, settle.Order{CutoffNow: true})
-			require.Equal(t, settle.Failed, result.Status)
+			require.Equal(t, coupon.Failed, result.Status)
 			require.Contains(t, result.Error, errCrash.Error())
 			require.Equal(t, 5, result.Issued)
 
@@ -244,9 +245,9 @@ func TestASettlementStoppedAtTheSweep(t *testing.T) {
 	c.apply(1, 9)
 	c.shut()
 	broken := c.settler
-	f := fault{line{c.store}, func(call string) bool { return call == "sweep" }}
+	f := fault{c.store, func(call string) bool { return call == "sweep" }}
 	broken.Line, broken.Door = f, f
-	require.Equal(t, settle.Failed, c.settleWith(broken, settle.Order{CutoffNow: true}).Status)
+	require.Equal(t, coupon.Failed, c.settleWith(broken, settle.Order{CutoffNow: true}).Status)
 	c.healthy()
 	require.Zero(t, c.number("SELECT COUNT(*) FROM coupon WHERE id = ? AND finalised_at IS NOT NULL", c.id))
 	c.settleNow()

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-
-	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Period is a span of arrivals: from From on and before To.
@@ -338,7 +337,7 @@ func (l *Ledger) readStanding(ctx context.Context, tx *sql.Tx, f *found, p Perio
 			return
 		}
 		f.timeline[p.bucket(s.Arrival)]++
-		if s.Source == candidates.Queue {
+		if s.Source == coupon.SourceQueue {
 			f.Waiting++
 		} else {
 			f.UnderReview++

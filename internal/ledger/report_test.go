@@ -31,14 +31,14 @@ func month(t *testing.T, name string) ledger.Period {
 }
 
 // stood is an application in Redis with an arrival of its own, as if it had been accepted then.
-func (c *coupon) stood(n uint64, arrival time.Time) {
+func (c *fixture) stood(n uint64, arrival time.Time) {
 	c.t.Helper()
 	c.add(c.queue(), c.member(n), arrival)
 	c.promised(1)
 }
 
 // opened makes a coupon with a window and a discount of its own.
-func (d *deployment) opened(t *testing.T, seats int, discount int64, opens, closes time.Time) *coupon {
+func (d *deployment) opened(t *testing.T, seats int, discount int64, opens, closes time.Time) *fixture {
 	t.Helper()
 	c := d.newCoupon(t, seats)
 	c.change(1, "UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ?, discount_won = ? WHERE id = ?", opens.UTC(), closes.UTC(), discount, c.id)
@@ -186,7 +186,7 @@ func TestReportBesideACouponThatIsHeldByAnother(t *testing.T) {
 	d := newDeployment(t)
 	free := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
 	taken := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
-	for _, c := range []*coupon{free, taken} {
+	for _, c := range []*fixture{free, taken} {
 		c.users("ACTIVE", 1, 1)
 		c.stood(1, at("2025-11-20 10:00:00"))
 	}

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // ReviewStore is what the ledger reads of the DLQ; candidates.Store has it.
 type ReviewStore interface {
-	UnderReview(ctx context.Context, coupon uint64, after candidates.Cursor) ([]candidates.Entry, candidates.Cursor, error)
-	Reasons(ctx context.Context, coupon uint64, members []string) (map[string]candidates.Reason, error)
+	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
 }
 
 // ReviewedSince is since when it is under review; zero: unknown.
@@ -28,16 +29,16 @@ const UnknownCause = "UNKNOWN"
 
 // Reviewed is an application under review.
 type Reviewed struct {
-	Coupon  uint64    `json:"coupon"`
-	User    string    `json:"user"` // as it stands in the DLQ
-	Arrival time.Time `json:"arrival"`
+	Coupon  coupon.CouponID `json:"coupon"`
+	User    string          `json:"user"` // as it stands in the DLQ
+	Arrival time.Time       `json:"arrival"`
 	candidates.Reason
 }
 
 // EachReviewed visits who is under review for a coupon, by arrival, page by page.
-func EachReviewed(ctx context.Context, store ReviewStore, coupon uint64, visit func(Reviewed)) error {
-	for cursor := (candidates.Cursor{}); ; {
-		page, next, err := store.UnderReview(ctx, coupon, cursor)
+func EachReviewed(ctx context.Context, store ReviewStore, couponID coupon.CouponID, visit func(Reviewed)) error {
+	for cursor := (coupon.Cursor{}); ; {
+		page, next, err := store.UnderReview(ctx, couponID, cursor)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -45,7 +46,7 @@ func EachReviewed(ctx context.Context, store ReviewStore, coupon uint64, visit f
 		for i, e := range page {
 			members[i] = e.Member
 		}
-		reasons, err := store.Reasons(ctx, coupon, members)
+		reasons, err := store.Reasons(ctx, couponID, members)
 		if err != nil {
 			return err
 		}
@@ -53,8 +54,8 @@ func EachReviewed(ctx context.Context, store ReviewStore, coupon uint64, visit f
 			reason := reasons[e.Member]
 			reason.Cause = cmp.Or(reason.Cause, UnknownCause)
 			// Whatever is written there, the line goes by this.
-			reason.Retryable = e.Source != candidates.Held
-			visit(Reviewed{Coupon: coupon, User: e.Member, Arrival: time.UnixMicro(e.Arrival).UTC(), Reason: reason})
+			reason.Retryable = e.Source != coupon.SourceHeld
+			visit(Reviewed{Coupon: couponID, User: e.Member, Arrival: time.UnixMicro(e.Arrival).UTC(), Reason: reason})
 		}
 		cursor = next
 	}
@@ -62,23 +63,23 @@ func EachReviewed(ctx context.Context, store ReviewStore, coupon uint64, visit f
 
 // ReviewGroup sums up those under review for one coupon by one cause.
 type ReviewGroup struct {
-	Coupon        uint64    `json:"coupon"`
-	Cause         string    `json:"cause"`
-	Count         int       `json:"count"`
-	Retryable     int       `json:"retryable"` // of these every run tries again
-	Held          int       `json:"held"`      // a person must decide
-	OldestArrival time.Time `json:"oldestArrival"`
-	NewestArrival time.Time `json:"newestArrival"`
-	OldestReview  time.Time `json:"oldestReview"` // since when the first of them is under review; zero: unknown
-	LeastAttempts int       `json:"leastAttempts"`
-	MostAttempts  int       `json:"mostAttempts"`
+	Coupon        coupon.CouponID `json:"coupon"`
+	Cause         string          `json:"cause"`
+	Count         int             `json:"count"`
+	Retryable     int             `json:"retryable"` // of these every run tries again
+	Held          int             `json:"held"`      // a person must decide
+	OldestArrival time.Time       `json:"oldestArrival"`
+	NewestArrival time.Time       `json:"newestArrival"`
+	OldestReview  time.Time       `json:"oldestReview"` // since when the first of them is under review; zero: unknown
+	LeastAttempts int             `json:"leastAttempts"`
+	MostAttempts  int             `json:"mostAttempts"`
 }
 
 // ReviewGroups are groups by coupon and cause.
 type ReviewGroups map[groupKey]*ReviewGroup
 
 type groupKey struct {
-	coupon uint64
+	coupon coupon.CouponID
 	cause  string
 }
 

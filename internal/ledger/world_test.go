@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -50,57 +50,17 @@ func newDeployment(t *testing.T) *deployment {
 	require.NoError(t, err)
 	d.ledger = &ledger.Ledger{Store: d.store}
 	d.settler = settle.Settler{
-		DB: settle.NewDatabase(d.db, zap.NewNop()), Clock: line{d.store}, Line: line{d.store}, Door: line{d.store}, Auditor: d.ledger,
+		DB: settle.NewDatabase(d.db, zap.NewNop()), Clock: d.store, Line: d.store, Door: d.store, Auditor: d.ledger,
 		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
 	}
 	return d
 }
 
-// line lets the settlement read the store, as the program does.
-type line struct{ *candidates.Store }
-
-func (l line) Page(ctx context.Context, coupon uint64, after settle.Cursor, cutoff time.Time) ([]settle.Application, settle.Cursor, error) {
-	cursor, _ := after.(candidates.Cursor)
-	entries, next, err := l.Store.Page(ctx, coupon, cursor, cutoff)
-	var page []settle.Application
-	for _, e := range entries {
-		source := map[candidates.Source]settle.Source{
-			candidates.Queue: settle.Waiting, candidates.Retryable: settle.Retryable, candidates.RefusedBefore: settle.RefusedBefore,
-			candidates.Tried: settle.Tried, candidates.Held: settle.Held}[e.Source]
-		page = append(page, settle.NewApplication(e.Member, e.Arrival, source))
-	}
-	return page, next, err
-}
-
-func (l line) Fence(ctx context.Context, coupon uint64, cutoff time.Time, p settle.Promised) (wait, forPods time.Duration, err error) {
-	return l.Store.Fence(ctx, coupon, cutoff, candidates.Promise{Accepted: p.Accepted, Twice: p.Twice, Since: p.Since})
-}
-
-func (l line) Remove(ctx context.Context, coupon uint64, closes time.Time, mark settle.Mark, settled []settle.Application) error {
-	entries := make([]candidates.Entry, len(settled))
-	for i, a := range settled {
-		entries[i] = candidates.Entry{Member: a.Member, Arrival: a.Arrival}
-	}
-	_, err := l.Store.Remove(ctx, coupon, closes, candidates.Mark(mark), entries) // both enumerate nobody, issued, rejected
-	return err
-}
-
-func (l line) Review(ctx context.Context, coupon, run uint64, at time.Time, failed []settle.Failure) (int64, error) {
-	entries := make([]candidates.Failed, len(failed))
-	for i, f := range failed {
-		entries[i] = candidates.Failed{
-			Entry:  candidates.Entry{Member: f.Member, Arrival: f.Arrival},
-			Reason: candidates.Reason{Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at},
-		}
-	}
-	return l.Store.Review(ctx, coupon, entries)
-}
-
 // usersPerCoupon keeps the users of one coupon apart from those of the next.
 const usersPerCoupon = 1_000_000
 
-// coupon is one coupon of a deployment, with users of its own: they are counted from 1 in each.
-type coupon struct {
+// fixture is one coupon of a deployment, with users of its own: they are counted from 1 in each.
+type fixture struct {
 	*deployment
 	t       *testing.T
 	id      uint64
@@ -108,9 +68,9 @@ type coupon struct {
 }
 
 // newCoupon makes a coupon that is open from an hour ago to in an hour.
-func (d *deployment) newCoupon(t *testing.T, seats int) *coupon {
+func (d *deployment) newCoupon(t *testing.T, seats int) *fixture {
 	t.Helper()
-	c := &coupon{deployment: d, t: t}
+	c := &fixture{deployment: d, t: t}
 	now := c.now()
 	done, err := d.db.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('심야 쿠폰', ?, ?, ?)",
 		seats, now.Add(-time.Hour), now.Add(time.Hour))
@@ -122,22 +82,22 @@ func (d *deployment) newCoupon(t *testing.T, seats int) *coupon {
 	return c
 }
 
-func newCoupon(t *testing.T, seats int) *coupon {
+func newCoupon(t *testing.T, seats int) *fixture {
 	t.Helper()
 	return newDeployment(t).newCoupon(t, seats)
 }
 
-func (c *coupon) publish(closes time.Time) {
+func (c *fixture) publish(closes time.Time) {
 	c.t.Helper()
 	c.version++
-	_, published, err := c.store.Publish(c.t.Context(), candidates.Window{
-		Coupon: c.id, Version: c.version, Opens: c.now().Add(-time.Hour), Closes: closes}, candidates.Promise{})
+	_, published, err := c.store.Publish(c.t.Context(), coupon.Window{
+		Coupon: c.id, Version: c.version, Opens: c.now().Add(-time.Hour), Closes: closes}, coupon.Promise{})
 	require.NoError(c.t, err)
 	require.True(c.t, published)
 }
 
 // shut closes the door now.
-func (c *coupon) shut() {
+func (c *fixture) shut() {
 	c.t.Helper()
 	now := c.now()
 	c.exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", now, c.id)
@@ -145,21 +105,21 @@ func (c *coupon) shut() {
 }
 
 // now is the Redis clock.
-func (c *coupon) now() time.Time {
+func (c *fixture) now() time.Time {
 	c.t.Helper()
 	now, err := c.store.Now(c.t.Context())
 	require.NoError(c.t, err)
 	return now
 }
 
-func (c *coupon) exec(query string, args ...any) {
+func (c *fixture) exec(query string, args ...any) {
 	c.t.Helper()
 	_, err := c.db.Exec(query, args...)
 	require.NoError(c.t, err)
 }
 
 // change is an exec that must change that many rows.
-func (c *coupon) change(rows int64, query string, args ...any) {
+func (c *fixture) change(rows int64, query string, args ...any) {
 	c.t.Helper()
 	done, err := c.db.Exec(query, args...)
 	require.NoError(c.t, err)
@@ -169,12 +129,12 @@ func (c *coupon) change(rows int64, query string, args ...any) {
 }
 
 // user is the id of the coupon's n-th user.
-func (c *coupon) user(n uint64) uint64 { return c.id*usersPerCoupon + n }
+func (c *fixture) user(n uint64) uint64 { return c.id*usersPerCoupon + n }
 
-func (c *coupon) member(n uint64) string { return fmt.Sprint(c.user(n)) }
+func (c *fixture) member(n uint64) string { return fmt.Sprint(c.user(n)) }
 
 // users makes the users numbered first to last.
-func (c *coupon) users(status string, first, last uint64) {
+func (c *fixture) users(status string, first, last uint64) {
 	c.t.Helper()
 	for first <= last {
 		upTo := min(last, first+999)
@@ -187,7 +147,7 @@ func (c *coupon) users(status string, first, last uint64) {
 }
 
 // apply lets the users numbered first to last apply in this order; every one must be accepted.
-func (c *coupon) apply(first, last uint64) {
+func (c *fixture) apply(first, last uint64) {
 	c.t.Helper()
 	for n := first; n <= last; n++ {
 		receipt, err := c.store.Apply(c.t.Context(), c.id, c.user(n))
@@ -197,28 +157,28 @@ func (c *coupon) apply(first, last uint64) {
 }
 
 // give hands a coupon and a seat of its own to the n-th user.
-func (c *coupon) give(n uint64) {
+func (c *fixture) give(n uint64) {
 	c.t.Helper()
 	c.change(1, "UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", c.id)
 	c.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", c.id, c.user(n))
 }
 
 // settleNow settles all that has arrived; it must succeed.
-func (c *coupon) settleNow() settle.Result {
+func (c *fixture) settleNow() settle.Result {
 	c.t.Helper()
 	return c.settle(settle.Order{CutoffNow: true})
 }
 
-func (c *coupon) settle(order settle.Order) settle.Result {
+func (c *fixture) settle(order settle.Order) settle.Result {
 	c.t.Helper()
 	result := c.settleWith(c.settler, order)
 	require.Empty(c.t, result.Error)
 	return result
 }
 
-func (c *coupon) settleWith(s settle.Settler, order settle.Order) settle.Result {
+func (c *fixture) settleWith(s settle.Settler, order settle.Order) settle.Result {
 	c.t.Helper()
-	order.Trigger, order.Operator, order.Reason, order.Coupons = settle.Manual, "kim", "test", []uint64{c.id}
+	order.Trigger, order.Operator, order.Reason, order.Coupons = coupon.Manual, "kim", "test", []uint64{c.id}
 	report, err := s.RunOnce(c.t.Context(), order)
 	require.NoError(c.t, err)
 	require.Len(c.t, report.Coupons, 1)
@@ -226,7 +186,7 @@ func (c *coupon) settleWith(s settle.Settler, order settle.Order) settle.Result 
 }
 
 // runs are the runs that have a record of this coupon, in order.
-func (c *coupon) runs() (ids []uint64) {
+func (c *fixture) runs() (ids []uint64) {
 	c.t.Helper()
 	rows, err := c.db.Query("SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id", c.id)
 	require.NoError(c.t, err)
@@ -240,14 +200,14 @@ func (c *coupon) runs() (ids []uint64) {
 	return ids
 }
 
-func (c *coupon) number(query string, args ...any) (n int64) {
+func (c *fixture) number(query string, args ...any) (n int64) {
 	c.t.Helper()
 	require.NoError(c.t, c.db.QueryRow(query, args...).Scan(&n))
 	return n
 }
 
 // appliedAt is when the n-th user's application that was settled had arrived.
-func (c *coupon) appliedAt(n uint64) (at time.Time) {
+func (c *fixture) appliedAt(n uint64) (at time.Time) {
 	c.t.Helper()
 	err := c.db.QueryRow("SELECT applied_at FROM user_coupon WHERE coupon_id = ? AND user_id = ?", c.id, c.user(n)).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -258,31 +218,31 @@ func (c *coupon) appliedAt(n uint64) (at time.Time) {
 }
 
 // The keys of the coupon, as DESIGN.md names them.
-func (c *coupon) queue() string    { return fmt.Sprintf("%scandidates:coupon:%d", c.prefix, c.id) }
-func (c *coupon) state() string    { return "state:{" + c.queue() + "}" }
-func (c *coupon) marks() string    { return "issued:{" + c.queue() + "}" }
-func (c *coupon) rejected() string { return "rejected:{" + c.queue() + "}" }
-func (c *coupon) dlq() string      { return "dlq:{" + c.queue() + "}" }
-func (c *coupon) reasons() string  { return "dlq:reason:{" + c.queue() + "}" }
+func (c *fixture) queue() string    { return fmt.Sprintf("%scandidates:coupon:%d", c.prefix, c.id) }
+func (c *fixture) state() string    { return "state:{" + c.queue() + "}" }
+func (c *fixture) marks() string    { return "issued:{" + c.queue() + "}" }
+func (c *fixture) rejected() string { return "rejected:{" + c.queue() + "}" }
+func (c *fixture) dlq() string      { return "dlq:{" + c.queue() + "}" }
+func (c *fixture) reasons() string  { return "dlq:reason:{" + c.queue() + "}" }
 
-func (c *coupon) keys() []string {
+func (c *fixture) keys() []string {
 	return []string{c.queue(), c.state(), c.marks(), c.rejected(), c.dlq(), c.reasons()}
 }
 
 // add writes a member into a sorted set by hand.
-func (c *coupon) add(key, member string, arrival time.Time) {
+func (c *fixture) add(key, member string, arrival time.Time) {
 	c.t.Helper()
 	c.wrote(1)(c.rdb.ZAdd(c.t.Context(), key, redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Result())
 }
 
 // promised lifts the promise counter, so that so many more applications are expected.
-func (c *coupon) promised(more int64) {
+func (c *fixture) promised(more int64) {
 	c.t.Helper()
 	require.NoError(c.t, c.rdb.HIncrBy(c.t.Context(), c.state(), "accepted", more).Err())
 }
 
 // wrote takes what a Redis write returns; it must have changed so many.
-func (c *coupon) wrote(want int64) func(int64, error) {
+func (c *fixture) wrote(want int64) func(int64, error) {
 	return func(n int64, err error) {
 		c.t.Helper()
 		require.NoError(c.t, err)
@@ -290,7 +250,7 @@ func (c *coupon) wrote(want int64) func(int64, error) {
 	}
 }
 
-func (c *coupon) check() *ledger.Verdict {
+func (c *fixture) check() *ledger.Verdict {
 	c.t.Helper()
 	v, err := c.ledger.Check(c.t.Context(), c.db, c.id)
 	require.NoError(c.t, err)
@@ -300,7 +260,7 @@ func (c *coupon) check() *ledger.Verdict {
 }
 
 // healthy demands that the checker finds nothing, not even a warning.
-func (c *coupon) healthy() *ledger.Verdict {
+func (c *fixture) healthy() *ledger.Verdict {
 	c.t.Helper()
 	v := c.check()
 	require.Empty(c.t, v.Findings)
@@ -365,7 +325,7 @@ const (
 
 // worldly makes a sold-out coupon of which everything is in use: three runs, coupons given by hand, all that can become
 // of an application, and some that arrived after the last cutoff.
-func (d *deployment) worldly(t *testing.T) *coupon {
+func (d *deployment) worldly(t *testing.T) *fixture {
 	t.Helper()
 	c := d.newCoupon(t, worldlySeats)
 	c.users("ACTIVE", 1, waitingEnds)

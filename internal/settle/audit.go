@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -43,35 +44,35 @@ const maxDetailLetters = 2000
 
 // audit keeps in audit_event what a run did to a coupon in somebody's name; user 0 is nobody in particular. The
 // transaction must hold the coupon's lock: the chain of its events must not fork.
-func audit(ctx context.Context, tx *sql.Tx, run run, action string, coupon, user uint64, detail string) error {
-	return auditAll(ctx, tx, run, action, coupon, []deed{{user, detail}})
+func audit(ctx context.Context, tx *sql.Tx, run run, action string, couponID coupon.CouponID, user coupon.UserID, detail string) error {
+	return auditAll(ctx, tx, run, action, couponID, []deed{{user, detail}})
 }
 
 // auditEach keeps one event for each application.
-func auditEach(ctx context.Context, tx *sql.Tx, run run, action string, coupon uint64, applications []Application) error {
+func auditEach(ctx context.Context, tx *sql.Tx, run run, action string, couponID coupon.CouponID, applications []coupon.Application) error {
 	all := make([]deed, len(applications))
 	for i, a := range applications {
-		all[i] = deed{a.User, fmt.Sprintf("%q, arrival %d", a.Member, a.Arrival)}
+		all[i] = deed{a.User(), fmt.Sprintf("%q, arrival %d", a.Member, a.Arrival)}
 	}
-	return auditAll(ctx, tx, run, action, coupon, all)
+	return auditAll(ctx, tx, run, action, couponID, all)
 }
 
 // deed is what differs between events that are kept together.
 type deed struct {
-	user   uint64
+	user   coupon.UserID
 	detail string
 }
 
 // auditAll is the only writer of audit_event: it adds to the end of the coupon's chain and moves the head.
-func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, coupon uint64, all []deed) error {
+func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, couponID coupon.CouponID, all []deed) error {
 	if len(all) == 0 {
 		return nil
 	}
-	head, err := ledger.AuditHead(ctx, tx, coupon)
+	head, err := ledger.AuditHead(ctx, tx, couponID)
 	if err != nil {
 		return err
 	}
-	event := ledger.AuditEvent{At: run.startedAt, Actor: run.Operator, Action: action, Coupon: coupon, Run: orNull(run.id), Reason: run.Reason}
+	event := ledger.AuditEvent{At: run.startedAt, Actor: run.Operator, Action: action, Coupon: couponID, Run: orNull(run.id), Reason: run.Reason}
 	if event.Actor == "" {
 		event.Actor = nightlyActor
 	}
@@ -86,17 +87,17 @@ func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, coupon ui
 		statement := insertAuditSQL + strings.Repeat(auditRow+", ", len(batch)-1) + auditRow
 		stored, err := affected(tx.ExecContext(ctx, statement, args...))
 		if classifyError(err) == duplicate {
-			return &Error{Invariant, fmt.Errorf("audit %s of coupon %d: the chain of its events goes on behind its head: %w; nothing was done; run `settle verify`", action, coupon, err)}
+			return &Error{coupon.Invariant, fmt.Errorf("audit %s of coupon %d: the chain of its events goes on behind its head: %w; nothing was done; run `settle verify`", action, couponID, err)}
 		}
 		if err == nil && stored != len(batch) {
 			err = fmt.Errorf("%d rows stored, want %d", stored, len(batch))
 		}
 		if err != nil {
-			return fmt.Errorf("audit %s of coupon %d: %w", action, coupon, err)
+			return fmt.Errorf("audit %s of coupon %d: %w", action, couponID, err)
 		}
 	}
-	if _, err := affected(tx.ExecContext(ctx, moveAuditHeadSQL, coupon, head.Seq, head.Hash, head.Seq, head.Hash)); err != nil {
-		return fmt.Errorf("move head of the audit chain of coupon %d: %w", coupon, err)
+	if _, err := affected(tx.ExecContext(ctx, moveAuditHeadSQL, couponID, head.Seq, head.Hash, head.Seq, head.Hash)); err != nil {
+		return fmt.Errorf("move head of the audit chain of coupon %d: %w", couponID, err)
 	}
 	return nil
 }
@@ -112,10 +113,10 @@ func orNull(id uint64) *uint64 {
 const auditedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND run_id = ? AND action = ?)"
 
 // audited is whether a run has kept this of a coupon already.
-func audited(ctx context.Context, q querier, run run, action string, coupon uint64) (bool, error) {
+func audited(ctx context.Context, q querier, run run, action string, couponID coupon.CouponID) (bool, error) {
 	var found bool
-	if err := q.QueryRowContext(ctx, auditedSQL, coupon, run.id, action).Scan(&found); err != nil {
-		return false, fmt.Errorf("read audit of coupon %d: %w", coupon, err)
+	if err := q.QueryRowContext(ctx, auditedSQL, couponID, run.id, action).Scan(&found); err != nil {
+		return false, fmt.Errorf("read audit of coupon %d: %w", couponID, err)
 	}
 	return found, nil
 }

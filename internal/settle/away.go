@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"go.uber.org/zap"
 )
 
@@ -13,7 +14,7 @@ import (
 // until then their applicants are told that something went wrong. Who stands there already keeps why: that is what somebody
 // may have to mend. The others wait on.
 func (s *settlement) setAside(ctx context.Context, why error) error {
-	var cursor Cursor
+	var cursor coupon.Cursor
 	for seats := s.coupon.Free(); seats > 0; {
 		if err := s.run.stopped(); err != nil {
 			return err
@@ -23,10 +24,10 @@ func (s *settlement) setAside(ctx context.Context, why error) error {
 			return err
 		}
 		cursor = next
-		page = slices.DeleteFunc(page, func(a Application) bool { return a.User == 0 || a.Source == Held })
-		first := make([]Failure, min(len(page), seats))
+		page = slices.DeleteFunc(page, func(a coupon.Application) bool { return a.User() == 0 || a.Source == coupon.SourceHeld })
+		first := make([]coupon.Failure, min(len(page), seats))
 		for i := range first {
-			first[i] = Failure{Application: page[i], Cause: CauseDatabaseAway, Retryable: true, Keep: page[i].Source != Waiting, Message: why.Error()}
+			first[i] = coupon.Failure{Application: page[i], Cause: coupon.CauseDatabaseAway, Retryable: true, Keep: page[i].Source != coupon.SourceQueue, Message: why.Error()}
 		}
 		reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, first)
 		s.result.reject(reviewed, first)
@@ -41,7 +42,7 @@ func (s *settlement) setAside(ctx context.Context, why error) error {
 // withoutDatabase does what a run can when it could not even begin: every coupon's life is renewed and, when MySQL cannot
 // be reached, its first applicants are put under review, as far as the catalog knows the coupons. The report has no run:
 // none is recorded.
-func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, why error) (*Report, error) {
+func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.Coupon, why error) (*Report, error) {
 	if refused := new(Refused); !errors.As(why, &refused) || ctx.Err() != nil {
 		return nil, why
 	}
@@ -50,7 +51,7 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, 
 		if err != nil {
 			return nil, errors.Join(why, err)
 		}
-		coupons = slices.DeleteFunc(known, func(c Coupon) bool { return !r.wants(c) })
+		coupons = slices.DeleteFunc(known, func(c coupon.Coupon) bool { return !r.wants(c) })
 	}
 	report := newReport(r)
 	for _, c := range coupons {
@@ -74,9 +75,9 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []Coupon, 
 }
 
 // wants is chooseCoupons for when MySQL cannot be asked.
-func (r run) wants(c Coupon) bool {
+func (r run) wants(c coupon.Coupon) bool {
 	if len(r.Coupons) > 0 {
 		return slices.Contains(r.Coupons, c.ID)
 	}
-	return !c.Finalised && c.OpensAt.Before(r.cutoff)
+	return !c.Finalised() && c.OpensAt.Before(r.cutoff)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/users"
 )
@@ -26,43 +27,26 @@ const (
 	malformedUser         // the member is no user id
 )
 
-// Cause is why an application is under review: stable, in capitals, what operators group by.
-type Cause string
-
-// The causes that a settlement finds by itself.
-const (
-	CauseUnknownUser  Cause = "UNKNOWN_USER"
-	CauseInactiveUser Cause = "INACTIVE_USER"
-	CauseMalformed    Cause = "MALFORMED_USER_ID"
-	// CausePassedOver: the user could not be given a coupon when this place in the line was settled and can be now,
-	// but the seats behind have been given. The next free seat is theirs.
-	CausePassedOver Cause = "PASSED_OVER"
-	// CauseBadRow: the database refused this user's row alone; its error is the message. Every night tries again.
-	CauseBadRow Cause = "BAD_ROW"
-	// CauseDatabaseAway: among the first of the line while MySQL could not be reached. Every run tries again.
-	CauseDatabaseAway Cause = "DATABASE_AWAY"
-)
-
 // classified is an application with its verdict.
 type classified struct {
-	Application
+	coupon.Application
 	verdict verdict
 	holds   bool   // settled as issued, or holdsAlready: the door may answer ALREADY_ISSUED
 	status  string // the user's status, for inactiveUser
 }
 
 // rejection is why this application cannot be settled; ok is false where nothing stands against it.
-func (c classified) rejection() (f Failure, ok bool) {
+func (c classified) rejection() (f coupon.Failure, ok bool) {
 	f.Application = c.Application
 	switch c.verdict {
 	case unknownUser:
-		f.Cause, f.Message = CauseUnknownUser, fmt.Sprintf("there is no user %d", c.User)
+		f.Cause, f.Message = coupon.CauseUnknownUser, fmt.Sprintf("there is no user %d", c.User())
 	case inactiveUser:
-		f.Cause, f.Message = CauseInactiveUser, fmt.Sprintf("user %d is %s", c.User, users.Shown(c.status))
+		f.Cause, f.Message = coupon.CauseInactiveUser, fmt.Sprintf("user %d is %s", c.User(), users.Shown(c.status))
 	case malformedUser:
-		f.Cause, f.Message = CauseMalformed, "the member is not a user id in plain decimal"
+		f.Cause, f.Message = coupon.CauseMalformed, "the member is not a user id in plain decimal"
 	default:
-		return Failure{}, false
+		return coupon.Failure{}, false
 	}
 	return f, true
 }
@@ -88,8 +72,8 @@ LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
 WHERE NOT {active} OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
 
-func applicationsIn(page []classified) []Application {
-	all := make([]Application, len(page))
+func applicationsIn(page []classified) []coupon.Application {
+	all := make([]coupon.Application, len(page))
 	for i, c := range page {
 		all[i] = c.Application
 	}
@@ -100,7 +84,7 @@ func applicationsIn(page []classified) []Application {
 var anyPast = ledger.Past{Held: true, Recorded: true, Settled: true}
 
 // classify looks up a page of the line, in the order of the page.
-func (s *Settler) classify(ctx context.Context, q querier, coupon uint64, past ledger.Past, page []Application) ([]classified, error) {
+func (s *Settler) classify(ctx context.Context, q querier, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]classified, error) {
 	all := make([]classified, len(page))
 	for i, a := range page {
 		all[i].Application = a
@@ -109,11 +93,11 @@ func (s *Settler) classify(ctx context.Context, q querier, coupon uint64, past l
 	order := byUser(page) // as the keys have them
 	directory, err := s.Users.Table(ctx, q)
 	if err != nil {
-		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
 	}
-	rows, err := q.QueryContext(ctx, directory.SQL(exceptionsSQL), usersJSON(page, order), past.Held, coupon, past.Recorded, coupon)
+	rows, err := q.QueryContext(ctx, directory.SQL(exceptionsSQL), usersJSON(page, order), past.Held, couponID, past.Recorded, couponID)
 	if err != nil {
-		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -122,15 +106,15 @@ func (s *Settler) classify(ctx context.Context, q querier, coupon uint64, past l
 		var status string
 		var issued, recorded sql.NullTime
 		if err := rows.Scan(&n, &exists, &active, &status, &holds, &issued, &recorded); err != nil {
-			return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
+			return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
 		}
 		c := &all[order[n-1]]
-		c.holds = holds && c.User != 0 // many members are user 0
+		c.holds = holds && c.User() != 0 // many members are user 0
 		switch {
 		case c.verdict == settled: // by another row
-		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != NotSelected: // its own record does not settle a NOT_SELECTED one
+		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != coupon.SourceNotSelected: // its own record does not settle a NOT_SELECTED one
 			c.verdict = settled
-		case c.User == 0:
+		case c.User() == 0:
 			c.verdict, malformed = malformedUser, true
 		case holds:
 			c.verdict = holdsAlready
@@ -141,15 +125,17 @@ func (s *Settler) classify(ctx context.Context, q querier, coupon uint64, past l
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("classify applications of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
 	}
 	if malformed && past.Recorded {
-		return all, findDropped(ctx, q, coupon, all)
+		return all, findDropped(ctx, q, couponID, all)
 	}
 	return all, nil
 }
 
-func arrivedAt(t sql.NullTime, arrival int64) bool { return t.Valid && t.Time.UnixMicro() == arrival }
+func arrivedAt(t sql.NullTime, arrival coupon.Arrival) bool {
+	return t.Valid && t.Time.UnixMicro() == arrival
+}
 
 const droppedSQL = `
 SELECT j.n, o.reason FROM ` + applicationsTable + `
@@ -157,48 +143,48 @@ JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = 0 AND o.applied_at
 
 // findDropped finds the members that are no user ids and were dropped before: all of these are user 0, and the record
 // says which.
-func findDropped(ctx context.Context, q querier, coupon uint64, all []classified) error {
-	var malformed []Application
+func findDropped(ctx context.Context, q querier, couponID coupon.CouponID, all []classified) error {
+	var malformed []coupon.Application
 	var at []int
 	for i, c := range all {
 		if c.verdict == malformedUser {
 			malformed, at = append(malformed, c.Application), append(at, i)
 		}
 	}
-	rows, err := q.QueryContext(ctx, droppedSQL, applicationsJSON(malformed), coupon)
+	rows, err := q.QueryContext(ctx, droppedSQL, applicationsJSON(malformed), couponID)
 	if err != nil {
-		return fmt.Errorf("find dropped members of coupon %d: %w", coupon, err)
+		return fmt.Errorf("find dropped members of coupon %d: %w", couponID, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var n int
 		var reason string
 		if err := rows.Scan(&n, &reason); err != nil {
-			return fmt.Errorf("find dropped members of coupon %d: %w", coupon, err)
+			return fmt.Errorf("find dropped members of coupon %d: %w", couponID, err)
 		}
 		if c := &all[at[n-1]]; strings.HasPrefix(reason, ledger.Malformed(c.Member)) {
 			c.verdict = settled
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("find dropped members of coupon %d: %w", coupon, err)
+		return fmt.Errorf("find dropped members of coupon %d: %w", couponID, err)
 	}
 	return nil
 }
 
 // byUser are the places in a page in the order of user ids: neighbours in the line are none in any key.
-func byUser(page []Application) []int {
+func byUser(page []coupon.Application) []int {
 	places := make([]int, len(page))
 	for i := range places {
 		places[i] = i
 	}
-	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(page[a].User, page[b].User) })
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(page[a].User(), page[b].User()) })
 	return places
 }
 
 // usersJSON is [user, …]. It is a string because the driver marks bytes as binary, which the server does not take for
 // JSON.
-func usersJSON(page []Application, order []int) string {
+func usersJSON(page []coupon.Application, order []int) string {
 	const perUser = 12 // a number and a comma
 	text := make([]byte, 1, 2+perUser*len(page))
 	text[0] = '['
@@ -206,13 +192,13 @@ func usersJSON(page []Application, order []int) string {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = strconv.AppendUint(text, page[place].User, 10)
+		text = strconv.AppendUint(text, page[place].User(), 10)
 	}
 	return string(append(text, ']'))
 }
 
 // applicationsJSON is [[user, arrival], …], a string as well.
-func applicationsJSON(page []Application) string {
+func applicationsJSON(page []coupon.Application) string {
 	const perApplication = 40 // two numbers, brackets, commas
 	text := make([]byte, 0, 2+perApplication*len(page))
 	text = append(text, '[')
@@ -221,7 +207,7 @@ func applicationsJSON(page []Application) string {
 			text = append(text, ',')
 		}
 		text = append(text, '[')
-		text = strconv.AppendUint(text, a.User, 10)
+		text = strconv.AppendUint(text, a.User(), 10)
 		text = append(text, ',')
 		text = strconv.AppendInt(text, a.Arrival, 10)
 		text = append(text, ']')

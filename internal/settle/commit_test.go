@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -22,7 +23,7 @@ type quietDoor struct{ Door }
 
 func (quietDoor) SetSold(context.Context, uint64, bool) error { return nil }
 
-func (quietDoor) Fence(context.Context, uint64, time.Time, Promised) (wait, forPods time.Duration, err error) {
+func (quietDoor) Fence(context.Context, uint64, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
 	return 0, 0, nil
 }
 
@@ -32,7 +33,7 @@ func (balanced) Account(context.Context, *sql.Tx, uint64) (ledger.Account, error
 	return ledger.Account{}, nil
 }
 
-func newSettlement(t *testing.T, seats int, line ...Application) *settlement {
+func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlement {
 	db, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
@@ -41,18 +42,18 @@ func newSettlement(t *testing.T, seats int, line ...Application) *settlement {
 	_, err = db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
 	require.NoError(t, err)
 	for _, a := range line {
-		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User)
+		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User())
 		require.NoError(t, err)
 	}
-	r := run{Order: Order{Trigger: Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), told: t.Context(), work: (*settlement).settle}
+	r := run{Order: Order{Trigger: coupon.Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), told: t.Context(), work: (*settlement).settle}
 	require.NoError(t, insertRun(t.Context(), db, &r))
 	return &settlement{
 		Settler: &Settler{DB: NewDatabase(db, zap.NewNop()), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Metrics: NewMetrics(time.Now)},
-		run:     r, coupon: Coupon{ID: 1}, result: &Result{Coupon: 1}, logger: zap.NewNop(),
+		run:     r, coupon: coupon.Coupon{ID: 1}, result: &Result{Coupon: 1}, logger: zap.NewNop(),
 	}
 }
 
-var threeInLine = []Application{application(1, 1000, Waiting), application(2, 2000, Waiting), application(3, 3000, Waiting)}
+var threeInLine = []coupon.Application{application(1, 1000, coupon.SourceQueue), application(2, 2000, coupon.SourceQueue), application(3, 3000, coupon.SourceQueue)}
 
 // A COMMIT whose reply is lost has happened or has not. Either way the transaction is repeated.
 func TestAnIssueRepeatedAfterItsCommitGivesNothingTwice(t *testing.T) {
@@ -137,7 +138,7 @@ func TestSeatsThatAreNotThereCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
 	err := s.DB.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error { return takeSeats(ctx, tx, 1, 3) })
-	require.Equal(t, Invariant, ErrorClass(err))
+	require.Equal(t, coupon.Invariant, ErrorClass(err))
 	require.ErrorContains(t, err, "settle verify")
 }
 
@@ -166,7 +167,7 @@ func TestARunToldToStopFinishesWhatIsInHand(t *testing.T) {
 	s.Grace = time.Hour
 	ctx, release := outlive(told, s.Grace)
 	defer release()
-	s.Progress = func(Coupon, int) { stop() } // in the middle of the first page
+	s.Progress = func(coupon.Coupon, int) { stop() } // in the middle of the first page
 	require.NoError(t, s.DB.transact(ctx, s.issue))
 	require.Equal(t, 2, s.result.Issued)
 	require.ErrorIs(t, s.concludeLine(ctx), context.Canceled)
@@ -193,10 +194,10 @@ func (d *watchedDoor) Renew(context.Context, uint64, time.Time) error {
 const watchedCoupons = 40
 
 // Fence holds each coupon for a moment when it is settled, so that others are in hand meanwhile. It is met before.
-func (d *watchedDoor) Fence(ctx context.Context, coupon uint64, _ time.Time, _ Promised) (wait, forPods time.Duration, err error) {
+func (d *watchedDoor) Fence(ctx context.Context, couponID uint64, _ time.Time, _ coupon.Promise) (wait, forPods time.Duration, err error) {
 	d.mu.Lock()
-	if !d.met[coupon] {
-		d.met[coupon] = true
+	if !d.met[couponID] {
+		d.met[couponID] = true
 		d.mu.Unlock()
 		return 0, 0, nil
 	}
@@ -217,9 +218,9 @@ func TestLivesAreRenewedBeforeTheFirstCouponAndOnlySoManyAreInHand(t *testing.T)
 	s := newSettlement(t, 1)
 	d := &watchedDoor{met: map[uint64]bool{}}
 	s.Door, s.Parallel = d, parallel
-	coupons := make([]Coupon, watchedCoupons)
+	coupons := make([]coupon.Coupon, watchedCoupons)
 	for i := range coupons {
-		coupons[i] = Coupon{ID: uint64(i + 1)}
+		coupons[i] = coupon.Coupon{ID: uint64(i + 1)}
 	}
 	report := newReport(s.run)
 	require.NoError(t, s.settleAll(t.Context(), s.run, coupons, report))

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Desk is where people change coupons: each change under the coupon's lock, kept in audit_event with the old and the new
@@ -23,52 +25,26 @@ type Desk struct {
 // Person is in whose name a change is kept, and why.
 type Person struct{ Operator, Reason string }
 
-// Doors hear of changed coupons.
+// Doors decide in Redis which applications are accepted, by the window that they were last given.
 type Doors interface {
-	// Shut has the door, which goes by w until now, accept nobody any more: its window ends, or it is paused. It returns the
-	// version that the row is to have, and an instant behind every arrival. The row is locked, and is written afterwards:
-	// where that fails, the catalog opens the door again after some minutes. Safe to repeat.
-	Shut(ctx context.Context, w Window, pause bool) (version int64, end time.Time, err error)
-	// Tell lets the door go by a window, gives the coupon's keys the life it asks for, and returns whether newcomers are
-	// told that it is sold out: that ends with a run, not with a change. Safe to repeat.
-	Tell(ctx context.Context, w Window) (sold bool, err error)
-	// Marks counts whom the door turns away since they were issued the coupon, or rejected for good.
-	Marks(ctx context.Context, coupon uint64) (issued, rejected int64, err error)
-}
-
-// Window is what the door of a coupon goes by.
-type Window struct {
-	Coupon        uint64
-	Version       int64 // of the row, moved by changes of window and status alone, always upwards
-	Opens, Closes time.Time
-	Paused, Sold  bool
-
-	LastArrival int64 // highest ever given, as MySQL remembers it, µs since 1970
-	Promised
-}
-
-// CouponRow is a coupon as people see and change it.
-type CouponRow struct {
-	ID            uint64
-	Name          string
-	TotalQuantity int64
-	IssuedCount   int64
-	OpensAt       time.Time
-	ClosesAt      time.Time
-	Paused        bool
-	FinalisedAt   time.Time // zero: not finalised
-	CampaignID    uint64    // 0: none
-	ValidityDays  int64
-	DiscountWon   int64
+	// Shut ends the window now, or pauses the coupon. w is the window that the coupon's row still has. It returns the version
+	// that the row is to have, and an instant behind every arrival. The caller holds the lock of the row and writes it
+	// afterwards; if that fails, the catalog restores the window after some minutes. Safe to repeat.
+	Shut(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error)
+	// Announce publishes a window, gives the coupon's keys the life that it asks for, and returns whether applying answers
+	// SOLD_OUT: a run changes that, no operator. Safe to repeat.
+	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
+	// CountMarked counts the users whom applying answers ALREADY_ISSUED and REJECTED.
+	CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error)
 }
 
 // CouponChange is what became of a change.
 type CouponChange struct {
-	Was, Is     CouponRow
+	Was, Is     coupon.Coupon
 	Changed     bool      // false: it was so already, and nothing was written
 	At          time.Time // by the Redis clock; zero where it was away
 	ShutAt      time.Time // since when the door lets fewer in, by its clock: behind whoever it accepted; zero: not so, or not known
-	NotSelected int64     // who waits for free seats, when seats were added
+	NotSelected int       // who waits for free seats, when seats were added
 	SoldOut     bool      // newcomers are told so, as far as the window lets them in
 	Untold      error     // why it is not known whether the door goes by it; the catalog tells it again
 }
@@ -86,8 +62,8 @@ const (
 )
 
 // Close ends a coupon's window now. Who was accepted before stands.
-func (d *Desk) Close(ctx context.Context, coupon uint64) (*CouponChange, error) {
-	return d.change(ctx, coupon, actionCouponClosed, func(c *CouponRow, now time.Time, _ facts) error {
+func (d *Desk) Close(ctx context.Context, couponID coupon.CouponID) (*CouponChange, error) {
+	return d.change(ctx, couponID, actionCouponClosed, func(c *coupon.Coupon, now time.Time, _ facts) error {
 		switch {
 		case !c.FinalisedAt.IsZero():
 			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
@@ -102,8 +78,8 @@ func (d *Desk) Close(ctx context.Context, coupon uint64) (*CouponChange, error) 
 
 // Extend makes a coupon's window end later. One that has closed opens again: nobody can arrive below a settled cutoff,
 // since the fence stands and the promise row remembers it. But the door must still know whom it has to turn away.
-func (d *Desk) Extend(ctx context.Context, coupon uint64, closes time.Time) (*CouponChange, error) {
-	return d.change(ctx, coupon, actionCouponExtended, func(c *CouponRow, now time.Time, f facts) error {
+func (d *Desk) Extend(ctx context.Context, couponID coupon.CouponID, closes time.Time) (*CouponChange, error) {
+	return d.change(ctx, couponID, actionCouponExtended, func(c *coupon.Coupon, now time.Time, f facts) error {
 		switch {
 		case !c.FinalisedAt.IsZero():
 			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
@@ -135,39 +111,39 @@ func (d *Desk) Extend(ctx context.Context, coupon uint64, closes time.Time) (*Co
 }
 
 // Pause has the door turn newcomers away until Resume. While Redis is away the row is changed all the same.
-func (d *Desk) Pause(ctx context.Context, coupon uint64) (*CouponChange, error) {
-	return d.pause(ctx, coupon, actionCouponPaused, true)
+func (d *Desk) Pause(ctx context.Context, couponID coupon.CouponID) (*CouponChange, error) {
+	return d.pause(ctx, couponID, actionCouponPaused, coupon.Paused)
 }
 
 // Resume undoes Pause.
-func (d *Desk) Resume(ctx context.Context, coupon uint64) (*CouponChange, error) {
-	return d.pause(ctx, coupon, actionCouponResumed, false)
+func (d *Desk) Resume(ctx context.Context, couponID coupon.CouponID) (*CouponChange, error) {
+	return d.pause(ctx, couponID, actionCouponResumed, coupon.Open)
 }
 
-func (d *Desk) pause(ctx context.Context, coupon uint64, action string, paused bool) (*CouponChange, error) {
-	return d.change(ctx, coupon, action, func(c *CouponRow, _ time.Time, _ facts) error {
+func (d *Desk) pause(ctx context.Context, couponID coupon.CouponID, action string, status coupon.Status) (*CouponChange, error) {
+	return d.change(ctx, couponID, action, func(c *coupon.Coupon, _ time.Time, _ facts) error {
 		if !c.FinalisedAt.IsZero() {
 			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
 		}
-		c.Paused = paused
+		c.Status = status
 		return nil
 	})
 }
 
 // AddSeats gives a coupon so many more seats.
-func (d *Desk) AddSeats(ctx context.Context, coupon uint64, more int64) (*CouponChange, error) {
-	return d.seats(ctx, coupon, func(c *CouponRow) int64 { return c.TotalQuantity + more })
+func (d *Desk) AddSeats(ctx context.Context, couponID coupon.CouponID, more int) (*CouponChange, error) {
+	return d.seats(ctx, couponID, func(c *coupon.Coupon) int { return c.TotalQuantity + more })
 }
 
 // SetSeats gives a coupon so many seats in all: fewer than before, too, but not fewer than are issued.
-func (d *Desk) SetSeats(ctx context.Context, coupon uint64, total int64) (*CouponChange, error) {
-	return d.seats(ctx, coupon, func(*CouponRow) int64 { return total })
+func (d *Desk) SetSeats(ctx context.Context, couponID coupon.CouponID, total int) (*CouponChange, error) {
+	return d.seats(ctx, couponID, func(*coupon.Coupon) int { return total })
 }
 
 // seats: new ones go to whoever was not selected, by arrival, in the next run. A finalised coupon is due again for that;
 // its account is complete without Redis, and a run sweeps and finalises it again.
-func (d *Desk) seats(ctx context.Context, coupon uint64, total func(*CouponRow) int64) (*CouponChange, error) {
-	return d.change(ctx, coupon, actionCouponSeats, func(c *CouponRow, _ time.Time, f facts) error {
+func (d *Desk) seats(ctx context.Context, couponID coupon.CouponID, total func(*coupon.Coupon) int) (*CouponChange, error) {
+	return d.change(ctx, couponID, actionCouponSeats, func(c *coupon.Coupon, _ time.Time, f facts) error {
 		switch n := total(c); {
 		case n < c.IssuedCount:
 			return refuse(RefusedFewerThanIssued, c.ID, c.IssuedCount, n)
@@ -176,26 +152,26 @@ func (d *Desk) seats(ctx context.Context, coupon uint64, total func(*CouponRow) 
 		default:
 			c.TotalQuantity = n
 		}
-		c.awaitSeats(f)
+		awaitSeats(c, f)
 		return nil
 	})
 }
 
 // Recount makes issued_count the number of coupons there are: after somebody has written to the tables by hand, runs hold
 // the coupon until it is.
-func (d *Desk) Recount(ctx context.Context, coupon uint64) (*CouponChange, error) {
-	return d.change(ctx, coupon, actionCouponRecounted, func(c *CouponRow, _ time.Time, f facts) error {
+func (d *Desk) Recount(ctx context.Context, couponID coupon.CouponID) (*CouponChange, error) {
+	return d.change(ctx, couponID, actionCouponRecounted, func(c *coupon.Coupon, _ time.Time, f facts) error {
 		if f.coupons > c.TotalQuantity {
 			return refuse(RefusedMoreThanSeats, c.ID, f.coupons, c.TotalQuantity)
 		}
 		c.IssuedCount = f.coupons
-		c.awaitSeats(f)
+		awaitSeats(c, f)
 		return nil
 	})
 }
 
 // awaitSeats: a finalised coupon is due again when seats are free and somebody is NOT_SELECTED.
-func (c *CouponRow) awaitSeats(f facts) {
+func awaitSeats(c *coupon.Coupon, f facts) {
 	if c.TotalQuantity > c.IssuedCount && f.notSelected > 0 {
 		c.FinalisedAt = time.Time{}
 	}
@@ -203,57 +179,56 @@ func (c *CouponRow) awaitSeats(f facts) {
 
 // facts are what a change must know beside the row.
 type facts struct {
-	notSelected int64
-	coupons     int64 // rows of user_coupon
-	swept       bool  // it was finalised once
-	unfinished  bool  // a settlement has committed, and Redis may not have heard
+	notSelected int
+	coupons     int  // rows of user_coupon
+	swept       bool // it was finalised once
+	unfinished  bool // a settlement has committed, and Redis may not have heard
 
 	forgotten func() (bool, error) // whether the door knows fewer whom it has to turn away than MySQL
 }
 
 // change makes one change. edit must be pure: it may run again.
-func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit func(c *CouponRow, now time.Time, f facts) error) (*CouponChange, error) {
+func (d *Desk) change(ctx context.Context, couponID coupon.CouponID, action string, edit func(c *coupon.Coupon, now time.Time, f facts) error) (*CouponChange, error) {
 	now, away := d.Clock.Now(ctx)
-	if away != nil && !(judgesNoWindow(action) && ErrorClass(away) == Infrastructure) {
+	if away != nil && !(judgesNoWindow(action) && ErrorClass(away) == coupon.Infrastructure) {
 		return nil, away
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	r := d.signedRun()
 	made := &CouponChange{At: now, Untold: away}
-	var window Window
 	tried := false
 	err := d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := lockCoupon(ctx, tx, coupon); err != nil {
+		if _, err := lockCoupon(ctx, tx, couponID); err != nil {
 			return err
 		}
 		again := tried
 		tried = true
 		if again { // a COMMIT whose reply was lost may have done it
-			done, err := happened(ctx, tx, r, action, coupon)
+			done, err := happened(ctx, tx, r, action, couponID)
 			if err != nil {
 				return err
 			}
 			if done {
 				made.Changed = true
-				made.Is, window, err = selectRow(ctx, tx, coupon)
+				made.Is, err = selectRow(ctx, tx, couponID)
 				return err
 			}
 		}
-		row, has, err := selectRow(ctx, tx, coupon)
+		row, err := selectRow(ctx, tx, couponID)
 		if err != nil {
 			return err
 		}
-		f, err := selectFacts(ctx, tx, coupon)
+		f, err := selectFacts(ctx, tx, couponID)
 		if err != nil {
 			return err
 		}
-		f.forgotten = func() (bool, error) { return d.forgotten(ctx, tx, coupon) }
+		f.forgotten = func() (bool, error) { return d.forgotten(ctx, tx, couponID) }
 		made.Was, made.NotSelected = row, f.notSelected
 		if err := edit(&row, now, f); err != nil {
 			return err
 		}
 		if made.Changed = row != made.Was; made.Changed {
-			version, err := d.shut(ctx, has, made, &row)
+			version, err := d.shut(ctx, made, &row)
 			if err != nil {
 				return err
 			}
@@ -264,14 +239,14 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 				return err
 			}
 		}
-		made.Is, window, err = selectRow(ctx, tx, coupon)
+		made.Is, err = selectRow(ctx, tx, couponID)
 		return err
 	})
 	if err != nil {
-		return nil, changeUnknown(coupon, err)
+		return nil, changeUnknown(couponID, err)
 	}
 	if made.Is.FinalisedAt.IsZero() && made.Untold == nil { // also where nothing was changed: the door may not have heard the last time
-		made.SoldOut, made.Untold = d.Doors.Tell(ctx, window)
+		made.SoldOut, made.Untold = d.Doors.Announce(ctx, made.Is.Window(), made.Is.Promise)
 	}
 	return made, nil
 }
@@ -280,18 +255,18 @@ func (d *Desk) change(ctx context.Context, coupon uint64, action string, edit fu
 // is accepted until then lies before it, however long the row was waited for. Where more are let in, the row comes first. It
 // returns the version that the row is to have. A pause that the door has not heard of is written all the same: it says of no
 // instant that nobody came after it.
-func (d *Desk) shut(ctx context.Context, w Window, made *CouponChange, is *CouponRow) (version int64, err error) {
-	closes, pauses := is.ClosesAt.Before(made.Was.ClosesAt), is.Paused && !made.Was.Paused
-	if is.ClosesAt.Equal(made.Was.ClosesAt) && is.Paused == made.Was.Paused {
-		return w.Version, nil
+func (d *Desk) shut(ctx context.Context, made *CouponChange, is *coupon.Coupon) (version int64, err error) {
+	closes, pauses := is.ClosesAt.Before(made.Was.ClosesAt), is.Paused() && !made.Was.Paused()
+	if is.ClosesAt.Equal(made.Was.ClosesAt) && is.Status == made.Was.Status {
+		return made.Was.Version, nil
 	}
 	if !closes && !pauses {
-		return w.Version + 1, nil
+		return made.Was.Version + 1, nil
 	}
-	version, end, err := d.Doors.Shut(ctx, w, pauses)
+	version, end, err := d.Doors.Shut(ctx, made.Was.Window(), made.Was.Promise, pauses)
 	switch {
 	case err != nil && pauses:
-		return w.Version + 1, nil
+		return made.Was.Version + 1, nil
 	case err != nil:
 		return 0, &Error{ErrorClass(err), told(DoorNotShut, made.Was.ID, err)}
 	case closes:
@@ -311,12 +286,12 @@ func (d *Desk) signedRun() run {
 }
 
 const updateRowSQL = `
-UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = IF(?, 'PAUSED', 'OPEN'), finalised_at = ?, version = ?
+UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?
  WHERE id = ?`
 
-func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, version int64, made *CouponChange, is CouponRow) error {
+func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, version int64, made *CouponChange, is coupon.Coupon) error {
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: !is.FinalisedAt.IsZero()}
-	if err := one(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Paused, finalised, version, is.ID)); err != nil {
+	if err := one(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, version, is.ID)); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	if made.Was.FinalisedAt != is.FinalisedAt {
@@ -325,14 +300,14 @@ func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, vers
 		}
 	}
 	detail := difference(made.Was, is)
-	if is.Paused && !made.ShutAt.IsZero() { // an end says it itself
+	if is.Paused() && !made.ShutAt.IsZero() { // an end says it itself
 		detail += ", door_shut_at " + stamp(made.ShutAt)
 	}
 	return audit(ctx, tx, r, action, is.ID, 0, detail)
 }
 
 // difference is old → new of what a change may change.
-func difference(was, is CouponRow) string {
+func difference(was, is coupon.Coupon) string {
 	var parts []string
 	note := func(what string, was, is any) {
 		if was != is {
@@ -342,7 +317,7 @@ func difference(was, is CouponRow) string {
 	note("total_quantity", was.TotalQuantity, is.TotalQuantity)
 	note("issued_count", was.IssuedCount, is.IssuedCount)
 	note("apply_closes_at", stamp(was.ClosesAt), stamp(is.ClosesAt))
-	note("status", statusOf(was), statusOf(is))
+	note("status", was.Status, is.Status)
 	note("finalised_at", stamp(was.FinalisedAt), stamp(is.FinalisedAt))
 	return strings.Join(parts, ", ")
 }
@@ -354,32 +329,14 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-func statusOf(c CouponRow) string {
-	if c.Paused {
-		return "PAUSED"
-	}
-	return "OPEN"
-}
-
-const selectRowSQL = `
-SELECT c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
-       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.version,
-       COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)
+const selectRowSQL = "SELECT " + coupon.Columns + ", " + coupon.PromiseColumns + `
 FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id WHERE c.id = ?`
 
-func selectRow(ctx context.Context, tx *sql.Tx, coupon uint64) (c CouponRow, w Window, err error) {
-	var finalised sql.NullTime
-	err = tx.QueryRowContext(ctx, selectRowSQL, coupon).Scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt,
-		&c.Paused, &finalised, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &w.Version, &w.Accepted, &w.LastArrival, &w.Twice, &w.Since)
-	if err != nil {
-		return c, w, fmt.Errorf("read coupon %d: %w", coupon, err)
+func selectRow(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (c coupon.Coupon, err error) {
+	if err := tx.QueryRowContext(ctx, selectRowSQL, couponID).Scan(append(c.Fields(), c.Promise.Fields()...)...); err != nil {
+		return c, fmt.Errorf("read coupon %d: %w", couponID, err)
 	}
-	if finalised.Valid {
-		c.FinalisedAt = finalised.Time
-	}
-	w.Coupon, w.Opens, w.Closes, w.Paused = c.ID, c.OpensAt, c.ClosesAt, c.Paused
-	w.Sold = c.IssuedCount > 0 && c.IssuedCount >= c.TotalQuantity
-	return c, w, nil
+	return c, nil
 }
 
 const selectFactsSQL = `
@@ -388,9 +345,9 @@ SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome
        EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + actionCouponUnfinalised + `'),
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
 
-func selectFacts(ctx context.Context, tx *sql.Tx, coupon uint64) (f facts, err error) {
-	if err := tx.QueryRowContext(ctx, selectFactsSQL, coupon, coupon, coupon, coupon).Scan(&f.notSelected, &f.coupons, &f.swept, &f.unfinished); err != nil {
-		return f, fmt.Errorf("look at the past of coupon %d: %w", coupon, err)
+func selectFacts(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (f facts, err error) {
+	if err := tx.QueryRowContext(ctx, selectFactsSQL, couponID, couponID, couponID, couponID).Scan(&f.notSelected, &f.coupons, &f.swept, &f.unfinished); err != nil {
+		return f, fmt.Errorf("look at the past of coupon %d: %w", couponID, err)
 	}
 	return f, nil
 }
@@ -401,21 +358,21 @@ SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT N
 
 // forgotten: Redis is swept before it is committed that a coupon is finalised, and may have lost what it knew. MySQL counts no
 // more than is marked once a settlement has told Redis; until then the next run does.
-func (d *Desk) forgotten(ctx context.Context, tx *sql.Tx, coupon uint64) (bool, error) {
+func (d *Desk) forgotten(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (bool, error) {
 	var issued, rejected int64
-	if err := tx.QueryRowContext(ctx, turnedAwaySQL, coupon, coupon).Scan(&issued, &rejected); err != nil {
-		return false, fmt.Errorf("count who is turned away from coupon %d: %w", coupon, err)
+	if err := tx.QueryRowContext(ctx, turnedAwaySQL, couponID, couponID).Scan(&issued, &rejected); err != nil {
+		return false, fmt.Errorf("count who is turned away from coupon %d: %w", couponID, err)
 	}
-	markedIssued, markedRejected, err := d.Doors.Marks(ctx, coupon)
+	markedIssued, markedRejected, err := d.Doors.CountMarked(ctx, couponID)
 	return markedIssued < issued || markedRejected < rejected, err
 }
 
 const happenedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ?)"
 
 // happened is whether this very change is kept already.
-func happened(ctx context.Context, tx *sql.Tx, r run, action string, coupon uint64) (done bool, err error) {
-	if err := tx.QueryRowContext(ctx, happenedSQL, coupon, action, r.Operator, r.startedAt).Scan(&done); err != nil {
-		return false, fmt.Errorf("read audit of coupon %d: %w", coupon, err)
+func happened(ctx context.Context, tx *sql.Tx, r run, action string, couponID coupon.CouponID) (done bool, err error) {
+	if err := tx.QueryRowContext(ctx, happenedSQL, couponID, action, r.Operator, r.startedAt).Scan(&done); err != nil {
+		return false, fmt.Errorf("read audit of coupon %d: %w", couponID, err)
 	}
 	return done, nil
 }
@@ -423,7 +380,7 @@ func happened(ctx context.Context, tx *sql.Tx, r run, action string, coupon uint
 // ChangeUnknown: the reply to COMMIT was lost, and nobody can tell whether a coupon was changed. No run finds that out, as it
 // does for its own: making the change again could make it twice.
 type ChangeUnknown struct {
-	Coupon uint64 // 0: one that was to be created
+	Coupon coupon.CouponID // 0: one that was to be created
 	err    error
 }
 
@@ -436,12 +393,12 @@ func (e *ChangeUnknown) Error() string {
 func (e *ChangeUnknown) Unwrap() error { return e.err }
 
 // changeUnknown is a failed change's error, told for whoever would repeat it.
-func changeUnknown(coupon uint64, err error) error {
+func changeUnknown(couponID coupon.CouponID, err error) error {
 	if unknown := new(CommitUnknown); errors.As(err, &unknown) {
-		return &Error{Infrastructure, &ChangeUnknown{coupon, unknown.err}}
+		return &Error{coupon.Infrastructure, &ChangeUnknown{couponID, unknown.err}}
 	}
 	return err
 }
 
 // errSent: creating once more could make a second coupon.
-var errSent = &Error{Infrastructure, errors.New("the reply to COMMIT was lost")}
+var errSent = &Error{coupon.Infrastructure, errors.New("the reply to COMMIT was lost")}

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Bounds of a coupon. Those without a why are the columns'.
@@ -59,7 +61,7 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 		return nil, err
 	}
 	if problems := n.Problems(); problems != nil {
-		return nil, &Error{Setup, errors.Join(problems...)}
+		return nil, &Error{coupon.Setup, errors.Join(problems...)}
 	}
 	switch {
 	case !n.Closes.After(n.Opens):
@@ -89,7 +91,7 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 		if err := audit(ctx, tx, r, actionCouponCreated, uint64(id), 0, detail); err != nil {
 			return err
 		}
-		if made.Is, _, err = selectRow(ctx, tx, uint64(id)); err != nil {
+		if made.Is, err = selectRow(ctx, tx, uint64(id)); err != nil {
 			return err
 		}
 		sent = true

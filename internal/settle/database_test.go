@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -220,7 +221,7 @@ func TestTheBreakerStaysClosedForWhoeverHasBadLuck(t *testing.T) {
 	err := s.DB.do(t.Context(), func(context.Context, querier) error { return driver.ErrBadConn })
 	require.Error(t, err)
 	require.False(t, isAway(err))
-	require.Equal(t, Infrastructure, ErrorClass(err))
+	require.Equal(t, coupon.Infrastructure, ErrorClass(err))
 	require.NoError(t, s.DB.do(t.Context(), func(context.Context, querier) error { return nil }))
 }
 
@@ -228,8 +229,8 @@ func TestWhoeverDoesNotKnowWhetherItCommittedIsNotBusy(t *testing.T) {
 	t.Parallel()
 	r := &Result{}
 	r.conclude(&CommitUnknown{&mysql.MySQLError{Number: 1205}}, 0)
-	require.Equal(t, Failed, r.Status)
+	require.Equal(t, coupon.Failed, r.Status)
 	require.NotContains(t, r.Error, "nothing was moved")
 	r.conclude(&mysql.MySQLError{Number: 1205}, 0)
-	require.Equal(t, Busy, r.Status)
+	require.Equal(t, coupon.Busy, r.Status)
 }

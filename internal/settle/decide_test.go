@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -20,7 +21,7 @@ func TestParseUserTakesOnlyCanonicalIDs(t *testing.T) {
 		"1": 1, "42": 42, "18446744073709551615": math.MaxUint64,
 		"0": 0, "": 0, "01": 0, "+1": 0, "-1": 0, " 1": 0, "1 ": 0, "1.0": 0, "1e3": 0, "abc": 0, "18446744073709551616": 0, "１": 0, "1\x00": 0,
 	} {
-		require.Equal(t, want, parseUser(member), "%q", member)
+		require.Equal(t, want, coupon.ParseUserID(member), "%q", member)
 	}
 }
 
@@ -29,37 +30,37 @@ func FuzzParseUser(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, member string) {
-		if user := parseUser(member); user != 0 && strconv.FormatUint(user, 10) != member {
+		if user := coupon.ParseUserID(member); user != 0 && strconv.FormatUint(user, 10) != member {
 			t.Errorf("%q was read as %d", member, user)
 		}
 	})
 }
 
-func application(user uint64, arrival int64, source Source) Application {
-	return NewApplication(strconv.FormatUint(user, 10), arrival, source)
+func application(user uint64, arrival int64, source coupon.Source) coupon.Application {
+	return coupon.Application{Member: coupon.Member(user), Arrival: arrival, Source: source}
 }
 
 func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.T) {
 	t.Parallel()
 	all := []classified{
-		{Application: application(1, 10, Waiting)},
-		{Application: application(2, 11, Waiting), verdict: unknownUser},
-		{Application: application(3, 12, Held)},
-		{Application: application(4, 13, Retryable)},
-		{Application: application(1, 14, NotSelected)}, // the same user, from another source
-		{Application: application(5, 15, Waiting)},
-		{Application: application(6, 16, Waiting), verdict: inactiveUser},
+		{Application: application(1, 10, coupon.SourceQueue)},
+		{Application: application(2, 11, coupon.SourceQueue), verdict: unknownUser},
+		{Application: application(3, 12, coupon.SourceHeld)},
+		{Application: application(4, 13, coupon.SourceRetryable)},
+		{Application: application(1, 14, coupon.SourceNotSelected)}, // the same user, from another source
+		{Application: application(5, 15, coupon.SourceQueue)},
+		{Application: application(6, 16, coupon.SourceQueue), verdict: inactiveUser},
 	}
 	seats := seatHolders{}
 	first := run{}.choose(all, 3, seats)
-	require.Equal(t, []Application{all[0].Application, all[3].Application}, first.chosen)
+	require.Equal(t, []coupon.Application{all[0].Application, all[3].Application}, first.chosen)
 	require.Equal(t, "[[1,1],[4,98306]]", first.rows)
 	require.Equal(t, []classified{all[1], all[2]}, first.refused)
 	require.Equal(t, all[4:], first.rest, "whether user 1 got a seat is not known yet")
 
 	seats.note(first.chosen, first.chosen)
 	second := run{}.choose(first.rest, 1, seats)
-	require.Equal(t, []Application{all[5].Application}, second.chosen)
+	require.Equal(t, []coupon.Application{all[5].Application}, second.chosen)
 	require.Equal(t, []classified{all[4]}, second.refused)
 	require.Equal(t, all[6:], second.rest)
 
@@ -67,7 +68,7 @@ func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.
 	first = run{}.choose(all, 3, seats)
 	seats.note(first.chosen, first.chosen[1:])
 	second = run{}.choose(first.rest, 1, seats)
-	require.Equal(t, []Application{all[4].Application}, second.chosen, "the first row of user 1 was not stored")
+	require.Equal(t, []coupon.Application{all[4].Application}, second.chosen, "the first row of user 1 was not stored")
 }
 
 // A score written by hand may be anything from 0 on.
@@ -75,8 +76,8 @@ func TestChooseEndsWhereArrivalsLieYearsApart(t *testing.T) {
 	t.Parallel()
 	const last = 1<<53 - 1
 	all := []classified{
-		{Application: application(1, 0, Waiting)}, {Application: application(2, mostLater, Waiting)},
-		{Application: application(3, mostLater+1, Waiting)}, {Application: application(4, last, Waiting)},
+		{Application: application(1, 0, coupon.SourceQueue)}, {Application: application(2, mostLater, coupon.SourceQueue)},
+		{Application: application(3, mostLater+1, coupon.SourceQueue)}, {Application: application(4, last, coupon.SourceQueue)},
 	}
 	c := run{}.choose(all, 4, nil)
 	require.Equal(t, []uint64{1, 2}, usersIn(c.chosen))
@@ -95,30 +96,30 @@ func TestDecideGivesEverybodyOneFate(t *testing.T) {
 		free int
 		want string
 	}{
-		"issued, not cleaned":       {classified{application(1, before, Waiting), settled, true, ""}, 0, "issued"},
-		"recorded, not cleaned":     {classified{application(1, behind, Waiting), settled, false, ""}, 0, "recorded"},
-		"held, but issued":          {classified{application(1, before, Held), settled, true, ""}, 0, "issued"},
-		"held":                      {classified{application(1, before, Held), unknownUser, false, ""}, 0, "stays"},
-		"holds another":             {classified{application(1, behind, Waiting), holdsAlready, true, ""}, 0, "already"},
-		"unknown":                   {classified{application(1, behind, Waiting), unknownUser, false, ""}, 0, "review UNKNOWN_USER"},
-		"unknown, seats free":       {classified{application(1, before, Waiting), unknownUser, false, ""}, 5, "review UNKNOWN_USER"},
-		"inactive, retried":         {classified{application(1, behind, Retryable), inactiveUser, false, "BLOCKED"}, 0, "review INACTIVE_USER"},
-		"malformed":                 {classified{NewApplication("abc", behind, Waiting), malformedUser, false, ""}, 0, "review MALFORMED_USER_ID"},
-		"eligible, seats added":     {classified{application(1, behind, Waiting), eligible, false, ""}, 1, "stays"},
-		"eligible, behind the last": {classified{application(1, behind, Waiting), eligible, false, ""}, 0, "not selected"},
-		"before, seats free":        {classified{application(1, before, Waiting), eligible, false, ""}, 5, "review PASSED_OVER"},
-		"retryable, behind":         {classified{application(1, behind, Retryable), eligible, false, ""}, 0, "not selected"},
-		"retryable, in a retry":     {classified{application(1, behind, Retryable), eligible, false, ""}, 0, "stays"},
-		"tried tonight, behind":     {classified{application(1, behind, Tried), eligible, false, ""}, 0, "stays"},
-		"refused before, behind":    {classified{application(1, behind, RefusedBefore), eligible, false, ""}, 0, "not selected"},
-		"waiting, in a retry":       {classified{application(1, behind, Waiting), eligible, false, ""}, 0, "not selected"},
-		"holds, in a retry":         {classified{application(1, behind, Retryable), holdsAlready, true, ""}, 0, "already"},
-		"eligible, before the last": {classified{application(1, before, Waiting), eligible, false, ""}, 0, "review PASSED_OVER"},
-		"passed over already":       {classified{application(1, before, Retryable), eligible, false, ""}, 0, "stays"},
+		"issued, not cleaned":       {classified{application(1, before, coupon.SourceQueue), settled, true, ""}, 0, "issued"},
+		"recorded, not cleaned":     {classified{application(1, behind, coupon.SourceQueue), settled, false, ""}, 0, "recorded"},
+		"held, but issued":          {classified{application(1, before, coupon.SourceHeld), settled, true, ""}, 0, "issued"},
+		"held":                      {classified{application(1, before, coupon.SourceHeld), unknownUser, false, ""}, 0, "stays"},
+		"holds another":             {classified{application(1, behind, coupon.SourceQueue), holdsAlready, true, ""}, 0, "already"},
+		"unknown":                   {classified{application(1, behind, coupon.SourceQueue), unknownUser, false, ""}, 0, "review UNKNOWN_USER"},
+		"unknown, seats free":       {classified{application(1, before, coupon.SourceQueue), unknownUser, false, ""}, 5, "review UNKNOWN_USER"},
+		"inactive, retried":         {classified{application(1, behind, coupon.SourceRetryable), inactiveUser, false, "BLOCKED"}, 0, "review INACTIVE_USER"},
+		"malformed":                 {classified{coupon.Application{Member: "abc", Arrival: behind, Source: coupon.SourceQueue}, malformedUser, false, ""}, 0, "review MALFORMED_USER_ID"},
+		"eligible, seats added":     {classified{application(1, behind, coupon.SourceQueue), eligible, false, ""}, 1, "stays"},
+		"eligible, behind the last": {classified{application(1, behind, coupon.SourceQueue), eligible, false, ""}, 0, "not selected"},
+		"before, seats free":        {classified{application(1, before, coupon.SourceQueue), eligible, false, ""}, 5, "review PASSED_OVER"},
+		"retryable, behind":         {classified{application(1, behind, coupon.SourceRetryable), eligible, false, ""}, 0, "not selected"},
+		"retryable, in a retry":     {classified{application(1, behind, coupon.SourceRetryable), eligible, false, ""}, 0, "stays"},
+		"tried tonight, behind":     {classified{application(1, behind, coupon.SourceTriedTonight), eligible, false, ""}, 0, "stays"},
+		"refused before, behind":    {classified{application(1, behind, coupon.SourceRowRefused), eligible, false, ""}, 0, "not selected"},
+		"waiting, in a retry":       {classified{application(1, behind, coupon.SourceQueue), eligible, false, ""}, 0, "not selected"},
+		"holds, in a retry":         {classified{application(1, behind, coupon.SourceRetryable), holdsAlready, true, ""}, 0, "already"},
+		"eligible, before the last": {classified{application(1, before, coupon.SourceQueue), eligible, false, ""}, 0, "review PASSED_OVER"},
+		"passed over already":       {classified{application(1, before, coupon.SourceRetryable), eligible, false, ""}, 0, "stays"},
 	} {
-		r := run{Order: Order{Trigger: Cron}}
+		r := run{Order: Order{Trigger: coupon.Cron}}
 		if strings.HasSuffix(name, "in a retry") {
-			r.Trigger = DLQRetry
+			r.Trigger = coupon.DLQRetry
 		}
 		d := decide([]classified{c.classified}, c.free, boundary, r.stays)
 		got := []string{}
@@ -129,7 +130,7 @@ func TestDecideGivesEverybodyOneFate(t *testing.T) {
 		}
 		for _, f := range d.review {
 			got = append(got, "review "+string(f.Cause))
-			require.Equal(t, f.Cause == CausePassedOver, f.Retryable)
+			require.Equal(t, f.Cause == coupon.CausePassedOver, f.Retryable)
 		}
 		if len(got) == 0 {
 			got = append(got, "stays")
@@ -141,31 +142,31 @@ func TestDecideGivesEverybodyOneFate(t *testing.T) {
 // memoryLine serves pages of a sorted line; it is only read here.
 type memoryLine struct {
 	Line
-	all  []Application
+	all  []coupon.Application
 	size int
 }
 
-func (l memoryLine) Page(_ context.Context, _ uint64, after Cursor, cutoff time.Time) ([]Application, Cursor, error) {
-	from, _ := after.(int)
+func (l memoryLine) Page(_ context.Context, _ uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	from, _ := strconv.Atoi(after.Score)
 	page := l.all[from:min(len(l.all), from+l.size)]
-	return page, from + len(page), nil
+	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil
 }
 
 func TestTheLineIsMergedByArrival(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		arrivals := rapid.SliceOfN(rapid.Int64Range(0, 50), 0, 60)
-		line := func(source Source, size string) (all []Application) {
+		line := func(source coupon.Source, size string) (all []coupon.Application) {
 			for i, arrival := range arrivals.Draw(t, size) {
 				all = append(all, application(uint64(i+1), arrival, source))
 			}
-			slices.SortStableFunc(all, func(a, b Application) int { return int(a.Arrival - b.Arrival) })
+			slices.SortStableFunc(all, func(a, b coupon.Application) int { return int(a.Arrival - b.Arrival) })
 			return all
 		}
-		standing, returned := line(Waiting, "standing"), line(NotSelected, "returned")
+		standing, returned := line(coupon.SourceQueue, "standing"), line(coupon.SourceNotSelected, "returned")
 		r := &reader{line: memoryLine{all: standing, size: rapid.IntRange(1, 20).Draw(t, "page")}, returned: returned, returnedEnd: true,
 			size: rapid.IntRange(1, 30).Draw(t, "size")}
-		var got []Application
+		var got []coupon.Application
 		for {
 			page, err := r.next(context.Background(), nil)
 			if err != nil {
@@ -179,7 +180,7 @@ func TestTheLineIsMergedByArrival(t *testing.T) {
 		if len(got) != len(standing)+len(returned) {
 			t.Fatalf("%d of %d applications", len(got), len(standing)+len(returned))
 		}
-		if !slices.IsSortedFunc(got, func(a, b Application) int { return int(a.Arrival - b.Arrival) }) {
+		if !slices.IsSortedFunc(got, func(a, b coupon.Application) int { return int(a.Arrival - b.Arrival) }) {
 			t.Fatalf("out of order: %v", got)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -71,7 +72,7 @@ func isBadRow(err error) bool {
 // repeatable: the whole transaction may succeed another time.
 func repeatable(err error) bool {
 	var classed *Error
-	if err == nil || errors.As(err, &classed) || ErrorClass(err) == Setup {
+	if err == nil || errors.As(err, &classed) || ErrorClass(err) == coupon.Setup {
 		return false
 	}
 	switch classifyError(err) {
@@ -109,18 +110,9 @@ func (e *CommitUnknown) Error() string {
 }
 func (e *CommitUnknown) Unwrap() error { return e.err }
 
-// Class is what an error means to whoever started the run.
-type Class int
-
-const (
-	Infrastructure Class = iota // a server failed or is busy: safe to run again
-	Setup                       // wrong use or setup: repeating cannot help
-	Invariant                   // a promise is broken: a person must look
-)
-
 // Error is a failure that knows its class. Its text tells what to do where that is not plain.
 type Error struct {
-	Class Class
+	Class coupon.Class
 	err   error
 }
 
@@ -128,25 +120,25 @@ func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
 // ErrorClass is the class of any error of this package; one without a class is Infrastructure: safe to run again.
-func ErrorClass(err error) Class {
+func ErrorClass(err error) coupon.Class {
 	var classed *Error
 	if errors.As(err, &classed) {
 		return classed.Class
 	}
 	if isSetup(err) {
-		return Setup
+		return coupon.Setup
 	}
 	var numbered *mysql.MySQLError
 	if !errors.As(err, &numbered) {
-		return Infrastructure
+		return coupon.Infrastructure
 	}
 	switch classifyError(err) {
 	case violated, duplicate: // a duplicate that outlived every attempt
-		return Invariant
+		return coupon.Invariant
 	case fatal, badRow:
-		return Setup
+		return coupon.Setup
 	default:
-		return Infrastructure
+		return coupon.Infrastructure
 	}
 }
 
@@ -176,7 +168,7 @@ func (e *GapHeld) Error() string {
 // CountHeld: the coupon's row says that other numbers of coupons were issued than there are. Who would count on it gives too many
 // or too few.
 type CountHeld struct {
-	Coupon                uint64
+	Coupon                coupon.CouponID
 	Counted, Found, Seats int64 // issued_count, rows of user_coupon, total_quantity
 }
 
@@ -187,7 +179,7 @@ func (e *CountHeld) Error() string {
 }
 
 func setupError(format string, args ...any) error {
-	return &Error{Setup, fmt.Errorf(format, args...)}
+	return &Error{coupon.Setup, fmt.Errorf(format, args...)}
 }
 
 // What Advice says.
@@ -216,7 +208,7 @@ func Advice(err error) string {
 	switch {
 	case errors.As(err, &redis) && redis.RedisRefuses():
 		return AdviseRedis
-	case ErrorClass(err) == Infrastructure:
+	case ErrorClass(err) == coupon.Infrastructure:
 		return SafeToRunAgain
 	default:
 		return ""

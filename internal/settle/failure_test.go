@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,12 +35,12 @@ func TestEveryErrorNumberHasItsClass(t *testing.T) {
 
 func TestWhatAnErrorMeansToWhoeverStartedTheRun(t *testing.T) {
 	t.Parallel()
-	for number, want := range map[uint16]Class{1213: Infrastructure, 1467: Infrastructure, 1290: Infrastructure, 1062: Invariant,
-		1146: Setup, 1644: Setup, 3819: Invariant, 4025: Invariant} {
+	for number, want := range map[uint16]coupon.Class{1213: coupon.Infrastructure, 1467: coupon.Infrastructure, 1290: coupon.Infrastructure, 1062: coupon.Invariant,
+		1146: coupon.Setup, 1644: coupon.Setup, 3819: coupon.Invariant, 4025: coupon.Invariant} {
 		require.Equal(t, want, ErrorClass(fmt.Errorf("x: %w", &mysql.MySQLError{Number: number})), number)
 	}
-	require.Equal(t, Infrastructure, ErrorClass(errors.New("connection refused")))
-	require.Equal(t, Setup, ErrorClass(fmt.Errorf("x: %w", setupError("no such coupon"))))
+	require.Equal(t, coupon.Infrastructure, ErrorClass(errors.New("connection refused")))
+	require.Equal(t, coupon.Setup, ErrorClass(fmt.Errorf("x: %w", setupError("no such coupon"))))
 	require.Contains(t, Advice(&mysql.MySQLError{Number: 1146}), "settle migrate")
 	require.Contains(t, Advice(&mysql.MySQLError{Number: 1045}), "MYSQL_DSN")
 	require.Contains(t, Advice(driver.ErrBadConn), "safe to run again")

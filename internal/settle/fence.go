@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"go.uber.org/zap"
 )
 
@@ -12,7 +13,7 @@ import (
 const takeovers = 3
 
 // errTakenOver: the line was read while another server of Redis took over.
-var errTakenOver = &Error{Infrastructure, told(TakenOver)}
+var errTakenOver = &Error{coupon.Infrastructure, told(TakenOver)}
 
 // meet renews the life of the line, and has the door note which server it is on.
 func (s *settlement) meet(ctx context.Context) error {
@@ -50,11 +51,11 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 }
 
 func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
-	if s.coupon.Finalised { // nobody can have been told anything since its door was shut
-		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, Promised{})
+	if s.coupon.Finalised() { // nobody can have been told anything since its door was shut
+		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, coupon.Promise{})
 		return wait, 0, err
 	}
-	return s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, s.coupon.Promised)
+	return s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, s.coupon.Promise)
 }
 
 // sameServer is an error when another server has taken over since the fence, or the coupon's state was lost.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // finish notes that Redis is clean; where newcomers may be let in again, or the coupon is over, it says so.
@@ -86,11 +88,11 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx) error {
 // finalise ends a coupon whose door shut before the cutoff and for which nobody waits. Who is under review keeps it
 // from ending, held entries too: a person may still give them a seat. The keys go first: a crash before the commit
 // leaves a coupon that is due again and has nothing left to settle.
-func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) error {
-	if coupon.ClosesAt.After(s.run.cutoff) {
+func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon) error {
+	if c.ClosesAt.After(s.run.cutoff) {
 		return nil
 	}
-	account, err := s.Auditor.Account(ctx, tx, coupon.ID)
+	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -98,17 +100,17 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, coupon Coupon) er
 		return nil
 	}
 	for _, u := range s.uncleaned { // nothing stands in Redis: those of later cutoffs are clean as well
-		if err := markCleaned(ctx, tx, u.run, coupon.ID, s.Now().UTC()); err != nil {
+		if err := markCleaned(ctx, tx, u.run, c.ID, s.Now().UTC()); err != nil {
 			return err
 		}
 	}
-	if err := keepPromise(ctx, tx, coupon.ID, account, s.Now().UTC()); err != nil {
+	if err := keepPromise(ctx, tx, c.ID, account, s.Now().UTC()); err != nil {
 		return err
 	}
 	s.begin(StepSweep)
-	swept, err := s.Door.Sweep(ctx, coupon.ID, coupon.ClosesAt)
-	if err != nil || !swept || coupon.Finalised {
+	swept, err := s.Door.Sweep(ctx, c.ID, c.ClosesAt)
+	if err != nil || !swept || c.Finalised() {
 		return err
 	}
-	return markFinalised(ctx, tx, coupon.ID, s.Now().UTC())
+	return markFinalised(ctx, tx, c.ID, s.Now().UTC())
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // pageAttempts bounds classifying a page again because somebody gave its users the coupon by hand meanwhile.
@@ -21,8 +22,7 @@ func badRowsAllowed(seats int) int { return 100 + seats/100 }
 // store inserts applications in order, and finds those whose row the database refuses: they become failures, everybody
 // else is stored. seated is how many were stored before: they have the seats before these. A statement that fails undoes
 // itself; only for taking the applications apart is a savepoint needed, to undo the parts that were stored.
-func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []Application,
-	insert func(seated int, part []Application) error) (stored []Application, err error) {
+func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []coupon.Application, insert func(seated int, part []coupon.Application) error) (stored []coupon.Application, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []Ap
 		return err
 	})
 	if errors.As(err, new(*tooManyRefused)) {
-		s.inVain = slices.DeleteFunc(s.unstorable, func(f Failure) bool { return !f.refusedBefore() })
+		s.inVain = slices.DeleteFunc(s.unstorable, func(f coupon.Failure) bool { return !f.RefusedBefore() })
 		s.unstorable = nil
 	} else if err != nil {
 		s.unstorable, s.refusedAnew = s.unstorable[:apart], anew
@@ -46,12 +46,12 @@ func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []Ap
 
 // isolate inserts a part of which some row is refused: each half, and again the halves of a half that is refused, down to
 // the one row.
-func (s *settlement) isolate(seated int, part []Application, why error,
-	insert func(seated int, part []Application) error) (stored []Application, err error) {
+func (s *settlement) isolate(seated int, part []coupon.Application, why error,
+	insert func(seated int, part []coupon.Application) error) (stored []coupon.Application, err error) {
 	if len(part) == 1 {
 		return nil, s.setApart(part[0], why)
 	}
-	for _, half := range [][]Application{part[:len(part)/2], part[len(part)/2:]} {
+	for _, half := range [][]coupon.Application{part[:len(part)/2], part[len(part)/2:]} {
 		before := seated + len(stored)
 		err := insert(before, half)
 		if isBadRow(err) {
@@ -66,24 +66,21 @@ func (s *settlement) isolate(seated int, part []Application, why error,
 }
 
 // setApart notes whose row cannot be stored; too many that never were refused before are a fault of something else.
-func (s *settlement) setApart(a Application, why error) error {
-	f := Failure{Application: a, Cause: CauseBadRow, Retryable: true, Row: true, Message: serverSays(why)}
-	if s.run.Trigger == Cron {
+func (s *settlement) setApart(a coupon.Application, why error) error {
+	f := coupon.Failure{Application: a, Cause: coupon.CauseBadRow, Retryable: true, Row: true, Message: serverSays(why)}
+	if s.run.Trigger == coupon.Cron {
 		f.Night = s.run.cutoff
 	}
 	s.unstorable = append(s.unstorable, f)
-	if f.refusedBefore() {
+	if f.RefusedBefore() {
 		return nil
 	}
 	s.refusedAnew++
 	if allowed := badRowsAllowed(s.coupon.TotalQuantity); s.refusedAnew > allowed {
-		return &Error{Setup, &tooManyRefused{allowed, a.User, why}}
+		return &Error{coupon.Setup, &tooManyRefused{allowed, a.User(), why}}
 	}
 	return nil
 }
-
-// refusedBefore: an earlier settlement has put it under review for its row.
-func (f Failure) refusedBefore() bool { return f.Source == RefusedBefore || f.Source == Tried }
 
 // tooManyRefused rows are no fault of the rows.
 type tooManyRefused struct {

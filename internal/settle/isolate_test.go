@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -27,10 +28,10 @@ func newPicky(t *testing.T) *settlement {
 	return s
 }
 
-func usersIn(applications []Application) []uint64 {
+func usersIn(applications []coupon.Application) []uint64 {
 	users := make([]uint64, len(applications))
 	for i, a := range applications {
-		users[i] = a.User
+		users[i] = a.User()
 	}
 	return users
 }
@@ -46,9 +47,9 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 		for i := range users {
 			users[i] = uint64(i + 1)
 		}
-		line := make([]Application, n)
+		line := make([]coupon.Application, n)
 		for i, user := range rapid.Permutation(users).Draw(t, "order") {
-			line[i] = application(user, int64(1000+i), Waiting)
+			line[i] = application(user, int64(1000+i), coupon.SourceQueue)
 		}
 		odd := map[uint64]bool{}
 		for _, user := range rapid.SliceOfNDistinct(rapid.SampledFrom(users), 0, min(n, 8), rapid.ID).Draw(t, "odd") {
@@ -66,20 +67,20 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 		}
 		s.unstorable, s.refusedAnew = nil, 0
 		statements := 0
-		stored, err := s.store(ctx, tx, 0, line, func(before int, part []Application) error {
+		stored, err := s.store(ctx, tx, 0, line, func(before int, part []coupon.Application) error {
 			statements++
 			return insertIssued(ctx, tx, s.run, s.coupon, seated+before, part, seatRows(part))
 		})
 		require.NoError(t, err)
 
-		able := slices.DeleteFunc(slices.Clone(line), func(a Application) bool { return odd[a.User] })
+		able := slices.DeleteFunc(slices.Clone(line), func(a coupon.Application) bool { return odd[a.User()] })
 		require.Equal(t, usersIn(able), usersIn(stored))
-		var apart []Application
+		var apart []coupon.Application
 		for _, f := range s.unstorable {
 			apart = append(apart, f.Application)
-			require.Equal(t, Failure{Application: f.Application, Cause: CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true, Row: true, Night: s.run.cutoff}, f)
+			require.Equal(t, coupon.Failure{Application: f.Application, Cause: coupon.CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true, Row: true, Night: s.run.cutoff}, f)
 		}
-		refused := slices.DeleteFunc(slices.Clone(line), func(a Application) bool { return !odd[a.User] })
+		refused := slices.DeleteFunc(slices.Clone(line), func(a coupon.Application) bool { return !odd[a.User()] })
 		require.Equal(t, usersIn(refused), usersIn(apart))
 		for i, user := range usersIn(able) {
 			var position int
@@ -110,16 +111,16 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 
 	s := newSettlement(t, 1)
 	s.coupon.TotalQuantity = 200
-	line := make([]Application, 5000)
+	line := make([]coupon.Application, 5000)
 	for i := range line {
-		line[i] = application(uint64(i+1), int64(i), Waiting)
+		line[i] = application(uint64(i+1), int64(i), coupon.SourceQueue)
 	}
 	for last, fails := range map[int]bool{102: false, 103: true, len(line): true} { // how many of the line are refused
 		inTransaction(t, s, func(tx *sql.Tx) {
 			s.unstorable, s.refusedAnew = nil, 0
 			statements := 0
-			stored, err := s.store(t.Context(), tx, 0, line, func(_ int, part []Application) error {
-				if statements++; part[0].User <= uint64(last) {
+			stored, err := s.store(t.Context(), tx, 0, line, func(_ int, part []coupon.Application) error {
+				if statements++; part[0].User() <= uint64(last) {
 					return errOdd
 				}
 				return nil
@@ -130,7 +131,7 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 				require.Len(t, s.unstorable, last)
 				return
 			}
-			require.Equal(t, Setup, ErrorClass(err))
+			require.Equal(t, coupon.Setup, ErrorClass(err))
 			require.ErrorContains(t, err, "more than 102 rows")
 			require.ErrorContains(t, err, "user 103")
 			require.ErrorIs(t, err, errOdd)
@@ -145,19 +146,19 @@ func TestRowsThatWereRefusedBeforeMayBeAnyNumber(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 1)
 	const before = 300
-	sources := []Source{RefusedBefore, Tried}
+	sources := []coupon.Source{coupon.SourceRowRefused, coupon.SourceTriedTonight}
 	for anew, fails := range map[int]bool{100: false, 101: true} {
-		line := make([]Application, before+anew)
+		line := make([]coupon.Application, before+anew)
 		for i := range line {
 			source := sources[i%2]
 			if i >= before {
-				source = Waiting
+				source = coupon.SourceQueue
 			}
 			line[i] = application(uint64(i+1), int64(i), source)
 		}
 		inTransaction(t, s, func(tx *sql.Tx) {
 			s.unstorable, s.refusedAnew, s.inVain = nil, 0, nil
-			stored, err := s.store(t.Context(), tx, 0, line, func(int, []Application) error { return errOdd })
+			stored, err := s.store(t.Context(), tx, 0, line, func(int, []coupon.Application) error { return errOdd })
 			require.Empty(t, stored)
 			if fails {
 				require.ErrorContains(t, err, "more than 100 rows")
@@ -180,7 +181,7 @@ func TestNothingIsIsolatedThatIsNoFaultOfARow(t *testing.T) {
 			s.unstorable, s.refusedAnew = nil, 0
 			statements := 0
 			want := &mysql.MySQLError{Number: number}
-			stored, err := s.store(t.Context(), tx, 0, threeInLine, func(int, []Application) error {
+			stored, err := s.store(t.Context(), tx, 0, threeInLine, func(int, []coupon.Application) error {
 				if statements++; statements == 1 {
 					return errOdd
 				}

@@ -3,132 +3,73 @@ package settle
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Source is where an application stands before it is settled.
-type Source byte
-
-const (
-	Waiting       Source = iota // in the queue
-	Retryable                   // in the DLQ, tried again by every run
-	RefusedBefore               // retryable, and its own row was refused before
-	Tried                       // the same, by a nightly run of this very cutoff: see run.leavesOut
-	Held                        // in the DLQ until a person decides: not in the line
-	NotSelected                 // in MySQL, waiting for seats to be free again
-)
-
-// Application is one application in line.
-type Application struct {
-	Member  string // as it stands in Redis
-	User    uint64 // 0 when the member is no user id
-	Arrival int64  // µs since 1970
-	Source  Source
-}
-
-// NewApplication reads an entry of the line in Redis.
-func NewApplication(member string, arrival int64, source Source) Application {
-	return Application{Member: member, User: parseUser(member), Arrival: arrival, Source: source}
-}
-
-// Cursor marks a place in the line in Redis; nil is its beginning.
-type Cursor any
-
-// Mark says which users the door is to answer at once from now on.
-type Mark int
-
-const (
-	MarkNobody Mark = iota
-	MarkIssued
-	MarkRejected
-)
-
-// Failure is an application that could not be settled, and why.
-type Failure struct {
-	Application
-	Cause     Cause
-	Message   string
-	Retryable bool
-	Keep      bool      // it stands under review already: note the attempt, and keep why
-	Row       bool      // the applicant's own row was refused, which is tried a bounded number of times
-	Night     time.Time // the cutoff of the nightly run to which it was refused; zero: of no nightly run
-}
-
-// Clock is the clock of the line: Redis's.
+// Clock is the clock that judges arrivals: Redis's.
 type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Line is where the applications of a coupon wait. Everything is safe to repeat.
+// Line is the queue and the DLQ of every coupon. Everything is safe to repeat.
 type Line interface {
-	// Page reads what stands behind the cursor with an arrival before the cutoff, by arrival; nothing at the end.
-	Page(ctx context.Context, coupon uint64, after Cursor, cutoff time.Time) ([]Application, Cursor, error)
-	// Remove takes settled applications out and marks their users.
-	Remove(ctx context.Context, coupon uint64, closes time.Time, mark Mark, settled []Application) error
-	// Review puts applications into the DLQ with their arrivals; it returns how many still stood there.
-	Review(ctx context.Context, coupon, run uint64, at time.Time, failed []Failure) (int64, error)
+	// Page reads the applications behind the cursor with an arrival before the cutoff, by arrival; none at the end.
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	// Remove takes settled applications out and marks their users; it returns the number of applications removed.
+	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error)
+	// Review moves applications to the DLQ with their arrivals; it returns the number moved.
+	Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error)
 }
 
-// DLQ is where applications stand that could not be settled. Everything is safe to repeat.
+// DLQ holds the applications that could not be settled. Everything is safe to repeat.
 type DLQ interface {
-	// UnderReview reads what stands behind the cursor, by arrival; nothing at the end.
-	UnderReview(ctx context.Context, coupon uint64, after Cursor) ([]Application, Cursor, error)
-	// Release makes applications retryable; it returns how many still stood there.
-	Release(ctx context.Context, coupon uint64, held []Application) (int64, error)
+	// UnderReview reads the entries behind the cursor, by arrival; none at the end.
+	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	// Release makes entries retryable; it returns the number of entries found.
+	Release(ctx context.Context, couponID coupon.CouponID, held []coupon.Application) (int64, error)
 }
 
-// Door is what lets applications in.
+// Door decides in Redis which applications are accepted.
 type Door interface {
 	// Renew gives the coupon's keys their full life again.
-	Renew(ctx context.Context, coupon uint64, closes time.Time) error
-	// Fence makes sure that nothing arrives below the cutoff any more, and that pods have put back whom a failover took with
-	// it, or says how long to wait before that can be: for the cutoff, and for the pods. promised is what MySQL
-	// remembers, nothing for a coupon that is over.
-	Fence(ctx context.Context, coupon uint64, cutoff time.Time, promised Promised) (wait, forPods time.Duration, err error)
-	// SetSold tells applicants whether every seat is taken.
-	SetSold(ctx context.Context, coupon uint64, sold bool) error
-	// Sweep clears away a finished coupon's keys; false when something still stands there.
-	Sweep(ctx context.Context, coupon uint64, closes time.Time) (bool, error)
+	Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error
+	// Fence makes sure that nothing arrives below the cutoff any more, and that pods have put back the applications that a
+	// failover lost, or returns how long to wait for the cutoff and for the pods. known is MySQL's promise, the zero Promise
+	// for a finalised coupon.
+	Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error)
+	// SetSold has applying answer SOLD_OUT, or accept again.
+	SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error
+	// Sweep removes the keys of a finished coupon; false when applications are left in them.
+	Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (bool, error)
 }
 
-// Catalog knows the coupons when MySQL cannot be asked: what the doors were last told of them.
+// Catalog knows the coupons when MySQL cannot be reached.
 type Catalog interface {
-	Coupons(ctx context.Context) ([]Coupon, error)
-}
-
-// parseUser reads a member as a user id: canonical decimal, from 1. Anything else is 0.
-func parseUser(member string) uint64 {
-	if member == "" || member[0] < '1' || member[0] > '9' {
-		return 0
-	}
-	user, err := strconv.ParseUint(member, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return user
+	Coupons(ctx context.Context) ([]coupon.Coupon, error)
 }
 
 // reader walks the line of one coupon before a cutoff, by arrival: what stands in Redis and, where seats are free
 // again, those who were not selected before. It holds two pages in memory, whatever the length of the line.
 type reader struct {
 	line        Line
-	coupon      uint64
+	coupon      coupon.CouponID
 	cutoff      time.Time
 	notSelected bool // read those from MySQL too; there must be a connection
 	size        int  // of a page
 
-	standing    []Application
-	cursor      Cursor
+	standing    []coupon.Application
+	cursor      coupon.Cursor
 	standingEnd bool
 
-	returned    []Application
-	returnedAt  Application // the last one read from MySQL
+	returned    []coupon.Application
+	returnedAt  coupon.Application // the last one read from MySQL
 	returnedEnd bool
 }
 
 // next returns the next page of the line; an empty one is its end.
-func (r *reader) next(ctx context.Context, q querier) ([]Application, error) {
+func (r *reader) next(ctx context.Context, q querier) ([]coupon.Application, error) {
 	for len(r.standing) < r.size && !r.standingEnd {
 		entries, cursor, err := r.line.Page(ctx, r.coupon, r.cursor, r.cutoff)
 		if err != nil {
@@ -157,7 +98,7 @@ func (r *reader) next(ctx context.Context, q querier) ([]Application, error) {
 }
 
 // nextOrNil is next as ahead asks for it, of what stands in Redis.
-func (r *reader) nextOrNil(ctx context.Context) (*[]Application, error) {
+func (r *reader) nextOrNil(ctx context.Context) (*[]coupon.Application, error) {
 	page, err := r.next(ctx, nil)
 	if err != nil || len(page) == 0 {
 		return nil, err
@@ -167,8 +108,8 @@ func (r *reader) nextOrNil(ctx context.Context) (*[]Application, error) {
 
 // merge takes the next page out of both, by arrival. It ends where one runs out that may go on: what follows there is
 // not known yet and may come before the other's next.
-func (r *reader) merge() []Application {
-	page := make([]Application, 0, r.size)
+func (r *reader) merge() []coupon.Application {
+	page := make([]coupon.Application, 0, r.size)
 	for len(page) < r.size && len(r.standing)+len(r.returned) > 0 {
 		if (len(r.standing) == 0 && !r.standingEnd) || (len(r.returned) == 0 && !r.returnedEnd) {
 			break
@@ -190,25 +131,24 @@ WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?
 ORDER BY applied_at, user_id
 LIMIT ?`
 
-func selectNotSelected(ctx context.Context, q querier, coupon uint64, after Application, cutoff time.Time, limit int) ([]Application, error) {
+func selectNotSelected(ctx context.Context, q querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
 	from := time.UnixMicro(after.Arrival).UTC()
-	rows, err := q.QueryContext(ctx, selectNotSelectedSQL, coupon, cutoff.UTC(), from, from, after.User, limit)
+	rows, err := q.QueryContext(ctx, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
 	if err != nil {
-		return nil, fmt.Errorf("read not selected of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("read not selected of coupon %d: %w", couponID, err)
 	}
 	defer rows.Close()
-	var page []Application
+	var page []coupon.Application
 	for rows.Next() {
-		a := Application{Source: NotSelected}
+		var user coupon.UserID
 		var appliedAt time.Time
-		if err := rows.Scan(&a.User, &appliedAt); err != nil {
-			return nil, fmt.Errorf("read not selected of coupon %d: %w", coupon, err)
+		if err := rows.Scan(&user, &appliedAt); err != nil {
+			return nil, fmt.Errorf("read not selected of coupon %d: %w", couponID, err)
 		}
-		a.Member, a.Arrival = strconv.FormatUint(a.User, 10), appliedAt.UnixMicro()
-		page = append(page, a)
+		page = append(page, coupon.Application{Member: coupon.Member(user), Arrival: coupon.ArrivalAt(appliedAt), Source: coupon.SourceNotSelected})
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read not selected of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("read not selected of coupon %d: %w", couponID, err)
 	}
 	return page, nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -16,8 +17,8 @@ type Metrics struct {
 	now func() time.Time
 
 	mu          sync.Mutex
-	status      RunStatus // empty before the first run
-	cutoff      time.Time // zero until it is chosen
+	status      coupon.RunStatus // empty before the first run
+	cutoff      time.Time        // zero until it is chosen
 	started     time.Time
 	ended       time.Time // zero while it goes on
 	lastSuccess time.Time
@@ -48,9 +49,9 @@ var (
 
 // Every value there can be of a label.
 var (
-	runStatuses = []RunStatus{RunRunning, RunSucceeded, RunHeld, RunFailed}
-	statuses    = []Status{Settled, Unchanged, NotDue, HeldBack, Busy, Failed}
-	causes      = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow, CauseDatabaseAway}
+	runStatuses = []coupon.RunStatus{coupon.RunRunning, coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed}
+	statuses    = []coupon.ResultStatus{coupon.Settled, coupon.Unchanged, coupon.NotDue, coupon.HeldBack, coupon.Busy, coupon.Failed}
+	causes      = []coupon.Cause{coupon.CauseUnknownUser, coupon.CauseInactiveUser, coupon.CauseMalformed, coupon.CausePassedOver, coupon.CauseBadRow, coupon.CauseDatabaseAway}
 	steps       = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepTell, StepConclude, StepFinish, StepSweep}
 )
 
@@ -58,7 +59,7 @@ var (
 func (m *Metrics) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.status, m.started, m.ended, m.cutoff, m.dealtWith = RunRunning, m.now(), time.Time{}, time.Time{}, 0
+	m.status, m.started, m.ended, m.cutoff, m.dealtWith = coupon.RunRunning, m.now(), time.Time{}, time.Time{}, 0
 	m.phases, m.coupons = map[Step]time.Duration{}, map[uint64]Result{}
 }
 
@@ -88,7 +89,7 @@ func (m *Metrics) spend(phase Step, took time.Duration) {
 
 // end notes how the run ended; without a report it could not begin.
 func (m *Metrics) end(report *Report, err error) {
-	status := RunFailed
+	status := coupon.RunFailed
 	if report != nil {
 		for _, r := range report.Coupons {
 			m.note(r)
@@ -104,7 +105,7 @@ func (m *Metrics) end(report *Report, err error) {
 		m.cutoff = report.Cutoff
 		m.account(report.Coupons, err == nil)
 	}
-	if status == RunSucceeded {
+	if status == coupon.RunSucceeded {
 		m.lastSuccess = m.ended
 	}
 }
@@ -119,9 +120,9 @@ func (m *Metrics) account(coupons []Result, whole bool) {
 	}
 	for _, r := range coupons {
 		switch gap, known := before[r.Coupon]; {
-		case r.Status == HeldBack:
+		case r.Status == coupon.HeldBack:
 			m.gaps[r.Coupon] = max(0, r.Gap)
-		case r.Status != Busy && r.Status != Failed:
+		case r.Status != coupon.Busy && r.Status != coupon.Failed:
 			m.gaps[r.Coupon] = 0
 		case known:
 			m.gaps[r.Coupon] = gap
@@ -184,7 +185,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 
 	var sum Total
-	byStatus, byCause := map[Status]int{}, map[Cause]int{}
+	byStatus, byCause := map[coupon.ResultStatus]int{}, map[coupon.Cause]int{}
 	for _, r := range m.coupons {
 		byStatus[r.Status]++
 		sum.count(r)
@@ -196,9 +197,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		gauge(couponsDesc, float64(byStatus[status]), string(status))
 	}
 	gauge(outcomesDesc, float64(sum.Issued), "ISSUED")
-	gauge(outcomesDesc, float64(sum.AlreadyIssued), outcomeAlreadyIssued)
-	gauge(outcomesDesc, float64(sum.NotSelected), outcomeNotSelected)
-	gauge(outcomesDesc, float64(sum.Rejected), outcomeRejected)
+	gauge(outcomesDesc, float64(sum.AlreadyIssued), string(coupon.OutcomeAlreadyIssued))
+	gauge(outcomesDesc, float64(sum.NotSelected), string(coupon.OutcomeNotSelected))
+	gauge(outcomesDesc, float64(sum.Rejected), string(coupon.OutcomeRejected))
 	for _, cause := range causes {
 		gauge(rejectedDesc, float64(byCause[cause]), string(cause))
 	}
@@ -219,16 +220,16 @@ func (m *Metrics) took() time.Duration {
 }
 
 // reject counts who went under review; where fewer did than were meant, the first of them.
-func (r *Result) reject(reviewed int64, meant []Failure) {
+func (r *Result) reject(reviewed int64, meant []coupon.Failure) {
 	r.Rejected += int(reviewed)
 	for _, f := range meant[:min(int(reviewed), len(meant))] {
 		r.rejectFor(f.Cause)
 	}
 }
 
-func (r *Result) rejectFor(cause Cause) {
+func (r *Result) rejectFor(cause coupon.Cause) {
 	if r.rejectedBy == nil {
-		r.rejectedBy = make(map[Cause]int, len(causes))
+		r.rejectedBy = make(map[coupon.Cause]int, len(causes))
 	}
 	r.rejectedBy[cause]++
 }

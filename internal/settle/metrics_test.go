@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
@@ -19,17 +20,21 @@ func TestAGapIsToldUntilARunHasLooked(t *testing.T) {
 		err     error
 		told    string // the gap, "" for none
 	}
-	held := func(coupon uint64, gap int64) Result { return Result{Coupon: coupon, Status: HeldBack, Gap: gap} }
-	as := func(coupon uint64, status Status) Result { return Result{Coupon: coupon, Status: status} }
+	held := func(couponID uint64, gap int64) Result {
+		return Result{Coupon: couponID, Status: coupon.HeldBack, Gap: gap}
+	}
+	as := func(couponID uint64, status coupon.ResultStatus) Result {
+		return Result{Coupon: couponID, Status: status}
+	}
 	for name, runs := range map[string][]ended{
-		"found and gone": {{[]Result{held(1, 3), held(2, 2)}, nil, "5"}, {[]Result{as(1, Settled), held(2, 2)}, nil, "2"}, {[]Result{as(2, Unchanged)}, nil, "0"}},
+		"found and gone": {{[]Result{held(1, 3), held(2, 2)}, nil, "5"}, {[]Result{as(1, coupon.Settled), held(2, 2)}, nil, "2"}, {[]Result{as(2, coupon.Unchanged)}, nil, "0"}},
 		"a coupon is busy, and fails": {
-			{[]Result{held(1, 3), as(2, Settled)}, nil, "3"}, {[]Result{as(1, Busy), as(2, Settled)}, nil, "3"}, {[]Result{as(1, Failed), as(2, Busy)}, nil, "3"},
-			{[]Result{as(1, Settled), as(2, Failed)}, nil, "0"},
+			{[]Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, "3"}, {[]Result{as(1, coupon.Failed), as(2, coupon.Busy)}, nil, "3"},
+			{[]Result{as(1, coupon.Settled), as(2, coupon.Failed)}, nil, "0"},
 		},
-		"nobody knows what it was":             {{[]Result{as(1, Failed), as(2, Settled)}, nil, ""}, {[]Result{as(1, Busy), as(2, Settled)}, nil, ""}, {[]Result{as(1, Settled)}, nil, "0"}},
-		"nobody knows, but something is":       {{[]Result{as(1, Failed), held(2, 4)}, nil, "4"}},
-		"a run is stopped, or could not begin": {{nil, errors.New("told to stop"), ""}, {[]Result{held(1, 3), as(2, Settled)}, nil, "3"}, {[]Result{as(2, Unchanged)}, errors.New("told to stop"), "3"}},
+		"nobody knows what it was":             {{[]Result{as(1, coupon.Failed), as(2, coupon.Settled)}, nil, ""}, {[]Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, ""}, {[]Result{as(1, coupon.Settled)}, nil, "0"}},
+		"nobody knows, but something is":       {{[]Result{as(1, coupon.Failed), held(2, 4)}, nil, "4"}},
+		"a run is stopped, or could not begin": {{nil, errors.New("told to stop"), ""}, {[]Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]Result{as(2, coupon.Unchanged)}, errors.New("told to stop"), "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +43,7 @@ func TestAGapIsToldUntilARunHasLooked(t *testing.T) {
 			for _, run := range runs {
 				m.begin()
 				tells(t, m, told) // a run that is killed here has told what was known before
-				m.end(&Report{Status: RunSucceeded, Coupons: run.coupons}, run.err)
+				m.end(&Report{Status: coupon.RunSucceeded, Coupons: run.coupons}, run.err)
 				told = run.told
 				tells(t, m, told)
 			}

@@ -6,36 +6,38 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Preview is what a run would do to a coupon, beside the counts of its Result.
 type Preview struct {
-	Digest   string        `json:"digest"`          // of those who would be issued, to be expected of the run
-	First    *Winner       `json:"first,omitempty"` // of these
-	Last     *Winner       `json:"last,omitempty"`
-	Causes   map[Cause]int `json:"rejectedBy,omitempty"` // how many would be rejected, and why
-	Winners  []Winner      `json:"winners,omitempty"`    // everybody in order, when asked for
-	Rejected []Rejection   `json:"rejected,omitempty"`   // the same
+	Digest   string               `json:"digest"`          // of those who would be issued, to be expected of the run
+	First    *Winner              `json:"first,omitempty"` // of these
+	Last     *Winner              `json:"last,omitempty"`
+	Causes   map[coupon.Cause]int `json:"rejectedBy,omitempty"` // how many would be rejected, and why
+	Winners  []Winner             `json:"winners,omitempty"`    // everybody in order, when asked for
+	Rejected []Rejection          `json:"rejected,omitempty"`   // the same
 
 	standing int // of the winners: they still stand in Redis, and are counted already
 }
 
 // Winner is who would get a seat.
 type Winner struct {
-	User    uint64 `json:"user"`
-	Arrival int64  `json:"arrival"` // µs since 1970
+	User    coupon.UserID  `json:"user"`
+	Arrival coupon.Arrival `json:"arrival"` // µs since 1970
 }
 
 // Rejection is who would go to the DLQ.
 type Rejection struct {
-	User    string `json:"user"` // as it stands in line
-	Arrival int64  `json:"arrival"`
-	Cause   Cause  `json:"cause"`
-	Message string `json:"message"`
+	User    string         `json:"user"` // as it stands in line
+	Arrival coupon.Arrival `json:"arrival"`
+	Cause   coupon.Cause   `json:"cause"`
+	Message string         `json:"message"`
 }
 
 // errRolledBack ends a preview's transaction.
-var errRolledBack = &Error{Setup, errors.New("a preview is rolled back")}
+var errRolledBack = &Error{coupon.Setup, errors.New("a preview is rolled back")}
 
 // Preview says what RunOnce would do: by the same code, in transactions that are rolled back, and without a change in
 // Redis. It leaves no record. Whoever applies between it and the run may change the result of a cutoff that has not come.
@@ -47,7 +49,7 @@ func (s *Settler) Preview(told context.Context, order Order) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var coupons []Coupon
+	var coupons []coupon.Coupon
 	err = s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
 		if _, err := s.Users.Look(ctx, q); err != nil {
 			return err
@@ -67,7 +69,7 @@ func (s *Settler) Preview(told context.Context, order Order) (*Report, error) {
 // preview is settle without a fence, a commit and what follows it.
 func (s *settlement) preview(ctx context.Context) error {
 	if !s.due() {
-		s.result.Status = NotDue
+		s.result.Status = coupon.NotDue
 		return nil
 	}
 	defer s.reserve(s.coupon.Free())()
@@ -87,37 +89,37 @@ func (s *settlement) preview(ctx context.Context) error {
 	}
 	gap, class := s.result.Gap, ErrorClass(err)
 	s.result.reset()
-	if s.result.SeatsLeft = s.coupon.Free(); class == Invariant {
+	if s.result.SeatsLeft = s.coupon.Free(); class == coupon.Invariant {
 		s.result.Gap = gap
 	}
 	return err
 }
 
 // foresee notes who would be issued.
-func (s *settlement) foresee(issued []Application) {
+func (s *settlement) foresee(issued []coupon.Application) {
 	p := s.result.Preview
 	if p == nil || len(issued) == 0 {
 		return
 	}
 	for _, a := range issued {
-		if a.Source != NotSelected {
+		if a.Source != coupon.SourceNotSelected {
 			p.standing++
 		}
 	}
 	if first := issued[0]; p.First == nil {
-		p.First = &Winner{first.User, first.Arrival}
+		p.First = &Winner{first.User(), first.Arrival}
 	}
 	last := issued[len(issued)-1]
-	p.Last = &Winner{last.User, last.Arrival}
+	p.Last = &Winner{last.User(), last.Arrival}
 	if s.run.List {
 		for _, a := range issued {
-			p.Winners = append(p.Winners, Winner{a.User, a.Arrival})
+			p.Winners = append(p.Winners, Winner{a.User(), a.Arrival})
 		}
 	}
 }
 
 // foreseeRejection notes who would go to the DLQ, or be recorded as rejected.
-func (s *settlement) foreseeRejection(f Failure) {
+func (s *settlement) foreseeRejection(f coupon.Failure) {
 	p := s.result.Preview
 	if p == nil {
 		return
@@ -131,16 +133,16 @@ func (s *settlement) foreseeRejection(f Failure) {
 // foreseeRest walks the line within the transaction that has seated the winners, and counts what would become of the
 // others.
 func (s *settlement) foreseeRest(ctx context.Context, tx *sql.Tx) error {
-	apart := make(map[Application]bool, len(s.unstorable)) // would be in the DLQ by now
+	apart := make(map[coupon.Application]bool, len(s.unstorable)) // would be in the DLQ by now
 	for _, f := range s.unstorable {
 		apart[f.Application] = true
 		s.foreseeRejection(f)
-		if f.Source != NotSelected { // those are counted
+		if f.Source != coupon.SourceNotSelected { // those are counted
 			s.result.Read++
 			s.result.Rejected++
 		}
 	}
-	coupon, err := selectCoupon(ctx, tx, s.coupon.ID)
+	locked, err := selectCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
 		return err
 	}
@@ -152,8 +154,8 @@ func (s *settlement) foreseeRest(ctx context.Context, tx *sql.Tx) error {
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
-		rest := slices.DeleteFunc(*page, func(a Application) bool { return apart[a] })
-		d, err := s.decidePage(ctx, tx, coupon, rest)
+		rest := slices.DeleteFunc(*page, func(a coupon.Application) bool { return apart[a] })
+		d, err := s.decidePage(ctx, tx, locked, rest)
 		if err != nil {
 			return err
 		}
@@ -175,7 +177,7 @@ func (p *Preview) again() *Preview {
 	if p == nil {
 		return nil
 	}
-	return &Preview{Causes: map[Cause]int{}}
+	return &Preview{Causes: map[coupon.Cause]int{}}
 }
 
 // approved holds a coupon when its winners are not those that somebody approved. That they have been issued already is as
@@ -190,16 +192,16 @@ func (s *settlement) approved(ctx context.Context, tx *sql.Tx, winners *digest) 
 			return err
 		}
 	}
-	return &Error{Invariant, told(OtherWinners, winners.count, winners.String(), want)}
+	return &Error{coupon.Invariant, told(OtherWinners, winners.count, winners.String(), want)}
 }
 
 const anyRecordOfSQL = "SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)"
 
 // anyRecordOf is whether a run has issued the coupon to the winners of this digest.
-func anyRecordOf(ctx context.Context, q querier, coupon uint64, digest string) (bool, error) {
+func anyRecordOf(ctx context.Context, q querier, couponID coupon.CouponID, digest string) (bool, error) {
 	var found bool
-	if err := q.QueryRowContext(ctx, anyRecordOfSQL, coupon, digest).Scan(&found); err != nil {
-		return false, fmt.Errorf("look for the winners of coupon %d: %w", coupon, err)
+	if err := q.QueryRowContext(ctx, anyRecordOfSQL, couponID, digest).Scan(&found); err != nil {
+		return false, fmt.Errorf("look for the winners of coupon %d: %w", couponID, err)
 	}
 	return found, nil
 }

@@ -10,83 +10,61 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
-// Coupon is a row of coupon, as far as a settlement needs it.
-type Coupon struct {
-	ID            uint64
-	Name          string
-	TotalQuantity int
-	IssuedCount   int
-	OpensAt       time.Time
-	ClosesAt      time.Time
-	ValidityDays  int
-	Finalised     bool
-	Promised      Promised
+// couponColumns has table promise in subqueries: a locking read of a join would lock its row too, which the catalog writes.
+const couponColumns = coupon.Columns + `,
+       COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = c.id), 0),
+       COALESCE((SELECT p.last_arrival FROM promise p WHERE p.coupon_id = c.id), 0),
+       COALESCE((SELECT p.twice FROM promise p WHERE p.coupon_id = c.id), 0),
+       COALESCE((SELECT p.counted_since FROM promise p WHERE p.coupon_id = c.id), 0)`
+
+func scanCoupon(scan func(...any) error) (c coupon.Coupon, err error) {
+	return c, scan(append(c.Fields(), c.Promise.Fields()...)...)
 }
 
-// Promised is what MySQL has heard of the applications of a coupon that were accepted.
-type Promised struct {
-	Accepted int64
-	Twice    int64 // of Accepted: counted by two servers of Redis
-	Since    int64 // when the server began to count that counted both, µs since 1970
-}
-
-// Free is how many seats are left.
-func (c Coupon) Free() int { return max(0, c.TotalQuantity-c.IssuedCount) }
-
-const couponColumns = "id, name, total_quantity, issued_count, apply_opens_at, apply_closes_at, validity_days, finalised_at IS NOT NULL, " +
-	"COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = coupon.id), 0), " +
-	"COALESCE((SELECT p.twice FROM promise p WHERE p.coupon_id = coupon.id), 0), " +
-	"COALESCE((SELECT p.counted_since FROM promise p WHERE p.coupon_id = coupon.id), 0)"
-
-func scanCoupon(scan func(...any) error) (c Coupon, err error) {
-	err = scan(&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.ValidityDays, &c.Finalised,
-		&c.Promised.Accepted, &c.Promised.Twice, &c.Promised.Since)
-	return c, err
-}
-
-const lockCouponSQL = "SELECT " + couponColumns + " FROM coupon WHERE id = ? FOR UPDATE"
+const lockCouponSQL = "SELECT " + couponColumns + " FROM coupon c WHERE c.id = ? FOR UPDATE"
 
 // lockCoupon is the first statement of every transaction here: the row lock is the only mutual exclusion there is.
-func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (Coupon, error) {
+func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (coupon.Coupon, error) {
 	c, err := scanCoupon(tx.QueryRowContext(ctx, lockCouponSQL, id).Scan)
 	switch {
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return Coupon{}, &Error{Setup, told(NoSuchCoupon, id)}
+		return coupon.Coupon{}, &Error{coupon.Setup, told(NoSuchCoupon, id)}
 	default:
-		return Coupon{}, fmt.Errorf("lock coupon %d: %w", id, err)
+		return coupon.Coupon{}, fmt.Errorf("lock coupon %d: %w", id, err)
 	}
 }
 
-const selectCouponSQL = "SELECT " + couponColumns + " FROM coupon WHERE id = ?"
+const selectCouponSQL = "SELECT " + couponColumns + " FROM coupon c WHERE c.id = ?"
 
-func selectCoupon(ctx context.Context, q querier, id uint64) (Coupon, error) {
+func selectCoupon(ctx context.Context, q querier, id uint64) (coupon.Coupon, error) {
 	c, err := scanCoupon(q.QueryRowContext(ctx, selectCouponSQL, id).Scan)
 	switch {
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return Coupon{}, &Error{Setup, told(NoSuchCoupon, id)}
+		return coupon.Coupon{}, &Error{coupon.Setup, told(NoSuchCoupon, id)}
 	default:
-		return Coupon{}, fmt.Errorf("read coupon %d: %w", id, err)
+		return coupon.Coupon{}, fmt.Errorf("read coupon %d: %w", id, err)
 	}
 }
 
-const selectDueSQL = "SELECT " + couponColumns + ` FROM coupon
-WHERE finalised_at IS NULL AND apply_opens_at < ? ORDER BY id`
+const selectDueSQL = "SELECT " + couponColumns + ` FROM coupon c
+WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
 
 // selectDue reads the coupons to settle: opened before the cutoff and not finalised.
-func selectDue(ctx context.Context, q querier, cutoff time.Time) ([]Coupon, error) {
+func selectDue(ctx context.Context, q querier, cutoff time.Time) ([]coupon.Coupon, error) {
 	rows, err := q.QueryContext(ctx, selectDueSQL, cutoff)
 	if err != nil {
 		return nil, fmt.Errorf("read due coupons: %w", err)
 	}
 	defer rows.Close()
-	var due []Coupon
+	var due []coupon.Coupon
 	for rows.Next() {
 		c, err := scanCoupon(rows.Scan)
 		if err != nil {
@@ -102,16 +80,16 @@ func selectDue(ctx context.Context, q querier, cutoff time.Time) ([]Coupon, erro
 
 const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= total_quantity"
 
-func takeSeats(ctx context.Context, tx *sql.Tx, coupon uint64, seats int) error {
-	n, err := affected(tx.ExecContext(ctx, takeSeatsSQL, seats, coupon, seats))
+func takeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats int) error {
+	n, err := affected(tx.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
 	if classifyError(err) == violated {
-		return &Error{Invariant, fmt.Errorf("count %d seats of coupon %d: %w: nothing was issued; run `settle verify`", seats, coupon, err)}
+		return &Error{coupon.Invariant, fmt.Errorf("count %d seats of coupon %d: %w: nothing was issued; run `settle verify`", seats, couponID, err)}
 	}
 	if err != nil {
-		return fmt.Errorf("count %d seats of coupon %d: %w", seats, coupon, err)
+		return fmt.Errorf("count %d seats of coupon %d: %w", seats, couponID, err)
 	}
 	if n != 1 {
-		return &Error{Invariant, fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", coupon, seats)}
+		return &Error{coupon.Invariant, fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", couponID, seats)}
 	}
 	return nil
 }
@@ -136,7 +114,7 @@ const (
 
 // seatRows is [[user, packed], …]: by user id, as the unique key has it, each with its place in the page from 1 and its
 // arrival, in one number, since what the server spends on reading JSON goes by how many there are.
-func seatRows(applications []Application) string {
+func seatRows(applications []coupon.Application) string {
 	const perApplication = 32 // two numbers, brackets, commas
 	rows := make([]byte, 0, 2+perApplication*len(applications))
 	rows = append(rows, '[')
@@ -145,7 +123,7 @@ func seatRows(applications []Application) string {
 			rows = append(rows, ',')
 		}
 		rows = append(rows, '[')
-		rows = strconv.AppendUint(rows, applications[place].User, 10)
+		rows = strconv.AppendUint(rows, applications[place].User(), 10)
 		rows = append(rows, ',')
 		rows = strconv.AppendInt(rows, (applications[place].Arrival-applications[0].Arrival)<<placeBits+int64(place+1), 10)
 		rows = append(rows, ']')
@@ -154,36 +132,29 @@ func seatRows(applications []Application) string {
 }
 
 // insertIssued gives the seats behind those that are seated to applications, whose seatRows rows are.
-func insertIssued(ctx context.Context, tx *sql.Tx, run run, coupon Coupon, seated int, issued []Application, rows string) error {
-	expiresAt := run.startedAt.AddDate(0, 0, coupon.ValidityDays)
-	stored, err := affected(tx.ExecContext(ctx, insertIssuedSQL, coupon.ID, seated, fromArrival(issued[0].Arrival), run.startedAt, expiresAt, run.id, rows))
+func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, seated int, issued []coupon.Application, rows string) error {
+	expiresAt := run.startedAt.AddDate(0, 0, c.ValidityDays)
+	stored, err := affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, fromArrival(issued[0].Arrival), run.startedAt, expiresAt, run.id, rows))
 	if err != nil {
-		return fmt.Errorf("issue coupon %d to %d users: %w", coupon.ID, len(issued), err)
+		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, len(issued), err)
 	}
 	if stored != len(issued) {
-		return fmt.Errorf("issue coupon %d: %d rows stored, want %d", coupon.ID, stored, len(issued))
+		return fmt.Errorf("issue coupon %d: %d rows stored, want %d", c.ID, stored, len(issued))
 	}
 	return nil
 }
-
-// What became of an application that did not get a seat.
-const (
-	outcomeNotSelected   = "NOT_SELECTED"
-	outcomeRejected      = "REJECTED"
-	outcomeAlreadyIssued = "ALREADY_ISSUED"
-)
 
 const selectIssuedSQL = `
 SELECT user_id, applied_at FROM user_coupon
 WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
 
 // selectIssued pages through what a run issued, by user id.
-func selectIssued(ctx context.Context, q querier, coupon, run uint64, after Application, limit int) ([]Application, error) {
-	rows, err := q.QueryContext(ctx, selectIssuedSQL, coupon, after.User, run, limit)
+func selectIssued(ctx context.Context, q querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
+	rows, err := q.QueryContext(ctx, selectIssuedSQL, couponID, after.User(), run, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read issued of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("read issued of coupon %d: %w", couponID, err)
 	}
-	return scanApplications(rows, "issued", coupon)
+	return scanApplications(rows, "issued", couponID)
 }
 
 const selectRejectedSQL = `
@@ -193,29 +164,28 @@ WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
 ORDER BY applied_at, user_id LIMIT ?`
 
 // selectRejected pages through what a run rejected, by arrival.
-func selectRejected(ctx context.Context, q querier, coupon, run uint64, after Application, limit int) ([]Application, error) {
+func selectRejected(ctx context.Context, q querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
 	from := fromArrival(after.Arrival)
-	rows, err := q.QueryContext(ctx, selectRejectedSQL, coupon, run, from, from, after.User, limit)
+	rows, err := q.QueryContext(ctx, selectRejectedSQL, couponID, run, from, from, after.User(), limit)
 	if err != nil {
-		return nil, fmt.Errorf("read rejected of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("read rejected of coupon %d: %w", couponID, err)
 	}
-	return scanApplications(rows, "rejected", coupon)
+	return scanApplications(rows, "rejected", couponID)
 }
 
-func scanApplications(rows *sql.Rows, what string, coupon uint64) ([]Application, error) {
+func scanApplications(rows *sql.Rows, what string, couponID coupon.CouponID) ([]coupon.Application, error) {
 	defer rows.Close()
-	var page []Application
+	var page []coupon.Application
 	for rows.Next() {
-		var a Application
+		var user coupon.UserID
 		var appliedAt time.Time
-		if err := rows.Scan(&a.User, &appliedAt); err != nil {
-			return nil, fmt.Errorf("read %s of coupon %d: %w", what, coupon, err)
+		if err := rows.Scan(&user, &appliedAt); err != nil {
+			return nil, fmt.Errorf("read %s of coupon %d: %w", what, couponID, err)
 		}
-		a.Member, a.Arrival = strconv.FormatUint(a.User, 10), appliedAt.UnixMicro()
-		page = append(page, a)
+		page = append(page, coupon.Application{Member: coupon.Member(user), Arrival: coupon.ArrivalAt(appliedAt), Source: coupon.SourceQueue})
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read %s of coupon %d: %w", what, coupon, err)
+		return nil, fmt.Errorf("read %s of coupon %d: %w", what, couponID, err)
 	}
 	return page, nil
 }
@@ -224,17 +194,17 @@ const insertOutcomesSQL = `
 INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, reason, run_id, recorded_at)
 SELECT ?, j.user_id, ` + appliedAt + `, ?, ?, ?, ? FROM ` + applicationsTable
 
-func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, coupon uint64, outcome, reason string, applications []Application) error {
+func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, outcome coupon.Outcome, reason string, applications []coupon.Application) error {
 	if len(applications) == 0 {
 		return nil
 	}
-	sorted := slices.SortedFunc(slices.Values(applications), func(a, b Application) int { return cmp.Compare(a.User, b.User) })
-	n, err := affected(tx.ExecContext(ctx, insertOutcomesSQL, coupon, outcome, reason, run.id, run.startedAt, applicationsJSON(sorted)))
+	sorted := slices.SortedFunc(slices.Values(applications), func(a, b coupon.Application) int { return cmp.Compare(a.User(), b.User()) })
+	n, err := affected(tx.ExecContext(ctx, insertOutcomesSQL, couponID, outcome, reason, run.id, run.startedAt, applicationsJSON(sorted)))
 	if err != nil {
-		return fmt.Errorf("record %s for coupon %d: %w", outcome, coupon, err)
+		return fmt.Errorf("record %s for coupon %d: %w", outcome, couponID, err)
 	}
 	if n != len(applications) {
-		return fmt.Errorf("record %s for coupon %d: %d rows stored, want %d", outcome, coupon, n, len(applications))
+		return fmt.Errorf("record %s for coupon %d: %d rows stored, want %d", outcome, couponID, n, len(applications))
 	}
 	return nil
 }
@@ -244,16 +214,16 @@ DELETE o FROM application_outcome o JOIN ` + applicationsTable + `
 ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + appliedAt + ` AND o.outcome = 'NOT_SELECTED'`
 
 // deleteNotSelected takes back the records of those who have a seat now.
-func deleteNotSelected(ctx context.Context, tx *sql.Tx, coupon uint64, seated []Application) error {
+func deleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated []coupon.Application) error {
 	if len(seated) == 0 {
 		return nil
 	}
-	n, err := affected(tx.ExecContext(ctx, deleteNotSelectedSQL, applicationsJSON(seated), coupon))
+	n, err := affected(tx.ExecContext(ctx, deleteNotSelectedSQL, applicationsJSON(seated), couponID))
 	if err != nil {
-		return fmt.Errorf("take back NOT_SELECTED of coupon %d: %w", coupon, err)
+		return fmt.Errorf("take back NOT_SELECTED of coupon %d: %w", couponID, err)
 	}
 	if n != len(seated) {
-		return fmt.Errorf("take back NOT_SELECTED of coupon %d: %d rows, want %d", coupon, n, len(seated))
+		return fmt.Errorf("take back NOT_SELECTED of coupon %d: %d rows, want %d", couponID, n, len(seated))
 	}
 	return nil
 }
@@ -265,20 +235,20 @@ const updateNotSelectedSQL = `
 UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at = ?
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
-func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a Application, outcome, reason string) error {
-	err := one(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, shorten(reason, maxReasonLetters), run.id, run.startedAt, coupon, a.User, fromArrival(a.Arrival)))
+func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
+	err := one(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), fromArrival(a.Arrival)))
 	if err != nil {
-		return fmt.Errorf("record %s for coupon %d, user %d: %w", outcome, coupon, a.User, err)
+		return fmt.Errorf("record %s for coupon %d, user %d: %w", outcome, couponID, a.User(), err)
 	}
 	return nil
 }
 
 const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED')"
 
-func anyNotSelected(ctx context.Context, tx *sql.Tx, coupon uint64) (bool, error) {
+func anyNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (bool, error) {
 	var any bool
-	if err := tx.QueryRowContext(ctx, anyNotSelectedSQL, coupon).Scan(&any); err != nil {
-		return false, fmt.Errorf("look for not selected of coupon %d: %w", coupon, err)
+	if err := tx.QueryRowContext(ctx, anyNotSelectedSQL, couponID).Scan(&any); err != nil {
+		return false, fmt.Errorf("look for not selected of coupon %d: %w", couponID, err)
 	}
 	return any, nil
 }
@@ -289,11 +259,11 @@ ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATES
                         counted_since = GREATEST(counted_since, ?), seen_at = ?`
 
 // keepPromise writes down the promises Redis knows of, so that it cannot forget them.
-func keepPromise(ctx context.Context, tx *sql.Tx, coupon uint64, a ledger.Account, at time.Time) error {
-	_, err := affected(tx.ExecContext(ctx, keepPromiseSQL, coupon, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
+func keepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, at time.Time) error {
+	_, err := affected(tx.ExecContext(ctx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
 		a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at))
 	if err != nil {
-		return fmt.Errorf("keep promise of coupon %d: %w", coupon, err)
+		return fmt.Errorf("keep promise of coupon %d: %w", couponID, err)
 	}
 	return nil
 }
@@ -301,11 +271,11 @@ func keepPromise(ctx context.Context, tx *sql.Tx, coupon uint64, a ledger.Accoun
 const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
 
 // writeOff accepts a gap in the name of the run's operator, who is kept in audit_event.
-func writeOff(ctx context.Context, tx *sql.Tx, run run, coupon uint64, a ledger.Account) error {
-	if err := one(tx.ExecContext(ctx, writeOffSQL, a.Gap(), coupon)); err != nil {
-		return fmt.Errorf("write off gap of coupon %d: %w", coupon, err)
+func writeOff(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a ledger.Account) error {
+	if err := one(tx.ExecContext(ctx, writeOffSQL, a.Gap(), couponID)); err != nil {
+		return fmt.Errorf("write off gap of coupon %d: %w", couponID, err)
 	}
-	return audit(ctx, tx, run, actionGapAccepted, coupon, 0, fmt.Sprintf("%d applications written off: %s", a.Gap(), a))
+	return audit(ctx, tx, run, actionGapAccepted, couponID, 0, fmt.Sprintf("%d applications written off: %s", a.Gap(), a))
 }
 
 const insertRecordSQL = `
@@ -313,11 +283,11 @@ INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_co
                         first_arrival, last_arrival, winners_digest, settled_at)
 VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), NULLIF(?, ''), ?)`
 
-func insertRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, r *Result) error {
-	_, err := affected(tx.ExecContext(ctx, insertRecordSQL, run.id, coupon, r.Read, r.Issued, r.Rejected, r.AlreadyIssued,
+func insertRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, r *Result) error {
+	_, err := affected(tx.ExecContext(ctx, insertRecordSQL, run.id, couponID, r.Read, r.Issued, r.Rejected, r.AlreadyIssued,
 		r.FirstArrival, r.LastArrival, r.WinnersDigest, run.startedAt))
 	if err != nil {
-		return fmt.Errorf("record settlement of coupon %d: %w", coupon, err)
+		return fmt.Errorf("record settlement of coupon %d: %w", couponID, err)
 	}
 	return nil
 }
@@ -328,13 +298,13 @@ ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_sel
                         cleaned_at = NULL`
 
 // addToRecord counts a page's outcomes with the page, so that a crash cannot part them.
-func addToRecord(ctx context.Context, tx *sql.Tx, run run, coupon uint64, d decisions) error {
+func addToRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, d decisions) error {
 	already, not := len(d.alreadyIssued), len(d.notSelected)
 	if already+not == 0 {
 		return nil
 	}
-	if _, err := affected(tx.ExecContext(ctx, addToRecordSQL, run.id, coupon, already, not, run.startedAt, already, not)); err != nil {
-		return fmt.Errorf("record outcomes of coupon %d: %w", coupon, err)
+	if _, err := affected(tx.ExecContext(ctx, addToRecordSQL, run.id, couponID, already, not, run.startedAt, already, not)); err != nil {
+		return fmt.Errorf("record outcomes of coupon %d: %w", couponID, err)
 	}
 	return nil
 }
@@ -344,10 +314,10 @@ INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_a
 ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?, cleaned_at = COALESCE(cleaned_at, ?)`
 
 // completeRecord writes what only the end of a settlement knows, and that Redis is clean.
-func completeRecord(ctx context.Context, q querier, run run, coupon uint64, read, rejected int, at time.Time) error {
-	_, err := affected(q.ExecContext(ctx, completeRecordSQL, run.id, coupon, read, rejected, run.startedAt, at, read, rejected, at))
+func completeRecord(ctx context.Context, q querier, run run, couponID coupon.CouponID, read, rejected int, at time.Time) error {
+	_, err := affected(q.ExecContext(ctx, completeRecordSQL, run.id, couponID, read, rejected, run.startedAt, at, read, rejected, at))
 	if err != nil {
-		return fmt.Errorf("complete record of coupon %d: %w", coupon, err)
+		return fmt.Errorf("complete record of coupon %d: %w", couponID, err)
 	}
 	return nil
 }
@@ -358,21 +328,21 @@ SELECT read_count, issued_count, rejected_count, already_issued_count, not_selec
 FROM settlement WHERE run_id = ? AND coupon_id = ?`
 
 // loadRecord takes over into r what this run has committed already; false when that is nothing.
-func loadRecord(ctx context.Context, q querier, run run, coupon uint64, r *Result) (found bool, err error) {
-	err = q.QueryRowContext(ctx, selectRecordSQL, run.id, coupon).Scan(&r.Read, &r.Issued, &r.Rejected, &r.AlreadyIssued,
+func loadRecord(ctx context.Context, q querier, run run, couponID coupon.CouponID, r *Result) (found bool, err error) {
+	err = q.QueryRowContext(ctx, selectRecordSQL, run.id, couponID).Scan(&r.Read, &r.Issued, &r.Rejected, &r.AlreadyIssued,
 		&r.NotSelected, &r.FirstArrival, &r.LastArrival, &r.WinnersDigest)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read record of coupon %d: %w", coupon, err)
+		return false, fmt.Errorf("read record of coupon %d: %w", couponID, err)
 	}
 	return true, nil
 }
 
 // uncleaned is a run whose settlement of a coupon Redis may not have heard of.
 type uncleaned struct {
-	run     uint64
+	run     coupon.RunID
 	covered bool // its cutoff is not later than this run's, which therefore walks all that it may have left
 }
 
@@ -380,22 +350,22 @@ const selectUncleanedSQL = `
 SELECT s.run_id, r.cutoff <= ? FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
-func selectUncleaned(ctx context.Context, tx *sql.Tx, coupon uint64, cutoff time.Time) ([]uncleaned, error) {
-	rows, err := tx.QueryContext(ctx, selectUncleanedSQL, cutoff, coupon)
+func selectUncleaned(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time) ([]uncleaned, error) {
+	rows, err := tx.QueryContext(ctx, selectUncleanedSQL, cutoff, couponID)
 	if err != nil {
-		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", couponID, err)
 	}
 	defer rows.Close()
 	var all []uncleaned
 	for rows.Next() {
 		var u uncleaned
 		if err := rows.Scan(&u.run, &u.covered); err != nil {
-			return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
+			return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", couponID, err)
 		}
 		all = append(all, u)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", coupon, err)
+		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", couponID, err)
 	}
 	return all, nil
 }
@@ -403,28 +373,28 @@ func selectUncleaned(ctx context.Context, tx *sql.Tx, coupon uint64, cutoff time
 const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?"
 
 // selectLastIssued is the highest arrival that ever got a seat.
-func selectLastIssued(ctx context.Context, tx *sql.Tx, coupon uint64) (int64, error) {
+func selectLastIssued(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (int64, error) {
 	var last int64
-	if err := tx.QueryRowContext(ctx, selectLastIssuedSQL, coupon).Scan(&last); err != nil {
-		return 0, fmt.Errorf("read last arrival issued of coupon %d: %w", coupon, err)
+	if err := tx.QueryRowContext(ctx, selectLastIssuedSQL, couponID).Scan(&last); err != nil {
+		return 0, fmt.Errorf("read last arrival issued of coupon %d: %w", couponID, err)
 	}
 	return last, nil
 }
 
 const markCleanedSQL = "UPDATE settlement SET cleaned_at = COALESCE(cleaned_at, ?) WHERE run_id = ? AND coupon_id = ?"
 
-func markCleaned(ctx context.Context, q querier, run, coupon uint64, at time.Time) error {
-	if err := one(q.ExecContext(ctx, markCleanedSQL, at, run, coupon)); err != nil {
-		return fmt.Errorf("mark coupon %d of run %d clean: %w", coupon, run, err)
+func markCleaned(ctx context.Context, q querier, run coupon.RunID, couponID coupon.CouponID, at time.Time) error {
+	if err := one(q.ExecContext(ctx, markCleanedSQL, at, run, couponID)); err != nil {
+		return fmt.Errorf("mark coupon %d of run %d clean: %w", couponID, run, err)
 	}
 	return nil
 }
 
 const markFinalisedSQL = "UPDATE coupon SET finalised_at = ? WHERE id = ? AND finalised_at IS NULL"
 
-func markFinalised(ctx context.Context, tx *sql.Tx, coupon uint64, at time.Time) error {
-	if err := one(tx.ExecContext(ctx, markFinalisedSQL, at, coupon)); err != nil {
-		return fmt.Errorf("finalise coupon %d: %w", coupon, err)
+func markFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at time.Time) error {
+	if err := one(tx.ExecContext(ctx, markFinalisedSQL, at, couponID)); err != nil {
+		return fmt.Errorf("finalise coupon %d: %w", couponID, err)
 	}
 	return nil
 }

@@ -8,46 +8,35 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
-)
-
-// Status is how one coupon came out of a run.
-type Status string
-
-const (
-	Settled   Status = "SETTLED"   // something was decided
-	Unchanged Status = "UNCHANGED" // nothing was left to do
-	NotDue    Status = "NOT_DUE"   // it opens after the cutoff
-	HeldBack  Status = "HELD"      // promises are missing: a person must look
-	Busy      Status = "BUSY"      // somebody else holds it: run again
-	Failed    Status = "FAILED"
 )
 
 // Result is what a run did to one coupon. Arrivals are µs since 1970.
 type Result struct {
-	Coupon        uint64 `json:"coupon"`
-	Name          string `json:"name"`
-	Status        Status `json:"status"`
-	Read          int    `json:"read"`          // stood in line before the cutoff
-	Issued        int    `json:"issued"`        // got a seat
-	Rejected      int    `json:"rejected"`      // went to the DLQ
-	AlreadyIssued int    `json:"alreadyIssued"` // held the coupon before
-	NotSelected   int    `json:"notSelected"`   // found no seat
-	SeatsLeft     int    `json:"seatsLeft"`
-	Gap           int64  `json:"gap"` // promises that cannot be accounted for
-	FirstArrival  int64  `json:"firstArrival,omitempty"`
-	LastArrival   int64  `json:"lastArrival,omitempty"`
-	WinnersDigest string `json:"winnersDigest,omitempty"` // sha256:… over the issued user ids, a line each, in order
-	Millis        int64  `json:"durationMs"`
-	Error         string `json:"error,omitempty"`
+	Coupon        coupon.CouponID     `json:"coupon"`
+	Name          string              `json:"name"`
+	Status        coupon.ResultStatus `json:"status"`
+	Read          int                 `json:"read"`          // stood in line before the cutoff
+	Issued        int                 `json:"issued"`        // got a seat
+	Rejected      int                 `json:"rejected"`      // went to the DLQ
+	AlreadyIssued int                 `json:"alreadyIssued"` // held the coupon before
+	NotSelected   int                 `json:"notSelected"`   // found no seat
+	SeatsLeft     int                 `json:"seatsLeft"`
+	Gap           int64               `json:"gap"` // promises that cannot be accounted for
+	FirstArrival  coupon.Arrival      `json:"firstArrival,omitempty"`
+	LastArrival   coupon.Arrival      `json:"lastArrival,omitempty"`
+	WinnersDigest string              `json:"winnersDigest,omitempty"` // sha256:… over the issued user ids, a line each, in order
+	Millis        int64               `json:"durationMs"`
+	Error         string              `json:"error,omitempty"`
 
 	Earlier *ledger.Settled `json:"settledBefore,omitempty"` // the last run before that settled what is unchanged, for a person
 
 	Preview *Preview `json:"preview,omitempty"` // who would be issued and rejected, of a preview alone
 
-	rejectedBy  map[Cause]int
+	rejectedBy  map[coupon.Cause]int
 	err         error
-	class       Class // of the error
+	class       coupon.Class // of the error
 	advice      string
 	interrupted bool // the run was told to stop before this coupon was done
 }
@@ -64,18 +53,18 @@ func (r *Result) changed() bool {
 func (r *Result) conclude(err error, took time.Duration) {
 	r.Millis = took.Milliseconds()
 	switch {
-	case err == nil && r.Status == NotDue:
+	case err == nil && r.Status == coupon.NotDue:
 	case err == nil && r.changed():
-		r.Status = Settled
+		r.Status = coupon.Settled
 	case err == nil:
-		r.Status = Unchanged
+		r.Status = coupon.Unchanged
 	default:
-		r.Status, r.class, r.advice = Failed, ErrorClass(err), Advice(err)
-		if r.class == Invariant {
-			r.Status = HeldBack
+		r.Status, r.class, r.advice = coupon.Failed, ErrorClass(err), Advice(err)
+		if r.class == coupon.Invariant {
+			r.Status = coupon.HeldBack
 		}
 		if unknown := new(CommitUnknown); isLockWait(err) && !errors.As(err, &unknown) {
-			r.Status, err = Busy, errBusy
+			r.Status, err = coupon.Busy, errBusy
 		}
 		r.err, r.Error = err, err.Error()
 	}
@@ -89,25 +78,15 @@ func isLockWait(err error) bool {
 	return errors.As(err, &numbered) && (numbered.Number == 1205 || numbered.Number == 3572 || numbered.Number == 1467)
 }
 
-// RunStatus is how a run ended, as settlement_run has it.
-type RunStatus string
-
-const (
-	RunRunning   RunStatus = "RUNNING"
-	RunSucceeded RunStatus = "SUCCEEDED"
-	RunHeld      RunStatus = "HELD"   // at least one coupon was held, none failed
-	RunFailed    RunStatus = "FAILED" // at least one coupon failed, or the run was stopped
-)
-
 // Report is what became of a run.
 type Report struct {
-	DryRun  bool      `json:"dryRun,omitempty"` // a preview: nothing was done
-	Run     uint64    `json:"run"`
-	Trigger Trigger   `json:"trigger"`
-	Cutoff  time.Time `json:"cutoff"`
-	Status  RunStatus `json:"status"`
-	Coupons []Result  `json:"coupons"`
-	Total   Total     `json:"total"`
+	DryRun  bool             `json:"dryRun,omitempty"` // a preview: nothing was done
+	Run     coupon.RunID     `json:"run"`
+	Trigger coupon.Trigger   `json:"trigger"`
+	Cutoff  time.Time        `json:"cutoff"`
+	Status  coupon.RunStatus `json:"status"`
+	Coupons []Result         `json:"coupons"`
+	Total   Total            `json:"total"`
 }
 
 // Total sums up the coupons of a run.
@@ -147,24 +126,24 @@ func (t *Total) count(c Result) {
 
 func (r *Report) end(err error, at time.Time) {
 	r.Total.Millis = at.Sub(r.Total.startedAt).Milliseconds()
-	r.Status = RunSucceeded
+	r.Status = coupon.RunSucceeded
 	if err != nil {
-		r.Status = RunFailed
+		r.Status = coupon.RunFailed
 	}
 	for _, c := range r.Coupons {
 		switch c.Status {
-		case HeldBack:
-			if r.Status == RunSucceeded {
-				r.Status = RunHeld
+		case coupon.HeldBack:
+			if r.Status == coupon.RunSucceeded {
+				r.Status = coupon.RunHeld
 			}
-		case Failed, Busy:
-			r.Status = RunFailed
+		case coupon.Failed, coupon.Busy:
+			r.Status = coupon.RunFailed
 		}
 	}
 }
 
 // Classes are the kinds of failure among the coupons, for the exit code.
-func (r *Report) Classes() (classes []Class) {
+func (r *Report) Classes() (classes []coupon.Class) {
 	for _, c := range r.Coupons {
 		if c.Error != "" {
 			classes = append(classes, c.class)
@@ -193,7 +172,7 @@ func (e *CouponsFailed) Error() string { return errors.Join(e.failures...).Error
 func (r *Report) Err() error {
 	var e CouponsFailed
 	for _, c := range r.Coupons {
-		if c.Error != "" && c.class == Infrastructure {
+		if c.Error != "" && c.class == coupon.Infrastructure {
 			e.failures = append(e.failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
 		}
 	}

@@ -7,15 +7,16 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // Retry lets applications of one coupon that a person held under review be tried again, and settles the coupon. members
 // are users as they stand in the DLQ; none means all of them. What cannot be settled goes back under review. Safe to
 // repeat.
-func (s *Settler) Retry(told context.Context, coupon uint64, order Order, members []string) (*Report, error) {
-	order.Trigger = DLQRetry
-	return s.review(told, coupon, order, members, func(one *settlement, ctx context.Context) error {
+func (s *Settler) Retry(told context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
+	order.Trigger = coupon.DLQRetry
+	return s.review(told, couponID, order, members, func(one *settlement, ctx context.Context) error {
 		if err := one.release(ctx, members); err != nil {
 			return err
 		}
@@ -26,9 +27,9 @@ func (s *Settler) Retry(told context.Context, coupon uint64, order Order, member
 // Drop ends applications of one coupon that are under review: they are recorded REJECTED with the order's reason, leave
 // the DLQ, and their users are told so when they ask again. It is a run of its own, so that a crash between the record
 // and Redis is mended as that of any settlement. Dropping what is dropped is an error: it is not under review any more.
-func (s *Settler) Drop(told context.Context, coupon uint64, order Order, members []string) (*Report, error) {
-	order.Trigger, order.CutoffNow = Manual, true
-	return s.review(told, coupon, order, members, func(one *settlement, ctx context.Context) error {
+func (s *Settler) Drop(told context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
+	order.Trigger, order.CutoffNow = coupon.Manual, true
+	return s.review(told, couponID, order, members, func(one *settlement, ctx context.Context) error {
 		err := one.drop(ctx, members)
 		if err != nil && len(one.uncleaned) == 0 { // what was counted has been rolled back
 			one.result.reset()
@@ -38,15 +39,15 @@ func (s *Settler) Drop(told context.Context, coupon uint64, order Order, members
 }
 
 // review has a run do what a person decided about members of one coupon's DLQ, all of whom must be there.
-func (s *Settler) review(told context.Context, coupon uint64, order Order, members []string, what work) (*Report, error) {
+func (s *Settler) review(told context.Context, couponID coupon.CouponID, order Order, members []string, what work) (*Report, error) {
 	ctx, release := outlive(told, s.Grace)
 	defer release()
-	order.Coupons = []uint64{coupon}
+	order.Coupons = []uint64{couponID}
 	r, err := s.newRun(ctx, told, order, what)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.underReview(ctx, coupon, members); err != nil {
+	if _, err := s.underReview(ctx, couponID, members); err != nil {
 		return nil, err
 	}
 	coupons, err := s.beginRun(ctx, &r)
@@ -81,7 +82,7 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 		_, err := s.DLQ.Release(ctx, s.coupon.ID, named)
 		return err
 	}
-	return s.eachPageUnderReview(ctx, s.coupon.ID, func(page []Application) error {
+	return s.eachPageUnderReview(ctx, s.coupon.ID, func(page []coupon.Application) error {
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 
 // drop records and takes out of the DLQ whom it can; who cannot be recorded stays, and is told of.
 func (s *settlement) drop(ctx context.Context, members []string) error {
-	var dropped []Application
+	var dropped []coupon.Application
 	var stay []error
 	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		s.result.reset()
@@ -128,7 +129,7 @@ func (s *settlement) drop(ctx context.Context, members []string) error {
 		stay = append(stay[:mostToldToStay], told(MoreStay, more))
 	}
 	if len(stay) > 0 {
-		return &Error{Setup, errors.Join(stay...)}
+		return &Error{coupon.Setup, errors.Join(stay...)}
 	}
 	return nil
 }
@@ -137,14 +138,14 @@ func (s *settlement) drop(ctx context.Context, members []string) error {
 const mostToldToStay = 20
 
 // cleanDropped takes out of Redis who was dropped, and notes that it is clean.
-func (s *settlement) cleanDropped(ctx context.Context, dropped []Application) error {
+func (s *settlement) cleanDropped(ctx context.Context, dropped []coupon.Application) error {
 	s.uncleaned = []uncleaned{{run: s.run.id, covered: true}}
 	if err := s.tellRedis(ctx); err != nil {
 		return err
 	}
 	// tellRedis goes by user ids.
-	noUsers := slices.DeleteFunc(slices.Clone(dropped), func(a Application) bool { return a.User != 0 })
-	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkNobody, noUsers); err != nil {
+	noUsers := slices.DeleteFunc(slices.Clone(dropped), func(a coupon.Application) bool { return a.User() != 0 })
+	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, noUsers); err != nil {
 		return err
 	}
 	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -157,19 +158,19 @@ func (s *settlement) cleanDropped(ctx context.Context, dropped []Application) er
 }
 
 // recordDropped returns who is recorded now, or was before and only waits to be cleaned up; and why others could not be.
-func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, all []Application) (dropped []Application, stay []error, err error) {
+func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, all []coupon.Application) (dropped []coupon.Application, stay []error, err error) {
 	s.unstorable = nil
 	for page := range slices.Chunk(all, tellApplications) {
 		judged, err := s.classify(ctx, tx, s.coupon.ID, anyPast, page)
 		if err != nil {
 			return nil, nil, err
 		}
-		var users, ended []Application
+		var users, ended []coupon.Application
 		for _, c := range judged {
 			switch {
 			case c.verdict == settled:
 				dropped = append(dropped, c.Application)
-			case c.User != 0:
+			case c.User() != 0:
 				users = append(users, c.Application)
 			default:
 				kept, err := s.recordMalformed(ctx, tx, c.Application)
@@ -183,8 +184,8 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, all []Applic
 				}
 			}
 		}
-		recorded, err := s.store(ctx, tx, 0, users, func(_ int, part []Application) error {
-			return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, s.run.Reason, part)
+		recorded, err := s.store(ctx, tx, 0, users, func(_ int, part []coupon.Application) error {
+			return insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, s.run.Reason, part)
 		})
 		if err != nil {
 			return nil, nil, err
@@ -208,9 +209,9 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, all []Applic
 }
 
 // recordMalformed records a member that is no user id; kept is why it cannot be.
-func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a Application) (kept, err error) {
+func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a coupon.Application) (kept, err error) {
 	reason := shorten(ledger.Malformed(a.Member)+": "+s.run.Reason, maxReasonLetters)
-	err = insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcomeRejected, reason, []Application{a})
+	err = insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, reason, []coupon.Application{a})
 	switch {
 	case err == nil:
 		return nil, nil
@@ -224,7 +225,7 @@ func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a Applicat
 }
 
 // underReview finds the members in the DLQ, every one of them or it is an error.
-func (s *Settler) underReview(ctx context.Context, coupon uint64, members []string) (found []Application, err error) {
+func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string) (found []coupon.Application, err error) {
 	if len(members) == 0 {
 		return nil, nil
 	}
@@ -232,7 +233,7 @@ func (s *Settler) underReview(ctx context.Context, coupon uint64, members []stri
 	for _, member := range members {
 		missing[member] = true
 	}
-	err = s.eachPageUnderReview(ctx, coupon, func(page []Application) error {
+	err = s.eachPageUnderReview(ctx, couponID, func(page []coupon.Application) error {
 		for _, a := range page {
 			if missing[a.Member] {
 				found = append(found, a)
@@ -246,17 +247,17 @@ func (s *Settler) underReview(ctx context.Context, coupon uint64, members []stri
 	}
 	var problems []error
 	for _, member := range slices.Sorted(maps.Keys(missing)) {
-		problems = append(problems, told(NotUnderReview, Shown(member), coupon))
+		problems = append(problems, told(NotUnderReview, Shown(member), couponID))
 	}
 	if problems != nil {
-		return nil, &Error{Setup, errors.Join(problems...)}
+		return nil, &Error{coupon.Setup, errors.Join(problems...)}
 	}
 	return found, nil
 }
 
-func (s *Settler) eachPageUnderReview(ctx context.Context, coupon uint64, visit func(page []Application) error) error {
-	for cursor := Cursor(nil); ; {
-		page, next, err := s.DLQ.UnderReview(ctx, coupon, cursor)
+func (s *Settler) eachPageUnderReview(ctx context.Context, couponID coupon.CouponID, visit func(page []coupon.Application) error) error {
+	for cursor := (coupon.Cursor{}); ; {
+		page, next, err := s.DLQ.UnderReview(ctx, couponID, cursor)
 		if err != nil || len(page) == 0 {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/users"
 )
@@ -28,7 +29,7 @@ const endTimeout = 3 * time.Second // with the default grace well below the 30 s
 
 // Auditor accounts for the promises of a coupon.
 type Auditor interface {
-	Account(ctx context.Context, tx *sql.Tx, coupon uint64) (ledger.Account, error)
+	Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error)
 }
 
 // Settler turns lines into outcomes. All fields but Progress are needed.
@@ -45,26 +46,17 @@ type Settler struct {
 	Now      func() time.Time
 	Logger   *zap.Logger
 	Metrics  *Metrics
-	Grace    time.Duration                         // how long what is in hand may go on after the run is told to stop
-	Parallel int                                   // coupons settled at once, at least 1; each takes two connections to MySQL
-	Progress func(coupon Coupon, applications int) // told as applications are dealt with, from several coupons at once; may be nil
+	Grace    time.Duration                                  // how long what is in hand may go on after the run is told to stop
+	Parallel int                                            // coupons settled at once, at least 1; each takes two connections to MySQL
+	Progress func(couponID coupon.Coupon, applications int) // told as applications are dealt with, from several coupons at once; may be nil
 }
-
-// Trigger is why a run was started.
-type Trigger string
-
-const (
-	Cron     Trigger = "CRON"
-	Manual   Trigger = "MANUAL"
-	DLQRetry Trigger = "DLQ_RETRY"
-)
 
 // Order says what a run is to do.
 type Order struct {
-	Trigger   Trigger
-	Cutoff    time.Time // zero: the default cutoff
-	CutoffNow bool      // the instant the run starts, by the Redis clock
-	Coupons   []uint64  // none: all that are due
+	Trigger   coupon.Trigger
+	Cutoff    time.Time         // zero: the default cutoff
+	CutoffNow bool              // the instant the run starts, by the Redis clock
+	Coupons   []coupon.CouponID // none: all that are due
 	AcceptGap bool
 	Operator  string
 	Reason    string
@@ -135,7 +127,7 @@ func (s *Settler) newRun(ctx, told context.Context, order Order, what work) (run
 }
 
 // doRun does the work of a run that is recorded, coupon by coupon, and records how it ended.
-func (s *Settler) doRun(ctx context.Context, r run, coupons []Coupon) (*Report, error) {
+func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*Report, error) {
 	stop := s.beat(ctx, r.id)
 	defer stop()
 	s.markAbandoned(ctx)
@@ -179,11 +171,11 @@ func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 	switch {
 	case r.CutoffNow:
 		r.cutoff = now
-	case r.Cutoff.IsZero() && r.Trigger == Cron && !r.dryRun:
+	case r.Cutoff.IsZero() && r.Trigger == coupon.Cron && !r.dryRun:
 		r.cutoff = DefaultCutoff(now, s.Zone)
 	case r.Cutoff.IsZero(): // only a scheduler may be early
 		r.cutoff = midnight(now, s.Zone, 0)
-	case r.Cutoff.After(now) && (r.Trigger != Cron || r.Cutoff.After(now.Add(earliness))):
+	case r.Cutoff.After(now) && (r.Trigger != coupon.Cron || r.Cutoff.After(now.Add(earliness))):
 		return setupError("the cutoff %s has not come: it is %s by the Redis clock", r.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
 	default:
 		r.cutoff = r.Cutoff
@@ -193,7 +185,7 @@ func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 }
 
 // beginRun looks at the users' table, finds the coupons and records that the run has begun.
-func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []Coupon, err error) {
+func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []coupon.Coupon, err error) {
 	err = s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
 		if _, err := s.Users.Look(ctx, q); err != nil {
 			return err
@@ -217,13 +209,13 @@ func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []Coupon, err e
 }
 
 // chooseCoupons returns all that are due, or exactly those that were asked for, finalised ones too.
-func chooseCoupons(ctx context.Context, q querier, r run) ([]Coupon, error) {
+func chooseCoupons(ctx context.Context, q querier, r run) ([]coupon.Coupon, error) {
 	if len(r.Coupons) == 0 {
 		return selectDue(ctx, q, r.cutoff)
 	}
 	ids := slices.Clone(r.Coupons)
 	slices.Sort(ids)
-	var coupons []Coupon
+	var coupons []coupon.Coupon
 	for _, id := range slices.Compact(ids) {
 		c, err := selectCoupon(ctx, q, id)
 		if err != nil {
@@ -237,7 +229,7 @@ func chooseCoupons(ctx context.Context, q querier, r run) ([]Coupon, error) {
 // settleAll meets all lines before the first is settled: none can end while it waits its turn, and where another server has
 // taken over, pods have their time for all of them at once. It issues all coupons before it writes down who of a long
 // line got none.
-func (s *Settler) settleAll(ctx context.Context, r run, coupons []Coupon, report *Report) error {
+func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon, report *Report) error {
 	all := make([]*settlement, len(coupons))
 	for i, c := range coupons {
 		all[i] = &settlement{Settler: s, run: r, coupon: c, result: &Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()},
@@ -316,7 +308,7 @@ func (s *settlement) end() Result {
 
 // alarm is how loud the log says that a coupon was not settled: a person who asked for it is told anyway.
 func (r run) alarm() zapcore.Level {
-	if r.Trigger == Cron {
+	if r.Trigger == coupon.Cron {
 		return zap.WarnLevel
 	}
 	return zap.InfoLevel
@@ -330,7 +322,7 @@ func (s *settlement) progress(applications int) {
 }
 
 // beat writes heartbeats until the returned func is called.
-func (s *Settler) beat(ctx context.Context, run uint64) (stop func()) {
+func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

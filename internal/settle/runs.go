@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -57,14 +58,14 @@ func insertRun(ctx context.Context, q querier, r *run) error {
 	return nil
 }
 
-func beatRun(ctx context.Context, q querier, run uint64) error {
+func beatRun(ctx context.Context, q querier, run coupon.RunID) error {
 	if err := one(q.ExecContext(ctx, beatRunSQL, run)); err != nil {
 		return fmt.Errorf("heartbeat of run %d: %w", run, err)
 	}
 	return nil
 }
 
-func endRun(ctx context.Context, q querier, run uint64, status RunStatus, at time.Time) error {
+func endRun(ctx context.Context, q querier, run coupon.RunID, status coupon.RunStatus, at time.Time) error {
 	return one(q.ExecContext(ctx, endRunSQL, status, at, run))
 }
 
@@ -136,8 +137,8 @@ const (
 )
 
 // storeResults keeps how long each coupon took and why it was not settled. The whole may be repeated.
-func storeResults(ctx context.Context, q querier, run uint64, results []Result) error {
-	notable := slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return r.Status == Unchanged || r.Status == NotDue })
+func storeResults(ctx context.Context, q querier, run coupon.RunID, results []Result) error {
+	notable := slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return r.Status == coupon.Unchanged || r.Status == coupon.NotDue })
 	for some := range slices.Chunk(notable, resultsAtOnce) {
 		args := make([]any, 0, 6*len(some))
 		for _, r := range some {
@@ -183,13 +184,13 @@ func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
 
 // lookUpEarlier finds which earlier runs have settled what a person wanted settled again. It only informs.
 func (s *Settler) lookUpEarlier(ctx context.Context, r run, report *Report) {
-	if r.Trigger != Manual {
+	if r.Trigger != coupon.Manual {
 		return
 	}
 	looked := 0
 	for i := range report.Coupons {
 		c := &report.Coupons[i]
-		if c.Status != Unchanged {
+		if c.Status != coupon.Unchanged {
 			continue
 		}
 		if looked++; looked > mostLookedUp {

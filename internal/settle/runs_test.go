@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -33,7 +34,7 @@ func TestASilentRunIsAbandoned(t *testing.T) {
 		return r
 	}
 	silent, beating, ended := begin(), begin(), begin()
-	require.NoError(t, endRun(t.Context(), s.DB.pool, ended.id, RunHeld, time.Now().UTC()))
+	require.NoError(t, endRun(t.Context(), s.DB.pool, ended.id, coupon.RunHeld, time.Now().UTC()))
 	s.silence(t, silent.id, ledger.SilentSeconds+1)
 	s.silence(t, beating.id, ledger.SilentSeconds-5)
 	s.silence(t, ended.id, 3600)
@@ -55,7 +56,7 @@ func TestASilentRunIsAbandoned(t *testing.T) {
 	require.Empty(t, mark())
 	s.silence(t, silent.id, ledger.SilentSeconds+1)
 	require.Equal(t, []uint64{silent.id}, mark())
-	require.NoError(t, endRun(t.Context(), s.DB.pool, silent.id, RunSucceeded, time.Now().UTC()))
+	require.NoError(t, endRun(t.Context(), s.DB.pool, silent.id, coupon.RunSucceeded, time.Now().UTC()))
 	require.Equal(t, "SUCCEEDED", status(silent))
 	require.Error(t, beatRun(t.Context(), s.DB.pool, silent.id), "what has ended stays so")
 	require.Equal(t, "SUCCEEDED", status(silent))
@@ -71,11 +72,11 @@ func TestResultsAreKept(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 1)
 	results := []Result{
-		{Coupon: 1, Status: Settled, Millis: 12}, {Coupon: 2, Status: Unchanged, Millis: 1}, {Coupon: 3, Status: NotDue},
-		{Coupon: 4, Status: HeldBack, Gap: 7, Error: "held"}, {Coupon: 5, Status: Failed, Error: strings.Repeat("쿠", maxErrorLetters+1)},
+		{Coupon: 1, Status: coupon.Settled, Millis: 12}, {Coupon: 2, Status: coupon.Unchanged, Millis: 1}, {Coupon: 3, Status: coupon.NotDue},
+		{Coupon: 4, Status: coupon.HeldBack, Gap: 7, Error: "held"}, {Coupon: 5, Status: coupon.Failed, Error: strings.Repeat("쿠", maxErrorLetters+1)},
 	}
 	for n := uint64(10); n < 10+2*resultsAtOnce+1; n++ {
-		results = append(results, Result{Coupon: n, Status: Busy, Millis: -1, Error: "\xff"})
+		results = append(results, Result{Coupon: n, Status: coupon.Busy, Millis: -1, Error: "\xff"})
 	}
 	for range 2 { // as after a reply that was lost
 		require.NoError(t, storeResults(t.Context(), s.DB.pool, s.run.id, results))
@@ -123,9 +124,9 @@ func TestTheLastNightIsNoneThatHasNotCome(t *testing.T) {
 	require.True(t, last.IsZero())
 	for _, n := range []int{19, 18, 23} {
 		r := s.run
-		r.Trigger, r.cutoff = Cron, night(n)
+		r.Trigger, r.cutoff = coupon.Cron, night(n)
 		require.NoError(t, insertRun(t.Context(), s.DB.pool, &r))
-		require.NoError(t, endRun(t.Context(), s.DB.pool, r.id, RunSucceeded, night(19)))
+		require.NoError(t, endRun(t.Context(), s.DB.pool, r.id, coupon.RunSucceeded, night(19)))
 	}
 	for newest, want := range map[int]int{18: 18, 20: 19, 22: 19, 23: 23} {
 		last, err := s.LastNight(t.Context(), night(newest).In(seoul(t)))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -27,21 +28,21 @@ func (r run) readyPage(all []classified, free int) *page {
 
 // leavesOut is whether this run keeps a seat for an application under review instead of trying it: a nightly run tries no
 // refused row twice for its cutoff, and one with canaries tries nobody else who is under review.
-func (r run) leavesOut(a Application) bool {
+func (r run) leavesOut(a coupon.Application) bool {
 	switch {
-	case a.Source == Waiting || a.Source == NotSelected:
+	case a.Source == coupon.SourceQueue || a.Source == coupon.SourceNotSelected:
 		return false
 	case r.canaries != nil:
 		return !r.canaries[a.Member]
 	default:
-		return a.Source == Tried && r.Trigger == Cron
+		return a.Source == coupon.SourceTriedTonight && r.Trigger == coupon.Cron
 	}
 }
 
 // stays is whether an application that finds no seat stays under review, so that the next run has its say: one that this
 // run has left out and, in a retry, everybody under review, since a person wanted one tried and none ended.
-func (r run) stays(a Application) bool {
-	return a.Source != Waiting && (r.Trigger == DLQRetry || r.leavesOut(a))
+func (r run) stays(a coupon.Application) bool {
+	return a.Source != coupon.SourceQueue && (r.Trigger == coupon.DLQRetry || r.leavesOut(a))
 }
 
 // ready reads the line and makes its pages ready, on connections beside the transaction's: what that has not committed
@@ -91,13 +92,13 @@ func (r *ready) pages(ctx context.Context, free int) iter.Seq2[*page, error] {
 // issuePage gives or keeps up to free seats to the first eligible of a page, behind those that are seated already. It goes
 // on in the page where a row could not be stored and left its seat free; and where somebody was given the coupon since the
 // page was classified, it classifies again who is left of it.
-func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []Application, refused []classified, kept int, err error) {
+func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, seated int) (issued []coupon.Application, refused []classified, kept int, err error) {
 	if p.next.seats() > free { // a page before was parted, and gave more seats than it seemed to ask for
 		p = s.run.readyPage(p.next.all, free)
 	}
 	for attempt := 1; ; {
 		next := p.next
-		stored, err := s.store(ctx, tx, seated+len(issued), next.chosen, func(seated int, part []Application) error {
+		stored, err := s.store(ctx, tx, seated+len(issued), next.chosen, func(seated int, part []coupon.Application) error {
 			rows := next.rows
 			if len(part) < len(next.chosen) {
 				rows = seatRows(part)
@@ -130,29 +131,29 @@ func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, s
 type seatHolders map[uint64]bool
 
 func newSeatHolders(page []classified) seatHolders {
-	if slices.ContainsFunc(page, func(c classified) bool { return c.Source != Waiting }) {
+	if slices.ContainsFunc(page, func(c classified) bool { return c.Source != coupon.SourceQueue }) {
 		return make(seatHolders, len(page))
 	}
 	return nil
 }
 
 // note: who was chosen and not stored holds nothing.
-func (h seatHolders) note(chosen, stored []Application) {
+func (h seatHolders) note(chosen, stored []coupon.Application) {
 	if h == nil {
 		return
 	}
 	for _, a := range chosen {
-		delete(h, a.User)
+		delete(h, a.User())
 	}
 	for _, a := range stored {
-		h[a.User] = true
+		h[a.User()] = true
 	}
 }
 
 // choice is who of a page, or of what is left of it, is to get a seat.
 type choice struct {
 	all     []classified // from the first that was looked at
-	chosen  []Application
+	chosen  []coupon.Application
 	rows    string       // the chosen, as the database takes them
 	kept    int          // seats of those whom the run leaves out
 	refused []classified // the others that were looked at on the way
@@ -166,14 +167,14 @@ func (c choice) seats() int { return len(c.chosen) + c.kept }
 // chosen already, whose row must first be stored, and where somebody's hand has parted arrivals by years.
 func (r run) choose(all []classified, free int, seats seatHolders) (c choice) {
 	c.all = all
-	c.chosen = make([]Application, 0, min(len(all), free))
+	c.chosen = make([]coupon.Application, 0, min(len(all), free))
 	for i, one := range all {
-		seated, known := seats[one.User]
+		seated, known := seats[one.User()]
 		if c.seats() == free || known && !seated && one.verdict == eligible || c.tooLate(one) {
 			c.rest = all[i:]
 			break
 		}
-		if one.verdict != eligible || one.Source == Held || seated {
+		if one.verdict != eligible || one.Source == coupon.SourceHeld || seated {
 			c.refused = append(c.refused, one)
 			continue
 		}
@@ -182,7 +183,7 @@ func (r run) choose(all []classified, free int, seats seatHolders) (c choice) {
 			continue
 		}
 		if seats != nil {
-			seats[one.User] = false
+			seats[one.User()] = false
 		}
 		c.chosen = append(c.chosen, one.Application)
 	}
@@ -206,13 +207,13 @@ type digest struct {
 
 func newDigest() *digest { return &digest{hash: sha256.New()} }
 
-func (d *digest) add(issued []Application) {
+func (d *digest) add(issued []coupon.Application) {
 	if len(issued) == 0 {
 		return
 	}
 	d.buffer = d.buffer[:0]
 	for _, a := range issued {
-		d.buffer = append(strconv.AppendUint(d.buffer, a.User, 10), '\n')
+		d.buffer = append(strconv.AppendUint(d.buffer, a.User(), 10), '\n')
 	}
 	d.hash.Write(d.buffer)
 	if d.count == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -30,7 +31,7 @@ const (
 type settlement struct {
 	*Settler
 	run    run
-	coupon Coupon // as the run found it; lock reads it again
+	coupon coupon.Coupon // as the run found it; lock reads it again
 	result *Result
 	logger *zap.Logger
 
@@ -49,10 +50,10 @@ type settlement struct {
 
 	// Whose row the database refused in the transaction in hand, and how many of these for the first time, those of the
 	// pages concluded before it included.
-	unstorable  []Failure
+	unstorable  []coupon.Failure
 	refusedAnew int
-	inVain      []Failure      // were refused before, and once more in a transaction that failed
-	tookBack    map[place]bool // were not selected, and are under review by this run: they are read once
+	inVain      []coupon.Failure // were refused before, and once more in a transaction that failed
+	tookBack    map[place]bool   // were not selected, and are under review by this run: they are read once
 
 	// How far the run has come with this coupon, and how that went.
 	begun bool
@@ -98,7 +99,7 @@ func (s *settlement) timeStep(step Step) {
 // again: what has committed is found in MySQL, what has not never happened, and Redis is told again.
 func (s *settlement) settle(ctx context.Context) error {
 	if !s.due() {
-		s.result.Status = NotDue
+		s.result.Status = coupon.NotDue
 		return nil
 	}
 	if err := s.waitForFence(ctx); err != nil {
@@ -295,7 +296,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
 
 // sign keeps in whose name a coupon is settled by hand, once in each run: with the first that it records.
 func (s *settlement) sign(ctx context.Context, tx *sql.Tx) error {
-	if s.run.Trigger != Manual {
+	if s.run.Trigger != coupon.Manual {
 		return nil
 	}
 	if done, err := audited(ctx, tx, s.run, actionSettled, s.coupon.ID); err != nil || done {
@@ -310,7 +311,7 @@ func (s *settlement) sign(ctx context.Context, tx *sql.Tx) error {
 
 // signReview signs a run that put somebody under review and may have recorded nothing else.
 func (s *settlement) signReview(ctx context.Context) error {
-	if s.run.Trigger != Manual || s.result.Rejected == 0 {
+	if s.run.Trigger != coupon.Manual || s.result.Rejected == 0 {
 		return nil
 	}
 	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -330,7 +331,7 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 	}
 	s.result.Gap = account.Gap()
 	if counted := int64(s.coupon.IssuedCount); counted != account.Past.Coupons {
-		return account, &Error{Invariant, &CountHeld{s.coupon.ID, counted, account.Past.Coupons, int64(s.coupon.TotalQuantity)}}
+		return account, &Error{coupon.Invariant, &CountHeld{s.coupon.ID, counted, account.Past.Coupons, int64(s.coupon.TotalQuantity)}}
 	}
 	if account.Gap() > 0 {
 		if err := s.sameServer(ctx); err != nil {
@@ -340,7 +341,7 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 	held := &GapHeld{Gap: account.Gap(), Account: account}
 	held.Approved, held.Pinned = s.run.MostGap[s.coupon.ID]
 	if held.Gap > 0 && (!s.run.AcceptGap || held.Pinned && held.Gap > held.Approved) {
-		return account, &Error{Invariant, held}
+		return account, &Error{coupon.Invariant, held}
 	}
 	return account, nil
 }
@@ -373,29 +374,29 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 
 // concludePage decides one page in a transaction of its own, under the coupon's lock so that nobody gives a seat
 // meanwhile, and tells Redis when that has committed.
-func (s *settlement) concludePage(ctx context.Context, page []Application) error {
+func (s *settlement) concludePage(ctx context.Context, page []coupon.Application) error {
 	var d decisions
 	before := s.refusedAnew
 	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		s.unstorable, s.refusedAnew = nil, before
-		coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
+		locked, err := lockCoupon(ctx, tx, s.coupon.ID)
 		if err != nil {
 			return err
 		}
-		if d, err = s.decidePage(ctx, tx, coupon, page); err != nil {
+		if d, err = s.decidePage(ctx, tx, locked, page); err != nil {
 			return err
 		}
 		if len(d.notSelected) > 0 {
 			// Another run may have let newcomers in since this one shut the door, and the seats be gone again: whoever is
 			// not selected must not be accepted once more.
-			if err := s.Door.SetSold(ctx, coupon.ID, true); err != nil {
+			if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
 				return err
 			}
 		}
-		if d.alreadyIssued, err = s.record(ctx, tx, outcomeAlreadyIssued, d.alreadyIssued); err != nil {
+		if d.alreadyIssued, err = s.record(ctx, tx, coupon.OutcomeAlreadyIssued, d.alreadyIssued); err != nil {
 			return err
 		}
-		if d.notSelected, err = s.record(ctx, tx, outcomeNotSelected, d.notSelected); err != nil {
+		if d.notSelected, err = s.record(ctx, tx, coupon.OutcomeNotSelected, d.notSelected); err != nil {
 			return err
 		}
 		d.review = append(d.review, s.unstorable...)
@@ -404,7 +405,7 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 				return err
 			}
 		}
-		return addToRecord(ctx, tx, s.run, coupon.ID, d)
+		return addToRecord(ctx, tx, s.run, locked.ID, d)
 	})
 	if err != nil {
 		return err
@@ -421,11 +422,11 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 		return err
 	}
 	holders := slices.Concat(d.issuedBefore, d.alreadyIssued)
-	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, holders); err != nil {
+	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
 		return err
 	}
 	others := slices.Concat(d.recordedBefore, d.notSelected)
-	if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkNobody, others); err != nil {
+	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others); err != nil {
 		return err
 	}
 	s.progress(len(page))
@@ -433,20 +434,20 @@ func (s *settlement) concludePage(ctx context.Context, page []Application) error
 }
 
 // decidePage finds out what becomes of a page of the rest of the line.
-func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, coupon Coupon, page []Application) (decisions, error) {
-	boundary, err := selectLastIssued(ctx, tx, coupon.ID)
+func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon, page []coupon.Application) (decisions, error) {
+	boundary, err := selectLastIssued(ctx, tx, c.ID)
 	if err != nil {
 		return decisions{}, err
 	}
-	all, err := s.classify(ctx, tx, coupon.ID, anyPast, page)
+	all, err := s.classify(ctx, tx, c.ID, anyPast, page)
 	if err != nil {
 		return decisions{}, err
 	}
-	d := decide(all, coupon.Free(), boundary, s.run.stays)
+	d := decide(all, c.Free(), boundary, s.run.stays)
 	last := place{}
 	for _, a := range page {
 		is := place{a.Member, a.Arrival}
-		if a.Source != Held && s.tookBack[is] && is != last {
+		if a.Source != coupon.SourceHeld && s.tookBack[is] && is != last {
 			d.read--
 		}
 		last = is
@@ -455,8 +456,8 @@ func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, coupon Coupon, 
 }
 
 // record writes down an outcome and returns whose could be.
-func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome string, applications []Application) ([]Application, error) {
-	return s.store(ctx, tx, 0, applications, func(_ int, part []Application) error {
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, applications []coupon.Application) ([]coupon.Application, error) {
+	return s.store(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
 		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, "", part)
 	})
 }

@@ -3,7 +3,8 @@ package settle
 import (
 	"context"
 	"slices"
-	"strconv"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 const (
@@ -26,14 +27,14 @@ func (s *settlement) tellRedis(ctx context.Context) error {
 			if !s.rejects {
 				continue
 			}
-		} else if err := s.tellPages(ctx, u.run, MarkIssued, selectIssued); err != nil {
+		} else if err := s.tellPages(ctx, u.run, coupon.MarkIssued, selectIssued); err != nil {
 			return err
 		}
-		if err := s.tellPages(ctx, u.run, MarkRejected, selectRejected); err != nil {
+		if err := s.tellPages(ctx, u.run, coupon.MarkRejected, selectRejected); err != nil {
 			return err
 		}
 	}
-	refused := slices.DeleteFunc(s.unstorable, func(f Failure) bool { return f.Source == NotSelected })
+	refused := slices.DeleteFunc(s.unstorable, func(f coupon.Failure) bool { return f.Source == coupon.SourceNotSelected })
 	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, refused)
 	s.result.reject(reviewed, refused)
 	return err
@@ -42,23 +43,23 @@ func (s *settlement) tellRedis(ctx context.Context) error {
 // tellWinners need not read back whom this run remembers; and in the order of the line they cost Redis least.
 func (s *settlement) tellWinners(ctx context.Context) error {
 	for some := range slices.Chunk(s.winners, tellApplications) {
-		page := make([]Application, len(some))
+		page := make([]coupon.Application, len(some))
 		for i, w := range some {
-			page[i] = Application{Member: strconv.FormatUint(w.user, 10), User: w.user, Arrival: w.arrival}
+			page[i] = coupon.Application{Member: coupon.Member(w.user), Arrival: w.arrival, Source: coupon.SourceQueue}
 		}
-		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, MarkIssued, page); err != nil {
+		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, page); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-type selectPage func(ctx context.Context, q querier, coupon, run uint64, after Application, limit int) ([]Application, error)
+type selectPage func(ctx context.Context, q querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error)
 
-func (s *settlement) tellPages(ctx context.Context, run uint64, mark Mark, next selectPage) error {
-	var last Application
+func (s *settlement) tellPages(ctx context.Context, run coupon.RunID, mark coupon.Mark, next selectPage) error {
+	var last coupon.Application
 	for {
-		var page []Application
+		var page []coupon.Application
 		err := s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
 			page, err = next(ctx, q, s.coupon.ID, run, last, tellApplications)
 			return err
@@ -66,7 +67,7 @@ func (s *settlement) tellPages(ctx context.Context, run uint64, mark Mark, next 
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		if err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
+		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
 			return err
 		}
 		last = page[len(page)-1]
@@ -75,8 +76,8 @@ func (s *settlement) tellPages(ctx context.Context, run uint64, mark Mark, next 
 
 // winner is who got a seat, as small as can be.
 type winner struct {
-	user    uint64
-	arrival int64
+	user    coupon.UserID
+	arrival coupon.Arrival
 }
 
 // reserve makes room to remember so many winners until release, unless others have it.
@@ -91,7 +92,7 @@ func (s *settlement) reserve(seats int) (release func()) {
 }
 
 // remember takes note of winners; soFar are all of this transaction. Of a part Redis must not be told as if it were all.
-func (s *settlement) remember(issued []Application, soFar int) {
+func (s *settlement) remember(issued []coupon.Application, soFar int) {
 	switch {
 	case soFar > s.room: // seats were added since room was reserved
 		s.winners = nil
@@ -100,6 +101,6 @@ func (s *settlement) remember(issued []Application, soFar int) {
 		s.winners = make([]winner, 0, s.room)
 	}
 	for _, a := range issued {
-		s.winners = append(s.winners, winner{a.User, a.Arrival})
+		s.winners = append(s.winners, winner{a.User(), a.Arrival})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 )
 
@@ -52,12 +53,12 @@ func TestSeatsAreStoredAsTheyArrived(t *testing.T) {
 	t.Parallel()
 	require.Less(t, pageApplications, 1<<placeBits)
 	const day = 24 * 3600 * 1_000_000
-	line := make([]Application, pageApplications)
+	line := make([]coupon.Application, pageApplications)
 	for i := range line {
 		user := uint64(1 + (i*7919)%pageApplications)
-		line[i] = application(user, 1_700_000_000_000_000+int64(i)*365*day/pageApplications, Waiting)
+		line[i] = application(user, 1_700_000_000_000_000+int64(i)*365*day/pageApplications, coupon.SourceQueue)
 	}
-	line[0].User = 1<<64 - 1
+	line[0].Member = "18446744073709551615"
 	line[0].Arrival = line[len(line)-1].Arrival - mostLater
 	s := newSettlement(t, pageApplications)
 	tx, err := s.DB.pool.BeginTx(t.Context(), nil)
@@ -73,7 +74,7 @@ func TestSeatsAreStoredAsTheyArrived(t *testing.T) {
 		var position int
 		var appliedAt time.Time
 		require.NoError(t, rows.Scan(&user, &position, &appliedAt))
-		require.Equal(t, a.User, user)
+		require.Equal(t, a.User(), user)
 		require.Equal(t, 500+i+1, position)
 		require.Equal(t, a.Arrival, appliedAt.UnixMicro())
 	}

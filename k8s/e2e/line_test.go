@@ -9,8 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/candidates"
 )
 
 // yesterday is a coupon for which so many users stand in line, who all applied before the last midnight in Seoul. Users
@@ -26,7 +24,7 @@ func (n *night) yesterday(seats, users int) (coupon uint64) {
 	id, err := done.LastInsertId()
 	require.NoError(n.t, err)
 	coupon = uint64(id)
-	_, _, err = n.store.Publish(n.t.Context(), candidates.Window{Coupon: coupon, Version: 1, Opens: opens, Closes: closes}, candidates.Promise{})
+	_, _, err = n.store.Publish(n.t.Context(), coupon.Window{Coupon: coupon, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
 	require.NoError(n.t, err)
 
 	line := make([]redis.Z, users)
