@@ -13,7 +13,7 @@ import (
 
 // yesterday is a coupon for which so many users stand in line, who all applied before the last midnight in Seoul. Users
 // are numbered from 1, in order of arrival.
-func (n *night) yesterday(seats, users int) (coupon uint64) {
+func (n *night) yesterday(seats, users int) (couponID uint64) {
 	n.t.Helper()
 	now := time.Now().In(seoul)
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, seoul)
@@ -23,8 +23,8 @@ func (n *night) yesterday(seats, users int) (coupon uint64) {
 	require.NoError(n.t, err)
 	id, err := done.LastInsertId()
 	require.NoError(n.t, err)
-	coupon = uint64(id)
-	_, _, err = n.store.Publish(n.t.Context(), coupon.Window{Coupon: coupon, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
+	couponID = uint64(id)
+	_, _, err = n.store.Publish(n.t.Context(), coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
 	require.NoError(n.t, err)
 
 	line := make([]redis.Z, users)
@@ -33,17 +33,17 @@ func (n *night) yesterday(seats, users int) (coupon uint64) {
 		_, err := n.db.ExecContext(n.t.Context(), "INSERT INTO `user` (id) VALUES (?)", i+1)
 		require.NoError(n.t, err)
 	}
-	require.NoError(n.t, n.rdb.ZAdd(n.t.Context(), queue(coupon), line...).Err())
-	require.NoError(n.t, n.rdb.HIncrBy(n.t.Context(), "state:{"+queue(coupon)+"}", "accepted", int64(users)).Err())
-	return coupon
+	require.NoError(n.t, n.rdb.ZAdd(n.t.Context(), queue(couponID), line...).Err())
+	require.NoError(n.t, n.rdb.HIncrBy(n.t.Context(), "state:{"+queue(couponID)+"}", "accepted", int64(users)).Err())
+	return couponID
 }
 
-func queue(coupon uint64) string { return fmt.Sprintf("candidates:coupon:%d", coupon) }
+func queue(couponID uint64) string { return fmt.Sprintf("candidates:coupon:%d", couponID) }
 
 // issued is who holds the coupon, in order of position.
-func (n *night) issued(coupon uint64) []int {
+func (n *night) issued(couponID uint64) []int {
 	n.t.Helper()
-	rows, err := n.db.QueryContext(n.t.Context(), "SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", coupon)
+	rows, err := n.db.QueryContext(n.t.Context(), "SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID)
 	require.NoError(n.t, err)
 	defer rows.Close()
 	var users []int
@@ -57,22 +57,22 @@ func (n *night) issued(coupon uint64) []int {
 }
 
 // mustBeSettled demands that the first in line hold the coupon, each once, and that every invariant holds.
-func (n *night) mustBeSettled(coupon uint64, seats int) {
+func (n *night) mustBeSettled(couponID uint64, seats int) {
 	n.t.Helper()
 	first := make([]int, seats)
 	for i := range first {
 		first[i] = i + 1
 	}
-	require.True(n.t, slices.Equal(first, n.issued(coupon)), "issued: %v", n.issued(coupon))
+	require.True(n.t, slices.Equal(first, n.issued(couponID)), "issued: %v", n.issued(couponID))
 	n.mustHold()
 }
 
 // holdCoupon holds the row lock that parts settlements, until release.
-func (n *night) holdCoupon(coupon uint64) (release func()) {
+func (n *night) holdCoupon(couponID uint64) (release func()) {
 	n.t.Helper()
 	tx, err := n.db.BeginTx(n.t.Context(), nil)
 	require.NoError(n.t, err)
-	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", coupon)
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", couponID)
 	require.NoError(n.t, err)
 	n.t.Cleanup(func() { _ = tx.Rollback() }) // if the test has not come so far
 	return func() { require.NoError(n.t, tx.Rollback()) }
