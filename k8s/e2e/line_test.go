@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
