@@ -60,7 +60,7 @@ func TestWhoMayImportWhom(t *testing.T) {
 		by       func(where string) bool
 	}{
 		{"github.com/redis/go-redis", only("internal/candidates", "internal/catalog", "internal/connect", "internal/testenv")},
-		{"database/sql", only("internal/settle", "internal/ledger", "internal/users", "internal/catalog", "internal/connect", "internal/testenv")},
+		{"database/sql", only("internal/mysqltx", "internal/settle", "internal/ledger", "internal/users", "internal/catalog", "internal/connect", "internal/testenv")},
 		{module + "/internal/testenv", func(where string) bool {
 			return strings.HasPrefix(where, "examples/") || strings.HasPrefix(where, "bench/")
 		}},
@@ -95,7 +95,7 @@ func TestWhoMayImportWhom(t *testing.T) {
 func known(where string) bool {
 	switch where {
 	case "", "cmd/apply-api", "cmd/settle", "docs", "sql",
-		"internal/coupon", "internal/candidates", "internal/settle", "internal/ledger", "internal/users", "internal/api", "internal/catalog", "internal/connect", "internal/testenv":
+		"internal/coupon", "internal/mysqltx", "internal/candidates", "internal/settle", "internal/ledger", "internal/users", "internal/api", "internal/catalog", "internal/connect", "internal/testenv":
 		return true
 	}
 	return strings.HasPrefix(where, "examples/") || strings.HasPrefix(where, "bench/") || strings.HasPrefix(where, "k8s/")

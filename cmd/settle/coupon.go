@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -87,7 +88,7 @@ func (p *program) atDesk(ctx context.Context, person signed, make func(*settle.D
 		return nil, err
 	}
 	defer s.Close()
-	made, err := make(&settle.Desk{DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Doors: s.store, Now: time.Now,
+	made, err := make(&settle.Desk{DB: mysqltx.New(s.MySQL), Clock: s.store, Doors: s.store, Now: time.Now,
 		Person: settle.Person{Operator: person.Operator, Reason: person.Reason}})
 	return made, p.tellRefusal(err)
 }

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -359,7 +359,7 @@ func TestADoorThatCannotBeToldIsSaid(t *testing.T) {
 	w := newWorld(t)
 	couponID := w.coupon(1)
 	away := errors.New("away")
-	desk := settle.Desk{DB: settle.NewDatabase(w.db, zap.NewNop()), Clock: w.store, Doors: deaf{away}, Now: time.Now,
+	desk := settle.Desk{DB: mysqltx.New(w.db), Clock: w.store, Doors: deaf{away}, Now: time.Now,
 		Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
 	_, err := desk.Close(t.Context(), couponID)
 	require.ErrorIs(t, err, away, "an end is what the door goes by, and not written without it")

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -227,7 +228,7 @@ func (w *world) settlerOfItsOwn() *settle.Settler {
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = db.Close() })
 	s := w.settler()
-	s.DB, s.Parallel = settle.NewDatabase(db, zap.NewNop()), 1
+	s.DB, s.Parallel = mysqltx.New(db), 1
 	return s
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -186,7 +187,7 @@ func TestLocksThatSomebodyKeeps(t *testing.T) {
 	h := w.takeInHand(fmt.Sprintf("--coupon=%d", row), fmt.Sprintf("--coupon=%d", seat))
 
 	s := w.settler()
-	s.DB, s.Parallel = settle.NewDatabase(w.impatient(), zap.NewNop()), 1
+	s.DB, s.Parallel = mysqltx.New(w.impatient()), 1
 	code, report, stdout, stderr := w.settleWith(s, busy)
 	require.Equal(t, 1, code, stderr)
 	require.Equal(t, coupon.Busy, report.Coupons[0].Status)
@@ -245,7 +246,7 @@ func TestAnInsertThatKeepsTheOthersWaiting(t *testing.T) {
 	w.awaitInsert()
 
 	s := w.settler()
-	s.DB = settle.NewDatabase(w.impatient(), zap.NewNop())
+	s.DB = mysqltx.New(w.impatient())
 	var again atomic.Bool
 	s.Logger = stepLogger(func(step settle.Step, times int) {
 		if step == settle.StepLock && times == 2 {

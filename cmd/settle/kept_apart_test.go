@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -21,7 +22,7 @@ func (w *world) settler() *settle.Settler {
 	zone, err := time.LoadLocation("Asia/Seoul")
 	require.NoError(w.t, err)
 	return &settle.Settler{
-		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: w.store, Line: w.store, DLQ: w.store, Catalog: catalog.Snapshot{Store: w.store}, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
+		DB: mysqltx.New(w.as("jajeong_settle")), Clock: w.store, Door: w.store, Line: w.store, DLQ: w.store, Catalog: catalog.Snapshot{Store: w.store}, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
 		Zone: zone, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Parallel: 4, Grace: time.Second,
 	}
 }

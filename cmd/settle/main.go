@@ -25,6 +25,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	shop "github.com/jajeong/jajeong/internal/users"
 )
@@ -186,12 +187,12 @@ func classOf(err error) coupon.Class {
 	if errors.As(err, &setting) || errors.As(err, new(useError)) || errors.As(err, new(*wrongUse)) || errors.Is(err, ledger.ErrNoCoupon) || errors.Is(err, ledger.ErrNoRun) {
 		return coupon.Setup
 	}
-	return settle.ErrorClass(err)
+	return mysqltx.ClassOf(err)
 }
 
 // advice is what to do about an error of a server; wrong settings say it themselves.
 func advice(err error) string {
-	if classOf(err) == coupon.Setup && settle.ErrorClass(err) != coupon.Setup {
+	if classOf(err) == coupon.Setup && mysqltx.ClassOf(err) != coupon.Setup {
 		return ""
 	}
 	return settle.Advice(err)
@@ -261,7 +262,7 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 		return nil, err
 	}
 	return &settler{&settle.Settler{
-		DB: settle.NewDatabase(s.MySQL, p.logger), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
+		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
 		Catalog: catalog.Snapshot{Store: s.store}, Auditor: &ledger.Ledger{Store: s.store, Users: s.users}, Users: s.users, Metrics: settle.NewMetrics(time.Now),
 		Zone: p.zone, Now: time.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	}, s}, nil

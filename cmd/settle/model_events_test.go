@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -146,7 +146,7 @@ func (m *machine) doorShuts(t *rapid.T) {
 
 // desk is where people change coupons.
 func (w *world) desk() *settle.Desk {
-	return &settle.Desk{DB: settle.NewDatabase(w.db, zap.NewNop()), Clock: w.store, Doors: w.store, Now: time.Now,
+	return &settle.Desk{DB: mysqltx.New(w.db), Clock: w.store, Doors: w.store, Now: time.Now,
 		Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -161,7 +162,7 @@ func (m *machine) mustRefuse(t *rapid.T, verb verbOf) {
 	o := order{verb: verb, users: []uint64{user}, Order: settle.Order{
 		Trigger: coupon.Manual, Cutoff: m.now(), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
 	}}
-	if _, err := o.give(m.inProcess(), m.world); settle.ErrorClass(err) != coupon.Setup || err == nil {
+	if _, err := o.give(m.inProcess(), m.world); mysqltx.ClassOf(err) != coupon.Setup || err == nil {
 		m.disagree(t, "nobody refused to %s somebody who is not under review", verb)
 	}
 	m.compare(t, "after what was refused")
@@ -304,7 +305,7 @@ func (m *machine) byItself(t *rapid.T, o order) (settle.Report, int) {
 
 func (m *machine) inProcess() *settle.Settler {
 	return &settle.Settler{
-		DB: settle.NewDatabase(m.db, zap.NewNop()), Catalog: catalog.Snapshot{Store: m.store}, Clock: m.store,
+		DB: mysqltx.New(m.db), Catalog: catalog.Snapshot{Store: m.store}, Clock: m.store,
 		Line: m.store, Door: m.store, DLQ: m.store, Auditor: &ledger.Ledger{Store: m.store, Users: m.directory}, Users: m.directory,
 		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Grace: time.Second, Parallel: 1,
 	}

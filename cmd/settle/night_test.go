@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -90,7 +91,7 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 	w.apply(couponID, 1)
 
 	settler := &settle.Settler{
-		DB: settle.NewDatabase(w.as("jajeong_settle"), zap.NewNop()), Clock: w.store, Door: w.store, Line: w.store, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
+		DB: mysqltx.New(w.as("jajeong_settle")), Clock: w.store, Door: w.store, Line: w.store, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
 		Zone: zone, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
 	}
 	ended := make(chan struct{})

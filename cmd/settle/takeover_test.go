@@ -10,6 +10,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -83,7 +84,7 @@ func TestServersThatTakeOverAgainAndAgain(t *testing.T) {
 	report, err := s.RunOnce(t.Context(), order)
 	require.NoError(t, err)
 	require.ErrorContains(t, report.Err(), "another Redis server took over again and again", fmt.Sprint(report))
-	require.Equal(t, coupon.Infrastructure, settle.ErrorClass(report.Err()))
+	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(report.Err()))
 	require.Equal(t, 3, locked)
 	require.Empty(t, w.issued(couponID))
 	require.Equal(t, []string{"1", "2", "3"}, w.waiting(couponID))

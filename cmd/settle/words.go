@@ -12,7 +12,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	shop "github.com/jajeong/jajeong/internal/users"
 )
@@ -111,14 +113,12 @@ var koreanTold = map[settle.Kind]string{
 	settle.CouponBusy:     "다른 정산이나 세션이 이 쿠폰의 행이나 테이블을 잡고 있습니다. 더 옮긴 것은 없으니 다시 실행하세요",
 	settle.OtherWinners: "발급될 사람이 %d명, 다이제스트 %s이어서 승인한 %s과(와) 다릅니다. 아무것도 발급하지 않았습니다. " +
 		"미리 보기를 다시 보고 누가 달라졌는지 확인하세요",
-	settle.Stopped:        "멈추라는 신호를 받았습니다: %v",
-	settle.StoppedAfter:   "멈추라는 신호를 받았습니다: %v. 쿠폰 %[3]d개 중 %[2]d개를 처리했습니다",
-	settle.StoppedInHand:  "멈추라는 신호를 받아 진행 중이던 트랜잭션을 되돌렸습니다: %v (%v)",
-	settle.StoppedUnknown: "멈추라는 신호를 받았습니다: %v. 커밋되었는지는 다음 실행이 확인합니다 (%v)",
-	settle.WrongName:      "이름 %q은(는) 안 됩니다. 줄바꿈 없이 1자부터 %d자까지 가능합니다",
-	settle.WrongSeats:     "수량 %d은(는) 안 됩니다. 1부터 %d까지 가능합니다",
-	settle.WrongDays:      "유효 기간 %d일은 안 됩니다. 1일부터 %d일까지 가능합니다",
-	settle.WrongDiscount:  "할인 %d원은 안 됩니다. 0원부터 %d원까지 가능합니다",
+	settle.Stopped:       "멈추라는 신호를 받았습니다: %v",
+	settle.StoppedAfter:  "멈추라는 신호를 받았습니다: %v. 쿠폰 %[3]d개 중 %[2]d개를 처리했습니다",
+	settle.WrongName:     "이름 %q은(는) 안 됩니다. 줄바꿈 없이 1자부터 %d자까지 가능합니다",
+	settle.WrongSeats:    "수량 %d은(는) 안 됩니다. 1부터 %d까지 가능합니다",
+	settle.WrongDays:     "유효 기간 %d일은 안 됩니다. 1일부터 %d일까지 가능합니다",
+	settle.WrongDiscount: "할인 %d원은 안 됩니다. 0원부터 %d원까지 가능합니다",
 }
 
 // koreanUsers is shop.Problem in Korean, with the same Args.
@@ -171,7 +171,7 @@ func inKorean(err error) string {
 		}
 		return strings.Join(lines, "\n")
 	}
-	var classed *settle.Error
+	var classed *coupon.Error
 	if errors.As(err, &classed) && err != classed {
 		return inKorean(classed)
 	}
@@ -184,7 +184,12 @@ func inKorean(err error) string {
 	var unknown *settle.ChangeUnknown
 	var session *connect.SessionError
 	var users *shop.Problem
+	var interrupted *mysqltx.Interrupted
 	switch {
+	case errors.As(err, &interrupted) && interrupted.CommitUnknown:
+		return fmt.Sprintf("멈추라는 신호를 받았습니다: %v. 커밋되었는지는 다음 실행이 확인합니다 (%v)", interrupted.Cause, interrupted.Err)
+	case errors.As(err, &interrupted):
+		return fmt.Sprintf("멈추라는 신호를 받아 진행 중이던 트랜잭션을 되돌렸습니다: %v (%v)", interrupted.Cause, interrupted.Err)
 	case errors.As(err, &users):
 		return fmt.Sprintf(koreanUsers[users.Kind], users.Args...)
 	case errors.As(err, &session):

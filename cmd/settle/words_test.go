@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -17,7 +18,6 @@ var argsOf = map[settle.Kind][]any{
 	settle.NoSuchCoupon: {uint64(42)}, settle.NotUnderReview: {"7", uint64(42)}, settle.CouponBusy: nil, settle.TakenOver: nil,
 	settle.DoorNotShut: {uint64(42), errors.New("x")}, settle.NotDropped: {"7", errors.New("x")}, settle.SameArrival: {"kim"}, settle.MoreStay: {3},
 	settle.OtherWinners: {3, "sha256:a", "sha256:b"}, settle.Stopped: {context.Canceled}, settle.StoppedAfter: {context.Canceled, 2, 5},
-	settle.StoppedInHand: {context.Canceled, errors.New("x")}, settle.StoppedUnknown: {context.Canceled, errors.New("x")},
 	settle.WrongName: {"", 200}, settle.WrongSeats: {int64(0), int64(9)}, settle.WrongDays: {int64(0), 9}, settle.WrongDiscount: {int64(-1), 9},
 }
 
@@ -34,7 +34,7 @@ func TestErrorsInBothLanguages(t *testing.T) {
 	for kind, args := range argsOf {
 		all = append(all, &settle.Told{Kind: kind, Args: args})
 	}
-	all = append(all, &settle.CountHeld{Coupon: 42, Counted: 0, Found: 100, Seats: 100}, &settle.GapHeld{Gap: 3, Account: ledger.Account{Accepted: 9}}, &settle.GapHeld{Gap: 4, Approved: 3, Pinned: true},
+	all = append(all, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x")}, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x"), CommitUnknown: true}, &settle.CountHeld{Coupon: 42, Counted: 0, Found: 100, Seats: 100}, &settle.GapHeld{Gap: 3, Account: ledger.Account{Accepted: 9}}, &settle.GapHeld{Gap: 4, Approved: 3, Pinned: true},
 		fmt.Errorf("coupon 9: %w", ledger.ErrNoCoupon), fmt.Errorf("run 9: %w", ledger.ErrNoRun))
 	for _, err := range all {
 		for _, wrapped := range []error{err, fmt.Errorf("%w; nothing was moved", err), errors.Join(err, exitError(1))} {

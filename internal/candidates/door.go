@@ -180,7 +180,7 @@ func (s *Store) Sweep(ctx context.Context, couponID coupon.CouponID, closes time
 // SaveCatalog keeps a snapshot of the catalog for pods that cannot reach MySQL.
 func (s *Store) SaveCatalog(ctx context.Context, snapshot []byte) error {
 	if err := s.rdb.Set(ctx, s.names.catalog(), snapshot, 0).Err(); err != nil {
-		return fmt.Errorf("save catalog snapshot: %w", err)
+		return fmt.Errorf("save catalog snapshot: %w", classify(err))
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (s *Store) SaveCatalog(ctx context.Context, snapshot []byte) error {
 func (s *Store) CatalogHead(ctx context.Context, bytes int64) ([]byte, error) {
 	head, err := s.rdb.GetRange(ctx, s.names.catalog(), 0, bytes-1).Bytes()
 	if err != nil {
-		return nil, fmt.Errorf("look at catalog snapshot: %w", err)
+		return nil, fmt.Errorf("look at catalog snapshot: %w", classify(err))
 	}
 	return head, nil
 }
@@ -201,7 +201,7 @@ func (s *Store) LoadCatalog(ctx context.Context) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load catalog snapshot: %w", err)
+		return nil, fmt.Errorf("load catalog snapshot: %w", classify(err))
 	}
 	return snapshot, nil
 }

@@ -71,7 +71,7 @@ func (s *Store) Memory(ctx context.Context) (Memory, error) {
 func memoryOf(ctx context.Context, node redis.Cmdable) (Memory, error) {
 	info, err := node.Info(ctx, "memory").Result()
 	if err != nil {
-		return Memory{}, fmt.Errorf("read INFO memory: %w", err)
+		return Memory{}, fmt.Errorf("read INFO memory: %w", classify(err))
 	}
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {

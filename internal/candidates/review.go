@@ -129,7 +129,7 @@ func (s *Store) Reasons(ctx context.Context, couponID coupon.CouponID, members [
 		members = members[len(chunk):]
 		values, err := s.rdb.HMGet(ctx, s.names.coupon(couponID).reason, chunk...).Result()
 		if err != nil {
-			return nil, fmt.Errorf("read DLQ reasons of coupon %d: %w", couponID, err)
+			return nil, fmt.Errorf("read DLQ reasons of coupon %d: %w", couponID, classify(err))
 		}
 		for i, value := range values {
 			if text, ok := value.(string); ok {

@@ -21,12 +21,24 @@ func (e *SetupError) Setup() bool { return true }
 // RedisRefuses tells them whose fault it is.
 func (e *SetupError) RedisRefuses() bool { return true }
 
-// classify marks the errors that repeating cannot cure.
+// ServerError is an error of Redis or of the way there, which repeating may cure.
+type ServerError struct{ err error }
+
+func (e *ServerError) Error() string { return e.err.Error() }
+func (e *ServerError) Unwrap() error { return e.err }
+
+// Infrastructure tells packages that do not know this one.
+func (e *ServerError) Infrastructure() bool { return true }
+
+// classify tells the errors that repeating cannot cure from the others.
 func classify(err error) error {
+	if err == nil {
+		return nil
+	}
 	for _, code := range setupCodes {
 		if redis.HasErrorPrefix(err, code) {
 			return &SetupError{err}
 		}
 	}
-	return err
+	return &ServerError{err}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -50,7 +51,7 @@ func newDeployment(t *testing.T) *deployment {
 	require.NoError(t, err)
 	d.ledger = &ledger.Ledger{Store: d.store}
 	d.settler = settle.Settler{
-		DB: settle.NewDatabase(d.db, zap.NewNop()), Clock: d.store, Line: d.store, Door: d.store, Auditor: d.ledger,
+		DB: mysqltx.New(d.db), Clock: d.store, Line: d.store, Door: d.store, Auditor: d.ledger,
 		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
 	}
 	return d

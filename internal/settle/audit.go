@@ -9,6 +9,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 const (
@@ -80,14 +81,14 @@ func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, couponID 
 		var args []any
 		for _, one := range batch {
 			head.Seq++
-			event.Seq, event.User, event.Detail = head.Seq, orNull(one.user), shorten(one.detail, maxDetailLetters)
+			event.Seq, event.User, event.Detail = head.Seq, orNull(one.user), mysqltx.Shorten(one.detail, maxDetailLetters)
 			head.Hash = event.Hash(head.Hash)
 			args = append(args, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.Run, event.Reason, event.Detail, head.Hash)
 		}
 		statement := insertAuditSQL + strings.Repeat(auditRow+", ", len(batch)-1) + auditRow
-		stored, err := affected(tx.ExecContext(ctx, statement, args...))
-		if classifyError(err) == duplicate {
-			return &Error{coupon.Invariant, fmt.Errorf("audit %s of coupon %d: the chain of its events goes on behind its head: %w; nothing was done; run `settle verify`", action, couponID, err)}
+		stored, err := mysqltx.Affected(tx.ExecContext(ctx, statement, args...))
+		if mysqltx.IsDuplicate(err) {
+			return &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("audit %s of coupon %d: the chain of its events goes on behind its head: %w; nothing was done; run `settle verify`", action, couponID, err)}
 		}
 		if err == nil && stored != len(batch) {
 			err = fmt.Errorf("%d rows stored, want %d", stored, len(batch))
@@ -96,7 +97,7 @@ func auditAll(ctx context.Context, tx *sql.Tx, run run, action string, couponID 
 			return fmt.Errorf("audit %s of coupon %d: %w", action, couponID, err)
 		}
 	}
-	if _, err := affected(tx.ExecContext(ctx, moveAuditHeadSQL, couponID, head.Seq, head.Hash, head.Seq, head.Hash)); err != nil {
+	if _, err := mysqltx.Affected(tx.ExecContext(ctx, moveAuditHeadSQL, couponID, head.Seq, head.Hash, head.Seq, head.Hash)); err != nil {
 		return fmt.Errorf("move head of the audit chain of coupon %d: %w", couponID, err)
 	}
 	return nil
@@ -113,19 +114,10 @@ func orNull(id uint64) *uint64 {
 const auditedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND run_id = ? AND action = ?)"
 
 // audited is whether a run has kept this of a coupon already.
-func audited(ctx context.Context, q querier, run run, action string, couponID coupon.CouponID) (bool, error) {
+func audited(ctx context.Context, q mysqltx.Querier, run run, action string, couponID coupon.CouponID) (bool, error) {
 	var found bool
 	if err := q.QueryRowContext(ctx, auditedSQL, couponID, run.id, action).Scan(&found); err != nil {
 		return false, fmt.Errorf("read audit of coupon %d: %w", couponID, err)
 	}
 	return found, nil
-}
-
-// shorten cuts text to a column's width, in letters, and makes it valid UTF-8.
-func shorten(text string, letters int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if all := []rune(text); len(all) > letters {
-		return string(all[:letters])
-	}
-	return text
 }

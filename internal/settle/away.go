@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"go.uber.org/zap"
 )
 
@@ -43,7 +44,7 @@ func (s *settlement) setAside(ctx context.Context, why error) error {
 // be reached, its first applicants are put under review, as far as the catalog knows the coupons. The report has no run:
 // none is recorded.
 func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.Coupon, why error) (*Report, error) {
-	if refused := new(Refused); !errors.As(why, &refused) || ctx.Err() != nil {
+	if refused := new(mysqltx.Away); !errors.As(why, &refused) || ctx.Err() != nil {
 		return nil, why
 	}
 	if coupons == nil {
@@ -62,10 +63,10 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		one := &settlement{Settler: s, run: r, coupon: c, result: &result, logger: s.Logger}
 		began := s.Now()
 		err := s.Door.Renew(ctx, c.ID, c.ClosesAt)
-		if err == nil && isAway(why) {
+		if err == nil && mysqltx.IsAway(why) {
 			err = one.setAside(ctx, why)
 		}
-		told := &Refused{fmt.Errorf("mysql refuses everything; %d from the head of the line went under review, to be tried by the next run", result.Rejected)}
+		told := &mysqltx.Away{Err: fmt.Errorf("mysql refuses everything; %d from the head of the line went under review, to be tried by the next run", result.Rejected)}
 		result.conclude(errors.Join(told, err), s.Now().Sub(began))
 		report.add(result)
 		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", result.Rejected), zap.Error(why))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -84,7 +85,7 @@ func applicationsIn(page []classified) []coupon.Application {
 var anyPast = ledger.Past{Held: true, Recorded: true, Settled: true}
 
 // classify looks up a page of the line, in the order of the page.
-func (s *Settler) classify(ctx context.Context, q querier, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]classified, error) {
+func (s *Settler) classify(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]classified, error) {
 	all := make([]classified, len(page))
 	for i, a := range page {
 		all[i].Application = a
@@ -143,7 +144,7 @@ JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = 0 AND o.applied_at
 
 // findDropped finds the members that are no user ids and were dropped before: all of these are user 0, and the record
 // says which.
-func findDropped(ctx context.Context, q querier, couponID coupon.CouponID, all []classified) error {
+func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, all []classified) error {
 	var malformed []coupon.Application
 	var at []int
 	for i, c := range all {

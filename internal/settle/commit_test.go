@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -48,7 +50,7 @@ func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlem
 	r := run{Order: Order{Trigger: coupon.Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), told: t.Context(), work: (*settlement).settle}
 	require.NoError(t, insertRun(t.Context(), db, &r))
 	return &settlement{
-		Settler: &Settler{DB: NewDatabase(db, zap.NewNop()), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Metrics: NewMetrics(time.Now)},
+		Settler: &Settler{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Metrics: NewMetrics(time.Now)},
 		run:     r, coupon: coupon.Coupon{ID: 1}, result: &Result{Coupon: 1}, logger: zap.NewNop(),
 	}
 }
@@ -59,15 +61,15 @@ var threeInLine = []coupon.Application{application(1, 1000, coupon.SourceQueue),
 func TestAnIssueRepeatedAfterItsCommitGivesNothingTwice(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
-	require.NoError(t, s.DB.transact(t.Context(), s.issue))
+	require.NoError(t, s.DB.Do(t.Context(), s.issue))
 	first := *s.result
 	require.Equal(t, 2, first.Issued)
 
-	require.NoError(t, s.DB.transact(t.Context(), s.issue))
+	require.NoError(t, s.DB.Do(t.Context(), s.issue))
 	require.Equal(t, first, *s.result)
 	require.Equal(t, []uncleaned{{run: s.run.id, covered: true}}, s.uncleaned)
 	var coupons, counted int
-	require.NoError(t, s.DB.pool.QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
+	require.NoError(t, s.DB.Pool().QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
 	require.Equal(t, []int{2, 2}, []int{coupons, counted})
 }
 
@@ -76,60 +78,42 @@ func TestAnIssueRepeatedAfterItsCommitGivesNothingTwice(t *testing.T) {
 func TestAnIssueRepeatedAfterAnotherRunHasCleanedUpGivesNothingTwice(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
-	require.NoError(t, s.DB.transact(t.Context(), s.issue))
+	require.NoError(t, s.DB.Do(t.Context(), s.issue))
 	first := *s.result
 	for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at", "UPDATE coupon SET total_quantity = 3"} {
-		_, err := s.DB.pool.Exec(statement)
+		_, err := s.DB.Pool().Exec(statement)
 		require.NoError(t, err)
 	}
-	require.NoError(t, s.DB.transact(t.Context(), s.issue))
+	require.NoError(t, s.DB.Do(t.Context(), s.issue))
 	first.SeatsLeft = 1
 	require.Equal(t, first, *s.result)
 }
 
-func TestATransactionIsRepeatedAfterTransientErrorsOnly(t *testing.T) {
+func TestAnIssueThatIsRolledBackIsNotCounted(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
-	broken := errors.New("connection lost")
-	tried := 0
-	err := s.DB.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
-		tried++
-		if err := s.issue(ctx, tx); err != nil || tried > 2 {
+	err := s.DB.Do(t.Context(), func(ctx context.Context, tx *sql.Tx, attempt int) error {
+		if err := s.issue(ctx, tx, attempt); err != nil || attempt > 2 {
 			return err
 		}
-		return broken
+		return driver.ErrBadConn
 	})
 	require.NoError(t, err)
-	require.Equal(t, 3, tried)
-	require.Equal(t, 2, s.result.Issued, "what was rolled back is not counted")
-
-	tried = 0
-	err = s.DB.transact(t.Context(), func(context.Context, *sql.Tx) error { tried++; return broken })
-	require.ErrorIs(t, err, broken)
-	require.Equal(t, attempts, tried)
-
-	tried = 0
-	err = s.DB.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
-		tried++
-		_, err := tx.ExecContext(ctx, "SELECT nonsense FROM nowhere")
-		return err
-	})
-	require.Error(t, err)
-	require.Equal(t, 1, tried)
+	require.Equal(t, 2, s.result.Issued)
 }
 
 func TestARunToldToStopRollsBackWhatIsInHand(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
 	ctx, stop := context.WithCancel(t.Context())
-	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		err := s.issue(ctx, tx)
+	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		err := s.issue(ctx, tx, 1)
 		stop()
 		return err
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	var coupons int
-	require.NoError(t, s.DB.pool.QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&coupons))
+	require.NoError(t, s.DB.Pool().QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&coupons))
 	require.Zero(t, coupons)
 }
 
@@ -137,8 +121,8 @@ func TestARunToldToStopRollsBackWhatIsInHand(t *testing.T) {
 func TestSeatsThatAreNotThereCannotBeTaken(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
-	err := s.DB.transact(t.Context(), func(ctx context.Context, tx *sql.Tx) error { return takeSeats(ctx, tx, 1, 3) })
-	require.Equal(t, coupon.Invariant, ErrorClass(err))
+	err := s.DB.Do(t.Context(), func(ctx context.Context, tx *sql.Tx, _ int) error { return takeSeats(ctx, tx, 1, 3) })
+	require.Equal(t, coupon.Invariant, mysqltx.ClassOf(err))
 	require.ErrorContains(t, err, "settle verify")
 }
 
@@ -168,7 +152,7 @@ func TestARunToldToStopFinishesWhatIsInHand(t *testing.T) {
 	ctx, release := outlive(told, s.Grace)
 	defer release()
 	s.Progress = func(coupon.Coupon, int) { stop() } // in the middle of the first page
-	require.NoError(t, s.DB.transact(ctx, s.issue))
+	require.NoError(t, s.DB.Do(ctx, s.issue))
 	require.Equal(t, 2, s.result.Issued)
 	require.ErrorIs(t, s.concludeLine(ctx), context.Canceled)
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Desk is where people change coupons: each change under the coupon's lock, kept in audit_event with the old and the new
 // values, and refused where it would break a promise. A door that is to let in fewer is told before it is written, one that
 // is to let in more when it has committed; the catalog tells it again. Safe to repeat, but for Create and for adding seats, which make and add more.
 type Desk struct {
-	DB     *Database
+	DB     *mysqltx.DB
 	Clock  Clock // judges windows, as at the door
 	Doors  Doors
 	Now    func() time.Time // for the record
@@ -190,14 +191,14 @@ type facts struct {
 // change makes one change. edit must be pure: it may run again.
 func (d *Desk) change(ctx context.Context, couponID coupon.CouponID, action string, edit func(c *coupon.Coupon, now time.Time, f facts) error) (*CouponChange, error) {
 	now, away := d.Clock.Now(ctx)
-	if away != nil && !(judgesNoWindow(action) && ErrorClass(away) == coupon.Infrastructure) {
+	if away != nil && !(judgesNoWindow(action) && mysqltx.ClassOf(away) == coupon.Infrastructure) {
 		return nil, away
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	r := d.signedRun()
 	made := &CouponChange{At: now, Untold: away}
 	tried := false
-	err := d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := d.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		if _, err := lockCoupon(ctx, tx, couponID); err != nil {
 			return err
 		}
@@ -268,7 +269,7 @@ func (d *Desk) shut(ctx context.Context, made *CouponChange, is *coupon.Coupon) 
 	case err != nil && pauses:
 		return made.Was.Version + 1, nil
 	case err != nil:
-		return 0, &Error{ErrorClass(err), told(DoorNotShut, made.Was.ID, err)}
+		return 0, &coupon.Error{Class: mysqltx.ClassOf(err), Err: told(DoorNotShut, made.Was.ID, err)}
 	case closes:
 		is.ClosesAt = end
 	}
@@ -291,7 +292,7 @@ UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, sta
 
 func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, version int64, made *CouponChange, is coupon.Coupon) error {
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: !is.FinalisedAt.IsZero()}
-	if err := one(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, version, is.ID)); err != nil {
+	if err := mysqltx.One(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, version, is.ID)); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	if made.Was.FinalisedAt != is.FinalisedAt {
@@ -394,11 +395,11 @@ func (e *ChangeUnknown) Unwrap() error { return e.err }
 
 // changeUnknown is a failed change's error, told for whoever would repeat it.
 func changeUnknown(couponID coupon.CouponID, err error) error {
-	if unknown := new(CommitUnknown); errors.As(err, &unknown) {
-		return &Error{coupon.Infrastructure, &ChangeUnknown{couponID, unknown.err}}
+	if unknown := new(mysqltx.CommitUnknown); errors.As(err, &unknown) {
+		return &coupon.Error{Class: coupon.Infrastructure, Err: &ChangeUnknown{couponID, unknown.Err}}
 	}
 	return err
 }
 
 // errSent: creating once more could make a second coupon.
-var errSent = &Error{coupon.Infrastructure, errors.New("the reply to COMMIT was lost")}
+var errSent = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("the reply to COMMIT was lost")}

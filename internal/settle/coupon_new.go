@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Bounds of a coupon. Those without a why are the columns'.
@@ -61,7 +62,7 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 		return nil, err
 	}
 	if problems := n.Problems(); problems != nil {
-		return nil, &Error{coupon.Setup, errors.Join(problems...)}
+		return nil, &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}
 	}
 	switch {
 	case !n.Closes.After(n.Opens):
@@ -74,9 +75,9 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 	r := d.signedRun()
 	made := &CouponChange{Changed: true, At: now}
 	sent := false
-	err = d.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = d.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		if sent {
-			return &CommitUnknown{errSent}
+			return &mysqltx.CommitUnknown{Err: errSent}
 		}
 		done, err := tx.ExecContext(ctx, insertCouponSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign, n.ValidityDays, n.DiscountWon)
 		if err != nil {

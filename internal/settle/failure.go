@@ -1,7 +1,6 @@
 package settle
 
 import (
-	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -9,143 +8,12 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// class is what an error of MySQL means for a settlement.
-type class int
-
-const (
-	transient class = iota // the whole transaction again
-	away                   // the same: the connection is refused or lost
-	readOnly               // the same on another connection: this one leads to a server that no longer takes writes
-	duplicate              // somebody recorded the same row meanwhile: classify the page again
-	badRow                 // one row cannot be stored; the rest can
-	violated               // a CHECK: of user_coupon as badRow, of coupon an invariant that the database itself guards
-	fatal                  // repeating cannot help
-)
-
-// classifyError decides by number, never by text. A number that is not listed is fatal; an error without number comes
-// from the driver, the network or Redis.
-func classifyError(err error) class {
-	var numbered *mysql.MySQLError
-	var lost *connectionError
-	switch {
-	case isSetup(err): // also where it shows as the connection is opened: the server is not away
-		return fatal
-	case errors.As(err, &numbered):
-		return classifyNumber(numbered.Number)
-	case errors.As(err, &lost), errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, driver.ErrBadConn):
-		return away
-	default:
-		return transient
-	}
-}
-
-func classifyNumber(number uint16) class {
-	switch number {
-	case 1205, 3572, 1467, // lock wait ran out; NOWAIT found it locked; ran out before AUTO_INCREMENT's lock
-		1213, 1020, 3101: // deadlock; changed since read; rolled back by group replication
-		return transient
-	case 1047, 1053, 1927, // node not ready; server shutting down; connection killed
-		3032, 4031, // server takes nobody in; session given up since it was idle
-		1040, 1203: // too many connections
-		return away
-	case 1290, 1792, 1836: // read-only, as after a failover
-		return readOnly
-	case 1062:
-		return duplicate
-	case 1264, 1292, 1366, 1406, 1644: // out of range, wrong value, too long, SIGNAL of a trigger
-		return badRow
-	case 3819, 4025: // CHECK violated, in MySQL's and MariaDB's words
-		return violated
-	default:
-		return fatal
-	}
-}
-
-// isBadRow is about inserting rows about users: a CHECK there is about a row of them, too.
-func isBadRow(err error) bool {
-	class := classifyError(err)
-	return class == badRow || class == violated
-}
-
-// repeatable: the whole transaction may succeed another time.
-func repeatable(err error) bool {
-	var classed *Error
-	if err == nil || errors.As(err, &classed) || ErrorClass(err) == coupon.Setup {
-		return false
-	}
-	switch classifyError(err) {
-	case transient, away, readOnly, duplicate:
-		return true
-	default:
-		return false
-	}
-}
-
-// connectionError: MySQL could not be reached, or the connection broke, whatever the error itself says.
-type connectionError struct{ err error }
-
-func (e *connectionError) Error() string { return e.err.Error() }
-func (e *connectionError) Unwrap() error { return e.err }
-
-// Refused: the server has been asked and refuses everything. Class away says that it cannot be reached.
-type Refused struct{ err error }
-
-func (e *Refused) Error() string { return e.err.Error() }
-func (e *Refused) Unwrap() error { return e.err }
-
-// isAway: MySQL cannot be reached at all.
-func isAway(err error) bool {
-	var refused *Refused
-	return errors.As(err, &refused) && classifyError(err) == away
-}
-
-// CommitUnknown: the reply to COMMIT was lost, and MySQL could not be asked since whether it happened. Until that is
-// known nothing may be moved; the next run finds out.
-type CommitUnknown struct{ err error }
-
-func (e *CommitUnknown) Error() string {
-	return fmt.Sprintf("the reply to COMMIT was lost, and whether it happened could not be found out; the next run does: %s", e.err)
-}
-func (e *CommitUnknown) Unwrap() error { return e.err }
-
-// Error is a failure that knows its class. Its text tells what to do where that is not plain.
-type Error struct {
-	Class coupon.Class
-	err   error
-}
-
-func (e *Error) Error() string { return e.err.Error() }
-func (e *Error) Unwrap() error { return e.err }
-
-// ErrorClass is the class of any error of this package; one without a class is Infrastructure: safe to run again.
-func ErrorClass(err error) coupon.Class {
-	var classed *Error
-	if errors.As(err, &classed) {
-		return classed.Class
-	}
-	if isSetup(err) {
-		return coupon.Setup
-	}
-	var numbered *mysql.MySQLError
-	if !errors.As(err, &numbered) {
-		return coupon.Infrastructure
-	}
-	switch classifyError(err) {
-	case violated, duplicate: // a duplicate that outlived every attempt
-		return coupon.Invariant
-	case fatal, badRow:
-		return coupon.Setup
-	default:
-		return coupon.Infrastructure
-	}
-}
-
-// isSetup asks the error itself: an adapter knows its server's errors.
-func isSetup(err error) bool {
-	var setup interface{ Setup() bool }
-	return errors.As(err, &setup) && setup.Setup()
+// setupError is wrong use or wrong setup.
+func setupError(format string, args ...any) error {
+	return &coupon.Error{Class: coupon.Setup, Err: fmt.Errorf(format, args...)}
 }
 
 // GapHeld: more applications of a coupon were accepted than can be found, and nobody has approved that these are lost.
@@ -178,10 +46,6 @@ func (e *CountHeld) Error() string {
 		e.Coupon, e.Counted, e.Found, e.Seats, e.Coupon)
 }
 
-func setupError(format string, args ...any) error {
-	return &Error{coupon.Setup, fmt.Errorf(format, args...)}
-}
-
 // What Advice says.
 const (
 	SafeToRunAgain = "It is safe to run again." // of failures of infrastructure; what the servers have lost it does not say
@@ -192,7 +56,7 @@ const (
 
 // Advice says what to do about an error, in one sentence; empty where its text says it.
 func Advice(err error) string {
-	if errors.As(err, new(*Error)) {
+	if errors.As(err, new(*coupon.Error)) {
 		return ""
 	}
 	var numbered *mysql.MySQLError
@@ -208,7 +72,7 @@ func Advice(err error) string {
 	switch {
 	case errors.As(err, &redis) && redis.RedisRefuses():
 		return AdviseRedis
-	case ErrorClass(err) == coupon.Infrastructure:
+	case mysqltx.ClassOf(err) == coupon.Infrastructure:
 		return SafeToRunAgain
 	default:
 		return ""

@@ -13,7 +13,7 @@ import (
 const takeovers = 3
 
 // errTakenOver: the line was read while another server of Redis took over.
-var errTakenOver = &Error{coupon.Infrastructure, told(TakenOver)}
+var errTakenOver = &coupon.Error{Class: coupon.Infrastructure, Err: told(TakenOver)}
 
 // meet renews the life of the line, and has the door note which server it is on.
 func (s *settlement) meet(ctx context.Context) error {

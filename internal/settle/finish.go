@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // finish notes that Redis is clean; where newcomers may be let in again, or the coupon is over, it says so.
@@ -14,18 +15,18 @@ func (s *settlement) finish(ctx context.Context) error {
 	if err := s.signReview(ctx); err != nil {
 		return err
 	}
-	if err := s.DB.do(ctx, s.completeRecords); err != nil {
+	if err := s.DB.OnConn(ctx, s.completeRecords); err != nil {
 		return err
 	}
 	if s.result.SeatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
 		return nil
 	}
-	return s.DB.transact(ctx, s.reopenOrFinalise)
+	return s.DB.Do(ctx, s.reopenOrFinalise)
 }
 
 // completeRecords writes what only the end of a settlement knows, and takes over from the record what a repeated
 // transaction has lost count of.
-func (s *settlement) completeRecords(ctx context.Context, q querier) error {
+func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, _ int) error {
 	at := s.Now().UTC()
 	coupon, err := selectCoupon(ctx, q, s.coupon.ID)
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *settlement) ownUncleaned() bool {
 	return slices.ContainsFunc(s.uncleaned, func(u uncleaned) bool { return u.run == s.run.id })
 }
 
-func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx) error {
+func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, _ int) error {
 	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
 		return err

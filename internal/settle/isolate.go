@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // pageAttempts bounds classifying a page again because somebody gave its users the coupon by hand meanwhile.
@@ -26,12 +27,12 @@ func (s *settlement) store(ctx context.Context, tx *sql.Tx, seated int, all []co
 	if len(all) == 0 {
 		return nil, nil
 	}
-	if err = insert(seated, all); !isBadRow(err) {
+	if err = insert(seated, all); !mysqltx.IsBadRow(err) {
 		return all, err
 	}
 	apart, anew := len(s.unstorable), s.refusedAnew
 	why := err
-	err = withinSavepoint(ctx, tx, "whole", func() (err error) {
+	err = mysqltx.WithinSavepoint(ctx, tx, "whole", func() (err error) {
 		stored, err = s.isolate(seated, all, why, insert)
 		return err
 	})
@@ -54,7 +55,7 @@ func (s *settlement) isolate(seated int, part []coupon.Application, why error,
 	for _, half := range [][]coupon.Application{part[:len(part)/2], part[len(part)/2:]} {
 		before := seated + len(stored)
 		err := insert(before, half)
-		if isBadRow(err) {
+		if mysqltx.IsBadRow(err) {
 			half, err = s.isolate(before, half, err, insert)
 		}
 		if err != nil {
@@ -77,7 +78,7 @@ func (s *settlement) setApart(a coupon.Application, why error) error {
 	}
 	s.refusedAnew++
 	if allowed := badRowsAllowed(s.coupon.TotalQuantity); s.refusedAnew > allowed {
-		return &Error{coupon.Setup, &tooManyRefused{allowed, a.User(), why}}
+		return &coupon.Error{Class: coupon.Setup, Err: &tooManyRefused{allowed, a.User(), why}}
 	}
 	return nil
 }
@@ -109,19 +110,4 @@ func serverSays(err error) string {
 		return numbered.Error()
 	}
 	return err.Error()
-}
-
-// withinSavepoint undoes work alone when it fails.
-func withinSavepoint(ctx context.Context, tx *sql.Tx, name string, work func() error) error {
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
-		return fmt.Errorf("set savepoint: %w", err)
-	}
-	err := work()
-	if err == nil || !(isBadRow(err) || classifyError(err) == duplicate) {
-		return err // what else may fail undoes the whole transaction
-	}
-	if _, undo := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+name); undo != nil {
-		return errors.Join(undo, err)
-	}
-	return err
 }

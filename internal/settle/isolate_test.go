@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -22,7 +23,7 @@ func newPicky(t *testing.T) *settlement {
 		"CREATE TRIGGER picks BEFORE INSERT ON user_coupon FOR EACH ROW " +
 			"IF EXISTS (SELECT 1 FROM odd WHERE odd.user_id = NEW.user_id) THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'odd'; END IF",
 	} {
-		_, err := s.DB.pool.Exec(statement)
+		_, err := s.DB.Pool().Exec(statement)
 		require.NoError(t, err)
 	}
 	return s
@@ -58,7 +59,7 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 		seated := rapid.IntRange(0, 1000).Draw(t, "seated")
 
 		ctx := context.Background()
-		tx, err := s.DB.pool.Begin()
+		tx, err := s.DB.Pool().Begin()
 		require.NoError(t, err)
 		defer func() { _ = tx.Rollback() }()
 		for user := range odd {
@@ -95,7 +96,7 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 }
 
 func inTransaction(t *testing.T, s *settlement, work func(tx *sql.Tx)) {
-	tx, err := s.DB.pool.Begin()
+	tx, err := s.DB.Pool().Begin()
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
 	work(tx)
@@ -131,7 +132,7 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 				require.Len(t, s.unstorable, last)
 				return
 			}
-			require.Equal(t, coupon.Setup, ErrorClass(err))
+			require.Equal(t, coupon.Setup, mysqltx.ClassOf(err))
 			require.ErrorContains(t, err, "more than 102 rows")
 			require.ErrorContains(t, err, "user 103")
 			require.ErrorIs(t, err, errOdd)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Clock is the clock that judges arrivals: Redis's.
@@ -69,7 +70,7 @@ type reader struct {
 }
 
 // next returns the next page of the line; an empty one is its end.
-func (r *reader) next(ctx context.Context, q querier) ([]coupon.Application, error) {
+func (r *reader) next(ctx context.Context, q mysqltx.Querier) ([]coupon.Application, error) {
 	for len(r.standing) < r.size && !r.standingEnd {
 		entries, cursor, err := r.line.Page(ctx, r.coupon, r.cursor, r.cutoff)
 		if err != nil {
@@ -131,7 +132,7 @@ WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?
 ORDER BY applied_at, user_id
 LIMIT ?`
 
-func selectNotSelected(ctx context.Context, q querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
+func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
 	from := time.UnixMicro(after.Arrival).UTC()
 	rows, err := q.QueryContext(ctx, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
 	if err != nil {

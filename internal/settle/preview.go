@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Preview is what a run would do to a coupon, beside the counts of its Result.
@@ -37,11 +38,12 @@ type Rejection struct {
 }
 
 // errRolledBack ends a preview's transaction.
-var errRolledBack = &Error{coupon.Setup, errors.New("a preview is rolled back")}
+var errRolledBack = &coupon.Error{Class: coupon.Setup, Err: errors.New("a preview is rolled back")}
 
 // Preview says what RunOnce would do: by the same code, in transactions that are rolled back, and without a change in
 // Redis. It leaves no record. Whoever applies between it and the run may change the result of a cutoff that has not come.
 func (s *Settler) Preview(told context.Context, order Order) (*Report, error) {
+	s = s.withFreshDB()
 	ctx, release := outlive(told, 0)
 	defer release()
 	order.dryRun = true
@@ -50,7 +52,7 @@ func (s *Settler) Preview(told context.Context, order Order) (*Report, error) {
 		return nil, err
 	}
 	var coupons []coupon.Coupon
-	err = s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
+	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
 		if _, err := s.Users.Look(ctx, q); err != nil {
 			return err
 		}
@@ -74,9 +76,9 @@ func (s *settlement) preview(ctx context.Context) error {
 	}
 	defer s.reserve(s.coupon.Free())()
 	s.result.Preview = new(Preview)
-	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		s.tried = false // there is no record of a preview
-		if err := s.issue(ctx, tx); err != nil {
+		if err := s.issue(ctx, tx, 1); err != nil {
 			return err
 		}
 		if err := s.foreseeRest(ctx, tx); err != nil {
@@ -87,7 +89,7 @@ func (s *settlement) preview(ctx context.Context) error {
 	if errors.Is(err, errRolledBack) {
 		return nil
 	}
-	gap, class := s.result.Gap, ErrorClass(err)
+	gap, class := s.result.Gap, mysqltx.ClassOf(err)
 	s.result.reset()
 	if s.result.SeatsLeft = s.coupon.Free(); class == coupon.Invariant {
 		s.result.Gap = gap
@@ -192,13 +194,13 @@ func (s *settlement) approved(ctx context.Context, tx *sql.Tx, winners *digest) 
 			return err
 		}
 	}
-	return &Error{coupon.Invariant, told(OtherWinners, winners.count, winners.String(), want)}
+	return &coupon.Error{Class: coupon.Invariant, Err: told(OtherWinners, winners.count, winners.String(), want)}
 }
 
 const anyRecordOfSQL = "SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)"
 
 // anyRecordOf is whether a run has issued the coupon to the winners of this digest.
-func anyRecordOf(ctx context.Context, q querier, couponID coupon.CouponID, digest string) (bool, error) {
+func anyRecordOf(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, digest string) (bool, error) {
 	var found bool
 	if err := q.QueryRowContext(ctx, anyRecordOfSQL, couponID, digest).Scan(&found); err != nil {
 		return false, fmt.Errorf("look for the winners of coupon %d: %w", couponID, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // couponColumns has table promise in subqueries: a locking read of a join would lock its row too, which the catalog writes.
@@ -34,7 +35,7 @@ func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (coupon.Coupon, erro
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return coupon.Coupon{}, &Error{coupon.Setup, told(NoSuchCoupon, id)}
+		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: told(NoSuchCoupon, id)}
 	default:
 		return coupon.Coupon{}, fmt.Errorf("lock coupon %d: %w", id, err)
 	}
@@ -42,13 +43,13 @@ func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (coupon.Coupon, erro
 
 const selectCouponSQL = "SELECT " + couponColumns + " FROM coupon c WHERE c.id = ?"
 
-func selectCoupon(ctx context.Context, q querier, id uint64) (coupon.Coupon, error) {
+func selectCoupon(ctx context.Context, q mysqltx.Querier, id uint64) (coupon.Coupon, error) {
 	c, err := scanCoupon(q.QueryRowContext(ctx, selectCouponSQL, id).Scan)
 	switch {
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return coupon.Coupon{}, &Error{coupon.Setup, told(NoSuchCoupon, id)}
+		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: told(NoSuchCoupon, id)}
 	default:
 		return coupon.Coupon{}, fmt.Errorf("read coupon %d: %w", id, err)
 	}
@@ -58,7 +59,7 @@ const selectDueSQL = "SELECT " + couponColumns + ` FROM coupon c
 WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
 
 // selectDue reads the coupons to settle: opened before the cutoff and not finalised.
-func selectDue(ctx context.Context, q querier, cutoff time.Time) ([]coupon.Coupon, error) {
+func selectDue(ctx context.Context, q mysqltx.Querier, cutoff time.Time) ([]coupon.Coupon, error) {
 	rows, err := q.QueryContext(ctx, selectDueSQL, cutoff)
 	if err != nil {
 		return nil, fmt.Errorf("read due coupons: %w", err)
@@ -81,15 +82,15 @@ func selectDue(ctx context.Context, q querier, cutoff time.Time) ([]coupon.Coupo
 const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= total_quantity"
 
 func takeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats int) error {
-	n, err := affected(tx.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
-	if classifyError(err) == violated {
-		return &Error{coupon.Invariant, fmt.Errorf("count %d seats of coupon %d: %w: nothing was issued; run `settle verify`", seats, couponID, err)}
+	n, err := mysqltx.Affected(tx.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
+	if mysqltx.IsCheck(err) {
+		return &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("count %d seats of coupon %d: %w: nothing was issued; run `settle verify`", seats, couponID, err)}
 	}
 	if err != nil {
 		return fmt.Errorf("count %d seats of coupon %d: %w", seats, couponID, err)
 	}
 	if n != 1 {
-		return &Error{coupon.Invariant, fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", couponID, seats)}
+		return &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", couponID, seats)}
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func seatRows(applications []coupon.Application) string {
 // insertIssued gives the seats behind those that are seated to applications, whose seatRows rows are.
 func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, seated int, issued []coupon.Application, rows string) error {
 	expiresAt := run.startedAt.AddDate(0, 0, c.ValidityDays)
-	stored, err := affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, fromArrival(issued[0].Arrival), run.startedAt, expiresAt, run.id, rows))
+	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, fromArrival(issued[0].Arrival), run.startedAt, expiresAt, run.id, rows))
 	if err != nil {
 		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, len(issued), err)
 	}
@@ -149,7 +150,7 @@ SELECT user_id, applied_at FROM user_coupon
 WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
 
 // selectIssued pages through what a run issued, by user id.
-func selectIssued(ctx context.Context, q querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
+func selectIssued(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
 	rows, err := q.QueryContext(ctx, selectIssuedSQL, couponID, after.User(), run, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read issued of coupon %d: %w", couponID, err)
@@ -164,7 +165,7 @@ WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
 ORDER BY applied_at, user_id LIMIT ?`
 
 // selectRejected pages through what a run rejected, by arrival.
-func selectRejected(ctx context.Context, q querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
+func selectRejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
 	from := fromArrival(after.Arrival)
 	rows, err := q.QueryContext(ctx, selectRejectedSQL, couponID, run, from, from, after.User(), limit)
 	if err != nil {
@@ -199,7 +200,7 @@ func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, couponID coupon.Co
 		return nil
 	}
 	sorted := slices.SortedFunc(slices.Values(applications), func(a, b coupon.Application) int { return cmp.Compare(a.User(), b.User()) })
-	n, err := affected(tx.ExecContext(ctx, insertOutcomesSQL, couponID, outcome, reason, run.id, run.startedAt, applicationsJSON(sorted)))
+	n, err := mysqltx.Affected(tx.ExecContext(ctx, insertOutcomesSQL, couponID, outcome, reason, run.id, run.startedAt, applicationsJSON(sorted)))
 	if err != nil {
 		return fmt.Errorf("record %s for coupon %d: %w", outcome, couponID, err)
 	}
@@ -218,7 +219,7 @@ func deleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	if len(seated) == 0 {
 		return nil
 	}
-	n, err := affected(tx.ExecContext(ctx, deleteNotSelectedSQL, applicationsJSON(seated), couponID))
+	n, err := mysqltx.Affected(tx.ExecContext(ctx, deleteNotSelectedSQL, applicationsJSON(seated), couponID))
 	if err != nil {
 		return fmt.Errorf("take back NOT_SELECTED of coupon %d: %w", couponID, err)
 	}
@@ -236,7 +237,7 @@ UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at 
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
-	err := one(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), fromArrival(a.Arrival)))
+	err := mysqltx.One(tx.ExecContext(ctx, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), fromArrival(a.Arrival)))
 	if err != nil {
 		return fmt.Errorf("record %s for coupon %d, user %d: %w", outcome, couponID, a.User(), err)
 	}
@@ -260,7 +261,7 @@ ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATES
 
 // keepPromise writes down the promises Redis knows of, so that it cannot forget them.
 func keepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, at time.Time) error {
-	_, err := affected(tx.ExecContext(ctx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
+	_, err := mysqltx.Affected(tx.ExecContext(ctx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
 		a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at))
 	if err != nil {
 		return fmt.Errorf("keep promise of coupon %d: %w", couponID, err)
@@ -272,7 +273,7 @@ const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coup
 
 // writeOff accepts a gap in the name of the run's operator, who is kept in audit_event.
 func writeOff(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a ledger.Account) error {
-	if err := one(tx.ExecContext(ctx, writeOffSQL, a.Gap(), couponID)); err != nil {
+	if err := mysqltx.One(tx.ExecContext(ctx, writeOffSQL, a.Gap(), couponID)); err != nil {
 		return fmt.Errorf("write off gap of coupon %d: %w", couponID, err)
 	}
 	return audit(ctx, tx, run, actionGapAccepted, couponID, 0, fmt.Sprintf("%d applications written off: %s", a.Gap(), a))
@@ -284,7 +285,7 @@ INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_co
 VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), NULLIF(?, ''), ?)`
 
 func insertRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, r *Result) error {
-	_, err := affected(tx.ExecContext(ctx, insertRecordSQL, run.id, couponID, r.Read, r.Issued, r.Rejected, r.AlreadyIssued,
+	_, err := mysqltx.Affected(tx.ExecContext(ctx, insertRecordSQL, run.id, couponID, r.Read, r.Issued, r.Rejected, r.AlreadyIssued,
 		r.FirstArrival, r.LastArrival, r.WinnersDigest, run.startedAt))
 	if err != nil {
 		return fmt.Errorf("record settlement of coupon %d: %w", couponID, err)
@@ -303,7 +304,7 @@ func addToRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.Coupo
 	if already+not == 0 {
 		return nil
 	}
-	if _, err := affected(tx.ExecContext(ctx, addToRecordSQL, run.id, couponID, already, not, run.startedAt, already, not)); err != nil {
+	if _, err := mysqltx.Affected(tx.ExecContext(ctx, addToRecordSQL, run.id, couponID, already, not, run.startedAt, already, not)); err != nil {
 		return fmt.Errorf("record outcomes of coupon %d: %w", couponID, err)
 	}
 	return nil
@@ -314,8 +315,8 @@ INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_a
 ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?, cleaned_at = COALESCE(cleaned_at, ?)`
 
 // completeRecord writes what only the end of a settlement knows, and that Redis is clean.
-func completeRecord(ctx context.Context, q querier, run run, couponID coupon.CouponID, read, rejected int, at time.Time) error {
-	_, err := affected(q.ExecContext(ctx, completeRecordSQL, run.id, couponID, read, rejected, run.startedAt, at, read, rejected, at))
+func completeRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, read, rejected int, at time.Time) error {
+	_, err := mysqltx.Affected(q.ExecContext(ctx, completeRecordSQL, run.id, couponID, read, rejected, run.startedAt, at, read, rejected, at))
 	if err != nil {
 		return fmt.Errorf("complete record of coupon %d: %w", couponID, err)
 	}
@@ -328,7 +329,7 @@ SELECT read_count, issued_count, rejected_count, already_issued_count, not_selec
 FROM settlement WHERE run_id = ? AND coupon_id = ?`
 
 // loadRecord takes over into r what this run has committed already; false when that is nothing.
-func loadRecord(ctx context.Context, q querier, run run, couponID coupon.CouponID, r *Result) (found bool, err error) {
+func loadRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, r *Result) (found bool, err error) {
 	err = q.QueryRowContext(ctx, selectRecordSQL, run.id, couponID).Scan(&r.Read, &r.Issued, &r.Rejected, &r.AlreadyIssued,
 		&r.NotSelected, &r.FirstArrival, &r.LastArrival, &r.WinnersDigest)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -383,8 +384,8 @@ func selectLastIssued(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID)
 
 const markCleanedSQL = "UPDATE settlement SET cleaned_at = COALESCE(cleaned_at, ?) WHERE run_id = ? AND coupon_id = ?"
 
-func markCleaned(ctx context.Context, q querier, run coupon.RunID, couponID coupon.CouponID, at time.Time) error {
-	if err := one(q.ExecContext(ctx, markCleanedSQL, at, run, couponID)); err != nil {
+func markCleaned(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID, at time.Time) error {
+	if err := mysqltx.One(q.ExecContext(ctx, markCleanedSQL, at, run, couponID)); err != nil {
 		return fmt.Errorf("mark coupon %d of run %d clean: %w", couponID, run, err)
 	}
 	return nil
@@ -393,26 +394,8 @@ func markCleaned(ctx context.Context, q querier, run coupon.RunID, couponID coup
 const markFinalisedSQL = "UPDATE coupon SET finalised_at = ? WHERE id = ? AND finalised_at IS NULL"
 
 func markFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at time.Time) error {
-	if err := one(tx.ExecContext(ctx, markFinalisedSQL, at, couponID)); err != nil {
+	if err := mysqltx.One(tx.ExecContext(ctx, markFinalisedSQL, at, couponID)); err != nil {
 		return fmt.Errorf("finalise coupon %d: %w", couponID, err)
 	}
 	return nil
-}
-
-// affected is how many rows a statement found to write; clientFoundRows counts those that were so already.
-func affected(done sql.Result, err error) (int, error) {
-	if err != nil {
-		return 0, err
-	}
-	n, err := done.RowsAffected()
-	return int(n), err
-}
-
-// one demands that a statement found exactly one row.
-func one(done sql.Result, err error) error {
-	n, err := affected(done, err)
-	if err == nil && n != 1 {
-		return fmt.Errorf("%d rows, want 1", n)
-	}
-	return err
 }

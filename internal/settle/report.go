@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Result is what a run did to one coupon. Arrivals are µs since 1970.
@@ -59,11 +58,11 @@ func (r *Result) conclude(err error, took time.Duration) {
 	case err == nil:
 		r.Status = coupon.Unchanged
 	default:
-		r.Status, r.class, r.advice = coupon.Failed, ErrorClass(err), Advice(err)
+		r.Status, r.class, r.advice = coupon.Failed, mysqltx.ClassOf(err), Advice(err)
 		if r.class == coupon.Invariant {
 			r.Status = coupon.HeldBack
 		}
-		if unknown := new(CommitUnknown); isLockWait(err) && !errors.As(err, &unknown) {
+		if unknown := new(mysqltx.CommitUnknown); mysqltx.IsLockWait(err) && !errors.As(err, &unknown) {
 			r.Status, err = coupon.Busy, errBusy
 		}
 		r.err, r.Error = err, err.Error()
@@ -72,11 +71,6 @@ func (r *Result) conclude(err error, took time.Duration) {
 
 // Err is the error whose text is Error.
 func (r *Result) Err() error { return r.err }
-
-func isLockWait(err error) bool {
-	var numbered *mysql.MySQLError
-	return errors.As(err, &numbered) && (numbered.Number == 1205 || numbered.Number == 3572 || numbered.Number == 1467)
-}
 
 // Report is what became of a run.
 type Report struct {
@@ -166,6 +160,9 @@ func (r *Report) Advice() (advice []string) {
 type CouponsFailed struct{ failures []error }
 
 func (e *CouponsFailed) Error() string { return errors.Join(e.failures...).Error() }
+
+// Infrastructure tells that running again may help.
+func (e *CouponsFailed) Infrastructure() bool { return true }
 
 // Err is a *CouponsFailed when running again may settle what this run did not; held coupons and wrong setups are not
 // among that.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // What becomes of those who were not selected before and stand in line again, since seats were added.
@@ -85,7 +86,7 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, returned []
 		}
 		// Another application of this user is under review already.
 		s.rejects = true
-		reason := shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
+		reason := mysqltx.Shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
 		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, reason, []coupon.Application{f.Application}); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Retry lets applications of one coupon that a person held under review be tried again, and settles the coupon. members
@@ -40,6 +41,7 @@ func (s *Settler) Drop(told context.Context, couponID coupon.CouponID, order Ord
 
 // review has a run do what a person decided about members of one coupon's DLQ, all of whom must be there.
 func (s *Settler) review(told context.Context, couponID coupon.CouponID, order Order, members []string, what work) (*Report, error) {
+	s = s.withFreshDB()
 	ctx, release := outlive(told, s.Grace)
 	defer release()
 	order.Coupons = []uint64{couponID}
@@ -63,7 +65,7 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 	if err != nil {
 		return err
 	}
-	err = s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
 			return err
 		}
@@ -95,7 +97,7 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 func (s *settlement) drop(ctx context.Context, members []string) error {
 	var dropped []coupon.Application
 	var stay []error
-	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		s.result.reset()
 		s.begin(StepLock)
 		coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
@@ -129,7 +131,7 @@ func (s *settlement) drop(ctx context.Context, members []string) error {
 		stay = append(stay[:mostToldToStay], told(MoreStay, more))
 	}
 	if len(stay) > 0 {
-		return &Error{coupon.Setup, errors.Join(stay...)}
+		return &coupon.Error{Class: coupon.Setup, Err: errors.Join(stay...)}
 	}
 	return nil
 }
@@ -148,7 +150,7 @@ func (s *settlement) cleanDropped(ctx context.Context, dropped []coupon.Applicat
 	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, noUsers); err != nil {
 		return err
 	}
-	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		s.begin(StepFinish)
 		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
 			return err
@@ -210,14 +212,14 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, all []coupon
 
 // recordMalformed records a member that is no user id; kept is why it cannot be.
 func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a coupon.Application) (kept, err error) {
-	reason := shorten(ledger.Malformed(a.Member)+": "+s.run.Reason, maxReasonLetters)
+	reason := mysqltx.Shorten(ledger.Malformed(a.Member)+": "+s.run.Reason, maxReasonLetters)
 	err = insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, reason, []coupon.Application{a})
 	switch {
 	case err == nil:
 		return nil, nil
-	case classifyError(err) == duplicate:
+	case mysqltx.IsDuplicate(err):
 		return told(SameArrival, Shown(a.Member)), nil
-	case isBadRow(err):
+	case mysqltx.IsBadRow(err):
 		return told(NotDropped, Shown(a.Member), serverSays(err)), nil
 	default:
 		return nil, err
@@ -250,7 +252,7 @@ func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, mem
 		problems = append(problems, told(NotUnderReview, Shown(member), couponID))
 	}
 	if problems != nil {
-		return nil, &Error{coupon.Setup, errors.Join(problems...)}
+		return nil, &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}
 	}
 	return found, nil
 }

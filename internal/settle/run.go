@@ -15,6 +15,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -34,7 +35,7 @@ type Auditor interface {
 
 // Settler turns lines into outcomes. All fields but Progress are needed.
 type Settler struct {
-	DB       *Database
+	DB       *mysqltx.DB
 	Catalog  Catalog
 	Clock    Clock
 	Line     Line
@@ -99,6 +100,7 @@ func (r run) stopped() error {
 // others from being settled; the error is set when the run could not begin at all or was told to stop. When told ends,
 // the transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
 func (s *Settler) RunOnce(told context.Context, order Order) (report *Report, err error) {
+	s = s.withFreshDB()
 	s.Metrics.begin()
 	defer func() { s.Metrics.end(report, err) }()
 	ctx, release := outlive(told, s.Grace)
@@ -112,6 +114,13 @@ func (s *Settler) RunOnce(told context.Context, order Order) (report *Report, er
 		return s.withoutDatabase(ctx, r, coupons, err)
 	}
 	return s.doRun(ctx, r, coupons)
+}
+
+// withFreshDB has a run find out for itself whether MySQL is away.
+func (s *Settler) withFreshDB() *Settler {
+	fresh := *s
+	fresh.DB = mysqltx.New(s.DB.Pool())
+	return &fresh
 }
 
 func (s *Settler) newRun(ctx, told context.Context, order Order, what work) (run, error) {
@@ -139,7 +148,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	unended := s.DB.insist(ending, func(ctx context.Context, q querier) error {
+	unended := s.DB.OnConn(ending, func(ctx context.Context, q mysqltx.Querier, _ int) error {
 		return endRun(ctx, q, r.id, report.Status, s.Now().UTC())
 	})
 	if unended != nil {
@@ -186,7 +195,7 @@ func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 
 // beginRun looks at the users' table, finds the coupons and records that the run has begun.
 func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []coupon.Coupon, err error) {
-	err = s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
+	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
 		if _, err := s.Users.Look(ctx, q); err != nil {
 			return err
 		}
@@ -197,7 +206,7 @@ func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []coupon.Coupon
 		return nil, err
 	}
 	tried := false
-	return coupons, s.DB.do(ctx, func(ctx context.Context, q querier) error {
+	return coupons, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
 		if tried {
 			if found, err := findRun(ctx, q, r); err != nil || found {
 				return err
@@ -209,7 +218,7 @@ func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []coupon.Coupon
 }
 
 // chooseCoupons returns all that are due, or exactly those that were asked for, finalised ones too.
-func chooseCoupons(ctx context.Context, q querier, r run) ([]coupon.Coupon, error) {
+func chooseCoupons(ctx context.Context, q mysqltx.Querier, r run) ([]coupon.Coupon, error) {
 	if len(r.Coupons) == 0 {
 		return selectDue(ctx, q, r.cutoff)
 	}
@@ -329,7 +338,7 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 		defer close(done)
 		for Wait(ctx, heartbeat) == nil {
 			beating, done := context.WithTimeout(ctx, beatTimeout)
-			if err := beatRun(beating, s.DB.pool, run); err != nil && ctx.Err() == nil {
+			if err := beatRun(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
 				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", run), zap.Error(err))
 			}
 			done()

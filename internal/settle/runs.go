@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Heartbeats go by the clock of the database, by which they are judged: those of pods differ. A beat also takes back that
@@ -27,7 +28,7 @@ SELECT COALESCE(MAX(id), 0) FROM settlement_run
 WHERE cutoff = ? AND started_at = ? AND trigger_kind = ? AND operator = ? AND reason = ? AND status = 'RUNNING'`
 
 // findRun finds the row of a run whose INSERT got no reply; false when it was not stored.
-func findRun(ctx context.Context, q querier, r *run) (bool, error) {
+func findRun(ctx context.Context, q mysqltx.Querier, r *run) (bool, error) {
 	err := q.QueryRowContext(ctx, findRunSQL, r.cutoff, r.startedAt, r.Trigger, r.Operator, r.Reason).Scan(&r.id)
 	if err != nil {
 		return false, fmt.Errorf("find run: %w", err)
@@ -35,17 +36,7 @@ func findRun(ctx context.Context, q querier, r *run) (bool, error) {
 	return r.id > 0, nil
 }
 
-const touchSQL = "UPDATE settlement_run SET heartbeat_at = heartbeat_at WHERE id = 0"
-
-// touch changes nothing; a server that takes no writes refuses it all the same.
-func touch(ctx context.Context, q querier) error {
-	if _, err := q.ExecContext(ctx, touchSQL); err != nil {
-		return fmt.Errorf("ask mysql: %w", err)
-	}
-	return nil
-}
-
-func insertRun(ctx context.Context, q querier, r *run) error {
+func insertRun(ctx context.Context, q mysqltx.Querier, r *run) error {
 	done, err := q.ExecContext(ctx, insertRunSQL, r.Trigger, r.Operator, r.Reason, r.cutoff, r.startedAt)
 	if err != nil {
 		return fmt.Errorf("record run: %w", err)
@@ -58,15 +49,15 @@ func insertRun(ctx context.Context, q querier, r *run) error {
 	return nil
 }
 
-func beatRun(ctx context.Context, q querier, run coupon.RunID) error {
-	if err := one(q.ExecContext(ctx, beatRunSQL, run)); err != nil {
+func beatRun(ctx context.Context, q mysqltx.Querier, run coupon.RunID) error {
+	if err := mysqltx.One(q.ExecContext(ctx, beatRunSQL, run)); err != nil {
 		return fmt.Errorf("heartbeat of run %d: %w", run, err)
 	}
 	return nil
 }
 
-func endRun(ctx context.Context, q querier, run coupon.RunID, status coupon.RunStatus, at time.Time) error {
-	return one(q.ExecContext(ctx, endRunSQL, status, at, run))
+func endRun(ctx context.Context, q mysqltx.Querier, run coupon.RunID, status coupon.RunStatus, at time.Time) error {
+	return mysqltx.One(q.ExecContext(ctx, endRunSQL, status, at, run))
 }
 
 const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL AND cutoff <= ?"
@@ -75,7 +66,7 @@ const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind 
 // not settle stay due and are in every later night. A night behind the newest counts as none: the Redis clock was ahead.
 func (s *Settler) LastNight(ctx context.Context, newest time.Time) (time.Time, error) {
 	var last sql.NullTime
-	err := s.DB.do(ctx, func(ctx context.Context, q querier) error {
+	err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
 		return q.QueryRowContext(ctx, lastNightSQL, newest.UTC()).Scan(&last)
 	})
 	if err != nil {
@@ -95,13 +86,13 @@ const mostAbandoned = 100
 // abandonSilent marks runs that have not beaten for long: their processes died, or lost the database before they could
 // write down their end. One that lives nevertheless takes it back with its next beat, and its end says how it really
 // ended. finished_at stays NULL: what such a run left undone is still to do.
-func abandonSilent(ctx context.Context, q querier) (abandoned []uint64, err error) {
+func abandonSilent(ctx context.Context, q mysqltx.Querier) (abandoned []uint64, err error) {
 	silent, err := selectSilent(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("look for abandoned runs: %w", err)
 	}
 	for _, id := range silent {
-		n, err := affected(q.ExecContext(ctx, abandonSilentSQL, id, ledger.SilentSeconds))
+		n, err := mysqltx.Affected(q.ExecContext(ctx, abandonSilentSQL, id, ledger.SilentSeconds))
 		if err != nil {
 			return abandoned, fmt.Errorf("mark run %d abandoned: %w", id, err)
 		}
@@ -112,7 +103,7 @@ func abandonSilent(ctx context.Context, q querier) (abandoned []uint64, err erro
 	return abandoned, nil
 }
 
-func selectSilent(ctx context.Context, q querier) (ids []uint64, err error) {
+func selectSilent(ctx context.Context, q mysqltx.Querier) (ids []uint64, err error) {
 	rows, err := q.QueryContext(ctx, selectSilentSQL, ledger.SilentSeconds, mostAbandoned)
 	if err != nil {
 		return nil, err
@@ -137,15 +128,15 @@ const (
 )
 
 // storeResults keeps how long each coupon took and why it was not settled. The whole may be repeated.
-func storeResults(ctx context.Context, q querier, run coupon.RunID, results []Result) error {
+func storeResults(ctx context.Context, q mysqltx.Querier, run coupon.RunID, results []Result) error {
 	notable := slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return r.Status == coupon.Unchanged || r.Status == coupon.NotDue })
 	for some := range slices.Chunk(notable, resultsAtOnce) {
 		args := make([]any, 0, 6*len(some))
 		for _, r := range some {
-			args = append(args, run, r.Coupon, r.Status, r.Gap, max(0, r.Millis), shorten(r.Error, maxErrorLetters))
+			args = append(args, run, r.Coupon, r.Status, r.Gap, max(0, r.Millis), mysqltx.Shorten(r.Error, maxErrorLetters))
 		}
 		rows := strings.Repeat(", "+resultRow, len(some))[len(", "):]
-		if _, err := affected(q.ExecContext(ctx, replaceResultsSQL+rows, args...)); err != nil {
+		if _, err := mysqltx.Affected(q.ExecContext(ctx, replaceResultsSQL+rows, args...)); err != nil {
 			return fmt.Errorf("keep the results of run %d: %w", run, err)
 		}
 	}
@@ -166,7 +157,7 @@ const asideTimeout = 3 * time.Second
 func (s *Settler) markAbandoned(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, asideTimeout)
 	defer cancel()
-	abandoned, err := abandonSilent(ctx, s.DB.pool)
+	abandoned, err := abandonSilent(ctx, s.DB.Pool())
 	if err != nil {
 		s.Logger.Warn("abandoned runs not marked", zap.Error(err))
 	}
@@ -177,7 +168,7 @@ func (s *Settler) markAbandoned(ctx context.Context) {
 
 // keepResults tries to; what was settled is recorded without it.
 func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
-	if err := storeResults(ctx, s.DB.pool, r.id, report.Coupons); err != nil {
+	if err := storeResults(ctx, s.DB.Pool(), r.id, report.Coupons); err != nil {
 		s.Logger.Warn("timings and errors not kept", zap.Uint64("run_id", r.id), zap.Error(err))
 	}
 }
@@ -197,7 +188,7 @@ func (s *Settler) lookUpEarlier(ctx context.Context, r run, report *Report) {
 			return
 		}
 		var err error
-		if c.Earlier, err = ledger.LastSettled(ctx, s.DB.pool, c.Coupon, r.id, r.cutoff); err != nil {
+		if c.Earlier, err = ledger.LastSettled(ctx, s.DB.Pool(), c.Coupon, r.id, r.cutoff); err != nil {
 			s.Logger.Warn("earlier settlement not looked up", zap.Uint64("coupon_id", c.Coupon), zap.Error(err))
 			return
 		}

@@ -14,13 +14,13 @@ import (
 // silence lets a run have been silent for so long, by the clock of the database.
 func (s *settlement) silence(t *testing.T, run uint64, seconds int) {
 	t.Helper()
-	_, err := s.DB.pool.Exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL ? SECOND WHERE id = ?", seconds, run)
+	_, err := s.DB.Pool().Exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL ? SECOND WHERE id = ?", seconds, run)
 	require.NoError(t, err)
 }
 
 func (s *settlement) runStatus(t *testing.T, run uint64) (status string, finished bool) {
 	t.Helper()
-	require.NoError(t, s.DB.pool.QueryRow("SELECT status, finished_at IS NOT NULL FROM settlement_run WHERE id = ?", run).Scan(&status, &finished))
+	require.NoError(t, s.DB.Pool().QueryRow("SELECT status, finished_at IS NOT NULL FROM settlement_run WHERE id = ?", run).Scan(&status, &finished))
 	return status, finished
 }
 
@@ -30,16 +30,16 @@ func TestASilentRunIsAbandoned(t *testing.T) {
 	begin := func() run {
 		r := s.run
 		r.startedAt = r.startedAt.Add(-24 * time.Hour) // the clock of its pod is wrong, which must not matter
-		require.NoError(t, insertRun(t.Context(), s.DB.pool, &r))
+		require.NoError(t, insertRun(t.Context(), s.DB.Pool(), &r))
 		return r
 	}
 	silent, beating, ended := begin(), begin(), begin()
-	require.NoError(t, endRun(t.Context(), s.DB.pool, ended.id, coupon.RunHeld, time.Now().UTC()))
+	require.NoError(t, endRun(t.Context(), s.DB.Pool(), ended.id, coupon.RunHeld, time.Now().UTC()))
 	s.silence(t, silent.id, ledger.SilentSeconds+1)
 	s.silence(t, beating.id, ledger.SilentSeconds-5)
 	s.silence(t, ended.id, 3600)
 	mark := func() []uint64 {
-		abandoned, err := abandonSilent(t.Context(), s.DB.pool)
+		abandoned, err := abandonSilent(t.Context(), s.DB.Pool())
 		require.NoError(t, err)
 		return abandoned
 	}
@@ -51,14 +51,14 @@ func TestASilentRunIsAbandoned(t *testing.T) {
 	require.False(t, finished, "a night that was not settled to its end must be caught up")
 
 	// It lives: it was only cut off from the database.
-	require.NoError(t, beatRun(t.Context(), s.DB.pool, silent.id))
+	require.NoError(t, beatRun(t.Context(), s.DB.Pool(), silent.id))
 	require.Equal(t, "RUNNING", status(silent))
 	require.Empty(t, mark())
 	s.silence(t, silent.id, ledger.SilentSeconds+1)
 	require.Equal(t, []uint64{silent.id}, mark())
-	require.NoError(t, endRun(t.Context(), s.DB.pool, silent.id, coupon.RunSucceeded, time.Now().UTC()))
+	require.NoError(t, endRun(t.Context(), s.DB.Pool(), silent.id, coupon.RunSucceeded, time.Now().UTC()))
 	require.Equal(t, "SUCCEEDED", status(silent))
-	require.Error(t, beatRun(t.Context(), s.DB.pool, silent.id), "what has ended stays so")
+	require.Error(t, beatRun(t.Context(), s.DB.Pool(), silent.id), "what has ended stays so")
 	require.Equal(t, "SUCCEEDED", status(silent))
 }
 
@@ -79,10 +79,10 @@ func TestResultsAreKept(t *testing.T) {
 		results = append(results, Result{Coupon: n, Status: coupon.Busy, Millis: -1, Error: "\xff"})
 	}
 	for range 2 { // as after a reply that was lost
-		require.NoError(t, storeResults(t.Context(), s.DB.pool, s.run.id, results))
+		require.NoError(t, storeResults(t.Context(), s.DB.Pool(), s.run.id, results))
 	}
 	kept := func(query string) (n int) {
-		require.NoError(t, s.DB.pool.QueryRow("SELECT COUNT(*) FROM run_coupon WHERE "+query).Scan(&n))
+		require.NoError(t, s.DB.Pool().QueryRow("SELECT COUNT(*) FROM run_coupon WHERE "+query).Scan(&n))
 		return n
 	}
 	require.Equal(t, 3+2*resultsAtOnce+1, kept("TRUE"))
@@ -90,7 +90,7 @@ func TestResultsAreKept(t *testing.T) {
 	require.Equal(t, 1, kept("coupon_id = 4 AND status = 'HELD' AND gap = 7 AND error = 'held'"))
 	require.Equal(t, 1, kept("coupon_id = 5 AND CHAR_LENGTH(error) = 2000"))
 	require.Equal(t, 2*resultsAtOnce+1, kept("status = 'BUSY' AND duration_ms = 0"))
-	require.NoError(t, storeResults(t.Context(), s.DB.pool, s.run.id, nil))
+	require.NoError(t, storeResults(t.Context(), s.DB.Pool(), s.run.id, nil))
 }
 
 func TestDaysAndMonths(t *testing.T) {
@@ -125,8 +125,8 @@ func TestTheLastNightIsNoneThatHasNotCome(t *testing.T) {
 	for _, n := range []int{19, 18, 23} {
 		r := s.run
 		r.Trigger, r.cutoff = coupon.Cron, night(n)
-		require.NoError(t, insertRun(t.Context(), s.DB.pool, &r))
-		require.NoError(t, endRun(t.Context(), s.DB.pool, r.id, coupon.RunSucceeded, night(19)))
+		require.NoError(t, insertRun(t.Context(), s.DB.Pool(), &r))
+		require.NoError(t, endRun(t.Context(), s.DB.Pool(), r.id, coupon.RunSucceeded, night(19)))
 	}
 	for newest, want := range map[int]int{18: 18, 20: 19, 22: 19, 23: 23} {
 		last, err := s.LastNight(t.Context(), night(newest).In(seoul(t)))

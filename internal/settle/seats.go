@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // page is a page of the line with its verdicts, ready to be seated.
@@ -69,7 +70,7 @@ func (r *ready) pages(ctx context.Context, free int) iter.Seq2[*page, error] {
 		r.line.size = min(r.ask, max(leastApplications, free+free/8))
 		r.ask = min(2*r.ask, pageApplications)
 		var all []classified
-		err := r.DB.attemptOnce(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		err := r.DB.Once(ctx, func(ctx context.Context, conn mysqltx.Querier) error {
 			applications, err := r.line.next(ctx, conn)
 			if err == nil && len(applications) > 0 {
 				all, err = r.classify(ctx, conn, r.coupon.ID, r.past, applications)
@@ -105,7 +106,7 @@ func (s *settlement) issuePage(ctx context.Context, tx *sql.Tx, p *page, free, s
 			}
 			return insertIssued(ctx, tx, s.run, s.coupon, seated, part, rows)
 		})
-		if classifyError(err) == duplicate && attempt < pageAttempts {
+		if mysqltx.IsDuplicate(err) && attempt < pageAttempts {
 			again, err := s.classify(ctx, tx, s.coupon.ID, anyPast, applicationsIn(next.all))
 			if err != nil {
 				return nil, nil, 0, err

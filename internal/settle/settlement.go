@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Bounds of one settlement.
@@ -136,12 +137,12 @@ func (s *settlement) due() bool { return s.coupon.OpensAt.Before(s.run.cutoff) }
 // issueFenced issues behind the fence, and does so again where another server took over meanwhile: what was read of the line may
 // lack people whom pods are about to put back.
 func (s *settlement) issueFenced(ctx context.Context) error {
-	err := s.DB.transact(ctx, s.issue)
+	err := s.DB.Do(ctx, s.issue)
 	for n := 1; n < takeovers && errors.Is(err, errTakenOver); n++ {
 		if err := s.waitForFence(ctx); err != nil {
 			return err
 		}
-		err = s.DB.transact(ctx, s.issue)
+		err = s.DB.Do(ctx, s.issue)
 	}
 	if err != nil {
 		return s.notIssued(ctx, err)
@@ -163,7 +164,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	gap := s.result.Gap
 	s.result.reset() // what was counted has been rolled back
 	s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
-	var unknown *CommitUnknown
+	var unknown *mysqltx.CommitUnknown
 	switch {
 	case errors.As(err, new(*GapHeld)):
 		return errors.Join(err, s.auditHold(ctx, actionGapHeld, err))
@@ -171,7 +172,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 		return errors.Join(err, s.auditHold(ctx, actionCountHeld, err))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
-	case isAway(err) && ctx.Err() == nil:
+	case mysqltx.IsAway(err) && ctx.Err() == nil:
 		return errors.Join(err, s.setAside(ctx, err))
 	default:
 		return errors.Join(fmt.Errorf("%w; nothing was moved", err), s.noteInVain(ctx))
@@ -180,7 +181,7 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 
 // auditHold keeps that this run held the coupon, and why.
 func (s *settlement) auditHold(ctx context.Context, action string, why error) error {
-	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
 			return err
 		}
@@ -193,7 +194,7 @@ func (s *settlement) auditHold(ctx context.Context, action string, why error) er
 
 // issue gives the free seats to the first eligible of the line. Coupons, count and record stand or fall together with
 // the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
-func (s *settlement) issue(ctx context.Context, tx *sql.Tx) error {
+func (s *settlement) issue(ctx context.Context, tx *sql.Tx, _ int) error {
 	s.result.reset()
 	s.unstorable, s.refusedAnew, s.tookBack, s.winners, s.rejects, s.left, s.kept = nil, 0, nil, nil, false, 0, 0
 	s.begin(StepLock)
@@ -314,7 +315,7 @@ func (s *settlement) signReview(ctx context.Context) error {
 	if s.run.Trigger != coupon.Manual || s.result.Rejected == 0 {
 		return nil
 	}
-	return s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
 			return err
 		}
@@ -331,7 +332,7 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 	}
 	s.result.Gap = account.Gap()
 	if counted := int64(s.coupon.IssuedCount); counted != account.Past.Coupons {
-		return account, &Error{coupon.Invariant, &CountHeld{s.coupon.ID, counted, account.Past.Coupons, int64(s.coupon.TotalQuantity)}}
+		return account, &coupon.Error{Class: coupon.Invariant, Err: &CountHeld{s.coupon.ID, counted, account.Past.Coupons, int64(s.coupon.TotalQuantity)}}
 	}
 	if account.Gap() > 0 {
 		if err := s.sameServer(ctx); err != nil {
@@ -341,7 +342,7 @@ func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Acco
 	held := &GapHeld{Gap: account.Gap(), Account: account}
 	held.Approved, held.Pinned = s.run.MostGap[s.coupon.ID]
 	if held.Gap > 0 && (!s.run.AcceptGap || held.Pinned && held.Gap > held.Approved) {
-		return account, &Error{coupon.Invariant, held}
+		return account, &coupon.Error{Class: coupon.Invariant, Err: held}
 	}
 	return account, nil
 }
@@ -377,7 +378,7 @@ func (s *settlement) concludeLine(ctx context.Context) error {
 func (s *settlement) concludePage(ctx context.Context, page []coupon.Application) error {
 	var d decisions
 	before := s.refusedAnew
-	err := s.DB.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		s.unstorable, s.refusedAnew = nil, before
 		locked, err := lockCoupon(ctx, tx, s.coupon.ID)
 		if err != nil {

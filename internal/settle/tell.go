@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 const (
@@ -54,13 +55,13 @@ func (s *settlement) tellWinners(ctx context.Context) error {
 	return nil
 }
 
-type selectPage func(ctx context.Context, q querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error)
+type selectPage func(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error)
 
 func (s *settlement) tellPages(ctx context.Context, run coupon.RunID, mark coupon.Mark, next selectPage) error {
 	var last coupon.Application
 	for {
 		var page []coupon.Application
-		err := s.DB.do(ctx, func(ctx context.Context, q querier) (err error) {
+		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
 			page, err = next(ctx, q, s.coupon.ID, run, last, tellApplications)
 			return err
 		})

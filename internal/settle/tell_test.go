@@ -35,7 +35,7 @@ func TestWinnersAreRememberedAllOrNot(t *testing.T) {
 func TestTheForeignKeyIsLeftUncheckedForTheSeatsAlone(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 3, threeInLine...)
-	tx, err := s.DB.pool.BeginTx(t.Context(), nil)
+	tx, err := s.DB.Pool().BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
 	nobodys := s.coupon
@@ -61,7 +61,7 @@ func TestSeatsAreStoredAsTheyArrived(t *testing.T) {
 	line[0].Member = "18446744073709551615"
 	line[0].Arrival = line[len(line)-1].Arrival - mostLater
 	s := newSettlement(t, pageApplications)
-	tx, err := s.DB.pool.BeginTx(t.Context(), nil)
+	tx, err := s.DB.Pool().BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
 	require.NoError(t, insertIssued(t.Context(), tx, s.run, s.coupon, 500, line, seatRows(line)))

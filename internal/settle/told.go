@@ -28,8 +28,6 @@ const (
 	OtherWinners   Kind = "OTHER_WINNERS"    // how many, their digest, the approved one
 	Stopped        Kind = "STOPPED"          // why
 	StoppedAfter   Kind = "STOPPED_AFTER"    // why, coupons dealt with, of how many
-	StoppedInHand  Kind = "STOPPED_IN_HAND"  // why, the error
-	StoppedUnknown Kind = "STOPPED_UNKNOWN"  // why, the error
 	WrongName      Kind = "WRONG_NAME"       // the name, most letters
 	WrongSeats     Kind = "WRONG_SEATS"      // how many, most
 	WrongDays      Kind = "WRONG_DAYS"       // how many, most
@@ -47,14 +45,12 @@ var inEnglish = map[Kind]string{
 	DoorNotShut:    "Redis could not be told to take no more applications for coupon %d, which stays as it was; applications may be refused for up to three minutes. Run it again (%v)",
 	OtherWinners: "the winners would be %d users with the digest %s, not those of %s that were approved; nothing was issued. " +
 		"Look at the preview again and find out who changed",
-	Stopped:        "told to stop: %v",
-	StoppedAfter:   "told to stop: %v; %d of %d coupons were dealt with",
-	StoppedInHand:  "told to stop, the transaction in hand is rolled back: %v (%v)",
-	StoppedUnknown: "told to stop: %v (%v)",
-	WrongName:      "the name %q is not one: want 1 to %d letters, without line breaks",
-	WrongSeats:     "%d seats: want 1 to %d",
-	WrongDays:      "valid for %d days: want 1 to %d",
-	WrongDiscount:  "a discount of %d won: want 0 to %d",
+	Stopped:       "told to stop: %v",
+	StoppedAfter:  "told to stop: %v; %d of %d coupons were dealt with",
+	WrongName:     "the name %q is not one: want 1 to %d letters, without line breaks",
+	WrongSeats:    "%d seats: want 1 to %d",
+	WrongDays:     "valid for %d days: want 1 to %d",
+	WrongDiscount: "a discount of %d won: want 0 to %d",
 }
 
 // Shown is a member of the line as people are shown it: whoever wrote it there may have written a megabyte.
@@ -80,6 +76,11 @@ func told(kind Kind, args ...any) error { return &Told{kind, args} }
 
 func (e *Told) Error() string { return fmt.Sprintf(inEnglish[e.Kind], e.Args...) }
 
+// Infrastructure reports whether running again may help.
+func (e *Told) Infrastructure() bool {
+	return e.Kind == Stopped || e.Kind == StoppedAfter || e.Kind == CouponBusy
+}
+
 // Unwrap are the errors among its Args.
 func (e *Told) Unwrap() (causes []error) {
 	for _, arg := range e.Args {
@@ -91,4 +92,6 @@ func (e *Told) Unwrap() (causes []error) {
 }
 
 // ToldToStop is why nothing goes on when ctx has ended.
-func ToldToStop(ctx context.Context) error { return told(Stopped, context.Cause(ctx)) }
+func ToldToStop(ctx context.Context) error {
+	return told(Stopped, context.Cause(ctx))
+}
