@@ -2,7 +2,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 FUZZ_TIME := 30s
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .PHONY: help setup build demo test test-k8s soak bench-settle bench-apply check fmt
 
@@ -52,11 +52,11 @@ bench-apply: ## the API beside a handler that does nothing, a plain one, and a r
 	CGO_ENABLED=0 go run ./bench/apply -out docs
 
 check: export CGO_ENABLED = 0 # as most of it is built
-check: ## formatting, go.mod, go vet, staticcheck
+check: ## formatting, go.mod, linters and import rules (.golangci.yaml)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	for module in . k8s/manifests k8s/e2e k8s/e2e/kubernetes; do go -C $$module mod tidy -diff; done
-	for module in . k8s/manifests k8s/e2e; do (cd $$module && go vet ./... && go run $(STATICCHECK) ./...); done
+	for module in . k8s/manifests k8s/e2e; do (cd $$module && go run $(GOLANGCI_LINT) run ./...); done
 
 fmt: ## format the code
 	gofmt -w .
