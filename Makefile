@@ -29,6 +29,7 @@ demo: ## a black Friday on this machine, from the opening to the proof
 
 test-short: ## tests that need no server, under a minute
 	CGO_ENABLED=0 go test -short -shuffle=on -count=1 ./...
+	CGO_ENABLED=0 go -C k8s/manifests test -short -shuffle=on -count=1 .
 
 # One package's tests may take most of the time on a small machine; below the limit of a CI job. More at once than there
 # are cores, since most of them wait for servers.
