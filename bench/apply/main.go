@@ -168,7 +168,7 @@ func run(ctx context.Context) error {
 	if err := os.WriteFile(name+".md", []byte(text), 0o644); err != nil {
 		return err
 	}
-	return writeChart(name+".svg", o, peaks, floods)
+	return os.WriteFile(name+".svg", []byte(drawChart(peaks, floods)), 0o644)
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

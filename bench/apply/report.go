@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/wcharczuk/go-chart/v2"
-	"github.com/wcharczuk/go-chart/v2/drawing"
-
+	"github.com/jajeong/jajeong/bench/chart"
 	"github.com/jajeong/jajeong/bench/process"
 )
 
@@ -128,33 +125,12 @@ func renderOverload(o options, all []flooded) string {
 
 func during(f flood) float64 { return f.during.goodput() }
 
-// writeChart draws two bars for each contender: what it answers at its peak, and under the overload.
-func writeChart(path string, o options, peaks []measured, floods []flooded) error {
-	graph := chart.BarChart{
-		Title: fmt.Sprintf("Requests per second at the peak, and served under %d times the load", overloadFactor), Width: 900, Height: 480,
-		Background: chart.Style{Padding: chart.Box{Top: 60, Left: 20, Right: 20, Bottom: 50}},
-		BarWidth:   60, BarSpacing: 20,
-		YAxis: chart.YAxis{Name: "requests/s", ValueFormatter: chart.IntValueFormatter},
+// drawChart draws two bars for each contender: what it answers at its peak, and under the overload.
+func drawChart(peaks []measured, floods []flooded) string {
+	groups := make([]chart.Group, len(peaks))
+	for i, p := range peaks {
+		groups[i] = chart.Group{Name: p.name, Figures: []float64{math.Round(median(p.rounds, goodput)), math.Round(median(floods[i].rounds, during))}}
 	}
-	const scale = 10_000
-	var most float64
-	bar := func(label string, height float64, color drawing.Color) {
-		most = max(most, height)
-		graph.Bars = append(graph.Bars, chart.Value{Label: fmt.Sprintf("%s %.0f", label, height), Value: height,
-			Style: chart.Style{FillColor: color, StrokeColor: color}})
-	}
-	for i := range o.contenders {
-		bar(peaks[i].name, median(peaks[i].rounds, goodput), chart.ColorBlue)
-		bar(fmt.Sprintf("×%d", overloadFactor), median(floods[i].rounds, during), chart.ColorOrange)
-	}
-	graph.YAxis.Range = &chart.ContinuousRange{Min: 0, Max: math.Ceil(most/scale) * scale} // ten even steps
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := graph.Render(chart.SVG, file); err != nil {
-		_ = file.Close()
-		return fmt.Errorf("draw %s: %w", path, err)
-	}
-	return file.Close()
+	bars := []string{"at the peak", fmt.Sprintf("served under %d times the load", overloadFactor)}
+	return chart.Bars("Requests per second", "requests/s", bars, groups)
 }

@@ -19,6 +19,10 @@ func TestShellsCompleteVerbsAndFlags(t *testing.T) {
 		"settle dlq r":         {"retry"},
 		"settle run --expect":  {"--expect-digest"},
 		"settle run --output ": {"table", "json"},
+		"settle --lang=k":      {"ko"},
+		"settle completion ":   {"bash", "zsh", "fish"},
+		"settle --lang en dlq": {"dlq"},
+		"settle run ":          nil,
 	} {
 		cmd := exec.CommandContext(t.Context(), testenv.Build(t, "./cmd/settle"))
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "COMP_LINE=" + line}

@@ -130,7 +130,7 @@ func (p *program) event(f *ledger.Facts, e ledger.Event) (text string) {
 	case ledger.EventAttempt:
 		text = p.say(words{"처리 실패: %s", "attempt failed: %s"}, p.why(e.Reason)) + p.byRun(e.Run) + p.behind(e.Detail)
 	case ledger.EventReview:
-		text = p.reviewEvent(f, e)
+		text = p.reviewEvent(e)
 	case ledger.EventAudit:
 		text = p.say(words{"운영 기록, %s: %s", "%s: %s"}, printable(e.Actor), p.action(e.Action)) + p.behind(e.Reason) + p.behind(e.Detail)
 	case ledger.EventIssued:
@@ -209,7 +209,7 @@ func (p *program) runEvent(e ledger.Event) string {
 	return text + p.say(words{": 대상 %d, 발급 %d, 미선정 %d", ": in line %d, issued %d, not selected %d"}, r.Read, r.Issued, r.NotSelected)
 }
 
-func (p *program) reviewEvent(f *ledger.Facts, e ledger.Event) string {
+func (p *program) reviewEvent(e ledger.Event) string {
 	r := e.Review
 	next := p.say(words{"담당자 결정 대기", "until a person decides"})
 	if r.Retryable && r.Refused > 0 {

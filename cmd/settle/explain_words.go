@@ -90,12 +90,12 @@ func (p *program) sentence(f *ledger.Facts, c ledger.Conclusion) string {
 		parts = append(parts, p.say(words{"지금까지 %d번 처리를 시도했습니다.", "It has been tried %d times so far."}, a.Review.Attempts))
 	}
 	for _, n := range c.Notes {
-		parts = append(parts, p.noted(f, c, n))
+		parts = append(parts, p.noted(f, n))
 	}
 	return strings.Join(parts, " ")
 }
 
-func (p *program) noted(f *ledger.Facts, c ledger.Conclusion, n ledger.Note) string {
+func (p *program) noted(f *ledger.Facts, n ledger.Note) string {
 	switch expires := f.Held; {
 	case n == ledger.NoteUsable && expires.ExpiresAt == nil:
 		return p.say(words{"사용 기한은 정해져 있지 않습니다.", "It has no date of expiry."})

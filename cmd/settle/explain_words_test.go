@@ -65,7 +65,7 @@ func TestEveryConclusionCanBeReadOut(t *testing.T) {
 		}
 		for _, n := range ledger.Notes {
 			f := toldFacts()
-			readable(p.noted(f, ledger.Conclusion{Application: &f.Applications[0]}, n), string(n))
+			readable(p.noted(f, n), string(n))
 		}
 		require.Len(t, actions, len(settle.Actions))
 		for _, action := range settle.Actions {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -61,28 +61,51 @@ func inZone(t time.Time, zone *time.Location) string {
 
 func millis(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
-// progress shows long work on a terminal, and nothing anywhere else. It may be told from several goroutines.
-type progress struct{ bar *progressbar.ProgressBar }
+// progress shows on one line of a terminal how far long work is. It is nil anywhere else, and may be used from several
+// goroutines. Log lines that come meanwhile stay.
+type progress struct {
+	to    io.Writer
+	every *time.Ticker
+	mu    sync.Mutex
+	count int
+}
 
-func newProgress(w io.Writer, what string) progress {
+const (
+	progressEvery = 100 * time.Millisecond
+	eraseLine     = "\r\x1b[K"
+)
+
+func newProgress(w io.Writer, what string) *progress {
 	if !isTerminal(w) {
-		return progress{}
+		return nil
 	}
-	return progress{progressbar.NewOptions64(-1, progressbar.OptionSetWriter(uncleaned(w)), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionSpinnerType(14), progressbar.OptionClearOnFinish())}
+	p := &progress{to: uncleaned(w), every: time.NewTicker(progressEvery)}
+	p.draw(what)
+	return p
 }
 
-func (p progress) add(what string, n int) {
-	if p.bar != nil {
-		p.bar.Describe(printable(what))
-		_ = p.bar.Add(n)
+func (p *progress) add(what string, n int) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count += n
+	select {
+	case <-p.every.C:
+		p.draw(printable(what))
+	default:
 	}
 }
 
-func (p progress) end() {
-	if p.bar != nil {
-		_ = p.bar.Finish()
-		_ = p.bar.Clear()
+func (p *progress) draw(what string) {
+	fmt.Fprintf(p.to, "%s⠿ %s [%d] ", eraseLine, what, p.count)
+}
+
+func (p *progress) end() {
+	if p != nil {
+		p.every.Stop()
+		fmt.Fprint(p.to, eraseLine)
 	}
 }
 

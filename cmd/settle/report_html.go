@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"time"
-
-	"github.com/wcharczuk/go-chart/v2"
-	"github.com/wcharczuk/go-chart/v2/drawing"
 
 	"github.com/jajeong/jajeong/internal/ledger"
 )
@@ -19,7 +16,7 @@ var reportSource string
 
 var reportPage = template.Must(template.New("report").Parse(reportSource))
 
-// htmlReport is what the page is made of. All but the chart is text, which the template makes harmless.
+// htmlReport is what the page is made of. All of it is text, which the template makes harmless.
 type htmlReport struct {
 	Lang, Title, Generated, None, Nothing string
 	Meaning, Chains                       []string
@@ -29,7 +26,7 @@ type htmlReport struct {
 	SharesTitle                           string
 	Shares                                []share
 	TimelineTitle                         string
-	Timeline                              template.HTML
+	Timeline                              *timeline
 	DeedsTitle                            string
 	DeedColumns                           []string
 	Deeds                                 [][]string
@@ -81,10 +78,7 @@ func (r *periodReport) printHTML(w io.Writer) error {
 	}
 	page.Total = append([]htmlCell{{Text: r.say(words{"합계", "total"})}, {Text: r.say(words{"쿠폰 %d개", "%d coupons"}, len(r.Coupons))}},
 		append(htmlFigures(r.Report.Total), htmlCell{}, htmlCell{}, htmlCell{})...)
-	var err error
-	if page.Timeline, err = r.timeline(); err != nil {
-		return err
-	}
+	page.Timeline = r.timeline()
 	return reportPage.Execute(w, page)
 }
 
@@ -114,53 +108,68 @@ func (r *periodReport) shares() (shares []share) {
 	return shares
 }
 
-// timeline draws when the applications arrived; it is empty when there are none. The chart holds numbers and words of
-// this program, nobody's text.
-func (r *periodReport) timeline() (template.HTML, error) {
-	var xs, ys []float64
-	most := int64(0)
-	for i, n := range r.Timeline {
+// timeline is a chart of when the applications arrived. Coordinates are pixels in the svg of the template.
+type timeline struct {
+	Line           string // the points of the curve
+	Levels, Ticks  []tick
+	Left, Right    int
+	Bottom, LabelY int
+}
+
+type tick struct {
+	Value float64
+	At    string
+	Label string
+}
+
+// timeline is nil when there are no applications.
+func (r *periodReport) timeline() *timeline {
+	const left, right, top, bottom = 20, 920, 10, 225
+	var most int64
+	for _, n := range r.Timeline {
 		most = max(most, n)
+	}
+	if most == 0 {
+		return nil
+	}
+	t := &timeline{Levels: levelsUpTo(most), Ticks: r.ticks(), Left: left, Right: right, Bottom: bottom, LabelY: bottom + 20}
+	x := func(bucket float64) string {
+		return fmt.Sprintf("%.1f", left+bucket/float64(len(r.Timeline))*(right-left))
+	}
+	y := func(n float64) string {
+		return fmt.Sprintf("%.1f", bottom-n/t.Levels[len(t.Levels)-1].Value*(bottom-top))
+	}
+	var points []string
+	for i, n := range r.Timeline {
 		if i > 0 && i < len(r.Timeline)-1 && n == r.Timeline[i-1] && n == r.Timeline[i+1] {
 			continue // on a level line, which its ends draw
 		}
-		xs, ys = append(xs, float64(i)), append(ys, float64(n))
+		points = append(points, x(float64(i))+","+y(float64(n)))
 	}
-	if most == 0 {
-		return "", nil
+	t.Line = strings.Join(points, " ")
+	for i := range t.Levels {
+		t.Levels[i].At = y(t.Levels[i].Value)
 	}
-	levels := levelsUpTo(most)
-	colour := drawing.ColorFromHex("0072b2")
-	graph := chart.Chart{
-		Width: 1000, Height: 260,
-		Background:     chart.Style{Padding: chart.Box{Top: 10, Left: 10, Right: 30, Bottom: 10}},
-		XAxis:          chart.XAxis{Ticks: r.ticks(), Range: &chart.ContinuousRange{Min: 0, Max: float64(len(r.Timeline))}},
-		YAxis:          chart.YAxis{Ticks: levels, Range: &chart.ContinuousRange{Min: 0, Max: levels[len(levels)-1].Value}},
-		YAxisSecondary: chart.HideYAxis(),
-		Series: []chart.Series{chart.ContinuousSeries{XValues: xs, YValues: ys,
-			Style: chart.Style{StrokeColor: colour, StrokeWidth: 1, FillColor: colour.WithAlpha(64)}}},
+	for i := range t.Ticks {
+		t.Ticks[i].At = x(t.Ticks[i].Value)
 	}
-	var svg bytes.Buffer
-	if err := graph.Render(chart.SVG, &svg); err != nil {
-		return "", fmt.Errorf("draw the applications: %w", err)
-	}
-	return template.HTML(svg.String()), nil
+	return t
 }
 
 // levelsUpTo are up to six whole numbers from 0, the last at least most.
-func levelsUpTo(most int64) (levels []chart.Tick) {
+func levelsUpTo(most int64) (levels []tick) {
 	step := int64(1)
 	for i := 0; (most+step-1)/step > 5; i++ {
 		step = [...]int64{2, 5, 10}[i%3] * step / [...]int64{1, 2, 5}[i%3] // 1, 2, 5, 10, 20, 50 …
 	}
 	for level := int64(0); level < most+step; level += step {
-		levels = append(levels, chart.Tick{Value: float64(level), Label: grouped(fmt.Sprint(level))})
+		levels = append(levels, tick{Value: float64(level), Label: grouped(fmt.Sprint(level))})
 	}
 	return levels
 }
 
 // ticks are every three hours of a day, or every second day of a month, at the place where its bucket stands.
-func (r *periodReport) ticks() (ticks []chart.Tick) {
+func (r *periodReport) ticks() (ticks []tick) {
 	for i := 0; i <= len(r.Timeline); i++ {
 		at := r.period.From.Add(time.Duration(i) * r.period.Bucket).In(r.zone)
 		label := at.Format("15:04")
@@ -171,7 +180,7 @@ func (r *periodReport) ticks() (ticks []chart.Tick) {
 		} else if at.Minute() != 0 || at.Hour()%3 != 0 {
 			continue
 		}
-		ticks = append(ticks, chart.Tick{Value: float64(i), Label: label})
+		ticks = append(ticks, tick{Value: float64(i), Label: label})
 	}
 	return ticks
 }

@@ -52,6 +52,7 @@ func (w *world) everything() (rows []string) {
 	} {
 		found, err := w.db.Query(query)
 		require.NoError(w.t, err)
+		defer found.Close()
 		for found.Next() {
 			var row string
 			require.NoError(w.t, found.Scan(&row))

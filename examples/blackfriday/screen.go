@@ -4,20 +4,18 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 )
 
-// How often progress is told.
+// How many steps lie between two notes of progress.
 const (
-	plainStep       = 10_000                // to a pipe
-	pictureInterval = 50 * time.Millisecond // on a terminal
+	plainStep    = 10_000 // to a pipe
+	terminalStep = 250    // on a terminal, where one line is written again and again
 )
 
 // screen is where the story is told: a terminal, or a pipe that gets plain lines.
@@ -68,35 +66,32 @@ func rightAligned(columns ...string) (configs []table.ColumnConfig) {
 // progress counts up to total. Its add may be called in parallel.
 type progress struct {
 	screen *screen
-	bar    *progressbar.ProgressBar // nil without a terminal
 	total  int
+	what   string
 	done   atomic.Int64
 }
 
 func (s *screen) progress(total int, what string) *progress {
-	p := &progress{screen: s, total: total}
-	if s.terminal {
-		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(s), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("answers"), progressbar.OptionSetPredictTime(false),
-			progressbar.OptionThrottle(pictureInterval))
-	}
-	return p
+	return &progress{screen: s, total: total, what: what}
 }
 
 func (p *progress) add() {
-	if p.bar != nil {
-		_ = p.bar.Add(1)
-		return
-	}
-	if done := p.done.Add(1); done%plainStep == 0 {
+	done := p.done.Add(1)
+	switch {
+	case p.screen.terminal && done%terminalStep == 0:
+		p.write(int(done), "")
+	case !p.screen.terminal && done%plainStep == 0:
 		p.screen.say("  %d of %d", done, p.total)
 	}
 }
 
 // end leaves the line to what comes next.
 func (p *progress) end() {
-	if p.bar != nil {
-		_ = p.bar.Exit()
-		p.screen.say("")
+	if p.screen.terminal {
+		p.write(int(p.done.Load()), "\n")
 	}
+}
+
+func (p *progress) write(done int, end string) {
+	_, _ = p.screen.words.Fprintf(p.screen, "\r  %s: %d of %d%s", p.what, done, p.total, end)
 }

@@ -2,24 +2,23 @@ package connect
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sethvargo/go-retry"
 )
 
 // refusals are the answers of a Redis that has done nothing, and may do it in a moment: a slot is on its way to another
 // node, a replica is about to take over, data is being loaded. The codes are part of its protocol.
 var refusals = []string{"TRYAGAIN", "ASK", "MOVED", "CLUSTERDOWN", "MASTERDOWN", "LOADING"}
 
-// How long a refused command is repeated: some fifteen seconds, as a slot full of members takes to move. It is less than a
-// pod may take to end.
-const (
-	insistTimes = 20
-	insistFirst = 50 * time.Millisecond
-	insistMost  = time.Second
-)
+// patience is how long a refused command is repeated: some fifteen seconds, as a slot full of members takes to move. It is
+// less than a pod may take to end. The pauses vary by a quarter, so that what was refused together is not repeated together.
+func patience() retry.Backoff {
+	const repetitions, first, longest = 19, 50 * time.Millisecond, time.Second
+	return retry.WithMaxRetries(repetitions, retry.WithJitterPercent(25, retry.WithCappedDuration(longest, retry.NewExponential(first))))
+}
 
 // Insist has Redis asked again for what it has refused without doing anything. It is for a program that settles, and never
 // for one that takes applications: these answer at once, and whoever applied asks again.
@@ -39,27 +38,20 @@ func (insisting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // ProcessHook implements redis.Hook.
 func (insisting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		for pause, times := insistFirst, 1; refused(err) && times < insistTimes && rest(ctx, pause) == nil; times++ {
-			err = next(ctx, cmd)
-			pause = min(2*pause, insistMost)
+		var answer error
+		ended := retry.Do(ctx, patience(), func(ctx context.Context) error {
+			if answer = next(ctx, cmd); refused(answer) {
+				return retry.RetryableError(answer)
+			}
+			return answer
+		})
+		if answer == nil && ended != nil {
+			return ctx.Err() // it had ended before the first call
 		}
-		return err
+		return answer
 	}
 }
 
 func refused(err error) bool {
 	return err != nil && slices.ContainsFunc(refusals, func(code string) bool { return redis.HasErrorPrefix(err, code+" ") })
-}
-
-// rest waits for up to half as long again: many who were refused together should not come back together.
-func rest(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause + rand.N(pause/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -58,7 +58,8 @@ func TestAheadCancelsTheReadInHandAndWaitsForIt(t *testing.T) {
 			}
 			func() {
 				defer func() { _ = recover() }()
-				for range ahead(t.Context(), read) {
+				for _, err := range ahead(t.Context(), read) {
+					require.NoError(t, err)
 					for reads.Load() < 3 {
 						runtime.Gosched()
 					}
@@ -78,7 +79,7 @@ func TestAheadCancelsTheReadInHandAndWaitsForIt(t *testing.T) {
 func TestAPanicAheadIsOneOfWhoeverAsks(t *testing.T) {
 	t.Parallel()
 	defer func() { require.Contains(t, recover(), "a bug, reading ahead:") }()
-	for range ahead(t.Context(), func(context.Context) (*int, error) { panic("a bug") }) {
-		t.Error("nothing was read")
+	for _, err := range ahead(t.Context(), func(context.Context) (*int, error) { panic("a bug") }) {
+		t.Error("nothing was read", err)
 	}
 }

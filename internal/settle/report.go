@@ -132,6 +132,7 @@ func (r *Report) end(err error, at time.Time) {
 			}
 		case coupon.Failed, coupon.Busy:
 			r.Status = coupon.RunFailed
+		default:
 		}
 	}
 }

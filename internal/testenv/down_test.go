@@ -57,6 +57,7 @@ func exitOn(err error) {
 }
 
 func TestServersAreDownWhateverHappens(t *testing.T) {
+	NeedsServers(t)
 	t.Parallel()
 	for _, role := range []string{"exits", "panics", "killed", "frozen"} {
 		t.Run(role, func(t *testing.T) {
@@ -83,6 +84,7 @@ func TestServersAreDownWhateverHappens(t *testing.T) {
 
 // The installer is a script with children of its own, which no signal reaches.
 func TestKilledWhileItInstalls(t *testing.T) {
+	NeedsServers(t)
 	t.Parallel()
 	child := startChild(t, "installs")
 	child.line(t)

@@ -91,6 +91,7 @@ func RedisFor(t testing.TB) RedisHandle {
 
 func redisAddrs(t testing.TB) []string {
 	t.Helper()
+	NeedsServers(t)
 	if addrs := os.Getenv("TEST_REDIS_ADDRS"); addrs != "" {
 		return strings.Split(strings.ReplaceAll(addrs, " ", ""), ",")
 	}
@@ -148,6 +149,7 @@ func MySQLFor(t testing.TB) MySQLHandle {
 
 func mysqlServer(t testing.TB) *mysql.Config {
 	t.Helper()
+	NeedsServers(t)
 	if dsn := os.Getenv("TEST_MYSQL_DSN"); dsn != "" {
 		cfg, err := mysql.ParseDSN(dsn)
 		if err != nil {
@@ -187,6 +189,7 @@ func execAlone(ctx context.Context, cfg *mysql.Config, statement string) error {
 // PrivateRedis starts a Redis for this test alone, which may kill and freeze it.
 func PrivateRedis(t testing.TB, opts RedisOptions) *Redis {
 	t.Helper()
+	NeedsServers(t)
 	r, err := StartRedis(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
@@ -198,6 +201,7 @@ func PrivateRedis(t testing.TB, opts RedisOptions) *Redis {
 // PrivateMySQL starts a database server for this test alone, which may kill and freeze it.
 func PrivateMySQL(t testing.TB, opts MySQLOptions) *MySQL {
 	t.Helper()
+	NeedsServers(t)
 	m, err := StartMySQL(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)

@@ -22,6 +22,7 @@ type Prometheus struct{ *server }
 // PrivatePrometheus starts a Prometheus for this test alone, with a configuration in its own YAML.
 func PrivatePrometheus(t testing.TB, config string) *Prometheus {
 	t.Helper()
+	NeedsServers(t)
 	path, err := findProgram("prometheus")
 	if err != nil {
 		t.Fatalf("testenv: start prometheus: %v\n%s", err, prometheusHint)
@@ -58,6 +59,7 @@ type Pushgateway struct{ *server }
 // PrivatePushgateway starts a Pushgateway for this test alone.
 func PrivatePushgateway(t testing.TB) *Pushgateway {
 	t.Helper()
+	NeedsServers(t)
 	path, err := findProgram("prometheus-pushgateway", "pushgateway") // Debian's name, and its own
 	if err != nil {
 		t.Fatalf("testenv: start pushgateway: %v\n%s", err, prometheusHint)
@@ -91,6 +93,7 @@ func PrivatePushgateway(t testing.TB) *Pushgateway {
 // Promtool returns a command of promtool.
 func Promtool(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
+	NeedsServers(t)
 	path, err := findProgram("promtool")
 	if err != nil {
 		t.Fatalf("testenv: %v\n%s", err, prometheusHint)

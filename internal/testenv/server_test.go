@@ -131,6 +131,7 @@ func TestStopRemovesEverything(t *testing.T) {
 }
 
 func TestServerThatDoesNotStartSaysWhy(t *testing.T) {
+	NeedsServers(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	_, err := StartRedis(t.Context(), RedisOptions{Args: []string{"--no-such-setting", "1"}})

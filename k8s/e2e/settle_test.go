@@ -112,6 +112,7 @@ func TestAPersonsJobBesideTheScheduledOne(t *testing.T) {
 	var runs []string
 	rows, err := n.db.QueryContext(t.Context(), "SELECT CONCAT(trigger_kind, ' ', status) FROM settlement_run ORDER BY trigger_kind")
 	require.NoError(t, err)
+	defer rows.Close()
 	for rows.Next() {
 		var run string
 		require.NoError(t, rows.Scan(&run))
