@@ -59,11 +59,12 @@ func TestWhoMayImportWhom(t *testing.T) {
 		imported string // the package or anything below it
 		by       func(where string) bool
 	}{
-		{"github.com/redis/go-redis", only("internal/candidates", "internal/catalog", "internal/connect", "internal/testenv")},
-		{"database/sql", only("internal/settle", "internal/ledger", "internal/users", "internal/catalog", "internal/connect", "internal/testenv")},
-		{module + "/internal/testenv", func(where string) bool {
+		{"github.com/redis/go-redis", orTests(only("internal/candidates", "internal/catalog", "internal/connect"))},
+		{"database/sql", orTests(only("internal/settle", "internal/ledger", "internal/users", "internal/catalog", "internal/connect"))},
+		{module + "/internal/testenv", orTests(func(where string) bool {
 			return strings.HasPrefix(where, "examples/") || strings.HasPrefix(where, "bench/")
-		}},
+		})},
+		{module + "/internal/jajeongtest", only()},
 		{module + "/internal/candidates", func(where string) bool { return where != "internal/settle" }},
 		{module + "/internal/settle", func(where string) bool { return where != "internal/candidates" }},
 		{module + "/cmd", only()},
@@ -92,13 +93,23 @@ func TestWhoMayImportWhom(t *testing.T) {
 	}
 }
 
+// forTests reports whether a package is part of the test environment.
+func forTests(where string) bool {
+	return where == "internal/jajeongtest" || where == "internal/testenv" || strings.HasPrefix(where, "internal/testenv/")
+}
+
+// orTests allows an import to the test environment, too.
+func orTests(by func(where string) bool) func(where string) bool {
+	return func(where string) bool { return forTests(where) || by(where) }
+}
+
 func known(where string) bool {
 	switch where {
 	case "", "cmd/apply-api", "cmd/settle", "docs", "sql",
-		"internal/coupon", "internal/candidates", "internal/settle", "internal/ledger", "internal/users", "internal/api", "internal/catalog", "internal/connect", "internal/testenv":
+		"internal/coupon", "internal/candidates", "internal/settle", "internal/ledger", "internal/users", "internal/api", "internal/catalog", "internal/connect":
 		return true
 	}
-	return strings.HasPrefix(where, "examples/") || strings.HasPrefix(where, "bench/") || strings.HasPrefix(where, "k8s/")
+	return forTests(where) || strings.HasPrefix(where, "examples/") || strings.HasPrefix(where, "bench/") || strings.HasPrefix(where, "k8s/")
 }
 
 // sources are the Go files below a folder that are no tests.
@@ -122,7 +133,7 @@ func sources(t *testing.T, folder string) map[string]*ast.File {
 func TestNobodyReadsTheWallClock(t *testing.T) {
 	t.Parallel()
 	for path, file := range sources(t, "internal") {
-		if strings.HasPrefix(path, filepath.Join("internal", "testenv")) {
+		if forTests(filepath.ToSlash(filepath.Dir(path))) {
 			continue
 		}
 		ast.Inspect(file, func(n ast.Node) bool {

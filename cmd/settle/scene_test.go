@@ -13,6 +13,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // scene is a night with something of everything, small enough to be played a thousand times.
@@ -231,11 +232,11 @@ func newWiredWorld(t *testing.T) *world {
 }
 
 // wiresTo puts wires before the MySQL and the Redis of a world and returns the flags that lead through them.
-func (w *world) wiresTo(rule testenv.Rule) (wires []*testenv.Wire, servers []string) {
+func (w *world) wiresTo(rule faultproxy.Rule) (wires []*faultproxy.Proxy, servers []string) {
 	w.t.Helper()
 	dsn, err := mysql.ParseDSN(w.servers[0][len("--mysql-dsn="):])
 	require.NoError(w.t, err)
-	wires = testenv.WiresTo(w.t, rule, dsn.Addr, w.servers[1][len("--redis-addrs="):])
+	wires = faultproxy.NewGroup(w.t, rule, dsn.Addr, w.servers[1][len("--redis-addrs="):])
 	dsn.Addr = wires[toMySQL].Addr
 	return wires, append([]string{"--mysql-dsn=" + dsn.FormatDSN(), "--redis-addrs=" + wires[toRedis].Addr}, w.servers[2:]...)
 }

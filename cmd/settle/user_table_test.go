@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/hostile"
 	shop "github.com/jajeong/jajeong/internal/users"
 )
 
@@ -240,7 +241,7 @@ func TestSettingsOfUsersAreChecked(t *testing.T) {
 func TestAnotherSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.servers[0] = "--mysql-dsn=" + testenv.HostileDSN(t, w.accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
+	w.servers[0] = "--mysql-dsn=" + hostile.DSN(t, w.accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
 	w.users(1)
 	couponID := w.coupon(1)
 	w.apply(couponID, 1)

@@ -21,6 +21,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/hostile"
 	shop "github.com/jajeong/jajeong/internal/users"
 	migrations "github.com/jajeong/jajeong/sql"
 )
@@ -84,9 +85,9 @@ func newWorldOf(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle, shap
 	code, _, stderr := w.settle("migrate")
 	require.Zero(t, code, stderr)
 	w.accounts = testenv.Accounts(t, m.DSN, shape.grants(migrations.Grants))
-	settings := testenv.MySQLHandle{DB: w.db}.Hostile(t)
+	settings := hostile.Settings(t, w.db)
 	for name, dsn := range w.accounts {
-		w.accounts[name] = testenv.HostileDSN(t, dsn, settings)
+		w.accounts[name] = hostile.DSN(t, dsn, settings)
 	}
 	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_settle"]
 	w.redisAs = testenv.RedisUsersFor(t, r.Client, r.Prefix, docs.RedisUsers)
