@@ -115,17 +115,6 @@ func (w *world) setScene() *scene {
 	return s
 }
 
-func (w *world) arrivals(couponID uint64) map[string]int64 {
-	w.t.Helper()
-	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), w.queue(couponID), 0, -1).Result()
-	require.NoError(w.t, err)
-	arrivals := map[string]int64{}
-	for _, e := range entries {
-		arrivals[e.Member.(string)] = int64(e.Score)
-	}
-	return arrivals
-}
-
 func (s *scene) review(member string, retryable bool) {
 	s.t.Helper()
 	moved, err := s.store.Review(s.t.Context(), s.full, 0, time.Time{}, []coupon.Failure{{

@@ -102,7 +102,7 @@ func TestUsersWithoutAStatus(t *testing.T) {
 	var database string
 	require.NoError(t, m.DB.QueryRow("SELECT DATABASE()").Scan(&database))
 	w := newWorldOf(t, testenv.RedisFor(t), m, userShape{
-		ddl: "CREATE TABLE member (id BIGINT PRIMARY KEY)", table: "member", id: "id",
+		ddl: "CREATE TABLE member (id BIGINT PRIMARY KEY)", tableName: "member", id: "id",
 		flags: []string{"--user-table=" + database + ".member", "--user-status-column=-"},
 	})
 	w.exec("INSERT INTO member VALUES (1), (2), (4)")
