@@ -1,8 +1,6 @@
-// Package jajeongtest gives a test one deployment of Jajeong on real servers: a database and a key prefix of its own, migrated,
-// with the accounts of sql/grants.sql and the users of docs/redis-users.acl. Settlements run in the test's process, wired as
-// `settle` wires them and under the rights of its account. The test itself works as an administrator.
-//
-// A package calls [Main] from TestMain. A test calls [New] and adds users, coupons and applications:
+// Package jajeongtest gives a test one deployment of Jajeong on real servers: a migrated database and a key prefix of its own,
+// with the accounts of sql/grants.sql and the users of docs/redis-users.acl. Settlements run in the test's process under the
+// account of `settle`; the test itself is an administrator. TestMain of a package calls [Main], a test calls [New]:
 //
 //	d := jajeongtest.New(t)
 //	coupon := d.AddCoupon(2)

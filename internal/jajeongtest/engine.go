@@ -120,24 +120,28 @@ func (d *Deployment) Refresh() {
 // Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. Warnings count.
 func (d *Deployment) Verify(coupons ...uint64) {
 	d.T.Helper()
-	ctx, l := d.T.Context(), &ledger.Ledger{Store: d.Store, Users: d.Users}
-	all := len(coupons) == 0
-	if all {
-		coupons = d.IDs("SELECT id FROM coupon ORDER BY id")
-	}
-	verdicts := make([]*ledger.Verdict, len(coupons))
-	for i, couponID := range coupons {
-		var err error
-		verdicts[i], err = l.Check(ctx, d.DB, couponID)
-		require.NoError(d.T, err, "coupon %d", couponID)
-	}
-	require.NoError(d.T, l.Doors(ctx, d.DB, verdicts, func(context.Context) error { return nil }))
-	for _, v := range verdicts {
+	for _, v := range d.Check(coupons...) {
 		require.Empty(d.T, v.Findings, "coupon %d", v.Coupon)
 	}
-	if all {
-		strays, err := l.Strays(ctx, d.DB)
+	if len(coupons) == 0 {
+		strays, err := (&ledger.Ledger{Store: d.Store, Users: d.Users}).Strays(d.T.Context(), d.DB)
 		require.NoError(d.T, err)
 		require.Empty(d.T, strays)
 	}
+}
+
+// Check checks these coupons, or all.
+func (d *Deployment) Check(coupons ...uint64) (verdicts []*ledger.Verdict) {
+	d.T.Helper()
+	ctx, l := d.T.Context(), &ledger.Ledger{Store: d.Store, Users: d.Users}
+	if len(coupons) == 0 {
+		coupons = d.IDs("SELECT id FROM coupon ORDER BY id")
+	}
+	for _, couponID := range coupons {
+		v, err := l.Check(ctx, d.DB, couponID)
+		require.NoError(d.T, err, "coupon %d", couponID)
+		verdicts = append(verdicts, v)
+	}
+	require.NoError(d.T, l.Doors(ctx, d.DB, verdicts, func(context.Context) error { return nil }))
+	return verdicts
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// waitsWithin limits waits for a condition.
-const waitsWithin = 20 * time.Second
-
 // The indexes of the proxies of Proxied.
 const (
 	ToMySQL = iota
@@ -70,7 +67,7 @@ func (d *Deployment) Lock(couponID uint64) (release func()) {
 // AwaitLockWait waits until a session of this database waits for a row lock.
 func (d *Deployment) AwaitLockWait() {
 	d.T.Helper()
-	testenv.Eventually(d.T, waitsWithin, "a session waits for the lock", func() bool {
+	testenv.Eventually(d.T, 20*time.Second, "a session waits for the lock", func() bool {
 		return testenv.Sessions(d.T, d.DB, func(s testenv.Session) bool {
 			return s.Command == "Query" && strings.HasSuffix(s.Statement, "FOR UPDATE")
 		}) > 0
