@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -146,7 +147,7 @@ func (d *deployment) ask(method, path string, coupon, user uint64) (a answer) {
 		return a
 	}
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
-	client := &http.Client{Transport: testenv.Conforming(d.t, nil)}
+	client := &http.Client{Transport: openapi.Transport(d.t, nil)}
 	response, err := client.Do(request)
 	if err != nil {
 		a.Status = err.Error()

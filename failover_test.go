@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // lots is how many people there are in a failover: more than come.
@@ -90,7 +91,7 @@ func (c *applicants) hear(t *testing.T, more int64) {
 
 func failOver(t *testing.T) {
 	const name = "coupons"
-	redis := testenv.PrivatePair(t, name, 500*time.Millisecond)
+	redis := topology.StartPair(t, name, 500*time.Millisecond)
 	d := deploy(t)
 	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
 	_, err := d.db.Exec("INSERT INTO `user` (id) SELECT a.n + 200 * b.n + 1 FROM " + digits("a", 200) + ", " + digits("b", lots/200))

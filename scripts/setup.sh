@@ -13,7 +13,7 @@
 # superfluous: tests of faults kill and freeze theirs.
 set -eu
 
-# The folders internal/testenv looks into; keep both lists the same.
+# The folders internal/testenv/process looks into; keep both lists the same.
 SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/local/mysql/bin:/opt/homebrew/bin:/opt/homebrew/opt/redis/bin:/opt/homebrew/opt/mariadb/bin:/opt/homebrew/opt/mysql/bin:/usr/local/opt/redis/bin:/usr/local/opt/mariadb/bin:/usr/local/opt/mysql/bin"
 OS=$(uname -s)
 

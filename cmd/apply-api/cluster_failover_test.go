@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // promotedWithin is far more than the client needs to find the replica in its master's place, and far less than the minute
@@ -21,9 +22,9 @@ func TestAPromotedReplicaIsFoundAtOnce(t *testing.T) {
 	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			nodes := testenv.PrivateCluster(t, 3)
+			nodes := topology.StartCluster(t, 3)
 			holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*3/16384]
-			replica := testenv.ClusterReplica(t, nodes, holder)
+			replica := topology.AddReplica(t, nodes, holder)
 			var addrs []string
 			for _, node := range append(nodes, replica) {
 				require.NoError(t, redisClient(t, node.Addr()).ConfigSet(t.Context(), "cluster-node-timeout", "2000").Err())

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 const (
@@ -96,7 +97,7 @@ func gather(t *testing.T, url string, size int) *crowd {
 	t.Helper()
 	c := &crowd{
 		record: newRecord(), t: t, url: url, size: size,
-		client: &http.Client{Transport: testenv.Conforming(t, &http.Transport{MaxIdleConnsPerHost: size}), Timeout: answeredWithin},
+		client: &http.Client{Transport: openapi.Transport(t, &http.Transport{MaxIdleConnsPerHost: size}), Timeout: answeredWithin},
 	}
 	c.come()
 	t.Cleanup(c.goHome)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 const (
@@ -22,7 +23,7 @@ func TestFailoverUnderACrowd(t *testing.T) {
 	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			redis := testenv.PrivatePair(t, masterName, downAfter)
+			redis := topology.StartPair(t, masterName, downAfter)
 			p := serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
 			// The replica is not waited for: what was acknowledged in the last instant may be gone. So nobody new asks in it.
 			c := gather(t, p.apply, someAtOnce)
@@ -51,7 +52,7 @@ func TestFailoverUnderACrowd(t *testing.T) {
 // told, at their first arrival, also those who have applied again by then.
 func TestAFailoverToAReplicaThatLagsBehindLosesNobody(t *testing.T) {
 	t.Parallel()
-	redis := testenv.PrivatePair(t, masterName, downAfter)
+	redis := topology.StartPair(t, masterName, downAfter)
 	p := serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
 	c := gather(t, p.apply, someAtOnce)
 	c.hears(http.StatusAccepted, 100)

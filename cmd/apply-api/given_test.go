@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/badinput"
 )
 
 // Nothing that was given is taken for not given, no flag and no setting.
@@ -17,7 +17,7 @@ func TestWhatIsGivenAmissIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	told, stop := context.WithCancel(t.Context())
 	stop() // so that it does not stay where it should not have begun
-	testenv.GivenAmiss(t, parser.Model, func(args ...string) (int, string) {
+	badinput.CheckAll(t, parser.Model, func(args ...string) (int, string) {
 		var stdout, stderr bytes.Buffer
 		code := run(told, args, &stdout, &stderr)
 		require.Empty(t, stdout.String(), "%v", args)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // shards is a Cluster of three masters, and apply-api with coupons on all of them.
@@ -37,7 +38,7 @@ type shards struct {
 // newShards has so many coupons; those of one master are the hung ones.
 func newShards(t *testing.T, coupons int) *shards {
 	t.Helper()
-	nodes := testenv.PrivateCluster(t, 3)
+	nodes := topology.StartCluster(t, 3)
 	var addrs []string
 	for _, node := range nodes {
 		require.NoError(t, redisClient(t, node.Addr()).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())

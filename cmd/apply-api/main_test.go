@@ -22,6 +22,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
@@ -163,7 +164,7 @@ func (p *program) ask(coupon, user int) (int, string) {
 	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", p.apply, coupon), nil)
 	require.NoError(p.t, err)
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
-	client := &http.Client{Transport: testenv.Conforming(p.t, p.client.Transport), Timeout: p.client.Timeout}
+	client := &http.Client{Transport: openapi.Transport(p.t, p.client.Transport), Timeout: p.client.Timeout}
 	response, err := client.Do(request)
 	require.NoError(p.t, err)
 	defer response.Body.Close()

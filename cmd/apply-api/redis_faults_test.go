@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // someAtOnce are more than a batch answers at a time, and few enough for a small machine.
@@ -60,20 +62,20 @@ func TestRedisIsFrozenUnderACrowd(t *testing.T) {
 }
 
 // isApply tells the script's calls from those of the catalog, which know nothing of an issued set.
-func isApply(turn testenv.Turn) bool { return bytes.Contains(turn.Request, []byte("issued:{")) }
+func isApply(turn faultproxy.Turn) bool { return bytes.Contains(turn.Request, []byte("issued:{")) }
 
 // Replies take longer, then longer than anybody waits.
 func TestRedisIsSlowUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	var delay atomic.Int64
-	wire := testenv.WireTo(t, func(turn testenv.Turn) testenv.Fate {
+	wire := faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
 		if d := time.Duration(delay.Load()); d > 0 && isApply(turn) {
 			until := make(chan struct{})
 			time.AfterFunc(d, func() { close(until) })
-			return testenv.ReplyLater(until)
+			return faultproxy.DelayReply(until)
 		}
-		return testenv.Pass()
+		return faultproxy.Pass()
 	}, server.Addr())
 	p := serving(t, "REDIS_ADDRS="+wire.Addr)
 	c := gather(t, p.apply, someAtOnce)
@@ -100,7 +102,7 @@ func TestRepliesAreLostUnderACrowd(t *testing.T) {
 	// The Cluster client has ways of its own to try again.
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		server := testenv.PrivateCluster(t, 1)[0]
+		server := topology.StartCluster(t, 1)[0]
 		replies := lossyWire(t, server)
 		_, port, err := net.SplitHostPort(replies.wire.Addr)
 		require.NoError(t, err)
@@ -118,21 +120,21 @@ func TestRepliesAreLostUnderACrowd(t *testing.T) {
 type lossy struct {
 	now                atomic.Bool
 	applications, lost int // to be read after wire.Turns
-	wire               *testenv.Wire
+	wire               *faultproxy.Proxy
 }
 
 func lossyWire(t *testing.T, server *testenv.Redis) *lossy {
 	t.Helper()
 	l := new(lossy)
-	l.wire = testenv.WireTo(t, func(turn testenv.Turn) testenv.Fate {
+	l.wire = faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
 		if !l.now.Load() || !isApply(turn) {
-			return testenv.Pass()
+			return faultproxy.Pass()
 		}
 		if l.applications++; l.applications%2 == 0 {
-			return testenv.Pass()
+			return faultproxy.Pass()
 		}
 		l.lost++
-		return testenv.CutAfter(nil)
+		return faultproxy.DropReply(nil)
 	}, server.Addr())
 	return l
 }

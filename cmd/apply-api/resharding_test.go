@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // The coupon's slot moves from one node to the other. A Cluster answers no script about several keys while some of them
@@ -66,7 +67,7 @@ type move struct {
 
 func newMove(t *testing.T) *move {
 	t.Helper()
-	nodes := testenv.PrivateCluster(t, 2)
+	nodes := topology.StartCluster(t, 2)
 	m := &move{t: t, from: redisClient(t, nodes[0].Addr()), to: redisClient(t, nodes[1].Addr())}
 	m.slot = m.from.ClusterKeySlot(t.Context(), queueKey).Val()
 	if m.slot >= 8192 { // the second node's
@@ -119,7 +120,7 @@ func (m *move) nothingStaysBehind() {
 // A node of the Cluster answers nothing for a while.
 func TestAClusterNodeIsFrozenUnderACrowd(t *testing.T) {
 	t.Parallel()
-	nodes := testenv.PrivateCluster(t, 2)
+	nodes := topology.StartCluster(t, 2)
 	holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*2/16384]
 	p := serving(t, "REDIS_ADDRS="+nodes[0].Addr()+","+nodes[1].Addr())
 	c := gather(t, p.apply, someAtOnce)

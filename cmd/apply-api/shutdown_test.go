@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 // talk is a connection on which a test says what it likes.
@@ -57,7 +58,7 @@ func (c talk) hear() *http.Response {
 	response, err := http.ReadResponse(c.answers, request)
 	require.NoError(c.t, err)
 	if response.StatusCode != http.StatusContinue {
-		require.NoError(c.t, testenv.Conforms(request, response))
+		require.NoError(c.t, openapi.Check(request, response))
 	}
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(c.t, err)

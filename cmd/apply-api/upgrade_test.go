@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/process"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // advised are the settings of the handbook.
@@ -29,7 +31,7 @@ type fleet struct {
 	t         *testing.T
 	nodes     []*testenv.Redis
 	clients   []*redis.Client
-	sentinels []*testenv.Sentinel
+	sentinels []*process.Server
 	asked     *redis.SentinelClient // of the first Sentinel
 }
 
@@ -47,7 +49,7 @@ func newFleet(t *testing.T) *fleet {
 	}
 	f.follow(0)
 	for range 3 {
-		s := testenv.PrivateSentinel(t, masterName, f.nodes[0], patience)
+		s := topology.StartSentinel(t, masterName, f.nodes[0], patience)
 		client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr()})
 		t.Cleanup(func() { client.Close() })
 		// Sentinels look at replicas every ten seconds. They are asked to more often, and decide the same.

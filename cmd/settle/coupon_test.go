@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // changes runs `settle coupon VERB ID`.
@@ -387,17 +388,17 @@ func TestAChangeWhoseCommitGotNoReply(t *testing.T) {
 	for name, applied := range map[string]bool{"done": true, "not done": false} {
 		t.Run(name, func(t *testing.T) {
 			var lost, inChange atomic.Bool // the wire goes on when the program has ended
-			rule := func(turn testenv.Turn) testenv.Fate {
+			rule := func(turn faultproxy.Turn) faultproxy.Action {
 				if bytes.Contains(turn.Request, []byte("INTO audit_event")) {
 					inChange.Store(true)
 				}
 				if inChange.Load() && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) && !lost.Swap(true) {
 					if applied {
-						return testenv.CutAfter(nil)
+						return faultproxy.DropReply(nil)
 					}
-					return testenv.CutBefore(nil)
+					return faultproxy.DropRequest(nil)
 				}
-				return testenv.Pass()
+				return faultproxy.Pass()
 			}
 			through := *w
 			_, through.servers = w.wiresTo(rule)
@@ -438,14 +439,14 @@ func TestAChangeThatNobodyCanTellOfIsNotSaidToBeSafeToRepeat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inChange := false
-			var wires []*testenv.Wire
+			var wires []*faultproxy.Proxy
 			through := *w
-			wires, through.servers = w.wiresTo(func(turn testenv.Turn) testenv.Fate {
+			wires, through.servers = w.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
 				inChange = inChange || bytes.Contains(turn.Request, []byte("INTO audit_event"))
 				if inChange && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
-					return testenv.CutAfter(wires[toMySQL].Down)
+					return faultproxy.DropReply(wires[toMySQL].Down)
 				}
-				return testenv.Pass()
+				return faultproxy.Pass()
 			})
 			code, stdout, stderr := c.change(&through)
 			require.Equal(t, 1, code, stdout)

@@ -18,13 +18,6 @@ func (w *world) dlq(verb string, couponID uint64, extra ...string) (code int, st
 	return w.settle(append([]string{"dlq", verb, fmt.Sprintf("--coupon=%d", couponID), "--operator=lee", "--reason=TICKET-7"}, extra...)...)
 }
 
-func (w *world) answer(couponID, user uint64) candidates.Code {
-	w.t.Helper()
-	receipt, err := w.store.Apply(w.t.Context(), couponID, user)
-	require.NoError(w.t, err)
-	return receipt.Code
-}
-
 func TestARetriedApplicationGetsTheNextFreeSeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

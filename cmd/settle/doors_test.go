@@ -15,6 +15,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // heldBack keeps the coupon's row locked while changes waits for it, lets users apply meanwhile, and returns what was said.
@@ -185,14 +186,14 @@ func TestACloseThatIsNotCommittedLeavesNoLie(t *testing.T) {
 	w.apply(coupon, 1)
 	before := w.closesAt(coupon)
 	inChange := false
-	var wires []*testenv.Wire
+	var wires []*faultproxy.Proxy
 	through := *w
-	wires, through.servers = w.wiresTo(func(turn testenv.Turn) testenv.Fate {
+	wires, through.servers = w.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
 		inChange = inChange || bytes.Contains(turn.Request, []byte("INTO audit_event"))
 		if inChange && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
-			return testenv.CutBefore(wires[toMySQL].Down)
+			return faultproxy.DropRequest(wires[toMySQL].Down)
 		}
-		return testenv.Pass()
+		return faultproxy.Pass()
 	})
 	code, stdout, stderr := through.changes("close", coupon)
 	require.Equal(t, 1, code, stderr)

@@ -112,12 +112,6 @@ func (w *world) awaitStatement(words string) {
 	})
 }
 
-// positions are the seats that runs have given, in order.
-func (w *world) positions(couponID uint64) []uint64 {
-	w.t.Helper()
-	return w.ids("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID)
-}
-
 // nothingMoved demands that the line stands as it stood and nothing is recorded.
 func (w *world) nothingMoved(couponID uint64, line ...uint64) {
 	w.t.Helper()

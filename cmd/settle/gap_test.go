@@ -272,3 +272,17 @@ func TestWhatIsWrittenOffIsShownAndNoMoreIsWrittenOff(t *testing.T) {
 	require.NotContains(t, stdout, "written off", "once")
 	require.Equal(t, []uint64{1}, w.issued(couponID))
 }
+
+func TestALossIsMendedByAPodThatLivesAlthoughNobodyAppliesAgain(t *testing.T) {
+	t.Parallel()
+	l := newLosing(t, testenv.RedisFor(t))
+	l.apply(l.hurt, between(51, 90)...)
+	for _, user := range between(51, 90) {
+		require.NoError(t, l.rdb.ZRem(t.Context(), l.queue(l.hurt), user).Err())
+	}
+	require.NoError(t, l.rdb.HSet(t.Context(), "state:{"+l.queue(l.hurt)+"}", "accepted", 50).Err())
+	l.refresh()
+	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return l.rdb.ZCard(t.Context(), l.queue(l.hurt)).Val() == 90 })
+	l.settleNow()
+	require.Equal(t, between(1, 90), l.issued(l.hurt))
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/connect"
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/badinput"
 )
 
 // Nothing that was given is taken for not given: of no verb, and no flag, argument or setting of it.
@@ -21,7 +21,7 @@ func TestWhatIsGivenAmissIsRefusedEverywhere(t *testing.T) {
 	told, stop := context.WithCancel(t.Context())
 	stop() // so that no verb stays that should not have begun
 	t.Setenv("LC_ALL", "C")
-	testenv.GivenAmiss(t, parser.Model, func(args ...string) (int, string) {
+	badinput.CheckAll(t, parser.Model, func(args ...string) (int, string) {
 		var stdout, stderr bytes.Buffer
 		code := run(told, args, &stdout, &stderr)
 		require.Empty(t, stdout.String(), "%v", args)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostile are members that somebody's hand wrote into Redis.
-var hostile = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")", strings.Repeat("x", 1<<20), "a\r\nb\u2028c"}
+// hostileMembers are members written into Redis by hand.
+var hostileMembers = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")", strings.Repeat("x", 1<<20), "a\r\nb\u2028c"}
 
 // Everybody else of a cause is dropped although one cannot be: it stays, and is told of.
 func TestOneMemberStopsNoDrop(t *testing.T) {
@@ -22,14 +22,14 @@ func TestOneMemberStopsNoDrop(t *testing.T) {
 	coupon := w.coupon(5)
 	w.users(1)
 	at := w.now().Add(-time.Minute)
-	for i, member := range hostile {
+	for i, member := range hostileMembers {
 		w.stand(coupon, member, at.Add(time.Duration(i)*time.Millisecond))
 	}
 	w.stand(coupon, "twin", at.Add(time.Second))
 	w.stand(coupon, "of-twin", at.Add(time.Second))
 	w.apply(coupon, 1)
 	w.settleNow("--accept-gap")
-	require.Len(t, w.underReview(coupon), len(hostile)+2)
+	require.Len(t, w.underReview(coupon), len(hostileMembers)+2)
 
 	code, stdout, stderr := w.dlq("drop", coupon, "--cause=MALFORMED_USER_ID", "--yes", "--lang=en")
 	require.Equal(t, exitUse, code, stderr)
@@ -40,8 +40,8 @@ func TestOneMemberStopsNoDrop(t *testing.T) {
 	require.Len(t, left, 1)
 	last := slices.Collect(maps.Keys(left))[0]
 	require.Contains(t, []string{"twin", "of-twin"}, last)
-	require.Len(t, w.ids("SELECT run_id FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'", coupon), len(hostile)+1)
-	require.Len(t, w.ids("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED'"), len(hostile)+1, "and nothing is said of whom it was not done to")
+	require.Len(t, w.ids("SELECT run_id FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'", coupon), len(hostileMembers)+1)
+	require.Len(t, w.ids("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED'"), len(hostileMembers)+1, "and nothing is said of whom it was not done to")
 
 	code, _, stderr = w.dlq("drop", coupon, "--user="+last)
 	require.Equal(t, exitUse, code, stderr)
@@ -80,7 +80,7 @@ func TestNothingThatOthersWroteCommandsATerminal(t *testing.T) {
 	coupon := w.coupon(5)
 	w.users(1, 2)
 	at := w.now().Add(-time.Minute)
-	for i, member := range hostile {
+	for i, member := range hostileMembers {
 		w.stand(coupon, member, at.Add(time.Duration(i)*time.Millisecond))
 	}
 	w.apply(coupon, 1)
@@ -113,7 +113,7 @@ func TestNothingThatOthersWroteCommandsATerminal(t *testing.T) {
 		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--lang=ko"},
 		{"dlq", "list"}, {"dlq", "list", "--list"}, {"dlq", "list", "--output=csv"}, {"dlq", "list", "--list", "--output=csv"},
 		{"report", "--date=" + day}, {"report", "--date=" + day, "--output=csv"}, {"report", "--date=" + day, "--output=html"},
-		{"dlq", "retry", "--coupon=1", "--user=" + hostile[0], "--operator=kim", "--reason=test"},
+		{"dlq", "retry", "--coupon=1", "--user=" + hostileMembers[0], "--operator=kim", "--reason=test"},
 		{"dlq", "drop", "--coupon=1", "--user=" + esc, "--operator=kim", "--reason=test"},
 		{"run", "--bogus=" + esc}, {esc}, {"show", esc}, {"coupon", "pause", "1", "--operator=kim", "--reason=test"},
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 // newClusterWorld has its line on a Cluster of three masters, each of which goes on when another is gone.
 func newClusterWorld(t *testing.T) (*world, []*testenv.Redis) {
 	t.Helper()
-	nodes := testenv.PrivateCluster(t, 3)
+	nodes := topology.StartCluster(t, 3)
 	var addrs []string
 	for _, node := range nodes {
 		client := redis.NewClient(&redis.Options{Addr: node.Addr()})

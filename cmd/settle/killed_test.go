@@ -20,11 +20,12 @@ import (
 
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // process is `settle run` as a process of its own, behind wires to its servers.
 type process struct {
-	wires   []*testenv.Wire
+	wires   []*faultproxy.Proxy
 	cmd     *exec.Cmd
 	logs    string // a file: what was said before an instant can be read at that instant
 	started chan struct{}
@@ -34,13 +35,13 @@ type process struct {
 const processWithin = 2 * time.Minute
 
 // start runs the program on a scene. The rule is asked about every turn.
-func (s *scene) start(parallel int, rule func(*process, testenv.Turn) testenv.Fate) *process {
+func (s *scene) start(parallel int, rule func(*process, faultproxy.Turn) faultproxy.Action) *process {
 	s.t.Helper()
 	p := &process{logs: filepath.Join(s.t.TempDir(), "stderr"), started: make(chan struct{})}
 	logs, err := os.Create(p.logs)
 	require.NoError(s.t, err)
 	defer logs.Close()
-	wires, servers := s.wiresTo(func(turn testenv.Turn) testenv.Fate { <-p.started; return rule(p, turn) })
+	wires, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action { <-p.started; return rule(p, turn) })
 	p.wires = wires
 	ctx, cancel := context.WithTimeout(s.t.Context(), processWithin)
 	s.t.Cleanup(cancel)
@@ -100,9 +101,9 @@ func (s *scene) undisturbed() (operations []operation, took time.Duration) {
 	s.t.Helper()
 	testenv.Build(s.t, "./cmd/settle") // which is not to be timed
 	began := time.Now()
-	code, _ := s.start(1, func(p *process, turn testenv.Turn) testenv.Fate {
-		operations = append(operations, operation{turn.Wire, p.step()})
-		return testenv.Pass()
+	code, _ := s.start(1, func(p *process, turn faultproxy.Turn) faultproxy.Action {
+		operations = append(operations, operation{turn.Proxy, p.step()})
+		return faultproxy.Pass()
 	}).wait()
 	took = time.Since(began)
 	require.Zero(s.t, code)
@@ -127,15 +128,15 @@ func (b blow) String() string {
 }
 
 // at is a rule that lets strike happen there.
-func (b blow) at(strike func(*process)) func(*process, testenv.Turn) testenv.Fate {
-	return func(p *process, turn testenv.Turn) testenv.Fate {
+func (b blow) at(strike func(*process)) func(*process, faultproxy.Turn) faultproxy.Action {
+	return func(p *process, turn faultproxy.Turn) faultproxy.Action {
 		switch {
 		case turn.Number != b.turn:
-			return testenv.Pass()
+			return faultproxy.Pass()
 		case b.after:
-			return testenv.CutAfter(func() { strike(p) })
+			return faultproxy.DropReply(func() { strike(p) })
 		default:
-			return testenv.CutBefore(func() { strike(p) })
+			return faultproxy.DropRequest(func() { strike(p) })
 		}
 	}
 }
@@ -251,7 +252,7 @@ func killedAtAnyMoment(t *testing.T, st stage, within time.Duration, struck *tal
 			s := st.scene(t)
 			moment := rand.N(within)
 			t.Logf("killed after %s", moment)
-			p := s.start(1+n%4, func(*process, testenv.Turn) testenv.Fate { return testenv.Pass() })
+			p := s.start(1+n%4, func(*process, faultproxy.Turn) faultproxy.Action { return faultproxy.Pass() })
 			began := time.Now()
 			timer := time.AfterFunc(moment, p.kill)
 			if _, killed := p.wait(); killed {

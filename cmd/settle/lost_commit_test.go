@@ -15,6 +15,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // commit finds the COMMIT of one transaction on the wire of a run that settles one coupon after another.
@@ -35,9 +36,9 @@ var transactions = map[string]commit{
 }
 
 // passes is whether this turn is the COMMIT, the first time.
-func (c *commit) passes(turn testenv.Turn) bool {
+func (c *commit) passes(turn faultproxy.Turn) bool {
 	switch {
-	case turn.Wire != toMySQL:
+	case turn.Proxy != toMySQL:
 	case bytes.Contains(turn.Request, []byte("START TRANSACTION")):
 		c.said = false
 	case bytes.Contains(turn.Request, []byte(c.after)):
@@ -81,11 +82,11 @@ func TestALostReplyToCommit(t *testing.T) {
 	for name, c := range transactions {
 		t.Run(name+", applied", func(t *testing.T) {
 			t.Parallel()
-			goesOn(t, st.scene(t), c, testenv.CutAfter(nil))
+			goesOn(t, st.scene(t), c, faultproxy.DropReply(nil))
 		})
 		t.Run(name+", never delivered", func(t *testing.T) {
 			t.Parallel()
-			goesOn(t, st.scene(t), c, testenv.CutBefore(nil))
+			goesOn(t, st.scene(t), c, faultproxy.DropRequest(nil))
 		})
 		t.Run(name+", applied only when the job already looks for it", func(t *testing.T) {
 			t.Parallel()
@@ -94,25 +95,25 @@ func TestALostReplyToCommit(t *testing.T) {
 		if testenv.Soaking() || c.unknownApplied {
 			t.Run(name+", applied, and MySQL gone", func(t *testing.T) {
 				t.Parallel()
-				movesNothing(t, st.scene(t), c, testenv.CutAfter)
+				movesNothing(t, st.scene(t), c, faultproxy.DropReply)
 			})
 		}
 		if testenv.Soaking() || !c.unknownApplied {
 			t.Run(name+", never delivered, and MySQL gone", func(t *testing.T) {
 				t.Parallel()
-				movesNothing(t, st.scene(t), c, testenv.CutBefore)
+				movesNothing(t, st.scene(t), c, faultproxy.DropRequest)
 			})
 		}
 	}
 }
 
 // Whether the COMMIT has happened or not: the run finds out, goes on, and counts nothing twice.
-func goesOn(t *testing.T, s *scene, c commit, fate testenv.Fate) {
-	wires, servers := s.wiresTo(func(turn testenv.Turn) testenv.Fate {
+func goesOn(t *testing.T, s *scene, c commit, fate faultproxy.Action) {
+	wires, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
 		if c.passes(turn) {
 			return fate
 		}
-		return testenv.Pass()
+		return faultproxy.Pass()
 	})
 	code, stdout, stderr := s.settleThrough(servers)
 	require.Zero(t, code, stderr)
@@ -126,11 +127,11 @@ func goesOn(t *testing.T, s *scene, c commit, fate testenv.Fate) {
 // the COMMIT that was under way has arrived.
 func waitsForTheLost(t *testing.T, s *scene, c commit) {
 	late := make(chan struct{})
-	_, servers := s.wiresTo(func(turn testenv.Turn) testenv.Fate {
+	_, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
 		if c.passes(turn) {
-			return testenv.DeliverLater(late)
+			return faultproxy.DelayRequest(late)
 		}
-		return testenv.Pass()
+		return faultproxy.Pass()
 	})
 	var code int
 	var stdout, stderr string
@@ -149,18 +150,18 @@ func waitsForTheLost(t *testing.T, s *scene, c commit) {
 
 // As long as nobody can tell whether the COMMIT has happened, nothing of its coupon moves: nobody is taken out of the
 // line and nobody is put under review. The next run finds out.
-func movesNothing(t *testing.T, s *scene, c commit, fate func(func()) testenv.Fate) {
+func movesNothing(t *testing.T, s *scene, c commit, fate func(func()) faultproxy.Action) {
 	coupon := s.coupons()[c.coupon]
-	var wires []*testenv.Wire
+	var wires []*faultproxy.Proxy
 	var before standing
-	wires, servers := s.wiresTo(func(turn testenv.Turn) testenv.Fate {
+	wires, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
 		if c.passes(turn) {
 			return fate(func() {
 				before = s.standing(coupon)
 				wires[toMySQL].Down()
 			})
 		}
-		return testenv.Pass()
+		return faultproxy.Pass()
 	})
 	code, _, stderr := s.settleThrough(servers, fmt.Sprintf("--coupon=%d", coupon))
 	require.Equal(t, 1, code, stderr)
@@ -189,9 +190,9 @@ func TestALostConnectionToMySQLAtAnyOperation(t *testing.T) {
 				s := st.scene(t)
 				lose := b.at(func(*process) {})
 				asked := 0
-				_, servers := s.wiresTo(func(turn testenv.Turn) testenv.Fate {
-					if turn.Wire != toMySQL {
-						return testenv.Pass()
+				_, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
+					if turn.Proxy != toMySQL {
+						return faultproxy.Pass()
 					}
 					asked++
 					turn.Number = asked

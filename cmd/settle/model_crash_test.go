@@ -15,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // crashed is an error after which a run tries nothing again, as a process that is dead.
@@ -157,7 +158,7 @@ func (m *machine) processIsKilled(t *rapid.T) {
 func (m *machine) killed(o order, at int, after bool) (code int) {
 	started := make(chan struct{})
 	var cmd *exec.Cmd
-	var wires []*testenv.Wire
+	var wires []*faultproxy.Proxy
 	kill := func() {
 		_ = cmd.Process.Kill() // it may have ended by itself
 		for _, w := range wires {
@@ -165,18 +166,18 @@ func (m *machine) killed(o order, at int, after bool) (code int) {
 		}
 	}
 	begun := 0
-	wires, servers := m.wiresTo(func(turn testenv.Turn) testenv.Fate {
+	wires, servers := m.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
 		<-started
-		if begun == 0 && turn.Wire == toMySQL && bytes.Contains(turn.Request, []byte("FROM coupon")) {
+		if begun == 0 && turn.Proxy == toMySQL && bytes.Contains(turn.Request, []byte("FROM coupon")) {
 			begun = turn.Number
 		}
 		switch {
 		case begun == 0 || turn.Number < begun+at:
-			return testenv.Pass()
+			return faultproxy.Pass()
 		case after && turn.Number == begun+at:
-			return testenv.CutAfter(kill)
+			return faultproxy.DropReply(kill)
 		default:
-			return testenv.CutBefore(kill)
+			return faultproxy.DropRequest(kill)
 		}
 	})
 	cmd = exec.CommandContext(m.t.Context(), testenv.Build(m.t, "./cmd/settle"), append(append(o.args(), "--parallel=1"), servers...)...)

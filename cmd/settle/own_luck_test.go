@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // Something between the program and MySQL cuts one coupon's statement each time it comes. The server is well, and the
@@ -25,11 +25,11 @@ func TestOneCouponsBadLuckIsNotTheServers(t *testing.T) {
 		coupons = append(coupons, coupon)
 	}
 	unlucky := fmt.Appendf(nil, "SELECT %d, j.user_id, 0 + ", coupons[0])
-	_, servers := w.wiresTo(func(turn testenv.Turn) testenv.Fate {
-		if turn.Wire == toMySQL && bytes.Contains(turn.Request, unlucky) {
-			return testenv.CutBefore(nil)
+	_, servers := w.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
+		if turn.Proxy == toMySQL && bytes.Contains(turn.Request, unlucky) {
+			return faultproxy.DropRequest(nil)
 		}
-		return testenv.Pass()
+		return faultproxy.Pass()
 	})
 	code, stdout, stderr := w.settleThrough(servers)
 	require.Equal(t, 1, code, "%s%s", stdout, stderr)
@@ -52,12 +52,12 @@ func TestARetryIsAuditedOnceWhateverReplyIsLost(t *testing.T) {
 	w.apply(coupon, 2)
 	w.settleNow()
 	lost := false
-	_, servers := w.wiresTo(func(turn testenv.Turn) testenv.Fate {
-		if turn.Wire == toMySQL && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) && !lost {
+	_, servers := w.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
+		if turn.Proxy == toMySQL && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) && !lost {
 			lost = true
-			return testenv.CutAfter(nil)
+			return faultproxy.DropReply(nil)
 		}
-		return testenv.Pass()
+		return faultproxy.Pass()
 	})
 	there := *w
 	there.servers = servers

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
 // pushed is what a gateway holds of runs of a trigger: metrics with their own labels and values.
@@ -57,7 +58,7 @@ func TestARunIsPushed(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
 	n.stand(n.coupons[0], "99", n.now().Add(-72*time.Hour)) // nobody knows this user
-	gateway := "http://" + testenv.PrivatePushgateway(t).Addr()
+	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
 
 	code, _, stderr := n.settle("run", "--push-gateway="+gateway)
 	require.Zero(t, code, stderr)
@@ -116,7 +117,7 @@ func TestARunIsPushed(t *testing.T) {
 func TestARunIsPushedWhileItGoesOn(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
-	gateway := "http://" + testenv.PrivatePushgateway(t).Addr()
+	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
 	release := n.lock(n.coupons[0])
 	ended := make(chan int, 1)
 	go func() {
@@ -156,7 +157,7 @@ func TestAGatewayThatIsAwayKeepsNobodyFromSettling(t *testing.T) {
 func TestWhatACheckFindsIsPushed(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
-	gateway := "http://" + testenv.PrivatePushgateway(t).Addr()
+	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
 	verify := func(args ...string) (code int, found map[string]string) {
 		code, _, stderr := n.settle(append([]string{"verify", "--push-gateway=" + gateway}, args...)...)
 		require.NotContains(t, stderr, "not pushed")
@@ -202,7 +203,7 @@ func TestWhatACheckFindsIsPushed(t *testing.T) {
 func TestTheLastPushIsRepeated(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
-	holds, err := url.Parse("http://" + testenv.PrivatePushgateway(t).Addr())
+	holds, err := url.Parse("http://" + prometheus.StartPushgateway(t).Addr())
 	require.NoError(t, err)
 	var asked atomic.Int32
 	through := httputil.NewSingleHostReverseProxy(holds)

@@ -40,29 +40,6 @@ func TestLowestArrivalsAreIssuedAndARerunChangesNothing(t *testing.T) {
 	require.Equal(t, before, w.everything())
 }
 
-// everything is all that a settlement may write, but for the list of runs.
-func (w *world) everything() (rows []string) {
-	w.t.Helper()
-	for _, query := range []string{
-		"SELECT CONCAT_WS('|', id, issued_count, status, finalised_at, updated_at) FROM coupon ORDER BY id",
-		"SELECT CONCAT_WS('|', id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id, status) FROM user_coupon ORDER BY id",
-		"SELECT CONCAT_WS('|', coupon_id, user_id, applied_at, outcome, reason, run_id) FROM application_outcome ORDER BY 1",
-		"SELECT CONCAT_WS('|', run_id, coupon_id, read_count, issued_count, rejected_count, not_selected_count, winners_digest, cleaned_at) FROM settlement ORDER BY 1",
-		"SELECT CONCAT_WS('|', coupon_id, accepted, written_off) FROM promise ORDER BY 1",
-	} {
-		found, err := w.db.Query(query)
-		require.NoError(w.t, err)
-		defer found.Close()
-		for found.Next() {
-			var row string
-			require.NoError(w.t, found.Scan(&row))
-			rows = append(rows, row)
-		}
-		require.NoError(w.t, found.Err())
-	}
-	return rows
-}
-
 func TestEightRunsAtOnceIssueOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -333,20 +310,6 @@ func TestLongLinesArePagedInOrder(t *testing.T) {
 	require.Equal(t, line[:seats+more], w.issued(couponID))
 	require.Equal(t, line[seats+more:], w.outcome(couponID, "NOT_SELECTED"))
 	w.verify()
-}
-
-// standAll writes a whole line at once, a microsecond apart, in this order.
-func (w *world) standAll(couponID uint64, users []uint64) {
-	w.t.Helper()
-	began := w.now().Add(-time.Minute).UnixMicro()
-	ctx := w.t.Context()
-	pipe := w.rdb.Pipeline()
-	for i, user := range users {
-		pipe.Do(ctx, "ZADD", w.queue(couponID), began+int64(i), user)
-	}
-	pipe.HIncrBy(ctx, "state:{"+w.queue(couponID)+"}", "accepted", int64(len(users)))
-	_, err := pipe.Exec(ctx)
-	require.NoError(w.t, err)
 }
 
 func TestTheLargestUserIDsAreKeptToTheDigit(t *testing.T) {

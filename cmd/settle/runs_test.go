@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // What finance and CS ask about runs.
@@ -87,11 +88,11 @@ func TestWrongUseOfRunsAndReports(t *testing.T) {
 func TestARunWhoseProcessDiedIsAbandoned(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 1, newWiredWorld).scene(t)
-	p := s.start(1, func(p *process, turn testenv.Turn) testenv.Fate {
+	p := s.start(1, func(p *process, turn faultproxy.Turn) faultproxy.Action {
 		if p.step() == settle.StepTell {
-			return testenv.CutBefore(p.kill)
+			return faultproxy.DropRequest(p.kill)
 		}
-		return testenv.Pass()
+		return faultproxy.Pass()
 	})
 	_, killed := p.wait()
 	require.True(t, killed)

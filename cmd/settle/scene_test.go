@@ -13,6 +13,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // scene is a night with something of everything, small enough to be played a thousand times.
@@ -112,17 +113,6 @@ func (w *world) setScene() *scene {
 	w.exec("UPDATE coupon SET issued_count = issued_count + ?, total_quantity = issued_count + 12 WHERE id = ?", len(byHand), s.full)
 	w.refresh() // writes the promises down
 	return s
-}
-
-func (w *world) arrivals(couponID uint64) map[string]int64 {
-	w.t.Helper()
-	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), w.queue(couponID), 0, -1).Result()
-	require.NoError(w.t, err)
-	arrivals := map[string]int64{}
-	for _, e := range entries {
-		arrivals[e.Member.(string)] = int64(e.Score)
-	}
-	return arrivals
 }
 
 func (s *scene) review(member string, retryable bool) {
@@ -231,11 +221,11 @@ func newWiredWorld(t *testing.T) *world {
 }
 
 // wiresTo puts wires before the MySQL and the Redis of a world and returns the flags that lead through them.
-func (w *world) wiresTo(rule testenv.Rule) (wires []*testenv.Wire, servers []string) {
+func (w *world) wiresTo(rule faultproxy.Rule) (wires []*faultproxy.Proxy, servers []string) {
 	w.t.Helper()
 	dsn, err := mysql.ParseDSN(w.servers[0][len("--mysql-dsn="):])
 	require.NoError(w.t, err)
-	wires = testenv.WiresTo(w.t, rule, dsn.Addr, w.servers[1][len("--redis-addrs="):])
+	wires = faultproxy.NewGroup(w.t, rule, dsn.Addr, w.servers[1][len("--redis-addrs="):])
 	dsn.Addr = wires[toMySQL].Addr
 	return wires, append([]string{"--mysql-dsn=" + dsn.FormatDSN(), "--redis-addrs=" + wires[toRedis].Addr}, w.servers[2:]...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // killable is a server that a test kills and restarts.
@@ -54,9 +55,9 @@ func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.St
 	s.t.Helper()
 	server := m.of(s)
 	var failed error
-	p := s.start(b.parallel, func(p *process, turn testenv.Turn) testenv.Fate {
+	p := s.start(b.parallel, func(p *process, turn faultproxy.Turn) faultproxy.Action {
 		if turn.Number != b.turn {
-			return testenv.Pass()
+			return faultproxy.Pass()
 		}
 		dies := func() {
 			struck, step = true, p.step()
@@ -66,13 +67,13 @@ func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.St
 			}
 		}
 		switch {
-		case turn.Wire != m.wire: // between two of its operations
+		case turn.Proxy != m.wire: // between two of its operations
 			dies()
-			return testenv.Pass()
+			return faultproxy.Pass()
 		case b.after:
-			return testenv.CutAfter(dies)
+			return faultproxy.DropReply(dies)
 		default:
-			return testenv.CutBefore(dies)
+			return faultproxy.DropRequest(dies)
 		}
 	})
 	code, killed := p.wait()

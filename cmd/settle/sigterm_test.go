@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -69,18 +68,6 @@ func (n *night) requireRepaired() {
 		require.Empty(n.t, n.waiting(couponID))
 	}
 	n.verify()
-}
-
-// lock holds a coupon's row as any other session may.
-func (w *world) lock(couponID uint64) (release func()) {
-	w.t.Helper()
-	tx, err := w.db.Begin()
-	require.NoError(w.t, err)
-	release = sync.OnceFunc(func() { _ = tx.Rollback() })
-	w.t.Cleanup(release)
-	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE /* held, and none of turns */", couponID)
-	require.NoError(w.t, err)
-	return release
 }
 
 // awaitTurn returns when some session waits for the row of that coupon, which this test holds.

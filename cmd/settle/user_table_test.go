@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/hostile"
 	shop "github.com/jajeong/jajeong/internal/users"
 )
 
@@ -101,7 +102,7 @@ func TestUsersWithoutAStatus(t *testing.T) {
 	var database string
 	require.NoError(t, m.DB.QueryRow("SELECT DATABASE()").Scan(&database))
 	w := newWorldOf(t, testenv.RedisFor(t), m, userShape{
-		ddl: "CREATE TABLE member (id BIGINT PRIMARY KEY)", table: "member", id: "id",
+		ddl: "CREATE TABLE member (id BIGINT PRIMARY KEY)", tableName: "member", id: "id",
 		flags: []string{"--user-table=" + database + ".member", "--user-status-column=-"},
 	})
 	w.exec("INSERT INTO member VALUES (1), (2), (4)")
@@ -240,7 +241,7 @@ func TestSettingsOfUsersAreChecked(t *testing.T) {
 func TestAnotherSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.servers[0] = "--mysql-dsn=" + testenv.HostileDSN(t, w.accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
+	w.servers[0] = "--mysql-dsn=" + hostile.DSN(t, w.accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
 	w.users(1)
 	couponID := w.coupon(1)
 	w.apply(couponID, 1)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // Whatever a person's verb asks MySQL, the connection may be lost over it. What is asked again must not build on what the
@@ -62,15 +62,15 @@ func TestALostConnectionAtAnyOperationOfAPersonsVerb(t *testing.T) {
 				w.settleNow(fmt.Sprintf("--coupon=%d", coupon))
 				var turns atomic.Int64
 				var request atomic.Value
-				_, servers := w.wiresTo(func(turn testenv.Turn) testenv.Fate {
-					if turn.Wire != toMySQL {
-						return testenv.Pass()
+				_, servers := w.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
+					if turn.Proxy != toMySQL {
+						return faultproxy.Pass()
 					}
 					if turns.Add(1) == lost {
 						request.Store(strings.ToValidUTF8(string(turn.Request), "?"))
-						return testenv.CutBefore(nil)
+						return faultproxy.DropRequest(nil)
 					}
-					return testenv.Pass()
+					return faultproxy.Pass()
 				})
 				through := *w
 				through.servers = servers

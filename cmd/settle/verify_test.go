@@ -201,3 +201,42 @@ func TestVerifyTellsExactlyWhatWasPlanted(t *testing.T) {
 		}
 	}
 }
+
+func TestVerify_ChecksOtherCouponsBesideBrokenOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	broken, lossy, whole := w.coupon(1), w.coupon(7), w.coupon(1)
+	w.users(1, 2)
+	w.apply(lossy, 1, 2)
+	w.apply(whole, 1)
+	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(lossy), "1").Err())
+	state := "state:{" + w.queue(broken) + "}"
+	require.NoError(t, w.rdb.Del(t.Context(), state).Err())
+	require.NoError(t, w.rdb.Set(t.Context(), state, "a value of another type", 0).Err())
+	code, _ := w.settleNowCode()
+	require.Equal(t, 2, code, "a key of the wrong type needs an operator, and counts before the gap")
+
+	code, stdout, stderr := w.settle("verify")
+	require.Equal(t, 2, code)
+	require.Contains(t, stdout, "PROMISE_LOST")
+	require.Contains(t, stderr, fmt.Sprintf("coupon %d: ", broken))
+
+	code, verdicts := w.verifyCode()
+	require.Equal(t, 2, code)
+	require.Len(t, verdicts.Unchecked, 1)
+	code, stdout, _ = w.settle("verify", fmt.Sprintf("--coupon=%d", whole), fmt.Sprintf("--coupon=%d", whole))
+	require.Zero(t, code)
+	require.Contains(t, stdout, "1 coupons for 1 seats")
+}
+
+func TestOutput_EscapesControlCharactersInNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(1)
+	w.exec("UPDATE coupon SET name = ? WHERE id = ?", "a\x1b[31mred\nnext", coupon)
+	for _, verb := range []string{"run", "verify"} {
+		_, stdout, _ := w.settle(verb)
+		require.NotContains(t, stdout, "\x1b")
+		require.NotContains(t, stdout, "red\nnext")
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,36 +14,31 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	shop "github.com/jajeong/jajeong/internal/users"
-	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// The defaults of the database server are hostile to every session that does not force its own.
-func TestMain(m *testing.M) {
-	candidates.PutBackTime = 100 * time.Millisecond // many tests take servers away; failover_test.go waits as long as people do
-	testenv.MainHostile(m)
-}
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
-// world is one deployment on real servers: a database and a key prefix of its own, migrated by `settle migrate`. The
-// program works under the grants of sql/grants.sql and the users of docs/redis-users.acl; what the test does itself, it does as an administrator.
+// world is a deployment with flags that lead the program to it. Its own methods are those of jajeongtest under other names.
 type world struct {
 	t        *testing.T
-	servers  []string          // the flags that lead there, with the account of the job
-	accounts map[string]string // DSNs by the names of the grants
+	servers  []string          // flags with the access of the settlement
+	accounts map[string]string // DSNs by the names in sql/grants.sql
 	redisAs  *testenv.RedisUsers
 	db       *sql.DB
 	rdb      redis.UniversalClient
 	prefix   string
 	store    *candidates.Store
 
-	shape     userShape       // of the table of users
-	directory *shop.Directory // of users, as in the program
+	shape      userShape // of the table of users
+	directory  *shop.Directory
+	deployment *jajeongtest.Deployment
 }
 
 func newWorld(t *testing.T) *world {
@@ -52,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldOn(t, testenv.RedisFor(t))
 }
 
-// newWorldOn has its line on that Redis.
+// newWorldOn has its queues in that Redis.
 func newWorldOn(t *testing.T, r testenv.RedisHandle) *world {
 	t.Helper()
 	return newWorldWith(t, r, testenv.MySQLFor(t))
@@ -63,39 +57,22 @@ func newWorldWith(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle) *w
 	return newWorldOf(t, r, m, migratedUsers)
 }
 
-// newWorldOf has users of that shape.
+// newWorldOf has a table of users with that shape.
 func newWorldOf(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle, shape userShape) *world {
 	t.Helper()
-	w := &world{t: t, rdb: r.Client, prefix: r.Prefix, shape: shape, directory: shape.settings(t).Directory(), servers: append([]string{
-		"--mysql-dsn=" + m.DSN, "--redis-addrs=" + strings.Join(r.Addrs, ","),
-	}, shape.flags...)}
-	if r.Prefix != "" {
-		w.servers = append(w.servers, "--redis-key-prefix="+r.Prefix)
-	}
-	var err error
-	w.db, err = (&connect.MySQLSettings{MySQLDSN: m.DSN}).Open(zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = w.db.Close() })
-	w.store, err = candidates.NewStore(r.Client, candidates.Options{KeyPrefix: r.Prefix, TTL: candidates.MinTTL})
-	require.NoError(t, err)
-	if shape.ddl != "" {
-		w.exec(shape.ddl)
-	}
-	code, _, stderr := w.settle("migrate")
-	require.Zero(t, code, stderr)
-	w.accounts = testenv.Accounts(t, m.DSN, shape.grants(migrations.Grants))
-	settings := testenv.MySQLHandle{DB: w.db}.Hostile(t)
-	for name, dsn := range w.accounts {
-		w.accounts[name] = testenv.HostileDSN(t, dsn, settings)
-	}
-	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_settle"]
-	w.redisAs = testenv.RedisUsersFor(t, r.Client, r.Prefix, docs.RedisUsers)
-	username, password := w.redisAs.As("jajeong_settle")
-	w.servers = append(w.servers, "--redis-username="+username, "--redis-password="+password)
-	return w
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: &r, MySQL: &m, Users: shape.table(t)})
+	return &world{t: t, servers: d.Flags(d.Job), accounts: d.Accounts, redisAs: d.RedisUsers, db: d.DB, rdb: d.Redis, prefix: d.Prefix, store: d.Store,
+		shape: shape, directory: d.Users, deployment: d}
 }
 
-// as is a pool of an account's.
+// d is the deployment with what the test may have replaced.
+func (w *world) d() *jajeongtest.Deployment {
+	d := w.deployment.For(w.t)
+	d.DB, d.Redis, d.Store = w.db, w.rdb, w.store
+	return d
+}
+
+// as is a pool with that account.
 func (w *world) as(account string) *sql.DB {
 	w.t.Helper()
 	require.Contains(w.t, w.accounts, account)
@@ -165,21 +142,10 @@ func (w *world) verifyCode() (int, verifyReport) {
 	return code, report
 }
 
-// coupon makes a coupon that is open from an hour ago to in an hour.
-func (w *world) coupon(seats int) uint64 {
-	now := w.now()
-	return w.couponBetween(seats, now.Add(-time.Hour), now.Add(time.Hour))
-}
+func (w *world) coupon(seats int) uint64 { return w.d().AddCoupon(seats) }
 
 func (w *world) couponBetween(seats int, opens, closes time.Time) uint64 {
-	w.t.Helper()
-	done, err := w.db.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES (?, ?, ?, ?)",
-		"심야 쿠폰", seats, opens.UTC(), closes.UTC())
-	require.NoError(w.t, err)
-	id, err := done.LastInsertId()
-	require.NoError(w.t, err)
-	w.publish(uint64(id), opens, closes)
-	return uint64(id)
+	return w.d().AddCouponBetween(seats, opens, closes)
 }
 
 func (w *world) publish(couponID uint64, opens, closes time.Time) {
@@ -188,143 +154,54 @@ func (w *world) publish(couponID uint64, opens, closes time.Time) {
 	require.NoError(w.t, err)
 }
 
-func (w *world) now() time.Time {
-	w.t.Helper()
-	now, err := w.store.Now(w.t.Context())
-	require.NoError(w.t, err)
-	return now
+func (w *world) now() time.Time                             { return w.d().Now() }
+func (w *world) users(ids ...uint64)                        { w.d().AddUsers(ids...) }
+func (w *world) setStanding(status string, ids ...uint64)   { w.d().SetStatus(status, ids...) }
+func (w *world) forget(user uint64)                         { w.d().RemoveUser(user) }
+func (w *world) exec(query string, args ...any)             { w.d().Exec(query, args...) }
+func (w *world) ids(query string, args ...any) []uint64     { return w.d().IDs(query, args...) }
+func (w *world) apply(coupon uint64, users ...uint64)       { w.d().Apply(coupon, users...) }
+func (w *world) answer(coupon, user uint64) candidates.Code { return w.d().Answer(coupon, user) }
+func (w *world) queue(coupon uint64) string                 { return w.d().Queue(coupon) }
+func (w *world) waiting(coupon uint64) []string             { return w.d().Waiting(coupon) }
+func (w *world) arrivals(coupon uint64) map[string]int64    { return w.d().Arrivals(coupon) }
+func (w *world) underReview(coupon uint64) map[string]int64 { return w.d().UnderReview(coupon) }
+func (w *world) issued(coupon uint64) []uint64              { return w.d().Issued(coupon) }
+func (w *world) awaitLockWait()                             { w.d().AwaitLockWait() }
+
+func (w *world) stand(coupon uint64, member string, arrival time.Time) {
+	w.d().ApplyAt(coupon, member, arrival)
 }
 
-// users makes active users.
-func (w *world) users(ids ...uint64) {
-	w.t.Helper()
-	for len(ids) > 0 {
-		chunk := ids[:min(len(ids), 1000)]
-		ids = ids[len(chunk):]
-		rows := strings.TrimSuffix(strings.Repeat("(?, "+w.shape.words[active]+"),", len(chunk)), ",")
-		args := make([]any, len(chunk))
-		for i, id := range chunk {
-			args[i] = id
-		}
-		w.exec("INSERT INTO "+w.shape.table+" ("+w.shape.id+", "+w.shape.status+") VALUES "+rows, args...)
-	}
+func (w *world) reason(coupon uint64, member string) candidates.Reason {
+	return w.d().Reason(coupon, member)
 }
 
-func (w *world) exec(query string, args ...any) {
-	w.t.Helper()
-	_, err := w.db.Exec(query, args...)
-	require.NoError(w.t, err)
+func (w *world) outcome(coupon uint64, outcome string) []uint64 {
+	return w.d().Outcome(coupon, outcome)
 }
 
-// apply lets users apply in this order; every one must be accepted.
-func (w *world) apply(couponID uint64, users ...uint64) {
-	w.t.Helper()
-	for _, user := range users {
-		receipt, err := w.store.Apply(w.t.Context(), couponID, user)
-		require.NoError(w.t, err)
-		require.Equal(w.t, candidates.Accepted, receipt.Code)
-	}
+func (w *world) refuse(table string, users ...uint64) (allow func()) {
+	return w.d().RefuseRows(table, users...)
 }
 
-// stand writes an application into Redis with an arrival of its own, as if it had been accepted then.
-func (w *world) stand(couponID uint64, member string, arrival time.Time) {
-	w.t.Helper()
-	ctx := w.t.Context()
-	require.NoError(w.t, w.rdb.ZAdd(ctx, w.queue(couponID), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
-	require.NoError(w.t, w.rdb.HIncrBy(ctx, "state:{"+w.queue(couponID)+"}", "accepted", 1).Err())
+func (w *world) positions(coupon uint64) []uint64       { return w.d().Seats(coupon) }
+func (w *world) everything() []string                   { return w.d().Snapshot() }
+func (w *world) standAll(coupon uint64, users []uint64) { w.d().ApplyLine(coupon, users...) }
+
+func (w *world) lock(coupon uint64) (release func()) { return w.d().Lock(coupon) }
+
+// podsDie has all pods forget which applications they accepted.
+func (w *world) podsDie() {
+	d := w.d()
+	d.PodsDie()
+	w.store = d.Store
 }
 
-func (w *world) queue(couponID uint64) string {
-	return fmt.Sprintf("%scandidates:coupon:%d", w.prefix, couponID)
-}
-
-// waiting is who stands in the queue, in order.
-func (w *world) waiting(couponID uint64) []string {
-	w.t.Helper()
-	members, err := w.rdb.ZRange(w.t.Context(), w.queue(couponID), 0, -1).Result()
-	require.NoError(w.t, err)
-	return members
-}
-
-// underReview is who stands in the DLQ: member → arrival in µs.
-func (w *world) underReview(couponID uint64) map[string]int64 {
-	w.t.Helper()
-	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), "dlq:{"+w.queue(couponID)+"}", 0, -1).Result()
-	require.NoError(w.t, err)
-	found := map[string]int64{}
-	for _, e := range entries {
-		found[e.Member.(string)] = int64(e.Score)
-	}
-	return found
-}
-
-func (w *world) reason(couponID uint64, member string) candidates.Reason {
-	w.t.Helper()
-	reasons, err := w.store.Reasons(w.t.Context(), couponID, []string{member})
-	require.NoError(w.t, err)
-	require.Contains(w.t, reasons, member)
-	return reasons[member]
-}
-
-// issued is who holds the coupon, in order of position.
-func (w *world) issued(couponID uint64) []uint64 {
-	w.t.Helper()
-	return w.ids("SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID)
-}
-
-// outcome is who has that outcome, in order of arrival.
-func (w *world) outcome(couponID uint64, outcome string) []uint64 {
-	w.t.Helper()
-	return w.ids("SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", couponID, outcome)
-}
-
-func (w *world) ids(query string, args ...any) []uint64 {
-	w.t.Helper()
-	rows, err := w.db.Query(query, args...)
-	require.NoError(w.t, err)
-	defer rows.Close()
-	ids := []uint64{}
-	for rows.Next() {
-		var id uint64
-		require.NoError(w.t, rows.Scan(&id))
-		ids = append(ids, id)
-	}
-	require.NoError(w.t, rows.Err())
-	return ids
-}
-
-// between is the ids from first to last.
-func between(first, last uint64) []uint64 {
-	ids := make([]uint64, 0, last-first+1)
-	for id := first; id <= last; id++ {
-		ids = append(ids, id)
-	}
-	return ids
-}
+func between(first, last uint64) []uint64 { return jajeongtest.Between(first, last) }
 
 func reversed(ids []uint64) []uint64 {
-	back := make([]uint64, len(ids))
-	for i, id := range ids {
-		back[len(ids)-1-i] = id
-	}
+	back := slices.Clone(ids)
+	slices.Reverse(back)
 	return back
-}
-
-// awaitLockWait returns when some session of this database waits for a row lock. A test that holds the row itself takes
-// it with lock, whose statement is none of those that wait.
-func (w *world) awaitLockWait() {
-	w.t.Helper()
-	testenv.Eventually(w.t, 20*time.Second, "a session waits for the lock", func() bool {
-		return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
-			return s.Command == "Query" && strings.HasSuffix(s.Statement, "FOR UPDATE")
-		}) > 0
-	})
-}
-
-// podsDie lets nobody remember whom they told.
-func (w *world) podsDie() {
-	w.t.Helper()
-	fresh, err := candidates.NewStore(w.rdb, candidates.Options{KeyPrefix: w.prefix, TTL: candidates.MinTTL})
-	require.NoError(w.t, err)
-	w.store = fresh
 }

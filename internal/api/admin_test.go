@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // known is a catalog that was read, or never.
@@ -142,7 +143,7 @@ func TestReadiness(t *testing.T) {
 // A shard that is away takes its own coupons with it, not those of the others.
 func TestReadinessWithoutAShard(t *testing.T) {
 	t.Parallel()
-	nodes := testenv.PrivateCluster(t, 2)
+	nodes := topology.StartCluster(t, 2)
 	settings := connect.RedisSettings{RedisAddrs: []string{nodes[0].Addr(), nodes[1].Addr()}}
 	client, err := settings.Open()
 	require.NoError(t, err)

@@ -26,6 +26,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 func TestMain(m *testing.M) {
@@ -81,7 +82,7 @@ func newSiteOf(t *testing.T, o api.Options) *site {
 	server := httptest.NewServer(api.New(o))
 	t.Cleanup(server.Close)
 	client := server.Client()
-	client.Transport = testenv.Conforming(t, client.Transport)
+	client.Transport = openapi.Transport(t, client.Transport)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &site{t: t, url: server.URL, client: client, registry: o.Metrics.(*prometheus.Registry)}
 }

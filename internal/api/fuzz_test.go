@@ -13,7 +13,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 // FuzzRequest sends what net/http takes for a request. The answer is one that the document knows, and is made of the
@@ -34,7 +34,7 @@ func FuzzRequest(f *testing.F) {
 		if request.Method == http.MethodHead {
 			response.Body = io.NopCloser(new(bytes.Buffer)) // net/http sends none of it
 		}
-		if err := testenv.Conforms(request, response); err != nil {
+		if err := openapi.Check(request, response); err != nil {
 			t.Fatal(err)
 		}
 		code := codeIn(body)

@@ -22,14 +22,14 @@ import (
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 func TestTheDescriptionIsForEverybody(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(newHandler(nil, plenty))
 	t.Cleanup(server.Close)
-	client := &http.Client{Transport: testenv.Conforming(t, server.Client().Transport)}
+	client := &http.Client{Transport: openapi.Transport(t, server.Client().Transport)}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/openapi.yaml", nil)
 		require.NoError(t, err)
@@ -111,7 +111,7 @@ func newHandler(known api.Coupons, limits api.Limits) http.Handler {
 // TestAllThatIsDocumentedHappens provokes each answer of each address, and finds exactly what the document names.
 func TestAllThatIsDocumentedHappens(t *testing.T) {
 	t.Parallel()
-	document, err := testenv.OpenAPI()
+	document, err := openapi.Document()
 	require.NoError(t, err)
 	const apply, me, openAPI = "/v1/coupons/{id}/applications", "/v1/coupons/{id}/applications/me", "/openapi.yaml"
 	happened := map[string]bool{}
@@ -121,7 +121,7 @@ func TestAllThatIsDocumentedHappens(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)
 		response := recorder.Result()
-		require.NoError(t, testenv.Conforms(request, response), "%s %s", method, request.URL)
+		require.NoError(t, openapi.Check(request, response), "%s %s", method, request.URL)
 		code := response.Header.Get("Content-Type")
 		if _, after, ok := strings.Cut(recorder.Body.String(), `"code":"`); ok {
 			code, _, _ = strings.Cut(after, `"`)
@@ -245,7 +245,7 @@ func TestNothingThatIsSentComesBack(t *testing.T) {
 // TestTheExamplesAreWhatIsSaid keeps the document's texts those of the problems.
 func TestTheExamplesAreWhatIsSaid(t *testing.T) {
 	t.Parallel()
-	document, err := testenv.OpenAPI()
+	document, err := openapi.Document()
 	require.NoError(t, err)
 	type words struct{ title, detail any }
 	said := map[words]bool{}

@@ -16,7 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 // applied says what Redis knows of each user; of others nothing.
@@ -95,7 +95,7 @@ func TestEveryStandingIsTold(t *testing.T) {
 		request.Header.Set("X-User-ID", c.user)
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)
-		require.NoError(t, testenv.Conforms(request, recorder.Result()), name)
+		require.NoError(t, openapi.Check(request, recorder.Result()), name)
 		require.Equal(t, c.status, recorder.Code, name)
 		var got map[string]any
 		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &got), name)
@@ -113,7 +113,7 @@ func TestEveryStandingIsTold(t *testing.T) {
 
 	request, recorder := httptest.NewRequest(http.MethodDelete, "/v1/coupons/42/applications/me", nil), httptest.NewRecorder()
 	handler.ServeHTTP(recorder, request)
-	require.NoError(t, testenv.Conforms(request, recorder.Result()))
+	require.NoError(t, openapi.Check(request, recorder.Result()))
 	require.Equal(t, http.StatusMethodNotAllowed, recorder.Code)
 	require.Contains(t, recorder.Header().Get("Allow"), "GET")
 }

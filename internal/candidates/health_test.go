@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 func TestEvictionPolicy(t *testing.T) {
@@ -63,7 +64,7 @@ func TestMemoryUsed(t *testing.T) {
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", text(now.Used/2)).Err())
 	require.Greater(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], 1.0)
 
-	nodes := testenv.PrivateCluster(t, 2)
+	nodes := topology.StartCluster(t, 2)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
 	t.Cleanup(func() { cluster.Close() })
 	for _, full := range nodes {
@@ -91,7 +92,7 @@ func TestEvictionPolicyOfACluster(t *testing.T) {
 // Each time anew, since whom the client asks first who the masters are is by chance.
 func TestEvictionPolicyOfAClusterWithoutAMaster(t *testing.T) {
 	t.Parallel()
-	nodes := testenv.PrivateCluster(t, 2)
+	nodes := topology.StartCluster(t, 2)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}, MaxRedirects: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { cluster.Close() })
 	s := newStore(t, cluster, "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
@@ -114,7 +115,7 @@ func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
 		require.Equal(t, want, find(newStore(t, h.Client, prefix)))
 	})
 	t.Run("on every master of a cluster", func(t *testing.T) {
-		nodes := testenv.PrivateCluster(t, 3)
+		nodes := topology.StartCluster(t, 3)
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}})
 		t.Cleanup(func() { cluster.Close() })
 		want := fill(cluster, "shop:")

@@ -23,6 +23,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // Many clients ask at once through several pods, some of which lose requests and replies; users ask again and elsewhere,
@@ -147,7 +148,7 @@ func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 	for i := range 2 + chance.IntN(3) {
 		addr := server
 		if i > 0 { // the first is lucky
-			addr = testenv.WireTo(t, s.loses(rand.New(rand.NewPCG(seed, chance.Uint64())), chance.Float64()*0.4), addr).Addr
+			addr = faultproxy.New(t, s.loses(rand.New(rand.NewPCG(seed, chance.Uint64())), chance.Float64()*0.4), addr).Addr
 		}
 		settings := connect.RedisSettings{RedisAddrs: []string{addr}}
 		rdb, err := settings.Open()
@@ -170,18 +171,18 @@ func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 }
 
 // loses breaks a share of the calls of scripts.
-func (s *story) loses(chance *rand.Rand, share float64) testenv.Rule {
-	return func(turn testenv.Turn) testenv.Fate {
+func (s *story) loses(chance *rand.Rand, share float64) faultproxy.Rule {
+	return func(turn faultproxy.Turn) faultproxy.Action {
 		if !bytes.Contains(turn.Request, []byte("\r\neval")) || chance.Float64() >= share {
-			return testenv.Pass()
+			return faultproxy.Pass()
 		}
 		switch chance.IntN(4) {
 		case 0:
-			return testenv.CutBefore(nil)
+			return faultproxy.DropRequest(nil)
 		case 1:
-			return testenv.DeliverLater(s.late.keep())
+			return faultproxy.DelayRequest(s.late.keep())
 		default:
-			return testenv.CutAfter(nil)
+			return faultproxy.DropReply(nil)
 		}
 	}
 }

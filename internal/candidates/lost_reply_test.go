@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // A reply that is lost leaves the caller not knowing, and nobody tries again behind his back: Redis has executed the
@@ -222,7 +223,7 @@ func (p *lossyProxy) pump(from, to net.Conn, pass func([]byte) bool) {
 // clusterNode is a Cluster of one private node, which has every slot.
 func clusterNode(t *testing.T) *redis.Client {
 	t.Helper()
-	return newClient(t, testenv.PrivateCluster(t, 1)[0].Addr())
+	return newClient(t, topology.StartCluster(t, 1)[0].Addr())
 }
 
 // announce lets the node tell its clients another address.

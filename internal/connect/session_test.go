@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/hostile"
 )
 
 func open(t *testing.T, dsn string) *sql.DB {
@@ -63,9 +64,9 @@ func requireForced(t *testing.T, db *sql.DB) {
 func TestSessionsAreForcedWhateverTheDSNSays(t *testing.T) {
 	t.Parallel()
 	handle := testenv.MySQLFor(t)
-	settings := handle.Hostile(t)
+	settings := hostile.Settings(t, handle.DB)
 	_, onMariaDB := settings["tx_isolation"]
-	hostile := testenv.HostileDSN(t, handle.DSN, settings)
+	hostile := hostile.DSN(t, handle.DSN, settings)
 	db := open(t, hostile)
 	requireForced(t, db)
 
@@ -90,13 +91,13 @@ func TestSessionsAreForcedWhateverTheDSNSays(t *testing.T) {
 // The same where an administrator has made them the defaults of the server.
 func TestSessionsAreForcedWhateverTheServerSays(t *testing.T) {
 	t.Parallel()
-	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{Init: testenv.HostileGlobals()})
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{Init: hostile.Globals()})
 	admin, err := sql.Open("mysql", server.DSN(""))
 	require.NoError(t, err)
 	defer admin.Close()
 	_, err = admin.Exec("CREATE DATABASE hostile")
 	require.NoError(t, err)
-	for name, value := range (testenv.MySQLHandle{DB: admin}).Hostile(t) { // those that would have hindered the administrator
+	for name, value := range hostile.Settings(t, admin) { // those that would have hindered the administrator
 		_, err := admin.Exec("SET GLOBAL " + name + " = " + value)
 		require.NoError(t, err, name)
 	}

@@ -19,8 +19,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
-
 type quietDoor struct{ Door }
 
 func (quietDoor) SetSold(context.Context, uint64, bool) error { return nil }

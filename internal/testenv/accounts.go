@@ -10,12 +10,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// granted is an account in a script of GRANTs.
+// granted matches an account in a script of GRANT statements.
 var granted = regexp.MustCompile(`\bTO (\w+);`)
 
-// Accounts makes the accounts that a script of GRANTs names, each under a name of the test's own, runs the script with
-// the DSN's database selected, and returns a DSN for each by its name in the script. The DSN's account must be allowed
-// to make accounts and to give what the script gives. They are dropped as the test ends.
+// Accounts creates the accounts that a script of GRANT statements names, each under a name of the test's own, and runs the
+// script in the DSN's database. It returns a DSN for each account by its name in the script. The DSN's account must be allowed
+// to create accounts and to grant these rights. The accounts are dropped at the end of the test.
 func Accounts(t testing.TB, dsn, script string) map[string]string {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(dsn)
@@ -41,14 +41,14 @@ func Accounts(t testing.TB, dsn, script string) map[string]string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 		defer cancel()
-		// A server of the test's own may be down by now, and its accounts with it.
+		// A private server may be down by now.
 		var refused *mysql.MySQLError
 		if err := execAlone(ctx, cfg, drop.String()); errors.As(err, &refused) {
 			t.Errorf("testenv: drop accounts: %v", err)
 		}
 	})
 	if err := execAlone(t.Context(), cfg, create.String()+granted.ReplaceAllString(script, "TO ${1}"+own+";")); err != nil {
-		t.Fatalf("testenv: make accounts: %v\n%s", err, mysqlHint)
+		t.Fatalf("testenv: create accounts: %v\n%s", err, mysqlHint)
 	}
 	return accounts
 }

@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,35 +10,37 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-// A first build compiles every dependency, perhaps beside other tests.
+// buildWithin is for a first build, which compiles every dependency, perhaps beside other tests.
 const buildWithin = 5 * time.Minute
 
-// built are the commands that this process has built.
+// built are the programs that this process has built, by package.
 var built struct {
 	mu    sync.Mutex
-	dir   string
-	keep  *supervisor // removes dir when this process does not
+	dir   *process.Folder
 	paths map[string]string
 	errs  map[string]error
 }
 
-// Build builds a command of this module, such as "./cmd/settle", once in this process, and returns
-// the path of the program.
+// Build builds a command of this module, such as "./cmd/settle", once per process, and returns the path of the program.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
 	built.mu.Lock()
 	defer built.mu.Unlock()
-	if built.keep == nil {
-		if err := keepBuilt(); err != nil {
+	if built.dir == nil {
+		var err error
+		if built.dir, err = process.NewFolder("jajeong-bin-"); err != nil {
 			t.Fatalf("testenv: build %s: %v", pkg, err)
 		}
+		built.paths, built.errs = map[string]string{}, map[string]error{}
 	}
 	if built.paths[pkg] == "" && built.errs[pkg] == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
 		defer cancel()
-		built.paths[pkg], built.errs[pkg] = BuildBinary(ctx, built.dir, pkg)
+		built.paths[pkg], built.errs[pkg] = BuildBinary(ctx, built.dir.Path, pkg)
 	}
 	if err := built.errs[pkg]; err != nil {
 		t.Fatalf("testenv: %v", err)
@@ -47,36 +48,22 @@ func Build(t testing.TB, pkg string) string {
 	return built.paths[pkg]
 }
 
-func keepBuilt() error {
-	dir, err := os.MkdirTemp("", "jajeong-bin-")
-	if err != nil {
-		return err
-	}
-	keep, err := supervise(dir)
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
-	}
-	built.dir, built.keep = dir, keep
-	built.paths, built.errs = map[string]string{}, map[string]error{}
-	return nil
-}
-
 func removeBuilt() error {
 	built.mu.Lock()
 	defer built.mu.Unlock()
-	if built.keep == nil {
+	if built.dir == nil {
 		return nil
 	}
-	err := built.keep.stop()
-	built.keep = nil
+	err := built.dir.Remove()
+	built.dir = nil
 	return err
 }
 
-// buildEndsWithin is how long an interrupted build may tidy up.
+// buildEndsWithin limits the clean-up of an interrupted build.
 const buildEndsWithin = 5 * time.Second
 
-// BuildBinary builds the command pkg, given relative to the root of the module around the working
-// folder, into dir as it is shipped: static. It returns the path of the program.
+// BuildBinary builds the command pkg, a path relative to the module's root, into dir and returns the path of the program.
+// The program is static, as it is released.
 func BuildBinary(ctx context.Context, dir, pkg string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childRole makes this test binary a process that starts servers and dies.
+// childRole is the variable that makes this test binary a child process, which starts servers and dies.
 const childRole = "TESTENV_CHILD"
 
-// childReport is what it says once its servers are up.
+// childReport is printed by the child process once its servers are up.
 type childReport struct{ Pids []int }
 
-// downWithin is for a machine that runs many tests at once; alone, it takes milliseconds.
+// downWithin is generous for a busy machine; usually it takes milliseconds.
 const downWithin = 20 * time.Second
 
 func runChild(role string) {
@@ -56,7 +56,7 @@ func exitOn(err error) {
 	}
 }
 
-func TestServersAreDownWhateverHappens(t *testing.T) {
+func TestServersEndWithTheirProcess(t *testing.T) {
 	NeedsServers(t)
 	t.Parallel()
 	for _, role := range []string{"exits", "panics", "killed", "frozen"} {
@@ -82,8 +82,8 @@ func TestServersAreDownWhateverHappens(t *testing.T) {
 	}
 }
 
-// The installer is a script with children of its own, which no signal reaches.
-func TestKilledWhileItInstalls(t *testing.T) {
+// The installer is a script whose children receive no signal.
+func TestKillDuringInstallation(t *testing.T) {
 	NeedsServers(t)
 	t.Parallel()
 	child := startChild(t, "installs")

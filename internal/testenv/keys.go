@@ -7,14 +7,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scanCount and unlinkCount keep Redis for a fraction of a millisecond.
+// scanCount and unlinkCount block Redis for a fraction of a millisecond.
 const (
 	scanCount   = 1000
 	unlinkCount = 500
 )
 
 // removeKeys removes every key with the prefix, at its start or after an opening brace, on every
-// master of a Cluster. A prefix is random, so that a key which holds it anywhere is this test's.
+// master of a Cluster. Prefixes are random: a key that contains the prefix anywhere belongs to this test.
 func removeKeys(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {

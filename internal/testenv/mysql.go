@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
 // Installation and start take about a second; the rest is for a machine that runs many tests at once.
@@ -27,49 +30,51 @@ const mysqlHint = "To install what is missing: make setup. " +
 
 // MySQLOptions are the settings of a private database server.
 type MySQLOptions struct {
-	// Args are further arguments to mariadbd or mysqld; of two values of a setting, theirs counts.
+	// Args are further arguments to mariadbd or mysqld; the last value of a setting wins.
 	Args []string
-	// Init are statements that the server carries out by itself at every start, such as SET GLOBAL.
+	// Init are statements that the server executes at every start, such as SET GLOBAL.
 	Init []string
 }
 
 // MySQL is a private mariadbd or mysqld. Its methods may be called in parallel.
 type MySQL struct {
-	*server
+	*process.Server
 	user string
 }
 
-// StartMySQL installs and starts a database server and waits until it answers. On failure nothing
-// is left behind, and the error ends with the server's own words.
+// StartMySQL installs and starts a database server and waits until it answers. After a failure nothing is left behind, and
+// the error ends with the server's own log.
 func StartMySQL(ctx context.Context, opts MySQLOptions) (*MySQL, error) {
 	daemon, err := findDaemon(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("start mysql: %w\n%s", err, mysqlHint)
 	}
-	// An account that only this server knows: another server that took the port refuses it.
+	// Only this server knows the account: another server that took the port refuses it.
 	user := "testenv_" + randomName()
-	s, err := launch(ctx, program{
-		name:   "mysql",
-		hint:   mysqlHint,
-		within: mysqlWithin,
-		prepare: func(ctx context.Context, s *server) error {
-			return installMySQL(ctx, s, daemon, user, opts.Init)
+	s, err := process.Start(ctx, process.Program{
+		Name:   "mysql",
+		Path:   daemon.path,
+		Hint:   mysqlHint,
+		Within: mysqlWithin,
+		Files:  map[string][]byte{initFile: initScript(user, opts.Init)},
+		Prepare: func(ctx context.Context, s *process.Server) error {
+			return installMySQL(ctx, s, daemon)
 		},
-		command: func(s *server) []string {
-			return append(append(daemon.start(), serveArgs(s)...), opts.Args...)
+		Args: func(dir string, port int) []string {
+			return append(append(firstArgs(), serveArgs(dir, port)...), opts.Args...)
 		},
-		ready: func(ctx context.Context, s *server, _ int) error {
-			return mysqlReady(ctx, mysqlConfig(s.Addr(), user))
+		Ready: func(ctx context.Context, s process.Instance) error {
+			return mysqlReady(ctx, mysqlConfig(s.Addr, user))
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &MySQL{server: s, user: user}, nil
+	return &MySQL{Server: s, user: user}, nil
 }
 
-// DSN returns a go-sql-driver DSN for a database of the server, or for none when it is empty. The
-// account may do everything.
+// DSN returns a go-sql-driver DSN for a database of the server; an empty name selects no database. The account has all
+// privileges.
 func (m *MySQL) DSN(database string) string {
 	cfg := mysqlConfig(m.Addr(), m.user)
 	cfg.DBName = database
@@ -83,7 +88,7 @@ func mysqlConfig(addr, user string) *mysql.Config {
 	return cfg
 }
 
-// inUTC makes a time the same one in Go and in the session.
+// inUTC sets the time zone of Go values and of the session to UTC.
 func inUTC(cfg *mysql.Config) {
 	cfg.ParseTime = true
 	cfg.Loc = time.UTC
@@ -99,12 +104,12 @@ type daemon struct {
 	install []string // the command that fills a data folder, without the folder
 }
 
-// findDaemon prefers MariaDB. By name alone it cannot be told: MariaDB also comes as mysqld.
+// findDaemon prefers MariaDB. It asks for the version, because MariaDB may also be named mysqld.
 func findDaemon(ctx context.Context) (daemon, error) {
 	path := os.Getenv("TESTENV_MYSQLD")
 	if path == "" {
 		var err error
-		if path, err = findProgram("mariadbd", "mysqld"); err != nil {
+		if path, err = process.Find("mariadbd", "mysqld"); err != nil {
 			return daemon{}, err
 		}
 	}
@@ -114,12 +119,12 @@ func findDaemon(ctx context.Context) (daemon, error) {
 	}
 	d := daemon{path: path}
 	if !bytes.Contains(version, []byte("MariaDB")) {
-		d.install = append(d.start(), "--initialize-insecure")
+		d.install = append(append([]string{path}, firstArgs()...), "--initialize-insecure")
 		return d, nil
 	}
-	// An archive keeps it in scripts, or in bin beside sbin.
+	// An archive has the installer in scripts, or in bin beside sbin.
 	beside := filepath.Dir(path)
-	installer, err := findProgramIn(
+	installer, err := process.FindIn(
 		[]string{beside, filepath.Join(beside, "../bin"), filepath.Join(beside, "../scripts")},
 		"mariadb-install-db", "mysql_install_db")
 	if err != nil {
@@ -133,42 +138,44 @@ func findDaemon(ctx context.Context) (daemon, error) {
 	return d, nil
 }
 
-// start returns the command with the arguments that must come first.
-func (d daemon) start() []string {
-	command := []string{d.path, "--no-defaults"}
+// firstArgs are the arguments that must come before all others.
+func firstArgs() []string {
+	args := []string{"--no-defaults"}
 	if os.Getuid() == 0 {
-		command = append(command, "--user=root") // refused to root otherwise
+		args = append(args, "--user=root") // refused to root otherwise
 	}
-	return command
+	return args
 }
 
-func dataDir(s *server) string  { return filepath.Join(s.dir, "data") }
-func initFile(s *server) string { return filepath.Join(s.dir, "init.sql") }
+// initFile is the script in the server's folder that runs at every start.
+const initFile = "init.sql"
 
-func installMySQL(ctx context.Context, s *server, d daemon, user string, further []string) error {
+func initScript(user string, further []string) []byte {
+	script := fmt.Appendf(nil, "CREATE USER IF NOT EXISTS '%[1]s'@'%%';\nGRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
+	for _, statement := range further {
+		script = append(script, statement+";\n"...)
+	}
+	return script
+}
+
+func dataDir(dir string) string { return filepath.Join(dir, "data") }
+
+func installMySQL(ctx context.Context, s *process.Server, d daemon) error {
 	ctx, cancel := context.WithTimeout(ctx, mysqlInstallWithin)
 	defer cancel()
-	// Runs at every start.
-	account := fmt.Sprintf("CREATE USER IF NOT EXISTS '%[1]s'@'%%';\nGRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
-	for _, statement := range further {
-		account += statement + ";\n"
-	}
-	if err := os.WriteFile(initFile(s), []byte(account), 0o600); err != nil {
+	// An installer that had to create its folder could do so after the clean-up.
+	if err := os.Mkdir(dataDir(s.Dir()), 0o700); err != nil {
 		return err
 	}
-	// An installer that has to create its folder could do so after the clean-up.
-	if err := os.Mkdir(dataDir(s), 0o700); err != nil {
-		return err
-	}
-	return s.runToEnd(ctx, append(append([]string{}, d.install...), storageArgs(s)...))
+	return s.RunToEnd(ctx, append(slices.Clone(d.install), storageArgs(s.Dir())...))
 }
 
-// storageArgs lose nothing when the process is killed, and wait for no disk. A prefixed loose-
-// stands before settings that one of the two families, or a future version, does not know.
-func storageArgs(s *server) []string {
+// storageArgs lose nothing when the process is killed, and never wait for the disk. The prefix loose- marks settings that
+// MySQL, MariaDB or a future version may not know.
+func storageArgs(dir string) []string {
 	return []string{
-		"--datadir=" + dataDir(s),
-		"--tmpdir=" + s.dir,                  // a starting server removes what it takes for its own leftovers
+		"--datadir=" + dataDir(dir),
+		"--tmpdir=" + dir,                    // a starting server removes files there that it takes for its own
 		"--innodb-flush-log-at-trx-commit=2", // handed to the operating system at each commit
 		"--loose-innodb-flush-method=nosync",
 		"--loose-innodb-log-file-size=64M",
@@ -177,13 +184,13 @@ func storageArgs(s *server) []string {
 	}
 }
 
-func serveArgs(s *server) []string {
+func serveArgs(dir string, port int) []string {
 	return append([]string{
-		"--init-file=" + initFile(s),
-		"--pid-file=" + filepath.Join(s.dir, "pid"),
-		"--socket=sock", // in the data folder; whole, the path may exceed the 104 bytes of a socket's name
+		"--init-file=" + filepath.Join(dir, initFile),
+		"--pid-file=" + filepath.Join(dir, "pid"),
+		"--socket=sock", // relative to the data folder; a full path may exceed the 104 bytes of a socket's name
 		"--bind-address=127.0.0.1",
-		"--port=" + strconv.Itoa(s.port),
+		"--port=" + strconv.Itoa(port),
 		"--skip-name-resolve",
 		"--skip-log-bin",
 		"--local-infile=1",
@@ -192,11 +199,11 @@ func serveArgs(s *server) []string {
 		"--loose-performance-schema=OFF",
 		"--loose-mysqlx=OFF", // would listen on a port of its own
 		"--loose-skip-ssl",   // saves making a certificate at the start
-	}, storageArgs(s)...)
+	}, storageArgs(dir)...)
 }
 
 func mysqlReady(ctx context.Context, cfg *mysql.Config) error {
-	cfg.Logger = &mysql.NopLogger{} // a server that is not up yet is no news
+	cfg.Logger = &mysql.NopLogger{} // refused connections are expected during the start
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return err
@@ -206,7 +213,7 @@ func mysqlReady(ctx context.Context, cfg *mysql.Config) error {
 	return db.PingContext(ctx)
 }
 
-// randomName fits into names of keys, accounts and databases.
+// randomName is valid in names of keys, accounts and databases.
 func randomName() string {
 	var b [6]byte
 	rand.Read(b[:])

@@ -17,11 +17,11 @@ type RedisUsers struct {
 	rules    map[string][]string // by the names in the file
 }
 
-// keyPattern is a pattern of keys up to where a prefix stands: inside the braces where there are some.
+// keyPattern matches a pattern of keys up to the place of the prefix, which is inside the braces if there are any.
 var keyPattern = regexp.MustCompile(`^(~[^{]*\{|~)`)
 
-// RedisUsersFor makes the users that an ACL file names on the server of a client, which must be allowed to, for keys with a
-// prefix. On a server of the test's own they stay over Kill and Restart. They are gone as the test ends.
+// RedisUsersFor creates the users of an ACL file on the client's server, for keys with a prefix. The client must be allowed to
+// create users. On a private server the users survive Kill and Restart. They are removed at the end of the test.
 func RedisUsersFor(t testing.TB, client redis.UniversalClient, prefix, file string) *RedisUsers {
 	t.Helper()
 	u := &RedisUsers{t: t, own: "_" + randomName(), password: randomName(), rules: map[string][]string{}}
@@ -36,7 +36,7 @@ func RedisUsersFor(t testing.TB, client redis.UniversalClient, prefix, file stri
 	return u
 }
 
-// MakeOn makes them on one more server.
+// MakeOn creates the users on one more server.
 func (u *RedisUsers) MakeOn(client redis.UniversalClient) {
 	u.t.Helper()
 	err := onEveryMaster(u.t.Context(), client, func(ctx context.Context, node redis.UniversalClient) error {
@@ -48,12 +48,12 @@ func (u *RedisUsers) MakeOn(client redis.UniversalClient) {
 		return aclSave(ctx, node)
 	})
 	if err != nil {
-		u.t.Fatalf("testenv: make Redis users: %v\n%s", err, redisHint)
+		u.t.Fatalf("testenv: make Redis users: %v\n%s", err, RedisHint)
 	}
 	u.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 		defer cancel()
-		// A server of the test's own may be down by now, and its users with it.
+		// A private server may be down by now.
 		_ = onEveryMaster(ctx, client, func(ctx context.Context, node redis.UniversalClient) error {
 			for name := range u.rules {
 				if err := node.ACLDelUser(ctx, name+u.own).Err(); err != nil {
@@ -65,7 +65,7 @@ func (u *RedisUsers) MakeOn(client redis.UniversalClient) {
 	})
 }
 
-// As is a name and a password of one that the file names.
+// As returns the name and the password of a user of the file.
 func (u *RedisUsers) As(name string) (username, password string) {
 	u.t.Helper()
 	if u.rules[name] == nil {
@@ -74,7 +74,7 @@ func (u *RedisUsers) As(name string) (username, password string) {
 	return name + u.own, u.password
 }
 
-// aclSave keeps users over a restart; a server that somebody else has started may have no file for it.
+// aclSave keeps users over a restart. A server in TEST_REDIS_ADDRS may have no ACL file.
 func aclSave(ctx context.Context, node redis.UniversalClient) error {
 	err := node.Do(ctx, "acl", "save").Err()
 	if err != nil && strings.Contains(err.Error(), "not configured to use an ACL file") {

@@ -2,8 +2,8 @@ package testenv
 
 import "os"
 
-// Rounds is how often a test repeats what chance or number makes better: quick in every run of the tests, soak where the
-// environment says SOAK=1, which `make soak` does and which may take many minutes.
+// Rounds is the number of repetitions of a test that profits from chance or volume: quick in every run, soak if the
+// environment has SOAK=1, as in `make soak`, which may take many minutes.
 func Rounds(quick, soak int) int {
 	if Soaking() {
 		return soak
@@ -11,5 +11,5 @@ func Rounds(quick, soak int) int {
 	return quick
 }
 
-// Soaking is whether the environment says SOAK=1.
+// Soaking reports whether the environment has SOAK=1.
 func Soaking() bool { return os.Getenv("SOAK") == "1" }

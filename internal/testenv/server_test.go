@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -15,9 +13,11 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-func TestRedisKeepsItsAppendOnlyFileOverKillAndRestart(t *testing.T) {
+func TestRedisAppendOnlySurvivesKill(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	r := PrivateRedis(t, RedisOptions{AppendOnly: true})
@@ -38,7 +38,7 @@ func TestRedisKeepsItsAppendOnlyFileOverKillAndRestart(t *testing.T) {
 	require.Equal(t, "yes", client.Get(ctx, "kept").Val())
 }
 
-func TestRedisWithoutAppendOnlyForgets(t *testing.T) {
+func TestRedisInMemoryLosesDataOnRestart(t *testing.T) {
 	t.Parallel()
 	r := PrivateRedis(t, RedisOptions{})
 	client := newClient(t, r.Addr())
@@ -57,7 +57,7 @@ func TestRedisSettings(t *testing.T) {
 	require.Equal(t, "allkeys-lru", policy(RedisOptions{Args: []string{"--maxmemory-policy", "allkeys-lru"}}))
 }
 
-func TestMySQLKeepsWhatWasCommittedOverKillAndRestart(t *testing.T) {
+func TestMySQLCommitsSurviveKill(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	m := PrivateMySQL(t, MySQLOptions{})
@@ -66,7 +66,7 @@ func TestMySQLKeepsWhatWasCommittedOverKillAndRestart(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.ExecContext(ctx, "CREATE TABLE kept.t (id INT PRIMARY KEY) ENGINE=InnoDB")
 	require.NoError(t, err)
-	// Each a commit of its own: the last one is as safe as the first.
+	// Each INSERT is one commit: the last one must survive, too.
 	for id := range 100 {
 		_, err = db.ExecContext(ctx, "INSERT INTO kept.t VALUES (?)", id)
 		require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestMySQLKeepsWhatWasCommittedOverKillAndRestart(t *testing.T) {
 	require.Equal(t, 100, rows)
 }
 
-func TestFrozenServerAnswersOnceThawed(t *testing.T) {
+func TestFreezeAndThaw(t *testing.T) {
 	t.Parallel()
 	r := PrivateRedis(t, RedisOptions{})
 	client := newClient(t, r.Addr())
@@ -99,25 +99,11 @@ func TestFrozenServerAnswersOnceThawed(t *testing.T) {
 	require.Error(t, r.Freeze(), "of a server that is down")
 }
 
-// When its parent is gone, the terminal sends these to the supervisor before stdin tells it to clean up.
-func TestSupervisorOutlivesTheSignalsOfATerminal(t *testing.T) {
-	t.Parallel()
-	r := PrivateRedis(t, RedisOptions{})
-	client := newClient(t, r.Addr())
-	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
-		require.NoError(t, r.sup.cmd.Process.Signal(sig))
-	}
-	require.NoError(t, client.Ping(t.Context()).Err())
-	require.NoError(t, r.Restart(t.Context()), "which speaks with the supervisor")
-	require.NoError(t, r.Stop())
-	require.NoDirExists(t, r.Dir())
-}
-
 func TestStopRemovesEverything(t *testing.T) {
 	t.Parallel()
 	r := PrivateRedis(t, RedisOptions{AppendOnly: true})
 	m := PrivateMySQL(t, MySQLOptions{})
-	for _, s := range []*server{r.server, m.server} {
+	for _, s := range []*process.Server{r.Server, m.Server} {
 		pid := s.Pid()
 		require.DirExists(t, s.Dir())
 		require.NoError(t, s.Stop())
@@ -130,18 +116,18 @@ func TestStopRemovesEverything(t *testing.T) {
 	}
 }
 
-func TestServerThatDoesNotStartSaysWhy(t *testing.T) {
+func TestStartFailureShowsServerLog(t *testing.T) {
 	NeedsServers(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	_, err := StartRedis(t.Context(), RedisOptions{Args: []string{"--no-such-setting", "1"}})
-	require.ErrorIs(t, err, errExited)
+	require.ErrorIs(t, err, process.ErrExited)
 	require.ErrorContains(t, err, "no-such-setting")
 	require.ErrorContains(t, err, "make setup")
 	require.ErrorContains(t, err, "TEST_REDIS_ADDRS")
 
 	_, err = StartMySQL(t.Context(), MySQLOptions{Args: []string{"--no-such-setting=1"}})
-	require.ErrorIs(t, err, errExited)
+	require.ErrorIs(t, err, process.ErrExited)
 	require.ErrorContains(t, err, "no-such-setting")
 	require.ErrorContains(t, err, "make setup")
 	require.ErrorContains(t, err, "TEST_MYSQL_DSN")
@@ -153,17 +139,14 @@ func TestServerThatDoesNotStartSaysWhy(t *testing.T) {
 	require.Empty(t, entries(t, tmp), "nothing left behind")
 }
 
-func TestMissingProgramSaysWhatToDo(t *testing.T) {
+func TestMissingProgramNamesRemedy(t *testing.T) {
 	t.Setenv("TESTENV_MYSQLD", filepath.Join(t.TempDir(), "mysqld"))
 	_, err := StartMySQL(t.Context(), MySQLOptions{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "make setup")
-
-	_, err = findProgram("no-such-server", "nor-this")
-	require.ErrorContains(t, err, "no no-such-server or nor-this on PATH")
 }
 
-func TestFailedInstallationIsNoServer(t *testing.T) {
+func TestFailedInstallationLeavesNothing(t *testing.T) {
 	programs, tmp := t.TempDir(), t.TempDir()
 	for name, script := range map[string]string{
 		"mariadbd":           "#!/bin/sh\necho Ver 0.0-MariaDB\n",
@@ -179,50 +162,7 @@ func TestFailedInstallationIsNoServer(t *testing.T) {
 	require.Empty(t, entries(t, tmp), "nothing left behind")
 }
 
-// Somebody binds the port between its choice and the server's own bind. A Redis that answers there
-// must not be taken for ours.
-func TestPortTakenAtTheLastMomentIsGivenUp(t *testing.T) {
-	t.Parallel()
-	theirs := PrivateRedis(t, RedisOptions{})
-	require.False(t, portFree(theirs.port))
-
-	var tried []int
-	p := program{
-		name:   "redis",
-		within: redisWithin,
-		command: func(s *server) []string {
-			tried = append(tried, s.port)
-			if len(tried) == 1 {
-				s.port = theirs.port
-			}
-			path, err := findProgram("redis-server")
-			require.NoError(t, err)
-			return []string{path, "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir, "--save", ""}
-		},
-		ready: redisReady,
-	}
-	ours, err := launch(t.Context(), p)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, ours.Stop()) })
-	require.Len(t, tried, 2)
-	require.NotEqual(t, theirs.Addr(), ours.Addr())
-	require.NoError(t, newClient(t, ours.Addr()).Ping(t.Context()).Err())
-}
-
-func TestFreePortIsFree(t *testing.T) {
-	t.Parallel()
-	port, err := freePort()
-	require.NoError(t, err)
-	l, err := net.Listen("tcp", address(port))
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return // a test in parallel was faster
-	}
-	require.NoError(t, err)
-	defer l.Close()
-	require.False(t, portFree(port))
-}
-
-// requireGone allows for the moment until the supervisor has collected the process.
+// requireGone waits until the supervisor has reaped the process.
 func requireGone(t *testing.T, pid int) {
 	t.Helper()
 	Eventually(t, downWithin, "process gone", func() bool {

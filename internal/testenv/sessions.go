@@ -7,23 +7,23 @@ import (
 	"testing"
 )
 
-// Session is what a database server says of one of its sessions.
+// Session is a row of the database server's process list.
 type Session struct {
 	ID             uint64
 	Command, State string
-	Statement      string // as it came, cut nowhere
+	Statement      string // complete
 }
 
-// Sessions returns how many sessions in db's database are as the test asks. SHOW tells of them, since MySQL keeps
-// information_schema.PROCESSLIST in three bytes a character: to read it fails while a statement of anybody holds an emoji.
-func Sessions(t testing.TB, db *sql.DB, as func(Session) bool) (n int) {
+// Sessions counts the sessions in db's database that match. It reads SHOW PROCESSLIST, because MySQL's
+// information_schema.PROCESSLIST has three bytes per character: a SELECT fails while any statement contains an emoji.
+func Sessions(t testing.TB, db *sql.DB, match func(Session) bool) (n int) {
 	t.Helper()
 	found, err := sessions(t.Context(), db)
 	if err != nil {
 		t.Fatalf("testenv: ask for the sessions: %v", err)
 	}
 	for _, s := range found {
-		if as(s) {
+		if match(s) {
 			n++
 		}
 	}
@@ -53,18 +53,18 @@ func sessions(ctx context.Context, db *sql.DB) (found []Session, err error) {
 		if err := rows.Scan(into...); err != nil {
 			return nil, err
 		}
-		told := map[string]string{}
+		row := map[string]string{}
 		for i, name := range columns {
-			told[name] = values[i].String
+			row[name] = values[i].String
 		}
-		if told["db"] != own {
+		if row["db"] != own {
 			continue
 		}
-		id, err := strconv.ParseUint(told["Id"], 10, 64)
+		id, err := strconv.ParseUint(row["Id"], 10, 64)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, Session{ID: id, Command: told["Command"], State: told["State"], Statement: told["Info"]})
+		found = append(found, Session{ID: id, Command: row["Command"], State: row["State"], Statement: row["Info"]})
 	}
 	return found, rows.Err()
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Another test of the same server may say anything, in a database of its own.
-func TestSessionsAreToldWhateverTheySay(t *testing.T) {
+// Another test on the same server may run any statement in its own database.
+func TestSessionsWithEmoji(t *testing.T) {
 	t.Parallel()
 	here, there := MySQLFor(t), MySQLFor(t)
 	holder, err := here.DB.Conn(t.Context())

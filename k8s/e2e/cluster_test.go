@@ -19,7 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
 const (
@@ -49,7 +49,7 @@ type cluster struct {
 	address   string // of the API server
 	authority string // the file with the certificate that it made for itself
 	tokens    map[string]string
-	servers   []*testenv.Server
+	servers   []*process.Server
 }
 
 // startCluster starts a control plane from the programs in a folder. On failure nothing is left behind.
@@ -60,7 +60,7 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 			err = errors.Join(err, c.stop())
 		}
 	}()
-	etcd, err := c.start(ctx, testenv.Program{
+	etcd, err := c.start(ctx, process.Program{
 		Name: "etcd", Hint: "To install it: scripts/setup.sh k8s", Args: etcdArgs, Ready: answers("http", "/health", ""),
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 	if err != nil {
 		return c, err
 	}
-	api, err := c.start(ctx, testenv.Program{
+	api, err := c.start(ctx, process.Program{
 		Name: "kube-apiserver", Path: filepath.Join(programs, "kube-apiserver"),
 		Files: map[string][]byte{"tokens.csv": []byte(csv.String()), "service-account.key": serviceAccountKey},
 		Args:  func(dir string, port int) []string { return apiServerArgs(dir, port, etcd.Addr()) },
@@ -91,7 +91,7 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 		if err != nil {
 			return c, err
 		}
-		_, err = c.start(ctx, testenv.Program{
+		_, err = c.start(ctx, process.Program{
 			Name: name, Path: filepath.Join(programs, name),
 			Files: map[string][]byte{"kubeconfig": kubeconfig, "service-account.key": serviceAccountKey},
 			Args: func(dir string, port int) []string {
@@ -111,9 +111,9 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 	return c, nil
 }
 
-func (c *cluster) start(ctx context.Context, p testenv.Program) (*testenv.Server, error) {
+func (c *cluster) start(ctx context.Context, p process.Program) (*process.Server, error) {
 	p.Within = serverWithin
-	s, err := testenv.Start(ctx, p)
+	s, err := process.Start(ctx, p)
 	if err == nil {
 		c.servers = append(c.servers, s)
 	}
@@ -132,7 +132,7 @@ func (c *cluster) stop() (err error) {
 
 func etcdArgs(dir string, port int) []string {
 	clients := fmt.Sprintf("http://127.0.0.1:%d", port)
-	peers := fmt.Sprintf("http://127.0.0.1:%d", testenv.SecondPort(port))
+	peers := fmt.Sprintf("http://127.0.0.1:%d", process.SecondPort(port))
 	return []string{
 		"--data-dir=" + filepath.Join(dir, "data"),
 		"--listen-client-urls=" + clients, "--advertise-client-urls=" + clients,
@@ -166,12 +166,12 @@ func clientArgs(dir string, port int) []string {
 
 // answers is whether a server says that it is well. Its certificate is not looked at: it has just made it itself. Another API
 // server that took the port first refuses the token.
-func answers(scheme, path, token string) func(context.Context, string) error {
+func answers(scheme, path, token string) func(context.Context, process.Instance) error {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
-	return func(ctx context.Context, addr string) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+addr+path, nil)
+	return func(ctx context.Context, server process.Instance) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+server.Addr+path, nil)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/kubectl/pkg/util/fieldpath"
 	"k8s.io/kubectl/pkg/util/resource"
+
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
 const (
@@ -32,14 +34,14 @@ const (
 	readableEvery  = 200 * time.Millisecond
 )
 
-// process is the command of a container while it runs.
-type process struct {
+// running is the running command of a container.
+type running struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
 
 // start resolves what the one container of a Pod asks for and starts its command.
-func (n *node) start(ctx context.Context, l *life) (*process, error) {
+func (n *node) start(ctx context.Context, l *life) (*running, error) {
 	if len(l.pod.Spec.Containers) != 1 || len(l.pod.Spec.InitContainers) > 0 {
 		return nil, fmt.Errorf("this node runs Pods of one container")
 	}
@@ -73,9 +75,9 @@ func (n *node) start(ctx context.Context, l *life) (*process, error) {
 }
 
 // launch starts a command that dies with this process, in whatever way that ends.
-func launch(cmd *exec.Cmd, pid *atomic.Int64) (*process, error) {
+func launch(cmd *exec.Cmd, pid *atomic.Int64) (*running, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, ended: make(chan struct{})}
+	p := &running{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the kernel sends the signal when the thread ends that started the child
@@ -94,7 +96,7 @@ func launch(cmd *exec.Cmd, pid *atomic.Int64) (*process, error) {
 }
 
 // wait returns the exit code, as container runtimes tell it. When told ends it sends SIGTERM, and after the grace SIGKILL.
-func (p *process) wait(told context.Context, graceSeconds *atomic.Int64) int {
+func (p *running) wait(told context.Context, graceSeconds *atomic.Int64) int {
 	select {
 	case <-p.ended:
 	case <-told.Done():
@@ -327,6 +329,6 @@ func (n *node) awaitReady(ctx context.Context, l *life) error {
 	}
 	ready := answers("http", probe.Path, "")
 	return wait.PollUntilContextCancel(ctx, probeEvery, true, func(ctx context.Context) (bool, error) {
-		return ready(ctx, fmt.Sprintf("%s:%d", l.address, port)) == nil, nil
+		return ready(ctx, process.Instance{Addr: fmt.Sprintf("%s:%d", l.address, port)}) == nil, nil
 	})
 }

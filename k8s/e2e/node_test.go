@@ -139,7 +139,7 @@ func (n *node) said(pod *v1.Pod) string {
 func (n *node) live(ctx, told context.Context, l *life) {
 	defer l.end()
 	started := metav1.Now()
-	process, err := n.start(told, l)
+	command, err := n.start(told, l)
 	if err != nil {
 		n.report(ctx, l, v1.PodFailed, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			ExitCode: exitNotStarted, Reason: "StartError", Message: err.Error(), StartedAt: started, FinishedAt: metav1.Now()}}, false)
@@ -154,7 +154,7 @@ func (n *node) live(ctx, told context.Context, l *life) {
 			}
 		})
 	}
-	code := process.wait(told, &l.grace)
+	code := command.wait(told, &l.grace)
 	phase, reason := v1.PodSucceeded, "Completed"
 	if code != 0 {
 		phase, reason = v1.PodFailed, "Error"

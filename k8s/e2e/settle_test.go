@@ -15,7 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
 // seats and users are enough for several pages of the line.
@@ -27,7 +27,7 @@ const (
 func TestTheCronJobSettlesTheNight(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	gateway := testenv.PrivatePushgateway(t)
+	gateway := prometheus.StartPushgateway(t)
 	n.settings["PUSH_GATEWAY"] = "http://" + gateway.Addr()
 	coupon := n.yesterday(seats, users)
 	job := n.complete(n.scheduled(n.fall()))

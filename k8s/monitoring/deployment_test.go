@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -54,7 +55,7 @@ func deploy(t *testing.T, coupons ...uint64) *deployment {
 		d.exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
 	}
-	d.gateway = "http://" + testenv.PrivatePushgateway(t).Addr()
+	d.gateway = "http://" + prometheus.StartPushgateway(t).Addr()
 	said := d.start(func(l listening) bool { return l.Apply != "" }, testenv.Build(t, "./cmd/apply-api"))
 	d.api, d.apiAdmin = "http://"+said.Apply, "http://"+said.Admin
 	d.schedule = "http://" + d.start(func(l listening) bool { return l.Admin != "" }, testenv.Build(t, "./cmd/settle"), "schedule").Admin
@@ -62,7 +63,7 @@ func deploy(t *testing.T, coupons ...uint64) *deployment {
 	rules, err := filepath.Abs("rules.yaml")
 	require.NoError(t, err)
 	target := func(base string) string { return strings.TrimPrefix(base, "http://") }
-	d.prometheus = "http://" + testenv.PrivatePrometheus(t, fmt.Sprintf(`
+	d.prometheus = "http://" + prometheus.Start(t, fmt.Sprintf(`
 global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
 rule_files: [%s]
 scrape_configs:

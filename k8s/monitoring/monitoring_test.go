@@ -17,12 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
 func TestRulesDoWhatTheySay(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
-		output, err := testenv.Promtool(t, args...).CombinedOutput()
+		output, err := prometheus.Promtool(t, args...).CombinedOutput()
 		require.NoError(t, err, "promtool %v\n%s", args, output)
 	}
 }

@@ -1,4 +1,5 @@
-package testenv
+// Package badinput tests that a program refuses flags, arguments and settings without a usable value.
+package badinput
 
 import (
 	"fmt"
@@ -10,10 +11,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// GivenAmiss gives every flag, argument and setting of every verb of a program in ways that say nothing: empty, blank, as a
-// zero that means none, twice, and with what is no plain text. Each must be refused with exit code 2, by its name. run runs the
-// program, which has nothing else to go by.
-func GivenAmiss(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
+// CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means none, twice,
+// or not plain text. The program must name each and exit with code 2. run runs the program without any other configuration.
+func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
 	tried := map[string]int{}
 	for _, verb := range verbsOf(app) {
 		path := pathOf(verb)
@@ -21,16 +21,16 @@ func GivenAmiss(t *testing.T, app *kong.Application, run func(args ...string) (c
 			t.Helper()
 			tried[how]++
 			code, stderr := run(append(slices.Clone(path), args...)...)
-			if code != 2 || !namedAmiss(v, stderr) {
+			if code != 2 || !named(v, stderr) {
 				t.Errorf("%s, %s: exit code %d: %s", strings.Join(path, " "), how, code, stderr)
 			}
 		}
 		for _, flag := range slices.Concat(verb.AllFlags(false)...) {
 			if flag.Name == "help" || flag.Name == "version" {
-				continue // nothing happens beside
+				continue // the program does nothing else then
 			}
 			name := "--" + flag.Name
-			for _, value := range amiss(flag.Value) {
+			for _, value := range badValues(flag.Value) {
 				refused(flag.Value, fmt.Sprintf("%s=%q", name, value), name+"="+value)
 			}
 			if !flag.IsBool() {
@@ -42,7 +42,7 @@ func GivenAmiss(t *testing.T, app *kong.Application, run func(args ...string) (c
 			}
 		}
 		for i, arg := range verb.Positional {
-			for _, value := range amiss(arg) {
+			for _, value := range badValues(arg) {
 				refused(arg, fmt.Sprintf("%s %q", arg.Summary(), value), append(slices.Repeat([]string{"1"}, i), value)...)
 			}
 		}
@@ -51,16 +51,16 @@ func GivenAmiss(t *testing.T, app *kong.Application, run func(args ...string) (c
 		t.Fatalf("only %d ways were tried", len(tried))
 	}
 	for _, flag := range app.Flags {
-		settingAmiss(t, flag, run)
+		checkSetting(t, flag, run)
 	}
 	for _, verb := range verbsOf(app) {
 		for _, flag := range verb.Flags {
-			settingAmiss(t, flag, func(args ...string) (int, string) { return run(append(pathOf(verb), args...)...) })
+			checkSetting(t, flag, func(args ...string) (int, string) { return run(append(pathOf(verb), args...)...) })
 		}
 	}
 }
 
-// verbsOf are the verbs of a program, or the program itself where it has none.
+// verbsOf returns the verbs of a program, or the program itself if it has none.
 func verbsOf(app *kong.Application) []*kong.Node {
 	if verbs := app.Leaves(true); len(verbs) > 0 {
 		return verbs
@@ -75,13 +75,13 @@ func pathOf(verb *kong.Node) (path []string) {
 	return path
 }
 
-// settingAmiss gives what a flag is called in the environment empty.
-func settingAmiss(t *testing.T, flag *kong.Flag, run func(args ...string) (code int, stderr string)) {
+// checkSetting gives empty values to the environment variables of a flag.
+func checkSetting(t *testing.T, flag *kong.Flag, run func(args ...string) (code int, stderr string)) {
 	for _, env := range flag.Envs {
 		for _, value := range []string{"", " "} {
 			t.Run(fmt.Sprintf("%s=%q", env, value), func(t *testing.T) {
 				t.Setenv(env, value)
-				if code, stderr := run(); code != 2 || !namedAmiss(flag.Value, stderr) {
+				if code, stderr := run(); code != 2 || !named(flag.Value, stderr) {
 					t.Errorf("exit code %d: %s", code, stderr)
 				}
 			})
@@ -89,8 +89,8 @@ func settingAmiss(t *testing.T, flag *kong.Flag, run func(args ...string) (code 
 	}
 }
 
-// namedAmiss is whether a line says of this very value that it was given amiss, and not that it is missing.
-func namedAmiss(v *kong.Value, stderr string) bool {
+// named reports whether a line names this value as bad, and not as missing.
+func named(v *kong.Value, stderr string) bool {
 	name := "--" + v.Name
 	if v.Flag == nil {
 		name = v.Summary()
@@ -98,9 +98,9 @@ func namedAmiss(v *kong.Value, stderr string) bool {
 		name = v.Tag.Envs[0] + " (" + name + ")"
 	}
 	for line := range strings.Lines(stderr) {
-		_, said, found := strings.Cut(line, name+" ")
-		for _, slip := range []string{"is given empty", "is 0", "is given more than once", "has line breaks", `is "`} {
-			if found && strings.HasPrefix(said, slip) {
+		_, problem, found := strings.Cut(line, name+" ")
+		for _, text := range []string{"is given empty", "is 0", "is given more than once", "has line breaks", `is "`} {
+			if found && strings.HasPrefix(problem, text) {
 				return true
 			}
 		}
@@ -108,8 +108,8 @@ func namedAmiss(v *kong.Value, stderr string) bool {
 	return false
 }
 
-// amiss are values that say nothing.
-func amiss(v *kong.Value) []string {
+// badValues returns values without a usable meaning.
+func badValues(v *kong.Value) []string {
 	values := []string{"", " ", "\t"}
 	element := v.Target.Type()
 	if v.IsSlice() {
@@ -127,7 +127,7 @@ func amiss(v *kong.Value) []string {
 	return values
 }
 
-// plausible is a value that can be read.
+// plausible returns a valid value.
 func plausible(v *kong.Value) string {
 	switch {
 	case v.IsBool():

@@ -1,4 +1,4 @@
-package testenv
+package process
 
 import (
 	"context"
@@ -16,40 +16,27 @@ import (
 )
 
 const (
-	// Below the ports that Linux (from 32768) and macOS (from 49152) give to outgoing connections:
-	// one of those could sit on a server's port while it is down, a client's own redial even. The
-	// same holds for the second port of a Redis in a Cluster, so far above the first.
+	// Below the ports that Linux (from 32768) and macOS (from 49152) give to outgoing connections: an
+	// outgoing connection, even a client's own redial, could otherwise occupy a server's port while the
+	// server is down. The second port of a Redis in a Cluster is clusterBusOffset above the first.
 	firstPort, ports = 10000, 10000
 	clusterBusOffset = 10000
 
-	// Two tries in a row on a port that somebody takes at that very moment are rare enough.
+	// Two attempts in a row on a port that another process takes at the same moment are rare.
 	portAttempts = 5
 
 	readyInterval = 10 * time.Millisecond
 
-	// The kernel is done within milliseconds, on a machine that is not starving.
+	// The kernel needs milliseconds; the rest is for a busy machine.
 	killWithin = 30 * time.Second
 
-	// Enough for the reason a server gives before it leaves.
+	// Enough for the error that a server logs before it exits.
 	logTailBytes = 4096
 )
 
-// program is how one kind of server is started.
-type program struct {
-	name   string
-	hint   string        // what to do when it does not start
-	within time.Duration // from the start of a process until it answers
-
-	// prepare fills a new folder, once.
-	prepare func(ctx context.Context, s *server) error
-	command func(s *server) []string
-	// ready asks the server on s.port whether it is the one with this pid and answers.
-	ready func(ctx context.Context, s *server, pid int) error
-}
-
-// server is a child process with its folder and port. Its methods may be called in parallel.
-type server struct {
-	program program
+// Server is a child process with its folder and port. Its methods may be called in parallel.
+type Server struct {
+	program Program
 	dir     string
 	port    int
 
@@ -58,49 +45,41 @@ type server struct {
 	up  bool        // started and not killed by us
 }
 
-func launch(ctx context.Context, p program) (*server, error) {
+func launch(ctx context.Context, p Program) (*Server, error) {
 	for attempt := 1; ; attempt++ {
 		s, err := launchOnce(ctx, p)
 		if err == nil {
 			return s, nil
 		}
-		// Most often the port was taken, perhaps only for a moment, by a process of another test that was looking for one.
-		if !errors.Is(err, errExited) || attempt == portAttempts {
-			return nil, fmt.Errorf("start %s: %w\n%s", p.name, err, p.hint)
+		// The usual cause: a process of another test took the port, perhaps only for a moment.
+		if !errors.Is(err, ErrExited) || attempt == portAttempts {
+			return nil, fmt.Errorf("start %s: %w\n%s", p.Name, err, p.Hint)
 		}
 	}
 }
 
-func launchOnce(ctx context.Context, p program) (*server, error) {
+func launchOnce(ctx context.Context, p Program) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "jajeong-"+p.name+"-")
+	folder, err := NewFolder("jajeong-" + p.Name + "-")
 	if err != nil {
 		return nil, err
 	}
-	sup, err := supervise(dir)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	s := &server{program: p, dir: dir, port: port, sup: sup}
-	if p.prepare != nil {
-		err = p.prepare(ctx, s)
-	}
-	if err == nil {
+	s := &Server{program: p, dir: folder.Path, port: port, sup: folder.sup}
+	if err = p.prepare(ctx, s); err == nil {
 		err = s.start(ctx)
 	}
 	if err == nil {
 		return s, nil
 	}
-
 	return nil, errors.Join(err, s.Stop())
 }
 
 // start starts the process and waits until it answers.
-func (s *server) start(ctx context.Context) error {
-	if err := s.run(s.program.command(s)); err != nil {
+func (s *Server) start(ctx context.Context) error {
+	if err := s.run(append([]string{s.program.Path}, s.program.Args(s.dir, s.port)...)); err != nil {
 		return err
 	}
 	s.up = true
@@ -110,8 +89,8 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
-// run starts a command under a supervisor of its own, which takes the folder over.
-func (s *server) run(command []string) error {
+// run starts a command under a new supervisor, which takes over the folder.
+func (s *Server) run(command []string) error {
 	sup, err := supervise(s.dir, command...)
 	if err != nil {
 		return err
@@ -126,9 +105,9 @@ func (s *server) run(command []string) error {
 	return previous.handOver()
 }
 
-// runToEnd runs a command that prepares the folder.
-func (s *server) runToEnd(ctx context.Context, command []string) error {
-	// Of a supervised command only the end is seen, so a file tells of its success.
+// RunToEnd runs a command that prepares the folder. For Program.Prepare.
+func (s *Server) RunToEnd(ctx context.Context, command []string) error {
+	// The exit code of a supervised command is not known, so a file marks its success.
 	success := filepath.Join(s.dir, "success")
 	err := s.run(append([]string{"/bin/sh", "-c", `"$@" && : >"$0"`, success}, command...))
 	if err != nil {
@@ -147,18 +126,19 @@ func (s *server) runToEnd(ctx context.Context, command []string) error {
 	return nil
 }
 
-var errExited = errors.New("it ended before it answered")
+// ErrExited is the cause when a server ends before it answers.
+var ErrExited = errors.New("it ended before it answered")
 
-func (s *server) awaitReady(ctx context.Context) error {
-	ctx, cancelTimeout := context.WithTimeoutCause(ctx, s.program.within,
-		fmt.Errorf("no answer within %v: %w", s.program.within, context.DeadlineExceeded))
+func (s *Server) awaitReady(ctx context.Context) error {
+	ctx, cancelTimeout := context.WithTimeoutCause(ctx, s.program.Within,
+		fmt.Errorf("no answer within %v: %w", s.program.Within, context.DeadlineExceeded))
 	defer cancelTimeout()
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		if s.sup.awaitEnd(ctx) == nil {
-			cancel(errExited)
+			cancel(ErrExited)
 		}
 	}()
 	defer func() {
@@ -170,12 +150,12 @@ func (s *server) awaitReady(ctx context.Context) error {
 	defer tick.Stop()
 	var last error
 	for {
-		err := s.program.ready(ctx, s, s.sup.pid)
+		err := s.program.Ready(ctx, Instance{Dir: s.dir, Addr: s.Addr(), Pid: s.sup.pid})
 		if err == nil {
 			return nil
 		}
 		if last == nil || ctx.Err() == nil {
-			last = err // not only that the time is up
+			last = err // keeps the last real answer, not the timeout
 		}
 		select {
 		case <-tick.C:
@@ -186,13 +166,13 @@ func (s *server) awaitReady(ctx context.Context) error {
 }
 
 // Addr returns the server's host:port. It stays the same over a Restart.
-func (s *server) Addr() string { return address(s.port) }
+func (s *Server) Addr() string { return address(s.port) }
 
 // Dir returns the server's temporary folder.
-func (s *server) Dir() string { return s.dir }
+func (s *Server) Dir() string { return s.dir }
 
 // Pid returns the id of the process started last, or 0 after Stop.
-func (s *server) Pid() int {
+func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sup == nil {
@@ -203,24 +183,24 @@ func (s *server) Pid() int {
 
 // Kill ends the server with SIGKILL and returns once it is gone. Folder and port are kept for
 // Restart. Killing it again does nothing.
-func (s *server) Kill() error {
+func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kill()
 }
 
-func (s *server) kill() error {
+func (s *Server) kill() error {
 	if !s.up {
 		return nil
 	}
-	// It may have ended by itself.
+	// The process may have ended already.
 	if err := s.signal(syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killWithin)
 	defer cancel()
 	if err := s.sup.awaitEnd(ctx); err != nil {
-		return fmt.Errorf("kill %s %d: %w", s.program.name, s.sup.pid, err)
+		return fmt.Errorf("kill %s %d: %w", s.program.Name, s.sup.pid, err)
 	}
 	s.up = false
 	return s.sup.noteEnd()
@@ -228,47 +208,47 @@ func (s *server) kill() error {
 
 // Restart starts the server again on its port and folder, after killing it if need be, and waits
 // until it answers.
-func (s *server) Restart(ctx context.Context) error {
+func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sup == nil {
-		return fmt.Errorf("restart %s: it was stopped", s.program.name)
+		return fmt.Errorf("restart %s: it was stopped", s.program.Name)
 	}
 	if err := s.kill(); err != nil {
 		return err
 	}
 	if err := s.start(ctx); err != nil {
-		return fmt.Errorf("restart %s: %w", s.program.name, err)
+		return fmt.Errorf("restart %s: %w", s.program.Name, err)
 	}
 	return nil
 }
 
 // Freeze stops the server with SIGSTOP: connections stay open and nothing is answered.
-func (s *server) Freeze() error {
+func (s *Server) Freeze() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.signal(syscall.SIGSTOP)
 }
 
 // Thaw lets a frozen server go on.
-func (s *server) Thaw() error {
+func (s *Server) Thaw() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.signal(syscall.SIGCONT)
 }
 
-func (s *server) signal(sig syscall.Signal) error {
+func (s *Server) signal(sig syscall.Signal) error {
 	if !s.up {
-		return fmt.Errorf("send %v to %s: it is not running", sig, s.program.name)
+		return fmt.Errorf("send %v to %s: it is not running", sig, s.program.Name)
 	}
 	if err := syscall.Kill(s.sup.pid, sig); err != nil {
-		return fmt.Errorf("send %v to %s %d: %w", sig, s.program.name, s.sup.pid, err)
+		return fmt.Errorf("send %v to %s %d: %w", sig, s.program.Name, s.sup.pid, err)
 	}
 	return nil
 }
 
 // Stop ends the server and removes its folder. Stopping it again does nothing.
-func (s *server) Stop() error {
+func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sup == nil {
@@ -279,8 +259,8 @@ func (s *server) Stop() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// logTail returns the end of what the server said, to be put behind an error.
-func (s *server) logTail() string {
+// logTail returns the end of the server's log, for the end of an error message.
+func (s *Server) logTail() string {
 	f, err := os.Open(filepath.Join(s.dir, logName))
 	if err != nil {
 		return ""
@@ -300,7 +280,7 @@ func address(port int) string {
 }
 
 func freePort() (int, error) {
-	// So many are never all taken by other tests.
+	// Other tests never take all ports.
 	for range 100 {
 		if port := firstPort + rand.IntN(ports); portsFree(port) {
 			return port, nil

@@ -1,4 +1,4 @@
-package testenv
+package process
 
 import (
 	"fmt"
@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// serverFolders hold servers without being on everybody's PATH: Debian, Fedora, MySQL's own
-// packages, Homebrew on both kinds of Mac. scripts/setup.sh looks into the same.
+// serverFolders are folders with servers that are often not on PATH: Debian, Fedora, MySQL's own packages, Homebrew on both
+// kinds of Mac. scripts/setup.sh has the same list.
 var serverFolders = []string{
 	"/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin", "/usr/local/mysql/bin",
 	"/opt/homebrew/bin", "/opt/homebrew/opt/redis/bin", "/opt/homebrew/opt/mariadb/bin", "/opt/homebrew/opt/mysql/bin",
 	"/usr/local/opt/redis/bin", "/usr/local/opt/mariadb/bin", "/usr/local/opt/mysql/bin",
 }
 
-// findProgram returns the path of the first of names that is on PATH or in serverFolders.
-func findProgram(names ...string) (string, error) {
-	return findProgramIn(nil, names...)
+// Find returns the path of the first of names that is on PATH or in serverFolders.
+func Find(names ...string) (string, error) {
+	return FindIn(nil, names...)
 }
 
-// findProgramIn looks into folders first.
-func findProgramIn(folders []string, names ...string) (string, error) {
+// FindIn looks into folders first, then as Find does.
+func FindIn(folders []string, names ...string) (string, error) {
 	folders = append(append(append([]string{}, folders...), filepath.SplitList(os.Getenv("PATH"))...), serverFolders...)
 	for _, name := range names {
 		for _, folder := range folders {
 			if !filepath.IsAbs(folder) {
-				continue // the tests' working folder is no place for servers
+				continue // never a program from a test's working folder
 			}
 			if path, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
 				return path, nil

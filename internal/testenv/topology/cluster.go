@@ -1,4 +1,4 @@
-package testenv
+package topology
 
 import (
 	"context"
@@ -7,24 +7,20 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-const (
-	clusterSlots = 16384
-	// Nodes tell each other of the others once a second.
-	clusterWithin = 20 * time.Second
-)
+const clusterSlots = 16384
 
-// PrivateCluster starts a Cluster of so many masters for this test alone. Each has an equal share of the slots, the first
-// the lowest ones.
-func PrivateCluster(t testing.TB, nodes int) []*Redis {
+// StartCluster starts a Cluster of that many masters for this test alone. Each has an equal share of the slots, in order.
+func StartCluster(t testing.TB, nodes int) []*testenv.Redis {
 	t.Helper()
-	cluster := make([]*Redis, nodes)
+	cluster := make([]*testenv.Redis, nodes)
 	for i := range cluster {
-		cluster[i] = PrivateRedis(t, RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"}})
+		cluster[i] = testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"}})
 	}
 	for i, node := range cluster {
 		if err := joinCluster(t.Context(), node, cluster[0], i, nodes); err != nil {
@@ -34,7 +30,7 @@ func PrivateCluster(t testing.TB, nodes int) []*Redis {
 	for _, node := range cluster {
 		client := redis.NewClient(&redis.Options{Addr: node.Addr()})
 		defer client.Close()
-		Eventually(t, clusterWithin, "a node knows the whole cluster", func() bool {
+		testenv.Eventually(t, within, "a node knows the whole cluster", func() bool {
 			info := client.ClusterInfo(t.Context()).Val()
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r\n", nodes))
 		})
@@ -42,8 +38,8 @@ func PrivateCluster(t testing.TB, nodes int) []*Redis {
 	return cluster
 }
 
-// joinCluster gives the node its slots. Epochs of their own spare nodes a quarrel about them.
-func joinCluster(ctx context.Context, node, first *Redis, place, nodes int) error {
+// joinCluster assigns slots to the node. Distinct epochs avoid conflicts between nodes.
+func joinCluster(ctx context.Context, node, first *testenv.Redis, place, nodes int) error {
 	client := redis.NewClient(&redis.Options{Addr: node.Addr()})
 	defer client.Close()
 	host, port, err := net.SplitHostPort(first.Addr())
@@ -60,11 +56,11 @@ func joinCluster(ctx context.Context, node, first *Redis, place, nodes int) erro
 	return errors.Join(errs...)
 }
 
-// ClusterReplica starts a replica of a master of a PrivateCluster for this test alone, and waits until it has all that the
-// master has and everybody knows it.
-func ClusterReplica(t testing.TB, cluster []*Redis, master *Redis) *Redis {
+// AddReplica starts a replica of a master of the cluster for this test alone. It waits until the replica has the master's
+// data and every node knows the replica.
+func AddReplica(t testing.TB, cluster []*testenv.Redis, master *testenv.Redis) *testenv.Redis {
 	t.Helper()
-	replica := PrivateRedis(t, RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--repl-diskless-sync-delay", "0"}})
+	replica := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--repl-diskless-sync-delay", "0"}})
 	node, of := redis.NewClient(&redis.Options{Addr: replica.Addr()}), redis.NewClient(&redis.Options{Addr: master.Addr()})
 	defer node.Close()
 	defer of.Close()
@@ -76,14 +72,14 @@ func ClusterReplica(t testing.TB, cluster []*Redis, master *Redis) *Redis {
 	if err := node.ClusterMeet(t.Context(), host, port).Err(); err != nil {
 		t.Fatalf("testenv: cluster replica: %v", err)
 	}
-	Eventually(t, clusterWithin, "the replica knows its master", func() bool { return node.ClusterReplicate(t.Context(), id).Err() == nil })
-	Eventually(t, clusterWithin, "the replica follows", func() bool {
+	testenv.Eventually(t, within, "the replica knows its master", func() bool { return node.ClusterReplicate(t.Context(), id).Err() == nil })
+	testenv.Eventually(t, within, "the replica follows", func() bool {
 		return strings.Contains(node.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	for _, one := range cluster {
 		client := redis.NewClient(&redis.Options{Addr: one.Addr()})
 		defer client.Close()
-		Eventually(t, clusterWithin, "a node knows the replica", func() bool {
+		testenv.Eventually(t, within, "a node knows the replica", func() bool {
 			return strings.Contains(client.ClusterNodes(t.Context()).Val(), "slave "+id)
 		})
 	}

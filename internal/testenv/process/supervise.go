@@ -1,8 +1,9 @@
-package testenv
+package process
 
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,19 +16,18 @@ import (
 //go:embed supervise.sh
 var superviseScript string
 
-// logName is where supervise.sh writes what its command says, in the folder.
+// logName is the file in the folder where supervise.sh writes the output of its command.
 const logName = "log"
 
-// supervisor is a running supervise.sh. No goroutine belongs to it, so that tests which look for
-// leaked ones find none.
+// supervisor is a running supervise.sh. It has no goroutine, so that tests for leaked goroutines find none.
 type supervisor struct {
 	cmd    *exec.Cmd
 	orders *os.File // its stdin
-	life   *os.File // its stdout, which its command inherits: ends with the command
-	pid    int      // of its command; 0 without one
+	life   *os.File // its stdout, which its command inherits: reaches EOF when the command ends
+	pid    int      // of its command; 0 without a command
 }
 
-// supervise starts a command, or with none only holds the folder dir.
+// supervise starts a command in the folder dir. Without a command it only removes the folder at the end.
 func supervise(dir string, command ...string) (*supervisor, error) {
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {
@@ -46,7 +46,7 @@ func supervise(dir string, command ...string) (*supervisor, error) {
 	s.cmd.Dir = dir
 	s.cmd.Stdin = ordersEnd
 	s.cmd.Stdout = lifeEnd
-	// A group of its own: Ctrl-C reaches this process, which is still to speak with its servers.
+	// A process group of its own: Ctrl-C must end this process only, which then stops its servers in order.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
 		orders.Close()
@@ -80,13 +80,13 @@ func (s *supervisor) awaitEnd(ctx context.Context) error {
 	return err
 }
 
-// noteEnd tells the supervisor that its command has ended. It keeps the folder.
+// noteEnd informs the supervisor that its command has ended. The supervisor keeps the folder.
 func (s *supervisor) noteEnd() error {
 	_, err := io.WriteString(s.orders, "ended\n")
 	return err
 }
 
-// handOver lets the supervisor go without its folder, after noteEnd.
+// handOver ends the supervisor and leaves its folder to another one. Only after noteEnd.
 func (s *supervisor) handOver() error {
 	if _, err := io.WriteString(s.orders, "yours\n"); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *supervisor) handOver() error {
 	return s.stop()
 }
 
-// stop kills the command, if it has not ended, and removes the folder, if it was not handed over.
+// stop kills the command unless it has ended, and removes the folder unless it was handed over.
 func (s *supervisor) stop() error {
 	s.orders.Close()
 	defer s.life.Close()
@@ -103,3 +103,25 @@ func (s *supervisor) stop() error {
 	}
 	return nil
 }
+
+// Folder is a temporary folder that is removed at the latest when this process ends.
+type Folder struct {
+	Path string
+	sup  *supervisor
+}
+
+// NewFolder makes a folder whose name begins with prefix.
+func NewFolder(prefix string) (*Folder, error) {
+	dir, err := os.MkdirTemp("", prefix)
+	if err != nil {
+		return nil, err
+	}
+	sup, err := supervise(dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &Folder{Path: dir, sup: sup}, nil
+}
+
+// Remove removes the folder.
+func (f *Folder) Remove() error { return f.sup.stop() }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRedisForRemovesItsKeysAndNoOthers(t *testing.T) {
+func TestRedisForRemovesOnlyItsKeys(t *testing.T) {
 	t.Parallel()
 	outer := RedisFor(t)
 	require.NoError(t, outer.Client.Set(t.Context(), outer.Prefix+"catalog:coupons", "{}", 0).Err())
@@ -19,7 +19,7 @@ func TestRedisForRemovesItsKeysAndNoOthers(t *testing.T) {
 	require.EqualValues(t, 1, outer.Client.Exists(t.Context(), outer.Prefix+"catalog:coupons").Val())
 }
 
-// checkPrefixIsRemoved looks for the keys of a test that has ended.
+// checkPrefixIsRemoved checks that the keys of a test are gone after its end.
 func checkPrefixIsRemoved(t *testing.T, client redis.UniversalClient) {
 	var keys []string
 	t.Run("inner", func(t *testing.T) {
@@ -65,19 +65,6 @@ func TestRedisForOnAnExistingServer(t *testing.T) {
 	require.NoError(t, client.Set(t.Context(), "theirs", "x", 0).Err())
 	checkPrefixIsRemoved(t, client)
 	require.Equal(t, []string{"theirs"}, client.Keys(t.Context(), "*").Val())
-}
-
-func TestRedisForOnACluster(t *testing.T) {
-	ctx := t.Context()
-	nodes := PrivateCluster(t, 2)
-	first, second := nodes[0], nodes[1]
-	a, b := newClient(t, first.Addr()), newClient(t, second.Addr())
-	t.Setenv("TEST_REDIS_ADDRS", first.Addr()+", "+second.Addr())
-	h := RedisFor(t)
-	require.IsType(t, &redis.ClusterClient{}, h.Client)
-	checkPrefixIsRemoved(t, h.Client)
-	require.Zero(t, a.DBSize(ctx).Val())
-	require.Zero(t, b.DBSize(ctx).Val())
 }
 
 func TestMySQLForDropsItsDatabase(t *testing.T) {

@@ -1,4 +1,5 @@
-package testenv
+// Package openapi checks answers of the public API against docs/openapi.yaml.
+package openapi
 
 import (
 	"bytes"
@@ -19,8 +20,8 @@ import (
 	"github.com/jajeong/jajeong/docs"
 )
 
-// OpenAPI is docs/openapi.yaml, whole and with examples that fit. It is shared: read it only.
-var OpenAPI = sync.OnceValues(func() (*openapi3.T, error) {
+// Document returns docs/openapi.yaml, parsed and validated, examples included. It is shared and read-only.
+var Document = sync.OnceValues(func() (*openapi3.T, error) {
 	loader := openapi3.NewLoader()
 	document, err := loader.LoadFromData(docs.OpenAPI)
 	if err != nil {
@@ -32,41 +33,40 @@ var OpenAPI = sync.OnceValues(func() (*openapi3.T, error) {
 	return document, nil
 })
 
-// Conforming returns a transport that fails the test when a response of the public API is not as docs/openapi.yaml has
-// it. base is http.DefaultTransport when nil.
-func Conforming(t testing.TB, base http.RoundTripper) http.RoundTripper {
+// Transport returns a transport that fails the test when a response does not conform to docs/openapi.yaml. base is http.DefaultTransport when nil.
+func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return conforming{t, base}
+	return transport{t, base}
 }
 
-type conforming struct {
+type transport struct {
 	t    testing.TB
 	base http.RoundTripper
 }
 
-func (c conforming) RoundTrip(request *http.Request) (*http.Response, error) {
+func (c transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := c.base.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
-	if err := Conforms(request, response); err != nil {
+	if err := Check(request, response); err != nil {
 		c.t.Errorf("%s %s: %v", request.Method, request.URL, err)
 	}
 	return response, nil
 }
 
-// CloseIdleConnections lets a client close those of its base.
-func (c conforming) CloseIdleConnections() { (&http.Client{Transport: c.base}).CloseIdleConnections() }
+// CloseIdleConnections closes the idle connections of base.
+func (c transport) CloseIdleConnections() { (&http.Client{Transport: c.base}).CloseIdleConnections() }
 
-// ofTransport are the headers that net/http writes: they belong to the connection, not to the API.
+// ofTransport are the headers that net/http writes. They are no part of the API.
 var ofTransport = map[string]bool{"Connection": true, "Content-Length": true, "Content-Type": true, "Date": true}
 
-// Conforms says what about a response is not as docs/openapi.yaml has it: status, headers, their values, members. Nothing
-// that the document does not name may be there. The body is read, and can be read again.
-func Conforms(request *http.Request, response *http.Response) error {
-	document, err := OpenAPI()
+// Check returns an error if a response does not conform to docs/openapi.yaml: status, headers and their values, body. Headers
+// and members that the document does not name are errors, too. The body can be read again afterwards.
+func Check(request *http.Request, response *http.Response) error {
+	document, err := Document()
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func Conforms(request *http.Request, response *http.Response) error {
 	case request.Method == http.MethodHead && len(body) > 0:
 		return fmt.Errorf("%d bytes in answer to HEAD", len(body))
 	case request.Method == http.MethodHead || !strings.HasSuffix(contentType, "json"):
-		return nil // that the YAML is the document itself, its own test knows
+		return nil // the YAML of the document has a test of its own
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
@@ -118,7 +118,7 @@ func headersConform(described openapi3.Headers, headers http.Header) error {
 	for name, header := range described {
 		text := headers.Get(name)
 		if text == "" {
-			return fmt.Errorf("header %s is missing", name) // all of the document are required
+			return fmt.Errorf("header %s is missing", name) // the document has required headers only
 		}
 		value := any(text)
 		if header.Value.Schema.Value.Type.Is("integer") {
@@ -135,11 +135,11 @@ func headersConform(described openapi3.Headers, headers http.Header) error {
 	return nil
 }
 
-// compiled are the schemas of the document: *openapi3.SchemaRef → *jsonschema.Schema. The library compiles a schema anew
-// for each value, which would take most of the time of a test with a crowd.
+// compiled are the schemas of the document: *openapi3.SchemaRef → *jsonschema.Schema. Without it,
+// the library would compile a schema for each value, which takes most of the time of a load test.
 var compiled sync.Map
 
-// fits says what about a value is not as the schema has it. Schemas of OpenAPI 3.1 are JSON Schema 2020-12.
+// fits validates a value. Schemas of OpenAPI 3.1 are JSON Schema 2020-12.
 func fits(schema *openapi3.SchemaRef, value any) error {
 	known, ok := compiled.Load(schema)
 	if !ok {
@@ -153,12 +153,12 @@ func fits(schema *openapi3.SchemaRef, value any) error {
 }
 
 func compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, error) {
-	document, err := OpenAPI()
+	document, err := Document()
 	if err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(map[string]any{
-		"allOf": []any{schema}, "components": map[string]any{"schemas": document.Components.Schemas}, // where its $refs lead
+		"allOf": []any{schema}, "components": map[string]any{"schemas": document.Components.Schemas}, // the targets of its $refs
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write a schema: %w", err)
@@ -177,8 +177,8 @@ func compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, error) {
 	return compiler.Compile(address)
 }
 
-// responsesTo are all that the document allows. What no operation takes is answered as the document's introduction says,
-// by three responses that it names.
+// responsesTo returns the responses that the document allows. A request without an operation gets one of the three responses
+// that the document's introduction names.
 func responsesTo(document *openapi3.T, request *http.Request) *openapi3.Responses {
 	named := document.Components.Responses
 	item := pathItem(document, request.URL.EscapedPath())
@@ -195,8 +195,7 @@ func responsesTo(document *openapi3.T, request *http.Request) *openapi3.Response
 	return openapi3.NewResponses(openapi3.WithStatus(405, named["MethodNotAllowed"]), openapi3.WithStatus(503, named["Overloaded"]))
 }
 
-// pathItem is what the document says of an address; nil: nothing. The library's own routers take an unclean path for
-// the clean one.
+// pathItem returns the document's item for a path, or nil. The library's own routers would clean the path first.
 func pathItem(document *openapi3.T, escaped string) *openapi3.PathItem {
 	if path.Clean(escaped) != escaped {
 		return nil

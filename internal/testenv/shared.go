@@ -13,13 +13,15 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/testenv/hostile"
 )
 
-// cleanUpWithin bounds what a test's end may take on a server it shares with others.
+// cleanUpWithin limits the clean-up at the end of a test.
 const cleanUpWithin = time.Minute
 
-// shared are the servers of this process, each started by the first test that asks for it. A
-// failure is kept: the other tests would only wait for the same.
+// shared are the servers of this process. The first test that needs a server starts it. A failure is kept, because the
+// other tests would only wait for the same failure.
 var shared struct {
 	mu       sync.Mutex
 	redis    *Redis
@@ -40,14 +42,14 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// MainHostile is Main with a database server whose defaults are hostile to every session that does not force its own; see
-// HostileGlobals. One that is in TEST_MYSQL_DSN stays as it is.
+// MainHostile is Main with hostile.Globals as defaults of the shared database server, so that a session must set its own. A
+// server in TEST_MYSQL_DSN stays as it is.
 func MainHostile(m *testing.M) {
-	shared.mysqlOptions.Init = HostileGlobals()
+	shared.mysqlOptions.Init = hostile.Globals()
 	Main(m)
 }
 
-// StopShared does what Main does at the end, for a TestMain that needs its own.
+// StopShared stops the shared servers, for a TestMain that does not call Main.
 func StopShared() error {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -62,22 +64,22 @@ func StopShared() error {
 	return errors.Join(append(errs, removeBuilt())...)
 }
 
-// RedisHandle is a test's part of a Redis.
+// RedisHandle is a test's share of a Redis.
 type RedisHandle struct {
-	Addrs  []string // several are a Cluster
+	Addrs  []string // more than one: a Cluster
 	Prefix string   // for REDIS_KEY_PREFIX; no other test has it
 	Client redis.UniversalClient
 }
 
-// RedisFor returns a part of the shared Redis, or of the servers in TEST_REDIS_ADDRS. As the test
-// ends, every key with the prefix is removed and the client is closed.
+// RedisFor returns a share of the shared Redis, or of the servers in TEST_REDIS_ADDRS. At the end of the test, every key with
+// the prefix is removed and the client is closed.
 func RedisFor(t testing.TB) RedisHandle {
 	t.Helper()
 	h := RedisHandle{Addrs: redisAddrs(t), Prefix: "t" + randomName() + ":"}
 	h.Client = redis.NewUniversalClient(&redis.UniversalOptions{Addrs: h.Addrs})
 	if err := h.Client.Ping(t.Context()).Err(); err != nil {
 		h.Client.Close()
-		t.Fatalf("testenv: reach Redis at %s: %v\n%s", strings.Join(h.Addrs, ","), err, redisHint)
+		t.Fatalf("testenv: reach Redis at %s: %v\n%s", strings.Join(h.Addrs, ","), err, RedisHint)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
@@ -106,7 +108,7 @@ func redisAddrs(t testing.TB) []string {
 	return []string{shared.redis.Addr()}
 }
 
-// MySQLHandle is a test's part of a database server.
+// MySQLHandle is a test's share of a database server.
 type MySQLHandle struct {
 	DSN string  // of the test's own database, which is empty
 	DB  *sql.DB // open, in UTC
@@ -116,7 +118,7 @@ type MySQLHandle struct {
 const poolSize = 50
 
 // MySQLFor returns an empty database of the test's own on the shared server, or on the one in
-// TEST_MYSQL_DSN. It is dropped as the test ends.
+// TEST_MYSQL_DSN. It is dropped at the end of the test.
 func MySQLFor(t testing.TB) MySQLHandle {
 	t.Helper()
 	cfg := mysqlServer(t)
@@ -153,7 +155,7 @@ func mysqlServer(t testing.TB) *mysql.Config {
 	if dsn := os.Getenv("TEST_MYSQL_DSN"); dsn != "" {
 		cfg, err := mysql.ParseDSN(dsn)
 		if err != nil {
-			// The DSN holds a password, so it is not repeated.
+			// The message must not contain the DSN, which has a password.
 			t.Fatalf("testenv: parse TEST_MYSQL_DSN: %v", err)
 		}
 		inUTC(cfg)
@@ -174,7 +176,7 @@ func mysqlServer(t testing.TB) *mysql.Config {
 // execAlone runs a statement on a connection of its own.
 func execAlone(ctx context.Context, cfg *mysql.Config, statement string) error {
 	cfg = cfg.Clone()
-	// Of the servers' own defaults, the one for waiting on a table's users is a year.
+	// The server's default for waiting on a table's users is one year.
 	cfg.Params["lock_wait_timeout"] = "20"
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -194,7 +196,7 @@ func PrivateRedis(t testing.TB, opts RedisOptions) *Redis {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	t.Cleanup(func() { stopForTest(t, r.Stop) })
+	r.StopAfter(t)
 	return r
 }
 
@@ -206,12 +208,6 @@ func PrivateMySQL(t testing.TB, opts MySQLOptions) *MySQL {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	t.Cleanup(func() { stopForTest(t, m.Stop) })
+	m.StopAfter(t)
 	return m
-}
-
-func stopForTest(t testing.TB, stop func() error) {
-	if err := stop(); err != nil {
-		t.Errorf("testenv: stop: %v", err)
-	}
 }

@@ -1,0 +1,206 @@
+package jajeongtest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// AddCoupon adds a coupon whose window began an hour ago and ends in an hour.
+func (d *Deployment) AddCoupon(seats int) uint64 {
+	d.T.Helper()
+	now := d.Now()
+	return d.AddCouponBetween(seats, now.Add(-time.Hour), now.Add(time.Hour))
+}
+
+// AddCouponBetween adds a coupon with that window.
+func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) uint64 {
+	d.T.Helper()
+	added, err := d.DB.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES (?, ?, ?, ?)",
+		"심야 쿠폰", seats, opens.UTC(), closes.UTC())
+	require.NoError(d.T, err)
+	id, err := added.LastInsertId()
+	require.NoError(d.T, err)
+	_, published, err := d.Store.Publish(d.T.Context(),
+		coupon.Window{Coupon: uint64(id), Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
+	require.NoError(d.T, err)
+	require.True(d.T, published)
+	return uint64(id)
+}
+
+// SetSeats sets the seats of a coupon in the database, as an administrator might.
+func (d *Deployment) SetSeats(couponID uint64, seats int) {
+	d.T.Helper()
+	d.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
+}
+
+// Apply lets users apply in this order. Every one must be accepted.
+func (d *Deployment) Apply(couponID uint64, users ...uint64) {
+	d.T.Helper()
+	for _, user := range users {
+		require.Equal(d.T, candidates.Accepted, d.Answer(couponID, user), "user %d", user)
+	}
+}
+
+// Answer lets a user apply and returns the answer.
+func (d *Deployment) Answer(couponID, user uint64) candidates.Code {
+	d.T.Helper()
+	receipt, err := d.Store.Apply(d.T.Context(), couponID, user)
+	require.NoError(d.T, err)
+	return receipt.Code
+}
+
+// ApplyAt writes an application with this arrival into the queue, as if it had been accepted then.
+func (d *Deployment) ApplyAt(couponID uint64, member string, arrival time.Time) {
+	d.T.Helper()
+	ctx := d.T.Context()
+	require.NoError(d.T, d.Redis.ZAdd(ctx, d.Queue(couponID), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
+	require.NoError(d.T, d.Redis.HIncrBy(ctx, d.Key("state", couponID), "accepted", 1).Err())
+}
+
+// ApplyLine writes a whole line of users into the queue, in this order, as if they had been accepted a minute ago.
+func (d *Deployment) ApplyLine(couponID uint64, users ...uint64) {
+	d.T.Helper()
+	ctx, first, pipe := d.T.Context(), d.Now().Add(-time.Minute).UnixMicro(), d.Redis.Pipeline()
+	for i, user := range users {
+		pipe.Do(ctx, "ZADD", d.Queue(couponID), first+int64(i), user)
+	}
+	pipe.HIncrBy(ctx, d.Key("state", couponID), "accepted", int64(len(users)))
+	_, err := pipe.Exec(ctx)
+	require.NoError(d.T, err)
+}
+
+// MoveToReview moves an application from the queue to the DLQ, as a run does.
+func (d *Deployment) MoveToReview(couponID uint64, member string, why coupon.Failure) {
+	d.T.Helper()
+	why.Application = coupon.Application{Member: member, Arrival: d.Arrivals(couponID)[member], Source: coupon.SourceQueue}
+	moved, err := d.Store.Review(d.T.Context(), couponID, 0, time.Time{}, []coupon.Failure{why})
+	require.NoError(d.T, err)
+	require.EqualValues(d.T, 1, moved)
+}
+
+// Queue is the key of a coupon's queue.
+func (d *Deployment) Queue(couponID uint64) string {
+	return fmt.Sprintf("%scandidates:coupon:%d", d.Prefix, couponID)
+}
+
+// Key is another key of a coupon: state, issued, rejected, dlq or dlq:reason.
+func (d *Deployment) Key(kind string, couponID uint64) string {
+	return kind + ":{" + d.Queue(couponID) + "}"
+}
+
+// Waiting are the members of the queue, in order.
+func (d *Deployment) Waiting(couponID uint64) []string {
+	d.T.Helper()
+	members, err := d.Redis.ZRange(d.T.Context(), d.Queue(couponID), 0, -1).Result()
+	require.NoError(d.T, err)
+	return members
+}
+
+// Arrivals are the arrivals of the queue's members, in µs.
+func (d *Deployment) Arrivals(couponID uint64) map[string]int64 { return d.scores(d.Queue(couponID)) }
+
+// UnderReview are the arrivals of the DLQ's members, in µs.
+func (d *Deployment) UnderReview(couponID uint64) map[string]int64 {
+	return d.scores(d.Key("dlq", couponID))
+}
+
+func (d *Deployment) scores(key string) map[string]int64 {
+	d.T.Helper()
+	entries, err := d.Redis.ZRangeWithScores(d.T.Context(), key, 0, -1).Result()
+	require.NoError(d.T, err)
+	found := map[string]int64{}
+	for _, e := range entries {
+		found[e.Member.(string)] = int64(e.Score)
+	}
+	return found
+}
+
+// Reason is why a member is in the DLQ.
+func (d *Deployment) Reason(couponID uint64, member string) candidates.Reason {
+	d.T.Helper()
+	reasons, err := d.Store.Reasons(d.T.Context(), couponID, []string{member})
+	require.NoError(d.T, err)
+	require.Contains(d.T, reasons, member)
+	return reasons[member]
+}
+
+// Issued are the holders of the coupon, in order of their seats.
+func (d *Deployment) Issued(couponID uint64) []uint64 {
+	d.T.Helper()
+	return d.IDs("SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID)
+}
+
+// Seats are the seats that runs have issued, in order.
+func (d *Deployment) Seats(couponID uint64) []uint64 {
+	d.T.Helper()
+	return d.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID)
+}
+
+// Outcome are the users with that outcome, in order of arrival.
+func (d *Deployment) Outcome(couponID uint64, outcome string) []uint64 {
+	d.T.Helper()
+	return d.IDs("SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", couponID, outcome)
+}
+
+// IDs are the only column of a query.
+func (d *Deployment) IDs(query string, args ...any) []uint64 {
+	d.T.Helper()
+	return column[uint64](d, query, args...)
+}
+
+func column[T any](d *Deployment, query string, args ...any) []T {
+	d.T.Helper()
+	rows, err := d.DB.Query(query, args...)
+	require.NoError(d.T, err)
+	defer rows.Close()
+	values := []T{}
+	for rows.Next() {
+		var value T
+		require.NoError(d.T, rows.Scan(&value))
+		values = append(values, value)
+	}
+	require.NoError(d.T, rows.Err())
+	return values
+}
+
+// Number is the only value of a query.
+func (d *Deployment) Number(query string, args ...any) int64 {
+	d.T.Helper()
+	return column[int64](d, query, args...)[0]
+}
+
+// Snapshot is all that a settlement may write to MySQL, without the list of runs.
+func (d *Deployment) Snapshot() (rows []string) {
+	d.T.Helper()
+	for _, query := range []string{
+		"SELECT CONCAT_WS('|', id, issued_count, status, finalised_at, updated_at) FROM coupon ORDER BY id",
+		"SELECT CONCAT_WS('|', id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id, status) FROM user_coupon ORDER BY id",
+		"SELECT CONCAT_WS('|', coupon_id, user_id, applied_at, outcome, reason, run_id) FROM application_outcome ORDER BY 1",
+		"SELECT CONCAT_WS('|', run_id, coupon_id, read_count, issued_count, rejected_count, not_selected_count, winners_digest, cleaned_at) FROM settlement ORDER BY 1",
+		"SELECT CONCAT_WS('|', coupon_id, accepted, written_off) FROM promise ORDER BY 1",
+	} {
+		rows = append(rows, column[string](d, query)...)
+	}
+	return rows
+}
+
+// Between are the ids from first to last.
+func Between(first, last uint64) []uint64 {
+	ids := make([]uint64, 0, last-first+1)
+	for id := first; id <= last; id++ {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// list is ids in SQL.
+func list(ids []uint64) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ids)), ","), "[]")
+}

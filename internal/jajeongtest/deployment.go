@@ -1,0 +1,185 @@
+// Package jajeongtest gives a test one deployment of Jajeong on real servers: a migrated database and a key prefix of its own,
+// with the accounts of sql/grants.sql and the users of docs/redis-users.acl. Settlements run in the test's process under the
+// account of `settle`; the test itself is an administrator. TestMain of a package calls [Main], a test calls [New]:
+//
+//	d := jajeongtest.New(t)
+//	coupon := d.AddCoupon(2)
+//	d.AddUsers(1, 2, 3)
+//	d.Apply(coupon, 3, 1, 2)
+//	d.SettleNow()
+//	require.Equal(t, []uint64{3, 1}, d.Issued(coupon))
+//	d.Verify()
+package jajeongtest
+
+import (
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/docs"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/hostile"
+	"github.com/jajeong/jajeong/internal/users"
+	migrations "github.com/jajeong/jajeong/sql"
+)
+
+// putBackTime is how long tests wait for lost applications to be put back. Many tests lose some for good.
+const putBackTime = 100 * time.Millisecond
+
+// Main runs the tests on a database server with hostile defaults and exits. For TestMain.
+func Main(m *testing.M) {
+	candidates.PutBackTime = putBackTime
+	testenv.MainHostile(m)
+}
+
+// Deployment is a database and a part of a Redis with everything that the programs need there.
+type Deployment struct {
+	T      testing.TB
+	DB     *sql.DB               // as administrator
+	Redis  redis.UniversalClient // as administrator
+	Prefix string                // of all keys
+	Store  *candidates.Store     // as a pod has it: it remembers which applications it accepted
+	Users  *users.Directory
+
+	Accounts           map[string]string // DSNs by the names in sql/grants.sql
+	RedisUsers         *testenv.RedisUsers
+	Job, Operator, API Access // of the settlement, of people, of the pods
+
+	userTable UserTable
+}
+
+// Access is how one account reaches MySQL and Redis.
+type Access struct {
+	connect.MySQLSettings
+	connect.RedisSettings
+}
+
+// Options choose the servers and the users' table of a deployment. The zero Options are what New takes.
+type Options struct {
+	Redis *testenv.RedisHandle // nil: a share of the shared Redis
+	MySQL *testenv.MySQLHandle // nil: a database on the shared server
+	Users *UserTable           // nil: MigratedUsers
+}
+
+// New makes a deployment on the shared servers.
+func New(t testing.TB) *Deployment {
+	t.Helper()
+	return NewWith(t, Options{})
+}
+
+// NewWith makes a deployment. Everything it made is removed at the end of the test.
+func NewWith(t testing.TB, o Options) *Deployment {
+	t.Helper()
+	if o.Redis == nil {
+		r := testenv.RedisFor(t)
+		o.Redis = &r
+	}
+	if o.MySQL == nil {
+		m := testenv.MySQLFor(t)
+		o.MySQL = &m
+	}
+	if o.Users == nil {
+		o.Users = &MigratedUsers
+	}
+	d := &Deployment{T: t, Redis: o.Redis.Client, Prefix: o.Redis.Prefix, userTable: *o.Users, Users: o.Users.Settings().Directory()}
+	d.DB = d.open(o.MySQL.DSN)
+	if o.Users.DDL != "" {
+		d.Exec(o.Users.DDL)
+	}
+	_, err := connect.Migrate(t.Context(), d.DB)
+	require.NoError(t, err)
+	d.PodsDie()
+
+	d.Accounts = testenv.Accounts(t, o.MySQL.DSN, o.Users.grants(migrations.Grants))
+	settings := hostile.Settings(t, d.DB)
+	for name, dsn := range d.Accounts {
+		d.Accounts[name] = hostile.DSN(t, dsn, settings)
+	}
+	d.RedisUsers = testenv.RedisUsersFor(t, o.Redis.Client, o.Redis.Prefix, docs.RedisUsers)
+	access := func(account, user string) (a Access) {
+		require.Contains(t, d.Accounts, account)
+		a.MySQLDSN, a.RedisAddrs = d.Accounts[account], o.Redis.Addrs
+		a.RedisUsername, a.RedisPassword = d.RedisUsers.As(user)
+		return a
+	}
+	d.Job = access("jajeong_settle", "jajeong_settle")
+	d.Operator = access("jajeong_operator", "jajeong_settle")
+	d.API = access("jajeong_api", "jajeong_api")
+	return d
+}
+
+// For returns the deployment for a subtest.
+func (d *Deployment) For(t testing.TB) *Deployment {
+	other := *d
+	other.T = t
+	return &other
+}
+
+// Flags are the flags of both programs for an access to this deployment.
+func (d *Deployment) Flags(a Access) []string {
+	flags := []string{"--mysql-dsn=" + a.MySQLDSN, "--redis-addrs=" + strings.Join(a.RedisAddrs, ","),
+		"--redis-username=" + a.RedisUsername, "--redis-password=" + a.RedisPassword}
+	if d.Prefix != "" {
+		flags = append(flags, "--redis-key-prefix="+d.Prefix)
+	}
+	return append(flags, d.userTable.Flags()...)
+}
+
+// RedisAt is a Redis of the test's own, or a Cluster, for one deployment.
+func RedisAt(t testing.TB, addrs ...string) *testenv.RedisHandle {
+	t.Helper()
+	client, err := (&connect.RedisSettings{RedisAddrs: addrs}).Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return &testenv.RedisHandle{Addrs: addrs, Client: client}
+}
+
+// DatabaseOn is a database on a server of the test's own.
+func DatabaseOn(t testing.TB, server *testenv.MySQL) *testenv.MySQLHandle {
+	t.Helper()
+	admin, err := sql.Open("mysql", server.DSN(""))
+	require.NoError(t, err)
+	defer admin.Close()
+	_, err = admin.Exec("CREATE DATABASE jajeong CHARACTER SET utf8mb4")
+	require.NoError(t, err)
+	return &testenv.MySQLHandle{DSN: server.DSN("jajeong")}
+}
+
+// open opens a pool as the programs do.
+func (d *Deployment) open(dsn string) *sql.DB {
+	d.T.Helper()
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
+	require.NoError(d.T, err)
+	d.T.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// newStore is the store of a process that has just started.
+func (d *Deployment) newStore(client redis.UniversalClient) *candidates.Store {
+	d.T.Helper()
+	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL})
+	require.NoError(d.T, err)
+	return store
+}
+
+// Now is the Redis clock.
+func (d *Deployment) Now() time.Time {
+	d.T.Helper()
+	now, err := d.Store.Now(d.T.Context())
+	require.NoError(d.T, err)
+	return now
+}
+
+// Exec executes a statement as administrator.
+func (d *Deployment) Exec(query string, args ...any) {
+	d.T.Helper()
+	_, err := d.DB.Exec(query, args...)
+	require.NoError(d.T, err)
+}

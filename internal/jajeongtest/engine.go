@@ -1,0 +1,148 @@
+package jajeongtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// Zone is the time zone of cutoffs.
+var Zone, errZone = time.LoadLocation("Asia/Seoul")
+
+// Manual is the order of a person for these coupons, or for all, up to now.
+func Manual(coupons ...uint64) settle.Order {
+	return settle.Order{Trigger: coupon.Manual, CutoffNow: true, Coupons: coupons, Operator: "kim", Reason: "test"}
+}
+
+// Nightly is the order of the nightly run of that cutoff.
+func Nightly(cutoff time.Time) settle.Order {
+	return settle.Order{Trigger: coupon.Cron, Cutoff: cutoff}
+}
+
+// Settler is a settler with connections of its own under the account of the settlement, as a process that has just started.
+// The test may replace parts of it.
+func (d *Deployment) Settler(change ...func(*settle.Settler)) *settle.Settler {
+	d.T.Helper()
+	s, disconnect := d.settler(change)
+	d.T.Cleanup(disconnect)
+	return s
+}
+
+func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler, disconnect func()) {
+	d.T.Helper()
+	require.NoError(d.T, errZone)
+	servers, err := connect.Open(&d.Job.MySQLSettings, &d.Job.RedisSettings, zap.NewNop())
+	require.NoError(d.T, err)
+	servers.Insist()
+	store := d.newStore(servers.Redis)
+	directory := d.userTable.Settings().Directory()
+	s = &settle.Settler{
+		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store, DLQ: store,
+		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory}, Users: directory, Metrics: settle.NewMetrics(time.Now),
+		Zone: Zone, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s, servers.Close
+}
+
+// Settle runs one settlement.
+func (d *Deployment) Settle(order settle.Order) (*settle.Report, error) {
+	d.T.Helper()
+	s, disconnect := d.settler(nil)
+	defer disconnect()
+	return s.RunOnce(d.T.Context(), order)
+}
+
+// SettleNow settles everything that has arrived. The run must succeed for these coupons, or for all.
+func (d *Deployment) SettleNow(coupons ...uint64) *settle.Report {
+	d.T.Helper()
+	report, err := d.Settle(Manual(coupons...))
+	d.requireSuccess(report, err)
+	return report
+}
+
+// Retry retries members of the DLQ, or all, and settles the coupon. The run must succeed.
+func (d *Deployment) Retry(couponID uint64, members ...string) *settle.Report {
+	d.T.Helper()
+	return d.review((*settle.Settler).Retry, couponID, members)
+}
+
+// Drop drops members of the DLQ, or all. The run must succeed.
+func (d *Deployment) Drop(couponID uint64, members ...string) *settle.Report {
+	d.T.Helper()
+	return d.review((*settle.Settler).Drop, couponID, members)
+}
+
+type decision func(s *settle.Settler, ctx context.Context, couponID uint64, order settle.Order, members []string) (*settle.Report, error)
+
+func (d *Deployment) review(decide decision, couponID uint64, members []string) *settle.Report {
+	d.T.Helper()
+	s, disconnect := d.settler(nil)
+	defer disconnect()
+	report, err := decide(s, d.T.Context(), couponID, Manual(), members)
+	d.requireSuccess(report, err)
+	return report
+}
+
+func (d *Deployment) requireSuccess(report *settle.Report, err error) {
+	d.T.Helper()
+	require.NoError(d.T, err)
+	for _, c := range report.Coupons {
+		require.Empty(d.T, c.Error, "coupon %d", c.Coupon)
+	}
+	require.Equal(d.T, coupon.RunSucceeded, report.Status)
+}
+
+// Desk changes coupons in a person's name, under the account of people.
+func (d *Deployment) Desk() *settle.Desk {
+	d.T.Helper()
+	return &settle.Desk{DB: mysqltx.New(d.open(d.Operator.MySQLDSN)), Clock: d.Store, Doors: d.Store,
+		Now: time.Now, Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
+}
+
+// Refresh refreshes the catalog of a pod with this store once, as every pod does every few seconds.
+func (d *Deployment) Refresh() {
+	d.T.Helper()
+	pod := catalog.New(catalog.Options{DB: d.open(d.API.MySQLDSN), Store: d.Store, Logger: zap.NewNop(), Now: time.Now})
+	require.NoError(d.T, pod.Refresh(d.T.Context()))
+}
+
+// Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. Warnings count.
+func (d *Deployment) Verify(coupons ...uint64) {
+	d.T.Helper()
+	for _, v := range d.Check(coupons...) {
+		require.Empty(d.T, v.Findings, "coupon %d", v.Coupon)
+	}
+	if len(coupons) == 0 {
+		strays, err := (&ledger.Ledger{Store: d.Store, Users: d.Users}).Strays(d.T.Context(), d.DB)
+		require.NoError(d.T, err)
+		require.Empty(d.T, strays)
+	}
+}
+
+// Check checks these coupons, or all.
+func (d *Deployment) Check(coupons ...uint64) (verdicts []*ledger.Verdict) {
+	d.T.Helper()
+	ctx, l := d.T.Context(), &ledger.Ledger{Store: d.Store, Users: d.Users}
+	if len(coupons) == 0 {
+		coupons = d.IDs("SELECT id FROM coupon ORDER BY id")
+	}
+	for _, couponID := range coupons {
+		v, err := l.Check(ctx, d.DB, couponID)
+		require.NoError(d.T, err, "coupon %d", couponID)
+		verdicts = append(verdicts, v)
+	}
+	require.NoError(d.T, l.Doors(ctx, d.DB, verdicts, func(context.Context) error { return nil }))
+	return verdicts
+}

@@ -1,0 +1,75 @@
+package jajeongtest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+)
+
+// The indexes of the proxies of Proxied.
+const (
+	ToMySQL = iota
+	ToRedis
+)
+
+// Proxied puts fault proxies in front of MySQL and Redis, which must be one server each. The deployment that it returns is the
+// same, but its settlement connects through the proxies.
+func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deployment) {
+	d.T.Helper()
+	dsn, err := mysql.ParseDSN(d.Job.MySQLDSN)
+	require.NoError(d.T, err)
+	require.Len(d.T, d.Job.RedisAddrs, 1)
+	proxies := faultproxy.NewGroup(d.T, rule, dsn.Addr, d.Job.RedisAddrs[0])
+	dsn.Addr = proxies[ToMySQL].Addr
+	proxied := *d
+	proxied.Job.MySQLDSN, proxied.Job.RedisAddrs = dsn.FormatDSN(), []string{proxies[ToRedis].Addr}
+	return proxies, &proxied
+}
+
+// PodsDie replaces Store by that of a new pod, which does not remember who was accepted.
+func (d *Deployment) PodsDie() {
+	d.T.Helper()
+	d.Store = d.newStore(d.Redis)
+}
+
+// RefuseRows has the database refuse new rows of these users, or of all, as a trigger of another team might.
+func (d *Deployment) RefuseRows(table string, users ...uint64) (allow func()) {
+	d.T.Helper()
+	condition := "TRUE"
+	if len(users) > 0 {
+		condition = "NEW.user_id IN (" + list(users) + ")"
+	}
+	d.Exec(fmt.Sprintf(`CREATE TRIGGER refuses_%[1]s BEFORE INSERT ON %[1]s FOR EACH ROW
+		IF %[2]s THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd user'; END IF`, table, condition))
+	return func() { d.Exec("DROP TRIGGER refuses_" + table) }
+}
+
+// Lock locks a coupon's row until release is called, at the latest at the end of the test.
+func (d *Deployment) Lock(couponID uint64) (release func()) {
+	d.T.Helper()
+	tx, err := d.DB.Begin()
+	require.NoError(d.T, err)
+	release = sync.OnceFunc(func() { _ = tx.Rollback() })
+	d.T.Cleanup(release)
+	// The comment keeps AwaitLockWait from counting this statement.
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE /* by the test */", couponID)
+	require.NoError(d.T, err)
+	return release
+}
+
+// AwaitLockWait waits until a session of this database waits for a row lock.
+func (d *Deployment) AwaitLockWait() {
+	d.T.Helper()
+	testenv.Eventually(d.T, 20*time.Second, "a session waits for the lock", func() bool {
+		return testenv.Sessions(d.T, d.DB, func(s testenv.Session) bool {
+			return s.Command == "Query" && strings.HasSuffix(s.Statement, "FOR UPDATE")
+		}) > 0
+	})
+}

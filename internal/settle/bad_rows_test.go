@@ -1,0 +1,375 @@
+package settle_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// requireBadRows requires that the DLQ holds exactly these applications because of their rows, retryable and with their arrivals.
+func requireBadRows(d *jajeongtest.Deployment, couponID uint64, message string, arrivals map[string]int64) {
+	d.T.Helper()
+	require.Equal(d.T, arrivals, d.UnderReview(couponID))
+	for member := range arrivals {
+		reason := d.Reason(couponID, member)
+		require.Equal(d.T, "BAD_ROW", reason.Cause)
+		require.Contains(d.T, reason.Message, message)
+		require.True(d.T, reason.Retryable)
+		require.Equal(d.T, 1, reason.Attempts)
+		require.NotZero(d.T, reason.Run)
+	}
+}
+
+// arrivalsOf are the arrivals of these users in the queue.
+func arrivalsOf(d *jajeongtest.Deployment, couponID uint64, users ...uint64) map[string]int64 {
+	d.T.Helper()
+	found, all := map[string]int64{}, d.Arrivals(couponID)
+	for _, user := range users {
+		member := fmt.Sprint(user)
+		require.Contains(d.T, all, member)
+		found[member] = all[member]
+	}
+	return found
+}
+
+func without(line []uint64, users ...uint64) []uint64 {
+	return slices.DeleteFunc(slices.Clone(line), func(user uint64) bool { return slices.Contains(users, user) })
+}
+
+// Applications whose row the database refuses go to the DLQ. The next applications get their seats.
+func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		seats, applicants int
+		bad               []int // indexes in the queue
+	}{
+		"the first":                      {10, 15, []int{0}},
+		"in the middle":                  {10, 15, []int{5}},
+		"the last seat":                  {10, 15, []int{9}},
+		"the last application":           {15, 15, []int{14}},
+		"several, side by side":          {10, 15, []int{2, 3, 4}},
+		"several, at both ends":          {10, 15, []int{0, 1, 9, 10, 11}},
+		"as many seats as applications":  {15, 15, []int{3, 8}},
+		"the successor of a refused row": {10, 15, []int{4, 10}},
+		"all, within the limit":          {10, 15, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			couponID := d.AddCoupon(c.seats)
+			line := jajeongtest.Between(1, uint64(c.applicants))
+			slices.Reverse(line) // arrivals are not in the order of ids
+			d.AddUsers(line...)
+			d.Apply(couponID, line...)
+			var bad []uint64
+			for _, place := range c.bad {
+				bad = append(bad, line[place])
+			}
+			arrivals := arrivalsOf(d, couponID, bad...)
+			allow := d.RefuseRows("user_coupon", bad...)
+
+			report := d.SettleNow() // entries of the DLQ are no failure
+			able := without(line, bad...)
+			issued := min(c.seats, len(able))
+			require.EqualExportedValues(t, settle.Total{Coupons: 1, Read: c.applicants, Issued: issued, Rejected: len(bad), NotSelected: len(able) - issued,
+				Millis: report.Total.Millis}, report.Total)
+			require.Equal(t, append([]uint64{}, able[:issued]...), d.Issued(couponID))
+			if issued > 0 {
+				require.Equal(t, jajeongtest.Between(1, uint64(issued)), d.Seats(couponID), "without gaps")
+			}
+			require.Equal(t, append([]uint64{}, able[issued:]...), d.Outcome(couponID, "NOT_SELECTED"))
+			require.Empty(t, d.Waiting(couponID))
+			requireBadRows(d, couponID, "an odd user", arrivals)
+			d.Verify()
+
+			d.SettleNow() // the fault persists
+			require.Equal(t, arrivals, d.UnderReview(couponID), "with their arrivals")
+			attempts := 1
+			if issued < c.seats {
+				attempts = 2 // a seat was free
+			}
+			for member := range arrivals {
+				require.Equal(t, attempts, d.Reason(couponID, member).Attempts)
+			}
+			d.Verify()
+
+			allow()
+			d.SetSeats(couponID, issued+len(bad))
+			d.SettleNow()
+			require.Equal(t, append(append([]uint64{}, able[:issued]...), bad...), d.Issued(couponID), "they get the free seats, in order")
+			require.Equal(t, jajeongtest.Between(1, uint64(issued+len(bad))), d.Seats(couponID))
+			require.Empty(t, d.UnderReview(couponID))
+			d.Verify()
+		})
+	}
+}
+
+// With 200 seats the limit is 100 rows and 1 %: 102. More refused rows fail the coupon.
+func TestSettle_FailsBeyondLimitOfRefusedRows(t *testing.T) {
+	t.Parallel()
+	const seats, applicants, allowed = 200, 310, 102
+	line := jajeongtest.Between(1, applicants)
+	for name, c := range map[string]struct {
+		bad   []uint64 // none: all
+		fails bool
+	}{
+		"exactly the limit": {jajeongtest.Between(50, 50+allowed-1), false},
+		"one more":          {jajeongtest.Between(50, 50+allowed), true},
+		"all":               {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			couponID := d.AddCoupon(seats)
+			d.AddUsers(line...)
+			d.ApplyLine(couponID, line...)
+			allow := d.RefuseRows("user_coupon", c.bad...)
+			report, err := d.Settle(jajeongtest.Manual())
+			require.NoError(t, err)
+			if !c.fails {
+				require.Empty(t, report.Classes())
+				require.Equal(t, without(line, c.bad...)[:seats], d.Issued(couponID))
+				require.Equal(t, jajeongtest.Between(1, seats), d.Seats(couponID))
+				require.Len(t, d.UnderReview(couponID), allowed)
+				d.Verify()
+				return
+			}
+			require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+			require.Contains(t, report.Coupons[0].Error, "more than 102 rows cannot be stored")
+			require.Contains(t, report.Coupons[0].Error, "nothing was moved")
+			require.Contains(t, report.Coupons[0].Error, "an odd user")
+			require.NotContains(t, report.Advice(), settle.SafeToRunAgain, "it would fail again")
+			requireUnmoved(d, couponID, line...)
+			d.Verify()
+
+			allow()
+			d.SettleNow()
+			require.Equal(t, line[:seats], d.Issued(couponID))
+			require.Empty(t, d.UnderReview(couponID))
+			d.Verify()
+		})
+	}
+}
+
+// The errors by which a database refuses a row. The odd user is the first in the queue.
+func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
+	t.Parallel()
+	const odd = 5_000_000_000
+	trigger := func(does string) string {
+		return "CREATE TRIGGER minds BEFORE INSERT ON user_coupon FOR EACH ROW IF NEW.user_id = 5000000000 THEN " + does + "; END IF"
+	}
+	for name, c := range map[string]struct {
+		fault, repair string
+		number        []string // of MariaDB, of MySQL
+	}{
+		"out of range":         {"ALTER TABLE user_coupon MODIFY user_id INT UNSIGNED NOT NULL", "ALTER TABLE user_coupon MODIFY user_id BIGINT UNSIGNED NOT NULL", []string{"1264"}},
+		"too long":             {"ALTER TABLE user_coupon MODIFY user_id VARCHAR(5) NOT NULL", "ALTER TABLE user_coupon MODIFY user_id BIGINT UNSIGNED NOT NULL", []string{"1406"}},
+		"no instant":           {trigger("SET NEW.applied_at = 'at noon'"), "DROP TRIGGER minds", []string{"1292"}},
+		"no number":            {trigger("SET NEW.position = 'first'"), "DROP TRIGGER minds", []string{"1366"}},
+		"a SIGNAL":             {trigger("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'"), "DROP TRIGGER minds", []string{"1644"}},
+		"a CHECK of the table": {"ALTER TABLE user_coupon ADD CONSTRAINT small_users CHECK (user_id < 5000000000)", "ALTER TABLE user_coupon DROP CONSTRAINT small_users", []string{"4025", "3819"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			couponID := d.AddCoupon(3)
+			d.AddUsers(odd, 7, 8, 9)
+			d.Apply(couponID, odd, 9, 8, 7)
+			arrivals := arrivalsOf(d, couponID, odd)
+			d.Exec(c.fault)
+			d.SettleNow()
+			require.Equal(t, []uint64{9, 8, 7}, d.Issued(couponID))
+			requireBadRows(d, couponID, "", arrivals)
+			message := d.Reason(couponID, fmt.Sprint(uint64(odd))).Message
+			require.True(t, slices.ContainsFunc(c.number, func(n string) bool { return strings.HasPrefix(message, "Error "+n+" ") }), message)
+
+			d.Exec(c.repair)
+			d.SetSeats(couponID, 4)
+			d.SettleNow()
+			require.Equal(t, []uint64{9, 8, 7, odd}, d.Issued(couponID))
+			require.Empty(t, d.UnderReview(couponID))
+			d.Verify()
+		})
+	}
+}
+
+// The column is too small for the seat. Each application for it is refused until the column is widened.
+func TestSettle_SeatOutOfRangeOfColumn(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(260)
+	line := jajeongtest.Between(1, 300)
+	d.AddUsers(line...)
+	d.ApplyLine(couponID, line...)
+	d.Exec("ALTER TABLE user_coupon MODIFY position TINYINT UNSIGNED NOT NULL DEFAULT 0")
+	d.SettleNow()
+	require.Equal(t, line[:255], d.Issued(couponID))
+	require.Len(t, d.UnderReview(couponID), 45)
+	require.Contains(t, d.Reason(couponID, "256").Message, "1264")
+	d.Verify()
+
+	d.Exec("ALTER TABLE user_coupon MODIFY position INT UNSIGNED NOT NULL DEFAULT 0")
+	d.SettleNow()
+	require.Equal(t, line[:260], d.Issued(couponID))
+	require.Equal(t, line[260:], d.Outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, d.UnderReview(couponID))
+	d.Verify()
+}
+
+// A seat is added for a user who was not selected, but the row is refused. The next user gets the seat; the arrival is kept.
+func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(jajeongtest.Between(1, 5)...)
+	d.Apply(couponID, jajeongtest.Between(1, 5)...)
+	arrivals := arrivalsOf(d, couponID, 2)
+	d.SettleNow()
+	require.Equal(t, jajeongtest.Between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
+
+	allow := d.RefuseRows("user_coupon", 2)
+	d.SetSeats(couponID, 3)
+	report := d.SettleNow()
+	require.Equal(t, 1, report.Total.Rejected)
+	require.Equal(t, []uint64{1, 3, 4}, d.Issued(couponID))
+	require.Equal(t, jajeongtest.Between(1, 3), d.Seats(couponID))
+	require.Equal(t, []uint64{5}, d.Outcome(couponID, "NOT_SELECTED"))
+	requireBadRows(d, couponID, "an odd user", arrivals)
+	d.Verify()
+
+	allow()
+	d.SetSeats(couponID, 4)
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 3, 4, 2}, d.Issued(couponID))
+	require.Equal(t, []uint64{5}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, d.UnderReview(couponID))
+	d.Verify()
+}
+
+// The transaction fails after the refused row. Nothing has moved, neither in MySQL nor in Redis.
+func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(jajeongtest.Between(1, 4)...)
+	d.Apply(couponID, jajeongtest.Between(1, 4)...)
+	d.SettleNow()
+	allow := d.RefuseRows("user_coupon", 2)
+	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
+	d.SetSeats(couponID, 2)
+	before := d.Snapshot()
+	report, err := d.Settle(jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	require.Contains(t, report.Coupons[0].Error, "no records today")
+	require.Equal(t, before, d.Snapshot())
+	d.Verify()
+	require.Empty(t, d.UnderReview(couponID))
+
+	allow()
+	d.Exec("DROP TRIGGER refuses")
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []uint64{3, 4}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, d.UnderReview(couponID))
+	d.Verify()
+}
+
+// The outcome NOT_SELECTED of a user is refused. The application is in the DLQ until it can be written.
+func TestSettle_RefusedOutcome(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(jajeongtest.Between(1, 5)...)
+	d.Apply(couponID, jajeongtest.Between(1, 5)...)
+	arrivals := arrivalsOf(d, couponID, 3)
+	allow := d.RefuseRows("application_outcome", 3)
+	report := d.SettleNow()
+	require.Equal(t, 1, report.Total.Rejected)
+	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []uint64{2, 4, 5}, d.Outcome(couponID, "NOT_SELECTED"))
+	requireBadRows(d, couponID, "an odd user", arrivals)
+	d.Verify()
+
+	allow()
+	d.SettleNow()
+	require.Equal(t, jajeongtest.Between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, d.UnderReview(couponID))
+	d.Verify()
+}
+
+// No outcome can be recorded. The issued coupons stay, and the other applications stay in the queue.
+func TestSettle_FailsBeyondLimitOfRefusedOutcomes(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	line := jajeongtest.Between(1, 150)
+	d.AddUsers(line...)
+	d.ApplyLine(couponID, line...)
+	allow := d.RefuseRows("application_outcome")
+	report, err := d.Settle(jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	require.Contains(t, report.Coupons[0].Error, "more than 100 rows cannot be stored")
+	require.NotContains(t, report.Coupons[0].Error, "nothing was moved", "a coupon was issued")
+	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Len(t, d.Waiting(couponID), 149)
+	require.Empty(t, d.UnderReview(couponID))
+
+	allow()
+	d.SettleNow()
+	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, line[1:], d.Outcome(couponID, "NOT_SELECTED"))
+	d.Verify()
+}
+
+// A count that the database's own constraint refuses is a broken invariant, not a fault of a row.
+func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ trigger, message string }{
+		"a CHECK of the coupon": {"CREATE TRIGGER counts BEFORE UPDATE ON coupon FOR EACH ROW SET NEW.issued_count = NEW.total_quantity + 1", "coupon_never_oversold"},
+		"the seats are counted": {"CREATE TRIGGER counts AFTER INSERT ON user_coupon FOR EACH ROW UPDATE coupon SET issued_count = issued_count + 1 WHERE id = NEW.coupon_id", "settle verify"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			hurt := d.AddCoupon(2)
+			d.AddUsers(1, 2, 3)
+			d.Apply(hurt, 1, 2, 3)
+			d.Exec(c.trigger)
+			report, err := d.Settle(jajeongtest.Manual())
+			require.NoError(t, err)
+			require.Equal(t, []coupon.Class{coupon.Invariant}, report.Classes())
+			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+			require.Contains(t, report.Coupons[0].Error, c.message)
+			requireUnmoved(d, hurt, 1, 2, 3)
+			d.Verify()
+
+			d.Exec("DROP TRIGGER counts")
+			d.SettleNow()
+			require.Equal(t, []uint64{1, 2}, d.Issued(hurt))
+			d.Verify()
+		})
+	}
+}
+
+// requireUnmoved requires that the queue is as before and that nothing is recorded.
+func requireUnmoved(d *jajeongtest.Deployment, couponID uint64, line ...uint64) {
+	d.T.Helper()
+	waiting := make([]string, len(line))
+	for i, user := range line {
+		waiting[i] = fmt.Sprint(user)
+	}
+	require.Equal(d.T, waiting, d.Waiting(couponID))
+	require.Empty(d.T, d.UnderReview(couponID))
+	require.Empty(d.T, d.Issued(couponID))
+	require.Zero(d.T, d.Number("SELECT issued_count FROM coupon WHERE id = ?", couponID))
+	require.Empty(d.T, d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
+}

@@ -1,0 +1,206 @@
+package settle_test
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// A settlement with a later cutoff is not cleaned up. It must not hide a gap from a run with an earlier cutoff.
+func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	now := d.Now()
+	couponID := d.AddCouponBetween(50, now.Add(-72*time.Hour), now.Add(72*time.Hour))
+	d.AddUsers(jajeongtest.Between(1, 20)...)
+	d.Apply(couponID, jajeongtest.Between(1, 10)...)
+	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
+	require.NoError(t, err)
+	d.SettleNow()
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
+	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	d.Apply(couponID, jajeongtest.Between(11, 20)...)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12", "13", "14", "15").Err())
+
+	report, err := d.Settle(jajeongtest.Nightly(settle.DefaultCutoff(now, jajeongtest.Zone)))
+	require.NoError(t, err)
+	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+	require.EqualValues(t, 5, report.Coupons[0].Gap)
+}
+
+func TestSettle_GivesOneSeatToUserWithTwoNotSelectedOutcomes(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(jajeongtest.Between(1, 4)...)
+	d.Apply(couponID, 1, 2, 3)
+	d.SettleNow()
+	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "sold", 0).Err()) // as after a loss in Redis
+	d.Apply(couponID, 2)
+	d.SettleNow()
+	require.Equal(t, []uint64{2, 3, 2}, d.Outcome(couponID, "NOT_SELECTED"))
+
+	d.SetSeats(couponID, 4)
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 2, 3}, d.Issued(couponID))
+	require.Equal(t, []uint64{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	d.Verify()
+}
+
+func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	d.MoveToReview(couponID, "2", coupon.Failure{Retryable: true})
+	d.Redis.Do(t.Context(), "ZADD", d.Queue(couponID), d.UnderReview(couponID)["2"], "2")
+
+	d.SettleNow()
+	require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, d.Waiting(couponID))
+	require.Empty(t, d.UnderReview(couponID))
+	d.Verify()
+}
+
+func TestSettle_ConcurrentRunsCountRejectionsOnce(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(10)
+	d.Apply(couponID, jajeongtest.Between(1, 1200)...) // no such users exist
+	var runs sync.WaitGroup
+	for range 8 {
+		runs.Go(func() {
+			_, err := d.Settle(jajeongtest.Manual())
+			assert.NoError(t, err)
+		})
+	}
+	runs.Wait()
+	require.Len(t, d.UnderReview(couponID), 1200)
+	require.EqualValues(t, 1200, d.Number("SELECT SUM(rejected_count) FROM settlement"))
+	require.Equal(t, 1, d.Reason(couponID, "600").Attempts)
+	d.Verify()
+}
+
+func TestSettle_RejectsBlockedUserWhoWasNotSelectedBefore(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	d.SettleNow()
+	d.SetStatus(jajeongtest.Blocked, 2)
+	d.SetSeats(couponID, 2)
+
+	report := d.SettleNow()
+	require.Equal(t, coupon.Settled, report.Coupons[0].Status)
+	require.Equal(t, 1, report.Total.Rejected)
+	require.Equal(t, []uint64{report.Run}, d.IDs("SELECT run_id FROM settlement WHERE rejected_count = 1 AND cleaned_at IS NOT NULL"))
+	require.Equal(t, candidates.Rejected, d.Answer(couponID, 2))
+	d.Verify()
+}
+
+func TestSettle_FailedCouponDoesNotAffectOthers(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	broken, held, whole := d.AddCoupon(1), d.AddCoupon(7), d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(held, 1, 2)
+	d.Apply(whole, 1)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(held), "1").Err())
+	state := d.Key("state", broken)
+	require.NoError(t, d.Redis.Del(t.Context(), state).Err())
+	require.NoError(t, d.Redis.Set(t.Context(), state, "taken by something else", 0).Err())
+
+	report, err := d.Settle(jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Setup, coupon.Invariant}, report.Classes())
+	require.Equal(t, []coupon.ResultStatus{coupon.Failed, coupon.HeldBack, coupon.Settled},
+		[]coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
+	require.Equal(t, 7, report.Coupons[1].SeatsLeft, "nothing was issued")
+	require.Equal(t, []uint64{1}, d.Issued(whole))
+}
+
+func TestSettle_OverridesParametersOfDSN(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2, 3)
+	d.Apply(couponID, 1, 2, 3)
+	d.Job.MySQLDSN += "&autocommit=0&timeTruncate=1s&interpolateParams=false&clientFoundRows=false&multiStatements=true&time_zone=%27%2B09%3A00%27"
+	d.SettleNow()
+	d.SetSeats(couponID, 3)
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 2, 3}, d.Issued(couponID))
+	require.Empty(t, d.IDs("SELECT id FROM settlement_run WHERE status <> 'SUCCEEDED' OR finished_at IS NULL"))
+	d.Verify()
+}
+
+func TestRefresh_PublishesSoldOutAfterLossInRedis(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1)
+	d.Apply(couponID, 1)
+	d.SettleNow()
+	state := d.Key("state", couponID)
+	require.NoError(t, d.Redis.Del(t.Context(), state).Err())
+	d.Refresh()
+	require.Equal(t, candidates.SoldOut, d.Answer(couponID, 2))
+}
+
+// Pages are classified ahead of the inserts. A user who is in two pages, as after a loss in Redis, is found at the second
+// insert.
+func TestSettle_GivesOneSeatToUserInTwoPages(t *testing.T) {
+	t.Parallel()
+	const seats, blocked, applicants = 1200, 300, 1500 // the first page has an eighth more applications than seats
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(seats)
+	d.AddUsers(jajeongtest.Between(1, applicants)...)
+	d.SetStatus(jajeongtest.Blocked, jajeongtest.Between(2, blocked+1)...)
+	d.Apply(couponID, 1)
+	d.MoveToReview(couponID, "1", coupon.Failure{Retryable: true})
+	d.Apply(couponID, jajeongtest.Between(2, 1400)...)
+	d.ApplyAt(couponID, "1", d.Now()) // accepted again by a Redis that had lost the DLQ
+	d.Apply(couponID, jajeongtest.Between(1401, applicants)...)
+
+	d.SettleNow()
+	issued := d.Issued(couponID)
+	require.Len(t, issued, seats)
+	require.EqualValues(t, 1, issued[0])
+	require.NotContains(t, issued[1:], uint64(1))
+	require.Equal(t, []uint64{1}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.Len(t, d.UnderReview(couponID), blocked)
+	d.Verify()
+}
+
+// A user who is twice in a page splits it. The later pages were prepared for more seats than are left.
+func TestSettle_GivesNoSeatTooManyAfterUserTwiceInPage(t *testing.T) {
+	t.Parallel()
+	for _, seats := range []int{1200, 1500} {
+		t.Run(strconv.Itoa(seats), func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			couponID := d.AddCoupon(seats)
+			d.AddUsers(jajeongtest.Between(1, 3000)...)
+			d.Apply(couponID, 1)
+			d.MoveToReview(couponID, "1", coupon.Failure{Retryable: true})
+			d.Apply(couponID, jajeongtest.Between(2, 11)...)
+			d.ApplyAt(couponID, "1", d.Now())
+			d.Apply(couponID, jajeongtest.Between(12, 3000)...)
+
+			d.SettleNow()
+			require.Equal(t, jajeongtest.Between(1, uint64(seats)), d.Issued(couponID))
+			d.Verify()
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package settle_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// The failures that the model test has found, each in its shortest form.
+
+// A backup of Redis restores an application that was settled before. It counts once; otherwise it would hide a lost one.
+func TestSettle_RestoredApplicationHidesNoGap(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(9)
+	d.AddUsers(1, 2, 3)
+	d.Apply(couponID, 1)
+	line, err := d.Redis.Dump(t.Context(), d.Queue(couponID)).Result()
+	require.NoError(t, err)
+	d.SettleNow()
+	d.Apply(couponID, 2)
+	require.NoError(t, d.Redis.RestoreReplace(t.Context(), d.Queue(couponID), 0, line).Err())
+	d.Apply(couponID, 3)
+
+	report, err := d.Settle(jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Invariant}, report.Classes())
+	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+	require.EqualValues(t, 1, report.Coupons[0].Gap)
+	require.Equal(t, []uint64{1}, d.Issued(couponID), "user 3 must wait until the loss of user 2 is settled")
+}
+
+// A user with a refused row has no coupon, so another application of that user is not ALREADY_ISSUED.
+func TestSettle_RefusedRowIsNoHolder(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	refuseOddUsers(d)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	d.SettleNow()
+	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "sold", 0).Err()) // as after a loss in Redis
+	d.Apply(couponID, 2)
+	d.SettleNow()
+	require.Equal(t, []uint64{2, 2}, d.Outcome(couponID, "NOT_SELECTED"))
+
+	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
+	d.SetSeats(couponID, 2)
+	d.SettleNow()
+	require.Empty(t, d.Outcome(couponID, "ALREADY_ISSUED"), "user 2 has no coupon")
+	d.Verify()
+}
+
+var errDied = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("the process died")}
+
+// diesAfterReview is a line whose process dies after it has moved applications to the DLQ.
+type diesAfterReview struct{ settle.Line }
+
+func (l diesAfterReview) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error) {
+	n, err := l.Line.Review(ctx, couponID, run, at, failed)
+	if len(failed) > 0 {
+		err = errors.Join(err, errDied)
+	}
+	return n, err
+}
+
+// The refused row of a user who was not selected before is written to Redis before the COMMIT. After a crash in between, the
+// application is in both: a pending clean-up and no violation.
+func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	refuseOddUsers(d)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	d.SettleNow()
+	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
+	d.SetSeats(couponID, 2)
+
+	s := d.Settler()
+	s.Line = diesAfterReview{s.Line}
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
+	require.NoError(t, err)
+	require.Equal(t, coupon.Failed, report.Coupons[0].Status)
+	require.False(t, d.Check()[0].Violated())
+
+	d.Exec("DELETE FROM odd_user")
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	d.Verify()
+}
+
+// A backup of Redis restores an application that was not selected. Its row is refused, and it is in the DLQ alone.
+func TestSettle_RestoredApplicationWithRefusedRowLeavesQueue(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	refuseOddUsers(d)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	line, err := d.Redis.Dump(t.Context(), d.Queue(couponID)).Result()
+	require.NoError(t, err)
+	d.SettleNow()
+	require.NoError(t, d.Redis.RestoreReplace(t.Context(), d.Queue(couponID), 0, line).Err())
+	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
+	d.SetSeats(couponID, 2)
+	d.SettleNow()
+	require.Empty(t, d.Waiting(couponID))
+	require.Len(t, d.UnderReview(couponID), 1)
+	d.Verify()
+}
+
+// A run that dies after it has moved an application to the DLQ has tried the row. The next run counts on.
+func TestSettle_CountsAttemptOfRunThatDied(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	refuseOddUsers(d)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	d.SettleNow()
+	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
+	d.SetSeats(couponID, 2)
+	s := d.Settler()
+	s.Line = diesAfterReview{s.Line}
+	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, 1, d.Reason(couponID, "2").Refused)
+	d.SettleNow()
+	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, 2, d.Reason(couponID, "2").Refused)
+	d.Verify()
+}

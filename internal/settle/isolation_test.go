@@ -1,0 +1,175 @@
+package settle_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// panickingAuditor panics for one coupon.
+type panickingAuditor struct {
+	settle.Auditor
+	couponID uint64
+}
+
+func (p panickingAuditor) Account(ctx context.Context, tx *sql.Tx, couponID uint64) (ledger.Account, error) {
+	if couponID == p.couponID {
+		panic("index out of range")
+	}
+	return p.Auditor.Account(ctx, tx, couponID)
+}
+
+func TestSettle_PanicFailsOneCouponAndReleasesItsRow(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	hurt, whole := d.AddCoupon(5), d.AddCoupon(5)
+	d.AddUsers(1)
+	d.Apply(hurt, 1)
+	d.Apply(whole, 1)
+	s := d.Settler()
+	s.Auditor = panickingAuditor{s.Auditor, hurt}
+
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, coupon.Failed, report.Coupons[0].Status)
+	require.Contains(t, report.Coupons[0].Error, "index out of range")
+	require.Equal(t, []uint64{1}, d.Issued(whole))
+
+	d.SettleNow() // the row is not locked any more
+	require.Equal(t, []uint64{1}, d.Issued(hurt))
+	d.Verify()
+}
+
+func TestScheduler_FailedCouponDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	s := d.Settler()
+	last := settle.DefaultCutoff(d.Now(), s.Zone)
+	broken := d.AddCouponBetween(5, last.Add(-96*time.Hour), last.Add(48*time.Hour))
+	whole := d.AddCouponBetween(5, last.Add(-96*time.Hour), last.Add(48*time.Hour))
+	d.AddUsers(1, 2)
+	d.ApplyAt(whole, "1", last.Add(-30*time.Hour)) // the night before the last
+	d.ApplyAt(whole, "2", last.Add(-time.Hour))
+	state := d.Key("state", broken)
+	require.NoError(t, d.Redis.Del(t.Context(), state).Err())
+	require.NoError(t, d.Redis.Set(t.Context(), state, "a value of another type", 0).Err())
+	d.Exec("INSERT INTO settlement_run (cutoff, status, finished_at) VALUES (?, 'SUCCEEDED', ?)", last.AddDate(0, 0, -2).UTC(), last.UTC())
+
+	timetable, err := settle.ParseSchedule("0 0 * * *", s.Zone)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	(&settle.Scheduler{
+		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
+		Settle: func(ctx context.Context, cutoff time.Time) error {
+			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))
+			if err != nil {
+				return err
+			}
+			return report.Err()
+		},
+		Wait: func(context.Context, time.Duration) error { stop(); return context.Canceled },
+	}).Run(ctx)
+	require.Equal(t, []uint64{1, 2}, d.Issued(whole))
+	nights := d.IDs("SELECT DISTINCT run_id FROM user_coupon WHERE coupon_id = ? ORDER BY run_id", whole)
+	require.Len(t, nights, 2, "one run per night")
+}
+
+func TestRefresh_CouponWithoutSeatsIsNotSoldOut(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(0)
+	d.Refresh()
+	d.SetSeats(couponID, 100)
+	d.Refresh()
+	d.Apply(couponID, 1)
+}
+
+func TestPublish_StaleVersionDoesNotSellOut(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	now := d.Now()
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1)
+	d.SettleNow()
+	d.Refresh()
+	version := d.Number("SELECT version FROM coupon WHERE id = ?", couponID)
+	d.SetSeats(couponID, 10)
+	d.SettleNow()
+	_, _, err := d.Store.Publish(t.Context(), coupon.Window{
+		Coupon: couponID, Version: version, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), Sold: true,
+	}, coupon.Promise{})
+	require.NoError(t, err)
+	d.Apply(couponID, 2)
+}
+
+func TestSettle_CountsNothingAfterRollback(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(5)
+	d.AddUsers(1, 2, 3)
+	d.Apply(couponID, 1, 2, 3)
+	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'")
+	report, err := d.Settle(jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	require.Empty(t, d.Issued(couponID))
+	require.Zero(t, report.Total.Issued)
+	require.Equal(t, 5, report.Coupons[0].SeatsLeft)
+	require.Equal(t, []string{"1", "2", "3"}, d.Waiting(couponID))
+}
+
+// A manual run with a later cutoff died after its COMMIT. The nightly run with an earlier cutoff cleans up what it can see.
+func TestSettle_EarlierCutoffCompletesCleanupOnlyOfClosedCoupon(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	s := d.Settler()
+	midnight := settle.DefaultCutoff(d.Now(), s.Zone)
+	d.AddUsers(1)
+	for name, c := range map[string]struct {
+		closes time.Time
+		clean  bool
+	}{
+		"over":    {midnight.Add(-time.Hour), true},
+		"goes on": {midnight.Add(48 * time.Hour), false},
+	} {
+		couponID := d.AddCouponBetween(5, midnight.Add(-48*time.Hour), c.closes)
+		d.ApplyAt(couponID, "1", midnight.Add(-2*time.Hour))
+		line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
+		require.NoError(t, err)
+		d.SettleNow()
+		require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
+		d.Exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", couponID)
+		d.Exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", couponID)
+
+		report, err := d.Settle(jajeongtest.Nightly(midnight))
+		require.NoError(t, err)
+		require.Empty(t, report.Coupons[0].Error)
+		require.Empty(t, d.Waiting(couponID), name)
+		require.Equal(t, c.clean, len(d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", couponID)) == 0, name)
+	}
+}
+
+func TestSettle_ApplicationInQueueAndHeldStaysHeld(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	d.MoveToReview(couponID, "2", coupon.Failure{Cause: "BY_HAND"})
+	d.Redis.Do(t.Context(), "ZADD", d.Queue(couponID), d.UnderReview(couponID)["2"], "2")
+	d.SettleNow()
+	require.Empty(t, d.Waiting(couponID))
+	require.Equal(t, "BY_HAND", d.Reason(couponID, "2").Cause)
+	d.Verify()
+}

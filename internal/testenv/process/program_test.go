@@ -1,0 +1,121 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// redisServer is a program for these tests.
+var redisServer = Program{
+	Name: "redis-server", Hint: "make setup", Within: 20 * time.Second,
+	Files: map[string][]byte{"redis.conf": []byte("bind 127.0.0.1\n")},
+	Args: func(dir string, port int) []string {
+		return []string{filepath.Join(dir, "redis.conf"), "--port", strconv.Itoa(port), "--dir", dir, "--save", ""}
+	},
+	Ready: func(ctx context.Context, s Instance) error {
+		client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+		defer client.Close()
+		info, err := client.InfoMap(ctx, "server").Result()
+		if err == nil && info["Server"]["process_id"] != strconv.Itoa(s.Pid) {
+			err = fmt.Errorf("another Redis answers at %s", s.Addr)
+		}
+		return err
+	},
+}
+
+func TestStartAndStop(t *testing.T) {
+	t.Parallel()
+	program := redisServer
+	s := StartFor(t, program)
+	require.NoError(t, ping(t, s))
+	file, err := os.Stat(filepath.Join(s.Dir(), "redis.conf"))
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, file.Mode().Perm())
+	pid := s.Pid()
+	require.NoError(t, s.Stop())
+	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, 20*time.Second, readyInterval)
+	require.NoDirExists(t, s.Dir())
+
+	program.Name = "no-such-server"
+	_, err = Start(t.Context(), program)
+	require.ErrorContains(t, err, "start no-such-server")
+	require.ErrorContains(t, err, "make setup")
+
+	program.Name, program.Path = "at-a-path", "/bin/false"
+	_, err = Start(t.Context(), program)
+	require.ErrorIs(t, err, ErrExited)
+
+	program.Files = map[string][]byte{"no/such/folder": nil}
+	_, err = Start(t.Context(), program)
+	require.True(t, errors.Is(err, os.ErrNotExist))
+}
+
+// When this process has died, a terminal sends these signals to the supervisor before EOF on stdin.
+func TestSupervisorIgnoresTerminalSignals(t *testing.T) {
+	t.Parallel()
+	s := StartFor(t, redisServer)
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		require.NoError(t, s.sup.cmd.Process.Signal(sig))
+	}
+	require.NoError(t, ping(t, s))
+	require.NoError(t, s.Restart(t.Context()), "which writes to the supervisor")
+	require.NoError(t, s.Stop())
+	require.NoDirExists(t, s.Dir())
+}
+
+// Another process binds the port between its choice and the server's own bind. The Redis that answers there must not be taken
+// for this one.
+func TestStartRetriesWhenPortIsTaken(t *testing.T) {
+	t.Parallel()
+	theirs := StartFor(t, redisServer)
+	require.False(t, portFree(theirs.port))
+	attempts := 0
+	program := redisServer
+	program.Prepare = func(_ context.Context, s *Server) error {
+		if attempts++; attempts == 1 {
+			s.port = theirs.port
+		}
+		return nil
+	}
+	ours := StartFor(t, program)
+	require.Equal(t, 2, attempts)
+	require.NotEqual(t, theirs.Addr(), ours.Addr())
+	require.NoError(t, ping(t, ours))
+}
+
+func TestFreePort(t *testing.T) {
+	t.Parallel()
+	port, err := freePort()
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", address(port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return // a test in parallel was faster
+	}
+	require.NoError(t, err)
+	defer l.Close()
+	require.False(t, portFree(port))
+}
+
+func TestFindNamesMissingPrograms(t *testing.T) {
+	t.Parallel()
+	_, err := Find("no-such-server", "nor-this")
+	require.ErrorContains(t, err, "no no-such-server or nor-this on PATH")
+}
+
+func ping(t *testing.T, s *Server) error {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
+	defer client.Close()
+	return client.Ping(t.Context()).Err()
+}

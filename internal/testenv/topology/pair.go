@@ -1,0 +1,67 @@
+package topology
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+)
+
+// Pair is a master and its replica, watched by a Sentinel.
+type Pair struct {
+	Master, Replica *testenv.Redis
+	Link            *faultproxy.Proxy // between them
+	Sentinel        string            // address
+
+	OnMaster, OnReplica *redis.Client
+}
+
+// StartPair starts a pair for this test alone. The Sentinel knows the master by this name and considers it down after
+// downAfter without an answer.
+func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
+	t.Helper()
+	client := func(s *testenv.Redis) *redis.Client {
+		client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
+		t.Cleanup(func() { client.Close() })
+		return client
+	}
+	p := &Pair{Master: testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})}
+	p.Link = faultproxy.New(t, func(faultproxy.Turn) faultproxy.Action { return faultproxy.Pass() }, p.Master.Addr())
+	host, port, err := net.SplitHostPort(p.Link.Addr)
+	if err != nil {
+		t.Fatalf("testenv: pair: %v", err)
+	}
+	p.Replica = testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--replicaof", host, port}})
+	p.OnMaster, p.OnReplica = client(p.Master), client(p.Replica)
+	testenv.Eventually(t, within, "the replica follows", func() bool {
+		return strings.Contains(p.OnReplica.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	p.Sentinel = StartSentinel(t, name, p.Master, downAfter).Addr()
+	sentinel := redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
+	t.Cleanup(func() { sentinel.Close() })
+	testenv.Eventually(t, within, "the sentinel knows the replica", func() bool {
+		return len(sentinel.Replicas(t.Context(), name).Val()) == 1
+	})
+	return p
+}
+
+// Replicated waits until the replica has everything that the master has acknowledged until now.
+func (p *Pair) Replicated(t *testing.T) {
+	t.Helper()
+	testenv.Eventually(t, within, "the replica has caught up", func() bool {
+		return p.OnMaster.Wait(t.Context(), 1, time.Second).Val() == 1
+	})
+}
+
+// Promoted waits until the replica is a master.
+func (p *Pair) Promoted(t *testing.T) {
+	t.Helper()
+	testenv.Eventually(t, within, "the replica is promoted", func() bool {
+		return strings.Contains(p.OnReplica.Info(t.Context(), "replication").Val(), "role:master")
+	})
+}
