@@ -24,7 +24,7 @@ func TestCompose(t *testing.T) {
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "apply-api", "schedule", "settle", "prometheus", "grafana"}, project.ServiceNames())
+	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "demo", "apply-api", "schedule", "settle", "prometheus", "grafana"}, project.ServiceNames())
 	services := project.Services
 
 	require.Subset(t, services["redis"].Command, []string{"--appendonly", "yes", "--maxmemory-policy", "noeviction"})
@@ -64,7 +64,9 @@ func TestCompose(t *testing.T) {
 			require.Greater(t, time.Duration(*service.StopGracePeriod), 30*time.Second, "%s is killed before it has ended", name)
 		}
 	}
-	require.Equal(t, 4, own)
+	require.Equal(t, 5, own)
+	require.Equal(t, "demo", services["demo"].Build.Target)
+	require.Contains(t, instructions(t), "FROM "+services["mysql"].Image+" AS demo", "its mysql client is of the server's version")
 	require.Equal(t, types.ShellCommand{"settle", "schedule"}, services["schedule"].Command[:2])
 }
 
