@@ -1,19 +1,19 @@
 #!/bin/sh
-# Installs what the tests and the demo need and the machine lacks.
+# Installs missing programs for the tests and the demo.
 #
-#   scripts/setup.sh [servers] [monitoring] [race] [k8s]      without arguments: all but k8s
+#   scripts/setup.sh [servers] [monitoring] [race] [k8s]      default: all groups but k8s
 #
-#   servers      redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
+#   servers      redis-server 7.0+ and MariaDB 10.6+ (or an installed Oracle mysqld 8.0+)
 #   monitoring   prometheus with promtool, and its Pushgateway
 #   race         a C compiler, for the race detector
 #   k8s          etcd 3.4+ and jq, for the tests in k8s/e2e
 #
-# Nothing to install: no output. No system service is started or enabled: the tests run servers of
-# their own, as child processes. TEST_MYSQL_DSN and TEST_REDIS_ADDRS do not make the servers
-# superfluous: tests of faults kill and freeze theirs.
+# The script is silent if nothing is missing. It starts and enables no system service, because the tests
+# start servers as child processes. The servers are needed even with TEST_MYSQL_DSN and TEST_REDIS_ADDRS,
+# because fault tests kill and freeze servers of their own.
 set -eu
 
-# The folders internal/testenv looks into; keep both lists the same.
+# internal/testenv searches the same folders. Keep both lists equal.
 SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/local/mysql/bin:/opt/homebrew/bin:/opt/homebrew/opt/redis/bin:/opt/homebrew/opt/mariadb/bin:/opt/homebrew/opt/mysql/bin:/usr/local/opt/redis/bin:/usr/local/opt/mariadb/bin:/usr/local/opt/mysql/bin"
 OS=$(uname -s)
 
@@ -68,7 +68,7 @@ install() {
 	elif command -v dnf >/dev/null; then
 		install_dnf
 	else
-		fail 1 "no package manager known here (apt-get, dnf, brew). Please install:$(needed)"
+		fail 1 "none of apt-get, dnf and brew is installed. Please install:$(needed)"
 	fi
 }
 
@@ -89,7 +89,7 @@ have_etcd() (
 	[ "${minor:-0}" -ge 4 ]
 )
 
-# my_print_defaults is what mariadb-install-db needs of the client's package.
+# mariadb-install-db needs my_print_defaults from the client package.
 have_database() {
 	if [ -n "${TESTENV_MYSQLD:-}" ]; then
 		[ -x "$TESTENV_MYSQLD" ]
@@ -104,7 +104,7 @@ have_prometheus() {
 	have_server prometheus && have_server promtool
 }
 
-# Debian's is named after its project.
+# Debian calls the program prometheus-pushgateway.
 have_pushgateway() {
 	have_server prometheus-pushgateway || have_server pushgateway
 }
@@ -144,7 +144,7 @@ install_apt() {
 	done
 }
 
-# The -core packages hold the programs without a service. Older Ubuntus put the version into the name.
+# The -core packages contain the programs without a service. On older Ubuntu releases their names end in the version.
 apt_database() {
 	server=mariadb-server-core
 	if ! apt-cache policy $server | grep -q 'Candidate: [0-9]'; then
@@ -153,7 +153,7 @@ apt_database() {
 	echo "$server" "$(echo "$server" | sed s/server/client/)"
 }
 
-# Debian starts a service as its package is installed, unless this program says no.
+# Debian starts the service of a new package unless policy-rc.d exits with 101.
 POLICY=/usr/sbin/policy-rc.d
 held=''
 
@@ -163,7 +163,7 @@ hold_services() {
 	trap release_services EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
-	# shellcheck disable=SC2016 # for the root shell to expand
+	# shellcheck disable=SC2016 # the root shell expands it
 	as_root sh -c 'printf "#!/bin/sh\nexit 101\n" >"$1" && chmod 755 "$1"' sh "$POLICY"
 }
 
@@ -172,13 +172,13 @@ release_services() {
 	held=''
 }
 
-# Not started is not enough: the package enables the service for the next boot.
+# The package also enables the service for the next boot.
 disable_service() {
 	if command -v systemctl >/dev/null; then
-		# Outside a running systemd, --now is refused.
+		# Without a running systemd, --now is an error.
 		now=''
 		[ ! -d /run/systemd/system ] || now=--now
-		# shellcheck disable=SC2086 # absent when empty
+		# shellcheck disable=SC2086 # no argument if empty
 		as_root systemctl --quiet disable $now "$1.service"
 	elif command -v update-rc.d >/dev/null; then
 		as_root update-rc.d "$1" disable
@@ -189,7 +189,7 @@ install_dnf() {
 	packages=''
 	for need in $missing; do
 		case $need in
-		redis) packages="$packages /usr/bin/redis-server" ;; # by file: some releases have it in valkey's package
+		redis) packages="$packages /usr/bin/redis-server" ;; # by file, because some releases have it in the package valkey
 		database) packages="$packages mariadb-server" ;;
 		prometheus) packages="$packages /usr/bin/prometheus /usr/bin/promtool" ;;
 		compiler) packages="$packages gcc glibc-devel" ;;
@@ -241,7 +241,7 @@ as_root() {
 	elif command -v sudo >/dev/null; then
 		sudo "$@"
 	else
-		fail 1 "this needs root and there is no sudo. Please install as root:$(needed)"
+		fail 1 "this needs root, and sudo is not installed. Please install as root:$(needed)"
 	fi
 }
 

@@ -46,7 +46,7 @@ func TestNoProgramIsDeployedWithoutItsSchema(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	n.accounts["jajeong_migrate"] = withWrongPassword(n.accounts["jajeong_migrate"])
-	require.ErrorContains(t, n.deploy(), "The schema was not migrated, and no program was touched.")
+	require.ErrorContains(t, n.deploy(), "The migration failed. No program was changed.")
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 }
 
