@@ -115,20 +115,29 @@ have_compiler() {
 		echo '#include <stdlib.h>' | ${CC:-gcc} -E - >/dev/null 2>&1
 }
 
-install_apt() {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
-	packages=''
+# packages prints the packages of the missing programs for a package manager, each behind a space.
+packages() {
 	for need in $missing; do
-		case $need in
-		redis) packages="$packages redis-server" ;;
-		database) packages="$packages $(apt_database)" ;;
-		prometheus) packages="$packages prometheus" ;;
-		pushgateway) packages="$packages prometheus-pushgateway" ;;
-		compiler) packages="$packages gcc libc6-dev" ;;
-		etcd) packages="$packages etcd-server" ;;
-		jq) packages="$packages jq" ;;
+		case $1:$need in
+		apt:redis) printf ' redis-server' ;;
+		dnf:redis) printf ' /usr/bin/redis-server' ;; # by file, because some releases have it in the package valkey
+		apt:database) printf ' %s' "$(apt_database)" ;;
+		dnf:database) printf ' mariadb-server' ;;
+		brew:database) printf ' mariadb' ;;
+		dnf:prometheus) printf ' /usr/bin/prometheus /usr/bin/promtool' ;;
+		apt:pushgateway) printf ' prometheus-pushgateway' ;;
+		apt:compiler) printf ' gcc libc6-dev' ;;
+		dnf:compiler) printf ' gcc glibc-devel' ;;
+		*:compiler | *:pushgateway) ;; # macOS needs no compiler, and main prints where to get the Pushgateway
+		apt:etcd) printf ' etcd-server' ;;
+		*) printf ' %s' "$need" ;;
 		esac
 	done
+}
+
+install_apt() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
+	packages=$(packages apt)
 	say "installing with apt-get:$packages"
 	hold_services
 	# shellcheck disable=SC2086 # a list of words
@@ -186,17 +195,7 @@ disable_service() {
 }
 
 install_dnf() {
-	packages=''
-	for need in $missing; do
-		case $need in
-		redis) packages="$packages /usr/bin/redis-server" ;; # by file, because some releases have it in the package valkey
-		database) packages="$packages mariadb-server" ;;
-		prometheus) packages="$packages /usr/bin/prometheus /usr/bin/promtool" ;;
-		compiler) packages="$packages gcc glibc-devel" ;;
-		etcd) packages="$packages etcd" ;;
-		jq) packages="$packages jq" ;;
-		esac
-	done
+	packages=$(packages dnf)
 	[ -n "$packages" ] || return 0
 	say "installing with dnf:$packages"
 	# shellcheck disable=SC2086 # a list of words
@@ -205,16 +204,7 @@ install_dnf() {
 
 install_brew() {
 	command -v brew >/dev/null || fail 1 "Homebrew is not installed (see https://brew.sh). Needed:$(needed)"
-	packages=''
-	for need in $missing; do
-		case $need in
-		redis) packages="$packages redis" ;;
-		database) packages="$packages mariadb" ;;
-		prometheus) packages="$packages prometheus" ;;
-		etcd) packages="$packages etcd" ;;
-		jq) packages="$packages jq" ;;
-		esac
-	done
+	packages=$(packages brew)
 	[ -n "$packages" ] || return 0
 	say "installing with brew:$packages"
 	# shellcheck disable=SC2086 # a list of words
