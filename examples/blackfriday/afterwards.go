@@ -4,34 +4,34 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 )
 
-// group is a line of `settle dlq list`: the entries of one coupon with one cause.
-type group struct {
-	Cause string
-	Count int
+// dlq is the output of `settle dlq list`: the entries of each coupon and cause.
+type dlq struct {
+	Groups []struct {
+		Coupon, Count int
+		Cause         string
+	}
+	Total int // entries of all coupons
 }
 
-func (d *demo) dlq(ctx context.Context, coupon int) ([]group, error) {
-	output, err := d.settle(ctx, "dlq", "list", "--coupon", strconv.Itoa(coupon), "--output", "json")
-	if err != nil {
-		return nil, err
-	}
-	var list struct{ Groups []group }
-	if err := json.Unmarshal(output, &list); err != nil {
-		return nil, fmt.Errorf("read the DLQ of coupon %d: %w", coupon, err)
-	}
-	return list.Groups, nil
-}
-
-func total(groups []group) (n int) {
-	for _, g := range groups {
-		n += g.Count
+// by sums up the entries by coupon or by cause.
+func (l dlq) by(coupon int, cause string) (n int) {
+	for _, g := range l.Groups {
+		if g.Coupon == coupon || g.Cause == cause {
+			n += g.Count
+		}
 	}
 	return n
+}
+
+func (d *demo) readDLQ(ctx context.Context) (list dlq, err error) {
+	output, err := d.settle(ctx, "dlq", "list", "--output", "json")
+	if err == nil {
+		err = json.Unmarshal(output, &list)
+	}
+	return list, err
 }
 
 func (d *demo) number(ctx context.Context, query string, args ...any) (n int, err error) {
@@ -42,16 +42,12 @@ func (d *demo) number(ctx context.Context, query string, args ...any) (n int, er
 }
 
 func (d *demo) showUnderReview(ctx context.Context) error {
-	var list struct{ Groups []group }
+	var list dlq
 	if err := d.settleJSON(ctx, &list, "dlq", "list"); err != nil {
 		return err
 	}
-	entries := map[string]int{}
-	for _, g := range list.Groups {
-		entries[g.Cause] += g.Count
-	}
-	for _, cause := range slices.Sorted(maps.Keys(entries)) {
-		d.say("  %-14s %5d", cause, entries[cause])
+	for _, cause := range []string{"INACTIVE_USER", "UNKNOWN_USER"} {
+		d.say("  %-14s %5d", cause, list.by(0, cause))
 	}
 	d.say("These users are blocked or missing. They keep their position until an operator decides.")
 	return nil
@@ -114,15 +110,8 @@ func (d *demo) tally(ctx context.Context) (numbers []int, err error) {
 		}
 		numbers = append(numbers, n)
 	}
-	underReview := 0
-	for _, c := range d.coupons {
-		groups, err := d.dlq(ctx, c.id)
-		if err != nil {
-			return nil, err
-		}
-		underReview += total(groups)
-	}
-	return append(numbers, underReview), nil
+	list, err := d.readDLQ(ctx)
+	return append(numbers, list.Total), err
 }
 
 func (d *demo) showRepetition(ctx context.Context) error {
@@ -138,17 +127,13 @@ func (d *demo) showRepetition(ctx context.Context) error {
 		return err
 	}
 	header, rows := []any{""}, [][]any{{"before"}, {"after"}}
-	for i := range before {
-		what := "in DLQ"
-		if i < len(tallies) {
-			what = tallies[i].what
-		}
-		if before[i] != after[i] {
-			return fmt.Errorf("settling again changed %s from %d to %d", what, before[i], after[i])
-		}
-		header, rows[0], rows[1] = append(header, what), append(rows[0], before[i]), append(rows[1], after[i])
+	for i, t := range tallies {
+		header, rows[0], rows[1] = append(header, t.what), append(rows[0], before[i]), append(rows[1], after[i])
 	}
-	d.table(header, rows...)
+	d.table(append(header, "in DLQ"), append(rows[0], before[len(tallies)]), append(rows[1], after[len(tallies)]))
+	if !slices.Equal(before, after) {
+		return fmt.Errorf("settling again changed %d to %d", before, after)
+	}
 	return nil
 }
 
@@ -170,7 +155,7 @@ func (d *demo) showProof(ctx context.Context) error {
 	t := report.Total
 	for i, invariant := range []string{
 		d.printer.Sprintf("No coupon has more winners than seats: %d winners, %d seats.", t.Coupons, t.Seats),
-		"Nobody has the same coupon twice.",
+		"No user has the same coupon twice.",
 		"The first eligible applicants have the coupons.",
 		d.printer.Sprintf("No application is lost: %d accepted, %d missing.", t.Account.Accepted, t.Gap),
 		"One clock orders all applications of a coupon.",

@@ -114,6 +114,7 @@ func (d *demo) showFirst(ctx context.Context) error {
 			return err
 		}
 	}
+	d.say("%d pods of apply-api share one Redis.", len(d.pods))
 	for _, c := range d.coupons {
 		for _, p := range d.pods {
 			a, err := p.apply(ctx, application{coupon: c.id, user: c.firstUser})

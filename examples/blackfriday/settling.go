@@ -16,6 +16,10 @@ func (d *demo) showSettlement(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began)
+	list, err := d.readDLQ(ctx)
+	if err != nil {
+		return err
+	}
 	var rows [][]any
 	for _, c := range d.coupons {
 		issued, err := d.number(ctx, "SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", c.id)
@@ -26,11 +30,7 @@ func (d *demo) showSettlement(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		groups, err := d.dlq(ctx, c.id)
-		if err != nil {
-			return err
-		}
-		underReview := total(groups)
+		underReview := list.by(c.id, "")
 		rows = append(rows, []any{c.name, c.seats, c.applicants(), issued, underReview, notSelected})
 		if issued+underReview+notSelected != c.applicants() {
 			return fmt.Errorf("coupon %d: %d issued, %d under review and %d not selected are not %d applications", c.id, issued, underReview, notSelected, c.applicants())
