@@ -62,7 +62,7 @@ type demo struct {
 func (d *demo) run(ctx context.Context) error {
 	began := time.Now()
 	d.say("Jajeong queues first-come-first-served applications in Redis and issues the coupons at midnight in MySQL. " +
-		"This demo plays one day in seconds on real servers. It checks that no application is lost, that nobody gets a coupon " +
+		"This demo plays one day in seconds on real servers. It checks that no application is lost, that no user gets a coupon " +
 		"twice, and that the first applicants get the coupons. Lines with $ are the commands that the demo runs.")
 	for _, chapter := range []struct {
 		english, korean string

@@ -15,7 +15,7 @@ import (
 // forced deletion of the pod does not: a Job with a failure policy waits for the end of the container.
 func TestDeadNode_JobRetriesAfterTaintOrDelete(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]func(node string) []string{
+	for name, arguments := range map[string]func(node string) []string{
 		"out of service": func(node string) []string {
 			return []string{"taint", "nodes", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}
 		},
@@ -37,7 +37,7 @@ func TestDeadNode_JobRetriesAfterTaintOrDelete(t *testing.T) {
 			require.NoError(t, err)
 
 			n.kubectl("delete", "pod", pod.Name, "--wait=false") // like Kubernetes after five minutes without a status
-			n.kubectl(told(dead)...)
+			n.kubectl(arguments(dead)...)
 			n.pod(job, "has taken its place", func(other *v1.Pod) bool { return other.UID != pod.UID })
 		})
 	}

@@ -63,7 +63,7 @@ func (n *night) deploy(flags ...string) error {
 		}}},
 	}}}))
 	script := n.command("../deploy.sh", append(flags, dir)...)
-	script.Env = append(script.Env, "NAMESPACE=of-somebody-else")
+	script.Env = append(script.Env, "NAMESPACE=other")
 	if output, err := script.CombinedOutput(); err != nil {
 		return fmt.Errorf("deploy: %w: %s", err, output)
 	}

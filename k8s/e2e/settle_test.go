@@ -74,7 +74,7 @@ func TestCronJob_FailsAfterGap(t *testing.T) {
 	coupon := n.yesterday(seats, users)
 	require.NoError(t, n.rdb.ZRem(t.Context(), queue(coupon), "1", "2").Err())
 	n.mustFailAtOnce(n.scheduled(n.fall()), 3)
-	require.Empty(t, n.issued(coupon), "nobody gets a seat that was promised to who is lost")
+	require.Empty(t, n.issued(coupon), "a coupon with a gap is not issued")
 	n.mustFailAtOnce(n.verify("verify-now").Name, 3)
 }
 
