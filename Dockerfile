@@ -1,11 +1,11 @@
 # syntax=docker/dockerfile:1
 
-# Both programs, each one static file, and nothing else but CA certificates: no shell, no package, no root.
+# The image holds two static programs and CA certificates. It has no shell, no packages and no root user.
 #
 #   docker build --build-arg VERSION="$(git describe --tags --always --dirty)" -t jajeong:dev .
 #   docker run --rm jajeong:dev settle --help
 
-# The compiler runs on the builder's own architecture and compiles for the image's.
+# The compiler runs on the architecture of the builder and compiles for that of the image.
 FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -13,14 +13,18 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 ARG TARGETOS TARGETARCH
 ARG VERSION=dev
-# The programs bring the time zones themselves (time/tzdata).
+# The programs contain the time zones (time/tzdata).
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/apply-api ./cmd/settle
 
+# compose.yaml alone uses this stage: settle beside a shell and a MySQL client.
+FROM mysql:8.4 AS demo
+COPY --from=build /out/settle /usr/local/bin/
+
 FROM gcr.io/distroless/static-debian12
 COPY --from=build /out/ /usr/local/bin/
-# By number: with a name Kubernetes could not tell that it is not root.
+# A number, not a name: Kubernetes then knows that the user is not root.
 USER 65532:65532
 EXPOSE 8080 9090
 CMD ["apply-api"]

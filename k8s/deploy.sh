@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Brings an overlay to the cluster: first the schema, then the programs that need it.
+# Deploys an overlay: it migrates the schema first and then updates the programs.
 #
 #   k8s/deploy.sh k8s/overlays/prod
-#   k8s/deploy.sh --migrate-only k8s/overlays/prod      # and ends there, so that sql/grants.sql can follow before the programs
+#   k8s/deploy.sh --migrate-only k8s/overlays/prod      # for sql/grants.sql between schema and programs
 #
-# A migration only adds, so that the version before goes on working beside it, and is done already when it is met again.
-# A Job's template cannot be changed: the one of the version before is deleted first.
+# Migrations only add columns and tables, so the previous version keeps working. A repeated migration changes nothing.
+# The template of a Job is immutable, so the Job of the previous version is deleted first.
 #
-# Needs kubectl, whose context and KUBECONFIG say which cluster. The overlay says which namespace. MIGRATE_SECONDS is how long
-# to wait for the schema; unless it is set, until the Job itself gives up.
+# Needs kubectl with a context for the cluster. The overlay sets the namespace. MIGRATE_SECONDS limits the wait for the
+# migration; the default is the deadline of the Job.
 set -euo pipefail
 
 programs='apply-api, settle, verify'
@@ -27,7 +27,7 @@ job=$(kubectl create --dry-run=client --validate=false --filename - --selector a
 read -r namespace deadline <<<"$job"
 seconds=${MIGRATE_SECONDS:-$((deadline + 60))}
 
-# migrated waits until the Job has ended, one way or the other, and says which: `kubectl wait` knows one way alone.
+# migrated waits for the end of the Job and prints its result. `kubectl wait` can wait for success or failure, not for both.
 migrated() {
 	local until=$((SECONDS + seconds))
 	while ((SECONDS < until)); do
@@ -44,12 +44,12 @@ kubectl --namespace "$namespace" delete job migrate --ignore-not-found
 kubectl apply --filename - --selector "app.kubernetes.io/component notin ($programs)" <<<"$manifests"
 case $(migrated) in
 failed)
-	echo "The schema was not migrated, and no program was touched. What it says:" >&2
+	echo "The migration failed. No program was changed. Read its log:" >&2
 	echo "    kubectl --namespace $namespace logs job/migrate" >&2
 	exit 1
 	;;
 running)
-	echo "The schema is still being migrated after $seconds s, and no program was touched. Deploy again when it has ended:" >&2
+	echo "The migration still runs after $seconds s. No program was changed. Deploy again after its end:" >&2
 	echo "    kubectl --namespace $namespace get job migrate" >&2
 	exit 1
 	;;

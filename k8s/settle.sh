@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# One command of settle as a Job of its own: the CronJob's pod, account and failure policy, with other arguments.
+# Runs a verb of settle as a Job, with the pod template, account and failure policy of the CronJob settle.
 #
 #   k8s/settle.sh run --coupon 42 --date 2026-11-20 --operator kim --reason TICKET-123
 #   k8s/settle.sh explain --coupon 42 --user 7
 #
-# Safe beside the nightly run and beside another of these: the coupon's row lock parts them, and what is settled stays as it
-# is. Exit codes mean what they mean at night: 1 is tried again, 2 and 3 fail the Job at once.
+# Concurrent runs are safe, because each coupon has a row lock and a settled application is not settled again. After exit
+# code 1 the Job tries again. Exit codes 2 and 3 fail it immediately.
 #
-# The Job belongs to no CronJob, whose history it would push nights out of, and is gone a week after its end.
+# The Job has no owner, so it does not displace nightly Jobs from the history. Kubernetes deletes it one week after its end.
 #
-# Needs kubectl, whose context and KUBECONFIG say which cluster, and jq. NAMESPACE is jajeong unless it is set.
+# Needs jq, and kubectl with a context for the cluster. The default of NAMESPACE is jajeong.
 set -euo pipefail
 
 if [ $# -eq 0 ]; then
@@ -24,6 +24,6 @@ kubectl --namespace "$namespace" create job "$job" --from=cronjob/settle --dry-r
 	kubectl --namespace "$namespace" create --filename -
 
 cat >&2 <<EOF
-What it says:       kubectl --namespace $namespace logs --follow job/$job
-How it came out:    kubectl --namespace $namespace get job $job
+Read its log:      kubectl --namespace $namespace logs --follow job/$job
+Read its result:   kubectl --namespace $namespace get job $job
 EOF

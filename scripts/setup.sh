@@ -1,19 +1,19 @@
 #!/bin/sh
-# Installs what the tests and the demo need and the machine lacks.
+# Installs missing programs for the tests and the demo.
 #
-#   scripts/setup.sh [servers] [monitoring] [race] [k8s]      without arguments: all but k8s
+#   scripts/setup.sh [servers] [monitoring] [race] [k8s]      default: all groups but k8s
 #
-#   servers      redis-server 7.0+ and MariaDB 10.6+ (or an Oracle mysqld 8.0+ that is already there)
+#   servers      redis-server 7.0+ and MariaDB 10.6+ (or an installed Oracle mysqld 8.0+)
 #   monitoring   prometheus with promtool, and its Pushgateway
 #   race         a C compiler, for the race detector
 #   k8s          etcd 3.4+ and jq, for the tests in k8s/e2e
 #
-# Nothing to install: no output. No system service is started or enabled: the tests run servers of
-# their own, as child processes. TEST_MYSQL_DSN and TEST_REDIS_ADDRS do not make the servers
-# superfluous: tests of faults kill and freeze theirs.
+# The script is silent if nothing is missing. It starts and enables no system service, because the tests
+# start servers as child processes. The servers are needed even with TEST_MYSQL_DSN and TEST_REDIS_ADDRS,
+# because fault tests kill and freeze servers of their own.
 set -eu
 
-# The folders internal/testenv/process looks into; keep both lists the same.
+# internal/testenv/process searches the same folders. Keep both lists equal.
 SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/local/mysql/bin:/opt/homebrew/bin:/opt/homebrew/opt/redis/bin:/opt/homebrew/opt/mariadb/bin:/opt/homebrew/opt/mysql/bin:/usr/local/opt/redis/bin:/usr/local/opt/mariadb/bin:/usr/local/opt/mysql/bin"
 OS=$(uname -s)
 
@@ -68,7 +68,7 @@ install() {
 	elif command -v dnf >/dev/null; then
 		install_dnf
 	else
-		fail 1 "no package manager known here (apt-get, dnf, brew). Please install:$(needed)"
+		fail 1 "none of apt-get, dnf and brew is installed. Please install:$(needed)"
 	fi
 }
 
@@ -89,7 +89,7 @@ have_etcd() (
 	[ "${minor:-0}" -ge 4 ]
 )
 
-# my_print_defaults is what mariadb-install-db needs of the client's package.
+# mariadb-install-db needs my_print_defaults from the client package.
 have_database() {
 	if [ -n "${TESTENV_MYSQLD:-}" ]; then
 		[ -x "$TESTENV_MYSQLD" ]
@@ -104,7 +104,7 @@ have_prometheus() {
 	have_server prometheus && have_server promtool
 }
 
-# Debian's is named after its project.
+# Debian calls the program prometheus-pushgateway.
 have_pushgateway() {
 	have_server prometheus-pushgateway || have_server pushgateway
 }
@@ -115,20 +115,29 @@ have_compiler() {
 		echo '#include <stdlib.h>' | ${CC:-gcc} -E - >/dev/null 2>&1
 }
 
-install_apt() {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
-	packages=''
+# packages prints the packages of the missing programs for a package manager, each behind a space.
+packages() {
 	for need in $missing; do
-		case $need in
-		redis) packages="$packages redis-server" ;;
-		database) packages="$packages $(apt_database)" ;;
-		prometheus) packages="$packages prometheus" ;;
-		pushgateway) packages="$packages prometheus-pushgateway" ;;
-		compiler) packages="$packages gcc libc6-dev" ;;
-		etcd) packages="$packages etcd-server" ;;
-		jq) packages="$packages jq" ;;
+		case $1:$need in
+		apt:redis) printf ' redis-server' ;;
+		dnf:redis) printf ' /usr/bin/redis-server' ;; # by file, because some releases have it in the package valkey
+		apt:database) printf ' %s' "$(apt_database)" ;;
+		dnf:database) printf ' mariadb-server' ;;
+		brew:database) printf ' mariadb' ;;
+		dnf:prometheus) printf ' /usr/bin/prometheus /usr/bin/promtool' ;;
+		apt:pushgateway) printf ' prometheus-pushgateway' ;;
+		apt:compiler) printf ' gcc libc6-dev' ;;
+		dnf:compiler) printf ' gcc glibc-devel' ;;
+		*:compiler | *:pushgateway) ;; # macOS needs no compiler, and main prints where to get the Pushgateway
+		apt:etcd) printf ' etcd-server' ;;
+		*) printf ' %s' "$need" ;;
 		esac
 	done
+}
+
+install_apt() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
+	packages=$(packages apt)
 	say "installing with apt-get:$packages"
 	hold_services
 	# shellcheck disable=SC2086 # a list of words
@@ -144,7 +153,7 @@ install_apt() {
 	done
 }
 
-# The -core packages hold the programs without a service. Older Ubuntus put the version into the name.
+# The -core packages contain the programs without a service. On older Ubuntu releases their names end in the version.
 apt_database() {
 	server=mariadb-server-core
 	if ! apt-cache policy $server | grep -q 'Candidate: [0-9]'; then
@@ -153,7 +162,7 @@ apt_database() {
 	echo "$server" "$(echo "$server" | sed s/server/client/)"
 }
 
-# Debian starts a service as its package is installed, unless this program says no.
+# Debian starts the service of a new package unless policy-rc.d exits with 101.
 POLICY=/usr/sbin/policy-rc.d
 held=''
 
@@ -163,7 +172,7 @@ hold_services() {
 	trap release_services EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
-	# shellcheck disable=SC2016 # for the root shell to expand
+	# shellcheck disable=SC2016 # the root shell expands it
 	as_root sh -c 'printf "#!/bin/sh\nexit 101\n" >"$1" && chmod 755 "$1"' sh "$POLICY"
 }
 
@@ -172,13 +181,13 @@ release_services() {
 	held=''
 }
 
-# Not started is not enough: the package enables the service for the next boot.
+# The package also enables the service for the next boot.
 disable_service() {
 	if command -v systemctl >/dev/null; then
-		# Outside a running systemd, --now is refused.
+		# Without a running systemd, --now is an error.
 		now=''
 		[ ! -d /run/systemd/system ] || now=--now
-		# shellcheck disable=SC2086 # absent when empty
+		# shellcheck disable=SC2086 # no argument if empty
 		as_root systemctl --quiet disable $now "$1.service"
 	elif command -v update-rc.d >/dev/null; then
 		as_root update-rc.d "$1" disable
@@ -186,17 +195,7 @@ disable_service() {
 }
 
 install_dnf() {
-	packages=''
-	for need in $missing; do
-		case $need in
-		redis) packages="$packages /usr/bin/redis-server" ;; # by file: some releases have it in valkey's package
-		database) packages="$packages mariadb-server" ;;
-		prometheus) packages="$packages /usr/bin/prometheus /usr/bin/promtool" ;;
-		compiler) packages="$packages gcc glibc-devel" ;;
-		etcd) packages="$packages etcd" ;;
-		jq) packages="$packages jq" ;;
-		esac
-	done
+	packages=$(packages dnf)
 	[ -n "$packages" ] || return 0
 	say "installing with dnf:$packages"
 	# shellcheck disable=SC2086 # a list of words
@@ -205,16 +204,7 @@ install_dnf() {
 
 install_brew() {
 	command -v brew >/dev/null || fail 1 "Homebrew is not installed (see https://brew.sh). Needed:$(needed)"
-	packages=''
-	for need in $missing; do
-		case $need in
-		redis) packages="$packages redis" ;;
-		database) packages="$packages mariadb" ;;
-		prometheus) packages="$packages prometheus" ;;
-		etcd) packages="$packages etcd" ;;
-		jq) packages="$packages jq" ;;
-		esac
-	done
+	packages=$(packages brew)
 	[ -n "$packages" ] || return 0
 	say "installing with brew:$packages"
 	# shellcheck disable=SC2086 # a list of words
@@ -241,7 +231,7 @@ as_root() {
 	elif command -v sudo >/dev/null; then
 		sudo "$@"
 	else
-		fail 1 "this needs root and there is no sudo. Please install as root:$(needed)"
+		fail 1 "this needs root, and sudo is not installed. Please install as root:$(needed)"
 	fi
 }
 

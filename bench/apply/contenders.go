@@ -10,24 +10,24 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// contender is one way to answer an application.
+// contender is one implementation of applying.
 type contender struct {
 	name, title string
 	start       func(ctx context.Context, s *stage, c contender) (*server, error)
 }
 
 const (
-	yardstick = "nothing"   // what net/http takes by itself
-	plainest  = "plain"     // what there is to gain on
-	seats     = 100_000_000 // nobody is turned away for want of them
+	yardstick = "nothing"   // the cost of net/http itself
+	plainest  = "plain"     // the simplest implementation with Redis
+	seats     = 100_000_000 // never sold out
 )
 
 var contenders = []contender{
-	{yardstick, "a handler that does nothing", startOwn},
+	{yardstick, "an empty handler", startOwn},
 	{"api", "Jajeong", startAPI},
 	{plainest, "one EVALSHA per request", onRedis},
 	{"row-lock", "a row lock per request", onDatabase},
-	{"pipeliner", "go-redis's automatic pipeliner", onRedis}, // measured when it is asked for
+	{"pipeliner", "go-redis's automatic pipeliner", onRedis}, // only with -contenders
 }
 
 func contenderNames() (names []string) {
@@ -41,7 +41,7 @@ func startOwn(ctx context.Context, s *stage, c contender) (*server, error) {
 	return new(server).started(s.own(ctx, c, wiring{}))
 }
 
-// onRedis gives the server a Redis of its own: nothing is left from the one before.
+// onRedis starts the server with a new Redis.
 func onRedis(ctx context.Context, s *stage, c contender) (*server, error) {
 	v := new(server)
 	if err := v.withRedis(ctx); err != nil {
@@ -64,7 +64,7 @@ func onDatabase(ctx context.Context, s *stage, c contender) (*server, error) {
 	return v.started(s.own(ctx, c, wiring{DSN: s.DSN(name)}))
 }
 
-// startAPI starts the program as it is shipped. Its flags beside the addresses are the defaults.
+// startAPI starts apply-api with its default settings, except for the addresses.
 func startAPI(ctx context.Context, s *stage, _ contender) (*server, error) {
 	v := new(server)
 	if err := v.withRedis(ctx); err != nil {
@@ -91,7 +91,7 @@ func (v *server) withRedis(ctx context.Context) (err error) {
 	return nil
 }
 
-// storedInRedis are those who stand in line, and how many the door has counted.
+// storedInRedis returns the users in the queue and the number of accepted applications.
 func storedInRedis(ctx context.Context, rdb *redis.Client) (users map[uint64]bool, accepted int, err error) {
 	if accepted, err = rdb.HGet(ctx, beside("state"), "accepted").Int(); err != nil {
 		return nil, 0, fmt.Errorf("read accepted: %w", err)

@@ -13,7 +13,7 @@ import (
 
 const generateVerb = "generate"
 
-// generate sends the load that is told on stdin, and tells its outcome on stdout.
+// generate reads a load from stdin, sends it, and writes its outcome to stdout.
 func generate(stdin io.Reader, stdout io.Writer) error {
 	var l load
 	if err := json.NewDecoder(stdin).Decode(&l); err != nil {
@@ -26,7 +26,7 @@ func generate(stdin io.Reader, stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(o)
 }
 
-// send connects first, so that all begin at once.
+// send opens all connections before it sends the first request.
 func (l load) send() (outcome, error) {
 	senders := make([]*sender, l.Connections)
 	deadline := time.Now().Add(l.Warmup + l.Length + grace)
@@ -52,19 +52,19 @@ func (l load) send() (outcome, error) {
 	return sum(l, senders), nil
 }
 
-// schedule is when a load is sent, and when what becomes of it is counted.
+// schedule has the start of a load, and the interval whose results count.
 type schedule struct{ began, from, until time.Time }
 
 func (s schedule) counts(at time.Time) bool { return !at.Before(s.from) && at.Before(s.until) }
 
-// sender is one connection and what it saw.
+// sender is one connection and its results.
 type sender struct {
 	load
 	place int
-	user  uint64 // the next
+	user  uint64 // of the next request
 	line  *line
 	outcome
-	wake                        chan struct{} // sometimes too often
+	wake                        chan struct{} // may have a wake-up too many
 	fromDue, fromSent, refusals waits
 }
 
@@ -90,10 +90,10 @@ func (s *sender) run(t schedule) {
 		s.note(t, r, err, due, sent)
 		s.user++
 	}
-	s.fail("a connection had users for so many requests only")
+	s.fail("a connection has run out of users")
 }
 
-// due: the connections take turns.
+// due is when request n of this connection is due. The connections take turns.
 func (s *sender) due(t schedule, n int) time.Time {
 	turn := float64(n*s.Connections + s.place)
 	return t.began.Add(time.Duration(turn / s.Rate * float64(time.Second)))
@@ -146,7 +146,7 @@ func (s *sender) accept() {
 	s.Accepted = append(s.Accepted, span{s.user, 1})
 }
 
-// leave counts what is due from the nth on and will not be sent. It has waited at least until now.
+// leave counts the requests from n on that were due and are not sent. Each has waited until the end at least.
 func (s *sender) leave(t schedule, n int) {
 	if s.Rate == 0 {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestALoadIsCountedAsTheServerSawIt: each user asks once, whatever the answer, and an answer is what it is counted as.
-func TestALoadIsCountedAsTheServerSawIt(t *testing.T) {
+// Each user applies once, whatever the answer, and the counts of the client and the server agree.
+func TestSend_CountsAgreeWithServer(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	accepted := map[uint64]bool{}
@@ -25,7 +25,7 @@ func TestALoadIsCountedAsTheServerSawIt(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || answers[user] != 0 {
-			t.Errorf("user %d again: %v", user, err)
+			t.Errorf("user %d applied again: %v", user, err)
 		}
 		answers[user] = http.StatusAccepted
 		switch user % 10 {
@@ -41,7 +41,7 @@ func TestALoadIsCountedAsTheServerSawIt(t *testing.T) {
 		}
 		accepted[user] = answers[user] == http.StatusAccepted
 		w.WriteHeader(answers[user])
-		_, _ = w.Write([]byte("told"))
+		_, _ = w.Write([]byte("body"))
 	}))
 	t.Cleanup(server.Close)
 
@@ -59,25 +59,25 @@ func TestALoadIsCountedAsTheServerSawIt(t *testing.T) {
 		}
 		require.Equal(t, "status 500", o.Failure)
 		require.Equal(t, count[http.StatusInternalServerError], o.Failed)
-		last := l.Connections // answers that came after the end are not measured
+		last := l.Connections // answers after the end do not count
 		require.InDelta(t, count[http.StatusServiceUnavailable]+count[http.StatusTooManyRequests], o.Refused, float64(last))
 		require.InDelta(t, count[http.StatusTooManyRequests], o.Bare, float64(last))
 		require.InDelta(t, count[http.StatusAccepted], o.Served, float64(last))
-		told := map[uint64]bool{}
+		acknowledged := map[uint64]bool{}
 		for _, s := range o.Accepted {
 			for user := s.First; user < s.First+s.Users; user++ {
-				told[user] = true
+				acknowledged[user] = true
 			}
 		}
 		for user, was := range accepted {
-			require.Equal(t, was, told[user], "user %d", user)
+			require.Equal(t, was, acknowledged[user], "user %d", user)
 		}
-		require.Len(t, told, count[http.StatusAccepted])
+		require.Len(t, acknowledged, count[http.StatusAccepted])
 	}
 }
 
-// TestAServerThatStandsStillIsSeenByWhatIsDue: one slow answer delays what is due meanwhile, and that is told.
-func TestAServerThatStandsStillIsSeenByWhatIsDue(t *testing.T) {
+// One slow answer delays the requests that are due meanwhile, and FromDue includes their delay.
+func TestSend_FromDueIncludesStall(t *testing.T) {
 	t.Parallel()
 	const pause = 200 * time.Millisecond
 	var once sync.Once
@@ -93,7 +93,7 @@ func TestAServerThatStandsStillIsSeenByWhatIsDue(t *testing.T) {
 	require.GreaterOrEqual(t, o.FromDue.Max, pause)
 }
 
-func TestQuantilesAreOfAllWaits(t *testing.T) {
+func TestQuantiles(t *testing.T) {
 	t.Parallel()
 	var w waits
 	for i := 1000; i > 0; i-- {
@@ -103,7 +103,7 @@ func TestQuantilesAreOfAllWaits(t *testing.T) {
 	require.Zero(t, waits(nil).quantiles())
 }
 
-func TestAReplyIsReadToItsEnd(t *testing.T) {
+func TestReadReply(t *testing.T) {
 	t.Parallel()
 	in := bufio.NewReader(strings.NewReader("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 3\r\nRetry-After: 1\r\n\r\nabc" +
 		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" +
@@ -118,7 +118,7 @@ func TestAReplyIsReadToItsEnd(t *testing.T) {
 	require.ErrorIs(t, err, errReply)
 }
 
-func TestAnAddressThatNobodyServesFails(t *testing.T) {
+func TestSend_FailsWithoutServer(t *testing.T) {
 	t.Parallel()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// line is a connection that carries one request at a time. net/http's client would take more of the cores than the
-// servers that are measured.
+// line is a connection that carries one request at a time. The client of net/http would use more CPU time than the
+// measured servers.
 type line struct {
 	address  string
-	deadline time.Time // of everything
-	conn     net.Conn  // nil: to be dialled
+	deadline time.Time // of all reads and writes
+	conn     net.Conn  // nil: not connected
 	in       *bufio.Reader
 	request  []byte
-	user     []byte // where the user id stands in it
+	user     []byte // the part of request with the user id
 }
 
 const (
 	couponID = 1
-	// anyUser has as many digits as all users.
-	anyUser     = "0000000000"
+	// userDigits reserves space for the user id. All user ids have ten digits.
+	userDigits  = "0000000000"
 	dialTimeout = 5 * time.Second
-	// afterFailure keeps a server that is away from being dialled without pause.
+	// afterFailure is the delay between attempts to connect to a server that is down.
 	afterFailure = 10 * time.Millisecond
 )
 
 func newLine(address string, deadline time.Time) *line {
 	l := &line{address: address, deadline: deadline, in: bufio.NewReader(nil)}
 	l.request = fmt.Appendf(nil, "POST /v1/coupons/%d/applications HTTP/1.1\r\nHost: %s\r\nX-User-ID: %s\r\nContent-Length: 0\r\n\r\n",
-		couponID, address, anyUser)
-	l.user = l.request[bytes.Index(l.request, []byte(anyUser)):][:len(anyUser)]
+		couponID, address, userDigits)
+	l.user = l.request[bytes.Index(l.request, []byte(userDigits)):][:len(userDigits)]
 	return l
 }
 
@@ -54,14 +54,15 @@ func (l *line) close() {
 	}
 }
 
-// reply is what the generator wants to know of one.
+// reply is the part of a reply that the generator needs.
 type reply struct {
 	status     int
 	retryAfter bool
 	closes     bool
 }
 
-// ask sends the request of a user and reads the reply. After an error, or when the server closes, the next one dials.
+// ask sends the request of a user and reads the reply. After an error, or if the server closes the connection, the next call
+// connects again.
 func (l *line) ask(user uint64) (r reply, err error) {
 	defer func() {
 		if err != nil || r.closes {
@@ -86,7 +87,7 @@ func (l *line) ask(user uint64) (r reply, err error) {
 
 var errReply = errors.New("not a reply")
 
-// readReply reads a reply whose body has its length told, and drops the body.
+// readReply reads a reply with Content-Length and drops its body.
 func readReply(in *bufio.Reader) (r reply, err error) {
 	head, err := in.ReadSlice('\n')
 	if err != nil {

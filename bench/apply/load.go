@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// load is what the generator is told to do. Each request is from a user who never asked before.
+// load describes the requests of one measurement. Each request is from a new user.
 type load struct {
 	Address     string
 	Connections int
-	// Rate is how many requests are due in a second, whatever becomes of those before. A connection whose last answer
-	// is late sends the next one late, at once, and that counts from the instant it was due. 0: a request is due when
-	// the one before is answered.
+	// Rate is the number of requests that are due per second, independent of answers. After a late answer a connection
+	// sends the next request immediately, and its latency counts from the time it was due. 0: a request is due when the
+	// one before is answered.
 	Rate      float64
-	Warmup    time.Duration // counts for nothing
+	Warmup    time.Duration // not measured
 	Length    time.Duration
 	FirstUser uint64
 }
@@ -29,35 +29,35 @@ const (
 	maxConnections     = 5_000
 	usersPerConnection = 200_000
 	usersPerLoad       = maxConnections * usersPerConnection
-	// maxLoads on one server keep user ids at ten digits, so that a request has a place for each.
+	// maxLoads is the limit of loads on one server, so that user ids have ten digits.
 	maxLoads = 9
-	// grace is how long the last answers may take.
+	// grace is the time limit of the last answers.
 	grace = 10 * time.Second
 )
 
-// outcome is what became of a load.
+// outcome has the results of a load.
 type outcome struct {
 	Seconds  float64 // measured
-	Served   int     // answered well in that time
+	Served   int     // accepted in that time
 	Refused  int     // answered 429 or 503 in that time
-	Bare     int     // of those without Retry-After
+	Bare     int     // of the refused ones, those without Retry-After
 	Unsent   int     // due in that time and not sent by its end
 	Failed   int     // anything else, the warm-up included
 	Failure  string  // the first
-	Answered int     // with whatever, the warm-up included
+	Answered int     // all answers, the warm-up included
 
-	FromDue  quantiles // of what was served, and of what was not sent up to the end
-	FromSent quantiles // of what was served
-	Refusals quantiles // from sent
+	FromDue  quantiles // accepted requests, and unsent ones up to the end
+	FromSent quantiles // accepted requests
+	Refusals quantiles // refused requests, from the time they were sent
 
-	Accepted []span // the users who were told so, the warm-up included
+	Accepted []span // accepted users, the warm-up included
 
-	cpu time.Duration // that the generator used
+	cpu time.Duration // of the generator
 }
 
 func (o outcome) goodput() float64 { return float64(o.Served) / o.Seconds }
 
-// span is users from First, so many.
+// span is a range of Users users from First on.
 type span struct{ First, Users uint64 }
 
 type quantiles struct{ P50, P99, P999, Max time.Duration }
@@ -78,7 +78,7 @@ func (w waits) quantiles() quantiles {
 	return quantiles{at(0.5), at(0.99), at(0.999), at(1)}
 }
 
-// send has the load sent by a process of its own.
+// send sends the load from a process of its own.
 func send(ctx context.Context, l load) (o outcome, err error) {
 	spec, err := json.Marshal(l)
 	if err != nil {
@@ -88,21 +88,21 @@ func send(ctx context.Context, l load) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	const around = 30 * time.Second // to connect, and to tell
+	const around = 30 * time.Second // for the connections and the result
 	ctx, cancel := context.WithTimeout(ctx, l.Warmup+l.Length+grace+around)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, generateVerb)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(spec), os.Stderr
-	told, err := cmd.Output()
+	output, err := cmd.Output()
 	if err != nil {
 		return o, fmt.Errorf("generate load: %w", err)
 	}
-	if err := json.Unmarshal(told, &o); err != nil {
+	if err := json.Unmarshal(output, &o); err != nil {
 		return o, fmt.Errorf("generate load: %w", err)
 	}
 	o.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if o.Served == 0 {
-		return o, fmt.Errorf("generate load: nothing was served: %s", o.Failure)
+		return o, fmt.Errorf("generate load: no request was accepted: %s", o.Failure)
 	}
 	return o, nil
 }

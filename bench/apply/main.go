@@ -1,8 +1,7 @@
-// Command apply measures the API beside a handler that does nothing, the plainest handler that asks Redis once per
-// request, and a row lock in MySQL per request: how many requests a second each answers at its peak, how fast each
-// answers at 80 % of that, and what remains under ten times the load. All of them run in turn, under the same generator
-// of load; each server, the generator, Redis and MySQL are processes that share the cores as they like. What is asserted
-// nowhere is a time: the figures are ratios to read and to record.
+// Command apply compares the API with an empty handler, a simple handler that calls Redis once per request, and a handler
+// that locks a row in MySQL. It measures the peak rate of each, the latency at 80 % of the peak, and the goodput under
+// ten times the load. The contenders run in turn with the same load generator. Each server, the generator, Redis and
+// MySQL are processes that share the cores. The results are ratios for a reader; no test depends on a time.
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 
 func main() {
 	if len(os.Args) > 1 {
-		switch os.Args[1] { // what the bench starts of itself
+		switch os.Args[1] { // roles of this program that the bench starts as processes
 		case generateVerb:
 			exit(generate(os.Stdin, os.Stdout))
 		case serveVerb:
@@ -41,12 +40,12 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// options are what is measured.
+// options select the measurements.
 type options struct {
 	contenders  []contender
 	scenes      []string
 	connections int
-	flood       int // connections of the overload
+	flood       int // connections during the overload
 	rounds      int
 	length      time.Duration
 	out         string
@@ -59,28 +58,28 @@ const (
 )
 
 func parse() (o options, err error) {
-	names := flag.String("contenders", "nothing,api,plain,pipeliner,row-lock", "who is measured, separated by commas: "+strings.Join(contenderNames(), ", "))
-	scenes := flag.String("scenes", steadyScene+","+overloadScene, "what is measured beside the peak, separated by commas")
-	seconds := flag.Float64("seconds", 8, "how long each measurement takes, without warming up")
+	names := flag.String("contenders", "nothing,api,plain,pipeliner,row-lock", "contenders, separated by commas: "+strings.Join(contenderNames(), ", "))
+	scenes := flag.String("scenes", steadyScene+","+overloadScene, "measurements in addition to the peak, separated by commas")
+	seconds := flag.Float64("seconds", 8, "duration of each measurement without its warm-up")
 	flag.IntVar(&o.connections, "connections", 128, "connections at the peak")
-	flag.IntVar(&o.flood, "overload-connections", 0, "connections of the overload; 0: ten times as many as at the peak")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each is measured; the median counts")
-	flag.StringVar(&o.out, "out", "", "folder for the tables and the chart; none prints the tables alone")
-	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the API at its peak; the last round's stays")
+	flag.IntVar(&o.flood, "overload-connections", 0, "connections during the overload; 0: ten times as many as at the peak")
+	flag.IntVar(&o.rounds, "rounds", 3, "number of measurements of each contender; the median counts")
+	flag.StringVar(&o.out, "out", "", "folder for the tables and the chart; without it the tables are printed only")
+	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the API at its peak, of the last round")
 	flag.Parse()
 	for name := range strings.SplitSeq(*names, ",") {
 		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
 		if i < 0 {
-			return o, fmt.Errorf("-contenders: there is no contender %q", name)
+			return o, fmt.Errorf("-contenders: unknown contender %q", name)
 		}
 		o.contenders = append(o.contenders, contenders[i])
 	}
 	if o.contenders[0].name != yardstick {
-		return o, fmt.Errorf("-contenders: the first is %q, to which the others are compared", yardstick)
+		return o, fmt.Errorf("-contenders: the first must be %q, because the others are compared with it", yardstick)
 	}
 	for name := range strings.FieldsFuncSeq(*scenes, func(r rune) bool { return r == ',' }) {
 		if name != steadyScene && name != overloadScene {
-			return o, fmt.Errorf("-scenes: there is no scene %q", name)
+			return o, fmt.Errorf("-scenes: unknown scene %q", name)
 		}
 		o.scenes = append(o.scenes, name)
 	}
@@ -104,11 +103,11 @@ func parse() (o options, err error) {
 		return o, nil
 	}
 	if !slices.Contains(o.scenes, overloadScene) {
-		return o, fmt.Errorf("-out: without the scene %s the chart is not whole", overloadScene)
+		return o, fmt.Errorf("-out: the chart needs the scene %s", overloadScene)
 	}
 	folder, err := os.Stat(o.out)
 	if err == nil && !folder.IsDir() {
-		err = errors.New("it is no folder")
+		err = errors.New("not a folder")
 	}
 	if err != nil {
 		return o, fmt.Errorf("-out: %w", err)

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// warmUp lets heaps and pools grow.
+	// warmUp is the time for heaps and pools to grow.
 	warmUp = 2 * time.Second
-	// steadyShare of its peak is what a server should bear for long.
+	// steadyShare is the share of its peak that a server should sustain.
 	steadyShare = 0.8
-	// overloadFactor is how many times the rate of the peak, and its connections, come at once.
+	// overloadFactor multiplies the rate and the connections of the peak.
 	overloadFactor = 10
-	// quietShare of the peak shows how fast a server answers that has little to do.
+	// quietShare is the share of the peak at which an idle server is measured.
 	quietShare = 0.1
 )
 
-// measured is one contender, round by round.
+// measured has the samples of one contender, by round.
 type measured struct {
 	contender
 	rounds []sample
 }
 
-// median of a figure over the rounds.
+// median returns the median of a figure over the rounds.
 func median[T cmp.Ordered, R any](rounds []R, figure func(R) T) T {
 	all := make([]T, len(rounds))
 	for i, r := range rounds {
@@ -38,7 +38,7 @@ func median[T cmp.Ordered, R any](rounds []R, figure func(R) T) T {
 
 func goodput(r sample) float64 { return r.goodput() }
 
-// once starts the contender, sends one load, and looks whether anything that was accepted is lost.
+// once starts the contender, sends one load, and checks that no accepted application is lost.
 func (s *stage) once(ctx context.Context, c contender, l load, profile string) (r sample, err error) {
 	v, err := c.start(ctx, s, c)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *stage) once(ctx context.Context, c contender, l load, profile string) (
 	return r, nil
 }
 
-// peaks: every connection asks again as soon as it is answered. The contenders take turns, so that what else the machine
-// does falls on all of them.
+// peaks measures the peak rate: each connection sends its next request immediately after an answer. The contenders take
+// turns, so that other work of the machine affects all of them.
 func (s *stage) peaks(ctx context.Context, o options) ([]measured, error) {
 	all := make([]measured, len(o.contenders))
 	for round := range o.rounds {
@@ -76,14 +76,14 @@ func (s *stage) peaks(ctx context.Context, o options) ([]measured, error) {
 	return all, nil
 }
 
-// paced is a contender at a share of its own peak, and the yardstick at the same rate.
+// paced has the samples of a contender at a share of its peak, and of the yardstick at the same rate.
 type paced struct {
 	measured
 	rate      float64
 	yardstick []sample
 }
 
-// steady: requests are due at 80 % of the peak, whether or not those before have been answered.
+// steady measures the latency at 80 % of the peak. Requests are due at fixed times, independent of answers.
 func (s *stage) steady(ctx context.Context, o options, peaks []measured) ([]paced, error) {
 	all := make([]paced, len(peaks))
 	for round := range o.rounds {
@@ -109,24 +109,25 @@ func (s *stage) steady(ctx context.Context, o options, peaks []measured) ([]pace
 	return all, nil
 }
 
-// flood is what one server sees in a row.
+// flood has the four samples of one server, in this order.
 type flood struct {
 	peak   sample
 	before sample // at a low rate
-	during sample // ten times the rate of this peak, over many more connections
-	after  sample // at the low rate, right after
-	told   int    // accepted in all four, and none lost
+	during sample // ten times the rate of this peak, with many more connections
+	after  sample // at the low rate, directly afterwards
+	// accepted is the number of accepted applications in all four. None of them is lost.
+	accepted int
 }
 
 func (f flood) kept() float64 { return f.during.goodput() / f.peak.goodput() }
 
-// flooded is one contender, round by round.
+// flooded has the floods of one contender, by round.
 type flooded struct {
 	contender
 	rounds []flood
 }
 
-// overload sends everybody ten times the load of their own peak.
+// overload sends each contender ten times the load of its peak.
 func (s *stage) overload(ctx context.Context, o options) ([]flooded, error) {
 	all := make([]flooded, len(o.contenders))
 	for round := range o.rounds {
@@ -166,6 +167,6 @@ func (s *stage) flood(ctx context.Context, o options, c contender) (f flood, err
 	if f.after, err = v.take(ctx, quiet); err != nil {
 		return f, fmt.Errorf("after: %w", err)
 	}
-	f.told, err = v.verify(ctx)
+	f.accepted, err = v.verify(ctx)
 	return f, err
 }

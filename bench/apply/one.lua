@@ -1,4 +1,4 @@
--- One user asks for one coupon: what the API's script does, for one alone.
+-- Accepts one application, like the script of the API, which accepts many.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
 -- ARGV  1 user id  2 ttl (s)
 -- Returns {code, arrival, position}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// pace wakes each connection when its next request is due. The connections could sleep by themselves, but Go's timers may
-// be a whole millisecond late on a machine that is idle: more than most answers take.
+// pace wakes each connection when its next request is due. Timers of Go may be a millisecond late on an idle machine, which
+// is longer than most answers take.
 func (l load) pace(t schedule, senders []*sender) {
-	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // one for this, which mostly sleeps
+	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // one more for this goroutine, which mostly sleeps
 	for turn := 0; ; turn++ {
 		s := senders[turn%len(senders)]
 		due := s.due(t, turn/len(senders))
@@ -16,7 +16,7 @@ func (l load) pace(t schedule, senders []*sender) {
 			break
 		}
 		for time.Until(due) > 0 {
-			pause(max(time.Until(due), leastPause))
+			pause(max(time.Until(due), minPause))
 		}
 		s.awake()
 	}
@@ -25,10 +25,10 @@ func (l load) pace(t schedule, senders []*sender) {
 	}
 }
 
-// leastPause lets requests that are due within it go out together: waking for each would take a core of its own.
-const leastPause = 100 * time.Microsecond
+// minPause groups the requests that are due within it. A wake-up for each would use a whole core.
+const minPause = 100 * time.Microsecond
 
-// awake does not wait: a connection that is busy looks at the clock before it sleeps.
+// awake does not block. A busy connection checks the clock before it sleeps.
 func (s *sender) awake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -36,7 +36,7 @@ func (s *sender) awake() {
 	}
 }
 
-// await returns when it is time.
+// await returns when a request is due.
 func (s *sender) await(due time.Time) {
 	for time.Until(due) > 0 {
 		<-s.wake

@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// program is a process that says on stderr where it listens.
+// program is a process that logs its address on stderr.
 type program struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	told  chan listening
-	gone  chan struct{}
-	err   error // why it was not started
+	at    chan listening // its addresses
+	gone  chan struct{}  // closed at its end
+	err   error          // of its start
 	last  tail
 }
 
-// program starts one. Nothing in the environment of the bench sets it.
+// program starts a program without the environment of the bench.
 func (s *stage) program(ctx context.Context, path string, stdin []byte, args ...string) *program {
-	p := &program{cmd: exec.CommandContext(ctx, path, args...), told: make(chan listening, 1), gone: make(chan struct{})}
+	p := &program{cmd: exec.CommandContext(ctx, path, args...), at: make(chan listening, 1), gone: make(chan struct{})}
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = endWithin
@@ -44,24 +44,24 @@ func (s *stage) program(ctx context.Context, path string, stdin []byte, args ...
 		p.listen(stderr)
 		_ = p.cmd.Wait()
 	}()
-	_, p.err = p.stdin.Write(stdin) // and it stays open: its end is the server's
+	_, p.err = p.stdin.Write(stdin) // stdin stays open; its end stops the server
 	return p
 }
 
-// listen reads all that the program says.
+// listen reads the log of the program.
 func (p *program) listen(stderr io.Reader) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		var event listening
 		if json.Unmarshal(lines.Bytes(), &event) == nil && event.Msg == listeningMsg {
-			p.told <- event
+			p.at <- event
 			continue
 		}
 		p.last.add(lines.Text())
 	}
-	_, _ = io.Copy(io.Discard, stderr) // after a line that is too long
+	_, _ = io.Copy(io.Discard, stderr) // the rest after a line that is too long
 }
 
-// stop asks it to end, and kills it when it does not.
+// stop sends SIGTERM, and SIGKILL after endWithin.
 func (p *program) stop() {
 	if p.cmd == nil || p.cmd.Process == nil {
 		return
@@ -76,7 +76,7 @@ func (p *program) stop() {
 	_ = p.stdin.Close()
 }
 
-// tail keeps the last lines of what a program says. It may be read meanwhile.
+// tail keeps the last lines of a log. It is safe for concurrent use.
 type tail struct {
 	mu    sync.Mutex
 	lines []string

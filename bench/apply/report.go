@@ -16,7 +16,7 @@ func p50(r sample) time.Duration  { return r.FromDue.P50 }
 func p99(r sample) time.Duration  { return r.FromDue.P99 }
 func p999(r sample) time.Duration { return r.FromDue.P999 }
 
-// wrong is what was not served at a load that should be.
+// wrong counts the failed and refused requests at a load that a server should accept.
 func wrong(rounds []sample) (n int) {
 	for _, r := range rounds {
 		n += r.Failed + r.Refused
@@ -24,8 +24,7 @@ func wrong(rounds []sample) (n int) {
 	return n
 }
 
-// ratios are of two figures, round by round: both were taken one after the other. The lowest and the highest stand
-// beside the median.
+// ratios formats the median, the lowest and the highest ratio of two figures. Both figures of a ratio are from the same round.
 func ratios(n int, ratio func(round int) float64) string {
 	all := make([]float64, n)
 	for i := range all {
@@ -47,8 +46,8 @@ func micros(d time.Duration) string {
 
 func renderPeaks(o options, all []measured) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d connections, each asks again as soon as it is answered; %s each, medians of %d rounds, ratios round by round:\n\n", o.connections, o.length, o.rounds)
-	fmt.Fprintf(&b, "| contender | requests/s | ratio to nothing | ratio to one EVALSHA | p50 | p99 | p99.9 | errors | CPU for one: server | Redis, MySQL | generator |\n"+
+	fmt.Fprintf(&b, "%d connections, each sends its next request after an answer; %s each, medians of %d rounds, ratios by round:\n\n", o.connections, o.length, o.rounds)
+	fmt.Fprintf(&b, "| contender | requests/s | ratio to nothing | ratio to one EVALSHA | p50 | p99 | p99.9 | errors | CPU per request: server | Redis, MySQL | generator |\n"+
 		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	base := slices.IndexFunc(all, func(m measured) bool { return m.name == plainest })
 	for _, m := range all {
@@ -65,10 +64,10 @@ func renderPeaks(o options, all []measured) string {
 	return b.String()
 }
 
-// renderOthers tells how quiet the machine was.
+// renderOthers reports the load of other processes on the machine.
 func renderOthers(all []sample) string {
 	most := slices.MaxFunc(all, func(a, b sample) int { return cmp.Compare(a.others, b.others) })
-	return fmt.Sprintf("Everything else on the machine, the kernel's own work included, took %.0f %% of the cores in half of the measurements, and %.0f %% at most.\n",
+	return fmt.Sprintf("Other processes and the kernel used %.0f %% of the cores in the median, and %.0f %% at most.\n",
 		100*median(all, func(r sample) float64 { return r.others }), 100*most.others)
 }
 
@@ -81,7 +80,7 @@ func cpu(d time.Duration) string {
 
 func renderSteady(o options, all []paced) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%.0f %% of its own peak, and a handler that does nothing at the same rate; latency counts from when a request was due:\n\n", 100*steadyShare)
+	fmt.Fprintf(&b, "%.0f %% of the own peak, and an empty handler at the same rate; latency counts from the time a request was due:\n\n", 100*steadyShare)
 	fmt.Fprintf(&b, "| contender | requests/s | p50 | p99 | p99.9 | errors | unsent | p99 of nothing | ratio |\n"+
 		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, p := range all {
@@ -98,15 +97,15 @@ func renderSteady(o options, all []paced) string {
 
 func renderOverload(o options, all []flooded) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d connections, and %d times as many requests due as at the peak just before; latency of answers counts from when the\n"+
-		"request was sent. Before and after it %.0f %% of the peak. Nobody who was accepted is missing where the server keeps them:\n\n",
+	fmt.Fprintf(&b, "%d connections and %d times the rate of the peak just before; latency counts from the time a request was sent. Before and\n"+
+		"after the overload: %.0f %% of the peak. No accepted application is lost:\n\n",
 		o.flood, overloadFactor, 100*quietShare)
 	fmt.Fprintf(&b, "| contender | peak/s | goodput/s | kept | kept, to nothing | p99 | refused/s | p99 of refusals | without Retry-After | errors | accepted | memory before | peak memory | p99 before | p99 after |\n"+
 		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, m := range all {
-		var bare, failed, told int
+		var bare, failed, accepted int
 		for _, f := range m.rounds {
-			bare, failed, told = bare+f.during.Bare, failed+f.during.Failed, told+f.told
+			bare, failed, accepted = bare+f.during.Bare, failed+f.during.Failed, accepted+f.accepted
 		}
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %s | %s | %s | %.0f | %s | %d | %d | %d | %s | %s | %s | %s |\n", m.title,
 			median(m.rounds, func(f flood) float64 { return f.peak.goodput() }), median(m.rounds, during),
@@ -114,7 +113,7 @@ func renderOverload(o options, all []flooded) string {
 			ratios(o.rounds, func(i int) float64 { return m.rounds[i].kept() / all[0].rounds[i].kept() }),
 			micros(median(m.rounds, func(f flood) time.Duration { return f.during.FromSent.P99 })),
 			median(m.rounds, func(f flood) float64 { return float64(f.during.Refused) / f.during.Seconds }),
-			micros(median(m.rounds, func(f flood) time.Duration { return f.during.Refusals.P99 })), bare, failed, told,
+			micros(median(m.rounds, func(f flood) time.Duration { return f.during.Refusals.P99 })), bare, failed, accepted,
 			process.MiB(median(m.rounds, func(f flood) int64 { return f.before.peakBytes })),
 			process.MiB(median(m.rounds, func(f flood) int64 { return f.after.peakBytes })),
 			micros(median(m.rounds, func(f flood) time.Duration { return p99(f.before) })),

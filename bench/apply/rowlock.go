@@ -10,13 +10,13 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// rowLockConnections are as many as the product has; more would only wait for the same row.
+// rowLockConnections is the pool size of the product. More connections would wait for the same row.
 const rowLockConnections = 32
 
-// duplicateEntry is MySQL's number for a unique key that is there already.
+// duplicateEntry is the MySQL error number of a duplicate key.
 const duplicateEntry = 1062
 
-// rowLock gives a seat at once, one after the other: the coupon's row is locked until the commit.
+// rowLock issues a coupon per request. It locks the row of the coupon until the commit.
 func rowLock(w wiring) (http.Handler, error) {
 	config, err := mysql.ParseDSN(w.DSN)
 	if err != nil {

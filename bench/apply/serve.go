@@ -19,10 +19,10 @@ import (
 
 const serveVerb = "serve"
 
-// wiring is what a server is told on stdin.
+// wiring has the addresses that a server reads from stdin.
 type wiring struct{ Redis, DSN string }
 
-// handlers are what others than the API do with a request.
+// handlers are the contenders except for the API.
 var handlers = map[string]func(wiring) (http.Handler, error){
 	"nothing":   func(wiring) (http.Handler, error) { return http.HandlerFunc(nothing), nil },
 	"plain":     plain,
@@ -30,19 +30,19 @@ var handlers = map[string]func(wiring) (http.Handler, error){
 	"row-lock":  rowLock,
 }
 
-// listening is how a server says where it is, as the API does.
+// listening is the log line with the addresses of a server, as that of the API.
 type listening struct{ Msg, Apply, Admin string }
 
 const listeningMsg = "listening"
 
-// gcPercent is apply-api's: the collector is to make no difference.
+// gcPercent is that of apply-api, so that garbage collection makes no difference.
 const gcPercent = 400
 
-// serve answers until stdin ends, as it does when the bench is no more.
+// serve answers until stdin ends. It ends with the bench at the latest.
 func serve(args []string, stdin io.Reader, stderr io.Writer) error {
 	debug.SetGCPercent(gcPercent)
 	if len(args) != 1 || handlers[args[0]] == nil {
-		return fmt.Errorf("%s: there is no %q", serveVerb, args)
+		return fmt.Errorf("%s: unknown contender %q", serveVerb, args)
 	}
 	var w wiring
 	if err := json.NewDecoder(stdin).Decode(&w); err != nil {
@@ -68,7 +68,7 @@ func serve(args []string, stdin io.Reader, stderr io.Writer) error {
 
 func nothing(http.ResponseWriter, *http.Request) {}
 
-// application is answered as the API does.
+// application is an answer like that of the API.
 type application struct {
 	Status    string `json:"status"`
 	CouponID  uint64 `json:"couponId"`
@@ -86,7 +86,7 @@ func (a *application) at(applied time.Time) {
 	a.SettlesAt = applied.Truncate(24 * time.Hour).Add(24 * time.Hour).Format(microseconds)
 }
 
-// asking reads who asks for what, and writes the answer.
+// asking reads coupon and user of a request, and writes the answer.
 func asking(apply func(ctx context.Context, a *application) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/coupons/{id}/applications", func(w http.ResponseWriter, r *http.Request) {
@@ -122,22 +122,22 @@ var one = redis.NewScript(oneLua)
 
 const ttlSeconds = 7 * 24 * 60 * 60
 
-// The names of a coupon in Redis are those of the product.
+// queueKey and couponKeys are the keys of the product.
 const queueKey = "candidates:coupon:1"
 
 func beside(name string) string { return name + ":{" + queueKey + "}" }
 
 var couponKeys = []string{queueKey, beside("state"), beside("issued"), beside("rejected"), beside("dlq")}
 
-// plain asks Redis once for each request, with a client as it comes.
+// plain calls Redis once per request, with the default client.
 func plain(w wiring) (http.Handler, error) {
-	rdb, err := openDoor(w)
+	rdb, err := openCoupon(w)
 	return asking(askingRedis(rdb)), err
 }
 
-// pipeliner has the client send together what comes together.
+// pipeliner lets the client send concurrent calls in one pipeline.
 func pipeliner(w wiring) (http.Handler, error) {
-	rdb, err := openDoor(w)
+	rdb, err := openCoupon(w)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +145,8 @@ func pipeliner(w wiring) (http.Handler, error) {
 	return asking(askingRedis(pipe)), err
 }
 
-// openDoor opens the coupon and loads the script.
-func openDoor(w wiring) (*redis.Client, error) {
+// openCoupon publishes the window of the coupon and loads the script.
+func openCoupon(w wiring) (*redis.Client, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: w.Redis})
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()

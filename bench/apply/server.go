@@ -15,20 +15,20 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// server is a contender that runs, and what it keeps its users in.
+// server is a running contender with its store.
 type server struct {
 	address  string
-	admin    string // empty: it has none
+	admin    string // empty: none
 	pid      int
-	redis    *testenv.Redis // nil: it has none
-	storePid int            // of Redis or MySQL; 0: none that was started here
+	redis    *testenv.Redis // nil: none
+	storePid int            // of Redis or MySQL; 0: none, or not started by the bench
 	loads    int
 	accepted []span
-	stored   func(ctx context.Context) (users map[uint64]bool, accepted int, err error) // nil: it keeps nobody
+	stored   func(ctx context.Context) (users map[uint64]bool, accepted int, err error) // nil: it stores nothing
 	ends     []func()
 }
 
-// stop ends the server first, then what it stands on.
+// stop ends the server first, and then its store.
 func (v *server) stop() {
 	for _, end := range slices.Backward(v.ends) {
 		end()
@@ -43,18 +43,18 @@ const (
 	askPause    = 20 * time.Millisecond
 )
 
-// started waits until the first application is answered. When it is not, nothing is left running.
+// started waits until the first application is accepted. After an error everything is stopped.
 func (v *server) started(p *program) (*server, error) {
 	v.ends = append(v.ends, p.stop)
 	err := p.err
 	if err == nil {
 		select {
-		case at := <-p.told:
+		case at := <-p.at:
 			v.address, v.admin = at.Apply, at.Admin
 			v.pid = p.cmd.Process.Pid
 			err = v.answers()
 		case <-p.gone:
-			err = errors.New("it ended at once")
+			err = errors.New("it ended before it listened")
 		case <-time.After(startWithin):
 			err = fmt.Errorf("it does not listen after %s", startWithin)
 		}
@@ -66,10 +66,10 @@ func (v *server) started(p *program) (*server, error) {
 	return v, nil
 }
 
-// firstUser opens the line; the others have longer ids.
+// firstUser is the first in the queue. The other users have longer ids.
 const firstUser = "1"
 
-// answers waits for the first good answer: until the catalog has been read there is none.
+// answers waits until an application is accepted, which needs a loaded catalog.
 func (v *server) answers() error {
 	client := &http.Client{Timeout: askWithin}
 	defer client.CloseIdleConnections()
@@ -90,22 +90,22 @@ func (v *server) answers() error {
 		}
 		last = errors.New(response.Status)
 	}
-	return fmt.Errorf("no good answer after %s: %w", startWithin, last)
+	return fmt.Errorf("not accepted after %s: %w", startWithin, last)
 }
 
-// sample is a load and what the server used for it.
+// sample has the outcome of a load and its resources.
 type sample struct {
 	outcome
-	peakBytes                int64         // of the server, since it was started
-	server, store, generator time.Duration // of the cores for one answer; store is Redis or MySQL
-	others                   float64       // the share of the cores that everything else took
+	peakBytes                int64         // of the server since its start
+	server, store, generator time.Duration // CPU time per answer; store is Redis or MySQL
+	others                   float64       // share of the cores that other processes used
 }
 
 // take sends a load.
 func (v *server) take(ctx context.Context, l load) (r sample, err error) {
 	v.loads++
 	if v.loads > maxLoads {
-		return r, fmt.Errorf("a server takes %d loads at most", maxLoads)
+		return r, fmt.Errorf("a server accepts %d loads at most", maxLoads)
 	}
 	l.Address, l.FirstUser = v.address, uint64(v.loads)*usersPerLoad
 	began, busy, server, store := time.Now(), process.Busy(), process.CPUTime(v.pid), process.CPUTime(v.storePid)
@@ -122,7 +122,7 @@ func (v *server) take(ctx context.Context, l load) (r sample, err error) {
 	return r, nil
 }
 
-// profile writes where the server spends its time under a load, if it can tell.
+// profile writes a CPU profile of the server under a load, if it has an admin port.
 func (v *server) profile(ctx context.Context, path string, l load) error {
 	if path == "" || v.admin == "" {
 		return nil
@@ -147,27 +147,27 @@ func (v *server) profile(ctx context.Context, path string, l load) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// verify is an error unless everybody who was told so stands where the server keeps them.
-func (v *server) verify(ctx context.Context) (told int, err error) {
+// verify returns an error unless the store has every accepted user.
+func (v *server) verify(ctx context.Context) (accepted int, err error) {
 	for _, s := range v.accepted {
-		told += int(s.Users)
+		accepted += int(s.Users)
 	}
 	if v.stored == nil {
-		return told, nil
+		return accepted, nil
 	}
 	users, counted, err := v.stored(ctx)
 	if err != nil {
-		return told, err
+		return accepted, err
 	}
 	for _, s := range v.accepted {
 		for user := s.First; user < s.First+s.Users; user++ {
 			if !users[user] {
-				return told, fmt.Errorf("user %d was accepted and is lost", user)
+				return accepted, fmt.Errorf("user %d was accepted and is lost", user)
 			}
 		}
 	}
-	if len(users) != counted || told > counted {
-		return told, fmt.Errorf("%d were told that they are accepted, %d are counted and %d are kept", told, counted, len(users))
+	if len(users) != counted || accepted > counted {
+		return accepted, fmt.Errorf("%d applications were accepted, %d are counted and %d are stored", accepted, counted, len(users))
 	}
-	return told, nil
+	return accepted, nil
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// stage is what all servers are started with.
+// stage has what all contenders need.
 type stage struct {
 	*database.Server
 	dir          string
-	apply        string // the program
+	apply        string // path of apply-api
 	redisVersion string
 }
 
@@ -47,7 +47,7 @@ func openStage(ctx context.Context) (s *stage, err error) {
 	defer rdb.Close()
 	info, err := rdb.InfoMap(ctx, "server").Result()
 	if err != nil {
-		return nil, fmt.Errorf("ask redis for its version: %w", err)
+		return nil, fmt.Errorf("read the version of Redis: %w", err)
 	}
 	s.redisVersion = info["Server"]["redis_version"]
 	return s, nil
@@ -64,7 +64,7 @@ func (s *stage) facts() string {
 	return fmt.Sprintf("%s, Redis %s, %d cores, %s.\n\n", s.Version, s.redisVersion, runtime.NumCPU(), time.Now().Format(time.DateOnly))
 }
 
-// own is how the bench itself is started as a server.
+// own starts the bench itself as a server.
 func (s *stage) own(ctx context.Context, c contender, w wiring) *program {
 	self, err := os.Executable()
 	if err != nil {

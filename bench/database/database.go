@@ -1,4 +1,4 @@
-// Package database gives the benches a server of MySQL or MariaDB, and fresh databases with the product's tables.
+// Package database provides a MySQL or MariaDB server for benchmarks, and new databases with the tables of the product.
 package database
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// A server as one would run it: durable commits, a buffer pool that holds the tables, a redo log that does not stall.
+// serverArgs are typical of production: durable commits, a buffer pool for all tables, and a redo log that does not stall.
 var serverArgs = []string{"--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G", "--innodb-flush-log-at-trx-commit=1", "--local-infile=1", "--max-allowed-packet=64M"}
 
-// Server is one that was started here, or the one that TEST_MYSQL_DSN names.
+// Server is a started server, or that of TEST_MYSQL_DSN.
 type Server struct {
 	Version string
 	Family  string // mysql or mariadb
 
-	own    *testenv.MySQL // nil when TEST_MYSQL_DSN names one
+	own    *testenv.MySQL // nil with TEST_MYSQL_DSN
 	config *mysql.Config
 	made   int
 }
 
-// Start starts the server; Close ends it.
+// Start starts the server. Close stops it.
 func Start(ctx context.Context) (s *Server, err error) {
 	s = new(Server)
 	dsn := os.Getenv("TEST_MYSQL_DSN")
@@ -56,7 +56,7 @@ func (s *Server) ask(ctx context.Context) error {
 	}
 	defer db.Close()
 	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&s.Version); err != nil {
-		return fmt.Errorf("ask mysql for its version: %w", err)
+		return fmt.Errorf("read the version of MySQL: %w", err)
 	}
 	s.Family = "mysql"
 	if strings.Contains(s.Version, "MariaDB") {
@@ -67,14 +67,14 @@ func (s *Server) ask(ctx context.Context) error {
 	return nil
 }
 
-// Close ends a server that Start started.
+// Close stops the server if Start has started it.
 func (s *Server) Close() {
 	if s.own != nil {
 		_ = s.own.Stop()
 	}
 }
 
-// Pid is 0 for a server that was not started here.
+// Pid is 0 with TEST_MYSQL_DSN.
 func (s *Server) Pid() int {
 	if s.own == nil {
 		return 0
@@ -82,7 +82,7 @@ func (s *Server) Pid() int {
 	return s.own.Pid()
 }
 
-// DSN names a database of the server.
+// DSN returns the DSN of a database.
 func (s *Server) DSN(name string) string {
 	config := s.config.Clone()
 	config.DBName = name
@@ -90,10 +90,10 @@ func (s *Server) DSN(name string) string {
 	return config.FormatDSN()
 }
 
-// Open returns a pool for a database of the server.
+// Open returns a connection pool of a database.
 func (s *Server) Open(name string) (*sql.DB, error) { return sql.Open("mysql", s.DSN(name)) }
 
-// Fresh makes a database with the product's tables and open coupons, numbered from 1. The caller drops it.
+// Fresh creates a database with the tables of the product and open coupons, numbered from 1. The caller drops it.
 func (s *Server) Fresh(ctx context.Context, coupons, seats int) (db *sql.DB, name string, drop func(), err error) {
 	s.made++
 	name = fmt.Sprintf("jajeong_bench_%d_%d", os.Getpid(), s.made)

@@ -1,4 +1,4 @@
-// Package process tells what a process uses, by the kernel's account of it.
+// Package process reads the resources of a process from the kernel.
 package process
 
 import (
@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// PeakMemory is the most resident memory that a process has had so far, in bytes; known is false when it has ended. The
-// kernel keeps it; the ru_maxrss of a child would count the memory of its parent, which it shares until it becomes
-// another program.
+// PeakMemory is the peak resident memory of a process in bytes. known is false after its end. The ru_maxrss of a child would
+// include the memory of its parent, which it shares until exec.
 func PeakMemory(pid int) (peak int64, known bool) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, after, found := strings.Cut(string(status), "VmHWM:")
@@ -23,16 +22,16 @@ func PeakMemory(pid int) (peak int64, known bool) {
 	return kib * 1024, err == nil
 }
 
-// tick is the unit in which Linux tells what a process has used.
+// tick is the unit of CPU times in /proc.
 const tick = 10 * time.Millisecond
 
-// CPUTime is what a process has used of the cores so far; 0 where that cannot be told.
+// CPUTime is the CPU time of a process so far, or 0 if it is unknown.
 func CPUTime(pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	_, after, _ := strings.Cut(string(stat), ") ") // the name before may hold anything
+	_, after, _ := strings.Cut(string(stat), ") ") // the name may contain any character
 	fields := strings.Fields(after)
 	const user, system = 11, 12
 	if len(fields) <= system {
@@ -49,8 +48,7 @@ func CPUTime(pid int) time.Duration {
 	return used
 }
 
-// Busy is how long the cores have worked since the machine was started, all of them together; 0 where that cannot be
-// told.
+// Busy is the CPU time of all cores since the start of the machine, or 0 if it is unknown.
 func Busy() time.Duration {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -58,7 +56,7 @@ func Busy() time.Duration {
 	}
 	first, _, _ := strings.Cut(string(stat), "\n")
 	fields := strings.Fields(first)
-	const idle, iowait, steal = 4, 5, 8 // what follows is counted in others already
+	const idle, iowait, steal = 4, 5, 8 // the fields after steal are included in others
 	if len(fields) <= steal {
 		return 0
 	}
@@ -76,7 +74,7 @@ func Busy() time.Duration {
 	return busy
 }
 
-// MiB writes a size as the tables have it.
+// MiB formats a size for the tables.
 func MiB(bytes int64) string {
 	if bytes == 0 {
 		return "–"

@@ -18,19 +18,19 @@ import (
 	"github.com/jajeong/jajeong/bench/process"
 )
 
-// campaign is what a run settles: so many coupons, each with so many seats and candidates.
+// campaign describes the input of a run. Each coupon has the same numbers of seats and candidates.
 type campaign struct{ coupons, seats, candidates int }
 
 func (c campaign) issued() int { return c.coupons * min(c.seats, c.candidates) }
 
-// settled is what a run took.
+// settled has the resources of a run.
 type settled struct {
 	took   time.Duration // the whole process
-	issued time.Duration // until the coupons were committed
+	issued time.Duration // until the commit of the coupons
 	peak   int64         // bytes of resident memory
 }
 
-// settle measures a run. beside, unless it is nil, goes on while the run does.
+// settle measures a run. If beside is not nil, it runs at the same time.
 func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.Context, db *sql.DB, prefix string) error) (r settled, err error) {
 	db, name, drop, err := s.fresh(ctx, c)
 	if err != nil {
@@ -51,14 +51,14 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 	defer s.clear(prefix)
 	start := time.Now().Add(-time.Hour).UnixMicro()
 	for coupon := 1; coupon <= c.coupons; coupon++ {
-		if err := s.lineUp(ctx, prefix, coupon, start, c.candidates); err != nil {
+		if err := s.fillQueue(ctx, prefix, coupon, start, c.candidates); err != nil {
 			return r, err
 		}
 	}
 	_, err = db.ExecContext(ctx, "INSERT INTO promise (coupon_id, accepted, last_arrival, counted_since, seen_at) SELECT id, ?, ?, ?, UTC_TIMESTAMP(6) FROM coupon",
-		c.candidates, start+int64(c.candidates), start) // as every catalog refresh does
+		c.candidates, start+int64(c.candidates), start) // like a catalog refresh
 	if err != nil {
-		return r, fmt.Errorf("keep promises: %w", err)
+		return r, fmt.Errorf("write promises: %w", err)
 	}
 
 	job := s.jobCommand(s.bin, "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
@@ -90,19 +90,19 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 	}
 	r.peak, r.issued = <-peak, min(r.took, <-issued)
 	var report struct {
-		Total struct{ Issued, Rejected int }
+		Total struct{ Issued, Rejected, UnderReview int }
 	}
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		return r, fmt.Errorf("settle run: %w", err)
 	}
-	blocked := report.Total.Rejected // by what goes on beside
+	blocked := report.Total.Rejected + report.Total.UnderReview // users that beside has blocked
 	if beside == nil && blocked > 0 || report.Total.Issued+blocked != c.issued() {
-		return r, fmt.Errorf("settle run issued %d of %d and rejected %d", report.Total.Issued, c.issued(), blocked)
+		return r, fmt.Errorf("settle run issued %d of %d and did not issue %d", report.Total.Issued, c.issued(), blocked)
 	}
 	return r, <-ended
 }
 
-// watchIssued tells when the last coupon was counted, to some milliseconds.
+// watchIssued returns the time until the last coupon is issued, with a precision of some milliseconds.
 func watchIssued(ctx context.Context, db *sql.DB, c campaign, began time.Time) <-chan time.Duration {
 	after := make(chan time.Duration, 1)
 	go func() {
@@ -116,7 +116,7 @@ func watchIssued(ctx context.Context, db *sql.DB, c campaign, began time.Time) <
 	return after
 }
 
-// watchMemory tells the peak resident memory of a process, in bytes, once it has ended.
+// watchMemory returns the peak resident memory of a process in bytes, at its end.
 func watchMemory(pid int) <-chan int64 {
 	peak := make(chan int64, 1)
 	go func() {
@@ -134,8 +134,8 @@ func watchMemory(pid int) <-chan int64 {
 	return peak
 }
 
-// line is who stands at which place: every user from 1 to n once, in no order, as people come, and the same each time.
-func line(n int) []uint32 {
+// queue returns the users from 1 to n by position, in a random order that is the same each time.
+func queue(n int) []uint32 {
 	users := make([]uint32, n)
 	for i := range users {
 		users[i] = uint32(i + 1)
@@ -144,29 +144,29 @@ func line(n int) []uint32 {
 	return users
 }
 
-// first is the arrival of place 0, in µs; each further place arrives a µs later.
+// first is the arrival of position 0 in µs. Each further position arrives a µs later.
 func first() int64 { return time.Now().Add(-time.Hour).UnixMicro() }
 
-// lineUp writes the line as apply would have left it.
-func (s *stage) lineUp(ctx context.Context, prefix string, coupon int, start int64, n int) error {
-	queue := fmt.Sprintf("%scandidates:coupon:%d", prefix, coupon)
-	users := line(n)
+// fillQueue writes the queue as the apply script does.
+func (s *stage) fillQueue(ctx context.Context, prefix string, coupon int, start int64, n int) error {
+	key := fmt.Sprintf("%scandidates:coupon:%d", prefix, coupon)
+	users := queue(n)
 	const chunk = 10_000
 	for from := 0; from < n; from += chunk {
 		members := make([]redis.Z, min(chunk, n-from))
 		for i := range members {
 			members[i] = redis.Z{Score: float64(start + int64(from+i)), Member: users[from+i]}
 		}
-		if err := s.rdb.ZAdd(ctx, queue, members...).Err(); err != nil {
-			return fmt.Errorf("line up: %w", err)
+		if err := s.rdb.ZAdd(ctx, key, members...).Err(); err != nil {
+			return fmt.Errorf("fill queue: %w", err)
 		}
 	}
-	state := "state:{" + queue + "}"
+	state := "state:{" + key + "}"
 	server, err := s.rdb.InfoMap(ctx, "server").Result()
 	if err != nil {
-		return fmt.Errorf("line up: %w", err)
+		return fmt.Errorf("fill queue: %w", err)
 	}
-	// The server that counted them all: a settlement has no reason to wait for pods.
+	// The run id of this server, so that the settlement does not wait as after a failover.
 	return s.rdb.HSet(ctx, state, "accepted", n, "last", start+int64(n), "run_id", server["Server"]["run_id"], "since", start, "base", 0, "base_twice", 0).Err()
 }
 

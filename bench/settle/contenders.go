@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// settleRun is the product: the whole process, from its start to its exit.
+// settleRun is the product. It measures the whole process, from its start to its exit.
 func settleRun(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
 	r, err := s.settle(ctx, campaign{1, n, n}, nil)
 	return r.took, r.peak, err
@@ -18,7 +18,7 @@ func settleRun(ctx context.Context, s *stage, n int) (time.Duration, int64, erro
 
 const userCouponColumns = "coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id"
 
-// inOneTransaction measures work on a fresh database.
+// inOneTransaction measures work in one transaction on a new database.
 func (s *stage) inOneTransaction(ctx context.Context, n int, work func(tx *sql.Tx) error) (time.Duration, int64, error) {
 	db, _, drop, err := s.fresh(ctx, campaign{1, n, n})
 	if err != nil {
@@ -54,11 +54,11 @@ const (
 	expiresAt = "2026-12-21 00:00:00.000000"
 )
 
-// loadData is the yardstick: the issued rows alone, in arrival order, already laid out in memory.
+// loadData is the yardstick. It loads only the issued rows, in order of arrival, from memory.
 func loadData(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
 	var file strings.Builder
 	start := first()
-	for place, user := range line(n) {
+	for place, user := range queue(n) {
 		appliedAt := time.UnixMicro(start + int64(place)).UTC().Format("2006-01-02 15:04:05.000000")
 		fmt.Fprintf(&file, "%d\t%d\t%d\t%s\t%s\t%s\t1\n", couponID, user, place+1, appliedAt, issuedAt, expiresAt)
 	}
@@ -70,20 +70,20 @@ func loadData(ctx context.Context, s *stage, n int) (time.Duration, int64, error
 	})
 }
 
-// multiRow inserts 1,000 rows at once, as careful code does.
+// multiRow inserts 1,000 rows per statement, like optimised code.
 func multiRow(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	users := line(n)
+	users := queue(n)
 	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error { return insert(ctx, tx, users, 1000) })
 }
 
-// singleRow inserts one row at a time, as most code does.
+// singleRow inserts one row per statement, like most code.
 func singleRow(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	users := line(n)
+	users := queue(n)
 	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error { return insert(ctx, tx, users, 1) })
 }
 
-func insert(ctx context.Context, tx *sql.Tx, line []uint32, rows int) error {
-	start, n := first(), len(line)
+func insert(ctx context.Context, tx *sql.Tx, users []uint32, rows int) error {
+	start, n := first(), len(users)
 	for from := 0; from < n; from += rows {
 		text := []byte("INSERT INTO user_coupon (" + userCouponColumns + ") VALUES ")
 		for place := from; place < min(from+rows, n); place++ {
@@ -93,7 +93,7 @@ func insert(ctx context.Context, tx *sql.Tx, line []uint32, rows int) error {
 			text = append(text, '(')
 			text = strconv.AppendInt(text, couponID, 10)
 			text = append(text, ',')
-			text = strconv.AppendInt(text, int64(line[place]), 10)
+			text = strconv.AppendInt(text, int64(users[place]), 10)
 			text = append(text, ',')
 			text = strconv.AppendInt(text, int64(place+1), 10)
 			text = append(text, ",'"...)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onCores keeps every thread of a process, and what they start, on these cores.
+// onCores binds all threads of a process and their children to these cores.
 func onCores(pid int, cores ...int) error {
 	var set unix.CPUSet
 	for _, core := range cores {
@@ -19,7 +19,7 @@ func onCores(pid int, cores ...int) error {
 	}
 	err := eachThread(pid, func(thread int) error { return unix.SchedSetaffinity(thread, &set) })
 	if err != nil {
-		return fmt.Errorf("keep process %d on cores %v: %w", pid, cores, err)
+		return fmt.Errorf("bind process %d to cores %v: %w", pid, cores, err)
 	}
 	return nil
 }
@@ -34,22 +34,22 @@ func eachThread(pid int, do func(thread int) error) error {
 		if err != nil {
 			return err
 		}
-		if err := do(id); err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended
+		if err := do(id); err != nil && !errors.Is(err, unix.ESRCH) { // the thread may have ended
 			return err
 		}
 	}
 	return nil
 }
 
-// mostUrgent is the priority at which a thread need not wait for others.
-const mostUrgent = -20
+// highestPriority is the nice value of a thread that does not wait for others.
+const highestPriority = -20
 
-// apart gives Redis the first core, and MySQL and the job the others, as on machines of their own; who applies, this
-// process, goes first on all: on shared cores one would measure how the system shares them. A database that was not
-// started here stays where it is.
+// apart binds Redis to the first core, and MySQL and the job to the others, like separate machines. This process sends the
+// applications and gets the highest priority. Otherwise the scheduler would be measured. A database that the bench did not
+// start keeps its cores.
 func (s *stage) apart() error {
 	if runtime.NumCPU() < 2 {
-		return fmt.Errorf("the scene beside needs two cores")
+		return fmt.Errorf("the scene beside needs at least two cores")
 	}
 	for core := 1; core < runtime.NumCPU(); core++ {
 		s.jobCores = append(s.jobCores, core)
@@ -62,23 +62,23 @@ func (s *stage) apart() error {
 	if err := onCores(s.redis.Pid(), 0); err != nil {
 		return err
 	}
-	err := eachThread(os.Getpid(), func(thread int) error { return unix.Setpriority(unix.PRIO_PROCESS, thread, mostUrgent) })
+	err := eachThread(os.Getpid(), func(thread int) error { return unix.Setpriority(unix.PRIO_PROCESS, thread, highestPriority) })
 	if err != nil {
-		say("who applies does not go first, and waits for a core at times: %v", err)
+		say("no high priority for the applications, so they sometimes wait for a core: %v", err)
 	}
 	s.urgent = err == nil
 	return nil
 }
 
-// jobCommand is how the job is started where it belongs, with the usual priority.
+// jobCommand starts the job on its cores with normal priority.
 func (s *stage) jobCommand(args ...string) []string {
 	if s.jobCores == nil {
 		return args
 	}
 	cores := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.jobCores)), ","), "[]")
 	args = append([]string{"taskset", "--cpu-list", cores}, args...)
-	if s.urgent { // which the job would inherit
-		args = append([]string{"nice", "-n", strconv.Itoa(-mostUrgent)}, args...)
+	if s.urgent { // the job would inherit the priority
+		args = append([]string{"nice", "-n", strconv.Itoa(-highestPriority)}, args...)
 	}
 	return args
 }

@@ -5,7 +5,7 @@ package main
 import "errors"
 
 func (s *stage) apart() error {
-	return errors.New("this scene can keep processes apart on Linux alone")
+	return errors.New("the scene beside needs Linux")
 }
 
 func (s *stage) jobCommand(args ...string) []string { return args }

@@ -1,6 +1,6 @@
-// Command settle measures a whole `settle run` beside the fastest ways to put the same rows into the same table: LOAD DATA
-// LOCAL INFILE, multi-row INSERTs, and one INSERT per user. All of them run in turn, in one run, on the same servers, one
-// transaction each, in arrival order. What is asserted nowhere is a time: the figures are ratios to read and to record.
+// Command settle compares a whole `settle run` with the fastest ways to write the same rows: LOAD DATA LOCAL INFILE,
+// multi-row INSERTs, and one INSERT per user. The contenders run in turn on the same servers, with one transaction each and
+// in order of arrival. The results are ratios for a reader; no test depends on a time.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// options are what is measured.
+// options select the measurements.
 type options struct {
 	sizes      []int
 	rounds     int
@@ -38,12 +38,12 @@ type options struct {
 }
 
 func parse() (o options, err error) {
-	sizes := flag.String("seats", "1000,10000,100000,200000,1000000", "how many seats the contenders give, separated by commas; none: they do not run")
-	names := flag.String("scenes", "small,long,beside", "what else is measured, separated by commas")
-	flag.IntVar(&o.candidates, "candidates", 10_000_000, "the longest line of the scene long")
-	flag.IntVar(&o.big, "big", 1_000_000, "the seats of the scene beside")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each is measured; the median counts")
-	flag.StringVar(&o.out, "out", "", "folder for the table and the chart; none prints the table alone")
+	sizes := flag.String("seats", "1000,10000,100000,200000,1000000", "numbers of seats, separated by commas; none: no contender runs")
+	names := flag.String("scenes", "small,long,beside", "further measurements, separated by commas")
+	flag.IntVar(&o.candidates, "candidates", 10_000_000, "the longest queue of the scene long")
+	flag.IntVar(&o.big, "big", 1_000_000, "seats of the scene beside")
+	flag.IntVar(&o.rounds, "rounds", 3, "number of measurements of each contender; the median counts")
+	flag.StringVar(&o.out, "out", "", "folder for the table and the chart; without it the table is printed only")
 	flag.Parse()
 	for text := range strings.FieldsFuncSeq(*sizes, func(r rune) bool { return r == ',' }) {
 		n, err := strconv.Atoi(text)
@@ -54,7 +54,7 @@ func parse() (o options, err error) {
 	}
 	for name := range strings.FieldsFuncSeq(*names, func(r rune) bool { return r == ',' }) {
 		if !slices.ContainsFunc(scenes, func(s scene) bool { return s.name == name }) {
-			return o, fmt.Errorf("-scenes: there is no scene %q", name)
+			return o, fmt.Errorf("-scenes: unknown scene %q", name)
 		}
 		o.scenes = append(o.scenes, name)
 	}
@@ -67,11 +67,11 @@ func parse() (o options, err error) {
 	return o, nil
 }
 
-// contender is one way to give n users their coupons. It returns how long that took, and the peak memory of the process
-// where it is one of its own.
+// contender is one way to issue a coupon to n users. It returns its duration, and the peak memory if it is a process of its
+// own.
 type contender struct {
 	name  string
-	limit int // beyond so many seats it would take too long
+	limit int // the most seats that it can issue in a reasonable time
 	run   func(ctx context.Context, s *stage, n int) (took time.Duration, peakBytes int64, err error)
 }
 
@@ -82,7 +82,7 @@ var contenders = []contender{
 	{"INSERT of 1 row", 100_000, singleRow},
 }
 
-// measured is a contender at one size: the medians of its rounds.
+// measured has the medians of a contender at one size.
 type measured struct {
 	contender string
 	seats     int
@@ -128,7 +128,7 @@ func run(ctx context.Context) error {
 		return nil
 	}
 	if len(all) == 0 {
-		return errors.New("-out: without -seats there is no table and no chart to keep")
+		return errors.New("-out: the table and the chart need -seats")
 	}
 	name := filepath.Join(o.out, "bench-settle-"+s.Family)
 	if err := os.WriteFile(name+".md", []byte(text), 0o644); err != nil {
@@ -137,7 +137,7 @@ func run(ctx context.Context) error {
 	return os.WriteFile(name+".svg", []byte(drawChart(s.Version, all)), 0o644)
 }
 
-// measure lets the contenders take turns, so that what else the machine does falls on all of them.
+// measure runs the contenders in turn, so that other work of the machine affects all of them.
 func measure(ctx context.Context, s *stage, n, rounds int) ([]measured, error) {
 	took := map[string][]time.Duration{}
 	peak := map[string]int64{}

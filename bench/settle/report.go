@@ -13,7 +13,7 @@ import (
 
 const yardstick = "LOAD DATA"
 
-// renderTable is Markdown: rows per second, the ratio to the yardstick at the same size, and memory.
+// renderTable renders rows per second, the ratio to the yardstick at the same size, and memory as Markdown.
 func renderTable(s *stage, all []measured) string {
 	base := map[int]float64{}
 	for _, m := range all {

@@ -17,7 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// scene is a question about a run that no other contender answers. It returns its answer in Markdown.
+// scene is a measurement of `settle run` alone. It returns its result in Markdown.
 type scene struct {
 	name string
 	run  func(ctx context.Context, s *stage, o options) (string, error)
@@ -25,13 +25,13 @@ type scene struct {
 
 var scenes = []scene{
 	{"small", smallCoupons},
-	{"long", longLine},
+	{"long", longQueue},
 	{"beside", besideARun},
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// median runs a campaign several times and takes the run of the median time.
+// median runs a campaign several times and returns the run with the median time.
 func (s *stage) median(ctx context.Context, c campaign, rounds int, key func(settled) time.Duration) (settled, error) {
 	var all []settled
 	for range rounds {
@@ -50,7 +50,7 @@ func (s *stage) median(ctx context.Context, c campaign, rounds int, key func(set
 func took(r settled) time.Duration   { return r.took }
 func issued(r settled) time.Duration { return r.issued }
 
-// smallCoupons: many small coupons beside one of as many seats.
+// smallCoupons compares many small coupons with one coupon of as many seats.
 func smallCoupons(ctx context.Context, s *stage, o options) (string, error) {
 	const coupons, seats = 1000, 100
 	one, err := s.median(ctx, campaign{1, coupons * seats, coupons * seats}, o.rounds, took)
@@ -62,23 +62,23 @@ func smallCoupons(ctx context.Context, s *stage, o options) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Many small coupons beside a big one, the whole process, `--parallel` as it is by default:\n\n")
+	fmt.Fprintf(&b, "Many small coupons compared with a big one, the whole process, `--parallel` at its default:\n\n")
 	fmt.Fprintf(&b, "| coupons | seats each | time | rows/s | ratio to the big one | peak memory |\n| ---: | ---: | ---: | ---: | ---: | ---: |\n")
-	for _, line := range []struct {
+	for _, row := range []struct {
 		campaign
 		settled
 	}{{campaign{1, coupons * seats, 0}, one}, {campaign{coupons, seats, 0}, many}} {
-		fmt.Fprintf(&b, "| %d | %d | %s | %.0f | %.2f | %s |\n", line.coupons, line.seats, line.took.Round(time.Millisecond),
-			coupons*seats/line.took.Seconds(), one.took.Seconds()/line.took.Seconds(), process.MiB(line.peak))
+		fmt.Fprintf(&b, "| %d | %d | %s | %.0f | %.2f | %s |\n", row.coupons, row.seats, row.took.Round(time.Millisecond),
+			coupons*seats/row.took.Seconds(), one.took.Seconds()/row.took.Seconds(), process.MiB(row.peak))
 	}
 	return b.String(), nil
 }
 
-// longLine: few seats at the head of a long line.
-func longLine(ctx context.Context, s *stage, o options) (string, error) {
+// longQueue measures few seats at the head of a long queue.
+func longQueue(ctx context.Context, s *stage, o options) (string, error) {
 	const seats = 1000
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d seats at the head of a line; `NOT_SELECTED` is recorded when the coupons are issued:\n\n", seats)
+	fmt.Fprintf(&b, "%d seats at the head of a queue; `NOT_SELECTED` is recorded after the coupons are issued:\n\n", seats)
 	fmt.Fprintf(&b, "| candidates | coupons issued after | whole run | candidates/s | peak memory |\n| ---: | ---: | ---: | ---: | ---: |\n")
 	for _, candidates := range []int{seats, 100 * seats, o.candidates} {
 		rounds := o.rounds
@@ -95,7 +95,7 @@ func longLine(ctx context.Context, s *stage, o options) (string, error) {
 	return b.String(), nil
 }
 
-// waits are how long something took each time.
+// waits are durations of calls.
 type waits []time.Duration
 
 func (w waits) quantile(q float64) time.Duration {
@@ -106,8 +106,8 @@ func (w waits) quantile(q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Round(10 * time.Microsecond)
 }
 
-// every calls work at a steady pace until ctx ends, whether or not the last call is back, so that a stall shows in every
-// call that would have come during it.
+// every starts work at fixed times until ctx ends, independent of earlier calls. So a stall shows in each call that was due
+// during it.
 func every(ctx context.Context, pause time.Duration, work func(n int) error) (all waits, err error) {
 	var mu sync.Mutex
 	var calls sync.WaitGroup
@@ -132,7 +132,7 @@ const (
 	quietFor   = 5 * time.Second
 )
 
-// besideARun: what others notice while a big coupon is settled on the same servers.
+// besideARun measures other users of the same servers during the settlement of a big coupon.
 func besideARun(ctx context.Context, s *stage, o options) (string, error) {
 	if err := s.apart(); err != nil {
 		return "", err
@@ -150,9 +150,9 @@ func besideARun(ctx context.Context, s *stage, o options) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Beside the settlement of %d seats (%s): an application to other coupons on the same Redis every %s, and a user of\n", o.big, r.took.Round(time.Millisecond), applyPause)
-	fmt.Fprintf(&b, "that line blocked in MySQL every %s, whether or not the one before has been answered:\n\n", blockPause)
-	fmt.Fprintf(&b, "| | quiet | beside it | ratio |\n| --- | ---: | ---: | ---: |\n")
+	fmt.Fprintf(&b, "During the settlement of %d seats (%s): an application for another coupon on the same Redis every %s, and a blocked user\n", o.big, r.took.Round(time.Millisecond), applyPause)
+	fmt.Fprintf(&b, "of the queue in MySQL every %s, independent of earlier calls:\n\n", blockPause)
+	fmt.Fprintf(&b, "| | idle | during it | ratio |\n| --- | ---: | ---: | ---: |\n")
 	for _, q := range []float64{0.5, 0.99, 0.999} {
 		fmt.Fprintf(&b, "| apply, p%v | %s | %s | %.1f |\n", 100*q, quiet.applied.quantile(q), busy.applied.quantile(q), float64(busy.applied.quantile(q))/float64(quiet.applied.quantile(q)))
 	}
@@ -161,10 +161,10 @@ func besideARun(ctx context.Context, s *stage, o options) (string, error) {
 	return b.String(), nil
 }
 
-// noticed is how long others waited.
+// noticed has the response times of other users.
 type noticed struct{ applied, blocked waits }
 
-// others apply and block users until ctx ends; without a database they do so for a while on a quiet one.
+// others applies and blocks users until ctx ends. Without a database it uses an idle one for a fixed time.
 func (s *stage) others(ctx context.Context, db *sql.DB, prefix string, users int) (n noticed, err error) {
 	if db == nil {
 		const few = 1000
@@ -200,7 +200,7 @@ func (s *stage) others(ctx context.Context, db *sql.DB, prefix string, users int
 	return n, errors.Join(failed[:]...)
 }
 
-// applicants apply to other coupons on the same Redis, each user once.
+// applicants returns a function that applies for other coupons on the same Redis, once per user.
 func (s *stage) applicants(prefix string) (func(n int) error, error) {
 	const coupons = 8
 	store, err := candidates.NewStore(s.rdb, candidates.Options{KeyPrefix: prefix, TTL: 168 * time.Hour})

@@ -16,17 +16,17 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// stage is the servers and programs that all contenders use.
+// stage has the servers and programs of all contenders.
 type stage struct {
 	*database.Server
 	redis *testenv.Redis
 	rdb   *redis.Client
-	bin   string // of settle
+	bin   string // path of settle
 
 	redisVersion string
 
-	jobCores []int // where the job runs; none: anywhere
-	urgent   bool  // this process has the highest priority
+	jobCores []int // cores of the job; none: all
+	urgent   bool  // whether this process has the highest priority
 }
 
 func openStage(ctx context.Context) (s *stage, err error) {
@@ -64,7 +64,7 @@ func (s *stage) ask(ctx context.Context) error {
 	}
 	info, err := s.rdb.InfoMap(ctx, "server").Result()
 	if err != nil {
-		return fmt.Errorf("ask redis for its version: %w", err)
+		return fmt.Errorf("read the version of Redis: %w", err)
 	}
 	s.redisVersion = info["Server"]["redis_version"]
 	return nil
@@ -82,15 +82,15 @@ func (s *stage) close() {
 	}
 }
 
-// couponID is the coupon of those who insert without settling.
+// couponID is the coupon of the contenders that insert rows.
 const couponID = 1
 
-// fresh makes a database with a campaign's coupons, from 1. The caller drops it.
+// fresh creates a database with the coupons of a campaign, numbered from 1. The caller drops it.
 func (s *stage) fresh(ctx context.Context, c campaign) (db *sql.DB, name string, drop func(), err error) {
 	return s.Fresh(ctx, c.coupons, c.seats)
 }
 
-// load sends rows through LOAD DATA LOCAL INFILE.
+// load writes rows with LOAD DATA LOCAL INFILE.
 func load(ctx context.Context, q interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, into string, rows func(w io.Writer) error) error {

@@ -1,20 +1,24 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -22,36 +26,47 @@ import (
 
 const (
 	database = "jajeong"
-	// stopWithin is for a program that was told to end; it takes milliseconds.
+	podCount = 2
+	// stopWithin is for a program after SIGTERM. It takes milliseconds.
 	stopWithin = 10 * time.Second
 )
 
 // deployment is the product on servers of its own. The zero value has started nothing.
 type deployment struct {
-	redis   *testenv.Redis
-	mysql   *testenv.MySQL
-	rdb     *redis.Client
-	db      *sql.DB
-	bin     string
-	pods    []*pod
-	started int // pods so far, for their names
+	redis *testenv.Redis
+	mysql *testenv.MySQL
+	db    *sql.DB
+	bin   string
+	pods  []*pod
 }
 
-// start starts the servers and builds the programs meanwhile. After an error, too, stop cleans up.
-func (d *deployment) start(ctx context.Context, s *screen) (err error) {
+func (d *demo) showStart(ctx context.Context) error {
 	began := time.Now()
-	s.say("Starting redis-server and mariadbd, building apply-api and settle (the first build takes up to a minute) …")
+	d.say("Starting Redis and a MySQL server, building apply-api and settle (the first time up to a minute) …")
+	if err := d.startServers(ctx); err != nil {
+		return err
+	}
+	var version string
+	if err := d.db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return fmt.Errorf("read the version of the database: %w", err)
+	}
+	d.say("Redis and the MySQL server (%s) are up after %.1f seconds.", version, time.Since(began).Seconds())
+	d.command("settle", "migrate")
+	_, err := d.settle(ctx, "migrate")
+	return err
+}
+
+// startServers starts the servers and builds the programs. After an error, stop still has to be called.
+func (d *deployment) startServers(ctx context.Context) (err error) {
 	if d.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{}); err != nil {
 		return err
 	}
-	d.rdb = redis.NewClient(&redis.Options{Addr: d.redis.Addr()})
-	// A server's folder is removed even if this process is killed, so the programs are put there, and what a build that
-	// is interrupted leaves behind.
+	// The folder of a server is removed even if this process is killed. So it also holds the programs and the temporary
+	// files of an interrupted build.
 	d.bin = filepath.Join(d.redis.Dir(), "bin")
 	if err := errors.Join(os.Mkdir(d.bin, 0o700), os.Setenv("GOTMPDIR", d.redis.Dir())); err != nil {
 		return err
 	}
-
 	work, workCtx := errgroup.WithContext(ctx)
 	work.Go(func() (err error) {
 		d.mysql, err = testenv.StartMySQL(workCtx, testenv.MySQLOptions{})
@@ -66,33 +81,19 @@ func (d *deployment) start(ctx context.Context, s *screen) (err error) {
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	if d.db, err = sql.Open("mysql", d.mysql.DSN("")); err != nil {
+	server, err := sql.Open("mysql", d.mysql.DSN(""))
+	if err != nil {
 		return err
 	}
-	var version string
-	if err := d.db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
-		return fmt.Errorf("ask the database for its version: %w", err)
-	}
-	if _, err := d.db.ExecContext(ctx, "CREATE DATABASE "+database+" CHARACTER SET utf8mb4"); err != nil {
+	defer server.Close()
+	if _, err := server.ExecContext(ctx, "CREATE DATABASE "+database+" CHARACTER SET utf8mb4"); err != nil {
 		return fmt.Errorf("create database: %w", err)
 	}
-	if err := d.db.Close(); err != nil {
-		return err
-	}
-	if d.db, err = sql.Open("mysql", d.mysql.DSN(database)); err != nil {
-		return err
-	}
-	info, err := d.rdb.InfoMap(ctx, "server").Result()
-	if err != nil {
-		return fmt.Errorf("ask Redis for its version: %w", err)
-	}
-	s.say("Redis %s and %s are up, apply-api and settle are built: %.1f seconds.",
-		info["Server"]["redis_version"], version, time.Since(began).Seconds())
-	s.say("They run as private child processes in temporary folders and leave nothing behind.")
-	return nil
+	d.db, err = sql.Open("mysql", d.mysql.DSN(database))
+	return err
 }
 
-// settings are the whole environment of the programs: none of the caller's can lead them elsewhere.
+// settings are the whole environment of the programs, so that the settings of the caller cannot lead them elsewhere.
 func (d *deployment) settings() []string {
 	return []string{
 		"MYSQL_DSN=" + d.mysql.DSN(database), "REDIS_ADDRS=" + d.redis.Addr(),
@@ -100,22 +101,39 @@ func (d *deployment) settings() []string {
 	}
 }
 
-// settle shows a command and runs it as a person at a shell would.
-func (d *deployment) settle(ctx context.Context, s *screen, args ...string) error {
-	line := "$ settle"
-	for _, arg := range args {
-		if strings.Contains(arg, " ") {
-			arg = strconv.Quote(arg)
+// command shows a command as a person would type it.
+func (s *screen) command(words ...string) {
+	for i, word := range words {
+		if strings.Contains(word, " ") {
+			words[i] = strconv.Quote(word)
 		}
-		line += " " + arg
 	}
-	s.show(line)
+	_, _ = fmt.Fprintln(s.out, "$ "+strings.Join(words, " "))
+}
+
+// settle runs a verb of settle and returns what it prints on standard output.
+func (d *deployment) settle(ctx context.Context, args ...string) ([]byte, error) {
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "settle"), args...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = d.settings(), s.Writer, s.Writer
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it rolls back what is in hand
+	cmd.Env, cmd.Stdout, cmd.Stderr = d.settings(), &stdout, &stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // settle rolls back its open transaction
 	cmd.WaitDelay = stopWithin
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("settle %s: %w", args[0], err)
+		return nil, fmt.Errorf("settle %s: %w\n%s%s", args[0], err, &stdout, &stderr)
+	}
+	return stdout.Bytes(), nil
+}
+
+// settleJSON shows a verb of settle, runs it and decodes its JSON.
+func (d *demo) settleJSON(ctx context.Context, result any, args ...string) error {
+	args = append(args, "--output", "json")
+	d.command(append([]string{"settle"}, args...)...)
+	output, err := d.settle(ctx, args...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(output, result); err != nil {
+		return fmt.Errorf("read the output of settle %s: %w", args[0], err)
 	}
 	return nil
 }
@@ -126,9 +144,6 @@ func (d *deployment) stop() error {
 	if d.db != nil {
 		errs = append(errs, d.db.Close())
 	}
-	if d.rdb != nil {
-		errs = append(errs, d.rdb.Close())
-	}
 	if d.mysql != nil {
 		errs = append(errs, d.mysql.Stop())
 	}
@@ -136,4 +151,89 @@ func (d *deployment) stop() error {
 		errs = append(errs, d.redis.Stop())
 	}
 	return errors.Join(errs...)
+}
+
+// pod is one process of apply-api.
+type pod struct {
+	name        string
+	url         string // of the public API
+	cmd         *exec.Cmd
+	logged      chan struct{} // closed at the end of its log
+	lastWarning atomic.Value  // string
+}
+
+// startPod returns when the pod logs its address. The pod may not be ready yet.
+func (d *deployment) startPod(ctx context.Context) error {
+	p := &pod{name: fmt.Sprintf("pod %d", len(d.pods)+1), logged: make(chan struct{})}
+	p.cmd = exec.Command(filepath.Join(d.bin, "apply-api"))
+	p.cmd.Env = d.settings()
+	// In a process group of its own the pod does not get Ctrl-C. This process sends it SIGTERM instead, once.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// If the demo is killed, the next write to the broken pipe ends the pod.
+	logs, err := p.cmd.StderrPipe()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	d.pods = append(d.pods, p)
+	listening := make(chan struct{})
+	go p.readLog(logs, listening)
+	select {
+	case <-listening:
+		return nil
+	case <-p.logged:
+		return fmt.Errorf("%s ended before it listened", p.name)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// readLog reads the address of the pod and keeps the last warning.
+func (p *pod) readLog(logs io.Reader, listening chan<- struct{}) {
+	defer close(p.logged)
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
+		var line struct{ Level, Msg, Apply string }
+		parsed := json.Unmarshal(lines.Bytes(), &line) == nil
+		switch {
+		case parsed && line.Msg == "listening":
+			p.url = "http://" + line.Apply
+			close(listening)
+		case !parsed || line.Level != "info":
+			p.lastWarning.Store(lines.Text())
+		}
+	}
+	_, _ = io.Copy(io.Discard, logs) // the rest after a line that is too long
+}
+
+func (d *deployment) withPodLogs(err error) error {
+	for _, p := range d.pods {
+		if warning, ok := p.lastWarning.Load().(string); ok {
+			err = fmt.Errorf("%w\nlast warning of %s: %s", err, p.name, warning)
+		}
+	}
+	return err
+}
+
+// stopPods sends SIGTERM to the pods and demands the exit code 0 of each.
+func (d *deployment) stopPods() error {
+	var errs []error
+	for _, p := range d.pods {
+		errs = append(errs, p.cmd.Process.Signal(syscall.SIGTERM))
+	}
+	for _, p := range d.pods {
+		tooLate := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() })
+		<-p.logged // Wait closes the pipe, so the log is read first
+		if err := p.cmd.Wait(); err != nil {
+			errs = append(errs, fmt.Errorf("stop %s: %w", p.name, err))
+		}
+		tooLate.Stop()
+	}
+	err := errors.Join(errs...)
+	if err != nil {
+		err = d.withPodLogs(err)
+	}
+	d.pods = nil
+	return err
 }

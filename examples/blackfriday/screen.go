@@ -1,9 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -12,86 +13,98 @@ import (
 	"golang.org/x/text/message"
 )
 
-// How many steps lie between two notes of progress.
 const (
-	plainStep    = 10_000 // to a pipe
-	terminalStep = 250    // on a terminal, where one line is written again and again
+	maxColumns   = 100
+	progressStep = 1_000
 )
 
-// screen is where the story is told: a terminal, or a pipe that gets plain lines.
+// screen is a terminal, or a pipe that gets plain lines.
 type screen struct {
-	io.Writer
-	words    *message.Printer // writes 50000 as 50,000
+	out      io.Writer
+	printer  *message.Printer // writes 50000 as 50,000
 	terminal bool
 	chapter  int
 }
 
 func newScreen(w io.Writer) *screen {
 	file, ok := w.(*os.File)
-	return &screen{Writer: w, words: message.NewPrinter(language.English), terminal: ok && term.IsTerminal(int(file.Fd()))}
+	return &screen{out: w, printer: message.NewPrinter(language.English), terminal: ok && term.IsTerminal(int(file.Fd()))}
 }
 
 func (s *screen) heading(english, korean string) {
 	s.chapter++
-	line := s.words.Sprintf("%d. %s · %s", s.chapter, english, korean)
+	line := s.printer.Sprintf("%d. %s · %s", s.chapter, english, korean)
 	if s.terminal && os.Getenv("NO_COLOR") == "" {
 		line = "\x1b[1;36m" + line + "\x1b[0m"
 	}
 	s.say("\n%s", line)
 }
 
-func (s *screen) say(format string, args ...any) { _, _ = s.words.Fprintf(s, format+"\n", args...) }
+// say prints a text in lines of at most maxColumns.
+func (s *screen) say(format string, args ...any) {
+	for line := range strings.Lines(text.WrapSoft(s.printer.Sprintf(format, args...), maxColumns)) {
+		_, _ = fmt.Fprintln(s.out, strings.TrimRight(line, " \n"))
+	}
+}
 
-// show prints text as it is: the words of a program.
-func (s *screen) show(words string) { _, _ = io.WriteString(s, words+"\n") }
+// sayJSON prints JSON behind a prefix, and breaks long lines after commas.
+func (s *screen) sayJSON(prefix, body string) {
+	line := prefix
+	for part := range strings.SplitAfterSeq(body, ",") {
+		if text.StringWidthWithoutEscSequences(line+part) > maxColumns {
+			_, _ = fmt.Fprintln(s.out, line)
+			line = strings.Repeat(" ", text.StringWidthWithoutEscSequences(prefix))
+		}
+		line += part
+	}
+	_, _ = fmt.Fprintln(s.out, line)
+}
 
-func (s *screen) table(header ...any) table.Writer {
+// table prints rows below a header. An int gets thousands separators, an id (uint64) does not.
+func (s *screen) table(header []any, rows ...[]any) {
 	t := table.NewWriter()
-	t.SetOutputMirror(s)
 	style := table.StyleLight
 	style.Format.Header = text.FormatDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
 	t.SetStyle(style)
 	t.AppendHeader(header)
-	return t
-}
-
-// rightAligned is for numbers in columns that also hold something else.
-func rightAligned(columns ...string) (configs []table.ColumnConfig) {
-	for _, name := range columns {
-		configs = append(configs, table.ColumnConfig{Name: name, Align: text.AlignRight})
+	columns := make([]table.ColumnConfig, len(header))
+	for i := range columns {
+		columns[i] = table.ColumnConfig{Number: i + 1, Transformer: func(value any) string {
+			if number, ok := value.(int); ok {
+				return s.printer.Sprint(number)
+			}
+			return fmt.Sprint(value)
+		}}
 	}
-	return configs
-}
-
-// progress counts up to total. Its add may be called in parallel.
-type progress struct {
-	screen *screen
-	total  int
-	what   string
-	done   atomic.Int64
-}
-
-func (s *screen) progress(total int, what string) *progress {
-	return &progress{screen: s, total: total, what: what}
-}
-
-func (p *progress) add() {
-	done := p.done.Add(1)
-	switch {
-	case p.screen.terminal && done%terminalStep == 0:
-		p.write(int(done), "")
-	case !p.screen.terminal && done%plainStep == 0:
-		p.screen.say("  %d of %d", done, p.total)
+	t.SetColumnConfigs(columns)
+	for _, row := range rows {
+		t.AppendRow(row)
+	}
+	for line := range strings.Lines(t.Render()) {
+		_, _ = fmt.Fprintln(s.out, "  "+strings.TrimRight(line, " \n"))
 	}
 }
 
-// end leaves the line to what comes next.
-func (p *progress) end() {
-	if p.screen.terminal {
-		p.write(int(p.done.Load()), "\n")
+// progress overwrites one line of a terminal. A pipe gets nothing.
+func (s *screen) progress(done, total int) {
+	if s.terminal && (done%progressStep == 0 || done == total) {
+		_, _ = s.printer.Fprintf(s.out, "\r%d of %d applications\x1b[K\r", done, total)
 	}
 }
 
-func (p *progress) write(done int, end string) {
-	_, _ = p.screen.words.Fprintf(p.screen, "\r  %s: %d of %d%s", p.what, done, p.total, end)
+// clear empties the line that progress has written.
+func (s *screen) clear() {
+	if s.terminal {
+		_, _ = io.WriteString(s.out, "\r\x1b[K")
+	}
+}
+
+// count puts a number before its noun.
+func (s *screen) count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return s.printer.Sprintf("%d %s", n, noun)
 }

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// A first build compiles some 2,600 packages: minutes on two idle cores.
+	// A first build compiles about 2,600 packages, which takes minutes on two idle cores.
 	buildWithin = 30 * time.Minute
-	// Alone, each is up within seconds; the rest is for a machine that runs everything at once.
+	// Each server starts within seconds. The rest is for a busy machine.
 	serverWithin = 2 * time.Minute
 )
 
-// The names under which the parts of Kubernetes know each other, with the rights that the API server itself gives them.
+// The user names of the components of Kubernetes. The API server grants their rights by itself.
 const (
 	adminUser      = "admin"
 	controllerUser = "system:kube-controller-manager"
@@ -39,20 +39,20 @@ const (
 
 var groups = map[string]string{adminUser: "system:masters", controllerUser: "", schedulerUser: "", nodeUser: "system:nodes"}
 
-// controllers are those that the manifests need, under the rights of each; there is no cloud and no metrics server.
+// controllers are the controllers that the manifests need. There is no cloud and no metrics server.
 const controllers = "namespace-controller,serviceaccount-controller,serviceaccount-token-controller," +
 	"garbage-collector-controller,pod-garbage-collector-controller,ttl-after-finished-controller,disruption-controller," +
 	"job-controller,cronjob-controller,deployment-controller,replicaset-controller"
 
-// cluster is the control plane of a Kubernetes: etcd, API server, controller manager and scheduler as private processes.
+// cluster is a Kubernetes control plane: etcd, API server, controller manager and scheduler as child processes.
 type cluster struct {
 	address   string // of the API server
-	authority string // the file with the certificate that it made for itself
+	authority string // file with its self-signed certificate
 	tokens    map[string]string
 	servers   []*process.Server
 }
 
-// startCluster starts a control plane from the programs in a folder. On failure nothing is left behind.
+// startCluster starts a control plane from the programs in a folder. After an error everything is stopped.
 func startCluster(ctx context.Context, programs string) (c *cluster, err error) {
 	c = &cluster{tokens: map[string]string{}}
 	defer func() {
@@ -120,7 +120,7 @@ func (c *cluster) start(ctx context.Context, p process.Program) (*process.Server
 	return s, err
 }
 
-// stop ends what was started last first, so that nobody complains of a server that is gone.
+// stop ends the processes in reverse order, so that none logs errors about a missing server.
 func (c *cluster) stop() (err error) {
 	for len(c.servers) > 0 {
 		last := len(c.servers) - 1
@@ -145,7 +145,7 @@ func apiServerArgs(dir string, port int, etcd string) []string {
 		"--etcd-servers=http://" + etcd,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--cert-dir=" + filepath.Join(dir, "certs"),
-		"--endpoint-reconciler-type=none", // nobody reaches it through a Service, and no Service may lead to a loopback address
+		"--endpoint-reconciler-type=none", // no Service may have a loopback address
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--token-auth-file=" + filepath.Join(dir, "tokens.csv"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
@@ -155,7 +155,7 @@ func apiServerArgs(dir string, port int, etcd string) []string {
 	}
 }
 
-// clientArgs are those of a program that works on the API server.
+// clientArgs are the arguments of a client of the API server.
 func clientArgs(dir string, port int) []string {
 	return []string{
 		"--kubeconfig=" + filepath.Join(dir, "kubeconfig"), "--leader-elect=false",
@@ -164,8 +164,8 @@ func clientArgs(dir string, port int) []string {
 	}
 }
 
-// answers is whether a server says that it is well. Its certificate is not looked at: it has just made it itself. Another API
-// server that took the port first refuses the token.
+// answers returns a check that a server is healthy. It ignores the certificate, which the server has just signed itself. A
+// different API server on the same port refuses the token.
 func answers(scheme, path, token string) func(context.Context, process.Instance) error {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
@@ -190,15 +190,15 @@ func answers(scheme, path, token string) func(context.Context, process.Instance)
 	}
 }
 
-// config is how a user reaches the API server.
+// config is the client configuration of a user.
 func (c *cluster) config(user string) *rest.Config {
 	return &rest.Config{
 		Host: c.address, BearerToken: c.tokens[user], TLSClientConfig: rest.TLSClientConfig{CAFile: c.authority},
-		QPS: -1, // the API server itself divides what it has
+		QPS: -1, // the API server limits the rate itself
 	}
 }
 
-// kubeconfig is the same as a file.
+// kubeconfig writes the same configuration to a file.
 func (c *cluster) kubeconfig(user string) ([]byte, error) {
 	return clientcmd.Write(clientcmdapi.Config{
 		CurrentContext: "e2e",
@@ -208,12 +208,11 @@ func (c *cluster) kubeconfig(user string) ([]byte, error) {
 	})
 }
 
-// buildAll builds Kubernetes, and the two programs of this repository as they are shipped, into a folder. What is up to date
-// is left as it is.
+// buildAll builds Kubernetes and the two programs of this repository into a folder. Programs that are up to date are kept.
 func buildAll(ctx context.Context, into string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildWithin)
 	defer cancel()
-	// Nothing inlined, no debugging information and a lazy collector: that builds Kubernetes a good deal sooner.
+	// No inlining, no debugging information and less garbage collection make the build of Kubernetes much faster.
 	hasty := []string{"-gcflags=all=-l", "-ldflags=-s -w"}
 	return errors.Join(
 		build(ctx, "kubernetes", into, []string{"GOGC=400"}, append(hasty, "tool")...),
@@ -230,7 +229,7 @@ func build(ctx context.Context, module, into string, env []string, args ...strin
 	return nil
 }
 
-// randomName fits into names of namespaces.
+// randomName is valid in the name of a namespace.
 func randomName() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

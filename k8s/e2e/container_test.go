@@ -29,7 +29,7 @@ import (
 const (
 	logName = "log" // in the folder of a Pod
 
-	// The API server may hear of a Pod's place a moment before it allows its node to read the Pod's Secrets.
+	// The API server may assign a Pod to a node shortly before it lets the node read the Secrets of the Pod.
 	readableWithin = 20 * time.Second
 	readableEvery  = 200 * time.Millisecond
 )
@@ -40,7 +40,7 @@ type running struct {
 	ended chan struct{}
 }
 
-// start resolves what the one container of a Pod asks for and starts its command.
+// start resolves the environment and mounts of the only container of a Pod, and starts its command.
 func (n *node) start(ctx context.Context, l *life) (*running, error) {
 	if len(l.pod.Spec.Containers) != 1 || len(l.pod.Spec.InitContainers) > 0 {
 		return nil, fmt.Errorf("this node runs Pods of one container")
@@ -74,13 +74,13 @@ func (n *node) start(ctx context.Context, l *life) (*running, error) {
 	return launch(cmd, &l.pid)
 }
 
-// launch starts a command that dies with this process, in whatever way that ends.
+// launch starts a command that dies with this process, even after SIGKILL.
 func launch(cmd *exec.Cmd, pid *atomic.Int64) (*running, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &running{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the kernel sends the signal when the thread ends that started the child
+		runtime.LockOSThread() // the kernel sends the signal at the end of the thread that started the child
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		if err == nil {
@@ -88,19 +88,19 @@ func launch(cmd *exec.Cmd, pid *atomic.Int64) (*running, error) {
 		}
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // the state says it all
+			_ = cmd.Wait() // the result is in ProcessState
 			close(p.ended)
 		}
 	}()
 	return p, <-started
 }
 
-// wait returns the exit code, as container runtimes tell it. When told ends it sends SIGTERM, and after the grace SIGKILL.
-func (p *running) wait(told context.Context, graceSeconds *atomic.Int64) int {
+// wait returns the exit code like a container runtime. When stop ends, it sends SIGTERM, and SIGKILL after the grace period.
+func (p *running) wait(stop context.Context, graceSeconds *atomic.Int64) int {
 	select {
 	case <-p.ended:
-	case <-told.Done():
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	case <-stop.Done():
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // the process may have ended
 		kill := time.NewTimer(time.Duration(graceSeconds.Load()) * time.Second)
 		defer kill.Stop()
 		select {
@@ -117,8 +117,8 @@ func (p *running) wait(told context.Context, graceSeconds *atomic.Int64) int {
 	return status.ExitStatus()
 }
 
-// command is the program of the image and its arguments. The command must be given: the entry point that an image has by
-// itself is not known here.
+// command returns the program and the arguments of a container. The command is mandatory, because the entry point of the image
+// is unknown here.
 func (n *node) command(container *v1.Container, env map[string]string) ([]string, error) {
 	name, _, _ := strings.Cut(container.Image, "@")
 	if tag := strings.LastIndex(name, ":"); tag > strings.LastIndex(name, "/") {
@@ -138,7 +138,7 @@ func (n *node) command(container *v1.Container, env map[string]string) ([]string
 
 var reference = regexp.MustCompile(`\$\$|\$\([-._a-zA-Z][-._a-zA-Z0-9]*\)`)
 
-// expand puts values of variables into a text, as in $(NAME). What is not known stays as it is, and $$ is a dollar.
+// expand replaces $(NAME) by the value of the variable. An unknown reference stays, and $$ becomes a dollar sign.
 func expand(text string, env map[string]string) string {
 	return reference.ReplaceAllStringFunc(text, func(found string) string {
 		if found == "$$" {
@@ -151,7 +151,7 @@ func expand(text string, env map[string]string) string {
 	})
 }
 
-// environment is what the container would find, and nothing of this process's own.
+// environment returns the environment of the container, without that of this process.
 func (n *node) environment(ctx context.Context, l *life, container *v1.Container) (map[string]string, error) {
 	env := map[string]string{"HOSTNAME": l.pod.Name, "PATH": "/usr/bin:/bin"}
 	for _, from := range container.EnvFrom {
@@ -209,10 +209,10 @@ func (n *node) valueFrom(ctx context.Context, l *life, container *v1.Container, 
 	}
 }
 
-// mounted are the folders of this machine that stand for a container's, by the path that they have there.
+// mounted has the local folders that replace the mounts of a container, by mount path.
 type mounted map[string]string
 
-// here is a path of the container, or a text that is none, as the process must see it: it has this machine's files.
+// here replaces a mount path at the start of a text by the local folder.
 func (m mounted) here(text string) string {
 	for there, dir := range m {
 		if rest, ok := strings.CutPrefix(text, there); ok && (rest == "" || rest[0] == '/') {
@@ -222,7 +222,7 @@ func (m mounted) here(text string) string {
 	return text
 }
 
-// mount fills a folder for each volume.
+// mount creates and fills a folder for each volume.
 func (n *node) mount(ctx context.Context, l *life, container *v1.Container) (mounted, error) {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (n *node) secret(ctx context.Context, namespace, name string) (values map[s
 	return values, err
 }
 
-// readable reads once it is allowed to.
+// readable repeats a read until it is allowed.
 func readable(ctx context.Context, read func(context.Context) error) (last error) {
 	err := wait.PollUntilContextTimeout(ctx, readableEvery, readableWithin, true, func(ctx context.Context) (bool, error) {
 		last = read(ctx)
@@ -305,7 +305,7 @@ func readable(ctx context.Context, read func(context.Context) error) (last error
 	return err
 }
 
-// unlessGone takes what is gone for done.
+// unlessGone ignores the error of a missing object.
 func unlessGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -315,7 +315,7 @@ func unlessGone(err error) error {
 
 func (l *life) probe() *v1.Probe { return l.pod.Spec.Containers[0].ReadinessProbe }
 
-// awaitReady asks until the Pod is ready for the first time; it is not asked again.
+// awaitReady waits until the Pod is ready for the first time.
 func (n *node) awaitReady(ctx context.Context, l *life) error {
 	probe := l.probe().HTTPGet
 	if probe == nil {

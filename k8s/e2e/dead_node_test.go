@@ -11,12 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A node dies without a goodbye: its pod runs for ever, as far as anybody knows. Either command of docs/deploy.md makes the Job
-// try again. To delete the pod by force does not: a Job with a failure policy waits for
-// an end that nobody tells.
-func TestANodeThatDiesInTheNight(t *testing.T) {
+// After the sudden death of a node, its pod still counts as running. Both commands of docs/deploy.md make the Job try again. A
+// forced deletion of the pod does not: a Job with a failure policy waits for the end of the container.
+func TestDeadNode_JobRetriesAfterTaintOrDelete(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]func(node string) []string{
+	for name, arguments := range map[string]func(node string) []string{
 		"out of service": func(node string) []string {
 			return []string{"taint", "nodes", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}
 		},
@@ -29,22 +28,22 @@ func TestANodeThatDiesInTheNight(t *testing.T) {
 			_, err := kube.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: dead}}, metav1.CreateOptions{})
 			require.NoError(t, err)
 			t.Cleanup(func() {
-				_ = kube.client.CoreV1().Nodes().Delete(context.Background(), dead, metav1.DeleteOptions{}) // if it is still there
+				_ = kube.client.CoreV1().Nodes().Delete(context.Background(), dead, metav1.DeleteOptions{}) // if it still exists
 			})
 			job := n.runsOn(dead)
 			pod := n.pod(job, "is there", func(*v1.Pod) bool { return true })
-			pod.Status.Phase = v1.PodRunning // the last that was heard of it
+			pod.Status.Phase = v1.PodRunning // the last reported status
 			_, err = kube.client.CoreV1().Pods(n.namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 			require.NoError(t, err)
 
-			n.kubectl("delete", "pod", pod.Name, "--wait=false") // as Kubernetes itself does after five minutes of silence
-			n.kubectl(told(dead)...)
+			n.kubectl("delete", "pod", pod.Name, "--wait=false") // like Kubernetes after five minutes without a status
+			n.kubectl(arguments(dead)...)
 			n.pod(job, "has taken its place", func(other *v1.Pod) bool { return other.UID != pod.UID })
 		})
 	}
 }
 
-// runsOn makes the Job of a night whose pods go to that node and no other.
+// runsOn creates a Job whose pods run on this node only.
 func (n *night) runsOn(node string) (name string) {
 	n.t.Helper()
 	rendered := n.kubectl("kustomize", n.manifests("0 0 1 1 *"))

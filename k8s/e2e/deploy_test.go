@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestDeployedByTheScript goes the whole way: k8s/deploy.sh brings the overlay to the cluster, people apply, a person settles
-// with k8s/settle.sh, and a changed setting is deployed, while nobody notices.
-func TestDeployedByTheScript(t *testing.T) {
+// k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, and a changed setting is deployed without an error for
+// users.
+func TestDeployScript(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	require.NoError(t, n.deploy("--migrate-only"))
@@ -41,18 +41,17 @@ func TestDeployedByTheScript(t *testing.T) {
 	require.Equal(t, "NOT_SELECTED", n.ask(http.MethodGet, second, coupon, 3))
 }
 
-// TestNoProgramIsDeployedWithoutItsSchema: what the script could not migrate, it does not touch.
-func TestNoProgramIsDeployedWithoutItsSchema(t *testing.T) {
+// After a failed migration the script changes no program.
+func TestDeployScript_StopsAfterFailedMigration(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	n.accounts["jajeong_migrate"] = withWrongPassword(n.accounts["jajeong_migrate"])
-	require.ErrorContains(t, n.deploy(), "The schema was not migrated, and no program was touched.")
+	require.ErrorContains(t, n.deploy(), "The migration failed. No program was changed.")
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 }
 
-// deploy runs k8s/deploy.sh as a person would, whose environment means another namespace than the overlay, which alone
-// counts; its error has what the script said. All Pods of this node share its ports,
-// so that each listens on its own address alone.
+// deploy runs k8s/deploy.sh. The namespace of the caller differs from that of the overlay, which counts. The error has the
+// output of the script. All Pods of this node share its ports, so each listens on its own address.
 func (n *night) deploy(flags ...string) error {
 	n.t.Helper()
 	const never = "0 0 31 2 *"
@@ -64,7 +63,7 @@ func (n *night) deploy(flags ...string) error {
 		}}},
 	}}}))
 	script := n.command("../deploy.sh", append(flags, dir)...)
-	script.Env = append(script.Env, "NAMESPACE=of-somebody-else")
+	script.Env = append(script.Env, "NAMESPACE=other")
 	if output, err := script.CombinedOutput(); err != nil {
 		return fmt.Errorf("deploy: %w: %s", err, output)
 	}
@@ -74,7 +73,7 @@ func (n *night) deploy(flags ...string) error {
 	return nil
 }
 
-// applyAPI waits until one Pod serves alone and returns it.
+// applyAPI waits until exactly one Pod serves, and returns it.
 func (n *night) applyAPI() (only *v1.Pod) {
 	n.t.Helper()
 	n.await("one Pod of apply-api is ready and no other is left", func(ctx context.Context) bool {
@@ -86,7 +85,7 @@ func (n *night) applyAPI() (only *v1.Pod) {
 	return only
 }
 
-// today is a coupon that is open now, and three users.
+// today creates an open coupon and three users.
 func (n *night) today(seats int) (coupon uint64) {
 	n.t.Helper()
 	done, err := n.db.ExecContext(n.t.Context(), `INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at)
@@ -99,7 +98,7 @@ func (n *night) today(seats int) (coupon uint64) {
 	return uint64(id)
 }
 
-// ask is a user who applies, or looks where the application stands; the answer is its status, or the code of the problem.
+// ask sends a request of a user. It returns the status of the application, or the code of the problem.
 func (n *night) ask(method string, pod *v1.Pod, coupon uint64, user int) string {
 	n.t.Helper()
 	url := fmt.Sprintf("http://%s:8080/v1/coupons/%d/applications", pod.Status.PodIP, coupon)
@@ -114,7 +113,7 @@ func (n *night) ask(method string, pod *v1.Pod, coupon uint64, user int) string 
 	defer response.Body.Close()
 	var answer struct {
 		Code   string
-		Status any // of an application its name, of a problem a number
+		Status any // a word for an application, a number for a problem
 	}
 	require.NoError(n.t, json.NewDecoder(response.Body).Decode(&answer))
 	return cmp.Or(answer.Code, fmt.Sprint(answer.Status))

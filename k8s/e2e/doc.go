@@ -1,39 +1,39 @@
-// Package e2e plays nights on Kubernetes: the manifests and scripts of k8s on a real control plane, the built programs on a
-// real Redis and a real MySQL-compatible server. `make test-k8s` runs it, since `make test` would take too long with it.
+// Package e2e tests the manifests and scripts of k8s on a real Kubernetes control plane, with the built programs, a real Redis
+// and a real MySQL-compatible server. `make test-k8s` runs it; `make test` would take too long with it.
 //
 // # What is real
 //
-//   - etcd, of the distribution's package.
+//   - etcd, from the package of the distribution.
 //   - kube-apiserver, kube-controller-manager, kube-scheduler and kubectl, built from the module k8s.io/kubernetes. They are
-//     tools of a module of their own, kubernetes, which takes every dependency in the version that Kubernetes was released
-//     with, whatever the product needs, and which no change of the product makes build again. The programs are kept in bin.
-//   - Who may do what: each part of the control plane, each controller and the node work with the rights that Kubernetes gives
-//     to such a part, and no more; the namespace refuses Pods that break its rules.
-//   - overlays/prod, of which a test changes where Redis and MySQL are, the Secrets, and the minute of the schedule; its zone
-//     stays. And k8s/deploy.sh and k8s/settle.sh, run as a person would.
-//   - settle and apply-api, as they are shipped, under the accounts of sql/grants.sql.
-//   - Time: a test waits for the minute in which its CronJob is due.
+//     tools of a separate module, kubernetes, with the dependencies of that Kubernetes release. A change of the product does
+//     not build them again. The programs are kept in bin.
+//   - Rights: each component of the control plane, each controller and the node have exactly the rights that Kubernetes gives
+//     them. The namespace refuses Pods that break its rules.
+//   - overlays/prod. A test changes the addresses of Redis and MySQL, the Secrets and the minute of the schedule, but not its
+//     time zone. k8s/deploy.sh and k8s/settle.sh are unchanged.
+//   - settle and apply-api, built like a release, with the accounts of sql/grants.sql.
+//   - Time: a test waits for the minute of its CronJob.
 //
-// # What stands in
+// # What is replaced
 //
-// The node of these tests registers itself, takes the Pods that the scheduler gives it, resolves their environment from
+// The node of these tests registers itself and accepts Pods from the scheduler. It resolves their environment from
 // ConfigMaps, Secrets, fields and resources, writes mounted Secrets and ConfigMaps into files, and runs the command as a child
-// of the tests. It reports phase, readiness and exit code, and sends SIGTERM and, after the grace, SIGKILL to who is deleted
-// or evicted. It leaves out:
+// process. It reports phase, readiness and exit code. A deleted or evicted Pod gets SIGTERM, and SIGKILL after its grace
+// period. The node does not implement:
 //
-//   - Images: the name of an image leads to a folder with the built programs. A container without a command is refused.
-//   - Isolation: users, capabilities, seccomp, read-only file systems, limits of CPU and memory. Whether the API server
-//     accepts what the manifests say of them is seen; whether the programs live with it is not. A path that is mounted is
-//     replaced by the path of a folder where the environment or an argument begins with it.
-//   - The network: Pods share that of this machine, each with an address of 127.0.0.0/8. No name is resolved, no Service
-//     leads anywhere, no NetworkPolicy holds anybody back.
-//   - Liveness probes; and a Pod that was ready once is not asked again.
+//   - Images: the name of an image selects a folder with the built programs. A container needs a command.
+//   - Isolation: users, capabilities, seccomp, read-only file systems, limits of CPU and memory. The API server validates these
+//     fields, but they have no effect on the programs. A mount path at the start of a variable or an argument is replaced by
+//     a local folder.
+//   - The network: Pods share the network of this machine, each with an address in 127.0.0.0/8. There is no DNS, no Service
+//     and no NetworkPolicy.
+//   - Liveness probes, and readiness probes after the first success.
 //   - Several containers, init containers, restarts in place: the manifests have none. Such a Pod fails.
-//   - Its own death: nobody looks whether the node is alive.
+//   - The health of the node itself.
 //
-// There is no metrics server, so that nothing is scaled, and the HorizontalPodAutoscaler is only accepted.
+// There is no metrics server, so the HorizontalPodAutoscaler is validated but scales nothing.
 //
-// # Down whatever happens
+// # Clean-up
 //
-// Every process dies with the tests, in whatever way they end. Linux only.
+// Every process dies with the tests, even after SIGKILL. Linux only.
 package e2e

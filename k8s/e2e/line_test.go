@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// yesterday is a coupon for which so many users stand in line, who all applied before the last midnight in Seoul. Users
-// are numbered from 1, in order of arrival.
+// yesterday creates a coupon and users who applied for it before the last midnight in Seoul. Users are numbered from 1, in
+// order of arrival.
 func (n *night) yesterday(seats, users int) (couponID uint64) {
 	n.t.Helper()
 	now := time.Now().In(seoul)
@@ -41,7 +41,7 @@ func (n *night) yesterday(seats, users int) (couponID uint64) {
 
 func queue(couponID uint64) string { return fmt.Sprintf("candidates:coupon:%d", couponID) }
 
-// issued is who holds the coupon, in order of position.
+// issued returns the users with the coupon, by position.
 func (n *night) issued(couponID uint64) []int {
 	n.t.Helper()
 	rows, err := n.db.QueryContext(n.t.Context(), "SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID)
@@ -57,7 +57,7 @@ func (n *night) issued(couponID uint64) []int {
 	return users
 }
 
-// mustBeSettled demands that the first in line hold the coupon, each once, and that every invariant holds.
+// mustBeSettled demands that the first users have the coupon, each once, and that every invariant holds.
 func (n *night) mustBeSettled(couponID uint64, seats int) {
 	n.t.Helper()
 	first := make([]int, seats)
@@ -68,19 +68,18 @@ func (n *night) mustBeSettled(couponID uint64, seats int) {
 	n.mustHold()
 }
 
-// holdCoupon holds the row lock that parts settlements, until release.
+// holdCoupon holds the row lock of the coupon until release.
 func (n *night) holdCoupon(couponID uint64) (release func()) {
 	n.t.Helper()
 	tx, err := n.db.BeginTx(n.t.Context(), nil)
 	require.NoError(n.t, err)
 	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", couponID)
 	require.NoError(n.t, err)
-	n.t.Cleanup(func() { _ = tx.Rollback() }) // if the test has not come so far
+	n.t.Cleanup(func() { _ = tx.Rollback() }) // if the test has failed before
 	return func() { require.NoError(n.t, tx.Rollback()) }
 }
 
-// holdMiddle has a settlement stand still within its transaction, with rows written before, when it comes to this user's
-// coupon, until release.
+// holdMiddle stops a settlement within its transaction, after it has written rows, at the coupon of this user, until release.
 func (n *night) holdMiddle(user int) (release func()) {
 	n.t.Helper()
 	_, err := n.db.ExecContext(n.t.Context(), fmt.Sprintf(`CREATE TRIGGER middle BEFORE INSERT ON user_coupon FOR EACH ROW
@@ -98,13 +97,13 @@ func (n *night) holdMiddle(user int) (release func()) {
 	return func() { do("RELEASE_LOCK('middle')") }
 }
 
-// awaitMiddle waits until a settlement stands there.
+// awaitMiddle waits until a settlement has stopped there.
 func (n *night) awaitMiddle() {
 	n.t.Helper()
 	n.awaitSessions(1, "trx_rows_modified > 0 AND STATE = 'User lock'")
 }
 
-// awaitLocked waits until so many sessions wait for the lock of a row.
+// awaitLocked waits until this number of sessions waits for a row lock.
 func (n *night) awaitLocked(sessions int) {
 	n.t.Helper()
 	n.awaitSessions(sessions, "trx_state = 'LOCK WAIT'")

@@ -15,7 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// kube is the Kubernetes that all tests share, each in a namespace of its own.
+// kube is shared by all tests. Each test has its own namespace.
 var kube struct {
 	*cluster
 	node       *node
@@ -46,7 +46,7 @@ func failed(err error) int {
 	return 1
 }
 
-// setUp starts Kubernetes with one node, which works until ctx ends and then tells that it has stopped.
+// setUp starts Kubernetes with one node, which works until ctx ends.
 func setUp(ctx context.Context, stopped chan<- error) (err error) {
 	if kube.programs, err = filepath.Abs("bin"); err != nil {
 		return err
@@ -66,7 +66,7 @@ func setUp(ctx context.Context, stopped chan<- error) (err error) {
 	if err != nil {
 		return err
 	}
-	dir := kube.servers[0].Dir() // which goes with its server, in whatever way this process ends
+	dir := kube.servers[0].Dir() // removed with its server, even if this process is killed
 	kube.kubeconfig = filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(kube.kubeconfig, kubeconfig, 0o600); err != nil {
 		return err
@@ -84,8 +84,7 @@ func setUp(ctx context.Context, stopped chan<- error) (err error) {
 	return nil
 }
 
-// welcome takes the mark off the node with which every node begins. That it is ready, the node says itself; but to believe
-// it, the controller of nodes wants to hear so every few seconds.
+// welcome removes the taint of a new node. The node controller would do it, but it needs a heartbeat every few seconds.
 func welcome(ctx context.Context) error {
 	_, err := kube.client.CoreV1().Nodes().Patch(ctx, nodeName, types.JSONPatchType,
 		[]byte(`[{"op": "remove", "path": "/spec/taints"}]`), metav1.PatchOptions{})

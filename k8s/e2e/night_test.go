@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	// The job controller waits ten seconds before it tries again, then twenty, and the scheduled minute is up to a minute
-	// and a half away.
+	// The Job controller waits ten seconds before the first retry and twenty before the second. The scheduled minute is up to
+	// 90 seconds away.
 	awaitWithin = 5 * time.Minute
 	awaitEvery  = 200 * time.Millisecond
 
 	redisPassword = "of this test"
 )
 
-// seoul is the zone of the CronJob.
+// seoul is the time zone of the CronJob.
 var seoul = func() *time.Location {
 	zone, err := time.LoadLocation("Asia/Seoul")
 	if err != nil {
@@ -45,15 +45,14 @@ var seoul = func() *time.Location {
 	return zone
 }()
 
-// night is overlays/prod in a namespace of its own, with a Redis and a database server of its own. Its Secrets lead there,
-// with the accounts of sql/grants.sql, as does its ConfigMap; the schedule is another. Nothing else of the overlay is
-// changed.
+// night is overlays/prod in its own namespace, with its own Redis and database server. Its Secrets and ConfigMap have their
+// addresses and the accounts of sql/grants.sql, and its schedule differs. The rest of the overlay is unchanged.
 type night struct {
 	t         *testing.T
 	namespace string
-	settings  map[string]string // of the ConfigMap, others than the overlay's
+	settings  map[string]string // of the ConfigMap, different from the overlay
 	mysql     *testenv.MySQL
-	accounts  map[string]string // DSNs by the names of the grants
+	accounts  map[string]string // DSNs by account name
 	redisAddr string
 
 	db    *sql.DB
@@ -67,7 +66,7 @@ func newNight(t *testing.T) *night {
 	n := &night{t: t, namespace: "night-" + randomName(),
 		mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{}), redisAddr: testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()}
 	n.settings = map[string]string{"REDIS_ADDRS": n.redisAddr, "REDIS_TLS": "false",
-		"PUSH_GATEWAY": "http://127.0.0.1:9"} // nobody answers there, which is no failure
+		"PUSH_GATEWAY": "http://127.0.0.1:9"} // nothing listens there, which is no failure
 
 	n.rdb = redis.NewClient(&redis.Options{Addr: n.redisAddr, Password: redisPassword})
 	t.Cleanup(func() { _ = n.rdb.Close() })
@@ -93,11 +92,11 @@ func newNight(t *testing.T) *night {
 	return n
 }
 
-// tearDown ends what runs, while its servers are still there, and tells the story of a test that failed.
+// tearDown deletes the namespace before the servers stop. After a failure it logs the state of the cluster.
 func (n *night) tearDown() {
 	if n.t.Failed() {
 		for _, args := range [][]string{{"get", "cronjobs,jobs,pods", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"}} {
-			out, _ := n.command("kubectl", args...).CombinedOutput() // whatever there is
+			out, _ := n.command("kubectl", args...).CombinedOutput() // errors are part of the output
 			n.t.Logf("kubectl %s:\n%s", strings.Join(args, " "), out)
 		}
 		pods, err := kube.client.CoreV1().Pods(n.namespace).List(context.Background(), metav1.ListOptions{})
@@ -112,12 +111,12 @@ func (n *night) tearDown() {
 	defer cancel()
 	_ = kube.client.BatchV1().CronJobs(n.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err := kube.client.CoreV1().Namespaces().Delete(ctx, n.namespace, metav1.DeleteOptions{}); err != nil {
-		n.t.Logf("delete namespace: %v", err) // it may not have come so far
+		n.t.Logf("delete namespace: %v", err) // the test may have failed before its creation
 	}
 	_ = kube.client.CoreV1().Pods(n.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
 }
 
-// manifests is the kustomization of this night, in a folder: overlays/prod with other settings, Secrets and schedule.
+// manifests writes a kustomization with overlays/prod and other settings, Secrets and schedule into a folder.
 func (n *night) manifests(schedule string, patches ...map[string]any) (dir string) {
 	n.t.Helper()
 	dir = n.t.TempDir()
@@ -138,7 +137,7 @@ func (n *night) manifests(schedule string, patches ...map[string]any) (dir strin
 	}
 	password := "redis-password=" + redisPassword
 	patches = append(patches, patch("batch/v1", "CronJob", "settle", map[string]any{"schedule": schedule}))
-	kustomization, err := json.Marshal(map[string]any{ // which is YAML
+	kustomization, err := json.Marshal(map[string]any{ // JSON is YAML
 		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
 		"namespace": n.namespace,
 		"resources": []string{overlay},
@@ -162,8 +161,8 @@ func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
 	return map[string]any{"patch": string(text)}
 }
 
-// fall lets the night come: the jobs are applied, with the minute that is next in Seoul as the schedule of settle, which is
-// returned. apply-api stays away; who applied did so before.
+// fall applies the Jobs and CronJobs, with the next minute in Seoul as the schedule of settle, and returns that minute. It does
+// not start apply-api: all applications exist before.
 func (n *night) fall() (midnight time.Time) {
 	n.t.Helper()
 	const toApply, attempts = 15 * time.Second, 5
@@ -174,13 +173,13 @@ func (n *night) fall() (midnight time.Time) {
 		n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, migrate)")
 		if time.Now().Before(midnight) || len(n.jobs()) > 0 {
 			return midnight
-		} // else it came too late and would wait for the next day
+		} // otherwise the minute has passed, and the CronJob would wait for the next day
 	}
 	require.Fail(n.t, "the CronJob cannot be applied within a minute")
 	return midnight
 }
 
-// kubectl is the real one, with the rights of an administrator; it must succeed.
+// kubectl runs kubectl as an administrator, and must succeed.
 func (n *night) kubectl(args ...string) (stdout string) {
 	n.t.Helper()
 	return n.kubectlWith("", args...)
@@ -195,13 +194,13 @@ func (n *night) kubectlWith(stdin string, args ...string) (stdout string) {
 	return out.String()
 }
 
-// command is a program of a person's, who finds this test's kubectl first.
+// command runs a program with the kubectl of this test first in PATH.
 func (n *night) command(name string, args ...string) *exec.Cmd {
 	return command(n.t, n.namespace, name, args...)
 }
 
 func command(t *testing.T, namespace, name string, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), awaitWithin) // also after the end of the test
+	ctx, cancel := context.WithTimeout(context.Background(), awaitWithin) // independent of the context of the test
 	t.Cleanup(cancel)
 	if name == "kubectl" {
 		name, args = filepath.Join(kube.programs, name), append([]string{"--namespace=" + namespace}, args...)
@@ -212,14 +211,13 @@ func command(t *testing.T, namespace, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// await waits until cond is true.
 func (n *night) await(what string, cond func(ctx context.Context) bool) {
 	n.t.Helper()
 	err := wait.PollUntilContextTimeout(n.t.Context(), awaitEvery, awaitWithin, true, func(ctx context.Context) (bool, error) { return cond(ctx), nil })
 	require.NoError(n.t, err, "waiting until %s", what)
 }
 
-// jobs are those of the namespace, in the order in which they were made.
+// jobs returns the Jobs of the namespace by creation time.
 func (n *night) jobs() []batchv1.Job {
 	n.t.Helper()
 	jobs, err := kube.client.BatchV1().Jobs(n.namespace).List(n.t.Context(), metav1.ListOptions{})
@@ -227,7 +225,7 @@ func (n *night) jobs() []batchv1.Job {
 	return jobs.Items
 }
 
-// scheduled waits for the Job that the CronJob controller makes, which is to be for that minute.
+// scheduled waits for the Job that the CronJob controller creates for this minute.
 func (n *night) scheduled(at time.Time) (name string) {
 	n.t.Helper()
 	n.await("the CronJob has made its Job", func(context.Context) bool {
@@ -265,7 +263,7 @@ func condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCond
 	return nil
 }
 
-// complete waits until a Job has ended well.
+// complete waits until a Job has succeeded.
 func (n *night) complete(name string) *batchv1.Job {
 	n.t.Helper()
 	job := n.ended(name)
@@ -274,7 +272,7 @@ func (n *night) complete(name string) *batchv1.Job {
 	return job
 }
 
-// pods are those of a Job that the API server has, also those that have ended.
+// pods returns the Pods of a Job, ended ones included.
 func (n *night) pods(job string) []v1.Pod {
 	n.t.Helper()
 	pods, err := kube.client.CoreV1().Pods(n.namespace).List(n.t.Context(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job})
@@ -302,7 +300,7 @@ func (n *night) pod(job, what string, is func(*v1.Pod) bool) (found *v1.Pod) {
 	return found
 }
 
-// exitCode is that of a Pod that has ended, and -1 before.
+// exitCode returns the exit code of an ended Pod, and -1 before.
 func exitCode(pod *v1.Pod) int32 {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.State.Terminated != nil {
@@ -312,7 +310,7 @@ func exitCode(pod *v1.Pod) int32 {
 	return -1
 }
 
-// verify lets the CronJob that checks every invariant do so now, as a person would.
+// verify starts a Job of the CronJob verify.
 func (n *night) verify(name string) *batchv1.Job {
 	n.t.Helper()
 	n.kubectl("create", "job", name, "--from=cronjob/verify")

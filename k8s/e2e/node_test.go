@@ -24,13 +24,12 @@ import (
 
 const nodeName = "midnight"
 
-// node stands in for a machine and its kubelet: it takes the Pods that the scheduler gives it, runs the command of each as
-// a local process, and tells the API server what becomes of it. It has the rights of a kubelet and no more. The package's
-// documentation says what it leaves out.
+// node replaces a machine and its kubelet: it accepts Pods from the scheduler, runs the command of each as a local process, and
+// reports its status to the API server. It has exactly the rights of a kubelet. The package comment lists its limits.
 type node struct {
 	client   kubernetes.Interface
-	programs map[string]string // by the name of an image, without its tag: the folder with its programs
-	dir      string            // a folder for each Pod
+	programs map[string]string // folders of programs, by image name without tag
+	dir      string            // has a folder for each Pod
 
 	addresses atomic.Int32
 	lives     sync.WaitGroup
@@ -38,17 +37,17 @@ type node struct {
 	pods      map[types.UID]*life
 }
 
-// life is that of one Pod on this node.
+// life is the state of one Pod on this node.
 type life struct {
-	pod     *v1.Pod // as it came
+	pod     *v1.Pod // as received
 	dir     string
 	address string
-	end     context.CancelFunc // asks it to leave, with grace
+	end     context.CancelFunc // stops it with its grace period
 	grace   atomic.Int64       // in seconds
-	pid     atomic.Int64       // once it runs
+	pid     atomic.Int64       // 0 before its start
 }
 
-// run serves the node until ctx ends, and then waits until every process has.
+// run serves the node until ctx ends, and then waits for the end of all processes.
 func (n *node) run(ctx context.Context) error {
 	n.pods = map[types.UID]*life{}
 	mine := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -68,7 +67,7 @@ func (n *node) run(ctx context.Context) error {
 	return nil
 }
 
-// register makes the Node, which has more of everything than all tests together ask for.
+// register creates the Node with enough resources for all tests.
 func (n *node) register(ctx context.Context) error {
 	much := v1.ResourceList{v1.ResourceCPU: resource.MustParse("100"), v1.ResourceMemory: resource.MustParse("200Gi"), v1.ResourcePods: resource.MustParse("500")}
 	_, err := n.client.CoreV1().Nodes().Create(ctx, &v1.Node{
@@ -81,7 +80,7 @@ func (n *node) register(ctx context.Context) error {
 	return err
 }
 
-// see begins the life of a new Pod, and asks one that is deleted to leave.
+// see starts a new Pod and stops a deleted one.
 func (n *node) see(ctx context.Context, pod *v1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,10 +90,10 @@ func (n *node) see(ctx context.Context, pod *v1.Pod) {
 			return
 		}
 		number := n.addresses.Add(1)
-		told, end := context.WithCancel(ctx)
+		stop, end := context.WithCancel(ctx)
 		l = &life{pod: pod, dir: filepath.Join(n.dir, string(pod.UID)), address: fmt.Sprintf("127.8.%d.%d", number>>8, number&255), end: end}
 		n.pods[pod.UID] = l
-		n.lives.Go(func() { n.live(ctx, told, l) })
+		n.lives.Go(func() { n.live(ctx, stop, l) })
 	}
 	if pod.DeletionTimestamp != nil {
 		l.grace.Store(*pod.DeletionGracePeriodSeconds)
@@ -102,7 +101,7 @@ func (n *node) see(ctx context.Context, pod *v1.Pod) {
 	}
 }
 
-// forget kills what runs on although its Pod is gone.
+// forget kills the process of a removed Pod.
 func (n *node) forget(gone any) {
 	if last, ok := gone.(cache.DeletedFinalStateUnknown); ok {
 		gone = last.Obj
@@ -115,7 +114,7 @@ func (n *node) forget(gone any) {
 	}
 }
 
-// kill is what the kernel does to a process that takes too much memory.
+// kill sends SIGKILL, like the kernel to a process that exceeds its memory.
 func (n *node) kill(pod *v1.Pod) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -126,7 +125,7 @@ func (n *node) kill(pod *v1.Pod) error {
 	return syscall.Kill(int(l.pid.Load()), syscall.SIGKILL)
 }
 
-// said is what a Pod has printed so far.
+// said returns the output of a Pod so far.
 func (n *node) said(pod *v1.Pod) string {
 	said, err := os.ReadFile(filepath.Join(n.dir, string(pod.UID), logName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -135,11 +134,11 @@ func (n *node) said(pod *v1.Pod) string {
 	return string(said)
 }
 
-// live is the life of one Pod from its arrival to its end, which the API server is told of.
-func (n *node) live(ctx, told context.Context, l *life) {
+// live runs one Pod from its arrival to its end and reports its status.
+func (n *node) live(ctx, stop context.Context, l *life) {
 	defer l.end()
 	started := metav1.Now()
-	command, err := n.start(told, l)
+	command, err := n.start(stop, l)
 	if err != nil {
 		n.report(ctx, l, v1.PodFailed, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			ExitCode: exitNotStarted, Reason: "StartError", Message: err.Error(), StartedAt: started, FinishedAt: metav1.Now()}}, false)
@@ -149,31 +148,31 @@ func (n *node) live(ctx, told context.Context, l *life) {
 	n.report(ctx, l, v1.PodRunning, running, l.probe() == nil)
 	if l.probe() != nil {
 		n.lives.Go(func() {
-			if n.awaitReady(told, l) == nil {
-				n.report(told, l, v1.PodRunning, running, true)
+			if n.awaitReady(stop, l) == nil {
+				n.report(stop, l, v1.PodRunning, running, true)
 			}
 		})
 	}
-	code := command.wait(told, &l.grace)
+	code := command.wait(stop, &l.grace)
 	phase, reason := v1.PodSucceeded, "Completed"
 	if code != 0 {
 		phase, reason = v1.PodFailed, "Error"
 	}
-	deleted := told.Err() != nil
+	deleted := stop.Err() != nil
 	l.end()
 	n.report(ctx, l, phase, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode: int32(code), Reason: reason, StartedAt: started, FinishedAt: metav1.Now()}}, false)
-	if deleted { // the last word on a Pod that was to go is its node's
+	if deleted { // the node removes a deleted Pod
 		now := int64(0)
 		_ = n.client.CoreV1().Pods(l.pod.Namespace).Delete(ctx, l.pod.Name, metav1.DeleteOptions{
-			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &l.pod.UID}}) // it may be gone already
+			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &l.pod.UID}}) // it may not exist any more
 	}
 }
 
-// exitNotStarted is what container runtimes say of a command that could not be started.
+// exitNotStarted is the exit code of container runtimes for a command that cannot be started.
 const exitNotStarted = 128
 
-// report tells the API server how a Pod fares. What others wrote into its status, such as why it is to go, is kept.
+// report updates the status of a Pod. It keeps conditions of other writers, such as the reason of an eviction.
 func (n *node) report(ctx context.Context, l *life, phase v1.PodPhase, state v1.ContainerState, ready bool) {
 	container := l.pod.Spec.Containers[0]
 	pods := n.client.CoreV1().Pods(l.pod.Namespace)
@@ -217,5 +216,5 @@ func setCondition(status *v1.PodStatus, kind v1.PodConditionType, holds bool) {
 	status.Conditions = append(status.Conditions, v1.PodCondition{Type: kind, Status: is, LastTransitionTime: metav1.Now()})
 }
 
-// probeEvery is how often a Pod that is not ready yet is asked.
+// probeEvery is the interval of readiness probes.
 const probeEvery = 200 * time.Millisecond

@@ -15,16 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// strictly refuses a field that nobody knows, which otherwise is dropped without a word.
+// strictly makes unknown fields errors. By default they are dropped silently.
 var strictly = []string{"--dry-run=server", "--validate=strict"}
 
-// TestTheAPIServerAcceptsBothOverlaysStrictly demands that no warning comes back either, such as of a Pod that the rules
-// of the namespace would turn away.
-func TestTheAPIServerAcceptsBothOverlaysStrictly(t *testing.T) {
+// The API server accepts both overlays without a warning, such as one about a Pod that breaks the rules of the namespace.
+func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 	for _, overlay := range []string{"dev", "prod"} {
 		t.Run(overlay, func(t *testing.T) {
 			manifests := kustomized(t, overlay)
-			makeNamespace(t, manifests) // a dry run makes none, and the rest would have no place
+			makeNamespace(t, manifests) // a dry run creates no namespace, which the other objects need
 			stdout, stderr, err := apply(t, manifests, strictly...)
 			require.NoError(t, err, stderr)
 			require.Empty(t, stderr)
@@ -41,8 +40,8 @@ func TestTheAPIServerAcceptsBothOverlaysStrictly(t *testing.T) {
 	}
 }
 
-// TestTheNightIsAtMidnightInSeoul is about what the nights of the other tests change.
-func TestTheNightIsAtMidnightInSeoul(t *testing.T) {
+// The other tests change this schedule.
+func TestSchedule_MidnightInSeoul(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"dev", "prod"} {
 		job := object[batchv1.CronJob](t, kustomized(t, overlay), "CronJob", "settle")
@@ -53,8 +52,8 @@ func TestTheNightIsAtMidnightInSeoul(t *testing.T) {
 	}
 }
 
-// TestOnlyTheScheduleDiffers: the nights of the other tests are those of the overlay.
-func TestOnlyTheScheduleDiffers(t *testing.T) {
+// The CronJob of the other tests differs from the overlay in its schedule only.
+func TestSchedule_IsTheOnlyDifference(t *testing.T) {
 	t.Parallel()
 	theirs := object[batchv1.CronJob](t, kustomized(t, "prod"), "CronJob", "settle")
 	n := &night{t: t, namespace: "some-night", settings: map[string]string{"REDIS_TLS": "false"}}
@@ -70,7 +69,7 @@ func TestOnlyTheScheduleDiffers(t *testing.T) {
 	require.Equal(t, theirs, ours)
 }
 
-// makeNamespace makes that of the manifests, with their rules for Pods.
+// makeNamespace creates the namespace of the manifests, with its rules for Pods.
 func makeNamespace(t *testing.T, manifests string) {
 	t.Helper()
 	namespace := object[v1.Namespace](t, manifests, "Namespace", "jajeong")
@@ -87,7 +86,7 @@ func kustomized(t *testing.T, overlay string) string {
 	return string(out)
 }
 
-// apply sends manifests to the API server and returns what kubectl says.
+// apply applies manifests and returns the output of kubectl.
 func apply(t *testing.T, manifests string, how ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -97,7 +96,7 @@ func apply(t *testing.T, manifests string, how ...string) (stdout, stderr string
 	return out.String(), errs.String(), err
 }
 
-// object reads one object of manifests.
+// object returns one object of the manifests.
 func object[T any](t *testing.T, manifests, kind, name string) (found *T) {
 	t.Helper()
 	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), len(manifests))

@@ -18,13 +18,13 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
-// seats and users are enough for several pages of the line.
+// users fill several pages of the queue.
 const (
 	seats = 2500
 	users = 3000
 )
 
-func TestTheCronJobSettlesTheNight(t *testing.T) {
+func TestCronJob_Settles(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	gateway := prometheus.StartPushgateway(t)
@@ -42,7 +42,7 @@ func TestTheCronJobSettlesTheNight(t *testing.T) {
 	require.Regexp(t, `jajeong_run_last_success_timestamp_seconds\{[^}]*trigger="CRON"[^}]*\}`, string(metrics))
 }
 
-func TestADatabaseThatIsAwayIsTriedAgain(t *testing.T) {
+func TestCronJob_RetriesWhileDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
@@ -57,7 +57,7 @@ func TestADatabaseThatIsAwayIsTriedAgain(t *testing.T) {
 	n.mustBeSettled(coupon, seats)
 }
 
-func TestAWrongSetupFailsAtOnce(t *testing.T) {
+func TestCronJob_FailsAfterWrongSetup(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
@@ -68,17 +68,17 @@ func TestAWrongSetupFailsAtOnce(t *testing.T) {
 
 func withWrongPassword(dsn string) string { return strings.Replace(dsn, ":", ":not-", 1) }
 
-func TestALostPromiseFailsAtOnce(t *testing.T) {
+func TestCronJob_FailsAfterGap(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
 	require.NoError(t, n.rdb.ZRem(t.Context(), queue(coupon), "1", "2").Err())
 	n.mustFailAtOnce(n.scheduled(n.fall()), 3)
-	require.Empty(t, n.issued(coupon), "nobody gets a seat that was promised to who is lost")
+	require.Empty(t, n.issued(coupon), "a coupon with a gap is not issued")
 	n.mustFailAtOnce(n.verify("verify-now").Name, 3)
 }
 
-// mustFailAtOnce demands that a Job fails for the exit code of its first Pod, and that there was no second.
+// mustFailAtOnce demands that a Job fails after the exit code of its first Pod, without a second one.
 func (n *night) mustFailAtOnce(name string, code int32) {
 	n.t.Helper()
 	job := n.ended(name)
@@ -92,7 +92,7 @@ func (n *night) mustFailAtOnce(name string, code int32) {
 	require.Equal(n.t, code, exitCode(&pods[0]))
 }
 
-func TestAPersonsJobBesideTheScheduledOne(t *testing.T) {
+func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
@@ -126,7 +126,7 @@ func TestAPersonsJobBesideTheScheduledOne(t *testing.T) {
 
 var jobName = regexp.MustCompile(`logs --follow job/(\S+)`)
 
-// script runs k8s/settle.sh as a person would and returns the name of the Job that it made.
+// script runs k8s/settle.sh and returns the name of its Job.
 func (n *night) script(args ...string) (job string) {
 	n.t.Helper()
 	output, err := n.command("../settle.sh", args...).CombinedOutput()
@@ -136,7 +136,7 @@ func (n *night) script(args ...string) (job string) {
 	return string(found[1])
 }
 
-func TestAPodKilledInTheMiddle(t *testing.T) {
+func TestCronJob_RetriesAfterKilledPod(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
@@ -152,8 +152,8 @@ func TestAPodKilledInTheMiddle(t *testing.T) {
 	n.mustBeSettled(coupon, seats)
 }
 
-// A node is drained: the Pod is asked to leave, which does not count as an attempt.
-func TestAPodEvictedInTheMiddle(t *testing.T) {
+// A drained node evicts the Pod, which does not count as an attempt.
+func TestCronJob_RetriesAfterEviction(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	n.settings["SHUTDOWN_GRACE"] = "2s"

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The file is read as `docker compose config` reads it, against the schema of Compose.
+// The test loads the file like `docker compose config`, with the schema of Compose.
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")}, cli.WithProfiles([]string{"*"}))
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "apply-api", "schedule", "settle", "prometheus", "grafana"}, project.ServiceNames())
+	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "demo", "apply-api", "schedule", "settle", "prometheus", "grafana"}, project.ServiceNames())
 	services := project.Services
 
 	require.Subset(t, services["redis"].Command, []string{"--appendonly", "yes", "--maxmemory-policy", "noeviction"})
@@ -38,17 +38,17 @@ func TestCompose(t *testing.T) {
 		for _, volume := range service.Volumes {
 			if volume.Type == types.VolumeTypeBind {
 				_, err := os.Stat(volume.Source)
-				require.NoError(t, err, "%s mounts what is not there", name)
+				require.NoError(t, err, "%s mounts a missing file", name)
 			}
 		}
 		for other, on := range service.DependsOn {
 			switch on.Condition {
 			case types.ServiceConditionHealthy:
-				require.NotNil(t, services[other].HealthCheck, "%s waits for %s for ever", name, other)
+				require.NotNil(t, services[other].HealthCheck, "%s waits for ever: %s has no health check", name, other)
 			case types.ServiceConditionCompletedSuccessfully:
 				require.Empty(t, services[other].Restart, "%s never ends", other)
 			default:
-				t.Errorf("%s waits for %s to be started, which says nothing", name, other)
+				t.Errorf("%s waits only for the start of %s", name, other)
 			}
 		}
 		if service.Build == nil {
@@ -60,15 +60,17 @@ func TestCompose(t *testing.T) {
 		for env := range service.Environment {
 			require.Regexp(t, `\$`+regexp.QuoteMeta(env)+`\b`, known, "%s: %s is not a setting", name, env)
 		}
-		if service.Restart != "" { // it stays, and has something in hand when it is told to end
+		if service.Restart != "" { // a service that may have open work at SIGTERM
 			require.Greater(t, time.Duration(*service.StopGracePeriod), 30*time.Second, "%s is killed before it has ended", name)
 		}
 	}
-	require.Equal(t, 4, own)
+	require.Equal(t, 5, own)
+	require.Equal(t, "demo", services["demo"].Build.Target)
+	require.Contains(t, instructions(t), "FROM "+services["mysql"].Image+" AS demo", "its mysql client is of the server's version")
 	require.Equal(t, types.ShellCommand{"settle", "schedule"}, services["schedule"].Command[:2])
 }
 
-// Prometheus asks services that there are, all that have something to tell, and mounts the rules that it names.
+// Prometheus scrapes all services with metrics, and mounts its rule files.
 func TestComposePrometheus(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "compose", "prometheus.yaml"))
@@ -87,20 +89,20 @@ func TestComposePrometheus(t *testing.T) {
 	for _, file := range config.RuleFiles {
 		require.True(t, slices.ContainsFunc(project.Services["prometheus"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == file }), file)
 	}
-	var asked []string
+	var scraped []string
 	for _, scrape := range config.ScrapeConfigs {
 		for _, static := range scrape.StaticConfigs {
 			for _, target := range static.Targets {
 				service, _, _ := strings.Cut(target, ":")
 				require.Contains(t, project.Services, service)
-				asked = append(asked, target)
+				scraped = append(scraped, target)
 			}
 		}
 	}
-	require.ElementsMatch(t, []string{"apply-api:9090", "schedule:9090"}, asked)
+	require.ElementsMatch(t, []string{"apply-api:9090", "schedule:9090"}, scraped)
 }
 
-func TestPrometheusTakesTheConfiguration(t *testing.T) {
+func TestComposePrometheus_PromtoolAccepts(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	require.NoError(t, err, "run make setup")

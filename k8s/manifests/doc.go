@@ -1,3 +1,3 @@
-// Package manifests holds base and overlays, the image and the compose file against what they promise. There is no Go in it
-// but tests, in a module of their own: what renders manifests and reads compose files is no business of the product's go.mod.
+// Package manifests tests the base, the overlays, the image and the compose file. It is a module of its own, so that the go.mod
+// of the product does not need kustomize and Compose.
 package manifests

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// instructions are a Dockerfile's, one a line, without comments and options.
+// instructions returns the instructions of the Dockerfile, one per line, without comments and options.
 func instructions(t *testing.T) (lines []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
@@ -30,9 +30,9 @@ func instructions(t *testing.T) (lines []string) {
 	return lines
 }
 
-// The very command of the Dockerfile, on nothing but the files that .dockerignore lets through. No engine is needed: what an
-// engine adds is two base images.
-func TestTheImageBuilds(t *testing.T) {
+// The test runs the build command of the Dockerfile on the files that .dockerignore lets through. It needs no container
+// engine, because an engine only adds the base images.
+func TestImageBuilds(t *testing.T) {
 	t.Parallel()
 	from := copyContext(t)
 	out := t.TempDir() + string(filepath.Separator)
@@ -81,7 +81,7 @@ func TestTheImageBuilds(t *testing.T) {
 		list.Dir = root
 		packages, err := list.Output()
 		require.NoError(t, err)
-		require.Contains(t, strings.Fields(string(packages)), "time/tzdata", "%s would know no zone", file.Name())
+		require.Contains(t, strings.Fields(string(packages)), "time/tzdata", "%s has no time zones", file.Name())
 	}
 	require.Equal(t, []string{"apply-api", "settle"}, names)
 	for _, pod := range render(t, "prod").own() {
@@ -89,7 +89,7 @@ func TestTheImageBuilds(t *testing.T) {
 	}
 }
 
-// copyContext is what an engine is sent: the repository without what .dockerignore names.
+// copyContext copies the build context: the repository without the files that .dockerignore excludes.
 func copyContext(t *testing.T) string {
 	t.Helper()
 	file, err := os.Open(filepath.Join(root, ".dockerignore"))
@@ -112,7 +112,7 @@ func copyContext(t *testing.T) string {
 			if name == ".git" {
 				return fs.SkipDir
 			}
-			return nil // what is below may be let through again
+			return nil // a file below it may be included again
 		}
 		if skip, err := ignored.MatchesOrParentMatches(name); err != nil || skip {
 			return err
@@ -128,6 +128,6 @@ func copyContext(t *testing.T) string {
 	})
 	require.NoError(t, err)
 	_, err = os.Stat(filepath.Join(to, "compose.yaml"))
-	require.ErrorIs(t, err, fs.ErrNotExist, "only what programs are built from")
+	require.ErrorIs(t, err, fs.ErrNotExist, "only sources of the programs")
 	return to
 }

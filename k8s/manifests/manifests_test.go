@@ -19,14 +19,13 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 )
 
-// What the issue of these manifests lists is all there.
-func TestEveryOverlayHasEverything(t *testing.T) {
+func TestOverlays_HaveAllResources(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
 		require.Len(t, c.namespaces, 1)
 		security := "pod-security.kubernetes.io/"
 		require.Equal(t, "restricted", c.namespaces[0].Labels[security+"enforce"])
-		require.Equal(t, testedKubernetes(t), c.namespaces[0].Labels[security+"enforce-version"], "an upgrade of the cluster would decide")
+		require.Equal(t, testedKubernetes(t), c.namespaces[0].Labels[security+"enforce-version"], "an upgrade of the cluster would change the rules")
 		require.Equal(t, "latest", c.namespaces[0].Labels[security+"warn-version"])
 		require.Contains(t, c.deployments, "apply-api")
 		require.Contains(t, c.cronJobs, "settle")
@@ -43,7 +42,7 @@ func TestEveryOverlayHasEverything(t *testing.T) {
 	})
 }
 
-// testedKubernetes is the version whose control plane k8s/e2e runs, as a namespace names it.
+// testedKubernetes is the Kubernetes version of k8s/e2e, in the form of a namespace label.
 func testedKubernetes(t *testing.T) string {
 	t.Helper()
 	mod, err := os.ReadFile(filepath.Join("..", "e2e", "kubernetes", "go.mod"))
@@ -53,7 +52,7 @@ func testedKubernetes(t *testing.T) string {
 	return string(version[1])
 }
 
-func TestNoPodMayDoMoreThanItMust(t *testing.T) {
+func TestPods_HaveLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
 		for name, pod := range c.pods() {
@@ -85,7 +84,7 @@ func TestNoPodMayDoMoreThanItMust(t *testing.T) {
 	})
 }
 
-func TestOwnPods(t *testing.T) {
+func TestOwnPods_GracePeriodAccountMemory(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
 		delay, err := time.ParseDuration(c.settings["SHUTDOWN_DELAY"])
@@ -96,7 +95,7 @@ func TestOwnPods(t *testing.T) {
 		for name, pod := range c.own() {
 			spec, container := pod.Spec, pod.Spec.Containers[0]
 			images[container.Image] = true
-			require.Greater(t, time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second, grace+delay, "%s is killed before it has ended", name)
+			require.Greater(t, time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second, grace+delay, "%s is killed before its grace period ends", name)
 
 			at := slices.IndexFunc(c.accounts, func(a corev1.ServiceAccount) bool { return a.Name == spec.ServiceAccountName })
 			require.GreaterOrEqual(t, at, 0, "%s: the account %s does not exist", name, spec.ServiceAccountName)
@@ -107,16 +106,16 @@ func TestOwnPods(t *testing.T) {
 			require.Equal(t, "requests.memory", container.Env[limit].ValueFrom.ResourceFieldRef.Resource, name)
 			require.Zero(t, container.Env[limit].ValueFrom.ResourceFieldRef.Divisor.Value(), "%s: GOMEMLIMIT is in bytes", name)
 			room := float64(container.Resources.Requests.Memory().Value()) / float64(container.Resources.Limits.Memory().Value())
-			require.LessOrEqual(t, room, 0.9, "%s: the limit leaves no room for what Go does not count", name)
+			require.LessOrEqual(t, room, 0.9, "%s: the limit leaves no space for memory that Go does not count", name)
 		}
 		require.Len(t, images, 1, "both programs are in one image")
 	})
 }
 
-// Secrets come as files alone, and every file that a setting names is mounted.
+// Secrets are files only, and every file of a setting is mounted.
 func TestSecretsAreFiles(t *testing.T) {
 	t.Parallel()
-	keys := map[string][]string{ // as prod's kustomization.yaml and docs/deploy.md have them
+	keys := map[string][]string{ // the same list as in prod/kustomization.yaml and docs/deploy.md
 		"jajeong-api":     {"mysql-dsn", "redis-password"},
 		"jajeong-settle":  {"mysql-dsn", "redis-password"},
 		"jajeong-migrate": {"mysql-dsn"},
@@ -126,7 +125,7 @@ func TestSecretsAreFiles(t *testing.T) {
 			container := pod.Spec.Containers[0]
 			require.Len(t, pod.Spec.Volumes, 2, name)
 			require.Equal(t, &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "jajeong-ca"}, Optional: new(true)},
-				pod.Spec.Volumes[1].ConfigMap, "%s: who has a CA of their own may say so", name)
+				pod.Spec.Volumes[1].ConfigMap, "%s: a private CA is possible", name)
 			require.Equal(t, pod.Spec.Volumes[1].Name, container.VolumeMounts[1].Name, name)
 			require.Contains(t, container.Env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: container.VolumeMounts[1].MountPath}, name)
 			volume := pod.Spec.Volumes[0].Secret
@@ -141,7 +140,7 @@ func TestSecretsAreFiles(t *testing.T) {
 					known = append(known, key)
 				}
 			}
-			require.NotEmpty(t, known, "%s: nobody makes %s", name, volume.SecretName)
+			require.NotEmpty(t, known, "%s: the Secret %s is undefined", name, volume.SecretName)
 			for _, env := range container.Env {
 				require.True(t, env.ValueFrom == nil || env.ValueFrom.SecretKeyRef == nil, "%s: %s is a secret in the environment", name, env.Name)
 				if strings.HasSuffix(env.Name, "_FILE") {
@@ -154,7 +153,7 @@ func TestSecretsAreFiles(t *testing.T) {
 			}
 		}
 	})
-	require.Empty(t, render(t, "prod").secrets, "secrets of production are nobody's to read here")
+	require.Empty(t, render(t, "prod").secrets, "the repository has no production secrets")
 }
 
 func TestJobsFollowTheExitCodes(t *testing.T) {
@@ -197,7 +196,7 @@ func TestJobsFollowTheExitCodes(t *testing.T) {
 	})
 }
 
-func TestTheNight(t *testing.T) {
+func TestNightlyCronJobs(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
 		for name, cron := range c.cronJobs {
@@ -215,7 +214,7 @@ func TestTheNight(t *testing.T) {
 	})
 }
 
-// What a pod of apply-api took in `make bench-apply`: 34 to 47 MiB before it, 364 MiB with 5,000 connections.
+// The memory of an apply-api pod in `make bench-apply`: 34 to 47 MiB idle, 364 MiB with 5,000 connections.
 const (
 	idlePod        = 47 << 20
 	eachConnection = 70 << 10
@@ -267,7 +266,7 @@ func TestApplyAPI(t *testing.T) {
 	})
 }
 
-// reach is who may come to a port of the pods with these labels, or where these may go, by the policies that mean them.
+// reach returns the peers that may connect to a port of the pods with these labels, or to which these pods may connect.
 func (c *cluster) reach(t *testing.T, labels map[string]string, ingress bool) (peers map[string][]string) {
 	t.Helper()
 	peers = map[string][]string{}
@@ -276,13 +275,13 @@ func (c *cluster) reach(t *testing.T, labels map[string]string, ingress bool) (p
 		require.NotEmpty(t, from, "a policy that opens a port to everybody")
 		for _, port := range ports {
 			for _, peer := range from {
-				var who string
+				var source string
 				switch {
 				case peer.IPBlock != nil:
 					require.NotEqual(t, "0.0.0.0/0", peer.IPBlock.CIDR)
-					who = peer.IPBlock.CIDR
+					source = peer.IPBlock.CIDR
 				case peer.NamespaceSelector != nil:
-					who = "namespace " + peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]
+					source = "namespace " + peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]
 				default:
 					for name, pod := range c.pods() {
 						if matches(t, peer.PodSelector, pod.Labels) {
@@ -291,7 +290,7 @@ func (c *cluster) reach(t *testing.T, labels map[string]string, ingress bool) (p
 					}
 					continue
 				}
-				peers[port.Port.String()] = append(peers[port.Port.String()], who)
+				peers[port.Port.String()] = append(peers[port.Port.String()], source)
 			}
 		}
 	}
@@ -309,13 +308,13 @@ func (c *cluster) reach(t *testing.T, labels map[string]string, ingress bool) (p
 			add(rule.Ports, rule.To)
 		}
 	}
-	for _, who := range peers {
-		slices.Sort(who)
+	for _, source := range peers {
+		slices.Sort(source)
 	}
 	return peers
 }
 
-func TestNobodyTalksToAnybodyElse(t *testing.T) {
+func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	servers := map[string]struct{ redis, mysql string }{
 		"dev":  {"redis", "mysql"},
@@ -348,8 +347,8 @@ func TestNobodyTalksToAnybodyElse(t *testing.T) {
 	}
 }
 
-// Every peer outside the namespace is told in prod, where a reader replaces it.
-func TestProdNamesItsNeighbours(t *testing.T) {
+// The prod overlay names every peer outside the namespace, so that a reader can replace it.
+func TestProd_NamesAllPeers(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "overlays", "prod", "kustomization.yaml"))
 	require.NoError(t, err)
@@ -362,7 +361,7 @@ func TestProdNamesItsNeighbours(t *testing.T) {
 	require.ElementsMatch(t, []string{"redis", "mysql", "apply", "admin", "pushgateway"}, replaced)
 	var outward []string
 	for _, policy := range render(t, "prod").policies {
-		if policy.Name != "default-deny" && policy.Name != "dns" { // which are alike everywhere
+		if policy.Name != "default-deny" && policy.Name != "dns" { // the same in every cluster
 			outward = append(outward, policy.Name)
 		}
 	}

@@ -30,7 +30,7 @@ import (
 
 const root = "../.."
 
-// cluster is what an overlay brings to a cluster.
+// cluster has the resources of an overlay.
 type cluster struct {
 	namespaces  []corev1.Namespace
 	accounts    []corev1.ServiceAccount
@@ -45,7 +45,7 @@ type cluster struct {
 	budgets     []policyv1.PodDisruptionBudget
 }
 
-// pods are the templates of everything that runs, by name.
+// pods returns the templates of all pods, by name.
 func (c *cluster) pods() map[string]corev1.PodTemplateSpec {
 	pods := map[string]corev1.PodTemplateSpec{}
 	for name, d := range c.deployments {
@@ -60,7 +60,7 @@ func (c *cluster) pods() map[string]corev1.PodTemplateSpec {
 	return pods
 }
 
-// own are the pods that run Jajeong's programs.
+// own returns the pods of the programs of Jajeong.
 func (c *cluster) own() map[string]corev1.PodTemplateSpec {
 	own := map[string]corev1.PodTemplateSpec{}
 	for name, pod := range c.pods() {
@@ -71,7 +71,7 @@ func (c *cluster) own() map[string]corev1.PodTemplateSpec {
 	return own
 }
 
-// render builds an overlay as kustomize does, and reads it without tolerating a field that does not exist.
+// render builds an overlay with kustomize. Unknown fields are errors.
 func render(t *testing.T, overlay string) *cluster {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", "overlays", overlay))
@@ -108,7 +108,7 @@ func render(t *testing.T, overlay string) *cluster {
 		case "PodDisruptionBudget":
 			c.budgets = append(c.budgets, read[policyv1.PodDisruptionBudget](t, text))
 		default:
-			t.Fatalf("%s %s: a kind that no test looks at", kind, resource.GetName())
+			t.Fatalf("%s %s: no test checks this kind", kind, resource.GetName())
 		}
 	}
 	return c
@@ -131,7 +131,7 @@ func everywhere(t *testing.T, test func(t *testing.T, c *cluster)) {
 	}
 }
 
-// matches is whether a selector means pods with these labels.
+// matches reports whether a selector matches these labels.
 func matches(t *testing.T, selector *metav1.LabelSelector, labels map[string]string) bool {
 	t.Helper()
 	s, err := metav1.LabelSelectorAsSelector(selector)
@@ -145,7 +145,7 @@ func (s set) Has(key string) bool                      { _, has := s[key]; retur
 func (s set) Get(key string) string                    { return s[key] }
 func (s set) Lookup(key string) (value string, _ bool) { value, has := s[key]; return value, has }
 
-// programs are the product's, built once and removed as the tests end.
+// programs are the built programs of the product. TestMain removes them.
 var programs struct {
 	once sync.Once
 	dir  string
@@ -163,7 +163,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program is the path of a built program of the product.
+// program returns the path of a built program.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	programs.once.Do(func() {
@@ -180,7 +180,7 @@ func program(t *testing.T, name string) string {
 	return filepath.Join(programs.dir, name)
 }
 
-// help is what both programs say about their settings.
+// help returns the help texts of both programs.
 func help(t *testing.T) (said string) {
 	t.Helper()
 	for _, command := range [][]string{{"apply-api"}, {"settle"}, {"settle", "run"}, {"settle", "schedule"}} {
@@ -191,7 +191,7 @@ func help(t *testing.T) (said string) {
 	return said
 }
 
-// constants are the whole numbers that a program's main.go names.
+// constants returns the integer constants of a Go file.
 func constants(t *testing.T, file string) map[string]int32 {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

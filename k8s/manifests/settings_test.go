@@ -23,22 +23,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ofGo are what Go's runtime reads itself.
+// ofGo are the variables of the Go runtime.
 var ofGo = []string{"GOMEMLIMIT", "GOGC", "GOMAXPROCS", "SSL_CERT_DIR"}
 
-// environment is what a pod's program would be given, its secrets in a folder of the test, and its servers away.
+// environment returns the environment of a pod. Its secrets are in a folder of the test, and its servers are down.
 func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string {
 	t.Helper()
 	given := map[string]string{}
 	container := pod.Spec.Containers[0]
 	require.Len(t, container.EnvFrom, 1)
-	require.True(t, strings.HasPrefix(container.EnvFrom[0].ConfigMapRef.Name, "settings-"), "its name must change with what it holds")
+	require.True(t, strings.HasPrefix(container.EnvFrom[0].ConfigMapRef.Name, "settings-"), "its name must change with its content")
 	for name, value := range c.settings {
 		given[name] = value
 	}
 	secrets := t.TempDir()
 	contents := map[string]string{
-		"mysql-dsn":      fmt.Sprintf("jajeong:secret@tcp(%s)/coupons", nobody(t)),
+		"mysql-dsn":      fmt.Sprintf("jajeong:secret@tcp(%s)/coupons", unused(t)),
 		"redis-password": "secret",
 	}
 	for _, env := range container.Env {
@@ -48,14 +48,14 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 			require.NoError(t, os.WriteFile(value, []byte(contents[path.Base(env.Value)]), 0o600))
 		}
 		if env.Name == "SSL_CERT_DIR" {
-			value = t.TempDir() // nobody has made the ConfigMap
+			value = t.TempDir() // the optional ConfigMap does not exist
 		}
 		if env.ValueFrom != nil {
 			value = fmt.Sprint(container.Resources.Requests.Memory().Value())
 		}
 		given[env.Name] = value
 	}
-	given["REDIS_ADDRS"] = nobody(t) // it is checked below by itself
+	given["REDIS_ADDRS"] = unused(t) // checked separately below
 	var pairs []string
 	for name, value := range given {
 		pairs = append(pairs, name+"="+value)
@@ -63,8 +63,8 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 	return pairs
 }
 
-// nobody is an address at which nobody listens.
-func nobody(t *testing.T) string {
+// unused returns an address without a listener.
+func unused(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -72,14 +72,14 @@ func nobody(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// Every name is a setting of the program that gets it, or of its sibling, and every value is one that it takes. The
-// programs themselves say so: with servers away they fail for that alone.
-func TestSettingsAreTheProgramsOwn(t *testing.T) {
+// Every variable is a setting of one of the programs, and the programs accept every value: without servers, the missing
+// servers are their only error.
+func TestSettings_AreKnownToThePrograms(t *testing.T) {
 	t.Parallel()
 	known := help(t)
 	everywhere(t, func(t *testing.T, c *cluster) {
 		t.Parallel()
-		require.NotEmpty(t, c.settings["REDIS_ADDRS"], "an overlay says where Redis is")
+		require.NotEmpty(t, c.settings["REDIS_ADDRS"], "an overlay has the address of Redis")
 		for name, pod := range c.own() {
 			pairs := environment(t, c, pod)
 			for _, pair := range pairs {
@@ -89,7 +89,7 @@ func TestSettingsAreTheProgramsOwn(t *testing.T) {
 			if pod.Spec.Containers[0].Command[0] != "settle" {
 				continue // TestProbes starts it
 			}
-			// Whatever its verb, the settings are the same; this one gives up soon.
+			// The settings do not depend on the verb. This verb fails fast.
 			verb := exec.CommandContext(t.Context(), program(t, "settle"), "coupon", "list")
 			verb.Env = append(pairs, "REDIS_ADDRS="+c.settings["REDIS_ADDRS"])
 			output, err := verb.CombinedOutput()
@@ -99,8 +99,7 @@ func TestSettingsAreTheProgramsOwn(t *testing.T) {
 	})
 }
 
-// The program, started as the manifest says with every server away: it lives, it is not ready, and the probes ask where it
-// answers.
+// Without servers, the program of the manifest is alive and not ready. The probes use its paths.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
@@ -119,8 +118,8 @@ func TestProbes(t *testing.T) {
 		}
 		lines := bufio.NewScanner(stderr)
 		for listening.Admin == "" {
-			require.True(t, lines.Scan(), "it ended: %v", lines.Err())
-			_ = json.Unmarshal(lines.Bytes(), &listening) // wrong settings are no JSON
+			require.True(t, lines.Scan(), "apply-api ended: %v", lines.Err())
+			_ = json.Unmarshal(lines.Bytes(), &listening) // messages about wrong settings are not JSON
 		}
 		go func() {
 			for lines.Scan() {
@@ -139,16 +138,16 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// Servers whose certificate a private CA has signed are believed where the manifest lets the CA be put, mounted as
-// Kubernetes mounts a ConfigMap, and nowhere else.
-func TestAPrivateCA(t *testing.T) {
+// The programs trust a private CA in the ConfigMap of the manifest, which is mounted like Kubernetes does it, and no other
+// private CA.
+func TestPrivateCA(t *testing.T) {
 	t.Parallel()
 	c := render(t, "prod")
 	pod := c.pods()["apply-api"]
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("known=%t", known), func(t *testing.T) {
 			t.Parallel()
-			site := httptest.NewUnstartedServer(nil) // for its certificate, which it has signed itself
+			site := httptest.NewUnstartedServer(nil) // for its self-signed certificate
 			site.StartTLS()
 			t.Cleanup(site.Close)
 			listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: site.TLS.Certificates})
@@ -177,7 +176,7 @@ func TestAPrivateCA(t *testing.T) {
 			_, err = conn.Read(first)
 			if known {
 				require.NoError(t, err)
-				require.Equal(t, "*", string(first), "it speaks to Redis")
+				require.Equal(t, "*", string(first), "the first byte of the Redis protocol")
 				return
 			}
 			require.ErrorContains(t, err, "bad certificate")

@@ -26,23 +26,23 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// patience is for servers and programs on a machine that does much else.
+// patience is the time limit on a busy machine.
 const patience = time.Minute
 
-// deployment is both programs as they are shipped, on real servers, watched by a real Prometheus with the rules.
+// deployment has both built programs on real servers, and a real Prometheus with the rules.
 type deployment struct {
 	t          *testing.T
 	env        []string
 	db         *sql.DB
 	redis      testenv.RedisHandle
-	api        string // base addresses, as all below
+	api        string // base URLs, like those below
 	apiAdmin   string
 	schedule   string
 	gateway    string
 	prometheus string
 }
 
-// deploy starts everything. The coupons are there before the programs are, so that nobody waits for the catalog.
+// deploy starts all servers and programs. It creates the coupons first, so that no test waits for the catalog.
 func deploy(t *testing.T, coupons ...uint64) *deployment {
 	t.Helper()
 	m, r := testenv.MySQLFor(t), testenv.RedisFor(t)
@@ -76,7 +76,8 @@ scrape_configs:
 
 type listening struct{ Apply, Admin string }
 
-// start starts a program that serves and returns where it listens, once that is all; it ends with the test, by SIGTERM and with 0.
+// start starts a server program and returns its addresses once all are known. At the end of the test it gets SIGTERM and must
+// exit with 0.
 func (d *deployment) start(all func(listening) bool, program string, args ...string) (said listening) {
 	d.t.Helper()
 	cmd := exec.Command(program, args...)
@@ -104,7 +105,7 @@ func (d *deployment) exec(statement string, args ...any) {
 	require.NoError(d.t, err)
 }
 
-// shell runs a command line as an operator types it, which must succeed.
+// shell runs a command line, which must succeed.
 func (d *deployment) shell(line string) {
 	d.t.Helper()
 	cmd := exec.CommandContext(d.t.Context(), "/bin/sh", "-c", line)
@@ -113,8 +114,8 @@ func (d *deployment) shell(line string) {
 	require.NoError(d.t, err, "%s\n%s", line, output)
 }
 
-// stand puts a user into a line who arrived a while ago.
-func (d *deployment) stand(coupon, user uint64, ago time.Duration) {
+// enqueue adds an application of the past to a queue.
+func (d *deployment) enqueue(coupon, user uint64, ago time.Duration) {
 	d.t.Helper()
 	queue := fmt.Sprintf("%scandidates:coupon:%d", d.redis.Prefix, coupon)
 	arrival := float64(time.Now().Add(-ago).UnixMicro())
@@ -122,7 +123,7 @@ func (d *deployment) stand(coupon, user uint64, ago time.Duration) {
 	require.NoError(d.t, d.redis.Client.HIncrBy(d.t.Context(), "state:{"+queue+"}", "accepted", 1).Err())
 }
 
-// apply asks for a coupon until it is accepted.
+// apply applies for a coupon until the application is accepted.
 func (d *deployment) apply(coupon, user uint64) {
 	d.t.Helper()
 	testenv.Eventually(d.t, patience, fmt.Sprintf("user %d is accepted", user), func() bool {
@@ -142,7 +143,7 @@ func (d *deployment) ask(method string, coupon, user uint64, path string) int {
 	return response.StatusCode
 }
 
-// exposed is what a program serves to Prometheus.
+// exposed returns the metrics of a program.
 func (d *deployment) exposed(base string) string {
 	d.t.Helper()
 	response, err := http.Get(base + "/metrics")
@@ -154,7 +155,7 @@ func (d *deployment) exposed(base string) string {
 	return string(text)
 }
 
-// promAPI asks Prometheus and fills data.
+// promAPI calls the API of Prometheus and fills data.
 func (d *deployment) promAPI(path string, parameters url.Values, data any) error {
 	response, err := http.Get(d.prometheus + path + "?" + parameters.Encode())
 	if err != nil {
@@ -174,7 +175,7 @@ func (d *deployment) promAPI(path string, parameters url.Values, data any) error
 	return nil
 }
 
-// rule is one of rules.yaml, as Prometheus has read it.
+// rule is a rule of rules.yaml as Prometheus reports it.
 type rule struct {
 	Name, Type, Query   string
 	Health, LastError   string

@@ -1,5 +1,5 @@
-// Package monitoring_test holds the dashboards, rules and playbooks against the programs, as they are shipped, and a real
-// Prometheus and Pushgateway.
+// Package monitoring_test tests the dashboards, rules and playbooks with the built programs, a real Prometheus and a real
+// Pushgateway.
 package monitoring_test
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
-func TestRulesDoWhatTheySay(t *testing.T) {
+func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
 		output, err := prometheus.Promtool(t, args...).CombinedOutput()
@@ -28,7 +28,7 @@ func TestRulesDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// Every alert is seen firing by rules_test.yaml, and seen not to.
+// In rules_test.yaml every alert fires at one time and does not fire at another.
 func TestEveryAlertIsTested(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("rules.yaml")
@@ -41,8 +41,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 }
 
-// What there is, is what `kubectl apply -k` brings into a cluster.
-func TestTheKustomizationHasAllRulesAndDashboards(t *testing.T) {
+func TestKustomization_HasAllRulesAndDashboards(t *testing.T) {
 	t.Parallel()
 	kustomization, err := os.ReadFile("kustomization.yaml")
 	require.NoError(t, err)
@@ -55,16 +54,16 @@ func TestTheKustomizationHasAllRulesAndDashboards(t *testing.T) {
 	require.ElementsMatch(t, append(dashboards, "rules.yaml"), named)
 }
 
-// coupon is the one that people want.
+// coupon is the coupon of the test applications.
 const coupon = 42
 
-// No query names a metric or label that does not exist, and no metric is undocumented.
-func TestQueriesOnARealDeployment(t *testing.T) {
+// Queries name existing metrics and labels only, and all metrics are documented.
+func TestMetricsAndQueries(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, coupon)
 	d.exec("INSERT INTO `user` (id) VALUES (1), (2)")
 	for user := range uint64(3) {
-		d.apply(coupon, user+1) // 3 is unknown, and goes to the DLQ
+		d.apply(coupon, user+1) // user 3 is unknown and goes to the DLQ
 	}
 	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, coupon, 1, "/me"))
 	d.shell("settle run --cutoff now --operator kim --reason test --push-gateway " + d.gateway)
@@ -76,7 +75,7 @@ func TestQueriesOnARealDeployment(t *testing.T) {
 	t.Run("Queries", d.testQueries)
 }
 
-// testMetrics: docs/metrics.md has what each program tells, and no more.
+// testMetrics compares docs/metrics.md with the metrics of each program.
 func (d *deployment) testMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
@@ -90,7 +89,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 		return names
 	}
 	for base, want := range map[string][]string{d.apiAdmin: documented(1, 2), d.schedule: documented(2, 3), d.gateway: documented(3, 4)} {
-		testenv.Eventually(t, patience, "all that is documented is told", func() bool { // the first run of settle schedule goes on beside
+		testenv.Eventually(t, patience, "all documented metrics exist", func() bool { // the first run of settle schedule may not have ended
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(base))
 			return len(got) >= len(want)
 		})
@@ -105,10 +104,10 @@ func (d *deployment) testQueries(t *testing.T) {
 	}
 	require.Greater(t, len(queries), 80)
 	for _, q := range queries {
-		// Two scrapes and two evaluations may still have to come.
+		// The query may need two more scrapes and evaluations.
 		var problem error
 		testenv.Eventually(t, patience, q.where, func() bool {
-			d.ask(http.MethodPost, coupon, 4, "") // something to count
+			d.ask(http.MethodPost, coupon, 4, "") // increases a counter
 			last := problem
 			problem = d.problem(q)
 			if problem != nil && (last == nil || problem.Error() != last.Error()) {
@@ -121,7 +120,7 @@ func (d *deployment) testQueries(t *testing.T) {
 		require.Equal(t, "ok", r.Health, "%s: %s", r.Name, r.LastError)
 	}
 
-	// What would be wrong is found.
+	// The checks find wrong queries.
 	for _, q := range []query{
 		{expr: "jajeong_run_gapp_applications"},
 		{expr: "max(jajeong_run_gap_applications) or max(jajeong_run_gapp_applications)", shown: true},
@@ -137,7 +136,7 @@ func (d *deployment) testQueries(t *testing.T) {
 	}
 }
 
-// Every alert has a playbook, every playbook an alert, and the commands in it are carried out.
+// Every alert has a playbook and every playbook an alert. The test runs the commands of the playbooks.
 func TestPlaybooks(t *testing.T) {
 	t.Parallel()
 	const folder = "../../docs/playbooks/"
@@ -165,10 +164,10 @@ func TestPlaybooks(t *testing.T) {
 	}
 	require.ElementsMatch(t, alerts, pages)
 
-	// In each coupon's DLQ: one who is known by now, one who is not, and user 7.
+	// The DLQ of each coupon has user 5, who exists at the retry, and the unknown users 6 and 7.
 	for _, coupon := range coupons {
 		for user := range uint64(3) {
-			d.stand(coupon, user+5, 48*time.Hour-time.Duration(user)*time.Minute)
+			d.enqueue(coupon, user+5, 48*time.Hour-time.Duration(user)*time.Minute)
 		}
 	}
 	d.shell("settle run")
@@ -195,7 +194,7 @@ func TestPlaybooks(t *testing.T) {
 	}
 }
 
-// matches are the first groups of all matches, in their order.
+// matches returns the first group of each match.
 func matches(pattern, text string) (found []string) {
 	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
 		found = append(found, match[1])
@@ -203,7 +202,7 @@ func matches(pattern, text string) (found []string) {
 	return found
 }
 
-// distinct are the same, sorted and each once.
+// distinct returns them sorted and without duplicates.
 func distinct(pattern, text string) []string {
 	found := matches(pattern, text)
 	slices.Sort(found)

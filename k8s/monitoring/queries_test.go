@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// query is one of a dashboard or a rule.
+// query is a query of a dashboard or a rule.
 type query struct {
 	where, expr string
-	labels      []string // that its result must have
-	shown       bool     // a panel that shows nothing here would show nothing anywhere
+	labels      []string // required in the result
+	shown       bool     // the panel must show a value in this test
 }
 
-// dashboardQueries are those of every panel, with Grafana's variables as Grafana would fill them in.
+// dashboardQueries returns the queries of all panels, with values for the variables of Grafana.
 func dashboardQueries(t *testing.T) (all []query) {
 	t.Helper()
 	files, err := filepath.Glob("dashboards/*.json")
@@ -52,7 +52,7 @@ func dashboardQueries(t *testing.T) (all []query) {
 	return all
 }
 
-// selection is what a query reads: metrics with their matchers, and labels by which it groups or joins.
+// selection has the metrics and matchers of a query, and the labels by which it groups or joins.
 type selection struct {
 	selectors []string // such as jajeong_run_status{status="HELD"}
 	labels    []string
@@ -66,8 +66,7 @@ var (
 	choices   = regexp.MustCompile(`(\w+)=~"([\w|]+)"`)
 )
 
-// selects takes a query apart. That it is one, Prometheus has said before. Each of the values that a matcher names is
-// looked for.
+// selects parses a query that Prometheus has accepted. It returns a selector for each value of a matcher.
 func selects(expr string) (s selection) {
 	for _, grouping := range groupings.FindAllStringSubmatch(expr, -1) {
 		for label := range strings.SplitSeq(grouping[1], ",") {
@@ -101,7 +100,7 @@ func TestSelects(t *testing.T) {
 	}, s)
 }
 
-// problem is what is wrong with a query, as far as the deployment knows; nothing when it is well.
+// problem returns the error of a query on this deployment, or nil.
 func (d *deployment) problem(q query) error {
 	var answer struct{ Result []json.RawMessage }
 	if err := d.promAPI("/api/v1/query", url.Values{"query": {q.expr}}, &answer); err != nil {

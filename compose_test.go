@@ -1,0 +1,60 @@
+package jajeong_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// TestComposeDemo runs the script of the service demo in compose.yaml, and every command that the script prints.
+func TestComposeDemo(t *testing.T) {
+	t.Parallel()
+	m := testenv.MySQLFor(t)
+	d := deployOn(t, m.DSN, m.DB)
+	d.serve(1000)
+	settle := testenv.Build(t, "./cmd/settle")
+	dsn, err := mysql.ParseDSN(m.DSN)
+	require.NoError(t, err)
+	shell := func(args ...string) string {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), "bash", args...)
+		command.Env = append(d.env, "MYSQL_PWD="+dsn.Passwd, "PATH="+filepath.Dir(settle)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		output, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		return string(output)
+	}
+	demo := func() string {
+		t.Helper()
+		host, port, err := net.SplitHostPort(dsn.Addr)
+		require.NoError(t, err)
+		apiHost, apiPort, err := net.SplitHostPort(strings.TrimPrefix(d.api, "http://"))
+		require.NoError(t, err)
+		return shell("compose/demo.sh", apiHost, apiPort, "--host="+host, "--port="+port, "--user="+dsn.User, dsn.DBName)
+	}
+
+	output := demo()
+	testenv.Eventually(t, 20*time.Second, "the API knows the coupon", func() bool { return d.me(1, 1).Code == "NOT_APPLIED" })
+	commands := regexp.MustCompile(`(?m)^    ((?:curl|for|docker) .*)$`).FindAllStringSubmatch(output, -1)
+	require.Len(t, commands, 7, output)
+	here := strings.NewReplacer("http://localhost:8080", d.api, "docker compose run --rm settle", settle)
+	for _, command := range commands {
+		require.NotContains(t, shell("-c", here.Replace(command[1])), "urn:jajeong:problem", command[1])
+	}
+	require.Equal(t, 3, d.count("SELECT COUNT(*) FROM user_coupon WHERE user_id IN (1, 2, 3)"))
+	require.Equal(t, "UNDER_REVIEW", d.me(1, 10).Status)
+
+	require.Contains(t, demo(), "Coupon 2 has 3 seats", "a new coupon replaces the one without free seats")
+	require.Contains(t, demo(), "Coupon 2 has 3 seats", "an open coupon is used again")
+	require.Equal(t, 2, d.count("SELECT COUNT(*) FROM coupon"))
+	require.Equal(t, 10, d.count("SELECT COUNT(*) FROM `user`"))
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// dlq is the output of `settle dlq list`: the entries of each coupon and cause.
+type dlq struct {
+	Groups []struct {
+		Coupon, Count int
+		Cause         string
+	}
+	Total int // entries of all coupons
+}
+
+// by sums up the entries by coupon or by cause.
+func (l dlq) by(coupon int, cause string) (n int) {
+	for _, g := range l.Groups {
+		if g.Coupon == coupon || g.Cause == cause {
+			n += g.Count
+		}
+	}
+	return n
+}
+
+func (d *demo) readDLQ(ctx context.Context) (list dlq, err error) {
+	output, err := d.settle(ctx, "dlq", "list", "--output", "json")
+	if err == nil {
+		err = json.Unmarshal(output, &list)
+	}
+	return list, err
+}
+
+func (d *demo) number(ctx context.Context, query string, args ...any) (n int, err error) {
+	if err = d.db.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
+		err = fmt.Errorf("%s: %w", query, err)
+	}
+	return n, err
+}
+
+func (d *demo) showUnderReview(ctx context.Context) error {
+	var list dlq
+	if err := d.settleJSON(ctx, &list, "dlq", "list"); err != nil {
+		return err
+	}
+	for _, cause := range []string{"INACTIVE_USER", "UNKNOWN_USER"} {
+		d.say("  %-14s %5d", cause, list.by(0, cause))
+	}
+	d.say("These users are blocked or missing. They keep their position until an operator decides.")
+	return nil
+}
+
+// showAfterwards sends new applications of users with each outcome.
+func (d *demo) showAfterwards(ctx context.Context) error {
+	c := d.coupons[0]
+	winner, err := d.number(ctx, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND position = 1", c.id)
+	if err != nil {
+		return err
+	}
+	notSelected, err := d.number(ctx, "SELECT MIN(user_id) FROM application_outcome WHERE coupon_id = ?", c.id)
+	if err != nil {
+		return err
+	}
+	underReview := c.firstUser
+	for statusOf(underReview) != blocked {
+		underReview++
+	}
+	var rows [][]any
+	for _, again := range []struct {
+		application
+		code string
+	}{
+		{application{c.id, uint64(winner), "ko"}, "ALREADY_ISSUED"},
+		{application{c.id, underReview, "ko"}, "UNDER_REVIEW"},
+		{application{c.id, uint64(notSelected), "ko"}, "SOLD_OUT"},
+		{application{c.id, uint64(notSelected), "en"}, "SOLD_OUT"},
+		{application{999, 1, "en"}, "COUPON_NOT_FOUND"},
+	} {
+		a, err := d.pods[0].apply(ctx, again.application)
+		if err != nil {
+			return err
+		}
+		if a.outcome != again.code {
+			return fmt.Errorf("user %d applied for coupon %d again: want %s, got %d %s", a.user, a.coupon, again.code, a.http, a.body)
+		}
+		rows = append(rows, []any{a.coupon, a.user, a.language, a.http, a.outcome, a.Title})
+	}
+	d.table([]any{"coupon", "user", "Accept-Language", "HTTP", "code", "title"}, rows...)
+	return nil
+}
+
+// tallies sum up the database. A checksum finds a row that was changed in place, a count does not.
+var tallies = []struct{ what, query string }{
+	{"issued", "SELECT COUNT(*) FROM user_coupon"},
+	{"checksum", "SELECT BIT_XOR(CRC32(CONCAT_WS('/', id, coupon_id, user_id, position, applied_at, issued_at, run_id, status))) FROM user_coupon"},
+	{"not selected", "SELECT COUNT(*) FROM application_outcome"},
+	{"checksum", "SELECT BIT_XOR(CRC32(CONCAT_WS('/', coupon_id, user_id, applied_at, outcome, run_id))) FROM application_outcome"},
+	{"seats taken", "SELECT SUM(issued_count) FROM coupon"},
+	{"settlements", "SELECT COUNT(*) FROM settlement"},
+}
+
+func (d *demo) tally(ctx context.Context) (numbers []int, err error) {
+	for _, t := range tallies {
+		n, err := d.number(ctx, t.query)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	list, err := d.readDLQ(ctx)
+	return append(numbers, list.Total), err
+}
+
+func (d *demo) showRepetition(ctx context.Context) error {
+	before, err := d.tally(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.settleJSON(ctx, new(any), "run", "--cutoff", "now", "--operator", "kim", "--reason", "once more"); err != nil {
+		return err
+	}
+	after, err := d.tally(ctx)
+	if err != nil {
+		return err
+	}
+	header, rows := []any{""}, [][]any{{"before"}, {"after"}}
+	for i, t := range tallies {
+		header, rows[0], rows[1] = append(header, t.what), append(rows[0], before[i]), append(rows[1], after[i])
+	}
+	d.table(append(header, "in DLQ"), append(rows[0], before[len(tallies)]), append(rows[1], after[len(tallies)]))
+	if !slices.Equal(before, after) {
+		return fmt.Errorf("settling again changed %d to %d", before, after)
+	}
+	return nil
+}
+
+// showProof stops the pods, whose exit code has to be 0, and checks all invariants. settle verify ends with an error when
+// one is violated.
+func (d *demo) showProof(ctx context.Context) error {
+	if err := d.stopPods(); err != nil {
+		return err
+	}
+	var report struct {
+		Total struct {
+			Checked, Seats, Coupons, Gap, AuditEvents int
+			Account                                   struct{ Accepted int }
+		}
+	}
+	if err := d.settleJSON(ctx, &report, "verify"); err != nil {
+		return err
+	}
+	t := report.Total
+	for i, invariant := range []string{
+		d.printer.Sprintf("No coupon has more winners than seats: %d winners, %d seats.", t.Coupons, t.Seats),
+		"No user has the same coupon twice.",
+		"The first eligible applicants have the coupons.",
+		d.printer.Sprintf("No application is lost: %d accepted, %d missing.", t.Account.Accepted, t.Gap),
+		"One clock orders all applications of a coupon.",
+		d.printer.Sprintf("MySQL agrees with itself and with its audit log: %s.", d.count(t.AuditEvents, "event")),
+	} {
+		d.say("  %d  ok  %s", i+1, invariant)
+	}
+	return nil
+}

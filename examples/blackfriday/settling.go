@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+func inKST(t time.Time) string { return t.In(time.FixedZone("KST", 9*60*60)).Format("15:04:05.000000") }
+
+func (d *demo) showSettlement(ctx context.Context) error {
+	began := time.Now()
+	if err := d.settleJSON(ctx, new(any), "run", "--cutoff", "now", "--operator", "kim", "--reason", "Black Friday demo"); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	list, err := d.readDLQ(ctx)
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	for _, c := range d.coupons {
+		issued, err := d.number(ctx, "SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", c.id)
+		if err != nil {
+			return err
+		}
+		notSelected, err := d.number(ctx, "SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'", c.id)
+		if err != nil {
+			return err
+		}
+		underReview := list.by(c.id, "")
+		rows = append(rows, []any{c.name, c.seats, c.applicants(), issued, underReview, notSelected})
+		if issued+underReview+notSelected != c.applicants() {
+			return fmt.Errorf("coupon %d: %d issued, %d under review and %d not selected are not %d applications", c.id, issued, underReview, notSelected, c.applicants())
+		}
+	}
+	d.table([]any{"coupon", "seats", "applied", "= issued", "+ under review", "+ not selected"}, rows...)
+	d.say("The settlement took %.1f seconds. The outcomes add up: no application is lost.", took.Seconds())
+	return d.showWinners(ctx)
+}
+
+// winner is a user with a coupon.
+type winner struct {
+	position  int
+	user      uint64
+	appliedAt time.Time
+}
+
+// showWinners compares all winners with the answers to their applications, and shows both ends for the first coupon.
+func (d *demo) showWinners(ctx context.Context) error {
+	var first []winner
+	for _, c := range d.coupons {
+		winners, err := d.winners(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := d.checkWinners(c, winners); err != nil {
+			return err
+		}
+		if first == nil {
+			first = winners
+		}
+	}
+	var rows [][]any
+	for i, w := range first {
+		if i < 2 || i >= len(first)-2 {
+			rows = append(rows, []any{w.position, w.user, inKST(w.appliedAt), d.answers[w.user].Position})
+		}
+	}
+	d.table([]any{"seat", "user", "applied at (KST)", "position in the answer of the API"}, rows...)
+	last := first[len(first)-1]
+	place := d.answers[last.user].Position
+	d.say("Seat %d went to position %d, because %s cannot have a coupon. The demo compared all winners "+
+		"with the answers of the API: they are the first eligible applicants.", last.position, place, d.count(place-last.position, "earlier applicant"))
+	return nil
+}
+
+func (d *demo) winners(ctx context.Context, c coupon) (winners []winner, err error) {
+	rows, err := d.db.QueryContext(ctx, "SELECT position, user_id, applied_at FROM user_coupon WHERE coupon_id = ? ORDER BY position", c.id)
+	if err != nil {
+		return nil, fmt.Errorf("read winners of coupon %d: %w", c.id, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var w winner
+		if err := rows.Scan(&w.position, &w.user, &w.appliedAt); err != nil {
+			return nil, fmt.Errorf("read winners of coupon %d: %w", c.id, err)
+		}
+		winners = append(winners, w)
+	}
+	return winners, rows.Err()
+}
+
+func (d *demo) checkWinners(c coupon, winners []winner) error {
+	var eligible []answer
+	for user := c.firstUser; user <= c.lastUser; user++ {
+		if statusOf(user) == active {
+			eligible = append(eligible, d.answers[user])
+		}
+	}
+	slices.SortFunc(eligible, func(a, b answer) int { return cmp.Compare(a.Position, b.Position) })
+	eligible = eligible[:min(len(eligible), c.seats)]
+	if len(winners) != len(eligible) {
+		return fmt.Errorf("coupon %d: %d people got a coupon, not %d", c.id, len(winners), len(eligible))
+	}
+	for i, w := range winners {
+		if due := eligible[i]; w.position != i+1 || w.user != due.user || !w.appliedAt.Equal(due.AppliedAt) {
+			return fmt.Errorf("coupon %d: seat %d is due to user %d, who applied at %s; user %d, who applied at %s, has it",
+				c.id, i+1, due.user, inKST(due.AppliedAt), w.user, inKST(w.appliedAt))
+		}
+	}
+	return nil
+}
