@@ -336,3 +336,21 @@ func headings(document []byte) (anchors []string) {
 	}
 	return anchors
 }
+
+// TestReadmeIsShort limits both READMEs to 120 lines, and the sentences of the English one to 30 words.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	const maxLines, maxWords = 120, 30
+	for _, file := range []string{"README.md", "README.ko.md"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, strings.Count(string(text), "\n"), maxLines, file)
+	}
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(text), "\n\n")
+	prose = regexp.MustCompile(`(?m)^(#.*|- |\d\. |\|)`).ReplaceAllString(prose, "\n\n$1") // an item or a row ends a sentence
+	for _, sentence := range regexp.MustCompile(`[.?!|]\s|\n\n`).Split(prose, -1) {
+		assert.LessOrEqual(t, len(strings.Fields(sentence)), maxWords, "%q", sentence)
+	}
+}
