@@ -336,3 +336,50 @@ func headings(document []byte) (anchors []string) {
 	}
 	return anchors
 }
+
+// TestReadmeIsShort limits both READMEs to 120 lines, and the sentences of the English one to 30 words.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	const maxLines, maxWords = 120, 30
+	for _, file := range []string{"README.md", "README.ko.md"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, strings.Count(string(text), "\n"), maxLines, file)
+	}
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(text), "\n\n")
+	prose = regexp.MustCompile(`(?m)^(#.*|- |\d\. |\|)`).ReplaceAllString(prose, "\n\n$1") // an item or a row ends a sentence
+	for _, sentence := range regexp.MustCompile(`[.?!|]\s|\n\n`).Split(prose, -1) {
+		assert.LessOrEqual(t, len(strings.Fields(sentence)), maxWords, "%q", sentence)
+	}
+}
+
+// TestEveryTestNamedInTheDocuments: a test that a document names exists. One that ends in … stands for all that begin so.
+func TestEveryTestNamedInTheDocuments(t *testing.T) {
+	t.Parallel()
+	var code strings.Builder
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			var text []byte
+			text, err = os.ReadFile(path)
+			code.Write(text)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	named := 0
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range regexp.MustCompile("`(Test[A-Z]\\w*)(…?)").FindAllStringSubmatch(string(text), -1) {
+			named++
+			function := "func " + match[1]
+			if match[2] == "" {
+				function += "("
+			}
+			assert.Contains(t, code.String(), function, "%s names a test that does not exist", file)
+		}
+	}
+	require.Greater(t, named, 40)
+}

@@ -1,0 +1,243 @@
+package jajeong_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+var update = flag.Bool("update", false, "write docs/cli.md and docs/configuration.md anew")
+
+// TestGeneratedDocumentsAreCurrent compares docs/cli.md and docs/configuration.md with what --help of both programs prints.
+func TestGeneratedDocumentsAreCurrent(t *testing.T) {
+	t.Parallel()
+	for file, text := range map[string]string{
+		"docs/cli.md":           commandReference(t),
+		"docs/configuration.md": configurationReference(t),
+	} {
+		if *update {
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		}
+		current, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, text, string(current), "%s is stale: run `go test -run TestGeneratedDocuments . -update`", file)
+	}
+}
+
+// helpPage is what --help prints of a program or of one of its verbs.
+type helpPage struct {
+	usage    string
+	about    string // the paragraphs in front of the examples
+	examples string // one command to a line, as printed
+	flags    []flagHelp
+	verbs    []string // of the page of a program with verbs
+}
+
+// flagHelp is one flag. environment is its variable and standard its default; either may be empty.
+type flagHelp struct {
+	name, value, environment, standard, about string
+}
+
+const preamble = "This page is generated from `--help`. Change the help texts in the code, then run\n`go test -run TestGeneratedDocuments . -update`.\n"
+
+func commandReference(t *testing.T) string {
+	t.Helper()
+	root := helpOf(t, "settle")
+	var page strings.Builder
+	fmt.Fprintf(&page, "# The commands of `settle`\n\n%s\n%s\n", preamble, commandsIntroduction)
+	var every []flagHelp
+	for _, f := range root.flags {
+		if f.environment == "" {
+			every = append(every, f)
+		}
+	}
+	fmt.Fprintf(&page, "## Every command\n\nEach command also accepts the [settings](configuration.md) as flags.\n\n%s", flagTable(every))
+	for _, verb := range root.verbs {
+		help := helpOf(t, "settle", strings.Fields(verb)...)
+		fmt.Fprintf(&page, "\n## settle %s\n\n%s\n\n", verb, help.about)
+		fmt.Fprintf(&page, "```\n%s\n```\n", strings.TrimSpace(help.usage+"\n\n"+help.examples))
+		own := slices.DeleteFunc(help.flags, func(f flagHelp) bool { return slices.Contains(root.flags, f) })
+		if len(own) > 0 {
+			fmt.Fprintf(&page, "\n%s", flagTable(own))
+		}
+	}
+	return page.String()
+}
+
+func flagTable(flags []flagHelp) string {
+	var table strings.Builder
+	table.WriteString("| flag | default | meaning |\n| --- | --- | --- |\n")
+	for _, f := range flags {
+		name := "`" + strings.TrimSuffix(f.name+"="+f.value, "=") + "`"
+		if f.environment != "" {
+			name += ", `" + f.environment + "`"
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", cell(name), code(f.standard), cell(f.about))
+	}
+	return table.String()
+}
+
+// configurationReference lists every flag that has an environment variable. Programs that say the same of it share a row.
+func configurationReference(t *testing.T) string {
+	t.Helper()
+	type row struct {
+		flagHelp
+		programs []string
+	}
+	var rows []row
+	add := func(program string, flags []flagHelp) {
+		for _, f := range flags {
+			if f.environment == "" {
+				continue
+			}
+			at := slices.IndexFunc(rows, func(r row) bool { return r.flagHelp == f })
+			if at < 0 {
+				at = len(rows)
+				rows = append(rows, row{flagHelp: f})
+			}
+			rows[at].programs = append(rows[at].programs, "`"+program+"`")
+		}
+	}
+	add("apply-api", helpOf(t, "apply-api").flags)
+	root := helpOf(t, "settle")
+	add("settle", root.flags)
+	for _, verb := range root.verbs {
+		own := slices.DeleteFunc(helpOf(t, "settle", strings.Fields(verb)...).flags, func(f flagHelp) bool { return slices.Contains(root.flags, f) })
+		add("settle "+verb, own)
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return len(b.programs) - len(a.programs) })
+
+	var page strings.Builder
+	fmt.Fprintf(&page, "# Settings\n\n%s\n%s\n", preamble, settingsIntroduction)
+	page.WriteString("| variable | flag | default | program | meaning |\n| --- | --- | --- | --- | --- |\n")
+	for _, r := range rows {
+		fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s | %s |\n", r.environment, r.name, code(r.standard), strings.Join(r.programs, ", "), cell(r.about))
+	}
+	return page.String()
+}
+
+// cell keeps a text within its cell of a table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+func code(text string) string {
+	if text == "" {
+		return "–"
+	}
+	value, more, _ := strings.Cut(text, ", ")
+	if more != "" {
+		more = ", " + more
+	}
+	return cell("`" + value + "`" + more)
+}
+
+func helpOf(t *testing.T, program string, verb ...string) helpPage {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), testenv.Build(t, "./cmd/"+program), append(slices.Clone(verb), "--help")...)
+	command.Env = []string{"LC_ALL=C", "COLUMNS=110"}
+	output, err := command.Output()
+	require.NoError(t, err, "%s %q", program, verb)
+	page := readHelp(string(output))
+	require.NotEmpty(t, page.usage, "%s %q", program, verb)
+	require.NotEmpty(t, page.about, "%s %q", program, verb)
+	require.NotEmpty(t, page.flags, "%s %q", program, verb)
+	return page
+}
+
+var (
+	flagLine  = regexp.MustCompile(`^ {2,6}(?:-\w, +)?(--[a-z-]+)(?:=(\S+))?(?: {2,}(\S.*))?$`)
+	verbLine  = regexp.MustCompile(`^  (\S+(?: \S+)*)  +\S`)
+	variable  = regexp.MustCompile(` \(\$([A-Z_]+)\)\.?$`)
+	byDefault = regexp.MustCompile(`(?:^| )Default (.+?)\.?$`)
+)
+
+func readHelp(text string) (page helpPage) {
+	usage, rest, _ := strings.Cut(text, "\n\n")
+	page.usage = strings.TrimPrefix(strings.Join(strings.Fields(usage), " "), "Usage: ")
+	about, rest, _ := strings.Cut(rest, "\nFlags:\n")
+	page.about, page.examples = readAbout(about)
+	flags, verbs, _ := strings.Cut(rest, "\nCommands:\n")
+	page.flags = readFlags(flags)
+	for line := range strings.Lines(verbs) {
+		if match := verbLine.FindStringSubmatch(line); match != nil {
+			page.verbs = append(page.verbs, match[1])
+		}
+	}
+	return page
+}
+
+// readAbout separates the description from the examples, which are the indented lines.
+func readAbout(text string) (about, examples string) {
+	var paragraphs, commands []string
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		switch {
+		case paragraph == "Example:" || paragraph == "Examples:":
+		case strings.HasPrefix(paragraph, "    "):
+			commands = append(commands, regexp.MustCompile(`(?m)^    `).ReplaceAllString(paragraph, ""))
+		default:
+			line := strings.Join(strings.Fields(paragraph), " ")
+			paragraphs = append(paragraphs, regexp.MustCompile(`<[^>]+>`).ReplaceAllString(line, "`$0`")) // it is no HTML
+		}
+	}
+	return strings.Join(paragraphs, "\n\n"), strings.Join(commands, "\n")
+}
+
+func readFlags(text string) (flags []flagHelp) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if match := flagLine.FindStringSubmatch(line); match != nil {
+			flags = append(flags, flagHelp{name: match[1], value: match[2], about: match[3]})
+		} else if more := strings.TrimSpace(line); more != "" && len(flags) > 0 {
+			last := &flags[len(flags)-1]
+			last.about = strings.TrimSpace(last.about + " " + more)
+		}
+	}
+	flags = slices.DeleteFunc(flags, func(f flagHelp) bool { return f.name == "--help" })
+	for i := range flags {
+		f := &flags[i]
+		if match := variable.FindStringSubmatch(f.about); match != nil {
+			f.environment, f.about = match[1], strings.TrimSuffix(f.about, match[0])
+		}
+		if match := byDefault.FindStringSubmatch(f.about); match != nil {
+			f.standard, f.about = match[1], strings.TrimSuffix(f.about, match[0])
+		}
+		f.about = strings.TrimSuffix(f.about, ".")
+	}
+	return flags
+}
+
+const commandsIntroduction = "`settle` settles coupons, changes them, and reports what happened. The handbook\n" +
+	"([English](operators.md), [한국어](operators.ko.md)) describes the tasks.\n" + `
+- Running a command again is safe. The exceptions are ` + "`create` and `add-seats`" + `, which add once more.
+- Commands that change something take ` + "`--operator` (a name) and `--reason`" + ` (such as a ticket). Both go into the audit log.
+- An empty value, a 0 that would mean "none" and a repeated single value are refused with exit code 2.
+- Output is Korean or English by ` + "`LANG` or `--lang`" + `. JSON, logs and English CSV headers do not change with the language.
+- ` + "`settle coupon close`, `pause`, `resume` and `extend`" + ` change the window. Earlier applications stay as they are.
+
+| exit code | meaning | next step |
+| --- | --- | --- |
+| 0 | settled, or nothing to do. DLQ entries are not a failure | none |
+| 1 | a server failed or is busy | run again: it is safe |
+| 2 | wrong use or setup | do not retry. Correct what the message names |
+| 3 | an invariant is violated, or a coupon is held | a person must look |
+
+If several apply, 2 comes before 1, and 1 before 3.
+`
+
+const settingsIntroduction = "Every setting is a flag and an environment variable. The flag takes precedence.\n" + `
+- Both programs check all settings at start and report every mistake. The exit code is then 2.
+- Refused are: unknown flags, unknown ` + "`APPLY_…` and `SETTLE_…`" + ` variables, impossible values and empty values.
+- A secret can be a file: ` + "`MYSQL_DSN_FILE`, `REDIS_PASSWORD_FILE`" + `. Programs read files at start. Restart after a change.
+- Several ` + "`REDIS_ADDRS`" + ` mean a Cluster. With ` + "`REDIS_MASTER_NAME`" + ` they mean Sentinels.
+- The ` + "`USER_…`" + ` settings describe [your table of users](deploy.md#the-table-of-users).
+- ` + "`GOGC`, `GOMEMLIMIT` and `GOMAXPROCS`" + ` work as in every Go program and override the built-in values.
+- ` + "`SSL_CERT_DIR`" + ` names a folder with the certificates of your own CA, for MySQL and Redis with TLS.
+`
