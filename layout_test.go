@@ -95,7 +95,7 @@ func TestWhoMayImportWhom(t *testing.T) {
 func known(where string) bool {
 	switch where {
 	case "", "cmd/apply-api", "cmd/settle", "docs", "sql",
-		"internal/coupon", "internal/candidates", "internal/settle", "internal/ledger", "internal/users", "internal/api", "internal/catalog", "internal/connect", "internal/testenv":
+		"internal/coupon", "internal/candidates", "internal/settle", "internal/ledger", "internal/users", "internal/api", "internal/catalog", "internal/cli", "internal/connect", "internal/testenv":
 		return true
 	}
 	return strings.HasPrefix(where, "examples/") || strings.HasPrefix(where, "bench/") || strings.HasPrefix(where, "k8s/")
