@@ -158,7 +158,7 @@ func TestSecretsAreFiles(t *testing.T) {
 
 func TestJobsFollowTheExitCodes(t *testing.T) {
 	t.Parallel()
-	codes := constants(t, root+"/cmd/settle/main.go")
+	codes := constants(t, root+"/internal/cli/cli.go")
 	require.Equal(t, []int32{0, 1, 2, 3}, []int32{codes["exitDone"], codes["exitInfrastructure"], codes["exitUse"], codes["exitInvariant"]})
 	everywhere(t, func(t *testing.T, c *cluster) {
 		jobs := map[string]batchv1.JobSpec{"migrate": c.jobs["migrate"].Spec}

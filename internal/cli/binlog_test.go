@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// A server that logs statements refuses every write at READ COMMITTED. An account that may log rows instead does so; every
+// verb of another says what to do before it begins, and whoever only reads reads.
+func TestAServerThatLogsStatements(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{Args: []string{"--log-bin=binlog", "--binlog-format=STATEMENT", "--server-id=1"}})
+	admin, err := sql.Open("mysql", server.DSN(""))
+	require.NoError(t, err)
+	defer admin.Close()
+	var logs string
+	require.NoError(t, admin.QueryRow("SELECT CONCAT(@@log_bin + 0, @@binlog_format)").Scan(&logs))
+	require.Equal(t, "1STATEMENT", logs)
+	for _, statement := range []string{"CREATE DATABASE jajeong CHARACTER SET utf8mb4", "CREATE USER plain@'%' IDENTIFIED BY 'secret'", "GRANT ALL ON jajeong.* TO plain@'%'"} {
+		_, err = admin.Exec(statement)
+		require.NoError(t, err)
+	}
+	asAdmin, asPlain := server.DSN("jajeong"), fmt.Sprintf("plain:secret@tcp(%s)/jajeong", server.Addr())
+
+	code, _, stderr := settleBare(t, "migrate", "--mysql-dsn="+asPlain)
+	require.Equal(t, exitUse, code, stderr)
+	require.Contains(t, stderr, "binlog_format=ROW")
+
+	w := newWorldWith(t, testenv.RedisFor(t), testenv.MySQLHandle{DSN: asAdmin}) // migrates
+	w.servers[0] = "--mysql-dsn=" + asAdmin
+	coupon := w.coupon(2)
+	w.users(1, 2, 3)
+	w.apply(coupon, 3, 1, 2)
+	w.settleNow()
+	require.Equal(t, []uint64{3, 1}, w.issued(coupon))
+	w.mustChange("add-seats", coupon, "--seats=1")
+
+	w.servers[0] = "--mysql-dsn=" + asPlain
+	runs := w.ids("SELECT id FROM settlement_run")
+	person := []string{"--operator=kim", "--reason=test"}
+	for _, verb := range [][]string{{"migrate"}, {"run"}, {"run", "--dry-run"}, {"schedule"}, append([]string{"coupon", "pause", "1"}, person...),
+		append([]string{"coupon", "create", "--name=x", "--seats=1", "--opens=2026-01-01 00:00", "--closes=2249-01-01 00:00"}, person...),
+		append([]string{"dlq", "retry", "--coupon=1"}, person...), append([]string{"dlq", "drop", "--coupon=1", "--user=1"}, person...)} {
+		code, stdout, stderr := w.settle(verb...)
+		require.Equal(t, exitUse, code, "%v: %s", verb, stderr)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, "binlog_format=ROW", verb)
+		require.NotContains(t, stderr, "safe to run again")
+	}
+	_, _, stderr = w.settle("run", "--lang=ko")
+	require.Regexp(t, hangul, stderr)
+	require.Equal(t, runs, w.ids("SELECT id FROM settlement_run"))
+	for _, verb := range []string{"verify", "runs", "coupon list", "dlq list", "report --month=2026-11"} {
+		code, _, stderr := w.settle(strings.Fields(verb)...)
+		require.Zero(t, code, "%s: %s", verb, stderr)
+	}
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// completionCmd prints what a shell needs to complete verbs and flags.
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help is shown by --help.
+func (completionCmd) Help() string {
+	return `Examples:
+  source <(settle completion bash)                        for this session; in ~/.bashrc for every one
+  source <(settle completion zsh)
+  settle completion fish | source`
+}
+
+// shellCodes make a shell call the program with COMP_LINE. %[1]s is the program's path.
+var shellCodes = map[string]string{
+	"bash": "complete -o default -o bashdefault -C %[1]s settle\n",
+	"zsh": `autoload -U +X bashcompinit && bashcompinit
+complete -o default -o bashdefault -C %[1]s settle
+`,
+	"fish": `function __complete_settle
+    set -lx COMP_LINE (commandline -cp)
+    test -z (commandline -ct)
+    and set COMP_LINE "$COMP_LINE "
+    %[1]s
+end
+complete -f -c settle -a "(__complete_settle)"
+`,
+}
+
+// AfterApply is called by kong. The verb needs no server, and so no settings: kong leaves before it looks at them.
+func (c *completionCmd) AfterApply(k *kong.Context) error {
+	code, known := shellCodes[c.Shell]
+	if !known {
+		return nil // reported with the other problems of the command line
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(k.Stdout, code, path)
+	k.Exit(0)
+	return nil
+}
+
+// answersShells prints what may come next when a shell asks with COMP_LINE; then the process ends.
+func answersShells(k *kong.Kong) error {
+	line, asked := os.LookupEnv("COMP_LINE")
+	if !asked {
+		return nil
+	}
+	if cursor, err := strconv.Atoi(os.Getenv("COMP_POINT")); err == nil && cursor >= 0 && cursor < len(line) {
+		line = line[:cursor]
+	}
+	for _, word := range completions(k.Model.Node, line) {
+		fmt.Fprintln(k.Stdout, word)
+	}
+	k.Exit(0)
+	return nil
+}
+
+// completions are the verbs, flags and values that complete the last word of a line, which is empty behind a space.
+func completions(root *kong.Node, line string) (found []string) {
+	words := strings.Fields(strings.ReplaceAll(line, "=", " ")) // --flag=value is --flag value
+	last := ""
+	if len(words) > 0 && !strings.HasSuffix(line, " ") && !strings.HasSuffix(line, "=") {
+		last, words = words[len(words)-1], words[:len(words)-1]
+	}
+	node, arguments, value := root, 0, (*kong.Value)(nil) // value is that of a flag before the last word
+	for _, word := range words[min(1, len(words)):] {
+		child := childOf(node, word)
+		switch {
+		case value != nil:
+			value = nil
+		case strings.HasPrefix(word, "-"):
+			value = valueOf(node, word)
+		case child != nil:
+			node = child
+		default:
+			arguments++
+		}
+	}
+	offer := func(words ...string) {
+		for _, word := range words {
+			if word != "" && strings.HasPrefix(word, last) {
+				found = append(found, word)
+			}
+		}
+	}
+	switch {
+	case value != nil:
+		offer(value.EnumSlice()...)
+	case strings.HasPrefix(last, "-"):
+		for _, flags := range node.AllFlags(true) {
+			for _, flag := range flags {
+				offer("--" + flag.Name)
+			}
+		}
+	case arguments < len(node.Positional):
+		offer(node.Positional[arguments].EnumSlice()...)
+	default:
+		for _, child := range node.Children {
+			offer(child.Name)
+		}
+	}
+	return found
+}
+
+func childOf(node *kong.Node, name string) *kong.Node {
+	for _, child := range node.Children {
+		if child.Name == name {
+			return child
+		}
+	}
+	return nil
+}
+
+// valueOf is the value that a flag waits for; nil where it takes none.
+func valueOf(node *kong.Node, name string) *kong.Value {
+	for _, flags := range node.AllFlags(false) {
+		for _, flag := range flags {
+			if "--"+flag.Name == name && !flag.IsBool() {
+				return flag.Value
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"testing"
+	"time"
+)
+
+// What marketing does with a coupon, from its creation to the seats that are added when it is over.
+func TestGoldenCoupon(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "coupon", func(w *world) {
+		w.users(between(1, 4)...)
+	}, func(s *spoken) {
+		person := []string{"--operator=park", "--reason=TICKET-9"}
+		at := func(d time.Duration) string { return s.now().Add(d).UTC().Format(time.RFC3339) }
+		does := func(args ...string) { s.says(append(append([]string{"coupon"}, args...), person...)...) }
+		s.says("coupon", "list")
+		does("create", "--name=블랙 프라이데이", "--seats=2", "--opens="+at(-time.Hour), "--closes="+at(time.Hour), "--discount-won=5000")
+		does("create", "--name=다음 회차", "--seats=100", "--opens="+at(24*time.Hour), "--closes="+at(48*time.Hour), "--output=json")
+		does("create", "--name=", "--seats=0", "--opens=noon", "--closes="+at(time.Hour), "--validity-days=40000")
+		s.says("coupon", "list")
+		s.refresh()
+		s.apply(1, 1, 2, 3, 99, 4)
+		does("pause", "1")
+		does("pause", "1")
+		does("resume", "1")
+		does("extend", "1", "--closes="+at(2*time.Hour))
+		does("extend", "1", "--closes="+at(time.Minute))
+		does("close", "2")
+		does("close", "1")
+		does("close", "1")
+		s.says(append([]string{"run", "--coupon=1", "--cutoff=now"}, person...)...)
+		does("add-seats", "1", "--total=1")
+		does("add-seats", "1", "--seats=1")
+		s.says("coupon", "show", "1")
+		s.says(append([]string{"run", "--coupon=1", "--cutoff=now"}, person...)...)
+		does("add-seats", "1", "--seats=1", "--output=json")
+		s.says("coupon", "list", "--status=closed")
+		s.says("coupon", "show", "7")
+		s.says("coupon", "close", "1")
+	})
+}
+
+// Who is under review, tried again by a canary, and ended.
+func TestGoldenDLQ(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "dlq", func(w *world) {
+		w.users(between(1, 5)...)
+		w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id < 4")
+		w.coupon(2)
+		w.apply(1, 1, 2, 98, 4, 5, 3, 99)
+	}, func(s *spoken) {
+		person := []string{"--operator=lee", "--reason=TICKET-7"}
+		decides := func(args ...string) { s.says(append(append([]string{"dlq"}, args...), person...)...) }
+		s.says("dlq", "list")
+		s.settleNow()
+		s.says("dlq", "list")
+		s.says("dlq", "list", "--user=98")
+		s.says("dlq", "list", "--output=csv")
+		s.says("dlq", "list", "--list", "--output=csv", "--cause=UNKNOWN_USER")
+		s.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 2")
+		decides("retry", "--coupon=1", "--cause=INACTIVE_USER", "--canary=1", "--cutoff=now")
+		s.exec("UPDATE coupon SET total_quantity = 3")
+		decides("retry", "--coupon=1", "--cause=INACTIVE_USER", "--canary=1", "--cutoff=now")
+		decides("drop", "--coupon=1", "--cause=UNKNOWN_USER")
+		s.saysOnTerminal([]string{"n"}, append([]string{"dlq", "drop", "--coupon=1", "--cause=UNKNOWN_USER"}, person...)...)
+		s.saysOnTerminal([]string{"y"}, append([]string{"dlq", "drop", "--coupon=1", "--cause=UNKNOWN_USER"}, person...)...)
+		decides("drop", "--coupon=1", "--cause=UNKNOWN_USER")
+		decides("retry", "--coupon=1", "--user=77")
+		s.says("dlq", "drop", "--coupon=1")
+		s.says("dlq", "list", "--list")
+	})
+}

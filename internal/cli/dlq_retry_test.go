@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// A retry that finds no seat says so and stays, also of who applied after the last who got one: the next run that is no retry
+// has its say, and seats that are added come to it in its turn.
+func TestARetryThatFindsNoSeatStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1, 2, 3)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
+	for range 2 { // retried again it stays again
+		code, _, stderr := w.dlq("retry", coupon, "--user=2", "--cutoff=now", "--lang=en")
+		require.Zero(t, code, stderr)
+		require.Contains(t, stderr, "No seat is left: 1 stay under review.")
+		require.Contains(t, w.underReview(coupon), "2")
+		require.Equal(t, candidates.UnderReview, w.answer(coupon, 2))
+		require.Equal(t, []uint64{3}, w.outcome(coupon, "NOT_SELECTED"))
+		w.verify()
+	}
+	w.settleNow()
+	require.Empty(t, w.underReview(coupon))
+	require.Equal(t, []uint64{2, 3}, w.outcome(coupon, "NOT_SELECTED"))
+	w.exec("UPDATE coupon SET total_quantity = 2")
+	w.settleNow()
+	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
+	w.verify()
+}
+
+func TestARowIsTriedABoundedNumberOfTimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(5)
+	w.users(1)
+	w.apply(coupon, 1)
+	allow := w.refuse("user_coupon", 1)
+	for attempt := range mostRefusals {
+		w.settleNow()
+		why := w.reason(coupon, "1")
+		require.Equal(t, attempt+1, why.Attempts)
+		require.Equal(t, attempt+1 < mostRefusals, why.Retryable)
+	}
+	allow()
+	w.settleNow()
+	require.Empty(t, w.issued(coupon), "a person must decide")
+	require.Equal(t, mostRefusals, w.reason(coupon, "1").Attempts)
+	w.refuse("user_coupon", 1)
+	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "1 failed again")
+	require.False(t, w.reason(coupon, "1").Retryable, "one attempt for each decision")
+	require.Equal(t, mostRefusals+1, w.reason(coupon, "1").Attempts)
+	w.exec("DROP TRIGGER refuses_user_coupon")
+	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Equal(t, []uint64{1}, w.issued(coupon))
+	w.verify()
+}
+
+func TestCanariesGoFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(9)
+	w.users(1, 2, 3, 4)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 3, 1, 2, 4, 99)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 1")
+	runs := len(w.ids("SELECT id FROM settlement_run"))
+
+	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now", "--canary=2", "--cause=INACTIVE_USER")
+	require.Equal(t, 1, code, stderr)
+	require.Contains(t, stderr, "Of the 2 that were tried first 1 were not settled: the other 2 were not tried.")
+	require.Equal(t, []uint64{3}, w.issued(coupon), "the first two of that cause by arrival are 3 and 1")
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+1)
+	for _, untried := range []string{"2", "4", "99"} {
+		require.False(t, w.reason(coupon, untried).Retryable, untried)
+		require.Equal(t, 1, w.reason(coupon, untried).Attempts, untried)
+	}
+	w.verify()
+
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "The first 1 were settled; the other 2 are tried now.")
+	require.Equal(t, []uint64{3, 1, 2, 4}, w.issued(coupon))
+	require.Equal(t, 1, w.reason(coupon, "99").Attempts, "of another cause")
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
+	w.verify()
+
+	code, _, stderr = w.dlq("retry", coupon, "--cause=INACTIVE_USER")
+	require.Zero(t, code)
+	require.Contains(t, stderr, "Nothing is under review for such a cause")
+	for _, wrong := range [][]string{{"--canary=-1"}, {"--cause=X", "--user=99"}, {"--user=99", "--user=7", "--canary=1"}} {
+		code, _, stderr = w.dlq("retry", coupon, wrong...)
+		require.Equal(t, 2, code, "%s%s", wrong, stderr)
+	}
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
+}
+
+func TestARetryThatFindsNoSeatSaysSoAndStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(2)
+	w.users(1, 2, 3, 4)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (1, 4)")
+	w.apply(coupon, 1, 2, 3, 4)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	arrival := w.underReview(coupon)["1"]
+	code, _, stderr := w.dlq("retry", coupon, "--user=1", "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "No seat is left: 1 stay under review.")
+	require.Equal(t, arrival, w.underReview(coupon)["1"])
+	require.Equal(t, 1, w.reason(coupon, "1").Attempts)
+	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "No seat is left: 2 stay under review.")
+	require.Len(t, w.underReview(coupon), 2)
+	require.Empty(t, w.outcome(coupon, "NOT_SELECTED"))
+	w.verify()
+	w.settleNow()
+	require.Equal(t, map[string]int64{"1": arrival}, w.underReview(coupon), "who came before the last who got one keeps the claim")
+	require.Equal(t, []uint64{4}, w.outcome(coupon, "NOT_SELECTED"))
+	w.verify()
+	w.mustChange("add-seats", coupon, "--seats=2")
+	w.settleNow()
+	require.Equal(t, []uint64{2, 3, 1, 4}, w.issued(coupon))
+	w.verify()
+}
+
+func TestWhoIsUnderReviewIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.coupon(1) // nobody is under review
+	coupon, other := w.coupon(9), w.coupon(9)
+	w.users(1, 2)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 1, 98, 2, 99)
+	w.stand(coupon, "=HYPERLINK(1)", w.now())
+	w.apply(other, 99)
+	w.settleNow()
+	listed := func(extra ...string) (list reviewList) {
+		t.Helper()
+		code, stdout, stderr := w.settle(append([]string{"dlq", "list", "--output=json"}, extra...)...)
+		require.Zero(t, code, stderr)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &list))
+		return list
+	}
+	all := listed()
+	require.Equal(t, 6, all.Total)
+	require.Len(t, all.Groups, 4)
+	arrivals := w.underReview(coupon)
+	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g ledger.ReviewGroup) bool { return g.Cause == "INACTIVE_USER" })]
+	require.Equal(t, coupon, blocked.Coupon)
+	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.LeastAttempts, blocked.MostAttempts})
+	require.Equal(t, arrivals["1"], blocked.OldestArrival.UnixMicro())
+	require.Equal(t, arrivals["2"], blocked.NewestArrival.UnixMicro())
+	require.WithinDuration(t, w.now(), blocked.OldestReview, time.Minute)
+	require.Equal(t, 2, listed("--cause=UNKNOWN_USER", fmt.Sprintf("--coupon=%d", coupon)).Total)
+	require.Equal(t, 3, listed("--cause=UNKNOWN_USER").Total)
+
+	ones := listed("--user=99").Entries
+	require.Len(t, ones, 2)
+	require.Equal(t, []uint64{coupon, other}, []uint64{ones[0].Coupon, ones[1].Coupon})
+	require.Equal(t, "there is no user 99", ones[0].Message)
+	require.NotZero(t, ones[0].Run)
+	entries := listed("--list", fmt.Sprintf("--coupon=%d", coupon)).Entries
+	require.Equal(t, []string{"1", "98", "2", "99", "=HYPERLINK(1)"}, users(entries), "by arrival")
+
+	code, stdout, stderr := w.settle("dlq", "list", "--list", "--output=csv")
+	require.Zero(t, code, stderr)
+	require.True(t, strings.HasPrefix(stdout, "\uFEFFcoupon,user,"))
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(stdout, "\uFEFF"))).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 7)
+	require.Equal(t, "'=HYPERLINK(1)", rows[5][1])
+	code, stdout, _ = w.settle("dlq", "list", "--output=csv", "--cause=NONE")
+	require.Zero(t, code)
+	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 1)
+	code, _, stderr = w.settle("dlq", "list", "--coupon=999")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "coupon 999")
+}
+
+func TestCellsThatASpreadsheetWouldRun(t *testing.T) {
+	t.Parallel()
+	for cell, want := range map[string]string{
+		"": "", "kim": "kim", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "' =1", "\r=1": "' =1", "\x1b[2J": "\uFFFD[2J", "a\u009bb": "a\uFFFDb", "\xff": "\uFFFD", "1=1": "1=1", "쿠폰": "쿠폰",
+	} {
+		require.Equal(t, want, harmless(cell))
+	}
+}
+
+func TestAllOfACauseAreDroppedOnlyByAYes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(9)
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 98, 1, 99)
+	w.settleNow()
+	code, _, stderr := w.dlq("drop", coupon, "--cause=UNKNOWN_USER")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "end 2 applications: give --yes")
+	require.Len(t, w.underReview(coupon), 3)
+	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
+	require.Zero(t, code, stderr)
+	require.Equal(t, []uint64{98, 99}, w.outcome(coupon, "REJECTED"))
+	require.Len(t, w.underReview(coupon), 1)
+	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
+	require.Zero(t, code)
+	require.Contains(t, stderr, "Nothing is under review")
+	code, _, stderr = w.dlq("drop", coupon)
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "--user or --cause")
+	w.verify()
+}

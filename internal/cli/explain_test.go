@@ -1,0 +1,464 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// explain runs the program in both of its forms, which must agree.
+func (w *world) explain(couponID, user uint64) *ledger.Explanation {
+	w.t.Helper()
+	code, x := w.explainCode(couponID, user)
+	require.Zero(w.t, code)
+	return x
+}
+
+func (w *world) explainCode(couponID, user uint64) (int, *ledger.Explanation) {
+	w.t.Helper()
+	about := []string{"explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user)}
+	code, stdout, stderr := w.settle(append(about, "--output=json")...)
+	x := new(ledger.Explanation)
+	require.NoError(w.t, json.Unmarshal([]byte(stdout), x), "%s%s", stdout, stderr)
+	tableCode, told, _ := w.settle(append(about, "--lang=en")...)
+	require.Equal(w.t, code, tableCode)
+	lines := strings.Split(strings.TrimSpace(told), "\n")
+	last := lines[len(lines)-1]
+	require.Equal(w.t, last, speaker(english).sentence(&x.Facts, x.Conclusion))
+	return code, x
+}
+
+// must demands a state and its notes, and returns the sentence.
+func (w *world) must(couponID, user uint64, state ledger.State, notes ...ledger.Note) string {
+	w.t.Helper()
+	x := w.explain(couponID, user)
+	require.Equal(w.t, state, x.Conclusion.State, "user %d", user)
+	require.Equal(w.t, append([]ledger.Note{}, notes...), x.Conclusion.Notes, "user %d", user)
+	return speaker(english).sentence(&x.Facts, x.Conclusion)
+}
+
+// happened are the kinds of events of a timeline, in order.
+func (w *world) happened(couponID, user uint64) (kinds []ledger.EventKind) {
+	w.t.Helper()
+	for _, e := range w.explain(couponID, user).Events {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+func TestExplainWhoNeverApplied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2)
+	now := w.now()
+	open := w.coupon(2)
+	w.must(open, 1, ledger.StateNeverOpen)
+	w.must(open, 9, ledger.StateNoSuchUser)
+	w.must(w.couponBetween(2, now.Add(time.Hour), now.Add(2*time.Hour)), 1, ledger.StateNeverNotOpen)
+	over := w.couponBetween(2, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	w.must(over, 1, ledger.StateNeverClosed)
+	paused := w.coupon(2)
+	_, _, err := w.store.Publish(t.Context(), coupon.Window{Coupon: paused, Version: 2, Opens: now.Add(-time.Hour),
+		Closes: now.Add(time.Hour), Paused: true}, coupon.Promise{})
+	require.NoError(t, err)
+	w.must(paused, 1, ledger.StateNeverPaused)
+	sold := w.coupon(1)
+	w.apply(sold, 2)
+	w.settleNow()
+	w.must(sold, 1, ledger.StateNeverSoldOut)
+
+	// The nightly run has swept what was over; of one that is not, Redis should know.
+	w.must(over, 1, ledger.StateNeverClosed)
+	for _, couponID := range []uint64{over, open} {
+		require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err())
+	}
+	w.must(over, 1, ledger.StateNeverClosed)
+	w.must(open, 1, ledger.StateNotSure)
+
+	code, _, stderr := w.settle("explain", "--coupon=99", "--user=1")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "coupon 99")
+	code, _, stderr = w.settle("explain", "--coupon=0", "--user=0")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "--coupon is 0")
+	require.Contains(t, stderr, "--user is 0")
+}
+
+// tellsTheNextNight: who was tried by a night is told that the next one tries again.
+func (w *world) tellsTheNextNight(couponID, user uint64) {
+	w.t.Helper()
+	seoul := speaker(english).zone
+	reason := w.reason(couponID, fmt.Sprint(user))
+	reason.Night = settle.NextCutoff(w.now(), seoul).UTC()
+	text, err := json.Marshal(reason)
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.rdb.HSet(w.t.Context(), "dlq:reason:{"+w.queue(couponID)+"}", user, text).Err())
+	next := settle.NextCutoff(reason.Night, seoul)
+	x := w.explain(couponID, user)
+	require.True(w.t, next.Equal(*x.Conclusion.Application.SettlesAt))
+	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
+	require.Contains(w.t, told, "tried again once a night")
+	require.Regexp(w.t, regexp.QuoteMeta(inZone(next, seoul))+` +│ to be settled \(to come\)`, told)
+}
+
+func TestExplainHowASettlementCameOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	w.users(between(1, 12)...)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
+	w.exec("INSERT INTO odd_user (id) VALUES (3)")
+	couponID := w.coupon(3)
+	w.apply(couponID, 1, 2, 3, 99, 4, 5)
+	require.Contains(t, w.must(couponID, 4, ledger.StateWaiting), "number 5 of 6 that are waiting. Coupons left at present: 3.")
+	w.must(couponID, 2, ledger.StateWaiting, ledger.NoteAccountInactive)
+	w.must(couponID, 99, ledger.StateWaiting, ledger.NoteAccountUnknown)
+	underWay := "INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at) VALUES (?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
+	w.exec(underWay, "MANUAL")
+	w.must(couponID, 4, ledger.StateWaiting) // it may be about any other coupon
+	w.exec(underWay, "CRON")
+	w.must(couponID, 4, ledger.StateWaitingSettling)
+	w.exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
+	w.must(couponID, 4, ledger.StateWaiting) // they died
+	failed := func(with uint64) {
+		w.exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
+		w.exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
+	}
+	failed(couponID)
+	failed(couponID + 1)
+	var runs []string
+	for _, r := range w.explain(couponID, 4).Facts.Runs {
+		runs = append(runs, r.Status)
+	}
+	require.Equal(t, []string{"ABANDONED", "ABANDONED", "FAILED"}, runs, "what failed with another coupon is not the user's business")
+	w.exec("DELETE FROM run_coupon")
+	w.exec("DELETE FROM settlement_run")
+
+	w.settleNow()
+	require.Contains(t, w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsable), "as number 1; the coupon was issued at")
+	require.Contains(t, w.must(couponID, 5, ledger.StateIssued, ledger.NoteUsable), "as number 6; the coupon was issued at")
+	w.must(couponID, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft)
+	w.tellsTheNextNight(couponID, 3)
+	w.must(couponID, 3, ledger.StateReviewBadRow, ledger.NoteTriedAgain, ledger.NoteNoSeatLeft)
+	w.must(couponID, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft)
+	require.Equal(t, []ledger.EventKind{ledger.EventOpens, ledger.EventApplied, ledger.EventLastSeated, ledger.EventRun, ledger.EventReview,
+		ledger.EventAudit, ledger.EventCloses}, w.happened(couponID, 2))
+
+	// What was wrong is right now; seats are gone, so that who is tried again is passed over.
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
+	w.must(couponID, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft, ledger.NoteAccountActive)
+	code, _, stderr := w.dlq("retry", couponID, "--user=99", "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Contains(t, w.must(couponID, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft), "tried 2 times")
+	require.Contains(t, w.happened(couponID, 99), ledger.EventAudit)
+	code, _, stderr = w.dlq("drop", couponID, "--user=99")
+	require.Zero(t, code, stderr)
+	w.must(couponID, 99, ledger.StateRejectedByPerson)
+
+	w.exec("UPDATE user_coupon SET status = 'USED' WHERE user_id = 1")
+	w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsed)
+	w.exec("UPDATE user_coupon SET status = 'REVOKED' WHERE user_id = 1")
+	w.must(couponID, 1, ledger.StateIssued, ledger.NoteRevoked)
+	w.exec("UPDATE user_coupon SET status = 'EXPIRED' WHERE user_id = 1")
+	w.must(couponID, 1, ledger.StateIssued, ledger.NoteExpired)
+}
+
+func TestExplainWhoWasNotSelected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(between(1, 8)...)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1, 2, 3, 4, 5)
+	w.settleNow()
+	x := w.explain(couponID, 3)
+	require.Equal(t, ledger.StateNotSelected, x.Conclusion.State)
+	require.EqualValues(t, 2, x.Facts.Missed.Rank)
+	require.EqualValues(t, 3, x.Conclusion.Application.Order)
+	arrivals := w.ids("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM user_coupon UNION ALL SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM application_outcome WHERE user_id = 3")
+	require.EqualValues(t, arrivals[1]-arrivals[0], x.Facts.Missed.Micros)
+	require.Contains(t, w.must(couponID, 3, ledger.StateNotSelected), "all coupons (1) went to those who applied earlier")
+
+	// An application that came to light behind the settlement.
+	w.stand(couponID, "8", time.UnixMicro(int64(arrivals[0])-1))
+	w.settleNow()
+	w.must(couponID, 8, ledger.StateReviewPassedOver, ledger.NoteTriedAgain, ledger.NoteNoSeatLeft)
+	code, _, stderr := w.dlq("drop", couponID, "--user=8")
+	require.Zero(t, code, stderr)
+
+	// 2 is given one by hand, 3 is blocked, and there is one seat more than that.
+	w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", couponID)
+	w.exec("UPDATE coupon SET total_quantity = 3, issued_count = 2 WHERE id = ?", couponID)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
+	w.must(couponID, 2, ledger.StateIssuedByHand, ledger.NoteUsable, ledger.NoteEarlierNotSelected)
+	w.must(couponID, 3, ledger.StateSeatsFree, ledger.NoteAccountInactive)
+	require.Contains(t, w.must(couponID, 4, ledger.StateSeatsFree), "number 3 of those not selected; those left now (1)")
+	w.settleNow()
+	w.must(couponID, 2, ledger.StateIssuedByHand, ledger.NoteUsable, ledger.NoteAppliedAgain)
+	w.must(couponID, 3, ledger.StateRejectedInactive)
+	w.must(couponID, 4, ledger.StateIssued, ledger.NoteUsable)
+	require.NotContains(t, w.must(couponID, 5, ledger.StateNotSelected), "those who applied earlier", "one was given by hand")
+
+	// The door has forgotten who was rejected, and 3 applies again.
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")
+	require.NoError(t, w.rdb.Del(t.Context(), "rejected:{"+w.queue(couponID)+"}").Err())
+	require.NoError(t, w.store.SetSold(t.Context(), couponID, false))
+	w.apply(couponID, 3)
+	w.must(couponID, 3, ledger.StateWaiting, ledger.NoteEarlierRejected)
+	w.settleNow()
+	w.must(couponID, 3, ledger.StateNotSelected, ledger.NoteEarlierRejected)
+
+	// What is over and swept from Redis says the same.
+	w.exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
+	_, _, err := w.store.Publish(t.Context(), coupon.Window{Coupon: couponID, Version: 2, Opens: w.now().Add(-time.Hour), Closes: w.now()}, coupon.Promise{})
+	require.NoError(t, err)
+	w.settleNow()
+	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err())
+	w.must(couponID, 5, ledger.StateNotSelected)
+	w.must(couponID, 4, ledger.StateIssued, ledger.NoteUsable)
+	w.must(couponID, 7, ledger.StateNeverClosed)
+	require.Contains(t, w.happened(couponID, 5), ledger.EventFinalised)
+	w.exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", couponID)
+	w.must(couponID, 5, ledger.StateSeatsFreeOver)
+}
+
+func TestExplainWhatRedisLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(between(1, 4)...)
+	couponID, intact := w.coupon(3), w.coupon(3)
+	w.apply(couponID, 1, 2, 3)
+	w.apply(intact, 1)
+	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), "1").Err())
+	require.Contains(t, w.must(couponID, 1, ledger.StateMaybeLost), "applications were lost (1)")
+	w.must(couponID, 4, ledger.StateMaybeLost)
+	w.must(intact, 4, ledger.StateNeverOpen)
+	w.must(couponID, 2, ledger.StateWaitingHeld)
+	code, _ := w.settleNowCode()
+	require.Equal(t, exitInvariant, code)
+	w.must(couponID, 2, ledger.StateWaitingHeld)
+	require.Contains(t, w.happened(couponID, 2), ledger.EventAudit, "the hold")
+	require.Contains(t, w.happened(couponID, 2), ledger.EventRun)
+	w.settleNow("--accept-gap")
+	w.must(couponID, 1, ledger.StateMaybeLost)
+	require.Contains(t, w.must(couponID, 2, ledger.StateIssued, ledger.NoteUsable), "KST; the coupon", "how many were before is not sure any more")
+
+	// Marks without anything behind them.
+	require.NoError(t, w.rdb.SAdd(t.Context(), "issued:{"+w.queue(intact)+"}", 4).Err())
+	w.must(intact, 4, ledger.StateContradiction)
+	// A holder whose coupon somebody deleted.
+	w.exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED')", intact)
+	w.must(intact, 3, ledger.StateHolderNoMore)
+}
+
+// MySQL holds the coupon and Redis still has the application, as after a crash.
+func TestExplainWhatRedisHasNotHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1, 2)
+	before := w.arrivals(couponID)
+	w.settleNow()
+	require.NoError(t, w.rdb.Del(t.Context(), "issued:{"+w.queue(couponID)+"}").Err())
+	for _, user := range []string{"1", "2"} {
+		w.stand(couponID, user, time.UnixMicro(before[user]))
+		require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(couponID)+"}", "accepted", -1).Err())
+	}
+	w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsable, ledger.NoteShownOld)
+	w.must(couponID, 2, ledger.StateNotSelected, ledger.NoteShownOld)
+	// Another application of a holder.
+	w.stand(couponID, "1", w.now())
+	w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsable, ledger.NoteAlsoStanding)
+}
+
+func TestExplainWhoseNightFailed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	now := w.now()
+	couponID := w.couponBetween(1, now.Add(-72*time.Hour), now.Add(time.Hour))
+	w.stand(couponID, "1", now.Add(-48*time.Hour))
+	w.stand(couponID, "2", now.Add(-47*time.Hour))
+	w.must(couponID, 1, ledger.StateWaitingOverdue)
+	w.exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
+	code, _, _ := w.settle("run")
+	require.NotZero(t, code)
+	w.must(couponID, 1, ledger.StateWaitingRunFailed)
+	w.exec("DROP TRIGGER refuses")
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
+	w.must(couponID, 1, ledger.StateWaitingOver)
+	w.exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", couponID)
+	code, _, stderr := w.settle("run")
+	require.Zero(t, code, stderr)
+	w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsable)
+	w.must(couponID, 2, ledger.StateNotSelected)
+}
+
+func TestExplainWithoutAServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(between(1, 4)...)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1, 2)
+	w.settleNow()
+	require.NoError(t, w.store.SetSold(t.Context(), couponID, false))
+	w.apply(couponID, 3)
+	const nowhere = "127.0.0.1:1"
+	without := func(mysql, redis bool) *world {
+		away := *w
+		away.servers = append([]string{}, w.servers...)
+		if mysql {
+			away.servers[0] = "--mysql-dsn=root@tcp(" + nowhere + ")/jajeong"
+		}
+		if redis {
+			away.servers[1] = "--redis-addrs=" + nowhere
+		}
+		return &away
+	}
+	for _, c := range []struct {
+		mysql, redis bool
+		user         uint64
+		state        ledger.State
+		notes        []ledger.Note
+	}{
+		{true, false, 1, ledger.StateIssuedUnseen, nil},
+		{true, false, 2, ledger.StateUnknown, nil},
+		{true, false, 3, ledger.StateAppliedUnseen, nil},
+		{false, true, 1, ledger.StateIssued, []ledger.Note{ledger.NoteUsable}},
+		{false, true, 2, ledger.StateNotSelected, []ledger.Note{ledger.NoteLaterUnknown}},
+		{false, true, 3, ledger.StateUnknown, nil},
+		{true, true, 1, ledger.StateUnknown, nil},
+	} {
+		code, x := without(c.mysql, c.redis).explainCode(couponID, c.user)
+		require.Equal(t, exitInfrastructure, code)
+		require.Equal(t, c.state, x.Conclusion.State, "%+v", c)
+		require.Equal(t, append([]ledger.Note{}, c.notes...), x.Conclusion.Notes, "%+v", c)
+		require.Equal(t, c.mysql, x.Facts.NoMySQL != "")
+		require.Equal(t, c.redis, x.Facts.NoRedis != "")
+	}
+	// The night that could not reach MySQL sets the first in line aside.
+	another := w.coupon(1)
+	w.apply(another, 1, 2)
+	w.refresh()
+	code, _, _ := without(true, false).settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
+	require.Equal(t, exitInfrastructure, code)
+	w.must(another, 1, ledger.StateReviewDatabaseAway, ledger.NoteTriedAgain)
+	w.must(another, 2, ledger.StateWaiting)
+
+	_, stdout, _ := without(true, false).settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=3", "--lang=ko")
+	require.Contains(t, stdout, "MySQL에 물어보지 못했습니다")
+}
+
+// What support asks in a week, and what it reads out.
+func TestGoldenExplain(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "explain", func(w *world) {
+		w.users(between(1, 6)...)
+		w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
+		now := w.now()
+		w.couponBetween(2, now.Add(-time.Hour), now.Add(48*time.Hour)) // closes behind the next midnight, whenever that is
+		w.apply(1, 1, 2, 3, 4, 5)
+	}, func(s *spoken) {
+		explain := func(user string, more ...string) {
+			s.says(append([]string{"explain", "--coupon=1", "--user=" + user}, more...)...)
+		}
+		explain("4")
+		s.settleNow()
+		explain("1")
+		explain("2")
+		explain("4")
+		explain("4", "--output=json")
+		explain("6")
+		explain("77")
+		code, _, _ := s.dlq("drop", 1, "--user=2")
+		require.Zero(t, code)
+		explain("2")
+		s.exec("UPDATE coupon SET total_quantity = 3")
+		explain("5")
+		s.servers[1] = "--redis-addrs=127.0.0.1:1"
+		explain("4")
+		s.says("explain", "--coupon=8", "--user=1")
+	})
+}
+
+// What somebody has put among the audit events is no fact: it is for verify to tell, and nobody is told it as the truth.
+func TestExplainTellsNoEventThatStandsInNoChain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
+	code, _, stderr := w.settle("coupon", "pause", fmt.Sprint(couponID), "--operator=park", "--reason=INC-10")
+	require.Zero(t, code, stderr)
+	w.exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('eve', 'DLQ_DROPPED', NULL, 1), ('eve', 'DLQ_DROPPED', ?, 1), ('eve', 'COUPON_CLOSED', ?, NULL)", couponID, couponID)
+	w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (2, 'eve', 'DLQ_DROPPED', ?, 1)", couponID)
+	var actors []string
+	for _, e := range w.explain(couponID, 1).Events {
+		if e.Kind == ledger.EventAudit {
+			actors = append(actors, e.Actor)
+		}
+	}
+	require.Equal(t, []string{"park"}, actors)
+	_, stdout, _ := w.settle("coupon", "show", fmt.Sprint(couponID))
+	require.Contains(t, stdout, "park")
+	require.NotContains(t, stdout, "eve")
+	code, report := w.verifyCode()
+	require.Equal(t, exitInvariant, code)
+	require.Equal(t, ledger.AuditInserted, report.Coupons[0].Findings[0].Code)
+	require.EqualValues(t, 3, report.Coupons[0].Findings[0].Count)
+	require.Len(t, report.Strays, 1)
+	require.Equal(t, ledger.AuditInserted, report.Strays[0].Code)
+}
+
+// However much has happened, a timeline is one that can be read.
+func TestATimelineIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
+	for n := range 70 {
+		w.exec("INSERT INTO settlement_run (cutoff, status) VALUES (UTC_TIMESTAMP(6), 'FAILED')")
+		w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)
+		w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (?, 'kim', 'ELSE', ?, 2)", 2*n+2, couponID)
+	}
+	w.exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", couponID)
+	x := w.explain(couponID, 1)
+	require.LessOrEqual(t, len(x.Events), ledger.MostEvents)
+	require.Equal(t, 2, x.LeftOut)
+	for i, e := range x.Events {
+		require.NotEqual(t, "ELSE", e.Action, "that is about somebody else")
+		require.True(t, i == 0 || !e.At.Before(x.Events[i-1].At))
+	}
+}
+
+// What was tried before is told, as far as it is kept: not only why it failed the last time.
+func TestExplainTellsEveryAttemptThatIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
+	w.settleNow()
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	w.exec("INSERT INTO odd_user (id) VALUES (1)")
+	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now")
+	require.Zero(t, code, stderr)
+	w.must(couponID, 1, ledger.StateReviewBadRow, ledger.NoteTriedAgain)
+	kinds := w.happened(couponID, 1)
+	require.Contains(t, kinds, ledger.EventAttempt)
+	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1", "--lang=en")
+	require.Regexp(t, `attempt failed: [^│]+\(INACTIVE_USER\), by run 1; `, told)
+	require.Regexp(t, `under review: [^│]+\(BAD_ROW\), attempts 2`, told)
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// TestWhatTheGrantsRefuse: that every account can do its work, all other tests show.
+func TestWhatTheGrantsRefuse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec("ALTER TABLE `user` ADD COLUMN phone VARCHAR(20) NOT NULL DEFAULT ''") // the team that owns it has more of them
+	var nobody []string                                                           // may do this, but for who migrates
+	for _, table := range []string{"audit_event", "audit_head", "coupon", "user_coupon", "promise", "settlement", "settlement_run", "`user`"} {
+		nobody = append(nobody, "DELETE FROM "+table)
+	}
+	nobody = append(nobody,
+		"UPDATE audit_event SET reason = ''", "UPDATE audit_event SET hash = ''", "REPLACE INTO audit_event (id, actor, action) VALUES (1, 'kim', 'x')",
+		"INSERT INTO audit_event (id, actor, action) VALUES (1, 'kim', 'x') ON DUPLICATE KEY UPDATE actor = 'lee'",
+		"TRUNCATE TABLE audit_event", "ALTER TABLE audit_event DROP COLUMN hash", "DROP TABLE audit_event",
+		"CREATE TRIGGER refuses BEFORE INSERT ON audit_event FOR EACH ROW SET NEW.reason = ''",
+		"UPDATE user_coupon SET user_id = 7", "UPDATE user_coupon SET status = 'USED'",
+		"UPDATE settlement SET winners_digest = ''", "UPDATE settlement_run SET operator = 'lee'",
+		"UPDATE `user` SET status = 'ACTIVE'", "INSERT INTO `user` (id) VALUES (7)",
+		"UPDATE coupon SET name = ''", "UPDATE coupon SET apply_opens_at = NOW(6)", "INSERT INTO coupon (id, name) VALUES (7, 'x')",
+		"CREATE TABLE other (id INT)", "SELECT * FROM goose_db_version", "SELECT phone FROM `user`",
+		"CREATE USER other", "SET GLOBAL read_only = 0", "SELECT 1 INTO OUTFILE '/tmp/jajeong'",
+	)
+	own := map[string][]string{
+		"jajeong_settle": {
+			"UPDATE coupon SET total_quantity = 9", "UPDATE coupon SET status = 'PAUSED'",
+			"INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('x', 1, NOW(6), NOW(6) + INTERVAL 1 DAY)",
+		},
+		"jajeong_operator": nil,
+		"jajeong_api": {
+			"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE coupon SET issued_count = 0",
+			"UPDATE promise SET written_off = 7", "INSERT INTO promise (coupon_id, written_off) VALUES (7, 7)",
+			"DELETE FROM application_outcome", "INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (1, 7, NOW(6), 'REJECTED')",
+			"SELECT reason FROM application_outcome", "SELECT run_id FROM user_coupon", "SELECT id FROM `user`",
+			"SELECT id FROM audit_event", "SELECT seq FROM audit_head", "SELECT id FROM settlement_run", "SELECT run_id FROM settlement",
+			"INSERT INTO audit_event (actor, action) VALUES ('kim', 'x')", "INSERT INTO settlement_run (cutoff) VALUES (NOW(6))",
+		},
+	}
+	for account, more := range own {
+		db := w.as(account)
+		for _, statement := range append(nobody, more...) {
+			_, err := db.ExecContext(t.Context(), statement)
+			var refused *mysql.MySQLError
+			require.True(t, errors.As(err, &refused), "%s: %s: %v", account, statement, err)
+			// 1419 is what MySQL answers to a trigger where it has a binlog.
+			require.Contains(t, []uint16{1044, 1045, 1142, 1143, 1227, 1419}, refused.Number, "%s: %s: %v", account, statement, err)
+		}
+	}
+	_, err := w.as("jajeong_migrate").ExecContext(t.Context(), "CREATE USER other")
+	require.ErrorContains(t, err, "1227")
+}
+
+// What people do, they do with an account of their own.
+func TestPeopleWorkWithTheAccountOfOperators(t *testing.T) {
+	t.Parallel()
+	w := newWiredWorld(t)
+	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
+	w.populate()
+	s := w.setScene()
+	s.settleNow()
+	s.mustBeSettled()
+	for _, args := range [][]string{{"retry", "--cutoff=now"}, {"drop", "--user=abc", "--user=9"}} {
+		code, _, stderr := w.dlq(args[0], s.full, args[1:]...)
+		require.Zero(t, code, stderr)
+	}
+	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(s.roomy), "60").Err())
+	w.apply(s.roomy, 70)
+	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(s.roomy), "70").Err())
+	code, _ := w.settleNowCode("--dry-run")
+	require.Equal(t, 3, code)
+	w.settleNow("--accept-gap")
+	s.mustVerify()
+
+	// What `settle coupon` changes.
+	people := w.as("jajeong_operator")
+	for _, statement := range []string{
+		`INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won)
+			VALUES ('x', 1, NOW(6), NOW(6) + INTERVAL 1 DAY, NULL, 30, 1000)`,
+		"UPDATE coupon SET total_quantity = 2, apply_closes_at = NOW(6) + INTERVAL 2 DAY, status = 'PAUSED', finalised_at = NULL WHERE name = 'x'",
+	} {
+		_, err := people.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+}
+
+// The API's account reads how applications came out; that it writes promises, every refresh of the tests shows.
+func TestTheAccountOfTheAPIReadsHowApplicationsCameOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.lineOfThree()
+	w.settleNow()
+	history := ledger.History{DB: w.as("jajeong_api")}
+	for user, want := range map[uint64]candidates.Standing{3: "ISSUED", 2: "NOT_SELECTED", 7: candidates.None} {
+		status, err := history.Standing(t.Context(), coupon, user)
+		require.NoError(t, err)
+		require.Equal(t, want, status.Standing)
+	}
+}
+
+// Whoever migrates needs no administrator, from the first table on.
+func TestTheAccountThatMigratesMakesTheWholeSchema(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.as("jajeong_migrate")
+	_, err := db.ExecContext(t.Context(), "DROP TABLE user_coupon, coupon, `user`, application_outcome, promise, settlement_run, settlement, audit_event, audit_head, goose_db_version")
+	require.NoError(t, err)
+	job := w.servers[0]
+	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_migrate"]
+	code, stdout, stderr := w.settle("migrate")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "applied 00001_initial.sql")
+	w.servers[0] = job
+	w.threeSettled(w.lineOfThree())
+}

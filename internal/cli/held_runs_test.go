@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// gate is a place where a run is held: it says that it has come there, and goes on when it may.
+type gate struct{ reached, open chan struct{} }
+
+func newGate() *gate { return &gate{make(chan struct{}), make(chan struct{})} }
+
+// pass gives up with ctx, which ends before a test is cleaned up: a test that has failed leaves no run behind.
+func (g *gate) pass(ctx context.Context) {
+	close(g.reached)
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+	}
+}
+
+// heldLine holds a run before one of its calls, counted from 1. Only one coupon is settled, so that calls do not overlap.
+type heldLine struct {
+	settle.Line
+	page, remove  int // before which call
+	gate          *gate
+	pages, clears int
+	cleared       chan struct{} // closed when the first Remove is done; may be nil
+}
+
+func (l *heldLine) Page(ctx context.Context, couponID uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	if l.pages++; l.pages == l.page {
+		l.gate.pass(ctx)
+	}
+	return l.Line.Page(ctx, couponID, after, cutoff)
+}
+
+func (l *heldLine) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+	if l.clears++; l.clears == l.remove {
+		l.gate.pass(ctx)
+	}
+	n, err := l.Line.Remove(ctx, couponID, closes, mark, settled)
+	if l.clears == 1 && l.cleared != nil {
+		close(l.cleared)
+	}
+	return n, err
+}
+
+// companions are runs that go on at the same time, all with a cutoff of now.
+type companions struct {
+	*world
+	under   sync.WaitGroup
+	mu      sync.Mutex
+	reports []*settle.Report
+}
+
+// begin lets a run go that is held by its line; nil: by nothing.
+func (c *companions) begin(held *heldLine) {
+	s := c.settler()
+	if held != nil {
+		held.Line = s.Line
+		s.Line = held
+	}
+	c.under.Go(func() {
+		report, err := s.RunOnce(c.t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
+		if assert.NoError(c.t, err) && assert.NoError(c.t, report.Err()) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.reports = append(c.reports, report)
+		}
+	})
+}
+
+// await fails when something does not happen, as when a run has ended before.
+func (c *companions) await(happened <-chan struct{}, what string) {
+	c.t.Helper()
+	testenv.Eventually(c.t, time.Minute, what, func() bool {
+		select {
+		case <-happened:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// sum is what all runs together said they did.
+func (c *companions) sum() (issued, notSelected int) {
+	c.under.Wait()
+	for _, r := range c.reports {
+		issued += r.Total.Issued
+		notSelected += r.Total.NotSelected
+		assert.Zero(c.t, r.Coupons[0].Gap)
+	}
+	return issued, notSelected
+}
+
+const (
+	heldLineLength = 1500 // three pages of Redis
+	firstSeats     = 100
+	laterSeats     = 1200
+)
+
+// newCompanions is a sold-out coupon of which the first run has committed its coupons and is held before it cleans up.
+func newCompanions(t *testing.T) (c *companions, couponID uint64, first *heldLine) {
+	c = &companions{world: newWorld(t)}
+	couponID = c.coupon(firstSeats)
+	c.users(between(1, heldLineLength)...)
+	c.standAll(couponID, between(1, heldLineLength))
+	first = &heldLine{remove: 1, gate: newGate(), cleared: make(chan struct{})}
+	c.begin(first)
+	c.await(first.gate.reached, "a run reaches its gate")
+	return c, couponID, first
+}
+
+// Seats are added while one run cleans up; another reads the line to give them, and what it has not read yet moves up
+// under its hands; a third waits for its turn to read.
+func TestTwoRunsThatReadTheLineWhileAThirdCleansUpIssueTheLowestArrivals(t *testing.T) {
+	t.Parallel()
+	for name, page := range map[string]int{"before the first page": 1, "between two pages": 2, "before the last page": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, couponID, first := newCompanions(t)
+			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, couponID)
+			second := &heldLine{page: page, gate: newGate()}
+			c.begin(second)
+			c.await(second.gate.reached, "a run reaches its gate") // and holds the coupon's row
+			c.begin(nil)
+			c.awaitLockWait()
+			close(first.gate.open)
+			c.await(first.cleared, "the first run has cleaned up once")
+			close(second.gate.open)
+
+			issued, notSelected := c.sum()
+			require.Equal(t, laterSeats, issued)
+			require.Equal(t, heldLineLength-laterSeats, notSelected)
+			c.requireInOrder(couponID, laterSeats)
+		})
+	}
+}
+
+// Two runs that found no seat walk what is left of the line, without the coupon's row, while the first cleans up; what
+// they have read is settled by somebody else before they decide about it.
+func TestTwoRunsThatRecordTheRestWhileAThirdCleansUpRecordItOnce(t *testing.T) {
+	t.Parallel()
+	for name, seats := range map[string]int{"sold out": firstSeats, "seats are added": laterSeats} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, couponID, first := newCompanions(t)
+			second, third := &heldLine{page: 2, gate: newGate()}, &heldLine{page: 4, gate: newGate()}
+			c.begin(second)
+			c.begin(third)
+			c.await(second.gate.reached, "a run reaches its gate")
+			c.await(third.gate.reached, "a run reaches its gate") // everything is read
+			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
+			close(first.gate.open)
+			c.await(first.cleared, "the first run has cleaned up once")
+			c.begin(nil)
+			close(third.gate.open)
+			close(second.gate.open)
+
+			issued, notSelected := c.sum()
+			require.Equal(t, seats, issued)
+			require.Equal(t, heldLineLength-seats, notSelected)
+			c.requireInOrder(couponID, seats)
+		})
+	}
+}
+
+// requireInOrder: the first of the line hold the coupon, in order, and the others are recorded.
+func (c *companions) requireInOrder(couponID uint64, seats int) {
+	c.t.Helper()
+	line := between(1, heldLineLength)
+	require.Equal(c.t, line[:seats], c.issued(couponID))
+	require.Equal(c.t, between(1, uint64(seats)), c.ids("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
+	require.Equal(c.t, line[seats:], c.outcome(couponID, "NOT_SELECTED"))
+	require.Empty(c.t, c.waiting(couponID))
+	var recorded [2]int
+	require.NoError(c.t, c.db.QueryRow("SELECT SUM(issued_count), SUM(not_selected_count) FROM settlement WHERE coupon_id = ?", couponID).Scan(&recorded[0], &recorded[1]))
+	require.Equal(c.t, [2]int{seats, heldLineLength - seats}, recorded)
+	c.verify()
+}
+
+// addingLine adds a seat the first time that somebody is taken out of the line.
+type addingLine struct {
+	settle.Line
+	add sync.Once
+	w   *world
+}
+
+func (l *addingLine) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+	l.add.Do(func() { l.w.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", couponID) })
+	return l.Line.Remove(ctx, couponID, closes, mark, settled)
+}
+
+func TestASeatAddedWhileRedisIsToldReopensTheDoor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	couponID := w.coupon(2)
+	w.apply(couponID, 1, 2)
+	s := w.settler()
+	s.Line = &addingLine{Line: s.Line, w: w}
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	require.Equal(t, 1, report.Coupons[0].SeatsLeft)
+	w.apply(couponID, 3)
+}
+
+// Nobody with a seat waits until it is written down who of another coupon's long line has none.
+func TestEveryCouponIsIssuedBeforeALongLineIsRecorded(t *testing.T) {
+	t.Parallel()
+	const long = 20_010
+	w := newWorld(t)
+	w.users(between(1, long)...)
+	first, second := w.coupon(2), w.coupon(2)
+	w.standAll(first, between(1, long))
+	w.apply(second, 1, 2, 3)
+	core, logs := observer.New(zap.DebugLevel)
+	s := w.settler()
+	s.Logger, s.Parallel = zap.New(core), 1
+	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	require.Equal(t, long-2, report.Coupons[0].NotSelected)
+	require.Equal(t, 1, report.Coupons[1].NotSelected)
+
+	at := func(couponID uint64, step settle.Step) int {
+		return slices.IndexFunc(logs.All(), func(e observer.LoggedEntry) bool {
+			said := e.ContextMap()
+			return said["coupon_id"] == couponID && said["step"] == string(step)
+		})
+	}
+	require.Positive(t, at(first, settle.StepTell))
+	require.Less(t, at(first, settle.StepTell), at(second, settle.StepIssue))
+	require.Less(t, at(second, settle.StepFinish), at(first, settle.StepConclude))
+	require.Less(t, at(first, settle.StepConclude), at(first, settle.StepFinish))
+	w.verify()
+}
+
+// Whoever alters a table waits for the settlement, and what the settlement reads on another connection waits behind
+// them: the transaction gives way.
+func TestASettlementGivesWayToWhoeverAltersItsTables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	couponID := w.coupon(2)
+	w.apply(couponID, 1, 2, 3)
+	held := &heldLine{page: 1, gate: newGate()}
+	c := &companions{world: w}
+	c.begin(held)
+	c.await(held.gate.reached, "a run reaches its gate") // with the coupon's row, and after a look at the coupons given
+	somebody, err := w.db.Conn(t.Context())
+	require.NoError(t, err)
+	defer somebody.Close()
+	_, err = somebody.ExecContext(t.Context(), "SET SESSION lock_wait_timeout = 60")
+	require.NoError(t, err)
+	altered := make(chan error, 1)
+	go func() {
+		_, err := somebody.ExecContext(context.Background(), "ALTER TABLE user_coupon COMMENT = 'altered at midnight'")
+		altered <- err
+	}()
+	testenv.Eventually(t, 20*time.Second, "the table is about to be altered", func() bool {
+		return testenv.Sessions(t, w.db, func(s testenv.Session) bool { return strings.Contains(s.State, "metadata lock") }) > 0
+	})
+	close(held.gate.open)
+	issued, _ := c.sum()
+	require.Equal(t, 2, issued)
+	require.NoError(t, <-altered)
+	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
+	w.verify()
+}

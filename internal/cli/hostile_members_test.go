@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// hostileMembers are members written into Redis by hand.
+var hostileMembers = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")", strings.Repeat("x", 1<<20), "a\r\nb\u2028c"}
+
+// Everybody else of a cause is dropped although one cannot be: it stays, and is told of.
+func TestOneMemberStopsNoDrop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(5)
+	w.users(1)
+	at := w.now().Add(-time.Minute)
+	for i, member := range hostileMembers {
+		w.stand(coupon, member, at.Add(time.Duration(i)*time.Millisecond))
+	}
+	w.stand(coupon, "twin", at.Add(time.Second))
+	w.stand(coupon, "of-twin", at.Add(time.Second))
+	w.apply(coupon, 1)
+	w.settleNow("--accept-gap")
+	require.Len(t, w.underReview(coupon), len(hostileMembers)+2)
+
+	code, stdout, stderr := w.dlq("drop", coupon, "--cause=MALFORMED_USER_ID", "--yes", "--lang=en")
+	require.Equal(t, exitUse, code, stderr)
+	require.Contains(t, stderr, "7 applications of coupon")
+	require.Contains(t, stderr, `stays under review: another member that was dropped has its very arrival`)
+	require.Less(t, len(stdout+stderr), 10_000)
+	left := w.underReview(coupon)
+	require.Len(t, left, 1)
+	last := slices.Collect(maps.Keys(left))[0]
+	require.Contains(t, []string{"twin", "of-twin"}, last)
+	require.Len(t, w.ids("SELECT run_id FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'", coupon), len(hostileMembers)+1)
+	require.Len(t, w.ids("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED'"), len(hostileMembers)+1, "and nothing is said of whom it was not done to")
+
+	code, _, stderr = w.dlq("drop", coupon, "--user="+last)
+	require.Equal(t, exitUse, code, stderr)
+	require.Len(t, w.underReview(coupon), 1)
+	require.NoError(t, w.rdb.ZRem(t.Context(), "dlq:{"+w.queue(coupon)+"}", last).Err())
+	code, _, stderr = w.dlq("drop", coupon, "--user=nobody")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, `"nobody" is not under review`)
+}
+
+// A row that the database refuses is one user's; the others are dropped.
+func TestOneRefusedRowStopsNoDrop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(5)
+	w.users(1, 2, 3)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 1, 2, 3)
+	w.settleNow()
+	w.exec("CREATE TRIGGER picky BEFORE INSERT ON application_outcome FOR EACH ROW BEGIN IF NEW.user_id = 2 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF; END")
+	code, _, stderr := w.dlq("drop", coupon, "--cause=INACTIVE_USER", "--yes")
+	require.Equal(t, exitUse, code, stderr)
+	require.Contains(t, stderr, "2 applications of coupon")
+	require.Contains(t, stderr, "not this one")
+	require.Equal(t, []uint64{1, 3}, w.outcome(coupon, "REJECTED"))
+	require.Len(t, w.underReview(coupon), 1)
+	require.False(t, w.reason(coupon, "2").Retryable, "it is held as before")
+	w.exec("DROP TRIGGER picky")
+	w.verify()
+}
+
+// What others wrote into Redis and MySQL reaches no terminal and no spreadsheet as control characters, and widens no table.
+func TestNothingThatOthersWroteCommandsATerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(5)
+	w.users(1, 2)
+	at := w.now().Add(-time.Minute)
+	for i, member := range hostileMembers {
+		w.stand(coupon, member, at.Add(time.Duration(i)*time.Millisecond))
+	}
+	w.apply(coupon, 1)
+	esc := "\x1b[2J\u009b31m\x7f\r\nnext"
+	w.exec("UPDATE coupon SET name = ?", esc)
+	w.exec("CREATE TRIGGER rude BEFORE INSERT ON user_coupon FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '" + esc + "'")
+	printed := func(args ...string) {
+		t.Helper()
+		_, stdout, stderr := w.settle(args...)
+		if slices.Contains(args, "--output=csv") {
+			stdout = strings.ReplaceAll(stdout, "\r\n", "\n")
+		} else {
+			for line := range strings.Lines(stdout + stderr) {
+				require.Less(t, utf8.RuneCountInString(line), 5000, "%v", args)
+			}
+		}
+		require.True(t, utf8.ValidString(stdout+stderr))
+		for _, r := range stdout + stderr {
+			require.False(t, unicode.IsControl(r) && r != '\n', "%v printed %q", args, r)
+		}
+	}
+	printed("run", "--dry-run", "--list", "--cutoff=now", "--accept-gap")
+	printed("run", "--cutoff=now", "--accept-gap", "--operator=kim", "--reason=test")
+	w.exec("UPDATE settlement_run SET operator = ?, reason = ?", esc, esc)
+	w.exec("UPDATE run_coupon SET error = ?", esc)
+	w.exec("UPDATE audit_event SET actor = ?, reason = ?, detail = ?", esc, esc, esc+strings.Repeat("y", 1900))
+	day := w.now().In(time.FixedZone("KST", 9*60*60)).Format(time.DateOnly)
+	for _, args := range [][]string{
+		{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"coupon", "list"}, {"coupon", "show", "1"}, {"verify"},
+		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--lang=ko"},
+		{"dlq", "list"}, {"dlq", "list", "--list"}, {"dlq", "list", "--output=csv"}, {"dlq", "list", "--list", "--output=csv"},
+		{"report", "--date=" + day}, {"report", "--date=" + day, "--output=csv"}, {"report", "--date=" + day, "--output=html"},
+		{"dlq", "retry", "--coupon=1", "--user=" + hostileMembers[0], "--operator=kim", "--reason=test"},
+		{"dlq", "drop", "--coupon=1", "--user=" + esc, "--operator=kim", "--reason=test"},
+		{"run", "--bogus=" + esc}, {esc}, {"show", esc}, {"coupon", "pause", "1", "--operator=kim", "--reason=test"},
+	} {
+		printed(args...)
+	}
+	for _, args := range [][]string{{"runs"}, {"coupon", "list"}, {"coupon", "show", "1"}} {
+		_, stdout, _ := w.settle(append(args, "--output=json")...)
+		require.Contains(t, stdout, `\u001b[2J\u009b31m\u007f\r\nnext`, "programs get all of it, escaped")
+		printed(append(args, "--output=json")...)
+	}
+}

@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+)
+
+// process is `settle run` as a process of its own, behind wires to its servers.
+type process struct {
+	wires   []*faultproxy.Proxy
+	cmd     *exec.Cmd
+	logs    string // a file: what was said before an instant can be read at that instant
+	started chan struct{}
+}
+
+// processWithin ends a process that hangs, long before the tests' own limit would and leave it behind.
+const processWithin = 2 * time.Minute
+
+// start runs the program on a scene. The rule is asked about every turn.
+func (s *scene) start(parallel int, rule func(*process, faultproxy.Turn) faultproxy.Action) *process {
+	s.t.Helper()
+	p := &process{logs: filepath.Join(s.t.TempDir(), "stderr"), started: make(chan struct{})}
+	logs, err := os.Create(p.logs)
+	require.NoError(s.t, err)
+	defer logs.Close()
+	wires, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action { <-p.started; return rule(p, turn) })
+	p.wires = wires
+	ctx, cancel := context.WithTimeout(s.t.Context(), processWithin)
+	s.t.Cleanup(cancel)
+	p.cmd = exec.CommandContext(ctx, testenv.Build(s.t, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test",
+		"--log-level=debug", fmt.Sprintf("--parallel=%d", parallel)}, servers...)...)
+	p.cmd.Stderr = logs
+	require.NoError(s.t, p.cmd.Start())
+	close(p.started)
+	return p
+}
+
+// kill is SIGKILL; nothing that was under way passes any more.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	for _, w := range p.wires {
+		w.Down()
+	}
+}
+
+// wait returns how the process ended.
+func (p *process) wait() (code int, killed bool) {
+	_ = p.cmd.Wait() // the state says it all
+	for _, w := range p.wires {
+		w.Down() // a good-bye may still be under way, and nobody waits for what it sets off
+		w.Turns()
+	}
+	status := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return status.ExitStatus(), status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// step is the last step of a settlement that the process has begun, empty before the first.
+func (p *process) step() (last settle.Step) {
+	said, _ := os.ReadFile(p.logs) // also asked in a rule, where no test can be failed
+	for line := range bytes.Lines(said) {
+		var entry struct {
+			Msg  string      `json:"msg"`
+			Step settle.Step `json:"step"`
+		}
+		if json.Unmarshal(line, &entry) == nil && entry.Msg == "step" {
+			last = entry.Step
+		}
+	}
+	return last
+}
+
+var allSteps = []settle.Step{settle.StepFence, settle.StepLock, settle.StepAccount, settle.StepIssue, settle.StepCount,
+	settle.StepRecord, settle.StepCommit, settle.StepTell, settle.StepConclude, settle.StepFinish, settle.StepSweep}
+
+// operation is a turn of an undisturbed run.
+type operation struct {
+	wire int
+	step settle.Step // the last that had begun
+}
+
+// undisturbed plays a scene to its end and returns what the run did, in order, and how long it took.
+func (s *scene) undisturbed() (operations []operation, took time.Duration) {
+	s.t.Helper()
+	testenv.Build(s.t, "./cmd/settle") // which is not to be timed
+	began := time.Now()
+	code, _ := s.start(1, func(p *process, turn faultproxy.Turn) faultproxy.Action {
+		operations = append(operations, operation{turn.Proxy, p.step()})
+		return faultproxy.Pass()
+	}).wait()
+	took = time.Since(began)
+	require.Zero(s.t, code)
+	s.mustBeSettled()
+	return operations, took
+}
+
+// blow is where something strikes a run.
+type blow struct {
+	turn     int
+	after    bool // the request is delivered, and its reply is lost with whatever is struck
+	parallel int  // coupons at once, for the turns are not always the same then
+	reruns   int  // at once
+}
+
+func (b blow) String() string {
+	when := "before"
+	if b.after {
+		when = "after"
+	}
+	return fmt.Sprintf("%s operation %d, coupons at once %d, runs again %d", when, b.turn, b.parallel, b.reruns)
+}
+
+// at is a rule that lets strike happen there.
+func (b blow) at(strike func(*process)) func(*process, faultproxy.Turn) faultproxy.Action {
+	return func(p *process, turn faultproxy.Turn) faultproxy.Action {
+		switch {
+		case turn.Number != b.turn:
+			return faultproxy.Pass()
+		case b.after:
+			return faultproxy.DropReply(func() { strike(p) })
+		default:
+			return faultproxy.DropRequest(func() { strike(p) })
+		}
+	}
+}
+
+// everyBlow is at each of so many turns, before and after.
+func everyBlow(turns, parallel, reruns int) (blows []blow) {
+	for turn := range turns {
+		for _, after := range []bool{false, true} {
+			blows = append(blows, blow{turn + 1, after, parallel, reruns})
+		}
+	}
+	return blows
+}
+
+// someBlows hit every step, so often before and so often after: its first turn, its last, and others between.
+func someBlows(operations []operation, each int) (blows []blow) {
+	turns := map[settle.Step][]int{}
+	for i, o := range operations {
+		turns[o.step] = append(turns[o.step], i+1)
+	}
+	for _, of := range turns {
+		for n := range min(each, len(of)) {
+			turn := of[n*(len(of)-1)/max(1, each-1)]
+			blows = append(blows, blow{turn, false, 1, 1 + n%2}, blow{turn, true, 1, 2 - n%2})
+		}
+	}
+	return blows
+}
+
+// tally counts what has been struck, and in which steps.
+type tally struct {
+	mu    sync.Mutex
+	total int
+	steps map[settle.Step]int
+}
+
+func (c *tally) count(step settle.Step) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.steps == nil {
+		c.steps = map[settle.Step]int{}
+	}
+	c.total++
+	c.steps[step]++
+}
+
+// missed are the steps that nothing has struck.
+func (c *tally) missed() []settle.Step {
+	return slices.DeleteFunc(slices.Clone(allSteps), func(step settle.Step) bool { return c.steps[step] > 0 })
+}
+
+// A run that dies at any instant is repaired by running again.
+func TestARunThatIsKilled(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, runtime.GOMAXPROCS(0), newWiredWorld)
+	var turns []operation
+	var took time.Duration
+	t.Run("undisturbed", func(t *testing.T) { turns, took = st.scene(t).undisturbed() })
+	var struck, surprised tally
+	t.Run("at any operation", func(t *testing.T) { killedAtAnyOperation(t, st, turns, &struck) })
+	t.Run("at any moment", func(t *testing.T) { killedAtAnyMoment(t, st, took, &surprised) })
+	t.Logf("settle was killed at %d kill points around its %d operations, by step: %v", struck.total, len(turns), struck.steps)
+	t.Logf("settle was killed at %d moments, by step: %v", surprised.total, surprised.steps)
+	require.Empty(t, struck.missed())
+	require.GreaterOrEqual(t, struck.total, testenv.Rounds(30, 500))
+	require.GreaterOrEqual(t, surprised.total, testenv.Rounds(1, 20))
+}
+
+func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tally) {
+	blows := someBlows(turns, 3)
+	if testenv.Soaking() {
+		blows = append(everyBlow(len(turns), 1, 1), everyBlow(len(turns), 4, 2)...)
+	}
+	for _, b := range blows {
+		t.Run(b.String(), func(t *testing.T) {
+			t.Parallel()
+			s := st.scene(t)
+			p := s.start(b.parallel, b.at((*process).kill))
+			code, killed := p.wait()
+			if killed {
+				require.GreaterOrEqual(t, p.wires[0].Turns(), b.turn)
+				step := p.step()
+				if b.parallel == 1 { // then turns come as they came undisturbed, and what it logged last may be lost with it
+					step = turns[b.turn-1].step
+				}
+				struck.count(step)
+			} else { // it took fewer turns, as may be with several coupons at once, or had just said good-bye
+				require.Zero(t, code)
+			}
+			s.rerun(b.reruns)
+			s.mustBeSettled()
+			s.mustNotCountRefusalsTwice()
+		})
+	}
+}
+
+// mustNotCountRefusalsTwice: who is put under review is counted at the end of a settlement, which a killed run does not
+// reach.
+func (s *scene) mustNotCountRefusalsTwice() {
+	s.t.Helper()
+	counted := 0
+	for _, coupon := range s.coupons() {
+		var n int
+		require.NoError(s.t, s.db.QueryRow("SELECT COALESCE(SUM(rejected_count), 0) FROM settlement WHERE coupon_id = ?", coupon).Scan(&n))
+		counted += n
+	}
+	require.LessOrEqual(s.t, counted, undisturbedTotal.Rejected)
+}
+
+func killedAtAnyMoment(t *testing.T, st stage, within time.Duration, struck *tally) {
+	for n := range testenv.Rounds(6, 200) {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { // one after another: each tells the next how long a run takes
+			s := st.scene(t)
+			moment := rand.N(within)
+			t.Logf("killed after %s", moment)
+			p := s.start(1+n%4, func(*process, faultproxy.Turn) faultproxy.Action { return faultproxy.Pass() })
+			began := time.Now()
+			timer := time.AfterFunc(moment, p.kill)
+			if _, killed := p.wait(); killed {
+				struck.count(p.step())
+			} else {
+				within = time.Since(began)
+			}
+			timer.Stop()
+			s.rerun(1 + n%2)
+			s.mustBeSettled()
+			s.mustNotCountRefusalsTwice()
+		})
+	}
+}
+
+// rerun runs so many times at once; all must settle.
+func (s *scene) rerun(times int) {
+	s.t.Helper()
+	codes := make([]int, times)
+	said := make([]string, times)
+	var runs sync.WaitGroup
+	for i := range times {
+		runs.Go(func() {
+			code, stdout, stderr := s.settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
+			codes[i], said[i] = code, stdout+stderr
+		})
+	}
+	runs.Wait()
+	require.Equal(s.t, make([]int, times), codes, "%s", said)
+}

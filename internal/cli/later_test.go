@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// The first nightly run of a coupon that opened today finds nothing due, and says who waits for which midnight.
+func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
+	t.Parallel()
+	seoul, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(t, err)
+	w := newWorld(t)
+	code, stdout, stderr := w.settle("run")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "no coupon is due")
+	require.NotContains(t, stdout, "waiting")
+
+	now := w.now()
+	yesterday := now.In(seoul).AddDate(0, 0, -1).Format(time.DateOnly)
+	midnight, err := settle.DateCutoff(yesterday, seoul)
+	require.NoError(t, err)
+	coupon := w.couponBetween(5, midnight, now.Add(time.Hour))
+	w.users(1, 2)
+	w.apply(coupon, 1, 2)
+	arrival := w.arrivalsOf(coupon, 1)["1"]
+	night := []string{"run", "--date=" + yesterday, "--operator=kim", "--reason=test"}
+	for _, args := range [][]string{night, append(night, "--dry-run")} {
+		code, stdout, stderr = w.settle(args...)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, "no coupon is due")
+		require.Contains(t, stdout, "coupon 1 심야 쿠폰: 2 waiting, the first of them for the settlement of "+
+			inZone(settle.NextCutoff(time.UnixMicro(arrival), seoul), seoul)+".")
+		require.Contains(t, stdout, "settle run --coupon 1 --cutoff now")
+	}
+	_, stdout, _ = w.settle(append(night, "--lang=ko")...)
+	require.Contains(t, stdout, "쿠폰 1 심야 쿠폰: 기다리는 신청 2건")
+	_, stdout, _ = w.settle(append(night, "--output=json")...)
+	require.NotContains(t, stdout, "waiting", "programs read the report alone")
+}

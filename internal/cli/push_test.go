@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/prometheus"
+)
+
+// pushed is what a gateway holds of runs of a trigger: metrics with their own labels and values.
+func pushed(t *testing.T, gateway, trigger string) map[string]string {
+	t.Helper()
+	return heldBy(t, gateway, "settle", trigger)
+}
+
+func heldBy(t *testing.T, gateway, job, trigger string) map[string]string {
+	t.Helper()
+	response, err := http.Get(gateway + "/metrics")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^(jajeong_\w+)\{(.*)\} (\S+)$`).FindAllStringSubmatch(string(text), -1) {
+		labels := regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(line[2], -1)
+		key, by, of := line[1], "", ""
+		for _, label := range labels {
+			switch label[1] {
+			case "trigger":
+				of = label[2]
+			case "job":
+				by = label[2]
+			case "instance":
+			default:
+				key += " " + label[2]
+			}
+		}
+		if by == job && of == trigger {
+			found[key] = line[3]
+		}
+	}
+	return found
+}
+
+func TestARunIsPushed(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 2)
+	n.stand(n.coupons[0], "99", n.now().Add(-72*time.Hour)) // nobody knows this user
+	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
+
+	code, _, stderr := n.settle("run", "--push-gateway="+gateway)
+	require.Zero(t, code, stderr)
+	night := pushed(t, gateway, "CRON")
+	for key, want := range map[string]string{
+		"jajeong_run_status SUCCEEDED":                    "1",
+		"jajeong_run_status RUNNING":                      "0",
+		"jajeong_run_status FAILED":                       "0",
+		"jajeong_run_coupons SETTLED":                     "2",
+		"jajeong_run_coupons FAILED":                      "0",
+		"jajeong_run_applications ISSUED":                 "4",
+		"jajeong_run_applications NOT_SELECTED":           "2",
+		"jajeong_run_applications REJECTED":               "1",
+		"jajeong_run_applications ALREADY_ISSUED":         "0",
+		"jajeong_run_rejected_applications UNKNOWN_USER":  "1",
+		"jajeong_run_rejected_applications DATABASE_AWAY": "0",
+		"jajeong_run_gap_applications":                    "0",
+		"jajeong_run_processed_applications":              "7",
+	} {
+		require.Equal(t, want, night[key], key)
+	}
+	for _, key := range []string{"jajeong_run_last_success_timestamp_seconds", "jajeong_run_cutoff_timestamp_seconds", "jajeong_run_started_timestamp_seconds",
+		"jajeong_run_duration_seconds", "jajeong_run_applications_per_second", "jajeong_run_phase_seconds issue", "jajeong_run_phase_seconds conclude"} {
+		require.Contains(t, night, key)
+		require.NotEqual(t, "0", night[key], key)
+	}
+
+	// A person's run leaves that of the night as it is, and a run that fails leaves when one last succeeded.
+	n.exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", n.coupons[1])
+	n.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", n.coupons[1])
+	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway)
+	require.Equal(t, exitInvariant, code)
+	person := pushed(t, gateway, "MANUAL")
+	require.Equal(t, "1", person["jajeong_run_status HELD"])
+	require.Equal(t, "1", person["jajeong_run_coupons HELD"])
+	require.Equal(t, "3", person["jajeong_run_gap_applications"])
+	require.NotContains(t, person, "jajeong_run_last_success_timestamp_seconds")
+	require.Equal(t, night, pushed(t, gateway, "CRON"))
+
+	// Nor does one that could look at nothing say that nothing is missing.
+	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
+	require.Equal(t, exitInfrastructure, code)
+	blind := pushed(t, gateway, "MANUAL")
+	require.Equal(t, "1", blind["jajeong_run_status FAILED"])
+	require.Equal(t, "3", blind["jajeong_run_gap_applications"])
+
+	code, _, _ = n.settle("run", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
+	require.Equal(t, exitInfrastructure, code)
+	failed := pushed(t, gateway, "CRON")
+	require.Equal(t, "1", failed["jajeong_run_status FAILED"])
+	require.Equal(t, "0", failed["jajeong_run_applications ISSUED"])
+	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"], failed["jajeong_run_last_success_timestamp_seconds"])
+}
+
+// A run that lasts is seen while it goes on.
+func TestARunIsPushedWhileItGoesOn(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 1)
+	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
+	release := n.lock(n.coupons[0])
+	ended := make(chan int, 1)
+	go func() {
+		code, _, _ := n.settle("run", "--push-gateway="+gateway)
+		ended <- code
+	}()
+	testenv.Eventually(t, hangs, "it is seen", func() bool { return pushed(t, gateway, "CRON")["jajeong_run_status RUNNING"] == "1" })
+	release()
+	require.Zero(t, <-ended)
+	night := pushed(t, gateway, "CRON")
+	require.Equal(t, "0", night["jajeong_run_status RUNNING"])
+	require.Equal(t, "1", night["jajeong_run_status SUCCEEDED"])
+	require.Equal(t, "2", night["jajeong_run_applications ISSUED"])
+}
+
+// A gateway that is away, or takes what it is told and never answers, is a warning.
+func TestAGatewayThatIsAwayKeepsNobodyFromSettling(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody else does
+	require.NoError(t, err)
+	t.Cleanup(func() { silent.Close() })
+	for name, gateway := range map[string]string{"refused": "http://127.0.0.1:1", "silent": "http://" + silent.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNight(newWorld(t), 1)
+			code, stdout, stderr := n.settle("run", "--push-gateway="+gateway)
+			require.Zero(t, code, stderr)
+			require.Contains(t, stdout, "SETTLED")
+			require.Contains(t, stderr, "the last metrics not pushed")
+			require.Equal(t, []uint64{1, 2}, n.issued(n.coupons[0]))
+		})
+	}
+}
+
+// What a check of every coupon finds reaches those who sleep. One coupon says nothing of the others, and a check that could
+// not see all does not say that all is well.
+func TestWhatACheckFindsIsPushed(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 2)
+	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
+	verify := func(args ...string) (code int, found map[string]string) {
+		code, _, stderr := n.settle(append([]string{"verify", "--push-gateway=" + gateway}, args...)...)
+		require.NotContains(t, stderr, "not pushed")
+		return code, heldBy(t, gateway, "settle-verify", "")
+	}
+	code, _, stderr := n.settle("run")
+	require.Zero(t, code, stderr)
+	const findings, success = "jajeong_verify_findings", "jajeong_verify_last_success_timestamp_seconds"
+
+	code, found := verify(fmt.Sprintf("--coupon=%d", n.coupons[0]))
+	require.Zero(t, code)
+	require.Empty(t, found, "one coupon")
+
+	code, found = verify()
+	require.Zero(t, code)
+	require.Equal(t, "0", found[findings])
+	well := found[success]
+	require.NotEmpty(t, well)
+
+	for _, coupon := range n.coupons {
+		n.exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", coupon)
+	}
+	code, found = verify()
+	require.Equal(t, exitInvariant, code)
+	require.Equal(t, "2", found[findings])
+	require.NotEqual(t, well, found[success], "a check that finds something has succeeded")
+	ill := found[success]
+
+	n.exec("UPDATE promise SET accepted = accepted - 3 WHERE coupon_id = ?", n.coupons[0])
+	code, found = verify(fmt.Sprintf("--coupon=%d", n.coupons[0]))
+	require.Zero(t, code)
+	require.Equal(t, "2", found[findings])
+
+	// Redis is away: nothing is known, so nothing is said.
+	code, found = verify("--redis-addrs=127.0.0.1:1")
+	require.Equal(t, exitInfrastructure, code)
+	require.Equal(t, "2", found[findings])
+	require.Equal(t, ill, found[success])
+	require.Empty(t, pushed(t, gateway, "CRON"), "runs are another group")
+}
+
+// A gateway that restarts as a run ends is asked again: what it is told last stays there until the next night.
+func TestTheLastPushIsRepeated(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 1)
+	holds, err := url.Parse("http://" + prometheus.StartPushgateway(t).Addr())
+	require.NoError(t, err)
+	var asked atomic.Int32
+	through := httputil.NewSingleHostReverseProxy(holds)
+	restarts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			http.Error(w, "not yet", http.StatusServiceUnavailable)
+			return
+		}
+		through.ServeHTTP(w, r)
+	}))
+	t.Cleanup(restarts.Close)
+
+	code, _, stderr := n.settle("run", "--push-gateway="+restarts.URL)
+	require.Zero(t, code, stderr)
+	require.NotContains(t, stderr, "the last metrics not pushed")
+	require.Equal(t, "1", pushed(t, holds.String(), "CRON")["jajeong_run_status SUCCEEDED"])
+	require.Greater(t, asked.Load(), int32(1))
+}
+
+func TestAGatewayIsAURLWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	for _, gateway := range []string{"pushgateway:9091", "http://", "ftp://pushgateway", "http://kim:secret@pushgateway:9091", "::"} {
+		for _, verb := range []string{"run", "verify"} {
+			code, _, stderr := settleBare(t, verb, "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--push-gateway="+gateway)
+			require.Equal(t, exitUse, code)
+			require.Contains(t, stderr, "PUSH_GATEWAY")
+			require.NotContains(t, stderr, "secret")
+		}
+	}
+}

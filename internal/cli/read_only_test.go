@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Verbs that only read do so on a server that takes no writes, as a replica, whatever they find.
+func TestAReadOnlyServerIsRead(t *testing.T) {
+	t.Parallel()
+	seoul, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(t, err)
+	w, _ := newOwnWorld(t)
+	w.account("secret", everyRight) // who may do everything may also write to a read-only server
+	coupon := w.coupon(2)
+	w.users(1, 2, 3)
+	w.apply(coupon, 3, 1, 2)
+	w.settleNow()
+	lost := w.coupon(2)
+	w.apply(lost, 1, 2)
+	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(lost), "1").Err())
+	w.exec("SET GLOBAL read_only = 1")
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{exitInvariant, []string{"verify"}},
+		{exitDone, []string{"report", "--month=" + w.now().In(seoul).Format("2006-01")}},
+		{exitDone, []string{"report", "--date=" + w.now().In(seoul).Format("2006-01-02"), "--output=json"}},
+		{exitDone, []string{"explain", "--coupon=1", "--user=3"}},
+		{exitDone, []string{"runs"}},
+		{exitDone, []string{"show", "1"}},
+		{exitDone, []string{"coupon", "list"}},
+		{exitDone, []string{"coupon", "show", "1"}},
+		{exitDone, []string{"dlq", "list"}},
+	} {
+		code, stdout, stderr := w.settle(c.args...)
+		require.Equal(t, c.code, code, "%v: %s%s", c.args, stdout, stderr)
+		require.NotContains(t, stderr, "read-only")
+	}
+}

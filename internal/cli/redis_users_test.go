@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/docs"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// TestWhatTheRedisUsersRefuse: that each can do its work, the tests of its program show, which log in as these users.
+func TestWhatTheRedisUsersRefuse(t *testing.T) {
+	t.Parallel()
+	const prefix = "shop:"
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	users := testenv.RedisUsersFor(t, handle(t, server.Addr()).Client, prefix, docs.RedisUsers)
+	nobody := []string{
+		"FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG GET *", "ACL LIST", "SHUTDOWN", "REPLICAOF NO ONE", "FAILOVER", "CLUSTER RESET",
+		"DEL shop:candidates:coupon:1", "RENAME shop:candidates:coupon:1 x", "SCRIPT FLUSH", "CLIENT KILL TYPE normal", "PUBLISH x y", "MONITOR",
+		"ZADD candidates:coupon:1 1 1", "HSET state:{candidates:coupon:1} sold 1", "GET catalog:coupons", "ZADD other 1 1", // no prefix, and keys of others
+	}
+	own := map[string][]string{
+		"jajeong_api":    {"ZREM shop:candidates:coupon:1 1", "UNLINK shop:candidates:coupon:1", "SADD issued:{shop:candidates:coupon:1} 1", "SCAN 0"},
+		"jajeong_settle": {"SET shop:catalog:coupons x", "GETRANGE shop:catalog:coupons 0 1"},
+	}
+	for name, more := range own {
+		username, password := users.As(name)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: username, Password: password, MaxRetries: -1, DisableIdentity: true})
+		t.Cleanup(func() { _ = client.Close() })
+		for _, command := range append(nobody, more...) {
+			var words []any
+			for word := range strings.FieldsSeq(command) {
+				words = append(words, word)
+			}
+			err := client.Do(t.Context(), words...).Err()
+			require.True(t, redis.HasErrorPrefix(err, "NOPERM"), "%s: %s: %v", name, command, err)
+			if script := "return redis.call(unpack(ARGV))"; command != "SHUTDOWN" && command != "MONITOR" {
+				err = client.Eval(t.Context(), script, nil, words...).Err()
+				require.Error(t, err, "%s: %s in a script", name, command)
+			}
+		}
+		require.NoError(t, client.Info(t.Context(), "memory").Err())
+	}
+}
+
+// A right that is missing is a matter of setup, and the program says where to look.
+func TestARightThatIsMissingInRedisIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	w.apply(w.coupon(1), 1)
+	username, _ := w.redisAs.As("jajeong_settle")
+	require.NoError(t, w.rdb.ACLSetUser(t.Context(), username, "-zrange").Err())
+	code, _, stderr := w.settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "docs/redis-users.acl")
+	require.NoError(t, w.rdb.ACLSetUser(t.Context(), username, "+zrange").Err())
+	w.settleNow()
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWritingAFileLeavesDevicesPipesAndLinksWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(w io.Writer) error {
+		_, err := io.WriteString(w, "report")
+		return err
+	}
+
+	file, link := filepath.Join(folder, "file"), filepath.Join(folder, "link")
+	require.NoError(t, os.WriteFile(file, []byte("before"), 0o644))
+	require.NoError(t, os.Symlink(file, link))
+	require.NoError(t, writeFile(link, write))
+	target, err := os.Readlink(link)
+	require.NoError(t, err, "it is still a link")
+	require.Equal(t, file, target)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "report", string(text))
+
+	pipe := filepath.Join(folder, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o644))
+	read := make(chan string, 1)
+	go func() {
+		text, _ := os.ReadFile(pipe)
+		read <- string(text)
+	}()
+	require.NoError(t, writeFile(pipe, write))
+	there, err := os.Lstat(pipe)
+	require.NoError(t, err)
+	require.NotZero(t, there.Mode()&os.ModeNamedPipe, "it is still a pipe")
+	require.Equal(t, "report", <-read)
+
+	require.ErrorContains(t, writeFile(folder, write), "is a directory")
+}

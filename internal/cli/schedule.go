@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+type scheduleCmd struct {
+	AdminListen string `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"Serve liveness, readiness, metrics and profiles there, such as :9090; never public. Without it, nowhere."`
+}
+
+// Check tells what is impossible about the flags.
+func (c *scheduleCmd) Check() []error {
+	if c.AdminListen == "" {
+		return nil
+	}
+	return connect.CheckListen("SETTLE_ADMIN_LISTEN", c.AdminListen)
+}
+
+// run stays until it is told to stop. What it does is logged, not printed: nobody sits before it.
+func (c *scheduleCmd) run(ctx context.Context, p *program) error {
+	if p.LogLevel == "warn" { // the default of the verbs that people run
+		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.stderr)
+	}
+	settler, err := p.openSettler(ctx)
+	if err != nil {
+		return err
+	}
+	defer settler.Close()
+	if err := settler.readable(ctx); err != nil {
+		return err
+	}
+	timetable, err := settle.ParseSchedule(p.SettleSchedule, p.zone)
+	if err != nil {
+		return err
+	}
+	closeAdmin, err := c.serveAdmin(ctx, p, settler)
+	if err != nil {
+		return err
+	}
+	defer closeAdmin()
+	scheduler := &settle.Scheduler{
+		Timetable: timetable, Zone: p.zone, Clock: settler.Clock, LastNight: settler.LastNight,
+		Settle: func(ctx context.Context, cutoff time.Time) error {
+			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
+			if err != nil {
+				return err
+			}
+			level := zap.InfoLevel
+			if report.Status != coupon.RunSucceeded {
+				level = zap.WarnLevel
+			}
+			p.logger.Log(level, "night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
+				zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
+			return report.Err()
+		},
+		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
+	}
+	defer context.AfterFunc(ctx, func() {
+		p.logger.Info("told to stop", zap.Duration("grace", p.ShutdownGrace))
+	})()
+	scheduler.Run(ctx)
+	return nil
+}
+
+// readableWithin is how long a database that hangs may keep a scheduler from starting, well below the patience of a probe.
+const readableWithin = 5 * time.Second
+
+// readable refuses users that cannot be judged at the start, and not first at midnight. A database that is away is no
+// reason not to start: each run looks again.
+func (s *settler) readable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readableWithin)
+	defer cancel()
+	_, err := s.users.Look(ctx, s.MySQL)
+	if err != nil && classOf(err) != coupon.Setup {
+		s.Logger.Warn("the table of users was not looked at; each run does", zap.Error(err))
+		return nil
+	}
+	return err
+}
+
+// Times of a connection of operators, as those of apply-api.
+const (
+	adminReadTimeout  = 5 * time.Second
+	adminWriteTimeout = 2 * time.Minute // a profile of 30 seconds, and longer ones on request
+	adminIdleTimeout  = 2 * time.Minute
+)
+
+// serveAdmin answers operators, Kubernetes and Prometheus; not ready any more once ctx has ended.
+func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settler) (closeAdmin func(), err error) {
+	if c.AdminListen == "" {
+		return func() {}, nil
+	}
+	registry := prometheus.NewRegistry()
+	prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(coupon.Cron)}, registry).MustRegister(settler.Metrics)
+	registry.MustRegister(settler.servers.Servers.Metrics(), settler.store.Metrics(), catalog.Queues{
+		Coupons:   catalog.Snapshot{Store: settler.store}.Coupons,
+		Heads:     settler.store,
+		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) },
+		Now:       p.now,
+	})
+	admin := api.NewAdmin(api.AdminOptions{Redis: settler.store, MySQL: settler.MySQL, Registry: registry})
+	context.AfterFunc(ctx, admin.Drain)
+	listener, err := net.Listen("tcp", c.AdminListen)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: free the port, or set SETTLE_ADMIN_LISTEN to another: %w", err)
+	}
+	errorLog, _ := zap.NewStdLogAt(p.logger.Named("http"), zap.WarnLevel) // only an unknown level is an error
+	server := &http.Server{
+		Handler: admin, ErrorLog: errorLog,
+		ReadHeaderTimeout: adminReadTimeout, ReadTimeout: adminReadTimeout, WriteTimeout: adminWriteTimeout, IdleTimeout: adminIdleTimeout,
+	}
+	p.logger.Info("listening", zap.Stringer("admin", listener.Addr()))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			p.logger.Error("the admin address is not served any more; nights go on being settled", zap.Error(err))
+		}
+	}()
+	return func() { _ = server.Close(); <-served }, nil
+}

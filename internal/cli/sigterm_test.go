@@ -1,0 +1,389 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// hangs is when a program that was told to stop with a grace of a second is taken for one that hangs. It must stay
+// below the two minutes after which a read from MySQL gives up by itself.
+const hangs = 40 * time.Second
+
+// night is a world in which users 1, 2 and 3 stood in each line before the last midnight, for two seats.
+type night struct {
+	*world
+	coupons []uint64
+}
+
+func newNight(w *world, coupons int) *night {
+	n := &night{world: w}
+	midnight := settle.DefaultCutoff(w.now(), w.settler().Zone)
+	w.users(1, 2, 3)
+	for range coupons {
+		couponID := w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+		for i, member := range []string{"1", "2", "3"} {
+			w.stand(couponID, member, midnight.Add(time.Duration(i-5)*time.Minute))
+		}
+		n.coupons = append(n.coupons, couponID)
+	}
+	return n
+}
+
+// requireUntouched demands that nothing has happened to the coupons.
+func (n *night) requireUntouched(coupons ...uint64) {
+	n.t.Helper()
+	for _, couponID := range coupons {
+		require.Empty(n.t, n.issued(couponID), "coupon %d", couponID)
+		require.Equal(n.t, []string{"1", "2", "3"}, n.waiting(couponID), "coupon %d", couponID)
+	}
+}
+
+// requireRepaired demands that one more run settles all that was left.
+func (n *night) requireRepaired() {
+	n.t.Helper()
+	code, _, stderr := n.settle("run")
+	require.Zero(n.t, code, stderr)
+	for _, couponID := range n.coupons {
+		require.Equal(n.t, []uint64{1, 2}, n.issued(couponID))
+		require.Equal(n.t, []uint64{3}, n.outcome(couponID, "NOT_SELECTED"))
+		require.Empty(n.t, n.waiting(couponID))
+	}
+	n.verify()
+}
+
+// awaitTurn returns when some session waits for the row of that coupon, which this test holds.
+func (w *world) awaitTurn(couponID uint64) {
+	w.t.Helper()
+	testenv.Eventually(w.t, hangs, "a session waits for the coupon", func() bool { return w.turns(couponID) > 0 })
+}
+
+// awaitNobody returns when no session waits any more: also none that an ended program has left behind at the server.
+func (w *world) awaitNobody(couponID uint64) {
+	w.t.Helper()
+	testenv.Eventually(w.t, hangs, "nobody waits for the coupon", func() bool { return w.turns(couponID) == 0 })
+}
+
+func (w *world) turns(couponID uint64) int {
+	w.t.Helper()
+	lock := fmt.Sprintf("WHERE c.id = %d FOR UPDATE", couponID)
+	return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
+		return s.Command == "Query" && strings.HasSuffix(s.Statement, lock)
+	})
+}
+
+// running is the program on its way, in this process: to be told so that it has heard when stop returns.
+type running struct {
+	t              *testing.T
+	cancel         context.CancelCauseFunc
+	ended          chan struct{}
+	code           int
+	stdout, stderr bytes.Buffer
+}
+
+func (w *world) begin(args ...string) *running {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r := &running{t: w.t, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		r.code = run(ctx, append(args, w.servers...), &r.stdout, &r.stderr)
+	}()
+	return r
+}
+
+func (r *running) stop() { r.cancel(errors.New("terminated signal received")) }
+
+func (r *running) end() {
+	r.t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(hangs):
+		r.t.Fatal("the program hangs")
+	}
+}
+
+func TestARunToldToStopFinishesWhatIsInHandAndSaysHowFarItCame(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 4)
+	release := n.lock(n.coupons[1])
+	r := n.begin("run", "--parallel=1")
+	n.awaitTurn(n.coupons[1]) // the first is settled, the second in hand
+	r.stop()
+	release()
+	r.end()
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.stderr.String(), "told to stop: terminated signal received")
+	require.Contains(t, r.stderr.String(), "of 4 coupons")
+	require.Contains(t, r.stderr.String(), "coupon 2: ")
+	require.Contains(t, r.stderr.String(), "safe to run again")
+
+	require.Equal(t, []uint64{3}, n.outcome(n.coupons[0], "NOT_SELECTED"))
+	require.Equal(t, []uint64{1, 2}, n.issued(n.coupons[1]), "the transaction in hand")
+	require.Empty(t, n.outcome(n.coupons[1], "NOT_SELECTED"), "the transaction behind it")
+	n.requireUntouched(n.coupons[2:]...)
+	require.Len(t, n.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
+	n.requireRepaired()
+}
+
+func TestARunToldToStopBeforeItBeginsMovesNothing(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 2)
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("terminated signal received"))
+	var stderr bytes.Buffer
+	require.Equal(t, 1, run(ctx, append([]string{"run"}, n.servers...), io.Discard, &stderr))
+	require.Contains(t, stderr.String(), "0 of 2 coupons")
+	n.requireUntouched(n.coupons...)
+	n.requireRepaired()
+}
+
+func TestWhatDoesNotFinishWithinTheGraceIsRolledBack(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 3)
+	for _, c := range []struct {
+		verb string
+		code int
+	}{{"run", 1}, {"schedule", 0}} {
+		release := n.lock(n.coupons[1])
+		ctx, cancel := context.WithTimeout(t.Context(), hangs)
+		cmd := exec.CommandContext(ctx, testenv.Build(t, "./cmd/settle"),
+			append([]string{c.verb, "--parallel=1", "--shutdown-grace=1s"}, n.servers...)...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		require.NoError(t, cmd.Start())
+		n.awaitTurn(n.coupons[1])
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		_ = cmd.Wait()
+		require.NoError(t, ctx.Err(), "%s hangs", c.verb)
+		cancel()
+		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), stderr.String())
+		require.Contains(t, stderr.String(), "told to stop")
+		require.Contains(t, stderr.String(), "the transaction in hand is rolled back: terminated signal received")
+		if c.verb == "run" {
+			require.Contains(t, stderr.String(), "coupon 2: told to stop")
+			require.Contains(t, stderr.String(), "of 3 coupons")
+			require.Contains(t, stderr.String(), "safe to run again")
+		}
+		n.requireUntouched(n.coupons[1:]...)
+		release()
+		n.awaitNobody(n.coupons[1])
+	}
+	require.Len(t, n.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 2)
+	n.requireRepaired()
+}
+
+func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	n := newNight(newWorldWith(t, testenv.RedisFor(t), privateDatabase(t, server)), 2)
+	for verb, code := range map[string]int{"run": 1, "schedule": 0} {
+		release := n.lock(n.coupons[1])
+		r := n.begin(verb, "--parallel=1", "--shutdown-grace=1s")
+		n.awaitTurn(n.coupons[1])
+		require.NoError(t, server.Freeze())
+		r.stop()
+		r.end()
+		require.NoError(t, server.Thaw())
+		release()
+		n.awaitNobody(n.coupons[1])
+		require.Equal(t, code, r.code, verb)
+		require.Contains(t, r.stderr.String(), "the transaction in hand is rolled back", verb)
+		if verb == "run" {
+			require.Contains(t, r.stderr.String(), "of 2 coupons")
+			require.Contains(t, r.stderr.String(), "end run", "nobody could write down how it ended")
+		}
+		n.requireUntouched(n.coupons[1])
+	}
+	n.requireRepaired()
+}
+
+// Who does not want to wait for the grace gets what a crash gets.
+func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 1)
+	release := n.lock(n.coupons[0])
+	cmd := exec.Command(testenv.Build(t, "./cmd/settle"), append([]string{"run", "--shutdown-grace=1h"}, n.servers...)...)
+	require.NoError(t, cmd.Start())
+	n.awaitTurn(n.coupons[0])
+	var ended atomic.Bool
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		_ = cmd.Wait()
+		ended.Store(true)
+	}()
+	// Two signals that the program has not looked at yet are one.
+	testenv.Eventually(t, hangs, "a further signal ends it", func() bool {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		return ended.Load()
+	})
+	<-waited
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, status.Signaled(), "exited with %d", status.ExitStatus())
+	require.Equal(t, syscall.SIGTERM, status.Signal())
+	release()
+	n.requireUntouched(n.coupons...)
+	n.requireRepaired()
+}
+
+// watchedFence tells when a settlement begins to wait for its cutoff.
+type watchedFence struct {
+	settle.Door
+	waits func()
+}
+
+func (d watchedFence) Fence(ctx context.Context, couponID uint64, cutoff time.Time, promised coupon.Promise) (wait, forPods time.Duration, err error) {
+	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, promised)
+	if wait > 0 {
+		d.waits()
+	}
+	return wait, forPods, err
+}
+
+// watchedContext tells when somebody begins to wait for its end.
+type watchedContext struct {
+	context.Context
+	waits func()
+}
+
+func (c watchedContext) Done() <-chan struct{} {
+	c.waits()
+	return c.Context.Done()
+}
+
+// atTheFence makes a settler's run hear that it is to stop once it waits for its cutoff, not before.
+func atTheFence(t *testing.T, s *settle.Settler) (told context.Context) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	var waits atomic.Bool
+	s.Door = watchedFence{s.Door, func() { waits.Store(true) }}
+	return watchedContext{ctx, func() {
+		if waits.Load() {
+			stop(errors.New("terminated signal received"))
+		}
+	}}
+}
+
+// A scheduler that fired early waits for midnight at the fence; nothing is in hand there that would need its grace.
+func TestSIGTERMBeforeMidnightEndsTheNightAtTheFence(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := w.now()
+	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-240) // midnight is in four minutes
+	coupons := []uint64{w.coupon(5), w.coupon(5)}
+	w.users(1, 2)
+	for _, couponID := range coupons {
+		w.apply(couponID, 1)
+	}
+	timetable, err := settle.ParseSchedule("0 0 * * *", time.UTC)
+	require.NoError(t, err)
+	s := w.settler()
+	s.Zone, s.Parallel, s.Grace = zone, 2, time.Hour
+	told := atTheFence(t, s)
+	ended := make(chan error, 1)
+	scheduler := settle.Scheduler{
+		Timetable: timetable, Zone: zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
+		Settle: func(ctx context.Context, cutoff time.Time) error {
+			_, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
+			ended <- err
+			return err
+		},
+	}
+	go scheduler.Run(told)
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "told to stop: terminated signal received")
+		require.ErrorContains(t, err, "of 2 coupons")
+	case <-time.After(hangs):
+		t.Fatal("waits for midnight")
+	}
+	require.Len(t, w.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
+	for _, couponID := range coupons {
+		require.Empty(t, w.issued(couponID))
+		w.apply(couponID, 2) // before midnight: no fence was set
+		receipt, err := w.store.Apply(t.Context(), couponID, 2)
+		require.NoError(t, err)
+		require.Less(t, receipt.Arrival, settle.DefaultCutoff(now, zone).UnixMicro())
+	}
+	w.settleNow()
+	require.Equal(t, []uint64{1, 2}, w.issued(coupons[0]))
+	w.verify()
+}
+
+// Whoever found no seat is recorded page by page; between two pages nothing is in hand.
+func TestSIGTERMBetweenPagesOfNotSelected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	line := between(1, 21_000) // more than a page
+	couponID := w.coupon(1)
+	w.users(line...)
+	w.standAll(couponID, line)
+	told, stop := context.WithCancel(t.Context())
+	s := w.settler()
+	s.Grace = time.Hour
+	s.Progress = func(_ coupon.Coupon, applications int) {
+		if applications > 1 { // a page of those who found no seat
+			stop()
+		}
+	}
+	report, err := s.RunOnce(told, settle.Order{Trigger: coupon.Manual, CutoffNow: true})
+	require.ErrorIs(t, err, context.Canceled)
+	first := report.Coupons[0]
+	require.Equal(t, []uint64{1}, w.issued(couponID))
+	require.Equal(t, line[1:1+first.NotSelected], w.outcome(couponID, "NOT_SELECTED"), "what is reported is recorded")
+	require.Positive(t, first.NotSelected)
+	require.Len(t, w.waiting(couponID), len(line)-1-first.NotSelected)
+	require.NotEmpty(t, w.waiting(couponID))
+	code, verdicts := w.verifyCode()
+	require.Zero(t, code)
+	require.Len(t, verdicts.Coupons[0].Findings, 1)
+	require.Equal(t, ledger.CleanUpToDo, verdicts.Coupons[0].Findings[0].Code)
+
+	second := w.settleNow()
+	require.Equal(t, len(line)-1, first.NotSelected+second.Total.NotSelected)
+	require.Equal(t, line[1:], w.outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, w.waiting(couponID))
+	w.verify()
+}
+
+// A scheduler that is told to stop in the middle of a night finishes the settlement in hand, exits with 0 within its
+// grace, and the next one settles what is left.
+func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 2)
+	release := n.lock(n.coupons[0]) // the night waits here
+	cmd := exec.Command(testenv.Build(t, "./cmd/settle"), append([]string{"schedule", "--parallel=1"}, n.servers...)...)
+	cmd.Env = os.Environ()
+	logs, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	n.awaitTurn(n.coupons[0])
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	lines := bufio.NewScanner(logs)
+	for lines.Scan() && !strings.Contains(lines.Text(), "told to stop") {
+	}
+	release()
+	for lines.Scan() { // to its end, as Wait wants it
+	}
+	require.NoError(t, cmd.Wait())
+	require.Equal(t, []uint64{1, 2}, n.issued(n.coupons[0]), "what was in hand is finished")
+	n.requireUntouched(n.coupons[1]) // nothing else was begun
+	n.requireRepaired()
+}

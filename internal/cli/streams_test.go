@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// What could not be written was not printed: of no verb does a full disk go unnoticed. What was done is done nevertheless.
+func TestAFullDiskIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(5)
+	w.users(1)
+	w.apply(coupon, 1, 2, 3)
+	w.settleNow()
+	person := []string{"--operator=kim", "--reason=test"}
+	closes := "--closes=" + w.now().Add(2*time.Hour).Format(time.RFC3339)
+	month := "--month=" + w.now().Format("2006-01")
+	spoken := map[string]bool{}
+	for _, args := range [][]string{
+		{"--help"}, {"run", "--help"}, {"--version"}, {"completion", "bash"},
+		{"migrate"}, {"run"}, {"run", "--output=json"}, {"run", "--dry-run"}, {"verify"}, {"verify", "--output=json"},
+		{"runs"}, {"runs", "--output=json"}, {"runs", "--output=csv"}, {"show", "1"}, {"show", "1", "--output=json"},
+		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--output=json"},
+		{"report", month}, {"report", month, "--output=csv"}, {"report", month, "--output=json"}, {"report", month, "--output=html"},
+		{"dlq", "list"}, {"dlq", "list", "--list", "--output=csv"}, {"dlq", "list", "--output=json"},
+		append([]string{"dlq", "retry", "--coupon=1"}, person...), append([]string{"dlq", "drop", "--coupon=1", "--user=3"}, person...),
+		{"coupon", "list"}, {"coupon", "list", "--output=json"}, {"coupon", "show", "1"}, {"coupon", "show", "1", "--output=json"},
+		append([]string{"coupon", "create", "--name=x", "--seats=1", "--opens=2026-01-01 00:00", closes}, person...),
+		append([]string{"coupon", "add-seats", "1", "--seats=1"}, person...), append([]string{"coupon", "extend", "1", closes}, person...),
+		append([]string{"coupon", "pause", "1"}, person...), append([]string{"coupon", "resume", "1", "--output=json"}, person...),
+		append([]string{"coupon", "close", "1"}, person...),
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		var stderr bytes.Buffer
+		servers := w.serversFor(args)
+		if args[0] == "migrate" {
+			servers = []string{"--mysql-dsn=" + testenv.MySQLFor(t).DSN}
+		}
+		code := run(t.Context(), append(args, servers...), full, &stderr)
+		require.NoError(t, full.Close())
+		require.Equal(t, exitInfrastructure, code, "%v: %s", args, &stderr)
+		require.Contains(t, stderr.String(), "the output could not be written", args)
+		spoken[args[0]] = true
+	}
+	require.Equal(t, []uint64{6}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", coupon))
+
+	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"})
+	require.NoError(t, err)
+	for _, verb := range parser.Model.Children {
+		require.True(t, spoken[verb.Name] || verb.Name == "schedule", "%s prints, too", verb.Name) // schedule logs
+	}
+	code, _, stderr := w.settle("explain", "--coupon=99", "--user=1")
+	require.Equal(t, exitUse, code)
+	require.NotContains(t, stderr, "could not be written")
+}
+
+func TestAStreamIsClean(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[string]string{
+		"쿠폰\tx\n":                "쿠폰\tx\n",
+		"\x1b[31mred\x1b[0m\r\n": "\uFFFD[31mred\uFFFD[0m\uFFFD\n",
+		"a\u009b2Jb\x7f\x00c":    "a\uFFFD2Jb\uFFFD\uFFFDc",
+		"\xff\xfe":               "\uFFFD\uFFFD",
+		"":                       "",
+	} {
+		var whole, pieces bytes.Buffer
+		_, err := fmt.Fprint(&stream{to: &whole}, written)
+		require.NoError(t, err)
+		require.Equal(t, want, whole.String())
+		s := &stream{to: &pieces}
+		for i := range len(written) {
+			_, err := s.Write([]byte{written[i]})
+			require.NoError(t, err)
+		}
+		require.Equal(t, want, pieces.String(), "byte by byte")
+	}
+}

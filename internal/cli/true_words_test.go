@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// readOut is what explain says last, in both languages.
+func (w *world) readOut(coupon, user uint64) (ko, en string) {
+	w.t.Helper()
+	x := w.explain(coupon, user)
+	return speaker(korean).sentence(&x.Facts, x.Conclusion), speaker(english).sentence(&x.Facts, x.Conclusion)
+}
+
+// Whoever is under review is told that a settlement is to come, and that no seat is left where none is.
+func TestWhoIsUnderReviewHearsWhetherSeatsAreLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1, 2)
+	w.settleNow() // 2 has the seat
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
+	code, _, stderr := w.dlq("retry", coupon, "--user=1", "--cutoff=now")
+	require.Zero(t, code, stderr)
+	w.must(coupon, 1, ledger.StateReviewInactiveUser, ledger.NoteTriedAgain, ledger.NoteNoSeatLeft, ledger.NoteAccountActive)
+	ko, en := w.readOut(coupon, 1)
+	require.Contains(t, ko, "지금은 남은 수량이 없습니다.")
+	require.Contains(t, en, "No coupons are left at present.")
+	require.NotRegexp(t, "다시 처리됩니다|tries again|is tried again", ko+en)
+
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
+	w.must(coupon, 1, ledger.StateReviewInactiveUser, ledger.NoteTriedAgain, ledger.NoteAccountActive)
+	w.settleNow()
+	require.Equal(t, []uint64{2, 1}, w.issued(coupon))
+}
+
+// A night came to no good end, and nothing is left by now: nobody is told that the next will give them one.
+func TestWhoWaitsBehindAFailedNightHearsWhetherSeatsAreLeft(t *testing.T) {
+	t.Parallel()
+	f := toldFacts()
+	f.Held, f.Missed = nil, nil
+	f.Applications[0].Stands, f.Applications[0].Review, f.Applications[0].RecordedAt = ledger.InQueue, nil, nil
+	due := f.At.Add(-1)
+	f.Gap, f.Applications[0].SettlesAt = 0, &due
+	f.Runs = []ledger.RunFacts{{Trigger: "CRON", Cutoff: f.At, Status: "FAILED"}}
+	for free, notes := range map[int64][]ledger.Note{0: {ledger.NoteNoSeatLeft}, 3: {}} {
+		f.Coupon.Seats = f.Coupon.Issued + free
+		c := ledger.Conclude(f)
+		require.Equal(t, ledger.StateWaitingRunFailed, c.State)
+		require.Equal(t, notes, c.Notes)
+		require.NotRegexp(t, "다시 처리됩니다|taken up", speaker(korean).sentence(f, c)+speaker(english).sentence(f, c))
+	}
+}
+
+// A member who has left is under review until a person decides: that a coupon is to come, nobody says.
+func TestAWithdrawnMemberIsPromisedNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'WITHDRAWN'")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	w.settleNow()
+	w.must(coupon, 1, ledger.StateReviewInactiveUser, ledger.NotePersonDecides)
+	ko, en := w.readOut(coupon, 1)
+	require.Contains(t, ko, "담당자가 결정해야 합니다")
+	require.NotContains(t, ko, "처리됩니다")
+	require.Contains(t, en, "has to decide")
+}
+
+// Two who ask at once are a microsecond apart: whoever gets none hears of the place, and not by how little it was missed.
+func TestNobodyIsToldByHowLittleACouponWasMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2)
+	coupon := w.coupon(1)
+	now := w.now()
+	w.stand(coupon, "1", now)
+	w.stand(coupon, "2", now.Add(time.Microsecond))
+	w.settleNow()
+	require.EqualValues(t, 1, w.explain(coupon, 2).Facts.Missed.Micros)
+	ko, en := w.readOut(coupon, 2)
+	require.Contains(t, ko, "2번째로 신청하셨고")
+	require.Contains(t, ko, "먼저 신청하신 분들께 발급되어")
+	require.Contains(t, en, "went to those who applied earlier")
+	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
+	ko, en = w.readOut(coupon, 2)
+	require.Contains(t, ko, "마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다.")
+	require.Contains(t, en, "The last one that got a coupon had applied earlier.")
+	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
+}
+
+// Added seats go to the line by arrival: an application under review that is tried again comes before whoever was not selected
+// and arrived later.
+func TestAddedSeatsArePromisedToTheLineAndNotToWhoWasNotSelected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1, 2, 3)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1, 2, 3)
+	w.settleNow() // 2 is issued, 3 not selected
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
+	code, _, stderr := w.dlq("retry", coupon, "--user=1", "--cutoff=now")
+	require.Zero(t, code, stderr)
+	en := w.mustChange("add-seats", coupon, "--seats=1")
+	require.Contains(t, en, "The 1 who are NOT_SELECTED are in line for them, by arrival among those under review that are tried again")
+	require.NotRegexp(t, "came first get them", en)
+	_, ko, _ := w.changes("add-seats", coupon, "--total=2", "--lang=ko")
+	require.NotContains(t, ko, "받습니다")
+	w.settleNow()
+	require.Equal(t, []uint64{2, 1}, w.issued(coupon))
+	require.Equal(t, []uint64{3}, w.outcome(coupon, "NOT_SELECTED"))
+}
+
+// The cutoff of a run is not the end of a coupon's window, and is not called so.
+func TestACutoffIsNotCalledTheEndOfAWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	coupon := w.coupon(1)
+	w.apply(coupon, 1)
+	w.settleNow()
+	code, _, late := w.dlq("retry", coupon, "--lang=ko") // the last midnight lies before the application
+	require.Zero(t, code)
+	require.Contains(t, late, "1건은 이번 정산의 기준 시각보다 늦게 신청하여 시도하지 않았고")
+	for _, args := range [][]string{{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"run", "--dry-run"}, {"explain", fmt.Sprintf("--coupon=%d", coupon), "--user=1"}} {
+		_, told, stderr := w.settle(append(args, "--lang=ko")...)
+		require.Contains(t, told, "정산 기준 시각", "%v %s", args, stderr)
+		require.NotContains(t, told, "마감 시각", "%v", args)
+	}
+	require.NotContains(t, late, "마감")
+}
+
+// Redis has lost the whole line and goes away: it is safe to run again, and nobody says that nothing is lost.
+func TestAFailureDoesNotSayThatNothingIsLost(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	w := newWorldOn(t, handle(t, server.Addr()))
+	w.users(1)
+	w.apply(w.coupon(1), 1)
+	require.NoError(t, w.rdb.FlushAll(t.Context()).Err())
+	require.NoError(t, server.Kill())
+	for lang, says := range map[string]string{"ko": "다시 실행해도 안전합니다.", "en": "It is safe to run again."} {
+		for _, args := range [][]string{{"run"}, {"verify"}, {"coupon", "close", "1", "--operator=kim", "--reason=INC-1"}} {
+			code, stdout, stderr := w.settle(append(args, "--lang="+lang)...)
+			require.Equal(t, exitInfrastructure, code, stderr)
+			require.Contains(t, stderr, says)
+			require.NotRegexp(t, "잃은 것은|[Nn]othing is lost", stdout+stderr)
+		}
+	}
+}
+
+// Redis is away as the door is to be shut: the row says so, and the words do not say that the door does.
+func TestPausingACouponWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
+	w := newWorldOn(t, handle(t, server.Addr()))
+	coupon := w.coupon(1)
+	w.refresh()
+	paused := func() bool {
+		return len(w.ids("SELECT id FROM coupon WHERE status = 'PAUSED'")) == 1
+	}
+	for _, c := range []struct {
+		verb, lang, done, never, hears string
+		paused                         bool
+	}{
+		{"pause", "en", "the change is recorded", "told PAUSED", "Until then Redis may take applications", true},
+		{"resume", "en", "the change is recorded", "It takes applications", "Until then Redis may take applications", false},
+		{"pause", "ko", "변경을 기록했습니다", "새 신청은 PAUSED", "확인하지 못했습니다", true},
+	} {
+		require.NoError(t, server.Kill())
+		code, stdout, stderr := w.changes(c.verb, coupon, "--lang="+c.lang)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, c.done)
+		require.NotContains(t, stdout, c.never)
+		require.Contains(t, stderr, c.hears)
+		require.Equal(t, c.paused, paused())
+		require.NoError(t, server.Restart(t.Context()))
+	}
+	testenv.Eventually(t, 20*time.Second, "Redis is back", func() bool { return w.rdb.Ping(t.Context()).Err() == nil })
+	require.Len(t, w.audited(coupon, "COUPON_PAUSED"), 2)
+	require.EqualValues(t, "ACCEPTED", w.answer(coupon, 1), "by what the door knew")
+	w.refresh()
+	require.EqualValues(t, "PAUSED", w.answer(coupon, 2))
+
+	// A close is judged by the clock of Redis, and is refused without it.
+	require.NoError(t, server.Kill())
+	code, _, stderr := w.changes("close", coupon)
+	require.Equal(t, exitInfrastructure, code, stderr)
+	require.Empty(t, w.audited(coupon, "COUPON_CLOSED"))
+}

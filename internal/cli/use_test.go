@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// settleBare runs the program without any server settings of its own.
+func settleBare(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestWrongUseIsToldAllAtOnce(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := settleBare(t, "run", "--mysql-dsn=nonsense", "--redis-addrs=localhost", "--candidate-ttl=1h",
+		"--settle-time-zone=Mars/Base", "--date=2026-13-01")
+	require.Equal(t, 2, code)
+	require.Empty(t, stdout)
+	for _, want := range []string{"MYSQL_DSN", `"localhost"`, "54h", "Mars/Base", "2026-13-01", "--operator", "--reason"} {
+		require.Contains(t, stderr, want)
+	}
+	require.NotContains(t, stderr, "nonsense", "a DSN holds a password and is not repeated")
+}
+
+func TestWrongUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	person := []string{"--operator=kim", "--reason=test"}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no verb":              {nil, "migrate"},
+		"unknown verb":         {[]string{"settel"}, "settel"},
+		"unknown flag":         {[]string{"run", "--coupn=1"}, "--coupn"},
+		"coupon is no id":      {append([]string{"run", "--coupon=abc"}, person...), "coupon"},
+		"no such coupon":       {append([]string{"run", "--coupon=999"}, person...), "coupon 999 does not exist"},
+		"cutoff is no instant": {append([]string{"run", "--cutoff=yesterday"}, person...), "yesterday"},
+		"cutoff of year one":   {append([]string{"run", "--cutoff=0001-01-01T00:00:00Z"}, person...), "before 1970"},
+		"cutoff to come":       {append([]string{"run", "--cutoff=2225-01-01T00:00:00+09:00"}, person...), "has not come"},
+		"date to come":         {append([]string{"run", "--date=2225-01-01"}, person...), "has not come"},
+		"date and cutoff":      {append([]string{"run", "--date=2026-11-20", "--cutoff=now"}, person...), "--date"},
+		"manual, no operator":  {[]string{"run", "--cutoff=now", "--reason=test"}, "--operator"},
+		"manual, no reason":    {[]string{"run", "--cutoff=now", "--operator=kim"}, "--reason"},
+		"unknown output":       {append([]string{"run", "--cutoff=now", "--output=xml"}, person...), "xml"},
+		"schedule is no cron":  {[]string{"schedule", "--settle-schedule=midnight"}, "SETTLE_SCHEDULE"},
+		"verify of no coupon":  {[]string{"verify", "--coupon=999"}, "coupon 999"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := w.settle(c.args...)
+			require.Equal(t, 2, code, stderr)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, c.want)
+			require.NotContains(t, stderr, "safe to run again")
+		})
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"--version"}} {
+		code, stdout, stderr := settleBare(t, args...)
+		require.Zero(t, code)
+		require.NotEmpty(t, stdout)
+		require.Empty(t, stderr)
+	}
+}
+
+// nowhere is an address that refuses connections: no server is ever given the port 1, unlike one just closed.
+const nowhere = "127.0.0.1:1"
+
+func TestServersThatAreDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	couponID := w.coupon(5)
+	w.users(1)
+	w.apply(couponID, 1)
+	noRedis := []string{w.servers[0], "--redis-addrs=" + nowhere}
+	noMySQL := append([]string{"--mysql-dsn=root@tcp(" + nowhere + ")/coupons"}, w.servers[1:]...)
+	for name, c := range map[string]struct {
+		verb    string
+		servers []string
+	}{
+		"run without redis":     {"run", noRedis},
+		"run without mysql":     {"run", noMySQL},
+		"verify without redis":  {"verify", noRedis},
+		"verify without mysql":  {"verify", noMySQL},
+		"migrate without mysql": {"migrate", noMySQL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, _, stderr := settleBare(t, append([]string{c.verb}, c.servers...)...)
+			require.Equal(t, 1, code, stderr)
+			require.Contains(t, stderr, "refused")
+			require.Contains(t, stderr, "safe to run again")
+			require.Equal(t, []string{"1"}, w.waiting(couponID))
+		})
+	}
+}
+
+func TestADatabaseThatIsNotSetUp(t *testing.T) {
+	t.Parallel()
+	r, m := testenv.RedisFor(t), testenv.MySQLFor(t)
+	servers := []string{"--redis-addrs=" + strings.Join(r.Addrs, ","), "--redis-key-prefix=" + r.Prefix}
+
+	code, _, stderr := settleBare(t, append(servers, "run", "--mysql-dsn="+m.DSN)...)
+	require.Equal(t, 2, code, stderr)
+	require.Contains(t, stderr, "settle migrate")
+
+	nobody := strings.Replace(m.DSN, m.DSN[:strings.Index(m.DSN, "@")], "nobody:wrong", 1)
+	code, _, stderr = settleBare(t, append(servers, "run", "--mysql-dsn="+nobody)...)
+	require.Equal(t, 2, code, stderr)
+	require.Contains(t, stderr, "MYSQL_DSN")
+	require.NotContains(t, stderr, "wrong")
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := filepath.Join(t.TempDir(), "dsn")
+	dsn := strings.TrimPrefix(w.servers[0], "--mysql-dsn=")
+	require.NoError(t, os.WriteFile(file, []byte(dsn+"\n"), 0o600))
+	code, _, stderr := settleBare(t, append(w.servers[1:], "verify", "--mysql-dsn-file="+file)...)
+	require.Zero(t, code, stderr)
+
+	code, _, stderr = settleBare(t, append(w.servers, "verify", "--mysql-dsn-file="+file)...)
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "both set")
+
+	code, _, stderr = settleBare(t, append(w.servers[1:], "verify", "--mysql-dsn-file="+file+".gone")...)
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "MYSQL_DSN_FILE")
+}
+
+func TestMigrateAgainAndManyAtOnce(t *testing.T) {
+	t.Parallel()
+	m := testenv.MySQLFor(t)
+	refused := make(chan string)
+	for range 8 {
+		go func() {
+			code, _, stderr := settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
+			refused <- strings.Repeat(stderr, min(code, 1))
+		}()
+	}
+	for range 8 {
+		require.Empty(t, <-refused)
+	}
+	code, stdout, _ := settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
+	require.Zero(t, code)
+	require.Contains(t, stdout, "up to date")
+
+	// As after a migration that was killed before it could note that it was done; a user table may be there already.
+	db, err := (&connect.MySQLSettings{MySQLDSN: m.DSN}).Open(zap.NewNop())
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+	require.NoError(t, err)
+	_, err = db.Exec("DROP TABLE audit_event, settlement")
+	require.NoError(t, err)
+	code, _, stderr := settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
+	require.Zero(t, code, stderr)
+	_, err = db.Exec("DELETE FROM goose_db_version")
+	require.NoError(t, err)
+	code, _, stderr = settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
+	require.Zero(t, code, stderr)
+}
+
+func TestTheBuiltBinary(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	couponID := w.coupon(1)
+	w.users(1, 2)
+	w.apply(couponID, 1, 2)
+	binary := testenv.Build(t, "./cmd/settle")
+	program := func(args ...string) (int, string, string) {
+		var out, errs bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), binary, args...)
+		cmd.Env = append(os.Environ(), "MYSQL_DSN="+strings.TrimPrefix(w.servers[0], "--mysql-dsn="),
+			"REDIS_ADDRS="+strings.TrimPrefix(w.servers[1], "--redis-addrs="), "REDIS_KEY_PREFIX="+w.prefix)
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		_ = cmd.Run()
+		return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	}
+
+	code, stdout, stderr := program("run", "--cutoff=now", "--operator=kim", "--reason=test", fmt.Sprintf("--coupon=%d", couponID))
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "심야 쿠폰")
+	require.Contains(t, stdout, "KST")
+	require.Empty(t, stderr)
+	code, stdout, stderr = program("verify", "--output=json")
+	require.Zero(t, code, stderr)
+	require.True(t, json.Valid([]byte(stdout)))
+	require.NotContains(t, stdout, "\x1b[", "no colours in a pipe")
+
+	code, _, stderr = program("run", "--settle-time-zone=nowhere")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "nowhere")
+}
+
+func TestMistypedEnvironmentIsRefused(t *testing.T) {
+	t.Setenv("SETTLE_TIMEZONE", "Asia/Seoul")
+	t.Setenv("SETTLE_API_PORT_8080_TCP", "tcp://10.0.0.1:8080") // Kubernetes gives every pod such names
+	code, _, stderr := settleBare(t, "verify", "--mysql-dsn=root@tcp(127.0.0.1:1)/x")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "SETTLE_TIMEZONE")
+	require.Contains(t, stderr, "SETTLE_TIME_ZONE")
+	require.NotContains(t, stderr, "8080")
+}
+
+func TestTheWorstFailureDecidesTheExitCode(t *testing.T) {
+	t.Parallel()
+	const infrastructure, setup, invariant = coupon.Infrastructure, coupon.Setup, coupon.Invariant
+	require.NoError(t, worst(nil))
+	require.Equal(t, exitError(1), worst([]coupon.Class{infrastructure}))
+	require.Equal(t, exitError(3), worst([]coupon.Class{invariant}))
+	require.Equal(t, exitError(1), worst([]coupon.Class{invariant, infrastructure}))
+	require.Equal(t, exitError(2), worst([]coupon.Class{invariant, infrastructure, setup}))
+}

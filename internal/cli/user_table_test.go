@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/hostile"
+	shop "github.com/jajeong/jajeong/internal/users"
+)
+
+// Whatever a shop's table looks like: exactly the active get coupons, in order, with seats that are added later too, and
+// nobody else is put off for good.
+func TestUsersAreJudgedRightWhateverTheirTable(t *testing.T) {
+	t.Parallel()
+	for _, shape := range readableShapes {
+		t.Run(shape.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), shape)
+			w.users(between(1, 9)...)
+			w.setStanding("BLOCKED", 2, 5)
+			w.setStanding("WITHDRAWN", 6)
+			highest := []uint64{1<<8 + 1, 1<<16 + 1, 1<<24 + 1, 1<<32 + 1, math.MaxInt64, math.MaxUint64} // 1, or the last, if a server cut them off
+			couponID := w.coupon(3)
+			w.apply(couponID, append(append([]uint64{}, between(1, 9)...), highest...)...)
+
+			w.settleNow()
+			require.Equal(t, []uint64{1, 3, 4}, w.issued(couponID))
+			require.Equal(t, []uint64{7, 8, 9}, w.outcome(couponID, "NOT_SELECTED"))
+			w.verify()
+
+			w.setStanding("BLOCKED", 8)
+			w.exec("UPDATE coupon SET total_quantity = 20")
+			code, stdout, stderr := w.settle("run", "--dry-run", "--cutoff=now", "--list", fmt.Sprintf("--coupon=%d", couponID))
+			require.Zero(t, code, stdout+stderr)
+			w.settleNow()
+			require.Equal(t, []uint64{1, 3, 4, 7, 9}, w.issued(couponID))
+			require.Equal(t, []uint64{8}, w.outcome(couponID, "REJECTED"))
+			causes := map[string]string{}
+			for member := range w.underReview(couponID) {
+				causes[member] = w.reason(couponID, member).Cause
+			}
+			want := map[string]string{"2": "INACTIVE_USER", "5": "INACTIVE_USER", "6": "INACTIVE_USER"}
+			for _, user := range highest {
+				want[fmt.Sprint(user)] = "UNKNOWN_USER"
+			}
+			require.Equal(t, want, causes)
+			w.verify()
+
+			code, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=5", "--output=json")
+			require.Zero(t, code, stdout)
+			require.Contains(t, stdout, `"userActive": false`)
+			require.Contains(t, stdout, `"userKnown": true`)
+			_, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=7", "--output=json")
+			require.Contains(t, stdout, `"userActive": true`)
+			_, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", uint64(math.MaxUint64)), "--output=json")
+			require.Contains(t, stdout, `"userKnown": false`)
+
+			w.setStanding(active, 5)
+			code, _, stderr = w.settle("dlq", "retry", fmt.Sprintf("--coupon=%d", couponID), "--user=5", "--cutoff=now", "--operator=lee", "--reason=put right")
+			require.Zero(t, code, stderr)
+			require.Equal(t, []uint64{1, 3, 4, 7, 9, 5}, w.issued(couponID))
+			w.verify()
+		})
+	}
+}
+
+// The checker knows who is active as the settlement does: somebody passed over is found, and nobody else.
+func TestVerifyKnowsWhoIsActive(t *testing.T) {
+	t.Parallel()
+	for _, shape := range readableShapes {
+		t.Run(shape.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), shape)
+			w.users(1, 2, 3, 4)
+			couponID := w.coupon(2)
+			w.apply(couponID, 1, 2, 3, 4)
+			w.settleNow()
+			w.exec("UPDATE application_outcome SET applied_at = applied_at - INTERVAL 1 HOUR WHERE user_id IN (3, 4)")
+			w.setStanding("BLOCKED", 3)
+			_, report := w.verifyCode()
+			found := map[string]int64{}
+			for _, f := range report.Coupons[0].Findings {
+				found[string(f.Code)] = f.Count
+			}
+			require.EqualValues(t, 1, found["PASSED_OVER"], found)
+		})
+	}
+}
+
+// Without a status column everybody who exists is active, which must be said.
+func TestUsersWithoutAStatus(t *testing.T) {
+	t.Parallel()
+	m := testenv.MySQLFor(t)
+	var database string
+	require.NoError(t, m.DB.QueryRow("SELECT DATABASE()").Scan(&database))
+	w := newWorldOf(t, testenv.RedisFor(t), m, userShape{
+		ddl: "CREATE TABLE member (id BIGINT PRIMARY KEY)", tableName: "member", id: "id",
+		flags: []string{"--user-table=" + database + ".member", "--user-status-column=-"},
+	})
+	w.exec("INSERT INTO member VALUES (1), (2), (4)")
+	couponID := w.coupon(5)
+	w.apply(couponID, 1, 2, 3, 4)
+	w.settleNow()
+	require.Equal(t, []uint64{1, 2, 4}, w.issued(couponID))
+	require.Equal(t, "UNKNOWN_USER", w.reason(couponID, "3").Cause)
+	w.verify()
+	for user, want := range map[int]string{1: "user 1\n", 3: "user 3 (unknown)\n"} {
+		code, stdout, stderr := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, want)
+	}
+}
+
+// A table that cannot be read right is refused before anybody is judged: by `settle migrate`, which makes nothing then, and
+// by whatever reads it, at once.
+func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ddl   string
+		flags []string
+		says  string
+	}{
+		"a view": {"CREATE TABLE u (id BIGINT PRIMARY KEY, status VARCHAR(9)); CREATE VIEW `user` AS SELECT * FROM u", nil, "user is a view"},
+		"ids that are texts": {"CREATE TABLE `user` (id VARCHAR(20) PRIMARY KEY, status VARCHAR(9))", nil,
+			"user.id is varchar(20), and user ids are whole numbers"},
+		"ids with a fraction":       {"CREATE TABLE `user` (id DECIMAL(20,2) PRIMARY KEY, status VARCHAR(9))", nil, "user.id is decimal(20,2)"},
+		"no key":                    {"CREATE TABLE `user` (id BIGINT NOT NULL, status VARCHAR(9))", nil, "user.id has no primary or unique key of its own"},
+		"a key that is not unique":  {"CREATE TABLE `user` (id BIGINT NOT NULL, status VARCHAR(9), KEY (id))", nil, "user.id has no primary or unique key of its own"},
+		"a key that is hidden":      {"CREATE TABLE `user` (n INT PRIMARY KEY, id BIGINT NOT NULL, status VARCHAR(9), UNIQUE KEY (id) /*!80000 INVISIBLE */ /*M!100600 IGNORED */)", nil, "user.id has no primary or unique key of its own"},
+		"a key with another column": {"CREATE TABLE `user` (shop INT, id BIGINT, status VARCHAR(9), PRIMARY KEY (id, shop))", nil, "user.id has no primary or unique key of its own"},
+		"no status":                 {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, state VARCHAR(9))", nil, "user has no column status"},
+		"no id":                     {"CREATE TABLE `user` (no BIGINT PRIMARY KEY, status VARCHAR(9))", nil, "user has no column id"},
+		"a status that is a number": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status TINYINT)", nil, `USER_ACTIVE_VALUES has "ACTIVE". Set it to the numbers`},
+		"a status that is a bit":    {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status BIT(1))", nil, `USER_ACTIVE_VALUES has "ACTIVE". Set it to the numbers`},
+		"a status that is a date":   {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status DATETIME)", nil, "user.status is datetime"},
+		"a status that is bytes":    {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status BINARY(9))", nil, "user.status is binary(9)"},
+		"a status of other values":  {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status ENUM('active','gone'))", nil, `user.status is enum('active','gone'), which never is "ACTIVE"`},
+		"another table":             {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status VARCHAR(9))", []string{"--user-table=member"}, "there is no table member"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.users(1, 2)
+			couponID := w.coupon(1)
+			w.apply(couponID, 1, 2)
+			w.exec("DROP TABLE `user`")
+			for statement := range strings.SplitSeq(test.ddl, "; ") {
+				w.exec(statement)
+			}
+			w.servers = append(w.servers, test.flags...)
+			w.exec("GRANT SELECT ON `user` TO " + w.ownName()) // the people's account keeps its two columns
+			for _, verb := range [][]string{
+				{"run"}, {"run", "--cutoff=now", "--operator=kim", "--reason=test"}, {"run", "--dry-run", "--cutoff=now"}, {"schedule"}, {"verify"},
+				{"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"},
+			} {
+				code, stdout, stderr := w.settle(append(verb, "--lang=en")...)
+				require.Equal(t, exitUse, code, "%v: %s%s", verb, stdout, stderr)
+				require.Contains(t, stderr, "the users cannot be read: ", verb)
+				require.Contains(t, stderr, test.says, verb)
+			}
+			require.Equal(t, []string{"1", "2"}, w.waiting(couponID))
+			require.Empty(t, w.underReview(couponID))
+
+			fresh := testenv.MySQLFor(t)
+			for statement := range strings.SplitSeq(test.ddl, "; ") {
+				_, err := fresh.DB.Exec(statement)
+				require.NoError(t, err)
+			}
+			w.servers[0] = "--mysql-dsn=" + fresh.DSN
+			code, stdout, stderr := w.settle("migrate", "--lang=en")
+			require.Equal(t, exitUse, code, stdout+stderr)
+			require.Contains(t, stderr, test.says)
+			require.Empty(t, stdout, "nothing was made")
+		})
+	}
+}
+
+// ownName is the account of the job.
+func (w *world) ownName() (name string) {
+	w.t.Helper()
+	require.NoError(w.t, w.as("jajeong_settle").QueryRowContext(w.t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&name))
+	return name
+}
+
+// A shape that changes while a scheduler stays is met by its next run.
+func TestEachRunLooksAtTheUsersAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.users(1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
+	s := w.settler()
+	s.Users = w.directory
+	_, err := s.Users.Look(t.Context(), w.db)
+	require.NoError(t, err)
+	w.exec("ALTER TABLE `user` MODIFY status TINYINT NOT NULL DEFAULT 1")
+	_, err = s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true, Operator: "kim", Reason: "test"})
+	var refused *shop.Problem
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, shop.ValueNotANumber, refused.Kind)
+	require.Empty(t, w.issued(couponID))
+}
+
+// Settings that name nothing there can be are refused at once, each.
+func TestSettingsOfUsersAreChecked(t *testing.T) {
+	t.Parallel()
+	for flag, says := range map[string]string{
+		"--user-table=":                                          "USER_TABLE (--user-table) is given empty",
+		"--user-table=a`b":                                       "USER_TABLE is \"a`b\"",
+		"--user-table=a.b.c":                                     `USER_TABLE is "a.b.c"`,
+		"--user-table=.user":                                     `USER_TABLE is ".user"`,
+		"--user-id-column=":                                      "USER_ID_COLUMN (--user-id-column) is given empty",
+		"--user-id-column=u.id":                                  `USER_ID_COLUMN is "u.id"`,
+		"--user-status-column=":                                  "USER_STATUS_COLUMN (--user-status-column) is given empty",
+		"--user-status-column=status ":                           `USER_STATUS_COLUMN is "status "`,
+		"--user-active-values=":                                  "USER_ACTIVE_VALUES (--user-active-values) is given empty",
+		"--user-active-values=A,,B":                              "USER_ACTIVE_VALUES (--user-active-values) is given empty",
+		"--user-active-values=A, B":                              `USER_ACTIVE_VALUES has " B"`,
+		"--user-active-values=" + strings.Repeat("x", 65):        "USER_ACTIVE_VALUES has ",
+		"--user-active-values=" + strings.Repeat("x,", 32) + "x": "USER_ACTIVE_VALUES has 33 values",
+	} {
+		var errs strings.Builder
+		code := run(t.Context(), []string{"run", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--lang=en", flag}, &errs, &errs)
+		require.Equal(t, exitUse, code, flag)
+		require.Contains(t, errs.String(), says, flag)
+	}
+	var errs strings.Builder
+	require.Equal(t, exitUse, run(t.Context(), []string{"run", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--lang=en", "--user-status-column", "-", "--user-active-values=Y"}, &errs, &errs))
+	require.Contains(t, errs.String(), "USER_STATUS_COLUMN is - and USER_ACTIVE_VALUES is")
+}
+
+// A session that is otherwise than it must be is a matter of setup, in both languages.
+func TestAnotherSessionIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.servers[0] = "--mysql-dsn=" + hostile.DSN(t, w.accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
+	w.users(1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
+	for lang, says := range map[string]string{"en": `the session variable insert_id is "7"`, "ko": `세션 변수 insert_id이(가) "7"`} {
+		for _, verb := range []string{"run", "verify"} {
+			code, _, stderr := w.settle(verb, "--lang="+lang)
+			require.Equal(t, exitUse, code, stderr)
+			require.Contains(t, stderr, says)
+		}
+	}
+	require.Equal(t, []string{"1"}, w.waiting(couponID))
+	require.Empty(t, w.underReview(couponID))
+}
+
+// What is wrong with the users is told in both languages, with the same words put in.
+func TestProblemsOfUsersInKorean(t *testing.T) {
+	t.Parallel()
+	verbs := regexp.MustCompile(`%[a-z]`)
+	require.Len(t, koreanUsers, len(shop.Kinds()))
+	for kind, english := range shop.Kinds() {
+		require.Equal(t, verbs.FindAllString(english, -1), verbs.FindAllString(koreanUsers[kind], -1), kind)
+	}
+}

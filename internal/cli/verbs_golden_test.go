@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// A proof that all is well, and one that it is not.
+func TestGoldenVerify(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "verify", func(w *world) {
+		w.users(between(1, 4)...)
+		w.coupon(2)
+		w.coupon(3)
+		w.apply(1, 1, 2, 3)
+		w.settleNow()
+		w.apply(2, 4)
+	}, func(s *spoken) {
+		s.says("verify")
+		s.says("verify", "--coupon=1", "--output=json")
+		s.exec("UPDATE audit_event SET reason = 'for a friend' WHERE coupon_id = 1")
+		s.exec("INSERT INTO audit_event (actor, action) VALUES ('eve', 'GAP_ACCEPTED')")
+		s.exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('eve', 'GAP_ACCEPTED', 9)")
+		s.exec("UPDATE coupon SET issued_count = 1 WHERE id = 1")
+		require.NoError(s.t, s.rdb.ZRem(s.t.Context(), s.queue(2), 4).Err())
+		s.says("verify")
+		s.saysOnTerminal(nil, "verify", "--coupon=2")
+		s.says("verify", "--coupon=8")
+		s.says("verify", "--coupon=eight", "--colour")
+	})
+}
+
+// A schema that lacks something, and one that is there.
+func TestGoldenMigrate(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "migrate", func(w *world) {
+		w.exec("ALTER TABLE coupon DROP COLUMN version")
+		w.exec("DELETE FROM goose_db_version WHERE version_id = 5") // the last
+	}, func(s *spoken) {
+		s.servers[0] = "--mysql-dsn=" + s.accounts["jajeong_migrate"]
+		s.says("migrate")
+		s.says("migrate")
+		s.says("migrate", "--now")
+	})
+}
+
+// What it logs is for programs, and the same in both languages; what is wrong with its settings is not.
+func TestGoldenSchedule(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "schedule", func(w *world) {
+		midnight := settle.DefaultCutoff(w.now(), speaker(english).zone)
+		w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(96*time.Hour))
+		w.users(1)
+		w.stand(1, "1", midnight.Add(-time.Minute))
+	}, func(s *spoken) {
+		s.saysUntilStopped("waiting for the next night", "schedule")
+		s.saysUntilStopped("waiting for the next night", "schedule", "--settle-schedule=30 4 * * *")
+		s.says("schedule", "--settle-schedule=at midnight", "--settle-time-zone=Seoul", "--parallel=99")
+	})
+}
+
+// What somebody should look at is red on a terminal, and nowhere else.
+func TestColoursAreForTerminals(t *testing.T) {
+	t.Parallel()
+	s := &spoken{world: newWorld(t), lang: "C.UTF-8"}
+	s.coupon(2)
+	s.exec("UPDATE coupon SET issued_count = 1")
+	const red = "\x1b[31mVIOLATED"
+	for environment, coloured := range map[string]bool{"": true, "NO_COLOR=": true, "NO_COLOR=1": false, "NO_COLOR=0": false, "TERM=dumb": false} {
+		said, code := s.onTerminal([]string{environment}, nil, "verify")
+		require.Equal(t, exitInvariant, code)
+		require.Contains(t, said, "VIOLATED")
+		require.Equal(t, coloured, strings.Contains(said, red), "%q: %q", environment, said)
+	}
+	code, stdout, _ := s.settle("verify")
+	require.Equal(t, exitInvariant, code)
+	require.Contains(t, stdout, "VIOLATED")
+	require.NotContains(t, stdout, "\x1b", fmt.Sprint("in a pipe: ", stdout))
+}

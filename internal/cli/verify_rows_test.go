@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// codesOf are what verify finds, strays included.
+func codesOf(r verifyReport) (codes []ledger.Code) {
+	findings := r.Strays
+	for _, v := range r.Coupons {
+		findings = append(findings, v.Findings...)
+	}
+	for _, f := range findings {
+		codes = append(codes, f.Code)
+	}
+	return codes
+}
+
+// Whoever was rejected by a person stands in the audit chain, too, with the arrival and the reason: a row that says otherwise
+// is found. Whoever was rejected by a run is not there.
+func TestVerifyComparesRejectionsWithTheAuditChain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(2)
+	w.users(between(1, 9)...)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (1, 2)")
+	w.apply(coupon, between(1, 7)...)
+	w.stand(coupon, "kim \"x\"", w.now())
+	w.settleNow()
+	code, _, stderr := w.dlq("drop", coupon, "--user=1", "--user=kim \"x\"")
+	require.Zero(t, code, stderr)
+	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 5")
+	w.exec("UPDATE coupon SET total_quantity = 3 WHERE id = ?", coupon)
+	w.settleNow() // rejects 5 itself
+	require.ElementsMatch(t, []uint64{1, 0, 5}, w.outcome(coupon, "REJECTED"))
+	w.verify()
+
+	for name, altered := range map[string]string{
+		"another user":                    "user_id = 9",
+		"another arrival":                 "applied_at = applied_at - INTERVAL 1 MICROSECOND",
+		"another reason":                  "reason = 'for a friend'",
+		"a reason with a blank behind it": "reason = CONCAT(reason, ' ')",
+		"no reason":                       "reason = ''",
+	} {
+		w.exec("CREATE TABLE kept AS SELECT * FROM application_outcome")
+		w.exec("UPDATE application_outcome SET " + altered + " WHERE user_id = 1")
+		code, report := w.verifyCode()
+		require.Equal(t, 3, code, name)
+		require.Contains(t, codesOf(report), ledger.OutcomeWrong, name)
+		require.Subset(t, []ledger.Code{ledger.OutcomeWrong, ledger.MarkedForNothing}, codesOf(report), name)
+		w.exec("DELETE FROM application_outcome")
+		w.exec("INSERT INTO application_outcome SELECT * FROM kept")
+		w.exec("DROP TABLE kept")
+		w.verify()
+	}
+	w.exec("UPDATE application_outcome SET reason = 'somebody said so' WHERE user_id = 5")
+	code, report := w.verifyCode()
+	require.Equal(t, 3, code)
+	require.Equal(t, []ledger.Code{ledger.OutcomeWrong}, codesOf(report))
+}
+
+// What no run looks for is found by the program, with exit code 3, in both languages.
+func TestVerifyFindsWhoIsNeverSettled(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		do    func(w *world, coupon uint64)
+		codes []ledger.Code
+	}{
+		"finalised while people wait": {func(w *world, coupon uint64) {
+			w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6), apply_closes_at = ? WHERE id = ?", w.now().UTC(), coupon)
+		}, []ledger.Code{ledger.NeverSettled}},
+		"a coupon deleted": {func(w *world, coupon uint64) {
+			w.exec("DELETE FROM coupon WHERE id = ?", coupon)
+		}, []ledger.Code{ledger.NeverSettled}},
+		"a night in the future": {func(w *world, coupon uint64) {
+			w.exec("INSERT INTO settlement_run (cutoff, finished_at, status) VALUES (UTC_TIMESTAMP(6) + INTERVAL 1 DAY, UTC_TIMESTAMP(6), 'SUCCEEDED')")
+		}, []ledger.Code{ledger.NightAhead}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			coupon := w.coupon(3)
+			w.users(between(1, 5)...)
+			w.apply(coupon, between(1, 5)...)
+			w.verify()
+			test.do(w, coupon)
+			code, report := w.verifyCode()
+			require.Equal(t, 3, code)
+			require.True(t, report.Violated)
+			require.Equal(t, test.codes, codesOf(report))
+			code, stdout, _ := w.settle("verify", "--lang=ko")
+			require.Equal(t, 3, code)
+			require.Contains(t, stdout, "위반 "+string(test.codes[0]))
+		})
+	}
+}
+
+// A door that goes by another window than its row is found when it has had time, and mended by telling it again.
+func TestVerifyComparesDoorAndRow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(3)
+	asKim := []string{"--operator=kim", "--reason=INC-3"}
+	w.refresh()
+	w.verify()
+	require.NoError(t, w.rdb.HSet(t.Context(), "state:{"+w.queue(coupon)+"}", "closes", w.now().Add(2*time.Hour).UnixMicro()).Err())
+	code, report := w.verifyCode()
+	require.Equal(t, 3, code)
+	require.Equal(t, []ledger.Code{ledger.DoorDiffers}, codesOf(report))
+	code, _, stderr := w.settle(append([]string{"coupon", "resume", fmt.Sprint(coupon)}, asKim...)...)
+	require.Zero(t, code, stderr)
+	w.verify()
+}
+
+// What two servers have counted is told wherever the figures are, so that they come out even.
+func TestVerifyTellsWhomTwoServersCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 2 {
+		coupon := w.coupon(1)
+		w.users(coupon)
+		w.apply(coupon, coupon)
+		w.exec("INSERT INTO promise (coupon_id, accepted, last_arrival, twice, seen_at) VALUES (?, 3, 0, 2, UTC_TIMESTAMP(6))"+
+			" ON DUPLICATE KEY UPDATE accepted = 3, twice = 2", coupon)
+	}
+	code, total := w.verifyCode()
+	require.Zero(t, code)
+	require.EqualValues(t, 4, total.Total.Account.AskedAgain)
+	require.Equal(t, total.Total.Gap, total.Total.Account.Gap())
+	for lang, want := range map[string]string{"en": "written off 0, accepted again after a failover 4: gap 0", "ko": "손실 처리 0, 페일오버 뒤 다시 접수 4: 갭 0"} {
+		_, text, _ := w.settle("verify", "--lang="+lang)
+		require.Contains(t, text, want)
+	}
+}

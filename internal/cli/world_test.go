@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+	shop "github.com/jajeong/jajeong/internal/users"
+)
+
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+// run runs the program in this process.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return Run(ctx, Process{Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Version: "test", Now: time.Now})
+}
+
+// world is a deployment with flags that lead the program to it. Its own methods are those of jajeongtest under other names.
+type world struct {
+	t        *testing.T
+	servers  []string          // flags with the access of the settlement
+	accounts map[string]string // DSNs by the names in sql/grants.sql
+	redisAs  *testenv.RedisUsers
+	db       *sql.DB
+	rdb      redis.UniversalClient
+	prefix   string
+	store    *candidates.Store
+
+	shape      userShape // of the table of users
+	directory  *shop.Directory
+	deployment *jajeongtest.Deployment
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOn(t, testenv.RedisFor(t))
+}
+
+// newWorldOn has its queues in that Redis.
+func newWorldOn(t *testing.T, r testenv.RedisHandle) *world {
+	t.Helper()
+	return newWorldWith(t, r, testenv.MySQLFor(t))
+}
+
+func newWorldWith(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle) *world {
+	t.Helper()
+	return newWorldOf(t, r, m, migratedUsers)
+}
+
+// newWorldOf has a table of users with that shape.
+func newWorldOf(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle, shape userShape) *world {
+	t.Helper()
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: &r, MySQL: &m, Users: shape.table(t)})
+	return &world{t: t, servers: d.Flags(d.Job), accounts: d.Accounts, redisAs: d.RedisUsers, db: d.DB, rdb: d.Redis, prefix: d.Prefix, store: d.Store,
+		shape: shape, directory: d.Users, deployment: d}
+}
+
+// d is the deployment with what the test may have replaced.
+func (w *world) d() *jajeongtest.Deployment {
+	d := w.deployment.For(w.t)
+	d.DB, d.Redis, d.Store = w.db, w.rdb, w.store
+	return d
+}
+
+// as is a pool with that account.
+func (w *world) as(account string) *sql.DB {
+	w.t.Helper()
+	require.Contains(w.t, w.accounts, account)
+	db, err := (&connect.MySQLSettings{MySQLDSN: w.accounts[account]}).Open(zap.NewNop())
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// settle runs the program as a person would and returns its exit code and what it printed.
+func (w *world) settle(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(context.Background(), append(args, w.serversFor(args)...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// serversFor are the servers as whoever gives such a command reaches them: people have an account of their own.
+func (w *world) serversFor(args []string) []string {
+	person := func(arg string) bool { return arg == "coupon" || arg == "dlq" || strings.HasPrefix(arg, "--operator=") }
+	asJob := w.servers[0] == "--mysql-dsn="+w.accounts["jajeong_settle"] // and not what a test has put in its place
+	if !asJob || !slices.ContainsFunc(args, person) {
+		return w.servers
+	}
+	return append([]string{"--mysql-dsn=" + w.accounts["jajeong_operator"]}, w.servers[1:]...)
+}
+
+// settleNow settles everything that has arrived and returns the report.
+func (w *world) settleNow(extra ...string) *settle.Report {
+	w.t.Helper()
+	code, report := w.settleNowCode(extra...)
+	require.Zero(w.t, code)
+	return report
+}
+
+func (w *world) settleNowCode(extra ...string) (int, *settle.Report) {
+	w.t.Helper()
+	code, stdout, stderr := w.settle(unless(extra, "run", "--cutoff=now", "--operator=kim", "--reason=test", "--output=json")...)
+	var report settle.Report
+	require.NoError(w.t, json.Unmarshal([]byte(stdout), &report), "%s%s", stdout, stderr)
+	return code, &report
+}
+
+// unless is a command with extra flags, which stand in place of its own of the same name.
+func unless(extra []string, command ...string) []string {
+	command = slices.DeleteFunc(command, func(arg string) bool {
+		name, _, isFlag := strings.Cut(arg, "=")
+		return isFlag && slices.ContainsFunc(extra, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+	})
+	return append(command, extra...)
+}
+
+// verify demands that every invariant holds, without so much as a warning.
+func (w *world) verify() {
+	w.t.Helper()
+	code, report := w.verifyCode()
+	require.Zero(w.t, code)
+	for _, v := range report.Coupons {
+		require.Empty(w.t, v.Findings, "coupon %d", v.Coupon)
+	}
+}
+
+func (w *world) verifyCode() (int, verifyReport) {
+	w.t.Helper()
+	code, stdout, stderr := w.settle("verify", "--output=json")
+	var report verifyReport
+	require.NoError(w.t, json.Unmarshal([]byte(stdout), &report), "%s%s", stdout, stderr)
+	return code, report
+}
+
+func (w *world) coupon(seats int) uint64 { return w.d().AddCoupon(seats) }
+
+func (w *world) couponBetween(seats int, opens, closes time.Time) uint64 {
+	return w.d().AddCouponBetween(seats, opens, closes)
+}
+
+func (w *world) publish(couponID uint64, opens, closes time.Time) {
+	w.t.Helper()
+	_, _, err := w.store.Publish(w.t.Context(), coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
+	require.NoError(w.t, err)
+}
+
+func (w *world) now() time.Time                             { return w.d().Now() }
+func (w *world) users(ids ...uint64)                        { w.d().AddUsers(ids...) }
+func (w *world) setStanding(status string, ids ...uint64)   { w.d().SetStatus(status, ids...) }
+func (w *world) forget(user uint64)                         { w.d().RemoveUser(user) }
+func (w *world) exec(query string, args ...any)             { w.d().Exec(query, args...) }
+func (w *world) ids(query string, args ...any) []uint64     { return w.d().IDs(query, args...) }
+func (w *world) apply(coupon uint64, users ...uint64)       { w.d().Apply(coupon, users...) }
+func (w *world) answer(coupon, user uint64) candidates.Code { return w.d().Answer(coupon, user) }
+func (w *world) queue(coupon uint64) string                 { return w.d().Queue(coupon) }
+func (w *world) waiting(coupon uint64) []string             { return w.d().Waiting(coupon) }
+func (w *world) arrivals(coupon uint64) map[string]int64    { return w.d().Arrivals(coupon) }
+func (w *world) underReview(coupon uint64) map[string]int64 { return w.d().UnderReview(coupon) }
+func (w *world) issued(coupon uint64) []uint64              { return w.d().Issued(coupon) }
+func (w *world) awaitLockWait()                             { w.d().AwaitLockWait() }
+
+func (w *world) stand(coupon uint64, member string, arrival time.Time) {
+	w.d().ApplyAt(coupon, member, arrival)
+}
+
+func (w *world) reason(coupon uint64, member string) candidates.Reason {
+	return w.d().Reason(coupon, member)
+}
+
+func (w *world) outcome(coupon uint64, outcome string) []uint64 {
+	return w.d().Outcome(coupon, outcome)
+}
+
+func (w *world) refuse(table string, users ...uint64) (allow func()) {
+	return w.d().RefuseRows(table, users...)
+}
+
+func (w *world) positions(coupon uint64) []uint64       { return w.d().Seats(coupon) }
+func (w *world) everything() []string                   { return w.d().Snapshot() }
+func (w *world) standAll(coupon uint64, users []uint64) { w.d().ApplyLine(coupon, users...) }
+
+func (w *world) lock(coupon uint64) (release func()) { return w.d().Lock(coupon) }
+
+// podsDie has all pods forget which applications they accepted.
+func (w *world) podsDie() {
+	d := w.d()
+	d.PodsDie()
+	w.store = d.Store
+}
+
+func between(first, last uint64) []uint64 { return jajeongtest.Between(first, last) }
+
+func reversed(ids []uint64) []uint64 {
+	back := slices.Clone(ids)
+	slices.Reverse(back)
+	return back
+}
