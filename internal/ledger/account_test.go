@@ -31,7 +31,7 @@ func TestGap(t *testing.T) {
 		"lost and written off":           {ledger.Account{Accepted: 9, Waiting: 6, WrittenOff: 3}, 0},
 		"lost, in part written off":      {ledger.Account{Accepted: 9, Waiting: 5, WrittenOff: 3}, 1},
 		"written off, and found again":   {ledger.Account{Accepted: 9, Waiting: 9, WrittenOff: 3}, -3},
-		"arrivals are no applications":   {ledger.Account{LastArrival: 1 << 53}, 0},
+		"arrivals are no applications":   {ledger.Account{Arrivals: ledger.Arrivals{LastArrival: 1 << 53}}, 0},
 		"more than a 32-bit int can say": {ledger.Account{Accepted: 1 << 40, Waiting: 1<<40 - 1}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

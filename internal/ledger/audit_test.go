@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -21,10 +22,10 @@ const (
 )
 
 // event is the n-th audit event that the tests write: with and without a user and a run, with texts of every kind.
-func (c *fixture) event(n uint64) ledger.AuditEvent {
+func (c *fixture) event(n uint64) audit.Event {
 	texts := []string{"", "TICKET-7", "자정 쿠폰 \U0001F319 재시도", `"quoted", 'and' \ backslash`, "1:a", "-", " ends in blanks  "}
 	text := func(i uint64) string { return texts[i%uint64(len(texts))] }
-	e := ledger.AuditEvent{
+	e := audit.Event{
 		Seq: n, At: time.UnixMicro(1795143600000000 + int64(n)).UTC(), Actor: "kim" + text(n+2), Action: "DLQ_DROPPED", Coupon: c.id,
 		Reason: text(n), Detail: text(n + 3),
 	}
@@ -40,7 +41,7 @@ func (c *fixture) event(n uint64) ledger.AuditEvent {
 // audit writes events up to the n-th behind those that are there, as the settlement does.
 func (c *fixture) audit(n uint64) {
 	c.t.Helper()
-	head, err := ledger.AuditHead(c.t.Context(), c.db, c.id)
+	head, err := audit.ReadHead(c.t.Context(), c.db, c.id)
 	require.NoError(c.t, err)
 	for head.Seq < n {
 		head.Seq++
@@ -51,7 +52,7 @@ func (c *fixture) audit(n uint64) {
 	c.exec(moveHead, c.id, head.Seq, head.Hash)
 }
 
-func (c *fixture) write(e ledger.AuditEvent, hash string) {
+func (c *fixture) write(e audit.Event, hash string) {
 	c.t.Helper()
 	c.exec(insertEvent, e.Seq, e.At, e.Actor, e.Action, e.Coupon, e.User, e.Run, e.Reason, e.Detail, hash)
 }
@@ -116,11 +117,11 @@ func TestEveryColumnOfAnAuditEventIsBound(t *testing.T) {
 func TestNoTwoEventsReadAlike(t *testing.T) {
 	t.Parallel()
 	some := func(id uint64) *uint64 { return &id }
-	events := []ledger.AuditEvent{
+	events := []audit.Event{
 		{}, {User: some(0)}, {Run: some(0)}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
 		{Reason: "1:a"}, {Detail: "1:a"}, {User: some(1)}, {Run: some(1)}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
 	}
-	seen := map[string]ledger.AuditEvent{}
+	seen := map[string]audit.Event{}
 	for _, e := range events {
 		for _, previous := range []string{"", "sha256:0", "1"} {
 			hash := e.Hash(previous)
@@ -156,11 +157,11 @@ func TestEventsFromBeforeTheChainAreChained(t *testing.T) {
 		d.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 2")
 	}
 	for _, c := range coupons[:2] {
-		require.Equal(t, ledger.Head{Seq: events, Hash: c.hashOf(events)}, c.healthy().AuditHead)
+		require.Equal(t, audit.Head{Seq: events, Hash: c.hashOf(events)}, c.healthy().AuditHead)
 		c.audit(events + 3)
 		c.healthy()
 	}
-	require.Equal(t, ledger.Head{}, coupons[2].healthy().AuditHead)
+	require.Equal(t, audit.Head{}, coupons[2].healthy().AuditHead)
 }
 
 // Events of no coupon, and whole chains of coupons that do not exist, are in nobody's verdict.

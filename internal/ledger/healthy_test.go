@@ -240,7 +240,7 @@ func TestLongLinesAndManyMarks(t *testing.T) {
 	}
 	c.wrote(3)(c.rdb.SAdd(t.Context(), c.marks(), c.member(winners+1), c.member(winners+losers+1), "kim").Result())
 	v := c.check()
-	require.Equal(t, map[ledger.Code]int64{ledger.StillStanding: winners / 2, ledger.MarkedWithoutHold: 3}, counts(t, v))
+	require.Equal(t, map[ledger.Code]int64{ledger.StillStanding: winners / 2, ledger.MarkedWithoutCoupon: 3}, counts(t, v))
 	require.EqualValues(t, winners/2, v.Account.Twice)
 }
 
@@ -309,5 +309,5 @@ func TestNeighboursAreNotLookedAt(t *testing.T) {
 	require.True(t, sick.check().Violated())
 
 	healthy.wrote(1)(d.rdb.SAdd(t.Context(), healthy.marks(), sick.member(1)).Result())
-	require.Equal(t, map[ledger.Code]int64{ledger.MarkedWithoutHold: 1}, counts(t, healthy.check()), "who holds the other coupon")
+	require.Equal(t, map[ledger.Code]int64{ledger.MarkedWithoutCoupon: 1}, counts(t, healthy.check()), "who holds the other coupon")
 }

@@ -9,25 +9,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/report"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
 var seoul = time.FixedZone("KST", 9*60*60)
 
-func day(t *testing.T, date string) ledger.Period {
+func day(t *testing.T, date string) report.Period {
 	t.Helper()
 	from, to, err := settle.Day(date, seoul)
 	require.NoError(t, err)
-	return ledger.Period{From: from, To: to, Bucket: time.Minute}
+	return report.Period{From: from, To: to, Bucket: time.Minute}
 }
 
-func month(t *testing.T, name string) ledger.Period {
+func month(t *testing.T, name string) report.Period {
 	t.Helper()
 	from, to, err := settle.Month(name, seoul)
 	require.NoError(t, err)
-	return ledger.Period{From: from, To: to, Bucket: time.Hour}
+	return report.Period{From: from, To: to, Bucket: time.Hour}
 }
 
 // stood is an application in Redis with an arrival of its own, as if it had been accepted then.
@@ -45,9 +47,11 @@ func (d *deployment) opened(t *testing.T, seats int, discount int64, opens, clos
 	return c
 }
 
-func (d *deployment) report(t *testing.T, p ledger.Period, coupons ...uint64) *ledger.Report {
+func (d *deployment) reporter() *report.Reporter { return &report.Reporter{DB: d.db, Store: d.store} }
+
+func (d *deployment) report(t *testing.T, p report.Period, coupons ...uint64) *report.Report {
 	t.Helper()
-	r, err := d.ledger.Report(t.Context(), d.db, p, coupons)
+	r, err := d.reporter().Report(t.Context(), p, coupons)
 	require.NoError(t, err)
 	return r
 }
@@ -81,7 +85,7 @@ func TestReportOfDaysAndTheirMonth(t *testing.T) {
 	runs := c.runs()
 	require.Len(t, runs, 2)
 
-	counts := func(c ledger.Counts) [7]int64 {
+	counts := func(c report.Counts) [7]int64 {
 		return [7]int64{c.Applications, c.Issued, c.NotSelected, c.Rejected, c.AlreadyIssued, c.UnderReview, c.Waiting}
 	}
 	first := d.report(t, day(t, "2025-11-20"))
@@ -124,7 +128,7 @@ func TestReportOfDaysAndTheirMonth(t *testing.T) {
 	require.NotNil(t, nothing.Coupons)
 	require.Empty(t, nothing.Coupons)
 	require.Len(t, d.report(t, month(t, "2024-02"), c.id).Coupons, 1, "who asks for a coupon is told of it")
-	_, err := d.ledger.Report(t.Context(), d.db, month(t, "2025-11"), []uint64{c.id + 1})
+	_, err := d.reporter().Report(t.Context(), month(t, "2025-11"), []uint64{c.id + 1})
 	require.ErrorIs(t, err, ledger.ErrNoCoupon)
 }
 
@@ -138,14 +142,14 @@ func TestReportOfAWorldlyCoupon(t *testing.T) {
 	c.add(c.dlq(), c.member(20), c.appliedAt(20))
 	c.promised(2)
 	c.change(1, "UPDATE coupon SET discount_won = 9223372036854775807 WHERE id = ?", c.id)
-	p := ledger.Period{From: c.now().Add(-time.Hour).Truncate(time.Second), To: c.now().Add(time.Hour).Truncate(time.Second), Bucket: time.Minute}
+	p := report.Period{From: c.now().Add(-time.Hour).Truncate(time.Second), To: c.now().Add(time.Hour).Truncate(time.Second), Bucket: time.Minute}
 	r := d.report(t, p)
 	require.Len(t, r.Coupons, 1)
 	got := r.Coupons[0].Counts
 	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(18)), got.ValueWon, "more than 64 bits can hold")
 	got.ValueWon = nil
-	require.Equal(t, ledger.Counts{Applications: worldlyAccepted, Issued: 18, NotSelected: 6, AlreadyIssued: 1, UnderReview: 1, Waiting: 6,
-		Seats: worldlySeats, Gap: 2}, got)
+	require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: worldlyAccepted, Issued: 18, NotSelected: 6, AlreadyIssued: 1, UnderReview: 1, Waiting: 6},
+		State: report.State{Seats: worldlySeats, Gap: 2}}, got)
 	require.Equal(t, c.runs(), r.Coupons[0].Runs)
 
 	var timeline int64
@@ -213,11 +217,11 @@ func TestReportTellsWhatPeopleDid(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	c := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
-	did := func(when, action string, user uint64) {
-		head, err := ledger.AuditHead(t.Context(), d.db, c.id)
+	did := func(when string, action audit.Action, user uint64) {
+		head, err := audit.ReadHead(t.Context(), d.db, c.id)
 		require.NoError(t, err)
 		head.Seq++
-		e := ledger.AuditEvent{Seq: head.Seq, At: at(when).UTC(), Actor: "kim", Action: action, Coupon: c.id, Reason: "T-1", Detail: fmt.Sprint("user ", user)}
+		e := audit.Event{Seq: head.Seq, At: at(when).UTC(), Actor: "kim", Action: action, Coupon: c.id, Reason: "T-1", Detail: fmt.Sprint("user ", user)}
 		if user > 0 {
 			e.User = new(user)
 		}
@@ -232,7 +236,7 @@ func TestReportTellsWhatPeopleDid(t *testing.T) {
 	did("2025-11-21 00:00:00", "COUPON_RESUMED", 0)
 	c.exec("INSERT INTO audit_event (at, actor, action, coupon_id) VALUES (?, 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // in no chain
 	told := func() (lines []string) {
-		for _, deed := range d.report(t, day(t, "2025-11-20")).Coupons[0].Deeds {
+		for _, deed := range d.report(t, day(t, "2025-11-20")).Coupons[0].Audit {
 			lines = append(lines, fmt.Sprint(deed.Actor, " ", deed.Action, " ", deed.Count, " ", deed.Reason, " ", deed.Detail))
 		}
 		return lines
@@ -248,11 +252,11 @@ func TestReportTellsWhatPeopleDid(t *testing.T) {
 	require.Equal(t, append(before, "kim COUPON_RESUMED 1 T-1 user 0"), after[:3])
 	require.Contains(t, after[3], "kim SETTLED_BY_HAND 1 test cutoff ")
 	for n := range 60 {
-		did("2025-11-20 15:00:00.1", fmt.Sprint("LOOKED_", n), 0)
+		did("2025-11-20 15:00:00.1", audit.Action(fmt.Sprint("LOOKED_", n)), 0)
 	}
-	report := d.report(t, day(t, "2025-11-20")).Coupons[0]
-	require.Len(t, report.Deeds, 50)
-	require.EqualValues(t, 14, report.DeedsLeftOut)
+	found := d.report(t, day(t, "2025-11-20")).Coupons[0]
+	require.Len(t, found.Audit, 50)
+	require.EqualValues(t, 14, found.AuditLeftOut)
 }
 
 // Windows are moved; what was settled stays in the reports of when it arrived.
@@ -271,7 +275,7 @@ func TestReportAfterAWindowWasMoved(t *testing.T) {
 
 // interloper lets something happen once, before the span or before the figures are read.
 type interloper struct {
-	ledger.Store
+	report.Store
 	beforeSpan, beforeFigures func()
 }
 
@@ -309,13 +313,13 @@ func TestReportWhileASettlementCommits(t *testing.T) {
 			}
 			i := between(func() { require.Equal(t, 3, c.settleNow().Issued) })
 			i.Store = d.store
-			r, err := (&ledger.Ledger{Store: i}).Report(t.Context(), d.db, day(t, "2025-11-20"), nil)
+			r, err := (&report.Reporter{DB: d.db, Store: i}).Report(t.Context(), day(t, "2025-11-20"), nil)
 			require.NoError(t, err)
 			require.Nil(t, i.beforeSpan)
 			require.Nil(t, i.beforeFigures)
 			got := r.Total
 			got.ValueWon = nil
-			require.Equal(t, ledger.Counts{Applications: 5, Issued: 3, NotSelected: 2, Seats: 3}, got)
+			require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 5, Issued: 3, NotSelected: 2}, State: report.State{Seats: 3}}, got)
 			require.EqualValues(t, 300, r.Total.ValueWon.Int64())
 			require.EqualValues(t, 5, r.Timeline[600])
 		})
