@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/audit"
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -72,97 +70,6 @@ func (c *fixture) hashOf(n uint64) (hash string) {
 }
 
 const deleteEvents = "DELETE FROM audit_event WHERE coupon_id = ? AND seq BETWEEN ? AND ?"
-
-// The chain protects every column, also those that a later migration adds. Only the id is left out, which no event
-// carries when it is hashed.
-func TestEveryColumnOfAnAuditEventIsBound(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	d.exec(t, "ALTER TABLE audit_event DROP KEY audit_event_chain")
-	rows, err := d.db.Query(`SELECT column_name, data_type FROM information_schema.columns
-		WHERE table_schema = DATABASE() AND table_name = 'audit_event' AND column_name <> 'id'`)
-	require.NoError(t, err)
-	defer rows.Close()
-	columns := map[string]string{}
-	for rows.Next() {
-		var column, kind string
-		require.NoError(t, rows.Scan(&column, &kind))
-		columns[column] = kind
-	}
-	require.NoError(t, rows.Err())
-	require.Len(t, columns, 10)
-
-	changes := map[string][]string{
-		"bigint":   {"COALESCE(%[1]s, 0) + 1", "IF(%[1]s IS NULL, 0, NULL)", "COALESCE(%[1]s, 7) - 1"},
-		"datetime": {"%[1]s + INTERVAL 1 MICROSECOND", "%[1]s - INTERVAL 9 HOUR"},
-		"varchar":  {"CONCAT(%[1]s, ' ')", "CONCAT(%[1]s, '1')", "UPPER(CONCAT('x', %[1]s))"},
-	}
-	for column, kind := range columns {
-		require.Contains(t, changes, kind, column)
-		for _, change := range changes[kind] {
-			for n := uint64(2); n <= 3; n++ { // with a user, without; with a run, without
-				c := d.newCoupon(t, 1)
-				c.audit(4)
-				c.healthy()
-				c.change(1, "UPDATE audit_event SET "+column+" = "+fmt.Sprintf(change, column)+" WHERE coupon_id = ? AND seq = ?", c.id, n)
-				v := c.check()
-				require.NotEmpty(t, v.Findings, "%s = %s in event %d", column, change, n)
-				c.exec("DELETE FROM audit_event WHERE coupon_id >= ? OR coupon_id IS NULL", c.id)
-			}
-		}
-	}
-}
-
-// Fields are told apart by more than what stands between them.
-func TestNoTwoEventsReadAlike(t *testing.T) {
-	t.Parallel()
-	some := func(id uint64) *uint64 { return &id }
-	events := []audit.Event{
-		{}, {User: some(0)}, {Run: some(0)}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
-		{Reason: "1:a"}, {Detail: "1:a"}, {User: some(1)}, {Run: some(1)}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
-	}
-	seen := map[string]audit.Event{}
-	for _, e := range events {
-		for _, previous := range []string{"", "sha256:0", "1"} {
-			hash := e.Hash(previous)
-			require.NotContains(t, seen, hash, "%+v behind %q, and %+v", e, previous, seen[hash])
-			seen[hash] = e
-		}
-	}
-}
-
-// The migration chains events that were there before it in SQL: it must come to what the program computes.
-func TestEventsFromBeforeTheChainAreChained(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	const events = 21
-	coupons := []*fixture{d.newCoupon(t, 1), d.newCoupon(t, 1), d.newCoupon(t, 1)}
-	old := func() {
-		d.exec(t, "ALTER TABLE audit_event DROP KEY audit_event_chain, DROP COLUMN seq, DROP COLUMN hash")
-		d.exec(t, "DROP TABLE audit_head")
-		d.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 2")
-	}
-	old()
-	for n := uint64(1); n <= events; n++ {
-		for _, c := range coupons[:2] { // in turns
-			e := c.event(n)
-			c.exec("INSERT INTO audit_event (at, actor, action, coupon_id, user_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-				e.At, e.Actor, e.Action, e.Coupon, e.User, e.Run, e.Reason, e.Detail)
-		}
-	}
-	d.exec(t, "INSERT INTO audit_event (actor, action) VALUES ('kim', 'IMPORT')") // about no coupon
-	for range 2 {                                                                 // the second time as after a migration that was killed before it was noted
-		_, err := connect.Migrate(t.Context(), d.db)
-		require.NoError(t, err)
-		d.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 2")
-	}
-	for _, c := range coupons[:2] {
-		require.Equal(t, audit.Head{Seq: events, Hash: c.hashOf(events)}, c.healthy().AuditHead)
-		c.audit(events + 3)
-		c.healthy()
-	}
-	require.Equal(t, audit.Head{}, coupons[2].healthy().AuditHead)
-}
 
 // Events of no coupon, and whole chains of coupons that do not exist, are in nobody's verdict.
 func TestEventsOfNoCouponAreFound(t *testing.T) {
