@@ -157,8 +157,8 @@ func TestRunsByFilter(t *testing.T) {
 	})
 }
 
-// Of several nights it is that of the date which was asked for; one that dropped applications settled nobody.
-func TestTheRunThatSettledADate(t *testing.T) {
+// Of several nights it is that of the given date. A run that dropped applications settled none.
+func TestLastSettledPrefersTheDate(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -179,8 +179,8 @@ func TestTheRunThatSettledADate(t *testing.T) {
 	}
 }
 
-// A run says SILENT only when both clocks are the database's: one of a pod that goes wrong by an hour must not matter.
-func TestARunThatBeatsIsNotSilent(t *testing.T) {
+// Heartbeat and comparison use the database clock, so that a pod's wrong clock does not matter.
+func TestRunWithAHeartbeatIsRunning(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	run := d.recordedRun(t, "CRON", "RUNNING", time.Now().Add(-5*time.Hour), (history.SilentSeconds-10)*time.Second)

@@ -71,8 +71,8 @@ func (c *fixture) hashOf(n uint64) (hash string) {
 
 const deleteEvents = "DELETE FROM audit_event WHERE coupon_id = ? AND seq BETWEEN ? AND ?"
 
-// Events of no coupon, and whole chains of coupons that do not exist, are in nobody's verdict.
-func TestEventsOfNoCouponAreFound(t *testing.T) {
+// No verdict has the events without a coupon, nor the chains of coupons that do not exist.
+func TestStraysFindEventsOfNoCoupon(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	c := d.newCoupon(t, 1)
@@ -101,8 +101,8 @@ func TestEventsOfNoCouponAreFound(t *testing.T) {
 	c.healthy()
 }
 
-// What a settlement writes is a chain that goes on from one run to the next, and stops being written when it is broken.
-func TestASettlementGoesOnWithTheChain(t *testing.T) {
+// Each run continues the chain of the run before. A settlement does nothing when the chain is broken.
+func TestSettlementContinuesTheAuditChain(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 3)
 	c.users("ACTIVE", 1, 3)

@@ -64,8 +64,8 @@ func at(text string) time.Time {
 	return t
 }
 
-// Two days of one coupon, with an application at the very end of the first and one at the very beginning of the second.
-func TestReportOfDaysAndTheirMonth(t *testing.T) {
+// One coupon has applications on two days, one at the very end of the first and one at the very beginning of the second.
+func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	c := d.opened(t, 3, 5_000, at("2025-10-30 00:00:00"), at("2025-12-02 00:00:00"))
@@ -132,8 +132,8 @@ func TestReportOfDaysAndTheirMonth(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrNoCoupon)
 }
 
-// Everything that can become of an application, some of it standing in Redis though it is settled, and a gap.
-func TestReportOfAWorldlyCoupon(t *testing.T) {
+// The coupon has every outcome, settled applications that are still in Redis, and a gap.
+func TestReportCountsEveryOutcome(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	c := d.worldly(t)
@@ -159,8 +159,8 @@ func TestReportOfAWorldlyCoupon(t *testing.T) {
 	require.EqualValues(t, worldlyAccepted, timeline)
 }
 
-// Before midnight nothing is settled, and the line is drawn as it stands in Redis; it is the same curve after.
-func TestTheTimelineIsThatOfTheApplications(t *testing.T) {
+// The timeline is the same before midnight, from Redis alone, and after.
+func TestTimelineStaysWhenApplicationsAreSettled(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	c := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
@@ -184,8 +184,8 @@ func TestTheTimelineIsThatOfTheApplications(t *testing.T) {
 	}
 }
 
-// Of a coupon whose row somebody holds, nothing that is certain can be said; the others are told.
-func TestReportBesideACouponThatIsHeldByAnother(t *testing.T) {
+// A coupon whose row another session holds is unread. The others are reported.
+func TestReportNamesLockedCoupons(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	free := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
@@ -211,9 +211,9 @@ func TestReportBesideACouponThatIsHeldByAnother(t *testing.T) {
 	require.Len(t, d.report(t, day(t, "2025-11-20")).Coupons, 2)
 }
 
-// What people did to a coupon, from the beginning of the period until its last application was settled; what they did to
-// many applications at once is one line.
-func TestReportTellsWhatPeopleDid(t *testing.T) {
+// The entries are those from the beginning of the period until its last application was settled. One change to several
+// applications is one entry.
+func TestReportListsAuditEntries(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	c := d.opened(t, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
@@ -259,7 +259,7 @@ func TestReportTellsWhatPeopleDid(t *testing.T) {
 	require.EqualValues(t, 14, found.AuditLeftOut)
 }
 
-// Windows are moved; what was settled stays in the reports of when it arrived.
+// An application stays in the report of the day on which it arrived.
 func TestReportAfterAWindowWasMoved(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
@@ -296,7 +296,7 @@ func once(what *func()) {
 	}
 }
 
-// A settlement between the look at MySQL and that at Redis must not lose anybody, nor count anybody twice.
+// A settlement between the reads of MySQL and Redis loses no application and counts none twice.
 func TestReportWhileASettlementCommits(t *testing.T) {
 	t.Parallel()
 	for name, between := range map[string]func(settle func()) *interloper{
