@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Head is the end of a coupon's chain.
@@ -31,7 +32,7 @@ const Chained = " FROM audit_event e JOIN audit_head h ON h.coupon_id = e.coupon
 
 // Querier is a pool, a connection or a transaction.
 type Querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	mysqltx.RowsQuerier
 	RowQuerier
 }
 
@@ -62,25 +63,19 @@ func Check(ctx context.Context, q Querier, couponID coupon.CouponID, visit func(
 		return Verdict{}, err
 	}
 	w := walk{Verdict: Verdict{Head: head}, next: 1, present: true}
-	rows, err := q.QueryContext(ctx, checkSQL, couponID)
-	if err != nil {
-		return Verdict{}, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		var e Event
 		var seq sql.Null[uint64]
 		var hash string
-		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.Run, &e.Reason, &e.Detail, &hash); err != nil {
-			return Verdict{}, err
-		}
+		err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.Run, &e.Reason, &e.Detail, &hash)
 		e.Seq = seq.V // 0 for NULL, which no event has
-		if w.add(e, hash) {
+		if err == nil && w.add(e, hash) {
 			visit(e)
 		}
-	}
+		return err
+	}, checkSQL, couponID)
 	w.end()
-	return w.Verdict, rows.Err()
+	return w.Verdict, err
 }
 
 // walk is the state between two rows.

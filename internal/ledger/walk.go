@@ -51,8 +51,7 @@ ORDER BY j.n`
 // are told apart by it.
 func Malformed(member string) string {
 	const maxLetters = 400 // of the 500 of a reason
-	text := []rune(strconv.Quote(strings.ToValidUTF8(member, "\uFFFD")))
-	return string(text[:min(len(text), maxLetters)])
+	return mysqltx.Shorten(strconv.Quote(strings.ToValidUTF8(member, "\uFFFD")), maxLetters)
 }
 
 // walk visits every application in Redis up to an arrival.
