@@ -151,7 +151,7 @@ type fault struct {
 	fails func(call string) bool
 }
 
-var errCrash = errors.New("crash")
+var errCrash = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("crash")}
 
 func (f fault) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
 	if mark == coupon.MarkNone && f.fails("remove others") || mark == coupon.MarkIssued && f.fails("remove issued") {
