@@ -56,6 +56,7 @@ func (r *runEvents) add(e audit.Event) {
 			d.user = *e.User
 		}
 		r.dropped[d] = e.Reason
+	default: // says no more
 	}
 	r.runs[*e.Run] = run
 }
