@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
 // database is a migrated database of the test's own.
 type database struct {
@@ -28,12 +27,7 @@ type database struct {
 
 func newDatabase(t *testing.T) database {
 	t.Helper()
-	db, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	_, err = connect.Migrate(t.Context(), db)
-	require.NoError(t, err)
-	return database{db, t}
+	return database{jajeongtest.New(t).DB, t}
 }
 
 func (d database) exec(query string, args ...any) {
