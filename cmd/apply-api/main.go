@@ -32,7 +32,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -187,7 +187,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	public := api.New(api.Options{
 		Applier:   candidates.NewBatcher(store, registry, time.Now),
 		Standings: store,
-		History:   ledger.History{DB: servers.MySQL},
+		History:   history.Reader{DB: servers.MySQL},
 		Coupons:   coupons,
 		Shard:     store.Shard,
 		SettlesAt: settlesAt,

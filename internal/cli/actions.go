@@ -1,7 +1,9 @@
 package cli
 
+import "github.com/jajeong/jajeong/internal/audit"
+
 // actions are what is kept in audit_event, in words.
-var actions = map[string]words{
+var actions = map[audit.Action]words{
 	"GAP_HELD":             {"접수 기록이 유실되어 정산을 보류", "held, since accepted applications are missing"},
 	"GAP_ACCEPTED":         {"유실 인정, 보류를 해제", "released, the missing applications written off"},
 	"DLQ_RETRIED":          {"검토 중인 신청을 다시 시도", "let what is under review be tried again"},
@@ -19,9 +21,9 @@ var actions = map[string]words{
 }
 
 // action is an action in words, or as it is kept where another version of the program wrote it.
-func (p *program) action(action string) string {
+func (p *program) action(action audit.Action) string {
 	if w, ok := actions[action]; ok {
 		return w.in(p.language)
 	}
-	return printable(action)
+	return printable(string(action))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -171,7 +172,7 @@ type useError struct{ error }
 // classOf is what an error of any package means to whoever started the program.
 func classOf(err error) coupon.Class {
 	var setting *connect.SettingError
-	if errors.As(err, &setting) || errors.As(err, new(useError)) || errors.As(err, new(*wrongUse)) || errors.Is(err, ledger.ErrNoCoupon) || errors.Is(err, ledger.ErrNoRun) {
+	if errors.As(err, &setting) || errors.As(err, new(useError)) || errors.As(err, new(*wrongUse)) || errors.Is(err, ledger.ErrNoCoupon) || errors.Is(err, history.ErrNoRun) {
 		return coupon.Setup
 	}
 	return mysqltx.ClassOf(err)

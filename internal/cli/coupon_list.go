@@ -11,7 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 )
 
 // mostPerPage bounds one listing; each coupon is one question to Redis.
@@ -34,24 +34,24 @@ func (c *couponListCmd) Check() []error {
 
 // couponLine is a coupon and what Redis says of it.
 type couponLine struct {
-	ledger.Coupon
+	history.Coupon
 	Left    int64  `json:"left"`
 	Waiting *int64 `json:"waiting"` // null: Redis could not be reached
 	DLQ     *int64 `json:"dlq"`
 }
 
-var statuses = map[ledger.CouponStatus]words{
-	ledger.Scheduled: {"시작 전", "scheduled"},
-	ledger.Open:      {"신청 중", "open"},
-	ledger.Paused:    {"멈춤", "paused"},
-	ledger.Closed:    {"마감", "closed"},
-	ledger.Finalised: {"종결", "finalised"},
+var statuses = map[history.CouponStatus]words{
+	history.Scheduled: {"시작 전", "scheduled"},
+	history.Open:      {"신청 중", "open"},
+	history.Paused:    {"멈춤", "paused"},
+	history.Closed:    {"마감", "closed"},
+	history.Finalised: {"종결", "finalised"},
 }
 
 // reading is what the verbs that only read work with.
 type reading struct {
 	*servers
-	ledger.History
+	history.Reader
 	failed error // of Redis, once: it is not asked again
 }
 
@@ -60,12 +60,12 @@ func (p *program) openReading() (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reading{servers: s, History: ledger.History{DB: s.MySQL}}, nil
+	return &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}, nil
 }
 
 // line adds what Redis says, as long as it answers.
-func (r *reading) line(ctx context.Context, c ledger.Coupon) (couponLine, candidates.Figures) {
-	l := couponLine{Coupon: c, Left: c.Left()}
+func (r *reading) line(ctx context.Context, c history.Coupon) (couponLine, candidates.Figures) {
+	l := couponLine{Coupon: c, Left: c.Free()}
 	if r.failed != nil {
 		return l, candidates.Figures{}
 	}
@@ -91,7 +91,7 @@ func (c *couponListCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer r.Close()
-	coupons, err := r.List(ctx, ledger.CouponStatus(strings.ToUpper(c.Status)), c.After, c.Limit)
+	coupons, err := r.List(ctx, history.CouponStatus(strings.ToUpper(c.Status)), c.After, c.Limit)
 	if err != nil {
 		return err
 	}
@@ -139,10 +139,10 @@ const lastDeeds = 10
 // couponShown is everything about one coupon.
 type couponShown struct {
 	couponLine
-	Outcomes ledger.Outcomes      `json:"outcomes"`
+	Outcomes history.Outcomes     `json:"outcomes"`
 	SoldOut  *bool                `json:"soldOut"` // what the door tells newcomers; null: Redis could not be reached
-	Review   []ledger.ReviewGroup `json:"review"`
-	Deeds    []ledger.Deed        `json:"deeds"`
+	Review   []history.DLQGroup   `json:"review"`
+	Deeds    []history.AuditEntry `json:"deeds"`
 }
 
 func (c *couponShowCmd) run(ctx context.Context, p *program) error {
@@ -165,12 +165,12 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	s.Outcomes.Accepted = max(s.Outcomes.Accepted, f.Accepted-f.Twice)
-	if s.Deeds, err = r.Deeds(ctx, c.ID, lastDeeds); err != nil {
+	if s.Deeds, err = r.AuditEntries(ctx, c.ID, lastDeeds); err != nil {
 		return err
 	}
-	groups := ledger.ReviewGroups{}
+	groups := history.DLQGroups{}
 	if r.failed == nil {
-		r.failed = ledger.EachReviewed(ctx, r.store, c.ID, groups.Add)
+		r.failed = history.EachDLQEntry(ctx, r.store, c.ID, groups.Add)
 	}
 	s.Review = groups.Sorted()
 	unknown := p.withoutRedis(r.failed)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -39,8 +39,8 @@ func (d *deed) order() settle.Order {
 }
 
 // chosen are the entries that are meant, by arrival. A user who is not there is for the settler to refuse.
-func (d *deed) chosen(ctx context.Context, p *program) (chosen []ledger.Reviewed, err error) {
-	_, err = p.eachUnderReview(ctx, []uint64{d.Coupon}, func(r ledger.Reviewed) {
+func (d *deed) chosen(ctx context.Context, p *program) (chosen []history.DLQEntry, err error) {
+	_, err = p.eachUnderReview(ctx, []uint64{d.Coupon}, func(r history.DLQEntry) {
 		if among(d.User, r.User) && among(d.Cause, r.Cause) {
 			r.Message, r.Tried = "", nil // there may be very many
 			chosen = append(chosen, r)
@@ -49,7 +49,7 @@ func (d *deed) chosen(ctx context.Context, p *program) (chosen []ledger.Reviewed
 	return chosen, err
 }
 
-func users(chosen []ledger.Reviewed) []string {
+func users(chosen []history.DLQEntry) []string {
 	names := make([]string, len(chosen))
 	for i, r := range chosen {
 		names[i] = r.User
@@ -133,7 +133,7 @@ func (c *dlqRetryCmd) try(ctx context.Context, p *program, done *retried) error 
 }
 
 // retry settles with these members released, tells who of the chosen stays under review, and returns how many.
-func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []ledger.Reviewed, members []string, canaries bool, done *retried) (stay int, err error) {
+func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []history.DLQEntry, members []string, canaries bool, done *retried) (stay int, err error) {
 	order := c.order()
 	if canaries {
 		order.Canaries = members

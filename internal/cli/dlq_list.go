@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -24,9 +25,9 @@ type dlqListCmd struct {
 
 // reviewList is what dlq list prints: the groups, or the applications one by one.
 type reviewList struct {
-	Groups  []ledger.ReviewGroup `json:"groups,omitempty"`
-	Entries []ledger.Reviewed    `json:"entries,omitempty"`
-	Total   int                  `json:"total"`
+	Groups  []history.DLQGroup `json:"groups,omitempty"`
+	Entries []history.DLQEntry `json:"entries,omitempty"`
+	Total   int                `json:"total"`
 }
 
 // mostListed bounds what is held in memory and printed: of more, name a coupon, a cause or users.
@@ -43,9 +44,9 @@ func (*dlqListCmd) Help() string {
 func (c *dlqListCmd) run(ctx context.Context, p *program) error {
 	single := c.List || len(c.User) > 0
 	var list reviewList
-	groups := ledger.ReviewGroups{}
+	groups := history.DLQGroups{}
 	cut := false
-	now, err := p.eachUnderReview(ctx, c.Coupon, func(r ledger.Reviewed) {
+	now, err := p.eachUnderReview(ctx, c.Coupon, func(r history.DLQEntry) {
 		if !among(c.Cause, r.Cause) || !among(c.User, r.User) {
 			return
 		}
@@ -89,7 +90,7 @@ func among(wanted []string, found string) bool {
 }
 
 // eachUnderReview visits who is under review for these coupons, for all when none is named, and returns the Redis clock.
-func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit func(ledger.Reviewed)) (now time.Time, err error) {
+func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit func(history.DLQEntry)) (now time.Time, err error) {
 	s, err := p.open()
 	if err != nil {
 		return now, err
@@ -98,9 +99,9 @@ func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit f
 	if now, err = s.store.Now(ctx); err != nil {
 		return now, err
 	}
-	history := ledger.History{DB: s.MySQL}
+	reader := history.Reader{DB: s.MySQL}
 	for _, id := range coupons {
-		if _, err := history.Coupon(ctx, id); err != nil {
+		if _, err := reader.Coupon(ctx, id); err != nil {
 			return now, err
 		}
 	}
@@ -109,13 +110,13 @@ func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit f
 	var failed error
 	err = (&verifyCmd{Coupon: coupons}).each(ctx, all, func(coupon uint64) {
 		if failed == nil {
-			failed = ledger.EachReviewed(ctx, s.store, coupon, visit)
+			failed = history.EachDLQEntry(ctx, s.store, coupon, visit)
 		}
 	})
 	return now, errors.Join(failed, err)
 }
 
-func (p *program) printGroups(groups []ledger.ReviewGroup, now time.Time) {
+func (p *program) printGroups(groups []history.DLQGroup, now time.Time) {
 	t := newTable(p.stdout)
 	t.AppendHeader(p.header(words{"쿠폰", "coupon"}, words{"사유", "cause"}, words{"", ""}, words{"건수", "count"}, words{"자동 재시도", "retried by runs"}, words{"사람이 결정", "for a person"},
 		words{"첫 신청", "first arrival"}, words{"마지막 신청", "last arrival"}, words{"가장 오래된 검토", "longest under review"}, words{"시도 횟수", "attempts"}))
@@ -127,13 +128,13 @@ func (p *program) printGroups(groups []ledger.ReviewGroup, now time.Time) {
 			age = p.age(now.Sub(g.OldestReview))
 		}
 		t.AppendRow(table.Row{g.Coupon, printable(g.Cause), p.cause(g.Cause), g.Count, g.Retryable, g.Held,
-			inZone(g.OldestArrival, p.zone), inZone(g.NewestArrival, p.zone), age, span(g.LeastAttempts, g.MostAttempts)})
+			inZone(g.OldestArrival, p.zone), inZone(g.NewestArrival, p.zone), age, span(g.MinAttempts, g.MaxAttempts)})
 	}
 	t.AppendFooter(table.Row{p.say(words{"합계", "total"}), "", "", total})
 	t.Render()
 }
 
-func (p *program) printEntries(entries []ledger.Reviewed) {
+func (p *program) printEntries(entries []history.DLQEntry) {
 	t := newTable(p.stdout)
 	t.AppendHeader(p.header(words{"쿠폰", "coupon"}, words{"사용자", "user"}, words{"신청 시각", "applied at"}, words{"사유", "cause"}, words{"내용", "message"},
 		words{"시도", "attempts"}, words{"실행", "run"}, words{"마지막 시도", "last attempt"}, words{"다음 차례", "next"}))
@@ -144,7 +145,7 @@ func (p *program) printEntries(entries []ledger.Reviewed) {
 }
 
 // next is who deals with an entry next.
-func (p *program) next(r ledger.Reviewed) string {
+func (p *program) next(r history.DLQEntry) string {
 	switch {
 	case !r.Retryable:
 		return p.say(words{"사람이 결정", "a person"})
@@ -201,38 +202,38 @@ func (p *program) sheetTimeOrEmpty(t time.Time) string {
 	return p.sheetTime(&t)
 }
 
-func (p *program) groupsCSV(groups []ledger.ReviewGroup) error {
+func (p *program) groupsCSV(groups []history.DLQGroup) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
 		row(p.headerCells(words{"쿠폰", "coupon"}, words{"사유", "cause"}, words{"건수", "count"}, words{"자동 재시도", "retryable"}, words{"사람이 결정", "held"},
 			words{"첫 신청", "oldest_arrival"}, words{"마지막 신청", "newest_arrival"}, words{"가장 오래된 검토", "oldest_review"}, words{"시간대", "time_zone"},
 			words{"최소 시도", "least_attempts"}, words{"최대 시도", "most_attempts"})...)
 		for _, g := range groups {
 			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, p.sheetTimeOrEmpty(g.OldestArrival), p.sheetTimeOrEmpty(g.NewestArrival), p.sheetTimeOrEmpty(g.OldestReview),
-				p.zone.String(), g.LeastAttempts, g.MostAttempts)
+				p.zone.String(), g.MinAttempts, g.MaxAttempts)
 		}
 	})
 }
 
-func (p *program) entriesCSV(entries []ledger.Reviewed) error {
+func (p *program) entriesCSV(entries []history.DLQEntry) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
 		row(p.headerCells(words{"쿠폰", "coupon"}, words{"사용자", "user"}, words{"신청 시각", "arrival"}, words{"사유", "cause"}, words{"내용", "message"},
 			words{"자동 재시도", "retryable"}, words{"시도", "attempts"}, words{"실행", "run"}, words{"검토 시작", "since"}, words{"마지막 시도", "at"},
 			words{"시간대", "time_zone"})...)
 		for _, r := range entries {
 			row(r.Coupon, r.User, p.sheetTimeOrEmpty(r.Arrival), r.Cause, r.Message, r.Retryable, r.Attempts, r.Run,
-				p.sheetTimeOrEmpty(r.ReviewedSince()), p.sheetTimeOrEmpty(r.At), p.zone.String())
+				p.sheetTimeOrEmpty(r.InDLQSince()), p.sheetTimeOrEmpty(r.At), p.zone.String())
 		}
 	})
 }
 
 // stillUnderReview is who of these is, by user.
-func (p *program) stillUnderReview(ctx context.Context, coupon uint64, chosen []ledger.Reviewed) (still map[string]candidates.Reason, err error) {
+func (p *program) stillUnderReview(ctx context.Context, coupon uint64, chosen []history.DLQEntry) (still map[string]candidates.Reason, err error) {
 	arrivals := make(map[string]time.Time, len(chosen))
 	for _, r := range chosen {
 		arrivals[r.User] = r.Arrival
 	}
 	still = map[string]candidates.Reason{}
-	_, err = p.eachUnderReview(ctx, []uint64{coupon}, func(r ledger.Reviewed) {
+	_, err = p.eachUnderReview(ctx, []uint64{coupon}, func(r history.DLQEntry) {
 		if at, mine := arrivals[r.User]; mine && at.Equal(r.Arrival) {
 			still[r.User] = r.Reason
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 )
 
 // A retry that finds no seat says so and stays, also of who applied after the last who got one: the next run that is no retry
@@ -168,9 +168,9 @@ func TestWhoIsUnderReviewIsListed(t *testing.T) {
 	require.Equal(t, 6, all.Total)
 	require.Len(t, all.Groups, 4)
 	arrivals := w.underReview(coupon)
-	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g ledger.ReviewGroup) bool { return g.Cause == "INACTIVE_USER" })]
+	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g history.DLQGroup) bool { return g.Cause == "INACTIVE_USER" })]
 	require.Equal(t, coupon, blocked.Coupon)
-	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.LeastAttempts, blocked.MostAttempts})
+	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.MinAttempts, blocked.MaxAttempts})
 	require.Equal(t, arrivals["1"], blocked.OldestArrival.UnixMicro())
 	require.Equal(t, arrivals["2"], blocked.NewestArrival.UnixMicro())
 	require.WithinDuration(t, w.now(), blocked.OldestReview, time.Minute)

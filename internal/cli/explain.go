@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/settle"
 	shop "github.com/jajeong/jajeong/internal/users"
 )
@@ -34,7 +34,7 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer s.Close()
-	explainer := &ledger.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.now,
+	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.now,
 		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 }
 
 // printExplanation is the timeline, and the one sentence to read out.
-func (p *program) printExplanation(x *ledger.Explanation) {
+func (p *program) printExplanation(x *explain.Explanation) {
 	f := &x.Facts
 	fmt.Fprint(p.stdout, p.say(words{"쿠폰 %d", "coupon %d"}, f.CouponID))
 	if c := f.Coupon; c != nil {
@@ -94,7 +94,7 @@ func (p *program) printExplanation(x *ledger.Explanation) {
 	fmt.Fprintf(p.stdout, "\n%s\n", p.sentence(f, x.Conclusion))
 }
 
-func (p *program) userStatus(f *ledger.Facts) string {
+func (p *program) userStatus(f *explain.Facts) string {
 	switch {
 	case f.Coupon == nil:
 		return ""
@@ -108,44 +108,44 @@ func (p *program) userStatus(f *ledger.Facts) string {
 }
 
 // plainEvents need no more to be said.
-var plainEvents = map[ledger.EventKind]words{
-	ledger.EventOpens:      {"신청 시작", "applications open"},
-	ledger.EventCloses:     {"신청 마감", "applications close"},
-	ledger.EventLastSeated: {"쿠폰을 받은 마지막 신청", "the last application that got a seat"},
-	ledger.EventFinalised:  {"쿠폰 종결: 정기 정산 대상이 아님", "coupon finalised: nightly runs pass it by"},
-	ledger.EventSettles:    {"정산 예정 시각", "to be settled"},
-	ledger.EventExpires:    {"쿠폰 사용 기한", "the coupon expires"},
-	ledger.EventApplied:    {"신청", "applied"},
+var plainEvents = map[explain.EventKind]words{
+	explain.EventOpens:      {"신청 시작", "applications open"},
+	explain.EventCloses:     {"신청 마감", "applications close"},
+	explain.EventLastSeated: {"쿠폰을 받은 마지막 신청", "the last application that got a seat"},
+	explain.EventFinalised:  {"쿠폰 종결: 정기 정산 대상이 아님", "coupon finalised: nightly runs pass it by"},
+	explain.EventSettles:    {"정산 예정 시각", "to be settled"},
+	explain.EventExpires:    {"쿠폰 사용 기한", "the coupon expires"},
+	explain.EventApplied:    {"신청", "applied"},
 }
 
 // event tells one event; what is still to come says so.
-func (p *program) event(f *ledger.Facts, e ledger.Event) (text string) {
+func (p *program) event(f *explain.Facts, e explain.Event) (text string) {
 	switch e.Kind {
-	case ledger.EventApplied:
+	case explain.EventApplied:
 		text = p.appliedEvent(f, e)
-	case ledger.EventLastSeated:
+	case explain.EventLastSeated:
 		text = p.say(plainEvents[e.Kind]) + p.say(words{" (도착 %d)", " (arrival %d)"}, e.Arrival)
-	case ledger.EventRun:
+	case explain.EventRun:
 		text = p.runEvent(e)
-	case ledger.EventAttempt:
+	case explain.EventAttempt:
 		text = p.say(words{"처리 실패: %s", "attempt failed: %s"}, p.why(e.Reason)) + p.byRun(e.Run) + p.behind(e.Detail)
-	case ledger.EventReview:
+	case explain.EventReview:
 		text = p.reviewEvent(e)
-	case ledger.EventAudit:
+	case explain.EventAudit:
 		text = p.say(words{"운영 기록, %s: %s", "%s: %s"}, printable(e.Actor), p.action(e.Action)) + p.behind(e.Reason) + p.behind(e.Detail)
-	case ledger.EventIssued:
+	case explain.EventIssued:
 		text = p.say(words{"수동 발급", "given by hand"})
 		if e.Run > 0 {
-			text = p.say(words{"발급: %d번 자리", "issued: seat %d"}, f.Held.Seat) + p.byRun(e.Run)
+			text = p.say(words{"발급: %d번 자리", "issued: seat %d"}, f.UserCoupon.Seat) + p.byRun(e.Run)
 		}
-		if f.Held.Status != "ISSUED" {
-			text += p.say(words{"; 지금 상태 %s", "; now %s"}, f.Held.Status)
+		if f.UserCoupon.Status != "ISSUED" {
+			text += p.say(words{"; 지금 상태 %s", "; now %s"}, f.UserCoupon.Status)
 		}
-	case ledger.EventNotSelected, ledger.EventRejected, ledger.EventAlready:
-		text = p.say(map[ledger.EventKind]words{
-			ledger.EventNotSelected: {"미선정", "not selected"},
-			ledger.EventRejected:    {"거절", "rejected"},
-			ledger.EventAlready:     {"이미 보유", "held the coupon already"},
+	case explain.EventNotSelected, explain.EventRejected, explain.EventAlready:
+		text = p.say(map[explain.EventKind]words{
+			explain.EventNotSelected: {"미선정", "not selected"},
+			explain.EventRejected:    {"거절", "rejected"},
+			explain.EventAlready:     {"이미 보유", "held the coupon already"},
 		}[e.Kind]) + p.byRun(e.Run) + p.behind(e.Reason)
 	default:
 		text = p.say(plainEvents[e.Kind])
@@ -171,7 +171,7 @@ func (p *program) byRun(run uint64) string {
 	return p.say(words{", 실행 %d", ", by run %d"}, run)
 }
 
-func (p *program) appliedEvent(f *ledger.Facts, e ledger.Event) string {
+func (p *program) appliedEvent(f *explain.Facts, e explain.Event) string {
 	text := p.say(plainEvents[e.Kind]) + p.say(words{" (도착 %d)", " (arrival %d)"}, e.Arrival)
 	for _, a := range f.Applications {
 		if a.Arrival != e.Arrival {
@@ -181,10 +181,10 @@ func (p *program) appliedEvent(f *ledger.Facts, e ledger.Event) string {
 			text += p.say(words{", 전체 신청 중 %s", ", number %s of all"}, p.nth(a.Order))
 		}
 		switch {
-		case a.Stands == "":
+		case a.Place == "":
 		case a.Outcome != "":
 			text += p.say(words{"; Redis 정리 전", "; still stands in Redis, to be cleaned up"})
-		case a.Stands == ledger.InQueue:
+		case a.Place == explain.InQueue:
 			text += p.say(words{"; 대기 %[2]d명 중 %[1]s", "; position %s of %d waiting"}, p.nth(a.Position), f.Door.Waiting)
 		default:
 			text += p.say(words{"; 검토 중", "; under review"})
@@ -193,9 +193,9 @@ func (p *program) appliedEvent(f *ledger.Facts, e ledger.Event) string {
 	return text
 }
 
-func (p *program) runEvent(e ledger.Event) string {
+func (p *program) runEvent(e explain.Event) string {
 	r := e.Settled
-	who := r.Trigger
+	who := string(r.Trigger)
 	if r.Operator != "" {
 		who += ", " + printable(r.Operator)
 	}
@@ -209,7 +209,7 @@ func (p *program) runEvent(e ledger.Event) string {
 	return text + p.say(words{": 대상 %d, 발급 %d, 미선정 %d", ": in line %d, issued %d, not selected %d"}, r.Read, r.Issued, r.NotSelected)
 }
 
-func (p *program) reviewEvent(e ledger.Event) string {
+func (p *program) reviewEvent(e explain.Event) string {
 	r := e.Review
 	next := p.say(words{"담당자 결정 대기", "until a person decides"})
 	if r.Retryable && r.Refused > 0 {

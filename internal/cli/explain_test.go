@@ -10,24 +10,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // explain runs the program in both of its forms, which must agree.
-func (w *world) explain(couponID, user uint64) *ledger.Explanation {
+func (w *world) explain(couponID, user uint64) *explain.Explanation {
 	w.t.Helper()
 	code, x := w.explainCode(couponID, user)
 	require.Zero(w.t, code)
 	return x
 }
 
-func (w *world) explainCode(couponID, user uint64) (int, *ledger.Explanation) {
+func (w *world) explainCode(couponID, user uint64) (int, *explain.Explanation) {
 	w.t.Helper()
 	about := []string{"explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user)}
 	code, stdout, stderr := w.settle(append(about, "--output=json")...)
-	x := new(ledger.Explanation)
+	x := new(explain.Explanation)
 	require.NoError(w.t, json.Unmarshal([]byte(stdout), x), "%s%s", stdout, stderr)
 	tableCode, told, _ := w.settle(append(about, "--lang=en")...)
 	require.Equal(w.t, code, tableCode)
@@ -38,16 +40,16 @@ func (w *world) explainCode(couponID, user uint64) (int, *ledger.Explanation) {
 }
 
 // must demands a state and its notes, and returns the sentence.
-func (w *world) must(couponID, user uint64, state ledger.State, notes ...ledger.Note) string {
+func (w *world) must(couponID, user uint64, state explain.State, notes ...explain.Note) string {
 	w.t.Helper()
 	x := w.explain(couponID, user)
 	require.Equal(w.t, state, x.Conclusion.State, "user %d", user)
-	require.Equal(w.t, append([]ledger.Note{}, notes...), x.Conclusion.Notes, "user %d", user)
+	require.Equal(w.t, append([]explain.Note{}, notes...), x.Conclusion.Notes, "user %d", user)
 	return speaker(english).sentence(&x.Facts, x.Conclusion)
 }
 
 // happened are the kinds of events of a timeline, in order.
-func (w *world) happened(couponID, user uint64) (kinds []ledger.EventKind) {
+func (w *world) happened(couponID, user uint64) (kinds []explain.EventKind) {
 	w.t.Helper()
 	for _, e := range w.explain(couponID, user).Events {
 		kinds = append(kinds, e.Kind)
@@ -61,28 +63,28 @@ func TestExplainWhoNeverApplied(t *testing.T) {
 	w.users(1, 2)
 	now := w.now()
 	open := w.coupon(2)
-	w.must(open, 1, ledger.StateNeverOpen)
-	w.must(open, 9, ledger.StateNoSuchUser)
-	w.must(w.couponBetween(2, now.Add(time.Hour), now.Add(2*time.Hour)), 1, ledger.StateNeverNotOpen)
+	w.must(open, 1, explain.StateNeverOpen)
+	w.must(open, 9, explain.StateNoSuchUser)
+	w.must(w.couponBetween(2, now.Add(time.Hour), now.Add(2*time.Hour)), 1, explain.StateNeverNotOpen)
 	over := w.couponBetween(2, now.Add(-2*time.Hour), now.Add(-time.Hour))
-	w.must(over, 1, ledger.StateNeverClosed)
+	w.must(over, 1, explain.StateNeverClosed)
 	paused := w.coupon(2)
 	_, _, err := w.store.Publish(t.Context(), coupon.Window{Coupon: paused, Version: 2, Opens: now.Add(-time.Hour),
 		Closes: now.Add(time.Hour), Paused: true}, coupon.Promise{})
 	require.NoError(t, err)
-	w.must(paused, 1, ledger.StateNeverPaused)
+	w.must(paused, 1, explain.StateNeverPaused)
 	sold := w.coupon(1)
 	w.apply(sold, 2)
 	w.settleNow()
-	w.must(sold, 1, ledger.StateNeverSoldOut)
+	w.must(sold, 1, explain.StateNeverSoldOut)
 
 	// The nightly run has swept what was over; of one that is not, Redis should know.
-	w.must(over, 1, ledger.StateNeverClosed)
+	w.must(over, 1, explain.StateNeverClosed)
 	for _, couponID := range []uint64{over, open} {
 		require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err())
 	}
-	w.must(over, 1, ledger.StateNeverClosed)
-	w.must(open, 1, ledger.StateNotSure)
+	w.must(over, 1, explain.StateNeverClosed)
+	w.must(open, 1, explain.StateNotSure)
 
 	code, _, stderr := w.settle("explain", "--coupon=99", "--user=1")
 	require.Equal(t, exitUse, code)
@@ -119,16 +121,16 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	w.exec("INSERT INTO odd_user (id) VALUES (3)")
 	couponID := w.coupon(3)
 	w.apply(couponID, 1, 2, 3, 99, 4, 5)
-	require.Contains(t, w.must(couponID, 4, ledger.StateWaiting), "number 5 of 6 that are waiting. Coupons left at present: 3.")
-	w.must(couponID, 2, ledger.StateWaiting, ledger.NoteAccountInactive)
-	w.must(couponID, 99, ledger.StateWaiting, ledger.NoteAccountUnknown)
+	require.Contains(t, w.must(couponID, 4, explain.StateWaiting), "number 5 of 6 that are waiting. Coupons left at present: 3.")
+	w.must(couponID, 2, explain.StateWaiting, explain.NoteAccountInactive)
+	w.must(couponID, 99, explain.StateWaiting, explain.NoteAccountUnknown)
 	underWay := "INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at) VALUES (?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
 	w.exec(underWay, "MANUAL")
-	w.must(couponID, 4, ledger.StateWaiting) // it may be about any other coupon
+	w.must(couponID, 4, explain.StateWaiting) // it may be about any other coupon
 	w.exec(underWay, "CRON")
-	w.must(couponID, 4, ledger.StateWaitingSettling)
+	w.must(couponID, 4, explain.StateWaitingSettling)
 	w.exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
-	w.must(couponID, 4, ledger.StateWaiting) // they died
+	w.must(couponID, 4, explain.StateWaiting) // they died
 	failed := func(with uint64) {
 		w.exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
 		w.exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
@@ -137,39 +139,39 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	failed(couponID + 1)
 	var runs []string
 	for _, r := range w.explain(couponID, 4).Facts.Runs {
-		runs = append(runs, r.Status)
+		runs = append(runs, string(r.Status))
 	}
 	require.Equal(t, []string{"ABANDONED", "ABANDONED", "FAILED"}, runs, "what failed with another coupon is not the user's business")
 	w.exec("DELETE FROM run_coupon")
 	w.exec("DELETE FROM settlement_run")
 
 	w.settleNow()
-	require.Contains(t, w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsable), "as number 1; the coupon was issued at")
-	require.Contains(t, w.must(couponID, 5, ledger.StateIssued, ledger.NoteUsable), "as number 6; the coupon was issued at")
-	w.must(couponID, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft)
+	require.Contains(t, w.must(couponID, 1, explain.StateIssued, explain.NoteUsable), "as number 1; the coupon was issued at")
+	require.Contains(t, w.must(couponID, 5, explain.StateIssued, explain.NoteUsable), "as number 6; the coupon was issued at")
+	w.must(couponID, 2, explain.StateReviewInactiveUser, explain.NotePersonDecides, explain.NoteNoSeatLeft)
 	w.tellsTheNextNight(couponID, 3)
-	w.must(couponID, 3, ledger.StateReviewBadRow, ledger.NoteTriedAgain, ledger.NoteNoSeatLeft)
-	w.must(couponID, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft)
-	require.Equal(t, []ledger.EventKind{ledger.EventOpens, ledger.EventApplied, ledger.EventLastSeated, ledger.EventRun, ledger.EventReview,
-		ledger.EventAudit, ledger.EventCloses}, w.happened(couponID, 2))
+	w.must(couponID, 3, explain.StateReviewBadRow, explain.NoteTriedAgain, explain.NoteNoSeatLeft)
+	w.must(couponID, 99, explain.StateReviewUnknownUser, explain.NotePersonDecides, explain.NoteNoSeatLeft)
+	require.Equal(t, []explain.EventKind{explain.EventOpens, explain.EventApplied, explain.EventLastSeated, explain.EventRun, explain.EventReview,
+		explain.EventAudit, explain.EventCloses}, w.happened(couponID, 2))
 
 	// What was wrong is right now; seats are gone, so that who is tried again is passed over.
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
-	w.must(couponID, 2, ledger.StateReviewInactiveUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft, ledger.NoteAccountActive)
+	w.must(couponID, 2, explain.StateReviewInactiveUser, explain.NotePersonDecides, explain.NoteNoSeatLeft, explain.NoteAccountActive)
 	code, _, stderr := w.dlq("retry", couponID, "--user=99", "--cutoff=now")
 	require.Zero(t, code, stderr)
-	require.Contains(t, w.must(couponID, 99, ledger.StateReviewUnknownUser, ledger.NotePersonDecides, ledger.NoteNoSeatLeft), "tried 2 times")
-	require.Contains(t, w.happened(couponID, 99), ledger.EventAudit)
+	require.Contains(t, w.must(couponID, 99, explain.StateReviewUnknownUser, explain.NotePersonDecides, explain.NoteNoSeatLeft), "tried 2 times")
+	require.Contains(t, w.happened(couponID, 99), explain.EventAudit)
 	code, _, stderr = w.dlq("drop", couponID, "--user=99")
 	require.Zero(t, code, stderr)
-	w.must(couponID, 99, ledger.StateRejectedByPerson)
+	w.must(couponID, 99, explain.StateRejectedByPerson)
 
 	w.exec("UPDATE user_coupon SET status = 'USED' WHERE user_id = 1")
-	w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsed)
+	w.must(couponID, 1, explain.StateIssued, explain.NoteUsed)
 	w.exec("UPDATE user_coupon SET status = 'REVOKED' WHERE user_id = 1")
-	w.must(couponID, 1, ledger.StateIssued, ledger.NoteRevoked)
+	w.must(couponID, 1, explain.StateIssued, explain.NoteRevoked)
 	w.exec("UPDATE user_coupon SET status = 'EXPIRED' WHERE user_id = 1")
-	w.must(couponID, 1, ledger.StateIssued, ledger.NoteExpired)
+	w.must(couponID, 1, explain.StateIssued, explain.NoteExpired)
 }
 
 func TestExplainWhoWasNotSelected(t *testing.T) {
@@ -180,17 +182,17 @@ func TestExplainWhoWasNotSelected(t *testing.T) {
 	w.apply(couponID, 1, 2, 3, 4, 5)
 	w.settleNow()
 	x := w.explain(couponID, 3)
-	require.Equal(t, ledger.StateNotSelected, x.Conclusion.State)
+	require.Equal(t, explain.StateNotSelected, x.Conclusion.State)
 	require.EqualValues(t, 2, x.Facts.Missed.Rank)
 	require.EqualValues(t, 3, x.Conclusion.Application.Order)
 	arrivals := w.ids("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM user_coupon UNION ALL SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM application_outcome WHERE user_id = 3")
 	require.EqualValues(t, arrivals[1]-arrivals[0], x.Facts.Missed.Micros)
-	require.Contains(t, w.must(couponID, 3, ledger.StateNotSelected), "all coupons (1) went to those who applied earlier")
+	require.Contains(t, w.must(couponID, 3, explain.StateNotSelected), "all coupons (1) went to those who applied earlier")
 
 	// An application that came to light behind the settlement.
 	w.stand(couponID, "8", time.UnixMicro(int64(arrivals[0])-1))
 	w.settleNow()
-	w.must(couponID, 8, ledger.StateReviewPassedOver, ledger.NoteTriedAgain, ledger.NoteNoSeatLeft)
+	w.must(couponID, 8, explain.StateReviewPassedOver, explain.NoteTriedAgain, explain.NoteNoSeatLeft)
 	code, _, stderr := w.dlq("drop", couponID, "--user=8")
 	require.Zero(t, code, stderr)
 
@@ -198,23 +200,23 @@ func TestExplainWhoWasNotSelected(t *testing.T) {
 	w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", couponID)
 	w.exec("UPDATE coupon SET total_quantity = 3, issued_count = 2 WHERE id = ?", couponID)
 	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
-	w.must(couponID, 2, ledger.StateIssuedByHand, ledger.NoteUsable, ledger.NoteEarlierNotSelected)
-	w.must(couponID, 3, ledger.StateSeatsFree, ledger.NoteAccountInactive)
-	require.Contains(t, w.must(couponID, 4, ledger.StateSeatsFree), "number 3 of those not selected; those left now (1)")
+	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteEarlierNotSelected)
+	w.must(couponID, 3, explain.StateSeatsFree, explain.NoteAccountInactive)
+	require.Contains(t, w.must(couponID, 4, explain.StateSeatsFree), "number 3 of those not selected; those left now (1)")
 	w.settleNow()
-	w.must(couponID, 2, ledger.StateIssuedByHand, ledger.NoteUsable, ledger.NoteAppliedAgain)
-	w.must(couponID, 3, ledger.StateRejectedInactive)
-	w.must(couponID, 4, ledger.StateIssued, ledger.NoteUsable)
-	require.NotContains(t, w.must(couponID, 5, ledger.StateNotSelected), "those who applied earlier", "one was given by hand")
+	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteAppliedAgain)
+	w.must(couponID, 3, explain.StateRejectedInactive)
+	w.must(couponID, 4, explain.StateIssued, explain.NoteUsable)
+	require.NotContains(t, w.must(couponID, 5, explain.StateNotSelected), "those who applied earlier", "one was given by hand")
 
 	// The door has forgotten who was rejected, and 3 applies again.
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")
 	require.NoError(t, w.rdb.Del(t.Context(), "rejected:{"+w.queue(couponID)+"}").Err())
 	require.NoError(t, w.store.SetSold(t.Context(), couponID, false))
 	w.apply(couponID, 3)
-	w.must(couponID, 3, ledger.StateWaiting, ledger.NoteEarlierRejected)
+	w.must(couponID, 3, explain.StateWaiting, explain.NoteEarlierRejected)
 	w.settleNow()
-	w.must(couponID, 3, ledger.StateNotSelected, ledger.NoteEarlierRejected)
+	w.must(couponID, 3, explain.StateNotSelected, explain.NoteEarlierRejected)
 
 	// What is over and swept from Redis says the same.
 	w.exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
@@ -222,12 +224,12 @@ func TestExplainWhoWasNotSelected(t *testing.T) {
 	require.NoError(t, err)
 	w.settleNow()
 	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err())
-	w.must(couponID, 5, ledger.StateNotSelected)
-	w.must(couponID, 4, ledger.StateIssued, ledger.NoteUsable)
-	w.must(couponID, 7, ledger.StateNeverClosed)
-	require.Contains(t, w.happened(couponID, 5), ledger.EventFinalised)
+	w.must(couponID, 5, explain.StateNotSelected)
+	w.must(couponID, 4, explain.StateIssued, explain.NoteUsable)
+	w.must(couponID, 7, explain.StateNeverClosed)
+	require.Contains(t, w.happened(couponID, 5), explain.EventFinalised)
 	w.exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", couponID)
-	w.must(couponID, 5, ledger.StateSeatsFreeOver)
+	w.must(couponID, 5, explain.StateSeatsFreeOver)
 }
 
 func TestExplainWhatRedisLost(t *testing.T) {
@@ -238,25 +240,25 @@ func TestExplainWhatRedisLost(t *testing.T) {
 	w.apply(couponID, 1, 2, 3)
 	w.apply(intact, 1)
 	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), "1").Err())
-	require.Contains(t, w.must(couponID, 1, ledger.StateMaybeLost), "applications were lost (1)")
-	w.must(couponID, 4, ledger.StateMaybeLost)
-	w.must(intact, 4, ledger.StateNeverOpen)
-	w.must(couponID, 2, ledger.StateWaitingHeld)
+	require.Contains(t, w.must(couponID, 1, explain.StateMaybeLost), "applications were lost (1)")
+	w.must(couponID, 4, explain.StateMaybeLost)
+	w.must(intact, 4, explain.StateNeverOpen)
+	w.must(couponID, 2, explain.StateWaitingHeld)
 	code, _ := w.settleNowCode()
 	require.Equal(t, exitInvariant, code)
-	w.must(couponID, 2, ledger.StateWaitingHeld)
-	require.Contains(t, w.happened(couponID, 2), ledger.EventAudit, "the hold")
-	require.Contains(t, w.happened(couponID, 2), ledger.EventRun)
+	w.must(couponID, 2, explain.StateWaitingHeld)
+	require.Contains(t, w.happened(couponID, 2), explain.EventAudit, "the hold")
+	require.Contains(t, w.happened(couponID, 2), explain.EventRun)
 	w.settleNow("--accept-gap")
-	w.must(couponID, 1, ledger.StateMaybeLost)
-	require.Contains(t, w.must(couponID, 2, ledger.StateIssued, ledger.NoteUsable), "KST; the coupon", "how many were before is not sure any more")
+	w.must(couponID, 1, explain.StateMaybeLost)
+	require.Contains(t, w.must(couponID, 2, explain.StateIssued, explain.NoteUsable), "KST; the coupon", "how many were before is not sure any more")
 
 	// Marks without anything behind them.
 	require.NoError(t, w.rdb.SAdd(t.Context(), "issued:{"+w.queue(intact)+"}", 4).Err())
-	w.must(intact, 4, ledger.StateContradiction)
+	w.must(intact, 4, explain.StateContradiction)
 	// A holder whose coupon somebody deleted.
 	w.exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED')", intact)
-	w.must(intact, 3, ledger.StateHolderNoMore)
+	w.must(intact, 3, explain.StateHolderNoMore)
 }
 
 // MySQL holds the coupon and Redis still has the application, as after a crash.
@@ -273,11 +275,11 @@ func TestExplainWhatRedisHasNotHeard(t *testing.T) {
 		w.stand(couponID, user, time.UnixMicro(before[user]))
 		require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(couponID)+"}", "accepted", -1).Err())
 	}
-	w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsable, ledger.NoteShownOld)
-	w.must(couponID, 2, ledger.StateNotSelected, ledger.NoteShownOld)
+	w.must(couponID, 1, explain.StateIssued, explain.NoteUsable, explain.NoteShownOld)
+	w.must(couponID, 2, explain.StateNotSelected, explain.NoteShownOld)
 	// Another application of a holder.
 	w.stand(couponID, "1", w.now())
-	w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsable, ledger.NoteAlsoStanding)
+	w.must(couponID, 1, explain.StateIssued, explain.NoteUsable, explain.NoteAlsoStanding)
 }
 
 func TestExplainWhoseNightFailed(t *testing.T) {
@@ -288,19 +290,19 @@ func TestExplainWhoseNightFailed(t *testing.T) {
 	couponID := w.couponBetween(1, now.Add(-72*time.Hour), now.Add(time.Hour))
 	w.stand(couponID, "1", now.Add(-48*time.Hour))
 	w.stand(couponID, "2", now.Add(-47*time.Hour))
-	w.must(couponID, 1, ledger.StateWaitingOverdue)
+	w.must(couponID, 1, explain.StateWaitingOverdue)
 	w.exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
 	code, _, _ := w.settle("run")
 	require.NotZero(t, code)
-	w.must(couponID, 1, ledger.StateWaitingRunFailed)
+	w.must(couponID, 1, explain.StateWaitingRunFailed)
 	w.exec("DROP TRIGGER refuses")
 	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
-	w.must(couponID, 1, ledger.StateWaitingOver)
+	w.must(couponID, 1, explain.StateWaitingOver)
 	w.exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", couponID)
 	code, _, stderr := w.settle("run")
 	require.Zero(t, code, stderr)
-	w.must(couponID, 1, ledger.StateIssued, ledger.NoteUsable)
-	w.must(couponID, 2, ledger.StateNotSelected)
+	w.must(couponID, 1, explain.StateIssued, explain.NoteUsable)
+	w.must(couponID, 2, explain.StateNotSelected)
 }
 
 func TestExplainWithoutAServer(t *testing.T) {
@@ -327,21 +329,21 @@ func TestExplainWithoutAServer(t *testing.T) {
 	for _, c := range []struct {
 		mysql, redis bool
 		user         uint64
-		state        ledger.State
-		notes        []ledger.Note
+		state        explain.State
+		notes        []explain.Note
 	}{
-		{true, false, 1, ledger.StateIssuedUnseen, nil},
-		{true, false, 2, ledger.StateUnknown, nil},
-		{true, false, 3, ledger.StateAppliedUnseen, nil},
-		{false, true, 1, ledger.StateIssued, []ledger.Note{ledger.NoteUsable}},
-		{false, true, 2, ledger.StateNotSelected, []ledger.Note{ledger.NoteLaterUnknown}},
-		{false, true, 3, ledger.StateUnknown, nil},
-		{true, true, 1, ledger.StateUnknown, nil},
+		{true, false, 1, explain.StateIssuedUnseen, nil},
+		{true, false, 2, explain.StateUnknown, nil},
+		{true, false, 3, explain.StateAppliedUnseen, nil},
+		{false, true, 1, explain.StateIssued, []explain.Note{explain.NoteUsable}},
+		{false, true, 2, explain.StateNotSelected, []explain.Note{explain.NoteLaterUnknown}},
+		{false, true, 3, explain.StateUnknown, nil},
+		{true, true, 1, explain.StateUnknown, nil},
 	} {
 		code, x := without(c.mysql, c.redis).explainCode(couponID, c.user)
 		require.Equal(t, exitInfrastructure, code)
 		require.Equal(t, c.state, x.Conclusion.State, "%+v", c)
-		require.Equal(t, append([]ledger.Note{}, c.notes...), x.Conclusion.Notes, "%+v", c)
+		require.Equal(t, append([]explain.Note{}, c.notes...), x.Conclusion.Notes, "%+v", c)
 		require.Equal(t, c.mysql, x.Facts.NoMySQL != "")
 		require.Equal(t, c.redis, x.Facts.NoRedis != "")
 	}
@@ -351,8 +353,8 @@ func TestExplainWithoutAServer(t *testing.T) {
 	w.refresh()
 	code, _, _ := without(true, false).settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
 	require.Equal(t, exitInfrastructure, code)
-	w.must(another, 1, ledger.StateReviewDatabaseAway, ledger.NoteTriedAgain)
-	w.must(another, 2, ledger.StateWaiting)
+	w.must(another, 1, explain.StateReviewDatabaseAway, explain.NoteTriedAgain)
+	w.must(another, 2, explain.StateWaiting)
 
 	_, stdout, _ := without(true, false).settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=3", "--lang=ko")
 	require.Contains(t, stdout, "MySQL에 물어보지 못했습니다")
@@ -403,7 +405,7 @@ func TestExplainTellsNoEventThatStandsInNoChain(t *testing.T) {
 	w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (2, 'eve', 'DLQ_DROPPED', ?, 1)", couponID)
 	var actors []string
 	for _, e := range w.explain(couponID, 1).Events {
-		if e.Kind == ledger.EventAudit {
+		if e.Kind == explain.EventAudit {
 			actors = append(actors, e.Actor)
 		}
 	}
@@ -433,10 +435,10 @@ func TestATimelineIsBounded(t *testing.T) {
 	}
 	w.exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", couponID)
 	x := w.explain(couponID, 1)
-	require.LessOrEqual(t, len(x.Events), ledger.MostEvents)
+	require.LessOrEqual(t, len(x.Events), explain.MaxEvents)
 	require.Equal(t, 2, x.LeftOut)
 	for i, e := range x.Events {
-		require.NotEqual(t, "ELSE", e.Action, "that is about somebody else")
+		require.NotEqual(t, audit.Action("ELSE"), e.Action, "that is about somebody else")
 		require.True(t, i == 0 || !e.At.Before(x.Events[i-1].At))
 	}
 }
@@ -455,9 +457,9 @@ func TestExplainTellsEveryAttemptThatIsKept(t *testing.T) {
 	w.exec("INSERT INTO odd_user (id) VALUES (1)")
 	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now")
 	require.Zero(t, code, stderr)
-	w.must(couponID, 1, ledger.StateReviewBadRow, ledger.NoteTriedAgain)
+	w.must(couponID, 1, explain.StateReviewBadRow, explain.NoteTriedAgain)
 	kinds := w.happened(couponID, 1)
-	require.Contains(t, kinds, ledger.EventAttempt)
+	require.Contains(t, kinds, explain.EventAttempt)
 	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1", "--lang=en")
 	require.Regexp(t, `attempt failed: [^│]+\(INACTIVE_USER\), by run 1; `, told)
 	require.Regexp(t, `under review: [^│]+\(BAD_ROW\), attempts 2`, told)

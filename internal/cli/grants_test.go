@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 )
 
 // TestWhatTheGrantsRefuse: that every account can do its work, all other tests show.
@@ -100,7 +100,7 @@ func TestTheAccountOfTheAPIReadsHowApplicationsCameOut(t *testing.T) {
 	w := newWorld(t)
 	coupon := w.lineOfThree()
 	w.settleNow()
-	history := ledger.History{DB: w.as("jajeong_api")}
+	history := history.Reader{DB: w.as("jajeong_api")}
 	for user, want := range map[uint64]candidates.Standing{3: "ISSUED", 2: "NOT_SELECTED", 7: candidates.None} {
 		status, err := history.Standing(t.Context(), coupon, user)
 		require.NoError(t, err)

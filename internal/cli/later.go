@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -25,7 +25,7 @@ func (p *program) tellLater(ctx context.Context, cutoff time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, laterWithin)
 	defer cancel()
 	told := 0
-	for _, status := range []ledger.CouponStatus{ledger.Open, ledger.Paused, ledger.Closed} { // nobody waits for any other
+	for _, status := range []history.CouponStatus{history.Open, history.Paused, history.Closed} { // nobody waits for any other
 		coupons, err := r.List(ctx, status, 0, mostPerPage)
 		if err != nil {
 			return

@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // explains demands that what is explained to these users is what the model knows of them.
 func (m *machine) explains(t *rapid.T, users ...uint64) {
-	explainer := &ledger.Explainer{DB: m.db, Redis: m.store, Users: m.directory, Now: time.Now,
+	explainer := &explain.Explainer{DB: m.db, Redis: m.store, Users: m.directory, Now: time.Now,
 		SettlesAt: func(at time.Time) time.Time { return settle.NextCutoff(at, time.UTC) }}
 	for _, c := range m.coupons {
 		for _, user := range users {
@@ -66,13 +66,13 @@ func (c *modelCoupon) explained(user uint64) string {
 }
 
 // agreeOnApplication: what it says of the application it is about.
-func (m *machine) agreeOnApplication(t *rapid.T, c *modelCoupon, user uint64, x *ledger.Explanation) {
+func (m *machine) agreeOnApplication(t *rapid.T, c *modelCoupon, user uint64, x *explain.Explanation) {
 	about := x.Conclusion.Application
 	if about == nil {
 		return
 	}
 	is, known := c.line[applied{user, about.Arrival}]
-	if !known || about.Run != is.run || about.Outcome != is.outcome {
+	if !known || about.Run != is.run || string(about.Outcome) != is.outcome {
 		m.disagree(t, "%s of %s is explained by an application that is not theirs, or came out otherwise", m.name(user), c.name)
 	}
 	if is.stands == waiting && about.Position != c.placeOf(applied{user, about.Arrival}) {
@@ -90,7 +90,7 @@ func (m *machine) agreeOnApplication(t *rapid.T, c *modelCoupon, user uint64, x 
 	if about.Outcome == notSelected && (int(x.Facts.Missed.Rank) != rank || x.Facts.Missed.Arrival != about.Arrival) {
 		m.disagree(t, "%s of %s is explained to be number %d of those not selected, want %d", m.name(user), c.name, x.Facts.Missed.Rank, rank)
 	}
-	if x.Facts.Held != nil && is.seat > 0 && int(x.Facts.Held.Seat) != is.seat {
+	if x.Facts.UserCoupon != nil && is.seat > 0 && int(x.Facts.UserCoupon.Seat) != is.seat {
 		m.disagree(t, "%s of %s is explained a wrong seat", m.name(user), c.name)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/report"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -50,7 +50,7 @@ func (c *reportCmd) Check() (problems []error) {
 }
 
 // period is what to report: a day by minutes, a month by hours.
-func (c *reportCmd) period(zone *time.Location) (p ledger.Period, err error) {
+func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	switch {
 	case c.Date != "":
 		p.Bucket = time.Minute
@@ -75,11 +75,11 @@ func (c *reportCmd) run(ctx context.Context, p *program) error {
 	}
 	defer s.Close()
 	period, _ := c.period(p.zone) // Check has read it before
-	report, err := (&ledger.Ledger{Store: s.store, Users: s.users}).Report(ctx, s.MySQL, period, c.Coupon)
+	found, err := (&report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}).Report(ctx, period, c.Coupon)
 	if err != nil {
 		return err
 	}
-	r := &periodReport{program: p, Report: report, period: period, name: c.Date + c.Month, generatedAt: p.now()}
+	r := &periodReport{program: p, Report: found, period: period, name: c.Date + c.Month, generatedAt: p.now()}
 	if c.Out == "" {
 		return errors.Join(r.print(p.stdout, c.Output), r.tellUnread())
 	}
@@ -141,8 +141,8 @@ func writeFile(path string, write func(io.Writer) error) error {
 // periodReport is a report as it is printed.
 type periodReport struct {
 	*program
-	*ledger.Report
-	period      ledger.Period
+	*report.Report
+	period      report.Period
 	name        string // the date or the month
 	generatedAt time.Time
 }
@@ -168,7 +168,7 @@ func (r *periodReport) printJSON(w io.Writer) error {
 		To          time.Time `json:"to"` // the first instant behind it
 		TimeZone    string    `json:"timeZone"`
 		GeneratedAt time.Time `json:"generatedAt"`
-		*ledger.Report
+		*report.Report
 	}{r.name, r.period.From, r.period.To, r.zone.String(), r.generatedAt.UTC().Truncate(time.Second), r.Report})
 }
 
@@ -176,25 +176,25 @@ func (r *periodReport) printJSON(w io.Writer) error {
 type figure struct {
 	words
 	key string // of CSV in English
-	of  func(ledger.Counts) *big.Int
+	of  func(report.Counts) *big.Int
 }
 
-func count(of func(ledger.Counts) int64) func(ledger.Counts) *big.Int {
-	return func(c ledger.Counts) *big.Int { return big.NewInt(of(c)) }
+func count(of func(report.Counts) int64) func(report.Counts) *big.Int {
+	return func(c report.Counts) *big.Int { return big.NewInt(of(c)) }
 }
 
 var figures = []figure{
-	{words{"신청", "applications"}, "applications", count(func(c ledger.Counts) int64 { return c.Applications })},
-	{words{"발급", "issued"}, "issued", count(func(c ledger.Counts) int64 { return c.Issued })},
-	{words{"미선정", "not selected"}, "not_selected", count(func(c ledger.Counts) int64 { return c.NotSelected })},
-	{words{"거절", "rejected"}, "rejected", count(func(c ledger.Counts) int64 { return c.Rejected })},
-	{words{"이미 보유", "held before"}, "already_issued", count(func(c ledger.Counts) int64 { return c.AlreadyIssued })},
-	{words{"DLQ", "in DLQ"}, "in_dlq", count(func(c ledger.Counts) int64 { return c.UnderReview })},
-	{words{"대기", "waiting"}, "waiting", count(func(c ledger.Counts) int64 { return c.Waiting })},
-	{words{"금액(원)", "value (won)"}, "value_won", func(c ledger.Counts) *big.Int { return c.ValueWon }},
-	{words{"수량", "seats"}, "seats", count(func(c ledger.Counts) int64 { return c.Seats })},
-	{words{"남은 수량", "seats left"}, "seats_left", count(func(c ledger.Counts) int64 { return c.SeatsLeft })},
-	{words{"갭", "gap"}, "gap", count(func(c ledger.Counts) int64 { return c.Gap })},
+	{words{"신청", "applications"}, "applications", count(func(c report.Counts) int64 { return c.Applications })},
+	{words{"발급", "issued"}, "issued", count(func(c report.Counts) int64 { return c.Issued })},
+	{words{"미선정", "not selected"}, "not_selected", count(func(c report.Counts) int64 { return c.NotSelected })},
+	{words{"거절", "rejected"}, "rejected", count(func(c report.Counts) int64 { return c.Rejected })},
+	{words{"이미 보유", "held before"}, "already_issued", count(func(c report.Counts) int64 { return c.AlreadyIssued })},
+	{words{"DLQ", "in DLQ"}, "in_dlq", count(func(c report.Counts) int64 { return c.UnderReview })},
+	{words{"대기", "waiting"}, "waiting", count(func(c report.Counts) int64 { return c.Waiting })},
+	{words{"금액(원)", "value (won)"}, "value_won", func(c report.Counts) *big.Int { return c.ValueWon }},
+	{words{"수량", "seats"}, "seats", count(func(c report.Counts) int64 { return c.Seats })},
+	{words{"남은 수량", "seats left"}, "seats_left", count(func(c report.Counts) int64 { return c.SeatsLeft })},
+	{words{"갭", "gap"}, "gap", count(func(c report.Counts) int64 { return c.Gap })},
 }
 
 // outcomes are the figures that add up to the applications.
@@ -232,7 +232,7 @@ func (r *periodReport) deedsTitle() string {
 // deeds are what was done to the coupons, a row each, under deedColumns.
 func (r *periodReport) deeds() (rows [][]string) {
 	for _, c := range r.Coupons {
-		for _, d := range c.Deeds {
+		for _, d := range c.Audit {
 			detail := printable(d.Detail)
 			if d.Count > 1 {
 				detail = r.say(words{"신청 %s건", "%s applications"}, grouped(strconv.FormatInt(d.Count, 10)))
@@ -246,8 +246,8 @@ func (r *periodReport) deeds() (rows [][]string) {
 // leftOut says where more was done than is told.
 func (r *periodReport) leftOut() (lines []string) {
 	for _, c := range r.Coupons {
-		if c.DeedsLeftOut > 0 {
-			lines = append(lines, r.say(words{"쿠폰 %d: 운영 기록 %d건을 생략했습니다", "coupon %d: %d more were left out"}, c.Coupon, c.DeedsLeftOut))
+		if c.AuditLeftOut > 0 {
+			lines = append(lines, r.say(words{"쿠폰 %d: 운영 기록 %d건을 생략했습니다", "coupon %d: %d more were left out"}, c.Coupon, c.AuditLeftOut))
 		}
 	}
 	return lines
@@ -269,7 +269,7 @@ func (r *periodReport) none() string {
 }
 
 // settled is when, by which runs and how long.
-func (r *periodReport) settled(c ledger.CouponReport) (at, by, long string) {
+func (r *periodReport) settled(c report.Coupon) (at, by, long string) {
 	at = "–"
 	if c.LastSettledAt != nil {
 		at = r.second(*c.LastSettledAt)
@@ -278,7 +278,7 @@ func (r *periodReport) settled(c ledger.CouponReport) (at, by, long string) {
 }
 
 // runsOf are the runs that settled a coupon, with … for those that are not named.
-func runsOf(c ledger.CouponReport) string {
+func runsOf(c report.Coupon) string {
 	named := make([]string, len(c.Runs))
 	for i, run := range c.Runs {
 		named[i] = strconv.FormatUint(run, 10)
@@ -334,7 +334,7 @@ func (r *periodReport) printTable(w io.Writer) {
 	}
 }
 
-func forPeople(c ledger.Counts) (row table.Row) {
+func forPeople(c report.Counts) (row table.Row) {
 	for _, f := range figures {
 		row = append(row, grouped(f.of(c).String()))
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/report"
 )
 
 //go:embed report.html
@@ -82,7 +82,7 @@ func (r *periodReport) printHTML(w io.Writer) error {
 	return reportPage.Execute(w, page)
 }
 
-func htmlFigures(c ledger.Counts) (row []htmlCell) {
+func htmlFigures(c report.Counts) (row []htmlCell) {
 	for _, f := range figures {
 		n := f.of(c)
 		row = append(row, htmlCell{Text: grouped(n.String()), Number: true, Bad: f.key == "gap" && n.Sign() != 0})

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/report"
 )
 
 // finance makes two coupons, one of them with a name that would do harm, and settles two days.
@@ -67,8 +67,8 @@ func TestGoldenReport(t *testing.T) {
 
 type reportJSON struct {
 	From, To time.Time
-	Coupons  []ledger.CouponReport
-	Total    ledger.Counts
+	Coupons  []report.Coupon
+	Total    report.Counts
 }
 
 func (w *world) report(args ...string) (r reportJSON) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -45,8 +45,8 @@ func (c *runsCmd) Check() (problems []error) {
 	return problems
 }
 
-func (c *runsCmd) filter(zone *time.Location) (ledger.RunFilter, error) {
-	f := ledger.RunFilter{Coupon: c.Coupon, Status: c.Status, Trigger: c.Trigger, Before: c.Before, Limit: c.Limit}
+func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
+	f := history.RunFilter{Coupon: c.Coupon, Status: c.Status, Trigger: c.Trigger, Before: c.Before, Limit: c.Limit}
 	if c.Date == "" {
 		return f, nil
 	}
@@ -81,8 +81,8 @@ func digits(n uint64) string {
 
 // runsPage is what programs read.
 type runsPage struct {
-	Runs   []ledger.Run `json:"runs"`
-	Before uint64       `json:"before,omitempty"` // for the next page, when there is one
+	Runs   []history.Run `json:"runs"`
+	Before uint64        `json:"before,omitempty"` // for the next page, when there is one
 }
 
 func (c *runsCmd) run(ctx context.Context, p *program) error {
@@ -93,7 +93,7 @@ func (c *runsCmd) run(ctx context.Context, p *program) error {
 	defer db.Close()
 	filter, _ := c.filter(p.zone) // Check has read it before
 	filter.Limit++                // one more tells whether there are more
-	runs, err := ledger.History{DB: db}.Runs(ctx, filter)
+	runs, err := history.Reader{DB: db}.Runs(ctx, filter)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (c *runsCmd) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-func (p *program) printRuns(runs []ledger.Run) {
+func (p *program) printRuns(runs []history.Run) {
 	if len(runs) == 0 {
 		fmt.Fprintln(p.stdout, p.say(words{"해당하는 실행이 없습니다", "there are no such runs"}))
 		return
@@ -142,7 +142,7 @@ func took(n *int64) string {
 	return millis(*n)
 }
 
-func (p *program) runsCSV(runs []ledger.Run) error {
+func (p *program) runsCSV(runs []history.Run) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
 		row(p.headerCells(words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"정산 기준 시각", "cutoff"}, words{"시작", "started_at"},
 			words{"끝", "finished_at"}, words{"시간대", "time_zone"}, words{"걸린 시간(ms)", "duration_ms"}, words{"쿠폰", "coupons"}, words{"발급", "issued"},

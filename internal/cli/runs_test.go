@@ -8,7 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -96,7 +97,7 @@ func TestARunWhoseProcessDiedIsAbandoned(t *testing.T) {
 	})
 	_, killed := p.wait()
 	require.True(t, killed)
-	runs := func() []ledger.Run {
+	runs := func() []history.Run {
 		code, stdout, stderr := s.settle("runs", "--output=json")
 		require.Zero(t, code, stderr)
 		var page runsPage
@@ -104,25 +105,25 @@ func TestARunWhoseProcessDiedIsAbandoned(t *testing.T) {
 		return page.Runs
 	}
 	dead := runs()[0]
-	require.Equal(t, "RUNNING", dead.Status, "nobody knows yet")
+	require.Equal(t, coupon.RunRunning, dead.Status, "nobody knows yet")
 	status := func() (status string) {
 		require.NoError(t, s.db.QueryRow("SELECT status FROM settlement_run WHERE id = ?", dead.ID).Scan(&status))
 		return status
 	}
-	s.exec("UPDATE settlement_run SET heartbeat_at = heartbeat_at - INTERVAL ? SECOND WHERE id = ?", ledger.SilentSeconds, dead.ID)
+	s.exec("UPDATE settlement_run SET heartbeat_at = heartbeat_at - INTERVAL ? SECOND WHERE id = ?", history.SilentSeconds, dead.ID)
 	testenv.Eventually(t, 20*time.Second, "the run is shown as abandoned", func() bool { return runs()[0].Status == "ABANDONED" })
 	require.Equal(t, "RUNNING", status(), "looking changes nothing")
 
 	s.settleNow()
 	require.Equal(t, "ABANDONED", status())
 	all := runs()
-	require.Equal(t, []string{"SUCCEEDED", "ABANDONED"}, []string{all[0].Status, all[1].Status})
+	require.Equal(t, []coupon.RunStatus{coupon.RunSucceeded, coupon.RunAbandoned}, []coupon.RunStatus{all[0].Status, all[1].Status})
 	s.mustBeSettled()
 	code, stdout, _ := s.settle("show", fmt.Sprint(dead.ID), "--output=json")
 	require.Zero(t, code)
 	var shown shownRun
 	require.NoError(t, json.Unmarshal([]byte(stdout), &shown))
-	require.Equal(t, "ABANDONED", shown.Status)
+	require.Equal(t, coupon.RunAbandoned, shown.Status)
 	require.NotEmpty(t, shown.Details)
 	require.Nil(t, shown.Details[0].Millis, "it could not say how long it took")
 }

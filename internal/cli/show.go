@@ -6,7 +6,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 )
 
 type showCmd struct {
@@ -16,8 +16,8 @@ type showCmd struct {
 
 // shownRun is what programs read.
 type shownRun struct {
-	ledger.Run
-	Details []ledger.RunCoupon `json:"details"` // coupons that it changed or could not settle
+	history.Run
+	Details []history.RunCoupon `json:"details"` // coupons that it changed or could not settle
 }
 
 // Help is shown by --help.
@@ -33,7 +33,7 @@ func (c *showCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer db.Close()
-	history := ledger.History{DB: db}
+	history := history.Reader{DB: db}
 	run, err := history.Run(ctx, c.Run)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (c *showCmd) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-func (p *program) printRun(r ledger.Run, coupons []ledger.RunCoupon) {
+func (p *program) printRun(r history.Run, coupons []history.RunCoupon) {
 	fmt.Fprintln(p.stdout, p.say(words{"실행 %d (%s) %s, 정산 기준 시각 %s", "run %d (%s) %s, cutoff %s"}, r.ID, r.Trigger, r.Status, inZone(r.Cutoff, p.zone)))
 	if r.Operator != "" || r.Reason != "" {
 		fmt.Fprintln(p.stdout, p.say(words{"  담당자 %s, 사유: %s", "  by %s: %s"}, printable(r.Operator), printable(r.Reason)))
@@ -82,7 +82,7 @@ func (p *program) printRun(r ledger.Run, coupons []ledger.RunCoupon) {
 }
 
 // printRunCoupon tells what has no room in a table.
-func (p *program) printRunCoupon(c ledger.RunCoupon) {
+func (p *program) printRunCoupon(c history.RunCoupon) {
 	if c.WinnersDigest != "" {
 		fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 발급받은 사람의 신청 시각 %s ~ %s", "coupon %d: issued to arrivals from %s to %s"},
 			c.Coupon, p.arrival(c.FirstArrival), p.arrival(c.LastArrival)))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -30,14 +30,14 @@ func TestWhoIsUnderReviewHearsWhetherSeatsAreLeft(t *testing.T) {
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
 	code, _, stderr := w.dlq("retry", coupon, "--user=1", "--cutoff=now")
 	require.Zero(t, code, stderr)
-	w.must(coupon, 1, ledger.StateReviewInactiveUser, ledger.NoteTriedAgain, ledger.NoteNoSeatLeft, ledger.NoteAccountActive)
+	w.must(coupon, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteNoSeatLeft, explain.NoteAccountActive)
 	ko, en := w.readOut(coupon, 1)
 	require.Contains(t, ko, "지금은 남은 수량이 없습니다.")
 	require.Contains(t, en, "No coupons are left at present.")
 	require.NotRegexp(t, "다시 처리됩니다|tries again|is tried again", ko+en)
 
 	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
-	w.must(coupon, 1, ledger.StateReviewInactiveUser, ledger.NoteTriedAgain, ledger.NoteAccountActive)
+	w.must(coupon, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteAccountActive)
 	w.settleNow()
 	require.Equal(t, []uint64{2, 1}, w.issued(coupon))
 }
@@ -46,15 +46,15 @@ func TestWhoIsUnderReviewHearsWhetherSeatsAreLeft(t *testing.T) {
 func TestWhoWaitsBehindAFailedNightHearsWhetherSeatsAreLeft(t *testing.T) {
 	t.Parallel()
 	f := toldFacts()
-	f.Held, f.Missed = nil, nil
-	f.Applications[0].Stands, f.Applications[0].Review, f.Applications[0].RecordedAt = ledger.InQueue, nil, nil
+	f.UserCoupon, f.Missed = nil, nil
+	f.Applications[0].Place, f.Applications[0].Review, f.Applications[0].RecordedAt = explain.InQueue, nil, nil
 	due := f.At.Add(-1)
 	f.Gap, f.Applications[0].SettlesAt = 0, &due
-	f.Runs = []ledger.RunFacts{{Trigger: "CRON", Cutoff: f.At, Status: "FAILED"}}
-	for free, notes := range map[int64][]ledger.Note{0: {ledger.NoteNoSeatLeft}, 3: {}} {
+	f.Runs = []explain.RunFacts{{RunIdentity: explain.RunIdentity{Trigger: "CRON", Cutoff: f.At, Status: "FAILED"}}}
+	for free, notes := range map[int64][]explain.Note{0: {explain.NoteNoSeatLeft}, 3: {}} {
 		f.Coupon.Seats = f.Coupon.Issued + free
-		c := ledger.Conclude(f)
-		require.Equal(t, ledger.StateWaitingRunFailed, c.State)
+		c := explain.Conclude(f)
+		require.Equal(t, explain.StateWaitingRunFailed, c.State)
 		require.Equal(t, notes, c.Notes)
 		require.NotRegexp(t, "다시 처리됩니다|taken up", speaker(korean).sentence(f, c)+speaker(english).sentence(f, c))
 	}
@@ -69,7 +69,7 @@ func TestAWithdrawnMemberIsPromisedNothing(t *testing.T) {
 	coupon := w.coupon(1)
 	w.apply(coupon, 1)
 	w.settleNow()
-	w.must(coupon, 1, ledger.StateReviewInactiveUser, ledger.NotePersonDecides)
+	w.must(coupon, 1, explain.StateReviewInactiveUser, explain.NotePersonDecides)
 	ko, en := w.readOut(coupon, 1)
 	require.Contains(t, ko, "담당자가 결정해야 합니다")
 	require.NotContains(t, ko, "처리됩니다")

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -241,7 +242,7 @@ func (c *verifyCmd) each(ctx context.Context, all func(after uint64) ([]uint64, 
 }
 
 // auditHead names the end of a coupon's audit chain.
-func (p *program) auditHead(couponID uint64, head ledger.Head) string {
+func (p *program) auditHead(couponID uint64, head audit.Head) string {
 	return p.say(words{"쿠폰 %d: 감사 체인은 %d번 기록에서 끝납니다, %s", "coupon %d: the audit chain ends with event %d, %s"}, couponID, head.Seq, head.Hash)
 }
 

@@ -53,7 +53,7 @@ func TestVerifyComparesRejectionsWithTheAuditChain(t *testing.T) {
 		code, report := w.verifyCode()
 		require.Equal(t, 3, code, name)
 		require.Contains(t, codesOf(report), ledger.OutcomeWrong, name)
-		require.Subset(t, []ledger.Code{ledger.OutcomeWrong, ledger.MarkedForNothing}, codesOf(report), name)
+		require.Subset(t, []ledger.Code{ledger.OutcomeWrong, ledger.MarkedWithoutRejection}, codesOf(report), name)
 		w.exec("DELETE FROM application_outcome")
 		w.exec("INSERT INTO application_outcome SELECT * FROM kept")
 		w.exec("DROP TABLE kept")

@@ -67,7 +67,7 @@ const giveByHand = "INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)"
 var corruptions = map[string]corruption{
 	"an extra row": {coupons: 1,
 		plant: func(s sick) { s.exec(giveByHand, s.coupon, 50) }},
-	"a missing row": {coupons: -1, lost: 1, codes: []ledger.Code{ledger.RecordWrong, ledger.MarkedWithoutHold},
+	"a missing row": {coupons: -1, lost: 1, codes: []ledger.Code{ledger.RecordWrong, ledger.MarkedWithoutCoupon},
 		plant: func(s sick) { s.exec("DELETE FROM user_coupon WHERE coupon_id = ? AND user_id = 2", s.coupon) }},
 	"a wrong count": {counted: -3,
 		plant: func(s sick) { s.exec("UPDATE coupon SET issued_count = issued_count - 3 WHERE id = ?", s.coupon) }},
@@ -81,7 +81,7 @@ var corruptions = map[string]corruption{
 		plant: func(s sick) { s.redisDo("ZREM", s.queue(s.coupon), 11, 12) }},
 	"a DLQ entry also issued": {codes: []ledger.Code{ledger.StillStanding, ledger.ReasonMissing},
 		plant: func(s sick) { s.redisDo("ZADD", s.key("dlq"), s.arrival(4).UnixMicro(), 4) }},
-	"a seat given past an eligible earlier arrival": {codes: []ledger.Code{ledger.PassedOver, ledger.RecordWrong, ledger.MarkedWithoutHold, ledger.OutcomeWrong},
+	"a seat given past an eligible earlier arrival": {codes: []ledger.Code{ledger.PassedOver, ledger.RecordWrong, ledger.MarkedWithoutCoupon, ledger.OutcomeWrong},
 		plant: func(s sick) {
 			s.exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 8, ?, 'NOT_SELECTED')", s.coupon, s.arrival(8))
 			s.exec(`UPDATE user_coupon c JOIN application_outcome o ON o.coupon_id = c.coupon_id AND o.user_id = 10
@@ -101,7 +101,7 @@ var corruptions = map[string]corruption{
 		plant: func(s sick) {
 			s.exec("UPDATE user_coupon SET run_id = 1000000 WHERE coupon_id = ? AND user_id = 1", s.coupon)
 		}},
-	"one told ALREADY_ISSUED for nothing": {codes: []ledger.Code{ledger.MarkedWithoutHold},
+	"one told ALREADY_ISSUED for nothing": {codes: []ledger.Code{ledger.MarkedWithoutCoupon},
 		plant: func(s sick) { s.redisDo("SADD", s.key("issued"), 60) }},
 	"one from the future": {codes: []ledger.Code{ledger.LineRewound},
 		plant: func(s sick) { s.stand(s.coupon, "52", s.now().Add(time.Hour)) }},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -212,8 +213,8 @@ func inKorean(err error) string {
 		return fmt.Sprintf("쿠폰 %d이(가) 바뀌었는지 확인할 수 없습니다. 다시 하기 전에 `settle coupon show %d`을(를) 보세요 (%v)", unknown.Coupon, unknown.Coupon, unknown.Unwrap())
 	case errors.Is(err, ledger.ErrNoCoupon):
 		return "그런 쿠폰이 없습니다: " + strings.TrimSuffix(err.Error(), ": "+ledger.ErrNoCoupon.Error())
-	case errors.Is(err, ledger.ErrNoRun):
-		return "그런 실행이 없습니다. settle runs로 찾으세요: " + strings.TrimSuffix(err.Error(), ": "+ledger.ErrNoRun.Error())
+	case errors.Is(err, history.ErrNoRun):
+		return "그런 실행이 없습니다. settle runs로 찾으세요: " + strings.TrimSuffix(err.Error(), ": "+history.ErrNoRun.Error())
 	default:
 		return err.Error()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -35,7 +36,7 @@ func TestErrorsInBothLanguages(t *testing.T) {
 		all = append(all, &settle.Told{Kind: kind, Args: args})
 	}
 	all = append(all, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x")}, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x"), CommitUnknown: true}, &settle.CountHeld{Coupon: 42, Counted: 0, Found: 100, Seats: 100}, &settle.GapHeld{Gap: 3, Account: ledger.Account{Accepted: 9}}, &settle.GapHeld{Gap: 4, Approved: 3, Pinned: true},
-		fmt.Errorf("coupon 9: %w", ledger.ErrNoCoupon), fmt.Errorf("run 9: %w", ledger.ErrNoRun))
+		fmt.Errorf("coupon 9: %w", ledger.ErrNoCoupon), fmt.Errorf("run 9: %w", history.ErrNoRun))
 	for _, err := range all {
 		for _, wrapped := range []error{err, fmt.Errorf("%w; nothing was moved", err), errors.Join(err, exitError(1))} {
 			for l, speaks := range map[language]bool{korean: true, english: false} {

@@ -31,7 +31,7 @@ func TestGap(t *testing.T) {
 		"lost and written off":           {ledger.Account{Accepted: 9, Waiting: 6, WrittenOff: 3}, 0},
 		"lost, in part written off":      {ledger.Account{Accepted: 9, Waiting: 5, WrittenOff: 3}, 1},
 		"written off, and found again":   {ledger.Account{Accepted: 9, Waiting: 9, WrittenOff: 3}, -3},
-		"arrivals are no applications":   {ledger.Account{LastArrival: 1 << 53}, 0},
+		"arrivals are no applications":   {ledger.Account{Arrivals: ledger.Arrivals{LastArrival: 1 << 53}}, 0},
 		"more than a 32-bit int can say": {ledger.Account{Accepted: 1 << 40, Waiting: 1<<40 - 1}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-func TestAccountSaysEveryFigure(t *testing.T) {
+func TestAccountStringHasEveryCount(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "accepted 1, waiting 2, under review 3, issued 4, other outcomes 5, counted twice 6, written off 7",
 		ledger.Account{Accepted: 1, Waiting: 2, UnderReview: 3, Issued: 4, Outcomes: 5, Twice: 6, WrittenOff: 7}.String())
@@ -59,7 +59,7 @@ func (c *fixture) account(l *ledger.Ledger) ledger.Account {
 	return a
 }
 
-func TestAccountOfACoupon(t *testing.T) {
+func TestAccountCountsEachApplicationOnce(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	base := ledger.Account{Accepted: worldlyAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
@@ -137,7 +137,7 @@ func (m meddler) Figures(ctx context.Context, coupon uint64, behind int64) (cand
 	return figures, err
 }
 
-// No lock keeps the catalog from writing down the promises of applications that arrive while somebody counts.
+// The catalog stores the promises of applications that arrive while the account is counted. No lock prevents it.
 func TestPromisesMadeWhileCountingAreNotLost(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
@@ -155,8 +155,8 @@ func TestPromisesMadeWhileCountingAreNotLost(t *testing.T) {
 	require.Empty(t, v.Findings)
 }
 
-// A settlement that commits and cleans up behind the first look: the second, under the lock, finds nothing.
-func TestASettlementWhileCheckingIsNoFinding(t *testing.T) {
+// The settlement commits and cleans up after the first check. The second, under the lock, finds nothing.
+func TestCheckIgnoresASettlementThatCommitsMeanwhile(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
 	c.users("ACTIVE", 1, 9)
@@ -176,8 +176,8 @@ func TestASettlementWhileCheckingIsNoFinding(t *testing.T) {
 	require.Zero(t, v.Account.Waiting)
 }
 
-// Right after another Redis server took over, whom pods are about to put back is not lost.
-func TestWhomPodsPutBackIsNotLost(t *testing.T) {
+// Another Redis server has just taken over. API pods are about to put applications back.
+func TestCheckWaitsForPodsToPutApplicationsBack(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
 	c.users("ACTIVE", 1, 9)
@@ -202,8 +202,8 @@ func TestWhomPodsPutBackIsNotLost(t *testing.T) {
 	require.Empty(t, v.Findings)
 }
 
-// While it calls something wrong, the checker holds the coupon: no settlement can commit. It leaves nothing locked.
-func TestTheSecondLookHoldsTheCoupon(t *testing.T) {
+// The check that reports a finding holds the coupon's lock, so that no settlement commits. It leaves nothing locked.
+func TestCheckRepeatsUnderTheCouponsLock(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
 	c.promised(1)
@@ -226,7 +226,7 @@ func (c *fixture) locked() bool {
 	return tx.QueryRow("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", c.id).Scan(&id) != nil
 }
 
-func TestAccountTellsWhatIsThereAtAll(t *testing.T) {
+func TestAccountHasThePast(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	for name, test := range map[string]struct {

@@ -1,14 +1,13 @@
 package ledger_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -21,10 +20,10 @@ const (
 )
 
 // event is the n-th audit event that the tests write: with and without a user and a run, with texts of every kind.
-func (c *fixture) event(n uint64) ledger.AuditEvent {
+func (c *fixture) event(n uint64) audit.Event {
 	texts := []string{"", "TICKET-7", "자정 쿠폰 \U0001F319 재시도", `"quoted", 'and' \ backslash`, "1:a", "-", " ends in blanks  "}
 	text := func(i uint64) string { return texts[i%uint64(len(texts))] }
-	e := ledger.AuditEvent{
+	e := audit.Event{
 		Seq: n, At: time.UnixMicro(1795143600000000 + int64(n)).UTC(), Actor: "kim" + text(n+2), Action: "DLQ_DROPPED", Coupon: c.id,
 		Reason: text(n), Detail: text(n + 3),
 	}
@@ -40,7 +39,7 @@ func (c *fixture) event(n uint64) ledger.AuditEvent {
 // audit writes events up to the n-th behind those that are there, as the settlement does.
 func (c *fixture) audit(n uint64) {
 	c.t.Helper()
-	head, err := ledger.AuditHead(c.t.Context(), c.db, c.id)
+	head, err := audit.ReadHead(c.t.Context(), c.db, c.id)
 	require.NoError(c.t, err)
 	for head.Seq < n {
 		head.Seq++
@@ -51,7 +50,7 @@ func (c *fixture) audit(n uint64) {
 	c.exec(moveHead, c.id, head.Seq, head.Hash)
 }
 
-func (c *fixture) write(e ledger.AuditEvent, hash string) {
+func (c *fixture) write(e audit.Event, hash string) {
 	c.t.Helper()
 	c.exec(insertEvent, e.Seq, e.At, e.Actor, e.Action, e.Coupon, e.User, e.Run, e.Reason, e.Detail, hash)
 }
@@ -72,99 +71,8 @@ func (c *fixture) hashOf(n uint64) (hash string) {
 
 const deleteEvents = "DELETE FROM audit_event WHERE coupon_id = ? AND seq BETWEEN ? AND ?"
 
-// The chain protects every column, also those that a later migration adds. Only the id is left out, which no event
-// carries when it is hashed.
-func TestEveryColumnOfAnAuditEventIsBound(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	d.exec(t, "ALTER TABLE audit_event DROP KEY audit_event_chain")
-	rows, err := d.db.Query(`SELECT column_name, data_type FROM information_schema.columns
-		WHERE table_schema = DATABASE() AND table_name = 'audit_event' AND column_name <> 'id'`)
-	require.NoError(t, err)
-	defer rows.Close()
-	columns := map[string]string{}
-	for rows.Next() {
-		var column, kind string
-		require.NoError(t, rows.Scan(&column, &kind))
-		columns[column] = kind
-	}
-	require.NoError(t, rows.Err())
-	require.Len(t, columns, 10)
-
-	changes := map[string][]string{
-		"bigint":   {"COALESCE(%[1]s, 0) + 1", "IF(%[1]s IS NULL, 0, NULL)", "COALESCE(%[1]s, 7) - 1"},
-		"datetime": {"%[1]s + INTERVAL 1 MICROSECOND", "%[1]s - INTERVAL 9 HOUR"},
-		"varchar":  {"CONCAT(%[1]s, ' ')", "CONCAT(%[1]s, '1')", "UPPER(CONCAT('x', %[1]s))"},
-	}
-	for column, kind := range columns {
-		require.Contains(t, changes, kind, column)
-		for _, change := range changes[kind] {
-			for n := uint64(2); n <= 3; n++ { // with a user, without; with a run, without
-				c := d.newCoupon(t, 1)
-				c.audit(4)
-				c.healthy()
-				c.change(1, "UPDATE audit_event SET "+column+" = "+fmt.Sprintf(change, column)+" WHERE coupon_id = ? AND seq = ?", c.id, n)
-				v := c.check()
-				require.NotEmpty(t, v.Findings, "%s = %s in event %d", column, change, n)
-				c.exec("DELETE FROM audit_event WHERE coupon_id >= ? OR coupon_id IS NULL", c.id)
-			}
-		}
-	}
-}
-
-// Fields are told apart by more than what stands between them.
-func TestNoTwoEventsReadAlike(t *testing.T) {
-	t.Parallel()
-	some := func(id uint64) *uint64 { return &id }
-	events := []ledger.AuditEvent{
-		{}, {User: some(0)}, {Run: some(0)}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
-		{Reason: "1:a"}, {Detail: "1:a"}, {User: some(1)}, {Run: some(1)}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
-	}
-	seen := map[string]ledger.AuditEvent{}
-	for _, e := range events {
-		for _, previous := range []string{"", "sha256:0", "1"} {
-			hash := e.Hash(previous)
-			require.NotContains(t, seen, hash, "%+v behind %q, and %+v", e, previous, seen[hash])
-			seen[hash] = e
-		}
-	}
-}
-
-// The migration chains events that were there before it in SQL: it must come to what the program computes.
-func TestEventsFromBeforeTheChainAreChained(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	const events = 21
-	coupons := []*fixture{d.newCoupon(t, 1), d.newCoupon(t, 1), d.newCoupon(t, 1)}
-	old := func() {
-		d.exec(t, "ALTER TABLE audit_event DROP KEY audit_event_chain, DROP COLUMN seq, DROP COLUMN hash")
-		d.exec(t, "DROP TABLE audit_head")
-		d.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 2")
-	}
-	old()
-	for n := uint64(1); n <= events; n++ {
-		for _, c := range coupons[:2] { // in turns
-			e := c.event(n)
-			c.exec("INSERT INTO audit_event (at, actor, action, coupon_id, user_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-				e.At, e.Actor, e.Action, e.Coupon, e.User, e.Run, e.Reason, e.Detail)
-		}
-	}
-	d.exec(t, "INSERT INTO audit_event (actor, action) VALUES ('kim', 'IMPORT')") // about no coupon
-	for range 2 {                                                                 // the second time as after a migration that was killed before it was noted
-		_, err := connect.Migrate(t.Context(), d.db)
-		require.NoError(t, err)
-		d.exec(t, "DELETE FROM goose_db_version WHERE version_id >= 2")
-	}
-	for _, c := range coupons[:2] {
-		require.Equal(t, ledger.Head{Seq: events, Hash: c.hashOf(events)}, c.healthy().AuditHead)
-		c.audit(events + 3)
-		c.healthy()
-	}
-	require.Equal(t, ledger.Head{}, coupons[2].healthy().AuditHead)
-}
-
-// Events of no coupon, and whole chains of coupons that do not exist, are in nobody's verdict.
-func TestEventsOfNoCouponAreFound(t *testing.T) {
+// No verdict has the events without a coupon, nor the chains of coupons that do not exist.
+func TestStraysFindEventsOfNoCoupon(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	c := d.newCoupon(t, 1)
@@ -193,8 +101,8 @@ func TestEventsOfNoCouponAreFound(t *testing.T) {
 	c.healthy()
 }
 
-// What a settlement writes is a chain that goes on from one run to the next, and stops being written when it is broken.
-func TestASettlementGoesOnWithTheChain(t *testing.T) {
+// Each run continues the chain of the run before. A settlement does nothing when the chain is broken.
+func TestSettlementContinuesTheAuditChain(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 3)
 	c.users("ACTIVE", 1, 3)

@@ -28,7 +28,7 @@ func newUnguarded(t *testing.T) *deployment {
 	return d
 }
 
-func TestEachCorruptionIsFound(t *testing.T) {
+func TestCheckFindsEachCorruption(t *testing.T) {
 	t.Parallel()
 	d := newUnguarded(t)
 	covered := map[ledger.Code]bool{}
@@ -47,12 +47,12 @@ func TestEachCorruptionIsFound(t *testing.T) {
 			require.Equal(t, expected(h), counts(t, c.check()), "checking changes nothing")
 		})
 	}
-	covered[ledger.DoorDiffers] = true // TestADoorThatDiffers
+	covered[ledger.DoorDiffers] = true // TestDoorsFindsDifferences
 	require.Len(t, covered, len(codes), "a code that no corruption shows")
 }
 
-// Corruptions at once are found as the sum of each.
-func TestMixedCorruptionsAreAllFound(t *testing.T) {
+// Several corruptions of a coupon are found as the sum of each.
+func TestCheckFindsMixedCorruptions(t *testing.T) {
 	t.Parallel()
 	d := newUnguarded(t)
 	var mixable []string

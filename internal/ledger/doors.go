@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// window is what a door goes by.
+// window is when Redis accepts applications.
 type window struct {
 	opens, closes int64 // µs since 1970
 	paused        bool
@@ -27,23 +27,22 @@ func (w window) String() string {
 	return fmt.Sprintf("%s from %s to %s", status, stamp(time.UnixMicro(w.opens)), stamp(time.UnixMicro(w.closes)))
 }
 
-// apart is a coupon whose door goes by another window than its row has.
-type apart struct {
+// difference is a coupon whose window in Redis is not that of its row.
+type difference struct {
 	*Verdict
 	row, door window
 	version   int64 // of the row
 }
 
-// Doors finds coupons whose door goes by another window than the row although the door has been told. It looks twice, with a wait
-// between that must be longer than a change takes to reach the door: a change under way is no finding. What it finds stands among
-// the findings of the coupons.
+// Doors finds coupons whose window in Redis is not that of their row although it has been published, and adds the findings to
+// the verdicts. It compares twice; wait must take longer than a change takes to reach Redis, so that a change under way is no
+// finding.
 //
-// That the door has been told is known from two traces. The catalog's snapshot is written by a pod when it has told the doors: it
-// has the row's window then. And the door has the version of the row it goes by: one that is not older than the row's comes from
-// this row, or keeps the row's window out. Where no pod refreshes, and nobody has told the door
-// of a change, neither is so, and nothing is known.
+// There are two signs of a publication. An API pod writes the catalog's snapshot after it has published the windows in it. And
+// Redis stores the version of its window: one that is not older than the row's comes from this row, or keeps the row's window
+// out. Without either sign, for example while no pod runs, nothing is reported.
 func (l *Ledger) Doors(ctx context.Context, db *sql.DB, coupons []*Verdict, wait func(ctx context.Context) error) error {
-	suspects, err := l.apart(ctx, db, coupons)
+	suspects, err := l.differences(ctx, db, coupons)
 	if err != nil || len(suspects) == 0 {
 		return err
 	}
@@ -51,11 +50,11 @@ func (l *Ledger) Doors(ctx context.Context, db *sql.DB, coupons []*Verdict, wait
 		return err
 	}
 	again := make([]*Verdict, len(suspects))
-	first := make(map[*Verdict]apart, len(suspects))
+	first := make(map[*Verdict]difference, len(suspects))
 	for i, s := range suspects {
 		again[i], first[s.Verdict] = s.Verdict, s
 	}
-	still, err := l.apart(ctx, db, again)
+	still, err := l.differences(ctx, db, again)
 	if err != nil {
 		return err
 	}
@@ -69,9 +68,9 @@ func (l *Ledger) Doors(ctx context.Context, db *sql.DB, coupons []*Verdict, wait
 
 const doorRowSQL = "SELECT apply_opens_at, apply_closes_at, status = 'PAUSED', version FROM coupon WHERE id = ? AND finalised_at IS NULL"
 
-// apart looks at each coupon once. A finalised one has no door any more.
-func (l *Ledger) apart(ctx context.Context, db *sql.DB, coupons []*Verdict) (found []apart, err error) {
-	told, err := l.toldWindows(ctx) // before the doors: what is in it, they have been told
+// differences compares each coupon once. A finalised coupon has no window in Redis.
+func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict) (found []difference, err error) {
+	published, err := l.publishedWindows(ctx) // before Redis: the snapshot has only what is published
 	if err != nil {
 		return nil, err
 	}
@@ -90,18 +89,17 @@ func (l *Ledger) apart(ctx context.Context, db *sql.DB, coupons []*Verdict) (fou
 		if err != nil {
 			return nil, err
 		}
-		a := apart{v, windowOf(opens, closes, paused), windowOf(door.Opens, door.Closes, door.Paused), version}
-		was, known := told[v.Coupon]
-		if door.Known && a.row != a.door && (known && was == a.row || door.Version >= a.version) {
-			found = append(found, a)
+		d := difference{v, windowOf(opens, closes, paused), windowOf(door.Opens, door.Closes, door.Paused), version}
+		was, known := published[v.Coupon]
+		if door.Known && d.row != d.door && (known && was == d.row || door.Version >= d.version) {
+			found = append(found, d)
 		}
 	}
 	return found, nil
 }
 
-// toldWindows are the windows that the doors had been told when a pod last wrote the catalog's snapshot. One that cannot be read
-// tells nothing.
-func (l *Ledger) toldWindows(ctx context.Context) (map[uint64]window, error) {
+// publishedWindows are the windows of the catalog's snapshot; none when it cannot be read.
+func (l *Ledger) publishedWindows(ctx context.Context) (map[uint64]window, error) {
 	text, err := l.Store.LoadCatalog(ctx)
 	if err != nil {
 		return nil, err
@@ -117,9 +115,9 @@ func (l *Ledger) toldWindows(ctx context.Context) (map[uint64]window, error) {
 	if json.Unmarshal(text, &snapshot) != nil {
 		return nil, nil
 	}
-	told := make(map[uint64]window, len(snapshot.Coupons))
+	published := make(map[uint64]window, len(snapshot.Coupons))
 	for _, c := range snapshot.Coupons {
-		told[c.ID] = windowOf(c.OpensAt, c.ClosesAt, c.Paused)
+		published[c.ID] = windowOf(c.OpensAt, c.ClosesAt, c.Paused)
 	}
-	return told, nil
+	return published, nil
 }

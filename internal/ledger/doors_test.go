@@ -42,9 +42,9 @@ func (c *fixture) door(field string, value any) {
 	require.NoError(c.t, c.rdb.HSet(c.t.Context(), c.state(), field, value).Err())
 }
 
-// A door that goes by another window than the row is found when it must have heard, and still does after a wait. A change under
-// way, or a row of which nobody tells the doors, is none.
-func TestADoorThatDiffers(t *testing.T) {
+// A difference is reported when the row's window has been published and the difference outlasts the wait. A change under way,
+// or a row that no pod publishes, is no finding.
+func TestDoorsFindsDifferences(t *testing.T) {
 	t.Parallel()
 	hour := func(c *fixture) int64 { return c.now().Add(time.Hour).UnixMicro() }
 	pause := func(c *fixture) {

@@ -101,12 +101,12 @@ var rowHarms = map[string]harm{
 		do: func(c *fixture) {
 			c.wrote(3)(c.rdb.SAdd(c.t.Context(), c.rejected(), c.member(waiting), c.member(idle), "park").Result())
 		},
-		codes: map[ledger.Code]int64{ledger.MarkedForNothing: 3}},
+		codes: map[ledger.Code]int64{ledger.MarkedWithoutRejection: 3}},
 	"not selected, and rejected at the door": {
 		do: func(c *fixture) {
 			c.wrote(1)(c.rdb.SAdd(c.t.Context(), c.rejected(), c.member(notSelectedEnds)).Result())
 		},
-		codes: one(ledger.MarkedForNothing)},
+		codes: one(ledger.MarkedWithoutRejection)},
 	"a reason lost": {
 		do: func(c *fixture) {
 			c.wrote(1)(c.rdb.HDel(c.t.Context(), c.reasons(), c.member(blocked)).Result())

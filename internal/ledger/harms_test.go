@@ -68,7 +68,7 @@ var plainHarms = map[string]harm{
 		codes: map[ledger.Code]int64{ledger.RecordWrong: 1}, gap: 1, coupons: -1},
 	"a coupon taken away, the mark left": {
 		do:    func(c *fixture) { c.change(1, deleteCoupon, c.id, c.user(3)) },
-		codes: map[ledger.Code]int64{ledger.RecordWrong: 1, ledger.MarkedWithoutHold: 1}, gap: 1, coupons: -1},
+		codes: map[ledger.Code]int64{ledger.RecordWrong: 1, ledger.MarkedWithoutCoupon: 1}, gap: 1, coupons: -1},
 	"a coupon given by hand taken away": {
 		do: func(c *fixture) { c.change(1, deleteCoupon, c.id, c.user(handGivenAlone)) }, coupons: -1},
 	"a coupon given by hand, not counted": {
@@ -140,7 +140,7 @@ var plainHarms = map[string]harm{
 			c.change(1, "UPDATE user_coupon SET user_id = ?, applied_at = ? WHERE coupon_id = ? AND user_id = ?", c.user(20), at, c.id, c.user(thirdRunEnds))
 			c.change(1, "DELETE FROM application_outcome WHERE coupon_id = ? AND user_id = ?", c.id, c.user(20))
 		},
-		codes: map[ledger.Code]int64{ledger.OutcomeWrong: 1, ledger.PassedOver: 2, ledger.RecordWrong: 0, ledger.MarkedWithoutHold: 1}, alone: true},
+		codes: map[ledger.Code]int64{ledger.OutcomeWrong: 1, ledger.PassedOver: 2, ledger.RecordWrong: 0, ledger.MarkedWithoutCoupon: 1}, alone: true},
 	"not selected before the last seat": {
 		do: func(c *fixture) {
 			c.change(1, moveOutcome, c.far(), c.id, c.user(19))
@@ -339,7 +339,7 @@ var plainHarms = map[string]harm{
 		do: func(c *fixture) {
 			c.change(1, "UPDATE user_coupon SET user_id = ? WHERE coupon_id = ? AND user_id = ?", c.user(idle+7), c.id, c.user(secondRun+1))
 		},
-		codes: map[ledger.Code]int64{ledger.RecordWrong: 0, ledger.MarkedWithoutHold: 1}, alone: true},
+		codes: map[ledger.Code]int64{ledger.RecordWrong: 0, ledger.MarkedWithoutCoupon: 1}, alone: true},
 	"a coupon that no run gave any more": {
 		do: func(c *fixture) {
 			c.change(1, "UPDATE user_coupon SET run_id = NULL WHERE coupon_id = ? AND user_id = ?", c.id, c.user(6))
@@ -390,7 +390,7 @@ var plainHarms = map[string]harm{
 		do: func(c *fixture) {
 			c.wrote(3)(c.rdb.SAdd(c.t.Context(), c.marks(), c.member(idle+8), c.member(unknown+2), "park").Result())
 		},
-		codes: map[ledger.Code]int64{ledger.MarkedWithoutHold: 3}},
+		codes: map[ledger.Code]int64{ledger.MarkedWithoutCoupon: 3}},
 	"nobody marked": {
 		do:    func(c *fixture) { c.wrote(1)(c.rdb.Del(c.t.Context(), c.marks()).Result()) },
 		alone: true}, // they are answered from MySQL a settlement later

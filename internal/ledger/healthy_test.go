@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// Nothing is wrong with any of these, and the account says where everybody is. LastArrival is checked elsewhere.
-func TestHealthyCoupons(t *testing.T) {
+// The account has the place of every application. Another test checks LastArrival.
+func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	for name, test := range map[string]struct {
@@ -225,8 +225,8 @@ func (c *fixture) holders() (ids []uint64) {
 	return ids
 }
 
-// More marks than one SSCAN and more in line than one page, with settled ones among them in every page.
-func TestLongLinesAndManyMarks(t *testing.T) {
+// The coupon has more marks than one SSCAN returns and more applications than one page, some of them settled in every page.
+func TestCheckReadsLongQueuesAndManyMarks(t *testing.T) {
 	t.Parallel()
 	const winners, losers = 2600, 300
 	c := newCoupon(t, winners)
@@ -240,11 +240,11 @@ func TestLongLinesAndManyMarks(t *testing.T) {
 	}
 	c.wrote(3)(c.rdb.SAdd(t.Context(), c.marks(), c.member(winners+1), c.member(winners+losers+1), "kim").Result())
 	v := c.check()
-	require.Equal(t, map[ledger.Code]int64{ledger.StillStanding: winners / 2, ledger.MarkedWithoutHold: 3}, counts(t, v))
+	require.Equal(t, map[ledger.Code]int64{ledger.StillStanding: winners / 2, ledger.MarkedWithoutCoupon: 3}, counts(t, v))
 	require.EqualValues(t, winners/2, v.Account.Twice)
 }
 
-func TestUnknownCoupon(t *testing.T) {
+func TestCheckOfAnUnknownCoupon(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 1)
 	_, err := c.ledger.Check(t.Context(), c.db, c.id+1)
@@ -287,8 +287,8 @@ func TestCouponsArePaged(t *testing.T) {
 	require.Equal(t, want[3:5], page, "the coupon behind which to go on may be gone")
 }
 
-// A coupon's verdict must not depend on its neighbours, nor on another deployment in the same Redis.
-func TestNeighboursAreNotLookedAt(t *testing.T) {
+// A verdict depends neither on other coupons nor on another deployment in the same Redis.
+func TestCheckLeavesOtherCouponsOut(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	healthy, sick := d.newCoupon(t, 3), d.newCoupon(t, 3)
@@ -309,5 +309,5 @@ func TestNeighboursAreNotLookedAt(t *testing.T) {
 	require.True(t, sick.check().Violated())
 
 	healthy.wrote(1)(d.rdb.SAdd(t.Context(), healthy.marks(), sick.member(1)).Result())
-	require.Equal(t, map[ledger.Code]int64{ledger.MarkedWithoutHold: 1}, counts(t, healthy.check()), "who holds the other coupon")
+	require.Equal(t, map[ledger.Code]int64{ledger.MarkedWithoutCoupon: 1}, counts(t, healthy.check()), "who holds the other coupon")
 }

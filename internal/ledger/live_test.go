@@ -19,8 +19,8 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// Applications arrive, runs settle and clean up, two at once, seats are added, users come and go, coupons are given by
-// hand and the promises written down, and whenever the checker looks, nothing is violated.
+// Meanwhile applications arrive, two runs settle and clean up in parallel, seats are added, users come and go, coupons are
+// given by hand, and promises are stored.
 func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	t.Parallel()
 	const (
@@ -151,7 +151,7 @@ type fault struct {
 	fails func(call string) bool
 }
 
-var errCrash = errors.New("crash")
+var errCrash = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("crash")}
 
 func (f fault) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
 	if mark == coupon.MarkNone && f.fails("remove others") || mark == coupon.MarkIssued && f.fails("remove issued") {
@@ -182,8 +182,8 @@ func (f fault) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.
 	return f.Store.Sweep(ctx, couponID, closes)
 }
 
-// A settlement that stops anywhere after its commit leaves a clean-up to do and nothing wrong. The next run does it.
-func TestAStoppedSettlementLeavesACleanUpToDo(t *testing.T) {
+// A settlement that stops after its commit leaves a pending clean-up and no violation. The next run cleans up.
+func TestCheckReportsPendingCleanup(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	for name, test := range map[string]struct {
@@ -237,8 +237,8 @@ func TestAStoppedSettlementLeavesACleanUpToDo(t *testing.T) {
 	}
 }
 
-// Stopped while a finished coupon is swept: all was settled before, and the next run ends it.
-func TestASettlementStoppedAtTheSweep(t *testing.T) {
+// The settlement stops while it sweeps a coupon that is fully settled. The next run finalises it.
+func TestCheckAfterAStoppedSweep(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
 	c.users("ACTIVE", 1, 9)

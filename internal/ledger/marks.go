@@ -2,13 +2,12 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"strconv"
 
-	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// markedUsers are users of one page of marks.
+// markedUsers counts the users of one page of marks for which a condition does not hold.
 const markedUsers = "SELECT COUNT(*) FROM JSON_TABLE(?, '$[*]' COLUMNS (user_id BIGINT UNSIGNED PATH '$')) AS j WHERE NOT EXISTS "
 
 const (
@@ -16,31 +15,28 @@ const (
 	rejectedMarksSQL = markedUsers + "(SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = j.user_id AND o.outcome = 'REJECTED')"
 )
 
-// checkMarks: nobody may be told ALREADY_ISSUED who does not hold the coupon, nor REJECTED who was not rejected, as whoever
-// waits. Marks are made when what they say has committed.
-func (l *Ledger) checkMarks(ctx context.Context, tx *sql.Tx, _ candidates.Figures, v *Verdict) error {
-	strangers, err := countStrangers(ctx, tx, v.Coupon, l.Store.MarkedIssued, issuedMarksSQL)
+// checkMarks: invariant 6. Every mark in Redis has its row in MySQL. Marks are set after the commit.
+func (c *check) checkMarks(ctx context.Context) error {
+	n, err := c.countUnfounded(ctx, c.ledger.Store.MarkedIssued, issuedMarksSQL)
 	if err != nil {
 		return err
 	}
-	if strangers > 0 {
-		v.find(6, MarkedWithoutHold, strangers, "%d users are answered ALREADY_ISSUED without holding the coupon", strangers)
+	if n > 0 {
+		c.find(6, MarkedWithoutCoupon, n, "%d users are answered ALREADY_ISSUED without holding the coupon", n)
 	}
-	if strangers, err = countStrangers(ctx, tx, v.Coupon, l.Store.MarkedRejected, rejectedMarksSQL); err != nil {
+	if n, err = c.countUnfounded(ctx, c.ledger.Store.MarkedRejected, rejectedMarksSQL); err != nil {
 		return err
 	}
-	if strangers > 0 {
-		v.find(6, MarkedForNothing, strangers, "%d users are answered REJECTED though nobody has rejected them", strangers)
+	if n > 0 {
+		c.find(6, MarkedWithoutRejection, n, "%d users are answered REJECTED though nobody has rejected them", n)
 	}
 	return nil
 }
 
-// countStrangers counts the marks that MySQL knows nothing of. One may come twice, and is counted twice then.
-func countStrangers(ctx context.Context, tx *sql.Tx, coupon uint64,
-	marked func(ctx context.Context, coupon, after uint64) ([]string, uint64, error), strangersSQL string,
-) (strangers int64, err error) {
+// countUnfounded counts the marks without a row in MySQL. Redis may return a mark twice, which counts twice.
+func (c *check) countUnfounded(ctx context.Context, marked func(ctx context.Context, couponID coupon.CouponID, after uint64) ([]string, uint64, error), query string) (unfounded int64, err error) {
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		members, next, err := marked(ctx, coupon, cursor)
+		members, next, err := marked(ctx, c.Coupon, cursor)
 		if err != nil {
 			return 0, err
 		}
@@ -49,7 +45,7 @@ func countStrangers(ctx context.Context, tx *sql.Tx, coupon uint64,
 		for _, member := range members {
 			user, err := strconv.ParseUint(member, 10, 64)
 			if err != nil {
-				strangers++
+				unfounded++
 				continue
 			}
 			users = append(strconv.AppendUint(users, user, 10), ',')
@@ -58,11 +54,11 @@ func countStrangers(ctx context.Context, tx *sql.Tx, coupon uint64,
 			continue
 		}
 		users[len(users)-1] = ']'
-		var n int64
-		if err := tx.QueryRowContext(ctx, strangersSQL, string(users), coupon).Scan(&n); err != nil {
+		n, err := c.number(ctx, query, string(users), c.Coupon)
+		if err != nil {
 			return 0, err
 		}
-		strangers += n
+		unfounded += n
 	}
-	return strangers, nil
+	return unfounded, nil
 }

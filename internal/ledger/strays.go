@@ -8,6 +8,9 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 const (
@@ -15,14 +18,14 @@ const (
 	eventsOfMissingSQL = `
 SELECT COUNT(*), COALESCE(MIN(e.coupon_id), 0) FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id
 WHERE e.coupon_id IS NOT NULL AND c.id IS NULL`
-	// headsOfMissingSQL leaves out the chains that are there, which eventsOfMissingSQL tells.
+	// headsOfMissingSQL leaves out chains with events, which eventsOfMissingSQL counts.
 	headsOfMissingSQL = `
 SELECT COALESCE(SUM(h.seq), 0), COALESCE(MIN(h.coupon_id), 0) FROM audit_head h LEFT JOIN coupon c ON c.id = h.coupon_id
 WHERE c.id IS NULL AND h.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = h.coupon_id)`
 )
 
-// Coupons that rows name and that do not exist: how many, and the first. Each table has an index that begins with the coupon, on
-// which its coupons are found without a look at every row.
+// Coupons that rows name and that do not exist: how many, and the first. Each table has an index that begins with the coupon,
+// which gives its coupons without a look at every row.
 const (
 	missingOf          = "SELECT COUNT(*), COALESCE(MIN(t.coupon_id), 0) FROM "
 	missing            = " t LEFT JOIN coupon c ON c.id = t.coupon_id WHERE c.id IS NULL"
@@ -32,19 +35,19 @@ const (
 	promisesMissingSQL = missingOf + "promise" + missing + " AND t.accepted > 0"
 )
 
-// A run has an end if, and only if, it says how it ended. No run ends before its cutoff has come, but for one that is early and
-// finds nothing to wait for.
+// A run has a finish time exactly when its status is final. No run finishes before its cutoff, except one that starts
+// shortly before and has nothing to wait for.
 const (
 	runsEndedWrongSQL = `
 SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
 )
 
-// earliness is how much before its cutoff a run may begin, and end where nothing is due.
+// earliness is how long before its cutoff a run may start, and finish when nothing is due.
 const earliness = 5 * time.Minute
 
-// Strays finds what is about no coupon there is, in MySQL and in Redis, and runs that cannot have been. The program writes no such
-// audit event: each is about a coupon, under its lock, and no account may delete one.
+// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program writes every audit event
+// about a coupon that exists, under its lock, and no account of it may delete one.
 func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	now, err := l.Store.Now(ctx)
 	if err != nil {
@@ -83,14 +86,14 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	return v.Findings, nil
 }
 
-// mostOrphans are looked at: more coupons that MySQL does not know have one cause.
-const mostOrphans = 10_000
+// maxOrphans bounds the coupons that are looked at. More unknown coupons have one cause.
+const maxOrphans = 10_000
 
-// findOrphans finds people who stand in Redis for a coupon that MySQL does not know: no run looks for them.
+// findOrphans finds applications in Redis for coupons that MySQL does not have. No run settles them.
 func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error {
-	unknown := map[uint64]bool{}
-	err := l.Store.EachPage(ctx, func(coupons []uint64) error {
-		if len(unknown) >= mostOrphans {
+	unknown := map[coupon.CouponID]bool{}
+	err := l.Store.EachPage(ctx, func(coupons []coupon.CouponID) error {
+		if len(unknown) >= maxOrphans {
 			return nil
 		}
 		missing, err := notInMySQL(ctx, db, coupons)
@@ -118,24 +121,13 @@ const notInMySQLSQL = `
 SELECT DISTINCT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j
 WHERE NOT EXISTS (SELECT 1 FROM coupon c WHERE c.id = j.id)`
 
-func notInMySQL(ctx context.Context, db *sql.DB, coupons []uint64) (missing []uint64, err error) {
+func notInMySQL(ctx context.Context, db *sql.DB, coupons []coupon.CouponID) ([]coupon.CouponID, error) {
 	asked, err := json.Marshal(coupons)
 	if err != nil {
 		return nil, fmt.Errorf("look for coupons: %w", err)
 	}
-	rows, err := db.QueryContext(ctx, notInMySQLSQL, string(asked))
+	missing, err := mysqltx.Collect(ctx, db, func(id *coupon.CouponID) []any { return []any{id} }, notInMySQLSQL, string(asked))
 	if err != nil {
-		return nil, fmt.Errorf("look for coupons: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id uint64
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("look for coupons: %w", err)
-		}
-		missing = append(missing, id)
-	}
-	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("look for coupons: %w", err)
 	}
 	return missing, nil

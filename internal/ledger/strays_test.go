@@ -11,8 +11,8 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
-// What belongs to no coupon is found wherever it stands, and in Redis as people who wait.
-func TestStraysAreFoundWhereverTheyStand(t *testing.T) {
+// Rows of coupons that do not exist are found in every table, and their applications in Redis.
+func TestStraysFindsRowsAndKeys(t *testing.T) {
 	t.Parallel()
 	const nobodys = 77
 	for name, test := range map[string]struct {

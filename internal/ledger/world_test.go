@@ -300,8 +300,8 @@ var codes = map[ledger.Code]kind{
 	ledger.PromiseLost: {4, false}, ledger.Excess: {4, true},
 	ledger.LineRewound: {5, false}, ledger.ArrivalWrong: {5, false}, ledger.ClockAhead: {5, true},
 	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.StillStanding: {6, false},
-	ledger.MarkedWithoutHold: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
-	ledger.NeverSettled: {4, false}, ledger.Expiring: {4, false}, ledger.MarkedForNothing: {6, false}, ledger.ReasonMissing: {6, false},
+	ledger.MarkedWithoutCoupon: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
+	ledger.NeverSettled: {4, false}, ledger.Expiring: {4, false}, ledger.MarkedWithoutRejection: {6, false}, ledger.ReasonMissing: {6, false},
 	ledger.ValidityWrong: {6, false}, ledger.OutcomeWrong: {6, false}, ledger.RunWrong: {6, false}, ledger.DoorDiffers: {6, false},
 	ledger.AuditChanged: {6, false}, ledger.AuditRemoved: {6, false}, ledger.AuditInserted: {6, false},
 }

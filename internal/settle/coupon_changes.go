@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -50,21 +51,9 @@ type CouponChange struct {
 	Untold      error     // why it is not known whether the door goes by it; the catalog tells it again
 }
 
-// What is kept in audit_event about coupons themselves.
-const (
-	actionCouponCreated     = "COUPON_CREATED"
-	actionCouponClosed      = "COUPON_CLOSED"
-	actionCouponExtended    = "COUPON_EXTENDED"
-	actionCouponPaused      = "COUPON_PAUSED"
-	actionCouponResumed     = "COUPON_RESUMED"
-	actionCouponSeats       = "COUPON_SEATS_CHANGED"
-	actionCouponRecounted   = "COUPON_RECOUNTED"
-	actionCouponUnfinalised = "COUPON_UNFINALISED" // its keys in Redis were swept before
-)
-
 // Close ends a coupon's window now. Who was accepted before stands.
 func (d *Desk) Close(ctx context.Context, couponID coupon.CouponID) (*CouponChange, error) {
-	return d.change(ctx, couponID, actionCouponClosed, func(c *coupon.Coupon, now time.Time, _ facts) error {
+	return d.change(ctx, couponID, audit.CouponClosed, func(c *coupon.Coupon, now time.Time, _ facts) error {
 		switch {
 		case !c.FinalisedAt.IsZero():
 			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
@@ -80,7 +69,7 @@ func (d *Desk) Close(ctx context.Context, couponID coupon.CouponID) (*CouponChan
 // Extend makes a coupon's window end later. One that has closed opens again: nobody can arrive below a settled cutoff,
 // since the fence stands and the promise row remembers it. But the door must still know whom it has to turn away.
 func (d *Desk) Extend(ctx context.Context, couponID coupon.CouponID, closes time.Time) (*CouponChange, error) {
-	return d.change(ctx, couponID, actionCouponExtended, func(c *coupon.Coupon, now time.Time, f facts) error {
+	return d.change(ctx, couponID, audit.CouponExtended, func(c *coupon.Coupon, now time.Time, f facts) error {
 		switch {
 		case !c.FinalisedAt.IsZero():
 			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
@@ -113,15 +102,15 @@ func (d *Desk) Extend(ctx context.Context, couponID coupon.CouponID, closes time
 
 // Pause has the door turn newcomers away until Resume. While Redis is away the row is changed all the same.
 func (d *Desk) Pause(ctx context.Context, couponID coupon.CouponID) (*CouponChange, error) {
-	return d.pause(ctx, couponID, actionCouponPaused, coupon.Paused)
+	return d.pause(ctx, couponID, audit.CouponPaused, coupon.Paused)
 }
 
 // Resume undoes Pause.
 func (d *Desk) Resume(ctx context.Context, couponID coupon.CouponID) (*CouponChange, error) {
-	return d.pause(ctx, couponID, actionCouponResumed, coupon.Open)
+	return d.pause(ctx, couponID, audit.CouponResumed, coupon.Open)
 }
 
-func (d *Desk) pause(ctx context.Context, couponID coupon.CouponID, action string, status coupon.Status) (*CouponChange, error) {
+func (d *Desk) pause(ctx context.Context, couponID coupon.CouponID, action audit.Action, status coupon.Status) (*CouponChange, error) {
 	return d.change(ctx, couponID, action, func(c *coupon.Coupon, _ time.Time, _ facts) error {
 		if !c.FinalisedAt.IsZero() {
 			return refuse(RefusedFinalised, c.ID, c.FinalisedAt)
@@ -144,7 +133,7 @@ func (d *Desk) SetSeats(ctx context.Context, couponID coupon.CouponID, total int
 // seats: new ones go to whoever was not selected, by arrival, in the next run. A finalised coupon is due again for that;
 // its account is complete without Redis, and a run sweeps and finalises it again.
 func (d *Desk) seats(ctx context.Context, couponID coupon.CouponID, total func(*coupon.Coupon) int) (*CouponChange, error) {
-	return d.change(ctx, couponID, actionCouponSeats, func(c *coupon.Coupon, _ time.Time, f facts) error {
+	return d.change(ctx, couponID, audit.CouponSeats, func(c *coupon.Coupon, _ time.Time, f facts) error {
 		switch n := total(c); {
 		case n < c.IssuedCount:
 			return refuse(RefusedFewerThanIssued, c.ID, c.IssuedCount, n)
@@ -161,7 +150,7 @@ func (d *Desk) seats(ctx context.Context, couponID coupon.CouponID, total func(*
 // Recount makes issued_count the number of coupons there are: after somebody has written to the tables by hand, runs hold
 // the coupon until it is.
 func (d *Desk) Recount(ctx context.Context, couponID coupon.CouponID) (*CouponChange, error) {
-	return d.change(ctx, couponID, actionCouponRecounted, func(c *coupon.Coupon, _ time.Time, f facts) error {
+	return d.change(ctx, couponID, audit.CouponRecounted, func(c *coupon.Coupon, _ time.Time, f facts) error {
 		if f.coupons > c.TotalQuantity {
 			return refuse(RefusedMoreThanSeats, c.ID, f.coupons, c.TotalQuantity)
 		}
@@ -189,7 +178,7 @@ type facts struct {
 }
 
 // change makes one change. edit must be pure: it may run again.
-func (d *Desk) change(ctx context.Context, couponID coupon.CouponID, action string, edit func(c *coupon.Coupon, now time.Time, f facts) error) (*CouponChange, error) {
+func (d *Desk) change(ctx context.Context, couponID coupon.CouponID, action audit.Action, edit func(c *coupon.Coupon, now time.Time, f facts) error) (*CouponChange, error) {
 	now, away := d.Clock.Now(ctx)
 	if away != nil && !(judgesNoWindow(action) && mysqltx.ClassOf(away) == coupon.Infrastructure) {
 		return nil, away
@@ -205,7 +194,7 @@ func (d *Desk) change(ctx context.Context, couponID coupon.CouponID, action stri
 		again := tried
 		tried = true
 		if again { // a COMMIT whose reply was lost may have done it
-			done, err := happened(ctx, tx, r, action, couponID)
+			done, err := audit.RecordedBy(ctx, tx, r.origin(), action, couponID)
 			if err != nil {
 				return err
 			}
@@ -278,8 +267,8 @@ func (d *Desk) shut(ctx context.Context, made *CouponChange, is *coupon.Coupon) 
 }
 
 // judgesNoWindow are the changes that need no clock: they are made also while Redis is away, and it hears of them later.
-func judgesNoWindow(action string) bool {
-	return action == actionCouponPaused || action == actionCouponResumed
+func judgesNoWindow(action audit.Action) bool {
+	return action == audit.CouponPaused || action == audit.CouponResumed
 }
 
 func (d *Desk) signedRun() run {
@@ -290,13 +279,13 @@ const updateRowSQL = `
 UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?
  WHERE id = ?`
 
-func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, version int64, made *CouponChange, is coupon.Coupon) error {
+func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action audit.Action, version int64, made *CouponChange, is coupon.Coupon) error {
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: !is.FinalisedAt.IsZero()}
 	if err := mysqltx.One(tx.ExecContext(ctx, updateRowSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, version, is.ID)); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	if made.Was.FinalisedAt != is.FinalisedAt {
-		if err := audit(ctx, tx, r, actionCouponUnfinalised, is.ID, 0, "so that a run gives the new seats"); err != nil {
+		if err := r.audit(ctx, tx, audit.CouponUnfinalised, is.ID, audit.Entry{Detail: "so that a run gives the new seats"}); err != nil {
 			return err
 		}
 	}
@@ -304,7 +293,7 @@ func (d *Desk) write(ctx context.Context, tx *sql.Tx, r run, action string, vers
 	if is.Paused() && !made.ShutAt.IsZero() { // an end says it itself
 		detail += ", door_shut_at " + stamp(made.ShutAt)
 	}
-	return audit(ctx, tx, r, action, is.ID, 0, detail)
+	return r.audit(ctx, tx, action, is.ID, audit.Entry{Detail: detail})
 }
 
 // difference is old → new of what a change may change.
@@ -343,7 +332,7 @@ func selectRow(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (c cou
 const selectFactsSQL = `
 SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
        (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?),
-       EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + actionCouponUnfinalised + `'),
+       EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + string(audit.CouponUnfinalised) + `'),
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
 
 func selectFacts(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (f facts, err error) {
@@ -366,16 +355,6 @@ func (d *Desk) forgotten(ctx context.Context, tx *sql.Tx, couponID coupon.Coupon
 	}
 	markedIssued, markedRejected, err := d.Doors.CountMarked(ctx, couponID)
 	return markedIssued < issued || markedRejected < rejected, err
-}
-
-const happenedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ?)"
-
-// happened is whether this very change is kept already.
-func happened(ctx context.Context, tx *sql.Tx, r run, action string, couponID coupon.CouponID) (done bool, err error) {
-	if err := tx.QueryRowContext(ctx, happenedSQL, couponID, action, r.Operator, r.startedAt).Scan(&done); err != nil {
-		return false, fmt.Errorf("read audit of coupon %d: %w", couponID, err)
-	}
-	return done, nil
 }
 
 // ChangeUnknown: the reply to COMMIT was lost, and nobody can tell whether a coupon was changed. No run finds that out, as it

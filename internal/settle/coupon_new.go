@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -89,7 +90,7 @@ func (d *Desk) Create(ctx context.Context, n NewCoupon) (*CouponChange, error) {
 		}
 		detail := fmt.Sprintf("name %q, total_quantity %d, apply_opens_at %s, apply_closes_at %s, campaign_id %d, validity_days %d, discount_won %d",
 			n.Name, n.Seats, stamp(n.Opens), stamp(n.Closes), n.Campaign, n.ValidityDays, n.DiscountWon)
-		if err := audit(ctx, tx, r, actionCouponCreated, uint64(id), 0, detail); err != nil {
+		if err := r.audit(ctx, tx, audit.CouponCreated, uint64(id), audit.Entry{Detail: detail}); err != nil {
 			return err
 		}
 		if made.Is, err = selectRow(ctx, tx, uint64(id)); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -276,7 +277,7 @@ func writeOff(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID
 	if err := mysqltx.One(tx.ExecContext(ctx, writeOffSQL, a.Gap(), couponID)); err != nil {
 		return fmt.Errorf("write off gap of coupon %d: %w", couponID, err)
 	}
-	return audit(ctx, tx, run, actionGapAccepted, couponID, 0, fmt.Sprintf("%d applications written off: %s", a.Gap(), a))
+	return run.audit(ctx, tx, audit.GapAccepted, couponID, audit.Entry{Detail: fmt.Sprintf("%d applications written off: %s", a.Gap(), a)})
 }
 
 const insertRecordSQL = `

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -29,7 +29,7 @@ type Result struct {
 	Millis        int64               `json:"durationMs"`
 	Error         string              `json:"error,omitempty"`
 
-	Earlier *ledger.Settled `json:"settledBefore,omitempty"` // the last run before that settled what is unchanged, for a person
+	Earlier *history.Settled `json:"settledBefore,omitempty"` // the last run before that settled what is unchanged, for a person
 
 	Preview *Preview `json:"preview,omitempty"` // who would be issued and rejected, of a preview alone
 

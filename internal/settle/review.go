@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -69,13 +70,13 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
 			return err
 		}
-		if done, err := audited(ctx, tx, s.run, actionDLQRetried, s.coupon.ID); err != nil || done {
+		if done, err := audit.Recorded(ctx, tx, s.run.id, audit.DLQRetried, s.coupon.ID); err != nil || done {
 			return err
 		}
 		if len(members) == 0 {
-			return audit(ctx, tx, s.run, actionDLQRetried, s.coupon.ID, 0, "all that are under review")
+			return s.run.audit(ctx, tx, audit.DLQRetried, s.coupon.ID, audit.Entry{Detail: "all that are under review"})
 		}
-		return auditEach(ctx, tx, s.run, actionDLQRetried, s.coupon.ID, named)
+		return s.run.audit(ctx, tx, audit.DLQRetried, s.coupon.ID, applicationEntries(named)...)
 	})
 	if err != nil {
 		return err
@@ -195,7 +196,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, all []coupon
 		ended = append(ended, recorded...)
 		s.result.Read += len(ended)
 		s.result.Rejected += len(ended)
-		if err := auditEach(ctx, tx, s.run, actionDLQDropped, s.coupon.ID, ended); err != nil {
+		if err := s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...); err != nil {
 			return nil, nil, err
 		}
 		dropped = append(dropped, ended...)

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -76,8 +76,8 @@ func (s *Settler) LastNight(ctx context.Context, newest time.Time) (time.Time, e
 }
 
 const (
-	selectSilentSQL  = "SELECT id FROM settlement_run WHERE status = 'RUNNING' AND " + ledger.IsSilent + " ORDER BY id LIMIT ?"
-	abandonSilentSQL = "UPDATE settlement_run SET status = 'ABANDONED' WHERE id = ? AND status = 'RUNNING' AND " + ledger.IsSilent
+	selectSilentSQL  = "SELECT id FROM settlement_run WHERE status = 'RUNNING' AND " + history.IsSilent + " ORDER BY id LIMIT ?"
+	abandonSilentSQL = "UPDATE settlement_run SET status = 'ABANDONED' WHERE id = ? AND status = 'RUNNING' AND " + history.IsSilent
 )
 
 // mostAbandoned are marked by one run: it is to settle. Those behind are left to the next.
@@ -92,7 +92,7 @@ func abandonSilent(ctx context.Context, q mysqltx.Querier) (abandoned []uint64, 
 		return nil, fmt.Errorf("look for abandoned runs: %w", err)
 	}
 	for _, id := range silent {
-		n, err := mysqltx.Affected(q.ExecContext(ctx, abandonSilentSQL, id, ledger.SilentSeconds))
+		n, err := mysqltx.Affected(q.ExecContext(ctx, abandonSilentSQL, id, history.SilentSeconds))
 		if err != nil {
 			return abandoned, fmt.Errorf("mark run %d abandoned: %w", id, err)
 		}
@@ -104,7 +104,7 @@ func abandonSilent(ctx context.Context, q mysqltx.Querier) (abandoned []uint64, 
 }
 
 func selectSilent(ctx context.Context, q mysqltx.Querier) (ids []uint64, err error) {
-	rows, err := q.QueryContext(ctx, selectSilentSQL, ledger.SilentSeconds, mostAbandoned)
+	rows, err := q.QueryContext(ctx, selectSilentSQL, history.SilentSeconds, mostAbandoned)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *Settler) lookUpEarlier(ctx context.Context, r run, report *Report) {
 			return
 		}
 		var err error
-		if c.Earlier, err = ledger.LastSettled(ctx, s.DB.Pool(), c.Coupon, r.id, r.cutoff); err != nil {
+		if c.Earlier, err = history.LastSettled(ctx, s.DB.Pool(), c.Coupon, r.id, r.cutoff); err != nil {
 			s.Logger.Warn("earlier settlement not looked up", zap.Uint64("coupon_id", c.Coupon), zap.Error(err))
 			return
 		}

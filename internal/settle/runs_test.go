@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/history"
 )
 
 // silence lets a run have been silent for so long, by the clock of the database.
@@ -35,8 +35,8 @@ func TestASilentRunIsAbandoned(t *testing.T) {
 	}
 	silent, beating, ended := begin(), begin(), begin()
 	require.NoError(t, endRun(t.Context(), s.DB.Pool(), ended.id, coupon.RunHeld, time.Now().UTC()))
-	s.silence(t, silent.id, ledger.SilentSeconds+1)
-	s.silence(t, beating.id, ledger.SilentSeconds-5)
+	s.silence(t, silent.id, history.SilentSeconds+1)
+	s.silence(t, beating.id, history.SilentSeconds-5)
 	s.silence(t, ended.id, 3600)
 	mark := func() []uint64 {
 		abandoned, err := abandonSilent(t.Context(), s.DB.Pool())
@@ -54,7 +54,7 @@ func TestASilentRunIsAbandoned(t *testing.T) {
 	require.NoError(t, beatRun(t.Context(), s.DB.Pool(), silent.id))
 	require.Equal(t, "RUNNING", status(silent))
 	require.Empty(t, mark())
-	s.silence(t, silent.id, ledger.SilentSeconds+1)
+	s.silence(t, silent.id, history.SilentSeconds+1)
 	require.Equal(t, []uint64{silent.id}, mark())
 	require.NoError(t, endRun(t.Context(), s.DB.Pool(), silent.id, coupon.RunSucceeded, time.Now().UTC()))
 	require.Equal(t, "SUCCEEDED", status(silent))
@@ -65,7 +65,7 @@ func TestASilentRunIsAbandoned(t *testing.T) {
 // A heartbeat that hangs must end before the run is taken for dead.
 func TestHeartbeatsAreOftenEnough(t *testing.T) {
 	t.Parallel()
-	require.Less(t, heartbeat+beatTimeout, ledger.SilentSeconds*time.Second)
+	require.Less(t, heartbeat+beatTimeout, history.SilentSeconds*time.Second)
 }
 
 func TestResultsAreKept(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -167,9 +168,9 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 	var unknown *mysqltx.CommitUnknown
 	switch {
 	case errors.As(err, new(*GapHeld)):
-		return errors.Join(err, s.auditHold(ctx, actionGapHeld, err))
+		return errors.Join(err, s.auditHold(ctx, audit.GapHeld, err))
 	case errors.As(err, new(*CountHeld)):
-		return errors.Join(err, s.auditHold(ctx, actionCountHeld, err))
+		return errors.Join(err, s.auditHold(ctx, audit.CountHeld, err))
 	case errors.As(err, &unknown): // nothing may be moved
 		return err
 	case mysqltx.IsAway(err) && ctx.Err() == nil:
@@ -180,15 +181,15 @@ func (s *settlement) notIssued(ctx context.Context, err error) error {
 }
 
 // auditHold keeps that this run held the coupon, and why.
-func (s *settlement) auditHold(ctx context.Context, action string, why error) error {
+func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {
 	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
 			return err
 		}
-		if done, err := audited(ctx, tx, s.run, action, s.coupon.ID); err != nil || done {
+		if done, err := audit.Recorded(ctx, tx, s.run.id, action, s.coupon.ID); err != nil || done {
 			return err
 		}
-		return audit(ctx, tx, s.run, action, s.coupon.ID, 0, why.Error())
+		return s.run.audit(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})
 	})
 }
 
@@ -300,14 +301,10 @@ func (s *settlement) sign(ctx context.Context, tx *sql.Tx) error {
 	if s.run.Trigger != coupon.Manual {
 		return nil
 	}
-	if done, err := audited(ctx, tx, s.run, actionSettled, s.coupon.ID); err != nil || done {
+	if done, err := audit.Recorded(ctx, tx, s.run.id, audit.ManualSettle, s.coupon.ID); err != nil || done {
 		return err
 	}
-	detail := fmt.Sprintf("cutoff %s, nothing issued", s.run.cutoff.Format(time.RFC3339Nano))
-	if s.result.Issued > 0 {
-		detail = fmt.Sprintf("cutoff %s, issued %d, %s", s.run.cutoff.Format(time.RFC3339Nano), s.result.Issued, s.result.WinnersDigest)
-	}
-	return audit(ctx, tx, s.run, actionSettled, s.coupon.ID, 0, detail)
+	return s.run.audit(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, s.result.Issued, s.result.WinnersDigest))
 }
 
 // signReview signs a run that put somebody under review and may have recorded nothing else.

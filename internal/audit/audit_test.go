@@ -1,0 +1,248 @@
+package audit_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+)
+
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+// database is a migrated database of the test's own.
+type database struct {
+	*sql.DB
+	t *testing.T
+}
+
+func newDatabase(t *testing.T) database {
+	t.Helper()
+	return database{jajeongtest.New(t).DB, t}
+}
+
+func (d database) exec(query string, args ...any) {
+	d.t.Helper()
+	_, err := d.ExecContext(d.t.Context(), query, args...)
+	require.NoError(d.t, err)
+}
+
+// append appends entries in one transaction, as its callers do.
+func (d database) append(origin audit.Origin, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
+	d.t.Helper()
+	tx, err := d.BeginTx(d.t.Context(), nil)
+	require.NoError(d.t, err)
+	defer func() { _ = tx.Rollback() }()
+	if err := audit.Append(d.t.Context(), tx, origin, action, couponID, entries...); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// check returns the verdict on a chain and its intact events.
+func (d database) check(couponID coupon.CouponID) (v audit.Verdict, intact []audit.Event) {
+	d.t.Helper()
+	v, err := audit.Check(d.t.Context(), d, couponID, func(e audit.Event) { intact = append(intact, e) })
+	require.NoError(d.t, err)
+	return v, intact
+}
+
+// event is the n-th of events with and without a user and a run, and with texts of every kind.
+func event(n uint64) audit.Event {
+	texts := []string{"", "TICKET-7", "자정 쿠폰 \U0001F319 재시도", `"quoted", 'and' \ backslash`, "1:a", "-", " ends in blanks  "}
+	text := func(i uint64) string { return texts[i%uint64(len(texts))] }
+	e := audit.Event{At: time.UnixMicro(1795143600000000 + int64(n)).UTC(), Actor: "kim" + text(n+2), Action: audit.DLQDropped, Reason: text(n), Detail: text(n + 3)}
+	if n%2 == 0 {
+		e.User = new(math.MaxUint64 - n)
+	}
+	if n%3 == 0 {
+		e.Run = new(1_000_000_000 + n)
+	}
+	return e
+}
+
+// appendEvents appends the events 1 to n, each in a transaction of its own.
+func (d database) appendEvents(couponID coupon.CouponID, n uint64) {
+	d.t.Helper()
+	for i := uint64(1); i <= n; i++ {
+		e := event(i)
+		origin, entry := audit.Origin{At: e.At, Actor: e.Actor, Reason: e.Reason}, audit.Entry{Detail: e.Detail}
+		if e.Run != nil {
+			origin.Run = *e.Run
+		}
+		if e.User != nil {
+			entry.User = *e.User
+		}
+		require.NoError(d.t, d.append(origin, e.Action, couponID, entry))
+	}
+}
+
+func TestHashTellsEveryTwoEventsApart(t *testing.T) {
+	t.Parallel()
+	events := []audit.Event{
+		{}, {User: new(uint64(0))}, {Run: new(uint64(0))}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
+		{Reason: "1:a"}, {Detail: "1:a"}, {User: new(uint64(1))}, {Run: new(uint64(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
+	}
+	seen := map[string]audit.Event{}
+	for _, e := range events {
+		for _, previous := range []string{"", "sha256:0", "1"} {
+			hash := e.Hash(previous)
+			require.NotContains(t, seen, hash, "%+v after %q, and %+v", e, previous, seen[hash])
+			seen[hash] = e
+		}
+	}
+}
+
+// The columns are those of the table, so that a later migration cannot add an unprotected one. Only the id is left out: an
+// event has none when it is hashed.
+func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec("ALTER TABLE audit_event DROP KEY audit_event_chain")
+	rows, err := d.Query(`SELECT column_name, data_type FROM information_schema.columns
+		WHERE table_schema = DATABASE() AND table_name = 'audit_event' AND column_name <> 'id'`)
+	require.NoError(t, err)
+	defer rows.Close()
+	columns := map[string]string{}
+	for rows.Next() {
+		var column, kind string
+		require.NoError(t, rows.Scan(&column, &kind))
+		columns[column] = kind
+	}
+	require.NoError(t, rows.Err())
+	require.Len(t, columns, 10)
+
+	changes := map[string][]string{
+		"bigint":   {"COALESCE(%[1]s, 0) + 1", "IF(%[1]s IS NULL, 0, NULL)", "COALESCE(%[1]s, 7) - 1"},
+		"datetime": {"%[1]s + INTERVAL 1 MICROSECOND", "%[1]s - INTERVAL 9 HOUR"},
+		"varchar":  {"CONCAT(%[1]s, ' ')", "CONCAT(%[1]s, '1')", "UPPER(CONCAT('x', %[1]s))"},
+	}
+	id := coupon.CouponID(0)
+	for column, kind := range columns {
+		require.Contains(t, changes, kind, column)
+		for _, change := range changes[kind] {
+			for n := 2; n <= 3; n++ { // with a user, without; without a run, with
+				id += 10 // a changed coupon_id meets no other chain
+				d.appendEvents(id, 4)
+				v, intact := d.check(id)
+				require.Equal(t, audit.Verdict{Head: v.Head}, v)
+				require.Len(t, intact, 4)
+				d.exec("UPDATE audit_event SET "+column+" = "+fmt.Sprintf(change, column)+" WHERE coupon_id = ? AND seq = ?", id, n)
+				v, _ = d.check(id)
+				require.NotEqual(t, audit.Verdict{Head: v.Head}, v, "%s = %s in event %d", column, change, n)
+			}
+		}
+	}
+}
+
+// The migration hashes older events in SQL, which must agree with Hash.
+func TestMigrationChainsOlderEvents(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	const events = 21
+	d.exec("ALTER TABLE audit_event DROP KEY audit_event_chain, DROP COLUMN seq, DROP COLUMN hash")
+	d.exec("DROP TABLE audit_head")
+	for n := uint64(1); n <= events; n++ {
+		for id := 1; id <= 2; id++ { // alternately
+			e := event(n)
+			d.exec("INSERT INTO audit_event (at, actor, action, coupon_id, user_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+				e.At, e.Actor, e.Action, id, e.User, e.Run, e.Reason, e.Detail)
+		}
+	}
+	d.exec("INSERT INTO audit_event (actor, action) VALUES ('kim', 'IMPORT')") // about no coupon
+	for range 2 {                                                              // the second time as after a migration that was killed before it was noted
+		d.exec("DELETE FROM goose_db_version WHERE version_id >= 2")
+		_, err := connect.Migrate(t.Context(), d.DB)
+		require.NoError(t, err)
+	}
+	for id := coupon.CouponID(1); id <= 2; id++ {
+		d.appendEvents(id, 3)
+		v, intact := d.check(id)
+		require.Equal(t, audit.Verdict{Head: audit.Head{Seq: events + 3, Hash: v.Head.Hash}}, v)
+		require.Len(t, intact, events+3)
+	}
+	v, _ := d.check(3)
+	require.Equal(t, audit.Verdict{}, v)
+}
+
+func TestAppendContinuesTheChainInBatches(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	at := time.UnixMicro(1795143600000000).UTC()
+	require.NoError(t, d.append(audit.Origin{At: at}, audit.GapHeld, 7), "nothing to append")
+	require.NoError(t, d.append(audit.Origin{At: at, Run: 3}, audit.GapHeld, 7, audit.Entry{Detail: "gap \xff"}))
+	entries := make([]audit.Entry, 450)
+	for i := range entries {
+		entries[i] = audit.ApplicationEntry(fmt.Sprint(i+1), int64(1000+i))
+	}
+	entries[449] = audit.ApplicationEntry(strings.Repeat("가", 3000), 5)
+	require.NoError(t, d.append(audit.Origin{At: at, Actor: "kim", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
+
+	v, intact := d.check(7)
+	require.Equal(t, audit.Verdict{Head: audit.Head{Seq: 451, Hash: v.Head.Hash}}, v)
+	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(uint64(3)), Detail: "gap \uFFFD"}, intact[0])
+	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(uint64(1)), Run: new(uint64(4)), Reason: "T-1",
+		Detail: `"1", arrival 1000`}, intact[1])
+	require.EqualValues(t, 1448, intact[449].Arrival())
+	require.Nil(t, intact[450].User, "the member is no user id")
+	require.Zero(t, intact[450].Arrival(), "the detail was cut before it")
+}
+
+func TestAppendRefusesAForkedChain(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.appendEvents(7, 3)
+	d.exec("UPDATE audit_head SET seq = 1 WHERE coupon_id = 7")
+	err := d.append(audit.Origin{At: time.Now().UTC()}, audit.GapHeld, 7, audit.Entry{})
+	require.ErrorIs(t, err, audit.ErrForked)
+	v, _ := d.check(7)
+	require.EqualValues(t, 2, v.Inserted)
+}
+
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	origin := audit.Origin{At: time.UnixMicro(1795143600000000).UTC(), Actor: "kim", Run: 4}
+	require.NoError(t, d.append(origin, audit.CouponPaused, 7, audit.Entry{}))
+	recorded := func(run coupon.RunID, action audit.Action, couponID coupon.CouponID) bool {
+		found, err := audit.Recorded(t.Context(), d, run, action, couponID)
+		require.NoError(t, err)
+		return found
+	}
+	require.True(t, recorded(4, audit.CouponPaused, 7))
+	require.False(t, recorded(5, audit.CouponPaused, 7))
+	require.False(t, recorded(4, audit.CouponResumed, 7))
+	require.False(t, recorded(4, audit.CouponPaused, 8))
+
+	by := func(origin audit.Origin) bool {
+		found, err := audit.RecordedBy(t.Context(), d, origin, audit.CouponPaused, 7)
+		require.NoError(t, err)
+		return found
+	}
+	require.True(t, by(origin))
+	require.False(t, by(audit.Origin{At: origin.At, Actor: "lee"}))
+	require.False(t, by(audit.Origin{At: origin.At.Add(time.Microsecond), Actor: "kim"}))
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	_, err := audit.Recorded(stopped, d, 4, audit.CouponPaused, 7)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSettleEntryKeepsItsCutoff(t *testing.T) {
+	t.Parallel()
+	cutoff := time.Date(2026, 11, 21, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))
+	for _, entry := range []audit.Entry{audit.SettleEntry(cutoff, 0, ""), audit.SettleEntry(cutoff, 3, "sha256:1")} {
+		require.Equal(t, "2026-11-20T15:00:00Z", audit.Event{Detail: entry.Detail}.Cutoff())
+	}
+	require.Equal(t, "cutoff 2026-11-20T15:00:00Z, issued 3, sha256:1", audit.SettleEntry(cutoff, 3, "sha256:1").Detail)
+	require.Empty(t, audit.Event{Detail: "all that are under review"}.Cutoff())
+}

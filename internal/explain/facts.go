@@ -1,0 +1,254 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// Facts are all that is known of one user and one coupon. Times are UTC, durations and arrivals µs.
+type Facts struct {
+	Subject
+	Failures
+	CouponSide
+	User
+	UserCoupon *UserCoupon `json:"held,omitempty"`
+	Marks
+	Applications []Application `json:"applications"` // by arrival
+	Missed       *Missed       `json:"missed,omitempty"`
+	Runs         []RunFacts    `json:"runs"`
+}
+
+// Subject is the user and the coupon that the facts are about.
+type Subject struct {
+	CouponID coupon.CouponID `json:"couponId"`
+	UserID   coupon.UserID   `json:"userId"`
+	At       time.Time       `json:"at"` // by the clock of Redis; by that of this machine when Redis is away
+}
+
+// Failures are why something could not be read; empty when it was.
+type Failures struct {
+	NoMySQL   string `json:"noMysql,omitempty"`
+	NoRedis   string `json:"noRedis,omitempty"`
+	NoAccount string `json:"noAccount,omitempty"`
+}
+
+// CouponSide is what is known of the coupon, whoever the user is.
+type CouponSide struct {
+	Coupon  *CouponFacts    `json:"coupon,omitempty"`  // nil without MySQL
+	Account *ledger.Account `json:"account,omitempty"` // nil without MySQL or Redis, or while the coupon's row is locked
+	Gap     int64           `json:"gap"`
+	Door    *DoorFacts      `json:"door,omitempty"` // nil without Redis
+}
+
+// User is what the shop's table says of the user.
+type User struct {
+	UserKnown  bool   `json:"userKnown"`  // the user exists; false also when not looked up
+	UserActive bool   `json:"userActive"` // and may receive coupons
+	UserStatus string `json:"userStatus"` // as in the shop's table; empty: no such user, not looked up, or no such column
+}
+
+// Marks are the answers that Redis gives without a look at the queue.
+type Marks struct {
+	MarkedIssued   bool `json:"markedIssued"`
+	MarkedRejected bool `json:"markedRejected"`
+}
+
+// CouponFacts are what MySQL says of the coupon.
+type CouponFacts struct {
+	Name   string `json:"name"`
+	Seats  int64  `json:"seats"`
+	Issued int64  `json:"issued"`
+	ByHand int64  `json:"byHand"` // of Issued
+	CouponWindow
+	Promised   int64          `json:"promised"` // applications ever accepted, as far as MySQL knows
+	WrittenOff int64          `json:"writtenOff"`
+	LastSeated coupon.Arrival `json:"lastSeated,omitempty"` // the last arrival that a run issued a seat to
+}
+
+// CouponWindow is when users can apply, by MySQL.
+type CouponWindow struct {
+	OpensAt     time.Time  `json:"opensAt"`
+	ClosesAt    time.Time  `json:"closesAt"`
+	Paused      bool       `json:"paused"`
+	FinalisedAt *time.Time `json:"finalisedAt,omitempty"`
+}
+
+// Free is the number of free seats.
+func (c *CouponFacts) Free() int64 { return max(0, c.Seats-c.Issued) }
+
+// DoorFacts are what Redis says of the coupon.
+type DoorFacts struct {
+	Known    bool       `json:"known"` // false: swept, lost, or never published
+	OpensAt  *time.Time `json:"opensAt,omitempty"`
+	ClosesAt *time.Time `json:"closesAt,omitempty"`
+	Paused   bool       `json:"paused"`
+	Sold     bool       `json:"sold"`
+	Waiting  int64      `json:"waiting"`
+}
+
+// UserCoupon is the coupon that the user holds: a row of user_coupon.
+type UserCoupon struct {
+	Seat      int64        `json:"seat"` // from 1; 0 when a coupon was given by hand without a seat
+	AppliedAt *time.Time   `json:"appliedAt,omitempty"`
+	IssuedAt  time.Time    `json:"issuedAt"`
+	ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
+	Run       coupon.RunID `json:"run,omitempty"` // 0: given by hand
+	Status    string       `json:"status"`        // ISSUED, USED, EXPIRED, REVOKED
+}
+
+// Place is where Redis stores an application.
+type Place string
+
+// The places.
+const (
+	InQueue     Place = "QUEUE"
+	InRetryable Place = "DLQ_RETRYABLE" // every run tries it again
+	InHeld      Place = "DLQ_HELD"      // until an operator decides
+)
+
+var places = map[coupon.Source]Place{coupon.SourceQueue: InQueue, coupon.SourceRetryable: InRetryable, coupon.SourceHeld: InHeld}
+
+// Application is one application of the user. It has a place and an outcome while the clean-up is pending.
+type Application struct {
+	Arrival   coupon.Arrival     `json:"arrival"`
+	AppliedAt time.Time          `json:"appliedAt"`
+	Place     Place              `json:"stands,omitempty"`    // empty: Redis does not have it
+	Position  int64              `json:"position,omitempty"`  // in the queue
+	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // with a place: the first cutoff that has not tried it
+	Review    *candidates.Reason `json:"review,omitempty"`    // in the DLQ, when its reason can be read
+	Order     int64              `json:"order,omitempty"`     // how many had applied by then, this one included; 0: not certain
+	Decision
+}
+
+// Decision is what MySQL records of an application.
+type Decision struct {
+	Outcome    coupon.Outcome `json:"outcome,omitempty"` // empty: undecided
+	Reason     string         `json:"reason,omitempty"`
+	Run        coupon.RunID   `json:"run,omitempty"`
+	RecordedAt *time.Time     `json:"recordedAt,omitempty"`
+	Dropped    bool           `json:"dropped,omitempty"` // rejected by an operator
+}
+
+// Missed is by how much the last application that was not selected missed a seat.
+type Missed struct {
+	Arrival coupon.Arrival `json:"arrival"`
+	Rank    int64          `json:"rank"`   // among those not selected, from 1: so many more seats would have reached it
+	Micros  int64          `json:"micros"` // after the last arrival that got a seat; 0: not certain
+}
+
+// RunFacts are one run and what it did to the coupon.
+type RunFacts struct {
+	RunIdentity
+	RunRecord
+}
+
+// RunIdentity is a row of settlement_run.
+type RunIdentity struct {
+	ID          coupon.RunID     `json:"id"`
+	Trigger     coupon.Trigger   `json:"trigger"`
+	Operator    string           `json:"operator,omitempty"`
+	Reason      string           `json:"reason,omitempty"`
+	Cutoff      time.Time        `json:"cutoff"`
+	StartedAt   time.Time        `json:"startedAt"`
+	HeartbeatAt time.Time        `json:"heartbeatAt"`
+	FinishedAt  *time.Time       `json:"finishedAt,omitempty"`
+	Status      coupon.RunStatus `json:"status"` // ABANDONED when it is RUNNING and silent, by the database clock
+}
+
+// RunRecord is the run's row of table settlement for the coupon.
+type RunRecord struct {
+	Settled     bool           `json:"settled"` // there is such a row; else the run changed nothing of the coupon
+	Read        int64          `json:"read"`
+	Issued      int64          `json:"issued"`
+	NotSelected int64          `json:"notSelected"`
+	LastArrival coupon.Arrival `json:"lastArrival,omitempty"` // the last that it issued a seat to
+	Cleaned     bool           `json:"cleaned"`               // the clean-up in Redis is done
+}
+
+// addTraces adds what Redis says.
+func (f *Facts) addTraces(t candidates.Traces, settlesAt func(time.Time) time.Time) {
+	f.At = t.Now
+	f.Door = &DoorFacts{Known: t.Door.Known, Sold: t.Door.Sold, Waiting: t.Waiting}
+	if t.Door.Known {
+		f.Door.OpensAt, f.Door.ClosesAt, f.Door.Paused = &t.Door.Opens, &t.Door.Closes, t.Door.Paused
+	}
+	f.MarkedIssued, f.MarkedRejected = t.MarkedIssued, t.MarkedRejected
+	for _, s := range t.Stands {
+		a := f.application(s.Arrival)
+		if a.Place != "" {
+			continue // the queue counts, and comes first
+		}
+		a.Place = places[s.Source]
+		next := a.AppliedAt
+		if s.Source == coupon.SourceQueue {
+			a.Position = t.Position
+		} else {
+			a.Review = t.Reason
+		}
+		if s.Source == coupon.SourceRetryable && t.Reason.Night.After(next) {
+			next = t.Reason.Night
+		}
+		a.SettlesAt = new(settlesAt(next).UTC())
+	}
+}
+
+// application finds or adds the user's application with that arrival.
+func (f *Facts) application(arrival coupon.Arrival) *Application {
+	at, found := slices.BinarySearchFunc(f.Applications, arrival, func(a Application, arrival coupon.Arrival) int {
+		return cmp.Compare(a.Arrival, arrival)
+	})
+	if !found {
+		f.Applications = slices.Insert(f.Applications, at, Application{Arrival: arrival, AppliedAt: time.UnixMicro(arrival).UTC()})
+	}
+	return &f.Applications[at]
+}
+
+// undecided are the first application in the queue and the first in the DLQ without an outcome.
+func (f *Facts) undecided() (queued, inDLQ *Application) {
+	for i := range f.Applications {
+		a := &f.Applications[i]
+		switch {
+		case a.Place == "" || a.Outcome != "":
+		case a.Place == InQueue && queued == nil:
+			queued = a
+		case a.Place != InQueue && inDLQ == nil:
+			inDLQ = a
+		}
+	}
+	return queued, inDLQ
+}
+
+// latest is the last application with an outcome. One with another outcome is preferred to ALREADY_ISSUED, which says less.
+func (f *Facts) latest() (found *Application) {
+	for i := range f.Applications {
+		a := &f.Applications[i]
+		if a.Outcome != "" && (a.Outcome != coupon.OutcomeAlreadyIssued || found == nil || found.Outcome == coupon.OutcomeAlreadyIssued) {
+			found = a
+		}
+	}
+	return found
+}
+
+// forgetMySQL drops everything but the answers of Redis, after MySQL failed half way.
+func (f *Facts) forgetMySQL() {
+	f.Coupon, f.UserCoupon, f.Missed, f.Runs, f.User = nil, nil, nil, []RunFacts{}, User{}
+	f.Applications = slices.DeleteFunc(f.Applications, func(a Application) bool { return a.Place == "" })
+	for i := range f.Applications {
+		f.Applications[i].Decision, f.Applications[i].Order = Decision{}, 0
+	}
+}
+
+// dropUncertainOrder drops Order unless every promise is accounted for exactly once.
+func (f *Facts) dropUncertainOrder() {
+	if a := f.Account; a != nil && f.Gap == 0 && a.WrittenOff == 0 && a.Twice == 0 {
+		return
+	}
+	for i := range f.Applications {
+		f.Applications[i].Order = 0
+	}
+}

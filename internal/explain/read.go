@@ -1,0 +1,252 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// reader adds what MySQL says to the facts, all of it as of one instant.
+type reader struct {
+	*Explainer
+	*Facts
+	tx      *sql.Tx
+	leftOut int // rows beyond the bounds, at least
+}
+
+// read adds what MySQL says, and returns the audit events and how many rows were left out.
+func (e *Explainer) read(ctx context.Context, f *Facts) (audits []Event, leftOut int, err error) {
+	tx, err := e.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return nil, 0, fmt.Errorf("explain coupon %d: %w", f.CouponID, err)
+	}
+	defer func() { _ = tx.Rollback() }() // it only reads
+	r := &reader{Explainer: e, Facts: f, tx: tx}
+	for _, part := range []struct {
+		what string
+		read func(context.Context) error
+	}{
+		{"coupon", r.readCoupon}, {"user coupon of coupon", r.readUserCoupon}, {"outcomes of coupon", r.readOutcomes},
+		{"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns},
+	} {
+		if err := part.read(ctx); err != nil {
+			return nil, r.leftOut, fmt.Errorf("read %s %d: %w", part.what, f.CouponID, err)
+		}
+	}
+	if audits, err = r.readAudits(ctx); err != nil {
+		return nil, r.leftOut, fmt.Errorf("read audit of coupon %d: %w", f.CouponID, err)
+	}
+	return audits, r.leftOut, nil
+}
+
+// bounded returns at most limit rows, and counts when there were more.
+func bounded[T any](r *reader, rows []T, limit int) []T {
+	if len(rows) <= limit {
+		return rows
+	}
+	r.leftOut++
+	return rows[:limit]
+}
+
+const couponSQL = `
+SELECT c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
+       EXISTS (SELECT 1 FROM {users} WHERE {id} = ? AND ? <= {last}),
+       EXISTS (SELECT 1 FROM {users} WHERE {id} = ? AND ? <= {last} AND {active}),
+       COALESCE((SELECT {status} FROM {users} WHERE {id} = ? AND ? <= {last}), ''),
+       COALESCE((SELECT accepted FROM promise WHERE coupon_id = c.id), 0),
+       COALESCE((SELECT written_off FROM promise WHERE coupon_id = c.id), 0),
+       COALESCE((SELECT MAX(last_arrival) FROM settlement WHERE coupon_id = c.id), 0),
+       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = c.id AND run_id IS NULL)
+FROM coupon c WHERE c.id = ?`
+
+func (r *reader) readCoupon(ctx context.Context) error {
+	directory, err := r.Users.Table(ctx, r.tx)
+	if err != nil {
+		return err
+	}
+	c, user := new(CouponFacts), r.UserID
+	err = r.tx.QueryRowContext(ctx, directory.SQL(couponSQL), user, user, user, user, user, user, r.CouponID).Scan(
+		&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt, &c.Paused, &c.FinalisedAt, &r.UserKnown, &r.UserActive, &r.UserStatus,
+		&c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ledger.ErrNoCoupon
+	}
+	r.Coupon = c
+	return err
+}
+
+const userCouponSQL = `
+SELECT position, applied_at, issued_at, expires_at, COALESCE(run_id, 0), status FROM user_coupon WHERE coupon_id = ? AND user_id = ?`
+
+func (r *reader) readUserCoupon(ctx context.Context) error {
+	c := new(UserCoupon)
+	err := r.tx.QueryRowContext(ctx, userCouponSQL, r.CouponID, r.UserID).Scan(&c.Seat, &c.AppliedAt, &c.IssuedAt, &c.ExpiresAt, &c.Run, &c.Status)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.UserCoupon = c
+	if c.Run > 0 && c.AppliedAt != nil { // else there was no application
+		r.application(c.AppliedAt.UnixMicro()).Decision = Decision{Outcome: coupon.OutcomeIssued, Run: c.Run, RecordedAt: &c.IssuedAt}
+	}
+	return nil
+}
+
+const outcomesSQL = `
+SELECT o.applied_at, o.outcome, o.reason, COALESCE(o.run_id, 0), o.recorded_at,
+       EXISTS (SELECT 1 FROM audit_event a WHERE a.user_id = o.user_id AND a.coupon_id = o.coupon_id AND a.run_id = o.run_id AND a.action = ?)
+FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = ? ORDER BY o.applied_at DESC LIMIT ?`
+
+func (r *reader) readOutcomes(ctx context.Context) error {
+	outcomes, err := mysqltx.Collect(ctx, r.tx, func(a *Application) []any {
+		return []any{&a.AppliedAt, &a.Outcome, &a.Reason, &a.Run, &a.RecordedAt, &a.Dropped}
+	}, outcomesSQL, audit.DLQDropped, r.CouponID, r.UserID, maxOutcomes+1)
+	for _, o := range bounded(r, outcomes, maxOutcomes) {
+		// An application with a coupon has no other outcome; `settle verify` reports the contrary.
+		if a := r.application(o.AppliedAt.UnixMicro()); a.Outcome != coupon.OutcomeIssued {
+			a.Decision = o.Decision
+		}
+	}
+	return err
+}
+
+const orderSQL = `
+SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND applied_at <= ?)
+     + (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND applied_at <= ?)`
+
+const rankSQL = `
+SELECT COUNT(*) FROM application_outcome
+WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND (applied_at < ? OR (applied_at = ? AND user_id <= ?))`
+
+// readPlace finds the place of the last application with an outcome.
+func (r *reader) readPlace(ctx context.Context) error {
+	a := r.latest()
+	if a == nil {
+		return nil
+	}
+	if r.Door != nil {
+		var settled int64
+		if err := r.tx.QueryRowContext(ctx, orderSQL, r.CouponID, a.AppliedAt, r.CouponID, a.AppliedAt).Scan(&settled); err != nil {
+			return err
+		}
+		if f, err := r.Redis.Figures(ctx, r.CouponID, a.Arrival); err == nil { // else Order stays 0
+			a.Order = settled + f.Waiting - f.WaitingBehind + f.DLQ - f.DLQBehind
+		}
+	}
+	if a.Outcome != coupon.OutcomeNotSelected {
+		return nil
+	}
+	r.Missed = &Missed{Arrival: a.Arrival}
+	if last := r.Coupon.LastSeated; last > 0 && last < a.Arrival {
+		r.Missed.Micros = a.Arrival - last
+	}
+	return r.tx.QueryRowContext(ctx, rankSQL, r.CouponID, a.AppliedAt, a.AppliedAt, r.UserID).Scan(&r.Missed.Rank)
+}
+
+const runColumnsSQL = `
+SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, ` + history.RunStatus + `,
+       s.run_id IS NOT NULL, COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.not_selected_count, 0),
+       COALESCE(s.last_arrival, 0), s.cleaned_at IS NOT NULL
+FROM settlement_run r LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id = ?
+`
+
+const runSQL = runColumnsSQL + "WHERE r.id = ?"
+
+// runsSQL finds the runs with a cutoff after the user's first application: those with a record of the coupon, and, while an
+// application was undecided, those that failed with the coupon or altogether.
+const runsSQL = runColumnsSQL + `
+WHERE r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ? OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?
+  AND (r.finished_at IS NULL OR EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = r.id AND x.coupon_id = ?)))
+ORDER BY r.id DESC LIMIT ?`
+
+// readRuns reads the runs that concern the user, and every run that another fact names.
+func (r *reader) readRuns(ctx context.Context) error {
+	if len(r.Applications) > 0 {
+		settled, unsettled := r.concernedUntil()
+		runs, err := r.runs(ctx, runsSQL, r.Applications[0].AppliedAt, settled, unsettled, r.CouponID, maxRuns+1)
+		if err != nil {
+			return err
+		}
+		r.Runs = append(r.Runs, bounded(r, runs, maxRuns)...)
+	}
+	for _, id := range r.namedRuns() { // no more than there are outcomes
+		if slices.ContainsFunc(r.Runs, func(run RunFacts) bool { return run.ID == id }) {
+			continue
+		}
+		runs, err := r.runs(ctx, runSQL, id)
+		if err != nil {
+			return err
+		}
+		r.Runs = append(r.Runs, runs...)
+	}
+	slices.SortFunc(r.Runs, func(a, b RunFacts) int { return cmp.Compare(a.ID, b.ID) })
+	return nil
+}
+
+func (r *reader) runs(ctx context.Context, query string, args ...any) ([]RunFacts, error) {
+	return mysqltx.Collect(ctx, r.tx, func(r *RunFacts) []any {
+		return []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status,
+			&r.Settled, &r.Read, &r.Issued, &r.NotSelected, &r.LastArrival, &r.Cleaned}
+	}, query, append([]any{history.SilentSeconds, r.CouponID}, args...)...)
+}
+
+// namedRuns are the runs that applications, DLQ entries and the coupon of the user name.
+func (f *Facts) namedRuns() (ids []coupon.RunID) {
+	for _, a := range f.Applications {
+		ids = append(ids, a.Run)
+		if a.Review != nil {
+			ids = append(ids, a.Review.Run)
+		}
+	}
+	if f.UserCoupon != nil {
+		ids = append(ids, f.UserCoupon.Run)
+	}
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id coupon.RunID) bool { return id == 0 })
+}
+
+// never is later than any run.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// concernedUntil is until when runs that settled the coupon concern the user, and until when those that did not: until the
+// last outcome. A user who was not selected may still receive a seat, and is concerned by later settlements.
+func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
+	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil {
+		return never, never
+	}
+	for _, a := range f.Applications {
+		if a.RecordedAt != nil && a.RecordedAt.After(unsettled) {
+			unsettled = *a.RecordedAt
+		}
+	}
+	if latest := f.latest(); f.UserCoupon == nil && latest != nil && latest.Outcome == coupon.OutcomeNotSelected {
+		return never, unsettled
+	}
+	return unsettled, unsettled
+}
+
+// auditsSQL are the audit events about the user, and about the coupon as a whole. `settle verify` reports rows outside the
+// chain.
+const auditsSQL = "SELECT e.at, e.actor, e.action, COALESCE(e.run_id, 0), e.reason, e.detail" + audit.Chained + `
+WHERE e.coupon_id = ? AND (e.user_id IS NULL OR e.user_id = ?)
+ORDER BY e.seq DESC LIMIT ?`
+
+func (r *reader) readAudits(ctx context.Context) ([]Event, error) {
+	audits, err := mysqltx.Collect(ctx, r.tx, func(e *Event) []any {
+		e.Kind = EventAudit
+		return []any{&e.At, &e.Actor, &e.Action, &e.Run, &e.Reason, &e.Detail}
+	}, auditsSQL, r.CouponID, r.UserID, maxAudits+1)
+	return bounded(r, audits, maxAudits), err
+}

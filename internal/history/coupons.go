@@ -1,0 +1,144 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// CouponStatus is the state of a coupon by MySQL's clock. Redis decides about applications by its own.
+type CouponStatus string
+
+// The first that applies is the status.
+const (
+	Finalised CouponStatus = "FINALISED"
+	Closed    CouponStatus = "CLOSED"
+	Paused    CouponStatus = "PAUSED"
+	Scheduled CouponStatus = "SCHEDULED"
+	Open      CouponStatus = "OPEN"
+)
+
+// Coupon is a row of table coupon as `settle coupon list` prints it. Times are UTC.
+type Coupon struct {
+	ID     coupon.CouponID `json:"id"`
+	Name   string          `json:"name"`
+	Status CouponStatus    `json:"status"`
+	Seats
+	Window
+	CampaignID   *uint64   `json:"campaignId"`
+	ValidityDays int64     `json:"validityDays"`
+	DiscountWon  int64     `json:"discountWon"`
+	UpdatedAt    time.Time `json:"updatedAt"`
+}
+
+// Seats are the seats of a coupon.
+type Seats struct {
+	TotalQuantity int64 `json:"totalQuantity"`
+	IssuedCount   int64 `json:"issuedCount"`
+}
+
+// Window is when users can apply.
+type Window struct {
+	OpensAt     time.Time  `json:"opensAt"`
+	ClosesAt    time.Time  `json:"closesAt"`
+	Paused      bool       `json:"paused"`
+	FinalisedAt *time.Time `json:"finalisedAt"`
+}
+
+// Free is the number of free seats.
+func (s Seats) Free() int64 { return max(0, s.TotalQuantity-s.IssuedCount) }
+
+const (
+	statusOfCoupon = `CASE WHEN finalised_at IS NOT NULL THEN 'FINALISED' WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
+     WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
+	couponColumns = "id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at, apply_closes_at, status = 'PAUSED',
+       finalised_at, campaign_id, validity_days, discount_won, updated_at`
+	listCouponsSQL = "SELECT " + couponColumns + ` FROM coupon
+WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) ORDER BY id LIMIT ?`
+	couponSQL = "SELECT " + couponColumns + " FROM coupon WHERE id = ?"
+)
+
+// List returns up to limit coupons with ids above after, by id; only those of a status unless it is empty.
+func (r Reader) List(ctx context.Context, status CouponStatus, after coupon.CouponID, limit int) ([]Coupon, error) {
+	return r.coupons(ctx, listCouponsSQL, after, status, status, limit)
+}
+
+// Coupon returns one coupon; ledger.ErrNoCoupon when there is none.
+func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) {
+	found, err := r.coupons(ctx, couponSQL, id)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("coupon %d: %w", id, ledger.ErrNoCoupon)
+	}
+	if err != nil {
+		return Coupon{}, err
+	}
+	return found[0], nil
+}
+
+func (r Reader) coupons(ctx context.Context, query string, args ...any) ([]Coupon, error) {
+	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
+		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
+			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.UpdatedAt}
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read coupons: %w", err)
+	}
+	return found, nil
+}
+
+// Outcomes count what MySQL has recorded of a coupon's applications.
+type Outcomes struct {
+	Issued        int64 `json:"issued"` // by runs
+	ByHand        int64 `json:"givenByHand"`
+	NotSelected   int64 `json:"notSelected"`
+	Rejected      int64 `json:"rejected"`
+	AlreadyIssued int64 `json:"alreadyIssued"`
+	Accepted      int64 `json:"accepted"`   // promises, each once, as far as MySQL knows
+	WrittenOff    int64 `json:"writtenOff"` // lost promises that an operator has accepted
+}
+
+const outcomesSQL = `
+SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
+       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL),
+       (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
+       (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'),
+       (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED'),
+       COALESCE(MAX(CAST(accepted AS SIGNED) - CAST(twice AS SIGNED)), 0), COALESCE(MAX(written_off), 0) FROM promise WHERE coupon_id = ?`
+
+// Outcomes counts the recorded outcomes of a coupon.
+func (r Reader) Outcomes(ctx context.Context, id coupon.CouponID) (o Outcomes, err error) {
+	err = r.DB.QueryRowContext(ctx, outcomesSQL, id, id, id, id, id, id).
+		Scan(&o.Issued, &o.ByHand, &o.NotSelected, &o.Rejected, &o.AlreadyIssued, &o.Accepted, &o.WrittenOff)
+	if err != nil {
+		return o, fmt.Errorf("count outcomes of coupon %d: %w", id, err)
+	}
+	return o, nil
+}
+
+// AuditEntry is one audit event about a coupon as a whole.
+type AuditEntry struct {
+	At     time.Time    `json:"at"`
+	Actor  string       `json:"actor"`
+	Action audit.Action `json:"action"`
+	Reason string       `json:"reason"`
+	Detail string       `json:"detail"`
+}
+
+const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail" + audit.Chained + `
+WHERE e.coupon_id = ? AND e.user_id IS NULL ORDER BY e.seq DESC LIMIT ?`
+
+// AuditEntries reads the last events of a coupon's audit chain that concern no single user, the newest first.
+func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) ([]AuditEntry, error) {
+	entries, err := mysqltx.Collect(ctx, r.DB, func(e *AuditEntry) []any {
+		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail}
+	}, auditEntriesSQL, id, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read audit entries of coupon %d: %w", id, err)
+	}
+	return entries, nil
+}

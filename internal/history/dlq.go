@@ -1,0 +1,116 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// DLQStore reads the DLQ; candidates.Store has it.
+type DLQStore interface {
+	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
+}
+
+// UnknownCause is the cause of an entry without a readable reason.
+const UnknownCause = "UNKNOWN"
+
+// DLQEntry is an application in the DLQ.
+type DLQEntry struct {
+	Coupon  coupon.CouponID `json:"coupon"`
+	User    string          `json:"user"` // the member as it is stored
+	Arrival time.Time       `json:"arrival"`
+	candidates.Reason
+}
+
+// InDLQSince is when the entry was first put into the DLQ; zero: unknown.
+func (e DLQEntry) InDLQSince() time.Time {
+	if e.Since.IsZero() {
+		return e.At
+	}
+	return e.Since
+}
+
+// EachDLQEntry visits a coupon's DLQ by arrival, page by page.
+func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID, visit func(DLQEntry)) error {
+	for cursor := (coupon.Cursor{}); ; {
+		page, next, err := store.UnderReview(ctx, couponID, cursor)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		members := make([]string, len(page))
+		for i, e := range page {
+			members[i] = e.Member
+		}
+		reasons, err := store.Reasons(ctx, couponID, members)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			reason := reasons[e.Member]
+			reason.Cause = cmp.Or(reason.Cause, UnknownCause)
+			reason.Retryable = e.Source != coupon.SourceHeld // settlements go by the score, not by the reason
+			visit(DLQEntry{Coupon: couponID, User: e.Member, Arrival: time.UnixMicro(e.Arrival).UTC(), Reason: reason})
+		}
+		cursor = next
+	}
+}
+
+// DLQGroup sums up the DLQ entries of one coupon with one cause.
+type DLQGroup struct {
+	Coupon        coupon.CouponID `json:"coupon"`
+	Cause         string          `json:"cause"`
+	Count         int             `json:"count"`
+	Retryable     int             `json:"retryable"` // of Count: every run tries them again
+	Held          int             `json:"held"`      // of Count: an operator must decide
+	OldestArrival time.Time       `json:"oldestArrival"`
+	NewestArrival time.Time       `json:"newestArrival"`
+	OldestReview  time.Time       `json:"oldestReview"` // earliest InDLQSince; zero: unknown
+	MinAttempts   int             `json:"leastAttempts"`
+	MaxAttempts   int             `json:"mostAttempts"`
+}
+
+// DLQGroups are groups by coupon and cause.
+type DLQGroups map[groupKey]*DLQGroup
+
+type groupKey struct {
+	coupon coupon.CouponID
+	cause  string
+}
+
+// Add counts an entry. Entries of a coupon must come by arrival.
+func (g DLQGroups) Add(e DLQEntry) {
+	key := groupKey{e.Coupon, e.Cause}
+	group := g[key]
+	if group == nil {
+		group = &DLQGroup{Coupon: e.Coupon, Cause: e.Cause, OldestArrival: e.Arrival, MinAttempts: e.Attempts}
+		g[key] = group
+	}
+	group.Count++
+	if e.Retryable {
+		group.Retryable++
+	} else {
+		group.Held++
+	}
+	group.NewestArrival = e.Arrival
+	if since := e.InDLQSince(); !since.IsZero() && (group.OldestReview.IsZero() || since.Before(group.OldestReview)) {
+		group.OldestReview = since
+	}
+	group.MinAttempts, group.MaxAttempts = min(group.MinAttempts, e.Attempts), max(group.MaxAttempts, e.Attempts)
+}
+
+// Sorted returns the groups by coupon, the largest first.
+func (g DLQGroups) Sorted() []DLQGroup {
+	all := make([]DLQGroup, 0, len(g))
+	for _, group := range g {
+		all = append(all, *group)
+	}
+	slices.SortFunc(all, func(a, b DLQGroup) int {
+		return cmp.Or(cmp.Compare(a.Coupon, b.Coupon), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Cause, b.Cause))
+	})
+	return all
+}

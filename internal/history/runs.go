@@ -1,0 +1,211 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Reader reads the history of one deployment.
+type Reader struct{ DB *sql.DB }
+
+// SilentSeconds is how long a run may skip its heartbeat before it counts as abandoned: six heartbeats, of which one may
+// hang. Heartbeat and comparison use the database clock. A run that was only cut off takes the verdict back with its next
+// heartbeat.
+const SilentSeconds = 60
+
+// IsSilent is true of a run whose last heartbeat is older than its one argument, SilentSeconds.
+const IsSilent = "heartbeat_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"
+
+// RunStatus is the status of run r: ABANDONED when it is RUNNING and silent. Its one argument is SilentSeconds.
+const RunStatus = "IF(r.status = 'RUNNING' AND r." + IsSilent + ", 'ABANDONED', r.status)"
+
+// Run is one execution of the job. Times are UTC.
+type Run struct {
+	ID          coupon.RunID   `json:"run"`
+	Trigger     coupon.Trigger `json:"trigger"`
+	Operator    string         `json:"operator"`
+	Reason      string         `json:"reason"`
+	Cutoff      time.Time      `json:"cutoff"`
+	StartedAt   time.Time      `json:"startedAt"`
+	HeartbeatAt time.Time      `json:"heartbeatAt"`
+	RunEnd
+	RunSums
+}
+
+// RunEnd is how a run ended.
+type RunEnd struct {
+	FinishedAt *time.Time       `json:"finishedAt,omitempty"` // nil while it runs, and of an abandoned run
+	Millis     *int64           `json:"durationMs,omitempty"` // nil when FinishedAt is
+	Status     coupon.RunStatus `json:"status"`               // ABANDONED also before a later run has marked it
+}
+
+// RunSums add up a run over its coupons.
+type RunSums struct {
+	Coupons       int64 `json:"coupons"` // that it changed
+	Issued        int64 `json:"issued"`
+	Rejected      int64 `json:"rejected"`
+	AlreadyIssued int64 `json:"alreadyIssued"`
+	NotSelected   int64 `json:"notSelected"`
+	Unsettled     int64 `json:"unsettled"` // coupons that were held, busy or failed
+}
+
+// RunFilter restricts Runs. A zero field does not restrict.
+type RunFilter struct {
+	From, To time.Time       // cutoff after From, and at To at the latest
+	Coupon   coupon.CouponID // runs that changed this coupon, or failed to
+	Status   string
+	Trigger  string
+	Before   coupon.RunID // lower ids
+	Limit    int          // required
+}
+
+const (
+	runColumns      = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, "
+	runColumnsNamed = runColumns + RunStatus + " AS status FROM settlement_run r "
+
+	summedRuns = `
+SELECT ` + runColumns + `r.status,
+       COUNT(s.coupon_id), COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.rejected_count), 0),
+       COALESCE(SUM(s.already_issued_count), 0), COALESCE(SUM(s.not_selected_count), 0),
+       (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id AND x.status <> 'SETTLED')
+FROM (SELECT ` + runColumnsNamed
+	groupedByRun = `) r LEFT JOIN settlement s ON s.run_id = r.id
+GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
+
+	runSQL  = summedRuns + "WHERE id = ?" + groupedByRun
+	runsSQL = summedRuns + `
+WHERE (? = 0 OR id < ?) AND (? IS NULL OR cutoff > ?) AND (? IS NULL OR cutoff <= ?)
+  AND (? = '' OR trigger_kind = ?) AND (? = '' OR ` + RunStatus + ` = ?)
+  AND (? = 0 OR EXISTS (SELECT 1 FROM settlement f WHERE f.run_id = r.id AND f.coupon_id = ?)
+       OR EXISTS (SELECT 1 FROM run_coupon t WHERE t.run_id = r.id AND t.coupon_id = ?))
+ORDER BY id DESC LIMIT ?` + groupedByRun
+)
+
+// ErrNoRun reports a run that does not exist.
+var ErrNoRun = errors.New("there is no such run; settle runs lists them")
+
+// Runs reads runs, the newest first.
+func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
+	from, to := timeOrNull(f.From), timeOrNull(f.To)
+	runs, err := r.runs(ctx, runsSQL, SilentSeconds, f.Before, f.Before, from, from, to, to, f.Trigger, f.Trigger,
+		f.Status, SilentSeconds, f.Status, f.Coupon, f.Coupon, f.Coupon, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("read runs: %w", err)
+	}
+	return runs, nil
+}
+
+// Run reads one run; ErrNoRun when there is none.
+func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
+	runs, err := r.runs(ctx, runSQL, SilentSeconds, id)
+	if err != nil {
+		return Run{}, fmt.Errorf("read run %d: %w", id, err)
+	}
+	if len(runs) == 0 {
+		return Run{}, fmt.Errorf("run %d: %w", id, ErrNoRun)
+	}
+	return runs[0], nil
+}
+
+func timeOrNull(t time.Time) sql.NullTime { return sql.NullTime{Time: t.UTC(), Valid: !t.IsZero()} }
+
+func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, error) {
+	runs, err := mysqltx.Collect(ctx, r.DB, func(r *Run) []any {
+		return []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status,
+			&r.Coupons, &r.Issued, &r.Rejected, &r.AlreadyIssued, &r.NotSelected, &r.Unsettled}
+	}, query, args...)
+	for i := range runs {
+		if r := &runs[i]; r.FinishedAt != nil {
+			r.Millis = new(r.FinishedAt.Sub(r.StartedAt).Milliseconds())
+		}
+	}
+	return runs, err
+}
+
+// RunCoupon is what a run did to one coupon.
+type RunCoupon struct {
+	Coupon coupon.CouponID     `json:"coupon"`
+	Name   string              `json:"name"`   // empty when the coupon does not exist
+	Status coupon.ResultStatus `json:"status"` // SETTLED, HELD, BUSY or FAILED
+	CouponCounts
+	Gap int64 `json:"gap"` // lost promises that the run found
+	CouponRecord
+	Millis *int64 `json:"durationMs,omitempty"` // nil of a run that was killed
+	Error  string `json:"error,omitempty"`
+
+	Recorded bool `json:"-"` // the run changed something
+}
+
+// CouponCounts are applications by what the run made of them.
+type CouponCounts struct {
+	Read          int64 `json:"read"`
+	Issued        int64 `json:"issued"`
+	Rejected      int64 `json:"rejected"`
+	AlreadyIssued int64 `json:"alreadyIssued"`
+	NotSelected   int64 `json:"notSelected"`
+}
+
+// CouponRecord is the rest of the run's row of table settlement.
+type CouponRecord struct {
+	FirstArrival  coupon.Arrival `json:"firstArrival,omitempty"`
+	LastArrival   coupon.Arrival `json:"lastArrival,omitempty"`
+	WinnersDigest string         `json:"winnersDigest,omitempty"`
+	CleanedAt     *time.Time     `json:"cleanedAt,omitempty"` // end of the clean-up in Redis; nil: pending
+}
+
+const runCouponsSQL = `
+SELECT k.coupon_id, COALESCE(c.name, ''), COALESCE(x.status, 'SETTLED'), s.run_id IS NOT NULL,
+       COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.rejected_count, 0),
+       COALESCE(s.already_issued_count, 0), COALESCE(s.not_selected_count, 0), COALESCE(x.gap, 0),
+       COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival, 0), COALESCE(s.winners_digest, ''), s.cleaned_at,
+       x.duration_ms, COALESCE(x.error, '')
+FROM (SELECT coupon_id FROM settlement WHERE run_id = ? UNION SELECT coupon_id FROM run_coupon WHERE run_id = ?) k
+LEFT JOIN settlement s ON s.run_id = ? AND s.coupon_id = k.coupon_id
+LEFT JOIN run_coupon x ON x.run_id = ? AND x.coupon_id = k.coupon_id
+LEFT JOIN coupon c ON c.id = k.coupon_id
+ORDER BY k.coupon_id`
+
+// RunCoupons reads what a run did, coupon by coupon: the coupons that it changed or could not settle.
+func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
+	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
+		return []any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read, &c.Issued, &c.Rejected, &c.AlreadyIssued, &c.NotSelected,
+			&c.Gap, &c.FirstArrival, &c.LastArrival, &c.WinnersDigest, &c.CleanedAt, &c.Millis, &c.Error}
+	}, runCouponsSQL, run, run, run, run)
+	if err != nil {
+		return nil, fmt.Errorf("read coupons of run %d: %w", run, err)
+	}
+	return coupons, nil
+}
+
+// Settled is when a run settled a coupon.
+type Settled struct {
+	Run coupon.RunID `json:"run"`
+	At  time.Time    `json:"at"` // UTC
+}
+
+const lastSettledSQL = `
+SELECT s.run_id, s.settled_at FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+WHERE s.coupon_id = ? AND s.run_id < ? AND NOT EXISTS
+      (SELECT 1 FROM audit_event e WHERE e.coupon_id = s.coupon_id AND e.run_id = s.run_id AND e.action = ?)
+ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
+
+// LastSettled is the last run before another that settled a coupon: of the same date or an earlier one if there is one, else
+// any; nil when none did. A run that only dropped applications does not count.
+func LastSettled(ctx context.Context, q audit.RowQuerier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
+	var s Settled
+	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("last settlement of coupon %d: %w", couponID, err)
+	}
+	return &s, nil
+}

@@ -1,0 +1,183 @@
+package history_test
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+)
+
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+// database is a migrated database of the test's own.
+type database struct{ *sql.DB }
+
+func newDatabase(t *testing.T) database {
+	t.Helper()
+	return database{jajeongtest.New(t).DB}
+}
+
+// recordedRun writes a run by hand; silent is how long ago it last beat, by the clock of the database.
+func (d database) recordedRun(t *testing.T, trigger, status string, cutoff time.Time, silent time.Duration) uint64 {
+	t.Helper()
+	var finished any
+	if status != "RUNNING" && status != "ABANDONED" {
+		finished = cutoff.Add(90 * time.Second).UTC()
+	}
+	done, err := d.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, finished_at, status)
+		VALUES (?, 'kim', 'TICKET-1', ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? SECOND, ?, ?)`,
+		trigger, cutoff.UTC(), cutoff.Add(time.Minute).UTC(), int(silent.Seconds()), finished, status)
+	require.NoError(t, err)
+	id, err := done.LastInsertId()
+	require.NoError(t, err)
+	return uint64(id)
+}
+
+func (d database) record(t *testing.T, run, coupon uint64, issued, rejected int) {
+	t.Helper()
+	_, err := d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count) VALUES (?, ?, ?, ?, 3, 1)",
+		run, coupon, issued, rejected)
+	require.NoError(t, err)
+}
+
+func (d database) resulted(t *testing.T, run, coupon uint64, status, why string) {
+	t.Helper()
+	_, err := d.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES (?, ?, ?, -2, 1500, ?)", run, coupon, status, why)
+	require.NoError(t, err)
+}
+
+func runIDs(runs []history.Run) []uint64 {
+	found := []uint64{}
+	for _, r := range runs {
+		found = append(found, r.ID)
+	}
+	return found
+}
+
+func TestRunsByFilter(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	zone := time.FixedZone("KST", 9*60*60)
+	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, zone)
+	first := d.recordedRun(t, "CRON", "SUCCEEDED", midnight.AddDate(0, 0, -1), 0)
+	second := d.recordedRun(t, "CRON", "HELD", midnight, 0)
+	third := d.recordedRun(t, "MANUAL", "RUNNING", midnight.Add(time.Microsecond), time.Hour)
+	fourth := d.recordedRun(t, "DLQ_RETRY", "RUNNING", midnight.AddDate(0, 0, 1), -time.Hour) // not silent, however long the subtests wait for their turn
+	fifth := d.recordedRun(t, "MANUAL", "ABANDONED", midnight.AddDate(0, 0, 1), time.Hour)
+	d.record(t, first, 7, 10, 2)
+	d.record(t, first, 8, 5, 0)
+	d.resulted(t, first, 8, "SETTLED", "")
+	d.resulted(t, second, 7, "HELD", "promises are missing")
+
+	reader := history.Reader{DB: d.DB}
+	for name, test := range map[string]struct {
+		filter history.RunFilter
+		want   []uint64
+	}{
+		"all, the newest first":        {history.RunFilter{}, []uint64{fifth, fourth, third, second, first}},
+		"a page":                       {history.RunFilter{Limit: 2}, []uint64{fifth, fourth}},
+		"the next page":                {history.RunFilter{Limit: 2, Before: fourth}, []uint64{third, second}},
+		"of a business date":           {history.RunFilter{From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
+		"of the day before":            {history.RunFilter{From: midnight.AddDate(0, 0, -2), To: midnight.AddDate(0, 0, -1)}, []uint64{first}},
+		"of the day after":             {history.RunFilter{From: midnight, To: midnight.AddDate(0, 0, 1)}, []uint64{fifth, fourth, third}},
+		"of a coupon, held ones too":   {history.RunFilter{Coupon: 7}, []uint64{second, first}},
+		"of another coupon":            {history.RunFilter{Coupon: 8}, []uint64{first}},
+		"of no coupon":                 {history.RunFilter{Coupon: 9}, []uint64{}},
+		"by trigger":                   {history.RunFilter{Trigger: "CRON"}, []uint64{second, first}},
+		"running":                      {history.RunFilter{Status: "RUNNING"}, []uint64{fourth}},
+		"abandoned, marked or not yet": {history.RunFilter{Status: "ABANDONED"}, []uint64{fifth, third}},
+		"all at once":                  {history.RunFilter{Status: "HELD", Trigger: "CRON", Coupon: 7, Before: third, From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.filter.Limit == 0 {
+				test.filter.Limit = 100
+			}
+			runs, err := reader.Runs(t.Context(), test.filter)
+			require.NoError(t, err)
+			require.Equal(t, test.want, runIDs(runs))
+		})
+	}
+	t.Run("sums", func(t *testing.T) {
+		t.Parallel()
+		run, err := reader.Run(t.Context(), first)
+		require.NoError(t, err)
+		require.Equal(t, [6]int64{2, 15, 2, 2, 6, 0}, [6]int64{run.Coupons, run.Issued, run.Rejected, run.AlreadyIssued, run.NotSelected, run.Unsettled})
+		require.EqualValues(t, 30_000, *run.Millis)
+		require.Equal(t, midnight.AddDate(0, 0, -1).UTC(), run.Cutoff)
+		run, err = reader.Run(t.Context(), second)
+		require.NoError(t, err)
+		require.Equal(t, [2]int64{0, 1}, [2]int64{run.Coupons, run.Unsettled})
+		run, err = reader.Run(t.Context(), third)
+		require.NoError(t, err)
+		require.Equal(t, coupon.RunAbandoned, run.Status)
+		require.Nil(t, run.FinishedAt)
+		require.Nil(t, run.Millis)
+		_, err = reader.Run(t.Context(), fifth+1)
+		require.ErrorIs(t, err, history.ErrNoRun)
+	})
+	t.Run("coupons", func(t *testing.T) {
+		t.Parallel()
+		coupons, err := reader.RunCoupons(t.Context(), first)
+		require.NoError(t, err)
+		require.Len(t, coupons, 2)
+		require.Equal(t, coupon.Settled, coupons[0].Status, "a run that was killed has no results")
+		require.Nil(t, coupons[0].Millis)
+		require.EqualValues(t, 1500, *coupons[1].Millis)
+		require.True(t, coupons[1].Recorded)
+		coupons, err = reader.RunCoupons(t.Context(), second)
+		require.NoError(t, err)
+		millis := int64(1500)
+		require.Equal(t, []history.RunCoupon{{Coupon: 7, Status: "HELD", Gap: -2, Millis: &millis, Error: "promises are missing"}}, coupons)
+		coupons, err = reader.RunCoupons(t.Context(), third)
+		require.NoError(t, err)
+		require.NotNil(t, coupons, "[] in JSON, not null")
+		require.Empty(t, coupons)
+	})
+	t.Run("last settled", func(t *testing.T) {
+		t.Parallel()
+		s, err := history.LastSettled(t.Context(), d.DB, 7, second, midnight)
+		require.NoError(t, err)
+		require.Equal(t, first, s.Run)
+		s, err = history.LastSettled(t.Context(), d.DB, 7, first, midnight)
+		require.NoError(t, err)
+		require.Nil(t, s)
+	})
+}
+
+// Of several nights it is that of the given date. A run that dropped applications settled none.
+func TestLastSettledPrefersTheDate(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	const coupon = 9
+	var nights []uint64
+	for n := range 3 {
+		nights = append(nights, d.recordedRun(t, "CRON", "SUCCEEDED", midnight.AddDate(0, 0, n), 0))
+		d.record(t, nights[n], coupon, 1, 0)
+	}
+	drop := d.recordedRun(t, "MANUAL", "SUCCEEDED", midnight.AddDate(0, 0, 1), 0)
+	d.record(t, drop, coupon, 0, 1)
+	_, err := d.Exec("INSERT INTO audit_event (actor, action, coupon_id, run_id) VALUES ('kim', 'DLQ_DROPPED', ?, ?)", coupon, drop)
+	require.NoError(t, err)
+	for cutoff, want := range map[int]uint64{-1: nights[2], 0: nights[0], 1: nights[1], 2: nights[2], 9: nights[2]} {
+		s, err := history.LastSettled(t.Context(), d.DB, coupon, drop+1, midnight.AddDate(0, 0, cutoff))
+		require.NoError(t, err)
+		require.Equal(t, want, s.Run, cutoff)
+	}
+}
+
+// Heartbeat and comparison use the database clock, so that a pod's wrong clock does not matter.
+func TestRunWithAHeartbeatIsRunning(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	run := d.recordedRun(t, "CRON", "RUNNING", time.Now().Add(-5*time.Hour), (history.SilentSeconds-10)*time.Second)
+	r, err := history.Reader{DB: d.DB}.Run(t.Context(), run)
+	require.NoError(t, err)
+	require.Equal(t, coupon.RunRunning, r.Status)
+}

@@ -1,0 +1,86 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/jajeong/jajeong/internal/audit"
+)
+
+// Code names a finding. Codes are stable.
+type Code string
+
+// Violations, by the invariant they break.
+const (
+	Oversold               Code = "OVERSOLD"                 // 1: more coupons than seats
+	CountWrong             Code = "COUNT_WRONG"              // 1: issued_count is not the number of coupons
+	SeatWrong              Code = "SEAT_WRONG"               // 1: a run issued a coupon without a seat, a seat twice, or a seat above the total
+	HeldTwice              Code = "HELD_TWICE"               // 2: one user has two coupons
+	SettledTwice           Code = "SETTLED_TWICE"            // 2: one application has both a coupon and another outcome
+	PassedOver             Code = "PASSED_OVER"              // 3: an eligible earlier arrival got no seat and is not in the DLQ
+	OrderWrong             Code = "ORDER_WRONG"              // 3: within a run, a later arrival has an earlier seat
+	PromiseLost            Code = "PROMISE_LOST"             // 4: accepted applications cannot be found
+	NeverSettled           Code = "NEVER_SETTLED"            // 4: applications that no run settles
+	Expiring               Code = "EXPIRING"                 // 4: applications in Redis expire too early
+	LineRewound            Code = "LINE_REWOUND"             // 5: the next arrival could be lower than one in Redis or one that got a seat
+	ArrivalWrong           Code = "ARRIVAL_WRONG"            // 5: a run settled an application without an arrival before its cutoff
+	NightAhead             Code = "NIGHT_AHEAD"              // 5: a run ended before its cutoff
+	RecordWrong            Code = "RECORD_WRONG"             // 6: a settlement's record does not match its coupons and outcomes
+	RecordMissing          Code = "RECORD_MISSING"           // 6: coupons or outcomes of a run without a record of the coupon
+	RunMissing             Code = "RUN_MISSING"              // 6: a record of a run that does not exist; no run can clean up after it
+	StillStanding          Code = "STILL_STANDING"           // 6: settled and cleaned up, but still in Redis
+	MarkedWithoutCoupon    Code = "MARKED_WITHOUT_COUPON"    // 6: Redis answers ALREADY_ISSUED to a user without the coupon
+	MarkedWithoutRejection Code = "MARKED_WITHOUT_REJECTION" // 6: Redis answers REJECTED to a user who was not rejected
+	ReasonMissing          Code = "REASON_MISSING"           // 6: a DLQ entry without a reason, or a reason without an entry
+	ValidityWrong          Code = "VALIDITY_WRONG"           // 6: a coupon with another time of issue or expiry than its run gives
+	OutcomeWrong           Code = "OUTCOME_WRONG"            // 6: an outcome that no run records so
+	RunWrong               Code = "RUN_WRONG"                // 6: a run differs from its audit events, or its status from its end
+	CouponMissing          Code = "COUPON_MISSING"           // 6: rows of coupons that do not exist
+	DoorDiffers            Code = "DOOR_DIFFERS"             // 6: Redis goes by another window than the coupon, though it has been published
+	AuditChanged           Code = "AUDIT_CHANGED"            // 6: an audit event was changed
+	AuditRemoved           Code = "AUDIT_REMOVED"            // 6: audit events were removed
+	AuditInserted          Code = "AUDIT_INSERTED"           // 6: an audit event was not written by the program
+)
+
+// Warnings. They break no invariant.
+const (
+	Excess      Code = "EXCESS"         // 4: more applications than promises; Redis was written by hand
+	ClockAhead  Code = "CLOCK_AHEAD"    // 5: arrivals are ahead of the Redis clock; beyond 5 s nothing is accepted
+	CleanUpToDo Code = "CLEAN_UP_TO_DO" // 6: the clean-up of a settlement is pending
+)
+
+// Finding is one violation or warning.
+type Finding struct {
+	Invariant int    `json:"invariant"` // of DESIGN.md §2
+	Code      Code   `json:"code"`
+	Warning   bool   `json:"warning,omitempty"`
+	Count     int64  `json:"count"` // rows, applications or promises; the signed difference when two counts differ
+	Detail    string `json:"detail"`
+}
+
+// Verdict is the result of checking one coupon.
+type Verdict struct {
+	Coupon        uint64     `json:"coupon"`
+	Name          string     `json:"name"`
+	TotalQuantity int64      `json:"totalQuantity"`
+	IssuedCount   int64      `json:"issuedCount"` // of the coupon's row
+	Coupons       int64      `json:"coupons"`     // rows of user_coupon
+	Account       Account    `json:"account"`
+	Gap           int64      `json:"gap"`
+	AuditHead     audit.Head `json:"auditHead"` // a copy kept elsewhere binds all audit events up to it
+	Findings      []Finding  `json:"findings"`
+}
+
+// Violated reports whether an invariant is broken. Warnings do not count.
+func (v *Verdict) Violated() bool {
+	for _, f := range v.Findings {
+		if !f.Warning {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *Verdict) find(invariant int, code Code, count int64, format string, args ...any) {
+	warning := code == Excess || code == ClockAhead || code == CleanUpToDo
+	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,100 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Entry is one application in Redis and what MySQL says of it.
+type Entry struct {
+	coupon.Application
+	active    bool // the user exists and is active
+	hasCoupon bool // the user holds the coupon, by a run or by hand
+	issued    bool // a run issued a coupon for this very application
+	recorded  bool // this very application has another outcome
+
+	notSelected bool // which is NOT_SELECTED
+}
+
+// Settled reports whether MySQL has an outcome of the application.
+func (e Entry) Settled() bool { return e.issued || e.recorded }
+
+// halfMoved reports an application in the DLQ whose NOT_SELECTED a run should have deleted in a transaction that did not
+// commit.
+func (e Entry) halfMoved() bool { return e.notSelected && e.Source != coupon.SourceQueue }
+
+// appliedAt is the arrival of a JSON_TABLE j as DATETIME(6); FROM_UNIXTIME would lose microseconds.
+const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
+
+// entriesSQL has placeholders for the shop's user table, which users.Table fills in.
+const entriesSQL = `
+SELECT j.n, {active},
+       EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
+       EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id AND c.run_id IS NOT NULL
+               AND c.applied_at = ` + appliedAt + `),
+       o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE), COALESCE(o.reason, '')
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]')) AS j
+LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
+LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.user_id = j.user_id
+     AND o.applied_at = ` + appliedAt + `
+ORDER BY j.n`
+
+// Malformed is the beginning of the reason in the outcome of a member that is no user id. All such outcomes have user 0, and
+// are told apart by it.
+func Malformed(member string) string {
+	const maxLetters = 400 // of the 500 of a reason
+	return mysqltx.Shorten(strconv.Quote(strings.ToValidUTF8(member, "\uFFFD")), maxLetters)
+}
+
+// walk visits every application in Redis up to an arrival.
+func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, upTo coupon.Arrival, visit func(Entry)) error {
+	directory, err := l.Users.Table(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("walk the applications of coupon %d: %w", couponID, err)
+	}
+	query, end := directory.SQL(entriesSQL), time.UnixMicro(upTo+1)
+	var cursor coupon.Cursor
+	for {
+		page, next, err := l.Store.Page(ctx, couponID, cursor, end)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		cursor = next
+		if err := visitPage(ctx, tx, query, couponID, page, visit); err != nil {
+			return fmt.Errorf("walk the applications of coupon %d: %w", couponID, err)
+		}
+	}
+}
+
+func visitPage(ctx context.Context, tx *sql.Tx, query string, couponID coupon.CouponID, page []coupon.Application, visit func(Entry)) error {
+	asked := []byte{'['}
+	for i, e := range page {
+		if i > 0 {
+			asked = append(asked, ',')
+		}
+		asked = fmt.Appendf(asked, "[%d,%d]", coupon.ParseUserID(e.Member), e.Arrival)
+	}
+	asked = append(asked, ']')
+	return mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var n int
+		var reason string
+		e := new(Entry)
+		if err := rows.Scan(&n, &e.active, &e.hasCoupon, &e.issued, &e.recorded, &e.notSelected, &reason); err != nil {
+			return err
+		}
+		e.Application = page[n-1]
+		if coupon.ParseUserID(e.Member) == 0 {
+			e.recorded = e.recorded && strings.HasPrefix(reason, Malformed(e.Member))
+		}
+		visit(*e)
+		return nil
+	}, query, couponID, couponID, string(asked), couponID)
+}

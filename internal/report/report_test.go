@@ -1,0 +1,372 @@
+package report_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/report"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+var seoul = time.FixedZone("KST", 9*60*60)
+
+func day(t *testing.T, date string) report.Period {
+	t.Helper()
+	from, to, err := settle.Day(date, seoul)
+	require.NoError(t, err)
+	return report.Period{From: from, To: to, Bucket: time.Minute}
+}
+
+func month(t *testing.T, name string) report.Period {
+	t.Helper()
+	from, to, err := settle.Month(name, seoul)
+	require.NoError(t, err)
+	return report.Period{From: from, To: to, Bucket: time.Hour}
+}
+
+// fixture is one coupon of a deployment.
+type fixture struct {
+	*jajeongtest.Deployment
+	id coupon.CouponID
+}
+
+// opened adds a coupon with a window and a discount of its own.
+func opened(d *jajeongtest.Deployment, seats int, discount int64, opens, closes time.Time) *fixture {
+	d.T.Helper()
+	c := &fixture{d, d.AddCouponBetween(seats, opens, closes)}
+	d.Exec("UPDATE coupon SET discount_won = ? WHERE id = ?", discount, c.id)
+	return c
+}
+
+func (c *fixture) stood(n uint64, arrival time.Time) {
+	c.T.Helper()
+	c.ApplyAt(c.id, coupon.Member(n), arrival)
+}
+
+// promised counts more promises than there are applications.
+func (c *fixture) promised(more int64) {
+	c.T.Helper()
+	require.NoError(c.T, c.Redis.HIncrBy(c.T.Context(), c.Key("state", c.id), "accepted", more).Err())
+}
+
+// settle settles the coupon up to a cutoff; the zero time is now.
+func (c *fixture) settle(cutoff time.Time) settle.Result {
+	c.T.Helper()
+	order := jajeongtest.Manual(c.id)
+	order.Cutoff, order.CutoffNow = cutoff, cutoff.IsZero()
+	done, err := c.Settle(order)
+	require.NoError(c.T, err)
+	require.Len(c.T, done.Coupons, 1)
+	require.Empty(c.T, done.Coupons[0].Error)
+	return done.Coupons[0]
+}
+
+func (c *fixture) runs() []coupon.RunID {
+	c.T.Helper()
+	return c.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id", c.id)
+}
+
+func read(d *jajeongtest.Deployment, p report.Period, coupons ...coupon.CouponID) *report.Report {
+	d.T.Helper()
+	r, err := reporter(d).Report(d.T.Context(), p, coupons)
+	require.NoError(d.T, err)
+	return r
+}
+
+func reporter(d *jajeongtest.Deployment) *report.Reporter {
+	return &report.Reporter{DB: d.DB, Store: d.Store, Users: d.Users}
+}
+
+func at(text string) time.Time {
+	t, err := time.ParseInLocation("2006-01-02 15:04:05.999999", text, seoul)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// One coupon has applications on two days, one at the very end of the first and one at the very beginning of the second.
+func TestMonthIsTheSumOfItsDays(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	c := opened(d, 3, 5_000, at("2025-10-30 00:00:00"), at("2025-12-02 00:00:00"))
+	d.AddUsers(jajeongtest.Between(1, 22)...)
+	d.SetStatus(jajeongtest.Blocked, 21, 22)
+	c.stood(1, at("2025-10-31 23:59:59.999999"))
+	c.stood(2, at("2025-11-20 10:00:00"))
+	c.stood(21, at("2025-11-20 10:00:59.999999"))
+	c.stood(3, at("2025-11-20 23:59:59.999999"))
+	c.stood(4, at("2025-11-21 00:00:00"))
+	c.stood(22, at("2025-11-21 00:00:00.000001"))
+	c.stood(5, at("2025-11-30 23:59:59.999999"))
+	c.stood(6, at("2025-12-01 00:00:00"))
+	run := c.settle(at("2025-11-21 00:00:00"))
+	require.Equal(t, 3, run.Issued)
+	c.settle(at("2025-12-01 00:00:00"))
+	runs := c.runs()
+	require.Len(t, runs, 2)
+
+	counts := func(c report.Counts) [7]int64 {
+		return [7]int64{c.Applications, c.Issued, c.NotSelected, c.Rejected, c.AlreadyIssued, c.UnderReview, c.Waiting}
+	}
+	first := read(d, day(t, "2025-11-20"))
+	require.Equal(t, [7]int64{3, 2, 0, 0, 0, 1, 0}, counts(first.Total))
+	require.EqualValues(t, 10_000, first.Total.ValueWon.Int64())
+	require.Equal(t, []uint64{runs[0]}, first.Coupons[0].Runs)
+	require.Equal(t, 1, first.Coupons[0].RunCount)
+	require.NotNil(t, first.Coupons[0].Millis)
+	require.Equal(t, [3]int64{3, 0, 0}, [3]int64{first.Total.Seats, first.Total.SeatsLeft, first.Total.Gap})
+	require.Len(t, first.Timeline, 24*60)
+	require.EqualValues(t, 2, first.Timeline[10*60], "the one under review, too")
+	require.EqualValues(t, 1, first.Timeline[24*60-1])
+
+	second := read(d, day(t, "2025-11-21"))
+	require.Equal(t, [7]int64{2, 0, 1, 0, 0, 1, 0}, counts(second.Total))
+	require.EqualValues(t, 2, second.Timeline[0])
+	require.Equal(t, []uint64{runs[1]}, second.Coupons[0].Runs)
+
+	whole := read(d, month(t, "2025-11"))
+	require.Equal(t, [7]int64{6, 2, 2, 0, 0, 2, 0}, counts(whole.Total))
+	require.Len(t, whole.Timeline, 30*24)
+	require.Equal(t, runs, whole.Coupons[0].Runs)
+	var sum [7]int64
+	value := new(big.Int)
+	for n := 1; n <= 30; n++ {
+		part := read(d, day(t, fmt.Sprintf("2025-11-%02d", n)))
+		for i, n := range counts(part.Total) {
+			sum[i] += n
+		}
+		value.Add(value, part.Total.ValueWon)
+	}
+	require.Equal(t, counts(whole.Total), sum, "a month is the sum of its days")
+	require.Equal(t, whole.Total.ValueWon, value)
+
+	require.Equal(t, [7]int64{1, 1, 0, 0, 0, 0, 0}, counts(read(d, month(t, "2025-10")).Total))
+	require.Equal(t, [7]int64{1, 0, 0, 0, 0, 0, 1}, counts(read(d, month(t, "2025-12")).Total))
+	require.Equal(t, whole, read(d, month(t, "2025-11")), "read again it is the same")
+
+	nothing := read(d, month(t, "2024-02"))
+	require.NotNil(t, nothing.Coupons)
+	require.Empty(t, nothing.Coupons)
+	require.Len(t, read(d, month(t, "2024-02"), c.id).Coupons, 1, "who asks for a coupon is told of it")
+	_, err := reporter(d).Report(t.Context(), month(t, "2025-11"), []uint64{c.id + 1})
+	require.ErrorIs(t, err, ledger.ErrNoCoupon)
+}
+
+// The coupon has every outcome, settled applications that are still in Redis, and a gap.
+func TestReportCountsEveryOutcome(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	c := &fixture{d, d.AddCoupon(8)}
+	d.AddUsers(jajeongtest.Between(1, 22)...)
+	d.SetStatus(jajeongtest.Blocked, 21, 22)
+	d.Apply(c.id, 1, 2, 3, 4, 5, 21, 22, 6)
+	c.settle(time.Time{})
+	d.Drop(c.id, "22")
+	d.Exec("UPDATE coupon SET issued_count = issued_count + 1, discount_won = 9223372036854775807 WHERE id = ?", c.id)
+	d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 7)", c.id)
+	d.Apply(c.id, 8, 7, 9, 10)
+	cutoff := d.Now()
+	d.Apply(c.id, 11, 12)
+	c.settle(cutoff)
+	stay := func(key, table string, user coupon.UserID) { // as before a clean-up
+		var appliedAt time.Time
+		require.NoError(t, d.DB.QueryRow("SELECT applied_at FROM "+table+" WHERE coupon_id = ? AND user_id = ?", c.id, user).Scan(&appliedAt))
+		require.NoError(t, d.Redis.ZAdd(t.Context(), key, redis.Z{Score: float64(appliedAt.UnixMicro()), Member: user}).Err())
+	}
+	stay(d.Queue(c.id), "user_coupon", 1)
+	stay(d.Queue(c.id), "application_outcome", 9)
+	stay(d.Key("dlq", c.id), "application_outcome", 10)
+	c.promised(2)
+
+	p := report.Period{From: d.Now().Add(-time.Hour).Truncate(time.Second), To: d.Now().Add(time.Hour).Truncate(time.Second), Bucket: time.Minute}
+	r := read(d, p)
+	require.Len(t, r.Coupons, 1)
+	got := r.Coupons[0].Counts
+	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(7)), got.ValueWon, "more than 64 bits can hold")
+	got.ValueWon = nil
+	require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 14, Issued: 7, NotSelected: 2, Rejected: 1, AlreadyIssued: 1, UnderReview: 1, Waiting: 2},
+		State: report.State{Seats: 8, Gap: 2}}, got)
+	require.Equal(t, c.runs(), r.Coupons[0].Runs)
+
+	var timeline int64
+	for _, n := range r.Timeline {
+		timeline += n
+	}
+	require.EqualValues(t, 14, timeline)
+}
+
+// The timeline is the same before midnight, from Redis alone, and after.
+func TestTimelineStaysWhenApplicationsAreSettled(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+	d.AddUsers(jajeongtest.Between(1, 5)...)
+	c.stood(1, at("2025-11-19 23:59:59.999999"))
+	c.stood(2, at("2025-11-20 00:00:00"))
+	c.stood(3, at("2025-11-20 10:00:00"))
+	c.stood(4, at("2025-11-20 10:00:59.999999"))
+	c.stood(99, at("2025-11-20 10:01:00")) // there is no such user: under review
+	c.stood(5, at("2025-11-20 23:59:59.999999"))
+	c.stood(6, at("2025-11-21 00:00:00"))
+	want := make([]int64, 24*60)
+	want[0], want[600], want[601], want[24*60-1] = 1, 2, 1, 1
+	for _, cutoff := range []string{"", "2025-11-20 10:00:30", "2025-11-21 00:00:00"} { // the second in the middle of a minute
+		if cutoff != "" {
+			c.settle(at(cutoff))
+		}
+		r := read(d, day(t, "2025-11-20"))
+		require.EqualValues(t, 5, r.Total.Applications)
+		require.Equal(t, want, r.Timeline, "settled up to %s", cutoff)
+	}
+}
+
+// A coupon whose row another session holds is unread. The others are reported.
+func TestReportNamesLockedCoupons(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	free := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+	taken := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+	d.AddUsers(1)
+	for _, c := range []*fixture{free, taken} {
+		c.stood(1, at("2025-11-20 10:00:00"))
+	}
+	taken.promised(1) // which is why it is looked at under its lock
+	tx, err := d.DB.Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", taken.id)
+	require.NoError(t, err)
+	r := read(d, day(t, "2025-11-20"))
+	require.Len(t, r.Coupons, 1)
+	require.Equal(t, free.id, r.Coupons[0].Coupon)
+	require.EqualValues(t, 1, r.Total.Applications)
+	require.Len(t, r.Unread, 1)
+	require.Equal(t, taken.id, r.Unread[0].Coupon)
+	require.Equal(t, "심야 쿠폰", r.Unread[0].Name)
+	require.Error(t, r.Unread[0].Err)
+	require.NoError(t, tx.Rollback())
+	require.Len(t, read(d, day(t, "2025-11-20")).Coupons, 2)
+}
+
+// The entries are those from the beginning of the period until its last application was settled. One change to several
+// applications is one entry.
+func TestReportListsAuditEntries(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+	did := func(when string, action audit.Action, user coupon.UserID) {
+		tx, err := d.DB.Begin()
+		require.NoError(t, err)
+		origin := audit.Origin{At: at(when).UTC(), Actor: "kim", Reason: "T-1"}
+		require.NoError(t, audit.Append(t.Context(), tx, origin, action, c.id, audit.Entry{User: user, Detail: fmt.Sprint("user ", user)}))
+		require.NoError(t, tx.Commit())
+	}
+	did("2025-11-19 23:59:59.999999", "COUPON_CREATED", 0)
+	did("2025-11-20 00:00:00", "COUPON_PAUSED", 0)
+	did("2025-11-20 12:00:00", "DLQ_DROPPED", 1)
+	did("2025-11-20 12:00:00", "DLQ_DROPPED", 2)
+	did("2025-11-21 00:00:00", "COUPON_RESUMED", 0)
+	c.Exec("INSERT INTO audit_event (at, actor, action, coupon_id) VALUES (?, 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // in no chain
+	told := func() (lines []string) {
+		for _, deed := range read(d, day(t, "2025-11-20")).Coupons[0].Audit {
+			lines = append(lines, fmt.Sprint(deed.Actor, " ", deed.Action, " ", deed.Count, " ", deed.Reason, " ", deed.Detail))
+		}
+		return lines
+	}
+	before := []string{"kim COUPON_PAUSED 1 T-1 user 0", "kim DLQ_DROPPED 2 T-1 "}
+	require.Equal(t, before, told())
+
+	d.AddUsers(1)
+	c.stood(1, at("2025-11-20 14:00:00"))
+	c.settle(time.Time{}) // today, so that what was done in between belongs to it
+	after := told()
+	require.Len(t, after, 4)
+	require.Equal(t, append(before, "kim COUPON_RESUMED 1 T-1 user 0"), after[:3])
+	require.Contains(t, after[3], "kim SETTLED_BY_HAND 1 test cutoff ")
+	for n := range 60 {
+		did("2025-11-20 15:00:00.1", audit.Action(fmt.Sprint("LOOKED_", n)), 0)
+	}
+	found := read(d, day(t, "2025-11-20")).Coupons[0]
+	require.Len(t, found.Audit, 50)
+	require.EqualValues(t, 14, found.AuditLeftOut)
+}
+
+// An application stays in the report of the day on which it arrived.
+func TestReportAfterAWindowWasMoved(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-21 00:00:00"))
+	d.AddUsers(1)
+	c.stood(1, at("2025-11-20 10:00:00"))
+	c.settle(time.Time{})
+	c.Exec("UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ?, finalised_at = ? WHERE id = ?",
+		at("2026-01-01 00:00:00").UTC(), at("2026-01-02 00:00:00").UTC(), at("2026-01-03 00:00:00").UTC(), c.id)
+	require.EqualValues(t, 1, read(d, day(t, "2025-11-20")).Total.Issued)
+	require.Empty(t, read(d, day(t, "2025-11-19")).Coupons)
+}
+
+// interloper lets something happen once, before the span or before the figures are read.
+type interloper struct {
+	report.Store
+	beforeSpan, beforeFigures func()
+}
+
+func (i *interloper) Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error) {
+	once(&i.beforeSpan)
+	return i.Store.Spans(ctx, coupon, bounds)
+}
+
+func (i *interloper) Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error) {
+	once(&i.beforeFigures)
+	return i.Store.Figures(ctx, coupon, behind)
+}
+
+func once(what *func()) {
+	if do := *what; do != nil {
+		*what = nil
+		do()
+	}
+}
+
+// A settlement between the reads of MySQL and Redis loses no application and counts none twice.
+func TestReportWhileASettlementCommits(t *testing.T) {
+	t.Parallel()
+	for name, between := range map[string]func(settle func()) *interloper{
+		"before the span":    func(settle func()) *interloper { return &interloper{beforeSpan: settle} },
+		"before the figures": func(settle func()) *interloper { return &interloper{beforeFigures: settle} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
+			d.AddUsers(jajeongtest.Between(1, 5)...)
+			for n := range uint64(5) {
+				c.stood(n+1, at("2025-11-20 10:00:00").Add(time.Duration(n)*time.Second))
+			}
+			i := between(func() { require.Equal(t, 3, c.settle(time.Time{}).Issued) })
+			i.Store = d.Store
+			r, err := (&report.Reporter{DB: d.DB, Store: i, Users: d.Users}).Report(t.Context(), day(t, "2025-11-20"), nil)
+			require.NoError(t, err)
+			require.Nil(t, i.beforeSpan)
+			require.Nil(t, i.beforeFigures)
+			got := r.Total
+			got.ValueWon = nil
+			require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 5, Issued: 3, NotSelected: 2}, State: report.State{Seats: 3}}, got)
+			require.EqualValues(t, 300, r.Total.ValueWon.Int64())
+			require.EqualValues(t, 5, r.Timeline[600])
+		})
+	}
+}
