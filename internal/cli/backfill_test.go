@@ -125,8 +125,8 @@ func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
 		seats  int
 		want   settle.Result
 	}{
-		"not selected": {"2", 1, settle.Result{NotSelected: 1}},
-		"under review": {"99", 2, settle.Result{Rejected: 1}}, // there is no such user
+		"not selected": {"2", 1, settle.Result{Counts: settle.Counts{NotSelected: 1}}},
+		"under review": {"99", 2, settle.Result{Counts: settle.Counts{UnderReview: 1}}}, // there is no such user
 	} {
 		couponID := w.coupon(c.seats)
 		w.apply(couponID, 1)
@@ -138,7 +138,7 @@ func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
 		var report settle.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		done := report.Coupons[0]
-		require.Equal(t, c.want, settle.Result{Issued: done.Issued, NotSelected: done.NotSelected, Rejected: done.Rejected}, name)
+		require.Equal(t, c.want, settle.Result{Counts: settle.Counts{Issued: done.Issued, NotSelected: done.NotSelected, UnderReview: done.UnderReview}}, name)
 		var detail string
 		require.NoError(t, w.db.QueryRow("SELECT detail FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND' AND actor = 'lee' AND reason = 'TICKET-7' AND run_id = ?",
 			couponID, report.Run).Scan(&detail), name)
