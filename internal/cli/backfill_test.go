@@ -188,7 +188,7 @@ func TestARefusedRowOnReturnIsReadOnce(t *testing.T) {
 	w.exec("INSERT INTO odd_user (id) VALUES (2)")
 	w.exec("UPDATE coupon SET total_quantity = 3")
 	preview, run := w.settleNow("--dry-run").Coupons[0], w.settleNow().Coupons[0]
-	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.Rejected, run.Read})
+	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.UnderReview, run.Read})
 	require.Equal(t, preview.Read, run.Read)
 	require.Contains(t, w.underReview(couponID), "2")
 	w.verify()

@@ -321,14 +321,19 @@ func (p *program) printReport(r *settle.Report) {
 			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 바뀐 것이 없습니다. 실행 %d에서 %s에 이미 정산했습니다", "coupon %d: nothing has changed; run %d settled it at %s"},
 				c.Coupon, c.Earlier.Run, inZone(c.Earlier.At, p.zone)))
 		}
-		if c.Rejected > 0 {
-			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 거절로 종료된 신청 %d건", "coupon %d: applications ended as rejected: %d"}, c.Coupon, c.Rejected))
-		}
+		p.printRejected(c.Coupon, int64(c.Rejected))
 		p.printPreview(c)
 		p.printWrittenOff(c, r.DryRun)
 		if c.Error != "" {
 			fmt.Fprintln(p.stderr, p.say(words{"settle: 쿠폰 %d: %s", "settle: coupon %d: %s"}, c.Coupon, p.language.tell(c.Err())))
 		}
+	}
+}
+
+// printRejected prints how many applications of a coupon were ended for good.
+func (p *program) printRejected(couponID coupon.CouponID, n int64) {
+	if n > 0 {
+		fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 거절로 종료된 신청 %d건", "coupon %d: applications ended as rejected: %d"}, couponID, n))
 	}
 }
 

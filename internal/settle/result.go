@@ -213,6 +213,9 @@ type CouponsFailed struct{ failures []error }
 
 func (e *CouponsFailed) Error() string { return errors.Join(e.failures...).Error() }
 
+// Infrastructure reports that running again may help.
+func (e *CouponsFailed) Infrastructure() bool { return true }
+
 // Err is a *CouponsFailed when running again may settle what this run did not; held coupons and wrong setups are not
 // among that.
 func (r *Report) Err() error {
