@@ -92,7 +92,7 @@ func TestMySQLIsAwayFromTheStart(t *testing.T) {
 	for attempt := range 2 { // a second run changes nothing but the number of attempts
 		report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 		require.ErrorContains(t, err, "refused")
-		require.Equal(t, settle.Total{Coupons: 4, Rejected: 7, Failed: 4}, withoutTime(report.Total))
+		require.Equal(t, settle.Total{Coupons: 4, Counts: settle.Counts{UnderReview: 7}, Failed: 4}, withoutTime(report.Total))
 		require.Equal(t, exitError(exitInfrastructure), worst(report.Classes()))
 		for _, couponID := range []uint64{short, long, sold} {
 			w.awayReview(couponID, attempt+1, arrivals[couponID])
@@ -145,7 +145,7 @@ func TestMySQLDiesInTheMiddleOfACoupon(t *testing.T) {
 	w.shorten(behind)
 
 	s := w.settlerOfItsOwn()
-	s.Logger = stepLogger(func(step settle.Step, times int) {
+	s.Hook = onStep(func(step settle.Step, times int) {
 		if step == settle.StepCount && times == 2 { // the seats of the second coupon are given, and not yet counted
 			require.NoError(t, server.Kill())
 		}
@@ -153,7 +153,7 @@ func TestMySQLDiesInTheMiddleOfACoupon(t *testing.T) {
 	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.Error(t, err, "how the run ended could not be recorded")
 	require.Equal(t, []coupon.ResultStatus{coupon.Settled, coupon.Failed, coupon.Failed}, []coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
-	require.Equal(t, settle.Total{Coupons: 3, Read: 6, Issued: 2, Rejected: 5, NotSelected: 4, Failed: 2}, withoutTime(report.Total))
+	require.Equal(t, settle.Total{Coupons: 3, Counts: settle.Counts{Read: 6, Issued: 2, UnderReview: 5, NotSelected: 4}, Failed: 2}, withoutTime(report.Total))
 	require.Equal(t, exitError(exitInfrastructure), worst(report.Classes()))
 	w.awayReview(hurt, 1, wantHurt)
 	w.awayReview(behind, 1, wantBehind)
@@ -176,13 +176,13 @@ func TestMySQLDiesInTheMiddleOfACoupon(t *testing.T) {
 }
 
 func withoutTime(t settle.Total) settle.Total {
-	return settle.Total{Coupons: t.Coupons, Read: t.Read, Issued: t.Issued, Rejected: t.Rejected, AlreadyIssued: t.AlreadyIssued, NotSelected: t.NotSelected, Failed: t.Failed}
+	return settle.Total{Coupons: t.Coupons, Counts: t.Counts, Failed: t.Failed}
 }
 
 // Whatever Redis is to be told when it goes away: what is committed is committed, and the next run tells it.
 func TestRedisGoesAwayAfterTheCommit(t *testing.T) {
 	t.Parallel()
-	for _, at := range []settle.Step{settle.StepTell, settle.StepConclude, settle.StepSweep} {
+	for _, at := range []settle.Step{settle.StepCleanUp, settle.StepCloseOut, settle.StepSweep} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
@@ -196,7 +196,7 @@ func TestRedisGoesAwayAfterTheCommit(t *testing.T) {
 
 			s := w.settler()
 			s.Parallel = 1
-			s.Logger = stepLogger(func(step settle.Step, times int) {
+			s.Hook = onStep(func(step settle.Step, times int) {
 				if step == at && times == 1 {
 					require.NoError(t, server.Kill())
 				}
@@ -227,8 +227,8 @@ func TestRedisHangsAfterTheCommit(t *testing.T) {
 	w := newWorldOn(t, handle(t, server.Addr()))
 	couponID := w.lineOfThree()
 	s := w.settler()
-	s.Logger = stepLogger(func(step settle.Step, _ int) {
-		if step == settle.StepTell {
+	s.Hook = onStep(func(step settle.Step, _ int) {
+		if step == settle.StepCleanUp {
 			require.NoError(t, server.Freeze())
 		}
 	})
@@ -319,7 +319,7 @@ func TestAServerThatRefusesIsNotAskedByEveryCoupon(t *testing.T) {
 	w.refresh()
 	b := newBarrier(w)
 	s := w.settlerOfItsOwn()
-	s.Logger = stepLogger(func(step settle.Step, times int) {
+	s.Hook = onStep(func(step settle.Step, times int) {
 		if step == settle.StepCount && times == 1 {
 			b.set(true)
 		}
@@ -327,7 +327,7 @@ func TestAServerThatRefusesIsNotAskedByEveryCoupon(t *testing.T) {
 	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.Error(t, err, "how the run ended could not be recorded")
 	require.Equal(t, coupons, report.Total.Failed)
-	require.Equal(t, coupons, report.Total.Rejected, "the other coupons are tried: one seat each")
+	require.Equal(t, coupons, report.Total.UnderReview, "the other coupons are tried: one seat each")
 	inRun := b.turned.Load()
 	require.LessOrEqual(t, inRun, int64(mostAttempts+1+coupons-1+1), "one series of attempts and the question whether it refuses everything; one attempt each for the other coupons and the end of the run")
 
@@ -364,7 +364,7 @@ func TestARunThatCannotBegin(t *testing.T) {
 	w.refresh()
 	report, err := s.RunOnce(t.Context(), order)
 	require.True(t, mysqltx.IsAway(err), err)
-	require.Equal(t, 2, report.Total.Rejected)
+	require.Equal(t, 2, report.Total.UnderReview)
 	require.LessOrEqual(t, b.turned.Load(), int64(3*(mostAttempts+1)+1), "three series of attempts, each with the question whether it refuses everything, and the look at how it logs")
 	w.awayReview(couponID, 1, arrivals)
 	require.Equal(t, []string{"2"}, w.waiting(couponID))

@@ -125,8 +125,8 @@ func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
 		seats  int
 		want   settle.Result
 	}{
-		"not selected": {"2", 1, settle.Result{NotSelected: 1}},
-		"under review": {"99", 2, settle.Result{Rejected: 1}}, // there is no such user
+		"not selected": {"2", 1, settle.Result{Counts: settle.Counts{NotSelected: 1}}},
+		"under review": {"99", 2, settle.Result{Counts: settle.Counts{UnderReview: 1}}}, // there is no such user
 	} {
 		couponID := w.coupon(c.seats)
 		w.apply(couponID, 1)
@@ -138,7 +138,7 @@ func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
 		var report settle.Report
 		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		done := report.Coupons[0]
-		require.Equal(t, c.want, settle.Result{Issued: done.Issued, NotSelected: done.NotSelected, Rejected: done.Rejected}, name)
+		require.Equal(t, c.want, settle.Result{Counts: settle.Counts{Issued: done.Issued, NotSelected: done.NotSelected, UnderReview: done.UnderReview}}, name)
 		var detail string
 		require.NoError(t, w.db.QueryRow("SELECT detail FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND' AND actor = 'lee' AND reason = 'TICKET-7' AND run_id = ?",
 			couponID, report.Run).Scan(&detail), name)
@@ -188,7 +188,7 @@ func TestARefusedRowOnReturnIsReadOnce(t *testing.T) {
 	w.exec("INSERT INTO odd_user (id) VALUES (2)")
 	w.exec("UPDATE coupon SET total_quantity = 3")
 	preview, run := w.settleNow("--dry-run").Coupons[0], w.settleNow().Coupons[0]
-	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.Rejected, run.Read})
+	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.UnderReview, run.Read})
 	require.Equal(t, preview.Read, run.Read)
 	require.Contains(t, w.underReview(couponID), "2")
 	w.verify()

@@ -249,9 +249,10 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &settler{&settle.Settler{
+	one, err := settle.New(settle.Config{
 		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
 		Catalog: catalog.Snapshot{Store: s.store}, Auditor: &ledger.Ledger{Store: s.store, Users: s.users}, Users: s.users, Metrics: settle.NewMetrics(p.now),
 		Zone: p.zone, Now: p.now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
-	}, s}, nil
+	})
+	return &settler{one, s}, err
 }

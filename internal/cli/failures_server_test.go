@@ -3,16 +3,15 @@ package cli
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -160,7 +159,7 @@ func takesNoWrites(w *world, _ *testenv.MySQL, coupon uint64) {
 // The server takes writes again by the time of the next attempt, or that one leads to another server.
 func takesNoWritesFromTheMiddleOn(w *world, _ *testenv.MySQL, coupon uint64) {
 	s := w.settlerOfItsOwn()
-	s.Logger = stepLogger(func(step settle.Step, times int) {
+	s.Hook = onStep(func(step settle.Step, times int) {
 		switch {
 		case step == settle.StepCount && times == 1:
 			w.exec("SET GLOBAL read_only = 1")
@@ -207,7 +206,7 @@ func hasTooManyConnections(w *world, _ *testenv.MySQL, coupon uint64) {
 func isKilledInTheMiddle(w *world, server *testenv.MySQL, coupon uint64) {
 	s := w.settlerOfItsOwn()
 	locked := 0
-	s.Logger = stepLogger(func(step settle.Step, times int) {
+	s.Hook = onStep(func(step settle.Step, times int) {
 		if step == settle.StepLock {
 			locked = times
 		}
@@ -232,18 +231,14 @@ func (w *world) settlerOfItsOwn() *settle.Settler {
 	return s
 }
 
-// stepLogger tells of every step before it is done, and for which time.
-func stepLogger(tell func(step settle.Step, times int)) *zap.Logger {
+// onStep is a hook that is called before each step, with how often that step has begun.
+func onStep(do func(step settle.Step, times int)) func(uint64, settle.Step) {
+	var mu sync.Mutex
 	times := map[settle.Step]int{}
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(eachLine(func(line []byte) {
-		var entry struct{ Step settle.Step }
-		if json.Unmarshal(line, &entry) == nil && entry.Step != "" {
-			times[entry.Step]++
-			tell(entry.Step, times[entry.Step])
-		}
-	}))), zap.DebugLevel))
+	return func(_ uint64, step settle.Step) {
+		mu.Lock()
+		defer mu.Unlock()
+		times[step]++
+		do(step, times[step])
+	}
 }
-
-type eachLine func([]byte)
-
-func (f eachLine) Write(p []byte) (int, error) { f(p); return len(p), nil }

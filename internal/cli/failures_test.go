@@ -242,7 +242,7 @@ func TestAnInsertThatKeepsTheOthersWaiting(t *testing.T) {
 	s := w.settler()
 	s.DB = mysqltx.New(w.impatient())
 	var again atomic.Bool
-	s.Logger = stepLogger(func(step settle.Step, times int) {
+	s.Hook = onStep(func(step settle.Step, times int) {
 		if step == settle.StepLock && times == 2 {
 			again.Store(true)
 		}

@@ -256,17 +256,30 @@ func TestWhatIsWrittenOffIsShownAndNoMoreIsWrittenOff(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "would be written off as lost: 3")
 
-	lose(1) // since somebody saw the preview
-	order := settle.Order{Trigger: coupon.Manual, CutoffNow: true, AcceptGap: true, MostGap: map[uint64]int64{couponID: 3}, Operator: "kim", Reason: "INC-9"}
-	report, err := w.settler().RunOnce(t.Context(), order)
+	order := settle.Order{Trigger: coupon.Manual, CutoffNow: true, AcceptGap: true, Operator: "kim", Reason: "INC-9"}
+	report, err := w.settler().Preview(t.Context(), order)
+	require.NoError(t, err)
+	approved := report.Coupons[0].Preview.Digest
+	require.NotEqual(t, report.Coupons[0].WinnersDigest, approved, "it covers the gap")
+
+	lose(1) // since the preview was approved
+	order.Expect = map[uint64]string{couponID: approved}
+	report, err = w.settler().RunOnce(t.Context(), order)
 	require.NoError(t, err)
 	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
-	require.Contains(t, report.Coupons[0].Error, "and 3 when that was approved")
+	require.Contains(t, report.Coupons[0].Error, "not those of "+approved+" that were approved")
 	require.Empty(t, w.issued(couponID))
 
-	code, stdout, stderr = w.settle(args...)
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "written off as lost: 4")
+	report, err = w.settler().Preview(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true, AcceptGap: true})
+	require.NoError(t, err)
+	approved = report.Coupons[0].Preview.Digest
+	order.Expect = map[uint64]string{couponID: approved}
+	for _, want := range []coupon.ResultStatus{coupon.Settled, coupon.Unchanged} { // what was done before counts as approved
+		report, err = w.settler().RunOnce(t.Context(), order)
+		require.NoError(t, err)
+		require.Equal(t, want, report.Coupons[0].Status, report.Coupons[0].Error)
+	}
+	require.Equal(t, []uint64{couponID}, w.ids("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?", "4 applications%"+approved))
 	code, stdout, _ = w.settle(args...)
 	require.Zero(t, code)
 	require.NotContains(t, stdout, "written off", "once")

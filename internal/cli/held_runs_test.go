@@ -10,8 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -230,25 +228,25 @@ func TestEveryCouponIsIssuedBeforeALongLineIsRecorded(t *testing.T) {
 	first, second := w.coupon(2), w.coupon(2)
 	w.standAll(first, between(1, long))
 	w.apply(second, 1, 2, 3)
-	core, logs := observer.New(zap.DebugLevel)
+	type begun struct {
+		coupon uint64
+		step   settle.Step
+	}
+	var steps []begun
 	s := w.settler()
-	s.Logger, s.Parallel = zap.New(core), 1
+	s.Hook = func(couponID uint64, step settle.Step) { steps = append(steps, begun{couponID, step}) }
+	s.Parallel = 1
 	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
 	require.NoError(t, err)
 	require.NoError(t, report.Err())
 	require.Equal(t, long-2, report.Coupons[0].NotSelected)
 	require.Equal(t, 1, report.Coupons[1].NotSelected)
 
-	at := func(couponID uint64, step settle.Step) int {
-		return slices.IndexFunc(logs.All(), func(e observer.LoggedEntry) bool {
-			said := e.ContextMap()
-			return said["coupon_id"] == couponID && said["step"] == string(step)
-		})
-	}
-	require.Positive(t, at(first, settle.StepTell))
-	require.Less(t, at(first, settle.StepTell), at(second, settle.StepIssue))
-	require.Less(t, at(second, settle.StepFinish), at(first, settle.StepConclude))
-	require.Less(t, at(first, settle.StepConclude), at(first, settle.StepFinish))
+	at := func(couponID uint64, step settle.Step) int { return slices.Index(steps, begun{couponID, step}) }
+	require.Positive(t, at(first, settle.StepCleanUp))
+	require.Less(t, at(first, settle.StepCleanUp), at(second, settle.StepIssue))
+	require.Less(t, at(second, settle.StepFinish), at(first, settle.StepCloseOut))
+	require.Less(t, at(first, settle.StepCloseOut), at(first, settle.StepFinish))
 	w.verify()
 }
 

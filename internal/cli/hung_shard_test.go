@@ -106,7 +106,7 @@ func TestAShardThatHangsFailsOnlyItsCoupons(t *testing.T) {
 	for _, c := range []struct {
 		node int
 		step settle.Step // "": before the run
-	}{{0, ""}, {1, settle.StepFence}, {2, settle.StepTell}} {
+	}{{0, ""}, {1, settle.StepFence}, {2, settle.StepCleanUp}} {
 		hung, healthy := w.couponOn(user, c.node), w.couponOn(user, (c.node+1)%3, (c.node+2)%3)
 		hanging := nodes[c.node]
 		log := &at{coupon: hung, step: c.step, do: func() { require.NoError(t, hanging.Freeze()) }}

@@ -261,12 +261,12 @@ func (m *machine) foreseen(t *rapid.T, preview *settle.Report, report settle.Rep
 			for _, n := range p.Causes {
 				rejected += n
 			}
-			if len(p.Winners) != would.Issued || len(p.Rejected) != would.Rejected || rejected != would.Rejected {
-				m.disagree(t, "the preview names %d and %d, and counts %d issued and %d rejected", len(p.Winners), len(p.Rejected), would.Issued, would.Rejected)
+			if len(p.Winners) != would.Issued || len(p.Rejected) != would.UnderReview+would.Rejected || rejected != len(p.Rejected) {
+				m.disagree(t, "the preview names %d and %d, and counts %d issued and %d rejected", len(p.Winners), len(p.Rejected), would.Issued, would.UnderReview+would.Rejected)
 			}
 		}
 		would.Preview, would.Millis, did.Millis, did.Earlier = nil, 0, 0, nil // a run alone looks for an earlier one
-		if did.Rejected > 0 && did.Read-would.Read <= did.Rejected {
+		if did.UnderReview > 0 && did.Read-would.Read <= did.UnderReview {
 			would.Read = did.Read // whose row is refused stands in the DLQ when the run walks the rest, and may be read once more
 		}
 		if would.Read > did.Read && m.unclean[would.Coupon] {
@@ -304,11 +304,11 @@ func (m *machine) byItself(t *rapid.T, o order) (settle.Report, int) {
 }
 
 func (m *machine) inProcess() *settle.Settler {
-	return &settle.Settler{
+	return &settle.Settler{Config: settle.Config{
 		DB: mysqltx.New(m.db), Catalog: catalog.Snapshot{Store: m.store}, Clock: m.store,
 		Line: m.store, Door: m.store, DLQ: m.store, Auditor: &ledger.Ledger{Store: m.store, Users: m.directory}, Users: m.directory,
 		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Grace: time.Second, Parallel: 1,
-	}
+	}}
 }
 
 // settleModel settles in the model and compares what the run says of itself.

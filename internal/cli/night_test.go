@@ -9,12 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
-	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -90,10 +87,8 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 	couponID := w.couponBetween(100_000, now.Add(-time.Hour), now.Add(48*time.Hour))
 	w.apply(couponID, 1)
 
-	settler := &settle.Settler{
-		DB: mysqltx.New(w.as("jajeong_settle")), Clock: w.store, Door: w.store, Line: w.store, Auditor: &ledger.Ledger{Store: w.store, Users: w.directory}, Users: w.directory,
-		Zone: zone, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
-	}
+	settler := w.settler()
+	settler.Zone = zone
 	ended := make(chan struct{})
 	crowd := w.crowd(couponID, 100, ended)
 	report, err := settler.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron})

@@ -39,10 +39,9 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 	} else {
 		order.Cutoff, order.CutoffNow = shown.Cutoff, false
 		pinned := map[uint64]string{}
-		order.MostGap = map[uint64]int64{}
 		for _, c := range shown.Coupons {
 			if c.Preview != nil && c.Error == "" {
-				pinned[c.Coupon], order.MostGap[c.Coupon] = c.Preview.Digest, c.Gap
+				pinned[c.Coupon] = c.Preview.Digest
 			}
 		}
 		maps.Copy(pinned, order.Expect)

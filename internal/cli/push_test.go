@@ -81,7 +81,7 @@ func TestARunIsPushed(t *testing.T) {
 		require.Equal(t, want, night[key], key)
 	}
 	for _, key := range []string{"jajeong_run_last_success_timestamp_seconds", "jajeong_run_cutoff_timestamp_seconds", "jajeong_run_started_timestamp_seconds",
-		"jajeong_run_duration_seconds", "jajeong_run_applications_per_second", "jajeong_run_phase_seconds issue", "jajeong_run_phase_seconds conclude"} {
+		"jajeong_run_duration_seconds", "jajeong_run_applications_per_second", "jajeong_run_phase_seconds issue", "jajeong_run_phase_seconds close_out"} {
 		require.Contains(t, night, key)
 		require.NotEqual(t, "0", night[key], key)
 	}

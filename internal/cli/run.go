@@ -311,21 +311,29 @@ func (p *program) printReport(r *settle.Report) {
 		words{"쿠폰", "coupon"}, words{"이름", "name"}, words{"결과", "status"}, words{"줄 선 사람", "in line"}, words{"발급", "issued"},
 		words{"DLQ로", "to DLQ"}, words{"이미 보유", "held before"}, words{"미선정", "not selected"}, words{"남은 수량", "seats left"}, words{"시간", "time"}))
 	for _, c := range r.Coupons {
-		t.AppendRow(table.Row{c.Coupon, printable(c.Name), p.status(c.Status), c.Read, c.Issued, c.Rejected, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, millis(c.Millis)})
+		t.AppendRow(table.Row{c.Coupon, printable(c.Name), p.status(c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, millis(c.Millis)})
 	}
 	t.AppendFooter(table.Row{p.say(words{"합계", "total"}), p.say(words{"쿠폰 %d개", "%d coupons"}, r.Total.Coupons), r.Status, r.Total.Read, r.Total.Issued,
-		r.Total.Rejected, r.Total.AlreadyIssued, r.Total.NotSelected, "", millis(r.Total.Millis)})
+		r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "", millis(r.Total.Millis)})
 	t.Render()
 	for _, c := range r.Coupons {
 		if c.Earlier != nil {
 			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 바뀐 것이 없습니다. 실행 %d에서 %s에 이미 정산했습니다", "coupon %d: nothing has changed; run %d settled it at %s"},
 				c.Coupon, c.Earlier.Run, inZone(c.Earlier.At, p.zone)))
 		}
+		p.printRejected(c.Coupon, int64(c.Rejected))
 		p.printPreview(c)
 		p.printWrittenOff(c, r.DryRun)
 		if c.Error != "" {
 			fmt.Fprintln(p.stderr, p.say(words{"settle: 쿠폰 %d: %s", "settle: coupon %d: %s"}, c.Coupon, p.language.tell(c.Err())))
 		}
+	}
+}
+
+// printRejected prints how many applications of a coupon were ended for good.
+func (p *program) printRejected(couponID coupon.CouponID, n int64) {
+	if n > 0 {
+		fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 거절로 종료된 신청 %d건", "coupon %d: applications ended as rejected: %d"}, couponID, n))
 	}
 }
 

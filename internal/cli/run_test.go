@@ -28,7 +28,7 @@ func TestLowestArrivalsAreIssuedAndARerunChangesNothing(t *testing.T) {
 	w.verify()
 
 	report := w.settleNow()
-	require.Equal(t, settle.Total{Coupons: 1, Read: 30, Issued: 10, NotSelected: 20, Millis: report.Total.Millis}, report.Total)
+	require.Equal(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: 30, Issued: 10, NotSelected: 20}, Millis: report.Total.Millis}, report.Total)
 	require.Equal(t, line[:10], w.issued(couponID))
 	require.Equal(t, line[10:], w.outcome(couponID, "NOT_SELECTED"))
 	require.Empty(t, w.waiting(couponID))
@@ -100,7 +100,7 @@ func TestSeatsOfTheRefusedGoToTheNextInLine(t *testing.T) {
 			}
 
 			report := w.settleNow()
-			require.Equal(t, 3, report.Total.Rejected)
+			require.Equal(t, 3, report.Total.UnderReview)
 			require.Equal(t, able[:50], w.issued(couponID))
 			require.Equal(t, able[50:], w.outcome(couponID, "NOT_SELECTED"))
 			unknown, blocked := fmt.Sprint(bad[0]+1), fmt.Sprint(bad[1]+1)

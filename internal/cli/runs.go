@@ -125,11 +125,11 @@ func (p *program) printRuns(runs []history.Run) {
 	}
 	t := newTable(p.stdout)
 	t.AppendHeader(p.header(words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"정산 기준 시각", "cutoff"},
-		words{"시작", "started at"}, words{"시간", "time"}, words{"쿠폰", "coupons"}, words{"발급", "issued"}, words{"DLQ로", "to DLQ"},
+		words{"시작", "started at"}, words{"시간", "time"}, words{"쿠폰", "coupons"}, words{"발급", "issued"}, words{"DLQ로", "to DLQ"}, words{"거절", "rejected"},
 		words{"이미 보유", "held before"}, words{"미선정", "not selected"}, words{"정산 못 함", "not settled"}, words{"담당자", "operator"}, words{"사유", "reason"}))
 	for _, r := range runs {
 		t.AppendRow(table.Row{r.ID, r.Trigger, r.Status, inZone(r.Cutoff, p.zone), inZone(r.StartedAt, p.zone), took(r.Millis), r.Coupons,
-			r.Issued, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, printable(r.Operator), printable(r.Reason)})
+			r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, printable(r.Operator), printable(r.Reason)})
 	}
 	t.Render()
 }
@@ -146,11 +146,11 @@ func (p *program) runsCSV(runs []history.Run) error {
 	return printCSV(p.stdout, func(row func(cells ...any)) {
 		row(p.headerCells(words{"실행", "run"}, words{"시작 방식", "trigger"}, words{"상태", "status"}, words{"정산 기준 시각", "cutoff"}, words{"시작", "started_at"},
 			words{"끝", "finished_at"}, words{"시간대", "time_zone"}, words{"걸린 시간(ms)", "duration_ms"}, words{"쿠폰", "coupons"}, words{"발급", "issued"},
-			words{"DLQ로", "rejected"}, words{"이미 보유", "already_issued"}, words{"미선정", "not_selected"}, words{"정산 못 함", "unsettled"},
+			words{"DLQ로", "under_review"}, words{"거절", "rejected"}, words{"이미 보유", "already_issued"}, words{"미선정", "not_selected"}, words{"정산 못 함", "unsettled"},
 			words{"담당자", "operator"}, words{"사유", "reason"})...)
 		for _, r := range runs {
 			row(r.ID, r.Trigger, r.Status, p.sheetTime(&r.Cutoff), p.sheetTime(&r.StartedAt), p.sheetTime(r.FinishedAt), p.zone.String(),
-				orEmpty(r.Millis), r.Coupons, r.Issued, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, r.Operator, r.Reason)
+				orEmpty(r.Millis), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, r.Operator, r.Reason)
 		}
 	})
 }

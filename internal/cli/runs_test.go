@@ -90,7 +90,7 @@ func TestARunWhoseProcessDiedIsAbandoned(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 1, newWiredWorld).scene(t)
 	p := s.start(1, func(p *process, turn faultproxy.Turn) faultproxy.Action {
-		if p.step() == settle.StepTell {
+		if p.step() == settle.StepCleanUp {
 			return faultproxy.DropRequest(p.kill)
 		}
 		return faultproxy.Pass()

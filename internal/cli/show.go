@@ -72,9 +72,9 @@ func (p *program) printRun(r history.Run, coupons []history.RunCoupon) {
 		words{"쿠폰", "coupon"}, words{"이름", "name"}, words{"결과", "status"}, words{"줄 선 사람", "in line"}, words{"발급", "issued"},
 		words{"DLQ로", "to DLQ"}, words{"이미 보유", "held before"}, words{"미선정", "not selected"}, words{"갭", "gap"}, words{"시간", "time"}))
 	for _, c := range coupons {
-		t.AppendRow(table.Row{c.Coupon, printable(c.Name), c.Status, c.Read, c.Issued, c.Rejected, c.AlreadyIssued, c.NotSelected, c.Gap, took(c.Millis)})
+		t.AppendRow(table.Row{c.Coupon, printable(c.Name), c.Status, c.Read, c.Issued, c.UnderReview, c.AlreadyIssued, c.NotSelected, c.Gap, took(c.Millis)})
 	}
-	t.AppendFooter(table.Row{p.say(words{"합계", "total"}), p.say(words{"쿠폰 %d개", "%d coupons"}, len(coupons)), "", "", r.Issued, r.Rejected, r.AlreadyIssued, r.NotSelected, "", took(r.Millis)})
+	t.AppendFooter(table.Row{p.say(words{"합계", "total"}), p.say(words{"쿠폰 %d개", "%d coupons"}, len(coupons)), "", "", r.Issued, r.UnderReview, r.AlreadyIssued, r.NotSelected, "", took(r.Millis)})
 	t.Render()
 	for _, c := range coupons {
 		p.printRunCoupon(c)
@@ -88,6 +88,7 @@ func (p *program) printRunCoupon(c history.RunCoupon) {
 			c.Coupon, p.arrival(c.FirstArrival), p.arrival(c.LastArrival)))
 		fmt.Fprintf(p.stdout, "  %s\n", c.WinnersDigest)
 	}
+	p.printRejected(c.Coupon, c.Rejected)
 	if c.Recorded && c.CleanedAt == nil {
 		fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: Redis 정리가 남아 있습니다. 다음 실행이 합니다", "coupon %d: Redis is still to be cleaned up; the next run does that"}, c.Coupon))
 	}

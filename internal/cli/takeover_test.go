@@ -41,7 +41,7 @@ func TestAServerThatTakesOverWhileTheLineIsReadPassesNobodyOver(t *testing.T) {
 			putBack := make(chan candidates.PutBack, 1)
 			w.store.OnPutBack = func(p candidates.PutBack) { putBack <- p }
 			s := w.settler()
-			s.Logger = stepLogger(func(step settle.Step, times int) {
+			s.Hook = onStep(func(step settle.Step, times int) {
 				switch {
 				case step == settle.StepLock && times == 1:
 					assert.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), 1).Err())
@@ -75,7 +75,7 @@ func TestServersThatTakeOverAgainAndAgain(t *testing.T) {
 	w, couponID, order := takenOver(t)
 	s := w.settler()
 	locked := 0
-	s.Logger = stepLogger(func(step settle.Step, times int) {
+	s.Hook = onStep(func(step settle.Step, times int) {
 		if step == settle.StepLock {
 			locked = times
 			w.takesOver(couponID)
@@ -108,7 +108,7 @@ func TestPodsHaveTheirTimeForAllCouponsAtOnce(t *testing.T) {
 	s := w.settler()
 	s.Parallel = 1
 	var met []string
-	s.Logger = stepLogger(func(step settle.Step, times int) {
+	s.Hook = onStep(func(step settle.Step, times int) {
 		if step == settle.StepFence && times == 1 {
 			for _, couponID := range coupons {
 				met = append(met, w.state(couponID, "run_id"))

@@ -407,8 +407,9 @@ func (s *storm) requireSeatsAndRecords() {
 func (s *storm) recorded(run uint64, said settle.Result) bool {
 	s.t.Helper()
 	rows, err := s.db.Query(`SELECT read_count, issued_count, rejected_count, already_issued_count, not_selected_count,
-		COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
-		FROM settlement WHERE run_id = ? AND coupon_id = ?`, run, said.Coupon)
+		COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, ''),
+		(SELECT COUNT(*) FROM application_outcome WHERE coupon_id = s.coupon_id AND outcome = 'REJECTED' AND run_id = s.run_id)
+		FROM settlement s WHERE run_id = ? AND coupon_id = ?`, run, said.Coupon)
 	require.NoError(s.t, err)
 	defer rows.Close()
 	require.Zero(s.t, said.Gap, "run %d, coupon %d", run, said.Coupon)
@@ -416,7 +417,8 @@ func (s *storm) recorded(run uint64, said settle.Result) bool {
 		return false
 	}
 	is := said
-	require.NoError(s.t, rows.Scan(&is.Read, &is.Issued, &is.Rejected, &is.AlreadyIssued, &is.NotSelected, &is.FirstArrival, &is.LastArrival, &is.WinnersDigest))
+	require.NoError(s.t, rows.Scan(&is.Read, &is.Issued, &is.UnderReview, &is.AlreadyIssued, &is.NotSelected, &is.FirstArrival, &is.LastArrival, &is.WinnersDigest, &is.Rejected))
+	is.UnderReview -= is.Rejected // the record counts both
 	require.Equal(s.t, said, is, "run %d", run)
 	return true
 }

@@ -197,9 +197,6 @@ func inKorean(err error) string {
 		return fmt.Sprintf("세션 변수 %s이(가) %q인데 %q이어야 합니다. MYSQL_DSN, init_connect, 중간의 프록시 중 무엇이 바꾸는지 찾으세요", session.Variable, session.Is, session.Want)
 	case errors.As(err, &told):
 		return fmt.Sprintf(koreanTold[told.Kind], told.Args...)
-	case errors.As(err, &held) && held.Pinned:
-		return fmt.Sprintf("보류: 접수된 신청 %d건 중 %d건을 찾을 수 없는데, 승인할 때는 %d건이었습니다 (%s). 아무것도 발급하지 않았습니다. "+
-			"그 뒤로 Redis가 무엇을 잃었는지 확인하고 미리 보기를 다시 보세요", held.Account.Accepted, held.Gap, held.Approved, held.Account)
 	case errors.As(err, &held):
 		return fmt.Sprintf("보류: 접수된 신청 %d건 중 %d건을 찾을 수 없습니다 (%s). 아무것도 발급하지 않았습니다. "+
 			"Redis가 무엇을 잃었는지 확인한 뒤 --accept-gap --operator --reason으로 유실을 인정하면 풀립니다", held.Account.Accepted, held.Gap, held.Account)

@@ -35,7 +35,7 @@ func TestErrorsInBothLanguages(t *testing.T) {
 	for kind, args := range argsOf {
 		all = append(all, &settle.Told{Kind: kind, Args: args})
 	}
-	all = append(all, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x")}, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x"), CommitUnknown: true}, &settle.CountHeld{Coupon: 42, Counted: 0, Found: 100, Seats: 100}, &settle.GapHeld{Gap: 3, Account: ledger.Account{Accepted: 9}}, &settle.GapHeld{Gap: 4, Approved: 3, Pinned: true},
+	all = append(all, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x")}, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x"), CommitUnknown: true}, &settle.CountHeld{Coupon: 42, Counted: 0, Found: 100, Seats: 100}, &settle.GapHeld{Gap: 3, Account: ledger.Account{Accepted: 9}},
 		fmt.Errorf("coupon 9: %w", ledger.ErrNoCoupon), fmt.Errorf("run 9: %w", history.ErrNoRun))
 	for _, err := range all {
 		for _, wrapped := range []error{err, fmt.Errorf("%w; nothing was moved", err), errors.Join(err, exitError(1))} {

@@ -50,7 +50,8 @@ type RunEnd struct {
 type RunSums struct {
 	Coupons       int64 `json:"coupons"` // that it changed
 	Issued        int64 `json:"issued"`
-	Rejected      int64 `json:"rejected"`
+	UnderReview   int64 `json:"underReview"` // moved to the DLQ
+	Rejected      int64 `json:"rejected"`    // ended for good
 	AlreadyIssued int64 `json:"alreadyIssued"`
 	NotSelected   int64 `json:"notSelected"`
 	Unsettled     int64 `json:"unsettled"` // coupons that were held, busy or failed
@@ -70,9 +71,14 @@ const (
 	runColumns      = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, "
 	runColumnsNamed = runColumns + RunStatus + " AS status FROM settlement_run r "
 
+	// rejectedBy counts the applications that a settlement s ended for good. rejected_count counts these and the
+	// applications that it moved to the DLQ.
+	rejectedBy = `IF(s.rejected_count = 0, 0, (SELECT COUNT(*) FROM application_outcome o
+       WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id))`
+
 	summedRuns = `
 SELECT ` + runColumns + `r.status,
-       COUNT(s.coupon_id), COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.rejected_count), 0),
+       COUNT(s.coupon_id), COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.rejected_count), 0), COALESCE(SUM(` + rejectedBy + `), 0),
        COALESCE(SUM(s.already_issued_count), 0), COALESCE(SUM(s.not_selected_count), 0),
        (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id AND x.status <> 'SETTLED')
 FROM (SELECT ` + runColumnsNamed
@@ -119,9 +125,10 @@ func timeOrNull(t time.Time) sql.NullTime { return sql.NullTime{Time: t.UTC(), V
 func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, error) {
 	runs, err := mysqltx.Collect(ctx, r.DB, func(r *Run) []any {
 		return []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status,
-			&r.Coupons, &r.Issued, &r.Rejected, &r.AlreadyIssued, &r.NotSelected, &r.Unsettled}
+			&r.Coupons, &r.Issued, &r.UnderReview, &r.Rejected, &r.AlreadyIssued, &r.NotSelected, &r.Unsettled}
 	}, query, args...)
 	for i := range runs {
+		runs[i].UnderReview = max(0, runs[i].UnderReview-runs[i].Rejected)
 		if r := &runs[i]; r.FinishedAt != nil {
 			r.Millis = new(r.FinishedAt.Sub(r.StartedAt).Milliseconds())
 		}
@@ -147,7 +154,8 @@ type RunCoupon struct {
 type CouponCounts struct {
 	Read          int64 `json:"read"`
 	Issued        int64 `json:"issued"`
-	Rejected      int64 `json:"rejected"`
+	UnderReview   int64 `json:"underReview"` // moved to the DLQ
+	Rejected      int64 `json:"rejected"`    // ended for good
 	AlreadyIssued int64 `json:"alreadyIssued"`
 	NotSelected   int64 `json:"notSelected"`
 }
@@ -162,7 +170,7 @@ type CouponRecord struct {
 
 const runCouponsSQL = `
 SELECT k.coupon_id, COALESCE(c.name, ''), COALESCE(x.status, 'SETTLED'), s.run_id IS NOT NULL,
-       COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.rejected_count, 0),
+       COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.rejected_count, 0), ` + rejectedBy + `,
        COALESCE(s.already_issued_count, 0), COALESCE(s.not_selected_count, 0), COALESCE(x.gap, 0),
        COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival, 0), COALESCE(s.winners_digest, ''), s.cleaned_at,
        x.duration_ms, COALESCE(x.error, '')
@@ -175,11 +183,14 @@ ORDER BY k.coupon_id`
 // RunCoupons reads what a run did, coupon by coupon: the coupons that it changed or could not settle.
 func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
 	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
-		return []any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read, &c.Issued, &c.Rejected, &c.AlreadyIssued, &c.NotSelected,
+		return []any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read, &c.Issued, &c.UnderReview, &c.Rejected, &c.AlreadyIssued, &c.NotSelected,
 			&c.Gap, &c.FirstArrival, &c.LastArrival, &c.WinnersDigest, &c.CleanedAt, &c.Millis, &c.Error}
 	}, runCouponsSQL, run, run, run, run)
 	if err != nil {
 		return nil, fmt.Errorf("read coupons of run %d: %w", run, err)
+	}
+	for i := range coupons {
+		coupons[i].UnderReview = max(0, coupons[i].UnderReview-coupons[i].Rejected)
 	}
 	return coupons, nil
 }

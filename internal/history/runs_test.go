@@ -107,7 +107,7 @@ func TestRunsByFilter(t *testing.T) {
 		t.Parallel()
 		run, err := reader.Run(t.Context(), first)
 		require.NoError(t, err)
-		require.Equal(t, [6]int64{2, 15, 2, 2, 6, 0}, [6]int64{run.Coupons, run.Issued, run.Rejected, run.AlreadyIssued, run.NotSelected, run.Unsettled})
+		require.Equal(t, [6]int64{2, 15, 2, 2, 6, 0}, [6]int64{run.Coupons, run.Issued, run.UnderReview, run.AlreadyIssued, run.NotSelected, run.Unsettled})
 		require.EqualValues(t, 30_000, *run.Millis)
 		require.Equal(t, midnight.AddDate(0, 0, -1).UTC(), run.Cutoff)
 		run, err = reader.Run(t.Context(), second)

@@ -45,11 +45,12 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	servers.Insist()
 	store := d.newStore(servers.Redis)
 	directory := d.userTable.Settings().Directory()
-	s = &settle.Settler{
+	s, err = settle.New(settle.Config{
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store, DLQ: store,
 		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory}, Users: directory, Metrics: settle.NewMetrics(time.Now),
 		Zone: Zone, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
-	}
+	})
+	require.NoError(d.T, err)
 	for _, c := range change {
 		c(s)
 	}

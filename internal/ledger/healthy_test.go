@@ -66,7 +66,7 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			c.users("WITHDRAWN", 3, 3)
 			c.users("ACTIVE", 5, 9)
 			c.apply(1, 9)
-			require.Equal(c.t, 4, c.settleNow().Rejected)
+			require.Equal(c.t, 4, c.settleNow().UnderReview)
 		}, ledger.Account{Accepted: 9, UnderReview: 4, Issued: 5}},
 		"under review, then active": {5, func(c *fixture) {
 			c.users("BLOCKED", 1, 2)
@@ -83,7 +83,7 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			c.add(c.queue(), fmt.Sprintf("0%d", c.user(2)), c.now())
 			c.promised(3)
 			c.apply(3, 3)
-			require.Equal(c.t, 3, c.settleNow().Rejected)
+			require.Equal(c.t, 3, c.settleNow().UnderReview)
 		}, ledger.Account{Accepted: 5, UnderReview: 3, Issued: 2}},
 		"the largest user ids": {5, func(c *fixture) {
 			c.exec("INSERT INTO `user` (id) VALUES (18446744073709551614), (18446744073709551615)")

@@ -50,10 +50,10 @@ func newDeployment(t *testing.T) *deployment {
 	d.store, err = candidates.NewStore(r.Client, candidates.Options{KeyPrefix: r.Prefix, TTL: candidates.MinTTL})
 	require.NoError(t, err)
 	d.ledger = &ledger.Ledger{Store: d.store}
-	d.settler = settle.Settler{
+	d.settler = settle.Settler{Config: settle.Config{
 		DB: mysqltx.New(d.db), Clock: d.store, Line: d.store, Door: d.store, Auditor: d.ledger,
-		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now),
-	}
+		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Parallel: 1,
+	}}
 	return d
 }
 

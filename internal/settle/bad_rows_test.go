@@ -78,7 +78,7 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 			report := d.SettleNow() // entries of the DLQ are no failure
 			able := without(line, bad...)
 			issued := min(c.seats, len(able))
-			require.EqualExportedValues(t, settle.Total{Coupons: 1, Read: c.applicants, Issued: issued, Rejected: len(bad), NotSelected: len(able) - issued,
+			require.EqualExportedValues(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: c.applicants, Issued: issued, UnderReview: len(bad), NotSelected: len(able) - issued},
 				Millis: report.Total.Millis}, report.Total)
 			require.Equal(t, append([]uint64{}, able[:issued]...), d.Issued(couponID))
 			if issued > 0 {
@@ -237,7 +237,7 @@ func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 	allow := d.RefuseRows("user_coupon", 2)
 	d.SetSeats(couponID, 3)
 	report := d.SettleNow()
-	require.Equal(t, 1, report.Total.Rejected)
+	require.Equal(t, 1, report.Total.UnderReview)
 	require.Equal(t, []uint64{1, 3, 4}, d.Issued(couponID))
 	require.Equal(t, jajeongtest.Between(1, 3), d.Seats(couponID))
 	require.Equal(t, []uint64{5}, d.Outcome(couponID, "NOT_SELECTED"))
@@ -292,7 +292,7 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 	arrivals := arrivalsOf(d, couponID, 3)
 	allow := d.RefuseRows("application_outcome", 3)
 	report := d.SettleNow()
-	require.Equal(t, 1, report.Total.Rejected)
+	require.Equal(t, 1, report.Total.UnderReview)
 	require.Equal(t, []uint64{1}, d.Issued(couponID))
 	require.Equal(t, []uint64{2, 4, 5}, d.Outcome(couponID, "NOT_SELECTED"))
 	requireBadRows(d, couponID, "an odd user", arrivals)

@@ -20,12 +20,12 @@ import (
 type verdict byte
 
 const (
-	eligible      verdict = iota
-	settled               // recorded in MySQL with this very arrival: only Redis has not heard yet
-	holdsAlready          // the user holds the coupon by another arrival or by hand
-	unknownUser           // there is no such user
-	inactiveUser          // the user's status is not one that means active
-	malformedUser         // the member is no user id
+	eligible       verdict = iota
+	alreadySettled         // recorded in MySQL with this very arrival: only Redis has not heard yet
+	holdsAlready           // the user holds the coupon by another arrival or by hand
+	unknownUser            // there is no such user
+	inactiveUser           // the user's status is not one that means active
+	malformedUser          // the member is no user id
 )
 
 // classified is an application with its verdict.
@@ -73,6 +73,14 @@ LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
 WHERE NOT {active} OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
 
+func applicationsOf(failures []coupon.Failure) []coupon.Application {
+	all := make([]coupon.Application, len(failures))
+	for i, f := range failures {
+		all[i] = f.Application
+	}
+	return all
+}
+
 func applicationsIn(page []classified) []coupon.Application {
 	all := make([]coupon.Application, len(page))
 	for i, c := range page {
@@ -81,8 +89,8 @@ func applicationsIn(page []classified) []coupon.Application {
 	return all
 }
 
-// anyPast is that of a coupon of which nothing is known.
-var anyPast = ledger.Past{Held: true, Recorded: true, Settled: true}
+// assumeExisting has classify look for coupons and outcomes of each user.
+var assumeExisting = ledger.Past{Held: true, Recorded: true, Settled: true}
 
 // classify looks up a page of the line, in the order of the page.
 func (s *Settler) classify(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]classified, error) {
@@ -112,9 +120,9 @@ func (s *Settler) classify(ctx context.Context, q mysqltx.Querier, couponID coup
 		c := &all[order[n-1]]
 		c.holds = holds && c.User() != 0 // many members are user 0
 		switch {
-		case c.verdict == settled: // by another row
+		case c.verdict == alreadySettled: // by another row
 		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != coupon.SourceNotSelected: // its own record does not settle a NOT_SELECTED one
-			c.verdict = settled
+			c.verdict = alreadySettled
 		case c.User() == 0:
 			c.verdict, malformed = malformedUser, true
 		case holds:
@@ -164,7 +172,7 @@ func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponI
 			return fmt.Errorf("find dropped members of coupon %d: %w", couponID, err)
 		}
 		if c := &all[at[n-1]]; strings.HasPrefix(reason, ledger.Malformed(c.Member)) {
-			c.verdict = settled
+			c.verdict = alreadySettled
 		}
 	}
 	if err := rows.Err(); err != nil {

@@ -30,9 +30,9 @@ func decide(all []classified, free int, boundary coupon.Arrival, stays func(coup
 			d.read++
 		}
 		switch {
-		case c.verdict == settled && c.holds:
+		case c.verdict == alreadySettled && c.holds:
 			d.issuedBefore = append(d.issuedBefore, c.Application)
-		case c.verdict == settled:
+		case c.verdict == alreadySettled:
 			d.recordedBefore = append(d.recordedBefore, c.Application)
 		case c.Source == coupon.SourceHeld: // a person decides
 		case c.verdict == holdsAlready:

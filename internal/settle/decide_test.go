@@ -40,54 +40,52 @@ func application(user uint64, arrival int64, source coupon.Source) coupon.Applic
 	return coupon.Application{Member: coupon.Member(user), Arrival: arrival, Source: source}
 }
 
-func TestChooseTakesTheFirstEligibleAndLooksNoFurtherThanTheLastSeat(t *testing.T) {
+func TestChoose(t *testing.T) {
 	t.Parallel()
 	all := []classified{
 		{Application: application(1, 10, coupon.SourceQueue)},
-		{Application: application(2, 11, coupon.SourceQueue), verdict: unknownUser},
+		{Application: application(2, 11, coupon.SourceNotSelected), verdict: unknownUser},
 		{Application: application(3, 12, coupon.SourceHeld)},
 		{Application: application(4, 13, coupon.SourceRetryable)},
-		{Application: application(1, 14, coupon.SourceNotSelected)}, // the same user, from another source
-		{Application: application(5, 15, coupon.SourceQueue)},
-		{Application: application(6, 16, coupon.SourceQueue), verdict: inactiveUser},
+		{Application: application(1, 14, coupon.SourceNotSelected)}, // a second place
+		{Application: application(4, 15, coupon.SourceQueue)},       // a second place
+		{Application: application(5, 16, coupon.SourceQueue)},
+		{Application: application(6, 17, coupon.SourceQueue), verdict: inactiveUser},
+		{Application: application(7, 18, coupon.SourceQueue)},
 	}
-	seats := seatHolders{}
-	first := run{}.choose(all, 3, seats)
-	require.Equal(t, []coupon.Application{all[0].Application, all[3].Application}, first.chosen)
-	require.Equal(t, "[[1,1],[4,98306]]", first.rows)
-	require.Equal(t, []classified{all[1], all[2]}, first.refused)
-	require.Equal(t, all[4:], first.rest, "whether user 1 got a seat is not known yet")
+	chosen := func(s selection) []uint64 { return usersIn(s.chosen) }
+	first := run{}.choose(all, 2, newPageUsers(all))
+	require.Equal(t, []uint64{1, 4}, chosen(first))
+	require.Equal(t, "[[1,1],[4,98306]]", first.rows.json)
+	require.Equal(t, all[1:2], first.ended)
+	require.Equal(t, all[4:], first.rest, "it looks no further than the last seat")
 
-	seats.note(first.chosen, first.chosen)
-	second := run{}.choose(first.rest, 1, seats)
-	require.Equal(t, []coupon.Application{all[5].Application}, second.chosen)
-	require.Equal(t, []classified{all[4]}, second.refused)
-	require.Equal(t, all[6:], second.rest)
-
-	seats = seatHolders{}
-	first = run{}.choose(all, 3, seats)
-	seats.note(first.chosen, first.chosen[1:])
-	second = run{}.choose(first.rest, 1, seats)
-	require.Equal(t, []coupon.Application{all[4].Application}, second.chosen, "the first row of user 1 was not stored")
+	second := run{}.choose(first.rest, 2, first.users)
+	require.Equal(t, []uint64{5, 7}, chosen(second), "the first place of a user counts")
+	require.Equal(t, all[4:5], second.second)
+	whole := run{}.choose(all, 9, newPageUsers(all))
+	require.Equal(t, []uint64{1, 4, 5, 7}, chosen(whole))
+	require.Equal(t, holdsAlready, whole.secondPlaces(whole.chosen)[0].verdict)
+	require.Empty(t, whole.secondPlaces(whole.chosen[1:]), "the row of user 1 was refused: the record stays")
 }
 
 // A score written by hand may be anything from 0 on.
-func TestChooseEndsWhereArrivalsLieYearsApart(t *testing.T) {
+func TestChooseEndsWhereArrivalsAreYearsApart(t *testing.T) {
 	t.Parallel()
 	const last = 1<<53 - 1
 	all := []classified{
-		{Application: application(1, 0, coupon.SourceQueue)}, {Application: application(2, mostLater, coupon.SourceQueue)},
-		{Application: application(3, mostLater+1, coupon.SourceQueue)}, {Application: application(4, last, coupon.SourceQueue)},
+		{Application: application(1, 0, coupon.SourceQueue)}, {Application: application(2, maxLater, coupon.SourceQueue)},
+		{Application: application(3, maxLater+1, coupon.SourceQueue)}, {Application: application(4, last, coupon.SourceQueue)},
 	}
 	c := run{}.choose(all, 4, nil)
 	require.Equal(t, []uint64{1, 2}, usersIn(c.chosen))
 	require.Equal(t, all[2:], c.rest)
-	require.Equal(t, fmt.Sprintf("[[1,1],[2,%d]]", int64(mostLater)<<placeBits+2), c.rows)
-	require.Positive(t, int64(mostLater)<<placeBits+2)
+	require.Equal(t, fmt.Sprintf("[[1,1],[2,%d]]", int64(maxLater)<<placeBits+2), c.rows.json)
+	require.Positive(t, int64(maxLater)<<placeBits+2)
 	require.Equal(t, []uint64{3}, usersIn(run{}.choose(c.rest, 2, nil).chosen))
 }
 
-func TestDecideGivesEverybodyOneFate(t *testing.T) {
+func TestDecideGivesEachApplicationOneOutcome(t *testing.T) {
 	t.Parallel()
 	const boundary = 100
 	before, behind := int64(50), int64(150)
@@ -96,9 +94,9 @@ func TestDecideGivesEverybodyOneFate(t *testing.T) {
 		free int
 		want string
 	}{
-		"issued, not cleaned":       {classified{application(1, before, coupon.SourceQueue), settled, true, ""}, 0, "issued"},
-		"recorded, not cleaned":     {classified{application(1, behind, coupon.SourceQueue), settled, false, ""}, 0, "recorded"},
-		"held, but issued":          {classified{application(1, before, coupon.SourceHeld), settled, true, ""}, 0, "issued"},
+		"issued, not cleaned":       {classified{application(1, before, coupon.SourceQueue), alreadySettled, true, ""}, 0, "issued"},
+		"recorded, not cleaned":     {classified{application(1, behind, coupon.SourceQueue), alreadySettled, false, ""}, 0, "recorded"},
+		"held, but issued":          {classified{application(1, before, coupon.SourceHeld), alreadySettled, true, ""}, 0, "issued"},
 		"held":                      {classified{application(1, before, coupon.SourceHeld), unknownUser, false, ""}, 0, "stays"},
 		"holds another":             {classified{application(1, behind, coupon.SourceQueue), holdsAlready, true, ""}, 0, "already"},
 		"unknown":                   {classified{application(1, behind, coupon.SourceQueue), unknownUser, false, ""}, 0, "review UNKNOWN_USER"},
@@ -152,7 +150,7 @@ func (l memoryLine) Page(_ context.Context, _ uint64, after coupon.Cursor, cutof
 	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil
 }
 
-func TestTheLineIsMergedByArrival(t *testing.T) {
+func TestLineReaderMergesByArrival(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		arrivals := rapid.SliceOfN(rapid.Int64Range(0, 50), 0, 60)
@@ -164,7 +162,7 @@ func TestTheLineIsMergedByArrival(t *testing.T) {
 			return all
 		}
 		standing, returned := line(coupon.SourceQueue, "standing"), line(coupon.SourceNotSelected, "returned")
-		r := &reader{line: memoryLine{all: standing, size: rapid.IntRange(1, 20).Draw(t, "page")}, returned: returned, returnedEnd: true,
+		r := &lineReader{line: memoryLine{all: standing, size: rapid.IntRange(1, 20).Draw(t, "page")}, inMySQL: returned, mysqlEnded: true,
 			size: rapid.IntRange(1, 30).Draw(t, "size")}
 		var got []coupon.Application
 		for {

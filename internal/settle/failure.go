@@ -16,19 +16,15 @@ func setupError(format string, args ...any) error {
 	return &coupon.Error{Class: coupon.Setup, Err: fmt.Errorf(format, args...)}
 }
 
+func invariant(err error) error { return &coupon.Error{Class: coupon.Invariant, Err: err} }
+
 // GapHeld: more applications of a coupon were accepted than can be found, and nobody has approved that these are lost.
 type GapHeld struct {
-	Gap      int64
-	Account  ledger.Account
-	Approved int64 // as many were missing in the preview that somebody approved
-	Pinned   bool  // … if somebody has
+	Gap     int64
+	Account ledger.Account
 }
 
 func (e *GapHeld) Error() string {
-	if e.Pinned {
-		return fmt.Sprintf("held: %d of %d accepted applications cannot be found (%s), and %d when that was approved; nothing was issued. "+
-			"Find out what Redis lost since, and look at the preview again", e.Gap, e.Account.Accepted, e.Account, e.Approved)
-	}
 	return fmt.Sprintf("held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
 		"Find out what Redis lost, then release it with --accept-gap --operator and --reason", e.Gap, e.Account.Accepted, e.Account)
 }

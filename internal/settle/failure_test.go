@@ -23,9 +23,9 @@ func TestAdviceSaysWhatToDo(t *testing.T) {
 func TestAnUnknownCommitIsNotReportedAsBusy(t *testing.T) {
 	t.Parallel()
 	r := &Result{}
-	r.conclude(&mysqltx.CommitUnknown{Err: &mysql.MySQLError{Number: 1205}}, 0)
+	r.fail(&mysqltx.CommitUnknown{Err: &mysql.MySQLError{Number: 1205}})
 	require.Equal(t, coupon.Failed, r.Status)
 	require.NotContains(t, r.Error, "nothing was moved")
-	r.conclude(&mysql.MySQLError{Number: 1205}, 0)
+	r.fail(&mysql.MySQLError{Number: 1205})
 	require.Equal(t, coupon.Busy, r.Status)
 }

@@ -50,9 +50,8 @@ var (
 // Every value there can be of a label.
 var (
 	runStatuses = []coupon.RunStatus{coupon.RunRunning, coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed}
-	statuses    = []coupon.ResultStatus{coupon.Settled, coupon.Unchanged, coupon.NotDue, coupon.HeldBack, coupon.Busy, coupon.Failed}
-	causes      = []coupon.Cause{coupon.CauseUnknownUser, coupon.CauseInactiveUser, coupon.CauseMalformed, coupon.CausePassedOver, coupon.CauseBadRow, coupon.CauseDatabaseAway}
-	steps       = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepTell, StepConclude, StepFinish, StepSweep}
+	allCauses   = []coupon.Cause{coupon.CauseUnknownUser, coupon.CauseInactiveUser, coupon.CauseMalformed, coupon.CausePassedOver, coupon.CauseBadRow, coupon.CauseDatabaseAway}
+	steps       = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
 )
 
 // begin forgets the run before.
@@ -65,7 +64,6 @@ func (m *Metrics) begin() {
 
 // note keeps how far a coupon has come.
 func (m *Metrics) note(r Result) {
-	r.rejectedBy = maps.Clone(r.rejectedBy)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.coupons != nil { // what is not a nightly or a person's run is not told
@@ -189,18 +187,18 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, r := range m.coupons {
 		byStatus[r.Status]++
 		sum.count(r)
-		for cause, n := range r.rejectedBy {
+		for cause, n := range r.causes {
 			byCause[cause] += n
 		}
 	}
-	for _, status := range statuses {
+	for _, status := range coupon.ResultStatuses {
 		gauge(couponsDesc, float64(byStatus[status]), string(status))
 	}
 	gauge(outcomesDesc, float64(sum.Issued), "ISSUED")
 	gauge(outcomesDesc, float64(sum.AlreadyIssued), string(coupon.OutcomeAlreadyIssued))
 	gauge(outcomesDesc, float64(sum.NotSelected), string(coupon.OutcomeNotSelected))
-	gauge(outcomesDesc, float64(sum.Rejected), string(coupon.OutcomeRejected))
-	for _, cause := range causes {
+	gauge(outcomesDesc, float64(sum.UnderReview+sum.Rejected), string(coupon.OutcomeRejected))
+	for _, cause := range allCauses {
 		gauge(rejectedDesc, float64(byCause[cause]), string(cause))
 	}
 	if m.gapTold {
@@ -217,19 +215,4 @@ func (m *Metrics) took() time.Duration {
 	default:
 		return m.ended.Sub(m.started)
 	}
-}
-
-// reject counts who went under review; where fewer did than were meant, the first of them.
-func (r *Result) reject(reviewed int64, meant []coupon.Failure) {
-	r.Rejected += int(reviewed)
-	for _, f := range meant[:min(int(reviewed), len(meant))] {
-		r.rejectFor(f.Cause)
-	}
-}
-
-func (r *Result) rejectFor(cause coupon.Cause) {
-	if r.rejectedBy == nil {
-		r.rejectedBy = make(map[coupon.Cause]int, len(causes))
-	}
-	r.rejectedBy[cause]++
 }

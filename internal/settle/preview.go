@@ -1,11 +1,12 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -13,197 +14,180 @@ import (
 
 // Preview is what a run would do to a coupon, beside the counts of its Result.
 type Preview struct {
-	Digest   string               `json:"digest"`          // of those who would be issued, to be expected of the run
-	First    *Winner              `json:"first,omitempty"` // of these
-	Last     *Winner              `json:"last,omitempty"`
-	Causes   map[coupon.Cause]int `json:"rejectedBy,omitempty"` // how many would be rejected, and why
-	Winners  []Winner             `json:"winners,omitempty"`    // everybody in order, when asked for
-	Rejected []Rejection          `json:"rejected,omitempty"`   // the same
-
-	standing int // of the winners: they still stand in Redis, and are counted already
+	Digest   string      `json:"digest"`          // of the winners and the gap, for Order.Expect
+	First    *Winner     `json:"first,omitempty"` // of the winners
+	Last     *Winner     `json:"last,omitempty"`
+	Causes   causes      `json:"rejectedBy,omitempty"` // how many would go under review or be rejected, and why
+	Winners  []Winner    `json:"winners,omitempty"`    // all in order, with Order.List
+	Rejected []Rejection `json:"rejected,omitempty"`   // the same
 }
 
-// Winner is who would get a seat.
+// Winner is an application that would get a seat.
 type Winner struct {
 	User    coupon.UserID  `json:"user"`
 	Arrival coupon.Arrival `json:"arrival"` // µs since 1970
 }
 
-// Rejection is who would go to the DLQ.
+// Rejection is an application that would go to the DLQ.
 type Rejection struct {
-	User    string         `json:"user"` // as it stands in line
+	User    string         `json:"user"` // as Redis holds it
 	Arrival coupon.Arrival `json:"arrival"`
 	Cause   coupon.Cause   `json:"cause"`
 	Message string         `json:"message"`
 }
 
+// unfenced is the door of a preview, which moves nothing and waits for nothing.
+type unfenced struct{ Door }
+
+func (unfenced) Fence(context.Context, coupon.CouponID, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
+	return 0, 0, nil
+}
+
 // errRolledBack ends a preview's transaction.
 var errRolledBack = &coupon.Error{Class: coupon.Setup, Err: errors.New("a preview is rolled back")}
 
-// Preview says what RunOnce would do: by the same code, in transactions that are rolled back, and without a change in
-// Redis. It leaves no record. Whoever applies between it and the run may change the result of a cutoff that has not come.
-func (s *Settler) Preview(told context.Context, order Order) (*Report, error) {
-	s = s.withFreshDB()
-	ctx, release := outlive(told, 0)
+// Preview says what RunOnce would do: it seats the winners by the same code in a transaction that is rolled back, and
+// decides the rest of the line by the same code without a lock. It changes nothing and leaves no record. Applications that
+// arrive between it and the run may change the result of a cutoff that has not come.
+func (s *Settler) Preview(stop context.Context, order Order) (*Report, error) {
+	ctx, release := outlive(stop, 0)
 	defer release()
 	order.dryRun = true
-	r, err := s.newRun(ctx, told, order, (*settlement).preview)
+	planner := *s.withFreshDB()
+	planner.Door = unfenced{s.Door}
+	r, err := planner.newRun(ctx, stop, order, (*settlement).plan)
 	if err != nil {
 		return nil, err
 	}
-	var coupons []coupon.Coupon
-	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-		if _, err := s.Users.Look(ctx, q); err != nil {
-			return err
-		}
-		coupons, err = chooseCoupons(ctx, q, r)
-		return err
-	})
+	coupons, err := planner.findCoupons(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	report := newReport(r)
-	err = s.settleAll(ctx, r, coupons, report)
+	err = planner.settleAll(ctx, r, coupons, report)
 	report.end(err, s.Now())
 	return report, err
 }
 
-// preview is settle without a fence, a commit and what follows it.
-func (s *settlement) preview(ctx context.Context) error {
+// plan is settle for a preview.
+func (s *settlement) plan(ctx context.Context) (settled, error) {
 	if !s.due() {
-		s.result.Status = coupon.NotDue
-		return nil
+		return settled{notDue: true}, nil
 	}
-	defer s.reserve(s.coupon.Free())()
-	s.result.Preview = new(Preview)
-	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		s.tried = false // there is no record of a preview
-		if err := s.issue(ctx, tx, 1); err != nil {
+	seats, err := s.planSeats(ctx)
+	if err != nil {
+		return settled{issued: seats.issued}, err
+	}
+	done := settled{issued: seats.issued, preview: &Preview{Digest: seats.pin}}
+	seated := seats.seated
+	for i, w := range seats.winners.all {
+		is := Winner{w.user, w.arrival}
+		if i == 0 {
+			done.preview.First = &is
+		}
+		done.preview.Last = &is
+		if s.run.List {
+			done.preview.Winners = append(done.preview.Winners, is)
+		}
+	}
+	done.cleaned = reviewed(seated.refusedWaiting())
+	done.cleaned.Read = done.cleaned.UnderReview
+	rest, review, err := s.planRest(ctx, seats)
+	if err != nil {
+		return settled{issued: seats.issued.undone()}, err
+	}
+	done.closed.tally = rest
+	done.preview.Causes = done.tally().causes
+	if s.run.List {
+		for _, f := range slices.Concat(seated.returned, seated.refused.failures, review) {
+			done.preview.Rejected = append(done.preview.Rejected, Rejection{f.Member, f.Arrival, f.Cause, f.Message})
+		}
+	}
+	return done, nil
+}
+
+// plannedSeats is what a preview's transaction gave before it was rolled back.
+type plannedSeats struct {
+	issued
+	winners  *remembered
+	boundary coupon.Arrival // the highest arrival that ever got a seat
+}
+
+// planSeats gives the seats as issue does. The lock is released as soon as the winners are known.
+func (s *settlement) planSeats(ctx context.Context) (seats plannedSeats, err error) {
+	err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		seats = plannedSeats{issued: issued{coupon: s.coupon}}
+		s.begin(StepLock)
+		locked, err := lockCoupon(ctx, tx, s.coupon.ID)
+		if err != nil {
 			return err
 		}
-		if err := s.foreseeRest(ctx, tx); err != nil {
+		seats.coupon, seats.winners = locked, &remembered{memory: new(memory), room: locked.Free()}
+		if seats.issued, err = s.give(ctx, tx, locked, seats.winners); err != nil {
 			return err
 		}
+		last, err := selectLastIssued(ctx, tx, locked.ID)
+		if err != nil {
+			return err
+		}
+		seats.boundary = max(last, seats.seated.winners.last)
 		return errRolledBack
 	})
 	if errors.Is(err, errRolledBack) {
-		return nil
+		return seats, nil
 	}
-	gap, class := s.result.Gap, mysqltx.ClassOf(err)
-	s.result.reset()
-	if s.result.SeatsLeft = s.coupon.Free(); class == coupon.Invariant {
-		s.result.Gap = gap
-	}
-	return err
+	seats.issued = seats.issued.undone()
+	return seats, err
 }
 
-// foresee notes who would be issued.
-func (s *settlement) foresee(issued []coupon.Application) {
-	p := s.result.Preview
-	if p == nil || len(issued) == 0 {
-		return
+// planRest decides the rest of the line as the close-out does, and returns what would go under review.
+func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tally, review []coupon.Failure, err error) {
+	refused := map[coupon.Application]bool{} // would be in the DLQ by now
+	for _, f := range seats.seated.refused.failures {
+		refused[f.Application] = true
 	}
-	for _, a := range issued {
-		if a.Source != coupon.SourceNotSelected {
-			p.standing++
-		}
-	}
-	if first := issued[0]; p.First == nil {
-		p.First = &Winner{first.User(), first.Arrival}
-	}
-	last := issued[len(issued)-1]
-	p.Last = &Winner{last.User(), last.Arrival}
-	if s.run.List {
-		for _, a := range issued {
-			p.Winners = append(p.Winners, Winner{a.User(), a.Arrival})
-		}
-	}
-}
-
-// foreseeRejection notes who would go to the DLQ, or be recorded as rejected.
-func (s *settlement) foreseeRejection(f coupon.Failure) {
-	p := s.result.Preview
-	if p == nil {
-		return
-	}
-	p.Causes[f.Cause]++
-	if s.run.List {
-		p.Rejected = append(p.Rejected, Rejection{f.Member, f.Arrival, f.Cause, f.Message})
-	}
-}
-
-// foreseeRest walks the line within the transaction that has seated the winners, and counts what would become of the
-// others.
-func (s *settlement) foreseeRest(ctx context.Context, tx *sql.Tx) error {
-	apart := make(map[coupon.Application]bool, len(s.unstorable)) // would be in the DLQ by now
-	for _, f := range s.unstorable {
-		apart[f.Application] = true
-		s.foreseeRejection(f)
-		if f.Source != coupon.SourceNotSelected { // those are counted
-			s.result.Read++
-			s.result.Rejected++
-		}
-	}
-	locked, err := selectCoupon(ctx, tx, s.coupon.ID)
-	if err != nil {
-		return err
-	}
-	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
-	for page, err := range ahead(ctx, line.nextOrNil) {
+	byUser := slices.Clone(seats.winners.all)
+	slices.SortFunc(byUser, func(a, b winner) int { return cmp.Compare(a.user, b.user) })
+	for page, err := range ahead(ctx, s.restOfLine().nextOrNil) {
 		if err != nil {
-			return err
+			return tally{}, nil, err
 		}
 		if err := s.run.stopped(); err != nil {
-			return err
+			return tally{}, nil, err
 		}
-		rest := slices.DeleteFunc(*page, func(a coupon.Application) bool { return apart[a] })
-		d, err := s.decidePage(ctx, tx, locked, rest)
+		read := len(*page)
+		rest := slices.DeleteFunc(*page, func(a coupon.Application) bool { return refused[a] })
+		var all []classified
+		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+			all, err = s.classify(ctx, q, s.coupon.ID, assumeExisting, rest)
+			return err
+		})
 		if err != nil {
-			return err
+			return tally{}, nil, err
 		}
-		s.result.Read += d.read
-		s.result.NotSelected += len(d.notSelected)
-		s.result.AlreadyIssued += len(d.alreadyIssued)
-		s.result.Rejected += len(d.review)
-		for _, f := range d.review {
-			s.foreseeRejection(f)
+		d := decide(withWinners(all, byUser), seats.seatsLeft, seats.boundary, s.run.stays)
+		sum = sum.plus(reviewed(d.review)).plus(tally{Counts: Counts{Read: d.read, NotSelected: len(d.notSelected), AlreadyIssued: len(d.alreadyIssued)}})
+		if s.run.List {
+			review = append(review, d.review...)
 		}
-		s.progress(len(*page))
+		s.progress(read)
 	}
-	s.result.Read -= s.result.Preview.standing
-	return nil
+	return sum, review, nil
 }
 
-// again is a preview begun anew.
-func (p *Preview) again() *Preview {
-	if p == nil {
-		return nil
-	}
-	return &Preview{Causes: map[coupon.Cause]int{}}
-}
-
-// approved holds a coupon when its winners are not those that somebody approved. That they have been issued already is as
-// good.
-func (s *settlement) approved(ctx context.Context, tx *sql.Tx, winners *digest) error {
-	want, pinned := s.run.Expect[s.coupon.ID]
-	if !pinned || winners.String() == want {
-		return nil
-	}
-	if winners.count == 0 {
-		if done, err := anyRecordOf(ctx, tx, s.coupon.ID, want); err != nil || done {
-			return err
+// withWinners classifies a page as if the winners, which are in the order of users, held the coupon. Their own applications
+// would be gone by now.
+func withWinners(page []classified, winners []winner) []classified {
+	rest := make([]classified, 0, len(page))
+	for _, c := range page {
+		at, won := slices.BinarySearchFunc(winners, c.User(), func(w winner, user coupon.UserID) int { return cmp.Compare(w.user, user) })
+		switch {
+		case won && winners[at].arrival == c.Arrival:
+			continue
+		case won && c.verdict != alreadySettled:
+			c.verdict, c.holds = holdsAlready, true
 		}
+		rest = append(rest, c)
 	}
-	return &coupon.Error{Class: coupon.Invariant, Err: told(OtherWinners, winners.count, winners.String(), want)}
-}
-
-const anyRecordOfSQL = "SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)"
-
-// anyRecordOf is whether a run has issued the coupon to the winners of this digest.
-func anyRecordOf(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, digest string) (bool, error) {
-	var found bool
-	if err := q.QueryRowContext(ctx, anyRecordOfSQL, couponID, digest).Scan(&found); err != nil {
-		return false, fmt.Errorf("look for the winners of coupon %d: %w", couponID, err)
-	}
-	return found, nil
+	return rest
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -85,63 +84,13 @@ const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id
 func takeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats int) error {
 	n, err := mysqltx.Affected(tx.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
 	if mysqltx.IsCheck(err) {
-		return &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("count %d seats of coupon %d: %w: nothing was issued; run `settle verify`", seats, couponID, err)}
+		return invariant(fmt.Errorf("count %d seats of coupon %d: %w: nothing was issued; run `settle verify`", seats, couponID, err))
 	}
 	if err != nil {
 		return fmt.Errorf("count %d seats of coupon %d: %w", seats, couponID, err)
 	}
 	if n != 1 {
-		return &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", couponID, seats)}
-	}
-	return nil
-}
-
-// insertIssuedSQL inserts seatRows in their order. The foreign key is not checked again for each row, since the
-// transaction has the coupon's row locked: in this statement alone (and in what a trigger on the table may write with it),
-// which MariaDB and MySQL say differently, each in what the other takes for a comment.
-const insertIssuedSQL = `
-/*M! SET STATEMENT foreign_key_checks = 0 FOR */
-INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
-SELECT ?, j.user_id, ? + (j.packed & 32767), TIMESTAMP ? + INTERVAL (j.packed >> 15) MICROSECOND, TIMESTAMP ?, TIMESTAMP ?, ?
-FROM JSON_TABLE(?, '$[*]' COLUMNS (
-	user_id BIGINT UNSIGNED PATH '$[0]', packed BIGINT UNSIGNED PATH '$[1]'
-)) AS j`
-
-// placeBits hold a place in a page; above them stands how many µs an application came after the page's first, at most
-// nine years.
-const (
-	placeBits = 15
-	mostLater = 1<<(63-placeBits) - 1
-)
-
-// seatRows is [[user, packed], …]: by user id, as the unique key has it, each with its place in the page from 1 and its
-// arrival, in one number, since what the server spends on reading JSON goes by how many there are.
-func seatRows(applications []coupon.Application) string {
-	const perApplication = 32 // two numbers, brackets, commas
-	rows := make([]byte, 0, 2+perApplication*len(applications))
-	rows = append(rows, '[')
-	for i, place := range byUser(applications) {
-		if i > 0 {
-			rows = append(rows, ',')
-		}
-		rows = append(rows, '[')
-		rows = strconv.AppendUint(rows, applications[place].User(), 10)
-		rows = append(rows, ',')
-		rows = strconv.AppendInt(rows, (applications[place].Arrival-applications[0].Arrival)<<placeBits+int64(place+1), 10)
-		rows = append(rows, ']')
-	}
-	return string(append(rows, ']'))
-}
-
-// insertIssued gives the seats behind those that are seated to applications, whose seatRows rows are.
-func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, seated int, issued []coupon.Application, rows string) error {
-	expiresAt := run.startedAt.AddDate(0, 0, c.ValidityDays)
-	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, fromArrival(issued[0].Arrival), run.startedAt, expiresAt, run.id, rows))
-	if err != nil {
-		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, len(issued), err)
-	}
-	if stored != len(issued) {
-		return fmt.Errorf("issue coupon %d: %d rows stored, want %d", c.ID, stored, len(issued))
+		return invariant(fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", couponID, seats))
 	}
 	return nil
 }
@@ -156,7 +105,7 @@ func selectIssued(ctx context.Context, q mysqltx.Querier, couponID coupon.Coupon
 	if err != nil {
 		return nil, fmt.Errorf("read issued of coupon %d: %w", couponID, err)
 	}
-	return scanApplications(rows, "issued", couponID)
+	return scanApplications(rows, coupon.SourceQueue, "issued", couponID)
 }
 
 const selectRejectedSQL = `
@@ -172,10 +121,10 @@ func selectRejected(ctx context.Context, q mysqltx.Querier, couponID coupon.Coup
 	if err != nil {
 		return nil, fmt.Errorf("read rejected of coupon %d: %w", couponID, err)
 	}
-	return scanApplications(rows, "rejected", couponID)
+	return scanApplications(rows, coupon.SourceQueue, "rejected", couponID)
 }
 
-func scanApplications(rows *sql.Rows, what string, couponID coupon.CouponID) ([]coupon.Application, error) {
+func scanApplications(rows *sql.Rows, source coupon.Source, what string, couponID coupon.CouponID) ([]coupon.Application, error) {
 	defer rows.Close()
 	var page []coupon.Application
 	for rows.Next() {
@@ -184,12 +133,36 @@ func scanApplications(rows *sql.Rows, what string, couponID coupon.CouponID) ([]
 		if err := rows.Scan(&user, &appliedAt); err != nil {
 			return nil, fmt.Errorf("read %s of coupon %d: %w", what, couponID, err)
 		}
-		page = append(page, coupon.Application{Member: coupon.Member(user), Arrival: coupon.ArrivalAt(appliedAt), Source: coupon.SourceQueue})
+		page = append(page, coupon.Application{Member: coupon.Member(user), Arrival: coupon.ArrivalAt(appliedAt), Source: source})
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read %s of coupon %d: %w", what, couponID, err)
 	}
 	return page, nil
+}
+
+// cleanUpApplications are removed from Redis by one call, and read back from MySQL where they must be.
+const cleanUpApplications = 5_000
+
+type selectPage func(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error)
+
+// removePages takes out of Redis what a run has committed.
+func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark coupon.Mark, next selectPage) error {
+	var last coupon.Application
+	for {
+		var page []coupon.Application
+		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+			page, err = next(ctx, q, s.coupon.ID, run, last, cleanUpApplications)
+			return err
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
+			return err
+		}
+		last = page[len(page)-1]
+	}
 }
 
 const insertOutcomesSQL = `
@@ -272,22 +245,28 @@ func keepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a le
 
 const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
 
-// writeOff accepts a gap in the name of the run's operator, who is kept in audit_event.
-func writeOff(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a ledger.Account) error {
+// writeOff accepts a gap in the name of the run's operator, who is kept in audit_event with what was approved.
+func writeOff(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a ledger.Account, pin string) error {
 	if err := mysqltx.One(tx.ExecContext(ctx, writeOffSQL, a.Gap(), couponID)); err != nil {
 		return fmt.Errorf("write off gap of coupon %d: %w", couponID, err)
 	}
-	return run.audit(ctx, tx, audit.GapAccepted, couponID, audit.Entry{Detail: fmt.Sprintf("%d applications written off: %s", a.Gap(), a)})
+	return run.audit(ctx, tx, audit.GapAccepted, couponID, audit.Entry{Detail: fmt.Sprintf("%d applications written off: %s; %s", a.Gap(), a, pin)})
 }
 
 const insertRecordSQL = `
 INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_count, already_issued_count,
                         first_arrival, last_arrival, winners_digest, settled_at)
-VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), NULLIF(?, ''), ?)`
+VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), ?, ?)`
 
-func insertRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, r *Result) error {
-	_, err := mysqltx.Affected(tx.ExecContext(ctx, insertRecordSQL, run.id, couponID, r.Read, r.Issued, r.Rejected, r.AlreadyIssued,
-		r.FirstArrival, r.LastArrival, r.WinnersDigest, run.startedAt))
+// insertRecord records what a transaction has issued and decided. rejected_count is under review and rejected together.
+func insertRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, seats seated) error {
+	t, w := seats.tally, seats.winners
+	var digest any
+	if w.count > 0 {
+		digest = w.digest
+	}
+	_, err := mysqltx.Affected(tx.ExecContext(ctx, insertRecordSQL, run.id, couponID, t.Read, t.Issued, t.UnderReview+t.Rejected, t.AlreadyIssued,
+		w.first, w.last, digest, run.startedAt))
 	if err != nil {
 		return fmt.Errorf("record settlement of coupon %d: %w", couponID, err)
 	}
@@ -316,8 +295,9 @@ INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_a
 ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?, cleaned_at = COALESCE(cleaned_at, ?)`
 
 // completeRecord writes what only the end of a settlement knows, and that Redis is clean.
-func completeRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, read, rejected int, at time.Time) error {
-	_, err := mysqltx.Affected(q.ExecContext(ctx, completeRecordSQL, run.id, couponID, read, rejected, run.startedAt, at, read, rejected, at))
+func completeRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, c Counts, at time.Time) error {
+	rejected := c.UnderReview + c.Rejected
+	_, err := mysqltx.Affected(q.ExecContext(ctx, completeRecordSQL, run.id, couponID, c.Read, rejected, run.startedAt, at, c.Read, rejected, at))
 	if err != nil {
 		return fmt.Errorf("complete record of coupon %d: %w", couponID, err)
 	}
@@ -325,49 +305,54 @@ func completeRecord(ctx context.Context, q mysqltx.Querier, run run, couponID co
 }
 
 const selectRecordSQL = `
-SELECT read_count, issued_count, rejected_count, already_issued_count, not_selected_count,
-       COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
-FROM settlement WHERE run_id = ? AND coupon_id = ?`
+SELECT s.read_count, s.issued_count, s.rejected_count, s.already_issued_count, s.not_selected_count,
+       COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival, 0), COALESCE(s.winners_digest, ''),
+       (SELECT COUNT(*) FROM application_outcome o WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id)
+FROM settlement s WHERE s.run_id = ? AND s.coupon_id = ?`
 
-// loadRecord takes over into r what this run has committed already; false when that is nothing.
-func loadRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, r *Result) (found bool, err error) {
-	err = q.QueryRowContext(ctx, selectRecordSQL, run.id, couponID).Scan(&r.Read, &r.Issued, &r.Rejected, &r.AlreadyIssued,
-		&r.NotSelected, &r.FirstArrival, &r.LastArrival, &r.WinnersDigest)
+// loadRecord reads what a run has committed already; false when that is nothing.
+func loadRecord(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID) (done seated, found bool, err error) {
+	t, w := &done.tally, &done.winners
+	err = q.QueryRowContext(ctx, selectRecordSQL, run, couponID).Scan(&t.Read, &t.Issued, &t.UnderReview, &t.AlreadyIssued, &t.NotSelected,
+		&w.first, &w.last, &w.digest, &t.Rejected)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+		return seated{}, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read record of coupon %d: %w", couponID, err)
+		return seated{}, false, fmt.Errorf("read record of coupon %d: %w", couponID, err)
 	}
-	return true, nil
+	t.Rejected = min(t.Rejected, t.UnderReview)
+	t.UnderReview -= t.Rejected
+	w.count = t.Issued
+	return done, true, nil
 }
 
-// uncleaned is a run whose settlement of a coupon Redis may not have heard of.
-type uncleaned struct {
+// pendingCleanup is a run whose settlement of a coupon Redis may not know of.
+type pendingCleanup struct {
 	run     coupon.RunID
 	covered bool // its cutoff is not later than this run's, which therefore walks all that it may have left
 }
 
-const selectUncleanedSQL = `
+const selectPendingSQL = `
 SELECT s.run_id, r.cutoff <= ? FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
-func selectUncleaned(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time) ([]uncleaned, error) {
-	rows, err := tx.QueryContext(ctx, selectUncleanedSQL, cutoff, couponID)
+func selectPendingCleanups(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time) ([]pendingCleanup, error) {
+	rows, err := tx.QueryContext(ctx, selectPendingSQL, cutoff, couponID)
 	if err != nil {
-		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", couponID, err)
+		return nil, fmt.Errorf("read settlements to clean up of coupon %d: %w", couponID, err)
 	}
 	defer rows.Close()
-	var all []uncleaned
+	var all []pendingCleanup
 	for rows.Next() {
-		var u uncleaned
-		if err := rows.Scan(&u.run, &u.covered); err != nil {
-			return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", couponID, err)
+		var p pendingCleanup
+		if err := rows.Scan(&p.run, &p.covered); err != nil {
+			return nil, fmt.Errorf("read settlements to clean up of coupon %d: %w", couponID, err)
 		}
-		all = append(all, u)
+		all = append(all, p)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read uncleaned settlements of coupon %d: %w", couponID, err)
+		return nil, fmt.Errorf("read settlements to clean up of coupon %d: %w", couponID, err)
 	}
 	return all, nil
 }

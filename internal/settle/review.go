@@ -13,40 +13,35 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Retry lets applications of one coupon that a person held under review be tried again, and settles the coupon. members
-// are users as they stand in the DLQ; none means all of them. What cannot be settled goes back under review. Safe to
-// repeat.
-func (s *Settler) Retry(told context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
+// Retry makes applications of one coupon's DLQ retryable and settles the coupon. members are users as the DLQ holds them;
+// none means all of them. Applications that cannot be settled go back under review. Safe to repeat.
+func (s *Settler) Retry(stop context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
 	order.Trigger = coupon.DLQRetry
-	return s.review(told, couponID, order, members, func(one *settlement, ctx context.Context) error {
+	return s.runReview(stop, couponID, order, members, func(one *settlement, ctx context.Context) (settled, error) {
 		if err := one.release(ctx, members); err != nil {
-			return err
+			return settled{}, err
 		}
 		return one.settle(ctx)
 	})
 }
 
-// Drop ends applications of one coupon that are under review: they are recorded REJECTED with the order's reason, leave
-// the DLQ, and their users are told so when they ask again. It is a run of its own, so that a crash between the record
-// and Redis is mended as that of any settlement. Dropping what is dropped is an error: it is not under review any more.
-func (s *Settler) Drop(told context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
+// Drop ends applications of one coupon's DLQ: they are recorded REJECTED with the order's reason and leave the DLQ. It is a
+// run of its own, so that a crash between the record and Redis is repaired like that of a settlement. Dropping an
+// application again is an error: it is not in the DLQ any more.
+func (s *Settler) Drop(stop context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
 	order.Trigger, order.CutoffNow = coupon.Manual, true
-	return s.review(told, couponID, order, members, func(one *settlement, ctx context.Context) error {
-		err := one.drop(ctx, members)
-		if err != nil && len(one.uncleaned) == 0 { // what was counted has been rolled back
-			one.result.reset()
-		}
-		return err
+	return s.runReview(stop, couponID, order, members, func(one *settlement, ctx context.Context) (settled, error) {
+		return one.drop(ctx, members)
 	})
 }
 
-// review has a run do what a person decided about members of one coupon's DLQ, all of whom must be there.
-func (s *Settler) review(told context.Context, couponID coupon.CouponID, order Order, members []string, what work) (*Report, error) {
+// runReview is a run over one coupon, of which all members must be in the DLQ.
+func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, order Order, members []string, what work) (*Report, error) {
 	s = s.withFreshDB()
-	ctx, release := outlive(told, s.Grace)
+	ctx, release := outlive(stop, s.Grace)
 	defer release()
-	order.Coupons = []uint64{couponID}
-	r, err := s.newRun(ctx, told, order, what)
+	order.Coupons = []coupon.CouponID{couponID}
+	r, err := s.newRun(ctx, stop, order, what)
 	if err != nil {
 		return nil, err
 	}
@@ -94,121 +89,123 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 	})
 }
 
-// drop records and takes out of the DLQ whom it can; who cannot be recorded stays, and is told of.
-func (s *settlement) drop(ctx context.Context, members []string) error {
-	var dropped []coupon.Application
-	var stay []error
-	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		s.result.reset()
-		s.begin(StepLock)
-		coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
-		if err != nil {
-			return err
-		}
-		s.coupon, s.result.SeatsLeft = coupon, coupon.Free()
-		if done, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil || done {
-			return err
-		}
-		found, err := s.underReview(ctx, coupon.ID, members)
-		if err != nil {
-			return err
-		}
-		ended, kept, err := s.recordDropped(ctx, tx, found)
-		if err != nil {
-			return err
-		}
-		dropped, stay = ended, kept
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if s.result.changed() { // else it was settled by another run meanwhile, which cleans up
-		if err := s.cleanDropped(ctx, dropped); err != nil {
-			return err
-		}
-	}
-	if more := len(stay) - mostToldToStay; more > 0 {
-		stay = append(stay[:mostToldToStay], told(MoreStay, more))
-	}
-	if len(stay) > 0 {
-		return &coupon.Error{Class: coupon.Setup, Err: errors.Join(stay...)}
-	}
-	return nil
+// dropped is what the transaction of a drop did.
+type dropped struct {
+	issued
+	applications []coupon.Application // to be removed from the DLQ
+	stay         []error              // why others stay there
 }
 
-// mostToldToStay are as many as a person reads.
-const mostToldToStay = 20
+// maxShownStay are as many as a person reads.
+const maxShownStay = 20
 
-// cleanDropped takes out of Redis who was dropped, and notes that it is clean.
-func (s *settlement) cleanDropped(ctx context.Context, dropped []coupon.Application) error {
-	s.uncleaned = []uncleaned{{run: s.run.id, covered: true}}
-	if err := s.tellRedis(ctx); err != nil {
+// drop records applications and takes them out of the DLQ. Those that cannot be recorded stay, and the error names them.
+func (s *settlement) drop(ctx context.Context, members []string) (settled, error) {
+	var done dropped
+	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		done, err = s.recordDrop(ctx, tx, members)
+		return err
+	})
+	if err != nil {
+		return settled{}, err
+	}
+	result := settled{issued: done.issued}
+	if done.seated.tally.changed() { // else another run settled them meanwhile, and cleans up
+		if err := s.cleanDropped(ctx, done); err != nil {
+			return result, err
+		}
+	}
+	stay := done.stay
+	if more := len(stay) - maxShownStay; more > 0 {
+		stay = append(stay[:maxShownStay], told(MoreStay, more))
+	}
+	if len(stay) > 0 {
+		return result, &coupon.Error{Class: coupon.Setup, Err: errors.Join(stay...)}
+	}
+	return result, nil
+}
+
+func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, members []string) (done dropped, err error) {
+	s.begin(StepLock)
+	locked, err := lockCoupon(ctx, tx, s.coupon.ID)
+	if err != nil {
+		return done, err
+	}
+	done.issued = issued{coupon: locked, seatsLeft: locked.Free(), pending: []pendingCleanup{{run: s.run.id, covered: true}}}
+	recorded, found, err := loadRecord(ctx, tx, s.run.id, locked.ID)
+	if done.seated = recorded; err != nil || found {
+		return done, err
+	}
+	all, err := s.underReview(ctx, locked.ID, members)
+	if err != nil {
+		return done, err
+	}
+	refused := s.run.newRefusals(locked.TotalQuantity, 0)
+	for page := range slices.Chunk(all, cleanUpApplications) {
+		if err := s.recordDropped(ctx, tx, &done, &refused, page); err != nil {
+			return done, err
+		}
+	}
+	for _, f := range refused.failures {
+		done.stay = append(done.stay, told(NotDropped, Shown(f.Member), f.Message))
+	}
+	if !done.seated.tally.changed() {
+		return done, nil
+	}
+	return done, insertRecord(ctx, tx, s.run, locked.ID, done.seated)
+}
+
+// cleanDropped takes dropped applications out of Redis, and records that it is clean.
+func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
+	if _, err := s.cleanUp(ctx, done.issued, new(memory).reserve(0)); err != nil {
 		return err
 	}
-	// tellRedis goes by user ids.
-	noUsers := slices.DeleteFunc(slices.Clone(dropped), func(a coupon.Application) bool { return a.User() != 0 })
+	// cleanUp goes by user ids.
+	noUsers := slices.DeleteFunc(done.applications, func(a coupon.Application) bool { return a.User() != 0 })
 	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, noUsers); err != nil {
 		return err
 	}
-	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
 		s.begin(StepFinish)
-		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
-			return err
-		}
 		return markCleaned(ctx, tx, s.run.id, s.coupon.ID, s.Now().UTC())
 	})
 }
 
-// recordDropped returns who is recorded now, or was before and only waits to be cleaned up; and why others could not be.
-func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, all []coupon.Application) (dropped []coupon.Application, stay []error, err error) {
-	s.unstorable = nil
-	for page := range slices.Chunk(all, tellApplications) {
-		judged, err := s.classify(ctx, tx, s.coupon.ID, anyPast, page)
-		if err != nil {
-			return nil, nil, err
-		}
-		var users, ended []coupon.Application
-		for _, c := range judged {
+// recordDropped adds a page to done: the applications that are recorded now, or were before and only wait for a clean-up.
+func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *dropped, refused *refusals, page []coupon.Application) error {
+	judged, err := s.classify(ctx, tx, s.coupon.ID, assumeExisting, page)
+	if err != nil {
+		return err
+	}
+	var users, ended []coupon.Application
+	for _, c := range judged {
+		switch {
+		case c.verdict == alreadySettled:
+			done.applications = append(done.applications, c.Application)
+		case c.User() != 0:
+			users = append(users, c.Application)
+		default:
+			stays, err := s.recordMalformed(ctx, tx, c.Application)
 			switch {
-			case c.verdict == settled:
-				dropped = append(dropped, c.Application)
-			case c.User() != 0:
-				users = append(users, c.Application)
+			case err != nil:
+				return err
+			case stays != nil:
+				done.stay = append(done.stay, stays)
 			default:
-				kept, err := s.recordMalformed(ctx, tx, c.Application)
-				switch {
-				case err != nil:
-					return nil, nil, err
-				case kept != nil:
-					stay = append(stay, kept)
-				default:
-					ended = append(ended, c.Application)
-				}
+				ended = append(ended, c.Application)
 			}
 		}
-		recorded, err := s.store(ctx, tx, 0, users, func(_ int, part []coupon.Application) error {
-			return insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, s.run.Reason, part)
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		ended = append(ended, recorded...)
-		s.result.Read += len(ended)
-		s.result.Rejected += len(ended)
-		if err := s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...); err != nil {
-			return nil, nil, err
-		}
-		dropped = append(dropped, ended...)
 	}
-	for _, f := range s.unstorable {
-		stay = append(stay, told(NotDropped, Shown(f.Member), f.Message))
+	recorded, err := refused.insert(ctx, tx, 0, users, func(_ int, part []coupon.Application) error {
+		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, s.run.Reason, part)
+	})
+	if err != nil {
+		return err
 	}
-	s.unstorable = nil // whoever stays under review stays there as it is
-	if !s.result.changed() {
-		return dropped, stay, nil
-	}
-	return dropped, stay, insertRecord(ctx, tx, s.run, s.coupon.ID, s.result)
+	ended = append(ended, recorded...)
+	done.applications = append(done.applications, ended...)
+	done.seated.tally = done.seated.tally.plus(tally{Counts: Counts{Read: len(ended), Rejected: len(ended)}})
+	return s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...)
 }
 
 // recordMalformed records a member that is no user id; kept is why it cannot be.

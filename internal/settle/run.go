@@ -2,11 +2,9 @@ package settle
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,9 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/users"
 )
 
 // heartbeat is how often a run says that it is alive.
@@ -28,84 +24,39 @@ const beatTimeout = heartbeat
 // endTimeout bounds writing down how a run ended, also when it was told to stop.
 const endTimeout = 3 * time.Second // with the default grace well below the 30 s of a pod
 
-// Auditor accounts for the promises of a coupon.
-type Auditor interface {
-	Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error)
-}
-
-// Settler turns lines into outcomes. All fields but Progress are needed.
-type Settler struct {
-	DB       *mysqltx.DB
-	Catalog  Catalog
-	Clock    Clock
-	Line     Line
-	DLQ      DLQ
-	Door     Door
-	Auditor  Auditor
-	Users    *users.Directory
-	Zone     *time.Location // whose midnight the default cutoff is
-	Now      func() time.Time
-	Logger   *zap.Logger
-	Metrics  *Metrics
-	Grace    time.Duration                                  // how long what is in hand may go on after the run is told to stop
-	Parallel int                                            // coupons settled at once, at least 1; each takes two connections to MySQL
-	Progress func(couponID coupon.Coupon, applications int) // told as applications are dealt with, from several coupons at once; may be nil
-}
-
-// Order says what a run is to do.
-type Order struct {
-	Trigger   coupon.Trigger
-	Cutoff    time.Time         // zero: the default cutoff
-	CutoffNow bool              // the instant the run starts, by the Redis clock
-	Coupons   []coupon.CouponID // none: all that are due
-	AcceptGap bool
-	Operator  string
-	Reason    string
-
-	Canaries []string // of the DLQ, try these alone; nil: everybody
-
-	Expect map[uint64]string // by coupon: issue nothing unless the winners have this digest
-	// By coupon: with AcceptGap, hold it all the same if more are missing.
-	MostGap map[uint64]int64
-
-	List   bool // Preview names everybody, not only the first and the last
-	dryRun bool
-}
-
-// run is one execution of the job.
+// run is one execution of the job. Nothing in it changes once it is recorded.
 type run struct {
 	Order
-	id        uint64
-	cutoff    time.Time // UTC
-	startedAt time.Time // UTC, read once
-	told      context.Context
+	id        coupon.RunID
+	cutoff    time.Time       // UTC
+	startedAt time.Time       // UTC, read once
+	stop      context.Context // ends when the run is told to stop
 	work      work
-	canaries  map[string]bool // nil: everybody is tried
-
-	remembered *atomic.Int64 // room for winners that is taken, of all coupons
+	canaries  map[string]bool // nil: every application is tried
+	memory    *memory         // for winners, of all coupons
 }
 
 // work is what a run does to one coupon.
-type work func(one *settlement, ctx context.Context) error
+type work func(s *settlement, ctx context.Context) (settled, error)
 
-// stopped is an error once the run was told to stop: what is in hand is brought to an end, nothing else is begun.
+// stopped is an error once the run was told to stop: it ends the work in hand and begins no other.
 func (r run) stopped() error {
-	if r.told.Err() == nil {
+	if r.stop.Err() == nil {
 		return nil
 	}
-	return ToldToStop(r.told)
+	return ToldToStop(r.stop)
 }
 
-// RunOnce settles every due coupon once and returns what became of each. One coupon's failure does not keep the
-// others from being settled; the error is set when the run could not begin at all or was told to stop. When told ends,
-// the transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
-func (s *Settler) RunOnce(told context.Context, order Order) (report *Report, err error) {
+// RunOnce settles every due coupon once and returns what became of each. The failure of one coupon does not keep the
+// others from being settled; the error is set when the run could not begin or was told to stop. When stop ends, the
+// transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
+func (s *Settler) RunOnce(stop context.Context, order Order) (report *Report, err error) {
 	s = s.withFreshDB()
 	s.Metrics.begin()
 	defer func() { s.Metrics.end(report, err) }()
-	ctx, release := outlive(told, s.Grace)
+	ctx, release := outlive(stop, s.Grace)
 	defer release()
-	r, err := s.newRun(ctx, told, order, (*settlement).settle)
+	r, err := s.newRun(ctx, stop, order, (*settlement).settle)
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +74,17 @@ func (s *Settler) withFreshDB() *Settler {
 	return &fresh
 }
 
-func (s *Settler) newRun(ctx, told context.Context, order Order, what work) (run, error) {
-	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), told: told, work: what,
-		remembered: new(atomic.Int64)}
+func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run, error) {
+	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), stop: stop, work: what, memory: new(memory)}
 	for _, member := range order.Canaries {
 		if r.canaries == nil {
 			r.canaries = make(map[string]bool, len(order.Canaries))
 		}
 		r.canaries[member] = true
 	}
-	return r, s.chooseCutoff(ctx, &r)
+	cutoff, err := s.chooseCutoff(ctx, order)
+	r.cutoff = cutoff
+	return r, err
 }
 
 // doRun does the work of a run that is recorded, coupon by coupon, and records how it ended.
@@ -159,61 +111,61 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 	return report, err
 }
 
-// outlive returns a context that ends so much later than told.
-func outlive(told context.Context, grace time.Duration) (ctx context.Context, release func()) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(told))
-	forget := context.AfterFunc(told, func() {
+// outlive returns a context that ends so much later than stop.
+func outlive(stop context.Context, grace time.Duration) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stop))
+	forget := context.AfterFunc(stop, func() {
 		if Wait(ctx, grace) == nil {
-			cancel(context.Cause(told))
+			cancel(context.Cause(stop))
 		}
 	})
 	return ctx, func() { forget(); cancel(nil) }
 }
 
-// chooseCutoff decides the instant by the Redis clock and refuses one that has not come; a nightly run may be early, and
+// chooseCutoff decides the instant by the Redis clock and refuses one that has not come. A nightly run may be early, and
 // waits at the fence.
-func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
+func (s *Settler) chooseCutoff(ctx context.Context, o Order) (time.Time, error) {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
+	cutoff, mayBeEarly := o.Cutoff, o.Trigger == coupon.Cron
 	switch {
-	case r.CutoffNow:
-		r.cutoff = now
-	case r.Cutoff.IsZero() && r.Trigger == coupon.Cron && !r.dryRun:
-		r.cutoff = DefaultCutoff(now, s.Zone)
-	case r.Cutoff.IsZero(): // only a scheduler may be early
-		r.cutoff = midnight(now, s.Zone, 0)
-	case r.Cutoff.After(now) && (r.Trigger != coupon.Cron || r.Cutoff.After(now.Add(earliness))):
-		return setupError("the cutoff %s has not come: it is %s by the Redis clock", r.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
-	default:
-		r.cutoff = r.Cutoff
+	case o.CutoffNow:
+		cutoff = now
+	case o.Cutoff.IsZero() && mayBeEarly && !o.dryRun:
+		cutoff = DefaultCutoff(now, s.Zone)
+	case o.Cutoff.IsZero():
+		cutoff = midnight(now, s.Zone, 0)
+	case o.Cutoff.After(now) && (!mayBeEarly || o.Cutoff.After(now.Add(earliness))):
+		return time.Time{}, setupError("the cutoff %s has not come: it is %s by the Redis clock", o.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
 	}
-	r.cutoff = r.cutoff.UTC().Truncate(time.Microsecond)
-	return nil
+	return cutoff.UTC().Truncate(time.Microsecond), nil
 }
 
-// beginRun looks at the users' table, finds the coupons and records that the run has begun.
-func (s *Settler) beginRun(ctx context.Context, r *run) (coupons []coupon.Coupon, err error) {
-	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-		if _, err := s.Users.Look(ctx, q); err != nil {
-			return err
-		}
-		coupons, err = chooseCoupons(ctx, q, *r)
-		return err
-	})
+// beginRun checks the table of users, finds the coupons and records that the run has begun.
+func (s *Settler) beginRun(ctx context.Context, r *run) ([]coupon.Coupon, error) {
+	coupons, err := s.findCoupons(ctx, *r)
 	if err != nil {
 		return nil, err
 	}
-	tried := false
-	return coupons, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
-		if tried {
+	return coupons, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, attempt int) error {
+		if attempt > 1 { // the INSERT of an earlier attempt may have happened
 			if found, err := findRun(ctx, q, r); err != nil || found {
 				return err
 			}
 		}
-		tried = true
 		return insertRun(ctx, q, r)
+	})
+}
+
+func (s *Settler) findCoupons(ctx context.Context, r run) (coupons []coupon.Coupon, err error) {
+	return coupons, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+		if _, err := s.Users.Look(ctx, q); err != nil {
+			return err
+		}
+		coupons, err = chooseCoupons(ctx, q, r)
+		return err
 	})
 }
 
@@ -235,84 +187,109 @@ func chooseCoupons(ctx context.Context, q mysqltx.Querier, r run) ([]coupon.Coup
 	return coupons, nil
 }
 
-// settleAll meets all lines before the first is settled: none can end while it waits its turn, and where another server has
-// taken over, pods have their time for all of them at once. It issues all coupons before it writes down who of a long
-// line got none.
+// task is one coupon of a run, and how far the run has come with it.
+type task struct {
+	*settlement
+	done        settled
+	begun       bool
+	interrupted bool // by the request to stop
+	took        time.Duration
+	err         error
+}
+
+// settleAll first renews the life of every line and has every door note its server, so that no line ends while it waits for
+// its turn, and pods put back the applications of all coupons at the same time. It issues all coupons before it closes out
+// a long line.
 func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon, report *Report) error {
-	all := make([]*settlement, len(coupons))
+	all := make([]*task, len(coupons))
 	for i, c := range coupons {
-		all[i] = &settlement{Settler: s, run: r, coupon: c, result: &Result{Coupon: c.ID, Name: c.Name, SeatsLeft: c.Free()},
-			logger: s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))}
+		all[i] = &task{settlement: s.newSettlement(r, c)}
 	}
 	if !r.dryRun {
-		s.each(all, func(one *settlement) {
-			one.attempt(func() error { return one.meet(ctx) })
+		s.each(all, func(t *task) {
+			t.do(func() (settled, error) { return settled{}, t.meet(ctx) })
 		})
 	}
-	s.each(all, func(one *settlement) {
-		if one.err == nil && r.stopped() == nil {
-			one.begun = true
-			one.attempt(func() error { return r.work(one, ctx) })
+	s.each(all, func(t *task) {
+		if t.err == nil && r.stopped() == nil {
+			t.begun = true
+			t.do(func() (settled, error) { return r.work(t.settlement, ctx) })
 		}
 	})
-	s.each(all, func(one *settlement) {
-		if one.err == nil && one.later {
-			one.attempt(func() error { return one.conclude(ctx) })
+	s.each(all, func(t *task) {
+		if t.err == nil && t.done.postponed {
+			t.do(func() (settled, error) { return t.closeOutAndFinish(ctx, t.done) })
 		}
 	})
 	undone := 0
-	for _, one := range all {
-		if one.begun || one.err != nil {
-			report.add(one.end())
+	for _, t := range all {
+		if t.begun || t.err != nil {
+			report.add(t.end())
 		}
-		if !one.begun && one.err == nil || one.result.interrupted {
+		if !t.begun && t.err == nil || t.interrupted {
 			undone++
 		}
 	}
 	if undone > 0 {
-		return told(StoppedAfter, context.Cause(r.told), len(coupons)-undone, len(coupons))
+		return told(StoppedAfter, context.Cause(r.stop), len(coupons)-undone, len(coupons))
 	}
 	return nil
 }
 
-// each does something for all, several at once. What goes wrong stands in each.
-func (s *Settler) each(all []*settlement, do func(one *settlement)) {
-	var hands errgroup.Group
-	hands.SetLimit(max(1, s.Parallel))
-	for _, one := range all {
-		hands.Go(func() error { do(one); return nil })
-	}
-	_ = hands.Wait()
+func (s *Settler) newSettlement(r run, c coupon.Coupon) *settlement {
+	return &settlement{Settler: s, run: r, coupon: c, steps: &stepTimer{metrics: s.Metrics, now: s.Now},
+		logger: s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))}
 }
 
-// attempt does a part of a settlement. A panic is the failure of this coupon alone.
-func (s *settlement) attempt(part func() error) {
-	began := s.Now()
+// each does something for every task, several at the same time.
+func (s *Settler) each(all []*task, do func(t *task)) {
+	var group errgroup.Group
+	group.SetLimit(s.Parallel)
+	for _, t := range all {
+		group.Go(func() error { do(t); return nil })
+	}
+	_ = group.Wait()
+}
+
+// meet renews the life of the line, and has the door note which server it is on.
+func (s *settlement) meet(ctx context.Context) error {
+	if err := s.Door.Renew(ctx, s.coupon.ID, s.coupon.ClosesAt); err != nil || !s.due() {
+		return err
+	}
+	_, _, err := s.fence(ctx)
+	return err
+}
+
+// do does a part of a settlement. A panic is the failure of this coupon alone.
+func (t *task) do(part func() (settled, error)) {
+	began := t.Now()
 	defer func() {
 		if p := recover(); p != nil {
-			s.Logger.Error("settlement panicked", zap.Uint64("coupon_id", s.coupon.ID), zap.Any("panic", p), zap.Stack("stack"))
-			s.err = setupError("a bug: panic: %v; please report it with the log", p)
+			t.logger.Error("settlement panicked", zap.Any("panic", p), zap.Stack("stack"))
+			t.err = setupError("a bug: panic: %v; please report it with the log", p)
 		}
-		s.took += s.Now().Sub(began)
-		s.timeStep("")
-		s.Metrics.note(*s.result)
+		t.took += t.Now().Sub(began)
+		t.steps.begin("")
+		t.Metrics.note(t.result())
 	}()
-	s.err = part()
+	t.done, t.err = part()
 }
 
+func (t *task) result() Result { return t.done.result(t.coupon, t.err, t.took) }
+
 // end is what became of the coupon.
-func (s *settlement) end() Result {
-	s.result.conclude(s.err, s.took)
-	s.result.interrupted = s.run.stopped() != nil && errors.Is(s.err, context.Cause(s.run.told))
+func (t *task) end() Result {
+	r := t.result()
+	t.interrupted = t.run.stopped() != nil && errors.Is(t.err, context.Cause(t.run.stop))
 	switch {
-	case s.run.dryRun:
-	case s.err != nil:
-		s.logger.Log(s.run.alarm(), "coupon not settled", zap.String("status", string(s.result.Status)), zap.Error(s.err))
+	case t.run.dryRun:
+	case t.err != nil:
+		t.logger.Log(t.run.alarm(), "coupon not settled", zap.String("status", string(r.Status)), zap.Error(t.err))
 	default:
-		s.logger.Info("coupon settled", zap.String("status", string(s.result.Status)), zap.Int("issued", s.result.Issued),
-			zap.Int("rejected", s.result.Rejected), zap.Int("not_selected", s.result.NotSelected))
+		t.logger.Info("coupon settled", zap.String("status", string(r.Status)), zap.Int("issued", r.Issued),
+			zap.Int("under_review", r.UnderReview), zap.Int("rejected", r.Rejected), zap.Int("not_selected", r.NotSelected))
 	}
-	return *s.result
+	return r
 }
 
 // alarm is how loud the log says that a coupon was not settled: a person who asked for it is told anyway.

@@ -16,446 +16,489 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Bounds of one settlement.
-const (
-	// pageApplications are classified and inserted at once: enough that the round trips do not show and that sorting by
-	// user id pays, few enough that a page of JSON stays below a megabyte.
-	pageApplications = 20_000
-	// firstApplications are the first page, so that inserting soon begins; each further one is twice as long.
-	firstApplications = 2_500
-	// leastApplications are read for even the fewest seats: some of them may be refused.
-	leastApplications = 1_000
-	// progressEvery is how often the log tells how far recording the rest of a line has come.
-	progressEvery = 10 * time.Second
-)
+// maxTakeovers bounds the attempts at a settlement during which another Redis server takes over. Each costs the time that
+// pods have to put applications back.
+const maxTakeovers = 3
 
-// settlement settles one coupon in one run.
+// progressEvery is the interval at which the log says how far the close-out of a long line has come.
+const progressEvery = 10 * time.Second
+
+// settlement settles one coupon in one run. Nothing in it is written after newSettlement: each phase returns a value.
 type settlement struct {
 	*Settler
 	run    run
-	coupon coupon.Coupon // as the run found it; lock reads it again
-	result *Result
-	logger *zap.Logger
-
-	// Runs whose work Redis may not have heard of yet, this one included once it has committed.
-	uncleaned []uncleaned
-	// Who was issued by the transaction in hand, as far as there is room; nil when that is not remembered.
-	winners []winner
-	room    int
-	// Whether it recorded that somebody is rejected, and whether it is not the first.
-	rejects, tried bool
-	// Seats that are kept for whom the run leaves out.
-	kept int
-	// How many are left waiting, whether they are to be concluded later, and whether a page of them was.
-	left             int
-	later, concluded bool
-
-	// Whose row the database refused in the transaction in hand, and how many of these for the first time, those of the
-	// pages concluded before it included.
-	unstorable  []coupon.Failure
-	refusedAnew int
-	inVain      []coupon.Failure // were refused before, and once more in a transaction that failed
-	tookBack    map[place]bool   // were not selected, and are under review by this run: they are read once
-
-	// How far the run has come with this coupon, and how that went.
-	begun bool
-	step  Step // what it is at
-	since time.Time
-	took  time.Duration
-	err   error
+	coupon coupon.Coupon // as the run found it
+	steps  *stepTimer
+	logger *zap.Logger // adds run_id and coupon_id
 }
 
-// Step is a step of a settlement, logged at debug level as it begins: what a run was at when it died.
-type Step string
-
-// The steps, in their order. Pages repeat issue and conclude.
-const (
-	StepFence    Step = "fence"
-	StepLock     Step = "lock"
-	StepAccount  Step = "account"
-	StepIssue    Step = "issue"
-	StepCount    Step = "count"
-	StepRecord   Step = "record"
-	StepCommit   Step = "commit"
-	StepTell     Step = "tell"
-	StepConclude Step = "conclude"
-	StepFinish   Step = "finish"
-	StepSweep    Step = "sweep"
-)
-
-func (s *settlement) begin(step Step) {
-	s.logger.Debug("step", zap.String("step", string(step)))
-	s.timeStep(step)
+// settled is how far a settlement has come. Each phase sets its own field once.
+type settled struct {
+	notDue    bool
+	issued    issued    // fence and transaction
+	aside     tally     // put under review because MySQL was away
+	cleaned   tally     // clean-up
+	postponed bool      // the close-out waits until every coupon of the run is issued
+	closed    closed    // close-out
+	finished  *finished // nil before the end
+	preview   *Preview  // of a preview alone
 }
 
-// timeStep ends the step before, and begins one if there is another.
-func (s *settlement) timeStep(step Step) {
-	now := s.Now()
-	if s.step != "" {
-		s.Metrics.spend(s.step, now.Sub(s.since))
-	}
-	s.step, s.since = step, now
+// issued is what the transaction committed.
+type issued struct {
+	coupon    coupon.Coupon  // as it was locked
+	account   ledger.Account // of its promises
+	seated    seated
+	pin       string           // what an operator approves of seated and account
+	pending   []pendingCleanup // includes this run if it recorded anything
+	seatsLeft int
+	waiting   int // in the queue, those behind the cutoff included
 }
 
-// settle is the whole settlement, but for the rest of a long line. A crash between any two steps is repaired by running
-// again: what has committed is found in MySQL, what has not never happened, and Redis is told again.
-func (s *settlement) settle(ctx context.Context) error {
+// closed is what became of the rest of the line.
+type closed struct {
+	tally   tally
+	decided bool // at least one page was
+}
+
+// finished is a settlement whose records are complete.
+type finished struct {
+	counts    Counts
+	seatsLeft int
+}
+
+// settle is one settlement. A long line is closed out later, by closeOutAndFinish, so that no winner of another coupon waits
+// until the outcomes of this one are recorded.
+func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 	if !s.due() {
-		s.result.Status = coupon.NotDue
-		return nil
+		return settled{notDue: true}, nil
 	}
-	if err := s.waitForFence(ctx); err != nil {
-		return err
+	winners := s.run.memory.reserve(s.coupon.Free())
+	defer winners.release()
+	if done.issued, err = s.issueBehindFence(ctx, winners); err != nil {
+		return s.notIssued(ctx, done.issued, err)
 	}
-	defer s.reserve(s.coupon.Free())()
-	if err := s.issueFenced(ctx); err != nil {
-		return err
+	if done.cleaned, err = s.cleanUp(ctx, done.issued, winners); err != nil {
+		return done, err
 	}
-	if s.result.Issued > 0 {
-		s.logger.Info("coupons issued", zap.Int("issued", s.result.Issued))
-	}
-	if s.kept > 0 {
-		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", s.kept))
-	}
-	if err := s.tellRedis(ctx); err != nil {
-		return err
-	}
-	if s.result.SeatsLeft == 0 {
+	if done.issued.seatsLeft == 0 {
 		if err := s.Door.SetSold(ctx, s.coupon.ID, true); err != nil {
-			return err
+			return done, err
 		}
 	}
-	if s.left > pageApplications {
-		s.later = true
-		return nil
+	if done.issued.waiting > pageApplications {
+		done.postponed = true
+		return done, nil
 	}
-	return s.conclude(ctx)
+	return s.closeOutAndFinish(ctx, done)
 }
 
-// due: people may have applied before the cutoff.
+func (s *settlement) closeOutAndFinish(ctx context.Context, done settled) (settled, error) {
+	var err error
+	if done.closed, err = s.closeOut(ctx, done.issued); err != nil {
+		return done, errors.Join(err, s.countAttempts(ctx, err))
+	}
+	done.finished, err = s.finish(ctx, done)
+	return done, err
+}
+
+// due reports whether applications may have arrived before the cutoff.
 func (s *settlement) due() bool { return s.coupon.OpensAt.Before(s.run.cutoff) }
 
-// issueFenced issues behind the fence, and does so again where another server took over meanwhile: what was read of the line may
-// lack people whom pods are about to put back.
-func (s *settlement) issueFenced(ctx context.Context) error {
-	err := s.DB.Do(ctx, s.issue)
-	for n := 1; n < takeovers && errors.Is(err, errTakenOver); n++ {
+// issueBehindFence runs the transaction behind the fence. It starts again where another Redis server took over meanwhile:
+// the line that was read may lack applications that pods are about to put back.
+func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) (done issued, err error) {
+	done.coupon = s.coupon
+	for n := 1; ; n++ {
 		if err := s.waitForFence(ctx); err != nil {
-			return err
+			return done.undone(), err
 		}
-		err = s.DB.Do(ctx, s.issue)
-	}
-	if err != nil {
-		return s.notIssued(ctx, err)
-	}
-	return nil
-}
-
-// conclude gives everybody else their outcome and finishes. For a long line that is done when all coupons of the run are
-// issued: nobody with a seat waits until it is written down who has none.
-func (s *settlement) conclude(ctx context.Context) error {
-	if err := s.concludeLine(ctx); err != nil {
-		return errors.Join(err, s.noteInVain(ctx))
-	}
-	return s.finish(ctx)
-}
-
-// notIssued does what is left to do for a coupon whose transaction failed.
-func (s *settlement) notIssued(ctx context.Context, err error) error {
-	gap := s.result.Gap
-	s.result.reset() // what was counted has been rolled back
-	s.result.Gap, s.result.SeatsLeft = gap, s.coupon.Free()
-	var unknown *mysqltx.CommitUnknown
-	switch {
-	case errors.As(err, new(*GapHeld)):
-		return errors.Join(err, s.auditHold(ctx, audit.GapHeld, err))
-	case errors.As(err, new(*CountHeld)):
-		return errors.Join(err, s.auditHold(ctx, audit.CountHeld, err))
-	case errors.As(err, &unknown): // nothing may be moved
-		return err
-	case mysqltx.IsAway(err) && ctx.Err() == nil:
-		return errors.Join(err, s.setAside(ctx, err))
-	default:
-		return errors.Join(fmt.Errorf("%w; nothing was moved", err), s.noteInVain(ctx))
-	}
-}
-
-// auditHold keeps that this run held the coupon, and why.
-func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {
-	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
+		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) (err error) {
+			done, err = s.issue(ctx, tx, attempt, winners)
 			return err
+		})
+		switch {
+		case err == nil:
+			return done, nil
+		case n == maxTakeovers || !errors.Is(err, errTakenOver):
+			return done.undone(), err
 		}
-		if done, err := audit.Recorded(ctx, tx, s.run.id, action, s.coupon.ID); err != nil || done {
-			return err
-		}
-		return s.run.audit(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})
-	})
+	}
 }
 
-// issue gives the free seats to the first eligible of the line. Coupons, count and record stand or fall together with
-// the transaction it runs in; when that is repeated after a lost COMMIT, the record of this run tells that it is done.
-func (s *settlement) issue(ctx context.Context, tx *sql.Tx, _ int) error {
-	s.result.reset()
-	s.unstorable, s.refusedAnew, s.tookBack, s.winners, s.rejects, s.left, s.kept = nil, 0, nil, nil, false, 0, 0
+// undone is what an error leaves of a transaction that was rolled back.
+func (i issued) undone() issued {
+	return issued{coupon: i.coupon, account: i.account, seatsLeft: i.coupon.Free()}
+}
+
+// issue gives the free seats to the first eligible applications of the line. Seats, count and record are committed in one
+// transaction; in a later attempt the record shows that an earlier one was committed.
+func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners *remembered) (issued, error) {
+	winners.reset()
 	s.begin(StepLock)
-	coupon, err := lockCoupon(ctx, tx, s.coupon.ID)
+	locked, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
-		return err
+		return issued{coupon: s.coupon}, err
 	}
-	s.coupon = coupon
-	s.result.SeatsLeft = coupon.Free()
-	if s.uncleaned, err = selectUncleaned(ctx, tx, coupon.ID, s.run.cutoff); err != nil {
-		return err
-	}
-	if s.tried { // another run may have cleaned up since, so that only the record itself tells
-		if done, err := loadRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil || done {
-			return err
-		}
-	}
-	s.tried = true
-	s.begin(StepAccount)
-	account, err := s.checkPromises(ctx, tx)
+	pending, err := selectPendingCleanups(ctx, tx, locked.ID, s.run.cutoff)
 	if err != nil {
-		return err
+		return issued{coupon: locked}, err
 	}
-
-	free := coupon.Free()
-	winners := newDigest()
-	line := s.readyLine(account.Past)
-	for free > 0 && !line.ended { // once, unless rows were refused
-		for page, err := range line.pages(ctx, free) {
-			if err != nil {
-				return err
-			}
-			s.begin(StepIssue)
-			issued, refused, kept, err := s.issuePage(ctx, tx, page, free, coupon.IssuedCount+winners.count)
-			if err != nil {
-				return err
-			}
-			if err := s.settleReturned(ctx, tx, issued, refused); err != nil {
-				return err
-			}
-			winners.add(issued)
-			s.remember(issued, winners.count)
-			s.foresee(issued)
-			s.progress(len(issued))
-			s.kept += kept
-			if free -= len(issued) + kept; free == 0 {
-				break
-			}
+	if attempt > 1 { // another run may have cleaned up since: pending need not show the record
+		if recorded, found, err := loadRecord(ctx, tx, s.run.id, locked.ID); err != nil || found {
+			winners.forget()
+			return issued{coupon: locked, seated: recorded, pending: pending, seatsLeft: locked.Free()}, err
 		}
 	}
-
-	if err := s.approved(ctx, tx, winners); err != nil {
-		return err
+	done, err := s.give(ctx, tx, locked, winners)
+	if err != nil {
+		return done, err
 	}
-	s.left = int(account.Waiting) - winners.count
-	returned := s.unstorableReturned()
-	if err := s.takeBack(ctx, tx, returned); err != nil {
-		return err
+	recorded, err := s.record(ctx, tx, locked, done.seated)
+	if err != nil {
+		return done, err
 	}
-
-	s.result.Read, s.result.Issued, s.result.SeatsLeft = s.result.Read+winners.count, winners.count, coupon.Free()-winners.count
-	if s.run.dryRun {
-		s.result.Preview.Digest = winners.String() // of nobody, too: that can be approved as well
-	}
-	if winners.count > 0 {
-		s.begin(StepCount)
-		s.result.FirstArrival, s.result.LastArrival, s.result.WinnersDigest = winners.first, winners.last, winners.String()
-		if err := takeSeats(ctx, tx, coupon.ID, winners.count); err != nil {
-			return err
-		}
-	}
-	if s.result.changed() {
-		s.uncleaned = append(s.uncleaned, uncleaned{run: s.run.id, covered: true})
-		s.begin(StepRecord)
-		if err := insertRecord(ctx, tx, s.run, coupon.ID, s.result); err != nil {
-			return err
-		}
-		if err := s.sign(ctx, tx); err != nil {
-			return err
-		}
-	}
-	if s.run.dryRun {
-		return nil // it rolls back: nobody is to wait for the promise row, nor Redis to hear of it
+	if done.pending = pending; recorded {
+		done.pending = append(pending, pendingCleanup{run: s.run.id, covered: true})
 	}
 	if err := s.sameServer(ctx); err != nil {
-		return err
+		return done, err
 	}
-	// Last, since the catalog waits for this row.
-	if err := keepPromise(ctx, tx, coupon.ID, account, s.run.startedAt); err != nil {
-		return err
+	// Late, because the catalog waits for this row.
+	if err := keepPromise(ctx, tx, locked.ID, done.account, s.run.startedAt); err != nil {
+		return done, err
 	}
-	if account.Gap() > 0 {
-		if err := writeOff(ctx, tx, s.run, coupon.ID, account); err != nil {
-			return err
+	if done.account.Gap() > 0 {
+		if err := writeOff(ctx, tx, s.run, locked.ID, done.account, done.pin); err != nil {
+			return done, err
 		}
 	}
 	s.begin(StepCommit)
-	return s.reviewReturned(ctx, tx, returned)
+	done.seated.tally, err = s.reviewReturned(ctx, tx, done.seated)
+	return done, err
 }
 
-// sign keeps in whose name a coupon is settled by hand, once in each run: with the first that it records.
-func (s *settlement) sign(ctx context.Context, tx *sql.Tx) error {
-	if s.run.Trigger != coupon.Manual {
-		return nil
+// give accounts for a locked coupon, seats the winners, and compares them with those that were approved.
+func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winners *remembered) (issued, error) {
+	s.begin(StepAccount)
+	account, err := s.account(ctx, tx, c)
+	if err != nil {
+		return issued{coupon: c, account: account}, err
 	}
-	if done, err := audit.Recorded(ctx, tx, s.run.id, audit.ManualSettle, s.coupon.ID); err != nil || done {
-		return err
+	seats, err := s.seat(ctx, tx, c, account.Past, winners)
+	if err != nil {
+		return issued{coupon: c, account: account}, err
 	}
-	return s.run.audit(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, s.result.Issued, s.result.WinnersDigest))
+	n := seats.winners.count
+	done := issued{coupon: c, account: account, seated: seats, pin: seats.winners.pin(account.Gap()), seatsLeft: c.Free() - n, waiting: int(account.Waiting) - n}
+	return done, s.approve(ctx, tx, done)
 }
 
-// signReview signs a run that put somebody under review and may have recorded nothing else.
-func (s *settlement) signReview(ctx context.Context) error {
-	if s.run.Trigger != coupon.Manual || s.result.Rejected == 0 {
-		return nil
-	}
-	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
-			return err
-		}
-		return s.sign(ctx, tx)
-	})
-}
-
-// checkPromises holds the coupon when its count of what was issued is wrong, since free seats go by it, and when more
-// applications were accepted than can be accounted for, unless an operator accepts that.
-func (s *settlement) checkPromises(ctx context.Context, tx *sql.Tx) (ledger.Account, error) {
-	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID)
+// account holds the coupon if its count of issued coupons is wrong, since that count says how many seats are free, or if
+// accepted applications are missing, unless an operator accepts that.
+func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (ledger.Account, error) {
+	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err != nil {
 		return account, err
 	}
-	s.result.Gap = account.Gap()
-	if counted := int64(s.coupon.IssuedCount); counted != account.Past.Coupons {
-		return account, &coupon.Error{Class: coupon.Invariant, Err: &CountHeld{s.coupon.ID, counted, account.Past.Coupons, int64(s.coupon.TotalQuantity)}}
+	if counted := int64(c.IssuedCount); counted != account.Past.Coupons {
+		return account, invariant(&CountHeld{c.ID, counted, account.Past.Coupons, int64(c.TotalQuantity)})
 	}
-	if account.Gap() > 0 {
-		if err := s.sameServer(ctx); err != nil {
-			return account, err
-		}
+	if account.Gap() <= 0 {
+		return account, nil
 	}
-	held := &GapHeld{Gap: account.Gap(), Account: account}
-	held.Approved, held.Pinned = s.run.MostGap[s.coupon.ID]
-	if held.Gap > 0 && (!s.run.AcceptGap || held.Pinned && held.Gap > held.Approved) {
-		return account, &coupon.Error{Class: coupon.Invariant, Err: held}
+	if err := s.sameServer(ctx); err != nil {
+		return account, err
+	}
+	if !s.run.AcceptGap {
+		return account, invariant(&GapHeld{Gap: account.Gap(), Account: account})
 	}
 	return account, nil
 }
 
-// concludeLine gives everybody who is left before the cutoff their outcome: who cannot hold a coupon goes under
-// review, and when no seat is left the others are recorded as not selected.
-func (s *settlement) concludeLine(ctx context.Context) error {
-	s.refusedAnew = 0
-	said := s.Now()
-	line := &reader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
-	for page, err := range ahead(ctx, line.nextOrNil) {
+// record writes what the seats came to: it takes back the records of refused NOT_SELECTED applications, counts the seats,
+// and adds the row and its audit event unless nothing changed.
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, c coupon.Coupon, seats seated) (recorded bool, err error) {
+	if err := deleteNotSelected(ctx, tx, c.ID, applicationsOf(seats.refusedReturned())); err != nil {
+		return false, err
+	}
+	if seats.winners.count > 0 {
+		s.begin(StepCount)
+		if err := takeSeats(ctx, tx, c.ID, seats.winners.count); err != nil {
+			return false, err
+		}
+	}
+	if !seats.tally.changed() {
+		return false, nil
+	}
+	s.begin(StepRecord)
+	if err := insertRecord(ctx, tx, s.run, c.ID, seats); err != nil {
+		return false, err
+	}
+	return true, s.auditManual(ctx, tx, seats.winners)
+}
+
+// notIssued does what is left to do for a coupon whose transaction failed.
+func (s *settlement) notIssued(ctx context.Context, known issued, err error) (settled, error) {
+	done := settled{issued: known}
+	switch {
+	case errors.As(err, new(*GapHeld)):
+		return done, errors.Join(err, s.auditHold(ctx, audit.GapHeld, err))
+	case errors.As(err, new(*CountHeld)):
+		return done, errors.Join(err, s.auditHold(ctx, audit.CountHeld, err))
+	case errors.As(err, new(*mysqltx.CommitUnknown)): // nothing may be moved
+		return done, err
+	case mysqltx.IsAway(err) && ctx.Err() == nil:
+		aside, failed := s.setAside(ctx, known.coupon, err)
+		return settled{issued: known, aside: aside}, errors.Join(err, failed)
+	default:
+		return done, errors.Join(fmt.Errorf("%w; nothing was moved", err), s.countAttempts(ctx, err))
+	}
+}
+
+// cleanUp tells Redis which applications were issued or rejected, by this run and by earlier runs that did not come so far.
+// All of it can be read from what was committed, whichever process did that; the rows that were refused are known here alone.
+func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remembered) (tally, error) {
+	if n := done.seated.winners.count; n > 0 {
+		s.logger.Info("coupons issued", zap.Int("issued", n))
+	}
+	if done.seated.kept > 0 {
+		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", done.seated.kept))
+	}
+	s.begin(StepCleanUp)
+	for _, p := range done.pending {
+		if p.run == s.run.id && winners.complete() {
+			if err := s.removeRemembered(ctx, winners); err != nil {
+				return tally{}, err
+			}
+			if done.seated.tally.Rejected == 0 {
+				continue
+			}
+		} else if err := s.removePages(ctx, p.run, coupon.MarkIssued, selectIssued); err != nil {
+			return tally{}, err
+		}
+		if err := s.removePages(ctx, p.run, coupon.MarkRejected, selectRejected); err != nil {
+			return tally{}, err
+		}
+	}
+	return s.moveToReview(ctx, done.seated.refusedWaiting())
+}
+
+// closeOut walks the rest of the line and decides every application in it, page by page.
+func (s *settlement) closeOut(ctx context.Context, done issued) (sum closed, err error) {
+	logged, refusedAnew := s.Now(), done.seated.refused.anew
+	for page, err := range ahead(ctx, s.restOfLine().nextOrNil) {
 		if err != nil {
-			return err
+			return sum, err
 		}
 		if err := s.run.stopped(); err != nil {
-			return err
+			return sum, err
 		}
-		s.begin(StepConclude)
-		s.concluded = true
-		if err := s.concludePage(ctx, *page); err != nil {
-			return err
+		s.begin(StepCloseOut)
+		sum.decided = true
+		d, err := s.closePage(ctx, *page, done.seated, refusedAnew)
+		sum.tally = sum.tally.plus(d.tally)
+		if err != nil {
+			return sum, err
 		}
-		if now := s.Now(); now.Sub(said) >= progressEvery {
-			s.logger.Info("recording the rest of the line", zap.Int("read", s.result.Read), zap.Int("not_selected", s.result.NotSelected))
-			said = now
+		refusedAnew = d.refused.anew
+		s.progress(len(*page))
+		if now := s.Now(); now.Sub(logged) >= progressEvery {
+			s.logger.Info("recording the rest of the line", zap.Int("read", sum.tally.Read), zap.Int("not_selected", sum.tally.NotSelected))
+			logged = now
 		}
 	}
-	return nil
+	return sum, nil
 }
 
-// concludePage decides one page in a transaction of its own, under the coupon's lock so that nobody gives a seat
-// meanwhile, and tells Redis when that has committed.
-func (s *settlement) concludePage(ctx context.Context, page []coupon.Application) error {
-	var d decisions
-	before := s.refusedAnew
-	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		s.unstorable, s.refusedAnew = nil, before
-		locked, err := lockCoupon(ctx, tx, s.coupon.ID)
+// closedPage is one page that was closed out.
+type closedPage struct {
+	decisions
+	refused refusals
+	tally   tally
+}
+
+// closePage decides one page in a transaction of its own, which locks the coupon so that no seat is given meanwhile. When
+// that is committed, it moves the applications in Redis.
+func (s *settlement) closePage(ctx context.Context, page []coupon.Application, before seated, refusedAnew int) (done closedPage, err error) {
+	err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		done, err = s.recordPage(ctx, tx, page, before.winners, refusedAnew)
+		return err
+	})
+	if err != nil {
+		return closedPage{}, err
+	}
+	done.tally = tally{Counts: Counts{Read: done.read - before.readAgain(page), NotSelected: len(done.notSelected), AlreadyIssued: len(done.alreadyIssued)}}
+	// The DLQ first: the others stand side by side then. If another application of the user has a DLQ entry, this one waits
+	// for the next run.
+	moved, err := s.moveToReview(ctx, slices.Concat(done.review, done.refused.failures))
+	done.tally = done.tally.plus(moved)
+	if err != nil {
+		return done, err
+	}
+	holders := slices.Concat(done.issuedBefore, done.alreadyIssued)
+	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
+		return done, err
+	}
+	others := slices.Concat(done.recordedBefore, done.notSelected)
+	_, err = s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others)
+	return done, err
+}
+
+// recordPage decides a page and records its outcomes.
+func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, page []coupon.Application, winners winners, refusedAnew int) (closedPage, error) {
+	locked, err := lockCoupon(ctx, tx, s.coupon.ID)
+	if err != nil {
+		return closedPage{}, err
+	}
+	boundary, err := selectLastIssued(ctx, tx, locked.ID)
+	if err != nil {
+		return closedPage{}, err
+	}
+	all, err := s.classify(ctx, tx, locked.ID, assumeExisting, page)
+	if err != nil {
+		return closedPage{}, err
+	}
+	d := closedPage{decisions: decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
+	if len(d.notSelected) > 0 {
+		// Another run may have opened the door since this one closed it, and the seats be gone again. A user who is not
+		// selected must not be accepted once more.
+		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
+			return d, err
+		}
+	}
+	if d.alreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, d.alreadyIssued, &d.refused); err != nil {
+		return d, err
+	}
+	if d.notSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, d.notSelected, &d.refused); err != nil {
+		return d, err
+	}
+	if len(d.alreadyIssued)+len(d.notSelected) == 0 {
+		return d, nil
+	}
+	if err := s.auditManual(ctx, tx, winners); err != nil {
+		return d, err
+	}
+	return d, addToRecord(ctx, tx, s.run, locked.ID, d.decisions)
+}
+
+// recordOutcome records an outcome and returns the applications whose rows MySQL took.
+func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, applications []coupon.Application, refused *refusals) ([]coupon.Application, error) {
+	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
+		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, "", part)
+	})
+}
+
+// finish records that Redis is clean. Where newcomers may be let in again, or the coupon is over, it does that.
+func (s *settlement) finish(ctx context.Context, done settled) (*finished, error) {
+	s.begin(StepFinish)
+	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 { // nothing else may be recorded
+		if err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
+			return s.auditManual(ctx, tx, done.issued.seated.winners)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	var end finished
+	err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+		end, err = s.completeRecords(ctx, q, done)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if end.seatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
+		return &end, nil
+	}
+	seatsLeft := end.seatsLeft
+	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
+		seatsLeft = locked.Free()
+		return s.reopenOrFinalise(ctx, tx, locked, done.issued.pending)
+	})
+	return &finished{end.counts, seatsLeft}, err
+}
+
+// completeRecords writes what only the end of a settlement knows. The outcomes are counted by the record itself, because a
+// repeated transaction of the close-out has lost count of them.
+func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
+	at := s.Now().UTC()
+	now, err := selectCoupon(ctx, q, s.coupon.ID)
+	if err != nil {
+		return finished{}, err
+	}
+	counts := done.tally().Counts
+	isOwn := func(p pendingCleanup) bool { return p.run == s.run.id }
+	recorded := slices.ContainsFunc(done.issued.pending, isOwn)
+	if done.closed.decided {
+		record, found, err := loadRecord(ctx, q, s.run.id, s.coupon.ID)
+		if err != nil {
+			return finished{}, err
+		}
+		if found {
+			recorded = true
+			counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.tally.Issued, record.tally.AlreadyIssued, record.tally.NotSelected
+		}
+	}
+	if recorded || counts.changed() {
+		if err := completeRecord(ctx, q, s.run, s.coupon.ID, counts, at); err != nil {
+			return finished{}, err
+		}
+	}
+	for _, p := range done.issued.pending {
+		if !p.covered || isOwn(p) {
+			continue // a run that is not covered settled applications behind this cutoff, which were not walked
+		}
+		if err := markCleaned(ctx, q, p.run, s.coupon.ID, at); err != nil {
+			return finished{}, err
+		}
+	}
+	return finished{counts, now.Free()}, nil // seats may have been added since
+}
+
+// reopenOrFinalise lets newcomers in again if seats are free, or ends the coupon if it is over.
+func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
+	if c.Free() > 0 {
+		left, err := anyNotSelected(ctx, tx, c.ID)
 		if err != nil {
 			return err
 		}
-		if d, err = s.decidePage(ctx, tx, locked, page); err != nil {
+		if left {
+			return nil // they get the free seats in the next run; until then newcomers must not
+		}
+		if err := s.Door.SetSold(ctx, c.ID, false); err != nil {
 			return err
 		}
-		if len(d.notSelected) > 0 {
-			// Another run may have let newcomers in since this one shut the door, and the seats be gone again: whoever is
-			// not selected must not be accepted once more.
-			if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
-				return err
-			}
-		}
-		if d.alreadyIssued, err = s.record(ctx, tx, coupon.OutcomeAlreadyIssued, d.alreadyIssued); err != nil {
-			return err
-		}
-		if d.notSelected, err = s.record(ctx, tx, coupon.OutcomeNotSelected, d.notSelected); err != nil {
-			return err
-		}
-		d.review = append(d.review, s.unstorable...)
-		if len(d.alreadyIssued)+len(d.notSelected) > 0 {
-			if err := s.sign(ctx, tx); err != nil {
-				return err
-			}
-		}
-		return addToRecord(ctx, tx, s.run, locked.ID, d)
-	})
-	if err != nil {
-		return err
 	}
-	s.result.Read += d.read
-	s.result.NotSelected += len(d.notSelected)
-	s.result.AlreadyIssued += len(d.alreadyIssued)
-
-	// First: the others stand side by side then. Whose place under review is still taken by a settled one waits for the
-	// next run.
-	reviewed, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, d.review)
-	s.result.reject(reviewed, d.review)
-	if err != nil {
-		return err
+	if c.ClosesAt.After(s.run.cutoff) {
+		return nil
 	}
-	holders := slices.Concat(d.issuedBefore, d.alreadyIssued)
-	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
-		return err
-	}
-	others := slices.Concat(d.recordedBefore, d.notSelected)
-	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others); err != nil {
-		return err
-	}
-	s.progress(len(page))
-	return nil
+	return s.finalise(ctx, tx, c, pending)
 }
 
-// decidePage finds out what becomes of a page of the rest of the line.
-func (s *settlement) decidePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon, page []coupon.Application) (decisions, error) {
-	boundary, err := selectLastIssued(ctx, tx, c.ID)
+// finalise ends a coupon whose applying has ended, if no application waits. A coupon with DLQ entries is not finalised,
+// because an operator may still grant them a seat. The keys go first: after a crash before the commit, the coupon is due
+// again and has nothing left to settle.
+func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
+	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err != nil {
-		return decisions{}, err
+		return err
 	}
-	all, err := s.classify(ctx, tx, c.ID, anyPast, page)
-	if err != nil {
-		return decisions{}, err
+	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
+		return nil
 	}
-	d := decide(all, c.Free(), boundary, s.run.stays)
-	last := place{}
-	for _, a := range page {
-		is := place{a.Member, a.Arrival}
-		if a.Source != coupon.SourceHeld && s.tookBack[is] && is != last {
-			d.read--
+	at := s.Now().UTC()
+	for _, p := range pending { // Redis is empty: the settlements of later cutoffs are clean as well
+		if err := markCleaned(ctx, tx, p.run, c.ID, at); err != nil {
+			return err
 		}
-		last = is
 	}
-	return d, nil
-}
-
-// record writes down an outcome and returns whose could be.
-func (s *settlement) record(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, applications []coupon.Application) ([]coupon.Application, error) {
-	return s.store(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
-		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, "", part)
-	})
+	if err := keepPromise(ctx, tx, c.ID, account, at); err != nil {
+		return err
+	}
+	s.begin(StepSweep)
+	swept, err := s.Door.Sweep(ctx, c.ID, c.ClosesAt)
+	if err != nil || !swept || c.Finalised() {
+		return err
+	}
+	return markFinalised(ctx, tx, c.ID, at)
 }

@@ -1,7 +1,6 @@
 package settle
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,30 +8,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of a part Redis must not be told as if it were all.
-func TestWinnersAreRememberedAllOrNot(t *testing.T) {
+func TestRememberedHoldsAllWinnersOrNone(t *testing.T) {
 	t.Parallel()
-	s := &settlement{run: run{remembered: new(atomic.Int64)}}
-	release := s.reserve(3)
-	s.remember(threeInLine[:1], 1)
-	s.remember(threeInLine[1:], 3)
-	require.Equal(t, []winner{{1, 1000}, {2, 2000}, {3, 3000}}, s.winners)
-	s.remember(threeInLine[:1], 4)
-	require.Nil(t, s.winners, "seats were added")
-	s.remember(threeInLine[:1], 5)
-	require.Nil(t, s.winners)
+	m := new(memory)
+	r := m.reserve(3)
+	r.reset()
+	r.add(threeInLine[:1])
+	r.add(threeInLine[1:])
+	require.Equal(t, []winner{{1, 1000}, {2, 2000}, {3, 3000}}, r.all)
+	require.True(t, r.complete())
+	r.add(threeInLine[:1])
+	require.False(t, r.complete(), "seats were added")
+	require.Empty(t, r.all)
+	r.reset()
+	require.True(t, r.complete())
 
-	other := &settlement{run: s.run}
-	defer other.reserve(mostRemembered - 2)()
-	other.remember(threeInLine, 3)
-	require.Nil(t, other.winners, "the room is taken")
-	release()
-	defer other.reserve(mostRemembered - 2)()
-	other.remember(threeInLine, 3)
-	require.Len(t, other.winners, 3)
+	other := m.reserve(maxRemembered - 2)
+	other.reset()
+	other.add(threeInLine)
+	require.False(t, other.complete(), "the room is taken")
+	other.release()
+	r.release()
+	other = m.reserve(maxRemembered - 2)
+	other.reset()
+	other.add(threeInLine)
+	require.Len(t, other.all, 3)
 }
 
-func TestTheForeignKeyIsLeftUncheckedForTheSeatsAlone(t *testing.T) {
+func TestInsertIssuedLeavesTheForeignKeyUncheckedForItselfAlone(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 3, threeInLine...)
 	tx, err := s.DB.Pool().BeginTx(t.Context(), nil)
@@ -40,7 +43,7 @@ func TestTheForeignKeyIsLeftUncheckedForTheSeatsAlone(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	nobodys := s.coupon
 	nobodys.ID = 99
-	require.NoError(t, insertIssued(t.Context(), tx, s.run, nobodys, 0, threeInLine, seatRows(threeInLine)), "it is not checked here")
+	require.NoError(t, insertIssued(t.Context(), tx, s.run, nobodys, 0, packSeats(threeInLine)), "it is not checked here")
 	var checked bool
 	require.NoError(t, tx.QueryRow("SELECT @@foreign_key_checks").Scan(&checked))
 	require.True(t, checked)
@@ -49,7 +52,7 @@ func TestTheForeignKeyIsLeftUncheckedForTheSeatsAlone(t *testing.T) {
 }
 
 // The places and arrivals of a full page come out of their packing as they went in, however far apart.
-func TestSeatsAreStoredAsTheyArrived(t *testing.T) {
+func TestInsertIssuedStoresPlaceAndArrivalAsPacked(t *testing.T) {
 	t.Parallel()
 	require.Less(t, pageApplications, 1<<placeBits)
 	const day = 24 * 3600 * 1_000_000
@@ -59,12 +62,12 @@ func TestSeatsAreStoredAsTheyArrived(t *testing.T) {
 		line[i] = application(user, 1_700_000_000_000_000+int64(i)*365*day/pageApplications, coupon.SourceQueue)
 	}
 	line[0].Member = "18446744073709551615"
-	line[0].Arrival = line[len(line)-1].Arrival - mostLater
+	line[0].Arrival = line[len(line)-1].Arrival - maxLater
 	s := newSettlement(t, pageApplications)
 	tx, err := s.DB.Pool().BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	require.NoError(t, insertIssued(t.Context(), tx, s.run, s.coupon, 500, line, seatRows(line)))
+	require.NoError(t, insertIssued(t.Context(), tx, s.run, s.coupon, 500, packSeats(line)))
 	rows, err := tx.Query("SELECT user_id, position, applied_at FROM user_coupon ORDER BY position")
 	require.NoError(t, err)
 	defer rows.Close()

@@ -66,23 +66,23 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 			_, err := tx.Exec("INSERT INTO odd VALUES (?)", user)
 			require.NoError(t, err)
 		}
-		s.unstorable, s.refusedAnew = nil, 0
+		refused := s.run.newRefusals(s.coupon.TotalQuantity, 0)
 		statements := 0
-		stored, err := s.store(ctx, tx, 0, line, func(before int, part []coupon.Application) error {
+		stored, err := refused.insert(ctx, tx, 0, line, func(before int, part []coupon.Application) error {
 			statements++
-			return insertIssued(ctx, tx, s.run, s.coupon, seated+before, part, seatRows(part))
+			return insertIssued(ctx, tx, s.run, s.coupon, seated+before, packSeats(part))
 		})
 		require.NoError(t, err)
 
 		able := slices.DeleteFunc(slices.Clone(line), func(a coupon.Application) bool { return odd[a.User()] })
 		require.Equal(t, usersIn(able), usersIn(stored))
 		var apart []coupon.Application
-		for _, f := range s.unstorable {
+		for _, f := range refused.failures {
 			apart = append(apart, f.Application)
 			require.Equal(t, coupon.Failure{Application: f.Application, Cause: coupon.CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true, Row: true, Night: s.run.cutoff}, f)
 		}
-		refused := slices.DeleteFunc(slices.Clone(line), func(a coupon.Application) bool { return !odd[a.User()] })
-		require.Equal(t, usersIn(refused), usersIn(apart))
+		unable := slices.DeleteFunc(slices.Clone(line), func(a coupon.Application) bool { return !odd[a.User()] })
+		require.Equal(t, usersIn(unable), usersIn(apart))
 		for i, user := range usersIn(able) {
 			var position int
 			require.NoError(t, tx.QueryRow("SELECT position FROM user_coupon WHERE user_id = ?", user).Scan(&position))
@@ -107,7 +107,7 @@ var errOdd = &mysql.MySQLError{Number: 1644, Message: "odd"}
 func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]int{{0, 100}, {99, 100}, {100, 101}, {199, 101}, {200, 102}, {1_000_000, 10_100}} {
-		require.Equal(t, c[1], badRowsAllowed(c[0]), "of %d seats", c[0])
+		require.Equal(t, c[1], run{}.newRefusals(c[0], 0).allowed, "of %d seats", c[0])
 	}
 
 	s := newSettlement(t, 1)
@@ -118,9 +118,9 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 	}
 	for last, fails := range map[int]bool{102: false, 103: true, len(line): true} { // how many of the line are refused
 		inTransaction(t, s, func(tx *sql.Tx) {
-			s.unstorable, s.refusedAnew = nil, 0
+			refused := s.run.newRefusals(s.coupon.TotalQuantity, 0)
 			statements := 0
-			stored, err := s.store(t.Context(), tx, 0, line, func(_ int, part []coupon.Application) error {
+			stored, err := refused.insert(t.Context(), tx, 0, line, func(_ int, part []coupon.Application) error {
 				if statements++; part[0].User() <= uint64(last) {
 					return errOdd
 				}
@@ -129,7 +129,7 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 			if !fails {
 				require.NoError(t, err)
 				require.Equal(t, line[last:], stored)
-				require.Len(t, s.unstorable, last)
+				require.Len(t, refused.failures, last)
 				return
 			}
 			require.Equal(t, coupon.Setup, mysqltx.ClassOf(err))
@@ -158,17 +158,16 @@ func TestRowsThatWereRefusedBeforeMayBeAnyNumber(t *testing.T) {
 			line[i] = application(uint64(i+1), int64(i), source)
 		}
 		inTransaction(t, s, func(tx *sql.Tx) {
-			s.unstorable, s.refusedAnew, s.inVain = nil, 0, nil
-			stored, err := s.store(t.Context(), tx, 0, line, func(int, []coupon.Application) error { return errOdd })
+			refused := s.run.newRefusals(s.coupon.TotalQuantity, 0)
+			stored, err := refused.insert(t.Context(), tx, 0, line, func(int, []coupon.Application) error { return errOdd })
 			require.Empty(t, stored)
 			if fails {
 				require.ErrorContains(t, err, "more than 100 rows")
-				require.Len(t, s.inVain, before, "they have been tried")
+				require.Len(t, mustBe[*tooManyRefused](t, err).before, before, "they have been tried")
 				return
 			}
 			require.NoError(t, err)
-			require.Len(t, s.unstorable, before+anew)
-			require.Empty(t, s.inVain)
+			require.Len(t, refused.failures, before+anew)
 		})
 	}
 }
@@ -179,10 +178,10 @@ func TestNothingIsIsolatedThatIsNoFaultOfARow(t *testing.T) {
 	s := newSettlement(t, 1)
 	for _, number := range []uint16{1213, 1205, 1062, 1146, 1290} {
 		inTransaction(t, s, func(tx *sql.Tx) {
-			s.unstorable, s.refusedAnew = nil, 0
+			refused := s.run.newRefusals(s.coupon.TotalQuantity, 0)
 			statements := 0
 			want := &mysql.MySQLError{Number: number}
-			stored, err := s.store(t.Context(), tx, 0, threeInLine, func(int, []coupon.Application) error {
+			stored, err := refused.insert(t.Context(), tx, 0, threeInLine, func(int, []coupon.Application) error {
 				if statements++; statements == 1 {
 					return errOdd
 				}
@@ -191,7 +190,7 @@ func TestNothingIsIsolatedThatIsNoFaultOfARow(t *testing.T) {
 			require.Same(t, want, mustBe[*mysql.MySQLError](t, err), number)
 			require.Equal(t, 2, statements, number)
 			require.Empty(t, stored)
-			require.Empty(t, s.unstorable)
+			require.Empty(t, refused.failures)
 		})
 	}
 }

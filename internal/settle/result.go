@@ -1,0 +1,232 @@
+package settle
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Counts are applications by what became of them.
+type Counts struct {
+	Read          int `json:"read"`          // in the line before the cutoff
+	Issued        int `json:"issued"`        // got a seat
+	UnderReview   int `json:"underReview"`   // went to the DLQ
+	Rejected      int `json:"rejected"`      // ended for good
+	AlreadyIssued int `json:"alreadyIssued"` // held the coupon before
+	NotSelected   int `json:"notSelected"`   // found no seat
+}
+
+func (c Counts) plus(d Counts) Counts {
+	return Counts{c.Read + d.Read, c.Issued + d.Issued, c.UnderReview + d.UnderReview, c.Rejected + d.Rejected,
+		c.AlreadyIssued + d.AlreadyIssued, c.NotSelected + d.NotSelected}
+}
+
+func (c Counts) changed() bool {
+	return c.Issued+c.UnderReview+c.Rejected+c.AlreadyIssued+c.NotSelected > 0
+}
+
+// causes count the applications that went under review or were rejected.
+type causes map[coupon.Cause]int
+
+// tally is Counts with causes.
+type tally struct {
+	Counts
+	causes causes
+}
+
+func (t tally) plus(u tally) tally {
+	both := make(causes, len(t.causes)+len(u.causes))
+	for _, some := range []causes{t.causes, u.causes} {
+		for cause, n := range some {
+			both[cause] += n
+		}
+	}
+	return tally{t.Counts.plus(u.Counts), both}
+}
+
+// reviewed counts failures that went to the DLQ.
+func reviewed(failures []coupon.Failure) tally {
+	t := tally{Counts: Counts{UnderReview: len(failures)}, causes: causes{}}
+	for _, f := range failures {
+		t.causes[f.Cause]++
+	}
+	return t
+}
+
+// Result is what a run did to one coupon. Arrivals are µs since 1970.
+type Result struct {
+	Coupon coupon.CouponID     `json:"coupon"`
+	Name   string              `json:"name"`
+	Status coupon.ResultStatus `json:"status"`
+	Counts
+	SeatsLeft     int            `json:"seatsLeft"`
+	Gap           int64          `json:"gap"` // promises that cannot be accounted for
+	FirstArrival  coupon.Arrival `json:"firstArrival,omitempty"`
+	LastArrival   coupon.Arrival `json:"lastArrival,omitempty"`
+	WinnersDigest string         `json:"winnersDigest,omitempty"` // sha256:… over the issued user ids, a line each, in order
+	Millis        int64          `json:"durationMs"`
+	Error         string         `json:"error,omitempty"`
+
+	Earlier *history.Settled `json:"settledBefore,omitempty"` // the last run before that settled what is unchanged, for a person
+
+	Preview *Preview `json:"preview,omitempty"` // of a preview alone
+
+	causes causes
+	err    error
+	class  coupon.Class // of the error
+	advice string
+}
+
+// tally adds up the phases. The record counts where there is one at the end.
+func (d settled) tally() tally {
+	all := d.issued.seated.tally.plus(d.aside).plus(d.cleaned).plus(d.closed.tally)
+	if d.finished != nil {
+		all.Counts = d.finished.counts
+	}
+	return all
+}
+
+// result is what became of a coupon, up to the error.
+func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
+	all, w := d.tally(), d.issued.seated.winners
+	r := Result{Coupon: c.ID, Name: c.Name, Counts: all.Counts, causes: all.causes, SeatsLeft: c.Free(), Gap: d.issued.account.Gap(),
+		Millis: took.Milliseconds(), Preview: d.preview}
+	if w.count > 0 {
+		r.FirstArrival, r.LastArrival, r.WinnersDigest = w.first, w.last, w.digest
+	}
+	switch {
+	case d.finished != nil:
+		r.SeatsLeft = d.finished.seatsLeft
+	case d.issued.coupon.ID != 0:
+		r.SeatsLeft = d.issued.seatsLeft
+	}
+	switch {
+	case err == nil && d.notDue:
+		r.Status = coupon.NotDue
+	case err == nil && all.changed():
+		r.Status = coupon.Settled
+	case err == nil:
+		r.Status = coupon.Unchanged
+	default:
+		r.fail(err)
+	}
+	return r
+}
+
+func (r *Result) fail(err error) {
+	r.Status, r.class, r.advice = coupon.Failed, mysqltx.ClassOf(err), Advice(err)
+	if r.class == coupon.Invariant {
+		r.Status = coupon.HeldBack
+	}
+	if mysqltx.IsLockWait(err) && !errors.As(err, new(*mysqltx.CommitUnknown)) {
+		r.Status, err = coupon.Busy, errBusy
+	}
+	r.err, r.Error = err, err.Error()
+}
+
+// Err is the error whose text is Error.
+func (r *Result) Err() error { return r.err }
+
+// Report is what became of a run.
+type Report struct {
+	DryRun  bool             `json:"dryRun,omitempty"` // a preview: nothing was done
+	Run     coupon.RunID     `json:"run"`
+	Trigger coupon.Trigger   `json:"trigger"`
+	Cutoff  time.Time        `json:"cutoff"`
+	Status  coupon.RunStatus `json:"status"`
+	Coupons []Result         `json:"coupons"`
+	Total   Total            `json:"total"`
+}
+
+// Total sums up the coupons of a run.
+type Total struct {
+	Coupons int `json:"coupons"`
+	Counts
+	Failed int   `json:"failed"` // failed, busy or held
+	Millis int64 `json:"durationMs"`
+
+	startedAt time.Time
+}
+
+func newReport(r run) *Report {
+	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{}, Total: Total{startedAt: r.startedAt}}
+}
+
+func (r *Report) add(c Result) {
+	r.Coupons = append(r.Coupons, c)
+	r.Total.count(c)
+}
+
+func (t *Total) count(c Result) {
+	t.Coupons++
+	t.Counts = t.Counts.plus(c.Counts)
+	if c.Error != "" {
+		t.Failed++
+	}
+}
+
+func (r *Report) end(err error, at time.Time) {
+	r.Total.Millis = at.Sub(r.Total.startedAt).Milliseconds()
+	r.Status = coupon.RunSucceeded
+	if err != nil {
+		r.Status = coupon.RunFailed
+	}
+	for _, c := range r.Coupons {
+		switch c.Status {
+		case coupon.HeldBack:
+			if r.Status == coupon.RunSucceeded {
+				r.Status = coupon.RunHeld
+			}
+		case coupon.Failed, coupon.Busy:
+			r.Status = coupon.RunFailed
+		}
+	}
+}
+
+// Classes are the kinds of failure among the coupons, for the exit code.
+func (r *Report) Classes() (classes []coupon.Class) {
+	for _, c := range r.Coupons {
+		if c.Error != "" {
+			classes = append(classes, c.class)
+		}
+	}
+	return classes
+}
+
+// Advice says what to do about the failures among the coupons, each thing once.
+func (r *Report) Advice() (advice []string) {
+	for _, c := range r.Coupons {
+		if c.advice != "" && !slices.Contains(advice, c.advice) {
+			advice = append(advice, c.advice)
+		}
+	}
+	return advice
+}
+
+// CouponsFailed are coupons of a run that running again may settle.
+type CouponsFailed struct{ failures []error }
+
+func (e *CouponsFailed) Error() string { return errors.Join(e.failures...).Error() }
+
+// Infrastructure reports that running again may help.
+func (e *CouponsFailed) Infrastructure() bool { return true }
+
+// Err is a *CouponsFailed when running again may settle what this run did not; held coupons and wrong setups are not
+// among that.
+func (r *Report) Err() error {
+	var e CouponsFailed
+	for _, c := range r.Coupons {
+		if c.Error != "" && c.class == coupon.Infrastructure {
+			e.failures = append(e.failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
+		}
+	}
+	if e.failures == nil {
+		return nil
+	}
+	return &e
+}

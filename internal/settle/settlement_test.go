@@ -1,0 +1,224 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+type quietDoor struct{ Door }
+
+func (quietDoor) SetSold(context.Context, uint64, bool) error { return nil }
+
+func (quietDoor) Fence(context.Context, uint64, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
+	return 0, 0, nil
+}
+
+type balanced struct{}
+
+func (balanced) Account(context.Context, *sql.Tx, uint64) (ledger.Account, error) {
+	return ledger.Account{}, nil
+}
+
+func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlement {
+	db, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	_, err = connect.Migrate(t.Context(), db)
+	require.NoError(t, err)
+	_, err = db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
+	require.NoError(t, err)
+	for _, a := range line {
+		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User())
+		require.NoError(t, err)
+	}
+	r := run{Order: Order{Trigger: coupon.Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), stop: t.Context(), work: (*settlement).settle, memory: new(memory)}
+	require.NoError(t, insertRun(t.Context(), db, &r))
+	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Metrics: NewMetrics(time.Now)}}
+	return settler.newSettlement(r, coupon.Coupon{ID: 1, TotalQuantity: seats})
+}
+
+// attempt issues in a transaction, as attempt n.
+func (s *settlement) attempt(t *testing.T, ctx context.Context, n int) issued {
+	t.Helper()
+	winners := s.run.memory.reserve(s.coupon.Free())
+	defer winners.release()
+	var done issued
+	require.NoError(t, s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		done, err = s.issue(ctx, tx, n, winners)
+		return err
+	}))
+	return done
+}
+
+var threeInLine = []coupon.Application{application(1, 1000, coupon.SourceQueue), application(2, 2000, coupon.SourceQueue), application(3, 3000, coupon.SourceQueue)}
+
+// A COMMIT whose reply is lost has happened or has not. Either way the transaction is repeated.
+func TestIssue(t *testing.T) {
+	t.Parallel()
+	t.Run("GivesNothingTwiceAfterLostCommit", func(t *testing.T) {
+		t.Parallel()
+		s := newSettlement(t, 2, threeInLine...)
+		first := s.attempt(t, t.Context(), 1)
+		require.Equal(t, Counts{Read: 2, Issued: 2}, first.seated.tally.Counts)
+
+		again := s.attempt(t, t.Context(), 2)
+		require.Equal(t, first.seated.tally.Counts, again.seated.tally.Counts)
+		require.Equal(t, first.seated.winners, again.seated.winners)
+		require.Equal(t, []pendingCleanup{{run: s.run.id, covered: true}}, again.pending)
+		require.Zero(t, again.seatsLeft)
+		var coupons, counted int
+		require.NoError(t, s.DB.Pool().QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
+		require.Equal(t, []int{2, 2}, []int{coupons, counted})
+	})
+	// Another run that waited for the coupon has cleaned up for this one, and seats were added.
+	t.Run("GivesNothingTwiceAfterAnotherRunHasCleanedUp", func(t *testing.T) {
+		t.Parallel()
+		s := newSettlement(t, 2, threeInLine...)
+		first := s.attempt(t, t.Context(), 1)
+		for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at", "UPDATE coupon SET total_quantity = 3"} {
+			_, err := s.DB.Pool().Exec(statement)
+			require.NoError(t, err)
+		}
+		again := s.attempt(t, t.Context(), 2)
+		require.Equal(t, first.seated.tally.Counts, again.seated.tally.Counts)
+		require.Equal(t, 1, again.seatsLeft)
+		require.Empty(t, again.pending)
+	})
+	t.Run("CountsNothingThatWasRolledBack", func(t *testing.T) {
+		t.Parallel()
+		s := newSettlement(t, 2, threeInLine...)
+		winners := s.run.memory.reserve(2)
+		var done issued
+		require.NoError(t, s.DB.Do(t.Context(), func(ctx context.Context, tx *sql.Tx, attempt int) (err error) {
+			if done, err = s.issue(ctx, tx, attempt, winners); err != nil || attempt > 2 {
+				return err
+			}
+			return driver.ErrBadConn
+		}))
+		require.Equal(t, 2, done.seated.tally.Issued)
+		require.Len(t, winners.all, 2)
+	})
+	t.Run("IsRolledBackWhenItsContextEnds", func(t *testing.T) {
+		t.Parallel()
+		s := newSettlement(t, 2, threeInLine...)
+		ctx, stop := context.WithCancel(t.Context())
+		err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+			_, err := s.issue(ctx, tx, 1, s.run.memory.reserve(2))
+			stop()
+			return err
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		var coupons int
+		require.NoError(t, s.DB.Pool().QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&coupons))
+		require.Zero(t, coupons)
+	})
+}
+
+func TestTakeSeatsRefusesMoreThanThereAre(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 2, threeInLine...)
+	err := s.DB.Do(t.Context(), func(ctx context.Context, tx *sql.Tx, _ int) error { return takeSeats(ctx, tx, 1, 3) })
+	require.Equal(t, coupon.Invariant, mysqltx.ClassOf(err))
+	require.ErrorContains(t, err, "settle verify")
+}
+
+func TestStopLeavesTheWorkInHandItsGrace(t *testing.T) {
+	t.Parallel()
+	stopping, stop := context.WithCancelCause(t.Context())
+	ctx, release := outlive(stopping, time.Hour)
+	stop(errors.New("SIGTERM"))
+	require.NoError(t, ctx.Err())
+	require.ErrorContains(t, run{stop: stopping}.stopped(), "SIGTERM")
+	release()
+	<-ctx.Done()
+
+	ctx, release = outlive(stopping, time.Millisecond)
+	defer release()
+	<-ctx.Done()
+	require.ErrorContains(t, context.Cause(ctx), "SIGTERM")
+}
+
+func TestStopLetsTheTransactionInHandCommitAndBeginsNoOther(t *testing.T) {
+	t.Parallel()
+	s := newSettlement(t, 2, threeInLine...)
+	stopping, stop := context.WithCancel(t.Context())
+	s.run.stop = stopping
+	s.Grace = time.Hour
+	ctx, release := outlive(stopping, s.Grace)
+	defer release()
+	s.Progress = func(coupon.Coupon, int) { stop() } // in the middle of the first page
+	done := s.attempt(t, ctx, 1)
+	require.Equal(t, 2, done.seated.tally.Issued)
+	_, err := s.closeOut(ctx, done)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// watchedDoor notes what is done to it, and how many coupons are in hand at once.
+type watchedDoor struct {
+	Door
+	mu      sync.Mutex
+	renewed int
+	atOnce  int
+	most    int
+	early   bool // a coupon was begun before every life was renewed
+	met     map[uint64]bool
+}
+
+func (d *watchedDoor) Renew(context.Context, uint64, time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.renewed++
+	return nil
+}
+
+const watchedCoupons = 40
+
+// Fence holds each coupon for a moment when it is settled, so that others are in hand meanwhile. It is met before.
+func (d *watchedDoor) Fence(ctx context.Context, couponID uint64, _ time.Time, _ coupon.Promise) (wait, forPods time.Duration, err error) {
+	d.mu.Lock()
+	if !d.met[couponID] {
+		d.met[couponID] = true
+		d.mu.Unlock()
+		return 0, 0, nil
+	}
+	d.early = d.early || d.renewed < watchedCoupons
+	d.atOnce++
+	d.most = max(d.most, d.atOnce)
+	d.mu.Unlock()
+	_ = Wait(ctx, time.Millisecond)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.atOnce--
+	return 0, 0, errors.New("no further")
+}
+
+func TestRunRenewsEveryLifeFirstAndSettlesOnlySoManyCouponsAtATime(t *testing.T) {
+	t.Parallel()
+	const parallel = 4
+	s := newSettlement(t, 1)
+	d := &watchedDoor{met: map[uint64]bool{}}
+	s.Door, s.Parallel = d, parallel
+	coupons := make([]coupon.Coupon, watchedCoupons)
+	for i := range coupons {
+		coupons[i] = coupon.Coupon{ID: uint64(i + 1)}
+	}
+	report := newReport(s.run)
+	require.NoError(t, s.settleAll(t.Context(), s.run, coupons, report))
+	require.Len(t, report.Coupons, watchedCoupons)
+	require.False(t, d.early)
+	require.Equal(t, parallel, d.most)
+}
