@@ -29,11 +29,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/history"
-	"github.com/jajeong/jajeong/internal/settle"
 )
 
 var version = "dev" // set by -ldflags "-X main.version=…"
@@ -180,7 +180,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	registry := prometheus.NewRegistry()
 	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
-	settlesAt := func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, zone) }
+	settlesAt := func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, zone) }
 	registry.MustRegister(servers.Metrics(), store.Metrics(), store.PutBackMetrics(), coupons.Metrics(),
 		catalog.Queues{Coupons: coupons.Coupons, Heads: store, SettlesAt: settlesAt, Now: time.Now})
 	admin := api.NewAdmin(api.AdminOptions{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Registry: registry})

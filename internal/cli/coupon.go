@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -291,7 +292,7 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	}
 	left := made.Is.TotalQuantity - made.Is.IssuedCount
 	c.said(p, words{"수량 %d(이전: %d), 발급 %d, 남은 수량 %d.", "%d seats (before: %d), %d issued, %d left."}, made.Is.TotalQuantity, made.Was.TotalQuantity, made.Is.IssuedCount, left)
-	timetable, err := settle.ParseSchedule(p.SettleSchedule, p.zone)
+	timetable, err := schedule.Parse(p.SettleSchedule, p.zone)
 	if err != nil {
 		return err
 	}

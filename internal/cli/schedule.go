@@ -12,9 +12,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -43,7 +45,7 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	if err := settler.readable(ctx); err != nil {
 		return err
 	}
-	timetable, err := settle.ParseSchedule(p.SettleSchedule, p.zone)
+	timetable, err := schedule.Parse(p.SettleSchedule, p.zone)
 	if err != nil {
 		return err
 	}
@@ -52,12 +54,12 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer closeAdmin()
-	scheduler := &settle.Scheduler{
+	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: p.zone, Clock: settler.Clock, LastNight: settler.LastNight,
-		Settle: func(ctx context.Context, cutoff time.Time) error {
+		Settle: func(ctx context.Context, cutoff time.Time) (complete bool, err error) {
 			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 			if err != nil {
-				return err
+				return false, err
 			}
 			level := zap.InfoLevel
 			if report.Status != coupon.RunSucceeded {
@@ -65,9 +67,12 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 			}
 			p.logger.Log(level, "night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
 				zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
-			return report.Err()
+			return true, report.Err()
 		},
 		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
+	})
+	if err != nil {
+		return err
 	}
 	defer context.AfterFunc(ctx, func() {
 		p.logger.Info("told to stop", zap.Duration("grace", p.ShutdownGrace))
@@ -109,7 +114,7 @@ func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settl
 	registry.MustRegister(settler.servers.Servers.Metrics(), settler.store.Metrics(), catalog.Queues{
 		Coupons:   catalog.Snapshot{Store: settler.store}.Coupons,
 		Heads:     settler.store,
-		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) },
+		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.zone) },
 		Now:       p.now,
 	})
 	admin := api.NewAdmin(api.AdminOptions{Redis: settler.store, MySQL: settler.MySQL, Registry: registry})

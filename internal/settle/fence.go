@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"go.uber.org/zap"
 )
@@ -41,7 +42,7 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
-		if wait > earliness {
+		if wait > calendar.MaxEarliness {
 			return setupError("the cutoff %s is %s in the future by the Redis clock", s.run.cutoff.Format(time.RFC3339), wait.Round(time.Second))
 		}
 		if Wait(s.run.told, wait) != nil {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -181,10 +182,10 @@ func (s *Settler) chooseCutoff(ctx context.Context, r *run) error {
 	case r.CutoffNow:
 		r.cutoff = now
 	case r.Cutoff.IsZero() && r.Trigger == coupon.Cron && !r.dryRun:
-		r.cutoff = DefaultCutoff(now, s.Zone)
+		r.cutoff = calendar.DefaultCutoff(now, s.Zone)
 	case r.Cutoff.IsZero(): // only a scheduler may be early
-		r.cutoff = midnight(now, s.Zone, 0)
-	case r.Cutoff.After(now) && (r.Trigger != coupon.Cron || r.Cutoff.After(now.Add(earliness))):
+		r.cutoff = calendar.LastCutoff(now, s.Zone)
+	case r.Cutoff.After(now) && (r.Trigger != coupon.Cron || r.Cutoff.After(now.Add(calendar.MaxEarliness))):
 		return setupError("the cutoff %s has not come: it is %s by the Redis clock", r.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
 	default:
 		r.cutoff = r.Cutoff
