@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -52,7 +53,7 @@ func (c *runCmd) Check() (problems []error) {
 	if _, err := c.nights(time.UTC); err != nil {
 		problems = append(problems, err)
 	}
-	if err := checkGateway(c.PushGateway); err != nil {
+	if err := ops.CheckGateway(c.PushGateway); err != nil {
 		problems = append(problems, err)
 	}
 	if c.List && !c.DryRun {
@@ -181,10 +182,10 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	return p.settle(ctx, c.Output, c.once(ctx, p, order))
 }
 
-// once is a run, whose metrics a gateway hears of.
+// once is a run whose metrics are pushed to the gateway.
 func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(*settle.Settler) (*settle.Report, error) {
 	return func(settler *settle.Settler) (*settle.Report, error) {
-		defer p.push(c.PushGateway, order.Trigger, settler.Metrics)()
+		defer ops.NewPusher(c.PushGateway, ops.RunJob, p.logger, settler.Metrics).Grouping("trigger", string(order.Trigger)).Start()()
 		return settler.RunOnce(ctx, order)
 	}
 }
