@@ -56,5 +56,5 @@ func TestConnectionsThatDoNotFitAreRefused(t *testing.T) {
 	require.Equal(t, 2, p.exit(20*time.Second))
 	require.Contains(t, p.stderr.String(), "this process may open 200 files")
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=720")
-	p.await(adminOpen)
+	p.awaitAdmin()
 }

@@ -102,7 +102,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd, environment []string) *program {
 func startWaiting(t *testing.T, environment ...string) *program {
 	t.Helper()
 	p := start(t, anywhere(environment))
-	p.await(adminOpen)
+	p.awaitAdmin()
 	return p
 }
 
@@ -117,6 +117,11 @@ func startServing(t *testing.T, environment ...string) *program {
 // anywhere adds free ports.
 func anywhere(environment []string) []string {
 	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
+}
+
+func (p *program) awaitAdmin() {
+	p.t.Helper()
+	p.await("admin port open; the public port opens when this process is ready")
 }
 
 func (p *program) awaitListening() {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
@@ -129,7 +130,7 @@ func TestTheEndDoesNotWaitLongerThanItsGrace(t *testing.T) {
 	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "SHUTDOWN_DELAY=0s", "SHUTDOWN_GRACE=500ms")
 	talkTo(t, p.apply).begin(7) // and never finishes
 	p.terminate()
-	require.Equal(t, 1, p.exit(forApplicants.read-time.Second), "before the client is given up")
+	require.Equal(t, 1, p.exit(api.Timeouts.Read-time.Second), "before the client is given up")
 	require.Contains(t, p.stderr.String(), "some requests were not answered within the grace")
 	require.Empty(t, readLine(t, redisClient(t, redis.Addr())).queue)
 }

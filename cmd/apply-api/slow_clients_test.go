@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -109,7 +110,7 @@ func (o *oneCoupon) Lookup(id uint64) (coupon.Coupon, bool) { return coupon.Coup
 func (o *oneCoupon) Loaded() bool                           { return true }
 
 // impatient serves the public API with timeouts that a test can wait for.
-func impatient(t *testing.T, within timeouts) (site string) {
+func impatient(t *testing.T, within ops.Timeouts) (site string) {
 	t.Helper()
 	door := new(oneCoupon)
 	handler := api.New(api.Options{
@@ -119,7 +120,7 @@ func impatient(t *testing.T, within timeouts) (site string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	connections := api.NewConnections(listener.(*net.TCPListener), 100, 100, prometheus.NewRegistry())
-	server, ended := newServer(handler, within, zap.NewNop()), make(chan struct{})
+	server, ended := ops.NewServer(handler, within, zap.NewNop()), make(chan struct{})
 	server.ConnContext = connections.Context
 	go func() { defer close(ended); _ = server.Serve(connections) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })
@@ -135,15 +136,15 @@ const (
 func TestSlowClientsAreEnded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		within timeouts
+		within ops.Timeouts
 		slowly func(talk)
 		said   string
 	}{
-		"header": {timeouts{header: short, read: never, write: never, idle: never},
+		"header": {ops.Timeouts{Header: short, Read: never, Write: never, Idle: never},
 			func(c talk) { trickle(c, "POST /v1/coupons/1/applications HTTP/1.1\r\nX-Slow: aaa") }, ""},
-		"body": {timeouts{header: never, read: short, write: never, idle: never},
+		"body": {ops.Timeouts{Header: never, Read: short, Write: never, Idle: never},
 			func(c talk) { trickle(c, application(7, "Content-Length: 1000\r\n")) }, "HTTP/1.1 400 Bad Request"},
-		"nothing after an answer": {timeouts{header: never, read: never, write: never, idle: short},
+		"nothing after an answer": {ops.Timeouts{Header: never, Read: never, Write: never, Idle: short},
 			func(c talk) { c.say(application(7, "")) }, "HTTP/1.1 202 Accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestSlowClientsAreEnded(t *testing.T) {
 	}
 	t.Run("reads no answer", func(t *testing.T) {
 		t.Parallel()
-		site := impatient(t, timeouts{header: never, read: never, write: short, idle: never})
+		site := impatient(t, ops.Timeouts{Header: never, Read: never, Write: short, Idle: never})
 		deaf := talkTo(t, site)
 		ended := make(chan error, 1)
 		go func() {
@@ -185,10 +186,10 @@ func TestSlowClientsAreEnded(t *testing.T) {
 
 func TestTimeoutsAreOnesThatALoadBalancerCanLiveWith(t *testing.T) {
 	t.Parallel()
-	for _, within := range []timeouts{forApplicants, forOperators} {
-		require.LessOrEqual(t, within.header, within.read)
-		require.Less(t, within.read+2*time.Second, within.write)
-		require.Greater(t, within.idle, 75*time.Second, "how long nginx keeps a connection")
-		require.LessOrEqual(t, within.idle, 5*time.Minute)
+	for _, within := range []ops.Timeouts{api.Timeouts, ops.AdminTimeouts} {
+		require.LessOrEqual(t, within.Header, within.Read)
+		require.Less(t, within.Read+2*time.Second, within.Write)
+		require.Greater(t, within.Idle, 75*time.Second, "how long nginx keeps a connection")
+		require.LessOrEqual(t, within.Idle, 5*time.Minute)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -608,4 +609,22 @@ func FuzzApplyHeaders(f *testing.F) {
 			t.Errorf("%q, %q: status %d", id, accept, recorder.Code)
 		}
 	})
+}
+
+func TestMetricsAreZeroFromTheStart(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	api.New(api.Options{
+		Applier: unreachable(t), Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul, Limits: plenty,
+		Logger: zap.NewNop(), Metrics: registry, Now: time.Now,
+	})
+	answer := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
+	for _, want := range []string{
+		`jajeong_apply_requests_total{result="ACCEPTED"} 0`, `jajeong_apply_requests_total{result="UNAVAILABLE"} 0`,
+		"jajeong_apply_duration_seconds_count 0", "jajeong_apply_in_flight 0", `jajeong_apply_refused_total{reason="in_flight"} 0`,
+		`jajeong_standing_requests_total{result="PENDING"} 0`, "jajeong_standing_duration_seconds_count 0",
+	} {
+		require.Contains(t, answer.Body.String(), want)
+	}
 }

@@ -11,46 +11,45 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// surplus is how many connections above the limit are let in to be told to come again, where there are files enough. What is
-// above these, too, is closed without a word.
-const surplus = 1024
+// maxSurplus is how many connections above the limit get a response, which asks the client to come again. Further connections
+// are closed without a response.
+const maxSurplus = 1024
 
-// leastSurplus is how many are where files are few.
-const leastSurplus = 16
+// minSurplus is maxSurplus for a process with few open files.
+const minSurplus = 16
 
-// Fit is how many connections of applicants may be open with so many files at most: most of them are served, and more are
-// let in to be told to come again. Where not even most fit as asked, they are fewer.
-func Fit(files, asked int) (most, more int) {
-	if more = min(surplus, files-asked); more >= leastSurplus {
-		return asked, more
+// Fit divides the open files that are left for connections of applicants: connections are served, and further surplus
+// connections get a response. connections is lower than asked when the files are too few.
+func Fit(files, asked int) (connections, surplus int) {
+	if surplus = min(maxSurplus, files-asked); surplus >= minSurplus {
+		return asked, surplus
 	}
-	more = max(leastSurplus, min(surplus, files/10))
-	return min(asked, files-more), more
+	surplus = max(minSurplus, min(maxSurplus, files/10))
+	return min(asked, files-surplus), surplus
 }
 
-// deadlineSlack is how much earlier than asked a connection may be given up: a deadline that is as good as the last one need
-// not be set again.
+// deadlineSlack is how much earlier than requested a connection may time out: a deadline within the slack of the last one is
+// not set again.
 const deadlineSlack = time.Second
 
-// Connections are those of applicants, as a listener hands them to an http.Server. It must have timeouts for all that it reads
-// and writes, longer than deadlineSlack, and its handlers neither hijack a connection nor wait for a client to hang up.
+// Connections is the listener of the public port. Its http.Server must have timeouts longer than deadlineSlack for reads and
+// writes, and handlers that neither hijack a connection nor wait for a client to hang up.
 type Connections struct {
 	*net.TCPListener
-	most, all int64
-	open      atomic.Int64
+	max, all int64
+	open     atomic.Int64
 }
 
-// NewConnections registers its metrics. On so many open connections at most people are served, on more they are told to come
-// again.
-func NewConnections(listener *net.TCPListener, most, more int, metrics prometheus.Registerer) *Connections {
-	c := &Connections{TCPListener: listener, most: int64(most), all: int64(most + more)}
+// NewConnections registers its metrics. max connections are served, surplus further ones get a response.
+func NewConnections(listener *net.TCPListener, max, surplus int, metrics prometheus.Registerer) *Connections {
+	c := &Connections{TCPListener: listener, max: int64(max), all: int64(max + surplus)}
 	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_connections_open", Help: "Connections of applicants that are open.",
+		Name: "jajeong_connections_open", Help: "Open connections of applicants.",
 	}, func() float64 { return float64(c.open.Load()) }))
 	return c
 }
 
-// Accept is for an http.Server.
+// Accept implements net.Listener.
 func (c *Connections) Accept() (net.Conn, error) {
 	for {
 		tcp, err := c.AcceptTCP()
@@ -58,7 +57,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		open := c.open.Add(1)
-		one := &connection{TCPConn: tcp, surplus: open > c.most, closed: sync.OnceFunc(func() { c.open.Add(-1) })}
+		one := &connection{TCPConn: tcp, surplus: open > c.max, closed: sync.OnceFunc(func() { c.open.Add(-1) })}
 		if open <= c.all {
 			return one, nil
 		}
@@ -68,7 +67,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 
 type surplusKey struct{}
 
-// Context is http.Server's ConnContext: it tells a handler that a connection is above the limit.
+// Context is the ConnContext of the http.Server. It marks the requests of surplus connections.
 func (*Connections) Context(ctx context.Context, conn net.Conn) context.Context {
 	if one, ok := conn.(*connection); ok && one.surplus {
 		return context.WithValue(ctx, surplusKey{}, true)
@@ -78,9 +77,9 @@ func (*Connections) Context(ctx context.Context, conn net.Conn) context.Context 
 
 func isSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) != nil }
 
-// connection costs less under net/http than a plain one. While a request is answered, net/http reads on in a goroutine of
-// its own, to learn that the client has hung up; here nobody wants to know, since what is on its way to Redis is not taken
-// back. That read alone has no deadline, and is told at once that there is nothing.
+// connection costs less under net/http than a plain one. While a handler runs, net/http reads from the connection in another
+// goroutine, to notice a client that hangs up. No handler here needs that, since an application that is on its way to Redis
+// is not withdrawn. That read is the only one without a deadline, and returns immediately.
 type connection struct {
 	*net.TCPConn
 	surplus         bool
@@ -104,7 +103,7 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return c.TCPConn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline leaves the deadline of an answer that has been written where it is, until the next one sets its own.
+// SetWriteDeadline keeps the deadline of a written response until the next response sets its own.
 func (c *connection) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() || !c.writeBy.move(t) {
 		return nil
@@ -112,10 +111,10 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 	return c.TCPConn.SetWriteDeadline(t)
 }
 
-// deadline is the one that stands.
+// deadline is the current deadline.
 type deadline struct{ at time.Time }
 
-// move says whether it has to be set to another.
+// move reports whether the deadline must be set to t.
 func (d *deadline) move(t time.Time) bool {
 	if later := t.Sub(d.at); 0 <= later && later < deadlineSlack {
 		return false

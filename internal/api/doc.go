@@ -1,31 +1,32 @@
-// Package api is Jajeong over HTTP: applying for coupons, and beside it a second handler for operators.
+// Package api is the public HTTP API: applying for coupons, and asking about an application. It also opens and closes the
+// ports of apply-api.
 //
-// # What an answer means
+// # Meaning of the responses
 //
-//	202 ACCEPTED   the application stands in line with this arrival: a promise
-//	200 DUPLICATE  it has stood there since the first time; nothing has changed
-//	4xx            it does not stand there, and asking again in the same way does not help
-//	429            the user asks too often: this request was not looked at
-//	503            it is unknown whether it does, or it cannot yet; ask again after Retry-After. The text tells what was
-//	               certainly not processed from what may have been
+//	202 ACCEPTED   the application is in the queue with this arrival: a promise
+//	200 DUPLICATE  it has been in the queue since the first time; nothing has changed
+//	4xx            it is not in the queue, and repeating the same request does not help
+//	429            the user sends too many requests: this one was not processed
+//	503            the result is unknown, or the service is not ready; repeat after Retry-After. The detail tells requests
+//	               that were certainly not processed from requests that may have been
 //
-// Asking again is always safe: a user stands in line once, with the first arrival. UNDER_REVIEW stands apart: that
-// application keeps its place and waits for a person.
+// Repeating a request is always safe: a user has one place in the queue, that of the first arrival. UNDER_REVIEW is an
+// exception among the 4xx: that application keeps its place and waits for an operator.
 //
-// Checks go from the caller inwards: connection, user, coupon id, the user's rate, body, coupon, room, and only then Redis.
-// What is refused for want of room or for its rate has cost next to nothing and is told at once, so that a stampede of any
-// size leaves the time to those who are served. A connection above the limit has one answer.
+// The checks run in this order: connection, user, coupon id, rate of the user, body, coupon, number of requests in flight,
+// Redis. A request that is refused by a limit costs almost nothing, so that a stampede of any size leaves time for the
+// requests that are served. Every request on a connection above the limit gets the same response.
 //
-// Every refusal is an RFC 9457 problem; problems.go holds the one table of them. Ids are JSON numbers up to 2^64-1: a reader
-// that holds numbers as doubles, as JavaScript does, loses precision above 2^53.
+// Every refusal is an RFC 9457 problem; problems.go has all of them. Ids are JSON numbers up to 2^64-1: a client that stores
+// numbers as doubles, as JavaScript does, loses precision above 2^53.
 //
-// # What is trusted
+// # Trust
 //
-// X-User-ID is set by the gateway: whoever reaches this server past it is whoever they say. Nothing that a caller sends
-// is repeated in a text.
+// The gateway sets X-User-ID: a client that reaches this server without the gateway can claim any user id. No response
+// repeats text of a request.
 //
-// # What a crash leads to
+// # Crashes
 //
-// The server holds nothing. A process killed between Redis accepting and the answer leaves a caller who does not know;
-// asking again answers DUPLICATE. A caller who hangs up does not take back an application that is on its way.
+// The server stores nothing. If the process dies after Redis has accepted an application and before the response, the client
+// does not know the result; repeating the request answers DUPLICATE. A client that hangs up does not withdraw its application.
 package api

@@ -2,11 +2,11 @@ package api
 
 import "encoding/json"
 
-// ProblemBodies are all problems that can be told, in both languages, as they are written. NOT_OPEN has times besides.
+// ProblemBodies are the bodies of all problems in both languages. Real bodies of NOT_OPEN also have times.
 func ProblemBodies() map[string]bool {
 	bodies := map[string]bool{}
-	for outcome := range problems {
-		p, code := describe(outcome)
+	for r := range problems {
+		p, code := describe(r)
 		for _, words := range []text{p.korean, p.english} {
 			body, err := json.Marshal(problemDocument{
 				Type: "urn:jajeong:problem:" + string(code), Title: words.title, Status: p.status, Detail: words.detail, Code: code,

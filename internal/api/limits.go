@@ -9,83 +9,82 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Limits bound what one process takes at once. What is above is refused at once.
+// Limits of one process. Requests above a limit are refused immediately.
 type Limits struct {
-	InFlight int     // applications that wait for Redis, in a Cluster for each shard
-	UserRate float64 // requests of one user in a second, twice as many at once and at least one; 0: any number
+	InFlight int     // applications that wait for Redis, per shard of a Cluster
+	UserRate float64 // requests per second and user, with a burst of two seconds and at least one request; 0: no limit
 }
 
-// What asks where an application stands is bounded more narrowly, whatever is asked: it must leave connections to Redis to
-// those who apply, and to MySQL to the catalog, also when a server is slow. Each shard of a Cluster has connections of its
-// own, and so many who ask it.
+// Limits of questions about an application, per shard of Redis and for MySQL. They leave connections for applications and for
+// the catalog also when a server is slow.
 const (
-	mostStandings = 32
-	mostHistories = 16
+	maxStandings = 32
+	maxHistories = 16
 )
 
-// mostShards is how many masters a Cluster has at most, by its makers' advice.
-const mostShards = 1000
+// maxShards is the recommended maximum of masters in a Redis Cluster.
+const maxShards = 1000
 
-// room has places for so many.
-type room struct {
+// semaphore limits concurrent requests. A request that does not get in is refused and never waits.
+type semaphore struct {
 	taken atomic.Int64
-	most  int64
+	max   int64
 }
 
-func (r *room) enter() bool {
-	if r.taken.Add(1) > r.most {
-		r.taken.Add(-1)
+func (s *semaphore) acquire() bool {
+	if s.taken.Add(1) > s.max {
+		s.taken.Add(-1)
 		return false
 	}
 	return true
 }
 
-func (r *room) leave() { r.taken.Add(-1) }
+func (s *semaphore) release() { s.taken.Add(-1) }
 
-// rooms are one for each shard of Redis: a shard that hangs fills its own, and takes no place from the others.
-type rooms struct {
-	most    int64
-	byShard *lru.Cache[string, *room]
+// semaphores are one for each shard of Redis, so that a shard that hangs blocks its own requests only.
+type semaphores struct {
+	max     int64
+	byShard *lru.Cache[string, *semaphore]
 }
 
-func newRooms(most int64) rooms {
-	byShard, err := lru.New[string, *room](mostShards)
+func newSemaphores(max int64) semaphores {
+	byShard, err := lru.New[string, *semaphore](maxShards)
 	if err != nil {
-		panic(err) // of a size that is not positive alone
+		panic(err) // impossible: the size is positive
 	}
-	return rooms{most, byShard}
+	return semaphores{max, byShard}
 }
 
-func (r rooms) of(shard string) *room {
-	if one, ok := r.byShard.Get(shard); ok {
+func (s semaphores) of(shard string) *semaphore {
+	if one, ok := s.byShard.Get(shard); ok {
 		return one
 	}
-	one := &room{most: r.most}
-	if first, found, _ := r.byShard.PeekOrAdd(shard, one); found {
+	one := &semaphore{max: s.max}
+	if first, found, _ := s.byShard.PeekOrAdd(shard, one); found {
 		return first
 	}
 	return one
 }
 
-// fullest is how many places are taken where most are.
-func (r rooms) fullest() (taken int64) {
-	for _, one := range r.byShard.Values() {
+// fullest is the highest number of requests in flight of one shard.
+func (s semaphores) fullest() (taken int64) {
+	for _, one := range s.byShard.Values() {
 		taken = max(taken, one.taken.Load())
 	}
 	return taken
 }
 
 const (
-	// userBurst is how many seconds' worth of requests a user may send at once: a page that loads asks several times.
+	// userBurst is how many seconds' worth of requests a user may send in a row: a page that loads sends several.
 	userBurst = 2
-	// Of so many users at most it is remembered how often they ask, in 2 MiB without a pointer: a map of limiters took a
-	// microsecond for each request, a quarter of what an application costs here. Of more, those are forgotten who may ask
-	// most, and begin anew.
+	// userShards, shardSets and setUsers bound the remembered users, in 2 MiB without pointers: a map of limiters took a
+	// microsecond per request, a quarter of the cost of an application here. When a set is full, the user who may send the
+	// most is forgotten and starts anew.
 	userShards, shardSets, setUsers = 64, 512, 4
 )
 
-// userRates limits how often each user may ask, by the generic cell rate algorithm: each request takes its share of a
-// second, and a user may be so much ahead of the clock. Nil lets everybody.
+// userRates limits the requests of each user by the generic cell rate algorithm: each request moves the user's due time by one
+// share, and the due time may be at most one burst ahead of the clock. Nil is no limit.
 type userRates struct {
 	began  time.Time
 	seed   maphash.Seed
@@ -99,7 +98,7 @@ type userRates struct {
 
 type userRate struct {
 	user uint64
-	due  time.Duration // until when its requests have taken their shares, since began
+	due  time.Duration // since began
 }
 
 func newUserRates(perSecond float64, now time.Time) *userRates {
@@ -110,7 +109,7 @@ func newUserRates(perSecond float64, now time.Time) *userRates {
 	return &userRates{began: now, seed: maphash.MakeSeed(), share: share, burst: max(share, userBurst*time.Second)}
 }
 
-// wait is how long the user has to; 0 lets the request in.
+// wait is how long the user must wait; 0 admits the request.
 func (u *userRates) wait(user uint64, at time.Time) time.Duration {
 	if u == nil {
 		return 0

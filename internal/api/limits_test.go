@@ -69,7 +69,7 @@ func TestSoManyAreAnsweredAtOnce(t *testing.T) {
 	require.InDelta(t, 2, s.counted("OVERLOADED"), 0)
 	require.Equal(t, http.StatusNotFound, s.where("1", "3").status, "where one stands is told all the same")
 	require.NoError(t, testutil.GatherAndCompare(s.registry, strings.NewReader(`
-# HELP jajeong_apply_in_flight Applications that wait for Redis, in a Cluster for the shard for which most do.
+# HELP jajeong_apply_in_flight Applications that wait for Redis; in a Cluster, of the shard with the most.
 # TYPE jajeong_apply_in_flight gauge
 jajeong_apply_in_flight 2
 `), "jajeong_apply_in_flight"))
@@ -148,17 +148,17 @@ func TestRetryAfterIsAsLongAsTheRateWants(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
 }
 
-// slowHistory holds every question until it is let go.
+// slowHistory blocks every question until open is closed.
 type slowHistory struct{ asked, open chan struct{} }
 
-func (h slowHistory) Standing(context.Context, uint64, uint64) (candidates.Status, error) {
+func (h slowHistory) Standing(context.Context, uint64, uint64) (coupon.Standing, coupon.Arrival, error) {
 	h.asked <- struct{}{}
 	<-h.open
-	return candidates.Status{Standing: candidates.None}, nil
+	return coupon.StandingNone, 0, nil
 }
 
-// However many ask where they stand, and however slow MySQL is, whoever applies does not notice.
-func TestApplyingDoesNotWaitForThoseWhoAskWhereTheyStand(t *testing.T) {
+// Questions about applications do not slow down applying, not even while MySQL is slow.
+func TestApplyingDoesNotWaitForQuestions(t *testing.T) {
 	t.Parallel()
 	slow := slowHistory{make(chan struct{}), make(chan struct{})}
 	s := newSiteOf(t, api.Options{

@@ -11,51 +11,51 @@ import (
 // metrics of the public API.
 type metrics struct{ apply, standing endpointMetrics }
 
-func newMetrics(to prometheus.Registerer, applying rooms) (m metrics) {
-	m.apply = newEndpointMetrics(to, "jajeong_apply", "Applications",
-		[]candidates.Code{candidates.Accepted, candidates.Duplicate},
+func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
+	m.apply = newEndpointMetrics(to, "jajeong_apply", "applications",
+		[]result{accepted, duplicate},
 		[]string{"connections", "in_flight", "user_rate", "unanswered", string(candidates.Crowded), string(candidates.Late), string(candidates.Resting)})
-	m.standing = newEndpointMetrics(to, "jajeong_standing", "Questions where an application stands",
-		[]candidates.Code{candidates.Code(candidates.Pending), candidates.Code(candidates.Issued), candidates.Code(candidates.NotSelected)},
+	m.standing = newEndpointMetrics(to, "jajeong_standing", "questions about an application",
+		[]result{pending, issued, notSelected},
 		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories"})
 	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis, in a Cluster for the shard for which most do.",
+		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis; in a Cluster, of the shard with the most.",
 	}, func() float64 { return float64(applying.fullest()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_apply_in_flight_limit", Help: "How many may for one shard; MAX_IN_FLIGHT.",
-	}, func() float64 { return float64(applying.most) }))
+		Name: "jajeong_apply_in_flight_limit", Help: "Limit of applications that wait for one shard; MAX_IN_FLIGHT.",
+	}, func() float64 { return float64(applying.max) }))
 	return m
 }
 
 // endpointMetrics count and time the answers of one endpoint.
 type endpointMetrics struct {
-	byOutcome map[candidates.Code]prometheus.Counter // of all that there are: never changed
-	other     prometheus.Counter                     // of none of them, which would be a bug
-	duration  prometheus.Histogram
-	refused   map[string]prometheus.Counter
+	byResult map[result]prometheus.Counter // every expected result; never changed
+	other    prometheus.Counter            // any other result, which would be a bug
+	duration prometheus.Histogram
+	refused  map[string]prometheus.Counter // by reason
 }
 
-func newEndpointMetrics(to prometheus.Registerer, prefix, what string, outcomes []candidates.Code, reasons []string) endpointMetrics {
+func newEndpointMetrics(to prometheus.Registerer, prefix, what string, results []result, reasons []string) endpointMetrics {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: prefix + "_requests_total", Help: what + " by what was answered.",
+		Name: prefix + "_requests_total", Help: "Number of " + what + ", by result.",
 	}, []string{"result"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: prefix + "_refused_total", Help: what + " that were refused for want of means: too many at once or of one user, or a server did not answer.",
+		Name: prefix + "_refused_total", Help: "Number of " + what + " refused because of a limit or because a server did not answer.",
 	}, []string{"reason"})
 	m := endpointMetrics{
-		byOutcome: map[candidates.Code]prometheus.Counter{},
-		other:     requests.WithLabelValues("OTHER"),
+		byResult: map[result]prometheus.Counter{},
+		other:    requests.WithLabelValues("OTHER"),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: prefix + "_duration_seconds", Help: what + ": how long they took to answer, once all of the request was there.",
+			Name: prefix + "_duration_seconds", Help: "Time to answer " + what + ", from the end of the request.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13), // half a millisecond to two seconds
 		}),
 		refused: map[string]prometheus.Counter{},
 	}
 	to.MustRegister(requests, refused, m.duration)
-	for _, outcome := range outcomes {
-		m.byOutcome[outcome] = requests.WithLabelValues(string(outcome))
+	for _, r := range results {
+		m.byResult[r] = requests.WithLabelValues(string(r))
 	}
-	for outcome := range problems {
-		m.byOutcome[outcome] = requests.WithLabelValues(string(outcome))
+	for r := range problems {
+		m.byResult[r] = requests.WithLabelValues(string(r))
 	}
 	for _, reason := range reasons {
 		m.refused[reason] = refused.WithLabelValues(reason)
@@ -63,8 +63,8 @@ func newEndpointMetrics(to prometheus.Registerer, prefix, what string, outcomes 
 	return m
 }
 
-func (m *endpointMetrics) observe(outcome candidates.Code, took time.Duration) {
-	counter, ok := m.byOutcome[outcome]
+func (m *endpointMetrics) observe(r result, took time.Duration) {
+	counter, ok := m.byResult[r]
 	if !ok {
 		counter = m.other
 	}
@@ -72,13 +72,13 @@ func (m *endpointMetrics) observe(outcome candidates.Code, took time.Duration) {
 	m.duration.Observe(took.Seconds())
 }
 
-// turnAway is a refusal for want of means, not for the sake of the application.
-func (m *endpointMetrics) turnAway(outcome candidates.Code, reason string) answer {
+// turnAway refuses a request because of a limit, or because a server did not answer.
+func (m *endpointMetrics) turnAway(r result, reason string) answer {
 	m.refused[reason].Inc()
-	return refuse(outcome)
+	return refuse(r)
 }
 
-// tooOften is a refusal of a user who has to wait so long.
+// tooOften refuses a request of a user who must wait.
 func (m *endpointMetrics) tooOften(wait time.Duration) answer {
 	a := m.turnAway(tooManyRequests, "user_rate")
 	a.retryAfter = wait

@@ -8,14 +8,14 @@ import (
 
 // Header values of the document.
 var (
-	forFiveMinutes = []string{"public, max-age=300"} // how long a new version may stay unseen
+	forFiveMinutes = []string{"public, max-age=300"} // longest time until clients see a new version
 	yaml           = []string{"application/yaml"}
 )
 
-// openAPI is GET /openapi.yaml. It is for everybody: no user is asked for.
+// openAPI is GET /openapi.yaml. It needs no user.
 func (s *server) openAPI(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	s.guard(header, r)
+	s.setCommon(header, r)
 	header["Cache-Control"] = forFiveMinutes
 	header["Content-Type"] = yaml
 	_, _ = w.Write(docs.OpenAPI)

@@ -22,6 +22,7 @@ import (
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
@@ -70,12 +71,12 @@ func (a answers) Apply(_ context.Context, _, user uint64) (candidates.Receipt, e
 }
 
 // standings are what Redis knows, by user; of others nothing.
-type standings map[uint64]candidates.Standing
+type standings map[uint64]coupon.Standing
 
 func (s standings) Status(_ context.Context, _, user uint64) (candidates.Status, error) {
 	switch standing, ok := s[user]; {
 	case !ok:
-		return candidates.Status{Standing: candidates.None}, nil
+		return candidates.Status{Standing: coupon.StandingNone}, nil
 	case standing == "panic":
 		panic("boom")
 	case standing == "error":
@@ -92,7 +93,7 @@ var (
 		12: "panic", 13: "error",
 	}
 	everyStanding = standings{
-		1: candidates.Pending, 2: candidates.InReview, 3: candidates.Issued, 4: candidates.RejectedForGood, 5: candidates.NotSelected,
+		1: coupon.StandingPending, 2: coupon.StandingUnderReview, 3: coupon.StandingIssued, 4: coupon.StandingRejected, 5: coupon.StandingNotSelected,
 		6: "panic", 7: "error",
 	}
 )

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -8,31 +9,98 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Outcomes that are not an answer of Redis. Those that share a code differ in their details and in the metrics.
+// result is what a request led to, and its label in the metrics. Every result but accepted, duplicate and the standings of
+// applications that are no problem has an entry in problems.
+type result string
+
+// The results.
 const (
-	couponNotFound   candidates.Code = "COUPON_NOT_FOUND"
-	invalidCouponID  candidates.Code = "INVALID_COUPON_ID"
-	invalidUserID    candidates.Code = "INVALID_USER_ID"
-	unauthenticated  candidates.Code = "UNAUTHENTICATED"
-	bodyTooLarge     candidates.Code = "BODY_TOO_LARGE"
-	unreadableBody   candidates.Code = "UNREADABLE_BODY"
-	notFound         candidates.Code = "NOT_FOUND"
-	methodNotAllowed candidates.Code = "METHOD_NOT_ALLOWED"
-	internal         candidates.Code = "INTERNAL"
-	unavailable      candidates.Code = "UNAVAILABLE"
-	catalogNotLoaded candidates.Code = "CATALOG_NOT_LOADED"
-	notApplied       candidates.Code = "NOT_APPLIED"
-	standingUnknown  candidates.Code = "STANDING_UNKNOWN"
-	overloaded       candidates.Code = "OVERLOADED"
-	resting          candidates.Code = "RESTING"
-	tooManyRequests  candidates.Code = "TOO_MANY_REQUESTS"
+	accepted         result = "ACCEPTED"
+	duplicate        result = "DUPLICATE"
+	pending          result = "PENDING"
+	issued           result = "ISSUED"
+	notSelected      result = "NOT_SELECTED"
+	notOpen          result = "NOT_OPEN"
+	closed           result = "CLOSED"
+	paused           result = "PAUSED"
+	alreadyIssued    result = "ALREADY_ISSUED"
+	soldOut          result = "SOLD_OUT"
+	underReview      result = "UNDER_REVIEW"
+	rejected         result = "REJECTED"
+	noWindow         result = "NO_WINDOW"
+	clockBehind      result = "CLOCK"
+	couponNotFound   result = "COUPON_NOT_FOUND"
+	invalidCouponID  result = "INVALID_COUPON_ID"
+	invalidUserID    result = "INVALID_USER_ID"
+	unauthenticated  result = "UNAUTHENTICATED"
+	bodyTooLarge     result = "BODY_TOO_LARGE"
+	unreadableBody   result = "UNREADABLE_BODY"
+	notFound         result = "NOT_FOUND"
+	methodNotAllowed result = "METHOD_NOT_ALLOWED"
+	internal         result = "INTERNAL"
+	unavailable      result = "UNAVAILABLE"
+	catalogNotLoaded result = "CATALOG_NOT_LOADED"
+	notApplied       result = "NOT_APPLIED"
+	standingUnknown  result = "STANDING_UNKNOWN"
+	overloaded       result = "OVERLOADED"
+	resting          result = "RESTING"
+	tooManyRequests  result = "TOO_MANY_REQUESTS"
 )
 
-// problem is how one outcome is told.
+// ofRedis is the result of an application that Redis answered.
+func ofRedis(code candidates.Code) result {
+	switch code {
+	case candidates.Accepted:
+		return accepted
+	case candidates.Duplicate:
+		return duplicate
+	case candidates.NotOpen:
+		return notOpen
+	case candidates.Closed:
+		return closed
+	case candidates.Paused:
+		return paused
+	case candidates.UnderReview:
+		return underReview
+	case candidates.AlreadyIssued:
+		return alreadyIssued
+	case candidates.Rejected:
+		return rejected
+	case candidates.SoldOut:
+		return soldOut
+	case candidates.NoWindow:
+		return noWindow
+	case candidates.ClockBehind:
+		return clockBehind
+	}
+	return internal
+}
+
+// ofStanding is the result of a question about an application.
+func ofStanding(standing coupon.Standing) result {
+	switch standing {
+	case coupon.StandingNone:
+		return notApplied
+	case coupon.StandingPending:
+		return pending
+	case coupon.StandingUnderReview:
+		return underReview
+	case coupon.StandingIssued:
+		return issued
+	case coupon.StandingRejected:
+		return rejected
+	case coupon.StandingNotSelected:
+		return notSelected
+	}
+	return internal
+}
+
+// problem is the response to a refused request. Results that share a public code differ in detail and in the metrics.
 type problem struct {
-	code       candidates.Code // stable; the outcome's own name when empty
+	code       result // public and stable; empty: the result itself
 	status     int
 	retryAfter time.Duration
 	korean     text
@@ -41,45 +109,45 @@ type problem struct {
 
 type text struct{ title, detail string }
 
-// What share a code share a title: RFC 9457 wants it the same for every occurrence of a type.
+// The title is shared by all problems with the public code UNAVAILABLE: RFC 9457 wants one title per type.
 const (
 	unavailableKorean  = "지금은 신청을 처리할 수 없습니다"
 	unavailableEnglish = "Applications cannot be processed right now"
 )
 
-// problems is the one table of refusals.
-var problems = map[candidates.Code]problem{
-	candidates.NotOpen: {
+// problems has every problem.
+var problems = map[result]problem{
+	notOpen: {
 		status:  http.StatusConflict,
 		korean:  text{"아직 신청 기간이 아닙니다", "쿠폰 신청이 아직 시작되지 않았습니다. 신청 시작 시각 이후에 다시 신청해 주세요."},
 		english: text{"Not open yet", "Applications for this coupon have not started yet. Please apply again once they open."},
 	},
-	candidates.Closed: {
+	closed: {
 		status:  http.StatusConflict,
 		korean:  text{"신청이 마감되었습니다", "이 쿠폰의 신청 기간이 끝났습니다. 마감 전에 접수된 신청에는 영향이 없습니다."},
 		english: text{"Closed", "The application period for this coupon has ended. That changes nothing about applications received before."},
 	},
-	candidates.Paused: {
+	paused: {
 		status:  http.StatusConflict,
 		korean:  text{"신청이 일시 중단되었습니다", "이 쿠폰의 신청을 잠시 받지 않고 있습니다. 신청이 재개된 후 다시 신청해 주세요. 중단 전에 접수된 신청에는 영향이 없습니다."},
 		english: text{"Paused", "Applications for this coupon are paused. Please apply again once they resume. The pause changes nothing about applications received before."},
 	},
-	candidates.AlreadyIssued: {
+	alreadyIssued: {
 		status:  http.StatusConflict,
 		korean:  text{"이미 발급받은 쿠폰입니다", "이 쿠폰은 한 분께 한 장만 발급되며, 고객님께는 이미 발급되었습니다."},
 		english: text{"Already issued", "This coupon is issued once per person, and it has been issued to you already."},
 	},
-	candidates.SoldOut: {
+	soldOut: {
 		status:  http.StatusConflict,
 		korean:  text{"쿠폰이 모두 소진되었습니다", "준비된 수량이 소진되어 지금은 신청을 받지 않습니다."},
 		english: text{"Sold out", "The coupons have run out, so no applications are taken at the moment."},
 	},
-	candidates.UnderReview: {
+	underReview: {
 		status:  http.StatusConflict,
 		korean:  text{"신청 내용을 확인하고 있습니다", "신청이 접수되어 확인 중입니다. 다시 신청하셔도 처음 신청하신 순서가 적용됩니다."},
 		english: text{"Under review", "Your application has been received and is being reviewed. It counts from when you first applied: applying again does not change that."},
 	},
-	candidates.Rejected: {
+	rejected: {
 		status:  http.StatusConflict,
 		korean:  text{"쿠폰을 발급해 드릴 수 없습니다", "신청 내용을 확인한 결과 이 쿠폰을 발급해 드릴 수 없습니다. 자세한 내용은 고객센터에 문의해 주세요."},
 		english: text{"Rejected", "After review, this coupon cannot be issued to you. Please contact customer service for details."},
@@ -142,7 +210,7 @@ var problems = map[candidates.Code]problem{
 	unavailable: {
 		status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
 		korean:  text{unavailableKorean, "신청이 접수되었는지 확인하지 못했습니다. 잠시 후 다시 신청해 주세요. 이미 접수되어 있다면 다시 신청하셔도 순서는 바뀌지 않습니다."},
-		english: text{unavailableEnglish, "It is not known whether your application was received. Please apply again in a moment: if it stands already, that does not change its place."},
+		english: text{unavailableEnglish, "It is not known whether your application was received. Please apply again in a moment: if it was received, applying again does not change its place."},
 	},
 	overloaded: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: time.Second,
@@ -164,31 +232,28 @@ var problems = map[candidates.Code]problem{
 		korean:  text{unavailableKorean, "서비스를 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},
 		english: text{unavailableEnglish, "The service is starting. Please apply again in a moment."},
 	},
-	candidates.NoWindow: {
+	noWindow: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,
 		korean:  text{unavailableKorean, "이 쿠폰의 신청을 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},
 		english: text{unavailableEnglish, "This coupon is being made ready. Please apply again in a moment."},
 	},
-	candidates.ClockBehind: {
+	clockBehind: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,
 		korean:  text{unavailableKorean, "신청 순서를 정확히 기록할 수 없어 접수를 잠시 멈추었습니다. 잠시 후 다시 신청해 주세요."},
 		english: text{unavailableEnglish, "Applications are on hold, since their order cannot be recorded correctly. Please apply again in a moment."},
 	},
 }
 
-// describe returns how an outcome is told, and its public code.
-func describe(outcome candidates.Code) (problem, candidates.Code) {
-	p, ok := problems[outcome]
+// describe returns the problem of a result, and its public code.
+func describe(r result) (p problem, code result) {
+	p, ok := problems[r]
 	if !ok {
-		p, outcome = problems[internal], internal
+		p, r = problems[internal], internal
 	}
-	if p.code != "" {
-		return p, p.code
-	}
-	return p, outcome
+	return p, cmp.Or(p.code, r)
 }
 
-// in returns the text in a language of matched.
+// in is the text in one of languages.
 func (p problem) in(tag language.Tag) text {
 	if tag == language.English {
 		return p.english
@@ -196,15 +261,15 @@ func (p problem) in(tag language.Tag) text {
 	return p.korean
 }
 
-// maxAcceptLanguage is more than browsers send. A longer header is as good as none: parsing it costs time.
+// maxAcceptLanguage is more than browsers send. A longer header is ignored, since parsing it takes time.
 const maxAcceptLanguage = 512
 
 var (
-	languages = []language.Tag{language.Korean, language.English} // the first when nothing fits
+	languages = []language.Tag{language.Korean, language.English} // the first is the default
 	matcher   = language.NewMatcher(languages)
 )
 
-// negotiate picks the language of a text from Accept-Language.
+// negotiate chooses one of languages by Accept-Language.
 func negotiate(header http.Header) language.Tag {
 	accept := strings.Join(header.Values("Accept-Language"), ",")
 	if len(accept) > maxAcceptLanguage {

@@ -32,14 +32,17 @@ func TestTheTableIsWhole(t *testing.T) {
 			require.NotEqual(t, shared.english.detail, p.english.detail, outcome)
 		}
 	}
-	for _, answer := range []candidates.Code{
+	for _, code := range []candidates.Code{
 		candidates.NotOpen, candidates.Closed, candidates.Paused, candidates.UnderReview, candidates.AlreadyIssued,
 		candidates.Rejected, candidates.SoldOut, candidates.NoWindow, candidates.ClockBehind,
 	} {
-		require.Contains(t, problems, answer)
+		require.Contains(t, problems, ofRedis(code))
+		require.Equal(t, string(code), string(ofRedis(code)))
 	}
+	require.Equal(t, internal, ofRedis("SOMETHING_NEW"))
+	require.Equal(t, internal, ofStanding("SOMETHING_NEW"))
 	_, code := describe("SOMETHING_NEW")
-	require.Equal(t, internal, code, "what is unknown is no success")
+	require.Equal(t, internal, code, "an unknown result is no success")
 }
 
 // Every code is in the document with its status, and no other. That each happens is tested in openapi_test.go.

@@ -19,7 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
-// applied says what Redis knows of each user; of others nothing.
+// applied are the users that Redis knows.
 type applied map[uint64]candidates.Status
 
 func (a applied) Status(_ context.Context, _, user uint64) (candidates.Status, error) {
@@ -29,20 +29,20 @@ func (a applied) Status(_ context.Context, _, user uint64) (candidates.Status, e
 	if status, ok := a[user]; ok {
 		return status, nil
 	}
-	return candidates.Status{Standing: candidates.None, Sold: user >= 100}, nil // of users from 100 MySQL is asked
+	return candidates.Status{Standing: coupon.StandingNone, Sold: user >= 100}, nil // MySQL is asked for users from 100
 }
 
-// history says what MySQL knows of each user; of others that it is away.
+// history are the users that MySQL knows; for others it is away.
 type history map[uint64]candidates.Status
 
-func (h history) Standing(_ context.Context, _, user uint64) (candidates.Status, error) {
+func (h history) Standing(_ context.Context, _, user uint64) (coupon.Standing, coupon.Arrival, error) {
 	if status, ok := h[user]; ok {
-		return status, nil
+		return status.Standing, status.Arrival, nil
 	}
-	return candidates.Status{}, errors.New("mysql is away")
+	return "", 0, errors.New("mysql is away")
 }
 
-// shelf are the coupons there are.
+// shelf are all coupons.
 type shelf map[uint64]coupon.Coupon
 
 func (s shelf) Loaded() bool { return true }
@@ -51,22 +51,22 @@ func (s shelf) Lookup(id uint64) (coupon.Coupon, bool) {
 	return couponID, ok
 }
 
-func TestEveryStandingIsTold(t *testing.T) {
+func TestStandingOfEveryKind(t *testing.T) {
 	t.Parallel()
 	const arrival = 1795206832382634 // 2026-11-21 05:33:52.382634 in Seoul
 	handler := api.New(api.Options{
 		Applier: unreachable(t), SettlesAt: nextMidnight, Zone: seoul, Limits: plenty, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 		Coupons: shelf{42: coupon.Coupon{ID: 42, TotalQuantity: 7}, 44: coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)}},
 		Standings: applied{
-			1: {Standing: candidates.Pending, Arrival: arrival, Position: 5},
-			2: {Standing: candidates.InReview, Arrival: arrival},
-			3: {Standing: candidates.Issued},
-			4: {Standing: candidates.RejectedForGood},
+			1: {Standing: coupon.StandingPending, Arrival: arrival, Position: 5},
+			2: {Standing: coupon.StandingUnderReview, Arrival: arrival},
+			3: {Standing: coupon.StandingIssued},
+			4: {Standing: coupon.StandingRejected},
 		},
 		History: history{
-			5:   {Standing: candidates.Issued, Arrival: arrival},
-			100: {Standing: candidates.NotSelected, Arrival: arrival},
-			101: {Standing: candidates.None},
+			5:   {Standing: coupon.StandingIssued, Arrival: arrival},
+			100: {Standing: coupon.StandingNotSelected, Arrival: arrival},
+			101: {Standing: coupon.StandingNone},
 		},
 	})
 	for name, c := range map[string]struct {

@@ -84,7 +84,7 @@ func TestReadersNeedNoWrites(t *testing.T) {
 		t.Helper()
 		status, err := c.Status(ctx, c.id, 1)
 		require.NoError(t, err)
-		require.Equal(t, Pending, status.Standing)
+		require.Equal(t, coupon.StandingPending, status.Standing)
 		require.EqualValues(t, 1, c.figures(t).Waiting)
 		entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, time.UnixMicro(9e15))
 		require.NoError(t, err)

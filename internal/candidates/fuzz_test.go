@@ -88,7 +88,7 @@ func FuzzReadStatus(f *testing.F) {
 			}
 			return
 		}
-		if !slices.Contains([]Standing{Pending, InReview, Issued, RejectedForGood, None}, status.Standing) {
+		if !slices.Contains([]coupon.Standing{coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone}, status.Standing) {
 			t.Errorf("%v was read as %+v", reply, status)
 		}
 		if len(reply) != 4 || !slices.Equal(reply[:3], []any{string(status.Standing), status.Arrival, status.Position}) || status.Sold != (reply[3] == int64(1)) {

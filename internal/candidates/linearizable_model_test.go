@@ -129,11 +129,11 @@ func (q queueOf) step(in asked, out told) (bool, queueOf) {
 	case toLook:
 		switch {
 		case q.issued[in.user]:
-			return out.is(string(Issued), 0, 0), q
+			return out.is(string(coupon.StandingIssued), 0, 0), q
 		case place > 0:
-			return out.is(string(Pending), q.line[place-1].arrival, place), q
+			return out.is(string(coupon.StandingPending), q.line[place-1].arrival, place), q
 		}
-		return out.is(string(None), 0, 0), q
+		return out.is(string(coupon.StandingNone), 0, 0), q
 	case toRead:
 		return slices.Equal(q.line, out.spots), q
 	case toSettle:
@@ -344,7 +344,7 @@ func TestTheModelKnowsRightFromWrong(t *testing.T) {
 	lost := func(from int64, user coupon.UserID) porcupine.Operation {
 		return op(from, never, asked{act: toApply, user: user}, told{lost: true})
 	}
-	look := func(from, to int64, user coupon.UserID, standing Standing, arrival, position int64) porcupine.Operation {
+	look := func(from, to int64, user coupon.UserID, standing coupon.Standing, arrival, position int64) porcupine.Operation {
 		return op(from, to, asked{act: toLook, user: user}, told{code: string(standing), arrival: arrival, position: position})
 	}
 	read := func(from, to int64, line ...spot) porcupine.Operation {
@@ -373,7 +373,7 @@ func TestTheModelKnowsRightFromWrong(t *testing.T) {
 			apply(1, 9, 7, Accepted, 101, 2), apply(2, 8, 8, Accepted, 100, 1), read(10, 11, spot{8, 100}, spot{7, 101})}, porcupine.Ok},
 		"one user twice at once": {history{apply(1, 9, 7, Duplicate, 100, 1), apply(2, 8, 7, Accepted, 100, 1), read(10, 11, spot{7, 100})}, porcupine.Ok},
 		"looking before and after": {history{
-			look(1, 2, 7, None, 0, 0), apply(3, 4, 7, Accepted, 100, 1), look(5, 6, 7, Pending, 100, 1), read(7, 8, spot{7, 100})}, porcupine.Ok},
+			look(1, 2, 7, coupon.StandingNone, 0, 0), apply(3, 4, 7, Accepted, 100, 1), look(5, 6, 7, coupon.StandingPending, 100, 1), read(7, 8, spot{7, 100})}, porcupine.Ok},
 		"two coupons": {history{
 			apply(1, 2, 7, Accepted, 100, 1), elsewhere(apply(3, 4, 7, Accepted, 50, 1)), read(5, 6, spot{7, 100}), elsewhere(read(7, 8, spot{7, 50}))}, porcupine.Ok},
 		"nobody came": {history{read(1, 2)}, porcupine.Ok},
@@ -399,8 +399,8 @@ func TestTheModelKnowsRightFromWrong(t *testing.T) {
 			apply(1, 9, 7, Accepted, 101, 2), apply(2, 8, 8, Accepted, 100, 1), read(10, 11, spot{7, 100}, spot{8, 101})}, porcupine.Illegal},
 		"told, and not in line":     {history{apply(1, 2, 7, Accepted, 100, 1), read(3, 4)}, porcupine.Illegal},
 		"in line, and never came":   {history{read(1, 2, spot{7, 100})}, porcupine.Illegal},
-		"gone again":                {history{apply(1, 2, 7, Accepted, 100, 1), look(3, 4, 7, None, 0, 0), read(5, 6, spot{7, 100})}, porcupine.Illegal},
-		"seen before it came":       {history{look(1, 2, 7, Pending, 100, 1), apply(3, 4, 7, Accepted, 100, 1), read(5, 6, spot{7, 100})}, porcupine.Illegal},
+		"gone again":                {history{apply(1, 2, 7, Accepted, 100, 1), look(3, 4, 7, coupon.StandingNone, 0, 0), read(5, 6, spot{7, 100})}, porcupine.Illegal},
+		"seen before it came":       {history{look(1, 2, 7, coupon.StandingPending, 100, 1), apply(3, 4, 7, Accepted, 100, 1), read(5, 6, spot{7, 100})}, porcupine.Illegal},
 		"closed, though it is open": {history{apply(1, 2, 7, Closed, 0, 0), read(3, 4)}, porcupine.Illegal},
 		"one of two coupons wrong": {history{
 			apply(1, 2, 7, Accepted, 100, 1), read(3, 4, spot{7, 100}), elsewhere(apply(5, 6, 7, Accepted, 50, 2)), elsewhere(read(7, 8, spot{7, 50}))}, porcupine.Illegal},
@@ -424,19 +424,19 @@ func TestTheModelKnowsRightFromWrong(t *testing.T) {
 		"lost, and between two with no room": {history{
 			apply(1, 2, 8, Accepted, 100, 1), lost(3, 7), apply(4, 5, 9, Accepted, 101, 3), read(6, 7, spot{8, 100}, spot{7, 100}, spot{9, 101})}, porcupine.Illegal},
 		"lost, and happened before it was called": {history{
-			look(1, 2, 7, Pending, 100, 1), lost(3, 7), read(4, 5, spot{7, 100})}, porcupine.Illegal},
+			look(1, 2, 7, coupon.StandingPending, 100, 1), lost(3, 7), read(4, 5, spot{7, 100})}, porcupine.Illegal},
 		"lost, and happened twice": {history{
 			lost(1, 7), apply(2, 3, 8, Accepted, 101, 2), apply(4, 5, 7, Accepted, 102, 2), read(6, 7, spot{8, 101}, spot{7, 102})}, porcupine.Illegal},
 		"lost, and another is told the arrival": {history{
 			lost(1, 7), apply(2, 3, 7, Duplicate, 100, 1), read(4, 5, spot{7, 101})}, porcupine.Illegal},
 		"lost, and gone again": {history{
-			lost(1, 7), look(2, 3, 7, Pending, 100, 1), look(4, 5, 7, None, 0, 0), read(6, 7, spot{7, 100})}, porcupine.Illegal},
+			lost(1, 7), look(2, 3, 7, coupon.StandingPending, 100, 1), look(4, 5, 7, coupon.StandingNone, 0, 0), read(6, 7, spot{7, 100})}, porcupine.Illegal},
 
 		"settled": {history{
-			apply(1, 2, 7, Accepted, 100, 1), apply(3, 4, 8, Accepted, 101, 2), settle(5, 6, 1, spot{7, 100}), look(7, 8, 8, Pending, 101, 1),
-			look(9, 10, 7, Issued, 0, 0), apply(11, 12, 7, AlreadyIssued, 0, 0), apply(13, 14, 9, Accepted, 102, 2), read(15, 16, spot{8, 101}, spot{9, 102})}, porcupine.Ok},
+			apply(1, 2, 7, Accepted, 100, 1), apply(3, 4, 8, Accepted, 101, 2), settle(5, 6, 1, spot{7, 100}), look(7, 8, 8, coupon.StandingPending, 101, 1),
+			look(9, 10, 7, coupon.StandingIssued, 0, 0), apply(11, 12, 7, AlreadyIssued, 0, 0), apply(13, 14, 9, Accepted, 102, 2), read(15, 16, spot{8, 101}, spot{9, 102})}, porcupine.Ok},
 		"settled twice":                          {history{apply(1, 2, 7, Accepted, 100, 1), settle(3, 4, 1, spot{7, 100}), settle(5, 6, 0, spot{7, 100}), read(7, 8)}, porcupine.Ok},
-		"settled, and the reply lost":            {history{apply(1, 2, 7, Accepted, 100, 1), settleLost(3, spot{7, 100}), look(5, 6, 7, Issued, 0, 0), read(7, 8)}, porcupine.Ok},
+		"settled, and the reply lost":            {history{apply(1, 2, 7, Accepted, 100, 1), settleLost(3, spot{7, 100}), look(5, 6, 7, coupon.StandingIssued, 0, 0), read(7, 8)}, porcupine.Ok},
 		"settled in vain":                        {history{apply(1, 2, 7, Accepted, 100, 1), settleLost(3, spot{7, 100}), read(7, 8, spot{7, 100})}, porcupine.Ok},
 		"settled out of a lost application":      {history{lost(1, 7), settle(3, 4, 1, spot{7, 100}), apply(5, 6, 8, Accepted, 101, 1), read(7, 8, spot{8, 101})}, porcupine.Ok},
 		"settled and counted twice":              {history{apply(1, 2, 7, Accepted, 100, 1), settle(3, 4, 1, spot{7, 100}), settle(5, 6, 1, spot{7, 100}), read(7, 8)}, porcupine.Illegal},
@@ -536,11 +536,11 @@ func smallHistory(t *rapid.T) (history []porcupine.Operation) {
 		case toLook:
 			switch {
 			case q.issued[in.user]:
-				out = told{code: string(Issued)}
+				out = told{code: string(coupon.StandingIssued)}
 			case place > 0:
-				out = told{code: string(Pending), arrival: q.line[place-1].arrival, position: place}
+				out = told{code: string(coupon.StandingPending), arrival: q.line[place-1].arrival, position: place}
 			default:
-				out = told{code: string(None)}
+				out = told{code: string(coupon.StandingNone)}
 			}
 		case toRead:
 			out.spots = q.line

@@ -9,28 +9,15 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Standing is where an application stands.
-type Standing string
-
-// What Status answers, and NotSelected, which only the database knows.
-const (
-	Pending         Standing = "PENDING"
-	InReview        Standing = "UNDER_REVIEW"
-	Issued          Standing = "ISSUED"
-	RejectedForGood Standing = "REJECTED"
-	NotSelected     Standing = "NOT_SELECTED"
-	None            Standing = "NONE" // no application is known
-)
-
 // Status is what Redis knows of one user's application.
 type Status struct {
-	Standing Standing
-	Arrival  coupon.Arrival // µs since 1970; 0 where Redis does not keep it
-	Position int64          // place among those waiting now, from 1; 0 when not waiting
-	Sold     bool           // every seat is taken: the database may know more of who is None
+	Standing coupon.Standing // never StandingNotSelected
+	Arrival  coupon.Arrival  // 0: Redis does not keep it
+	Position int64           // in the queue now, from 1; 0: not in the queue
+	Sold     bool            // every seat is taken, so MySQL may know an application that Redis does not
 }
 
-// Status reads where one user's application stands.
+// Status reads the standing of one user's application.
 func (s *Store) Status(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Status, error) {
 	k := s.names.coupon(couponID)
 	reply, err := statusScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, strconv.FormatUint(user, 10))
@@ -49,8 +36,8 @@ func readStatus(reply []any) (Status, error) {
 		return Status{}, errors.New("empty answer")
 	}
 	text, _ := reply[0].(string)
-	switch standing := Standing(text); standing {
-	case Pending, InReview, Issued, RejectedForGood, None:
+	switch standing := coupon.Standing(text); standing {
+	case coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone:
 		n, err := statusScript.integers(reply[1:], 3)
 		if err != nil {
 			return Status{}, err

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 func TestStatusOfEveryStanding(t *testing.T) {
@@ -16,12 +18,12 @@ func TestStatusOfEveryStanding(t *testing.T) {
 	c.add(t, c.rejected, "6")
 
 	for user, want := range map[uint64]Status{
-		1: {Standing: Issued},
-		2: {Standing: Pending, Arrival: receipts[1].Arrival, Position: 2},
-		4: {Standing: InReview, Arrival: 4000},
-		5: {Standing: Issued},
-		6: {Standing: RejectedForGood},
-		7: {Standing: None},
+		1: {Standing: coupon.StandingIssued},
+		2: {Standing: coupon.StandingPending, Arrival: receipts[1].Arrival, Position: 2},
+		4: {Standing: coupon.StandingUnderReview, Arrival: 4000},
+		5: {Standing: coupon.StandingIssued},
+		6: {Standing: coupon.StandingRejected},
+		7: {Standing: coupon.StandingNone},
 	} {
 		got, err := c.Status(t.Context(), c.id, user)
 		require.NoError(t, err)
@@ -30,5 +32,5 @@ func TestStatusOfEveryStanding(t *testing.T) {
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	got, err := c.Status(t.Context(), c.id, 7)
 	require.NoError(t, err)
-	require.Equal(t, Status{Standing: None, Sold: true}, got)
+	require.Equal(t, Status{Standing: coupon.StandingNone, Sold: true}, got)
 }

@@ -65,7 +65,7 @@ type Options struct {
 type Catalog struct {
 	Options
 	held atomic.Pointer[holding]
-	told atomic.Bool // see Told
+	sent atomic.Bool // see WindowsSent
 
 	refreshing sync.Mutex
 }
@@ -107,7 +107,7 @@ func (c *Catalog) Loaded() bool { return c.held.Load() != nil }
 
 // Told says whether the doors in Redis have been told their windows since this process began, all but those that could not
 // be reached; a snapshot is of a process that has told them. Before that an applicant would hear that a door knows nothing.
-func (c *Catalog) Told() bool { return c.told.Load() }
+func (c *Catalog) WindowsSent() bool { return c.sent.Load() }
 
 // Age is how long ago this process last read the coupons from MySQL; false when it never has.
 func (c *Catalog) Age() (time.Duration, bool) {
@@ -185,7 +185,7 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	if err != nil || r == nil {
 		return err
 	}
-	c.told.Store(true)
+	c.sent.Store(true)
 	h := c.held.Load()
 	switch {
 	case h == nil:
@@ -243,7 +243,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	}
 	risen = append(risen, late...)
 	if told > 0 || failed.count == 0 {
-		c.told.Store(true)
+		c.sent.Store(true)
 	}
 	return risen, failed.join()
 }

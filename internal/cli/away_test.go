@@ -16,9 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -378,7 +380,7 @@ func TestMySQLIsAwayAtMidnight(t *testing.T) {
 	t.Parallel()
 	w, server := newOwnWorld(t)
 	s := w.settlerOfItsOwn()
-	midnight := settle.DefaultCutoff(w.now(), s.Zone)
+	midnight := calendar.DefaultCutoff(w.now(), s.Zone)
 	couponID := w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	w.users(1, 2, 3)
 	for i, user := range []string{"3", "1", "2"} {
@@ -389,19 +391,19 @@ func TestMySQLIsAwayAtMidnight(t *testing.T) {
 	arrivals := w.arrivalsOf(couponID, 3, 1)
 	require.NoError(t, server.Kill())
 
-	timetable, err := settle.ParseSchedule("0 0 * * *", s.Zone)
+	timetable, err := schedule.Parse("0 0 * * *", s.Zone)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var waits []time.Duration
-	(&settle.Scheduler{
+	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
-		Settle: func(ctx context.Context, cutoff time.Time) error {
+		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
 			report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 			if err != nil {
-				return err
+				return false, err
 			}
-			return report.Err()
+			return true, report.Err()
 		},
 		Wait: func(ctx context.Context, d time.Duration) error {
 			waits = append(waits, d)
@@ -416,7 +418,9 @@ func TestMySQLIsAwayAtMidnight(t *testing.T) {
 			}
 			return settle.Wait(ctx, min(d, 500*time.Millisecond))
 		},
-	}).Run(ctx)
+	})
+	require.NoError(t, err)
+	scheduler.Run(ctx)
 	require.Equal(t, time.Minute, waits[0])
 	require.True(t, slices.IsSorted(waits[:len(waits)-1]))
 	require.Equal(t, []uint64{3, 1}, w.issued(couponID))

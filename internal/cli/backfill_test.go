@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -39,7 +40,7 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "one document")
 	require.Len(t, done.Nights, 3)
 	for n, night := range done.Nights {
-		require.True(t, settle.NextCutoff(day(4-n), seoul).Equal(night.Cutoff))
+		require.True(t, calendar.NextCutoff(day(4-n), seoul).Equal(night.Cutoff))
 		require.Equal(t, coupon.HeldBack, night.Coupons[0].Status)
 		require.Equal(t, 1, night.Coupons[1].Issued)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 	shop "github.com/jajeong/jajeong/internal/users"
 )
@@ -72,7 +73,7 @@ func (c *cli) Check() (problems []error) {
 		problems = append(problems, wrong(words{"SETTLE_TIME_ZONE=%q은(는) Asia/Seoul 같은 시간대가 아닙니다", "SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul"}, c.SettleTimeZone))
 		zone = time.UTC
 	}
-	if _, err := settle.ParseSchedule(c.SettleSchedule, zone); err != nil {
+	if _, err := schedule.Parse(c.SettleSchedule, zone); err != nil {
 		problems = append(problems, wrong(words{"SETTLE_SCHEDULE=%q은(는) 0 0 * * * 같은 cron 식이 아닙니다: %v", "SETTLE_SCHEDULE: %[2]v"}, c.SettleSchedule, err))
 	}
 	if c.SettleParallel < 1 || c.SettleParallel > maxParallel {

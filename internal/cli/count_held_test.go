@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Free seats go by issued_count: where it is not the number of coupons there are, nobody is issued one until somebody has

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/schedule"
 )
 
 type couponCmd struct {
@@ -23,31 +24,31 @@ type couponCmd struct {
 	AddSeats couponSeatsCmd   `cmd:"" name:"add-seats" help:"Give a coupon more seats: to the line by arrival, in which whoever was not selected stands again."`
 }
 
-// refusals are settle.Refusal in words, with what it says of its Args; for a new coupon, id 0, the id is left out.
-var refusals = map[settle.Refusal]words{
-	settle.RefusedFinalised: {"쿠폰 %v은(는) %v에 종결되었습니다. 모든 신청의 결과가 정해졌고 Redis에서 지워졌습니다. NOT_SELECTED인 사람에게 더 주려면 add-seats, 새로 신청을 받으려면 create를 쓰세요.",
+// refusals are couponadmin.Refusal in words, with what it says of its Args; for a new coupon, id 0, the id is left out.
+var refusals = map[couponadmin.Refusal]words{
+	couponadmin.RefusedFinalised: {"쿠폰 %v은(는) %v에 종결되었습니다. 모든 신청의 결과가 정해졌고 Redis에서 지워졌습니다. NOT_SELECTED인 사람에게 더 주려면 add-seats, 새로 신청을 받으려면 create를 쓰세요.",
 		"coupon %v has been finalised since %v: everybody has an outcome, and it is cleared from Redis. To give those NOT_SELECTED more seats use add-seats, to take new applications use create."},
-	settle.RefusedSwept: {"쿠폰 %v은(는) 이미 종결되어 Redis에서 지워졌고, 수량이 늘어 다시 정산을 기다릴 뿐입니다. 거절된 사람이 다시 신청할 수 있게 되므로 열 수 없습니다. 새로 신청을 받으려면 create를 쓰세요.",
+	couponadmin.RefusedSwept: {"쿠폰 %v은(는) 이미 종결되어 Redis에서 지워졌고, 수량이 늘어 다시 정산을 기다릴 뿐입니다. 거절된 사람이 다시 신청할 수 있게 되므로 열 수 없습니다. 새로 신청을 받으려면 create를 쓰세요.",
 		"coupon %v was finalised and cleared from Redis, and waits only for its new seats to be given: open again, it would let in whoever was rejected. To take new applications use create."},
-	settle.RefusedForgotten: {"쿠폰 %v을(를) 받았거나 거절된 사람을 Redis가 잊었습니다. 다시 열면 그 사람들의 신청을 받게 되므로 열 수 없습니다. settle run으로 정산을 끝내고, 새로 신청을 받으려면 create를 쓰세요.",
+	couponadmin.RefusedForgotten: {"쿠폰 %v을(를) 받았거나 거절된 사람을 Redis가 잊었습니다. 다시 열면 그 사람들의 신청을 받게 되므로 열 수 없습니다. settle run으로 정산을 끝내고, 새로 신청을 받으려면 create를 쓰세요.",
 		"Redis has forgotten who was given coupon %v, or rejected for good: opened again it would take their applications. Finish it with settle run; to take new applications use create."},
-	settle.RefusedUnfinished: {"쿠폰 %v의 정산이 Redis에 아직 다 전해지지 않았습니다. settle run으로 정산을 끝낸 뒤에 extend를 다시 하세요.",
+	couponadmin.RefusedUnfinished: {"쿠폰 %v의 정산이 Redis에 아직 다 전해지지 않았습니다. settle run으로 정산을 끝낸 뒤에 extend를 다시 하세요.",
 		"a settlement of coupon %v is not finished, and Redis has not heard of all of it: end it with settle run, then extend."},
-	settle.RefusedNotOpen: {"쿠폰 %v은(는) %v에 열립니다. 닫으면 열리기 전에 닫히는 쿠폰이 됩니다. 열리지 않게 하려면 pause를 쓰세요.",
+	couponadmin.RefusedNotOpen: {"쿠폰 %v은(는) %v에 열립니다. 닫으면 열리기 전에 닫히는 쿠폰이 됩니다. 열리지 않게 하려면 pause를 쓰세요.",
 		"coupon %v opens only at %v: closed now, it would end before it opens. To keep it shut use pause."},
-	settle.RefusedEndsBeforeItOpens: {"쿠폰 %v의 기간이 열리기 전에 끝납니다: 마감 %v, 시작 %v.", "coupon %v would end before it opens: it would close at %v and opens at %v."},
-	settle.RefusedPast:              {"쿠폰 %v의 마감 %v은(는) 이미 지났습니다. Redis 시계로 지금은 %v입니다.", "coupon %v would close at %v, which is over: it is %v by the Redis clock."},
-	settle.RefusedFar:               {"마감 %v은(는) 너무 멉니다. %v까지 가능합니다.", "closing at %v is too far off: up to %v is possible."},
-	settle.RefusedShorter:           {"쿠폰 %v의 마감 %v은(는) 지금 마감인 %v보다 이릅니다. extend는 늦추기만 합니다. 지금 끝내려면 close를 쓰세요.", "coupon %v would close at %v, earlier than at %v as now: extend only makes it later. To end it now use close."},
-	settle.RefusedFewerThanIssued:   {"쿠폰 %v은(는) 이미 %v장 발급되었습니다. 수량 %v은(는) 그보다 적습니다.", "coupon %v has %v issued already: %v seats would be fewer."},
-	settle.RefusedMoreThanSeats: {"쿠폰 %v은(는) %v장이 있고 수량은 %v입니다. 먼저 add-seats로 수량을 늘리거나, 잘못 넣은 행을 지우세요.",
+	couponadmin.RefusedEndsBeforeItOpens: {"쿠폰 %v의 기간이 열리기 전에 끝납니다: 마감 %v, 시작 %v.", "coupon %v would end before it opens: it would close at %v and opens at %v."},
+	couponadmin.RefusedPast:              {"쿠폰 %v의 마감 %v은(는) 이미 지났습니다. Redis 시계로 지금은 %v입니다.", "coupon %v would close at %v, which is over: it is %v by the Redis clock."},
+	couponadmin.RefusedFar:               {"마감 %v은(는) 너무 멉니다. %v까지 가능합니다.", "closing at %v is too far off: up to %v is possible."},
+	couponadmin.RefusedShorter:           {"쿠폰 %v의 마감 %v은(는) 지금 마감인 %v보다 이릅니다. extend는 늦추기만 합니다. 지금 끝내려면 close를 쓰세요.", "coupon %v would close at %v, earlier than at %v as now: extend only makes it later. To end it now use close."},
+	couponadmin.RefusedFewerThanIssued:   {"쿠폰 %v은(는) 이미 %v장 발급되었습니다. 수량 %v은(는) 그보다 적습니다.", "coupon %v has %v issued already: %v seats would be fewer."},
+	couponadmin.RefusedMoreThanSeats: {"쿠폰 %v은(는) %v장이 있고 수량은 %v입니다. 먼저 add-seats로 수량을 늘리거나, 잘못 넣은 행을 지우세요.",
 		"there are %[2]v coupons of coupon %[1]v for %[3]v seats. Add seats first with add-seats, or take away the rows that should not be there."},
-	settle.RefusedSeats: {"수량 %v은(는) 안 됩니다. 1부터 %v까지 가능합니다.", "it cannot have %v seats: want 1 to %v."},
+	couponadmin.RefusedSeats: {"수량 %v은(는) 안 됩니다. 1부터 %v까지 가능합니다.", "it cannot have %v seats: want 1 to %v."},
 }
 
 // tellRefusal puts a refused change into words; other errors it leaves as they are.
 func (p *program) tellRefusal(err error) error {
-	var refused *settle.CouponRefused
+	var refused *couponadmin.Refused
 	if !errors.As(err, &refused) {
 		return err
 	}
@@ -82,14 +83,18 @@ func (c *change) Check() []error {
 }
 
 // atDesk has the desk make a change.
-func (p *program) atDesk(ctx context.Context, person signed, make func(*settle.Desk) (*settle.CouponChange, error)) (*settle.CouponChange, error) {
+func (p *program) atDesk(ctx context.Context, person signed, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (*couponadmin.Change, error) {
 	s, err := p.openWriting(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	made, err := make(&settle.Desk{DB: mysqltx.New(s.MySQL), Clock: s.store, Doors: s.store, Now: p.now,
-		Person: settle.Person{Operator: person.Operator, Reason: person.Reason}})
+	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Clock: s.store, Windows: s.store, Now: p.now,
+		Operator: person.Operator, Reason: person.Reason})
+	if err != nil {
+		return nil, err
+	}
+	made, err := make(admin)
 	return made, p.tellRefusal(err)
 }
 
@@ -109,45 +114,45 @@ type changed struct {
 }
 
 // do makes a change and says what became of it; told has words for one that was made and one that was so already.
-func (c *change) do(ctx context.Context, p *program, told, already words, make func(*settle.Desk) (*settle.CouponChange, error)) (*settle.CouponChange, error) {
+func (c *change) do(ctx context.Context, p *program, told, already words, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (*couponadmin.Change, error) {
 	made, err := p.atDesk(ctx, c.signed, make)
 	if err != nil {
 		return nil, err
 	}
 	if c.Output == "json" {
 		err = printJSON(p.stdout, changed{
-			Coupon: made.Is.ID, Changed: made.Changed, Seats: made.Is.TotalQuantity, Issued: made.Is.IssuedCount, OpensAt: made.Is.OpensAt,
-			ClosesAt: made.Is.ClosesAt, Paused: made.Is.Paused(), Finalised: !made.Is.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
-			DoorTold: made.Untold == nil, SoldOut: soldOut(made),
+			Coupon: made.After.ID, Changed: made.Changed, Seats: made.After.TotalQuantity, Issued: made.After.IssuedCount, OpensAt: made.After.OpensAt,
+			ClosesAt: made.After.ClosesAt, Paused: made.After.Paused(), Finalised: !made.After.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
+			DoorTold: made.PublishErr == nil, SoldOut: soldOut(made),
 		})
 	} else {
 		switch {
 		case !made.Changed:
 			told = already
-		case made.Untold != nil:
+		case made.PublishErr != nil:
 			told = words{"쿠폰 %d %s: 변경을 기록했습니다.", "coupon %d %s: the change is recorded."}
 		}
-		fmt.Fprintln(p.stdout, p.say(told, made.Is.ID, printable(made.Is.Name)))
+		fmt.Fprintln(p.stdout, p.say(told, made.After.ID, printable(made.After.Name)))
 	}
-	if made.Untold != nil {
+	if made.PublishErr != nil {
 		fmt.Fprintln(p.stderr, p.say(words{"Redis가 이대로 신청을 받고 있는지 확인하지 못했습니다: %v\n" +
 			"apply-api가 MySQL과 Redis에 닿으면 5초마다 하는 갱신 때 알립니다. 그때까지 Redis는 전에 알던 기준으로 신청을 받을 수 있습니다.",
 			"Whether Redis goes by this could not be made sure of: %v\n" +
-				"apply-api tells it with its refresh, every 5 s, once it reaches MySQL and Redis. Until then Redis may take applications by what it knew before."}, made.Untold))
+				"apply-api tells it with its refresh, every 5 s, once it reaches MySQL and Redis. Until then Redis may take applications by what it knew before."}, made.PublishErr))
 	}
 	return made, err
 }
 
-func soldOut(made *settle.CouponChange) *bool {
-	if made.Untold != nil || !made.Is.FinalisedAt.IsZero() { // the door was not asked
+func soldOut(made *couponadmin.Change) *bool {
+	if made.PublishErr != nil || !made.After.FinalisedAt.IsZero() { // the door was not asked
 		return nil
 	}
 	return &made.SoldOut
 }
 
 // newcomers says what they are told instead of being let in; empty where they are.
-func (p *program) newcomers(made *settle.CouponChange) string {
-	is := made.Is
+func (p *program) newcomers(made *couponadmin.Change) string {
+	is := made.After
 	switch {
 	case is.Paused():
 		return p.say(words{"멈춰 있어 새 신청은 PAUSED입니다.", "It is paused: newcomers are told PAUSED."})
@@ -178,10 +183,10 @@ type couponCloseCmd struct {
 func (c *couponCloseCmd) run(ctx context.Context, p *program) error {
 	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 마감했습니다. 지금부터 새 신청은 CLOSED입니다.", "coupon %d %s is closed: from now on newcomers are told CLOSED."},
 		words{"쿠폰 %d %s: 이미 마감되어 있습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is closed already: nothing was changed."},
-		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Close(ctx, c.ID) })
+		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Close(ctx, c.ID) })
 	if err == nil && made.Changed {
 		c.said(p, words{"마감 시각은 %s(이전: %s). 전에 접수된 신청의 정산에는 영향이 없습니다.", "Its window ends at %s (before: %s). That changes nothing about how applications received before are settled."},
-			inZone(made.Is.ClosesAt, p.zone), inZone(made.Was.ClosesAt, p.zone))
+			inZone(made.After.ClosesAt, p.zone), inZone(made.Before.ClosesAt, p.zone))
 	}
 	return err
 }
@@ -203,16 +208,16 @@ func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	closes, _ := instant("--closes", c.Closes, p.zone) // Check has read it before
 	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 기간을 늘렸습니다.", "coupon %d %s is extended."},
 		words{"쿠폰 %d %s: 이미 그때 마감됩니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s closes then already: nothing was changed."},
-		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Extend(ctx, c.ID, closes) })
+		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Extend(ctx, c.ID, closes) })
 	if err != nil || !made.Changed {
 		return err
 	}
-	c.said(p, words{"마감 시각은 %s(이전: %s).", "It closes at %s (before: %s)."}, inZone(made.Is.ClosesAt, p.zone), inZone(made.Was.ClosesAt, p.zone))
-	if told := p.newcomers(made); made.Untold != nil {
+	c.said(p, words{"마감 시각은 %s(이전: %s).", "It closes at %s (before: %s)."}, inZone(made.After.ClosesAt, p.zone), inZone(made.Before.ClosesAt, p.zone))
+	if told := p.newcomers(made); made.PublishErr != nil {
 		return nil
 	} else if told != "" {
 		c.said(p, words{"%s", "%s"}, told)
-	} else if !made.Was.ClosesAt.After(made.At) {
+	} else if !made.Before.ClosesAt.After(made.At) {
 		c.said(p, words{"마감되어 있던 쿠폰이 다시 열렸습니다. 새 신청은 지금까지의 모든 신청보다 뒤에 섭니다.", "It was closed and is open again; newcomers stand behind everybody who applied before."})
 	}
 	return nil
@@ -225,7 +230,7 @@ type couponPauseCmd struct {
 func (c *couponPauseCmd) run(ctx context.Context, p *program) error {
 	_, err := c.do(ctx, p, words{"쿠폰 %d %s: 멈췄습니다. 지금부터 새 신청은 PAUSED입니다. 전에 접수된 신청의 정산에는 영향이 없습니다.", "coupon %d %s is paused: from now on newcomers are told PAUSED. That changes nothing about how applications received before are settled."},
 		words{"쿠폰 %d %s: 이미 멈춰 있습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is paused already: nothing was changed."},
-		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Pause(ctx, c.ID) })
+		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Pause(ctx, c.ID) })
 	return err
 }
 
@@ -236,8 +241,8 @@ type couponResumeCmd struct {
 func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
 	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 멈춤을 풀었습니다.", "coupon %d %s is not paused any more."},
 		words{"쿠폰 %d %s: 멈춰 있지 않습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s is not paused: nothing was changed."},
-		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Resume(ctx, c.ID) })
-	if err != nil || !made.Changed || made.Untold != nil {
+		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Resume(ctx, c.ID) })
+	if err != nil || !made.Changed || made.PublishErr != nil {
 		return err
 	}
 	if told := p.newcomers(made); told != "" {
@@ -255,10 +260,10 @@ type couponRecountCmd struct {
 func (c *couponRecountCmd) run(ctx context.Context, p *program) error {
 	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 발급 수를 다시 셌습니다.", "coupon %d %s: what was issued is counted again."},
 		words{"쿠폰 %d %s: 발급 수가 맞습니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s: the count is right, nothing was changed."},
-		func(d *settle.Desk) (*settle.CouponChange, error) { return d.Recount(ctx, c.ID) })
+		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Recount(ctx, c.ID) })
 	if err == nil && made.Changed {
 		c.said(p, words{"발급 %d(이전: %d), 수량 %d, 남은 수량 %d. 다음 실행부터 이 쿠폰을 다시 정산합니다.", "%d issued (before: %d), %d seats, %d left. Runs settle this coupon again."},
-			made.Is.IssuedCount, made.Was.IssuedCount, made.Is.TotalQuantity, made.Is.TotalQuantity-made.Is.IssuedCount)
+			made.After.IssuedCount, made.Before.IssuedCount, made.After.TotalQuantity, made.After.TotalQuantity-made.After.IssuedCount)
 	}
 	return err
 }
@@ -271,8 +276,8 @@ type couponSeatsCmd struct {
 
 // Check tells what is impossible about the flags.
 func (c *couponSeatsCmd) Check() (problems []error) {
-	if c.Seats < 0 || c.Seats > settle.MostSeats || c.Total < 0 || c.Seats+c.Total == 0 {
-		problems = append(problems, wrong(words{"--seats(몇 장 더) 또는 --total(모두 몇 장)을 주세요: 1부터 %d까지", "want --seats, how many more, or --total, how many in all: 1 to %d"}, int64(settle.MostSeats)))
+	if c.Seats < 0 || c.Seats > couponadmin.MaxSeats || c.Total < 0 || c.Seats+c.Total == 0 {
+		problems = append(problems, wrong(words{"--seats(몇 장 더) 또는 --total(모두 몇 장)을 주세요: 1부터 %d까지", "want --seats, how many more, or --total, how many in all: 1 to %d"}, int64(couponadmin.MaxSeats)))
 	}
 	return append(problems, c.change.Check()...)
 }
@@ -280,18 +285,18 @@ func (c *couponSeatsCmd) Check() (problems []error) {
 func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	made, err := c.do(ctx, p, words{"쿠폰 %d %s: 수량을 바꿨습니다.", "coupon %d %s has other seats now."},
 		words{"쿠폰 %d %s: 이미 그 수량입니다. 아무것도 바꾸지 않았습니다.", "coupon %d %s has so many seats already: nothing was changed."},
-		func(d *settle.Desk) (*settle.CouponChange, error) {
+		func(a *couponadmin.Admin) (*couponadmin.Change, error) {
 			if c.Total > 0 {
-				return d.SetSeats(ctx, c.ID, int(c.Total))
+				return a.SetSeats(ctx, c.ID, int(c.Total))
 			}
-			return d.AddSeats(ctx, c.ID, int(c.Seats))
+			return a.AddSeats(ctx, c.ID, int(c.Seats))
 		})
 	if err != nil || !made.Changed {
 		return err
 	}
-	left := made.Is.TotalQuantity - made.Is.IssuedCount
-	c.said(p, words{"수량 %d(이전: %d), 발급 %d, 남은 수량 %d.", "%d seats (before: %d), %d issued, %d left."}, made.Is.TotalQuantity, made.Was.TotalQuantity, made.Is.IssuedCount, left)
-	timetable, err := settle.ParseSchedule(p.SettleSchedule, p.zone)
+	left := made.After.TotalQuantity - made.After.IssuedCount
+	c.said(p, words{"수량 %d(이전: %d), 발급 %d, 남은 수량 %d.", "%d seats (before: %d), %d issued, %d left."}, made.After.TotalQuantity, made.Before.TotalQuantity, made.After.IssuedCount, left)
+	timetable, err := schedule.Parse(p.SettleSchedule, p.zone)
 	if err != nil {
 		return err
 	}
@@ -301,12 +306,12 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	case made.NotSelected > 0:
 		c.said(p, words{"NOT_SELECTED인 %d명이, 다시 시도할 검토 중인 신청과 함께 신청한 순서대로 다음 야간 실행(%s)의 대상이 됩니다. 다시 신청할 필요가 없습니다.\n지금 정산하려면: settle run --coupon %d --cutoff now --operator … --reason …",
 			"The %d who are NOT_SELECTED are in line for them, by arrival among those under review that are tried again, in the next nightly run (%s); they need not apply again.\nTo settle now: settle run --coupon %d --cutoff now --operator … --reason …"}, made.NotSelected, night, c.ID)
-	case !made.Is.FinalisedAt.IsZero():
+	case !made.After.FinalisedAt.IsZero():
 		c.said(p, words{"종결된 쿠폰이고 NOT_SELECTED인 사람도 없어, 받을 순서인 사람이 아무도 없습니다.", "It is finalised and nobody is NOT_SELECTED: nobody is in line for them."})
-	case !made.Is.ClosesAt.After(made.At):
+	case !made.After.ClosesAt.After(made.At):
 		c.said(p, words{"마감된 쿠폰이고 NOT_SELECTED인 사람이 없습니다. 기다리거나 검토 중인 신청이 있으면 다음 야간 실행(%s)의 대상이 됩니다.",
 			"It is closed, and nobody is NOT_SELECTED: whoever still waits or is under review is in line for them in the next nightly run (%s)."}, night)
-	case made.Untold != nil: // what newcomers are told is not known
+	case made.PublishErr != nil: // what newcomers are told is not known
 	case made.SoldOut:
 		c.said(p, words{"기다리거나 검토 중인 신청이 있으면 다음 야간 실행(%s)의 대상이 됩니다. 정산 실행이 끝날 때까지 새 신청은 SOLD_OUT입니다.\n지금 받으려면: settle run --coupon %d --cutoff now --operator … --reason …",
 			"Whoever still waits or is under review is in line for them in the next nightly run (%s); newcomers are told SOLD_OUT until a run has ended.\nTo let them in now: settle run --coupon %d --cutoff now --operator … --reason …"}, night, c.ID)
@@ -328,7 +333,7 @@ type couponCreateCmd struct {
 	Output       string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
 }
 
-func (c *couponCreateCmd) coupon(zone *time.Location) (n settle.NewCoupon, problems []error) {
+func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, problems []error) {
 	opens, err := instant("--opens", c.Opens, zone)
 	if err != nil {
 		problems = append(problems, err)
@@ -337,7 +342,7 @@ func (c *couponCreateCmd) coupon(zone *time.Location) (n settle.NewCoupon, probl
 	if err != nil {
 		problems = append(problems, err)
 	}
-	n = settle.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays, DiscountWon: c.DiscountWon, Campaign: c.Campaign}
+	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays, DiscountWon: c.DiscountWon, Campaign: c.Campaign}
 	return n, append(problems, n.Problems()...)
 }
 
@@ -349,16 +354,16 @@ func (c *couponCreateCmd) Check() []error {
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 	n, _ := c.coupon(p.zone) // Check has read it before
-	made, err := p.atDesk(ctx, c.signed, func(d *settle.Desk) (*settle.CouponChange, error) { return d.Create(ctx, n) })
+	made, err := p.atDesk(ctx, c.signed, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
 	if err != nil {
 		return err
 	}
 	if c.Output == "json" {
-		return json.NewEncoder(p.stdout).Encode(map[string]uint64{"coupon": made.Is.ID})
+		return json.NewEncoder(p.stdout).Encode(map[string]uint64{"coupon": made.After.ID})
 	}
-	fmt.Fprintln(p.stdout, made.Is.ID)
+	fmt.Fprintln(p.stdout, made.After.ID)
 	fmt.Fprintln(p.stderr, p.say(words{"쿠폰 %d %s: 수량 %d, 신청 %s부터 %s까지. 신청 API에는 늦어도 5초 안에 적용됩니다.", "coupon %d %s: %d seats, applications from %s to %s; the API knows it within 5 s."},
-		made.Is.ID, printable(made.Is.Name), made.Is.TotalQuantity, inZone(made.Is.OpensAt, p.zone), inZone(made.Is.ClosesAt, p.zone)))
+		made.After.ID, printable(made.After.Name), made.After.TotalQuantity, inZone(made.After.OpensAt, p.zone), inZone(made.After.ClosesAt, p.zone)))
 	return nil
 }
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
@@ -340,7 +340,7 @@ func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
 	require.Contains(t, w.mustChange("resume", couponID), "told CLOSED")
 }
 
-// deaf doors cannot be told.
+// deaf is a Redis that cannot be reached for windows.
 type deaf struct{ err error }
 
 func (d deaf) Shut(context.Context, coupon.Window, coupon.Promise, bool) (int64, time.Time, error) {
@@ -355,21 +355,22 @@ func (d deaf) CountMarked(context.Context, uint64) (issued, rejected int64, err 
 	return 0, 0, d.err
 }
 
-func TestADoorThatCannotBeToldIsSaid(t *testing.T) {
+func TestUnreachableWindowsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	couponID := w.coupon(1)
 	away := errors.New("away")
-	desk := settle.Desk{DB: mysqltx.New(w.db), Clock: w.store, Doors: deaf{away}, Now: time.Now,
-		Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
-	_, err := desk.Close(t.Context(), couponID)
-	require.ErrorIs(t, err, away, "an end is what the door goes by, and not written without it")
+	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(w.db), Clock: w.store, Windows: deaf{away}, Now: time.Now,
+		Operator: "park", Reason: "TICKET-9"})
+	require.NoError(t, err)
+	_, err = admin.Close(t.Context(), couponID)
+	require.ErrorIs(t, err, away, "an end is not written unless Redis applies it")
 	require.Empty(t, w.audited(couponID, "COUPON_CLOSED"))
 
-	made, err := desk.Pause(t.Context(), couponID)
+	made, err := admin.Pause(t.Context(), couponID)
 	require.NoError(t, err)
 	require.True(t, made.Changed)
-	require.ErrorIs(t, made.Untold, away)
+	require.ErrorIs(t, made.PublishErr, away)
 	w.apply(couponID, 1) // accepted meanwhile: it stands
 	w.refresh()
 	require.Equal(t, candidates.Paused, w.answer(couponID, 2))

@@ -9,9 +9,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
-	"github.com/jajeong/jajeong/internal/settle"
 	shop "github.com/jajeong/jajeong/internal/users"
 )
 
@@ -35,7 +35,7 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 	}
 	defer s.Close()
 	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.now,
-		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) }}
+		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {
 		return err

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/ledger"
-	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // explain runs the program in both of its forms, which must agree.
@@ -100,11 +100,11 @@ func (w *world) tellsTheNextNight(couponID, user uint64) {
 	w.t.Helper()
 	seoul := speaker(english).zone
 	reason := w.reason(couponID, fmt.Sprint(user))
-	reason.Night = settle.NextCutoff(w.now(), seoul).UTC()
+	reason.Night = calendar.NextCutoff(w.now(), seoul).UTC()
 	text, err := json.Marshal(reason)
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.rdb.HSet(w.t.Context(), "dlq:reason:{"+w.queue(couponID)+"}", user, text).Err())
-	next := settle.NextCutoff(reason.Night, seoul)
+	next := calendar.NextCutoff(reason.Night, seoul)
 	x := w.explain(couponID, user)
 	require.True(w.t, next.Equal(*x.Conclusion.Application.SettlesAt))
 	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")

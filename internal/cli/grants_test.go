@@ -7,7 +7,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 )
 
@@ -98,13 +98,13 @@ func TestPeopleWorkWithTheAccountOfOperators(t *testing.T) {
 func TestTheAccountOfTheAPIReadsHowApplicationsCameOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.lineOfThree()
+	couponID := w.lineOfThree()
 	w.settleNow()
 	history := history.Reader{DB: w.as("jajeong_api")}
-	for user, want := range map[uint64]candidates.Standing{3: "ISSUED", 2: "NOT_SELECTED", 7: candidates.None} {
-		status, err := history.Standing(t.Context(), coupon, user)
+	for user, want := range map[uint64]coupon.Standing{3: coupon.StandingIssued, 2: coupon.StandingNotSelected, 7: coupon.StandingNone} {
+		got, _, err := history.Standing(t.Context(), couponID, user)
 		require.NoError(t, err)
-		require.Equal(t, want, status.Standing)
+		require.Equal(t, want, got)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/history"
-	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // Bounds of what is told of those who wait for a later midnight.
@@ -50,7 +50,7 @@ func (p *program) tellLater(ctx context.Context, cutoff time.Time) {
 			}
 			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d %s: 기다리는 신청 %d건, 가장 먼저 온 신청은 %s의 정산을 기다립니다. 지금 정산하려면: settle run --coupon %[1]d --cutoff now --operator … --reason …",
 				"coupon %d %s: %d waiting, the first of them for the settlement of %s. To settle now: settle run --coupon %[1]d --cutoff now --operator … --reason …"},
-				c.ID, printable(c.Name), head.Waiting, inZone(settle.NextCutoff(first, p.zone), p.zone)))
+				c.ID, printable(c.Name), head.Waiting, inZone(calendar.NextCutoff(first, p.zone), p.zone)))
 		}
 	}
 }

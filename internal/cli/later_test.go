@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/calendar"
 )
 
 // The first nightly run of a coupon that opened today finds nothing due, and says who waits for which midnight.
@@ -22,7 +22,7 @@ func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
 
 	now := w.now()
 	yesterday := now.In(seoul).AddDate(0, 0, -1).Format(time.DateOnly)
-	midnight, err := settle.DateCutoff(yesterday, seoul)
+	midnight, err := calendar.DateCutoff(yesterday, seoul)
 	require.NoError(t, err)
 	coupon := w.couponBetween(5, midnight, now.Add(time.Hour))
 	w.users(1, 2)
@@ -34,7 +34,7 @@ func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "no coupon is due")
 		require.Contains(t, stdout, "coupon 1 심야 쿠폰: 2 waiting, the first of them for the settlement of "+
-			inZone(settle.NextCutoff(time.UnixMicro(arrival), seoul), seoul)+".")
+			inZone(calendar.NextCutoff(time.UnixMicro(arrival), seoul), seoul)+".")
 		require.Contains(t, stdout, "settle run --coupon 1 --cutoff now")
 	}
 	_, stdout, _ = w.settle(append(night, "--lang=ko")...)

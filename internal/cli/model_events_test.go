@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -90,9 +90,9 @@ func (m *machine) changeSeats(t *rapid.T, c *modelCoupon, more int) {
 	more = max(more, c.issuedCount()-c.seats, 1-c.seats) // what is given stays given
 	t.Logf("%s gets %d more seats", c.name, more)
 	c.seats += more
-	made, err := m.desk().SetSeats(m.t.Context(), c.id, c.seats)
+	made, err := m.couponAdmin().SetSeats(m.t.Context(), c.id, c.seats)
 	require.NoError(m.t, err)
-	require.NoError(m.t, made.Untold)
+	require.NoError(m.t, made.PublishErr)
 	if made.Changed && c.free() > 0 && c.anyNotSelected() {
 		c.finalised = false // so that a run gives them the seats
 	}
@@ -136,18 +136,20 @@ func (m *machine) doorShuts(t *rapid.T) {
 		return
 	}
 	t.Logf("the door of %s shuts", c.name)
-	made, err := m.desk().Close(m.t.Context(), c.id)
+	made, err := m.couponAdmin().Close(m.t.Context(), c.id)
 	require.NoError(m.t, err)
-	require.NoError(m.t, made.Untold)
-	c.closesAt, c.closed = made.Is.ClosesAt.UnixMicro(), true
+	require.NoError(m.t, made.PublishErr)
+	c.closesAt, c.closed = made.After.ClosesAt.UnixMicro(), true
 	// Behind a line that runs ahead of the clock the end does too: nobody is let in, but until then not told CLOSED.
-	testenv.Eventually(m.t, 20*time.Second, "the clock has reached the end", func() bool { return !m.now().Before(made.Is.ClosesAt) })
+	testenv.Eventually(m.t, 20*time.Second, "the clock has reached the end", func() bool { return !m.now().Before(made.After.ClosesAt) })
 }
 
 // desk is where people change coupons.
-func (w *world) desk() *settle.Desk {
-	return &settle.Desk{DB: mysqltx.New(w.db), Clock: w.store, Doors: w.store, Now: time.Now,
-		Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
+func (w *world) couponAdmin() *couponadmin.Admin {
+	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(w.db), Clock: w.store, Windows: w.store, Now: time.Now,
+		Operator: "park", Reason: "TICKET-9"})
+	require.NoError(w.t, err)
+	return admin
 }
 
 // refreshes is what the pod that lives does every five seconds.

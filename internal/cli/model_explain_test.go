@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/explain"
-	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // explains demands that what is explained to these users is what the model knows of them.
 func (m *machine) explains(t *rapid.T, users ...uint64) {
 	explainer := &explain.Explainer{DB: m.db, Redis: m.store, Users: m.directory, Now: time.Now,
-		SettlesAt: func(at time.Time) time.Time { return settle.NextCutoff(at, time.UTC) }}
+		SettlesAt: func(at time.Time) time.Time { return calendar.NextCutoff(at, time.UTC) }}
 	for _, c := range m.coupons {
 		for _, user := range users {
 			x, err := explainer.Explain(m.t.Context(), c.id, user)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -82,8 +83,8 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 	w := newWorld(t)
 	w.users(between(1, 50_000)...)
 	now := w.now()
-	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-2) // midnight is in two seconds
-	midnight := settle.NextCutoff(now, zone)
+	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-2) // midnight is in two seconds
+	midnight := calendar.NextCutoff(now, zone)
 	couponID := w.couponBetween(100_000, now.Add(-time.Hour), now.Add(48*time.Hour))
 	w.apply(couponID, 1)
 
@@ -110,7 +111,7 @@ func TestAControllerThatIsEarlyOrLate(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, receipt.Arrival, midnight.UnixMicro())
 
-	require.True(t, midnight.Equal(settle.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
+	require.True(t, midnight.Equal(calendar.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
 }
 
 // crowd lets users from first on apply, eight at a time, until ended is closed; the returned func waits for them and

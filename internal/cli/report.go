@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/report"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -54,12 +55,12 @@ func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	switch {
 	case c.Date != "":
 		p.Bucket = time.Minute
-		if p.From, p.To, err = settle.Day(c.Date, zone); err != nil {
+		if p.From, p.To, err = calendar.Day(c.Date, zone); err != nil {
 			return p, wrongDate("--date", c.Date)
 		}
 	case c.Month != "":
 		p.Bucket = time.Hour
-		if p.From, p.To, err = settle.Month(c.Month, zone); err != nil {
+		if p.From, p.To, err = calendar.Month(c.Month, zone); err != nil {
 			return p, wrong(words{"--month: %q은(는) 달이 아닙니다. 2026-11처럼 써 주세요", "--month: %q is not a month: want YYYY-MM, such as 2026-11"}, c.Month)
 		}
 	default:

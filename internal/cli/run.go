@@ -9,7 +9,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -51,7 +53,7 @@ func (c *runCmd) Check() (problems []error) {
 	if _, err := c.nights(time.UTC); err != nil {
 		problems = append(problems, err)
 	}
-	if err := checkGateway(c.PushGateway); err != nil {
+	if err := ops.CheckGateway(c.PushGateway); err != nil {
 		problems = append(problems, err)
 	}
 	if c.List && !c.DryRun {
@@ -83,18 +85,18 @@ func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
 	case c.DryRun:
 		return nil, wrong(words{"--dry-run은 하룻밤만 보여 줍니다. --from과 --to 대신 --date를 주세요", "--dry-run shows one night: give --date instead of --from and --to"})
 	}
-	first, err := settle.DateCutoff(c.From, zone)
+	first, err := calendar.DateCutoff(c.From, zone)
 	if err != nil {
 		return nil, wrongDate("--from", c.From)
 	}
-	last, err := settle.DateCutoff(c.To, zone)
+	last, err := calendar.DateCutoff(c.To, zone)
 	if err != nil {
 		return nil, wrongDate("--to", c.To)
 	}
 	if err := sane(first); err != nil {
 		return nil, err
 	}
-	for night := first; !night.After(last); night = settle.NextCutoff(night, zone) {
+	for night := first; !night.After(last); night = calendar.NextCutoff(night, zone) {
 		if cutoffs = append(cutoffs, night); len(cutoffs) > mostNights {
 			return nil, wrong(words{"--from=%s --to=%s는 %d일이 넘습니다. 나누어 실행하세요", "--from=%s --to=%s are more than %d nights: backfill them in parts"}, c.From, c.To, mostNights)
 		}
@@ -109,7 +111,7 @@ func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
 func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	switch {
 	case c.Date != "":
-		cutoff, err := settle.DateCutoff(c.Date, zone)
+		cutoff, err := calendar.DateCutoff(c.Date, zone)
 		if err != nil {
 			return time.Time{}, wrongDate("--date", c.Date)
 		}
@@ -180,10 +182,10 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	return p.settle(ctx, c.Output, c.once(ctx, p, order))
 }
 
-// once is a run, whose metrics a gateway hears of.
+// once is a run whose metrics are pushed to the gateway.
 func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(*settle.Settler) (*settle.Report, error) {
 	return func(settler *settle.Settler) (*settle.Report, error) {
-		defer p.push(c.PushGateway, order.Trigger, settler.Metrics)()
+		defer ops.NewPusher(c.PushGateway, ops.RunJob, p.logger, settler.Metrics).Grouping("trigger", string(order.Trigger)).Start()()
 		return settler.RunOnce(ctx, order)
 	}
 }

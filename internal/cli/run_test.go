@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -124,7 +125,7 @@ func TestTheCutoffIsExclusiveToTheMicrosecond(t *testing.T) {
 	w := newWorld(t)
 	seoul, err := time.LoadLocation("Asia/Seoul")
 	require.NoError(t, err)
-	midnight := settle.DefaultCutoff(w.now().Add(-24*time.Hour), seoul)
+	midnight := calendar.DefaultCutoff(w.now().Add(-24*time.Hour), seoul)
 	couponID := w.couponBetween(10, midnight.Add(-24*time.Hour), midnight.Add(48*time.Hour))
 	w.users(1, 2)
 	w.stand(couponID, "1", midnight.Add(-time.Microsecond)) // 23:59:59.999999
@@ -154,7 +155,7 @@ func TestBareRunIsTheNightlyOneWithTheLastMidnight(t *testing.T) {
 	w := newWorld(t)
 	now := w.now()
 	seoul, _ := time.LoadLocation("Asia/Seoul")
-	midnight := settle.DefaultCutoff(now, seoul)
+	midnight := calendar.DefaultCutoff(now, seoul)
 	couponID := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	w.users(1, 2)
 	w.stand(couponID, "1", midnight.Add(-time.Minute))

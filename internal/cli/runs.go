@@ -9,8 +9,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/history"
-	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // mostRunsListed bounds a page: more than that nobody reads at once.
@@ -51,7 +51,7 @@ func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
 		return f, nil
 	}
 	var err error
-	if f.From, f.To, err = settle.Day(c.Date, zone); err != nil {
+	if f.From, f.To, err = calendar.Day(c.Date, zone); err != nil {
 		return f, wrongDate("--date", c.Date)
 	}
 	return f, sane(f.From)

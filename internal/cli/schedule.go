@@ -2,19 +2,18 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -43,7 +42,7 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	if err := settler.readable(ctx); err != nil {
 		return err
 	}
-	timetable, err := settle.ParseSchedule(p.SettleSchedule, p.zone)
+	timetable, err := schedule.Parse(p.SettleSchedule, p.zone)
 	if err != nil {
 		return err
 	}
@@ -52,12 +51,12 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer closeAdmin()
-	scheduler := &settle.Scheduler{
+	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: p.zone, Clock: settler.Clock, LastNight: settler.LastNight,
-		Settle: func(ctx context.Context, cutoff time.Time) error {
+		Settle: func(ctx context.Context, cutoff time.Time) (complete bool, err error) {
 			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 			if err != nil {
-				return err
+				return false, err
 			}
 			level := zap.InfoLevel
 			if report.Status != coupon.RunSucceeded {
@@ -65,9 +64,12 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 			}
 			p.logger.Log(level, "night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
 				zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
-			return report.Err()
+			return true, report.Err()
 		},
 		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
+	})
+	if err != nil {
+		return err
 	}
 	defer context.AfterFunc(ctx, func() {
 		p.logger.Info("told to stop", zap.Duration("grace", p.ShutdownGrace))
@@ -92,14 +94,7 @@ func (s *settler) readable(ctx context.Context) error {
 	return err
 }
 
-// Times of a connection of operators, as those of apply-api.
-const (
-	adminReadTimeout  = 5 * time.Second
-	adminWriteTimeout = 2 * time.Minute // a profile of 30 seconds, and longer ones on request
-	adminIdleTimeout  = 2 * time.Minute
-)
-
-// serveAdmin answers operators, Kubernetes and Prometheus; not ready any more once ctx has ended.
+// serveAdmin serves the admin port until closeAdmin is called.
 func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settler) (closeAdmin func(), err error) {
 	if c.AdminListen == "" {
 		return func() {}, nil
@@ -109,27 +104,12 @@ func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settl
 	registry.MustRegister(settler.servers.Servers.Metrics(), settler.store.Metrics(), catalog.Queues{
 		Coupons:   catalog.Snapshot{Store: settler.store}.Coupons,
 		Heads:     settler.store,
-		SettlesAt: func(arrival time.Time) time.Time { return settle.NextCutoff(arrival, p.zone) },
+		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.zone) },
 		Now:       p.now,
 	})
-	admin := api.NewAdmin(api.AdminOptions{Redis: settler.store, MySQL: settler.MySQL, Registry: registry})
-	context.AfterFunc(ctx, admin.Drain)
-	listener, err := net.Listen("tcp", c.AdminListen)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen: free the port, or set SETTLE_ADMIN_LISTEN to another: %w", err)
+	admin := ops.New(ops.Config{Redis: settler.store, MySQL: settler.MySQL, Registry: registry})
+	if closeAdmin, err = admin.Serve(ctx, c.AdminListen, p.logger); err != nil {
+		return nil, fmt.Errorf("%w: free the port, or set SETTLE_ADMIN_LISTEN to another", err)
 	}
-	errorLog, _ := zap.NewStdLogAt(p.logger.Named("http"), zap.WarnLevel) // only an unknown level is an error
-	server := &http.Server{
-		Handler: admin, ErrorLog: errorLog,
-		ReadHeaderTimeout: adminReadTimeout, ReadTimeout: adminReadTimeout, WriteTimeout: adminWriteTimeout, IdleTimeout: adminIdleTimeout,
-	}
-	p.logger.Info("listening", zap.Stringer("admin", listener.Addr()))
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			p.logger.Error("the admin address is not served any more; nights go on being settled", zap.Error(err))
-		}
-	}()
-	return func() { _ = server.Close(); <-served }, nil
+	return closeAdmin, nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -22,7 +22,7 @@ func TestScheduleSettlesTheLastNightAtOnceAndStopsWhenTold(t *testing.T) {
 	w := newWorld(t)
 	seoul, err := time.LoadLocation("Asia/Seoul")
 	require.NoError(t, err)
-	midnight := settle.DefaultCutoff(w.now(), seoul)
+	midnight := calendar.DefaultCutoff(w.now(), seoul)
 	coupon := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	w.users(1)
 	w.stand(coupon, "1", midnight.Add(-time.Minute))
@@ -100,7 +100,7 @@ func TestScheduleNeedsItsAdminAddress(t *testing.T) {
 func TestAScheduleWarnsOfANightThatWasNotSettledWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	midnight := settle.DefaultCutoff(w.now(), speaker(english).zone)
+	midnight := calendar.DefaultCutoff(w.now(), speaker(english).zone)
 	coupon := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	w.users(1)
 	w.stand(coupon, "1", midnight.Add(-time.Minute))

@@ -18,8 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -36,7 +38,7 @@ type night struct {
 
 func newNight(w *world, coupons int) *night {
 	n := &night{world: w}
-	midnight := settle.DefaultCutoff(w.now(), w.settler().Zone)
+	midnight := calendar.DefaultCutoff(w.now(), w.settler().Zone)
 	w.users(1, 2, 3)
 	for range coupons {
 		couponID := w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
@@ -286,26 +288,27 @@ func TestSIGTERMBeforeMidnightEndsTheNightAtTheFence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	now := w.now()
-	zone := time.FixedZone("early", int(settle.NextCutoff(now, time.UTC).Sub(now).Seconds())-240) // midnight is in four minutes
+	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240) // midnight is in four minutes
 	coupons := []uint64{w.coupon(5), w.coupon(5)}
 	w.users(1, 2)
 	for _, couponID := range coupons {
 		w.apply(couponID, 1)
 	}
-	timetable, err := settle.ParseSchedule("0 0 * * *", time.UTC)
+	timetable, err := schedule.Parse("0 0 * * *", time.UTC)
 	require.NoError(t, err)
 	s := w.settler()
 	s.Zone, s.Parallel, s.Grace = zone, 2, time.Hour
 	told := atTheFence(t, s)
 	ended := make(chan error, 1)
-	scheduler := settle.Scheduler{
+	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
-		Settle: func(ctx context.Context, cutoff time.Time) error {
+		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
 			_, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 			ended <- err
-			return err
+			return false, err
 		},
-	}
+	})
+	require.NoError(t, err)
 	go scheduler.Run(told)
 	select {
 	case err := <-ended:
@@ -320,7 +323,7 @@ func TestSIGTERMBeforeMidnightEndsTheNightAtTheFence(t *testing.T) {
 		w.apply(couponID, 2) // before midnight: no fence was set
 		receipt, err := w.store.Apply(t.Context(), couponID, 2)
 		require.NoError(t, err)
-		require.Less(t, receipt.Arrival, settle.DefaultCutoff(now, zone).UnixMicro())
+		require.Less(t, receipt.Arrival, calendar.DefaultCutoff(now, zone).UnixMicro())
 	}
 	w.settleNow()
 	require.Equal(t, []uint64{1, 2}, w.issued(coupons[0]))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -186,16 +187,16 @@ func (always) Next(t time.Time) time.Time { return t }
 // keepSettling is a scheduler for which every instant is a midnight.
 func (s *storm) keepSettling(times int, blow func()) {
 	settler := s.settler()
-	scheduler := settle.Scheduler{
+	scheduler, err := schedule.New(schedule.Config{
 		Timetable: always{}, Zone: time.UTC, Clock: settler.Clock, Logger: zap.NewNop(),
 		LastNight: func(context.Context, time.Time) (time.Time, error) { return time.Time{}, nil },
-		Settle: func(ctx context.Context, _ time.Time) error {
+		Settle: func(ctx context.Context, _ time.Time) (bool, error) {
 			blow()
 			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true})
 			if assert.NoError(s.t, err) && assert.NoError(s.t, report.Err()) {
 				s.told(report)
 			}
-			return nil
+			return true, nil
 		},
 		Wait: func(context.Context, time.Duration) error {
 			if times--; times <= 0 {
@@ -203,8 +204,10 @@ func (s *storm) keepSettling(times int, blow func()) {
 			}
 			return nil
 		},
+	})
+	if assert.NoError(s.t, err) {
+		scheduler.Run(context.Background())
 	}
-	scheduler.Run(context.Background())
 }
 
 func TestEverythingAtOnceOnTheSameCoupons(t *testing.T) {

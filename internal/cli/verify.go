@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -24,7 +25,7 @@ type verifyCmd struct {
 
 // Check tells what is impossible about the flags.
 func (c *verifyCmd) Check() []error {
-	if err := checkGateway(c.PushGateway); err != nil {
+	if err := ops.CheckGateway(c.PushGateway); err != nil {
 		return []error{err}
 	}
 	return nil
@@ -193,26 +194,26 @@ func (r verifyReport) violations() (found int) {
 	return found
 }
 
-// pushFound tells a gateway what a check of every coupon found. One that did not see all of them may tell of what is wrong,
-// but not that nothing is, nor that it came to an end.
+// pushFound pushes the result of a check of every coupon. A check that did not reach all of them pushes violations only: it
+// cannot report that there are none, nor that it was complete.
 func (p *program) pushFound(gateway string, r verifyReport, sawAll bool) {
 	violations := r.violations()
-	if gateway == "" || !sawAll && violations == 0 {
+	if !sawAll && violations == 0 {
 		return
 	}
 	findings := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "jajeong_verify_findings", Help: "How many invariants of coupons the last check of every coupon found violated.",
+		Name: "jajeong_verify_findings", Help: "Violated invariants of coupons in the last check of every coupon.",
 	})
 	findings.Set(float64(violations))
-	group := pushGroup(gateway, verifyJob, findings)
+	metrics := []prometheus.Collector{findings}
 	if sawAll {
 		success := prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "jajeong_verify_last_success_timestamp_seconds", Help: "When every coupon was last checked, whatever was found.",
+			Name: "jajeong_verify_last_success_timestamp_seconds", Help: "Time of the last check that reached every coupon, whatever its result.",
 		})
 		success.SetToCurrentTime()
-		group.Collector(success)
+		metrics = append(metrics, success)
 	}
-	p.pushLast(gateway, group)
+	ops.NewPusher(gateway, ops.VerifyJob, p.logger, metrics...).Push()
 }
 
 // each visits the coupons that were asked for, or all, page by page.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -107,19 +108,24 @@ var koreanTold = map[settle.Kind]string{
 	settle.NoSuchCoupon:   "쿠폰 %d은(는) 없습니다",
 	settle.NotUnderReview: "사용자 %q은(는) 쿠폰 %d에서 검토 중이 아닙니다",
 	settle.TakenOver:      "신청 목록을 읽는 동안 Redis 서버가 거듭 교체되었습니다",
-	settle.DoorNotShut:    "쿠폰 %d의 신청을 그만 받으라고 Redis에 알리지 못했습니다. 쿠폰은 그대로이고, 길면 3분 동안 신청이 거절될 수 있습니다. 다시 실행하세요 (%v)",
 	settle.NotDropped:     "%q은(는) 기록할 수 없어 검토 중으로 남습니다: %v",
 	settle.SameArrival:    "%q은(는) 검토 중으로 남습니다. 종료한 다른 항목과 도착이 똑같은데, 그런 신청은 있을 수 없습니다. Redis에서 직접 지우세요",
 	settle.MoreStay:       "그 밖에 %d건이 검토 중으로 남습니다",
 	settle.CouponBusy:     "다른 정산이나 세션이 이 쿠폰의 행이나 테이블을 잡고 있습니다. 더 옮긴 것은 없으니 다시 실행하세요",
 	settle.OtherWinners: "발급될 사람이 %d명, 다이제스트 %s이어서 승인한 %s과(와) 다릅니다. 아무것도 발급하지 않았습니다. " +
 		"미리 보기를 다시 보고 누가 달라졌는지 확인하세요",
-	settle.Stopped:       "멈추라는 신호를 받았습니다: %v",
-	settle.StoppedAfter:  "멈추라는 신호를 받았습니다: %v. 쿠폰 %[3]d개 중 %[2]d개를 처리했습니다",
-	settle.WrongName:     "이름 %q은(는) 안 됩니다. 줄바꿈 없이 1자부터 %d자까지 가능합니다",
-	settle.WrongSeats:    "수량 %d은(는) 안 됩니다. 1부터 %d까지 가능합니다",
-	settle.WrongDays:     "유효 기간 %d일은 안 됩니다. 1일부터 %d일까지 가능합니다",
-	settle.WrongDiscount: "할인 %d원은 안 됩니다. 0원부터 %d원까지 가능합니다",
+	settle.Stopped:      "멈추라는 신호를 받았습니다: %v",
+	settle.StoppedAfter: "멈추라는 신호를 받았습니다: %v. 쿠폰 %[3]d개 중 %[2]d개를 처리했습니다",
+}
+
+// koreanCoupons is couponadmin.Error in Korean, with the same Args.
+var koreanCoupons = map[couponadmin.Kind]string{
+	couponadmin.NoSuchCoupon:  "쿠폰 %d은(는) 없습니다",
+	couponadmin.NotShut:       "쿠폰 %d의 신청을 마감하라고 Redis에 전하지 못했습니다. 쿠폰은 그대로이고, 길면 3분 동안 신청이 거절될 수 있습니다. 다시 실행하세요 (%v)",
+	couponadmin.WrongName:     "이름 %q은(는) 안 됩니다. 줄바꿈 없이 1자부터 %d자까지 가능합니다",
+	couponadmin.WrongSeats:    "수량 %d은(는) 안 됩니다. 1부터 %d까지 가능합니다",
+	couponadmin.WrongDays:     "유효 기간 %d일은 안 됩니다. 1일부터 %d일까지 가능합니다",
+	couponadmin.WrongDiscount: "할인 %d원은 안 됩니다. 0원부터 %d원까지 가능합니다",
 }
 
 // koreanUsers is shop.Problem in Korean, with the same Args.
@@ -163,6 +169,9 @@ func inKorean(err error) string {
 	if told, ok := err.(*settle.Told); ok {
 		return fmt.Sprintf(koreanTold[told.Kind], told.Args...)
 	}
+	if of, ok := err.(*couponadmin.Error); ok {
+		return fmt.Sprintf(koreanCoupons[of.Kind], of.Args...)
+	}
 	if all, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(all.Unwrap()...).Error() {
 		var lines []string
 		for _, one := range all.Unwrap() {
@@ -180,9 +189,10 @@ func inKorean(err error) string {
 		return inKorean(classed.Unwrap())
 	}
 	var told *settle.Told
+	var ofCoupon *couponadmin.Error
 	var held *settle.GapHeld
 	var counted *settle.CountHeld
-	var unknown *settle.ChangeUnknown
+	var unknown *couponadmin.ChangeUnknown
 	var session *connect.SessionError
 	var users *shop.Problem
 	var interrupted *mysqltx.Interrupted
@@ -197,6 +207,8 @@ func inKorean(err error) string {
 		return fmt.Sprintf("세션 변수 %s이(가) %q인데 %q이어야 합니다. MYSQL_DSN, init_connect, 중간의 프록시 중 무엇이 바꾸는지 찾으세요", session.Variable, session.Is, session.Want)
 	case errors.As(err, &told):
 		return fmt.Sprintf(koreanTold[told.Kind], told.Args...)
+	case errors.As(err, &ofCoupon):
+		return fmt.Sprintf(koreanCoupons[ofCoupon.Kind], ofCoupon.Args...)
 	case errors.As(err, &held):
 		return fmt.Sprintf("보류: 접수된 신청 %d건 중 %d건을 찾을 수 없습니다 (%s). 아무것도 발급하지 않았습니다. "+
 			"Redis가 무엇을 잃었는지 확인한 뒤 --accept-gap --operator --reason으로 유실을 인정하면 풀립니다", held.Account.Accepted, held.Gap, held.Account)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -17,9 +18,14 @@ import (
 // argsOf are such as each kind has, so that a slip of the format shows.
 var argsOf = map[settle.Kind][]any{
 	settle.NoSuchCoupon: {uint64(42)}, settle.NotUnderReview: {"7", uint64(42)}, settle.CouponBusy: nil, settle.TakenOver: nil,
-	settle.DoorNotShut: {uint64(42), errors.New("x")}, settle.NotDropped: {"7", errors.New("x")}, settle.SameArrival: {"kim"}, settle.MoreStay: {3},
+	settle.NotDropped: {"7", errors.New("x")}, settle.SameArrival: {"kim"}, settle.MoreStay: {3},
 	settle.OtherWinners: {3, "sha256:a", "sha256:b"}, settle.Stopped: {context.Canceled}, settle.StoppedAfter: {context.Canceled, 2, 5},
-	settle.WrongName: {"", 200}, settle.WrongSeats: {int64(0), int64(9)}, settle.WrongDays: {int64(0), 9}, settle.WrongDiscount: {int64(-1), 9},
+}
+
+// argsOfCoupons are the same for couponadmin.Error.
+var argsOfCoupons = map[couponadmin.Kind][]any{
+	couponadmin.NoSuchCoupon: {uint64(42)}, couponadmin.NotShut: {uint64(42), errors.New("x")},
+	couponadmin.WrongName: {"", 200}, couponadmin.WrongSeats: {int64(0), int64(9)}, couponadmin.WrongDays: {int64(0), 9}, couponadmin.WrongDiscount: {int64(-1), 9},
 }
 
 // What is told people is told in both languages, whatever it is wrapped in; what is behind it stays known.
@@ -34,6 +40,10 @@ func TestErrorsInBothLanguages(t *testing.T) {
 	var all []error
 	for kind, args := range argsOf {
 		all = append(all, &settle.Told{Kind: kind, Args: args})
+	}
+	require.Len(t, argsOfCoupons, len(couponadmin.English))
+	for kind, args := range argsOfCoupons {
+		all = append(all, &couponadmin.Error{Kind: kind, Args: args})
 	}
 	all = append(all, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x")}, &mysqltx.Interrupted{Cause: context.Canceled, Err: errors.New("x"), CommitUnknown: true}, &settle.CountHeld{Coupon: 42, Counted: 0, Found: 100, Seats: 100}, &settle.GapHeld{Gap: 3, Account: ledger.Account{Accepted: 9}},
 		fmt.Errorf("coupon 9: %w", ledger.ErrNoCoupon), fmt.Errorf("run 9: %w", history.ErrNoRun))

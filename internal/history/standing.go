@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
@@ -16,20 +15,20 @@ UNION ALL
 SELECT outcome, applied_at FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome <> 'ALREADY_ISSUED'
 ORDER BY standing = 'ISSUED' DESC, applied_at DESC LIMIT 1`
 
-// Standing is the outcome of a user's application: ISSUED when the user holds the coupon, else the latest outcome, else None.
-func (r Reader) Standing(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Status, error) {
-	var standing string
+// Standing is the result of a user's application: ISSUED if the user has the coupon, else the latest outcome. The arrival is 0
+// where MySQL does not know it.
+func (r Reader) Standing(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error) {
+	var standing coupon.Standing
 	var appliedAt sql.NullTime
 	err := r.DB.QueryRowContext(ctx, standingSQL, couponID, user, couponID, user).Scan(&standing, &appliedAt)
 	if errors.Is(err, sql.ErrNoRows) {
-		return candidates.Status{Standing: candidates.None}, nil
+		return coupon.StandingNone, 0, nil
 	}
 	if err != nil {
-		return candidates.Status{}, fmt.Errorf("outcome of user %d with coupon %d: %w", user, couponID, err)
+		return "", 0, fmt.Errorf("outcome of user %d with coupon %d: %w", user, couponID, err)
 	}
-	status := candidates.Status{Standing: candidates.Standing(standing)}
-	if appliedAt.Valid {
-		status.Arrival = appliedAt.Time.UnixMicro()
+	if !appliedAt.Valid {
+		return standing, 0, nil
 	}
-	return status, nil
+	return standing, coupon.ArrivalAt(appliedAt.Time), nil
 }

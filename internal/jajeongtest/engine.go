@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -105,11 +106,13 @@ func (d *Deployment) requireSuccess(report *settle.Report, err error) {
 	require.Equal(d.T, coupon.RunSucceeded, report.Status)
 }
 
-// Desk changes coupons in a person's name, under the account of people.
-func (d *Deployment) Desk() *settle.Desk {
+// CouponAdmin changes coupons in an operator's name, under the operators' account.
+func (d *Deployment) CouponAdmin() *couponadmin.Admin {
 	d.T.Helper()
-	return &settle.Desk{DB: mysqltx.New(d.open(d.Operator.MySQLDSN)), Clock: d.Store, Doors: d.Store,
-		Now: time.Now, Person: settle.Person{Operator: "park", Reason: "TICKET-9"}}
+	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(d.open(d.Operator.MySQLDSN)), Clock: d.Store, Windows: d.Store,
+		Now: time.Now, Operator: "park", Reason: "TICKET-9"})
+	require.NoError(d.T, err)
+	return admin
 }
 
 // Refresh refreshes the catalog of a pod with this store once, as every pod does every few seconds.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -43,9 +43,6 @@ SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS 
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
 )
 
-// earliness is how long before its cutoff a run may start, and finish when nothing is due.
-const earliness = 5 * time.Minute
-
 // Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program writes every audit event
 // about a coupon that exists, under its lock, and no account of it may delete one.
 func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
@@ -69,7 +66,7 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 		{recordsMissingSQL, 6, CouponMissing, "settlement names %d coupons that do not exist, the first of them is coupon %d", nil},
 		{promisesMissingSQL, 6, CouponMissing, "promise names %d coupons that do not exist, the first of them is coupon %d", nil},
 		{runsEndedWrongSQL, 6, RunWrong, "%d runs have an end and no result, or a result and no end, the first of them is run %d", nil},
-		{nightsAheadSQL, 5, NightAhead, "%d runs have ended whose cutoff has not come by the Redis clock, the first of them is run %d", []any{now.Add(earliness)}},
+		{nightsAheadSQL, 5, NightAhead, "%d runs have ended whose cutoff has not come by the Redis clock, the first of them is run %d", []any{now.Add(calendar.MaxEarliness)}},
 	} {
 		var n int64
 		var first uint64

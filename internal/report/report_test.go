@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
@@ -25,14 +26,14 @@ var seoul = time.FixedZone("KST", 9*60*60)
 
 func day(t *testing.T, date string) report.Period {
 	t.Helper()
-	from, to, err := settle.Day(date, seoul)
+	from, to, err := calendar.Day(date, seoul)
 	require.NoError(t, err)
 	return report.Period{From: from, To: to, Bucket: time.Minute}
 }
 
 func month(t *testing.T, name string) report.Period {
 	t.Helper()
-	from, to, err := settle.Month(name, seoul)
+	from, to, err := calendar.Month(name, seoul)
 	require.NoError(t, err)
 	return report.Period{From: from, To: to, Bucket: time.Hour}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // A settlement with a later cutoff is not cleaned up. It must not hide a gap from a run with an earlier cutoff.
@@ -31,7 +31,7 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	d.Apply(couponID, jajeongtest.Between(11, 20)...)
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12", "13", "14", "15").Err())
 
-	report, err := d.Settle(jajeongtest.Nightly(settle.DefaultCutoff(now, jajeongtest.Zone)))
+	report, err := d.Settle(jajeongtest.Nightly(calendar.DefaultCutoff(now, jajeongtest.Zone)))
 	require.NoError(t, err)
 	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 	require.EqualValues(t, 5, report.Coupons[0].Gap)

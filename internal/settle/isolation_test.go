@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -53,7 +55,7 @@ func TestScheduler_FailedCouponDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	s := d.Settler()
-	last := settle.DefaultCutoff(d.Now(), s.Zone)
+	last := calendar.DefaultCutoff(d.Now(), s.Zone)
 	broken := d.AddCouponBetween(5, last.Add(-96*time.Hour), last.Add(48*time.Hour))
 	whole := d.AddCouponBetween(5, last.Add(-96*time.Hour), last.Add(48*time.Hour))
 	d.AddUsers(1, 2)
@@ -64,21 +66,23 @@ func TestScheduler_FailedCouponDoesNotDelayOthers(t *testing.T) {
 	require.NoError(t, d.Redis.Set(t.Context(), state, "a value of another type", 0).Err())
 	d.Exec("INSERT INTO settlement_run (cutoff, status, finished_at) VALUES (?, 'SUCCEEDED', ?)", last.AddDate(0, 0, -2).UTC(), last.UTC())
 
-	timetable, err := settle.ParseSchedule("0 0 * * *", s.Zone)
+	timetable, err := schedule.Parse("0 0 * * *", s.Zone)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	(&settle.Scheduler{
+	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
-		Settle: func(ctx context.Context, cutoff time.Time) error {
+		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
 			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))
 			if err != nil {
-				return err
+				return false, err
 			}
-			return report.Err()
+			return true, report.Err()
 		},
 		Wait: func(context.Context, time.Duration) error { stop(); return context.Canceled },
-	}).Run(ctx)
+	})
+	require.NoError(t, err)
+	scheduler.Run(ctx)
 	require.Equal(t, []uint64{1, 2}, d.Issued(whole))
 	nights := d.IDs("SELECT DISTINCT run_id FROM user_coupon WHERE coupon_id = ? ORDER BY run_id", whole)
 	require.Len(t, nights, 2, "one run per night")
@@ -134,7 +138,7 @@ func TestSettle_EarlierCutoffCompletesCleanupOnlyOfClosedCoupon(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	s := d.Settler()
-	midnight := settle.DefaultCutoff(d.Now(), s.Zone)
+	midnight := calendar.DefaultCutoff(d.Now(), s.Zone)
 	d.AddUsers(1)
 	for name, c := range map[string]struct {
 		closes time.Time

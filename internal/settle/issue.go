@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -52,7 +53,7 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
-		if wait > earliness {
+		if wait > calendar.MaxEarliness {
 			return setupError("the cutoff %s is %s in the future by the Redis clock", s.run.cutoff.Format(time.RFC3339), wait.Round(time.Second))
 		}
 		if Wait(s.run.stop, wait) != nil {

@@ -142,7 +142,7 @@ func TestSettle_KeepsSeatForRowTriedTonight(t *testing.T) {
 		n.night()
 		require.Equal(t, []uint64{4}, n.Outcome(n.couponID, "NOT_SELECTED"))
 		allow()
-		_, err := n.Desk().AddSeats(t.Context(), n.couponID, 1)
+		_, err := n.CouponAdmin().AddSeats(t.Context(), n.couponID, 1)
 		require.NoError(t, err)
 		n.night()
 		require.Equal(t, []uint64{4}, n.Outcome(n.couponID, "NOT_SELECTED"), "the seat is kept for 2")

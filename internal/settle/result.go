@@ -184,6 +184,7 @@ func (r *Report) end(err error, at time.Time) {
 			}
 		case coupon.Failed, coupon.Busy:
 			r.Status = coupon.RunFailed
+		case coupon.Settled, coupon.Unchanged, coupon.NotDue:
 		}
 	}
 }

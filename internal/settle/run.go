@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -134,10 +135,10 @@ func (s *Settler) chooseCutoff(ctx context.Context, o Order) (time.Time, error) 
 	case o.CutoffNow:
 		cutoff = now
 	case o.Cutoff.IsZero() && mayBeEarly && !o.dryRun:
-		cutoff = DefaultCutoff(now, s.Zone)
+		cutoff = calendar.DefaultCutoff(now, s.Zone)
 	case o.Cutoff.IsZero():
-		cutoff = midnight(now, s.Zone, 0)
-	case o.Cutoff.After(now) && (!mayBeEarly || o.Cutoff.After(now.Add(earliness))):
+		cutoff = calendar.LastCutoff(now, s.Zone)
+	case o.Cutoff.After(now) && (!mayBeEarly || o.Cutoff.After(now.Add(calendar.MaxEarliness))):
 		return time.Time{}, setupError("the cutoff %s has not come: it is %s by the Redis clock", o.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
 	}
 	return cutoff.UTC().Truncate(time.Microsecond), nil

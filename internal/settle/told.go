@@ -24,14 +24,9 @@ const (
 	MoreStay       Kind = "MORE_STAY"        // how many
 	CouponBusy     Kind = "BUSY"             //
 	TakenOver      Kind = "TAKEN_OVER"       //
-	DoorNotShut    Kind = "DOOR_NOT_SHUT"    // coupon, the error
 	OtherWinners   Kind = "OTHER_WINNERS"    // how many, their digest, the approved one
 	Stopped        Kind = "STOPPED"          // why
 	StoppedAfter   Kind = "STOPPED_AFTER"    // why, coupons dealt with, of how many
-	WrongName      Kind = "WRONG_NAME"       // the name, most letters
-	WrongSeats     Kind = "WRONG_SEATS"      // how many, most
-	WrongDays      Kind = "WRONG_DAYS"       // how many, most
-	WrongDiscount  Kind = "WRONG_DISCOUNT"   // won, most
 )
 
 var inEnglish = map[Kind]string{
@@ -42,15 +37,10 @@ var inEnglish = map[Kind]string{
 	MoreStay:       "%d more stay under review",
 	CouponBusy:     "busy: another settlement or session holds this coupon's row or its tables; nothing more was moved, run again",
 	TakenOver:      "another Redis server took over again and again while the line was read",
-	DoorNotShut:    "Redis could not be told to take no more applications for coupon %d, which stays as it was; applications may be refused for up to three minutes. Run it again (%v)",
 	OtherWinners: "the winners would be %d users with the digest %s, not those of %s that were approved; nothing was issued. " +
 		"Look at the preview again and find out who changed",
-	Stopped:       "told to stop: %v",
-	StoppedAfter:  "told to stop: %v; %d of %d coupons were dealt with",
-	WrongName:     "the name %q is not one: want 1 to %d letters, without line breaks",
-	WrongSeats:    "%d seats: want 1 to %d",
-	WrongDays:     "valid for %d days: want 1 to %d",
-	WrongDiscount: "a discount of %d won: want 0 to %d",
+	Stopped:      "told to stop: %v",
+	StoppedAfter: "told to stop: %v; %d of %d coupons were dealt with",
 }
 
 // Shown is a member of the line as people are shown it: whoever wrote it there may have written a megabyte.

@@ -1,4 +1,4 @@
-package settle
+package schedule
 
 import (
 	"context"
@@ -11,6 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
+// errCoupon is an error of one coupon.
+var errCoupon = errors.New("coupon 7 is busy")
+
 // night is a scheduler whose clock moves only when it waits.
 type night struct {
 	now       time.Time
@@ -18,22 +21,28 @@ type night struct {
 	settled   []time.Time
 	settledAt []time.Time // by the Redis clock
 	waits     []time.Duration
-	settle    func(cutoff time.Time) error // nil settles
-	until     time.Time                    // it is told to stop then
-	away      time.Time                    // until then nobody knows the last night
+	settle    func(cutoff time.Time) error // nil: every night succeeds
+	until     time.Time                    // the scheduler is stopped then
+	away      time.Time                    // until then MySQL is away, and the last night unknown
 	ahead     time.Duration                // of the Redis clock
-	waiting   func()                       // as it waits; may be nil
+	waiting   func()                       // called in each wait; may be nil
 }
 
 func (n *night) Now(context.Context) (time.Time, error) { return n.now.Add(n.ahead), nil }
 
+func seoul(t *testing.T) *time.Location {
+	zone, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(t, err)
+	return zone
+}
+
 func (n *night) run(t *testing.T) {
 	zone := seoul(t)
-	timetable, err := ParseSchedule("0 0 * * *", zone)
+	timetable, err := Parse("0 0 * * *", zone)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	(&Scheduler{
+	scheduler, err := New(Config{
 		Timetable: timetable, Zone: zone, Clock: n, Logger: zap.NewNop(),
 		LastNight: func(_ context.Context, newest time.Time) (last time.Time, err error) {
 			if n.now.Before(n.away) {
@@ -46,14 +55,14 @@ func (n *night) run(t *testing.T) {
 			}
 			return last, nil
 		},
-		Settle: func(_ context.Context, cutoff time.Time) error {
+		Settle: func(_ context.Context, cutoff time.Time) (complete bool, err error) {
 			if n.settle != nil {
 				if err := n.settle(cutoff); err != nil {
-					return err
+					return errors.Is(err, errCoupon), err
 				}
 			}
 			n.settled, n.settledAt = append(n.settled, cutoff), append(n.settledAt, n.now)
-			return nil
+			return true, nil
 		},
 		Wait: func(ctx context.Context, d time.Duration) error {
 			n.waits, n.now = append(n.waits, d), n.now.Add(d)
@@ -65,7 +74,9 @@ func (n *night) run(t *testing.T) {
 			}
 			return context.Cause(ctx)
 		},
-	}).Run(ctx)
+	})
+	require.NoError(t, err)
+	scheduler.Run(ctx)
 }
 
 func at(t *testing.T, text string) time.Time {
@@ -83,15 +94,15 @@ func TestScheduleSettlesEveryNightAndCatchesUpInOrder(t *testing.T) {
 		at(t, "2026-11-21 00:00:00"), at(t, "2026-11-22 00:00:00"),
 	}, n.settled)
 	require.Equal(t, []time.Time{at(t, "2026-11-21 00:00:00"), at(t, "2026-11-22 00:00:00")}, n.settledAt[3:])
-	require.LessOrEqual(t, slices.Max(n.waits), longestSleep)
+	require.LessOrEqual(t, slices.Max(n.waits), maxSleep)
 }
 
-// A clock that was ahead has settled nights before they came. They are settled when they come, and on time.
-func TestScheduleSettlesTheNightsThatAClockAheadHasSettledBefore(t *testing.T) {
+// A Redis clock that was ahead led to runs of cutoffs in the future. Those cutoffs are settled again when they come.
+func TestScheduleSettlesNightsAgainThatRanTooEarly(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{12 * time.Hour, 60 * time.Hour} {
 		n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20 00:00:00"), ahead: ahead, until: at(t, "2026-11-24 12:00:00")}
-		n.waiting = func() { n.ahead = 0 } // it is set right before anybody looks again
+		n.waiting = func() { n.ahead = 0 } // the clock is corrected before the next look
 		n.run(t)
 		require.True(t, n.settled[0].After(n.settledAt[0]))
 		var due []time.Time
@@ -106,7 +117,7 @@ func TestScheduleSettlesTheNightsThatAClockAheadHasSettledBefore(t *testing.T) {
 	}
 }
 
-// The Redis clock may also be put forward: the night is settled when it has come by that clock.
+// After the Redis clock is put forward, a night is settled when it has come by that clock.
 func TestScheduleNoticesThatTheClockWasPutForward(t *testing.T) {
 	t.Parallel()
 	n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20 00:00:00"), until: at(t, "2026-11-20 15:00:00")}
@@ -123,8 +134,8 @@ func TestScheduleThatNeverRanSettlesTheLastMidnightOnly(t *testing.T) {
 	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00")}, n.settled)
 }
 
-// Without MySQL the first in line are put under review, which is the night's to do.
-func TestScheduleSettlesTheNewestNightWhereNobodyKnowsTheLast(t *testing.T) {
+// Without MySQL a nightly run moves the first applications of the queue to the DLQ.
+func TestScheduleSettlesTheNewestNightWhenTheLastIsUnknown(t *testing.T) {
 	t.Parallel()
 	var tried []time.Time
 	n := &night{now: at(t, "2026-11-21 00:00:00"), last: at(t, "2026-11-18 00:00:00"),
@@ -157,6 +168,18 @@ func TestScheduleTriesAFailedNightAgainBeforeTheNext(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute}, n.waits[:3])
 }
 
+func TestScheduleSettlesLaterNightsAfterTheErrorOfOneCoupon(t *testing.T) {
+	t.Parallel()
+	var tried []time.Time
+	n := &night{now: at(t, "2026-11-21 00:00:00"), last: at(t, "2026-11-19 00:00:00"), until: at(t, "2026-11-21 00:01:00")}
+	n.settle = func(cutoff time.Time) error {
+		tried = append(tried, cutoff)
+		return errCoupon
+	}
+	n.run(t)
+	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00"), at(t, "2026-11-21 00:00:00")}, tried)
+}
+
 func TestScheduleSurvivesAPanic(t *testing.T) {
 	t.Parallel()
 	panics := 1
@@ -176,19 +199,23 @@ func TestMissedNightsAreBounded(t *testing.T) {
 	zone := seoul(t)
 	newest := at(t, "2026-11-21 00:00:00")
 	nights := missedNights(newest.AddDate(-10, 0, 0), newest, zone)
-	require.Len(t, nights, mostMissed)
+	require.Len(t, nights, maxMissed)
 	require.Equal(t, newest, nights[len(nights)-1])
 	require.Equal(t, []time.Time{newest}, missedNights(newest, newest, zone))
 }
 
-func TestParseSchedule(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	zone := seoul(t)
-	schedule, err := ParseSchedule("0 0 * * *", zone)
+	schedule, err := Parse("0 0 * * *", zone)
 	require.NoError(t, err)
 	require.True(t, at(t, "2026-11-21 00:00:00").Equal(schedule.Next(at(t, "2026-11-20 23:59:59"))))
-	for _, wrong := range []string{"", "midnight", "0 0 0 * * *", "61 0 * * *", "0 0 31 2 *"} {
-		_, err := ParseSchedule(wrong, zone)
+	for _, right := range []string{"@daily", "30 4 * * *", "54 23 * * *", "55 22 * * 1-5", "0 0-22 * * *"} {
+		_, err := Parse(right, zone)
+		require.NoError(t, err, right)
+	}
+	for _, wrong := range []string{"", "midnight", "0 0 0 * * *", "61 0 * * *", "0 0 31 2 *", "* * * * *", "55 23 * * *", "@every 1h"} {
+		_, err := Parse(wrong, zone)
 		require.Error(t, err, wrong)
 	}
 }

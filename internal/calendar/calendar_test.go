@@ -1,4 +1,4 @@
-package settle
+package calendar
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func seoul(t *testing.T) *time.Location {
 	return zone
 }
 
-func TestDefaultCutoffIsTheLastMidnightWithFiveMinutesOfEarliness(t *testing.T) {
+func TestDefaultCutoffIsTheLastMidnightFromFiveMinutesBeforeIt(t *testing.T) {
 	t.Parallel()
 	zone := seoul(t)
 	night := time.Date(2026, 11, 21, 0, 0, 0, 0, zone)
@@ -58,8 +58,8 @@ func TestMidnightWhereClocksChange(t *testing.T) {
 	require.Equal(t, 23*time.Hour, NextCutoff(began, zone).Sub(began))
 }
 
-// Every day of every kind of zone begins where the one before ends, and an arrival is settled after it came.
-func TestADayBeginsWhereTheOneBeforeEnds(t *testing.T) {
+// Each day of each kind of zone begins at the end of the day before, and the cutoff of an arrival is later than the arrival.
+func TestDayBeginsAtTheEndOfTheDayBefore(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Santiago", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia"} {
 		zone, err := time.LoadLocation(name)
@@ -80,9 +80,9 @@ func TestADayBeginsWhereTheOneBeforeEnds(t *testing.T) {
 	}
 }
 
-// A month is its days, from where the first begins to where the last ends, also where the 1st has no 00:00, as in Asunción in
+// A month begins with its first day and ends with its last, also where the first day has no 00:00, as in Asunción in
 // October 2017 and in Amman in April 2011.
-func TestAMonthIsItsDays(t *testing.T) {
+func TestMonthIsFromItsFirstDayToItsLast(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Asuncion", "Asia/Amman", "America/Havana", "Africa/Cairo", "Pacific/Apia"} {
 		zone, err := time.LoadLocation(name)
@@ -97,5 +97,26 @@ func TestAMonthIsItsDays(t *testing.T) {
 			require.True(t, from.Equal(begins), "%s in %s begins at %s, its first day at %s", first.Format("2006-01"), name, from, begins)
 			require.True(t, to.Equal(ends), "%s in %s ends at %s, its last day at %s", first.Format("2006-01"), name, to, ends)
 		}
+	}
+}
+
+func TestDaysAndMonths(t *testing.T) {
+	t.Parallel()
+	seoul, err := time.LoadLocation("Asia/Seoul")
+	require.NoError(t, err)
+	from, to, err := Day("2026-11-20", seoul)
+	require.NoError(t, err)
+	require.Equal(t, "2026-11-19T15:00:00Z 2026-11-20T15:00:00Z", from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
+	from, to, err = Month("2026-12", seoul)
+	require.NoError(t, err)
+	require.Equal(t, "2026-11-30T15:00:00Z 2026-12-31T15:00:00Z", from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
+	newYork, err := time.LoadLocation("America/New_York")
+	require.NoError(t, err)
+	from, to, err = Day("2026-11-01", newYork)
+	require.NoError(t, err)
+	require.Equal(t, 25*time.Hour, to.Sub(from))
+	for _, wrong := range []string{"", "2026-13", "2026-1", "2026", "2026-11-20", "11-2026"} {
+		_, _, err := Month(wrong, seoul)
+		require.Error(t, err, wrong)
 	}
 }

@@ -1,22 +1,34 @@
-package settle
+// Package calendar computes the cutoffs at which coupons are settled, and business dates. A cutoff is a midnight, the first
+// instant of a day in the time zone of the deployment, exclusive: a run settles the applications that arrived before it.
+package calendar
 
 import (
 	"fmt"
 	"time"
 )
 
-// earliness is how much before midnight a scheduler may fire and still mean that midnight: the clocks of a Kubernetes
-// controller and of Redis differ, and the fence waits for the rest.
-const earliness = 5 * time.Minute
+// MaxEarliness is how long before a midnight a scheduler may start the run of that midnight. The clock of a Kubernetes
+// controller can be ahead of the Redis clock; the fence waits for the difference.
+const MaxEarliness = 5 * time.Minute
 
-// DefaultCutoff is the last midnight in zone not later than now plus earliness. now is the Redis clock.
+// DefaultCutoff is the last midnight in zone not later than now plus MaxEarliness. now is the Redis clock.
 func DefaultCutoff(now time.Time, zone *time.Location) time.Time {
-	return midnight(now.Add(earliness), zone, 0)
+	return LastCutoff(now.Add(MaxEarliness), zone)
 }
 
-// NextCutoff is when an application that arrived at t is settled: the first midnight in zone after t.
+// LastCutoff is the last midnight in zone not later than t.
+func LastCutoff(t time.Time, zone *time.Location) time.Time {
+	return midnight(t, zone, 0)
+}
+
+// NextCutoff is the cutoff that settles an application with arrival t: the first midnight in zone after t.
 func NextCutoff(t time.Time, zone *time.Location) time.Time {
 	return midnight(t, zone, 1)
+}
+
+// PreviousCutoff is the cutoff one day before a cutoff.
+func PreviousCutoff(cutoff time.Time, zone *time.Location) time.Time {
+	return midnight(cutoff, zone, -1)
 }
 
 // DateCutoff is the cutoff of a business date such as 2026-11-20: the midnight that ends it.
@@ -29,15 +41,15 @@ func DateCutoff(date string, zone *time.Location) (time.Time, error) {
 	return dayBegins(year, month, number+1, zone), nil
 }
 
-// Day is a business date such as 2026-11-20: what arrives from its midnight on and before the next one's.
+// Day is a business date such as 2026-11-20: from its first instant to that of the next day, exclusive.
 func Day(date string, zone *time.Location) (from, to time.Time, err error) {
 	if to, err = DateCutoff(date, zone); err != nil {
 		return time.Time{}, time.Time{}, err
 	}
-	return midnight(to, zone, -1), to, nil
+	return PreviousCutoff(to, zone), to, nil
 }
 
-// Month is a month such as 2026-11: exactly its days.
+// Month is a month such as 2026-11: from the first instant of its first day to that of the next month, exclusive.
 func Month(month string, zone *time.Location) (from, to time.Time, err error) {
 	first, err := time.Parse("2006-01", month)
 	if err != nil {
@@ -52,8 +64,8 @@ func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {
 	return dayBegins(year, month, day+daysLater, zone)
 }
 
-// dayBegins is the first instant of a day. Where clocks are put forward at midnight, as in Santiago, there is no 00:00,
-// and time.Date may answer 23:00 of the day before.
+// dayBegins is the first instant of a day. A day has no 00:00 where clocks go forward at midnight, as in Santiago; there
+// time.Date may return 23:00 of the day before.
 func dayBegins(year int, month time.Month, day int, zone *time.Location) time.Time {
 	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
 	if at.Day() != time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Day() {

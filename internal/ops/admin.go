@@ -1,4 +1,6 @@
-package api
+// Package ops serves operators, Kubernetes and Prometheus: liveness, readiness, metrics and profiles of both programs, over
+// HTTP and to a push gateway. Nothing here is for the public.
+package ops
 
 import (
 	"cmp"
@@ -21,41 +23,41 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
-// checkTimeout is for one look at Redis and MySQL: a kubelet gives its probe one second by default.
+// checkTimeout bounds the checks of Redis and MySQL. The default timeout of a kubelet's probe is one second.
 const checkTimeout = 800 * time.Millisecond
 
-// AdminOptions are what the operators' handler works with.
-type AdminOptions struct {
-	Redis interface { // the memory of whoever answers, and who does not
+// Config is what an Admin checks and serves.
+type Config struct {
+	Redis interface { // the memory of the shards that answer, and an error for those that do not
 		Memory(ctx context.Context) (candidates.Memory, error)
 	}
 	MySQL interface {
 		PingContext(ctx context.Context) error
 	}
-	Catalog interface { // nil where nobody applies but is settled, for which MySQL is needed instead
+	Catalog interface { // nil: the process has no catalog, and needs MySQL to be ready
 		Loaded() bool
 	}
 	Registry *prometheus.Registry
 }
 
-// Admin is for operators and Kubernetes, never for the public: liveness, readiness, metrics and profiles.
+// Admin is the HTTP handler of the admin port.
 type Admin struct {
 	http.Handler
-	options  AdminOptions
+	config   Config
 	draining atomic.Bool
 }
 
-// NewAdmin returns the operators' handler and registers the metrics of the process.
-func NewAdmin(o AdminOptions) *Admin {
-	o.Registry.MustRegister(
+// New registers the metrics of the process.
+func New(config Config) *Admin {
+	config.Registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	mux := http.NewServeMux()
-	a := &Admin{Handler: mux, options: o}
+	a := &Admin{Handler: mux, config: config}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{Registry: o.Registry}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(config.Registry, promhttp.HandlerOpts{Registry: config.Registry}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -64,13 +66,13 @@ func NewAdmin(o AdminOptions) *Admin {
 	return a
 }
 
-// Drain makes the process not ready for good, so that no more requests are sent to it.
+// Drain makes the process not ready for good, so that load balancers send no more requests.
 func (a *Admin) Drain() { a.draining.Store(true) }
 
-// Draining says whether Drain was called.
+// Draining reports whether Drain was called.
 func (a *Admin) Draining() bool { return a.draining.Load() }
 
-// check is one thing that readiness looks at.
+// check is one check of readiness.
 type check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
@@ -88,9 +90,9 @@ type readiness struct {
 	Checks map[string]check `json:"checks"`
 }
 
-// Ready is nil when the process can serve; otherwise it tells why not.
+// Ready is nil when the process is ready, and otherwise names every failed check.
 func (a *Admin) Ready(ctx context.Context) error {
-	state := a.look(ctx)
+	state := a.check(ctx)
 	if state.Ready {
 		return nil
 	}
@@ -106,15 +108,44 @@ func (a *Admin) Ready(ctx context.Context) error {
 func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	state := a.look(r.Context())
+	state := a.check(r.Context())
 	if !state.Ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_ = json.NewEncoder(w).Encode(state)
 }
 
-// used says how full a Redis is.
-func used(m candidates.Memory) string {
+// check runs all checks concurrently. Three failures are reported and leave the process ready: MySQL where a catalog serves,
+// since applying does not use MySQL; one shard of a Cluster, since the coupons of the others can be served; and a full Redis,
+// which refuses new applications but still answers earlier applicants.
+func (a *Admin) check(ctx context.Context) readiness {
+	if a.draining.Load() {
+		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var pinging sync.WaitGroup
+	var mysql error
+	pinging.Go(func() { mysql = a.config.MySQL.PingContext(ctx) })
+	memory, redis := a.config.Redis.Memory(ctx)
+	pinging.Wait()
+
+	checks := map[string]check{
+		"redis":            checked(redis),
+		"maxmemory_policy": {OK: memory.Policy == candidates.NoEviction, Detail: memory.Policy},
+		"memory":           {OK: memory.Policy != "" && memory.Share() < candidates.NearlyFull, Detail: usage(memory)},
+		"mysql":            checked(mysql),
+	}
+	required := "mysql"
+	if a.config.Catalog != nil {
+		required = "catalog"
+		checks[required] = check{OK: a.config.Catalog.Loaded()}
+	}
+	ready := checks["maxmemory_policy"].OK && checks[required].OK // a policy is known only when a shard has answered
+	return readiness{Ready: ready, Checks: checks}
+}
+
+func usage(m candidates.Memory) string {
 	switch {
 	case m.Policy == "":
 		return ""
@@ -123,34 +154,4 @@ func used(m candidates.Memory) string {
 	default:
 		return fmt.Sprintf("%.0f %% of maxmemory", 100*m.Share())
 	}
-}
-
-// look asks everything at once. Applying does not wait for MySQL: there it is told but not required. Nor is every shard of a
-// Cluster: a pod that turned away everybody would take the coupons of the others down with those of one shard. Nor is memory:
-// a full Redis refuses newcomers, and who stands in line is still answered.
-func (a *Admin) look(ctx context.Context) readiness {
-	if a.draining.Load() {
-		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	var asked sync.WaitGroup
-	var mysql error
-	asked.Go(func() { mysql = a.options.MySQL.PingContext(ctx) })
-	memory, redis := a.options.Redis.Memory(ctx)
-	asked.Wait()
-
-	checks := map[string]check{
-		"redis":            checked(redis),
-		"maxmemory_policy": {OK: memory.Policy == candidates.NoEviction, Detail: memory.Policy},
-		"memory":           {OK: memory.Policy != "" && memory.Share() < candidates.NearlyFull, Detail: used(memory)},
-		"mysql":            checked(mysql),
-	}
-	needed := "mysql"
-	if a.options.Catalog != nil {
-		needed = "catalog"
-		checks[needed] = check{OK: a.options.Catalog.Loaded()}
-	}
-	ready := checks["maxmemory_policy"].OK && checks[needed].OK // a policy is known: some of Redis answers
-	return readiness{Ready: ready, Checks: checks}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
+)
+
+// Bounds of settings, so that a typing error does not switch a limit off.
+const (
+	minUserRate    = 0.001
+	maxUserRate    = 1_000_000
+	maxConnections = 1_000_000
+)
+
+type settings struct {
+	MySQL      connect.MySQLSettings `embed:""`
+	Redis      connect.RedisSettings `embed:""`
+	Log        connect.LogSettings   `embed:""`
+	Candidates candidates.Options    `embed:""`
+
+	Listen         string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT" help:"The public API. Default ${default}."`
+	AdminListen    string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT" help:"Liveness, readiness, metrics and profiles; never public. Default ${default}."`
+	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Time zone whose midnight is the cutoff. Default ${default}."`
+	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests per second and user that this process takes, with a burst of two seconds; 0: no limit. Default ${default}."`
+	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at one time, per shard of a Cluster; more are refused. Default ${default}."`
+	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Open connections; requests on further ones are refused. Default ${default}, or fewer if the limit of open files is low."`
+	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process takes requests after SIGTERM, when it is no longer ready: load balancers notice late. Default ${default}."`
+	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"Longest time from SIGTERM to the end, the delay included. Default ${default}."`
+	Version        kong.VersionFlag `name:"version" help:"Print the version and exit."`
+
+	zone *time.Location `kong:"-"` // of TimeZone; set by Check
+}
+
+// Check implements connect.Checked.
+func (s *settings) Check() (problems []error) {
+	problems = append(connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)...)
+	var err error
+	if s.zone, err = time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
+		problems = append(problems, fmt.Errorf("SETTLE_TIME_ZONE is %q: want a zone of the IANA database such as Asia/Seoul", s.TimeZone))
+	}
+	if s.ShutdownGrace <= 0 {
+		problems = append(problems, fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", s.ShutdownGrace))
+	}
+	if s.ShutdownDelay < 0 || s.ShutdownDelay >= s.ShutdownGrace && s.ShutdownGrace > 0 {
+		problems = append(problems, fmt.Errorf("SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s", s.ShutdownDelay, s.ShutdownGrace))
+	}
+	if s.UserRate != 0 && !(s.UserRate >= minUserRate && s.UserRate <= maxUserRate) {
+		problems = append(problems, fmt.Errorf("USER_RATE is %v: want %v to %d requests a second, or 0 for any number", s.UserRate, minUserRate, maxUserRate))
+	}
+	if s.MaxInFlight < 1 || s.MaxInFlight > maxConnections {
+		problems = append(problems, fmt.Errorf("MAX_IN_FLIGHT is %d: want 1 to %d", s.MaxInFlight, maxConnections))
+	}
+	if s.MaxConnections < 1 || s.MaxConnections > maxConnections {
+		problems = append(problems, fmt.Errorf("MAX_CONNECTIONS is %d: want 1 to %d", s.MaxConnections, maxConnections))
+	}
+	return problems
+}
+
+// ownFiles is the number of open files kept for the admin port, the listeners, the log and the Go runtime.
+const ownFiles = 128
+
+const connectionsFlag = "max-connections"
+
+// connectionsGiven reports whether MAX_CONNECTIONS was set.
+func connectionsGiven(parsed *kong.Context) bool {
+	for _, p := range parsed.Path {
+		if p.Flag != nil && p.Flag.Name == connectionsFlag {
+			return true
+		}
+	}
+	_, set := os.LookupEnv("MAX_CONNECTIONS")
+	return set
+}
+
+// fitConnections makes MaxConnections fit below the limit of open files: a process without free files answers nobody on the
+// admin port and cannot reconnect to Redis or MySQL. It lowers the default, and refuses a given number that does not fit.
+func (s *settings) fitConnections(given bool, logger *zap.Logger) (surplus int, err error) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("read the limit of open files: %w", err)
+	}
+	kept := ownFiles + s.Redis.Connections() + s.MySQL.Connections()
+	left := int(min(limit.Cur, 10*maxConnections)) - kept // the limit may be infinite
+	limited, surplus := api.Fit(left, s.MaxConnections)
+	switch {
+	case limited < 1:
+		return 0, fmt.Errorf("this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: raise the limit (ulimit -n, LimitNOFILE) to %d or more", limit.Cur, kept, kept+2*surplus)
+	case limited == s.MaxConnections:
+	case given:
+		return 0, fmt.Errorf("MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)", s.MaxConnections, limit.Cur, kept, limited)
+	default:
+		logger.Warn("MAX_CONNECTIONS lowered to fit the limit of open files; raise the limit (ulimit -n, LimitNOFILE)",
+			zap.Int("max_connections", limited), zap.Int("default", s.MaxConnections), zap.Uint64("open_files_limit", limit.Cur), zap.Int("kept", kept))
+		s.MaxConnections = limited
+	}
+	return surplus, nil
+}

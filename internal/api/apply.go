@@ -1,0 +1,181 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// maxBodyBytes accepts clients that always send a body, such as {}. The body is not used.
+const maxBodyBytes = 1 << 10
+
+// apply is POST /v1/coupons/{id}/applications.
+func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) answer {
+	id, user, refusal := s.admit(r, at, &s.metrics.apply)
+	if refusal != nil {
+		return *refusal
+	}
+	waited, problem := s.awaitBody(w, r)
+	if problem != "" {
+		return answer{result: problem, waited: waited}
+	}
+	a := s.applyFor(r.Context(), id, user)
+	a.waited = waited
+	return a
+}
+
+// admit checks the connection, the ids and the rate of the user.
+func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (couponID, user uint64, refusal *answer) {
+	var a answer
+	if isSurplus(r) {
+		a = m.turnAway(overloaded, "connections")
+	} else if couponID, user, a.result = ids(r); a.result == "" {
+		wait := s.users.wait(user, at)
+		if wait == 0 {
+			return couponID, user, nil
+		}
+		a = m.tooOften(wait)
+	}
+	return 0, 0, &a
+}
+
+// applyFor applies for an admitted user.
+func (s *server) applyFor(ctx context.Context, id, user uint64) answer {
+	found, problem := s.lookup(id)
+	if problem != "" {
+		return refuse(problem)
+	}
+	if found.Finalised() {
+		return refuse(closed)
+	}
+	semaphore := s.applying.of(s.Shard(id))
+	if !semaphore.acquire() {
+		return s.metrics.apply.turnAway(overloaded, "in_flight")
+	}
+	defer semaphore.release()
+	receipt, err := s.Applier.Apply(ctx, id, user)
+	if err != nil {
+		return s.notAnswered(id, err)
+	}
+	return s.ofReceipt(receipt, found, user)
+}
+
+// awaitBody reads the body and returns how long that took.
+func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.Duration, problem result) {
+	if r.ContentLength == 0 {
+		return 0, ""
+	}
+	began := s.Now()
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	waited = s.Now().Sub(began)
+	switch tooLarge := new(http.MaxBytesError); {
+	case errors.As(err, &tooLarge):
+		return waited, bodyTooLarge
+	case err != nil:
+		return waited, unreadableBody
+	default:
+		return waited, ""
+	}
+}
+
+// notAnswered is the answer to an application that Redis did not answer, or that was not sent to Redis.
+func (s *server) notAnswered(couponID uint64, err error) answer {
+	var not candidates.NotAsked
+	switch {
+	case !errors.As(err, &not):
+		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", couponID), zap.Error(err))
+		return s.metrics.apply.turnAway(unavailable, "unanswered")
+	case not == candidates.Resting:
+		return s.metrics.apply.turnAway(resting, string(not))
+	default:
+		return s.metrics.apply.turnAway(overloaded, string(not))
+	}
+}
+
+// ofReceipt turns a reply of Redis into an answer.
+func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user uint64) answer {
+	a := answer{result: ofRedis(receipt.Code)}
+	switch a.result {
+	case accepted:
+		a.status = http.StatusAccepted
+	case duplicate:
+		a.status = http.StatusOK
+	case notOpen:
+		a.extra = problemDocument{OpensAt: s.format(receipt.OpensAt), ServerTime: s.format(receipt.Now)}
+		return a
+	default:
+		return a
+	}
+	arrival := time.UnixMicro(receipt.Arrival)
+	a.json = application{
+		status: a.result, couponID: of.ID, user: user, position: receipt.Position, seats: uint64(of.Free()),
+		applied: arrival.In(s.Zone), settles: s.SettlesAt(arrival).In(s.Zone),
+	}.json()
+	return a
+}
+
+// ids reads the coupon id and the user id of a request.
+func ids(r *http.Request) (couponID, user uint64, problem result) {
+	userIDs := r.Header.Values("X-User-ID")
+	if len(userIDs) == 0 || len(userIDs) == 1 && userIDs[0] == "" {
+		return 0, 0, unauthenticated
+	}
+	user, ok := parseID(userIDs[0])
+	if !ok || len(userIDs) > 1 {
+		return 0, 0, invalidUserID
+	}
+	couponID, ok = parseID(r.PathValue("id"))
+	if !ok {
+		return 0, 0, invalidCouponID
+	}
+	return couponID, user, ""
+}
+
+// parseID reads an id from 1 to 2^64-1 in canonical decimal: one user must not be able to apply as 7 and as 07.
+func parseID(text string) (uint64, bool) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	return id, err == nil && text[0] >= '1' && text[0] <= '9'
+}
+
+func (s *server) lookup(id uint64) (found coupon.Coupon, problem result) {
+	if !s.Coupons.Loaded() {
+		return found, catalogNotLoaded
+	}
+	found, ok := s.Coupons.Lookup(id)
+	if !ok {
+		return found, couponNotFound
+	}
+	return found, ""
+}
+
+// application is an accepted application, now or earlier.
+type application struct {
+	status           result
+	couponID, user   uint64
+	position         int64
+	seats            uint64
+	applied, settles time.Time // in the zone of responses
+}
+
+// json is written by hand, because thousands of clients wait for this answer in the same second: no field needs escaping, and
+// reflection would take four times as long.
+func (a application) json() []byte {
+	const size = 256 // more than the longest
+	text := append(make([]byte, 0, size), `{"status":"`...)
+	text = append(text, a.status...)
+	text = strconv.AppendUint(append(text, `","couponId":`...), a.couponID, 10)
+	text = strconv.AppendUint(append(text, `,"userId":`...), a.user, 10)
+	text = strconv.AppendInt(append(text, `,"position":`...), a.position, 10)
+	text = strconv.AppendUint(append(text, `,"seats":`...), a.seats, 10)
+	text = appendTime(append(text, `,"appliedAt":"`...), a.applied)
+	text = appendTime(append(text, `","settlesAt":"`...), a.settles)
+	return append(text, "\"}\n"...)
+}

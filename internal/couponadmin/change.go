@@ -1,0 +1,216 @@
+package couponadmin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Clock is the Redis clock, by which windows are judged.
+type Clock interface {
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// Windows are the windows in Redis.
+type Windows interface {
+	// Shut ends the window now, or pauses the coupon. w is the window of the coupon's row. Shut returns the version that the
+	// row must get, and an instant after every arrival. The caller holds the lock of the row and writes it afterwards. If that
+	// fails, the catalog restores the window after some minutes. Safe to repeat.
+	Shut(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error)
+	// Announce publishes a window, extends the life of the coupon's keys accordingly, and returns whether Redis answers
+	// SOLD_OUT. Only a run changes that answer. Safe to repeat.
+	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
+	// CountMarked counts the users that Redis answers ALREADY_ISSUED and REJECTED.
+	CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error)
+}
+
+// Config is what an Admin needs. Every field is required.
+type Config struct {
+	DB       *mysqltx.DB
+	Clock    Clock
+	Windows  Windows
+	Now      func() time.Time // for the audit events
+	Operator string
+	Reason   string
+}
+
+// Admin changes coupons in the name of one operator.
+type Admin struct{ Config }
+
+// New checks that the configuration is complete.
+func New(config Config) (*Admin, error) {
+	if config.DB == nil || config.Clock == nil || config.Windows == nil || config.Now == nil || config.Operator == "" || config.Reason == "" {
+		return nil, errors.New("couponadmin: a field of Config is missing")
+	}
+	return &Admin{config}, nil
+}
+
+// Change is the result of a change.
+type Change struct {
+	Before, After coupon.Coupon // Before is zero for a new coupon
+	Changed       bool          // false: the coupon was as requested, and nothing was written
+	At            time.Time     // by the Redis clock; zero: Redis was unreachable
+	NotSelected   int           // users who wait for free seats
+	SoldOut       bool          // Redis answers SOLD_OUT
+	PublishErr    error         // Redis may not have the new window; the catalog publishes it again
+}
+
+// operation is one kind of change.
+type operation struct {
+	action audit.Action
+	// withoutRedis reports that the change needs no clock, and is also made while Redis is unreachable.
+	withoutRedis bool
+	// needsMarks reports whether plan needs facts.marksLost; nil: never.
+	needsMarks func(old coupon.Coupon, now time.Time) bool
+	// plan returns the coupon as it is to be, or a *Refused. It is pure.
+	plan func(old coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error)
+}
+
+// change makes one change.
+func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operation) (*Change, error) {
+	now, clockErr := a.Clock.Now(ctx)
+	if clockErr != nil && !(op.withoutRedis && mysqltx.ClassOf(clockErr) == coupon.Infrastructure) {
+		return nil, clockErr
+	}
+	now = now.UTC().Truncate(time.Microsecond)
+	origin := a.origin()
+	var made Change
+	err := a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
+		old, err := lock(ctx, tx, couponID)
+		if err != nil {
+			return err
+		}
+		if attempt > 1 { // an earlier attempt may have been committed
+			done, err := audit.RecordedBy(ctx, tx, origin, op.action, couponID)
+			if err != nil {
+				return err
+			}
+			if done {
+				made.Changed, made.After = true, old
+				return nil
+			}
+		}
+		made = Change{Before: old, At: now, PublishErr: clockErr}
+		return a.apply(ctx, tx, &made, origin, op)
+	})
+	if err != nil {
+		return nil, changeUnknown(couponID, err)
+	}
+	if !made.After.Finalised() && made.PublishErr == nil { // also without a change: an earlier one may not have reached Redis
+		made.SoldOut, made.PublishErr = a.Windows.Announce(ctx, made.After.Window(), made.After.Promise)
+	}
+	return &made, nil
+}
+
+// apply plans the change of made.Before and writes it.
+func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audit.Origin, op operation) error {
+	f, err := readFacts(ctx, tx, made.Before.ID)
+	if err != nil {
+		return err
+	}
+	if op.needsMarks != nil && op.needsMarks(made.Before, made.At) {
+		if f.marksLost, err = a.marksLost(ctx, tx, made.Before.ID); err != nil {
+			return err
+		}
+	}
+	made.NotSelected = f.notSelected
+	if made.After, err = op.plan(made.Before, made.At, f); err != nil {
+		return err
+	}
+	if made.After == made.Before {
+		return nil
+	}
+	shutAt, err := a.shut(ctx, made)
+	if err != nil {
+		return err
+	}
+	withoutVersion := made.After
+	withoutVersion.Version = made.Before.Version
+	if made.Changed = withoutVersion != made.Before; !made.Changed { // the window had ended at that very instant
+		made.After = made.Before
+		return nil
+	}
+	return write(ctx, tx, origin, op.action, *made, shutAt)
+}
+
+// shut sets the version of the new row. If the new window accepts fewer applications, Redis applies it first, and the row gets
+// the end that Redis returned: every accepted application arrived before it, however long the row lock took. A pause that did
+// not reach Redis is written all the same, since a pause records no end.
+func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err error) {
+	was, is := made.Before, &made.After
+	closes, pauses := is.ClosesAt.Before(was.ClosesAt), is.Paused() && !was.Paused()
+	if is.ClosesAt.Equal(was.ClosesAt) && is.Status == was.Status {
+		return time.Time{}, nil
+	}
+	is.Version = was.Version + 1
+	if !closes && !pauses {
+		return time.Time{}, nil
+	}
+	version, end, err := a.Windows.Shut(ctx, was.Window(), was.Promise, pauses)
+	switch {
+	case err != nil && pauses:
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, &coupon.Error{Class: mysqltx.ClassOf(err), Err: &Error{NotShut, []any{was.ID, err}}}
+	case closes:
+		is.ClosesAt = end
+	}
+	is.Version, made.At = version, end
+	return end, nil
+}
+
+const updateSQL = `
+UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?
+ WHERE id = ?`
+
+func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change, shutAt time.Time) error {
+	is := made.After
+	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: is.Finalised()}
+	if err := mysqltx.One(tx.ExecContext(ctx, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, is.Version, is.ID)); err != nil {
+		return fmt.Errorf("change coupon %d: %w", is.ID, err)
+	}
+	if made.Before.Finalised() && !is.Finalised() {
+		if err := audit.Append(ctx, tx, origin, audit.CouponUnfinalised, is.ID, audit.Entry{Detail: "so that a run issues the new seats"}); err != nil {
+			return err
+		}
+	}
+	detail := difference(made.Before, is)
+	if is.Paused() && !shutAt.IsZero() { // for an end, the detail has it already
+		detail += ", door_shut_at " + stamp(shutAt)
+	}
+	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Detail: detail})
+}
+
+// difference lists the columns that change as "old → new".
+func difference(was, is coupon.Coupon) string {
+	var parts []string
+	note := func(column string, was, is any) {
+		if was != is {
+			parts = append(parts, fmt.Sprintf("%s %v → %v", column, was, is))
+		}
+	}
+	note("total_quantity", was.TotalQuantity, is.TotalQuantity)
+	note("issued_count", was.IssuedCount, is.IssuedCount)
+	note("apply_closes_at", stamp(was.ClosesAt), stamp(is.ClosesAt))
+	note("status", was.Status, is.Status)
+	note("finalised_at", stamp(was.FinalisedAt), stamp(is.FinalisedAt))
+	return strings.Join(parts, ", ")
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "none"
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func (a *Admin) origin() audit.Origin {
+	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, Reason: a.Reason}
+}

@@ -1,0 +1,112 @@
+package couponadmin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Bounds of a coupon, by the columns unless another reason is given.
+const (
+	maxNameLetters = 200
+	maxDays        = 36_500
+	maxWon         = 1_000_000_000_000 // more is a typing error
+)
+
+// NewCoupon is a coupon to be created.
+type NewCoupon struct {
+	Name                      string
+	Seats                     int64
+	Opens, Closes             time.Time
+	ValidityDays, DiscountWon int64
+	Campaign                  uint64 // 0: none
+}
+
+// Problems are the impossible values, whatever the time is. Each is an *Error.
+func (n NewCoupon) Problems() (problems []error) {
+	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
+		problems = append(problems, &Error{WrongName, []any{n.Name, maxNameLetters}})
+	}
+	if n.Seats < 1 || n.Seats > MaxSeats {
+		problems = append(problems, &Error{WrongSeats, []any{n.Seats, int64(MaxSeats)}})
+	}
+	if n.ValidityDays < 1 || n.ValidityDays > maxDays {
+		problems = append(problems, &Error{WrongDays, []any{n.ValidityDays, maxDays}})
+	}
+	if n.DiscountWon < 0 || n.DiscountWon > maxWon {
+		problems = append(problems, &Error{WrongDiscount, []any{n.DiscountWon, int64(maxWon)}})
+	}
+	return problems
+}
+
+// refusal is nil when the coupon can be created now.
+func (n NewCoupon) refusal(now time.Time) error {
+	if problems := n.Problems(); problems != nil {
+		return &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}
+	}
+	switch {
+	case !n.Closes.After(n.Opens):
+		return refuse(RefusedEndsBeforeItOpens, coupon.CouponID(0), n.Closes, n.Opens)
+	case !n.Closes.After(now):
+		return refuse(RefusedPast, coupon.CouponID(0), n.Closes, now)
+	case n.Closes.After(maxCloses):
+		return refuse(RefusedFar, n.Closes, maxCloses)
+	}
+	return nil
+}
+
+// Create makes a coupon. The catalog publishes its window within seconds.
+func (a *Admin) Create(ctx context.Context, n NewCoupon) (*Change, error) {
+	now, err := a.Clock.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.refusal(now); err != nil {
+		return nil, err
+	}
+	made, origin := &Change{Changed: true, At: now}, a.origin()
+	inserted := false
+	err = a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		if inserted { // the reply to COMMIT was lost, and a repetition could create a second coupon
+			return &mysqltx.CommitUnknown{Err: errReplyLost}
+		}
+		made.After, err = insert(ctx, tx, origin, n)
+		inserted = err == nil
+		return err
+	})
+	if err != nil {
+		return nil, changeUnknown(0, err)
+	}
+	return made, nil
+}
+
+const insertSQL = `
+INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won)
+VALUES (?, ?, ?, ?, NULLIF(?, 0), ?, ?)`
+
+func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (coupon.Coupon, error) {
+	done, err := tx.ExecContext(ctx, insertSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign, n.ValidityDays, n.DiscountWon)
+	if err != nil {
+		return coupon.Coupon{}, fmt.Errorf("create coupon: %w", err)
+	}
+	id, err := done.LastInsertId()
+	if err != nil {
+		return coupon.Coupon{}, fmt.Errorf("create coupon: %w", err)
+	}
+	made, err := lock(ctx, tx, coupon.CouponID(id))
+	if err != nil {
+		return coupon.Coupon{}, err
+	}
+	detail := fmt.Sprintf("name %q, total_quantity %d, apply_opens_at %s, apply_closes_at %s, campaign_id %d, validity_days %d, discount_won %d",
+		n.Name, n.Seats, stamp(n.Opens), stamp(n.Closes), n.Campaign, n.ValidityDays, n.DiscountWon)
+	return made, audit.Append(ctx, tx, origin, audit.CouponCreated, made.ID, audit.Entry{Detail: detail})
+}

@@ -1,0 +1,157 @@
+package couponadmin
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+var (
+	now    = time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC)
+	opened = coupon.Coupon{ID: 7, Name: "자정", TotalQuantity: 10, IssuedCount: 4, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour),
+		Status: coupon.Open, ValidityDays: 30, Version: 3}
+)
+
+func with(edit func(*coupon.Coupon)) coupon.Coupon {
+	c := opened
+	edit(&c)
+	return c
+}
+
+// requireRefused demands a refusal, which says that repeating cannot help.
+func requireRefused(t *testing.T, err error, why Refusal, args ...any) {
+	t.Helper()
+	var refused *Refused
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, why, refused.Why)
+	require.Equal(t, args, refused.Args)
+	require.True(t, refused.Setup())
+}
+
+func TestPlanClose(t *testing.T) {
+	t.Parallel()
+	is, err := planClose(opened, now, facts{})
+	require.NoError(t, err)
+	require.Equal(t, with(func(c *coupon.Coupon) { c.ClosesAt = now }), is)
+
+	closed := with(func(c *coupon.Coupon) { c.ClosesAt = now.Add(-time.Minute) })
+	is, err = planClose(closed, now, facts{})
+	require.NoError(t, err)
+	require.Equal(t, closed, is, "a closed coupon stays as it is")
+
+	_, err = planClose(with(func(c *coupon.Coupon) { c.OpensAt = now }), now, facts{})
+	requireRefused(t, err, RefusedNotOpen, opened.ID, now)
+	_, err = planClose(with(func(c *coupon.Coupon) { c.FinalisedAt = now }), now, facts{})
+	requireRefused(t, err, RefusedFinalised, opened.ID, now)
+}
+
+func TestPlanExtend(t *testing.T) {
+	t.Parallel()
+	later := opened.ClosesAt.Add(time.Hour + time.Nanosecond)
+	is, err := planExtend(opened, now, facts{}, later)
+	require.NoError(t, err)
+	require.Equal(t, opened.ClosesAt.Add(time.Hour), is.ClosesAt, "to the microsecond")
+
+	for name, c := range map[string]struct {
+		coupon coupon.Coupon
+		facts  facts
+		closes time.Time
+		why    Refusal
+		args   []any
+	}{
+		"finalised":           {with(func(c *coupon.Coupon) { c.FinalisedAt = now }), facts{}, later, RefusedFinalised, []any{opened.ID, now}},
+		"finalised before":    {opened, facts{swept: true}, later, RefusedSwept, []any{opened.ID}},
+		"ends before opening": {opened, facts{}, opened.OpensAt, RefusedEndsBeforeItOpens, []any{opened.ID, opened.OpensAt, opened.OpensAt}},
+		"in the past":         {opened, facts{}, now, RefusedPast, []any{opened.ID, now, now}},
+		"too late":            {opened, facts{}, maxCloses.Add(1), RefusedFar, []any{maxCloses.Add(1), maxCloses}},
+		"shorter":             {opened, facts{}, now.Add(time.Minute), RefusedShorter, []any{opened.ID, now.Add(time.Minute), opened.ClosesAt}},
+		"marks lost":          {opened, facts{marksLost: true}, later, RefusedForgotten, []any{opened.ID}},
+		"not cleaned up":      {opened, facts{marksLost: true, uncleaned: true}, later, RefusedUnfinished, []any{opened.ID}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := planExtend(c.coupon, now, c.facts, c.closes)
+			requireRefused(t, err, c.why, c.args...)
+		})
+	}
+}
+
+func TestPlanSeats(t *testing.T) {
+	t.Parallel()
+	is, err := planSeats(opened, facts{}, 4)
+	require.NoError(t, err)
+	require.Equal(t, 4, is.TotalQuantity)
+	_, err = planSeats(opened, facts{}, 3)
+	requireRefused(t, err, RefusedFewerThanIssued, opened.ID, 4, 3)
+	_, err = planSeats(opened, facts{}, MaxSeats+1)
+	requireRefused(t, err, RefusedSeats, MaxSeats+1, int64(MaxSeats))
+	_, err = planSeats(with(func(c *coupon.Coupon) { c.IssuedCount = 0 }), facts{}, 0)
+	requireRefused(t, err, RefusedSeats, 0, int64(MaxSeats))
+
+	finalised := with(func(c *coupon.Coupon) { c.FinalisedAt, c.TotalQuantity = now, 4 })
+	for name, c := range map[string]struct {
+		facts facts
+		total int
+		due   bool
+	}{
+		"free seats and NOT_SELECTED users": {facts{notSelected: 1}, 5, true},
+		"nobody is NOT_SELECTED":            {facts{}, 5, false},
+		"no free seat":                      {facts{notSelected: 1}, 4, false},
+	} {
+		is, err := planSeats(finalised, c.facts, c.total)
+		require.NoError(t, err)
+		require.Equal(t, c.due, !is.Finalised(), name)
+	}
+}
+
+func TestPlanRecount(t *testing.T) {
+	t.Parallel()
+	is, err := planRecount(opened, now, facts{holders: 6})
+	require.NoError(t, err)
+	require.Equal(t, with(func(c *coupon.Coupon) { c.IssuedCount = 6 }), is)
+	_, err = planRecount(opened, now, facts{holders: 11})
+	requireRefused(t, err, RefusedMoreThanSeats, opened.ID, 11, 10)
+}
+
+func TestNewCoupon_Refusals(t *testing.T) {
+	t.Parallel()
+	right := NewCoupon{Name: "자정", Seats: 1, Opens: now, Closes: now.Add(time.Hour), ValidityDays: 1}
+	require.NoError(t, right.refusal(now))
+	for name, edit := range map[string]func(*NewCoupon){
+		"blank name":           func(n *NewCoupon) { n.Name = " " },
+		"name too long":        func(n *NewCoupon) { n.Name = strings.Repeat("가", maxNameLetters+1) },
+		"name with line break": func(n *NewCoupon) { n.Name = "a\nb" },
+		"no seat":              func(n *NewCoupon) { n.Seats = 0 },
+		"no day":               func(n *NewCoupon) { n.ValidityDays = 0 },
+		"negative discount":    func(n *NewCoupon) { n.DiscountWon = -1 },
+	} {
+		n := right
+		edit(&n)
+		require.Len(t, n.Problems(), 1, name)
+		var classed *coupon.Error
+		require.ErrorAs(t, n.refusal(now), &classed, name)
+		require.Equal(t, coupon.Setup, classed.Class, name)
+	}
+	n := right
+	n.Closes = n.Opens
+	requireRefused(t, n.refusal(now), RefusedEndsBeforeItOpens, coupon.CouponID(0), n.Closes, n.Opens)
+	requireRefused(t, right.refusal(right.Closes), RefusedPast, coupon.CouponID(0), right.Closes, right.Closes)
+}
+
+func TestDifference_NamesChangedColumns(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, difference(opened, opened))
+	is := with(func(c *coupon.Coupon) { c.TotalQuantity, c.Status, c.FinalisedAt = 12, coupon.Paused, now })
+	require.Equal(t, "total_quantity 10 → 12, status OPEN → PAUSED, finalised_at none → 2026-11-20T05:00:00Z", difference(opened, is))
+}
+
+func TestError_KeepsItsCause(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("redis is away")
+	require.ErrorIs(t, &Error{NotShut, []any{uint64(7), cause}}, cause)
+	require.NoError(t, (&Error{NoSuchCoupon, []any{uint64(7)}}).Unwrap())
+}

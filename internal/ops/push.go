@@ -1,0 +1,123 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/push"
+	"go.uber.org/zap"
+)
+
+const (
+	// pushInterval is the usual scrape interval of a gateway.
+	pushInterval = 10 * time.Second
+	// pushTimeout bounds one push, and so the delay that an unreachable gateway adds to the end of a program. A pod has 30 s
+	// after SIGTERM: 25 s are the grace, 3 s the record of the end.
+	pushTimeout = 2 * time.Second
+	// The last push is repeated within pushTimeout, since its values stay at the gateway.
+	pushAttempt = time.Second
+	pushPause   = 500 * time.Millisecond
+)
+
+// Jobs of the groups at the gateway. The group of a run also has the label trigger, so that an operator's run leaves the
+// metrics of the nightly run alone.
+const (
+	RunJob    = "settle"
+	VerifyJob = "settle-verify"
+)
+
+// CheckGateway refuses a value that is not a URL, and a URL with a password, which would show in logs. Empty is no gateway.
+func CheckGateway(gateway string) error {
+	if gateway == "" {
+		return nil
+	}
+	u, err := url.Parse(gateway)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return errors.New("PUSH_GATEWAY is not the URL of a gateway: want one such as http://pushgateway:9091, without a password")
+	}
+	return nil
+}
+
+// Pusher pushes metrics to one group of a gateway. A push adds to the group: other metrics there, such as those of the last
+// success, stay. Failures are logged and never returned.
+type Pusher struct {
+	gateway string // empty: nothing is pushed
+	group   *push.Pusher
+	logger  *zap.Logger
+}
+
+// NewPusher pushes metrics to the group of a job, or nowhere when gateway is empty.
+func NewPusher(gateway, job string, logger *zap.Logger, metrics ...prometheus.Collector) *Pusher {
+	p := &Pusher{gateway, push.New(gateway, job).Client(new(http.Client)), logger}
+	for _, m := range metrics {
+		p.group.Collector(m)
+	}
+	return p
+}
+
+// Grouping narrows the group by a label.
+func (p *Pusher) Grouping(label, value string) *Pusher {
+	p.group.Grouping(label, value)
+	return p
+}
+
+// Start pushes every ten seconds until finish is called, and once more then.
+func (p *Pusher) Start() (finish func()) {
+	if p.gateway == "" {
+		return func() {}
+	}
+	running, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(pushInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-running.Done():
+				return
+			}
+			if err := p.once(running, pushTimeout); err != nil && running.Err() == nil {
+				p.logger.Warn("metrics not pushed; the run continues", zap.Error(err))
+			}
+		}
+	}()
+	return func() {
+		stop()
+		<-done
+		p.Push()
+	}
+}
+
+// Push pushes the final values, also after the program was told to stop.
+func (p *Pusher) Push() {
+	if p.gateway == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pushTimeout)
+	defer cancel()
+	for {
+		err := p.once(ctx, pushAttempt)
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(pushPause):
+		case <-ctx.Done():
+			p.logger.Warn("the last metrics not pushed", zap.Error(fmt.Errorf("push to %s: %w", p.gateway, err)))
+			return
+		}
+	}
+}
+
+func (p *Pusher) once(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return p.group.AddContext(ctx)
+}

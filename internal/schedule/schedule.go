@@ -1,0 +1,192 @@
+// Package schedule settles every night by a timetable in a process that stays, and catches up on missed nights.
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/calendar"
+)
+
+// Bounds of a schedule.
+const (
+	// maxMissed bounds the nights of one catch-up. Older applications are not lost: the first night settles every
+	// application before its cutoff.
+	maxMissed = 400
+	// A failed night is repeated after firstRetry. The pause doubles with each failure, up to maxRetry.
+	firstRetry = time.Minute
+	maxRetry   = 15 * time.Minute
+	// maxSleep is how long the schedule sleeps before it looks at the Redis clock again, which may have been adjusted.
+	maxSleep = 15 * time.Minute
+)
+
+// Parse reads a cron expression of five fields, or a descriptor such as @daily, in zone. Every firing must be at least
+// calendar.MaxEarliness before the next midnight: a run that starts later than that means the coming cutoff.
+func Parse(expression string, zone *time.Location) (cron.Schedule, error) {
+	timetable, err := cron.ParseStandard(fmt.Sprintf("CRON_TZ=%s %s", zone, expression))
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a cron expression such as 0 0 * * *: %w", expression, err)
+	}
+	fields, ok := timetable.(*cron.SpecSchedule)
+	if !ok {
+		return nil, fmt.Errorf("%q has no fixed time of day: want a cron expression such as 0 0 * * *", expression)
+	}
+	if timetable.Next(time.Unix(0, 0)).IsZero() {
+		return nil, fmt.Errorf("%q never fires", expression)
+	}
+	const lastHour, lastMinutes = 1 << 23, 0b11111 << 55 // 23:55 to 23:59
+	if fields.Hour&lastHour != 0 && fields.Minute&lastMinutes != 0 {
+		return nil, fmt.Errorf("%q fires within %s before midnight: want midnight or later, such as 0 0 * * *", expression, calendar.MaxEarliness)
+	}
+	return timetable, nil
+}
+
+// Clock is the Redis clock, which decides whether a midnight has passed.
+type Clock interface {
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// Config is what a Scheduler needs. Every field is required.
+type Config struct {
+	Timetable cron.Schedule
+	Zone      *time.Location
+	Clock     Clock
+	// LastNight is the highest cutoff up to newest that a nightly run has settled; zero: none.
+	LastNight func(ctx context.Context, newest time.Time) (time.Time, error)
+	// Settle settles one night. complete reports whether the run reached every coupon; the error is then about single
+	// coupons, and does not keep the later nights from the other coupons.
+	Settle func(ctx context.Context, cutoff time.Time) (complete bool, err error)
+	// Wait returns after d, or with an error when ctx has ended.
+	Wait   func(ctx context.Context, d time.Duration) error
+	Logger *zap.Logger
+}
+
+// Scheduler settles every night. It is one loop and never overlaps itself. The row lock of each coupon orders it with other
+// schedulers, CronJobs and operators.
+type Scheduler struct{ Config }
+
+// New checks that the configuration is complete.
+func New(config Config) (*Scheduler, error) {
+	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil || config.Settle == nil ||
+		config.Wait == nil || config.Logger == nil {
+		return nil, errors.New("schedule: a field of Config is missing")
+	}
+	return &Scheduler{config}, nil
+}
+
+// Run settles the missed nights and then one night at each firing until ctx ends. The same ctx stops a run that is under way;
+// Run returns after it.
+func (s *Scheduler) Run(ctx context.Context) {
+	retry := firstRetry
+	for {
+		now, err := s.settleMissed(ctx)
+		if ctx.Err() != nil {
+			if err != nil {
+				s.Logger.Info("night interrupted", zap.Error(err))
+			}
+			return
+		}
+		if err == nil {
+			retry = firstRetry
+			err = s.sleep(ctx, now)
+		} else {
+			wait := retry
+			if !now.IsZero() {
+				wait = min(retry, max(s.Timetable.Next(now).Sub(now), firstRetry))
+			}
+			retry = min(2*retry, maxRetry)
+			s.Logger.Error("night not settled", zap.Duration("next_try_in", wait), zap.Error(err))
+			err = s.Wait(ctx, wait)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// sleep returns at the next firing by the Redis clock, since the clock of this process may be wrong. The Redis clock may be
+// adjusted meanwhile, so sleep reads it again at least every maxSleep.
+func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
+	firing := s.Timetable.Next(now)
+	s.Logger.Info("waiting for the next night", zap.Duration("in", firing.Sub(now)))
+	for {
+		wait := min(firing.Sub(now), maxSleep)
+		if err := s.Wait(ctx, wait); err != nil {
+			return err
+		}
+		at, err := s.Clock.Now(ctx)
+		if err != nil {
+			at = now.Add(wait) // Redis may be back at the firing
+		}
+		if now = at; !now.Before(firing) {
+			return nil
+		}
+		if earlier := s.Timetable.Next(now); earlier.Before(firing) {
+			firing = earlier
+			s.Logger.Warn("the Redis clock was set back", zap.Duration("next_night_in", firing.Sub(now)))
+		}
+	}
+}
+
+// settleMissed settles every cutoff since the last settled one, in order, one run each, and returns the Redis clock. The
+// newest cutoff is settled even when a run of it is recorded: that is cheap, and repairs an interrupted run and a run that
+// came too early because the Redis clock was ahead. The time is zero when the nights after a failure were left out.
+func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error) {
+	now, err = s.Clock.Now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	newest := calendar.DefaultCutoff(now, s.Zone)
+	last, err := s.LastNight(ctx, newest)
+	if err != nil {
+		// MySQL is probably away. A run of the newest night does what can be done without MySQL; its cutoff covers the
+		// applications of the earlier nights.
+		if _, settling := s.settle(ctx, newest); settling != nil {
+			err = settling
+		}
+		return time.Time{}, err
+	}
+	var failed error
+	for _, cutoff := range missedNights(last, newest, s.Zone) {
+		complete, err := s.settle(ctx, cutoff)
+		if err != nil && !complete {
+			return time.Time{}, err // no later night may be settled before this one
+		}
+		if err != nil {
+			failed = err
+		}
+	}
+	if now, err = s.Clock.Now(ctx); err != nil {
+		return time.Time{}, err
+	}
+	return now, failed
+}
+
+// missedNights are the cutoffs after last up to newest, in order. newest is always one of them, and the only one when last is
+// zero.
+func missedNights(last, newest time.Time, zone *time.Location) (nights []time.Time) {
+	nights = []time.Time{newest}
+	if last.IsZero() {
+		return nights
+	}
+	for night := calendar.PreviousCutoff(newest, zone); night.After(last) && len(nights) < maxMissed; night = calendar.PreviousCutoff(night, zone) {
+		nights = append([]time.Time{night}, nights...)
+	}
+	return nights
+}
+
+// settle settles one night. It returns a panic as an error.
+func (s *Scheduler) settle(ctx context.Context, cutoff time.Time) (complete bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			complete, err = false, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.Settle(ctx, cutoff)
+}
