@@ -68,7 +68,7 @@ check: ## formatting, go.mod, linters and import rules (.golangci.yaml)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	for module in . k8s/manifests k8s/e2e k8s/e2e/kubernetes; do go -C $$module mod tidy -diff; done
-	for module in . k8s/manifests k8s/e2e; do (cd $$module && go run $(GOLANGCI_LINT) run ./...); done
+	for module in . k8s/manifests k8s/e2e; do (cd $$module && go run $(GOLANGCI_LINT) run --allow-parallel-runners ./...); done
 
 fmt: ## format the code
 	gofmt -w .
