@@ -33,6 +33,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 var version = "dev" // set by -ldflags "-X main.version=…"
@@ -57,8 +58,8 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var s settings
-	parsed, err := connect.Parse(&s, "apply-api", "Takes applications for first-come-first-served coupons.", args, stdout, stderr,
-		[]string{"APPLY_", "SETTLE_"}, kong.Vars{"version": version})
+	parsed, err := connect.Parse(&s, connect.Program{Name: "apply-api", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: text.English},
+		args, stdout, stderr, kong.Vars{"version": version})
 	if errors.Is(err, connect.ErrHelp) {
 		return exitEnded
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -40,9 +41,9 @@ type settings struct {
 	zone *time.Location `kong:"-"` // of TimeZone; set by Check
 }
 
-// Check implements connect.Checked.
-func (s *settings) Check() (problems []error) {
-	problems = append(connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)...)
+// Validate implements connect.Checked.
+func (s *settings) Validate() error {
+	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)}
 	var err error
 	if s.zone, err = time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
 		problems = append(problems, fmt.Errorf("SETTLE_TIME_ZONE is %q: want a zone of the IANA database such as Asia/Seoul", s.TimeZone))
@@ -62,7 +63,7 @@ func (s *settings) Check() (problems []error) {
 	if s.MaxConnections < 1 || s.MaxConnections > maxConnections {
 		problems = append(problems, fmt.Errorf("MAX_CONNECTIONS is %d: want 1 to %d", s.MaxConnections, maxConnections))
 	}
-	return problems
+	return errors.Join(problems...)
 }
 
 // ownFiles is the number of open files kept for the admin port, the listeners, the log and the Go runtime.

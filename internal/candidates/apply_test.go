@@ -23,13 +23,13 @@ func TestApplyAccepts(t *testing.T) {
 	require.Equal(t, Receipt{Code: Accepted, Arrival: µs(noon), Position: 1, Now: noon, OpensAt: w.Opens}, c.apply(t, 7))
 	require.Equal(t, map[string]float64{"7": float64(µs(noon))}, c.standing(t, c.queue))
 	require.Equal(t, "1", c.get(t, "accepted"))
-	require.Equal(t, text(µs(noon)), c.get(t, "last"))
+	require.Equal(t, decimal(µs(noon)), c.get(t, "last"))
 
 	later := noon.Add(3 * time.Second)
 	c.freeze(later)
 	require.Equal(t, Receipt{Code: Accepted, Arrival: µs(later), Position: 2, Now: later, OpensAt: w.Opens}, c.apply(t, 5))
 	require.Equal(t, "2", c.get(t, "accepted"))
-	require.Equal(t, text(µs(later)), c.get(t, "last"))
+	require.Equal(t, decimal(µs(later)), c.get(t, "last"))
 	require.Equal(t, time.UTC, c.apply(t, 5).Now.Location())
 }
 
@@ -184,7 +184,7 @@ func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 		receipt := c.accept(t, uint64(1000-i))[0]
 		require.Equal(t, µs(noon)+i, receipt.Arrival)
 		require.Equal(t, i+1, receipt.Position)
-		require.Equal(t, text(receipt.Arrival), c.get(t, "last"))
+		require.Equal(t, decimal(receipt.Arrival), c.get(t, "last"))
 	}
 }
 
@@ -192,7 +192,7 @@ func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 func TestArrivalsAreNotRounded(t *testing.T) {
 	t.Parallel()
 	for _, now := range []int64{1795143599999999, 1795143600000001, 7999999999999999, 8999999999999997} {
-		t.Run(text(now), func(t *testing.T) {
+		t.Run(decimal(now), func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.freeze(time.UnixMicro(now))
@@ -201,8 +201,8 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 				receipt := c.accept(t, uint64(i))[0]
 				require.Equal(t, now+i, receipt.Arrival)
 				require.Equal(t, now, µs(receipt.Now))
-				require.Equal(t, text(now+i), c.get(t, "last"))
-				require.Equal(t, float64(now+i), c.standing(t, c.queue)[text(i)])
+				require.Equal(t, decimal(now+i), c.get(t, "last"))
+				require.Equal(t, float64(now+i), c.standing(t, c.queue)[decimal(i)])
 				require.Equal(t, now+i, c.apply(t, uint64(i)).Arrival, "of the duplicate")
 			}
 			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(now+1))

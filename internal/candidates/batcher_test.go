@@ -117,7 +117,7 @@ func TestWhoComesDuringACallGoesTogetherInTheNext(t *testing.T) {
 		require.EqualValues(t, i+2, answers[user].Position)
 	}
 	require.Equal(t, strconv.Itoa(users+1), c.get(t, "accepted"))
-	require.Equal(t, text(µs(noon)+users), c.get(t, "last"))
+	require.Equal(t, decimal(µs(noon)+users), c.get(t, "last"))
 	require.Equal(t, 0, crowd.b.waits(c.id))
 }
 
@@ -127,7 +127,7 @@ func TestPositionsAmongMembersWrittenByHand(t *testing.T) {
 	c := newCoupon(t)
 	c.open(t)
 	first := µs(noon)
-	c.stand(t, c.queue, place{text(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
+	c.stand(t, c.queue, place{decimal(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
 	receipts, err := c.applyAll(t.Context(), c.id, []uint64{11, 12, 13, 14, 15, 77, 78})
 	require.NoError(t, err)
 	for i, user := range []uint64{11, 12, 13, 14, 15} {
@@ -241,7 +241,7 @@ func TestABatchAnswersEachAsAloneWouldBe(t *testing.T) {
 		"18446744073709551615": float64(first + 3),
 	}, c.standing(t, c.queue))
 	require.Equal(t, "6", c.get(t, "accepted"))
-	require.Equal(t, text(first+3), c.get(t, "last"))
+	require.Equal(t, decimal(first+3), c.get(t, "last"))
 
 	c.set(t, "sold", 1)
 	receipts, err = c.applyAll(t.Context(), c.id, []uint64{10, 9})

@@ -18,9 +18,9 @@ func TestPublishOpensTheDoor(t *testing.T) {
 	w := coupon.Window{Coupon: c.id, Version: 7, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
 	require.Equal(t, coupon.Promise{Since: µs(noon)}, c.publish(t, w))
 	require.Equal(t, map[string]string{
-		"version": "7", "opens": text(µs(w.Opens)), "closes": text(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
-		"run_id": c.get(t, "run_id"), "since": text(µs(noon)), "base": "0", "base_twice": "0",
-		"version_at": text(µs(noon)),
+		"version": "7", "opens": decimal(µs(w.Opens)), "closes": decimal(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
+		"run_id": c.get(t, "run_id"), "since": decimal(µs(noon)), "base": "0", "base_twice": "0",
+		"version_at": decimal(µs(noon)),
 	}, c.rdb.HGetAll(t.Context(), c.state).Val())
 
 	w.Version, w.Paused = 8, true
@@ -63,9 +63,9 @@ func TestPublishLetsTheNewerWindowWin(t *testing.T) {
 			if tc.want {
 				want, status = comes, "PAUSED"
 			}
-			require.Equal(t, text(want.Version), c.get(t, "version"))
-			require.Equal(t, text(µs(want.Opens)), c.get(t, "opens"))
-			require.Equal(t, text(µs(want.Closes)), c.get(t, "closes"))
+			require.Equal(t, decimal(want.Version), c.get(t, "version"))
+			require.Equal(t, decimal(µs(want.Opens)), c.get(t, "opens"))
+			require.Equal(t, decimal(µs(want.Closes)), c.get(t, "closes"))
 			require.Equal(t, status, c.get(t, "status"))
 			require.Equal(t, want.Closes.Add(testTTL).Unix(), c.expires(t, c.state), "it lives by the window that stands")
 		})
@@ -110,8 +110,8 @@ func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, version == 3, published)
 				require.Equal(t, tc.want, now)
-				require.Equal(t, text(tc.want.Accepted), c.get(t, "accepted"))
-				require.Equal(t, text(tc.want.LastArrival), c.get(t, "last"))
+				require.Equal(t, decimal(tc.want.Accepted), c.get(t, "accepted"))
+				require.Equal(t, decimal(tc.want.LastArrival), c.get(t, "last"))
 			})
 		}
 	}
@@ -205,7 +205,7 @@ func TestFenceKeepsWhoComesLaterAboveTheCutoff(t *testing.T) {
 				wait, _, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
 				require.NoError(t, err)
 				require.Zero(t, wait)
-				require.Equal(t, text(want), c.get(t, "last"))
+				require.Equal(t, decimal(want), c.get(t, "last"))
 			}
 			before := c.content(t)
 			_, _, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
@@ -269,7 +269,7 @@ func TestFenceGivesAStateAnEnd(t *testing.T) {
 	c.freeze(noon.Add(time.Minute))
 	_, _, err = c.Fence(t.Context(), c.id, noon.Add(time.Minute), coupon.Promise{})
 	require.NoError(t, err)
-	require.Equal(t, text(µs(noon.Add(time.Minute))-1), c.get(t, "last"))
+	require.Equal(t, decimal(µs(noon.Add(time.Minute))-1), c.get(t, "last"))
 	requireLives(t, c, time.Hour)
 }
 
@@ -358,7 +358,7 @@ func TestSweepClearsAFinishedCoupon(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, swept)
 		c.requireExists(t, false, c.queue, c.issued, c.rejected, c.dlq, c.reason)
-		require.Equal(t, text(µs(closes)), c.get(t, "closes"), "the state stays for a while")
+		require.Equal(t, decimal(µs(closes)), c.get(t, "closes"), "the state stays for a while")
 		requireLives(t, c, 600*time.Second)
 	}
 	require.Equal(t, Closed, c.apply(t, 7).Code)

@@ -28,7 +28,7 @@ func TestOnlyNewcomersNeedMemory(t *testing.T) {
 	c.openNow(t)
 	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 	entry := func(user int) coupon.Application {
-		return coupon.Application{Member: text(int64(user)), Arrival: at[user-1].Arrival, Source: coupon.SourceQueue}
+		return coupon.Application{Member: decimal(int64(user)), Arrival: at[user-1].Arrival, Source: coupon.SourceQueue}
 	}
 	now, err := c.Now(ctx)
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestShutEndsBehindEveryArrival(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, 6, version)
 			require.Equal(t, noon.Add(tc.want), end)
-			require.Equal(t, text(µs(end)), c.get(t, "closes"))
+			require.Equal(t, decimal(µs(end)), c.get(t, "closes"))
 			if tc.want < time.Hour {
 				require.Equal(t, Closed, c.apply(t, 7).Code)
 			}
@@ -138,7 +138,7 @@ func TestShutPauses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, noon, end)
 	require.Equal(t, Paused, c.apply(t, 7).Code)
-	require.Equal(t, text(µs(w.Closes)), c.get(t, "closes"))
+	require.Equal(t, decimal(µs(w.Closes)), c.get(t, "closes"))
 }
 
 func TestShutNeedsAWindow(t *testing.T) {

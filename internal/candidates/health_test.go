@@ -59,9 +59,9 @@ func TestMemoryUsed(t *testing.T) {
 	require.Zero(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], "there is no limit")
 	now, err := s.Memory(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", text(2*now.Used)).Err())
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", decimal(2*now.Used)).Err())
 	require.InDelta(t, 0.5, gauges(t, s)["jajeong_redis_memory_used_ratio"], 0.2)
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", text(now.Used/2)).Err())
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", decimal(now.Used/2)).Err())
 	require.Greater(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], 1.0)
 
 	nodes := topology.StartCluster(t, 2)

@@ -116,8 +116,8 @@ func TestPageEndsBelowTheCutoff(t *testing.T) {
 	c := newCoupon(t)
 	at := µs(noon)
 	for i, key := range []string{c.queue, c.dlq} {
-		c.stand(t, key, place{text(at - 1), fmt.Sprint("in", i)}, place{text(at), fmt.Sprint("out", i)},
-			place{text(at + 1), fmt.Sprint("later", i)}, place{"+inf", fmt.Sprint("inf", i)})
+		c.stand(t, key, place{decimal(at - 1), fmt.Sprint("in", i)}, place{decimal(at), fmt.Sprint("out", i)},
+			place{decimal(at + 1), fmt.Sprint("later", i)}, place{"+inf", fmt.Sprint("inf", i)})
 	}
 	all, _ := c.line(t, noon)
 	require.Equal(t, []coupon.Application{entry("in0", at-1, coupon.SourceQueue), entry("in1", at-1, coupon.SourceHeld)}, all)
@@ -185,13 +185,13 @@ func TestPagesOfALongLine(t *testing.T) {
 			var want []standingEntry
 			var queue, dlq []place
 			for i := range tc.queue {
-				p := place{text(at + int64(i/tc.tie)), "q" + strconv.Itoa(i)}
+				p := place{decimal(at + int64(i/tc.tie)), "q" + strconv.Itoa(i)}
 				queue = append(queue, p)
 				want = append(want, expected(p.score, p.member, coupon.SourceQueue))
 			}
 			reasons := map[string]any{}
 			for i := range tc.dlq {
-				p := place{text(at + int64(tc.dlqFrom+i/tc.tie)), strconv.Itoa(i)}
+				p := place{decimal(at + int64(tc.dlqFrom+i/tc.tie)), strconv.Itoa(i)}
 				if i%2 == 0 {
 					p.member = "z" + p.member
 				}

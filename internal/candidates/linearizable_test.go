@@ -380,7 +380,7 @@ func (s *story) end(t *testing.T) {
 		for _, user := range issued.Val() {
 			assert.Contains(t, settled, user)
 		}
-		assert.Equal(t, []any{strconv.Itoa(len(spots) + len(issued.Val())), text(last)}, state.Val(), "accepted and last of coupon %d", c.id)
+		assert.Equal(t, []any{strconv.Itoa(len(spots) + len(issued.Val())), decimal(last)}, state.Val(), "accepted and last of coupon %d", c.id)
 	}
 }
 

@@ -294,7 +294,7 @@ func (c *fixture) requireExists(t testingT, want bool, keys ...string) {
 
 func µs(at time.Time) int64 { return at.UnixMicro() }
 
-func text(n int64) string { return strconv.FormatInt(n, 10) }
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // entry is an application as it is stored in Redis.
 func entry(member string, arrival coupon.Arrival, source coupon.Source) coupon.Application {

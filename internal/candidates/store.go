@@ -2,7 +2,6 @@ package candidates
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -10,6 +9,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // MinTTL is the shortest life of a queue after its coupon closed: a settlement that fails at midnight must find it
@@ -25,19 +26,20 @@ const FinishedTTL = 10 * time.Minute
 
 // Options say which deployment a Store belongs to. They are settings of both programs.
 type Options struct {
-	KeyPrefix string        `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX" help:"Stands before every key; no braces."`
-	TTL       time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" placeholder:"DURATION" help:"How long a coupon's keys live after it has closed; at least 54h. Default ${default}."`
+	KeyPrefix string        `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX"`
+	TTL       time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" placeholder:"DURATION"`
 }
 
-// Check refuses what would lose candidates.
-func (o *Options) Check() (problems []error) {
+// Validate refuses what would lose candidates.
+func (o *Options) Validate() error {
+	var problems []error
 	if strings.ContainsAny(o.KeyPrefix, "{}") {
-		problems = append(problems, fmt.Errorf("REDIS_KEY_PREFIX=%q must not contain braces: they decide the Cluster slot", o.KeyPrefix))
+		problems = append(problems, text.UsageErrorf(text.PrefixWithBraces, o.KeyPrefix))
 	}
 	if o.TTL < MinTTL {
-		problems = append(problems, fmt.Errorf("CANDIDATE_TTL is %s: want at least %s, so that a queue outlives its settlement", o.TTL, MinTTL))
+		problems = append(problems, text.UsageErrorf(text.TTLTooShort, o.TTL, MinTTL))
 	}
-	return problems
+	return errors.Join(problems...)
 }
 
 // Store holds the candidates of every coupon. It is safe for concurrent use.
@@ -55,7 +57,7 @@ type Store struct {
 
 // NewStore refuses options that would lose candidates.
 func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
-	if err := errors.Join(o.Check()...); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	s := &Store{rdb: rdb, names: namespace{o.KeyPrefix}, ttlSeconds: int64(o.TTL / time.Second)}

@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Missed nights are settled one after the other, each by a run of its own; a coupon that is held in one of them keeps no
@@ -64,7 +65,7 @@ func TestABackfillEndsWhereMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1)
-	seoul := speaker(english).zone
+	seoul := speaker(text.English).zone
 	day := func(n int) time.Time { return w.now().In(seoul).AddDate(0, 0, -n) }
 	w.couponBetween(5, day(9), day(1))
 	w.refresh() // so that the catalog knows it, and there is a report
@@ -75,7 +76,7 @@ func TestABackfillEndsWhereMySQLIsAway(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "%s%s", stdout, stderr)
 	require.Len(t, done.Nights, 1)
 	require.Contains(t, stderr, "connect to mysql")
-	require.Contains(t, stderr, settle.SafeToRunAgain)
+	require.Contains(t, stderr, text.AdviseRunAgain.In(text.English))
 }
 
 // Of nights of which the last is not over, none is settled.
@@ -83,7 +84,7 @@ func TestANightThatIsNotOverIsRefusedBeforeTheFirstIsSettled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1)
-	seoul := speaker(english).zone
+	seoul := speaker(text.English).zone
 	today := w.now().In(seoul)
 	couponID := w.couponBetween(5, today.AddDate(0, 0, -9), today.AddDate(0, 0, 3))
 	w.stand(couponID, "1", today.AddDate(0, 0, -2))
@@ -168,7 +169,7 @@ func TestNobodyIsApproved(t *testing.T) {
 	approved := []string{"run", "--coupon=1", cutoff, "--operator=kim", "--reason=x", "--expect-digest=" + nobody}
 	code, _, stderr = w.settle(approved...)
 	require.Equal(t, 3, code)
-	require.Contains(t, stderr, "not those of "+nobody+" that were approved")
+	require.Contains(t, stderr, "not the approved "+nobody)
 	require.Empty(t, w.issued(couponID))
 	w.exec("UPDATE `user` SET status = 'BLOCKED'")
 	code, _, stderr = w.settle(approved...)

@@ -168,7 +168,7 @@ func TestTheFenceSaysThatItWasToldToStop(t *testing.T) {
 	w.coupon(2)
 	s := w.settler()
 	report, _ := s.RunOnce(atTheFence(t, s), settle.Order{Trigger: coupon.Cron, Cutoff: w.now().Add(4 * time.Minute)})
-	require.Contains(t, report.Coupons[0].Error, "told to stop")
+	require.Contains(t, report.Coupons[0].Error, "stopped by a signal")
 }
 
 // meddledStore does something right after Redis was counted: no lock keeps another run from cleaning up then.

@@ -51,7 +51,7 @@ func TestNobodyButCanariesIsTried(t *testing.T) {
 
 			code, _, stderr := w.dlq("retry", coupon, "--cause=BAD_ROW", "--canary=1", "--cutoff=now", "--lang=en")
 			require.Equal(t, 1, code, stderr)
-			require.Contains(t, stderr, "Of the 1 that were tried first 1 were not settled: the other 26 were not tried.")
+			require.Contains(t, stderr, "Of the first 1 applications 1 were not settled: the other 26 were not tried.")
 			want[0] = 2
 			require.Equal(t, want, attempts())
 			require.Equal(t, append([]string{}, c.late...), w.waiting(coupon), "the seats before them are kept")
@@ -60,7 +60,7 @@ func TestNobodyButCanariesIsTried(t *testing.T) {
 			w.exec("DELETE FROM odd_user WHERE id < 10")
 			code, _, stderr = w.dlq("retry", coupon, "--cause=BAD_ROW", "--canary=1", "--cutoff=now", "--lang=en")
 			require.Zero(t, code, stderr)
-			require.Contains(t, stderr, "The first 1 were settled; the other 26 are tried now.")
+			require.Contains(t, stderr, "The first 1 applications were settled; the other 26 are tried now.")
 			require.Equal(t, c.issued, w.issued(coupon))
 			w.verify()
 		})
@@ -80,7 +80,7 @@ func TestACanaryWaitsForItsTurn(t *testing.T) {
 	w.exec("DELETE FROM odd_user")
 	code, _, stderr := w.dlq("retry", coupon, "--user=3", "--user=2", "--canary=1", "--cutoff=now", "--lang=en")
 	require.Equal(t, 1, code, stderr)
-	require.Contains(t, stderr, "kept for whoever applied before: 1 were not tried")
+	require.Contains(t, stderr, "belong to earlier applications: 1 were not tried")
 	require.NotContains(t, stderr, "failed again")
 	require.Empty(t, w.issued(coupon), "the seat is kept for 1")
 	w.settleNow()

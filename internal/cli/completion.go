@@ -9,17 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completionCmd prints what a shell needs to complete verbs and flags.
+// completionCmd prints the shell code that completes verbs and flags.
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
-}
-
-// Help is shown by --help.
-func (completionCmd) Help() string {
-	return `Examples:
-  source <(settle completion bash)                        for this session; in ~/.bashrc for every one
-  source <(settle completion zsh)
-  settle completion fish | source`
+	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
 // shellCodes make a shell call the program with COMP_LINE. %[1]s is the program's path.
@@ -38,8 +30,11 @@ complete -f -c settle -a "(__complete_settle)"
 `,
 }
 
-// AfterApply is called by kong. The verb needs no server, and so no settings: kong leaves before it looks at them.
-func (c *completionCmd) AfterApply(k *kong.Context) error {
+// BeforeApply is called by kong. The verb needs no server, and so it leaves before kong validates the settings.
+func (c *completionCmd) BeforeApply(k *kong.Context) error {
+	if _, err := k.Apply(); err != nil {
+		return err
+	}
 	code, known := shellCodes[c.Shell]
 	if !known {
 		return nil // reported with the other problems of the command line
@@ -53,8 +48,8 @@ func (c *completionCmd) AfterApply(k *kong.Context) error {
 	return nil
 }
 
-// answersShells prints what may come next when a shell asks with COMP_LINE; then the process ends.
-func answersShells(k *kong.Kong) error {
+// completeShells prints what may come next when a shell asks with COMP_LINE; then the process ends.
+func completeShells(k *kong.Kong) error {
 	line, asked := os.LookupEnv("COMP_LINE")
 	if !asked {
 		return nil

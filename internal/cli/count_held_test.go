@@ -44,7 +44,7 @@ func TestACountThatIsNotTheCouponsHoldsTheCoupon(t *testing.T) {
 			code, report := w.settleNowCode("--accept-gap")
 			require.Equal(t, 3, code)
 			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
-			for _, said := range []string{fmt.Sprintf("says %d", test.counted), fmt.Sprintf("there are %d", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
+			for _, said := range []string{fmt.Sprintf(" is %d,", test.counted), fmt.Sprintf("there are %d", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
 				require.Contains(t, report.Coupons[0].Error, said)
 			}
 			code, _ = w.verifyCode()

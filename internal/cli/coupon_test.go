@@ -154,7 +154,7 @@ func TestSeatsAddedToAFinalisedCouponGoToThoseInLine(t *testing.T) {
 		require.Empty(t, stdout)
 	}
 	said := w.mustChange("add-seats", couponID, "--seats=2")
-	require.Contains(t, said, "The 4 who are NOT_SELECTED are in line for them")
+	require.Contains(t, said, "The 4 NOT_SELECTED users are considered")
 	require.Contains(t, said, "00:00:00 KST")
 	require.Zero(t, finalised())
 	require.Len(t, w.audited(couponID, "COUPON_UNFINALISED"), 1)
@@ -177,7 +177,7 @@ func TestSeatsAddedToAFinalisedCouponGoToThoseInLine(t *testing.T) {
 	require.Equal(t, []uint64{6, 5, 4, 3, 2, 1}, w.issued(couponID))
 	require.Equal(t, 1, finalised())
 	said = w.mustChange("add-seats", couponID, "--seats=1")
-	require.Contains(t, said, "nobody is NOT_SELECTED")
+	require.Contains(t, said, "no user is NOT_SELECTED")
 	require.Equal(t, 1, finalised(), "nobody is in line: nothing is due")
 	w.verify()
 }
@@ -203,7 +203,7 @@ func TestACouponOfWhichRedisHasForgottenIsNotOpenedAgain(t *testing.T) {
 		code, stdout, stderr := w.changes("extend", couponID, closes)
 		require.Equal(t, exitUse, code, name)
 		require.Empty(t, stdout)
-		require.Contains(t, stderr, "Redis has forgotten")
+		require.Contains(t, stderr, "Redis has lost the record")
 		require.Equal(t, candidates.Closed, w.answer(couponID, 2))
 	}
 	untold := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
@@ -255,7 +255,7 @@ func TestRefusedChanges(t *testing.T) {
 		"pause of no coupon":       {"pause", 999, nil, "coupon 999 does not exist"},
 		"ends before it opens":     {"extend", ahead, []string{"--closes=" + stamp(30*time.Minute)}, "would end before it opens"},
 		"ends as it opens":         {"extend", ahead, []string{"--closes=" + now.Add(time.Hour).UTC().Format(time.RFC3339Nano)}, "would end before it opens"},
-		"ends in the past":         {"extend", closed, []string{"--closes=" + stamp(-time.Minute)}, "which is over"},
+		"ends in the past":         {"extend", closed, []string{"--closes=" + stamp(-time.Minute)}, "which is past"},
 		"ends earlier":             {"extend", opened, []string{"--closes=" + stamp(time.Minute)}, "extend only makes it later"},
 		"ends too far off":         {"extend", opened, []string{"--closes=2250-06-01 00:00"}, "too far off"},
 		"ends at no time":          {"extend", opened, []string{"--closes=tomorrow"}, "tomorrow"},
@@ -283,7 +283,7 @@ func TestRefusedChanges(t *testing.T) {
 		"valid for ages":     {[]string{"--validity-days=36501"}, "36501 days"},
 		"discount below 0":   {[]string{"--discount-won=-1"}, "-1 won"},
 		"ends before opens":  {[]string{"--opens=" + stamp(2*time.Hour)}, "would end before it opens"},
-		"ended before it is": {[]string{"--closes=" + stamp(-time.Minute)}, "which is over"},
+		"ended before it is": {[]string{"--closes=" + stamp(-time.Minute)}, "which is past"},
 		"ends in ages":       {[]string{"--closes=2251-01-01 00:00"}, "too far off"},
 		"opens at no time":   {[]string{"--opens=noon"}, "noon"},
 		"nobody's":           {[]string{"--operator="}, "--operator"},
@@ -311,19 +311,19 @@ func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
 	later := func(d time.Duration) string { return "--closes=" + w.now().Add(d).UTC().Format(time.RFC3339) }
 
 	w.mustChange("pause", couponID)
-	require.Contains(t, w.mustChange("resume", couponID), "Every seat is taken: newcomers are told SOLD_OUT.")
+	require.Contains(t, w.mustChange("resume", couponID), "Every seat is taken: new applications are answered SOLD_OUT.")
 	w.mustChange("close", couponID)
 	said := w.mustChange("extend", couponID, later(time.Hour))
-	require.Contains(t, said, "Every seat is taken: newcomers are told SOLD_OUT.")
+	require.Contains(t, said, "Every seat is taken: new applications are answered SOLD_OUT.")
 	require.NotContains(t, said, "is open again")
 
 	said = w.mustChange("add-seats", couponID, "--seats=1")
-	require.Contains(t, said, "newcomers are told SOLD_OUT until a run has ended")
+	require.Contains(t, said, "new applications are answered SOLD_OUT until a run has ended")
 	require.Contains(t, said, fmt.Sprintf("settle run --coupon %d --cutoff now", couponID))
 	require.NotContains(t, said, "applies gets them")
 	require.Equal(t, candidates.SoldOut, w.answer(couponID, 2))
 	w.mustChange("pause", couponID)
-	require.Contains(t, w.mustChange("extend", couponID, later(2*time.Hour)), "told PAUSED")
+	require.Contains(t, w.mustChange("extend", couponID, later(2*time.Hour)), "answered PAUSED")
 	said = w.mustChange("resume", couponID)
 	require.Contains(t, said, "SOLD_OUT until a run has ended")
 	require.NotContains(t, said, "takes applications")
@@ -332,12 +332,12 @@ func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
 
 	w.settleNow()
 	require.Equal(t, candidates.Accepted, w.answer(couponID, 2))
-	require.Contains(t, w.mustChange("add-seats", couponID, "--seats=1"), "Whoever waits, or applies before then, is in line for them")
+	require.Contains(t, w.mustChange("add-seats", couponID, "--seats=1"), "considers the waiting applications, and those that arrive before then, by arrival")
 	w.mustChange("pause", couponID)
 	require.Contains(t, w.mustChange("resume", couponID), "takes applications")
 	w.mustChange("pause", couponID)
 	w.mustChange("close", couponID)
-	require.Contains(t, w.mustChange("resume", couponID), "told CLOSED")
+	require.Contains(t, w.mustChange("resume", couponID), "answered CLOSED")
 }
 
 // deaf is a Redis that cannot be reached for windows.

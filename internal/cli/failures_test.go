@@ -187,7 +187,7 @@ func TestLocksThatSomebodyKeeps(t *testing.T) {
 	require.Equal(t, coupon.Busy, report.Coupons[0].Status)
 	require.Contains(t, stdout, "BUSY")
 	require.Contains(t, stderr, fmt.Sprintf("coupon %d: busy", busy))
-	require.Contains(t, stderr, "nothing more was moved, run again")
+	require.Contains(t, stderr, "nothing more was changed, run again")
 	w.nothingMoved(busy, 1, 2, 3)
 	require.NoError(t, long.tx.Rollback())
 

@@ -267,7 +267,7 @@ func TestWhatIsWrittenOffIsShownAndNoMoreIsWrittenOff(t *testing.T) {
 	report, err = w.settler().RunOnce(t.Context(), order)
 	require.NoError(t, err)
 	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
-	require.Contains(t, report.Coupons[0].Error, "not those of "+approved+" that were approved")
+	require.Contains(t, report.Coupons[0].Error, "not the approved "+approved)
 	require.Empty(t, w.issued(couponID))
 
 	report, err = w.settler().Preview(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true, AcceptGap: true})

@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv/badinput"
 )
 
@@ -45,8 +44,8 @@ func TestAnEmptyValueSwitchesNoSafetyOff(t *testing.T) {
 		"no coupon":           {append([]string{"run", "--coupon", "", "--cutoff=now"}, person...), "--coupon is given empty"},
 		"coupon 0":            {append([]string{"run", "--coupon=0", "--cutoff=now"}, person...), "--coupon is 0"},
 		"no date":             {append([]string{"run", "--date", ""}, person...), "--date is given empty"},
-		"nobody's night":      {append([]string{"run"}, person...), "--operator and --reason are kept of a person's run"},
-		"preview of that":     {append([]string{"run", "--dry-run"}, person...), "--operator and --reason are kept of a person's run"},
+		"nobody's night":      {append([]string{"run"}, person...), "--operator and --reason belong to a manual run"},
+		"preview of that":     {append([]string{"run", "--dry-run"}, person...), "--operator and --reason belong to a manual run"},
 		"retry of nobody":     {append([]string{"dlq", "retry", "--coupon=1", "--user", ""}, person...), "--user is given empty"},
 		"retry for no cause":  {append([]string{"dlq", "retry", "--coupon=1", "--cause", ""}, person...), "--cause is given empty"},
 		"no canary":           {append([]string{"dlq", "retry", "--coupon=1", "--canary=0"}, person...), "--canary is 0"},
@@ -77,15 +76,8 @@ func TestAnEmptySecretFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestSlipsAreToldInBothLanguages(t *testing.T) {
+func TestProblemsAreToldInKorean(t *testing.T) {
 	t.Parallel()
-	require.Len(t, koreanSlips, len(connect.Slips))
-	for _, slip := range connect.Slips {
-		given := &connect.GivenError{Name: "--user", Slip: slip}
-		require.Regexp(t, hangul, korean.tell(given))
-		require.Contains(t, korean.tell(given), "--user")
-		require.Equal(t, given.Error(), english.tell(given))
-	}
 	_, _, stderr := settleBare(t, "run", "--lang=ko", "--date=", "--mysql-dsn=nobody@tcp(127.0.0.1:1)/none")
 	require.Contains(t, stderr, "--date: 값이 비어 있습니다")
 }

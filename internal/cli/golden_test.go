@@ -123,7 +123,7 @@ func (s *spoken) saysUntilStopped(until string, args ...string) {
 	require.NoError(s.t, cmd.Start())
 	var said strings.Builder
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
-		if !strings.Contains(lines.Text(), "told to stop") {
+		if !strings.Contains(lines.Text(), "stopped by a signal") {
 			said.WriteString(lines.Text() + "\n")
 		}
 		if strings.Contains(lines.Text(), until) {

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Every verb shows by an example how it is used, and the examples are of that verb.
@@ -21,6 +25,42 @@ func TestHelpOfEveryVerbHasExamples(t *testing.T) {
 		require.Regexp(t, `(?s)Examples?:.*settle `+strings.Join(pathTo(verb), " ")+`\b`, stdout, verb.FullPath())
 	}
 }
+
+// In each language every verb, flag and argument has help in that language.
+func TestHelpInBothLanguages(t *testing.T) {
+	t.Parallel()
+	for _, l := range []text.Language{text.Korean, text.English} {
+		parser, err := kong.New(new(cli), kong.Name("settle"), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}), connect.HelpIn(l), detailsIn(l))
+		require.NoError(t, err)
+		require.NoError(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+			name, help := "", ""
+			switch n := node.(type) {
+			case *kong.Application:
+				name, help = n.Name, n.Help
+			case *kong.Node:
+				name, help = n.FullPath(), n.Help
+			case *kong.Flag:
+				name, help = n.Summary(), n.Help
+			case *kong.Value:
+				name, help = n.Summary(), n.Help
+			}
+			require.NotEmpty(t, help, name)
+			require.NotContains(t, help, "${", name)
+			if !codesOnly.MatchString(help) {
+				require.Equal(t, l == text.Korean, hangul.MatchString(help), "%s: %s", name, help)
+			}
+			return next(nil)
+		}))
+	}
+	require.Equal(t, len(details), func() int {
+		parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"})
+		require.NoError(t, err)
+		return len(parser.Model.Leaves(false))
+	}())
+}
+
+// codesOnly are helps that only name values.
+var codesOnly = regexp.MustCompile(`^[a-z, ]+\.$`)
 
 // pathTo is what a person types to come to a verb.
 func pathTo(verb *kong.Node) (path []string) {

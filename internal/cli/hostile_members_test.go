@@ -34,7 +34,7 @@ func TestOneMemberStopsNoDrop(t *testing.T) {
 	code, stdout, stderr := w.dlq("drop", coupon, "--cause=MALFORMED_USER_ID", "--yes", "--lang=en")
 	require.Equal(t, exitUse, code, stderr)
 	require.Contains(t, stderr, "7 applications of coupon")
-	require.Contains(t, stderr, `stays under review: another member that was dropped has its very arrival`)
+	require.Contains(t, stderr, `stays under review: a dropped entry has the same arrival`)
 	require.Less(t, len(stdout+stderr), 10_000)
 	left := w.underReview(coupon)
 	require.Len(t, left, 1)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/output"
 )
 
 // The first nightly run of a coupon that opened today finds nothing due, and says who waits for which midnight.
@@ -34,11 +35,11 @@ func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "no coupon is due")
 		require.Contains(t, stdout, "coupon 1 심야 쿠폰: 2 waiting, the first of them for the settlement of "+
-			inZone(calendar.NextCutoff(time.UnixMicro(arrival), seoul), seoul)+".")
+			output.InZone(calendar.NextCutoff(time.UnixMicro(arrival), seoul), seoul)+".")
 		require.Contains(t, stdout, "settle run --coupon 1 --cutoff now")
 	}
 	_, stdout, _ = w.settle(append(night, "--lang=ko")...)
-	require.Contains(t, stdout, "쿠폰 1 심야 쿠폰: 기다리는 신청 2건")
+	require.Contains(t, stdout, "쿠폰 1 심야 쿠폰: 대기 중인 신청 2건")
 	_, stdout, _ = w.settle(append(night, "--output=json")...)
 	require.NotContains(t, stdout, "waiting", "programs read the report alone")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 type migrateCmd struct{}
@@ -17,7 +18,7 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 	}
 	defer db.Close()
 	if connect.LogsStatements(ctx, db) {
-		return wrong(logsStatements)
+		return text.UsageErrorf(text.StatementsAreLogged)
 	}
 	users := p.Settings.Directory()
 	if err := users.LookBefore(ctx, db); err != nil {
@@ -25,10 +26,10 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 	}
 	applied, err := connect.Migrate(ctx, db)
 	for _, m := range applied {
-		fmt.Fprintln(p.stdout, p.say(words{"%s 적용, %s", "applied %s in %s"}, m.File, m.Took.Round(time.Millisecond)))
+		fmt.Fprintln(p.stdout, p.sprintf(text.MigrationApplied, m.File, m.Took.Round(time.Millisecond)))
 	}
 	if err == nil && len(applied) == 0 {
-		fmt.Fprintln(p.stdout, p.say(words{"스키마가 최신입니다", "the schema is up to date"}))
+		fmt.Fprintln(p.stdout, p.sprintf(text.SchemaUpToDate))
 	}
 	if err == nil {
 		_, err = users.Look(ctx, db)

@@ -140,7 +140,7 @@ func (m *machine) doorShuts(t *rapid.T) {
 	require.NoError(m.t, err)
 	require.NoError(m.t, made.PublishErr)
 	c.closesAt, c.closed = made.After.ClosesAt.UnixMicro(), true
-	// Behind a line that runs ahead of the clock the end does too: nobody is let in, but until then not told CLOSED.
+	// Behind a line that runs ahead of the clock the end does too: nobody is let in, but until then not answered CLOSED.
 	testenv.Eventually(m.t, 20*time.Second, "the clock has reached the end", func() bool { return !m.now().Before(made.After.ClosesAt) })
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/docs"
+
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 

@@ -14,59 +14,52 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	pretty "github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/report"
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 type reportCmd struct {
-	Date   string   `xor:"period" placeholder:"DATE" help:"The applications of this business date, such as 2026-11-20."`
-	Month  string   `xor:"period" placeholder:"MONTH" help:"The applications of this month, such as 2026-11."`
-	Coupon []uint64 `placeholder:"ID" help:"Only this coupon; may be repeated."`
-	Output string   `enum:"table,csv,json,html" default:"table" help:"table, csv, json or html. Default ${default}."`
-	Out    string   `type:"path" placeholder:"FILE" help:"Write it to this file."`
+	Date   string   `xor:"period" placeholder:"DATE"`
+	Month  string   `xor:"period" placeholder:"MONTH"`
+	Coupon []uint64 `placeholder:"ID"`
+	Output string   `enum:"table,csv,json,html" default:"table"`
+	Out    string   `type:"path" placeholder:"FILE"`
 }
 
-// Help is shown by --help.
-func (*reportCmd) Help() string {
-	return `Examples:
-  settle report --date 2026-11-20
-  settle report --month 2026-11 --output html --out 2026-11.html --lang ko
-  settle report --month 2026-11 --output csv --out 2026-11.csv --lang ko`
-}
-
-// Check tells what is impossible about the flags.
-func (c *reportCmd) Check() (problems []error) {
+// Validate reports what is impossible about the flags.
+func (c *reportCmd) Validate() error {
+	var problems []error
 	if c.Date == "" && c.Month == "" {
-		problems = append(problems, wrong(words{"--date나 --month가 없습니다. --date=2026-11-20이나 --month=2026-11처럼 어느 신청인지 주세요",
-			"--date or --month is missing: which applications, such as --date=2026-11-20 or --month=2026-11"}))
+		problems = append(problems, text.UsageErrorf(text.PeriodMissing))
 	}
 	if _, err := c.period(time.UTC); err != nil {
 		problems = append(problems, err)
 	}
-	return problems
+	return errors.Join(problems...)
 }
 
-// period is what to report: a day by minutes, a month by hours.
+// period is the period of the report: a day by minutes, a month by hours.
 func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	switch {
 	case c.Date != "":
 		p.Bucket = time.Minute
 		if p.From, p.To, err = calendar.Day(c.Date, zone); err != nil {
-			return p, wrongDate("--date", c.Date)
+			return p, text.UsageErrorf(text.WrongDate, "--date", c.Date)
 		}
 	case c.Month != "":
 		p.Bucket = time.Hour
 		if p.From, p.To, err = calendar.Month(c.Month, zone); err != nil {
-			return p, wrong(words{"--month: %q은(는) 달이 아닙니다. 2026-11처럼 써 주세요", "--month: %q is not a month: want YYYY-MM, such as 2026-11"}, c.Month)
+			return p, text.UsageErrorf(text.WrongMonth, c.Month)
 		}
 	default:
 		return p, nil
 	}
-	return p, sane(p.From)
+	return p, after1970(p.From)
 }
 
 func (c *reportCmd) run(ctx context.Context, p *program) error {
@@ -75,46 +68,44 @@ func (c *reportCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer s.Close()
-	period, _ := c.period(p.zone) // Check has read it before
+	period, _ := c.period(p.zone) // Validate has read it
 	found, err := (&report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}).Report(ctx, period, c.Coupon)
 	if err != nil {
 		return err
 	}
 	r := &periodReport{program: p, Report: found, period: period, name: c.Date + c.Month, generatedAt: p.now()}
 	if c.Out == "" {
-		return errors.Join(r.print(p.stdout, c.Output), r.tellUnread())
+		return errors.Join(r.print(p.stdout, c.Output), r.reportUnread())
 	}
 	if err := writeFile(c.Out, func(w io.Writer) error { return r.print(w, c.Output) }); err != nil {
-		return useError{fmt.Errorf("--out: %w", err)}
+		return text.UsageErrorf(text.OutNotWritten, err)
 	}
-	fmt.Fprintln(p.stderr, p.say(words{"%s에 썼습니다", "written to %s"}, c.Out))
-	return r.tellUnread()
+	fmt.Fprintln(p.stderr, p.sprintf(text.WrittenTo, c.Out))
+	return r.reportUnread()
 }
 
-// tellUnread tells whoever waits for the report what is missing in it.
-func (r *periodReport) tellUnread() error {
+// reportUnread prints which coupons are missing in the report. It returns the exit code.
+func (r *periodReport) reportUnread() error {
 	var classes []coupon.Class
 	for _, u := range r.Unread {
 		fmt.Fprintf(r.stderr, "settle: %s\n", u.Error)
 		classes = append(classes, classOf(u.Err))
 	}
 	if len(classes) > 0 {
-		fmt.Fprintln(r.stderr, r.language.advise(settle.SafeToRunAgain))
+		fmt.Fprintln(r.stderr, r.sprintf(text.AdviseRunAgain))
 	}
 	return worst(classes)
 }
 
-// missing says what is not in the report.
+// missing describes the coupons that are missing in the report.
 func (r *periodReport) missing() (lines []string) {
 	for _, u := range r.Unread {
-		lines = append(lines, r.say(words{"쿠폰 %d %s: 다른 작업이 잡고 있어 읽지 못했습니다. 표와 합계에 들어 있지 않습니다. 보고서를 다시 만드세요.",
-			"coupon %d %s could not be read, since something else held it. It is in neither table nor sums: make the report again."}, u.Coupon, printable(u.Name)))
+		lines = append(lines, r.sprintf(text.CouponNotRead, u.Coupon, output.Printable(u.Name)))
 	}
 	return lines
 }
 
-// writeFile writes a file that is there whole or not at all. A device or a pipe is written to and stays what it is, and a
-// link stays a link.
+// writeFile replaces a file atomically. It writes into devices and pipes directly, and keeps links.
 func writeFile(path string, write func(io.Writer) error) error {
 	if there, err := os.Stat(path); err == nil {
 		if !there.Mode().IsRegular() {
@@ -148,8 +139,8 @@ type periodReport struct {
 	generatedAt time.Time
 }
 
-func (r *periodReport) print(w io.Writer, output string) error {
-	switch output {
+func (r *periodReport) print(w io.Writer, format string) error {
+	switch format {
 	case "json":
 		return r.printJSON(w)
 	case "csv":
@@ -163,7 +154,7 @@ func (r *periodReport) print(w io.Writer, output string) error {
 }
 
 func (r *periodReport) printJSON(w io.Writer) error {
-	return printJSON(w, struct {
+	return output.JSON(w, struct {
 		Period      string    `json:"period"`
 		From        time.Time `json:"from"`
 		To          time.Time `json:"to"` // the first instant behind it
@@ -175,9 +166,8 @@ func (r *periodReport) printJSON(w io.Writer) error {
 
 // figure is a column of counts, which has a sum.
 type figure struct {
-	words
-	key string // of CSV in English
-	of  func(report.Counts) *big.Int
+	column, csv text.Message
+	of          func(report.Counts) *big.Int
 }
 
 func count(of func(report.Counts) int64) func(report.Counts) *big.Int {
@@ -185,36 +175,33 @@ func count(of func(report.Counts) int64) func(report.Counts) *big.Int {
 }
 
 var figures = []figure{
-	{words{"신청", "applications"}, "applications", count(func(c report.Counts) int64 { return c.Applications })},
-	{words{"발급", "issued"}, "issued", count(func(c report.Counts) int64 { return c.Issued })},
-	{words{"미선정", "not selected"}, "not_selected", count(func(c report.Counts) int64 { return c.NotSelected })},
-	{words{"거절", "rejected"}, "rejected", count(func(c report.Counts) int64 { return c.Rejected })},
-	{words{"이미 보유", "held before"}, "already_issued", count(func(c report.Counts) int64 { return c.AlreadyIssued })},
-	{words{"DLQ", "in DLQ"}, "in_dlq", count(func(c report.Counts) int64 { return c.UnderReview })},
-	{words{"대기", "waiting"}, "waiting", count(func(c report.Counts) int64 { return c.Waiting })},
-	{words{"금액(원)", "value (won)"}, "value_won", func(c report.Counts) *big.Int { return c.ValueWon }},
-	{words{"수량", "seats"}, "seats", count(func(c report.Counts) int64 { return c.Seats })},
-	{words{"남은 수량", "seats left"}, "seats_left", count(func(c report.Counts) int64 { return c.SeatsLeft })},
-	{words{"갭", "gap"}, "gap", count(func(c report.Counts) int64 { return c.Gap })},
+	{text.ColumnApplications, text.ColumnApplications, count(func(c report.Counts) int64 { return c.Applications })},
+	{text.ColumnIssued, text.ColumnIssued, count(func(c report.Counts) int64 { return c.Issued })},
+	{text.ColumnNotSelected, text.CSVNotSelected, count(func(c report.Counts) int64 { return c.NotSelected })},
+	{text.ColumnRejected, text.ColumnRejected, count(func(c report.Counts) int64 { return c.Rejected })},
+	{text.ColumnAlreadyHeld, text.CSVAlreadyIssued, count(func(c report.Counts) int64 { return c.AlreadyIssued })},
+	{text.ColumnUnderReview, text.CSVUnderReview, count(func(c report.Counts) int64 { return c.UnderReview })},
+	{text.ColumnWaiting, text.ColumnWaiting, count(func(c report.Counts) int64 { return c.Waiting })},
+	{text.ColumnValueWon, text.CSVValue, func(c report.Counts) *big.Int { return c.ValueWon }},
+	{text.ColumnSeats, text.ColumnSeats, count(func(c report.Counts) int64 { return c.Seats })},
+	{text.ColumnSeatsLeft, text.CSVSeatsLeft, count(func(c report.Counts) int64 { return c.SeatsLeft })},
+	{text.ColumnGap, text.ColumnGap, count(func(c report.Counts) int64 { return c.Gap })},
 }
 
 // outcomes are the figures that add up to the applications.
 const firstOutcome, outcomesEnd = 1, 7
 
-// meaning says what is counted.
+// meaning explains the figures.
 func (r *periodReport) meaning() []string {
 	return []string{
-		r.say(words{"%s 이후 %s 전에 도착한 신청을, 지금까지의 결과로 나누어 셉니다: 신청 = 발급 + 미선정 + 거절 + 이미 보유 + DLQ + 대기.",
-			"Applications that arrived from %s and before %s, by what has become of them up to now: applications = issued + not selected + rejected + held before + in DLQ + waiting."},
-			inZone(r.period.From, r.zone), inZone(r.period.To, r.zone)),
-		r.say(words{"금액 = 쿠폰의 할인액 × 발급. 수동으로 준 쿠폰은 신청이 없으므로 들어가지 않습니다. 한 달은 그 달의 날들을 더한 것과 같습니다.",
-			"Value = discount of the coupon × issued. Coupons given by hand have no application and are not in it. A month is the sum of its days."}),
-		r.say(words{"수량, 남은 수량, 갭은 신청 시각과 상관없이 쿠폰 전체의 지금 값입니다.",
-			"Seats, seats left and gap are of the whole coupon as it is now, whenever the applications arrived."}),
+		r.sprintf(text.ReportMeaning,
+			output.InZone(r.period.From, r.zone), output.InZone(r.period.To, r.zone)),
+		r.sprintf(text.ReportValue),
+		r.sprintf(text.ReportWholeCoupon),
 	}
 }
 
-// chains name the end of each coupon's audit chain: who keeps the report can tell when an event behind it is changed.
+// chains are the ends of the audit chains: with a kept report, later changes of earlier events can be detected.
 func (r *periodReport) chains() (lines []string) {
 	for _, c := range r.Coupons {
 		if c.AuditHead.Seq > 0 {
@@ -224,49 +211,51 @@ func (r *periodReport) chains() (lines []string) {
 	return lines
 }
 
-var deedColumns = []words{{"쿠폰", "coupon"}, {"시각", "when"}, {"누가", "who"}, {"무엇을", "what"}, {"왜", "why"}, {"내용", "detail"}}
+var actionColumns = []text.Message{text.ColumnCoupon, text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail}
 
-func (r *periodReport) deedsTitle() string {
-	return r.say(words{"운영 기록", "What was done to the coupons"})
+func (r *periodReport) actionsTitle() string {
+	return r.sprintf(text.ReportActions)
 }
 
-// deeds are what was done to the coupons, a row each, under deedColumns.
+// deeds are the rows of the audit events, under actionColumns.
 func (r *periodReport) deeds() (rows [][]string) {
 	for _, c := range r.Coupons {
 		for _, d := range c.Audit {
-			detail := printable(d.Detail)
+			detail := output.Printable(d.Detail)
 			if d.Count > 1 {
-				detail = r.say(words{"신청 %s건", "%s applications"}, grouped(strconv.FormatInt(d.Count, 10)))
+				detail = r.sprintf(text.ApplicationCount, output.Grouped(strconv.FormatInt(d.Count, 10)))
 			}
-			rows = append(rows, []string{strconv.FormatUint(c.Coupon, 10), r.second(d.At), printable(d.Actor), r.action(d.Action), printable(d.Reason), detail})
+			rows = append(rows, []string{strconv.FormatUint(c.Coupon, 10), r.second(d.At), output.Printable(d.Actor), r.action(d.Action), output.Printable(d.Reason), detail})
 		}
 	}
 	return rows
 }
 
-// leftOut says where more was done than is told.
+// leftOut reports the audit events that are not listed.
 func (r *periodReport) leftOut() (lines []string) {
 	for _, c := range r.Coupons {
 		if c.AuditLeftOut > 0 {
-			lines = append(lines, r.say(words{"쿠폰 %d: 운영 기록 %d건을 생략했습니다", "coupon %d: %d more were left out"}, c.Coupon, c.AuditLeftOut))
+			lines = append(lines, r.sprintf(text.ActionsLeftOut, c.Coupon, c.AuditLeftOut))
 		}
 	}
 	return lines
 }
 
 func (r *periodReport) title() string {
-	return r.say(words{"정산 보고서 %s", "Settlement report %s"}, r.name)
+	return r.sprintf(text.ReportTitle, r.name)
 }
 
 func (r *periodReport) generated() string {
-	return r.say(words{"작성 시각 %s", "generated at %s"}, r.second(r.generatedAt))
+	return r.sprintf(text.GeneratedAt, r.second(r.generatedAt))
 }
 
 // second is an instant as exactly as finance wants it.
-func (r *periodReport) second(at time.Time) string { return inZone(at.Truncate(time.Second), r.zone) }
+func (r *periodReport) second(at time.Time) string {
+	return output.InZone(at.Truncate(time.Second), r.zone)
+}
 
 func (r *periodReport) none() string {
-	return r.say(words{"이 기간에 열린 쿠폰도 신청도 없습니다", "no coupon was open in this period, and nobody applied"})
+	return r.sprintf(text.ReportEmpty)
 }
 
 // settled is when, by which runs and how long.
@@ -294,7 +283,7 @@ func (r *periodReport) printTable(w io.Writer) {
 	fmt.Fprintln(w, r.title())
 	fmt.Fprintln(w, r.generated())
 	for _, line := range r.missing() {
-		fmt.Fprintln(w, r.bad(line))
+		fmt.Fprintln(w, output.Bad(r.stdout, line))
 	}
 	if len(r.Coupons) == 0 {
 		if len(r.Unread) == 0 {
@@ -302,25 +291,25 @@ func (r *periodReport) printTable(w io.Writer) {
 		}
 		return
 	}
-	t := newTable(w)
-	header := r.header(words{"쿠폰", "coupon"}, words{"이름", "name"})
+	t := output.Table(w)
+	header := r.header(text.ColumnCoupon, text.ColumnName)
 	var right []table.ColumnConfig
 	for i, f := range figures {
-		header = append(header, f.in(r.language))
-		right = append(right, table.ColumnConfig{Number: len("cn") + i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight, AlignFooter: text.AlignRight})
+		header = append(header, f.column.In(r.language))
+		right = append(right, table.ColumnConfig{Number: len("cn") + i + 1, Align: pretty.AlignRight, AlignHeader: pretty.AlignRight, AlignFooter: pretty.AlignRight})
 	}
 	t.SetColumnConfigs(right)
-	t.AppendHeader(append(header, r.header(words{"정산 시각", "settled at"}, words{"실행", "runs"}, words{"시간", "time"})...))
+	t.AppendHeader(append(header, r.header(text.ColumnSettledAt, text.ColumnRuns, text.ColumnTime)...))
 	for _, c := range r.Coupons {
 		at, by, long := r.settled(c)
-		t.AppendRow(append(append(table.Row{c.Coupon, printable(c.Name)}, forPeople(c.Counts)...), at, by, long))
+		t.AppendRow(append(append(table.Row{c.Coupon, output.Printable(c.Name)}, forPeople(c.Counts)...), at, by, long))
 	}
-	t.AppendFooter(append(append(table.Row{r.say(words{"합계", "total"}), r.say(words{"쿠폰 %d개", "%d coupons"}, len(r.Coupons))}, forPeople(r.Total)...), "", "", ""))
+	t.AppendFooter(append(append(table.Row{r.sprintf(text.Total), r.sprintf(text.CouponCount, len(r.Coupons))}, forPeople(r.Total)...), "", "", ""))
 	t.Render()
 	if deeds := r.deeds(); len(deeds) > 0 {
-		fmt.Fprintln(w, r.deedsTitle())
-		t := newTable(w)
-		t.AppendHeader(r.header(deedColumns...))
+		fmt.Fprintln(w, r.actionsTitle())
+		t := output.Table(w)
+		t.AppendHeader(r.header(actionColumns...))
 		for _, cells := range deeds {
 			var row table.Row
 			for _, cell := range cells {
@@ -337,25 +326,21 @@ func (r *periodReport) printTable(w io.Writer) {
 
 func forPeople(c report.Counts) (row table.Row) {
 	for _, f := range figures {
-		row = append(row, grouped(f.of(c).String()))
+		row = append(row, output.Grouped(f.of(c).String()))
 	}
 	return row
 }
 
-// printCSV has a line per coupon, and no sums, so that a spreadsheet that adds them up counts nobody twice. A coupon that could
-// not be read has no figures, and says why in the last column.
+// printCSV writes a row per coupon. It has no sums, so that a spreadsheet that adds up a column counts every application once.
+// A coupon that could not be read has no figures, and the error in its last column.
 func (r *periodReport) printCSV(w io.Writer) error {
-	header := func(w words, key string) any { return words{w.ko, key}.in(r.language) }
-	columns := []any{header(words{ko: "기간"}, "period"), header(words{ko: "쿠폰"}, "coupon_id"), header(words{ko: "이름"}, "name"),
-		header(words{ko: "할인액(원)"}, "discount_won")}
+	columns := r.headerCells(text.CSVPeriod, text.CSVCouponID, text.ColumnName, text.CSVDiscount)
 	for _, f := range figures {
-		columns = append(columns, header(f.words, f.key))
+		columns = append(columns, f.csv.In(r.language))
 	}
-	columns = append(columns, header(words{ko: "첫 정산 시각"}, "first_settled_at"), header(words{ko: "마지막 정산 시각"}, "last_settled_at"),
-		header(words{ko: "시간대"}, "time_zone"), header(words{ko: "실행"}, "runs"), header(words{ko: "실행 수"}, "run_count"),
-		header(words{ko: "걸린 시간(ms)"}, "duration_ms"), header(words{ko: "감사 번호"}, "audit_seq"), header(words{ko: "감사 해시"}, "audit_hash"),
-		header(words{ko: "읽지 못한 까닭"}, "error"))
-	return printCSV(w, func(row func(cells ...any)) {
+	columns = append(columns, r.headerCells(text.CSVFirstSettledAt, text.CSVLastSettledAt, text.CSVTimeZone, text.ColumnRuns, text.CSVRunCount,
+		text.CSVDuration, text.CSVAuditSeq, text.CSVAuditHash, text.CSVReadError)...)
+	return output.CSV(w, func(row func(cells ...any)) {
 		row(columns...)
 		for _, c := range r.Coupons {
 			cells := []any{r.name, c.Coupon, c.Name, c.DiscountWon}

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/report"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 //go:embed report.html
@@ -51,32 +53,32 @@ var shareColours = []template.CSS{"#009e73", "#999999", "#d55e00", "#56b4e9", "#
 func (r *periodReport) printHTML(w io.Writer) error {
 	page := htmlReport{
 		Lang: string(r.language), Title: r.title(), Generated: r.generated(), Meaning: r.meaning(), Chains: r.chains(), None: r.none(),
-		Nothing:     r.say(words{"신청이 없습니다", "nobody applied"}),
-		SharesTitle: r.say(words{"결과별 비율", "Outcomes"}), Shares: r.shares(),
-		TimelineTitle: r.say(words{"분당 신청", "Applications by minute"}),
-		DeedsTitle:    r.deedsTitle(), Deeds: r.deeds(), Missing: r.missing(), LeftOut: r.leftOut(),
+		Nothing:     r.sprintf(text.NoApplications),
+		SharesTitle: r.sprintf(text.ReportOutcomes), Shares: r.shares(),
+		TimelineTitle: r.sprintf(text.ByMinute),
+		DeedsTitle:    r.actionsTitle(), Deeds: r.deeds(), Missing: r.missing(), LeftOut: r.leftOut(),
 	}
 	if r.period.Bucket == time.Hour {
-		page.TimelineTitle = r.say(words{"시간당 신청", "Applications by hour"})
+		page.TimelineTitle = r.sprintf(text.ByHour)
 	}
-	for _, column := range deedColumns {
-		page.DeedColumns = append(page.DeedColumns, column.in(r.language))
+	for _, column := range actionColumns {
+		page.DeedColumns = append(page.DeedColumns, column.In(r.language))
 	}
-	for _, column := range []words{{"쿠폰", "coupon"}, {"이름", "name"}} {
-		page.Header = append(page.Header, htmlCell{Text: column.in(r.language)})
+	for _, column := range []text.Message{text.ColumnCoupon, text.ColumnName} {
+		page.Header = append(page.Header, htmlCell{Text: column.In(r.language)})
 	}
 	for _, f := range figures {
-		page.Header = append(page.Header, htmlCell{Text: f.in(r.language), Number: true})
+		page.Header = append(page.Header, htmlCell{Text: f.column.In(r.language), Number: true})
 	}
-	for _, column := range []words{{"정산 시각", "settled at"}, {"실행", "runs"}, {"시간", "time"}} {
-		page.Header = append(page.Header, htmlCell{Text: column.in(r.language)})
+	for _, column := range []text.Message{text.ColumnSettledAt, text.ColumnRuns, text.ColumnTime} {
+		page.Header = append(page.Header, htmlCell{Text: column.In(r.language)})
 	}
 	for _, c := range r.Coupons {
-		row := append([]htmlCell{{Text: fmt.Sprint(c.Coupon)}, {Text: printable(c.Name)}}, htmlFigures(c.Counts)...)
+		row := append([]htmlCell{{Text: fmt.Sprint(c.Coupon)}, {Text: output.Printable(c.Name)}}, htmlFigures(c.Counts)...)
 		at, by, long := r.settled(c)
 		page.Rows = append(page.Rows, append(row, htmlCell{Text: at}, htmlCell{Text: by}, htmlCell{Text: long}))
 	}
-	page.Total = append([]htmlCell{{Text: r.say(words{"합계", "total"})}, {Text: r.say(words{"쿠폰 %d개", "%d coupons"}, len(r.Coupons))}},
+	page.Total = append([]htmlCell{{Text: r.sprintf(text.Total)}, {Text: r.sprintf(text.CouponCount, len(r.Coupons))}},
 		append(htmlFigures(r.Report.Total), htmlCell{}, htmlCell{}, htmlCell{})...)
 	page.Timeline = r.timeline()
 	return reportPage.Execute(w, page)
@@ -85,7 +87,7 @@ func (r *periodReport) printHTML(w io.Writer) error {
 func htmlFigures(c report.Counts) (row []htmlCell) {
 	for _, f := range figures {
 		n := f.of(c)
-		row = append(row, htmlCell{Text: grouped(n.String()), Number: true, Bad: f.key == "gap" && n.Sign() != 0})
+		row = append(row, htmlCell{Text: output.Grouped(n.String()), Number: true, Bad: f.column == text.ColumnGap && n.Sign() != 0})
 	}
 	return row
 }
@@ -100,7 +102,7 @@ func (r *periodReport) shares() (shares []share) {
 		}
 		part := float64(n.Int64()) / all
 		shares = append(shares, share{
-			Name: f.in(r.language), Count: grouped(n.String()), Percent: fmt.Sprintf("%.1f %%", 100*part),
+			Name: f.column.In(r.language), Count: output.Grouped(n.String()), Percent: fmt.Sprintf("%.1f %%", 100*part),
 			From: fmt.Sprintf("%.2f", 1000*before), Width: fmt.Sprintf("%.2f", 1000*part), Colour: shareColours[i],
 		})
 		before += part
@@ -163,7 +165,7 @@ func levelsUpTo(most int64) (levels []tick) {
 		step = [...]int64{2, 5, 10}[i%3] * step / [...]int64{1, 2, 5}[i%3] // 1, 2, 5, 10, 20, 50 …
 	}
 	for level := int64(0); level < most+step; level += step {
-		levels = append(levels, tick{Value: float64(level), Label: grouped(fmt.Sprint(level))})
+		levels = append(levels, tick{Value: float64(level), Label: output.Grouped(fmt.Sprint(level))})
 	}
 	return levels
 }

@@ -29,7 +29,7 @@ func handbookLine(t *testing.T, begins string) string {
 }
 
 // types carries a line of the handbook out, in a folder and at a server.
-func types(t *testing.T, line, folder, addr string) (output string) {
+func types(t *testing.T, line, folder, addr string) (format string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)

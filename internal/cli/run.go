@@ -12,68 +12,67 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 type runCmd struct {
-	Date         string   `xor:"cutoff" placeholder:"DATE" help:"Settle the applications of this business date, such as 2026-11-20."`
-	Cutoff       string   `xor:"cutoff" placeholder:"TIME" help:"Settle what arrived before this instant: RFC 3339 such as 2026-11-21T00:00:00+09:00, or now."`
-	From         string   `xor:"cutoff" placeholder:"DATE" help:"Settle the missed nights from this business date, one run each, in order."`
-	To           string   `placeholder:"DATE" help:"… to this one."`
-	Coupon       []uint64 `placeholder:"ID" help:"Settle only this coupon; may be repeated."`
-	DryRun       bool     `help:"Show what would be done, by the same code, and do nothing."`
-	List         bool     `help:"With --dry-run: name everybody who would be issued or rejected."`
-	ExpectDigest string   `placeholder:"DIGEST" help:"Issue nothing, and exit with 3, unless the winners have the digest that --dry-run showed; with one --coupon and a --date or --cutoff."`
-	AcceptGap    bool     `help:"Release coupons that are held because accepted applications were lost."`
-	signed       `embed:""`
-	PushGateway  string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL" help:"Push the metrics of the run to this Pushgateway, every 10 s and at its end; one that is away is a warning."`
-	Yes          bool   `help:"Do not ask, also on a terminal."`
-	Output       string `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
+	Date          string   `xor:"cutoff" placeholder:"DATE"`
+	Cutoff        string   `xor:"cutoff" placeholder:"TIME"`
+	From          string   `xor:"cutoff" placeholder:"DATE"`
+	To            string   `placeholder:"DATE"`
+	Coupon        []uint64 `placeholder:"ID"`
+	DryRun        bool
+	List          bool
+	ExpectDigest  string `placeholder:"DIGEST"`
+	AcceptGap     bool
+	operatorFlags `embed:""`
+	PushGateway   string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
+	Yes           bool
+	Output        string `enum:"table,json" default:"table"`
 }
 
-// manual is whether a person asks for something special.
+// manual reports whether the run is manual.
 func (c *runCmd) manual() bool {
 	return c.Date != "" || c.Cutoff != "" || c.From != "" || len(c.Coupon) > 0 || c.AcceptGap
 }
 
-// Check tells what is impossible about the flags.
-func (c *runCmd) Check() (problems []error) {
+// Validate reports what is impossible about the flags.
+func (c *runCmd) Validate() error {
+	var problems []error
 	if c.manual() && !c.DryRun {
-		problems = c.signed.missing(words{"--date, --cutoff, --from, --coupon, --accept-gap을 준 실행은 사람의 실행이며 이름을 기록에 남깁니다",
-			"a run with --date, --cutoff, --from, --coupon or --accept-gap is a person's, whose name is kept"})
+		problems = append(problems, c.operatorFlags.missing(text.ManualRunIsRecorded)...)
 	}
 	if !c.manual() && c.Operator+c.Reason != "" {
-		problems = append(problems, wrong(words{"--operator와 --reason은 사람의 실행에 남깁니다. 야간 실행이 아니라면 --date, --cutoff, --from, --coupon, --accept-gap 중 하나를 주고, 야간 실행이라면 빼세요",
-			"--operator and --reason are kept of a person's run: give --date, --cutoff, --from, --coupon or --accept-gap, too; or leave them out for the nightly run"}))
+		problems = append(problems, text.UsageErrorf(text.NightlyRunHasNoOperator))
 	}
-	problems = append(problems, c.signed.tooLong()...)
+	problems = append(problems, c.operatorFlags.tooLong())
 	if _, err := c.cutoff(time.UTC); err != nil {
 		problems = append(problems, err)
 	}
 	if _, err := c.nights(time.UTC); err != nil {
 		problems = append(problems, err)
 	}
-	if err := ops.CheckGateway(c.PushGateway); err != nil {
-		problems = append(problems, err)
+	if ops.CheckGateway(c.PushGateway) != nil {
+		problems = append(problems, text.UsageErrorf(text.WrongGateway))
 	}
 	if c.List && !c.DryRun {
-		problems = append(problems, wrong(words{"--list는 발급될 사람을 보여 줍니다. --dry-run도 주세요", "--list names who would be issued: give --dry-run, too"}))
+		problems = append(problems, text.UsageErrorf(text.ListNeedsDryRun))
 	}
 	if c.ExpectDigest != "" && !digestForm.MatchString(c.ExpectDigest) {
-		problems = append(problems, wrong(words{"--expect-digest=%q은(는) 다이제스트가 아닙니다. --dry-run이 보여 주는 sha256:과 64자리(0-9a-f)를 주세요",
-			"--expect-digest=%q is no digest: want sha256: and 64 digits of 0-9a-f, as --dry-run shows it"}, c.ExpectDigest))
+		problems = append(problems, text.UsageErrorf(text.WrongDigest, c.ExpectDigest))
 	}
 	if c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")) {
-		problems = append(problems, wrong(words{"--expect-digest는 --coupon 하나와 정해진 --date나 --cutoff에 대한 것입니다. 함께 주세요",
-			"--expect-digest is about one --coupon and an explicit --date or --cutoff: give them, too"}))
+		problems = append(problems, text.UsageErrorf(text.DigestNeedsOneCoupon))
 	}
-	return problems
+	return errors.Join(problems...)
 }
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// mostNights bounds a backfill: more is a slip of the hand.
-const mostNights = 366
+// maxNights bounds a backfill. More nights are a mistake.
+const maxNights = 366
 
 // nights are the cutoffs of a backfill, in order.
 func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
@@ -81,28 +80,28 @@ func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
 	case c.From == "" && c.To == "":
 		return nil, nil
 	case c.From == "" || c.To == "":
-		return nil, wrong(words{"--from과 --to는 함께 줍니다. 첫 영업일과 마지막 영업일입니다", "--from and --to belong together: the first and the last business date"})
+		return nil, text.UsageErrorf(text.FromAndToTogether)
 	case c.DryRun:
-		return nil, wrong(words{"--dry-run은 하룻밤만 보여 줍니다. --from과 --to 대신 --date를 주세요", "--dry-run shows one night: give --date instead of --from and --to"})
+		return nil, text.UsageErrorf(text.DryRunOfOneNight)
 	}
 	first, err := calendar.DateCutoff(c.From, zone)
 	if err != nil {
-		return nil, wrongDate("--from", c.From)
+		return nil, text.UsageErrorf(text.WrongDate, "--from", c.From)
 	}
 	last, err := calendar.DateCutoff(c.To, zone)
 	if err != nil {
-		return nil, wrongDate("--to", c.To)
+		return nil, text.UsageErrorf(text.WrongDate, "--to", c.To)
 	}
-	if err := sane(first); err != nil {
+	if err := after1970(first); err != nil {
 		return nil, err
 	}
 	for night := first; !night.After(last); night = calendar.NextCutoff(night, zone) {
-		if cutoffs = append(cutoffs, night); len(cutoffs) > mostNights {
-			return nil, wrong(words{"--from=%s --to=%s는 %d일이 넘습니다. 나누어 실행하세요", "--from=%s --to=%s are more than %d nights: backfill them in parts"}, c.From, c.To, mostNights)
+		if cutoffs = append(cutoffs, night); len(cutoffs) > maxNights {
+			return nil, text.UsageErrorf(text.TooManyNights, c.From, c.To, maxNights)
 		}
 	}
 	if len(cutoffs) == 0 {
-		return nil, wrong(words{"--from=%s이 --to=%s보다 늦습니다", "--from=%s lies after --to=%s"}, c.From, c.To)
+		return nil, text.UsageErrorf(text.FromAfterTo, c.From, c.To)
 	}
 	return cutoffs, nil
 }
@@ -113,40 +112,26 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	case c.Date != "":
 		cutoff, err := calendar.DateCutoff(c.Date, zone)
 		if err != nil {
-			return time.Time{}, wrongDate("--date", c.Date)
+			return time.Time{}, text.UsageErrorf(text.WrongDate, "--date", c.Date)
 		}
-		return cutoff, sane(cutoff)
+		return cutoff, after1970(cutoff)
 	case c.Cutoff == "" || c.Cutoff == "now":
 		return time.Time{}, nil
 	default:
 		cutoff, err := time.Parse(time.RFC3339Nano, c.Cutoff)
 		if err != nil {
-			return time.Time{}, wrong(words{"--cutoff=%q은(는) now도 아니고 2026-11-21T00:00:00+09:00 같은 시각도 아닙니다", "--cutoff=%q is neither now nor an instant such as 2026-11-21T00:00:00+09:00"}, c.Cutoff)
+			return time.Time{}, text.UsageErrorf(text.WrongCutoff, c.Cutoff)
 		}
-		return cutoff, sane(cutoff)
+		return cutoff, after1970(cutoff)
 	}
 }
 
-// sane refuses instants before there were any: nobody means them.
-func sane(cutoff time.Time) error {
+// after1970 refuses earlier cutoffs, which are mistakes.
+func after1970(cutoff time.Time) error {
 	if cutoff.Before(time.Unix(0, 0)) {
-		return wrong(words{"정산 기준 시각 %s은(는) 1970년보다 이릅니다", "the cutoff %s lies before 1970"}, cutoff.Format(time.RFC3339))
+		return text.UsageErrorf(text.CutoffBefore1970, cutoff.Format(time.RFC3339))
 	}
 	return nil
-}
-
-// Help is shown by --help.
-func (c *runCmd) Help() string {
-	return `Running again is always safe: what is settled stays as it is.
-
-Examples:
-  settle run                                              the nightly run: everything before the last midnight
-  settle run --push-gateway http://pushgateway:9091       the same, telling Prometheus
-  settle run --dry-run --date 2026-11-20                  what would be done, and by which winners' digest
-  settle run --coupon 42 --date 2026-11-20 --operator kim --reason TICKET-123
-  settle run --coupon 42 --date 2026-11-20 --expect-digest sha256:… --operator kim --reason TICKET-123
-  settle run --from 2026-11-18 --to 2026-11-20 --operator kim --reason "missed nights"
-  settle run --coupon 42 --cutoff now --accept-gap --operator kim --reason "Redis lost 3 applications"`
 }
 
 func (c *runCmd) run(ctx context.Context, p *program) error {
@@ -160,7 +145,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if c.ExpectDigest != "" {
 		order.Expect = map[uint64]string{c.Coupon[0]: c.ExpectDigest}
 	}
-	order.Cutoff, _ = c.cutoff(p.zone) // Check has read them before
+	order.Cutoff, _ = c.cutoff(p.zone) // Validate has read them
 	nights, _ := c.nights(p.zone)
 	if c.DryRun {
 		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
@@ -182,7 +167,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	return p.settle(ctx, c.Output, c.once(ctx, p, order))
 }
 
-// once is a run whose metrics are pushed to the gateway.
+// once is a run with pushed metrics.
 func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(*settle.Settler) (*settle.Report, error) {
 	return func(settler *settle.Settler) (*settle.Report, error) {
 		defer ops.NewPusher(c.PushGateway, ops.RunJob, p.logger, settler.Metrics).Grouping("trigger", string(order.Trigger)).Start()()
@@ -190,7 +175,7 @@ func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(
 	}
 }
 
-// over refuses nights of which the last is not over, by the Redis clock: else the others would be settled before that shows.
+// over refuses a backfill whose last night is not over by the Redis clock, before any night is settled.
 func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
 	s, err := p.open()
 	if err != nil {
@@ -201,8 +186,7 @@ func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
 	if err != nil || !last.After(now) {
 		return err
 	}
-	return wrong(words{"--to=%s의 밤이 아직 끝나지 않았습니다. %s에 끝나고, Redis 시계로 지금은 %s입니다. 아무것도 바꾸지 않았습니다",
-		"--to=%s is not over: it ends at %s, and it is %s by the Redis clock. Nothing was changed"}, c.To, inZone(last, p.zone), inZone(now, p.zone))
+	return text.UsageErrorf(text.NightNotOver, c.To, output.InZone(last, p.zone), output.InZone(now, p.zone))
 }
 
 // backfill settles night after night, each by a run of its own. A coupon that failed stops no other night.
@@ -220,76 +204,76 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 		var report *settle.Report
 		if report, err = p.watch(ctx, c.once(ctx, p, order)); report != nil {
 			done.Nights = append(done.Nights, report)
-			var told exitError
-			errors.As(p.outcome(c.Output, report, err), &told)
-			codes[int(told)] = true
+			var code exitError
+			errors.As(p.outcome(c.Output, report, err), &code)
+			codes[int(code)] = true
 		}
 		if err != nil {
-			break // of the run itself: it could not begin, or was told to stop
+			break // the run could not begin, or was stopped
 		}
 	}
 	if err != nil {
 		codes[codeOf(classOf(err))] = true
 	}
 	if c.Output == "json" && len(done.Nights) > 0 {
-		err = errors.Join(err, printJSON(p.stdout, done))
+		err = errors.Join(err, output.JSON(p.stdout, done))
 	}
 	return errors.Join(err, worstCode(codes))
 }
 
-// settle has a settler do something and prints what became of it.
-func (p *program) settle(ctx context.Context, output string, do func(*settle.Settler) (*settle.Report, error)) error {
+// settle settles and prints the report.
+func (p *program) settle(ctx context.Context, format string, do func(*settle.Settler) (*settle.Report, error)) error {
 	report, err := p.watch(ctx, do)
 	if report == nil {
 		return err
 	}
-	if output == "json" {
-		err = errors.Join(err, printJSON(p.stdout, report))
+	if format == "json" {
+		err = errors.Join(err, output.JSON(p.stdout, report))
 	}
-	err = p.outcome(output, report, err)
-	if output != "json" && len(report.Coupons) == 0 && report.Status == coupon.RunSucceeded {
-		p.tellLater(ctx, report.Cutoff)
+	err = p.outcome(format, report, err)
+	if format != "json" && len(report.Coupons) == 0 && report.Status == coupon.RunSucceeded {
+		p.printWaiting(ctx, report.Cutoff)
 	}
 	return err
 }
 
-// watch has a settler do something and shows how far it has come.
+// watch settles and shows the progress.
 func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.Report, error)) (*settle.Report, error) {
 	settler, err := p.openSettler(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer settler.Close()
-	bar := newProgress(p.stderr, p.say(words{"정산 중", "settling"}))
-	settler.Progress = func(of coupon.Coupon, applications int) { bar.add(of.Name, applications) }
+	bar := output.NewProgress(p.stderr, p.sprintf(text.Settling))
+	settler.Progress = func(of coupon.Coupon, applications int) { bar.Add(of.Name, applications) }
 	report, err := do(settler.Settler)
-	bar.end()
+	bar.End()
 	return report, err
 }
 
-// outcome prints a report, unless it goes to a program, with what to do about it, and returns the exit code it asks for.
-func (p *program) outcome(output string, report *settle.Report, err error) error {
-	if output != "json" {
+// outcome prints a report with advice, unless the output is JSON. It returns the exit code.
+func (p *program) outcome(format string, report *settle.Report, err error) error {
+	if format != "json" {
 		p.printReport(report)
 	}
 	classes := report.Classes()
 	if err != nil {
 		classes = append(classes, classOf(err))
-	} else if output != "json" {
+	} else if format != "json" {
 		for _, advice := range report.Advice() {
-			fmt.Fprintln(p.stderr, p.language.advise(advice))
+			fmt.Fprintln(p.stderr, p.sprintf(advice))
 		}
 	}
 	return errors.Join(err, worst(classes))
 }
 
-// status stands out where a coupon was not settled.
+// status is marked where a coupon was not settled.
 func (p *program) status(s coupon.ResultStatus) string {
 	switch s {
 	case coupon.HeldBack, coupon.Busy, coupon.Failed:
-		return p.bad(s)
+		return output.Bad(p.stdout, p.code(string(s)))
 	default:
-		return string(s)
+		return p.code(string(s))
 	}
 }
 
@@ -297,37 +281,37 @@ func (p *program) printReport(r *settle.Report) {
 	var title string
 	switch {
 	case r.DryRun:
-		title = p.say(words{"미리 보기: 아무것도 바꾸지 않았습니다", "preview: nothing was done"})
+		title = p.sprintf(text.Preview)
 	case r.Run == 0:
-		title = p.say(words{"기록되지 않은 실행", "run not recorded"})
+		title = p.sprintf(text.RunNotRecorded)
 	default:
-		title = p.say(words{"실행 %d", "run %d"}, r.Run)
+		title = p.sprintf(text.RunNumber, r.Run)
 	}
-	fmt.Fprintln(p.stdout, p.say(words{"%s (%s), 정산 기준 시각 %s", "%s (%s), cutoff %s"}, title, r.Trigger, inZone(r.Cutoff, p.zone)))
+	fmt.Fprintln(p.stdout, p.sprintf(text.RunTitle, title, p.code(string(r.Trigger)), output.InZone(r.Cutoff, p.zone)))
 	if len(r.Coupons) == 0 && r.Status == coupon.RunSucceeded {
-		fmt.Fprintln(p.stdout, p.say(words{"정산할 쿠폰이 없습니다", "no coupon is due"}))
+		fmt.Fprintln(p.stdout, p.sprintf(text.NoCouponDue))
 		return
 	}
-	t := newTable(p.stdout)
+	t := output.Table(p.stdout)
 	t.AppendHeader(p.header(
-		words{"쿠폰", "coupon"}, words{"이름", "name"}, words{"결과", "status"}, words{"줄 선 사람", "in line"}, words{"발급", "issued"},
-		words{"DLQ로", "to DLQ"}, words{"이미 보유", "held before"}, words{"미선정", "not selected"}, words{"남은 수량", "seats left"}, words{"시간", "time"}))
+		text.ColumnCoupon, text.ColumnName, text.ColumnResult, text.ColumnConsidered, text.ColumnIssued,
+		text.ColumnMovedToReview, text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnSeatsLeft, text.ColumnTime))
 	for _, c := range r.Coupons {
-		t.AppendRow(table.Row{c.Coupon, printable(c.Name), p.status(c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, millis(c.Millis)})
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), p.status(c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, output.Millis(c.Millis)})
 	}
-	t.AppendFooter(table.Row{p.say(words{"합계", "total"}), p.say(words{"쿠폰 %d개", "%d coupons"}, r.Total.Coupons), r.Status, r.Total.Read, r.Total.Issued,
-		r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "", millis(r.Total.Millis)})
+	t.AppendFooter(table.Row{p.sprintf(text.Total), p.sprintf(text.CouponCount, r.Total.Coupons), p.code(string(r.Status)), r.Total.Read, r.Total.Issued,
+		r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "", output.Millis(r.Total.Millis)})
 	t.Render()
 	for _, c := range r.Coupons {
 		if c.Earlier != nil {
-			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 바뀐 것이 없습니다. 실행 %d에서 %s에 이미 정산했습니다", "coupon %d: nothing has changed; run %d settled it at %s"},
-				c.Coupon, c.Earlier.Run, inZone(c.Earlier.At, p.zone)))
+			fmt.Fprintln(p.stdout, p.sprintf(text.SettledEarlier,
+				c.Coupon, c.Earlier.Run, output.InZone(c.Earlier.At, p.zone)))
 		}
 		p.printRejected(c.Coupon, int64(c.Rejected))
 		p.printPreview(c)
 		p.printWrittenOff(c, r.DryRun)
 		if c.Error != "" {
-			fmt.Fprintln(p.stderr, p.say(words{"settle: 쿠폰 %d: %s", "settle: coupon %d: %s"}, c.Coupon, p.language.tell(c.Err())))
+			fmt.Fprintln(p.stderr, p.sprintf(text.CouponError, c.Coupon, text.In(p.language, c.Err())))
 		}
 	}
 }
@@ -335,18 +319,18 @@ func (p *program) printReport(r *settle.Report) {
 // printRejected prints how many applications of a coupon were ended for good.
 func (p *program) printRejected(couponID coupon.CouponID, n int64) {
 	if n > 0 {
-		fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: 거절로 종료된 신청 %d건", "coupon %d: applications ended as rejected: %d"}, couponID, n))
+		fmt.Fprintln(p.stdout, p.sprintf(text.EndedAsRejected, couponID, n))
 	}
 }
 
-// printWrittenOff tells what --accept-gap comes to: these promises are broken for good.
+// printWrittenOff prints the number of applications that --accept-gap gives up.
 func (p *program) printWrittenOff(c settle.Result, dryRun bool) {
 	if c.Gap <= 0 || c.Error != "" {
 		return
 	}
-	said := words{"쿠폰 %d: 유실 인정: 찾을 수 없는 접수 %d건", "coupon %d: accepted applications written off as lost: %d"}
+	said := text.WrittenOff
 	if dryRun {
-		said = words{"쿠폰 %d: 유실 인정 예정: 찾을 수 없는 접수 %d건", "coupon %d: accepted applications that would be written off as lost: %d"}
+		said = text.WouldBeWrittenOff
 	}
-	fmt.Fprintln(p.stdout, p.say(said, c.Coupon, c.Gap))
+	fmt.Fprintln(p.stdout, p.sprintf(said, c.Coupon, c.Gap))
 }

@@ -18,18 +18,18 @@ import (
 )
 
 type scheduleCmd struct {
-	AdminListen string `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"Serve liveness, readiness, metrics and profiles there, such as :9090; never public. Without it, nowhere."`
+	AdminListen string `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
 }
 
-// Check tells what is impossible about the flags.
-func (c *scheduleCmd) Check() []error {
+// Validate reports what is impossible about the flags.
+func (c *scheduleCmd) Validate() error {
 	if c.AdminListen == "" {
 		return nil
 	}
 	return connect.CheckListen("SETTLE_ADMIN_LISTEN", c.AdminListen)
 }
 
-// run stays until it is told to stop. What it does is logged, not printed: nobody sits before it.
+// run settles every night until a signal stops it. It logs and prints nothing.
 func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	if p.LogLevel == "warn" { // the default of the verbs that people run
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.stderr)
@@ -71,10 +71,15 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() {
-		p.logger.Info("told to stop", zap.Duration("grace", p.ShutdownGrace))
-	})()
+	logged := make(chan struct{})
+	unneeded := context.AfterFunc(ctx, func() {
+		p.logger.Info("stopping", zap.Duration("grace", p.ShutdownGrace))
+		close(logged)
+	})
 	scheduler.Run(ctx)
+	if !unneeded() {
+		<-logged
+	}
 	return nil
 }
 

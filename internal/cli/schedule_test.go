@@ -15,6 +15,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 func TestScheduleSettlesTheLastNightAtOnceAndStopsWhenTold(t *testing.T) {
@@ -100,7 +101,7 @@ func TestScheduleNeedsItsAdminAddress(t *testing.T) {
 func TestAScheduleWarnsOfANightThatWasNotSettledWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	midnight := calendar.DefaultCutoff(w.now(), speaker(english).zone)
+	midnight := calendar.DefaultCutoff(w.now(), speaker(text.English).zone)
 	coupon := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	w.users(1)
 	w.stand(coupon, "1", midnight.Add(-time.Minute))

@@ -132,7 +132,7 @@ func TestARunToldToStopFinishesWhatIsInHandAndSaysHowFarItCame(t *testing.T) {
 	release()
 	r.end()
 	require.Equal(t, 1, r.code)
-	require.Contains(t, r.stderr.String(), "told to stop: terminated signal received")
+	require.Contains(t, r.stderr.String(), "stopped by a signal: terminated signal received")
 	require.Contains(t, r.stderr.String(), "of 4 coupons")
 	require.Contains(t, r.stderr.String(), "coupon 2: ")
 	require.Contains(t, r.stderr.String(), "safe to run again")
@@ -177,10 +177,10 @@ func TestWhatDoesNotFinishWithinTheGraceIsRolledBack(t *testing.T) {
 		require.NoError(t, ctx.Err(), "%s hangs", c.verb)
 		cancel()
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), stderr.String())
-		require.Contains(t, stderr.String(), "told to stop")
-		require.Contains(t, stderr.String(), "the transaction in hand is rolled back: terminated signal received")
+		require.Contains(t, stderr.String(), "stopped by a signal")
+		require.Contains(t, stderr.String(), "the open transaction is rolled back: terminated signal received")
 		if c.verb == "run" {
-			require.Contains(t, stderr.String(), "coupon 2: told to stop")
+			require.Contains(t, stderr.String(), "coupon 2: stopped by a signal")
 			require.Contains(t, stderr.String(), "of 3 coupons")
 			require.Contains(t, stderr.String(), "safe to run again")
 		}
@@ -207,7 +207,7 @@ func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
 		release()
 		n.awaitNobody(n.coupons[1])
 		require.Equal(t, code, r.code, verb)
-		require.Contains(t, r.stderr.String(), "the transaction in hand is rolled back", verb)
+		require.Contains(t, r.stderr.String(), "the open transaction is rolled back", verb)
 		if verb == "run" {
 			require.Contains(t, r.stderr.String(), "of 2 coupons")
 			require.Contains(t, r.stderr.String(), "end run", "nobody could write down how it ended")
@@ -312,7 +312,7 @@ func TestSIGTERMBeforeMidnightEndsTheNightAtTheFence(t *testing.T) {
 	go scheduler.Run(told)
 	select {
 	case err := <-ended:
-		require.ErrorContains(t, err, "told to stop: terminated signal received")
+		require.ErrorContains(t, err, "stopped by a signal: terminated signal received")
 		require.ErrorContains(t, err, "of 2 coupons")
 	case <-time.After(hangs):
 		t.Fatal("waits for midnight")
@@ -380,7 +380,7 @@ func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
 	n.awaitTurn(n.coupons[0])
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	lines := bufio.NewScanner(logs)
-	for lines.Scan() && !strings.Contains(lines.Text(), "told to stop") {
+	for lines.Scan() && !strings.Contains(lines.Text(), `"msg":"stopping"`) {
 	}
 	release()
 	for lines.Scan() { // to its end, as Wait wants it

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -62,26 +61,4 @@ func TestAFullDiskIsNoticed(t *testing.T) {
 	code, _, stderr := w.settle("explain", "--coupon=99", "--user=1")
 	require.Equal(t, exitUse, code)
 	require.NotContains(t, stderr, "could not be written")
-}
-
-func TestAStreamIsClean(t *testing.T) {
-	t.Parallel()
-	for written, want := range map[string]string{
-		"쿠폰\tx\n":                "쿠폰\tx\n",
-		"\x1b[31mred\x1b[0m\r\n": "\uFFFD[31mred\uFFFD[0m\uFFFD\n",
-		"a\u009b2Jb\x7f\x00c":    "a\uFFFD2Jb\uFFFD\uFFFDc",
-		"\xff\xfe":               "\uFFFD\uFFFD",
-		"":                       "",
-	} {
-		var whole, pieces bytes.Buffer
-		_, err := fmt.Fprint(&stream{to: &whole}, written)
-		require.NoError(t, err)
-		require.Equal(t, want, whole.String())
-		s := &stream{to: &pieces}
-		for i := range len(written) {
-			_, err := s.Write([]byte{written[i]})
-			require.NoError(t, err)
-		}
-		require.Equal(t, want, pieces.String(), "byte by byte")
-	}
 }

@@ -83,7 +83,7 @@ func TestServersThatTakeOverAgainAndAgain(t *testing.T) {
 	})
 	report, err := s.RunOnce(t.Context(), order)
 	require.NoError(t, err)
-	require.ErrorContains(t, report.Err(), "another Redis server took over again and again", fmt.Sprint(report))
+	require.ErrorContains(t, report.Err(), "the Redis server was replaced repeatedly", fmt.Sprint(report))
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(report.Err()))
 	require.Equal(t, 3, locked)
 	require.Empty(t, w.issued(couponID))

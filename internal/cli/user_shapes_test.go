@@ -61,7 +61,7 @@ var readableShapes = []userShape{
 	{
 		name: "a key beside the primary one", tableName: "member", id: "member_no", status: "grade", words: standings("'VIP'", "'VIPS'", "'vip'"),
 		ddl: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, shop_no INT NOT NULL DEFAULT 1, member_no MEDIUMINT UNSIGNED NOT NULL, grade TEXT,
-			KEY (member_no, shop_no), UNIQUE KEY asleep (member_no) /*!80000 INVISIBLE */ /*M!100600 IGNORED */, UNIQUE KEY ` + "`by ``number`" + ` (member_no))`,
+			KEY (member_no, shop_no), UNIQUE KEY asleep (member_no) /*!80000 INVISIBLE */ /*M!100600 IGNORED */, UNIQUE KEY ` + "`bynumber`" + ` (member_no))`,
 		flags: []string{"--user-table=member", "--user-id-column=member_no", "--user-status-column=grade", "--user-active-values=NORMAL,VIP"},
 	},
 }
@@ -82,7 +82,7 @@ func (s userShape) table(t *testing.T) *jajeongtest.UserTable {
 	require.NoError(t, err)
 	_, err = parser.Parse(s.flags)
 	require.NoError(t, err)
-	require.Empty(t, settings.Check())
+	require.Empty(t, settings.Validate())
 	return &jajeongtest.UserTable{Name: s.name, DDL: s.ddl, Table: s.tableName, ID: s.id, Status: s.status, Words: s.words, Configured: settings}
 }
 

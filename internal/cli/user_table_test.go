@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
-	shop "github.com/jajeong/jajeong/internal/users"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Whatever a shop's table looks like: exactly the active get coupons, in order, with seats that are added later too, and
@@ -203,9 +202,7 @@ func TestEachRunLooksAtTheUsersAnew(t *testing.T) {
 	require.NoError(t, err)
 	w.exec("ALTER TABLE `user` MODIFY status TINYINT NOT NULL DEFAULT 1")
 	_, err = s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true, Operator: "kim", Reason: "test"})
-	var refused *shop.Problem
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, shop.ValueNotANumber, refused.Kind)
+	require.True(t, text.Is(err, text.ValueNotANumber), err)
 	require.Empty(t, w.issued(couponID))
 }
 
@@ -254,14 +251,4 @@ func TestAnotherSessionIsRefused(t *testing.T) {
 	}
 	require.Equal(t, []string{"1"}, w.waiting(couponID))
 	require.Empty(t, w.underReview(couponID))
-}
-
-// What is wrong with the users is told in both languages, with the same words put in.
-func TestProblemsOfUsersInKorean(t *testing.T) {
-	t.Parallel()
-	verbs := regexp.MustCompile(`%[a-z]`)
-	require.Len(t, koreanUsers, len(shop.Kinds()))
-	for kind, english := range shop.Kinds() {
-		require.Equal(t, verbs.FindAllString(english, -1), verbs.FindAllString(koreanUsers[kind], -1), kind)
-	}
 }

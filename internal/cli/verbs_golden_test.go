@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // A proof that all is well, and one that it is not.
@@ -54,7 +55,7 @@ func TestGoldenMigrate(t *testing.T) {
 func TestGoldenSchedule(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "schedule", func(w *world) {
-		midnight := calendar.DefaultCutoff(w.now(), speaker(english).zone)
+		midnight := calendar.DefaultCutoff(w.now(), speaker(text.English).zone)
 		w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(96*time.Hour))
 		w.users(1)
 		w.stand(1, "1", midnight.Add(-time.Minute))

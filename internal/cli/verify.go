@@ -14,66 +14,59 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 type verifyCmd struct {
-	Coupon      []uint64 `placeholder:"ID" help:"Check only this coupon; may be repeated."`
-	Output      string   `enum:"table,json" default:"table" help:"table or json. Default ${default}."`
-	PushGateway string   `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL" help:"Tell this Pushgateway what a check of every coupon found; one that is away is a warning."`
+	Coupon      []uint64 `placeholder:"ID"`
+	Output      string   `enum:"table,json" default:"table"`
+	PushGateway string   `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
 }
 
-// Check tells what is impossible about the flags.
-func (c *verifyCmd) Check() []error {
-	if err := ops.CheckGateway(c.PushGateway); err != nil {
-		return []error{err}
+// Validate reports what is impossible about the flags.
+func (c *verifyCmd) Validate() error {
+	if ops.CheckGateway(c.PushGateway) != nil {
+		return text.UsageErrorf(text.WrongGateway)
 	}
 	return nil
 }
 
-// Help is shown by --help.
-func (*verifyCmd) Help() string {
-	return `Examples:
-  settle verify                                           every coupon; exits 3 when an invariant is violated
-  settle verify --push-gateway http://pushgateway:9091    the same, telling Prometheus
-  settle verify --coupon 42 --output json`
-}
+// couponsPerPage bounds a page of coupon ids.
+const couponsPerPage = 1000
 
-// couponsAtOnce bounds how many coupon ids are read at once.
-const couponsAtOnce = 1000
-
-// doorPatience is how long a door may go by another window than its row: two refreshes of every pod, and what they take.
-const doorPatience = 12 * time.Second
+// windowTimeout bounds how long Redis may lag behind a changed window: two refreshes of every pod and their duration.
+const windowTimeout = 12 * time.Second
 
 // invariants are DESIGN.md §2's, as far as stored data can show them.
 var invariants = []struct {
 	number int
-	name   words
+	name   text.Message
 	figure func(p *program, t verifyTotal) string
 }{
-	{1, words{"수량보다 많이 발급하지 않는다", "never more than N"}, func(p *program, t verifyTotal) string {
-		return p.say(words{"쿠폰 %d장, 수량 %d", "%d coupons for %d seats"}, t.Coupons, t.Seats)
+	{1, text.NeverMoreThanSeats, func(p *program, t verifyTotal) string {
+		return p.sprintf(text.CouponsForSeats, t.Coupons, t.Seats)
 	}},
-	{2, words{"두 번 발급하지 않는다", "never twice"}, func(p *program, t verifyTotal) string {
-		return p.say(words{"쿠폰 %d장, 다른 결과 %d건", "%d coupons, %d other outcomes"}, t.Coupons, t.Account.Outcomes)
+	{2, text.NeverTwice, func(p *program, t verifyTotal) string {
+		return p.sprintf(text.CouponsAndOutcomes, t.Coupons, t.Account.Outcomes)
 	}},
-	{3, words{"먼저 온 순서대로", "first come"}, func(p *program, t verifyTotal) string {
-		return p.say(words{"도착 순서대로 발급 %d건, 대기 %d건", "%d issued in order of arrival, %d waiting"}, t.Account.Issued, t.Account.Waiting)
+	{3, text.FirstCome, func(p *program, t verifyTotal) string {
+		return p.sprintf(text.IssuedInOrder, t.Account.Issued, t.Account.Waiting)
 	}},
-	{4, words{"약속을 어기지 않는다", "no broken promise"}, func(p *program, t verifyTotal) string {
+	{4, text.NoApplicationLost, func(p *program, t verifyTotal) string {
 		a, again := t.Account, ""
 		if a.AskedAgain > 0 {
-			again = p.say(words{", 페일오버 뒤 다시 접수 %d", ", accepted again after a failover %d"}, a.AskedAgain)
+			again = p.sprintf(text.AcceptedAgain, a.AskedAgain)
 		}
-		return p.say(words{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 다른 결과 %d, 두 번 셈 %d, 손실 처리 %d%s: 갭 %d",
-			"accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d%s: gap %d"},
+		return p.sprintf(text.AccountFigures,
 			a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff, again, t.Gap)
 	}},
-	{5, words{"하나의 시계", "one clock"}, func(p *program, t verifyTotal) string {
-		return p.say(words{"줄 %d개", "%d lines"}, t.Checked)
+	{5, text.OneClock, func(p *program, t verifyTotal) string {
+		return p.sprintf(text.QueuesChecked, t.Checked)
 	}},
-	{6, words{"데이터베이스가 진실이다", "the database is the truth"}, func(p *program, t verifyTotal) string {
-		return p.say(words{"쿠폰 %d개의 정산을 다시 셈, 감사 기록 %d건", "every settlement of %d coupons counted again, %d audit events"}, t.Checked, t.AuditEvents)
+	{6, text.DatabaseIsTheRecord, func(p *program, t verifyTotal) string {
+		return p.sprintf(text.SettlementsRecounted, t.Checked, t.AuditEvents)
 	}},
 }
 
@@ -109,7 +102,7 @@ type verifyReport struct {
 	Violated  bool              `json:"violated"`
 	Coupons   []*ledger.Verdict `json:"coupons"`
 	Strays    []ledger.Finding  `json:"strays"`              // about no coupon there is; looked for unless coupons are named
-	Unchecked []string          `json:"unchecked,omitempty"` // what failed, a line per coupon
+	Unchecked []string          `json:"unchecked,omitempty"` // errors, a line per coupon
 	Total     verifyTotal       `json:"total"`
 }
 
@@ -125,9 +118,9 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	}
 	l := &ledger.Ledger{Store: s.store, Users: s.users}
 	report := verifyReport{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
-	var classes []coupon.Class // of what could not be checked
-	bar := newProgress(p.stderr, p.say(words{"확인 중", "checking"}))
-	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, s.MySQL, after, couponsAtOnce) }
+	var classes []coupon.Class // of the coupons that could not be checked
+	bar := output.NewProgress(p.stderr, p.sprintf(text.Checking))
+	all := func(after uint64) ([]uint64, error) { return l.Coupons(ctx, s.MySQL, after, couponsPerPage) }
 	err = c.each(ctx, all, func(couponID uint64) {
 		v, err := l.Check(ctx, s.MySQL, couponID)
 		if err != nil {
@@ -137,12 +130,12 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 		}
 		report.Coupons = append(report.Coupons, v)
 		report.Total.add(v)
-		bar.add(v.Name, 1)
+		bar.Add(v.Name, 1)
 	})
-	bar.end()
+	bar.End()
 	if err == nil {
 		err = l.Doors(ctx, s.MySQL, report.Coupons, func(ctx context.Context) error {
-			if settle.Wait(ctx, doorPatience) != nil {
+			if settle.Wait(ctx, windowTimeout) != nil {
 				return settle.ToldToStop(ctx)
 			}
 			return nil
@@ -152,7 +145,7 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 		report.Strays, err = l.Strays(ctx, s.MySQL)
 	}
 	if len(c.Coupon) == 0 {
-		p.pushFound(c.PushGateway, report, err == nil && len(report.Unchecked) == 0)
+		p.pushFindings(c.PushGateway, report, err == nil && len(report.Unchecked) == 0)
 	}
 	if err != nil {
 		return err
@@ -163,9 +156,9 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 	}
 
 	switch {
-	case len(report.Coupons)+len(report.Strays) == 0 && len(report.Unchecked) > 0: // only failures to tell
+	case len(report.Coupons)+len(report.Strays) == 0 && len(report.Unchecked) > 0: // only errors
 	case c.Output == "json":
-		err = printJSON(p.stdout, report)
+		err = output.JSON(p.stdout, report)
 	default:
 		p.printVerdicts(report)
 	}
@@ -173,12 +166,12 @@ func (c *verifyCmd) run(ctx context.Context, p *program) error {
 		fmt.Fprintln(p.stderr, "settle:", unchecked)
 	}
 	if slices.Contains(classes, coupon.Infrastructure) {
-		fmt.Fprintln(p.stderr, p.language.advise(settle.SafeToRunAgain))
+		fmt.Fprintln(p.stderr, p.sprintf(text.AdviseRunAgain))
 	}
 	return errors.Join(err, worst(classes))
 }
 
-// violations are what a person must look at, without warnings.
+// violations counts the findings that are no warnings.
 func (r verifyReport) violations() (found int) {
 	count := func(findings []ledger.Finding) {
 		for _, f := range findings {
@@ -194,9 +187,9 @@ func (r verifyReport) violations() (found int) {
 	return found
 }
 
-// pushFound pushes the result of a check of every coupon. A check that did not reach all of them pushes violations only: it
-// cannot report that there are none, nor that it was complete.
-func (p *program) pushFound(gateway string, r verifyReport, sawAll bool) {
+// pushFindings sends the result of a check of every coupon to a gateway. An incomplete check sends violations, but neither their
+// absence nor a success.
+func (p *program) pushFindings(gateway string, r verifyReport, sawAll bool) {
 	violations := r.violations()
 	if !sawAll && violations == 0 {
 		return
@@ -236,36 +229,36 @@ func (c *verifyCmd) each(ctx context.Context, all func(after uint64) ([]uint64, 
 			visit(id)
 			after = id
 		}
-		if len(c.Coupon) > 0 || len(ids) < couponsAtOnce {
+		if len(c.Coupon) > 0 || len(ids) < couponsPerPage {
 			return nil
 		}
 	}
 }
 
-// auditHead names the end of a coupon's audit chain.
+// auditHead describes the end of a coupon's audit chain.
 func (p *program) auditHead(couponID uint64, head audit.Head) string {
-	return p.say(words{"쿠폰 %d: 감사 체인은 %d번 기록에서 끝납니다, %s", "coupon %d: the audit chain ends with event %d, %s"}, couponID, head.Seq, head.Hash)
+	return p.sprintf(text.AuditChainEnds, couponID, head.Seq, head.Hash)
 }
 
 func (p *program) printVerdicts(r verifyReport) {
-	t := newTable(p.stdout)
-	t.AppendHeader(p.header(words{"쿠폰", "coupon"}, words{"이름", "name"}, words{"수량", "seats"}, words{"쿠폰 수", "coupons"},
-		words{"접수", "accepted"}, words{"대기", "waiting"}, words{"DLQ", "DLQ"}, words{"발급", "issued"}, words{"다른 결과", "other outcomes"},
-		words{"갭", "gap"}, words{"판정", "verdict"}))
+	t := output.Table(p.stdout)
+	t.AppendHeader(p.header(text.ColumnCoupon, text.ColumnName, text.ColumnSeats, text.ColumnCoupons,
+		text.ColumnAccepted, text.ColumnWaiting, text.ColumnUnderReview, text.ColumnIssued, text.ColumnOtherOutcomes,
+		text.ColumnGap, text.ColumnVerdict))
 	broken := map[int]int{}
 	for _, f := range r.Strays {
 		broken[f.Invariant]++
 	}
 	for _, v := range r.Coupons {
-		verdict := p.say(words{"정상", "ok"})
+		verdict := p.sprintf(text.VerdictOK)
 		if len(v.Findings) > 0 {
-			verdict = p.say(words{"경고", "warning"})
+			verdict = p.sprintf(text.Warning)
 		}
 		if v.Violated() {
-			verdict = p.bad(p.say(words{"위반", "VIOLATED"}))
+			verdict = output.Bad(p.stdout, p.sprintf(text.VerdictViolated))
 		}
 		a := v.Account
-		t.AppendRow(table.Row{v.Coupon, printable(v.Name), v.TotalQuantity, v.Coupons, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, v.Gap, verdict})
+		t.AppendRow(table.Row{v.Coupon, output.Printable(v.Name), v.TotalQuantity, v.Coupons, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, v.Gap, verdict})
 		for _, f := range v.Findings {
 			if !f.Warning {
 				broken[f.Invariant]++
@@ -274,14 +267,14 @@ func (p *program) printVerdicts(r verifyReport) {
 	}
 	t.Render()
 
-	t = newTable(p.stdout)
-	t.AppendHeader(p.header(words{}, words{"불변식", "invariant"}, words{"지켜짐", "holds"}, words{"수치", "figures"}))
+	t = output.Table(p.stdout)
+	t.AppendHeader(p.header(text.Message{}, text.ColumnInvariant, text.ColumnHolds, text.ColumnFigures))
 	for _, i := range invariants {
-		holds := p.say(words{"예", "yes"})
+		holds := p.sprintf(text.Yes)
 		if broken[i.number] > 0 {
-			holds = p.bad(p.say(words{"아니요", "NO"}))
+			holds = output.Bad(p.stdout, p.sprintf(text.No))
 		}
-		t.AppendRow(table.Row{i.number, i.name.in(p.language), holds, i.figure(p, r.Total)})
+		t.AppendRow(table.Row{i.number, i.name.In(p.language), holds, i.figure(p, r.Total)})
 	}
 	t.Render()
 
@@ -290,18 +283,18 @@ func (p *program) printVerdicts(r verifyReport) {
 			fmt.Fprintln(p.stdout, p.auditHead(v.Coupon, v.AuditHead))
 		}
 		for _, f := range v.Findings {
-			fmt.Fprintln(p.stdout, p.say(words{"쿠폰 %d: %s", "coupon %d: %s"}, v.Coupon, p.finding(f)))
+			fmt.Fprintln(p.stdout, p.sprintf(text.CouponDetail, v.Coupon, p.finding(f)))
 		}
 	}
 	for _, f := range r.Strays {
-		fmt.Fprintln(p.stdout, p.say(words{"쿠폰이 없는 기록: %s", "no coupon: %s"}, p.finding(f)))
+		fmt.Fprintln(p.stdout, p.sprintf(text.StrayFinding, p.finding(f)))
 	}
 }
 
 func (p *program) finding(f ledger.Finding) string {
-	kind := words{"위반", "violated"}
+	kind := text.Violated
 	if f.Warning {
-		kind = words{"경고", "warning"}
+		kind = text.Warning
 	}
-	return p.say(words{"%s %s (불변식 %d): %s", "%s %s (invariant %d): %s"}, kind.in(p.language), f.Code, f.Invariant, printable(f.Detail))
+	return p.sprintf(text.Finding, kind.In(p.language), f.Code, f.Invariant, output.Printable(f.Detail))
 }

@@ -46,7 +46,7 @@ func logRows(ctx context.Context, conn driver.Conn) error {
 	if err != nil {
 		return fmt.Errorf("read binlog_format: %w", err)
 	}
-	if !isStatements(text(found[0]), text(found[1])) {
+	if !isStatements(asText(found[0]), asText(found[1])) {
 		return nil
 	}
 	_, err = conn.(driver.ExecerContext).ExecContext(ctx, logRowsSQL, nil)
@@ -77,7 +77,7 @@ func isNumber(err error, number uint16) bool {
 	return errors.As(err, &numbered) && numbered.Number == number
 }
 
-func text(v driver.Value) string {
+func asText(v driver.Value) string {
 	if bytes, ok := v.([]byte); ok {
 		return string(bytes)
 	}

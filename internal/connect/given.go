@@ -3,60 +3,36 @@ package connect
 import (
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
-
-// GivenError is a flag, an argument or a setting that was given in a way that says nothing, or not one thing. Taken for one
-// that was not given, it would switch off what it stands for.
-type GivenError struct {
-	Name string // --flag, <argument>, or SETTING (--flag)
-	Slip Slip
-}
-
-// Slip is what is wrong with how something was given, whatever it means.
-type Slip string
-
-// The slips.
-const (
-	GivenEmpty    Slip = "is given empty: want a value"
-	GivenZero     Slip = "is 0, which stands for none: want a number from 1"
-	GivenTwice    Slip = "is given more than once: give it once"
-	GivenNotPlain Slip = "has line breaks or other control characters, or is not UTF-8: give one line of plain text"
-)
-
-// Slips are all there are.
-var Slips = []Slip{GivenEmpty, GivenZero, GivenTwice, GivenNotPlain}
-
-func (e *GivenError) Error() string { return e.Name + " " + string(e.Slip) }
 
 // anyBytes is the tag of values that are taken byte by byte: secrets, and what others wrote into Redis.
 const anyBytes = "bytes"
 
-// slip is what is wrong with how a value was given; empty when nothing is. Zero is a value only where it is not what the
-// program takes when nothing is given: that a flag has a default tells them apart.
-func slip(v *kong.Value, text string, target reflect.Value) Slip {
-	parts := []string{text}
+// slip finds a flag, an argument or a setting whose given value says nothing. Taken for one that was not given, it would
+// switch off what it stands for. Zero says nothing unless the flag has a default.
+func slip(v *kong.Value, given string, target reflect.Value) error {
+	parts := []string{given}
 	if v.IsSlice() {
-		parts = kong.SplitEscaped(text, v.Tag.Sep)
+		parts = kong.SplitEscaped(given, v.Tag.Sep)
 	}
-	for _, part := range parts {
-		if strings.TrimSpace(part) == "" {
-			return GivenEmpty
-		}
-	}
+	isEmpty := func(part string) bool { return strings.TrimSpace(part) == "" }
 	switch {
-	case len(parts) == 0:
-		return GivenEmpty
+	case len(parts) == 0, slices.ContainsFunc(parts, isEmpty):
+		return text.UsageErrorf(text.GivenEmpty, nameOf(v))
 	case !v.HasDefault && hasZero(target):
-		return GivenZero
-	case isText(v, target) && !isPlain(text):
-		return GivenNotPlain
+		return text.UsageErrorf(text.GivenZero, nameOf(v))
+	case isText(v, target) && !isPlain(given):
+		return text.UsageErrorf(text.GivenNotPlain, nameOf(v))
 	default:
-		return ""
+		return nil
 	}
 }
 
@@ -81,8 +57,8 @@ func isText(v *kong.Value, target reflect.Value) bool {
 	return of.Kind() == reflect.String && v.Tag.Type != "path" && !v.Tag.Has(anyBytes)
 }
 
-func isPlain(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+func isPlain(given string) bool {
+	return utf8.ValidString(given) && !strings.ContainsFunc(given, unicode.IsControl)
 }
 
 // isDefault is whether kong fills in what nobody has given: it decodes defaults and the environment, and nothing else, right
@@ -108,7 +84,7 @@ func givenTwice(kctx *kong.Context) (problems []error) {
 	for _, path := range kctx.Path {
 		if flag := path.Flag; flag != nil && !flag.IsCumulative() {
 			if times[flag]++; times[flag] == 2 {
-				problems = append(problems, &GivenError{nameOf(flag.Value), GivenTwice})
+				problems = append(problems, text.UsageErrorf(text.GivenTwice, nameOf(flag.Value)))
 			}
 		}
 	}

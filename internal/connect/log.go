@@ -9,7 +9,7 @@ import (
 
 // LogSettings are how much is logged.
 type LogSettings struct {
-	LogLevel string `name:"log-level" env:"LOG_LEVEL" enum:"debug,info,warn,error" default:"${log_level}" help:"debug, info, warn or error. Default ${default}."`
+	LogLevel string `name:"log-level" env:"LOG_LEVEL" enum:"debug,info,warn,error" default:"${log_level}"`
 }
 
 // Logger writes JSON lines, one an event, to w.

@@ -2,12 +2,13 @@ package connect
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Limits of MySQL connections.
@@ -32,19 +33,17 @@ const (
 
 // MySQLSettings are how to reach MySQL or MariaDB.
 type MySQLSettings struct {
-	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" bytes:"" placeholder:"DSN" help:"MySQL or MariaDB, as user:password@tcp(host:3306)/database."`
-	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE" help:"File that holds the DSN."`
+	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" bytes:"" placeholder:"DSN"`
+	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE"`
 }
 
 // Connections are how many there are at most at once.
 func (*MySQLSettings) Connections() int { return maxConnections }
 
-// Check tells what is impossible about the settings.
-func (s *MySQLSettings) Check() []error {
-	if _, err := s.config(); err != nil {
-		return []error{err}
-	}
-	return nil
+// Validate reports what is impossible about the settings.
+func (s *MySQLSettings) Validate() error {
+	_, err := s.config()
+	return err
 }
 
 func (s *MySQLSettings) config() (*mysql.Config, error) {
@@ -53,14 +52,14 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 		return nil, err
 	}
 	if dsn == "" {
-		return nil, errors.New("MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database")
+		return nil, text.UsageErrorf(text.DSNMissing)
 	}
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return nil, errors.New("MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database") // the cause would quote the password
+		return nil, text.UsageErrorf(text.DSNMalformed) // the cause would quote the password
 	}
 	if config.DBName == "" {
-		return nil, errors.New("MYSQL_DSN names no database: want user:password@tcp(host:3306)/database")
+		return nil, text.UsageErrorf(text.DSNWithoutDatabase)
 	}
 	return config, nil
 }
@@ -90,7 +89,7 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, errors.New("MYSQL_DSN cannot be used: check its parameters")
+		return nil, text.UsageErrorf(text.DSNUnusable)
 	}
 	db := sql.OpenDB(session{connector})
 	db.SetMaxOpenConns(maxConnections)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Limits of Redis connections. A call that takes longer than the timeouts has failed: its caller answers 503 or the
@@ -27,12 +28,12 @@ const (
 
 // RedisSettings are how to reach Redis.
 type RedisSettings struct {
-	RedisAddrs        []string `name:"redis-addrs" env:"REDIS_ADDRS" default:"127.0.0.1:6379" placeholder:"HOST:PORT" help:"Redis; several are a Cluster, or Sentinels when a master name is set. Default 127.0.0.1:6379."`
-	RedisMasterName   string   `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME" help:"Sentinel's name of the master."`
-	RedisUsername     string   `name:"redis-username" env:"REDIS_USERNAME" placeholder:"NAME" help:"ACL user."`
-	RedisPassword     string   `name:"redis-password" env:"REDIS_PASSWORD" bytes:"" placeholder:"SECRET" help:"Password; better in the environment or a file."`
-	RedisPasswordFile string   `name:"redis-password-file" env:"REDIS_PASSWORD_FILE" type:"path" placeholder:"FILE" help:"File that holds the password."`
-	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS" help:"Connect with TLS."`
+	RedisAddrs        []string `name:"redis-addrs" env:"REDIS_ADDRS" default:"127.0.0.1:6379" placeholder:"HOST:PORT"`
+	RedisMasterName   string   `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME"`
+	RedisUsername     string   `name:"redis-username" env:"REDIS_USERNAME" placeholder:"NAME"`
+	RedisPassword     string   `name:"redis-password" env:"REDIS_PASSWORD" bytes:"" placeholder:"SECRET"`
+	RedisPasswordFile string   `name:"redis-password-file" env:"REDIS_PASSWORD_FILE" type:"path" placeholder:"FILE"`
+	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS"`
 }
 
 // Connections are how many there are at most at once: a pool for each node of a Cluster that has been named.
@@ -43,21 +44,22 @@ func (s *RedisSettings) Connections() int {
 	return redisPool * max(1, len(s.RedisAddrs))
 }
 
-// Check tells what is impossible about the settings.
-func (s *RedisSettings) Check() (problems []error) {
+// Validate reports what is impossible about the settings.
+func (s *RedisSettings) Validate() error {
+	var problems []error
 	if len(s.RedisAddrs) == 0 {
-		problems = append(problems, errors.New("REDIS_ADDRS is empty: want host:port, several separated by commas"))
+		problems = append(problems, text.UsageErrorf(text.AddrsMissing))
 	}
 	for _, addr := range s.RedisAddrs {
 		host, port, err := net.SplitHostPort(addr)
 		if number, portErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || portErr != nil || number == 0 {
-			problems = append(problems, fmt.Errorf("REDIS_ADDRS: %q is not host:port", addr))
+			problems = append(problems, text.UsageErrorf(text.WrongAddr, addr))
 		}
 	}
 	if _, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile); err != nil {
 		problems = append(problems, err)
 	}
-	return problems
+	return errors.Join(problems...)
 }
 
 // Open returns a client. It does not connect: a server that is away is met by the first command. The client never

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // family are the servers that know a variable.
@@ -112,10 +114,10 @@ var (
 	})
 )
 
-func perVariable(text func(variable) string) string {
+func perVariable(sql func(variable) string) string {
 	var all strings.Builder
 	for _, v := range sessionVariables {
-		part := text(v)
+		part := sql(v)
 		if part == "" {
 			continue
 		}
@@ -178,7 +180,7 @@ func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
 	}
 	found := map[string]string{}
 	for i, name := range rows.Columns() {
-		found[name] = text(values[i])
+		found[name] = asText(values[i])
 	}
 	return found, nil
 }
@@ -187,8 +189,11 @@ func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
 // in between that answers SET by itself does that.
 type SessionError struct{ Variable, Want, Is string }
 
-func (e *SessionError) Error() string {
-	return fmt.Sprintf("the session variable %s is %q and must be %q: find what sets it, in MYSQL_DSN, in init_connect or in a proxy between", e.Variable, e.Is, e.Want)
+func (e *SessionError) Error() string { return e.In(text.English) }
+
+// In implements text.Localized.
+func (e *SessionError) In(l text.Language) string {
+	return l.Sprintf(text.WrongSession, e.Variable, e.Is, e.Want)
 }
 
 // Setup: repeating cannot help.

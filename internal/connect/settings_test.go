@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // command is a program with every kind of setting and two verbs.
@@ -36,14 +37,14 @@ type verb struct {
 	Wait   time.Duration `name:"wait" default:"1s"`
 }
 
-// Paging is a group. Embedded without a name, its Check is also the verb's.
+// Paging is a group. Embedded without a name, its Validate is also the verb's.
 type Paging struct {
 	Page int `name:"page" default:"1"`
 }
 
-func (p *Paging) Check() []error {
+func (p *Paging) Validate() error {
 	if p.Page < 1 {
-		return []error{problem("--page is below 1")}
+		return problem("--page is below 1")
 	}
 	return nil
 }
@@ -52,9 +53,9 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-func (v *verb) Check() []error {
+func (v *verb) Validate() error {
 	if v.Reason == "none" {
-		return []error{problem("--reason says nothing: name one")}
+		return problem("--reason says nothing: name one")
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ func (v *verb) Check() []error {
 func parse(t *testing.T, args ...string) (c command, printed string, problems []string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	_, err := connect.Parse(&c, "program", "Does things.", args, &stdout, &stderr, []string{"APPLY_"})
+	_, err := connect.Parse(&c, connect.Program{Name: "program", Prefixes: []string{"APPLY_"}, Language: text.English}, args, &stdout, &stderr)
 	require.Empty(t, stderr.String(), "Parse leaves printing problems to its caller")
 	if err == connect.ErrHelp {
 		return c, stdout.String(), nil
@@ -205,7 +206,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("show", "-hz")
 	f.Fuzz(func(t *testing.T, first, second string) {
 		var c command
-		kctx, err := connect.Parse(&c, "program", "", []string{"--mysql-dsn=" + dsn, first, second}, new(bytes.Buffer), new(bytes.Buffer), nil)
+		kctx, err := connect.Parse(&c, connect.Program{Name: "program"}, []string{"--mysql-dsn=" + dsn, first, second}, new(bytes.Buffer), new(bytes.Buffer))
 		if err == nil && (kctx == nil || len(c.Redis.RedisAddrs) == 0) {
 			t.Errorf("%q %q: no error and no settings", first, second)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Clock is the Redis clock, by which windows are judged.
@@ -158,7 +159,7 @@ func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err e
 	case err != nil && pauses:
 		return time.Time{}, nil
 	case err != nil:
-		return time.Time{}, &coupon.Error{Class: mysqltx.ClassOf(err), Err: &Error{NotShut, []any{was.ID, err}}}
+		return time.Time{}, &coupon.Error{Class: mysqltx.ClassOf(err), Err: text.Errorf(text.DoorNotShut, was.ID, err)}
 	case closes:
 		is.ClosesAt = end
 	}

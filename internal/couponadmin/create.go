@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Bounds of a coupon, by the columns unless another reason is given.
@@ -34,16 +35,16 @@ type NewCoupon struct {
 // Problems are the impossible values, whatever the time is. Each is an *Error.
 func (n NewCoupon) Problems() (problems []error) {
 	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
-		problems = append(problems, &Error{WrongName, []any{n.Name, maxNameLetters}})
+		problems = append(problems, text.UsageErrorf(text.WrongName, n.Name, maxNameLetters))
 	}
 	if n.Seats < 1 || n.Seats > MaxSeats {
-		problems = append(problems, &Error{WrongSeats, []any{n.Seats, int64(MaxSeats)}})
+		problems = append(problems, text.UsageErrorf(text.WrongSeats, n.Seats, int64(MaxSeats)))
 	}
 	if n.ValidityDays < 1 || n.ValidityDays > maxDays {
-		problems = append(problems, &Error{WrongDays, []any{n.ValidityDays, maxDays}})
+		problems = append(problems, text.UsageErrorf(text.WrongDays, n.ValidityDays, maxDays))
 	}
 	if n.DiscountWon < 0 || n.DiscountWon > maxWon {
-		problems = append(problems, &Error{WrongDiscount, []any{n.DiscountWon, int64(maxWon)}})
+		problems = append(problems, text.UsageErrorf(text.WrongDiscount, n.DiscountWon, int64(maxWon)))
 	}
 	return problems
 }
@@ -55,11 +56,11 @@ func (n NewCoupon) refusal(now time.Time) error {
 	}
 	switch {
 	case !n.Closes.After(n.Opens):
-		return refuse(RefusedEndsBeforeItOpens, coupon.CouponID(0), n.Closes, n.Opens)
+		return text.UsageErrorf(text.RefusedEndsBeforeItOpens, text.NewCoupon, n.Closes, n.Opens)
 	case !n.Closes.After(now):
-		return refuse(RefusedPast, coupon.CouponID(0), n.Closes, now)
+		return text.UsageErrorf(text.RefusedPast, text.NewCoupon, n.Closes, now)
 	case n.Closes.After(maxCloses):
-		return refuse(RefusedFar, n.Closes, maxCloses)
+		return text.UsageErrorf(text.RefusedFar, n.Closes, maxCloses)
 	}
 	return nil
 }

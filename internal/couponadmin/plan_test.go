@@ -1,7 +1,6 @@
 package couponadmin
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 var (
@@ -24,11 +24,11 @@ func with(edit func(*coupon.Coupon)) coupon.Coupon {
 }
 
 // requireRefused demands a refusal, which says that repeating cannot help.
-func requireRefused(t *testing.T, err error, why Refusal, args ...any) {
+func requireRefused(t *testing.T, err error, why text.Message, args ...any) {
 	t.Helper()
-	var refused *Refused
+	var refused *text.UsageError
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, why, refused.Why)
+	require.Equal(t, why, refused.Message)
 	require.Equal(t, args, refused.Args)
 	require.True(t, refused.Setup())
 }
@@ -45,9 +45,9 @@ func TestPlanClose(t *testing.T) {
 	require.Equal(t, closed, is, "a closed coupon stays as it is")
 
 	_, err = planClose(with(func(c *coupon.Coupon) { c.OpensAt = now }), now, facts{})
-	requireRefused(t, err, RefusedNotOpen, opened.ID, now)
+	requireRefused(t, err, text.RefusedNotOpen, opened.ID, now)
 	_, err = planClose(with(func(c *coupon.Coupon) { c.FinalisedAt = now }), now, facts{})
-	requireRefused(t, err, RefusedFinalised, opened.ID, now)
+	requireRefused(t, err, text.RefusedFinalised, opened.ID, now)
 }
 
 func TestPlanExtend(t *testing.T) {
@@ -61,17 +61,17 @@ func TestPlanExtend(t *testing.T) {
 		coupon coupon.Coupon
 		facts  facts
 		closes time.Time
-		why    Refusal
+		why    text.Message
 		args   []any
 	}{
-		"finalised":           {with(func(c *coupon.Coupon) { c.FinalisedAt = now }), facts{}, later, RefusedFinalised, []any{opened.ID, now}},
-		"finalised before":    {opened, facts{swept: true}, later, RefusedSwept, []any{opened.ID}},
-		"ends before opening": {opened, facts{}, opened.OpensAt, RefusedEndsBeforeItOpens, []any{opened.ID, opened.OpensAt, opened.OpensAt}},
-		"in the past":         {opened, facts{}, now, RefusedPast, []any{opened.ID, now, now}},
-		"too late":            {opened, facts{}, maxCloses.Add(1), RefusedFar, []any{maxCloses.Add(1), maxCloses}},
-		"shorter":             {opened, facts{}, now.Add(time.Minute), RefusedShorter, []any{opened.ID, now.Add(time.Minute), opened.ClosesAt}},
-		"marks lost":          {opened, facts{marksLost: true}, later, RefusedForgotten, []any{opened.ID}},
-		"not cleaned up":      {opened, facts{marksLost: true, uncleaned: true}, later, RefusedUnfinished, []any{opened.ID}},
+		"finalised":           {with(func(c *coupon.Coupon) { c.FinalisedAt = now }), facts{}, later, text.RefusedFinalised, []any{opened.ID, now}},
+		"finalised before":    {opened, facts{swept: true}, later, text.RefusedSwept, []any{opened.ID}},
+		"ends before opening": {opened, facts{}, opened.OpensAt, text.RefusedEndsBeforeItOpens, []any{opened.ID, opened.OpensAt, opened.OpensAt}},
+		"in the past":         {opened, facts{}, now, text.RefusedPast, []any{opened.ID, now, now}},
+		"too late":            {opened, facts{}, maxCloses.Add(1), text.RefusedFar, []any{maxCloses.Add(1), maxCloses}},
+		"shorter":             {opened, facts{}, now.Add(time.Minute), text.RefusedShorter, []any{opened.ID, now.Add(time.Minute), opened.ClosesAt}},
+		"marks lost":          {opened, facts{marksLost: true}, later, text.RefusedForgotten, []any{opened.ID}},
+		"not cleaned up":      {opened, facts{marksLost: true, uncleaned: true}, later, text.RefusedUnfinished, []any{opened.ID}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := planExtend(c.coupon, now, c.facts, c.closes)
@@ -86,11 +86,11 @@ func TestPlanSeats(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4, is.TotalQuantity)
 	_, err = planSeats(opened, facts{}, 3)
-	requireRefused(t, err, RefusedFewerThanIssued, opened.ID, 4, 3)
+	requireRefused(t, err, text.RefusedFewerThanIssued, opened.ID, 4, 3)
 	_, err = planSeats(opened, facts{}, MaxSeats+1)
-	requireRefused(t, err, RefusedSeats, MaxSeats+1, int64(MaxSeats))
+	requireRefused(t, err, text.RefusedSeats, MaxSeats+1, int64(MaxSeats))
 	_, err = planSeats(with(func(c *coupon.Coupon) { c.IssuedCount = 0 }), facts{}, 0)
-	requireRefused(t, err, RefusedSeats, 0, int64(MaxSeats))
+	requireRefused(t, err, text.RefusedSeats, 0, int64(MaxSeats))
 
 	finalised := with(func(c *coupon.Coupon) { c.FinalisedAt, c.TotalQuantity = now, 4 })
 	for name, c := range map[string]struct {
@@ -114,7 +114,7 @@ func TestPlanRecount(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, with(func(c *coupon.Coupon) { c.IssuedCount = 6 }), is)
 	_, err = planRecount(opened, now, facts{holders: 11})
-	requireRefused(t, err, RefusedMoreThanSeats, opened.ID, 11, 10)
+	requireRefused(t, err, text.RefusedMoreThanSeats, opened.ID, 11, 10)
 }
 
 func TestNewCoupon_Refusals(t *testing.T) {
@@ -138,8 +138,8 @@ func TestNewCoupon_Refusals(t *testing.T) {
 	}
 	n := right
 	n.Closes = n.Opens
-	requireRefused(t, n.refusal(now), RefusedEndsBeforeItOpens, coupon.CouponID(0), n.Closes, n.Opens)
-	requireRefused(t, right.refusal(right.Closes), RefusedPast, coupon.CouponID(0), right.Closes, right.Closes)
+	requireRefused(t, n.refusal(now), text.RefusedEndsBeforeItOpens, text.NewCoupon, n.Closes, n.Opens)
+	requireRefused(t, right.refusal(right.Closes), text.RefusedPast, text.NewCoupon, right.Closes, right.Closes)
 }
 
 func TestDifference_NamesChangedColumns(t *testing.T) {
@@ -147,11 +147,4 @@ func TestDifference_NamesChangedColumns(t *testing.T) {
 	require.Empty(t, difference(opened, opened))
 	is := with(func(c *coupon.Coupon) { c.TotalQuantity, c.Status, c.FinalisedAt = 12, coupon.Paused, now })
 	require.Equal(t, "total_quantity 10 → 12, status OPEN → PAUSED, finalised_at none → 2026-11-20T05:00:00Z", difference(opened, is))
-}
-
-func TestError_KeepsItsCause(t *testing.T) {
-	t.Parallel()
-	cause := errors.New("redis is away")
-	require.ErrorIs(t, &Error{NotShut, []any{uint64(7), cause}}, cause)
-	require.NoError(t, (&Error{NoSuchCoupon, []any{uint64(7)}}).Unwrap())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // lockSQL reads table promise in subqueries: a locking read of a join would lock its row, which the catalog writes.
@@ -23,7 +24,7 @@ func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon,
 	err = tx.QueryRowContext(ctx, lockSQL, id).Scan(append(c.Fields(), c.Promise.Fields()...)...)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return c, &coupon.Error{Class: coupon.Setup, Err: &Error{NoSuchCoupon, []any{id}}}
+		return c, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
 	case err != nil:
 		return c, fmt.Errorf("lock coupon %d: %w", id, err)
 	}

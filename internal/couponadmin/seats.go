@@ -6,6 +6,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // MaxSeats is the maximum of the column.
@@ -31,10 +32,10 @@ func (a *Admin) seats(ctx context.Context, couponID coupon.CouponID, total func(
 
 func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {
 	if total < c.IssuedCount {
-		return c, refuse(RefusedFewerThanIssued, c.ID, c.IssuedCount, total)
+		return c, text.UsageErrorf(text.RefusedFewerThanIssued, c.ID, c.IssuedCount, total)
 	}
 	if total < 1 || total > MaxSeats {
-		return c, refuse(RefusedSeats, total, int64(MaxSeats))
+		return c, text.UsageErrorf(text.RefusedSeats, total, int64(MaxSeats))
 	}
 	c.TotalQuantity = total
 	return dueAgain(c, f), nil
@@ -48,7 +49,7 @@ func (a *Admin) Recount(ctx context.Context, couponID coupon.CouponID) (*Change,
 
 func planRecount(c coupon.Coupon, _ time.Time, f facts) (coupon.Coupon, error) {
 	if f.holders > c.TotalQuantity {
-		return c, refuse(RefusedMoreThanSeats, c.ID, f.holders, c.TotalQuantity)
+		return c, text.UsageErrorf(text.RefusedMoreThanSeats, c.ID, f.holders, c.TotalQuantity)
 	}
 	c.IssuedCount = f.holders
 	return dueAgain(c, f), nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // maxCloses: arrivals are whole microseconds in a double until the year 2255, and applications may wait after the window.
@@ -19,9 +20,9 @@ func (a *Admin) Close(ctx context.Context, couponID coupon.CouponID) (*Change, e
 func planClose(c coupon.Coupon, now time.Time, _ facts) (coupon.Coupon, error) {
 	switch {
 	case c.Finalised():
-		return c, refuse(RefusedFinalised, c.ID, c.FinalisedAt)
+		return c, text.UsageErrorf(text.RefusedFinalised, c.ID, c.FinalisedAt)
 	case !c.OpensAt.Before(now):
-		return c, refuse(RefusedNotOpen, c.ID, c.OpensAt)
+		return c, text.UsageErrorf(text.RefusedNotOpen, c.ID, c.OpensAt)
 	case c.ClosesAt.After(now):
 		c.ClosesAt = now
 	}
@@ -43,21 +44,21 @@ func (a *Admin) Extend(ctx context.Context, couponID coupon.CouponID, closes tim
 func planExtend(c coupon.Coupon, now time.Time, f facts, closes time.Time) (coupon.Coupon, error) {
 	switch {
 	case c.Finalised():
-		return c, refuse(RefusedFinalised, c.ID, c.FinalisedAt)
+		return c, text.UsageErrorf(text.RefusedFinalised, c.ID, c.FinalisedAt)
 	case f.swept:
-		return c, refuse(RefusedSwept, c.ID)
+		return c, text.UsageErrorf(text.RefusedSwept, c.ID)
 	case !closes.After(c.OpensAt):
-		return c, refuse(RefusedEndsBeforeItOpens, c.ID, closes, c.OpensAt)
+		return c, text.UsageErrorf(text.RefusedEndsBeforeItOpens, c.ID, closes, c.OpensAt)
 	case !closes.After(now):
-		return c, refuse(RefusedPast, c.ID, closes, now)
+		return c, text.UsageErrorf(text.RefusedPast, c.ID, closes, now)
 	case closes.After(maxCloses):
-		return c, refuse(RefusedFar, closes, maxCloses)
+		return c, text.UsageErrorf(text.RefusedFar, closes, maxCloses)
 	case closes.Before(c.ClosesAt):
-		return c, refuse(RefusedShorter, c.ID, closes, c.ClosesAt)
+		return c, text.UsageErrorf(text.RefusedShorter, c.ID, closes, c.ClosesAt)
 	case f.marksLost && f.uncleaned:
-		return c, refuse(RefusedUnfinished, c.ID)
+		return c, text.UsageErrorf(text.RefusedUnfinished, c.ID)
 	case f.marksLost:
-		return c, refuse(RefusedForgotten, c.ID)
+		return c, text.UsageErrorf(text.RefusedForgotten, c.ID)
 	}
 	c.ClosesAt = closes.UTC().Truncate(time.Microsecond)
 	return c, nil
@@ -77,7 +78,7 @@ func (a *Admin) setStatus(ctx context.Context, couponID coupon.CouponID, action 
 	return a.change(ctx, couponID, operation{action: action, withoutRedis: true,
 		plan: func(c coupon.Coupon, _ time.Time, _ facts) (coupon.Coupon, error) {
 			if c.Finalised() {
-				return c, refuse(RefusedFinalised, c.ID, c.FinalisedAt)
+				return c, text.UsageErrorf(text.RefusedFinalised, c.ID, c.FinalisedAt)
 			}
 			c.Status = status
 			return c, nil

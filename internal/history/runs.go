@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Reader reads the history of one deployment.
@@ -95,7 +96,7 @@ ORDER BY id DESC LIMIT ?` + groupedByRun
 )
 
 // ErrNoRun reports a run that does not exist.
-var ErrNoRun = errors.New("there is no such run; settle runs lists them")
+var ErrNoRun = text.UsageErrorf(text.NoRun)
 
 // Runs reads runs, the newest first.
 func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {

@@ -10,10 +10,11 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // ErrNoCoupon reports a coupon that does not exist.
-var ErrNoCoupon = errors.New("coupon does not exist")
+var ErrNoCoupon = text.UsageErrorf(text.NoCoupon)
 
 const couponIDsSQL = "SELECT id FROM coupon WHERE id > ? ORDER BY id LIMIT ?"
 

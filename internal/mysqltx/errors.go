@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // kind is what an error means for a transaction.
@@ -179,9 +179,10 @@ func (e *Away) Unwrap() error { return e.Err }
 // moved until that is known; the next run finds out.
 type CommitUnknown struct{ Err error }
 
-func (e *CommitUnknown) Error() string {
-	return fmt.Sprintf("the reply to COMMIT was lost, and it is not known whether the transaction was committed; the next run finds out: %s", e.Err)
-}
+func (e *CommitUnknown) Error() string { return e.In(text.English) }
+
+// In implements text.Localized.
+func (e *CommitUnknown) In(l text.Language) string { return l.Sprintf(text.CommitUnknown, e.Err) }
 
 func (e *CommitUnknown) Unwrap() error { return e.Err }
 
@@ -192,11 +193,14 @@ type Interrupted struct {
 	CommitUnknown bool  // else the transaction in hand was rolled back
 }
 
-func (e *Interrupted) Error() string {
+func (e *Interrupted) Error() string { return e.In(text.English) }
+
+// In implements text.Localized.
+func (e *Interrupted) In(l text.Language) string {
 	if e.CommitUnknown {
-		return fmt.Sprintf("told to stop: %v (%v)", e.Cause, e.Err)
+		return l.Sprintf(text.StoppedUnknown, e.Cause, e.Err)
 	}
-	return fmt.Sprintf("told to stop, the transaction in hand is rolled back: %v (%v)", e.Cause, e.Err)
+	return l.Sprintf(text.StoppedInHand, e.Cause, e.Err)
 }
 
 func (e *Interrupted) Unwrap() []error { return []error{e.Cause, e.Err} }

@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // requireBadRows requires that the DLQ holds exactly these applications because of their rows, retryable and with their arrivals.
@@ -145,7 +146,7 @@ func TestSettle_FailsBeyondLimitOfRefusedRows(t *testing.T) {
 			require.Contains(t, report.Coupons[0].Error, "more than 102 rows cannot be stored")
 			require.Contains(t, report.Coupons[0].Error, "nothing was moved")
 			require.Contains(t, report.Coupons[0].Error, "an odd user")
-			require.NotContains(t, report.Advice(), settle.SafeToRunAgain, "it would fail again")
+			require.NotContains(t, report.Advice(), text.AdviseRunAgain, "it would fail again")
 			requireUnmoved(d, couponID, line...)
 			d.Verify()
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // setupError is wrong use or wrong setup.
@@ -24,9 +25,11 @@ type GapHeld struct {
 	Account ledger.Account
 }
 
-func (e *GapHeld) Error() string {
-	return fmt.Sprintf("held: %d of %d accepted applications cannot be found (%s); nothing was issued. "+
-		"Find out what Redis lost, then release it with --accept-gap --operator and --reason", e.Gap, e.Account.Accepted, e.Account)
+func (e *GapHeld) Error() string { return e.In(text.English) }
+
+// In implements text.Localized.
+func (e *GapHeld) In(l text.Language) string {
+	return l.Sprintf(text.GapHeld, e.Gap, e.Account.Accepted, e.Account)
 }
 
 // CountHeld: the coupon's row says that other numbers of coupons were issued than there are. Who would count on it gives too many
@@ -36,44 +39,37 @@ type CountHeld struct {
 	Counted, Found, Seats int64 // issued_count, rows of user_coupon, total_quantity
 }
 
-func (e *CountHeld) Error() string {
-	return fmt.Sprintf("held: issued_count of coupon %d says %d, but there are %d coupons, for %d seats; nothing was issued. "+
-		"Find out who wrote to the tables, then set the count right with `settle coupon recount %d --operator … --reason …`",
-		e.Coupon, e.Counted, e.Found, e.Seats, e.Coupon)
+func (e *CountHeld) Error() string { return e.In(text.English) }
+
+// In implements text.Localized.
+func (e *CountHeld) In(l text.Language) string {
+	return l.Sprintf(text.CountHeld, e.Coupon, e.Counted, e.Found, e.Seats)
 }
 
-// What Advice says.
-const (
-	SafeToRunAgain = "It is safe to run again." // of failures of infrastructure; what the servers have lost it does not say
-	AdviseMigrate  = "The database lacks a table or column: run `settle migrate`."
-	AdviseGrants   = "MySQL refuses this user or database: check MYSQL_DSN and the grants."
-	AdviseRedis    = "Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD, the rights in docs/redis-users.acl and what else uses these keys."
-)
-
-// Advice says what to do about an error, in one sentence; empty where its text says it.
-func Advice(err error) string {
+// Advice returns what to do about an error; it is empty where the error's text says it.
+func Advice(err error) text.Message {
 	if errors.As(err, new(*coupon.Error)) {
-		return ""
+		return text.Message{}
 	}
 	var numbered *mysql.MySQLError
 	if errors.As(err, &numbered) {
 		switch numbered.Number {
 		case 1146, 1054:
-			return AdviseMigrate
+			return text.AdviseMigrate
 		case 1044, 1045, 1049, 1142, 1698:
-			return AdviseGrants
+			return text.AdviseGrants
 		}
 	}
 	var redis interface{ RedisRefuses() bool } // of its adapter
 	switch {
 	case errors.As(err, &redis) && redis.RedisRefuses():
-		return AdviseRedis
+		return text.AdviseRedis
 	case mysqltx.ClassOf(err) == coupon.Infrastructure:
-		return SafeToRunAgain
+		return text.AdviseRunAgain
 	default:
-		return ""
+		return text.Message{}
 	}
 }
 
 // errBusy: somebody else holds the coupon's row, or alters its tables, for longer than a settlement waits.
-var errBusy = told(CouponBusy)
+var errBusy = text.RetryableErrorf(text.CouponBusy)

@@ -6,16 +6,18 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/stretchr/testify/require"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 func TestAdviceSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	require.Contains(t, Advice(&mysql.MySQLError{Number: 1146}), "settle migrate")
-	require.Contains(t, Advice(&mysql.MySQLError{Number: 1045}), "MYSQL_DSN")
-	require.Contains(t, Advice(driver.ErrBadConn), "safe to run again")
+	require.Equal(t, text.AdviseMigrate, Advice(&mysql.MySQLError{Number: 1146}))
+	require.Equal(t, text.AdviseGrants, Advice(&mysql.MySQLError{Number: 1045}))
+	require.Equal(t, text.AdviseRunAgain, Advice(driver.ErrBadConn))
 	require.Empty(t, Advice(errors.New("2 rows, want 1")))
 	require.Empty(t, Advice(setupError("no such coupon")))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // maxPageAttempts bounds classifying a page again because its users were given the coupon by hand meanwhile.
@@ -71,7 +72,7 @@ func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, er
 }
 
 // errTakenOver: another Redis server took over while the line was read.
-var errTakenOver = &coupon.Error{Class: coupon.Infrastructure, Err: told(TakenOver)}
+var errTakenOver = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.TakenOver)}
 
 // sameServer is an error if another server has taken over since the fence, or the coupon's state was lost.
 func (s *settlement) sameServer(ctx context.Context) error {

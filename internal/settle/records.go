@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // couponColumns has table promise in subqueries: a locking read of a join would lock its row too, which the catalog writes.
@@ -35,7 +36,7 @@ func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (coupon.Coupon, erro
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: told(NoSuchCoupon, id)}
+		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
 	default:
 		return coupon.Coupon{}, fmt.Errorf("lock coupon %d: %w", id, err)
 	}
@@ -49,7 +50,7 @@ func selectCoupon(ctx context.Context, q mysqltx.Querier, id uint64) (coupon.Cou
 	case err == nil:
 		return c, nil
 	case errors.Is(err, sql.ErrNoRows):
-		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: told(NoSuchCoupon, id)}
+		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
 	default:
 		return coupon.Coupon{}, fmt.Errorf("read coupon %d: %w", id, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Counts are applications by what became of them.
@@ -79,7 +80,7 @@ type Result struct {
 	causes causes
 	err    error
 	class  coupon.Class // of the error
-	advice string
+	advice text.Message
 }
 
 // tally adds up the phases. The record counts where there is one at the end.
@@ -200,9 +201,9 @@ func (r *Report) Classes() (classes []coupon.Class) {
 }
 
 // Advice says what to do about the failures among the coupons, each thing once.
-func (r *Report) Advice() (advice []string) {
+func (r *Report) Advice() (advice []text.Message) {
 	for _, c := range r.Coupons {
-		if c.advice != "" && !slices.Contains(advice, c.advice) {
+		if c.advice != (text.Message{}) && !slices.Contains(advice, c.advice) {
 			advice = append(advice, c.advice)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Retry makes applications of one coupon's DLQ retryable and settles the coupon. members are users as the DLQ holds them;
@@ -117,7 +118,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 	}
 	stay := done.stay
 	if more := len(stay) - maxShownStay; more > 0 {
-		stay = append(stay[:maxShownStay], told(MoreStay, more))
+		stay = append(stay[:maxShownStay], text.Errorf(text.MoreStay, more))
 	}
 	if len(stay) > 0 {
 		return result, &coupon.Error{Class: coupon.Setup, Err: errors.Join(stay...)}
@@ -147,7 +148,7 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, members []strin
 		}
 	}
 	for _, f := range refused.failures {
-		done.stay = append(done.stay, told(NotDropped, Shown(f.Member), f.Message))
+		done.stay = append(done.stay, text.Errorf(text.NotDropped, Shown(f.Member), f.Message))
 	}
 	if !done.seated.tally.changed() {
 		return done, nil
@@ -216,9 +217,9 @@ func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a coupon.A
 	case err == nil:
 		return nil, nil
 	case mysqltx.IsDuplicate(err):
-		return told(SameArrival, Shown(a.Member)), nil
+		return text.Errorf(text.SameArrival, Shown(a.Member)), nil
 	case mysqltx.IsBadRow(err):
-		return told(NotDropped, Shown(a.Member), serverSays(err)), nil
+		return text.Errorf(text.NotDropped, Shown(a.Member), serverSays(err)), nil
 	default:
 		return nil, err
 	}
@@ -247,7 +248,7 @@ func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, mem
 	}
 	var problems []error
 	for _, member := range slices.Sorted(maps.Keys(missing)) {
-		problems = append(problems, told(NotUnderReview, Shown(member), couponID))
+		problems = append(problems, text.Errorf(text.NotUnderReview, Shown(member), couponID))
 	}
 	if problems != nil {
 		return nil, &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}

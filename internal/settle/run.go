@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // heartbeat is how often a run says that it is alive.
@@ -232,7 +233,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon,
 		}
 	}
 	if undone > 0 {
-		return told(StoppedAfter, context.Cause(r.stop), len(coupons)-undone, len(coupons))
+		return text.RetryableErrorf(text.StoppedAfter, context.Cause(r.stop), len(coupons)-undone, len(coupons))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // winners are the applications that one transaction issued the coupon to, summed up.
@@ -75,7 +76,7 @@ func (s *settlement) approve(ctx context.Context, tx *sql.Tx, done issued) error
 			return err
 		}
 	}
-	return invariant(told(OtherWinners, n, done.pin, want))
+	return invariant(text.Errorf(text.OtherWinners, n, done.pin, want))
 }
 
 const anySettlementOfSQL = `

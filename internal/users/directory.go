@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Directory finds the table of users and remembers how it is read. It may be used by several at once. A nil one is that
@@ -34,7 +36,7 @@ func (d *Directory) Table(ctx context.Context, q Querier) (*Table, error) {
 	return d.Look(ctx, q)
 }
 
-// Look looks at the shape of the table anew. The error is a *Problem where it cannot be read right.
+// Look looks at the shape of the table anew. The error is a *text.UsageError where it cannot be read right.
 func (d *Directory) Look(ctx context.Context, q Querier) (*Table, error) {
 	if d == nil {
 		d = Default().Directory()
@@ -42,7 +44,7 @@ func (d *Directory) Look(ctx context.Context, q Querier) (*Table, error) {
 	d.table.Store(nil)
 	t, err := d.look(ctx, q)
 	if err != nil {
-		if errors.As(err, new(*Problem)) {
+		if errors.As(err, new(*text.UsageError)) {
 			return nil, err
 		}
 		return nil, fmt.Errorf("look at the table of users: %w", err)
@@ -54,8 +56,7 @@ func (d *Directory) Look(ctx context.Context, q Querier) (*Table, error) {
 // LookBefore is Look before there are any tables: one that `settle migrate` is about to make may be missing.
 func (d *Directory) LookBefore(ctx context.Context, q Querier) error {
 	_, err := d.Look(ctx, q)
-	var missing *Problem
-	if errors.As(err, &missing) && missing.Kind == NotMadeYet {
+	if text.Is(err, text.UserTableNotMigrated) {
 		return nil
 	}
 	return err
@@ -148,17 +149,17 @@ func (s Settings) judge(is shape) (*Table, error) {
 	last, isNumber := lastIDs[is.id.data]
 	switch {
 	case !is.hasATable && s.UserTable == ownTable:
-		return nil, problem(NotMadeYet, s.UserTable)
+		return nil, text.UsageErrorf(text.UserTableNotMigrated, s.UserTable)
 	case !is.hasATable:
-		return nil, problem(NoTable, s.UserTable)
+		return nil, text.UsageErrorf(text.NoUserTable, s.UserTable)
 	case is.kind != "BASE TABLE":
-		return nil, problem(NotATable, s.UserTable, strings.ToLower(is.kind))
+		return nil, text.UsageErrorf(text.NotATable, s.UserTable, strings.ToLower(is.kind))
 	case !is.hasID:
-		return nil, problem(NoIDColumn, s.UserTable, s.UserIDColumn)
+		return nil, text.UsageErrorf(text.NoIDColumn, s.UserTable, s.UserIDColumn)
 	case !isNumber:
-		return nil, problem(IDNotANumber, s.UserTable, s.UserIDColumn, is.id.full)
+		return nil, text.UsageErrorf(text.IDNotANumber, s.UserTable, s.UserIDColumn, is.id.full)
 	case !is.hasKey:
-		return nil, problem(IDWithoutKey, s.UserTable, s.UserIDColumn)
+		return nil, text.UsageErrorf(text.IDWithoutKey, s.UserTable, s.UserIDColumn)
 	}
 	t := &Table{from: quoted(is.schema) + "." + quoted(is.table) + " u FORCE INDEX (" + quoted(is.key) + ")", id: "u." + quoted(s.UserIDColumn), last: last[0]}
 	if strings.Contains(is.id.full, "unsigned") {
@@ -179,13 +180,13 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	var values []string
 	switch {
 	case !is.hasStatus:
-		return problem(NoStatusColumn, s.UserTable, s.UserStatusColumn)
+		return text.UsageErrorf(text.NoStatusColumn, s.UserTable, s.UserStatusColumn)
 	case slices.Contains(numberTypes, is.status.data):
 		compared = status + " + 0" // a BIT is bytes otherwise
 		shown = fmt.Sprintf("CONVERT(%s USING utf8mb4)", compared)
 		for _, value := range s.UserActiveValues {
 			if !number.MatchString(value) {
-				return problem(ValueNotANumber, s.UserTable, s.UserStatusColumn, is.status.full, value)
+				return text.UsageErrorf(text.ValueNotANumber, s.UserTable, s.UserStatusColumn, is.status.full, value)
 			}
 			values = append(values, value)
 		}
@@ -193,12 +194,12 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 		compared = fmt.Sprintf("CAST(%s AS BINARY)", shown) // no collation, no padding
 		for _, value := range s.UserActiveValues {
 			if is.status.data == "enum" && !slices.Contains(members(is.status.full), value) {
-				return problem(ValueNeverInTable, s.UserTable, s.UserStatusColumn, is.status.full, value)
+				return text.UsageErrorf(text.ValueNotInEnum, s.UserTable, s.UserStatusColumn, is.status.full, value)
 			}
 			values = append(values, fmt.Sprintf("X'%X'", value))
 		}
 	default:
-		return problem(StatusUnreadable, s.UserTable, s.UserStatusColumn, is.status.full)
+		return text.UsageErrorf(text.StatusUnreadable, s.UserTable, s.UserStatusColumn, is.status.full)
 	}
 	t.active = fmt.Sprintf("(%s IS NOT NULL AND COALESCE(%s IN (%s), FALSE))", t.id, compared, strings.Join(values, ", "))
 	t.status = fmt.Sprintf("IF(%s IS NULL, '', COALESCE(LEFT(%s, %d), 'NULL'))", t.id, shown, mostLetters)
@@ -215,5 +216,5 @@ func members(full string) (all []string) {
 
 var member = regexp.MustCompile(`'((?:[^']|'')*)'`)
 
-// quoted is a name in SQL. Check has let no backtick in, and the server may name a key as it likes.
+// quoted is a name in SQL. Validate has let no backtick in, and the server may name a key as it likes.
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

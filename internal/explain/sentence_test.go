@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"regexp"
@@ -7,92 +7,79 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/explain"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // toldFacts have something of everything, so that each state and note finds what it tells.
-func toldFacts() *explain.Facts {
+func toldFacts() *Facts {
 	at := time.Date(2026, 11, 20, 5, 0, 3, 123000000, time.UTC)
 	closes, expires := at.Add(time.Hour), at.AddDate(0, 0, 30)
-	return &explain.Facts{
-		Subject: explain.Subject{CouponID: 42, UserID: 7, At: at.Add(time.Minute)},
-		CouponSide: explain.CouponSide{
-			Coupon: &explain.CouponFacts{Name: "심야 쿠폰", Seats: 103, Issued: 100,
-				CouponWindow: explain.CouponWindow{OpensAt: at.Add(-time.Hour), ClosesAt: closes}},
+	return &Facts{
+		Subject: Subject{CouponID: 42, UserID: 7, At: at.Add(time.Minute)},
+		CouponSide: CouponSide{
+			Coupon: &CouponFacts{Name: "심야 쿠폰", Seats: 103, Issued: 100,
+				CouponWindow: CouponWindow{OpensAt: at.Add(-time.Hour), ClosesAt: closes}},
 			Gap:  2,
-			Door: &explain.DoorFacts{Known: true, OpensAt: &at, ClosesAt: &closes, Waiting: 250},
+			Door: &DoorFacts{Known: true, OpensAt: &at, ClosesAt: &closes, Waiting: 250},
 		},
-		User:       explain.User{UserKnown: true, UserActive: true, UserStatus: "ACTIVE"},
-		UserCoupon: &explain.UserCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED"},
-		Missed:     &explain.Missed{Rank: 12, Micros: 1_200_000},
-		Applications: []explain.Application{{Arrival: at.UnixMicro(), AppliedAt: at, Position: 3, SettlesAt: &closes, Order: 212,
-			Review: &candidates.Reason{Attempts: 3}, Decision: explain.Decision{RecordedAt: &closes}}},
+		User:       User{UserKnown: true, UserActive: true, UserStatus: "ACTIVE"},
+		UserCoupon: &UserCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED"},
+		Missed:     &Missed{Rank: 12, Micros: 1_200_000},
+		Applications: []Application{{Arrival: at.UnixMicro(), AppliedAt: at, Position: 3, SettlesAt: &closes, Order: 212,
+			Review: &candidates.Reason{Attempts: 3}, Decision: Decision{RecordedAt: &closes}}},
 	}
 }
 
-func speaker(l language) *program {
+func speaker(l text.Language) Phrasing {
 	seoul, err := time.LoadLocation("Asia/Seoul")
 	if err != nil {
 		panic(err)
 	}
-	return &program{language: l, zone: seoul}
+	return Phrasing{l, seoul}
 }
 
 var (
-	hangul = regexp.MustCompile(`\p{Hangul}`)
-	codes  = regexp.MustCompile(`[A-Z]{2,}|_|%|\?|Redis|MySQL|DLQ|run `)
-	zoned  = regexp.MustCompile(`\d KST`)
+	hangul      = regexp.MustCompile(`\p{Hangul}`)
+	codePattern = regexp.MustCompile(`[A-Z]{2,}|_|%|\?|Redis|MySQL|DLQ|run `)
+	zoned       = regexp.MustCompile(`\d KST`)
 )
 
 // Everything there is has words in both languages, without codes and without a slip of the format.
 func TestEveryConclusionCanBeReadOut(t *testing.T) {
 	t.Parallel()
-	told := map[string]explain.State{}
-	for _, l := range []language{korean, english} {
+	told := map[string]State{}
+	for _, l := range []text.Language{text.Korean, text.English} {
 		p := speaker(l)
 		readable := func(sentence, what string) {
 			t.Helper()
 			require.NotEmpty(t, sentence, what)
 			require.Regexp(t, `[.]$`, sentence, what)
-			require.Equal(t, l == korean, hangul.MatchString(sentence), "%s: %s", what, sentence)
-			require.NotRegexp(t, codes, zoned.ReplaceAllString(sentence, ""), what)
+			require.Equal(t, l == text.Korean, hangul.MatchString(sentence), "%s: %s", what, sentence)
+			require.NotRegexp(t, codePattern, zoned.ReplaceAllString(sentence, ""), what)
 		}
-		for _, s := range explain.States {
+		for _, s := range States {
 			f := toldFacts()
-			sentence := p.sentence(f, explain.Conclusion{State: s, Application: &f.Applications[0]})
+			sentence := p.Sentence(f, Conclusion{State: s, Application: &f.Applications[0]})
 			readable(sentence, string(s))
 			require.Contains(t, sentence, "7", "whom it is about: %s", s)
 			require.NotContains(t, told, sentence, "%s says what another says", s)
 			told[sentence] = s
 			require.Len(t, explainable(s), 1, "%s is told in one way", s)
 		}
-		for _, n := range explain.Notes {
+		for _, n := range Notes {
 			f := toldFacts()
 			readable(p.noted(f, n), string(n))
-		}
-		require.Len(t, actions, len(audit.Actions))
-		for _, action := range audit.Actions {
-			readable(p.action(action)+".", string(action))
-		}
-		require.Equal(t, "FROM_TOMORROW", p.action("FROM_TOMORROW"))
-		for _, k := range explain.EventKinds {
-			f := toldFacts()
-			text := p.event(f, explain.Event{At: f.At, Kind: k, Run: 5, Settled: &explain.RunFacts{}, Review: &candidates.Reason{}})
-			require.NotEmpty(t, text, k)
-			require.NotContains(t, text, "%!")
-			require.Equal(t, l == korean, hangul.MatchString(text), "%s: %s", k, text)
 		}
 	}
 }
 
 // explainable are the places that have words for a state.
-func explainable(s explain.State) (ways []string) {
-	if _, ok := stateWords[s]; ok {
+func explainable(s State) (ways []string) {
+	if _, ok := stateMessages[s]; ok {
 		ways = append(ways, "of the application")
 	}
-	if _, ok := userWords[s]; ok {
+	if _, ok := userMessages[s]; ok {
 		ways = append(ways, "of the user")
 	}
 	if ways == nil {
@@ -105,54 +92,72 @@ func TestSentences(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		facts  func(f *explain.Facts)
-		state  explain.State
-		notes  []explain.Note
+		facts  func(f *Facts)
+		state  State
+		notes  []Note
 		ko, en string
 	}{
-		{"not selected", nil, explain.StateNotSelected, nil,
+		{"not selected", nil, StateNotSelected, nil,
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 100장이 모두 먼저 신청하신 분들께 발급되어 선정되지 않으셨습니다. " +
 				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; all coupons (100) went to those who applied earlier, so the " +
 				"application was not selected. It is number 12 of those not " +
 				"selected; if coupons are added and settled, it goes in the order of application."},
-		{"not selected, some given by hand", func(f *explain.Facts) { f.Coupon.ByHand, f.Applications[0].Order = 1, 0 }, explain.StateNotSelected, nil,
+		{"not selected, some given by hand", func(f *Facts) { f.Coupon.ByHand, f.Applications[0].Order = 1, 0 }, StateNotSelected, nil,
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 100장이 모두 발급되어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
 				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; all coupons (100) are taken, so the application was not selected. " +
 				"The last one that got a coupon had applied earlier. It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
-		{"the first of them, seats added", func(f *explain.Facts) { f.Missed.Rank = 1 }, explain.StateSeatsFree, nil,
+		{"the first of them, seats added", func(f *Facts) { f.Missed.Rank = 1 }, StateSeatsFree, nil,
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
 				"선정되지 않으신 분들 가운데 첫 번째이며, 지금은 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. The last one " +
-				"that got a coupon had applied earlier. It is number 1 of those not selected; those left now (3) are to be given by the next settlement, in the order of application."},
-		{"issued", nil, explain.StateIssued, []explain.Note{explain.NoteUsable},
+				"that got a coupon had applied earlier. It is number 1 of those not selected; the next settlement will issue the coupons that are left now (3), in the order of application."},
+		{"issued", nil, StateIssued, []Note{NoteUsable},
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 2026-11-20 15:00:03.123 KST에 쿠폰이 발급되었습니다. 전체 103장 가운데 12번째 쿠폰입니다. " +
 				"2026-12-20 14:00:03.123 KST까지 사용하실 수 있습니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; the coupon was issued at 2026-11-20 15:00:03.123 KST. It is coupon 12 of 103. " +
 				"It can be used until 2026-12-20 14:00:03.123 KST."},
-		{"waiting", func(f *explain.Facts) { f.Applications[0].Review, f.Applications[0].Order = nil, 0 }, explain.StateWaiting, nil,
+		{"waiting", func(f *Facts) { f.Applications[0].Review, f.Applications[0].Order = nil, 0 }, StateWaiting, nil,
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 대기 중인 신청 250건 가운데 3번째입니다. 현재 남은 수량은 3장이고, " +
 				"정산은 2026-11-20 15:00:03.123 KST에 예정되어 있으며 먼저 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; the application is number 3 of 250 that are waiting. Coupons left at present: 3. " +
 				"The settlement is planned for 2026-11-20 15:00:03.123 KST and goes in the order of application."},
-		{"under review", func(f *explain.Facts) { f.Applications[0].Order = 0 }, explain.StateReviewBadRow, []explain.Note{explain.NoteTriedAgain},
+		{"under review", func(f *Facts) { f.Applications[0].Order = 0 }, StateReviewBadRow, []Note{NoteTriedAgain},
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다. 지금까지 3번 처리를 시도했습니다. 다음 정산의 대상이며, 먼저 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; a fault in our system kept the coupon from being stored, and the application is under review. " +
-				"It has been tried 3 times so far. It is in line for the next settlement, which goes in the order of application."},
-		{"lost", func(f *explain.Facts) { f.Coupon.WrittenOff = 1 }, explain.StateMaybeLost, nil,
+				"It has been tried 3 times so far. The next settlement will consider it, in the order of application."},
+		{"lost", func(f *Facts) { f.Coupon.WrittenOff = 1 }, StateMaybeLost, nil,
 			"7번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 다만 접수된 신청 가운데 3건의 기록이 유실되어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",
 			"There is no record that customer 7 applied for this coupon. But records of applications were lost (3), so it is not certain that there was none."},
 	} {
 		f := toldFacts()
-		if c.state != explain.StateReviewBadRow {
+		if c.state != StateReviewBadRow {
 			f.Applications[0].Review = nil
 		}
 		if c.facts != nil {
 			c.facts(f)
 		}
-		conclusion := explain.Conclusion{State: c.state, Notes: c.notes, Application: &f.Applications[0]}
-		require.Equal(t, c.ko, speaker(korean).sentence(f, conclusion), c.name)
-		require.Equal(t, c.en, speaker(english).sentence(f, conclusion), c.name)
+		conclusion := Conclusion{State: c.state, Notes: c.notes, Application: &f.Applications[0]}
+		require.Equal(t, c.ko, speaker(text.Korean).Sentence(f, conclusion), c.name)
+		require.Equal(t, c.en, speaker(text.English).Sentence(f, conclusion), c.name)
+	}
+}
+
+// A night came to no good end, and nothing is left by now: nobody is told that the next will give them one.
+func TestWhoWaitsBehindAFailedNightHearsWhetherSeatsAreLeft(t *testing.T) {
+	t.Parallel()
+	f := toldFacts()
+	f.UserCoupon, f.Missed = nil, nil
+	f.Applications[0].Place, f.Applications[0].Review, f.Applications[0].RecordedAt = InQueue, nil, nil
+	due := f.At.Add(-1)
+	f.Gap, f.Applications[0].SettlesAt = 0, &due
+	f.Runs = []RunFacts{{RunIdentity: RunIdentity{Trigger: "CRON", Cutoff: f.At, Status: "FAILED"}}}
+	for free, notes := range map[int64][]Note{0: {NoteNoSeatLeft}, 3: {}} {
+		f.Coupon.Seats = f.Coupon.Issued + free
+		c := Conclude(f)
+		require.Equal(t, StateWaitingRunFailed, c.State)
+		require.Equal(t, notes, c.Notes)
+		require.NotRegexp(t, "다시 처리됩니다|taken up", speaker(text.Korean).Sentence(f, c)+speaker(text.English).Sentence(f, c))
 	}
 }

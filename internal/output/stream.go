@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"bytes"
@@ -8,13 +8,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	pretty "github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
 )
 
-// stream is standard output or error. It keeps control characters from the terminal, wherever they come from: names, reasons
-// and members of Redis were written by others. It remembers when a write failed, since hardly anybody who prints looks.
-type stream struct {
+// Stream is standard output or error. It keeps control characters from the terminal: names, reasons and members of Redis were
+// written by others. It remembers the first write that failed, because printing code rarely checks.
+type Stream struct {
 	to io.Writer
 
 	mu      sync.Mutex
@@ -22,44 +22,47 @@ type stream struct {
 	failed  error
 }
 
-// Write takes everything, so that whoever prints goes on; failure tells what went wrong.
-func (s *stream) Write(p []byte) (int, error) {
+// NewStream wraps a writer.
+func NewStream(to io.Writer) *Stream { return &Stream{to: to} }
+
+// Write takes everything, so that printing goes on; Failure returns what went wrong.
+func (s *Stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.write(s.clean(p))
 	return len(p), nil
 }
 
-func (s *stream) write(p []byte) {
+func (s *Stream) write(p []byte) {
 	if len(p) == 0 || s.failed != nil {
 		return
 	}
 	_, s.failed = s.to.Write(p)
 }
 
-// asIs is for what is clean already and needs its control characters: CSV, and what moves a cursor.
-type asIs struct{ *stream }
+// verbatim is for output that is clean already and needs its control characters: CSV, and what moves a cursor.
+type verbatim struct{ *Stream }
 
-func (s asIs) Write(p []byte) (int, error) {
+func (s verbatim) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.write(p)
 	return len(p), s.failed
 }
 
-// failure is the first write that failed.
-func (s *stream) failure() error {
+// Failure is the error of the first write that failed.
+func (s *Stream) Failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
 // colours are the only sequences that the program itself sends to a terminal.
-var colours = [][]byte{[]byte(text.FgRed.EscapeSeq()), []byte(text.Reset.EscapeSeq())}
+var colours = [][]byte{[]byte(pretty.FgRed.EscapeSeq()), []byte(pretty.Reset.EscapeSeq())}
 
 // clean puts U+FFFD in place of control characters and of what is no UTF-8, but for what ends a line, and colours where there
 // are any.
-func (s *stream) clean(p []byte) []byte {
+func (s *Stream) clean(p []byte) []byte {
 	rest := p
 	if len(s.partial) > 0 {
 		rest = append(s.partial, p...)
@@ -93,28 +96,29 @@ next:
 // underneath is what a stream leads to.
 func underneath(w any) any {
 	switch s := w.(type) {
-	case *stream:
+	case *Stream:
 		return s.to
-	case asIs:
+	case verbatim:
 		return s.to
 	default:
 		return w
 	}
 }
 
-func isTerminal(w any) bool {
+// IsTerminal reports whether a reader, a writer or a Stream is a terminal.
+func IsTerminal(w any) bool {
 	file, ok := underneath(w).(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 func hasColours(w any) bool {
-	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// uncleaned is a stream for what is clean already.
-func uncleaned(w io.Writer) io.Writer {
-	if s, ok := w.(*stream); ok {
-		return asIs{s}
+// unchecked is a stream for output that is clean already.
+func unchecked(w io.Writer) io.Writer {
+	if s, ok := w.(*Stream); ok {
+		return verbatim{s}
 	}
 	return w
 }

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Bounds of the list of coupons with waiting applications.
+const (
+	maxWaiting     = 20
+	waitingTimeout = 3 * time.Second
+)
+
+// printWaiting lists coupons with waiting applications and the settlement they wait for. It omits what it cannot read.
+func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
+	r, err := p.openReading()
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(ctx, waitingTimeout)
+	defer cancel()
+	told := 0
+	for _, status := range []history.CouponStatus{history.Open, history.Paused, history.Closed} { // other coupons have no queue
+		coupons, err := r.List(ctx, status, 0, maxPerPage)
+		if err != nil {
+			return
+		}
+		ids := make([]uint64, len(coupons))
+		for i, c := range coupons {
+			ids[i] = c.ID
+		}
+		heads := r.store.Heads(ctx, ids)
+		for _, c := range coupons {
+			head := heads[c.ID]
+			if head.Waiting == 0 {
+				continue
+			}
+			if told++; told > maxWaiting {
+				fmt.Fprintln(p.stdout, p.sprintf(text.OtherQueues))
+				return
+			}
+			first := head.Oldest
+			if first.Before(cutoff) {
+				first = cutoff
+			}
+			fmt.Fprintln(p.stdout, p.sprintf(text.QueueOf,
+				c.ID, output.Printable(c.Name), head.Waiting, output.InZone(calendar.NextCutoff(first, p.zone), p.zone)))
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// SettingError is wrong use: a program that gets one exits with 2.
+type SettingError struct{ problems []error }
+
+func (e *SettingError) Error() string { return errors.Join(e.problems...).Error() }
+
+// Unwrap returns the problems one by one.
+func (e *SettingError) Unwrap() []error { return e.problems }
+
+// ErrHelp is returned when help or a version was asked for and has been printed.
+var ErrHelp = errors.New("help was printed")
+
+// Program describes the program whose command line is parsed.
+type Program struct {
+	Name     string
+	Prefixes []string      // of environment names that belong to Jajeong alone: an unknown one is a mistyped setting
+	Language text.Language // of the help
+}
+
+// Parse fills cli, a struct with kong tags, from args and environment. It goes on past whatever is wrong, so that one
+// *SettingError holds every problem.
+func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, options ...kong.Option) (*kong.Context, error) {
+	helped := false
+	options = append([]kong.Option{kong.Vars{"log_level": "info"}}, options...)
+	options = append(options,
+		kong.Name(program.Name), HelpIn(program.Language), kong.Help(printHelp(program.Language)),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	)
+	parser, err := kong.New(cli, options...)
+	if err != nil {
+		return nil, fmt.Errorf("build command line of %s: %w", program.Name, err)
+	}
+	var values []error
+	makeLenient(parser.Model, &values)
+
+	var problems []error
+	kctx, err := parser.Parse(args)
+	for err != nil && !helped {
+		var stuck *kong.ParseError
+		if !errors.As(err, &stuck) || stuck.Context == nil {
+			problems = append(problems, text.UsageErrorf(text.UnreadableCommand, err))
+			break
+		}
+		if kctx = stuck.Context; kctx.Error == nil {
+			break // everything was read: see combination
+		}
+		at := len(args) - len(kctx.Path[len(kctx.Path)-1].Remainder())
+		problems = append(problems, unread(err, args, at))
+		if at >= len(args) {
+			break
+		}
+		args, values = slices.Delete(slices.Clone(args), at, at+1), nil
+		kctx, err = parser.Parse(args) // without the argument that it could not get past
+	}
+	if helped {
+		return nil, ErrHelp
+	}
+	problems = append(problems, values...)
+	problems = append(problems, givenTwice(kctx)...)
+	problems = append(problems, unknownEnvironment(parser.Model, program.Prefixes)...)
+	problems = append(problems, combination(kctx)...)
+	problems = append(problems, invalid(reflect.ValueOf(cli).Elem())...)
+	if kctx != nil && kctx.Selected() != nil {
+		problems = append(problems, invalid(kctx.Selected().Target)...)
+	}
+	if len(problems) == 0 && err != nil {
+		problems = append(problems, text.UsageErrorf(text.UnreadableCommand, err))
+	}
+	if len(problems) > 0 {
+		return nil, &SettingError{distinct(problems)}
+	}
+	return kctx, nil
+}
+
+// unreadError is kong's error about an argument, whose English text is kong's own.
+type unreadError struct {
+	error
+	localized error
+}
+
+func (e *unreadError) Error() string { return e.error.Error() + ": see --help" }
+
+// In implements text.Localized.
+func (e *unreadError) In(l text.Language) string {
+	if l == text.English {
+		return e.Error()
+	}
+	return text.In(l, e.localized)
+}
+
+// unread is the error about the argument that kong could not read.
+func unread(err error, args []string, at int) error {
+	var missing *valueMissing
+	switch {
+	case errors.As(err, &missing):
+		return &unreadError{err, text.Errorf(text.NoValueFor, missing.flag)}
+	case at >= len(args):
+		return &unreadError{err, text.Errorf(text.UnreadableCommand, err)}
+	case strings.HasPrefix(args[at], "-"):
+		flag, _, _ := strings.Cut(args[at], "=")
+		return &unreadError{err, text.Errorf(text.UnknownFlag, flag)}
+	default:
+		return &unreadError{err, text.Errorf(text.UnexpectedArgument, args[at])}
+	}
+}
+
+// combination finds what is missing and what excludes each other. kong finds the same after it has validated the values,
+// and so not along with what is wrong with these.
+func combination(kctx *kong.Context) (problems []error) {
+	if kctx == nil || kctx.Error != nil {
+		return nil
+	}
+	var missing []string
+	for _, path := range kctx.Path {
+		exclusive := map[string]*kong.Flag{}
+		for _, flag := range path.Flags {
+			if flag.Required && !flag.Set {
+				missing = append(missing, flag.Summary())
+			}
+			for _, group := range flag.Xor {
+				switch other := exclusive[group]; {
+				case !flag.Set:
+				case other != nil:
+					problems = append(problems, text.UsageErrorf(text.FlagsExclusive, other.Name, flag.Name))
+				default:
+					exclusive[group] = flag
+				}
+			}
+		}
+	}
+	if len(missing) > 0 {
+		problems = append(problems, text.UsageErrorf(text.FlagsMissing, strings.Join(missing, ", ")))
+	}
+	return append(problems, unselected(kctx)...)
+}
+
+// unselected finds a verb or an argument that is missing.
+func unselected(kctx *kong.Context) (problems []error) {
+	node := kctx.Selected()
+	if node == nil {
+		node = kctx.Model.Node
+	}
+	for _, argument := range node.Positional {
+		if argument.Required && !argument.Set {
+			problems = append(problems, text.UsageErrorf(text.ArgumentMissing, strconv.Quote(argument.Summary())))
+		}
+	}
+	var verbs []string
+	for _, child := range node.Children {
+		if !child.Hidden {
+			verbs = append(verbs, strconv.Quote(child.Name))
+		}
+	}
+	if len(verbs) > 0 {
+		problems = append(problems, text.UsageErrorf(text.CommandMissing, strings.Join(verbs, ", ")))
+	}
+	return problems
+}
+
+// validator is what kong calls, too, but stops at the first problem.
+type validator interface{ Validate() error }
+
+// invalid asks a command and the groups of settings among its fields; a verb is asked only if it is selected.
+func invalid(command reflect.Value) (problems []error) {
+	validate := func(v reflect.Value) {
+		checked, ok := v.Addr().Interface().(validator)
+		if !ok {
+			return
+		}
+		err := checked.Validate()
+		problems = append(problems, text.Split(err)...)
+	}
+	validate(command)
+	for i := range command.NumField() {
+		field := command.Type().Field(i)
+		if _, verb := field.Tag.Lookup("cmd"); !verb && field.IsExported() {
+			validate(command.Field(i))
+		}
+	}
+	return problems
+}
+
+// distinct leaves out what has been said already: a group that a command embeds without a name is asked twice.
+func distinct(problems []error) []error {
+	said := map[string]bool{}
+	return slices.DeleteFunc(problems, func(p error) bool {
+		again := said[p.Error()]
+		said[p.Error()] = true
+		return again
+	})
+}
+
+// makeLenient makes kong collect unreadable values instead of stopping at the first.
+func makeLenient(model *kong.Application, problems *[]error) {
+	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
+		if value, ok := node.(*kong.Value); ok {
+			value.Mapper = lenient{value.Mapper, problems}
+		}
+		return next(nil)
+	})
+}
+
+type lenient struct {
+	kong.Mapper
+	problems *[]error
+}
+
+// Decode goes on with the default in place of a wrong value, so that no other problem follows from it.
+func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	given, v := ctx.Scan.Peek(), ctx.Value
+	err := l.Mapper.Decode(ctx, target)
+	if !given.IsValue() {
+		if err != nil {
+			return &valueMissing{"--" + v.Name} // the cause would quote what stands in its place, a password perhaps
+		}
+		return nil
+	}
+	problem := l.problem(v, given.String(), target, err)
+	if problem == nil {
+		return nil
+	}
+	*l.problems = append(*l.problems, problem)
+	target.SetZero()
+	if !v.HasDefault {
+		return nil
+	}
+	fallback := kong.ScanFromTokens(kong.Token{Value: v.Default, Type: kong.FlagValueToken})
+	return l.Mapper.Decode(ctx.WithScanner(fallback), target)
+}
+
+type valueMissing struct{ flag string }
+
+func (*valueMissing) Error() string { return text.ValueMissing.In(text.English) }
+
+// problem is what is wrong with what was read into target.
+func (l lenient) problem(v *kong.Value, given string, target reflect.Value, err error) error {
+	switch {
+	case err != nil, v.Enum != "" && target.Kind() == reflect.String && !v.EnumMap()[target.String()]:
+		return text.UsageErrorf(text.WrongValueOf, nameOf(v), given, wanted(v, target, err))
+	case isDefault(v, target):
+		return nil
+	default:
+		return slip(v, given, target)
+	}
+}
+
+func wanted(v *kong.Value, target reflect.Value, err error) error {
+	switch {
+	case v.Enum != "":
+		return text.Errorf(text.WantOneOf, strings.Join(v.EnumSlice(), ", "))
+	case target.Type() == reflect.TypeFor[time.Duration]():
+		return text.Errorf(text.WantDuration)
+	case target.Kind() == reflect.Bool:
+		return text.Errorf(text.WantBool)
+	case target.CanInt(), target.CanUint():
+		return text.Errorf(text.WantWholeNumber)
+	default:
+		return text.Errorf(text.WantAnother, err)
+	}
+}

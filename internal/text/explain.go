@@ -1,0 +1,47 @@
+package text
+
+// The timeline of settle explain, for operators.
+var (
+	CouponNumber    = Message{"쿠폰 %d", "coupon %d"}
+	SeatsTaken      = Message{"수량 %d장 중 %d장 발급", "%[2]d of %[1]d seats taken"}
+	UserNumber      = Message{"; 사용자 %d", "; user %d"}
+	AcceptedMissing = Message{"접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다", "%d of %d accepted applications are missing"}
+	WrittenOffCount = Message{"유실 인정: %d건", "applications written off as lost: %d"}
+	EventsLeftOut   = Message{"오래된 일 %d건 이상을 생략했습니다", "left out: %d or more, the oldest"}
+	RedisNotRead    = Message{
+		"Redis를 읽지 못했습니다: 대기 중이거나 검토 중인 신청은 알 수 없습니다",
+		"Redis could not be read: waiting applications and those under review are unknown",
+	}
+	MySQLNotRead = Message{
+		"MySQL을 읽지 못했습니다: 정산 결과와 운영 기록은 알 수 없습니다",
+		"MySQL could not be read: outcomes, runs and operators' actions are unknown",
+	}
+	LossNotCounted    = Message{"유실된 신청이 있는지 확인하지 못했습니다", "whether applications were lost could not be checked"}
+	UnknownUserMark   = Message{" (없는 사용자)", " (unknown)"}
+	EventOpens        = Message{"신청 시작", "applications open"}
+	EventCloses       = Message{"신청 마감", "applications close"}
+	EventLastIssued   = Message{"쿠폰을 받은 마지막 신청", "the last application that got a seat"}
+	EventFinalised    = Message{"쿠폰 종결: 야간 실행의 대상이 아님", "coupon finalised: nightly runs skip it"}
+	EventSettles      = Message{"정산", "settlement"}
+	EventExpires      = Message{"쿠폰 사용 기한", "the coupon expires"}
+	EventApplied      = Message{"신청", "applied"}
+	ArrivalNumber     = Message{" (신청 시각 %dµs)", " (arrival %d)"}
+	EventAttempt      = Message{"처리 실패: %s", "attempt failed: %s"}
+	EventAudit        = Message{"운영 기록, %s: %s", "%s: %s"}
+	EventIssued       = Message{"발급: %d번째 쿠폰", "issued: seat %d"}
+	StatusNow         = Message{"; 지금 상태 %s", "; now %s"}
+	EventAlreadyHeld  = Message{"이미 보유", "held the coupon already"}
+	Planned           = Message{" (예정)", " (planned)"}
+	ByRun             = Message{", 실행 %d", ", by run %d"}
+	OrderOfAll        = Message{", 전체 신청 중 %s", ", number %s of all"}
+	NotCleanedUp      = Message{"; Redis 정리 전", "; still in Redis, to be cleaned up"}
+	PlaceInQueue      = Message{"; 대기 %[2]d건 중 %[1]s", "; number %s of %d waiting"}
+	IsUnderReview     = Message{"; 검토 중", "; under review"}
+	EventRun          = Message{"정산 실행 %d, %s, 정산 기준 시각 %s, %s", "run %d (%s), cutoff %s, %s"}
+	RunDidNothing     = Message{": 이 쿠폰은 바뀐 것 없음", ": did not change this coupon"}
+	RunCounts         = Message{": 대상 %d, 발급 %d, 미선정 %d", ": considered %d, issued %d, not selected %d"}
+	UntilDecided      = Message{"담당자 결정 대기", "waiting for an operator's decision"}
+	RetriedNightly    = Message{"야간 실행마다 다시 시도", "retried by every nightly run"}
+	RetriedByEveryRun = Message{"실행마다 다시 시도", "retried by every run"}
+	EventReview       = Message{"검토 대상: %s, %d번 시도, %s", "under review: %s, attempts %d, %s"}
+)

@@ -1,0 +1,181 @@
+package text
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// messages reads the catalogue from its source: Go cannot list the variables of a package.
+func messages(t *testing.T) map[string]Message {
+	t.Helper()
+	found := map[string]Message{}
+	each(t, ".", func(n ast.Node) {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return
+		}
+		literal, ok := spec.Values[0].(*ast.CompositeLit)
+		if !ok || types.ExprString(literal.Type) != "Message" {
+			return
+		}
+		var texts [2]string
+		for i := range texts {
+			value, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(literal.Elts[i]))
+			require.NoError(t, err)
+			texts[i] = constant.StringVal(value.Value)
+		}
+		found[spec.Names[0].Name] = Message{texts[0], texts[1]}
+	})
+	require.Greater(t, len(found), 400)
+	return found
+}
+
+// each visits the syntax of every Go file below a folder that is no test.
+func each(t *testing.T, folder string, visit func(ast.Node)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err == nil {
+			ast.Inspect(file, func(n ast.Node) bool { visit(n); return true })
+		}
+		return err
+	}))
+}
+
+var (
+	verb   = regexp.MustCompile(`%(\[(\d+)\])?([a-z])`)
+	hangul = regexp.MustCompile(`\p{Hangul}`)
+	// untranslated have nothing but names and values in them.
+	untranslated = []string{"OutNotWritten"}
+)
+
+// verbs are the verbs of fmt by the number of their argument.
+func verbs(text string) map[int]string {
+	found := map[int]string{}
+	next := 1
+	for _, m := range verb.FindAllStringSubmatch(text, -1) {
+		if m[2] != "" {
+			next, _ = strconv.Atoi(m[2])
+		}
+		found[next] = m[3]
+		next++
+	}
+	return found
+}
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	all := messages(t)
+	seen := map[Message]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		m := all[name]
+		require.NotEmpty(t, m.ko, name)
+		require.NotEmpty(t, m.en, name)
+		require.Equal(t, verbs(m.en), verbs(m.ko), name)
+		require.Equal(t, len(verbs(m.en)), len(slices.Collect(maps.Keys(verbs(m.ko)))), name)
+		require.NotRegexp(t, hangul, m.en, name)
+		if !slices.Contains(untranslated, name) {
+			require.Regexp(t, hangul, m.ko, name)
+		}
+		require.Empty(t, seen[m], "%s says the same", name)
+		seen[m] = name
+	}
+	for name, m := range help {
+		require.NotEmpty(t, m.ko, name)
+		require.NotEmpty(t, m.en, name)
+		require.Equal(t, strings.Contains(m.en, "${default}"), strings.Contains(m.ko, "${default}"), name)
+	}
+}
+
+// TestCalls: go vet does not check the arguments of a message.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	all := messages(t)
+	used := map[string]bool{}
+	check := func(n ast.Node) {
+		if selector, ok := n.(*ast.SelectorExpr); ok && types.ExprString(selector.X) == "text" {
+			used[selector.Sel.Name] = true
+		}
+		call, ok := n.(*ast.CallExpr)
+		if !ok || call.Ellipsis != token.NoPos || len(call.Args) == 0 || !slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf"}, called(call)) {
+			return
+		}
+		message, ok := call.Args[0].(*ast.SelectorExpr)
+		if !ok || types.ExprString(message.X) != "text" {
+			return
+		}
+		m, known := all[message.Sel.Name]
+		if known && len(verbs(m.en)) != len(call.Args)-1 {
+			t.Errorf("%s has %d arguments", types.ExprString(call), len(call.Args)-1)
+		}
+	}
+	each(t, "text.go", func(n ast.Node) {
+		if name, ok := n.(*ast.Ident); ok {
+			used[name.Name] = true
+		}
+	})
+	each(t, "../../internal", check)
+	each(t, "../../cmd", check)
+	for name := range all {
+		if !used[name] {
+			t.Errorf("%s is not used", name)
+		}
+	}
+}
+
+func called(call *ast.CallExpr) string {
+	if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
+		return selector.Sel.Name
+	}
+	return ""
+}
+
+func TestIn(t *testing.T) {
+	t.Parallel()
+	missing := Errorf(NoSuchCoupon, 42)
+	usage := UsageErrorf(OperatorMissing, ReviewIsRecorded)
+	server := errors.New("connection refused")
+	for name, c := range map[string]struct {
+		err    error
+		ko, en string
+	}{
+		"Plain":         {missing, "쿠폰 42은(는) 없습니다", "coupon 42 does not exist"},
+		"Wrapped":       {fmt.Errorf("%w; nothing was moved", missing), "쿠폰 42은(는) 없습니다", "coupon 42 does not exist; nothing was moved"},
+		"MessageInside": {usage, "--operator가 없습니다: 작업한 담당자를 기록에 남깁니다", "--operator is missing: the operator is recorded"},
+		"ErrorInside": {Errorf(Stopped, missing), "중지 신호를 받았습니다: 쿠폰 42은(는) 없습니다",
+			"stopped by a signal: coupon 42 does not exist"},
+		"Joined":       {fmt.Errorf("run 7: %w", errors.Join(missing, server)), "쿠폰 42은(는) 없습니다\nconnection refused", "run 7: coupon 42 does not exist\nconnection refused"},
+		"OfAServer":    {fmt.Errorf("read: %w", server), "read: connection refused", "read: connection refused"},
+		"NestedInJoin": {errors.Join(errors.Join(missing, server), server), "쿠폰 42은(는) 없습니다\nconnection refused\nconnection refused", "coupon 42 does not exist\nconnection refused\nconnection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.ko, In(Korean, c.err))
+			require.Equal(t, c.en, In(English, c.err))
+		})
+	}
+	require.ErrorIs(t, Errorf(Stopped, server), server)
+	require.True(t, Is(fmt.Errorf("x: %w", usage), OperatorMissing))
+	require.False(t, Is(missing, NoCoupon))
+	var setup interface{ Setup() bool }
+	require.ErrorAs(t, fmt.Errorf("x: %w", usage), &setup)
+	require.False(t, errors.As(missing, &setup))
+}
