@@ -64,7 +64,7 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 }
 
 func scanCoupon(rows *sql.Rows) (one coupon.Coupon, err error) {
-	if err := rows.Scan(append(one.Fields(), one.Promise.Fields()...)...); err != nil {
+	if err := rows.Scan(one.FieldsWithPromise()...); err != nil {
 		return coupon.Coupon{}, fmt.Errorf("coupon %d: %w", one.ID, err)
 	}
 	return one, nil
