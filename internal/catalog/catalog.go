@@ -64,8 +64,8 @@ type Options struct {
 // Catalog holds the coupons. It is safe for concurrent use.
 type Catalog struct {
 	Options
-	held atomic.Pointer[holding]
-	sent atomic.Bool // see WindowsSent
+	content atomic.Pointer[content]
+	sent    atomic.Bool // see WindowsSent
 
 	refreshing sync.Mutex
 }
@@ -77,8 +77,8 @@ type reading struct {
 	Coupons []coupon.Coupon `json:"coupons"`
 }
 
-// holding is the content of the catalog. It is never changed, only replaced.
-type holding struct {
+// content is what a Catalog has read. It is never changed, only replaced.
+type content struct {
 	byID   map[coupon.CouponID]coupon.Coupon
 	readAt time.Time // MySQL's clock
 	seenAt time.Time // clock of this process at its last reading of MySQL; zero: none
@@ -94,7 +94,7 @@ func New(o Options) *Catalog {
 
 // Lookup returns a coupon as it was last read.
 func (c *Catalog) Lookup(id uint64) (coupon.Coupon, bool) {
-	h := c.held.Load()
+	h := c.content.Load()
 	if h == nil {
 		return coupon.Coupon{}, false
 	}
@@ -103,15 +103,15 @@ func (c *Catalog) Lookup(id uint64) (coupon.Coupon, bool) {
 }
 
 // Loaded reports whether the catalog has coupons, from MySQL or from the snapshot.
-func (c *Catalog) Loaded() bool { return c.held.Load() != nil }
+func (c *Catalog) Loaded() bool { return c.content.Load() != nil }
 
-// Told says whether the doors in Redis have been told their windows since this process began, all but those that could not
-// be reached; a snapshot is of a process that has told them. Before that an applicant would hear that a door knows nothing.
+// WindowsSent reports whether the windows have reached Redis since this process started, except for unreachable shards. A
+// snapshot proves it too: the process that saved it had sent them. Before that, applications are answered 503.
 func (c *Catalog) WindowsSent() bool { return c.sent.Load() }
 
 // Age is the time since this process last read the coupons from MySQL; false: never.
 func (c *Catalog) Age() (time.Duration, bool) {
-	h := c.held.Load()
+	h := c.content.Load()
 	if h == nil || h.seenAt.IsZero() {
 		return 0, false
 	}
@@ -148,7 +148,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	}
 	// Windows first: this process takes no application before Redis has the window and the promise of MySQL.
 	risen, publishErr := c.publish(ctx, now)
-	c.hold(now, c.Now())
+	c.replace(now, c.Now())
 	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.saveSnapshot(ctx, now))
 }
 
@@ -168,12 +168,12 @@ func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
 	}
 }
 
-func (c *Catalog) hold(r *reading, at time.Time) {
+func (c *Catalog) replace(r *reading, at time.Time) {
 	byID := make(map[coupon.CouponID]coupon.Coupon, len(r.Coupons))
 	for _, one := range r.Coupons {
 		byID[one.ID] = one
 	}
-	c.held.Store(&holding{readAt: r.At, byID: byID, seenAt: at})
+	c.content.Store(&content{readAt: r.At, byID: byID, seenAt: at})
 }
 
 // loadSnapshot takes over the reading of another process if it is newer.
@@ -185,12 +185,12 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 		return err
 	}
 	c.sent.Store(true)
-	h := c.held.Load()
+	h := c.content.Load()
 	switch {
 	case h == nil:
-		c.hold(r, time.Time{})
+		c.replace(r, time.Time{})
 	case r.At.After(h.readAt):
-		c.hold(r, h.seenAt)
+		c.replace(r, h.seenAt)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (c *Catalog) Metrics() prometheus.Collector {
 
 // Coupons are all coupons, in no order.
 func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
-	h := c.held.Load()
+	h := c.content.Load()
 	if h == nil {
 		return nil, nil
 	}
@@ -93,7 +93,7 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	seconds := func(at time.Time) float64 { return float64(at.UnixMicro()) / 1e6 }
 
 	var due time.Time
-	var leastTTL time.Duration
+	var minTTL time.Duration
 	opened := opened(coupons, q.Now())
 	heads := q.Heads.Heads(ctx, opened)
 	for i, id := range opened {
@@ -105,8 +105,8 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 			if at := q.SettlesAt(head.Oldest); due.IsZero() || at.Before(due) {
 				due = at
 			}
-			if head.TTL > 0 && (leastTTL == 0 || head.TTL < leastTTL) {
-				leastTTL = head.TTL
+			if head.TTL > 0 && (minTTL == 0 || head.TTL < minTTL) {
+				minTTL = head.TTL
 			}
 		}
 		if i >= maxQueueMetrics {
@@ -125,8 +125,8 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	if !due.IsZero() {
 		gauge(dueDesc, seconds(due))
 	}
-	if leastTTL > 0 {
-		gauge(ttlDesc, leastTTL.Seconds())
+	if minTTL > 0 {
+		gauge(ttlDesc, minTTL.Seconds())
 	}
 }
 

@@ -21,7 +21,7 @@ func FuzzSnapshot(f *testing.F) {
 			t.Errorf("%q has no time", snapshot)
 		}
 		c := New(Options{})
-		c.hold(r, time.Time{})
+		c.replace(r, time.Time{})
 		for _, coupon := range r.Coupons {
 			held, ok := c.Lookup(coupon.ID)
 			if !ok || held.Free() > held.TotalQuantity {
