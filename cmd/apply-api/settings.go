@@ -38,10 +38,10 @@ type settings struct {
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"Longest time from SIGTERM to the end, the delay included. Default ${default}."`
 	Version        kong.VersionFlag `name:"version" help:"Print the version and exit."`
 
-	zone *time.Location `kong:"-"` // of TimeZone; set by Check
+	zone *time.Location `kong:"-"` // of TimeZone; set by Validate
 }
 
-// Validate implements connect.Checked.
+// Validate reports every impossible setting, and loads the time zone.
 func (s *settings) Validate() error {
 	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)}
 	var err error

@@ -46,7 +46,7 @@ func (w withServers) Run() int {
 	return code
 }
 
-// plenty refuses nobody.
+// plenty are limits that no test reaches.
 var plenty = api.Limits{InFlight: 1000}
 
 var seoul = time.FixedZone("KST", 9*60*60)
@@ -88,7 +88,7 @@ func newSiteOf(t *testing.T, o api.Options) *site {
 	return &site{t: t, url: server.URL, client: client, registry: o.Metrics.(*prometheus.Registry)}
 }
 
-// reply is an answer, read.
+// reply is a response.
 type reply struct {
 	status int
 	header http.Header
@@ -141,7 +141,7 @@ func (s *site) counted(result string) float64 {
 	return 0
 }
 
-// deployment is the whole way of an application: MySQL, catalog, Redis, HTTP.
+// deployment has every part that an application passes: MySQL, catalog, Redis, HTTP.
 type deployment struct {
 	*site
 	redis   testenv.RedisHandle
@@ -171,7 +171,7 @@ func deploy(t *testing.T) *deployment {
 	return d
 }
 
-// coupon adds an open one with ten seats, of which three are taken, and then changes it.
+// coupon adds an open coupon with ten seats, three of them issued, and then changes it.
 func (d *deployment) coupon(id uint64, change string) {
 	d.t.Helper()
 	d.exec(`INSERT INTO coupon (id, name, total_quantity, issued_count, apply_opens_at, apply_closes_at)
@@ -219,7 +219,7 @@ func TestAcceptedAndDuplicate(t *testing.T) {
 	require.InDelta(t, 0, d.counted("SOLD_OUT"), 0)
 }
 
-// refusal is what a caller sees of a problem.
+// refusal is the public part of a problem.
 type refusal struct {
 	status          int
 	code            string
@@ -251,7 +251,7 @@ var (
 	clockBehind    = refusal{503, "UNAVAILABLE", "5", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "are on hold"}
 )
 
-// refuses checks the whole problem in both languages; ask is called once for each.
+// refuses checks the problem in both languages; it calls ask once for each.
 func refuses(t *testing.T, want refusal, ask func(more ...string) reply) {
 	t.Helper()
 	for _, language := range []string{"ko", "en"} {
@@ -290,7 +290,7 @@ func (s *site) asking(couponID, user string) func(more ...string) reply {
 	return func(more ...string) reply { s.t.Helper(); return s.apply(couponID, user, more...) }
 }
 
-func TestEveryRefusalOfACoupon(t *testing.T) {
+func TestApply_EveryRefusal(t *testing.T) {
 	d := deploy(t)
 	d.coupon(1, "apply_opens_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR")
 	d.coupon(2, "apply_closes_at = UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE")
@@ -334,18 +334,18 @@ func TestEveryRefusalOfACoupon(t *testing.T) {
 	require.Contains(t, early.body["opensAt"], "+09:00")
 }
 
-func TestAFinalisedCouponIsClosedWithoutRedis(t *testing.T) {
+func TestApply_FinalisedCouponIsClosedWithoutRedis(t *testing.T) {
 	d := deploy(t)
 	d.coupon(1, "finalised_at = UTC_TIMESTAMP(6)")
 	refuses(t, closed, newSite(t, unreachable(t), d.catalog).asking("1", "100"))
 }
 
-func TestBeforeTheFirstRefreshNothingIsKnown(t *testing.T) {
+func TestApply_UnavailableBeforeTheFirstRefresh(t *testing.T) {
 	d := deploy(t)
 	refuses(t, catalogMissing, d.asking("1", "100"))
 }
 
-// coupons is a catalog that knows every coupon.
+// coupons is a catalog that has every coupon.
 type coupons struct{}
 
 func (coupons) Loaded() bool { return true }
@@ -366,7 +366,7 @@ func unreachable(t *testing.T) api.Applier {
 	})
 }
 
-func TestWithoutRedisNothingIsAcceptedAndLogsHaveAnEnd(t *testing.T) {
+func TestApply_UnavailableWithoutRedisAndBoundsTheLog(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	settings := connect.RedisSettings{RedisAddrs: []string{server.Addr()}}
@@ -386,7 +386,7 @@ func TestWithoutRedisNothingIsAcceptedAndLogsHaveAnEnd(t *testing.T) {
 	require.Less(t, logged, 50, "without Redis every request is a failure")
 }
 
-func TestAFrozenRedisIsNotWaitedFor(t *testing.T) {
+func TestApply_DoesNotWaitForFrozenRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	settings := connect.RedisSettings{RedisAddrs: []string{server.Addr()}}
@@ -404,7 +404,7 @@ func TestAFrozenRedisIsNotWaitedFor(t *testing.T) {
 	require.NoError(t, server.Thaw())
 }
 
-func TestAPanicIsAnAnswerAndTheServerGoesOn(t *testing.T) {
+func TestApply_AnswersAfterAPanic(t *testing.T) {
 	t.Parallel()
 	panics := true
 	s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
@@ -465,7 +465,7 @@ func (p *httpPath) String() (escaped string) {
 	return escaped
 }
 
-func TestABodyIsReadAndIgnored(t *testing.T) {
+func TestApply_IgnoresTheBody(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
 		return candidates.Receipt{Code: candidates.Accepted, Arrival: 1, Position: 1}, nil
@@ -489,7 +489,7 @@ func TestABodyIsReadAndIgnored(t *testing.T) {
 	})
 }
 
-func TestABrokenBodyIsRefused(t *testing.T) {
+func TestApply_RefusesBrokenBody(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, unreachable(t), coupons{})
 	refuses(t, badBody, func(more ...string) reply {

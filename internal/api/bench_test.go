@@ -14,14 +14,14 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
-// nowhere takes an answer and forgets it.
+// nowhere discards responses.
 type nowhere struct{ header http.Header }
 
 func (n *nowhere) Header() http.Header         { return n.header }
 func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (n *nowhere) WriteHeader(int)             {}
 
-// BenchmarkApply is what an application costs in this package alone: no connection, no Redis.
+// BenchmarkApply measures this package only: no connection, no Redis.
 func BenchmarkApply(b *testing.B) {
 	at := time.Now()
 	handler := api.New(api.Options{

@@ -17,7 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// within is longer than anything takes here.
+// within is a timeout that no test reaches.
 const within = 10 * time.Second
 
 // listen serves a handler on connections as the public API does. open is how many are.
@@ -62,8 +62,8 @@ func hear(t *testing.T, in *bufio.Reader) string {
 	return fmt.Sprintf("%d %s", response.StatusCode, text)
 }
 
-// What comes while a request is answered is the next one, wherever the network has cut it.
-func TestRequestsThatComeTooSoonAreKept(t *testing.T) {
+// Bytes that arrive during a response belong to the next request, however the network splits them.
+func TestConnections_KeepPipelinedRequests(t *testing.T) {
 	t.Parallel()
 	asked, answered := make(chan string), make(chan struct{})
 	address, _ := listen(t, 1, within, func(w http.ResponseWriter, r *http.Request) {
@@ -99,8 +99,8 @@ func TestRequestsThatComeTooSoonAreKept(t *testing.T) {
 	require.Equal(t, "200 /4 ", hear(t, in))
 }
 
-// Without a deadline there is nothing to read, and nothing of what comes is taken away; with one, a byte is a byte.
-func TestOnlyReadsWithADeadlineTakeSomething(t *testing.T) {
+// A read without a deadline returns nothing and consumes nothing.
+func TestConnections_ReadNothingWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -129,8 +129,8 @@ func TestOnlyReadsWithADeadlineTakeSomething(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
-// Far above the limit nobody is let in, and who leaves makes room.
-func TestConnectionsFarAboveTheLimitAreClosed(t *testing.T) {
+// Connections above the surplus are closed, until others have closed.
+func TestConnections_CloseAboveTheSurplus(t *testing.T) {
 	t.Parallel()
 	const most, surplus = 1, 1024
 	address, open := listen(t, most, within, func(http.ResponseWriter, *http.Request) {})
@@ -151,8 +151,8 @@ func TestConnectionsFarAboveTheLimitAreClosed(t *testing.T) {
 	testenv.Eventually(t, within, "all are closed", func() bool { return open() == 0 })
 }
 
-// A deadline for writing that has passed meanwhile is that of an answer long written.
-func TestAnAnswerHasADeadlineOfItsOwn(t *testing.T) {
+// The write deadline of an earlier response may have passed.
+func TestConnections_SetAWriteDeadlinePerResponse(t *testing.T) {
 	t.Parallel()
 	const short = 1500 * time.Millisecond
 	address, _ := listen(t, 1, short, func(http.ResponseWriter, *http.Request) {})

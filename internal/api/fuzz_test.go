@@ -16,9 +16,9 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
-// FuzzRequest sends what net/http takes for a request. The answer is one that the document knows, and is made of the
-// table of problems, or of the two ids and what Redis said: nothing else that was sent can be in it, since the document
-// knows all headers and their values.
+// FuzzRequest sends requests that net/http accepts. Each response must be documented, and consist of a problem of the table, or
+// of the two ids and the answer of Redis: the document has all headers and their values, so nothing else of the request can be
+// in it.
 func FuzzRequest(f *testing.F) {
 	handler := newHandler(nil, plenty)
 	problems := api.ProblemBodies()

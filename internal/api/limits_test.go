@@ -50,8 +50,8 @@ func (s *site) where(couponID, user string) reply {
 	return s.do(http.MethodGet, "/v1/coupons/"+couponID+"/applications/me", nil, http.Header{"X-User-Id": {user}})
 }
 
-// What is above the limit is refused at once; when an answer is given there is room again.
-func TestSoManyAreAnsweredAtOnce(t *testing.T) {
+// Requests above the limit are refused immediately, until one in flight has been answered.
+func TestLimits_InFlight(t *testing.T) {
 	t.Parallel()
 	held, open := make(chan struct{}, 2), make(chan struct{})
 	s := newLimitedSite(t, applier(func(ctx context.Context, _, _ uint64) (candidates.Receipt, error) {
@@ -79,8 +79,8 @@ jajeong_apply_in_flight 2
 	require.Equal(t, http.StatusAccepted, s.apply("1", "3").status)
 }
 
-// Who waits for one shard of Redis takes no place from those who ask another.
-func TestEachShardHasItsOwnPlaces(t *testing.T) {
+// Requests of one shard do not count for another.
+func TestLimits_InFlightPerShard(t *testing.T) {
 	t.Parallel()
 	held, open := make(chan struct{}), make(chan struct{})
 	s := newSiteOf(t, api.Options{
@@ -105,8 +105,8 @@ func TestEachShardHasItsOwnPlaces(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, <-answered)
 }
 
-// A user may ask so often, for whatever coupon and in whatever way; the others do not notice.
-func TestAUserMayAskSoOften(t *testing.T) {
+// The rate counts all requests of a user, and does not affect other users.
+func TestLimits_UserRate(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
 	began := time.Now()
@@ -131,8 +131,8 @@ func TestAUserMayAskSoOften(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, s.apply("1", "7").status)
 }
 
-// Whoever is told to wait so long is let in then.
-func TestRetryAfterIsAsLongAsTheRateWants(t *testing.T) {
+// A request after Retry-After is admitted.
+func TestLimits_RetryAfterFollowsTheUserRate(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
 	began := time.Now()
@@ -158,7 +158,7 @@ func (h slowHistory) Standing(context.Context, uint64, uint64) (coupon.Standing,
 }
 
 // Questions about applications do not slow down applying, not even while MySQL is slow.
-func TestApplyingDoesNotWaitForQuestions(t *testing.T) {
+func TestLimits_QuestionsDoNotDelayApplying(t *testing.T) {
 	t.Parallel()
 	slow := slowHistory{make(chan struct{}), make(chan struct{})}
 	s := newSiteOf(t, api.Options{
@@ -183,7 +183,7 @@ func TestApplyingDoesNotWaitForQuestions(t *testing.T) {
 	}
 }
 
-func TestWithoutARateAUserMayAskAnyNumberOfTimes(t *testing.T) {
+func TestLimits_NoUserRate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, applier(accepts), coupons{})
 	for range 100 {
@@ -191,8 +191,8 @@ func TestWithoutARateAUserMayAskAnyNumberOfTimes(t *testing.T) {
 	}
 }
 
-// What Redis was not asked for is told apart from what it did not answer.
-func TestWhatRedisWasNotAskedForIsSaid(t *testing.T) {
+// Requests that were not sent to Redis have other texts than requests that Redis did not answer.
+func TestLimits_RequestsNotSentToRedisAreDistinguished(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[candidates.NotAsked]refusal{
 		candidates.Crowded: tooCrowd, candidates.Late: tooCrowd, candidates.Resting: leftAlone,
@@ -211,8 +211,8 @@ func TestWhatRedisWasNotAskedForIsSaid(t *testing.T) {
 	require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", "unanswered"), 0)
 }
 
-// When the process is about to end, whoever asks is sent elsewhere for the next request.
-func TestConnectionsAreNotKeptAtTheEnd(t *testing.T) {
+// A process that is about to end closes each connection after the response.
+func TestDraining_ClosesConnections(t *testing.T) {
 	t.Parallel()
 	var draining atomic.Bool
 	s := newSiteOf(t, api.Options{

@@ -26,7 +26,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
-func TestTheDescriptionIsForEverybody(t *testing.T) {
+func TestOpenAPI_NeedsNoUser(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(newHandler(nil, plenty))
 	t.Cleanup(server.Close)
@@ -53,7 +53,7 @@ func TestTheDescriptionIsForEverybody(t *testing.T) {
 	require.Equal(t, "GET, HEAD", response.Header.Get("Allow"))
 }
 
-// answers are what Redis says, by user; to others ACCEPTED.
+// answers are the codes of Redis by user; other users are ACCEPTED.
 type answers map[uint64]candidates.Code
 
 func (a answers) Apply(_ context.Context, _, user uint64) (candidates.Receipt, error) {
@@ -70,7 +70,7 @@ func (a answers) Apply(_ context.Context, _, user uint64) (candidates.Receipt, e
 	return candidates.Receipt{Code: code, Arrival: opens.UnixMicro() + 1, Position: 1, OpensAt: opens, Now: opens.Add(-time.Second)}, nil
 }
 
-// standings are what Redis knows, by user; of others nothing.
+// standings are the standings in Redis by user.
 type standings map[uint64]coupon.Standing
 
 func (s standings) Status(_ context.Context, _, user uint64) (candidates.Status, error) {
@@ -98,7 +98,7 @@ var (
 	}
 )
 
-// newHandler knows the coupons given, or every one.
+// newHandler has the given coupons, or every coupon.
 func newHandler(known api.Coupons, limits api.Limits) http.Handler {
 	if known == nil {
 		known = coupons{}
@@ -109,8 +109,8 @@ func newHandler(known api.Coupons, limits api.Limits) http.Handler {
 	})
 }
 
-// TestAllThatIsDocumentedHappens provokes each answer of each address, and finds exactly what the document names.
-func TestAllThatIsDocumentedHappens(t *testing.T) {
+// Each response of each path is provoked; together they are exactly the documented ones.
+func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	t.Parallel()
 	document, err := openapi.Document()
 	require.NoError(t, err)
@@ -203,8 +203,8 @@ func codesOf(schema *openapi3.Schema) (codes []string) {
 	return codes
 }
 
-// TestNothingThatIsSentComesBack sends a word everywhere, and looks for it in all that is answered.
-func TestNothingThatIsSentComesBack(t *testing.T) {
+// A word is sent in every place of a request, and no response may have it.
+func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(newHandler(nil, plenty))
 	t.Cleanup(server.Close)
@@ -243,8 +243,8 @@ func TestNothingThatIsSentComesBack(t *testing.T) {
 	}
 }
 
-// TestTheExamplesAreWhatIsSaid keeps the document's texts those of the problems.
-func TestTheExamplesAreWhatIsSaid(t *testing.T) {
+// The examples of the document have the texts of the problems.
+func TestOpenAPI_ExamplesAreTheTexts(t *testing.T) {
 	t.Parallel()
 	document, err := openapi.Document()
 	require.NoError(t, err)

@@ -23,8 +23,8 @@ func FuzzParseID(f *testing.F) {
 	})
 }
 
-// Whatever is asked for, the answer is in one of the two languages; too much is as nothing; and it makes no difference
-// whether a list comes in one header or in several.
+// Every Accept-Language gives one of the two languages; a header that is too long counts as none; several headers count as one
+// list.
 func FuzzNegotiate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, accept string) {
 		got := negotiate(http.Header{"Accept-Language": {accept}})

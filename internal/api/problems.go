@@ -215,7 +215,7 @@ var problems = map[result]problem{
 	overloaded: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: time.Second,
 		korean:  text{unavailableKorean, "요청이 한꺼번에 몰려 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청에는 영향이 없습니다."},
-		english: text{unavailableEnglish, "Too many requests came at once, and this one was not processed. Please try again in a moment: an application received before is not affected."},
+		english: text{unavailableEnglish, "There are too many requests right now, and this one was not processed. Please try again in a moment: an application received before is not affected."},
 	},
 	resting: {
 		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,

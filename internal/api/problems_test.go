@@ -13,8 +13,8 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
-// Every problem says all there is to say, and what shares a code shares status and titles.
-func TestTheTableIsWhole(t *testing.T) {
+// Every problem has all texts; problems with one code share status and titles.
+func TestProblems_AreComplete(t *testing.T) {
 	t.Parallel()
 	for outcome, p := range problems {
 		for _, words := range []text{p.korean, p.english} {
@@ -45,8 +45,8 @@ func TestTheTableIsWhole(t *testing.T) {
 	require.Equal(t, internal, code, "an unknown result is no success")
 }
 
-// Every code is in the document with its status, and no other. That each happens is tested in openapi_test.go.
-func TestTheDocumentHasEveryCode(t *testing.T) {
+// The document has exactly the codes of the table, with their status.
+func TestOpenAPI_HasEveryCode(t *testing.T) {
 	t.Parallel()
 	var told, documented []string
 	for outcome := range problems {

@@ -9,8 +9,8 @@ import (
 
 var atNoon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// Each user has a burst of two seconds, and after that what comes in with time, never more than the burst.
-func TestARateComesInWithTime(t *testing.T) {
+// A user may send a burst of two seconds, and then one request per share of a second.
+func TestUserRates_RefillWithTime(t *testing.T) {
 	t.Parallel()
 	rates := newUserRates(5, atNoon)
 	may := func(at time.Time) (times int) {
@@ -27,7 +27,7 @@ func TestARateComesInWithTime(t *testing.T) {
 	require.Equal(t, 0, may(atNoon.Add(59*time.Minute)), "a clock that falls back gives nothing twice")
 }
 
-func TestARateOfLessThanOneInASecond(t *testing.T) {
+func TestUserRates_BelowOnePerSecond(t *testing.T) {
 	t.Parallel()
 	rates := newUserRates(0.1, atNoon)
 	require.Zero(t, rates.wait(7, atNoon))
@@ -35,8 +35,8 @@ func TestARateOfLessThanOneInASecond(t *testing.T) {
 	require.Zero(t, rates.wait(7, atNoon.Add(10*time.Second)))
 }
 
-// However many users come, each is let in; and who asks without pause is not forgotten for those who come once.
-func TestManyUsersDoNotHideOne(t *testing.T) {
+// New users are always admitted, and do not replace a user who sends without pause.
+func TestUserRates_ManyUsersDoNotReplaceABusyOne(t *testing.T) {
 	t.Parallel()
 	rates := newUserRates(5, atNoon)
 	let := 0
@@ -49,8 +49,8 @@ func TestManyUsersDoNotHideOne(t *testing.T) {
 	require.Equal(t, 10, let)
 }
 
-// The table is there from the beginning: it takes no more memory however many users come.
-func TestRatesTakeNoMemoryForAnotherUser(t *testing.T) {
+// The table has its full size from the start.
+func TestUserRates_UseConstantMemory(t *testing.T) {
 	rates, user := newUserRates(5, atNoon), uint64(0)
 	require.Zero(t, testing.AllocsPerRun(1, func() { // of all together: an average of each would be rounded down
 		for range 120_000 {

@@ -16,11 +16,11 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// assurances are words that nobody may use who has not just looked: that what was received is there.
+// assurances are words that claim the state of an application, which only a look at Redis can justify.
 const assurances = `유지|안전|is kept|keep your|is safe|received before is`
 
-// Redis has lost who applied, and does not answer: nobody is told that an application is kept.
-func TestNothingIsPromisedForARedisThatIsAway(t *testing.T) {
+// Redis does not answer and may have lost applications: no text may claim that one is kept.
+func TestProblems_ClaimNothingAboutAnUnreachableRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	client, err := (&connect.RedisSettings{RedisAddrs: []string{server.Addr()}}).Open()
@@ -54,8 +54,8 @@ func TestNothingIsPromisedForARedisThatIsAway(t *testing.T) {
 	}
 }
 
-// A pod that turns somebody away asks Redis nothing, and says so: its refusal changes nothing, and more is not known.
-func TestARefusalSpeaksOnlyOfItself(t *testing.T) {
+// A request refused by a limit was not sent to Redis: the text may speak of this request only.
+func TestProblems_LimitsSpeakOfThisRequestOnly(t *testing.T) {
 	t.Parallel()
 	busy := newLimitedSite(t, applier(accepts), coupons{}, api.Limits{InFlight: 1000, UserRate: 0.001})
 	require.Equal(t, http.StatusAccepted, busy.apply("1", "7").status)
@@ -69,9 +69,8 @@ func TestARefusalSpeaksOnlyOfItself(t *testing.T) {
 	}
 }
 
-// Seats were added to a coupon that was sold out: newcomers are turned away until a run has ended, but not every coupon
-// is given.
-func TestSoldOutDoesNotSayThatEveryCouponIsGiven(t *testing.T) {
+// After seats were added to a sold-out coupon, new applications are still SOLD_OUT until a run has ended.
+func TestProblems_SoldOutDoesNotClaimEverySeatIsIssued(t *testing.T) {
 	d := deploy(t)
 	d.coupon(1, "issued_count = 10")
 	require.NoError(t, d.store.SetSold(t.Context(), 1, true))

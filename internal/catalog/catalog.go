@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	// DefaultInterval is how long a change of a coupon takes at most to reach the doors.
+	// DefaultInterval is the longest time until a change of a coupon reaches Redis.
 	DefaultInterval = 5 * time.Second
 
-	// MaxCoupons bounds memory and the snapshot, about 3 MB. Of more, those are kept that can still be applied for,
-	// closing soonest first, then the ones that closed last.
+	// MaxCoupons bounds memory and the snapshot, about 3 MB. Open coupons are kept first, those that close soonest before
+	// others, then the coupons that closed last.
 	MaxCoupons = 10_000
-	_          = uint(candidates.MaxRemembered - 2*MaxCoupons) // does not compile where a process forgets coupons it holds
+	_          = uint(candidates.MaxRemembered - 2*MaxCoupons) // does not compile if a process could forget coupons of its catalog
 
-	// readTimeout is for one reading from MySQL; what remains of refreshTimeout is for Redis when MySQL hangs.
+	// readTimeout bounds one reading from MySQL. It leaves time of refreshTimeout for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
-	// recallAfter a reading of MySQL has taken so long, Redis is looked after without it: whom another server of Redis lacks
-	// must be back within candidates.PutBackTime, and nobody waits for MySQL with that.
+	// recallAfter is when a refresh stops waiting for MySQL before it restores applications that a failover of Redis lost:
+	// they must be restored within candidates.PutBackTime.
 	recallAfter = time.Second
-	// publishTimeout and snapshotTimeout bound one call of Redis each: a shard that hangs must not take the time of the
-	// others, nor of the next refresh.
+	// publishTimeout and snapshotTimeout bound one call of Redis each, so that a shard that hangs does not use up the time of
+	// the other shards or of the next refresh.
 	publishTimeout  = time.Second
 	snapshotTimeout = 2 * time.Second
 
-	// publishers leave most of the connections to Redis to the applicants.
+	// publishers is the number of concurrent calls. It leaves most connections to Redis for applications.
 	publishers = 8
 
-	// maxErrors is how many failures of single coupons an error names: all of them would fill the log with one cause.
+	// maxErrors is how many failures of single coupons an error names.
 	maxErrors = 5
 )
 
-// Store is what the catalog needs of Redis.
+// Store is the part of Redis that the catalog uses.
 type Store interface {
 	Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error)
 	SaveCatalog(ctx context.Context, snapshot []byte) error
@@ -54,18 +54,18 @@ type Store interface {
 
 // Options are what a Catalog works with.
 type Options struct {
-	DB       *sql.DB // with the session settings of package connect
+	DB       *sql.DB // opened by package connect
 	Store    Store
 	Logger   *zap.Logger
 	Interval time.Duration    // between refreshes; DefaultInterval when zero
-	Now      func() time.Time // for Age alone
+	Now      func() time.Time // for Age only
 }
 
 // Catalog holds the coupons. It is safe for concurrent use.
 type Catalog struct {
 	Options
-	held atomic.Pointer[holding]
-	sent atomic.Bool // see WindowsSent
+	content atomic.Pointer[content]
+	sent    atomic.Bool // see WindowsSent
 
 	refreshing sync.Mutex
 }
@@ -77,14 +77,14 @@ type reading struct {
 	Coupons []coupon.Coupon `json:"coupons"`
 }
 
-// holding is what Lookup sees. It is never changed, only replaced.
-type holding struct {
+// content is what a Catalog has read. It is never changed, only replaced.
+type content struct {
 	byID   map[coupon.CouponID]coupon.Coupon
 	readAt time.Time // MySQL's clock
-	seenAt time.Time // this process's clock when it last read MySQL itself; zero if it never has
+	seenAt time.Time // clock of this process at its last reading of MySQL; zero: none
 }
 
-// New returns an empty catalog: Refresh or Run fills it.
+// New returns an empty catalog, which Refresh or Run fills.
 func New(o Options) *Catalog {
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
@@ -92,9 +92,9 @@ func New(o Options) *Catalog {
 	return &Catalog{Options: o}
 }
 
-// Lookup returns a coupon as it was last seen.
+// Lookup returns a coupon as it was last read.
 func (c *Catalog) Lookup(id uint64) (coupon.Coupon, bool) {
-	h := c.held.Load()
+	h := c.content.Load()
 	if h == nil {
 		return coupon.Coupon{}, false
 	}
@@ -102,24 +102,23 @@ func (c *Catalog) Lookup(id uint64) (coupon.Coupon, bool) {
 	return one, ok
 }
 
-// Loaded says whether the coupons are known, be it from the snapshot.
-func (c *Catalog) Loaded() bool { return c.held.Load() != nil }
+// Loaded reports whether the catalog has coupons, from MySQL or from the snapshot.
+func (c *Catalog) Loaded() bool { return c.content.Load() != nil }
 
-// Told says whether the doors in Redis have been told their windows since this process began, all but those that could not
-// be reached; a snapshot is of a process that has told them. Before that an applicant would hear that a door knows nothing.
+// WindowsSent reports whether the windows have reached Redis since this process started, except for unreachable shards. A
+// snapshot proves it too: the process that saved it had sent them. Before that, applications are answered 503.
 func (c *Catalog) WindowsSent() bool { return c.sent.Load() }
 
-// Age is how long ago this process last read the coupons from MySQL; false when it never has.
+// Age is the time since this process last read the coupons from MySQL; false: never.
 func (c *Catalog) Age() (time.Duration, bool) {
-	h := c.held.Load()
+	h := c.content.Load()
 	if h == nil || h.seenAt.IsZero() {
 		return 0, false
 	}
 	return c.Now().Sub(h.seenAt), true
 }
 
-// Run refreshes now and then at every interval until ctx ends. A refresh that fails is logged, and the next one tries
-// again.
+// Run refreshes immediately and then at every interval until ctx ends. It logs failed refreshes.
 func (c *Catalog) Run(ctx context.Context) {
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
@@ -135,8 +134,8 @@ func (c *Catalog) Run(ctx context.Context) {
 	}
 }
 
-// Refresh does one round: coupons from MySQL to memory, doors and snapshot, and promises both ways. When MySQL is away
-// it falls back on the snapshot, and says so. What fails for one coupon does not stop the others. Safe to repeat.
+// Refresh copies the coupons from MySQL to memory, windows and snapshot, and the promises both ways. While MySQL is
+// unreachable, it loads the snapshot and returns an error. The failure of one coupon does not stop the others. Safe to repeat.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	c.refreshing.Lock()
 	defer c.refreshing.Unlock()
@@ -147,14 +146,14 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	if now == nil {
 		return errors.Join(err, c.loadSnapshot(ctx))
 	}
-	// The doors first: nobody is let in here before the door knows the window and the promises that MySQL remembers.
+	// Windows first: this process takes no application before Redis has the window and the promise of MySQL.
 	risen, publishErr := c.publish(ctx, now)
-	c.hold(now, c.Now())
+	c.replace(now, c.Now())
 	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.saveSnapshot(ctx, now))
 }
 
-// readOrRecall reads. Where that fails or takes long, it has people put back whom another server of Redis lacks, which telling
-// the doors would do otherwise.
+// readOrRecall reads the coupons. If that fails or takes long, it restores applications that a failover of Redis lost, which
+// publish would do otherwise.
 func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
 	recalled := make(chan error, 1)
 	recall := time.AfterFunc(recallAfter, func() { recalled <- c.Store.Recall(ctx) })
@@ -169,15 +168,15 @@ func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
 	}
 }
 
-func (c *Catalog) hold(r *reading, at time.Time) {
+func (c *Catalog) replace(r *reading, at time.Time) {
 	byID := make(map[coupon.CouponID]coupon.Coupon, len(r.Coupons))
 	for _, one := range r.Coupons {
 		byID[one.ID] = one
 	}
-	c.held.Store(&holding{readAt: r.At, byID: byID, seenAt: at})
+	c.content.Store(&content{readAt: r.At, byID: byID, seenAt: at})
 }
 
-// loadSnapshot takes over what another process has read, if it is newer than what this one has.
+// loadSnapshot takes over the reading of another process if it is newer.
 func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
@@ -186,23 +185,23 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 		return err
 	}
 	c.sent.Store(true)
-	h := c.held.Load()
+	h := c.content.Load()
 	switch {
 	case h == nil:
-		c.hold(r, time.Time{})
+		c.replace(r, time.Time{})
 	case r.At.After(h.readAt):
-		c.hold(r, h.seenAt)
+		c.replace(r, h.seenAt)
 	}
 	return nil
 }
 
-// publish tells every door its window, and returns the promises that are higher there than in MySQL. A door that goes by a
-// newer version has heard of a change that this reading came too early for.
+// publish sends every window to Redis, and returns the promises that are higher there than in MySQL. A newer version in Redis
+// is of a change that was made after this reading.
 func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err error) {
 	var (
-		mu     sync.Mutex // guards what follows
-		failed failures
-		told   int // doors
+		mu        sync.Mutex // guards failed, published and risen
+		failed    failures
+		published int
 
 		coupons = make(chan coupon.Coupon)
 		workers sync.WaitGroup
@@ -211,10 +210,10 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 		workers.Go(func() {
 			for one := range coupons {
 				known := one.Promise
-				promise, _, err := c.tell(ctx, one.Window(), known)
+				promise, _, err := c.publishOne(ctx, one.Window(), known)
 				mu.Lock()
 				if err == nil {
-					told++
+					published++
 				}
 				switch {
 				case err != nil:
@@ -227,7 +226,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 			}
 		})
 	}
-	var late []raised // of coupons that are over: what this process was too late to say
+	var late []raised // promises of finalised coupons that this process did not write in time
 	for _, one := range r.Coupons {
 		if !one.Finalised() {
 			coupons <- one
@@ -238,18 +237,18 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	close(coupons)
 	workers.Wait()
 	for _, l := range late {
-		c.Logger.Error("a coupon is over without applications that this process has seen accepted: settle verify counts them",
+		c.Logger.Error("a coupon was finalised without applications that this process has seen accepted; settle verify counts them",
 			zap.Uint64("coupon_id", l.coupon), zap.Int64("accepted", l.promise.Accepted))
 	}
 	risen = append(risen, late...)
-	if told > 0 || failed.count == 0 {
+	if published > 0 || failed.count == 0 {
 		c.sent.Store(true)
 	}
 	return risen, failed.join()
 }
 
-// tell tells one door its window. Of a shard that hangs the first few calls take their time, the others fail at once.
-func (c *Catalog) tell(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
+// publishOne sends one window to Redis. Of a shard that hangs, the first calls time out and the others fail immediately.
+func (c *Catalog) publishOne(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	return c.Store.Publish(ctx, w, known)

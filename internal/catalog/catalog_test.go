@@ -38,7 +38,7 @@ func (w withServers) Run() int {
 	return code
 }
 
-// world is a deployment: one MySQL database, one part of a Redis, and a catalog over both.
+// world is a deployment: a MySQL database, a key prefix in Redis, and a catalog.
 type world struct {
 	t       *testing.T
 	db      *sql.DB
@@ -64,7 +64,7 @@ func newWorldOn(t *testing.T, dsn string) *world {
 	return w
 }
 
-// process is one more process of the same deployment.
+// process is another process of the deployment.
 func (w *world) process() (*candidates.Store, *catalog.Catalog) {
 	store, err := candidates.NewStore(w.redis.Client, candidates.Options{KeyPrefix: w.redis.Prefix, TTL: candidates.MinTTL})
 	require.NoError(w.t, err)
@@ -81,7 +81,7 @@ func (w *world) exec(statement string, args ...any) {
 	require.NoError(w.t, err)
 }
 
-// coupon adds one with ten seats that opened an hour ago.
+// coupon adds a coupon with ten seats that opened an hour ago.
 func (w *world) coupon(id uint64) {
 	w.t.Helper()
 	w.couponBetween(id, "-1 HOUR", "1 DAY")
@@ -113,14 +113,14 @@ func (w *world) promise(couponID coupon.CouponID) (p coupon.Promise) {
 	return p
 }
 
-// forget removes everything of a coupon from Redis, as a failover to an empty replica does.
+// forget removes a coupon from Redis, as a failover to an empty replica does.
 func (w *world) forget(couponID coupon.CouponID) {
 	w.t.Helper()
 	queue := fmt.Sprintf("%scandidates:coupon:%d", w.redis.Prefix, couponID)
 	require.NoError(w.t, w.redis.Client.Del(w.t.Context(), queue, "state:{"+queue+"}").Err())
 }
 
-func TestRefreshBringsWindowPauseAndSeatsToTheDoor(t *testing.T) {
+func TestRefresh_PublishesWindowStatusAndSeats(t *testing.T) {
 	w := newWorld(t)
 	require.False(t, w.catalog.Loaded())
 	_, known := w.catalog.Age()
@@ -157,7 +157,7 @@ func TestRefreshBringsWindowPauseAndSeatsToTheDoor(t *testing.T) {
 	require.Equal(t, candidates.Closed, w.apply(1, 9).Code)
 }
 
-func TestTheCatalogSpansADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T) {
+func TestRefresh_ReadsFromADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T) {
 	w := newWorld(t)
 	w.couponBetween(1, "23 HOUR", "48 HOUR")
 	w.couponBetween(2, "25 HOUR", "48 HOUR")
@@ -177,7 +177,7 @@ func TestTheCatalogSpansADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T) 
 	require.Equal(t, candidates.Closed, w.apply(3, 7).Code)
 }
 
-// slow is a process that has read MySQL and stands still before it publishes.
+// slow is a process that has read MySQL and pauses before it publishes.
 type slow struct {
 	*candidates.Store
 	reached, released chan struct{}
@@ -190,7 +190,7 @@ func (s *slow) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (
 	return s.Store.Publish(ctx, w, p)
 }
 
-func TestAnOlderWindowNeverReplacesANewer(t *testing.T) {
+func TestRefresh_OlderWindowNeverReplacesNewer(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	store, _ := w.process()
@@ -210,8 +210,8 @@ func TestAnOlderWindowNeverReplacesANewer(t *testing.T) {
 	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
 }
 
-// A clock that was ahead, or is set back, orders nothing: the version alone does.
-func TestAChangeReachesTheDoorWhateverTheClockOfTheOneBefore(t *testing.T) {
+// Only the version orders changes, whether a clock was ahead or is set back.
+func TestRefresh_VersionOrdersChangesWhateverTheClock(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.exec("UPDATE coupon SET updated_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = 1")
@@ -222,8 +222,8 @@ func TestAChangeReachesTheDoorWhateverTheClockOfTheOneBefore(t *testing.T) {
 	require.Equal(t, candidates.Paused, w.apply(1, 8).Code)
 }
 
-// Doors that go by versions of before, which were instants in µs, hear of what rows say now.
-func TestVersionsAreAboveThoseOfBefore(t *testing.T) {
+// Earlier releases used timestamps in µs as versions.
+func TestRefresh_VersionsReplaceTimestampsOfEarlierReleases(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	now := time.Now()
@@ -237,7 +237,7 @@ func TestVersionsAreAboveThoseOfBefore(t *testing.T) {
 	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
 }
 
-func TestAPromiseRisesAndNeverFalls(t *testing.T) {
+func TestRefresh_PromiseNeverFalls(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.coupon(2)
@@ -262,7 +262,7 @@ func TestAPromiseRisesAndNeverFalls(t *testing.T) {
 	require.Equal(t, 1, rows, "nothing was promised of coupon 2")
 }
 
-// raiser raises the promise row behind the back of a refresh that has read it already.
+// raiser raises the promise row after the refresh has read it.
 type raiser struct {
 	*candidates.Store
 	raise func()
@@ -276,7 +276,7 @@ func (r *raiser) Publish(ctx context.Context, w coupon.Window, p coupon.Promise)
 	return now, published, err
 }
 
-func TestAPromiseRaisedMeanwhileIsNotLowered(t *testing.T) {
+func TestRefresh_KeepsPromiseRaisedByAnotherProcess(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.refresh()
@@ -288,7 +288,7 @@ func TestAPromiseRaisedMeanwhileIsNotLowered(t *testing.T) {
 	require.Equal(t, coupon.Promise{Accepted: 100, LastArrival: 1900000000000000}, w.promise(1))
 }
 
-func TestAnEmptiedRedisGetsWindowAndFloorBack(t *testing.T) {
+func TestRefresh_RestoresWindowAndPromiseOfEmptiedRedis(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.refresh()
@@ -311,7 +311,7 @@ func TestAnEmptiedRedisGetsWindowAndFloorBack(t *testing.T) {
 	require.Equal(t, coupon.Promise{Accepted: 3, LastArrival: next.Arrival}, w.promise(1))
 }
 
-func TestPromisesOfManyCouponsGoInBatches(t *testing.T) {
+func TestRefresh_WritesPromisesInBatches(t *testing.T) {
 	w := newWorld(t)
 	const coupons = 1201 // three batches
 	values := make([]string, coupons)
@@ -351,7 +351,7 @@ func (b broken) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) 
 	return b.Store.Publish(ctx, w, p)
 }
 
-func TestOneCouponsFailureStopsNoOther(t *testing.T) {
+func TestRefresh_FailureOfOneCouponStopsNoOther(t *testing.T) {
 	w := newWorld(t)
 	for id := range uint64(9) {
 		w.coupon(id + 1)
@@ -371,7 +371,7 @@ func TestOneCouponsFailureStopsNoOther(t *testing.T) {
 	require.ErrorContains(t, err, "and 4 more coupons", "an error has an end")
 }
 
-func TestARowThatCannotBeReadStopsNoOther(t *testing.T) {
+func TestRefresh_UnreadableRowStopsNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.coupon(2)
@@ -382,7 +382,7 @@ func TestARowThatCannotBeReadStopsNoOther(t *testing.T) {
 	require.Equal(t, candidates.Accepted, w.apply(2, 7).Code)
 }
 
-func TestWithoutMySQLTheSnapshotServes(t *testing.T) {
+func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	setup, err := sql.Open("mysql", server.DSN(""))
@@ -431,8 +431,8 @@ func TestWithoutMySQLTheSnapshotServes(t *testing.T) {
 	require.True(t, known)
 }
 
-// Neither applications nor windows that can be read tell this process that another server took over.
-func TestWithoutMySQLWhomAFailoverTookIsPutBack(t *testing.T) {
+// The process gets no other sign of the failover: no applications, and no windows from MySQL.
+func TestRefresh_RestoresLostApplicationsWithoutMySQL(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.refresh()
@@ -452,8 +452,8 @@ func TestWithoutMySQLWhomAFailoverTookIsPutBack(t *testing.T) {
 	})
 }
 
-// A process that was away while another server took over, and the coupon came to its end, knows of promises that nobody counts.
-func TestWhatACouponThatIsOverDoesNotCountIsTold(t *testing.T) {
+// A process was unreachable during a failover and the end of the coupon, and has seen promises that nobody counts.
+func TestRefresh_LogsPromisesThatAFinalisedCouponLacks(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.refresh()
@@ -467,14 +467,14 @@ func TestWhatACouponThatIsOverDoesNotCountIsTold(t *testing.T) {
 	require.EqualValues(t, 2, w.promise(1).Accepted)
 }
 
-func TestWithoutAnythingTheCatalogSaysSo(t *testing.T) {
+func TestRefresh_IsNotLoadedWithoutMySQLAndSnapshot(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.db.Close())
 	require.Error(t, w.catalog.Refresh(t.Context()))
 	require.False(t, w.catalog.Loaded())
 }
 
-func TestWithoutRedisMemoryIsStillRefreshed(t *testing.T) {
+func TestRefresh_RefreshesMemoryWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	w := newWorldOn(t, testenv.MySQLFor(t).DSN)
@@ -492,7 +492,7 @@ func TestWithoutRedisMemoryIsStillRefreshed(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestMoreCouponsThanTheLimitKeepTheOpenOnes(t *testing.T) {
+func TestRefresh_KeepsOpenCouponsAboveTheLimit(t *testing.T) {
 	w := newWorld(t)
 	w.couponBetween(1_000_000, "-1 HOUR", "300 DAY")
 	values := make([]string, 1000)

@@ -1,37 +1,36 @@
-// Package catalog knows which coupons there are: from MySQL into the memory of this process and to the doors in Redis.
+// Package catalog reads the coupons from MySQL, and keeps them in the memory of the process and in Redis.
 //
-// # A coupon's way
+// # Data flow of a coupon
 //
 //	row in MySQL ── Refresh ──▶ memory of this process: Lookup
-//	                   ├──────▶ window and status at its door in Redis, unless it is finalised
+//	                   ├──────▶ window in Redis, unless the coupon is finalised
 //	                   ├──────▶ snapshot of all coupons in Redis
-//	promise row  ◀── Refresh ──▶ promises at the door: both sides learn what the other knows
+//	promise row  ◀── Refresh ──▶ promise in Redis: each side gets the higher values
 //
-// A coupon is here from a day before it opens until 30 days after it closed.
+// The catalog has a coupon from one day before it opens until 30 days after it closed.
 //
-// # What is trusted
+// # Authority
 //
-// MySQL alone says what a coupon is. The snapshot is for a process that cannot reach MySQL: an older one never replaces
-// what was read from MySQL, and it is never published. Promises only rise. A Redis that lost data hears with the next refresh
-// how many there were and which arrival was the highest, and a process learns by its refresh that another server answers:
-// see package candidates.
+// MySQL decides what a coupon is. The snapshot is for processes that cannot reach MySQL: it never replaces a newer reading of
+// MySQL, and it is never published as windows. Promises only rise. A Redis that lost data gets the number of accepted
+// applications and the highest arrival with the next refresh, and the refresh also detects a failover: see package candidates.
 //
-// # What order changes have
+// # Order of changes
 //
-// A window carries the version of its row. Changes of window and status raise it under the row's lock, and the door keeps
-// the newest, so that a slow process cannot put an older one back. Of one version, the last that is told counts: a row
-// that was changed by hand without its version reaches the door too, but is not kept apart from a process that is slow.
-// A door keeps a version only three minutes against an older one: no refresh and no COMMIT lasts as long, and what still comes then is what
-// MySQL has, after a change that shut the door and was not committed, or from a backup.
+// A window has the version of its row. Each change of window or status raises the version under the row's lock, and Redis
+// keeps the newest version, so that a slow process cannot restore an older window. Of two windows with the same version, the
+// last one published counts: a row that was changed by hand without its version still reaches Redis. Redis refuses older
+// versions for three minutes only, longer than any refresh or COMMIT takes. After that an older version means that a change was
+// not committed after it had reached Redis, or that MySQL was restored from a backup.
 //
-// # What an idle refresh writes
+// # Writes of an idle refresh
 //
-// Nothing. A door is written where its window, its promise or its end differs, a promise row where Redis knows more, and
-// the snapshot where its digest is another. So the time in a snapshot is when what it says was first read.
+// None. A window is written if it, its promise or its end differs; a promise row if Redis has higher values; the snapshot if
+// its digest differs. The time in a snapshot is therefore the first time that its content was read.
 //
-// # What a crash leads to
+// # Crashes
 //
-// Nothing here needs finishing: every step is safe to repeat and the next refresh, of any process, does it all again.
-// Without MySQL coupons stay as they were last seen, without Redis memory is still refreshed, and without both what is
-// in memory stays. A process that starts without both has nothing and says so: Loaded is false.
+// Nothing needs to be finished: every step is safe to repeat, and the next refresh of any process repeats all of them. Without
+// MySQL the coupons in memory stay as they are, and without Redis memory is still refreshed. A process that starts without
+// both has no coupons: Loaded is false.
 package catalog

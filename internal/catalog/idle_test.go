@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// Nothing happens, and several processes refresh: neither the append-only file nor MySQL grows by a byte.
+// While nothing changes, refreshes of several processes write no byte to the append-only file or to MySQL.
 func TestIdleRefreshesWriteNothing(t *testing.T) {
 	w := newWorld(t)
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})

@@ -15,24 +15,23 @@ import (
 )
 
 const (
-	// maxQueueMetrics bounds the series of queues. Of more coupons those are told that close or have closed first:
-	// their settlement is the next.
+	// maxQueueMetrics bounds the series of queues. The coupons that close first have them, since they are settled next.
 	maxQueueMetrics = 200
-	// maxQueuesLooked bounds what one scrape asks of Redis: five quick commands for each.
-	maxQueuesLooked = 2_000
-	// collectTimeout is less than a scrape's.
+	// maxQueues bounds the coupons of one scrape, which reads five values of each from Redis.
+	maxQueues = 2_000
+	// collectTimeout is shorter than that of a scrape.
 	collectTimeout = 2 * time.Second
 )
 
-// Heads looks at queues.
+// Heads reads the state of queues.
 type Heads interface {
 	Heads(ctx context.Context, coupons []coupon.CouponID) map[uint64]candidates.Head
 }
 
-// Metrics tell how old the catalog is.
+// Metrics are the age of the catalog.
 func (c *Catalog) Metrics() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_catalog_age_seconds", Help: "Since the coupons were last read from MySQL; +Inf if never.",
+		Name: "jajeong_catalog_age_seconds", Help: "Time since the coupons were last read from MySQL; +Inf: never.",
 	}, func() float64 {
 		if since, ok := c.Age(); ok {
 			return since.Seconds()
@@ -41,9 +40,9 @@ func (c *Catalog) Metrics() prometheus.Collector {
 	})
 }
 
-// Coupons are all that are known, in no order.
+// Coupons are all coupons, in no order.
 func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
-	h := c.held.Load()
+	h := c.content.Load()
 	if h == nil {
 		return nil, nil
 	}
@@ -54,9 +53,9 @@ func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 	return all, nil
 }
 
-// Queues are what stands in Redis of every coupon that has opened and is not finalised, as metrics: who waits and since
-// when, who is under review and since when, when the settlement is due and how long Redis will keep who waits for it. All is
-// looked up when it is asked for. What Redis does not answer for is not told.
+// Queues are metrics of the queue and the DLQ of every coupon that has opened and is not finalised: lengths, oldest entries,
+// the time when the next settlement is due, and the time until Redis drops a queue. They are read at each scrape. Coupons on a
+// shard that does not answer are left out.
 type Queues struct {
 	Coupons   func(ctx context.Context) ([]coupon.Coupon, error)
 	Heads     Heads
@@ -65,12 +64,12 @@ type Queues struct {
 }
 
 var (
-	lenDesc      = prometheus.NewDesc("jajeong_queue_length", "Applications that wait for their settlement, by coupon; the first that close, at most 200.", []string{"coupon_id"}, nil)
-	oldDesc      = prometheus.NewDesc("jajeong_queue_oldest_arrival_timestamp_seconds", "When the first that waits arrived, by coupon.", []string{"coupon_id"}, nil)
-	reviewDesc   = prometheus.NewDesc("jajeong_dlq_length", "Applications under review, by coupon; the first that close, at most 200.", []string{"coupon_id"}, nil)
-	reviewedDesc = prometheus.NewDesc("jajeong_dlq_oldest_timestamp_seconds", "Since when the first in line of those under review is there, by coupon.", []string{"coupon_id"}, nil)
-	dueDesc      = prometheus.NewDesc("jajeong_settlement_due_timestamp_seconds", "When the application that has waited longest, of all coupons, is to be settled; in the past, its settlement is late.", nil, nil)
-	ttlDesc      = prometheus.NewDesc("jajeong_queue_least_ttl_seconds", "How long Redis still keeps the queue that it lets go first, of those in which somebody waits.", nil, nil)
+	lenDesc      = prometheus.NewDesc("jajeong_queue_length", "Applications in the queue, by coupon; of the 200 coupons that close first.", []string{"coupon_id"}, nil)
+	oldDesc      = prometheus.NewDesc("jajeong_queue_oldest_arrival_timestamp_seconds", "Arrival of the first application in the queue, by coupon.", []string{"coupon_id"}, nil)
+	reviewDesc   = prometheus.NewDesc("jajeong_dlq_length", "Applications in the DLQ, by coupon; of the 200 coupons that close first.", []string{"coupon_id"}, nil)
+	reviewedDesc = prometheus.NewDesc("jajeong_dlq_oldest_timestamp_seconds", "Time when the entry with the lowest arrival came into the DLQ, by coupon.", []string{"coupon_id"}, nil)
+	dueDesc      = prometheus.NewDesc("jajeong_settlement_due_timestamp_seconds", "Cutoff of the oldest application in any queue; in the past: its settlement is late.", nil, nil)
+	ttlDesc      = prometheus.NewDesc("jajeong_queue_least_ttl_seconds", "Shortest time until a queue with applications expires in Redis.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -94,7 +93,7 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	seconds := func(at time.Time) float64 { return float64(at.UnixMicro()) / 1e6 }
 
 	var due time.Time
-	var leastTTL time.Duration
+	var minTTL time.Duration
 	opened := opened(coupons, q.Now())
 	heads := q.Heads.Heads(ctx, opened)
 	for i, id := range opened {
@@ -106,8 +105,8 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 			if at := q.SettlesAt(head.Oldest); due.IsZero() || at.Before(due) {
 				due = at
 			}
-			if head.TTL > 0 && (leastTTL == 0 || head.TTL < leastTTL) {
-				leastTTL = head.TTL
+			if head.TTL > 0 && (minTTL == 0 || head.TTL < minTTL) {
+				minTTL = head.TTL
 			}
 		}
 		if i >= maxQueueMetrics {
@@ -126,16 +125,16 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	if !due.IsZero() {
 		gauge(dueDesc, seconds(due))
 	}
-	if leastTTL > 0 {
-		gauge(ttlDesc, leastTTL.Seconds())
+	if minTTL > 0 {
+		gauge(ttlDesc, minTTL.Seconds())
 	}
 }
 
-// opened are the coupons that may have a queue, those first that close first, at most so many as a scrape looks at.
+// opened are the coupons that may have a queue, by their end, at most maxQueues.
 func opened(coupons []coupon.Coupon, now time.Time) []uint64 {
 	coupons = slices.DeleteFunc(coupons, func(c coupon.Coupon) bool { return c.Finalised() || c.OpensAt.After(now) })
 	slices.SortFunc(coupons, func(a, b coupon.Coupon) int { return cmp.Or(a.ClosesAt.Compare(b.ClosesAt), cmp.Compare(a.ID, b.ID)) })
-	ids := make([]uint64, min(len(coupons), maxQueuesLooked))
+	ids := make([]uint64, min(len(coupons), maxQueues))
 	for i := range ids {
 		ids[i] = coupons[i].ID
 	}

@@ -22,8 +22,8 @@ func (w *world) queues(heads catalog.Heads) catalog.Queues {
 	return catalog.Queues{Coupons: w.catalog.Coupons, Heads: heads, SettlesAt: func(at time.Time) time.Time { return at.Add(time.Hour) }, Now: time.Now}
 }
 
-// Who waits is told of the coupons that have opened and are not finalised, also of those that have closed.
-func TestQueuesAreToldByCoupon(t *testing.T) {
+// Every coupon that has opened and is not finalised has queue metrics, also after it closed.
+func TestQueues_AreByCoupon(t *testing.T) {
 	w := newWorld(t)
 	for id := uint64(1); id <= 4; id++ {
 		w.coupon(id)
@@ -41,20 +41,20 @@ func TestQueuesAreToldByCoupon(t *testing.T) {
 	w.refresh()
 	seconds := func(µs int64) string { return fmt.Sprint(float64(µs) / 1e6) }
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP jajeong_queue_length Applications that wait for their settlement, by coupon; the first that close, at most 200.
+# HELP jajeong_queue_length Applications in the queue, by coupon; of the 200 coupons that close first.
 # TYPE jajeong_queue_length gauge
 jajeong_queue_length{coupon_id="1"} 2
 jajeong_queue_length{coupon_id="2"} 1
 jajeong_queue_length{coupon_id="3"} 0
-# HELP jajeong_queue_oldest_arrival_timestamp_seconds When the first that waits arrived, by coupon.
+# HELP jajeong_queue_oldest_arrival_timestamp_seconds Arrival of the first application in the queue, by coupon.
 # TYPE jajeong_queue_oldest_arrival_timestamp_seconds gauge
 jajeong_queue_oldest_arrival_timestamp_seconds{coupon_id="1"} `+seconds(first.Arrival)+`
 jajeong_queue_oldest_arrival_timestamp_seconds{coupon_id="2"} `+seconds(at)+`
 `), queueMetrics...))
 }
 
-// When the first of all settlements is due, how long Redis keeps who waits for it, and who is under review.
-func TestWhatIsDueAndUnderReview(t *testing.T) {
+// The first cutoff that is due, the time until a queue expires, and the DLQ.
+func TestQueues_DueTimeTTLAndReview(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.coupon(2)
@@ -73,14 +73,14 @@ func TestWhatIsDueAndUnderReview(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, moved)
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(fmt.Sprintf(`
-# HELP jajeong_dlq_length Applications under review, by coupon; the first that close, at most 200.
+# HELP jajeong_dlq_length Applications in the DLQ, by coupon; of the 200 coupons that close first.
 # TYPE jajeong_dlq_length gauge
 jajeong_dlq_length{coupon_id="1"} 0
 jajeong_dlq_length{coupon_id="2"} 1
-# HELP jajeong_dlq_oldest_timestamp_seconds Since when the first in line of those under review is there, by coupon.
+# HELP jajeong_dlq_oldest_timestamp_seconds Time when the entry with the lowest arrival came into the DLQ, by coupon.
 # TYPE jajeong_dlq_oldest_timestamp_seconds gauge
 jajeong_dlq_oldest_timestamp_seconds{coupon_id="2"} %d
-# HELP jajeong_settlement_due_timestamp_seconds When the application that has waited longest, of all coupons, is to be settled; in the past, its settlement is late.
+# HELP jajeong_settlement_due_timestamp_seconds Cutoff of the oldest application in any queue; in the past: its settlement is late.
 # TYPE jajeong_settlement_due_timestamp_seconds gauge
 jajeong_settlement_due_timestamp_seconds %v
 `, since.Unix(), float64(first.Arrival)/1e6+3600)), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
@@ -101,8 +101,8 @@ jajeong_settlement_due_timestamp_seconds %v
 	t.Fatal("no life is told")
 }
 
-// However many coupons there are, so many have series: those that close first.
-func TestQueuesAreBounded(t *testing.T) {
+// The number of series is bounded; the coupons that close first have them.
+func TestQueues_AreBounded(t *testing.T) {
 	w := newWorld(t)
 	const coupons = 210
 	for id := uint64(1); id <= coupons; id++ {
@@ -128,8 +128,8 @@ func TestQueuesAreBounded(t *testing.T) {
 	t.Fatal("no queues")
 }
 
-// The age is told without Redis, too.
-func TestWithoutRedisThereAreNoQueues(t *testing.T) {
+// The age of the catalog does not need Redis.
+func TestQueues_AreMissingWithoutRedis(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	away, err := (&connect.RedisSettings{RedisAddrs: []string{"127.0.0.1:1"}}).Open()

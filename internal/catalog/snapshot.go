@@ -14,11 +14,11 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// saveSnapshot keeps a reading for processes that cannot reach MySQL, unless a snapshot of the same coupons stands there
-// already: with many coupons it has megabytes, and every process comes by every few seconds.
+// saveSnapshot saves a reading for processes that cannot reach MySQL, unless Redis has a snapshot of the same coupons: with
+// many coupons it has megabytes, and every process refreshes every few seconds.
 func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 	saved := reading{At: r.At, Coupons: slices.Clone(r.Coupons)}
-	slices.SortFunc(saved.Coupons, func(a, b coupon.Coupon) int { return cmp.Compare(a.ID, b.ID) }) // they are read in another order as time passes
+	slices.SortFunc(saved.Coupons, func(a, b coupon.Coupon) int { return cmp.Compare(a.ID, b.ID) }) // the order of the reading depends on the time
 	coupons, err := json.Marshal(saved.Coupons)
 	if err != nil {
 		return fmt.Errorf("encode catalog snapshot: %w", err)
@@ -28,7 +28,7 @@ func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	head := []byte(`{"digest":"` + saved.Digest + `"`)
-	if there, err := c.Store.CatalogHead(ctx, int64(len(head))); err != nil || bytes.Equal(there, head) {
+	if current, err := c.Store.CatalogHead(ctx, int64(len(head))); err != nil || bytes.Equal(current, head) {
 		return err
 	}
 	snapshot, err := json.Marshal(saved)
@@ -38,10 +38,10 @@ func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 	return c.Store.SaveCatalog(ctx, snapshot)
 }
 
-// Snapshot reads the coupons as a process that reached MySQL last saw them.
+// Snapshot reads the coupons of the last process that reached MySQL.
 type Snapshot struct{ Store Store }
 
-// Coupons returns no coupons when no process ever reached MySQL.
+// Coupons returns none when no process has reached MySQL yet.
 func (s Snapshot) Coupons(ctx context.Context) ([]coupon.Coupon, error) {
 	r, err := readSnapshot(ctx, s.Store)
 	if err != nil || r == nil {
@@ -64,7 +64,7 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 		return nil, fmt.Errorf("decode catalog snapshot: %w", err)
 	}
 	if r.At.IsZero() {
-		return nil, errors.New("decode catalog snapshot: it has no time") // null or {}: taken over, every coupon would be unknown
+		return nil, errors.New("decode catalog snapshot: it has no time") // null or {}, which would replace all coupons
 	}
 	for _, one := range r.Coupons {
 		if one.TotalQuantity < 0 || one.IssuedCount < 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is taken for a snapshot has a time, every coupon in it is found, and it can be saved again and is the same.
+// An accepted snapshot has a time, all its coupons are found, and saving it again gives the same bytes.
 func FuzzSnapshot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, snapshot []byte) {
 		r, err := decodeSnapshot(snapshot)
@@ -21,7 +21,7 @@ func FuzzSnapshot(f *testing.F) {
 			t.Errorf("%q has no time", snapshot)
 		}
 		c := New(Options{})
-		c.hold(r, time.Time{})
+		c.replace(r, time.Time{})
 		for _, coupon := range r.Coupons {
 			held, ok := c.Lookup(coupon.ID)
 			if !ok || held.Free() > held.TotalQuantity {

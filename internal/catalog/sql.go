@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// selectCoupons takes one more than are kept, to know that there are more.
+// selectCoupons reads one coupon more than the catalog keeps, to detect that there are more.
 const selectCoupons = `
 SELECT ` + coupon.Columns + ", " + coupon.PromiseColumns + `
   FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id
@@ -22,8 +22,8 @@ SELECT ` + coupon.Columns + ", " + coupon.PromiseColumns + `
           ABS(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), c.apply_closes_at)), c.id
  LIMIT ?`
 
-// read returns the coupons as MySQL has them. A row that cannot be read is left out and told in the error; without a
-// reading nothing could be read.
+// read reads the coupons from MySQL. It leaves out unreadable rows and names them in the error. The reading is nil if nothing
+// could be read.
 func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -33,7 +33,7 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	}
 	defer conn.Close()
 
-	// The clock first: what is read a moment later is at least as new as it says.
+	// The clock first: the coupons are at least as new as that.
 	r := new(reading)
 	if err := conn.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&r.At); err != nil {
 		return nil, fmt.Errorf("read mysql clock: %w", err)
@@ -56,7 +56,7 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 		return nil, fmt.Errorf("read coupons: %w", err)
 	}
 	if len(r.Coupons) > MaxCoupons {
-		c.Logger.Error("more coupons than the catalog holds: those closed longest ago are not found",
+		c.Logger.Error("more coupons than the catalog keeps; the coupons that closed first are left out",
 			zap.Int("kept", MaxCoupons))
 		r.Coupons = r.Coupons[:MaxCoupons]
 	}
@@ -64,7 +64,7 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 }
 
 func scanCoupon(rows *sql.Rows) (one coupon.Coupon, err error) {
-	if err := rows.Scan(append(one.Fields(), one.Promise.Fields()...)...); err != nil {
+	if err := rows.Scan(one.FieldsWithPromise()...); err != nil {
 		return coupon.Coupon{}, fmt.Errorf("coupon %d: %w", one.ID, err)
 	}
 	return one, nil
@@ -79,7 +79,7 @@ type raised struct {
 // promiseBatch keeps a statement's locks and length small.
 const promiseBatch = 500
 
-// VALUES() in place of a row alias: MariaDB knows no other way. GREATEST, since another process may have raised more.
+// VALUES(): MariaDB has no row alias. GREATEST: another process may have written higher values.
 const (
 	insertPromise   = "INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES "
 	promiseRow      = "(?, ?, ?, ?, ?, UTC_TIMESTAMP(6))"
@@ -88,8 +88,7 @@ const (
  counted_since = GREATEST(counted_since, VALUES(counted_since)), seen_at = VALUES(seen_at)`
 )
 
-// raisePromises writes back what is higher in Redis. It works in the order of ids: two processes cannot block each
-// other crosswise.
+// raisePromises writes the promises that are higher in Redis. It goes by id, so that two processes cannot deadlock.
 func (c *Catalog) raisePromises(ctx context.Context, risen []raised) error {
 	slices.SortFunc(risen, func(a, b raised) int { return cmp.Compare(a.coupon, b.coupon) })
 	var failed failures
@@ -101,7 +100,7 @@ func (c *Catalog) raisePromises(ctx context.Context, risen []raised) error {
 		statement := insertPromise + strings.Repeat(promiseRow+", ", len(batch)-1) + promiseRow + onHigherPromise
 		result, err := c.DB.ExecContext(ctx, statement, args...)
 		if err == nil {
-			err = touched(result, len(batch))
+			err = allWritten(result, len(batch))
 		}
 		if err != nil {
 			failed.add(fmt.Errorf("raise promises of %d coupons from %d on: %w", len(batch), batch[0].coupon, err))
@@ -110,8 +109,8 @@ func (c *Catalog) raisePromises(ctx context.Context, risen []raised) error {
 	return failed.join()
 }
 
-// touched wants at least one for each row: with clientFoundRows a row that was there counts, changed or not.
-func touched(result sql.Result, rows int) error {
+// allWritten expects at least one affected row each: with clientFoundRows an unchanged row counts too.
+func allWritten(result sql.Result, rows int) error {
 	n, err := result.RowsAffected()
 	if err == nil && n < int64(rows) {
 		err = fmt.Errorf("only %d of %d rows were written", n, rows)

@@ -226,7 +226,7 @@ func (p *program) open() (*servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	both.Insist()
+	both.RetryRefused()
 	store, err := candidates.NewStore(both.Redis, p.Candidates)
 	if err != nil {
 		both.Close()

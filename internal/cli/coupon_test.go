@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,9 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/couponadmin"
-	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
@@ -338,46 +333,6 @@ func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
 	w.mustChange("pause", couponID)
 	w.mustChange("close", couponID)
 	require.Contains(t, w.mustChange("resume", couponID), "answered CLOSED")
-}
-
-// deaf is a Redis that cannot be reached for windows.
-type deaf struct{ err error }
-
-func (d deaf) Shut(context.Context, coupon.Window, coupon.Promise, bool) (int64, time.Time, error) {
-	return 0, time.Time{}, d.err
-}
-
-func (d deaf) Announce(context.Context, coupon.Window, coupon.Promise) (bool, error) {
-	return false, d.err
-}
-
-func (d deaf) CountMarked(context.Context, uint64) (issued, rejected int64, err error) {
-	return 0, 0, d.err
-}
-
-func TestUnreachableWindowsAreReported(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	couponID := w.coupon(1)
-	away := errors.New("away")
-	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(w.db), Clock: w.store, Windows: deaf{away}, Now: time.Now,
-		Operator: "park", Reason: "TICKET-9"})
-	require.NoError(t, err)
-	_, err = admin.Close(t.Context(), couponID)
-	require.ErrorIs(t, err, away, "an end is not written unless Redis applies it")
-	require.Empty(t, w.audited(couponID, "COUPON_CLOSED"))
-
-	made, err := admin.Pause(t.Context(), couponID)
-	require.NoError(t, err)
-	require.True(t, made.Changed)
-	require.ErrorIs(t, made.PublishErr, away)
-	w.apply(couponID, 1) // accepted meanwhile: it stands
-	w.refresh()
-	require.Equal(t, candidates.Paused, w.answer(couponID, 2))
-	w.users(1)
-	w.settleNow()
-	require.Equal(t, []uint64{1}, w.issued(couponID))
-	w.verify()
 }
 
 // A reply to COMMIT that is lost must not add seats twice, nor make two coupons.

@@ -19,14 +19,14 @@ const (
 	logRowsSQL = "SET SESSION binlog_format = 'ROW'"
 )
 
-// What MySQL answers where a variable is not there, and where an account may not set it.
+// Error numbers of an unknown variable, and of a variable that the account may not set.
 const (
 	unknownVariable = 1193
 	accessDenied    = 1227
 )
 
-// logRows has a session's changes logged as rows where they would be as statements, as far as the account may decide that.
-// Otherwise LogsStatements tells, and the session reads.
+// logRows makes the server log the changes of a session as rows instead of statements, if the account may set that. Otherwise
+// the session can only read, and LogsStatements reports it.
 func logRows(ctx context.Context, conn driver.Conn) error {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, binlogSQL, nil)
 	if isNumber(err, unknownVariable) {
@@ -56,13 +56,13 @@ func logRows(ctx context.Context, conn driver.Conn) error {
 	return err
 }
 
-// lookWithin bounds the look at the server before a verb begins.
-const lookWithin = 3 * time.Second
+// binlogTimeout bounds LogsStatements.
+const binlogTimeout = 3 * time.Second
 
-// LogsStatements is whether the server logs what this pool's sessions change as statements, and so refuses every write. A
-// server that does not answer is for its caller to meet.
+// LogsStatements reports whether the server logs the changes of this pool as statements, and therefore refuses every write. It
+// is false if the server does not answer; the next statement of the caller will then fail.
 func LogsStatements(ctx context.Context, db *sql.DB) bool {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	ctx, cancel := context.WithTimeout(ctx, binlogTimeout)
 	defer cancel()
 	var logs, format string
 	return db.QueryRowContext(ctx, binlogSQL).Scan(&logs, &format) == nil && isStatements(logs, format)

@@ -1,4 +1,4 @@
-// Package connect opens what Jajeong's programs talk to, always in the same way: Redis without hidden replays, MySQL
-// with the session settings the code relies on, zap as the one logger. It also reads settings from flags and
-// environment, refusing wrong ones all at once.
+// Package connect opens the connections of both programs: Redis without hidden repetitions of commands, MySQL with forced
+// session variables, and zap as the only logger. It also reads settings from flags and environment, and reports all wrong
+// settings together.
 package connect

@@ -1,18 +1,18 @@
 package connect
 
-// For tests, which compare them with what the server says.
+// For tests, which compare them with the variables of the server.
 const (
 	MySQLIOTimeout = mysqlIOTimeout
 	MySQLIdleTime  = mysqlIdleTime
 )
 
-// For tests of what is forced.
+// For tests of the forced variables.
 var (
 	Prove      = prove
 	ProvingSQL = provingSQL
 )
 
-// ForcedVariables are the names of all that is forced, with what they must be, on MariaDB or MySQL.
+// ForcedVariables are the forced variables with their values, on MariaDB or MySQL.
 func ForcedVariables(onMariaDB bool) map[string]string {
 	all := map[string]string{}
 	for _, v := range sessionVariables {

@@ -12,14 +12,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// dsnProblems are all that is ever said of a DSN: nothing of it is repeated, since it holds a password.
+// dsnProblems are all errors about a DSN. None repeats a part of it, since it has a password.
 var dsnProblems = []string{
 	"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
 	"MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database",
 	"MYSQL_DSN names no database: want user:password@tcp(host:3306)/database",
 }
 
-// A DSN that passes the check opens, has the settings that the code relies on, and is the same from a file.
+// A DSN that passes the check can be opened, has the required settings, and works from a file too.
 func FuzzDSN(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "dsn")
 	f.Fuzz(func(t *testing.T, dsn string) {
@@ -51,7 +51,7 @@ func FuzzDSN(f *testing.F) {
 	})
 }
 
-// What ends a line ends a secret, and nothing else of it is lost.
+// A secret in a file ends with its line.
 func FuzzSecretFile(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "secret")
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -74,7 +74,7 @@ func FuzzSecretFile(f *testing.F) {
 	})
 }
 
-// Addresses that pass the check have a host and a port that there can be, and a client can be made of them.
+// Addresses that pass the check have a host and a valid port, and a client accepts them.
 func FuzzRedisAddrs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, addrs string) {
 		settings := RedisSettings{RedisAddrs: strings.Split(addrs, ","), RedisPassword: "s3cret"}

@@ -13,11 +13,11 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// anyBytes is the tag of values that are taken byte by byte: secrets, and what others wrote into Redis.
+// anyBytes is the tag of values that may have any bytes: secrets, and members of Redis that others wrote.
 const anyBytes = "bytes"
 
-// slip finds a flag, an argument or a setting whose given value says nothing. Taken for one that was not given, it would
-// switch off what it stands for. Zero says nothing unless the flag has a default.
+// slip finds a value that is given but empty. It must not count as missing, since that could switch a feature off. Zero is empty
+// unless the flag has a default.
 func slip(v *kong.Value, given string, target reflect.Value) error {
 	parts := []string{given}
 	if v.IsSlice() {
@@ -36,7 +36,7 @@ func slip(v *kong.Value, given string, target reflect.Value) error {
 	}
 }
 
-// hasZero is whether a number, or one of several, is 0.
+// hasZero reports whether a number, or one in a list, is 0.
 func hasZero(target reflect.Value) bool {
 	if target.Kind() == reflect.Slice {
 		for i := range target.Len() {
@@ -61,8 +61,8 @@ func isPlain(given string) bool {
 	return utf8.ValidString(given) && !strings.ContainsFunc(given, unicode.IsControl)
 }
 
-// isDefault is whether kong fills in what nobody has given: it decodes defaults and the environment, and nothing else, right
-// into the field.
+// isDefault reports whether kong decodes a default. kong decodes defaults and the environment directly into the field, and
+// nothing else.
 func isDefault(v *kong.Value, target reflect.Value) bool {
 	if target.Addr().Pointer() != v.Target.Addr().Pointer() {
 		return false
@@ -75,7 +75,7 @@ func isDefault(v *kong.Value, target reflect.Value) bool {
 	return true
 }
 
-// givenTwice are the flags that were given more than once although they hold one value.
+// givenTwice reports flags with a single value that were given more than once.
 func givenTwice(kctx *kong.Context) (problems []error) {
 	if kctx == nil {
 		return nil
@@ -91,7 +91,7 @@ func givenTwice(kctx *kong.Context) (problems []error) {
 	return problems
 }
 
-// nameOf is how a person knows a value.
+// nameOf is the name of a value for messages.
 func nameOf(v *kong.Value) string {
 	switch {
 	case v.Flag == nil:

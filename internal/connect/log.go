@@ -7,12 +7,12 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// LogSettings are how much is logged.
+// LogSettings is the level of the log.
 type LogSettings struct {
 	LogLevel string `name:"log-level" env:"LOG_LEVEL" enum:"debug,info,warn,error" default:"${log_level}"`
 }
 
-// Logger writes JSON lines, one an event, to w.
+// Logger writes one JSON line per event to w.
 func (s *LogSettings) Logger(w io.Writer) *zap.Logger {
 	level, err := zapcore.ParseLevel(s.LogLevel)
 	if err != nil {

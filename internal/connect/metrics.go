@@ -13,10 +13,10 @@ type pools struct {
 }
 
 var (
-	connectionsDesc = prometheus.NewDesc("jajeong_pool_connections", "Open connections, by server and whether one is in use.", []string{"server", "state"}, nil)
-	waitsDesc       = prometheus.NewDesc("jajeong_pool_waits_total", "How often somebody waited for a connection, since all were in use.", []string{"server"}, nil)
-	waitedDesc      = prometheus.NewDesc("jajeong_pool_wait_seconds_total", "How long they waited altogether.", []string{"server"}, nil)
-	timeoutsDesc    = prometheus.NewDesc("jajeong_pool_timeouts_total", "How often the wait was in vain.", []string{"server"}, nil)
+	connectionsDesc = prometheus.NewDesc("jajeong_pool_connections", "Open connections, by server and state.", []string{"server", "state"}, nil)
+	waitsDesc       = prometheus.NewDesc("jajeong_pool_waits_total", "Number of waits for a free connection.", []string{"server"}, nil)
+	waitedDesc      = prometheus.NewDesc("jajeong_pool_wait_seconds_total", "Total time of waits for a free connection.", []string{"server"}, nil)
+	timeoutsDesc    = prometheus.NewDesc("jajeong_pool_timeouts_total", "Number of waits for a free connection that timed out.", []string{"server"}, nil)
 )
 
 func (p pools) Describe(to chan<- *prometheus.Desc) {

@@ -13,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-func TestConnectionsAreCounted(t *testing.T) {
+func TestMetrics_CountConnections(t *testing.T) {
 	t.Parallel()
 	db, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister((&connect.Servers{MySQL: db, Redis: rdb}).Metrics())
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP jajeong_pool_connections Open connections, by server and whether one is in use.
+# HELP jajeong_pool_connections Open connections, by server and state.
 # TYPE jajeong_pool_connections gauge
 jajeong_pool_connections{server="mysql",state="idle"} 0
 jajeong_pool_connections{server="mysql",state="in_use"} 1

@@ -12,7 +12,7 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// migrationLockWait is how long a migration waits for another one to finish; shorter than a read on the wire may take.
+// migrationLockWait is how long a migration waits for another one. It is shorter than mysqlIOTimeout.
 const migrationLockWait = time.Minute
 
 // Migration is one step that was applied.
@@ -22,8 +22,8 @@ type Migration struct {
 	Took    time.Duration
 }
 
-// Migrate brings the schema up to date and returns what it applied, nothing when it was up to date. Several at once
-// are serialised; one that was killed half way is repaired by running again.
+// Migrate brings the schema up to date and returns the applied steps. Concurrent migrations are serialised. A migration that
+// was killed is repaired by the next one.
 func Migrate(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
@@ -49,23 +49,22 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
 }
 
 const (
-	// patientSQL is for the session that keeps the lock and says nothing while others alter tables: an hour, as long as the
-	// Job that migrates may take.
-	patientSQL = "SET SESSION wait_timeout = 3600"
+	// keepSessionSQL is for the session that holds the lock and is idle during the migration: an hour, the limit of the Job.
+	keepSessionSQL = "SET SESSION wait_timeout = 3600"
 
 	lockSQL   = "SELECT GET_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)), ?)"
 	unlockSQL = "DO RELEASE_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)))"
 )
 
-// lockMigrations serialises migrations of one database. The server frees the lock when the session that holds it ends,
-// however that happens. goose's own session lock comes too late: it makes its version table before it takes the lock.
+// lockMigrations serialises the migrations of one database. The server frees the lock when its session ends. The session lock
+// of goose comes too late: goose creates its version table before it takes the lock.
 func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var got sql.NullInt64
-	if _, err = conn.ExecContext(ctx, patientSQL); err == nil {
+	if _, err = conn.ExecContext(ctx, keepSessionSQL); err == nil {
 		err = conn.QueryRowContext(ctx, lockSQL, int(migrationLockWait.Seconds())).Scan(&got)
 	}
 	if err == nil && got.Int64 != 1 {
@@ -83,8 +82,7 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 
 const versionsTableSQL = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
 
-// dropEmptyVersions removes a version table that goose was killed over before it wrote its first row: it would never
-// go on from there.
+// dropEmptyVersions removes an empty version table, which a killed goose leaves behind and cannot continue from.
 func dropEmptyVersions(ctx context.Context, db *sql.DB) error {
 	var tables, versions int
 	if err := db.QueryRowContext(ctx, versionsTableSQL).Scan(&tables); err != nil || tables == 0 {

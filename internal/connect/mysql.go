@@ -13,31 +13,31 @@ import (
 
 // Limits of MySQL connections.
 const (
-	// lockWaitSeconds is how long a statement waits for a row lock, or for somebody who alters its table, before the
-	// server answers 1205.
+	// lockWaitSeconds is how long a statement waits for a row lock or a metadata lock, before the server answers 1205.
 	lockWaitSeconds = 10
 	// mysqlDialTimeout bounds a connection attempt to a host that does not answer.
 	mysqlDialTimeout = 5 * time.Second
-	// mysqlIOTimeout bounds one read or write on the wire. It must be longer than any statement may rightly take:
-	// the lock wait, a page of 20,000 rows, the COMMIT of a million.
+	// mysqlIOTimeout bounds one read or write on the wire. It must be longer than the slowest valid statement: the lock wait, a
+	// page of 20,000 rows, the COMMIT of a million.
 	mysqlIOTimeout = 2 * time.Minute
-	// abandonedSeconds is after how long without a statement the server ends a session, and frees its locks: one whose
-	// machine lost power or network says no goodbye, and by default would keep a coupon's row for eight hours. It must be
-	// longer than a transaction may rightly pause for Redis, some seconds, or for a page that another session reads.
+	// abandonedSeconds is the time without a statement after which the server ends a session and frees its locks. A machine that
+	// loses power or network does not close its session, which would lock a coupon's row for eight hours by default. It must be
+	// longer than the pauses of a transaction: some seconds for Redis, or for a page that another session reads.
 	abandonedSeconds = 300
-	// mysqlIdleTime closes what nobody uses well before the server does.
+	// mysqlIdleTime closes idle connections well before the server does.
 	mysqlIdleTime = abandonedSeconds * time.Second / 2
-	// maxConnections are two for each coupon that is settled at once, at most twelve, and some for what goes on beside.
+	// maxConnections are two for each coupon that is settled at the same time, at most twelve, and some for heartbeats and
+	// records.
 	maxConnections = 32
 )
 
-// MySQLSettings are how to reach MySQL or MariaDB.
+// MySQLSettings are the settings of MySQL or MariaDB.
 type MySQLSettings struct {
 	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" bytes:"" placeholder:"DSN"`
 	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE"`
 }
 
-// Connections are how many there are at most at once.
+// Connections is the maximum of open connections.
 func (*MySQLSettings) Connections() int { return maxConnections }
 
 // Validate reports what is impossible about the settings.
@@ -64,8 +64,8 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 	return config, nil
 }
 
-// Open returns a pool whose every session has the settings that the code relies on, whatever the DSN says. It does
-// not connect: a server that is away is met by the first query.
+// Open returns a pool. Each of its sessions has the variables of sessionVariables, whatever the DSN says. Open does not
+// connect: with an unreachable server the first query fails.
 func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config, err := s.config()
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config.MultiStatements = false
 	config.AllowAllFiles = false
 	config.ColumnsWithAlias = false
-	config.RejectReadOnly = false // a server that takes no writes is told by its number, not as a lost connection
+	config.RejectReadOnly = false // a read-only server is recognised by its error number, not as a lost connection
 	config.Timeout = mysqlDialTimeout
 	config.ReadTimeout = mysqlIOTimeout
 	config.WriteTimeout = mysqlIOTimeout

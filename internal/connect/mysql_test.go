@@ -12,9 +12,9 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// A machine that loses power in the middle of a settlement says no goodbye: its session must not keep the coupon's row for
-// the server's eight hours, whatever the DSN says.
-func TestSessionsAreGivenUpByTheServer(t *testing.T) {
+// After a machine has lost power during a settlement, its session must not lock the coupon's row for eight hours, whatever the
+// DSN says.
+func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 	t.Parallel()
 	config, err := mysql.ParseDSN(testenv.MySQLFor(t).DSN)
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// SettingError is wrong use: a program that gets one exits with 2.
+// SettingError is wrong use, with exit code 2.
 type SettingError struct{ problems []error }
 
 func (e *SettingError) Error() string { return errors.Join(e.problems...).Error() }
@@ -23,7 +23,7 @@ func (e *SettingError) Error() string { return errors.Join(e.problems...).Error(
 // Unwrap returns the problems one by one.
 func (e *SettingError) Unwrap() []error { return e.problems }
 
-// ErrHelp is returned when help or a version was asked for and has been printed.
+// ErrHelp reports that help or version was requested and printed.
 var ErrHelp = errors.New("help was printed")
 
 // Program describes the program whose command line is parsed.
@@ -33,8 +33,8 @@ type Program struct {
 	Language text.Language // of the help
 }
 
-// Parse fills cli, a struct with kong tags, from args and environment. It goes on past whatever is wrong, so that one
-// *SettingError holds every problem.
+// Parse fills cli, a struct with kong tags, from args and environment. It continues after errors, so that one *SettingError has
+// all problems.
 func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, options ...kong.Option) (*kong.Context, error) {
 	helped := false
 	options = append([]kong.Option{kong.Vars{"log_level": "info"}}, options...)
@@ -60,7 +60,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 			break
 		}
 		if kctx = stuck.Context; kctx.Error == nil {
-			break // everything was read: see combination
+			break // all arguments were read: see combination
 		}
 		at := len(args) - len(kctx.Path[len(kctx.Path)-1].Remainder())
 		problems = append(problems, unread(err, args, at))
@@ -68,7 +68,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 			break
 		}
 		args, values = slices.Delete(slices.Clone(args), at, at+1), nil
-		kctx, err = parser.Parse(args) // without the argument that it could not get past
+		kctx, err = parser.Parse(args) // without the unreadable argument
 	}
 	if helped {
 		return nil, ErrHelp
@@ -122,8 +122,7 @@ func unread(err error, args []string, at int) error {
 	}
 }
 
-// combination finds what is missing and what excludes each other. kong finds the same after it has validated the values,
-// and so not along with what is wrong with these.
+// combination finds missing flags, and flags that exclude each other. kong checks the same, but only when all values are valid.
 func combination(kctx *kong.Context) (problems []error) {
 	if kctx == nil || kctx.Error != nil {
 		return nil
@@ -152,7 +151,7 @@ func combination(kctx *kong.Context) (problems []error) {
 	return append(problems, unselected(kctx)...)
 }
 
-// unselected finds a verb or an argument that is missing.
+// unselected finds a missing verb or argument.
 func unselected(kctx *kong.Context) (problems []error) {
 	node := kctx.Selected()
 	if node == nil {
@@ -175,10 +174,10 @@ func unselected(kctx *kong.Context) (problems []error) {
 	return problems
 }
 
-// validator is what kong calls, too, but stops at the first problem.
+// validator is the interface that kong calls too, but only until the first problem.
 type validator interface{ Validate() error }
 
-// invalid asks a command and the groups of settings among its fields; a verb is asked only if it is selected.
+// invalid validates a command and the groups of settings among its fields. Verbs are not validated unless selected.
 func invalid(command reflect.Value) (problems []error) {
 	validate := func(v reflect.Value) {
 		checked, ok := v.Addr().Interface().(validator)
@@ -198,7 +197,7 @@ func invalid(command reflect.Value) (problems []error) {
 	return problems
 }
 
-// distinct leaves out what has been said already: a group that a command embeds without a name is asked twice.
+// distinct removes repeated problems: a group that a command embeds without a name is validated twice.
 func distinct(problems []error) []error {
 	said := map[string]bool{}
 	return slices.DeleteFunc(problems, func(p error) bool {
@@ -223,13 +222,13 @@ type lenient struct {
 	problems *[]error
 }
 
-// Decode goes on with the default in place of a wrong value, so that no other problem follows from it.
+// Decode replaces a wrong value by the default, so that no further problem follows from it.
 func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	given, v := ctx.Scan.Peek(), ctx.Value
 	err := l.Mapper.Decode(ctx, target)
 	if !given.IsValue() {
 		if err != nil {
-			return &valueMissing{"--" + v.Name} // the cause would quote what stands in its place, a password perhaps
+			return &valueMissing{"--" + v.Name} // the cause would quote the next argument, which may be a password
 		}
 		return nil
 	}
@@ -250,7 +249,7 @@ type valueMissing struct{ flag string }
 
 func (*valueMissing) Error() string { return text.ValueMissing.In(text.English) }
 
-// problem is what is wrong with what was read into target.
+// problem is the problem of a value that was read into target.
 func (l lenient) problem(v *kong.Value, given string, target reflect.Value, err error) error {
 	switch {
 	case err != nil, v.Enum != "" && target.Kind() == reflect.String && !v.EnumMap()[target.String()]:

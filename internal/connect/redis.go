@@ -14,19 +14,19 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Limits of Redis connections. A call that takes longer than the timeouts has failed: its caller answers 503 or the
-// run ends with 1, and asking again is safe.
+// Limits of Redis connections. A call that takes longer than a timeout has failed: apply-api answers 503, or the run exits
+// with 1. Repeating is safe.
 const (
 	redisDialTimeout = 2 * time.Second
 	redisIOTimeout   = 3 * time.Second
-	// redisPool is more than is asked at once by those who apply for three coupons in a stampede, of where applications
-	// stand, and by the catalog. Of more coupons, calls wait for each other.
+	// redisPool is enough for stampedes on three coupons, questions about applications, and the catalog. With more coupons,
+	// calls wait for a connection.
 	redisPool = 64
-	// redisPoolTimeout is shorter than any call may take, so that a wait in vain is counted as such.
+	// redisPoolTimeout is shorter than the timeout of every call, so that the pool counts its own timeouts.
 	redisPoolTimeout = 900 * time.Millisecond
 )
 
-// RedisSettings are how to reach Redis.
+// RedisSettings are the settings of Redis.
 type RedisSettings struct {
 	RedisAddrs        []string `name:"redis-addrs" env:"REDIS_ADDRS" default:"127.0.0.1:6379" placeholder:"HOST:PORT"`
 	RedisMasterName   string   `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME"`
@@ -36,7 +36,7 @@ type RedisSettings struct {
 	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS"`
 }
 
-// Connections are how many there are at most at once: a pool for each node of a Cluster that has been named.
+// Connections is the maximum of open connections: one pool for each given node of a Cluster.
 func (s *RedisSettings) Connections() int {
 	if s.RedisMasterName != "" {
 		return redisPool + len(s.RedisAddrs)
@@ -62,8 +62,8 @@ func (s *RedisSettings) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Open returns a client. It does not connect: a server that is away is met by the first command. The client never
-// repeats a command by itself: a replayed apply could accept what its caller was told is unknown.
+// Open returns a client. It does not connect: with an unreachable server the first command fails. The client never repeats a
+// command by itself: a repeated apply could accept an application after its applicant got 503.
 func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	password, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 		DialTimeout:           redisDialTimeout,
 		ReadTimeout:           redisIOTimeout,
 		WriteTimeout:          redisIOTimeout,
-		DialerRetries:         1, // whoever asks again dials again
+		DialerRetries:         1, // the next command dials again
 		PoolSize:              redisPool,
 		PoolTimeout:           redisPoolTimeout,
 		ContextTimeoutEnabled: true,
@@ -94,8 +94,7 @@ func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// LogRedis sends what the Redis client says to logger. The client knows one logger for the whole process: call it once,
-// from main.
+// LogRedis sends the log of the Redis client to logger. The client has one logger per process: call LogRedis once, from main.
 func LogRedis(logger *zap.Logger) { redis.SetLogger(redisLogger{logger.Named("redis").Sugar()}) }
 
 type redisLogger struct{ log *zap.SugaredLogger }

@@ -8,13 +8,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// Servers are the connections of a program that works with both.
+// Servers are the connections to both servers.
 type Servers struct {
 	MySQL *sql.DB
 	Redis redis.UniversalClient
 }
 
-// Open makes ready to connect to both servers. None need be there yet.
+// Open prepares connections to both servers. The servers may be unreachable.
 func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, error) {
 	db, err := m.Open(logger)
 	if err != nil {
@@ -28,10 +28,10 @@ func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, err
 	return &Servers{MySQL: db, Redis: rdb}, nil
 }
 
-// Metrics tell how the connections to Redis and MySQL are used.
+// Metrics are about the pools of connections.
 func (s *Servers) Metrics() prometheus.Collector { return pools{s.Redis, s.MySQL} }
 
-// Close ends all connections.
+// Close closes all connections.
 func (s *Servers) Close() {
 	_ = s.Redis.Close()
 	_ = s.MySQL.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// family are the servers that know a variable.
+// family is a family of servers that has a variable.
 type family string
 
 const (
@@ -22,16 +22,16 @@ const (
 	mariadb family = "/*M!100600 %s */" // MariaDB 10.6 and later; MySQL skips these
 )
 
-// variable is a session variable that changes what the code's SQL does or means.
+// variable is a session variable that changes the effect or the meaning of SQL.
 type variable struct {
 	name string
 	want string // as the server shows it; a list in any order
 	on   family
-	set  string // what to set it to, where that is not the same
-	look string // what shows it, where that is not the variable itself
+	set  string // the value of SET if it is not want
+	look string // the expression that shows the value if it is not the variable
 }
 
-// unset is for what an ordinary account may not set. It is right by default, and only proven.
+// unset marks variables that an ordinary account may not set. They are right by default, and only verified.
 const unset = "-"
 
 const (
@@ -43,8 +43,8 @@ const (
 var sqlMode = strings.Join([]string{
 	"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")
 
-// sessionVariables are all that is forced, in the order in which it is set: whatever the DSN, init_connect and the
-// server's own defaults say.
+// sessionVariables are the forced variables, in the order in which they are set, whatever the DSN, init_connect and the defaults
+// of the server are.
 var sessionVariables = []variable{
 	// Transactions.
 	{name: "autocommit", want: "1"},
@@ -60,17 +60,17 @@ var sessionVariables = []variable{
 	{name: "character_set_connection", want: charset},
 	{name: "collation_connection", want: collation},
 	{name: "time_zone", want: "+00:00", set: "'+00:00'"},
-	{name: "timestamp", want: "1", set: unset, look: "ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) <= 5"}, // NOW() may be made to stand still
+	{name: "timestamp", want: "1", set: unset, look: "ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) <= 5"}, // NOW() can be frozen
 
-	// What is an error, and what a row may hold.
+	// Errors and constraints.
 	{name: "sql_mode", want: sqlMode, set: "'" + sqlMode + "'"},
 	{name: "foreign_key_checks", want: "1"},
 	{name: "unique_checks", want: "1"},
 	{name: "check_constraint_checks", want: "1", on: mariadb},
 	{name: "insert_id", want: "0", set: unset},   // the next AUTO_INCREMENT
-	{name: "sql_log_bin", want: "1", set: unset}, // else replicas hear of nothing
+	{name: "sql_log_bin", want: "1", set: unset}, // else replicas get no changes
 
-	// What a SELECT finds and an UPDATE may touch.
+	// Limits of SELECT and UPDATE.
 	{name: "sql_select_limit", want: unlimited},
 	{name: "max_join_size", want: unlimited},
 	{name: "sql_big_selects", want: "1"}, // behind max_join_size, which changes it
@@ -79,7 +79,7 @@ var sessionVariables = []variable{
 	{name: "div_precision_increment", want: "4"},
 	{name: "group_concat_max_len", want: "1048576"},
 
-	// How long things may take. mysqlIOTimeout bounds a statement; the server ends none of itself.
+	// Timeouts. mysqlIOTimeout bounds a statement; the server ends none by itself.
 	{name: "innodb_lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
 	{name: "lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
 	{name: "wait_timeout", want: strconv.Itoa(abandonedSeconds)},
@@ -90,11 +90,11 @@ var sessionVariables = []variable{
 	{name: "idle_write_transaction_timeout", want: "0", on: mariadb},
 }
 
-// isolationSQL is the same on both, while the variables are named differently.
+// isolationSQL is the same on MySQL and MariaDB; the variables have different names.
 const isolationSQL = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
-// settingSQL and provingSQL are one statement each. A variable that a server does not know stands in a comment that the
-// other kind of server carries out.
+// settingSQL and provingSQL are one statement each. A variable that only one family has is in a comment that only that family
+// executes.
 var (
 	settingSQL = "SET SESSION " + perVariable(func(v variable) string {
 		switch v.set {
@@ -136,7 +136,7 @@ func orBoth(f family) family {
 	return f
 }
 
-// session makes every new connection alike, with two statements and a look at the binlog, and proves with a last one that it is.
+// session sets the variables of every new connection and verifies them.
 type session struct{ driver.Connector }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
@@ -167,7 +167,7 @@ func prepare(ctx context.Context, conn driver.Conn) error {
 	return prove(found)
 }
 
-// look is what the server says of the variables that it knows.
+// look reads the variables that the server has.
 func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, provingSQL, nil)
 	if err != nil {
@@ -185,8 +185,8 @@ func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
 	return found, nil
 }
 
-// SessionError: a session is not as it was asked to be, so that the code's SQL could mean something else in it. A proxy
-// in between that answers SET by itself does that.
+// SessionError is a session whose variable was not set, so that SQL could have another meaning. A proxy that answers SET by
+// itself causes this.
 type SessionError struct{ Variable, Want, Is string }
 
 func (e *SessionError) Error() string { return e.In(text.English) }
@@ -196,7 +196,7 @@ func (e *SessionError) In(l text.Language) string {
 	return l.Sprintf(text.WrongSession, e.Variable, e.Is, e.Want)
 }
 
-// Setup: repeating cannot help.
+// Setup reports that repeating cannot help.
 func (e *SessionError) Setup() bool { return true }
 
 func prove(found map[string]string) error {

@@ -22,7 +22,7 @@ func open(t *testing.T, dsn string) *sql.DB {
 	return db
 }
 
-// requireForced demands that a session can do what the code does, whatever stands in the way by default.
+// requireForced demands that a session has the forced variables.
 func requireForced(t *testing.T, db *sql.DB) {
 	t.Helper()
 	for _, statement := range []string{
@@ -60,8 +60,8 @@ func requireForced(t *testing.T, db *sql.DB) {
 	require.Equal(t, "utf8mb4_unicode_ci", collation, "that of the tables")
 }
 
-// A DSN may ask for anything: what the code relies on is as it must be, variable by variable.
-func TestSessionsAreForcedWhateverTheDSNSays(t *testing.T) {
+// A DSN cannot change a forced variable.
+func TestSession_ForcesVariablesAgainstTheDSN(t *testing.T) {
 	t.Parallel()
 	handle := testenv.MySQLFor(t)
 	settings := hostile.Settings(t, handle.DB)
@@ -88,8 +88,8 @@ func TestSessionsAreForcedWhateverTheDSNSays(t *testing.T) {
 	}
 }
 
-// The same where an administrator has made them the defaults of the server.
-func TestSessionsAreForcedWhateverTheServerSays(t *testing.T) {
+// Nor can a default of the server.
+func TestSession_ForcesVariablesAgainstServerDefaults(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{Init: hostile.Globals()})
 	admin, err := sql.Open("mysql", server.DSN(""))
@@ -107,8 +107,9 @@ func TestSessionsAreForcedWhateverTheServerSays(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What an account may not set, and a proxy that answers SET by itself: the session is refused, and the variable is named.
-func TestSessionsThatAreOtherwiseAreRefused(t *testing.T) {
+// An account may lack the right to set a variable, and a proxy may ignore SET: the session is refused, and the error names the
+// variable.
+func TestSession_RefusesOtherVariables(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQLFor(t).DSN
 	for name, value := range map[string]string{"insert_id": "7", "timestamp": "86400", "sql_log_bin": "0"} {
@@ -134,9 +135,9 @@ func TestSessionsThatAreOtherwiseAreRefused(t *testing.T) {
 	}
 }
 
-// A session costs six statements: the driver asks for the longest packet and sets the characters, two set the rest, one looks
-// at the binlog, one proves it all. The seventh is the test's own.
-func TestSessionsCostFewStatements(t *testing.T) {
+// A session costs six statements: the driver reads the maximum packet and sets the character set, two statements set the rest,
+// one reads the binlog settings, one verifies all. The seventh is that of the test.
+func TestSession_CostsSixStatements(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.MySQLFor(t).DSN)
 	var name string

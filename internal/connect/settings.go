@@ -13,10 +13,10 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Kubernetes gives every pod the addresses of its neighbours in names such as APPLY_API_PORT_8080_TCP.
+// serviceLink matches variables such as APPLY_API_PORT_8080_TCP, which Kubernetes sets in every pod for each service.
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
 
-// siblings are settings of one program that the other tolerates: both are often given the same ConfigMap.
+// siblings are settings of one program that the other one accepts: both often share a ConfigMap.
 var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL", "SETTLE_ADMIN_LISTEN"}
 
 func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {
@@ -54,7 +54,7 @@ func withPrefix(known map[string]bool, prefix string) (names []string) {
 	return names
 }
 
-// CheckListen refuses what is not an address to listen on.
+// CheckListen refuses an invalid listen address.
 func CheckListen(name, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -66,7 +66,7 @@ func CheckListen(name, address string) error {
 	return nil
 }
 
-// secret is a value given either directly or by the path of a file that holds it.
+// secret is a value given directly or in a file.
 func secret(name, value, file string) (string, error) {
 	if file == "" {
 		return value, nil

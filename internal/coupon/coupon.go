@@ -34,6 +34,21 @@ func (c *Coupon) Fields() []any {
 		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.Version}
 }
 
+// LockSQL locks the row of a coupon and reads it with its promise, for FieldsWithPromise. Every transaction that changes a
+// coupon begins with it. Table promise is in subqueries, because a locking read of a join would lock its row too, which the
+// catalog writes.
+const LockSQL = "SELECT " + ColumnsWithPromise + " FROM coupon c WHERE c.id = ? FOR UPDATE"
+
+// ColumnsWithPromise are Columns and PromiseColumns of a query of table coupon, as c, alone.
+const ColumnsWithPromise = Columns + `,
+       COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = c.id), 0),
+       COALESCE((SELECT p.last_arrival FROM promise p WHERE p.coupon_id = c.id), 0),
+       COALESCE((SELECT p.twice FROM promise p WHERE p.coupon_id = c.id), 0),
+       COALESCE((SELECT p.counted_since FROM promise p WHERE p.coupon_id = c.id), 0)`
+
+// FieldsWithPromise are the destinations of Columns and PromiseColumns in a scan.
+func (c *Coupon) FieldsWithPromise() []any { return append(c.Fields(), c.Promise.Fields()...) }
+
 // Free is the number of free seats.
 func (c Coupon) Free() int { return max(0, c.TotalQuantity-c.IssuedCount) }
 

@@ -11,17 +11,9 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// lockSQL reads table promise in subqueries: a locking read of a join would lock its row, which the catalog writes.
-const lockSQL = "SELECT " + coupon.Columns + `,
-       COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.last_arrival FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.twice FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.counted_since FROM promise p WHERE p.coupon_id = c.id), 0)
-  FROM coupon c WHERE c.id = ? FOR UPDATE`
-
 // lock takes the coupon's row lock, which settlements take too.
 func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon, err error) {
-	err = tx.QueryRowContext(ctx, lockSQL, id).Scan(append(c.Fields(), c.Promise.Fields()...)...)
+	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return c, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}

@@ -43,7 +43,7 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	require.NoError(d.T, errZone)
 	servers, err := connect.Open(&d.Job.MySQLSettings, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
-	servers.Insist()
+	servers.RetryRefused()
 	store := d.newStore(servers.Redis)
 	directory := d.userTable.Settings().Directory()
 	s, err = settle.New(settle.Config{

@@ -20,7 +20,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-// known is a catalog that was read, or never.
+// known is a catalog, loaded or not.
 type known bool
 
 func (k known) Loaded() bool { return bool(k) }
@@ -139,8 +139,8 @@ func TestReadiness(t *testing.T) {
 	require.NotEmpty(t, r.Checks["redis"].Detail)
 }
 
-// A shard that is away takes its own coupons with it, not those of the others.
-func TestReadinessWithoutAShard(t *testing.T) {
+// An unreachable shard does not make the process unready: the coupons of the others can be served.
+func TestReadiness_WithoutAShard(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
 	settings := connect.RedisSettings{RedisAddrs: []string{nodes[0].Addr(), nodes[1].Addr()}}
@@ -176,7 +176,7 @@ func TestReadinessWithoutAShard(t *testing.T) {
 	testenv.Eventually(t, 10*time.Second, "ready with the other shard", func() bool { return look().Ready })
 }
 
-func TestMetricsAndProfilesAreForOperators(t *testing.T) {
+func TestAdmin_ServesMetricsAndProfiles(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	site := httptest.NewServer(ops.New(ops.Config{

@@ -95,7 +95,7 @@ func (p *Pusher) Start() (finish func()) {
 	}
 }
 
-// Push pushes the final values, also after the program was told to stop.
+// Push pushes the final values, also after a stop signal.
 func (p *Pusher) Push() {
 	if p.gateway == "" {
 		return

@@ -16,22 +16,13 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// couponColumns has table promise in subqueries: a locking read of a join would lock its row too, which the catalog writes.
-const couponColumns = coupon.Columns + `,
-       COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.last_arrival FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.twice FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.counted_since FROM promise p WHERE p.coupon_id = c.id), 0)`
-
 func scanCoupon(scan func(...any) error) (c coupon.Coupon, err error) {
-	return c, scan(append(c.Fields(), c.Promise.Fields()...)...)
+	return c, scan(c.FieldsWithPromise()...)
 }
-
-const lockCouponSQL = "SELECT " + couponColumns + " FROM coupon c WHERE c.id = ? FOR UPDATE"
 
 // lockCoupon is the first statement of every transaction here: the row lock is the only mutual exclusion there is.
 func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (coupon.Coupon, error) {
-	c, err := scanCoupon(tx.QueryRowContext(ctx, lockCouponSQL, id).Scan)
+	c, err := scanCoupon(tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan)
 	switch {
 	case err == nil:
 		return c, nil
@@ -42,7 +33,7 @@ func lockCoupon(ctx context.Context, tx *sql.Tx, id uint64) (coupon.Coupon, erro
 	}
 }
 
-const selectCouponSQL = "SELECT " + couponColumns + " FROM coupon c WHERE c.id = ?"
+const selectCouponSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id = ?"
 
 func selectCoupon(ctx context.Context, q mysqltx.Querier, id uint64) (coupon.Coupon, error) {
 	c, err := scanCoupon(q.QueryRowContext(ctx, selectCouponSQL, id).Scan)
@@ -56,7 +47,7 @@ func selectCoupon(ctx context.Context, q mysqltx.Querier, id uint64) (coupon.Cou
 	}
 }
 
-const selectDueSQL = "SELECT " + couponColumns + ` FROM coupon c
+const selectDueSQL = "SELECT " + coupon.ColumnsWithPromise + ` FROM coupon c
 WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
 
 // selectDue reads the coupons to settle: opened before the cutoff and not finalised.

@@ -13,11 +13,11 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Directory finds the table of users and remembers how it is read. It may be used by several at once. A nil one is that
-// of the default settings, and remembers nothing.
+// Directory inspects the table of users and remembers how to read it. It is safe for concurrent use. A nil Directory has the
+// default settings and remembers nothing.
 type Directory struct {
 	settings Settings
-	table    atomic.Pointer[Table] // nil until it was looked at
+	table    atomic.Pointer[Table] // nil: not inspected yet
 }
 
 // Querier is a connection, in a transaction or not.
@@ -25,7 +25,7 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Table is the table of users as it was looked at last.
+// Table is the table of users as it was last inspected.
 func (d *Directory) Table(ctx context.Context, q Querier) (*Table, error) {
 	if d == nil {
 		return Default().Directory().Look(ctx, q)
@@ -36,7 +36,7 @@ func (d *Directory) Table(ctx context.Context, q Querier) (*Table, error) {
 	return d.Look(ctx, q)
 }
 
-// Look looks at the shape of the table anew. The error is a *text.UsageError where it cannot be read right.
+// Look inspects the table. The error is a *text.UsageError if the table is unusable.
 func (d *Directory) Look(ctx context.Context, q Querier) (*Table, error) {
 	if d == nil {
 		d = Default().Directory()
@@ -47,13 +47,13 @@ func (d *Directory) Look(ctx context.Context, q Querier) (*Table, error) {
 		if errors.As(err, new(*text.UsageError)) {
 			return nil, err
 		}
-		return nil, fmt.Errorf("look at the table of users: %w", err)
+		return nil, fmt.Errorf("inspect the table of users: %w", err)
 	}
 	d.table.Store(t)
 	return t, nil
 }
 
-// LookBefore is Look before there are any tables: one that `settle migrate` is about to make may be missing.
+// LookBefore is Look before a migration: the table may be missing if `settle migrate` creates it.
 func (d *Directory) LookBefore(ctx context.Context, q Querier) error {
 	_, err := d.Look(ctx, q)
 	if text.Is(err, text.UserTableNotMigrated) {
@@ -66,8 +66,8 @@ const (
 	databaseSQL = "SELECT COALESCE(DATABASE(), '')"
 	tableSQL    = "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?"
 	columnSQL   = "SELECT LOWER(data_type), column_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?"
-	// keySQL finds a key that has the column alone and whole, the primary one first. One that an administrator hides from
-	// statements, which MySQL and MariaDB say differently, cannot be asked for.
+	// keySQL finds a unique key of exactly this column, without a prefix length; the primary key first. Invisible (MySQL) or
+	// ignored (MariaDB) keys are left out.
 	keySQL = `
 SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
 	/*!80000 AND is_visible = 'YES' */ /*M!100600 AND ignored = 'NO' */
@@ -75,7 +75,7 @@ GROUP BY index_name HAVING COUNT(*) = 1 AND MAX(column_name = ?) = 1 AND MAX(sub
 ORDER BY index_name = 'PRIMARY' DESC, index_name LIMIT 1`
 )
 
-// shape is what the server says of the table.
+// shape is the definition of the table.
 type shape struct {
 	schema, table     string
 	kind              string // BASE TABLE, VIEW, …
@@ -85,7 +85,7 @@ type shape struct {
 	hasKey, hasATable bool
 }
 
-// column is its type: data without and full with its length, sign and values.
+// column is the type of a column: data is the name of the type, full has length, sign and values too.
 type column struct{ data, full string }
 
 func (d *Directory) look(ctx context.Context, q Querier) (*Table, error) {
@@ -128,8 +128,8 @@ func found(err error) (bool, error) {
 	return err == nil, err
 }
 
-// lastIDs are the highest ids that a column can hold, signed and unsigned. A higher one is nobody's, and is not looked up:
-// a server might take it for the highest.
+// lastIDs are the maxima of integer columns, signed and unsigned. A higher id is never looked up, because a server might clamp
+// it to the maximum.
 var lastIDs = map[string][2]string{
 	"tinyint":   {"127", "255"},
 	"smallint":  {"32767", "65535"},
@@ -144,7 +144,7 @@ var (
 	number      = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 )
 
-// judge decides whether the table can be read right, and how.
+// judge refuses an unusable table, and decides how to read a usable one.
 func (s Settings) judge(is shape) (*Table, error) {
 	last, isNumber := lastIDs[is.id.data]
 	switch {
@@ -168,7 +168,7 @@ func (s Settings) judge(is shape) (*Table, error) {
 	return t, s.judgeStatus(is, t)
 }
 
-// judgeStatus finds the comparison.
+// judgeStatus decides how to compare the status.
 func (s Settings) judgeStatus(is shape, t *Table) error {
 	if s.UserStatusColumn == NoStatus {
 		t.active, t.status = t.id+" IS NOT NULL", "''"
@@ -182,7 +182,7 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	case !is.hasStatus:
 		return text.UsageErrorf(text.NoStatusColumn, s.UserTable, s.UserStatusColumn)
 	case slices.Contains(numberTypes, is.status.data):
-		compared = status + " + 0" // a BIT is bytes otherwise
+		compared = status + " + 0" // without + 0, a BIT is bytes
 		shown = fmt.Sprintf("CONVERT(%s USING utf8mb4)", compared)
 		for _, value := range s.UserActiveValues {
 			if !number.MatchString(value) {
@@ -202,11 +202,11 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 		return text.UsageErrorf(text.StatusUnreadable, s.UserTable, s.UserStatusColumn, is.status.full)
 	}
 	t.active = fmt.Sprintf("(%s IS NOT NULL AND COALESCE(%s IN (%s), FALSE))", t.id, compared, strings.Join(values, ", "))
-	t.status = fmt.Sprintf("IF(%s IS NULL, '', COALESCE(LEFT(%s, %d), 'NULL'))", t.id, shown, mostLetters)
+	t.status = fmt.Sprintf("IF(%s IS NULL, '', COALESCE(LEFT(%s, %d), 'NULL'))", t.id, shown, maxLetters)
 	return nil
 }
 
-// members are those of an ENUM, of which the server says enum('A','it”s').
+// members are the members of an ENUM with the type enum('A','it”s').
 func members(full string) (all []string) {
 	for _, m := range member.FindAllStringSubmatch(full, -1) {
 		all = append(all, strings.ReplaceAll(m[1], "''", "'"))
@@ -216,5 +216,5 @@ func members(full string) (all []string) {
 
 var member = regexp.MustCompile(`'((?:[^']|'')*)'`)
 
-// quoted is a name in SQL. Validate has let no backtick in, and the server may name a key as it likes.
+// quoted quotes a name in SQL. Names of keys may have backticks.
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -1,9 +1,9 @@
-// Package users knows the table in which a shop keeps its users, which belongs to another team: what it is called, whether
-// its shape can be read right, and who is active. Who is active is decided here alone, by one comparison in SQL:
+// Package users reads the users of the shop, whose table belongs to another team: its name, whether its columns are usable, and
+// which users are active. One comparison in SQL decides which users are active:
 //
-//   - A status is compared byte by byte, whatever its column's collation. 'active' and 'ACTIVE ' are not ACTIVE.
-//   - Everything that is not among the active values is inactive, and so is NULL.
-//   - Without a status column, everybody who exists is active.
+//   - A status is compared byte by byte, whatever the collation of its column is. 'active' and 'ACTIVE ' are not ACTIVE.
+//   - Every value that is not an active value is inactive, and so is NULL.
+//   - Without a status column, every user in the table is active.
 //
-// A shape that cannot be read right is refused before anybody is judged: see Directory.Look.
+// An unusable table is refused before any user is judged: see Directory.Look.
 package users

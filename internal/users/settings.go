@@ -9,11 +9,11 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// NoStatus stands for a table without a status column. It is no name that a column can have here, and it is not empty: an
-// empty setting is a mistake.
+// NoStatus is the setting for a table without a status column. It is not a possible name of a column, and not empty, because an
+// empty setting is an error.
 const NoStatus = "-"
 
-// Settings are what the shop's table of users is called, and which of its words mean that somebody is active.
+// Settings are the names of the table of users and its columns, and the values of the status of active users.
 type Settings struct {
 	UserTable        string   `name:"user-table" env:"USER_TABLE" default:"user" placeholder:"TABLE"`
 	UserIDColumn     string   `name:"user-id-column" env:"USER_ID_COLUMN" default:"id" placeholder:"COLUMN"`
@@ -22,15 +22,15 @@ type Settings struct {
 }
 
 const (
-	mostValues  = 32
-	mostLetters = 64 // of a name, as the servers have it, and of a value
-	// defaultValue is what USER_ACTIVE_VALUES is unless it is given.
+	maxValues  = 32
+	maxLetters = 64 // of a name, by the limit of the servers, and of a value
+	// defaultValue is the default of USER_ACTIVE_VALUES.
 	defaultValue = "ACTIVE"
-	// ownTable is the one that `settle migrate` makes where there is none.
+	// ownTable is the table that `settle migrate` creates if it is missing.
 	ownTable = "user"
 )
 
-// name is what the servers take without surprises: anything else is more likely a slip.
+// name allows the names that need no special treatment. Others are more likely errors.
 var name = regexp.MustCompile(`^[A-Za-z0-9_$]{1,64}$`)
 
 // Validate reports what is impossible about the settings.
@@ -54,22 +54,22 @@ func (s *Settings) Validate() error {
 	if !name.MatchString(s.UserStatusColumn) {
 		problems = append(problems, text.UsageErrorf(text.WrongStatusColumn, s.UserStatusColumn))
 	}
-	if n := len(s.UserActiveValues); n == 0 || n > mostValues {
-		problems = append(problems, text.UsageErrorf(text.WrongNumberOfValues, n, mostValues))
+	if n := len(s.UserActiveValues); n == 0 || n > maxValues {
+		problems = append(problems, text.UsageErrorf(text.WrongNumberOfValues, n, maxValues))
 	}
 	for _, value := range s.UserActiveValues {
 		letters := utf8.RuneCountInString(value)
-		if letters == 0 || letters > mostLetters || !utf8.ValidString(value) || strings.TrimSpace(value) != value {
-			problems = append(problems, text.UsageErrorf(text.WrongActiveValue, value, mostLetters))
+		if letters == 0 || letters > maxLetters || !utf8.ValidString(value) || strings.TrimSpace(value) != value {
+			problems = append(problems, text.UsageErrorf(text.WrongActiveValue, value, maxLetters))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// Directory is the table of these settings.
+// Directory returns a Directory of these settings.
 func (s Settings) Directory() *Directory { return &Directory{settings: s} }
 
-// Default are the settings of a shop whose table is the one that `settle migrate` makes.
+// Default are the settings for the table that `settle migrate` creates.
 func Default() Settings {
 	return Settings{UserTable: ownTable, UserIDColumn: "id", UserStatusColumn: "status", UserActiveValues: []string{defaultValue}}
 }

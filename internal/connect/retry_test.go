@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refusal is an answer of Redis.
+// refusal is an error reply of Redis.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -25,7 +25,7 @@ func refusedTimes(n int, answer error) func(call int) error {
 	}
 }
 
-func TestInsist(t *testing.T) {
+func TestRetryRefused(t *testing.T) {
 	t.Parallel()
 	const moving, wrongKind = refusal("TRYAGAIN slot moves"), refusal("WRONGTYPE of key")
 	for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestInsist(t *testing.T) {
 					defer time.AfterFunc(c.stopAt, stop).Stop()
 				}
 				calls, began := 0, time.Now()
-				process := insisting{}.ProcessHook(func(context.Context, redis.Cmder) error { calls++; return c.answer(calls) })
+				process := refusalHook{}.ProcessHook(func(context.Context, redis.Cmder) error { calls++; return c.answer(calls) })
 				require.Equal(t, c.want, process(ctx, redis.NewStatusCmd(ctx, "ping")))
 				require.Equal(t, c.calls, calls)
 				took := time.Since(began)
@@ -59,10 +59,10 @@ func TestInsist(t *testing.T) {
 	}
 }
 
-func TestInsistCallsNothingWhenStoppedBefore(t *testing.T) {
+func TestRetryRefused_CallsNothingAfterTheStop(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	process := insisting{}.ProcessHook(func(context.Context, redis.Cmder) error { panic("called") })
+	process := refusalHook{}.ProcessHook(func(context.Context, redis.Cmder) error { panic("called") })
 	require.Equal(t, context.Canceled, process(ctx, redis.NewStatusCmd(ctx, "ping")))
 }
