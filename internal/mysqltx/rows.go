@@ -39,3 +39,18 @@ func Collect[T any](ctx context.Context, q RowsQuerier, fields func(*T) []any, q
 	}
 	return found, nil
 }
+
+// Column runs a query of one column and returns its values, in order and never nil.
+func Column[T any](ctx context.Context, q RowsQuerier, query string, args ...any) ([]T, error) {
+	return Collect(ctx, q, func(value *T) []any { return []any{value} }, query, args...)
+}
+
+// Read reads in one transaction, which it rolls back.
+func Read(ctx context.Context, pool *sql.DB, isolation sql.IsolationLevel, read func(tx *sql.Tx) error) error {
+	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return read(tx)
+}
