@@ -3,6 +3,7 @@ package mysqltx
 import (
 	"context"
 	"database/sql"
+	"fmt"
 )
 
 // RowsQuerier is a pool, a connection or a transaction.
@@ -49,7 +50,7 @@ func Column[T any](ctx context.Context, q RowsQuerier, query string, args ...any
 func Read(ctx context.Context, pool *sql.DB, isolation sql.IsolationLevel, read func(tx *sql.Tx) error) error {
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
 	if err != nil {
-		return err
+		return fmt.Errorf("begin transaction: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
 	return read(tx)
