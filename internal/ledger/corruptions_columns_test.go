@@ -17,7 +17,7 @@ func finalise(more string) func(*fixture) {
 	return alterCoupon("finalised_at = UTC_TIMESTAMP(6)" + more)
 }
 
-// close ends the window without a word to Redis.
+// closeRow ends the window in MySQL alone.
 func closeRow(c *fixture) { alterCoupon("apply_closes_at = ?", c.Now())(c) }
 
 // columnCorruptions concern applications that no run settles, and single columns and keys.

@@ -65,7 +65,7 @@ var plainCorruptions = map[string]corruption{
 		codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1, ledger.PassedOver: 1}, gap: -1},
 
 	// Invariant 3.
-	"a seat for a later arrival": { // the loser of the seat and the first user who was not selected are passed over
+	"a seat for a later arrival": { // passed over: the user who lost the seat, and the first NOT_SELECTED user
 		do: func(c *fixture) {
 			at := c.appliedAt(20)
 			recordToo(thirdRunEnds, "NOT_SELECTED")(c)

@@ -76,8 +76,8 @@ func (c *check) checkAudit(ctx context.Context) error {
 		return err
 	}
 	c.AuditHead = chain.Head
-	c.findAny(6, AuditChanged, chain.Changed.Count, "%d audit events were changed, first event %d", chain.Changed.First)
-	c.findAny(6, AuditRemoved, chain.Removed.Count, "%d of %d audit events were removed, first event %d", chain.Head.Seq, chain.Removed.First)
+	c.findAny(6, AuditChanged, chain.Changed.Count, "%d audit events were changed; the first is event %d", chain.Changed.First)
+	c.findAny(6, AuditRemoved, chain.Removed.Count, "%d of %d audit events were removed; the first is event %d", chain.Head.Seq, chain.Removed.First)
 	c.findAny(6, AuditInserted, chain.Inserted, "%d audit events were not written by Jajeong; the audit chain has %d events", chain.Head.Seq)
 	return nil
 }
@@ -107,7 +107,7 @@ func (c *check) checkRuns(ctx context.Context) error {
 		}
 		return nil
 	}, auditedRunsSQL, c.Coupon)
-	c.findAny(6, RunWrong, wrong, "%d runs differ from their audit events in trigger, operator, reason, start or cutoff, first run %d", first)
+	c.findAny(6, RunWrong, wrong, "%d runs differ from their audit events in trigger, operator, reason, start or cutoff; the first is run %d", first)
 	return err
 }
 

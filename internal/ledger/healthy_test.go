@@ -47,7 +47,7 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			c.addApplicants(9)
 			require.Equal(c.T, 4, c.settleNow().NotSelected)
 		}, ledger.Account{Accepted: 9, Issued: 5, Outcomes: 4}},
-		"sold out, nobody left out": {5, func(c *fixture) {
+		"as many applications as seats": {5, func(c *fixture) {
 			c.addApplicants(5)
 			require.Zero(c.T, c.settleNow().SeatsLeft)
 		}, ledger.Account{Accepted: 5, Issued: 5}},

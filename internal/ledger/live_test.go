@@ -222,7 +222,7 @@ func TestCheckReportsPendingCleanup(t *testing.T) {
 			require.Zero(t, v.Gap)
 			require.Equal(t, test.twice, v.Account.Twice)
 
-			c.setStatus(jajeongtest.Active, 1, 1) // who came before the winners
+			c.setStatus(jajeongtest.Active, 1, 1) // a user with an earlier arrival than the winners
 			requireFindings(t, found{ledger.CleanUpToDo: 1}, c.check())
 
 			c.settleNow()

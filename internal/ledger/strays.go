@@ -52,15 +52,15 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	}
 	v := Verdict{Findings: []Finding{}}
 	for _, r := range []rule{
-		{6, AuditInserted, "%d audit events are of no coupon, first the event with id %d", eventsOfNoneSQL, nil},
-		{6, AuditInserted, "%d audit events are of missing coupons, first of coupon %d", eventsOfMissingSQL, nil},
-		{6, AuditRemoved, "%d audit events of missing coupons were removed, first of coupon %d", headsOfMissingSQL, nil},
-		{6, CouponMissing, "user_coupon has rows of %d missing coupons, first of coupon %d", couponsMissingSQL, nil},
-		{6, CouponMissing, "application_outcome has rows of %d missing coupons, first of coupon %d", outcomesMissingSQL, nil},
-		{6, CouponMissing, "settlement has rows of %d missing coupons, first of coupon %d", recordsMissingSQL, nil},
-		{6, CouponMissing, "promise has rows of %d missing coupons, first of coupon %d", promisesMissingSQL, nil},
-		{6, RunWrong, "%d runs have a final status without an end, or an end without a final status, first run %d", runsEndedWrongSQL, nil},
-		{5, NightAhead, "%d runs ended before their cutoff by the Redis clock, first run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
+		{6, AuditInserted, "%d audit events have no coupon; the first has the id %d", eventsOfNoneSQL, nil},
+		{6, AuditInserted, "%d audit events are about coupons that do not exist; the first is coupon %d", eventsOfMissingSQL, nil},
+		{6, AuditRemoved, "%d audit events about coupons that do not exist were removed; the first is coupon %d", headsOfMissingSQL, nil},
+		{6, CouponMissing, "user_coupon has rows of %d coupons that do not exist; the first is coupon %d", couponsMissingSQL, nil},
+		{6, CouponMissing, "application_outcome has rows of %d coupons that do not exist; the first is coupon %d", outcomesMissingSQL, nil},
+		{6, CouponMissing, "settlement has rows of %d coupons that do not exist; the first is coupon %d", recordsMissingSQL, nil},
+		{6, CouponMissing, "promise has rows of %d coupons that do not exist; the first is coupon %d", promisesMissingSQL, nil},
+		{6, RunWrong, "%d runs have a final status without an end, or an end without a final status; the first is run %d", runsEndedWrongSQL, nil},
+		{5, NightAhead, "%d runs ended before their cutoff by the Redis clock; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
 	} {
 		var n int64
 		var first uint64
