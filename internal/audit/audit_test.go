@@ -15,44 +15,16 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
-// database is a migrated database of the test's own.
-type database struct {
-	*sql.DB
-	t *testing.T
-}
-
-func newDatabase(t *testing.T) database {
-	t.Helper()
-	return database{jajeongtest.New(t).DB, t}
-}
-
-func (d database) exec(query string, args ...any) {
-	d.t.Helper()
-	_, err := d.ExecContext(d.t.Context(), query, args...)
-	require.NoError(d.t, err)
-}
-
-// append appends entries in one transaction, as its callers do.
-func (d database) append(origin audit.Origin, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
-	d.t.Helper()
-	tx, err := d.BeginTx(d.t.Context(), nil)
-	require.NoError(d.t, err)
-	defer func() { _ = tx.Rollback() }()
-	if err := audit.Append(d.t.Context(), tx, origin, action, couponID, entries...); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
 // check returns the verdict on a chain and its intact events.
-func (d database) check(couponID coupon.CouponID) (v audit.Verdict, intact []audit.Event) {
-	d.t.Helper()
-	v, err := audit.Check(d.t.Context(), d, couponID, func(e audit.Event) { intact = append(intact, e) })
-	require.NoError(d.t, err)
+func check(d *jajeongtest.Deployment, couponID coupon.CouponID) (v audit.Verdict, intact []audit.Event) {
+	d.T.Helper()
+	v, err := audit.Check(d.T.Context(), d.DB, couponID, func(e audit.Event) { intact = append(intact, e) })
+	require.NoError(d.T, err)
 	return v, intact
 }
 
@@ -71,8 +43,8 @@ func event(n uint64) audit.Event {
 }
 
 // appendEvents appends the events 1 to n, each in a transaction of its own.
-func (d database) appendEvents(couponID coupon.CouponID, n uint64) {
-	d.t.Helper()
+func appendEvents(d *jajeongtest.Deployment, couponID coupon.CouponID, n uint64) {
+	d.T.Helper()
 	for i := uint64(1); i <= n; i++ {
 		e := event(i)
 		origin, entry := audit.Origin{At: e.At, Actor: e.Actor, Reason: e.Reason}, audit.Entry{Detail: e.Detail}
@@ -82,11 +54,11 @@ func (d database) appendEvents(couponID coupon.CouponID, n uint64) {
 		if e.User != nil {
 			entry.User = *e.User
 		}
-		require.NoError(d.t, d.append(origin, e.Action, couponID, entry))
+		require.NoError(d.T, d.Audit(origin, e.Action, couponID, entry))
 	}
 }
 
-func TestHashTellsEveryTwoEventsApart(t *testing.T) {
+func TestHashDiffersForEveryTwoEvents(t *testing.T) {
 	t.Parallel()
 	events := []audit.Event{
 		{}, {User: new(uint64(0))}, {Run: new(uint64(0))}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
@@ -102,23 +74,19 @@ func TestHashTellsEveryTwoEventsApart(t *testing.T) {
 	}
 }
 
-// The columns are those of the table, so that a later migration cannot add an unprotected one. Only the id is left out: an
-// event has none when it is hashed.
+// The columns are read from the table, so that no migration adds an unprotected one. The id is not hashed.
 func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
-	d.exec("ALTER TABLE audit_event DROP KEY audit_event_chain")
-	rows, err := d.Query(`SELECT column_name, data_type FROM information_schema.columns
-		WHERE table_schema = DATABASE() AND table_name = 'audit_event' AND column_name <> 'id'`)
-	require.NoError(t, err)
-	defer rows.Close()
+	d := jajeongtest.New(t)
+	d.Exec("ALTER TABLE audit_event DROP KEY audit_event_chain")
 	columns := map[string]string{}
-	for rows.Next() {
+	require.NoError(t, mysqltx.Each(t.Context(), d.DB, func(rows *sql.Rows) error {
 		var column, kind string
-		require.NoError(t, rows.Scan(&column, &kind))
+		err := rows.Scan(&column, &kind)
 		columns[column] = kind
-	}
-	require.NoError(t, rows.Err())
+		return err
+	}, `SELECT column_name, data_type FROM information_schema.columns
+		WHERE table_schema = DATABASE() AND table_name = 'audit_event' AND column_name <> 'id'`))
 	require.Len(t, columns, 10)
 
 	changes := map[string][]string{
@@ -131,13 +99,13 @@ func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
 		require.Contains(t, changes, kind, column)
 		for _, change := range changes[kind] {
 			for n := 2; n <= 3; n++ { // with a user, without; without a run, with
-				id += 10 // a changed coupon_id meets no other chain
-				d.appendEvents(id, 4)
-				v, intact := d.check(id)
+				id += 10 // far from other chains, for a changed coupon_id
+				appendEvents(d, id, 4)
+				v, intact := check(d, id)
 				require.Equal(t, audit.Verdict{Head: v.Head}, v)
 				require.Len(t, intact, 4)
-				d.exec("UPDATE audit_event SET "+column+" = "+fmt.Sprintf(change, column)+" WHERE coupon_id = ? AND seq = ?", id, n)
-				v, _ = d.check(id)
+				d.Exec("UPDATE audit_event SET "+column+" = "+fmt.Sprintf(change, column)+" WHERE coupon_id = ? AND seq = ?", id, n)
+				v, _ = check(d, id)
 				require.NotEqual(t, audit.Verdict{Head: v.Head}, v, "%s = %s in event %d", column, change, n)
 			}
 		}
@@ -147,47 +115,47 @@ func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
 // The migration hashes older events in SQL, which must agree with Hash.
 func TestMigrationChainsOlderEvents(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := jajeongtest.New(t)
 	const events = 21
-	d.exec("ALTER TABLE audit_event DROP KEY audit_event_chain, DROP COLUMN seq, DROP COLUMN hash")
-	d.exec("DROP TABLE audit_head")
+	d.Exec("ALTER TABLE audit_event DROP KEY audit_event_chain, DROP COLUMN seq, DROP COLUMN hash")
+	d.Exec("DROP TABLE audit_head")
 	for n := uint64(1); n <= events; n++ {
 		for id := 1; id <= 2; id++ { // alternately
 			e := event(n)
-			d.exec("INSERT INTO audit_event (at, actor, action, coupon_id, user_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			d.Exec("INSERT INTO audit_event (at, actor, action, coupon_id, user_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 				e.At, e.Actor, e.Action, id, e.User, e.Run, e.Reason, e.Detail)
 		}
 	}
-	d.exec("INSERT INTO audit_event (actor, action) VALUES ('kim', 'IMPORT')") // about no coupon
-	for range 2 {                                                              // the second time as after a migration that was killed before it was noted
-		d.exec("DELETE FROM goose_db_version WHERE version_id >= 2")
+	d.Exec("INSERT INTO audit_event (actor, action) VALUES ('kim', 'IMPORT')") // of no coupon
+	for range 2 {                                                              // again, as after a migration that was killed before goose noted it
+		d.Exec("DELETE FROM goose_db_version WHERE version_id >= 2")
 		_, err := connect.Migrate(t.Context(), d.DB)
 		require.NoError(t, err)
 	}
 	for id := coupon.CouponID(1); id <= 2; id++ {
-		d.appendEvents(id, 3)
-		v, intact := d.check(id)
+		appendEvents(d, id, 3)
+		v, intact := check(d, id)
 		require.Equal(t, audit.Verdict{Head: audit.Head{Seq: events + 3, Hash: v.Head.Hash}}, v)
 		require.Len(t, intact, events+3)
 	}
-	v, _ := d.check(3)
+	v, _ := check(d, 3)
 	require.Equal(t, audit.Verdict{}, v)
 }
 
 func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := jajeongtest.New(t)
 	at := time.UnixMicro(1795143600000000).UTC()
-	require.NoError(t, d.append(audit.Origin{At: at}, audit.GapHeld, 7), "nothing to append")
-	require.NoError(t, d.append(audit.Origin{At: at, Run: 3}, audit.GapHeld, 7, audit.Entry{Detail: "gap \xff"}))
+	require.NoError(t, d.Audit(audit.Origin{At: at}, audit.GapHeld, 7), "nothing to append")
+	require.NoError(t, d.Audit(audit.Origin{At: at, Run: 3}, audit.GapHeld, 7, audit.Entry{Detail: "gap \xff"}))
 	entries := make([]audit.Entry, 450)
 	for i := range entries {
 		entries[i] = audit.ApplicationEntry(fmt.Sprint(i+1), int64(1000+i))
 	}
 	entries[449] = audit.ApplicationEntry(strings.Repeat("가", 3000), 5)
-	require.NoError(t, d.append(audit.Origin{At: at, Actor: "kim", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
+	require.NoError(t, d.Audit(audit.Origin{At: at, Actor: "kim", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
 
-	v, intact := d.check(7)
+	v, intact := check(d, 7)
 	require.Equal(t, audit.Verdict{Head: audit.Head{Seq: 451, Hash: v.Head.Hash}}, v)
 	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(uint64(3)), Detail: "gap \uFFFD"}, intact[0])
 	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(uint64(1)), Run: new(uint64(4)), Reason: "T-1",
@@ -199,22 +167,22 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 
 func TestAppendRefusesAForkedChain(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
-	d.appendEvents(7, 3)
-	d.exec("UPDATE audit_head SET seq = 1 WHERE coupon_id = 7")
-	err := d.append(audit.Origin{At: time.Now().UTC()}, audit.GapHeld, 7, audit.Entry{})
+	d := jajeongtest.New(t)
+	appendEvents(d, 7, 3)
+	d.Exec("UPDATE audit_head SET seq = 1 WHERE coupon_id = 7")
+	err := d.Audit(audit.Origin{At: time.Now().UTC()}, audit.GapHeld, 7, audit.Entry{})
 	require.ErrorIs(t, err, audit.ErrForked)
-	v, _ := d.check(7)
+	v, _ := check(d, 7)
 	require.EqualValues(t, 2, v.Inserted)
 }
 
-func TestRecorded(t *testing.T) {
+func TestRecordedFindsTheEvent(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := jajeongtest.New(t)
 	origin := audit.Origin{At: time.UnixMicro(1795143600000000).UTC(), Actor: "kim", Run: 4}
-	require.NoError(t, d.append(origin, audit.CouponPaused, 7, audit.Entry{}))
+	require.NoError(t, d.Audit(origin, audit.CouponPaused, 7, audit.Entry{}))
 	recorded := func(run coupon.RunID, action audit.Action, couponID coupon.CouponID) bool {
-		found, err := audit.Recorded(t.Context(), d, run, action, couponID)
+		found, err := audit.Recorded(t.Context(), d.DB, run, action, couponID)
 		require.NoError(t, err)
 		return found
 	}
@@ -224,7 +192,7 @@ func TestRecorded(t *testing.T) {
 	require.False(t, recorded(4, audit.CouponPaused, 8))
 
 	by := func(origin audit.Origin) bool {
-		found, err := audit.RecordedBy(t.Context(), d, origin, audit.CouponPaused, 7)
+		found, err := audit.RecordedBy(t.Context(), d.DB, origin, audit.CouponPaused, 7)
 		require.NoError(t, err)
 		return found
 	}
@@ -233,7 +201,7 @@ func TestRecorded(t *testing.T) {
 	require.False(t, by(audit.Origin{At: origin.At.Add(time.Microsecond), Actor: "kim"}))
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	_, err := audit.Recorded(stopped, d, 4, audit.CouponPaused, 7)
+	_, err := audit.Recorded(stopped, d.DB, 4, audit.CouponPaused, 7)
 	require.ErrorIs(t, err, context.Canceled)
 }
 

@@ -27,7 +27,7 @@ func ReadHead(ctx context.Context, q RowQuerier, couponID coupon.CouponID) (head
 	return head, nil
 }
 
-// Chained is the FROM clause of the events e that a chain holds. Other rows were not written by the program.
+// Chained is the FROM clause of the events e of a chain. Other rows were not written by the program.
 const Chained = " FROM audit_event e JOIN audit_head h ON h.coupon_id = e.coupon_id AND e.seq BETWEEN 1 AND h.seq "
 
 // Querier is a pool, a connection or a transaction.
@@ -41,7 +41,7 @@ type Verdict struct {
 	Head     Head
 	Changed  Damage // events that differ from what was written
 	Removed  Damage // events that are missing, in the middle or at the end
-	Inserted int64  // rows that the chain does not know
+	Inserted int64  // rows outside the chain
 }
 
 // Damage counts damaged events and names the first.
@@ -50,13 +50,13 @@ type Damage struct {
 	First uint64 // its Seq
 }
 
-// checkSQL sorts rows without a number first, and rows with one number, which a unique key prevents, side by side.
+// checkSQL sorts rows without a number first.
 const checkSQL = `
 SELECT seq, at, actor, action, coupon_id, user_id, run_id, reason, detail, COALESCE(hash, '')
 FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
-// Check walks a coupon's chain and visits each intact event. It judges an event by the hash that is stored with the one
-// before, so that each change is found once and not again in every later event.
+// Check walks a coupon's chain and visits each intact event. It compares an event with the stored hash of the previous one, so
+// that each change is found once and not again in every later event.
 func Check(ctx context.Context, q Querier, couponID coupon.CouponID, visit func(Event)) (Verdict, error) {
 	head, err := ReadHead(ctx, q, couponID)
 	if err != nil {
@@ -81,13 +81,13 @@ func Check(ctx context.Context, q Querier, couponID coupon.CouponID, visit func(
 // walk is the state between two rows.
 type walk struct {
 	Verdict
-	next     uint64 // the number that is expected
+	next     uint64 // the expected number
 	previous string // the hash stored with the previous event
 	present  bool   // the previous event was there
 	intact   bool   // and its hash was right
 }
 
-// add reports whether the event is as it was written.
+// add reports whether the event is unchanged.
 func (w *walk) add(e Event, hash string) bool {
 	if e.Seq < w.next || e.Seq > w.Head.Seq {
 		w.Inserted++

@@ -9,7 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// The checker reads back the details of two actions. Their formats are written and parsed here alone.
+// The checker parses the details of two actions.
 const (
 	arrivalMark  = `", arrival `
 	cutoffPrefix = "cutoff "
@@ -39,7 +39,7 @@ func SettleEntry(cutoff time.Time, issued int, winnersDigest string) Entry {
 	return Entry{Detail: cutoffPrefix + cutoff.UTC().Format(time.RFC3339Nano) + ", " + result}
 }
 
-// Cutoff is the cutoff in the detail of a SettleEntry, as it is written there; empty when there is none.
+// Cutoff is the cutoff in the detail of a SettleEntry, unparsed; empty when there is none.
 func (e Event) Cutoff() string {
 	text, ok := strings.CutPrefix(e.Detail, cutoffPrefix)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Action is audit_event.action: what was done.
+// Action is the kind of change: audit_event.action.
 type Action string
 
 // The actions.
@@ -53,9 +53,9 @@ type Event struct {
 	Detail string
 }
 
-// Hash binds an event to the one before: SHA-256 over the previous hash, empty for the first event, and every column as
-// stored. A length in bytes precedes each field, and NULL is -, so that no two events read alike. The id is left out,
-// because the database assigns it when it stores the row; Seq identifies the event.
+// Hash binds an event to the previous one: SHA-256 over the previous hash, empty for the first event, and every column. A length
+// in bytes precedes each field, and NULL is -, so that two different events never hash the same bytes. The id is left out,
+// because the database assigns it as it stores the row.
 func (e Event) Hash(previous string) string {
 	h := sha256.New()
 	writeField(h, previous)

@@ -13,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Origin is what the events of one change have in common: when, who and why.
+// Origin are the common fields of the events of one change.
 type Origin struct {
 	At     time.Time    // UTC, to the microsecond
 	Actor  string       // the operator; empty: NightlyActor
@@ -21,7 +21,7 @@ type Origin struct {
 	Reason string
 }
 
-// Entry is what differs between the events of one change.
+// Entry are the fields that differ between the events of one change.
 type Entry struct {
 	User   coupon.UserID // 0: the coupon as a whole
 	Detail string        // Append cuts it to the column's width
@@ -38,9 +38,9 @@ type RowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// ErrForked reports a chain that goes on after its head: events were added, or the head was moved back. Its class is
+// ErrForked reports a chain with events after its head: events were added, or the head was moved back. Its class is
 // coupon.Invariant.
-var ErrForked = errors.New("the chain of audit events goes on behind its head")
+var ErrForked = errors.New("the chain of audit events goes on after its head")
 
 const (
 	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, run_id, reason, detail, hash) VALUES "
@@ -87,15 +87,12 @@ func insert(ctx context.Context, tx Tx, head Head, event Event, entries []Entry)
 	}
 	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertSQL+strings.Repeat(insertRow+", ", len(entries)-1)+insertRow, args...))
 	if mysqltx.IsDuplicate(err) {
-		return head, &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("%w: %w; nothing was done; run `settle verify`", ErrForked, err)}
+		return head, &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("%w: %w; nothing was changed; run `settle verify`", ErrForked, err)}
 	}
 	if err == nil && stored != len(entries) {
 		err = fmt.Errorf("%d rows stored, want %d", stored, len(entries))
 	}
-	if err != nil {
-		return head, err
-	}
-	return head, nil
+	return head, err
 }
 
 const (
@@ -108,8 +105,8 @@ func Recorded(ctx context.Context, q RowQuerier, run coupon.RunID, action Action
 	return exists(ctx, q, couponID, recordedSQL, couponID, run, action)
 }
 
-// RecordedBy reports whether a coupon has an event of this action with the actor and time of origin. It answers for
-// changes outside any run.
+// RecordedBy reports whether a coupon has an event of this action with the actor and time of origin. It is for changes outside
+// any run.
 func RecordedBy(ctx context.Context, q RowQuerier, origin Origin, action Action, couponID coupon.CouponID) (bool, error) {
 	return exists(ctx, q, couponID, recordedBySQL, couponID, origin.actor(), origin.At, action)
 }

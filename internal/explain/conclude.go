@@ -51,7 +51,7 @@ func (f *Facts) conclude() Conclusion {
 	}
 }
 
-// withoutMySQL goes by Redis, which does not know outcomes. Its marks are set after a commit.
+// withoutMySQL concludes from Redis, which has no outcomes. Its marks are set after a commit.
 func (f *Facts) withoutMySQL() Conclusion {
 	switch {
 	case f.Door == nil:
@@ -135,16 +135,16 @@ func (f *Facts) inQueue(a, inDLQ *Application) Conclusion {
 	return c
 }
 
-// atWork reports whether a run that covers the application is under way: a nightly one, or one with a record of the coupon.
-// It is not known which coupons other runs settle.
+// atWork reports whether a run that covers the application is under way: a nightly run, or one with a record of the coupon. The
+// coupons of other runs are unknown.
 func (f *Facts) atWork(a *Application) bool {
 	return slices.ContainsFunc(f.Runs, func(r RunFacts) bool {
 		return r.Cutoff.UnixMicro() > a.Arrival && (r.Trigger == coupon.Cron || r.Settled) && r.Status == coupon.RunRunning
 	})
 }
 
-// nightFailed reports whether the last nightly run that covers the application failed and left the coupon unchanged. It is not
-// known which coupons other runs should have settled.
+// nightFailed reports whether the last nightly run that covers the application failed and did not change the coupon. The coupons
+// of other runs are unknown.
 func (f *Facts) nightFailed(a *Application) (failed bool) {
 	for _, r := range f.Runs {
 		if r.Trigger == coupon.Cron && r.Cutoff.UnixMicro() > a.Arrival {
@@ -154,7 +154,7 @@ func (f *Facts) nightFailed(a *Application) (failed bool) {
 	return failed
 }
 
-// noteAccount notes why the user cannot receive a coupon.
+// noteAccount notes a user who cannot receive a coupon.
 func (f *Facts) noteAccount(c *Conclusion) {
 	c.note(NoteAccountUnknown, !f.UserKnown)
 	c.note(NoteAccountInactive, f.UserKnown && !f.UserActive)
@@ -202,7 +202,7 @@ func (f *Facts) decided(a *Application) Conclusion {
 		f.noteAccount(&c)
 	case coupon.OutcomeRejected:
 		c.State = rejected(a)
-	default: // ALREADY_ISSUED or ISSUED, and the coupon is gone
+	default: // ALREADY_ISSUED or ISSUED without a coupon
 		c.State = StateHolderNoMore
 	}
 	f.noteOthers(&c)
@@ -222,12 +222,12 @@ func (f *Facts) notSelected() State {
 	}
 }
 
-// rejectedStates are the states of the causes with which a run's reason begins.
+// rejectedStates are the states of the causes with which the reason of a run begins.
 var rejectedStates = map[coupon.Cause]State{
 	coupon.CauseInactiveUser: StateRejectedInactive, coupon.CauseUnknownUser: StateRejectedUnknown, coupon.CauseBadRow: StateRejectedBadRow,
 }
 
-// rejected looks at Dropped first, because an operator's reason may begin like a cause.
+// rejected tests Dropped first, because the reason of an operator can begin like a cause.
 func rejected(a *Application) State {
 	if a.Dropped {
 		return StateRejectedByPerson
@@ -246,8 +246,8 @@ func (f *Facts) unrecorded() Conclusion {
 	if f.Door != nil && f.Door.Known { // Redis decides
 		opens, closes, paused = *f.Door.OpensAt, *f.Door.ClosesAt, f.Door.Paused
 	}
-	// Redis must know a coupon that has opened and is not finalised.
-	forgotten := f.Door != nil && !f.Door.Known && f.Coupon.FinalisedAt == nil && !f.At.Before(opens)
+	// Redis must have a coupon that has opened and is not finalised.
+	lost := f.Door != nil && !f.Door.Known && f.Coupon.FinalisedAt == nil && !f.At.Before(opens)
 	switch {
 	case f.Door == nil:
 		c.State = StateUnknown
@@ -256,7 +256,7 @@ func (f *Facts) unrecorded() Conclusion {
 	case f.Gap > 0, f.Coupon.WrittenOff > 0:
 		c.State = StateMaybeLost
 		c.note(NoteAccountUnknown, !f.UserKnown)
-	case f.Account == nil, forgotten:
+	case f.Account == nil, lost:
 		c.State = StateNotSure
 		c.note(NoteAccountUnknown, !f.UserKnown)
 	case !f.UserKnown:

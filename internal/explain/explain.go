@@ -27,7 +27,7 @@ type Explainer struct {
 	SettlesAt func(arrival time.Time) time.Time // the cutoff that settles an application of that instant
 }
 
-// Bounds of what is read about one user: more than a person reads.
+// Bounds of the rows about one user: more than a person reads.
 const (
 	maxOutcomes = 40
 	maxRuns     = 60
@@ -36,19 +36,19 @@ const (
 	MaxEvents = 200
 )
 
-// Explanation is what is known of one user and one coupon.
+// Explanation explains one user's applications for one coupon.
 type Explanation struct {
 	Facts      Facts      `json:"facts"`
 	Events     []Event    `json:"events"`  // by time
-	LeftOut    int        `json:"leftOut"` // at least so many older events
+	LeftOut    int        `json:"leftOut"` // older events, at least this many
 	Conclusion Conclusion `json:"conclusion"`
 
 	Unread []error `json:"-"` // why facts are missing
 }
 
-// Explain gathers the facts. It repeats that once when there are none, because a settlement that moves a record back to the
-// DLQ leaves the application in neither for a moment. The error is ErrNoCoupon or that of ctx; failures of servers are in
-// Unread.
+// Explain reads the facts. It reads them again when it finds no application, because a settlement that moves a NOT_SELECTED
+// application to the DLQ has it in neither place for a moment. The error is ErrNoCoupon or that of ctx; failures of servers are
+// in Unread.
 func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	x, err := e.explain(ctx, couponID, user)
 	if err == nil && len(x.Unread) == 0 && len(x.Facts.Applications) == 0 && x.Facts.UserCoupon == nil {
@@ -60,7 +60,7 @@ func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user 
 func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	x := &Explanation{Facts: Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{}, Runs: []RunFacts{}}}
 	f := &x.Facts
-	// Redis comes first: an application that leaves it meanwhile is in MySQL by then.
+	// Redis comes first: an application that leaves it is already in MySQL.
 	if traces, err := e.Redis.Traces(ctx, couponID, user); err != nil {
 		f.NoRedis = x.unread(err)
 	} else {
@@ -93,7 +93,7 @@ func (x *Explanation) unread(err error) string {
 	return err.Error()
 }
 
-// setEvents keeps the newest events; leftOut were not even read.
+// setEvents keeps the newest events; leftOut more were not read.
 func (x *Explanation) setEvents(all []Event, leftOut int) {
 	more := max(0, len(all)-MaxEvents)
 	x.Events, x.LeftOut = all[more:], leftOut+more

@@ -10,7 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
-// Facts are all that is known of one user and one coupon. Times are UTC, durations and arrivals µs.
+// Facts are the facts about one user and one coupon. Times are UTC, durations and arrivals µs.
 type Facts struct {
 	Subject
 	Failures
@@ -27,17 +27,17 @@ type Facts struct {
 type Subject struct {
 	CouponID coupon.CouponID `json:"couponId"`
 	UserID   coupon.UserID   `json:"userId"`
-	At       time.Time       `json:"at"` // by the clock of Redis; by that of this machine when Redis is away
+	At       time.Time       `json:"at"` // by the Redis clock; by that of this machine when Redis is away
 }
 
-// Failures are why something could not be read; empty when it was.
+// Failures are the reasons for missing facts; empty without a failure.
 type Failures struct {
 	NoMySQL   string `json:"noMysql,omitempty"`
 	NoRedis   string `json:"noRedis,omitempty"`
 	NoAccount string `json:"noAccount,omitempty"`
 }
 
-// CouponSide is what is known of the coupon, whoever the user is.
+// CouponSide are the facts about the coupon.
 type CouponSide struct {
 	Coupon  *CouponFacts    `json:"coupon,omitempty"`  // nil without MySQL
 	Account *ledger.Account `json:"account,omitempty"` // nil without MySQL or Redis, or while the coupon's row is locked
@@ -45,20 +45,20 @@ type CouponSide struct {
 	Door    *DoorFacts      `json:"door,omitempty"` // nil without Redis
 }
 
-// User is what the shop's table says of the user.
+// User is the user in the shop's table.
 type User struct {
 	UserKnown  bool   `json:"userKnown"`  // the user exists; false also when not looked up
-	UserActive bool   `json:"userActive"` // and may receive coupons
+	UserActive bool   `json:"userActive"` // the user exists and can receive coupons
 	UserStatus string `json:"userStatus"` // as in the shop's table; empty: no such user, not looked up, or no such column
 }
 
-// Marks are the answers that Redis gives without a look at the queue.
+// Marks are the marks of the user in Redis.
 type Marks struct {
 	MarkedIssued   bool `json:"markedIssued"`
 	MarkedRejected bool `json:"markedRejected"`
 }
 
-// CouponFacts are what MySQL says of the coupon.
+// CouponFacts are the coupon in MySQL.
 type CouponFacts struct {
 	Name   string `json:"name"`
 	Seats  int64  `json:"seats"`
@@ -81,7 +81,7 @@ type CouponWindow struct {
 // Free is the number of free seats.
 func (c *CouponFacts) Free() int64 { return max(0, c.Seats-c.Issued) }
 
-// DoorFacts are what Redis says of the coupon.
+// DoorFacts are the coupon in Redis.
 type DoorFacts struct {
 	Known    bool       `json:"known"` // false: swept, lost, or never published
 	OpensAt  *time.Time `json:"opensAt,omitempty"`
@@ -91,9 +91,9 @@ type DoorFacts struct {
 	Waiting  int64      `json:"waiting"`
 }
 
-// UserCoupon is the coupon that the user holds: a row of user_coupon.
+// UserCoupon is the user's coupon: a row of user_coupon.
 type UserCoupon struct {
-	Seat      int64        `json:"seat"` // from 1; 0 when a coupon was given by hand without a seat
+	Seat      int64        `json:"seat"` // from 1; 0: given by hand without a seat
 	AppliedAt *time.Time   `json:"appliedAt,omitempty"`
 	IssuedAt  time.Time    `json:"issuedAt"`
 	ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
@@ -113,7 +113,7 @@ const (
 
 var places = map[coupon.Source]Place{coupon.SourceQueue: InQueue, coupon.SourceRetryable: InRetryable, coupon.SourceHeld: InHeld}
 
-// Application is one application of the user. It has a place and an outcome while the clean-up is pending.
+// Application is one application of the user. It has both a place and an outcome while the clean-up is pending.
 type Application struct {
 	Arrival   coupon.Arrival     `json:"arrival"`
 	AppliedAt time.Time          `json:"appliedAt"`
@@ -121,11 +121,11 @@ type Application struct {
 	Position  int64              `json:"position,omitempty"`  // in the queue
 	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // with a place: the first cutoff that has not tried it
 	Review    *candidates.Reason `json:"review,omitempty"`    // in the DLQ, when its reason can be read
-	Order     int64              `json:"order,omitempty"`     // how many had applied by then, this one included; 0: not certain
+	Order     int64              `json:"order,omitempty"`     // from 1, among all applications by arrival; 0: not certain
 	Decision
 }
 
-// Decision is what MySQL records of an application.
+// Decision is the recorded outcome of an application.
 type Decision struct {
 	Outcome    coupon.Outcome `json:"outcome,omitempty"` // empty: undecided
 	Reason     string         `json:"reason,omitempty"`
@@ -134,14 +134,14 @@ type Decision struct {
 	Dropped    bool           `json:"dropped,omitempty"` // rejected by an operator
 }
 
-// Missed is by how much the last application that was not selected missed a seat.
+// Missed is the distance of the last NOT_SELECTED application from a seat.
 type Missed struct {
 	Arrival coupon.Arrival `json:"arrival"`
-	Rank    int64          `json:"rank"`   // among those not selected, from 1: so many more seats would have reached it
+	Rank    int64          `json:"rank"`   // from 1, among NOT_SELECTED: this many more seats would have reached it
 	Micros  int64          `json:"micros"` // after the last arrival that got a seat; 0: not certain
 }
 
-// RunFacts are one run and what it did to the coupon.
+// RunFacts are one run and its record of the coupon.
 type RunFacts struct {
 	RunIdentity
 	RunRecord
@@ -162,15 +162,15 @@ type RunIdentity struct {
 
 // RunRecord is the run's row of table settlement for the coupon.
 type RunRecord struct {
-	Settled     bool           `json:"settled"` // there is such a row; else the run changed nothing of the coupon
+	Settled     bool           `json:"settled"` // the row exists; without it the run did not change the coupon
 	Read        int64          `json:"read"`
 	Issued      int64          `json:"issued"`
 	NotSelected int64          `json:"notSelected"`
-	LastArrival coupon.Arrival `json:"lastArrival,omitempty"` // the last that it issued a seat to
+	LastArrival coupon.Arrival `json:"lastArrival,omitempty"` // the last with a seat from this run
 	Cleaned     bool           `json:"cleaned"`               // the clean-up in Redis is done
 }
 
-// addTraces adds what Redis says.
+// addTraces adds the facts of Redis.
 func (f *Facts) addTraces(t candidates.Traces, settlesAt func(time.Time) time.Time) {
 	f.At = t.Now
 	f.Door = &DoorFacts{Known: t.Door.Known, Sold: t.Door.Sold, Waiting: t.Waiting}
@@ -181,7 +181,7 @@ func (f *Facts) addTraces(t candidates.Traces, settlesAt func(time.Time) time.Ti
 	for _, s := range t.Stands {
 		a := f.application(s.Arrival)
 		if a.Place != "" {
-			continue // the queue counts, and comes first
+			continue // the queue comes first and decides
 		}
 		a.Place = places[s.Source]
 		next := a.AppliedAt
@@ -223,7 +223,7 @@ func (f *Facts) undecided() (queued, inDLQ *Application) {
 	return queued, inDLQ
 }
 
-// latest is the last application with an outcome. One with another outcome is preferred to ALREADY_ISSUED, which says less.
+// latest is the last application with an outcome. Every other outcome is preferred to ALREADY_ISSUED.
 func (f *Facts) latest() (found *Application) {
 	for i := range f.Applications {
 		a := &f.Applications[i]
@@ -234,7 +234,7 @@ func (f *Facts) latest() (found *Application) {
 	return found
 }
 
-// forgetMySQL drops everything but the answers of Redis, after MySQL failed half way.
+// forgetMySQL removes the facts of MySQL, after a failure half way.
 func (f *Facts) forgetMySQL() {
 	f.Coupon, f.UserCoupon, f.Missed, f.Runs, f.User = nil, nil, nil, []RunFacts{}, User{}
 	f.Applications = slices.DeleteFunc(f.Applications, func(a Application) bool { return a.Place == "" })
@@ -243,7 +243,7 @@ func (f *Facts) forgetMySQL() {
 	}
 }
 
-// dropUncertainOrder drops Order unless every promise is accounted for exactly once.
+// dropUncertainOrder removes Order unless every promise is found exactly once.
 func (f *Facts) dropUncertainOrder() {
 	if a := f.Account; a != nil && f.Gap == 0 && a.WrittenOff == 0 && a.Twice == 0 {
 		return

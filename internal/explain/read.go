@@ -16,40 +16,37 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// reader adds what MySQL says to the facts, all of it as of one instant.
+// reader adds the facts of MySQL, all as of one instant.
 type reader struct {
 	*Explainer
 	*Facts
 	tx      *sql.Tx
+	audits  []Event
 	leftOut int // rows beyond the bounds, at least
 }
 
-// read adds what MySQL says, and returns the audit events and how many rows were left out.
+// read adds the facts of MySQL. It returns the audit events and the number of rows beyond the bounds.
 func (e *Explainer) read(ctx context.Context, f *Facts) (audits []Event, leftOut int, err error) {
-	tx, err := e.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-	if err != nil {
-		return nil, 0, fmt.Errorf("explain coupon %d: %w", f.CouponID, err)
-	}
-	defer func() { _ = tx.Rollback() }() // it only reads
-	r := &reader{Explainer: e, Facts: f, tx: tx}
-	for _, part := range []struct {
-		what string
-		read func(context.Context) error
-	}{
-		{"coupon", r.readCoupon}, {"user coupon of coupon", r.readUserCoupon}, {"outcomes of coupon", r.readOutcomes},
-		{"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns},
-	} {
-		if err := part.read(ctx); err != nil {
-			return nil, r.leftOut, fmt.Errorf("read %s %d: %w", part.what, f.CouponID, err)
+	r := &reader{Explainer: e, Facts: f}
+	err = mysqltx.Read(ctx, e.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error {
+		r.tx = tx
+		for _, part := range []struct {
+			what string
+			read func(context.Context) error
+		}{
+			{"coupon", r.readCoupon}, {"user coupon of coupon", r.readUserCoupon}, {"outcomes of coupon", r.readOutcomes},
+			{"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns}, {"audit of coupon", r.readAudits},
+		} {
+			if err := part.read(ctx); err != nil {
+				return fmt.Errorf("read %s %d: %w", part.what, f.CouponID, err)
+			}
 		}
-	}
-	if audits, err = r.readAudits(ctx); err != nil {
-		return nil, r.leftOut, fmt.Errorf("read audit of coupon %d: %w", f.CouponID, err)
-	}
-	return audits, r.leftOut, nil
+		return nil
+	})
+	return r.audits, r.leftOut, err
 }
 
-// bounded returns at most limit rows, and counts when there were more.
+// bounded returns at most limit rows, and notes more of them in leftOut.
 func bounded[T any](r *reader, rows []T, limit int) []T {
 	if len(rows) <= limit {
 		return rows
@@ -98,7 +95,7 @@ func (r *reader) readUserCoupon(ctx context.Context) error {
 		return err
 	}
 	r.UserCoupon = c
-	if c.Run > 0 && c.AppliedAt != nil { // else there was no application
+	if c.Run > 0 && c.AppliedAt != nil { // not by hand
 		r.application(c.AppliedAt.UnixMicro()).Decision = Decision{Outcome: coupon.OutcomeIssued, Run: c.Run, RecordedAt: &c.IssuedAt}
 	}
 	return nil
@@ -130,7 +127,7 @@ const rankSQL = `
 SELECT COUNT(*) FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND (applied_at < ? OR (applied_at = ? AND user_id <= ?))`
 
-// readPlace finds the place of the last application with an outcome.
+// readPlace finds the order of the last application with an outcome among all applications.
 func (r *reader) readPlace(ctx context.Context) error {
 	a := r.latest()
 	if a == nil {
@@ -165,7 +162,7 @@ FROM settlement_run r LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id 
 const runSQL = runColumnsSQL + "WHERE r.id = ?"
 
 // runsSQL finds the runs with a cutoff after the user's first application: those with a record of the coupon, and, while an
-// application was undecided, those that failed with the coupon or altogether.
+// application was undecided, those that failed with this coupon or with all.
 const runsSQL = runColumnsSQL + `
 WHERE r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ? OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?
   AND (r.finished_at IS NULL OR EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = r.id AND x.coupon_id = ?)))
@@ -202,7 +199,7 @@ func (r *reader) runs(ctx context.Context, query string, args ...any) ([]RunFact
 	}, query, append([]any{history.SilentSeconds, r.CouponID}, args...)...)
 }
 
-// namedRuns are the runs that applications, DLQ entries and the coupon of the user name.
+// namedRuns are the runs in applications, DLQ entries and the coupon of the user.
 func (f *Facts) namedRuns() (ids []coupon.RunID) {
 	for _, a := range f.Applications {
 		ids = append(ids, a.Run)
@@ -220,8 +217,8 @@ func (f *Facts) namedRuns() (ids []coupon.RunID) {
 // never is later than any run.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// concernedUntil is until when runs that settled the coupon concern the user, and until when those that did not: until the
-// last outcome. A user who was not selected may still receive a seat, and is concerned by later settlements.
+// concernedUntil is the time until which runs concern the user: runs that settled the coupon, and runs that did not. It is the
+// time of the last outcome, but a user who was not selected can still receive a seat from a later settlement.
 func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil {
 		return never, never
@@ -237,16 +234,16 @@ func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	return unsettled, unsettled
 }
 
-// auditsSQL are the audit events about the user, and about the coupon as a whole. `settle verify` reports rows outside the
-// chain.
+// auditsSQL finds the events of the audit chain about the user and about the coupon as a whole.
 const auditsSQL = "SELECT e.at, e.actor, e.action, COALESCE(e.run_id, 0), e.reason, e.detail" + audit.Chained + `
 WHERE e.coupon_id = ? AND (e.user_id IS NULL OR e.user_id = ?)
 ORDER BY e.seq DESC LIMIT ?`
 
-func (r *reader) readAudits(ctx context.Context) ([]Event, error) {
+func (r *reader) readAudits(ctx context.Context) error {
 	audits, err := mysqltx.Collect(ctx, r.tx, func(e *Event) []any {
 		e.Kind = EventAudit
 		return []any{&e.At, &e.Actor, &e.Action, &e.Run, &e.Reason, &e.Detail}
 	}, auditsSQL, r.CouponID, r.UserID, maxAudits+1)
-	return bounded(r, audits, maxAudits), err
+	r.audits = bounded(r, audits, maxAudits)
+	return err
 }

@@ -1,7 +1,6 @@
 package explain
 
-// State is what became of one user's applications for one coupon. Every state is certain: facts that could not be read have
-// states of their own.
+// State is the state of one user's applications for one coupon. Every state is certain: missing facts have states of their own.
 type State string
 
 // The states.
@@ -12,17 +11,17 @@ const (
 	StateIssuedUnseen   State = "ISSUED_UNSEEN"   // Redis answers ALREADY_ISSUED; MySQL is away
 	StateRejectedUnseen State = "REJECTED_UNSEEN" // Redis answers REJECTED; MySQL is away
 
-	// Nothing is on record.
+	// There is no application.
 	StateNeverNotOpen  State = "NEVER_APPLIED_NOT_OPEN"
 	StateNeverOpen     State = "NEVER_APPLIED_OPEN"
 	StateNeverPaused   State = "NEVER_APPLIED_PAUSED"
 	StateNeverSoldOut  State = "NEVER_APPLIED_SOLD_OUT"
-	StateNeverAdded    State = "NEVER_APPLIED_SEATS_ADDED" // sold out; Redis accepts applications again when a run has issued the added seats
+	StateNeverAdded    State = "NEVER_APPLIED_SEATS_ADDED" // sold out, seats added; Redis accepts applications again after the next run
 	StateNeverClosed   State = "NEVER_APPLIED_CLOSED"
 	StateNoSuchUser    State = "NO_SUCH_USER"
-	StateMaybeLost     State = "MAYBE_LOST"     // applications for this coupon were lost, perhaps this one
+	StateMaybeLost     State = "MAYBE_LOST"     // applications for this coupon were lost, possibly this one
 	StateNotSure       State = "NOT_SURE"       // lost applications could not be counted, or Redis does not know the coupon
-	StateContradiction State = "CONTRADICTION"  // Redis gives an answer without a record in MySQL
+	StateContradiction State = "CONTRADICTION"  // Redis has a mark without a record in MySQL
 	StateHolderNoMore  State = "HOLDER_NO_MORE" // the outcome is ALREADY_ISSUED, and the coupon is gone
 
 	// In the queue.
@@ -31,7 +30,7 @@ const (
 	StateWaitingOverdue   State = "WAITING_OVERDUE"    // the settlement is overdue
 	StateWaitingRunFailed State = "WAITING_RUN_FAILED" // overdue, and the nightly run failed
 	StateWaitingHeld      State = "WAITING_HELD"       // promises are missing, and no run settles the coupon
-	StateWaitingOver      State = "WAITING_OVER"       // the coupon is finalised; nightly runs leave it out
+	StateWaitingOver      State = "WAITING_OVER"       // the coupon is finalised; nightly runs do not settle it
 
 	// In the DLQ, by cause.
 	StateReviewUnknownUser  State = "REVIEW_UNKNOWN_USER"

@@ -10,7 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// EventKind is what happened.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds.
@@ -20,8 +20,8 @@ const (
 	EventLastSeated  EventKind = "LAST_SEATED" // the last arrival that got a seat
 	EventCloses      EventKind = "CLOSES"
 	EventRun         EventKind = "RUN"
-	EventAttempt     EventKind = "ATTEMPT" // an earlier attempt that failed, as far as they are recorded
-	EventReview      EventKind = "REVIEW"  // the last attempt that put the application into the DLQ or left it there
+	EventAttempt     EventKind = "ATTEMPT" // an earlier recorded attempt that failed
+	EventReview      EventKind = "REVIEW"  // the last attempt that failed and has the application in the DLQ
 	EventAudit       EventKind = "AUDIT"   // an operator's change
 	EventIssued      EventKind = "ISSUED"
 	EventNotSelected EventKind = "NOT_SELECTED"
@@ -36,7 +36,7 @@ const (
 var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventAttempt, EventReview, EventAudit, EventIssued,
 	EventNotSelected, EventRejected, EventAlready, EventFinalised, EventSettles, EventExpires}
 
-// Event is one thing that happened or is expected. Fields that its kind does not use are empty.
+// Event is a past or expected event. Fields that its kind does not use are empty.
 type Event struct {
 	At      time.Time          `json:"at"`
 	Kind    EventKind          `json:"kind"`
@@ -89,7 +89,7 @@ func events(f *Facts, audits []Event) []Event {
 	return t
 }
 
-// addWindow adds the window by which Redis decides; that of MySQL when Redis does not know the coupon.
+// addWindow adds the window in Redis, which decides about applications; that in MySQL when Redis does not have the coupon.
 func (t *timeline) addWindow(f *Facts) {
 	if d := f.Door; d != nil && d.Known {
 		t.add(d.OpensAt, Event{Kind: EventOpens})
@@ -115,7 +115,7 @@ func (t *timeline) addApplication(a *Application) {
 	if kind, ok := outcomeEvents[a.Outcome]; ok {
 		t.add(a.RecordedAt, Event{Kind: kind, Arrival: a.Arrival, Run: a.Run, Reason: a.Reason})
 	}
-	if a.Outcome == "" && a.Place != InHeld { // which waits for an operator
+	if a.Outcome == "" && a.Place != InHeld {
 		t.add(a.SettlesAt, Event{Kind: EventSettles, Arrival: a.Arrival})
 	}
 }
@@ -126,7 +126,7 @@ func (t *timeline) addReview(a *Application) {
 		at = a.AppliedAt
 	}
 	for _, tried := range a.Review.Tried {
-		if !tried.At.Equal(at) || tried.Cause != a.Review.Cause { // else it is the last attempt, which follows
+		if !tried.At.Equal(at) || tried.Cause != a.Review.Cause { // else it is the last attempt, added below
 			t.add(&tried.At, Event{Kind: EventAttempt, Arrival: a.Arrival, Run: tried.Run, Reason: tried.Cause, Detail: tried.Message})
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// CouponStatus is the state of a coupon by MySQL's clock. Redis decides about applications by its own.
+// CouponStatus is the state of a coupon by the clock of MySQL.
 type CouponStatus string
 
 // The first that applies is the status.
@@ -91,14 +91,14 @@ func (r Reader) coupons(ctx context.Context, query string, args ...any) ([]Coupo
 	return found, nil
 }
 
-// Outcomes count what MySQL has recorded of a coupon's applications.
+// Outcomes are the recorded applications of a coupon.
 type Outcomes struct {
 	Issued        int64 `json:"issued"` // by runs
 	ByHand        int64 `json:"givenByHand"`
 	NotSelected   int64 `json:"notSelected"`
 	Rejected      int64 `json:"rejected"`
 	AlreadyIssued int64 `json:"alreadyIssued"`
-	Accepted      int64 `json:"accepted"`   // promises, each once, as far as MySQL knows
+	Accepted      int64 `json:"accepted"`   // promises, each once, as stored in MySQL
 	WrittenOff    int64 `json:"writtenOff"` // lost promises that an operator has accepted
 }
 

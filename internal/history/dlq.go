@@ -16,7 +16,7 @@ type DLQStore interface {
 	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
 }
 
-// UnknownCause is the cause of an entry without a readable reason.
+// UnknownCause is the cause of a DLQ entry without a readable reason.
 const UnknownCause = "UNKNOWN"
 
 // DLQEntry is an application in the DLQ.
@@ -53,7 +53,7 @@ func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID,
 		for _, e := range page {
 			reason := reasons[e.Member]
 			reason.Cause = cmp.Or(reason.Cause, UnknownCause)
-			reason.Retryable = e.Source != coupon.SourceHeld // settlements go by the score, not by the reason
+			reason.Retryable = e.Source != coupon.SourceHeld // by the score, as settlements do
 			visit(DLQEntry{Coupon: couponID, User: e.Member, Arrival: time.UnixMicro(e.Arrival).UTC(), Reason: reason})
 		}
 		cursor = next
@@ -65,8 +65,8 @@ type DLQGroup struct {
 	Coupon        coupon.CouponID `json:"coupon"`
 	Cause         string          `json:"cause"`
 	Count         int             `json:"count"`
-	Retryable     int             `json:"retryable"` // of Count: every run tries them again
-	Held          int             `json:"held"`      // of Count: an operator must decide
+	Retryable     int             `json:"retryable"` // of Count: tried again by every run
+	Held          int             `json:"held"`      // of Count: for an operator to decide
 	OldestArrival time.Time       `json:"oldestArrival"`
 	NewestArrival time.Time       `json:"newestArrival"`
 	OldestReview  time.Time       `json:"oldestReview"` // earliest InDLQSince; zero: unknown

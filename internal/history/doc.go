@@ -1,3 +1,3 @@
-// Package history reads what MySQL and the DLQ hold of the past: runs, coupons, recorded outcomes, audit entries, groups of
-// DLQ entries, and the outcome of one application. It changes nothing.
+// Package history reads runs, coupons, recorded outcomes, audit entries and the outcome of one user from MySQL, and groups the
+// entries of the DLQ. It changes nothing.
 package history

@@ -16,12 +16,11 @@ import (
 // Reader reads the history of one deployment.
 type Reader struct{ DB *sql.DB }
 
-// SilentSeconds is how long a run may skip its heartbeat before it counts as abandoned: six heartbeats, of which one may
-// hang. Heartbeat and comparison use the database clock. A run that was only cut off takes the verdict back with its next
-// heartbeat.
+// SilentSeconds is the time without a heartbeat after which a run counts as abandoned: six heartbeats, of which one can hang.
+// Heartbeat and comparison use the database clock. The next heartbeat makes a run that was only cut off RUNNING again.
 const SilentSeconds = 60
 
-// IsSilent is true of a run whose last heartbeat is older than its one argument, SilentSeconds.
+// IsSilent is a condition for runs that are silent. Its one argument is SilentSeconds.
 const IsSilent = "heartbeat_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"
 
 // RunStatus is the status of run r: ABANDONED when it is RUNNING and silent. Its one argument is SilentSeconds.
@@ -40,16 +39,16 @@ type Run struct {
 	RunSums
 }
 
-// RunEnd is how a run ended.
+// RunEnd is the end of a run.
 type RunEnd struct {
 	FinishedAt *time.Time       `json:"finishedAt,omitempty"` // nil while it runs, and of an abandoned run
 	Millis     *int64           `json:"durationMs,omitempty"` // nil when FinishedAt is
-	Status     coupon.RunStatus `json:"status"`               // ABANDONED also before a later run has marked it
+	Status     coupon.RunStatus `json:"status"`               // ABANDONED of a silent run, whether a later run has marked it or not
 }
 
-// RunSums add up a run over its coupons.
+// RunSums are the sums over the coupons of a run.
 type RunSums struct {
-	Coupons       int64 `json:"coupons"` // that it changed
+	Coupons       int64 `json:"coupons"` // changed by the run
 	Issued        int64 `json:"issued"`
 	UnderReview   int64 `json:"underReview"` // moved to the DLQ
 	Rejected      int64 `json:"rejected"`    // ended for good
@@ -137,7 +136,7 @@ func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, err
 	return runs, err
 }
 
-// RunCoupon is what a run did to one coupon.
+// RunCoupon is the result of a run for one coupon.
 type RunCoupon struct {
 	Coupon coupon.CouponID     `json:"coupon"`
 	Name   string              `json:"name"`   // empty when the coupon does not exist
@@ -151,7 +150,7 @@ type RunCoupon struct {
 	Recorded bool `json:"-"` // the run changed something
 }
 
-// CouponCounts are applications by what the run made of them.
+// CouponCounts are the applications of a run by outcome.
 type CouponCounts struct {
 	Read          int64 `json:"read"`
 	Issued        int64 `json:"issued"`
@@ -181,7 +180,7 @@ LEFT JOIN run_coupon x ON x.run_id = ? AND x.coupon_id = k.coupon_id
 LEFT JOIN coupon c ON c.id = k.coupon_id
 ORDER BY k.coupon_id`
 
-// RunCoupons reads what a run did, coupon by coupon: the coupons that it changed or could not settle.
+// RunCoupons reads the results of a run: one for each coupon that it changed or could not settle.
 func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
 	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
 		return []any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read, &c.Issued, &c.UnderReview, &c.Rejected, &c.AlreadyIssued, &c.NotSelected,
@@ -196,7 +195,7 @@ func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, 
 	return coupons, nil
 }
 
-// Settled is when a run settled a coupon.
+// Settled is the settlement of a coupon by a run.
 type Settled struct {
 	Run coupon.RunID `json:"run"`
 	At  time.Time    `json:"at"` // UTC
@@ -208,8 +207,8 @@ WHERE s.coupon_id = ? AND s.run_id < ? AND NOT EXISTS
       (SELECT 1 FROM audit_event e WHERE e.coupon_id = s.coupon_id AND e.run_id = s.run_id AND e.action = ?)
 ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
-// LastSettled is the last run before another that settled a coupon: of the same date or an earlier one if there is one, else
-// any; nil when none did. A run that only dropped applications does not count.
+// LastSettled is the last run before another that settled a coupon, nil without one. Runs of the same or an earlier cutoff come
+// first. A run that only dropped applications does not count.
 func LastSettled(ctx context.Context, q audit.RowQuerier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
 	var s Settled
 	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)

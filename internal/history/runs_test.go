@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"database/sql"
 	"testing"
 	"time"
 
@@ -14,41 +13,40 @@ import (
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
-// database is a migrated database of the test's own.
-type database struct{ *sql.DB }
+type fixture struct{ *jajeongtest.Deployment }
 
-func newDatabase(t *testing.T) database {
+func newFixture(t *testing.T) fixture {
 	t.Helper()
-	return database{jajeongtest.New(t).DB}
+	return fixture{jajeongtest.New(t)}
 }
 
-// recordedRun writes a run by hand; silent is how long ago it last beat, by the clock of the database.
-func (d database) recordedRun(t *testing.T, trigger, status string, cutoff time.Time, silent time.Duration) uint64 {
-	t.Helper()
+// addRun adds a run; silent is the time since its last heartbeat, by the clock of the database.
+func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Duration) uint64 {
+	d.T.Helper()
 	var finished any
 	if status != "RUNNING" && status != "ABANDONED" {
 		finished = cutoff.Add(90 * time.Second).UTC()
 	}
-	done, err := d.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, finished_at, status)
+	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, finished_at, status)
 		VALUES (?, 'kim', 'TICKET-1', ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? SECOND, ?, ?)`,
 		trigger, cutoff.UTC(), cutoff.Add(time.Minute).UTC(), int(silent.Seconds()), finished, status)
-	require.NoError(t, err)
+	require.NoError(d.T, err)
 	id, err := done.LastInsertId()
-	require.NoError(t, err)
+	require.NoError(d.T, err)
 	return uint64(id)
 }
 
-func (d database) record(t *testing.T, run, coupon uint64, issued, rejected int) {
-	t.Helper()
-	_, err := d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count) VALUES (?, ?, ?, ?, 3, 1)",
+// addRecord adds what a run recorded of a coupon.
+func (d fixture) addRecord(run, coupon uint64, issued, rejected int) {
+	d.T.Helper()
+	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count) VALUES (?, ?, ?, ?, 3, 1)",
 		run, coupon, issued, rejected)
-	require.NoError(t, err)
 }
 
-func (d database) resulted(t *testing.T, run, coupon uint64, status, why string) {
-	t.Helper()
-	_, err := d.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES (?, ?, ?, -2, 1500, ?)", run, coupon, status, why)
-	require.NoError(t, err)
+// addResult adds the result of a run for a coupon.
+func (d fixture) addResult(run, coupon uint64, status, failure string) {
+	d.T.Helper()
+	d.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES (?, ?, ?, -2, 1500, ?)", run, coupon, status, failure)
 }
 
 func runIDs(runs []history.Run) []uint64 {
@@ -61,18 +59,18 @@ func runIDs(runs []history.Run) []uint64 {
 
 func TestRunsByFilter(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newFixture(t)
 	zone := time.FixedZone("KST", 9*60*60)
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, zone)
-	first := d.recordedRun(t, "CRON", "SUCCEEDED", midnight.AddDate(0, 0, -1), 0)
-	second := d.recordedRun(t, "CRON", "HELD", midnight, 0)
-	third := d.recordedRun(t, "MANUAL", "RUNNING", midnight.Add(time.Microsecond), time.Hour)
-	fourth := d.recordedRun(t, "DLQ_RETRY", "RUNNING", midnight.AddDate(0, 0, 1), -time.Hour) // not silent, however long the subtests wait for their turn
-	fifth := d.recordedRun(t, "MANUAL", "ABANDONED", midnight.AddDate(0, 0, 1), time.Hour)
-	d.record(t, first, 7, 10, 2)
-	d.record(t, first, 8, 5, 0)
-	d.resulted(t, first, 8, "SETTLED", "")
-	d.resulted(t, second, 7, "HELD", "promises are missing")
+	first := d.addRun("CRON", "SUCCEEDED", midnight.AddDate(0, 0, -1), 0)
+	second := d.addRun("CRON", "HELD", midnight, 0)
+	third := d.addRun("MANUAL", "RUNNING", midnight.Add(time.Microsecond), time.Hour)
+	fourth := d.addRun("DLQ_RETRY", "RUNNING", midnight.AddDate(0, 0, 1), -time.Hour) // never silent while the subtests wait for their turn
+	fifth := d.addRun("MANUAL", "ABANDONED", midnight.AddDate(0, 0, 1), time.Hour)
+	d.addRecord(first, 7, 10, 2)
+	d.addRecord(first, 8, 5, 0)
+	d.addResult(first, 8, "SETTLED", "")
+	d.addResult(second, 7, "HELD", "promises are missing")
 
 	reader := history.Reader{DB: d.DB}
 	for name, test := range map[string]struct {
@@ -85,13 +83,13 @@ func TestRunsByFilter(t *testing.T) {
 		"of a business date":           {history.RunFilter{From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
 		"of the day before":            {history.RunFilter{From: midnight.AddDate(0, 0, -2), To: midnight.AddDate(0, 0, -1)}, []uint64{first}},
 		"of the day after":             {history.RunFilter{From: midnight, To: midnight.AddDate(0, 0, 1)}, []uint64{fifth, fourth, third}},
-		"of a coupon, held ones too":   {history.RunFilter{Coupon: 7}, []uint64{second, first}},
+		"of a coupon, with failures":   {history.RunFilter{Coupon: 7}, []uint64{second, first}},
 		"of another coupon":            {history.RunFilter{Coupon: 8}, []uint64{first}},
 		"of no coupon":                 {history.RunFilter{Coupon: 9}, []uint64{}},
 		"by trigger":                   {history.RunFilter{Trigger: "CRON"}, []uint64{second, first}},
 		"running":                      {history.RunFilter{Status: "RUNNING"}, []uint64{fourth}},
 		"abandoned, marked or not yet": {history.RunFilter{Status: "ABANDONED"}, []uint64{fifth, third}},
-		"all at once":                  {history.RunFilter{Status: "HELD", Trigger: "CRON", Coupon: 7, Before: third, From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
+		"all filters":                  {history.RunFilter{Status: "HELD", Trigger: "CRON", Coupon: 7, Before: third, From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,21 +148,20 @@ func TestRunsByFilter(t *testing.T) {
 	})
 }
 
-// Of several nights it is that of the given date. A run that dropped applications settled none.
+// The run of the date is preferred. A run that only dropped applications does not count.
 func TestLastSettledPrefersTheDate(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
+	d := newFixture(t)
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	const coupon = 9
 	var nights []uint64
 	for n := range 3 {
-		nights = append(nights, d.recordedRun(t, "CRON", "SUCCEEDED", midnight.AddDate(0, 0, n), 0))
-		d.record(t, nights[n], coupon, 1, 0)
+		nights = append(nights, d.addRun("CRON", "SUCCEEDED", midnight.AddDate(0, 0, n), 0))
+		d.addRecord(nights[n], coupon, 1, 0)
 	}
-	drop := d.recordedRun(t, "MANUAL", "SUCCEEDED", midnight.AddDate(0, 0, 1), 0)
-	d.record(t, drop, coupon, 0, 1)
-	_, err := d.Exec("INSERT INTO audit_event (actor, action, coupon_id, run_id) VALUES ('kim', 'DLQ_DROPPED', ?, ?)", coupon, drop)
-	require.NoError(t, err)
+	drop := d.addRun("MANUAL", "SUCCEEDED", midnight.AddDate(0, 0, 1), 0)
+	d.addRecord(drop, coupon, 0, 1)
+	d.Exec("INSERT INTO audit_event (actor, action, coupon_id, run_id) VALUES ('kim', 'DLQ_DROPPED', ?, ?)", coupon, drop)
 	for cutoff, want := range map[int]uint64{-1: nights[2], 0: nights[0], 1: nights[1], 2: nights[2], 9: nights[2]} {
 		s, err := history.LastSettled(t.Context(), d.DB, coupon, drop+1, midnight.AddDate(0, 0, cutoff))
 		require.NoError(t, err)
@@ -172,11 +169,10 @@ func TestLastSettledPrefersTheDate(t *testing.T) {
 	}
 }
 
-// Heartbeat and comparison use the database clock, so that a pod's wrong clock does not matter.
-func TestRunWithAHeartbeatIsRunning(t *testing.T) {
+func TestRunWithARecentHeartbeatIsRunning(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
-	run := d.recordedRun(t, "CRON", "RUNNING", time.Now().Add(-5*time.Hour), (history.SilentSeconds-10)*time.Second)
+	d := newFixture(t)
+	run := d.addRun("CRON", "RUNNING", time.Now().Add(-5*time.Hour), (history.SilentSeconds-10)*time.Second)
 	r, err := history.Reader{DB: d.DB}.Run(t.Context(), run)
 	require.NoError(t, err)
 	require.Equal(t, coupon.RunRunning, r.Status)

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -40,6 +41,14 @@ func (d *Deployment) SetSeats(couponID uint64, seats int) {
 	d.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
 }
 
+// SetWindow sets the window of a coupon, in the database and for the pods.
+func (d *Deployment) SetWindow(couponID uint64, opens, closes time.Time) {
+	d.T.Helper()
+	d.Exec("UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ? WHERE id = ?", opens.UTC(), closes.UTC(), couponID)
+	_, _, err := d.Store.Publish(d.T.Context(), coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
+	require.NoError(d.T, err)
+}
+
 // Apply lets users apply in this order. Every one must be accepted.
 func (d *Deployment) Apply(couponID uint64, users ...uint64) {
 	d.T.Helper()
@@ -59,9 +68,14 @@ func (d *Deployment) Answer(couponID, user uint64) candidates.Code {
 // ApplyAt writes an application with this arrival into the queue, as if it had been accepted then.
 func (d *Deployment) ApplyAt(couponID uint64, member string, arrival time.Time) {
 	d.T.Helper()
-	ctx := d.T.Context()
-	require.NoError(d.T, d.Redis.ZAdd(ctx, d.Queue(couponID), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
-	require.NoError(d.T, d.Redis.HIncrBy(ctx, d.Key("state", couponID), "accepted", 1).Err())
+	require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Queue(couponID), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
+	d.AddPromises(couponID, 1)
+}
+
+// AddPromises has Redis count more accepted applications than there are.
+func (d *Deployment) AddPromises(couponID uint64, more int64) {
+	d.T.Helper()
+	require.NoError(d.T, d.Redis.HIncrBy(d.T.Context(), d.Key("state", couponID), "accepted", more).Err())
 }
 
 // ApplyLine writes a whole line of users into the queue, in this order, as if they had been accepted a minute ago.
@@ -147,6 +161,24 @@ func (d *Deployment) Seats(couponID uint64) []uint64 {
 func (d *Deployment) Outcome(couponID uint64, outcome string) []uint64 {
 	d.T.Helper()
 	return d.IDs("SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", couponID, outcome)
+}
+
+// Runs are the runs with a record of the coupon, in order.
+func (d *Deployment) Runs(couponID uint64) []uint64 {
+	d.T.Helper()
+	return d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id", couponID)
+}
+
+// Audit appends audit events in a transaction of its own.
+func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID uint64, entries ...audit.Entry) error {
+	d.T.Helper()
+	tx, err := d.DB.Begin()
+	require.NoError(d.T, err)
+	defer func() { _ = tx.Rollback() }()
+	if err := audit.Append(d.T.Context(), tx, origin, action, couponID, entries...); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // IDs are the only column of a query.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -29,7 +30,7 @@ type Ledger struct {
 	Store Store
 	Users *users.Directory
 
-	until atomic.Pointer[time.Time] // the end of waitForPods; nil: it has not waited
+	until atomic.Pointer[time.Time] // the end of waitForPods; nil before its first call
 }
 
 // Account is where the accepted applications of one coupon are. Invariant 4: accepted = waiting + under review + issued by
@@ -40,7 +41,7 @@ type Account struct {
 	UnderReview int64 `json:"underReview"` // in the DLQ
 	Issued      int64 `json:"issued"`      // coupons that runs issued
 	Outcomes    int64 `json:"outcomes"`    // recorded in application_outcome
-	Twice       int64 `json:"twice"`       // in Redis and settled in MySQL: their clean-up is pending
+	Twice       int64 `json:"twice"`       // counted twice: in Redis, and settled in MySQL before the clean-up
 	WrittenOff  int64 `json:"writtenOff"`  // lost promises that an operator has accepted
 
 	// AskedAgain counts applications that two Redis servers have counted: a failover lost the application, the user applied
@@ -57,12 +58,12 @@ type Arrivals struct {
 	LastArrival  coupon.Arrival `json:"lastArrival"` // the highest ever given
 }
 
-// Past is what MySQL holds of a coupon. Most coupons have nothing when they are first settled.
+// Past is what MySQL has recorded of a coupon. It is empty at the first settlement of most coupons.
 type Past struct {
-	Held     bool  // there are coupons, issued by a run or given by hand
-	Coupons  int64 // how many: rows of user_coupon
-	Recorded bool  // there are other outcomes
-	Settled  bool  // there are records of settlements
+	Held     bool  // users hold the coupon, by a run or by hand
+	Coupons  int64 // rows of user_coupon
+	Recorded bool  // application_outcome has rows
+	Settled  bool  // settlement has rows
 }
 
 // Gap is the number of lost promises; below zero, the number of applications without a promise.
@@ -79,7 +80,7 @@ func (a Account) String() string {
 	return text
 }
 
-// Account adds up one coupon in a transaction that holds its lock.
+// Account counts one coupon in a transaction that holds its lock.
 func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, error) {
 	a, _, err := l.count(ctx, tx, couponID)
 	return a, err
@@ -87,7 +88,7 @@ func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.Coupon
 
 const existsSQL = "SELECT id FROM coupon WHERE id = ?"
 
-// AccountOf adds up one coupon in a transaction of its own, and again under the coupon's lock before it reports a gap.
+// AccountOf counts one coupon in a transaction of its own. It repeats the count under the coupon's lock before it reports a gap.
 func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (Account, error) {
 	a, err := l.accountOf(ctx, db, couponID, existsSQL)
 	if err == nil && a.Gap() > 0 {
@@ -97,15 +98,17 @@ func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.Coup
 }
 
 func (l *Ledger) accountOf(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (a Account, err error) {
-	tx, err := db.BeginTx(ctx, nil)
+	err = mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
+		err := tx.QueryRowContext(ctx, query, couponID).Scan(&couponID)
+		if err == nil {
+			a, err = l.Account(ctx, tx, couponID)
+		}
+		return err
+	})
 	if err != nil {
-		return a, fmt.Errorf("account for coupon %d: %w", couponID, err)
+		return Account{}, fmt.Errorf("account for coupon %d: %w", couponID, err)
 	}
-	defer func() { _ = tx.Rollback() }() // it only reads
-	if err := tx.QueryRowContext(ctx, query, couponID).Scan(&couponID); err != nil {
-		return a, fmt.Errorf("account for coupon %d: %w", couponID, err)
-	}
-	return l.Account(ctx, tx, couponID)
+	return a, nil
 }
 
 const promisedSQL = `
@@ -114,8 +117,7 @@ SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
 FROM promise WHERE coupon_id = ?`
 
-// settledSQL counts, and finds the highest arrival of each outcome by an index. One walk counts all coupons and those of
-// runs.
+// settledSQL finds the highest arrival of each outcome by an index.
 const settledSQL = `
 SELECT COUNT(*), COUNT(run_id),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?),
@@ -125,8 +127,7 @@ SELECT COUNT(*), COUNT(run_id),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')
 FROM user_coupon WHERE coupon_id = ?`
 
-// ReadRecorded reads what MySQL holds of a coupon. settledUpTo is the highest arrival with an outcome: no application above
-// it is settled.
+// ReadRecorded counts what MySQL has recorded of a coupon. settledUpTo is the highest arrival with an outcome.
 func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, settledUpTo coupon.Arrival, err error) {
 	id := couponID
 	err = tx.QueryRowContext(ctx, promisedSQL, id, id, id, id).
@@ -142,14 +143,13 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a 
 		}
 	}
 	if err != nil {
-		return Account{}, 0, fmt.Errorf("account for coupon %d: %w", id, err)
+		return Account{}, 0, fmt.Errorf("count outcomes of coupon %d: %w", id, err)
 	}
 	return a, settledUpTo, nil
 }
 
-// count reads MySQL's promises first and Redis after. The coupon's lock keeps outcomes as they are, but nothing keeps
-// applications from arriving and API pods from raising the promise row. Read after Redis, that row would count applications
-// that Redis had not been asked about, and they would look lost.
+// count reads MySQL before Redis. Applications arrive and API pods raise the promise row even under the coupon's lock. A
+// promise row that is read after Redis would include later applications, which would look lost.
 func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, candidates.Figures, error) {
 	recorded, settledUpTo, err := ReadRecorded(ctx, tx, couponID)
 	if err != nil {
@@ -158,15 +158,14 @@ func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	return l.AddUp(ctx, tx, couponID, recorded, settledUpTo, func(Entry) {})
 }
 
-// AddUp adds the applications in Redis to what is recorded. Those up to settledUpTo may be settled already: before a
-// clean-up, or after Redis fell back to an older state. AddUp walks them, counts them on the way, because another run may
-// clean up meanwhile, and calls visit for each. Nothing is removed above settledUpTo.
-func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, recorded Account, settledUpTo coupon.Arrival, visit func(Entry)) (Account, candidates.Figures, error) {
+// AddUp adds the applications in Redis to the recorded counts. Applications up to settledUpTo can be settled: before a
+// clean-up, or after Redis fell back to an older state. AddUp compares these one by one and calls visit for each. It counts
+// them on the way, because a run can clean up meanwhile; no run removes applications above settledUpTo.
+func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, settledUpTo coupon.Arrival, visit func(Entry)) (Account, candidates.Figures, error) {
 	f, err := l.Store.Figures(ctx, couponID, settledUpTo)
 	if err != nil {
 		return Account{}, f, err
 	}
-	a := recorded
 	a.Accepted, a.LastArrival = max(a.Accepted, f.Accepted), max(a.LastArrival, f.LastArrival)
 	a.AskedAgain, a.CountedSince = max(a.AskedAgain, f.Twice), max(a.CountedSince, f.Since)
 	a.Waiting, a.UnderReview = f.WaitingBehind, f.DLQBehind

@@ -20,18 +20,18 @@ const couponIDsSQL = "SELECT id FROM coupon WHERE id > ? ORDER BY id LIMIT ?"
 
 // Coupons returns up to limit coupon ids above after, in order.
 func (l *Ledger) Coupons(ctx context.Context, db *sql.DB, after coupon.CouponID, limit int) ([]coupon.CouponID, error) {
-	ids, err := mysqltx.Collect(ctx, db, func(id *coupon.CouponID) []any { return []any{id} }, couponIDsSQL, after, limit)
+	ids, err := mysqltx.Column[coupon.CouponID](ctx, db, couponIDsSQL, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read coupons: %w", err)
 	}
 	return ids, nil
 }
 
-// UnderLock keeps settlements and changes away from a coupon's row until the transaction ends. The lock is shared, because a
-// read-only server refuses FOR UPDATE as a write.
+// UnderLock locks a coupon's row against settlements and changes until the transaction ends. The lock is shared, because a
+// read-only server refuses FOR UPDATE.
 const UnderLock = " LOCK IN SHARE MODE"
 
-// Check checks one coupon, and again under its lock before it reports a finding.
+// Check checks one coupon. It repeats the check under the coupon's lock before it reports a finding.
 func (l *Ledger) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (*Verdict, error) {
 	c, err := l.check(ctx, db, couponID, checkedSQL)
 	if err != nil {
@@ -49,8 +49,8 @@ func (l *Ledger) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID
 	return &c.Verdict, nil
 }
 
-// waitForPods waits, when promises are missing, until API pods have had the time to put back applications that a failover
-// lost. The instant is the same for all coupons, so that a ledger waits once at most. All times are of the Redis clock.
+// waitForPods gives API pods the time to put back applications that a failover lost. The instant is the same for all coupons,
+// so that a ledger waits once at most. All times are of the Redis clock.
 func (l *Ledger) waitForPods(ctx context.Context, c *check) error {
 	if c.Gap <= 0 || c.figures.ForPods == 0 {
 		return nil
@@ -69,8 +69,8 @@ func (l *Ledger) waitForPods(ctx context.Context, c *check) error {
 	}
 }
 
-// check checks one coupon in one transaction. Its methods add findings to the verdict; those that need the result of another
-// come after it in checks.
+// check is one check of one coupon in one transaction. Its methods add findings to the verdict. checks has them in an order in
+// which each comes after those whose results it needs.
 type check struct {
 	Verdict
 	ledger *Ledger
@@ -80,10 +80,10 @@ type check struct {
 	figures        candidates.Figures // of Redis
 	pendingCleanup int64              // settlements whose clean-up is pending, by checkRecords
 	lastIssued     time.Time          // highest arrival that got a seat, by checkOrder; 1970: none
-	events         runEvents          // what audit events say of runs, by checkAudit
+	events         runEvents          // of the audit chain, by checkAudit
 }
 
-// checkedRow is what the coupon's row says beside the fields of Verdict.
+// checkedRow are the columns of the coupon's row that Verdict lacks.
 type checkedRow struct {
 	opens, closes time.Time
 	finalised     sql.NullTime
@@ -101,27 +101,26 @@ var checks = []func(*check, context.Context) error{
 
 func (l *Ledger) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (*check, error) {
 	c := &check{Verdict: Verdict{Coupon: couponID, Findings: []Finding{}}, ledger: l}
-	var err error
-	if c.tx, err = db.BeginTx(ctx, nil); err != nil {
-		return nil, fmt.Errorf("check coupon %d: %w", couponID, err)
-	}
-	defer func() { _ = c.tx.Rollback() }() // it only reads
-
-	err = c.tx.QueryRowContext(ctx, query, couponID).Scan(&c.Name, &c.TotalQuantity, &c.IssuedCount,
-		&c.row.opens, &c.row.closes, &c.row.finalised, &c.row.validityDays)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("coupon %d: %w", couponID, ErrNoCoupon)
+	err := mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) (err error) {
+		c.tx = tx
+		err = tx.QueryRowContext(ctx, query, couponID).Scan(&c.Name, &c.TotalQuantity, &c.IssuedCount,
+			&c.row.opens, &c.row.closes, &c.row.finalised, &c.row.validityDays)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNoCoupon
+		}
+		if err == nil {
+			c.Account, c.figures, err = l.count(ctx, tx, couponID)
+		}
+		for i := 0; err == nil && i < len(checks); i++ {
+			err = checks[i](c, ctx)
+		}
+		return err
+	})
+	if errors.Is(err, ErrNoCoupon) {
+		return nil, fmt.Errorf("coupon %d: %w", couponID, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("check coupon %d: %w", couponID, err)
-	}
-	if c.Account, c.figures, err = l.count(ctx, c.tx, couponID); err != nil {
-		return nil, err
-	}
-	for _, one := range checks {
-		if err := one(c, ctx); err != nil {
-			return nil, fmt.Errorf("check coupon %d: %w", couponID, err)
-		}
 	}
 	return c, nil
 }
@@ -135,7 +134,7 @@ func (c *check) number(ctx context.Context, query string, args ...any) (n int64,
 type rule struct {
 	invariant int
 	code      Code
-	detail    string // with one %d for the count
+	detail    string // of the finding, with %d for the count
 	query     string
 	args      []any
 }
@@ -147,13 +146,11 @@ func (c *check) apply(ctx context.Context, rules ...rule) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case n == 0:
-		case r.code == RecordWrong: // it counts coupons, not records
+		if n > 0 && r.code == RecordWrong { // whose count is of coupons, not of records
 			c.find(r.invariant, r.code, 0, r.detail, n)
-		default:
-			c.find(r.invariant, r.code, n, r.detail, n)
+			continue
 		}
+		c.findAny(r.invariant, r.code, n, r.detail)
 	}
 	return nil
 }

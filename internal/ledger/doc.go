@@ -1,15 +1,14 @@
 // Package ledger counts the accepted applications of each coupon and checks every invariant of the system.
 //
 // The checker counts rows instead of reading counters, computes digests again, and compares every application in Redis with
-// MySQL. It shares no query with the settlement that it judges. It also finds applications that no run settles: those of a
-// finalised coupon, or of a coupon that MySQL does not have, for which it goes through the names of all keys in Redis, page
-// by page. It compares the rows of a run with its record, and runs with the audit events about them.
+// MySQL. It shares no query with the settlement. It compares the rows of each run with the run's record, and the run with its
+// audit events. It also finds applications that no run settles: of finalised coupons, and, by the names of all keys in Redis,
+// of coupons that MySQL does not have.
 //
-// Applications arrive and settlements run meanwhile, so that a first look can find an application between two places. The
-// checker repeats every check that found something under the coupon's row lock, where no settlement commits. Applications
-// arrive under that lock as well, so that the order of reads matters: the promises of MySQL first, then Redis, then the
-// outcomes in MySQL. An application that arrives in between adds to neither side, and one that leaves Redis is in MySQL by
-// then: it can be counted twice for a moment, but is never missed.
+// Applications arrive and settlements commit during a check. Each check with a finding is therefore repeated under the coupon's
+// row lock, where no settlement commits. Applications arrive under that lock, too, so that the order of reads matters: first
+// the promises in MySQL, then Redis, then the outcomes in MySQL. A later application is then missing on both sides, and an
+// application that leaves Redis is already in MySQL: it can be counted twice for a moment, but is never missed.
 //
-// Checking changes nothing, and can be repeated and stopped at any time.
+// A check changes nothing. It is safe to repeat and to stop.
 package ledger

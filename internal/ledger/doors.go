@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -29,38 +31,31 @@ func (w window) String() string {
 
 // difference is a coupon whose window in Redis is not that of its row.
 type difference struct {
-	*Verdict
 	row, door window
 	version   int64 // of the row
 }
 
-// Doors finds coupons whose window in Redis is not that of their row although it has been published, and adds the findings to
-// the verdicts. It compares twice; wait must take longer than a change takes to reach Redis, so that a change under way is no
-// finding.
+// Doors finds coupons whose published window is not the window in Redis, and adds the findings to the verdicts. It compares
+// twice; wait must take longer than a change takes to reach Redis, so that a change under way is no finding.
 //
 // There are two signs of a publication. An API pod writes the catalog's snapshot after it has published the windows in it. And
-// Redis stores the version of its window: one that is not older than the row's comes from this row, or keeps the row's window
-// out. Without either sign, for example while no pod runs, nothing is reported.
+// Redis stores the version of its window: with the row's version or a newer one, Redis does not take the row's window again.
+// Without either sign, for example while no pod runs, there is no finding.
 func (l *Ledger) Doors(ctx context.Context, db *sql.DB, coupons []*Verdict, wait func(ctx context.Context) error) error {
-	suspects, err := l.differences(ctx, db, coupons)
-	if err != nil || len(suspects) == 0 {
+	first, err := l.differences(ctx, db, coupons)
+	if err != nil || len(first) == 0 {
 		return err
 	}
 	if err := wait(ctx); err != nil {
 		return err
 	}
-	again := make([]*Verdict, len(suspects))
-	first := make(map[*Verdict]difference, len(suspects))
-	for i, s := range suspects {
-		again[i], first[s.Verdict] = s.Verdict, s
-	}
-	still, err := l.differences(ctx, db, again)
+	second, err := l.differences(ctx, db, slices.Collect(maps.Keys(first)))
 	if err != nil {
 		return err
 	}
-	for _, s := range still {
-		if was := first[s.Verdict]; was.row == s.row && was.version == s.version {
-			s.find(6, DoorDiffers, 1, "the row says %s, the door goes by %s", s.row, s.door)
+	for v, d := range second {
+		if was := first[v]; was.row == d.row && was.version == d.version {
+			v.find(6, DoorDiffers, 1, "the coupon's row has the window %s, Redis has %s", d.row, d.door)
 		}
 	}
 	return nil
@@ -69,11 +64,12 @@ func (l *Ledger) Doors(ctx context.Context, db *sql.DB, coupons []*Verdict, wait
 const doorRowSQL = "SELECT apply_opens_at, apply_closes_at, status = 'PAUSED', version FROM coupon WHERE id = ? AND finalised_at IS NULL"
 
 // differences compares each coupon once. A finalised coupon has no window in Redis.
-func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict) (found []difference, err error) {
-	published, err := l.publishedWindows(ctx) // before Redis: the snapshot has only what is published
+func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict) (map[*Verdict]difference, error) {
+	published, err := l.publishedWindows(ctx) // before Redis, which has each window of the snapshot by then
 	if err != nil {
 		return nil, err
 	}
+	found := map[*Verdict]difference{}
 	for _, v := range coupons {
 		var opens, closes time.Time
 		var paused bool
@@ -83,22 +79,22 @@ func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("compare the door of coupon %d: %w", v.Coupon, err)
+			return nil, fmt.Errorf("compare windows of coupon %d: %w", v.Coupon, err)
 		}
 		door, err := l.Store.Inspect(ctx, v.Coupon)
 		if err != nil {
 			return nil, err
 		}
-		d := difference{v, windowOf(opens, closes, paused), windowOf(door.Opens, door.Closes, door.Paused), version}
+		d := difference{windowOf(opens, closes, paused), windowOf(door.Opens, door.Closes, door.Paused), version}
 		was, known := published[v.Coupon]
 		if door.Known && d.row != d.door && (known && was == d.row || door.Version >= d.version) {
-			found = append(found, d)
+			found[v] = d
 		}
 	}
 	return found, nil
 }
 
-// publishedWindows are the windows of the catalog's snapshot; none when it cannot be read.
+// publishedWindows are the windows of the catalog's snapshot; none when it is unreadable.
 func (l *Ledger) publishedWindows(ctx context.Context) (map[uint64]window, error) {
 	text, err := l.Store.LoadCatalog(ctx)
 	if err != nil {

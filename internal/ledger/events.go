@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"regexp"
@@ -11,26 +12,25 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// runEvents are what a coupon's audit events say of runs and of applications that operators rejected: a copy of the tables
-// that the chain protects.
+// runEvents are the runs of a coupon and the applications that operators dropped, according to the audit chain.
 type runEvents struct {
 	runs    map[coupon.RunID]runIdentity
 	dropped map[droppedApplication]string // the reason
 }
 
-// runIdentity is what the first event of a run says of it.
+// runIdentity is a run. In an audit event the cutoff and the trigger can be missing.
 type runIdentity struct {
 	actor, reason string
-	startedAt     int64          // µs since 1970
-	cutoff        string         // empty: not said
-	trigger       coupon.Trigger // empty: not said
+	startedAt     int64 // µs since 1970
+	cutoff        string
+	trigger       coupon.Trigger
 }
 
-// droppedApplication is an application that an operator rejected.
+// droppedApplication is an application that an operator dropped.
 type droppedApplication struct {
 	run     coupon.RunID
 	user    coupon.UserID  // 0: the member is no user id
-	arrival coupon.Arrival // 0: the member was too long for the detail to have it
+	arrival coupon.Arrival // 0: the member left no room for it in the detail
 }
 
 func (r *runEvents) add(e audit.Event) {
@@ -56,12 +56,12 @@ func (r *runEvents) add(e audit.Event) {
 			d.user = *e.User
 		}
 		r.dropped[d] = e.Reason
-	default: // says no more
+	default: // no more about the run
 	}
 	r.runs[*e.Run] = run
 }
 
-// whyDropped is the reason why an operator rejected an application; false when none did.
+// whyDropped is the reason for which an operator dropped an application; false when none did.
 func (r *runEvents) whyDropped(run coupon.RunID, user coupon.UserID, arrival coupon.Arrival) (reason string, ok bool) {
 	if reason, ok = r.dropped[droppedApplication{run, user, arrival}]; !ok {
 		reason, ok = r.dropped[droppedApplication{run, user, 0}]
@@ -69,30 +69,24 @@ func (r *runEvents) whyDropped(run coupon.RunID, user coupon.UserID, arrival cou
 	return reason, ok
 }
 
-// checkAudit: invariant 6. The coupon's chain of audit events is complete and unchanged.
+// checkAudit: invariant 6. The audit chain is complete and unchanged.
 func (c *check) checkAudit(ctx context.Context) error {
 	chain, err := audit.Check(ctx, c.tx, c.Coupon, c.events.add)
 	if err != nil {
 		return err
 	}
 	c.AuditHead = chain.Head
-	if d := chain.Changed; d.Count > 0 {
-		c.find(6, AuditChanged, d.Count, "%d audit events are not what they were when written, the first of them event %d", d.Count, d.First)
-	}
-	if d := chain.Removed; d.Count > 0 {
-		c.find(6, AuditRemoved, d.Count, "%d audit events are gone, the first of them event %d; there were %d", d.Count, d.First, chain.Head.Seq)
-	}
-	if n := chain.Inserted; n > 0 {
-		c.find(6, AuditInserted, n, "%d audit events were not written by the program: the chain ends with event %d", n, chain.Head.Seq)
-	}
+	c.findAny(6, AuditChanged, chain.Changed.Count, "%d audit events were changed; the first is event %d", chain.Changed.First)
+	c.findAny(6, AuditRemoved, chain.Removed.Count, "%d of %d audit events were removed; the first is event %d", chain.Head.Seq, chain.Removed.First)
+	c.findAny(6, AuditInserted, chain.Inserted, "%d audit events were not written by Jajeong; the audit chain has %d events", chain.Head.Seq)
 	return nil
 }
 
 const auditedRunsSQL = `
 SELECT r.id, r.trigger_kind, r.operator, r.reason, r.started_at, r.cutoff FROM settlement_run r
-WHERE r.id IN (SELECT e.run_id FROM audit_event e WHERE e.coupon_id = ? AND e.run_id IS NOT NULL)`
+WHERE r.id IN (SELECT e.run_id FROM audit_event e WHERE e.coupon_id = ? AND e.run_id IS NOT NULL) ORDER BY r.id`
 
-// checkRuns: invariant 6. Each run is as its audit events say.
+// checkRuns: invariant 6. Each run agrees with its audit events.
 func (c *check) checkRuns(ctx context.Context) error {
 	if len(c.events.runs) == 0 {
 		return nil
@@ -108,47 +102,44 @@ func (c *check) checkRuns(ctx context.Context) error {
 		}
 		is.startedAt, is.cutoff = startedAt.UnixMicro(), stamp(cutoff)
 		if c.events.differs(id, is) {
-			if wrong++; first == 0 || id < first {
-				first = id
-			}
+			wrong++
+			first = cmp.Or(first, id)
 		}
 		return nil
 	}, auditedRunsSQL, c.Coupon)
-	if err == nil && wrong > 0 {
-		c.find(6, RunWrong, wrong, "%d runs have another kind, operator, reason, start or cutoff than was kept in audit_event, the first of them run %d", wrong, first)
-	}
+	c.findAny(6, RunWrong, wrong, "%d runs differ from their audit events in trigger, operator, reason, start or cutoff; the first is run %d", first)
 	return err
 }
 
-// differs compares a run with what its intact events say; what they do not say cannot differ.
+// differs compares a run with its intact events, field by field that these have.
 func (r *runEvents) differs(id coupon.RunID, is runIdentity) bool {
-	said, known := r.runs[id]
+	audited, known := r.runs[id]
 	if !known {
 		return false
 	}
 	if is.actor == "" {
 		is.actor = audit.NightlyActor
 	}
-	if said.cutoff == "" {
+	if audited.cutoff == "" {
 		is.cutoff = ""
 	}
-	if said.trigger == "" {
+	if audited.trigger == "" {
 		is.trigger = ""
 	}
-	return is != said
+	return is != audited
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// causeOfRun is the beginning of a reason that a run gave: why an application that was not selected cannot get a seat.
+// causeOfRun is the cause with which the reason of a run begins, when it rejects an application.
 var causeOfRun = regexp.MustCompile(`^(UNKNOWN_USER|INACTIVE_USER|MALFORMED_USER_ID|PASSED_OVER|BAD_ROW|DATABASE_AWAY): `)
 
 const rejectedSQL = `
 SELECT user_id, applied_at, run_id, reason FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id IS NOT NULL AND LENGTH(reason) > 0`
 
-// checkRejected: invariant 6. An application that no run rejected was rejected by an operator, with an audit event and the
-// same reason. The reason of a member that is no user id begins with the member, and may be cut.
+// checkRejected: invariant 6. Runs reject with a cause, operators with an audit event of the same reason. The reason for a
+// member that is no user id begins with the member and can be cut.
 func (c *check) checkRejected(ctx context.Context) error {
 	var unaudited int64
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
@@ -164,8 +155,6 @@ func (c *check) checkRejected(ctx context.Context) error {
 		}
 		return nil
 	}, rejectedSQL, c.Coupon)
-	if err == nil && unaudited > 0 {
-		c.find(6, OutcomeWrong, unaudited, "%d applications are recorded REJECTED, and audit_event does not say by whom, or says another reason", unaudited)
-	}
+	c.findAny(6, OutcomeWrong, unaudited, "%d REJECTED outcomes have no audit event with their reason")
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
-// checkKept: invariants 4 and 6. Every application in Redis is kept until a run settles it, and every DLQ entry has a reason.
+// checkKept: invariants 4 and 6. Every application stays in Redis until a run settles it, and every DLQ entry has a reason.
 func (c *check) checkKept(ctx context.Context) error {
 	kept, err := c.ledger.Store.Inspect(ctx, c.Coupon)
 	if err != nil {
@@ -21,46 +21,44 @@ func (c *check) checkKept(ctx context.Context) error {
 func (c *check) checkReasons(kept candidates.Inspection) {
 	switch {
 	case kept.Unexplained > 0:
-		c.find(6, ReasonMissing, kept.Unexplained, "%d of %d applications under review have no readable reason", kept.Unexplained, kept.DLQ)
+		c.find(6, ReasonMissing, kept.Unexplained, "%d of %d DLQ entries have no readable reason", kept.Unexplained, kept.DLQ)
 	case kept.DLQ != kept.Reasons:
-		c.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "%d applications are under review, and there are reasons for %d", kept.DLQ, kept.Reasons)
+		c.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "the DLQ has %d entries and %d reasons", kept.DLQ, kept.Reasons)
 	}
 }
 
-// checkExpiry: DLQ entries never expire, and the queue lives for MinTTL after its last application, less a minute for the
-// time between the two reads.
+// checkExpiry: the DLQ never expires, and the queue expires MinTTL after the last application at the earliest. The tolerance of
+// a minute is for the time between two reads.
 func (c *check) checkExpiry(kept candidates.Inspection) {
 	if kept.ReviewLife >= 0 {
-		c.find(4, Expiring, kept.DLQ, "%d applications are under review, and Redis lets them or their reasons go in %s", kept.DLQ, kept.ReviewLife)
+		c.find(4, Expiring, kept.DLQ, "%d DLQ entries or their reasons expire in %s", kept.DLQ, kept.ReviewLife)
 	}
 	f := c.figures
-	promised := min(f.Highest, f.Now.UnixMicro()) + (candidates.MinTTL - time.Minute).Microseconds()
-	if f.Waiting > 0 && kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).UnixMicro() < promised {
-		c.find(4, Expiring, f.Waiting, "%d applications wait, and Redis lets them go in %s: less than %s after the last applied", f.Waiting, kept.QueueLife, candidates.MinTTL)
+	earliest := min(f.Highest, f.Now.UnixMicro()) + (candidates.MinTTL - time.Minute).Microseconds()
+	if kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).UnixMicro() < earliest {
+		c.findAny(4, Expiring, f.Waiting, "%d waiting applications expire in %s, less than %s after the last application", kept.QueueLife, candidates.MinTTL)
 	}
 }
 
 const notSelectedSQL = "SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'"
 
-// checkDue: a coupon with undecided applications is due, and a finalised one has nothing left to settle.
+// checkDue: a coupon with undecided applications has opened and is not finalised, and a finalised coupon is closed and has no
+// free seats for users who were not selected.
 func (c *check) checkDue(ctx context.Context) error {
 	a, latest := c.Account, c.figures.Now.Add(maxAhead)
 	undecided := a.Waiting + a.UnderReview - a.Twice
-	if undecided > 0 && c.row.opens.After(latest) {
-		c.find(4, NeverSettled, undecided, "%d applications stand in line, but the coupon opens only at %s: no run looks for them before", undecided, stamp(c.row.opens))
+	if c.row.opens.After(latest) {
+		c.findAny(4, NeverSettled, undecided, "%d applications are undecided, but no run settles the coupon before it opens at %s", stamp(c.row.opens))
 	}
 	if !c.row.finalised.Valid {
 		return nil
 	}
-	if undecided > 0 {
-		c.find(4, NeverSettled, undecided, "%d applications stand in line, but the coupon is finalised: no nightly run settles it", undecided)
-	}
+	c.findAny(4, NeverSettled, undecided, "%d applications are undecided, but the coupon is finalised, and no nightly run settles it")
 	if c.row.closes.After(latest) {
-		c.find(4, NeverSettled, 1, "the coupon is finalised, but closes only at %s: no nightly run settles whoever applies", stamp(c.row.closes))
+		c.find(4, NeverSettled, 1, "the coupon is finalised, but closes at %s: no nightly run settles later applications", stamp(c.row.closes))
 	}
 	notSelected, err := c.number(ctx, notSelectedSQL, c.Coupon)
-	if free := c.TotalQuantity - c.Coupons; err == nil && free > 0 && notSelected > 0 {
-		c.find(4, NeverSettled, min(free, notSelected), "%d seats are free and %d applications were not selected, but the coupon is finalised: no nightly run gives them", free, notSelected)
-	}
+	c.findAny(4, NeverSettled, min(c.TotalQuantity-c.Coupons, notSelected),
+		"%d free seats are for users who were not selected, but the coupon is finalised, and no nightly run issues them")
 	return err
 }

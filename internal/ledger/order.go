@@ -40,13 +40,13 @@ func (c *check) checkOrder(ctx context.Context) error {
 		return err
 	}
 	return c.apply(ctx,
-		rule{3, OrderWrong, "%d seats were given to a later arrival than the seat behind", orderSQL, []any{c.Coupon}},
-		rule{5, ArrivalWrong, "%d applications were settled without an arrival before the cutoff of their run", arrivalsWrongSQL, []any{c.Coupon, c.Coupon}},
-		rule{3, PassedOver, "%d active users recorded NOT_SELECTED came before the last who got a seat", directory.SQL(passedOverSQL), []any{c.Coupon, c.lastIssued}})
+		rule{3, OrderWrong, "%d seats went to a later arrival than the next seat", orderSQL, []any{c.Coupon}},
+		rule{5, ArrivalWrong, "%d settled applications have no arrival before the cutoff of their run", arrivalsWrongSQL, []any{c.Coupon, c.Coupon}},
+		rule{3, PassedOver, "%d active users are NOT_SELECTED, but arrived before the last user with a seat", directory.SQL(passedOverSQL), []any{c.Coupon, c.lastIssued}})
 }
 
-// checkRedis: invariants 3 and 6 of every application in Redis. While a clean-up is pending it reports nothing, because the
-// clean-up removes settled applications and moves refused ones to the DLQ.
+// checkRedis: invariants 3 and 6 of every application in Redis. It finds nothing while a clean-up is pending, which removes
+// settled applications and moves failed ones to the DLQ.
 func (c *check) checkRedis(ctx context.Context) error {
 	var passed, settled, halfMoved int64
 	last := c.lastIssued.UnixMicro()
@@ -63,19 +63,13 @@ func (c *check) checkRedis(ctx context.Context) error {
 	if err != nil || c.pendingCleanup > 0 {
 		return err
 	}
-	if passed > 0 {
-		c.find(3, PassedOver, passed, "%d active users still waiting came before the last who got a seat", passed)
-	}
-	if halfMoved > 0 {
-		c.find(6, CleanUpToDo, halfMoved, "%d applications stand under review although their NOT_SELECTED was not taken back; the next `settle run` clears the DLQ", halfMoved)
-	}
-	if settled > 0 {
-		c.find(6, StillStanding, settled, "%d applications still stand in Redis although they are settled and cleaned up", settled)
-	}
+	c.findAny(3, PassedOver, passed, "%d active users are waiting, but arrived before the last user with a seat")
+	c.findAny(6, CleanUpToDo, halfMoved, "%d DLQ entries still have a NOT_SELECTED outcome; the next `settle run` removes the entries")
+	c.findAny(6, StillStanding, settled, "%d applications are settled and cleaned up, but still in Redis")
 	return nil
 }
 
-// maxAhead is how far arrivals may be ahead of the Redis clock before applications are refused.
+// maxAhead is how far the last arrival can be ahead of the Redis clock while Redis accepts applications.
 const maxAhead = 5 * time.Second
 
 // checkPromises: invariants 4 and 5.
@@ -85,14 +79,14 @@ func (c *check) checkPromises(context.Context) error {
 	case c.Gap > 0:
 		c.find(4, PromiseLost, c.Gap, "%d promises lost: %s", c.Gap, c.Account)
 	case c.Gap < 0:
-		c.find(4, Excess, -c.Gap, "%d applications that nobody promised: %s", -c.Gap, c.Account)
+		c.find(4, Excess, -c.Gap, "%d applications without a promise: %s", -c.Gap, c.Account)
 	}
 	highest := max(c.figures.Highest, c.lastIssued.UnixMicro())
 	if next := max(c.Account.LastArrival+1, c.figures.Now.UnixMicro()); highest >= next {
-		c.find(5, LineRewound, 1, "arrival %d stands in line or got a seat, but the next could be %d", highest, next)
+		c.find(5, LineRewound, 1, "arrival %d is in Redis or has a seat, but the next arrival can be %d", highest, next)
 	}
 	if ahead := time.UnixMicro(c.Account.LastArrival).Sub(c.figures.Now); ahead > maxAhead {
-		c.find(5, ClockAhead, 1, "the line runs %s ahead of the Redis clock: nothing is accepted until it has caught up", ahead.Round(time.Millisecond))
+		c.find(5, ClockAhead, 1, "the last arrival is %s ahead of the Redis clock; Redis accepts no application until the clock has caught up", ahead.Round(time.Millisecond))
 	}
 	return nil
 }

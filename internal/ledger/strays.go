@@ -24,8 +24,8 @@ SELECT COALESCE(SUM(h.seq), 0), COALESCE(MIN(h.coupon_id), 0) FROM audit_head h 
 WHERE c.id IS NULL AND h.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = h.coupon_id)`
 )
 
-// Coupons that rows name and that do not exist: how many, and the first. Each table has an index that begins with the coupon,
-// which gives its coupons without a look at every row.
+// The coupons that rows name and that do not exist: their number, and the first. An index that begins with the coupon gives the
+// coupons of each table.
 const (
 	missingOf          = "SELECT COUNT(*), COALESCE(MIN(t.coupon_id), 0) FROM "
 	missing            = " t LEFT JOIN coupon c ON c.id = t.coupon_id WHERE c.id IS NULL"
@@ -35,47 +35,39 @@ const (
 	promisesMissingSQL = missingOf + "promise" + missing + " AND t.accepted > 0"
 )
 
-// A run has a finish time exactly when its status is final. No run finishes before its cutoff, except one that starts
-// shortly before and has nothing to wait for.
+// A run has an end exactly when its status is final. A run that starts shortly before its cutoff and has nothing to settle can
+// end before it.
 const (
 	runsEndedWrongSQL = `
 SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
 )
 
-// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program writes every audit event
-// about a coupon that exists, under its lock, and no account of it may delete one.
+// Strays finds rows and Redis keys of missing coupons, and impossible runs. Every audit event is of a coupon that exists, and the
+// program has no right to delete one.
 func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	now, err := l.Store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v := Verdict{Findings: []Finding{}}
-	for _, s := range []struct {
-		query     string
-		invariant int
-		code      Code
-		format    string
-		args      []any
-	}{
-		{eventsOfNoneSQL, 6, AuditInserted, "%d audit events are about no coupon, the first of them has the id %d", nil},
-		{eventsOfMissingSQL, 6, AuditInserted, "%d audit events are about coupons that do not exist, the first of these is coupon %d", nil},
-		{headsOfMissingSQL, 6, AuditRemoved, "%d audit events of coupons that do not exist are gone, too, the first of these is coupon %d", nil},
-		{couponsMissingSQL, 6, CouponMissing, "user_coupon names %d coupons that do not exist, the first of them is coupon %d", nil},
-		{outcomesMissingSQL, 6, CouponMissing, "application_outcome names %d coupons that do not exist, the first of them is coupon %d", nil},
-		{recordsMissingSQL, 6, CouponMissing, "settlement names %d coupons that do not exist, the first of them is coupon %d", nil},
-		{promisesMissingSQL, 6, CouponMissing, "promise names %d coupons that do not exist, the first of them is coupon %d", nil},
-		{runsEndedWrongSQL, 6, RunWrong, "%d runs have an end and no result, or a result and no end, the first of them is run %d", nil},
-		{nightsAheadSQL, 5, NightAhead, "%d runs have ended whose cutoff has not come by the Redis clock, the first of them is run %d", []any{now.Add(calendar.MaxEarliness)}},
+	for _, r := range []rule{
+		{6, AuditInserted, "%d audit events have no coupon; the first has the id %d", eventsOfNoneSQL, nil},
+		{6, AuditInserted, "%d audit events are about coupons that do not exist; the first is coupon %d", eventsOfMissingSQL, nil},
+		{6, AuditRemoved, "%d audit events about coupons that do not exist were removed; the first is coupon %d", headsOfMissingSQL, nil},
+		{6, CouponMissing, "user_coupon has rows of %d coupons that do not exist; the first is coupon %d", couponsMissingSQL, nil},
+		{6, CouponMissing, "application_outcome has rows of %d coupons that do not exist; the first is coupon %d", outcomesMissingSQL, nil},
+		{6, CouponMissing, "settlement has rows of %d coupons that do not exist; the first is coupon %d", recordsMissingSQL, nil},
+		{6, CouponMissing, "promise has rows of %d coupons that do not exist; the first is coupon %d", promisesMissingSQL, nil},
+		{6, RunWrong, "%d runs have a final status without an end, or an end without a final status; the first is run %d", runsEndedWrongSQL, nil},
+		{5, NightAhead, "%d runs ended before their cutoff by the Redis clock; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
 	} {
 		var n int64
 		var first uint64
-		if err := db.QueryRowContext(ctx, s.query, s.args...).Scan(&n, &first); err != nil {
-			return nil, fmt.Errorf("look for what is of no coupon: %w", err)
+		if err := db.QueryRowContext(ctx, r.query, r.args...).Scan(&n, &first); err != nil {
+			return nil, fmt.Errorf("find rows of missing coupons: %w", err)
 		}
-		if n > 0 {
-			v.find(s.invariant, s.code, n, s.format, n, first)
-		}
+		v.findAny(r.invariant, r.code, n, r.detail, first)
 	}
 	if err := l.findOrphans(ctx, db, &v); err != nil {
 		return nil, err
@@ -83,10 +75,10 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	return v.Findings, nil
 }
 
-// maxOrphans bounds the coupons that are looked at. More unknown coupons have one cause.
+// maxOrphans bounds the missing coupons in Redis. More of them have one cause.
 const maxOrphans = 10_000
 
-// findOrphans finds applications in Redis for coupons that MySQL does not have. No run settles them.
+// findOrphans finds applications in Redis for missing coupons. No run settles them.
 func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error {
 	unknown := map[coupon.CouponID]bool{}
 	err := l.Store.EachPage(ctx, func(coupons []coupon.CouponID) error {
@@ -107,9 +99,7 @@ func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error 
 		if err != nil {
 			return err
 		}
-		if stand := f.Waiting + f.DLQ; stand > 0 {
-			v.find(4, NeverSettled, stand, "%d applications stand in Redis for coupon %d, which does not exist: no run settles them", stand, id)
-		}
+		v.findAny(4, NeverSettled, f.Waiting+f.DLQ, "%d applications in Redis are for coupon %d, which does not exist; no run settles them", id)
 	}
 	return nil
 }
@@ -119,13 +109,13 @@ SELECT DISTINCT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH 
 WHERE NOT EXISTS (SELECT 1 FROM coupon c WHERE c.id = j.id)`
 
 func notInMySQL(ctx context.Context, db *sql.DB, coupons []coupon.CouponID) ([]coupon.CouponID, error) {
-	asked, err := json.Marshal(coupons)
-	if err != nil {
-		return nil, fmt.Errorf("look for coupons: %w", err)
+	ids, err := json.Marshal(coupons)
+	var missing []coupon.CouponID
+	if err == nil {
+		missing, err = mysqltx.Column[coupon.CouponID](ctx, db, notInMySQLSQL, string(ids))
 	}
-	missing, err := mysqltx.Collect(ctx, db, func(id *coupon.CouponID) []any { return []any{id} }, notInMySQLSQL, string(asked))
 	if err != nil {
-		return nil, fmt.Errorf("look for coupons: %w", err)
+		return nil, fmt.Errorf("find missing coupons: %w", err)
 	}
 	return missing, nil
 }

@@ -1,88 +1,81 @@
 package ledger_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
-// Rows of coupons that do not exist are found in every table, and their applications in Redis.
 func TestStraysFindsRowsAndKeys(t *testing.T) {
 	t.Parallel()
-	const nobodys = 77
+	// insert inserts a row of a coupon that does not exist.
+	insert := func(table, columns, values string) func(*fixture) {
+		return func(c *fixture) {
+			c.Exec("INSERT INTO "+table+" (coupon_id"+columns+") VALUES (?"+values+")", c.id+77)
+		}
+	}
+	key := func(name func(c *fixture) string) func(*fixture) {
+		return func(c *fixture) { c.redis(2, "ZADD", name(c), 1, "1", 2, "2") }
+	}
+	remove := func(c *fixture) { c.change(1, "DELETE FROM coupon WHERE id = ?", c.id) }
+	run := func(cutoff time.Duration, columns, values string) func(*fixture) {
+		return func(c *fixture) {
+			c.Exec("INSERT INTO settlement_run (cutoff"+columns+") VALUES (?"+values+")", c.Now().Add(cutoff))
+		}
+	}
+	events := func(c *fixture) {
+		c.Exec("INSERT INTO audit_event (actor, action, seq) VALUES ('kim', 'IMPORT', NULL), ('kim', 'IMPORT', 1)")
+	}
+	chain := func(c *fixture) {
+		c.audit(3)
+		require.NoError(c.T, c.Audit(auditOrigin, audit.DLQDropped, c.id+77, make([]audit.Entry, 4)...))
+		c.requireHealthy()
+	}
+	removeChain := func(c *fixture) { c.change(4, "DELETE FROM audit_event WHERE coupon_id = ?", c.id+77) }
 	for name, test := range map[string]struct {
 		do    func(c *fixture)
-		codes map[ledger.Code]int64
+		found found
 	}{
-		"nothing":                     {func(*fixture) {}, nil},
-		"a coupon deleted, untouched": {func(c *fixture) { c.change(1, "DELETE FROM coupon WHERE id = ?", c.id) }, nil},
-		"a coupon deleted while people wait": {func(c *fixture) {
+		"nothing":             {func(*fixture) {}, found{}},
+		"a coupon never used": {remove, found{}},
+		"applications": {func(c *fixture) {
 			c.apply(1, 5)
-			c.keepPromise(c.now())
-			c.change(1, "DELETE FROM coupon WHERE id = ?", c.id)
-		}, map[ledger.Code]int64{ledger.NeverSettled: 5, ledger.CouponMissing: 1}},
-		"a queue of no coupon": {func(c *fixture) {
-			key := fmt.Sprintf("%scandidates:coupon:%d", c.prefix, c.id+nobodys)
-			c.wrote(2)(c.rdb.ZAdd(c.t.Context(), key, redis.Z{Score: 1, Member: "1"}, redis.Z{Score: 2, Member: "2"}).Result())
-		}, map[ledger.Code]int64{ledger.NeverSettled: 2}},
-		"a DLQ of no coupon": {func(c *fixture) {
-			key := fmt.Sprintf("dlq:{%scandidates:coupon:%d}", c.prefix, c.id+nobodys)
-			c.wrote(1)(c.rdb.ZAdd(c.t.Context(), key, redis.Z{Score: 1, Member: "1"}).Result())
-		}, map[ledger.Code]int64{ledger.NeverSettled: 1}},
-		"a queue of another deployment": {func(c *fixture) {
-			for _, key := range []string{"x" + c.prefix + "candidates:coupon:42", c.prefix + "candidates:coupon:042", c.prefix + "candidates:coupon:42:old", c.prefix + "xcandidates:coupon:42"} {
-				c.wrote(1)(c.rdb.ZAdd(c.t.Context(), key, redis.Z{Score: 1, Member: "1"}).Result())
-			}
-		}, nil},
-		"an outcome of no coupon": {func(c *fixture) {
-			c.exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 1, NOW(6), 'NOT_SELECTED'), (?, 2, NOW(6), 'NOT_SELECTED')", c.id+nobodys, c.id+nobodys)
-		}, map[ledger.Code]int64{ledger.CouponMissing: 1}},
-		"a record of no coupon": {func(c *fixture) {
-			c.exec("INSERT INTO settlement (run_id, coupon_id) VALUES (1, ?)", c.id+nobodys)
-		}, map[ledger.Code]int64{ledger.CouponMissing: 1}},
-		"a promise of no coupon":           {func(c *fixture) { c.exec("INSERT INTO promise (coupon_id, accepted) VALUES (?, 1)", c.id+nobodys) }, map[ledger.Code]int64{ledger.CouponMissing: 1}},
-		"a promise to nobody of no coupon": {func(c *fixture) { c.exec("INSERT INTO promise (coupon_id) VALUES (?)", c.id+nobodys) }, nil},
-		"a coupon of no coupon": {func(c *fixture) {
-			c.exec("ALTER TABLE user_coupon DROP FOREIGN KEY user_coupon_coupon")
-			c.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 1)", c.id+nobodys)
-		}, map[ledger.Code]int64{ledger.CouponMissing: 1}},
-		"a finished night in the future": {endedAt(time.Hour, "SUCCEEDED"), one(ledger.NightAhead)},
-		"a night that ended early":       {endedAt(4*time.Minute, "SUCCEEDED"), nil},
-		"a night that ended as RUNNING":  {endedAt(-time.Hour, "RUNNING"), one(ledger.RunWrong)},
-		"a night given up":               {endedAt(-time.Hour, "ABANDONED"), one(ledger.RunWrong)},
-		"a night that ended unsaid": {func(c *fixture) {
-			c.exec("INSERT INTO settlement_run (cutoff, status) VALUES (?, 'SUCCEEDED')", c.now())
-		}, one(ledger.RunWrong)},
-		"a night at work, early": {func(c *fixture) {
-			c.exec("INSERT INTO settlement_run (cutoff) VALUES (?)", c.now().Add(4*time.Minute))
-		}, nil},
+			c.storePromises(c.Now())
+			remove(c)
+		}, found{ledger.NeverSettled: 5, ledger.CouponMissing: 1}},
+		"a queue":                   {key(func(c *fixture) string { return c.Queue(c.id + 77) }), found{ledger.NeverSettled: 2}},
+		"a DLQ":                     {key(func(c *fixture) string { return c.Key("dlq", c.id+77) }), found{ledger.NeverSettled: 2}},
+		"a longer prefix":           {key(func(c *fixture) string { return "x" + c.Prefix + "candidates:coupon:42" }), found{}},
+		"another name":              {key(func(c *fixture) string { return c.Prefix + "xcandidates:coupon:42" }), found{}},
+		"an id with a leading zero": {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:042" }), found{}},
+		"an id with a suffix":       {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:42:old" }), found{}},
+		"outcomes": {all(insert("application_outcome", ", user_id, applied_at, outcome", ", 1, NOW(6), 'NOT_SELECTED'"),
+			insert("application_outcome", ", user_id, applied_at, outcome", ", 2, NOW(6), 'NOT_SELECTED'")), found{ledger.CouponMissing: 1}},
+		"a record":                  {insert("settlement", ", run_id", ", 1"), found{ledger.CouponMissing: 1}},
+		"a promise":                 {insert("promise", ", accepted", ", 1"), found{ledger.CouponMissing: 1}},
+		"a promise row without any": {insert("promise", "", ""), found{}},
+		"a coupon of a user": {all(func(c *fixture) { c.Exec("ALTER TABLE user_coupon DROP FOREIGN KEY user_coupon_coupon") },
+			insert("user_coupon", ", user_id", ", 1")), found{ledger.CouponMissing: 1}},
+		"audit events without a coupon": {events, found{ledger.AuditInserted: 2}},
+		"audit events":                  {chain, found{ledger.AuditInserted: 4}},
+		"audit events, also removed":    {all(events, chain, removeChain), found{ledger.AuditInserted: 2, ledger.AuditRemoved: 4}},
+
+		"a run that ended before its cutoff": {run(time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{ledger.NightAhead: 1}},
+		"a run that started and ended early": {run(4*time.Minute, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{}},
+		"a RUNNING run with an end":          {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'RUNNING'"), found{ledger.RunWrong: 1}},
+		"an ABANDONED run with an end":       {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'ABANDONED'"), found{ledger.RunWrong: 1}},
+		"a SUCCEEDED run without an end":     {run(0, ", status", ", 'SUCCEEDED'"), found{ledger.RunWrong: 1}},
+		"a run under way, before its cutoff": {run(4*time.Minute, "", ""), found{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t, 5)
 			test.do(c)
-			strays, err := c.ledger.Strays(t.Context(), c.db)
-			require.NoError(t, err)
-			found := map[ledger.Code]int64{}
-			for _, f := range strays {
-				require.False(t, f.Warning)
-				found[f.Code] += f.Count
-			}
-			if test.codes == nil {
-				test.codes = map[ledger.Code]int64{}
-			}
-			require.Equal(t, test.codes, found, "%+v", strays)
+			requireFindings(t, test.found, c.strays())
 		})
-	}
-}
-
-func endedAt(ahead time.Duration, status string) func(*fixture) {
-	return func(c *fixture) {
-		c.exec("INSERT INTO settlement_run (cutoff, finished_at, status) VALUES (?, UTC_TIMESTAMP(6), ?)", c.now().Add(ahead), status)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 )
 
-// Code names a finding. Codes are stable.
+// Code identifies a kind of finding. Codes are stable.
 type Code string
 
 // Violations, by the invariant they break.
@@ -24,18 +24,18 @@ const (
 	LineRewound            Code = "LINE_REWOUND"             // 5: the next arrival could be lower than one in Redis or one that got a seat
 	ArrivalWrong           Code = "ARRIVAL_WRONG"            // 5: a run settled an application without an arrival before its cutoff
 	NightAhead             Code = "NIGHT_AHEAD"              // 5: a run ended before its cutoff
-	RecordWrong            Code = "RECORD_WRONG"             // 6: a settlement's record does not match its coupons and outcomes
-	RecordMissing          Code = "RECORD_MISSING"           // 6: coupons or outcomes of a run without a record of the coupon
-	RunMissing             Code = "RUN_MISSING"              // 6: a record of a run that does not exist; no run can clean up after it
+	RecordWrong            Code = "RECORD_WRONG"             // 6: a record differs from the coupons and outcomes of its run
+	RecordMissing          Code = "RECORD_MISSING"           // 6: coupons or outcomes of a run without a record
+	RunMissing             Code = "RUN_MISSING"              // 6: a record of a run that does not exist
 	StillStanding          Code = "STILL_STANDING"           // 6: settled and cleaned up, but still in Redis
 	MarkedWithoutCoupon    Code = "MARKED_WITHOUT_COUPON"    // 6: Redis answers ALREADY_ISSUED to a user without the coupon
 	MarkedWithoutRejection Code = "MARKED_WITHOUT_REJECTION" // 6: Redis answers REJECTED to a user who was not rejected
 	ReasonMissing          Code = "REASON_MISSING"           // 6: a DLQ entry without a reason, or a reason without an entry
-	ValidityWrong          Code = "VALIDITY_WRONG"           // 6: a coupon with another time of issue or expiry than its run gives
-	OutcomeWrong           Code = "OUTCOME_WRONG"            // 6: an outcome that no run records so
+	ValidityWrong          Code = "VALIDITY_WRONG"           // 6: a coupon with a wrong time of issue or expiry
+	OutcomeWrong           Code = "OUTCOME_WRONG"            // 6: an outcome with columns that no run records
 	RunWrong               Code = "RUN_WRONG"                // 6: a run differs from its audit events, or its status from its end
 	CouponMissing          Code = "COUPON_MISSING"           // 6: rows of coupons that do not exist
-	DoorDiffers            Code = "DOOR_DIFFERS"             // 6: Redis goes by another window than the coupon, though it has been published
+	DoorDiffers            Code = "DOOR_DIFFERS"             // 6: Redis has another window than the coupon, although it was published
 	AuditChanged           Code = "AUDIT_CHANGED"            // 6: an audit event was changed
 	AuditRemoved           Code = "AUDIT_REMOVED"            // 6: audit events were removed
 	AuditInserted          Code = "AUDIT_INSERTED"           // 6: an audit event was not written by the program
@@ -66,7 +66,7 @@ type Verdict struct {
 	Coupons       int64      `json:"coupons"`     // rows of user_coupon
 	Account       Account    `json:"account"`
 	Gap           int64      `json:"gap"`
-	AuditHead     audit.Head `json:"auditHead"` // a copy kept elsewhere binds all audit events up to it
+	AuditHead     audit.Head `json:"auditHead"` // a copy elsewhere binds all audit events up to it
 	Findings      []Finding  `json:"findings"`
 }
 
@@ -83,4 +83,11 @@ func (v *Verdict) Violated() bool {
 func (v *Verdict) find(invariant int, code Code, count int64, format string, args ...any) {
 	warning := code == Excess || code == ClockAhead || code == CleanUpToDo
 	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(format, args...)})
+}
+
+// findAny adds a finding if n is above zero. The format begins with n.
+func (v *Verdict) findAny(invariant int, code Code, n int64, format string, args ...any) {
+	if n > 0 {
+		v.find(invariant, code, n, format, append([]any{n}, args...)...)
+	}
 }

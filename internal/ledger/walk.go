@@ -12,22 +12,21 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Entry is one application in Redis and what MySQL says of it.
+// Entry is one application in Redis with its state in MySQL.
 type Entry struct {
 	coupon.Application
 	active    bool // the user exists and is active
 	hasCoupon bool // the user holds the coupon, by a run or by hand
-	issued    bool // a run issued a coupon for this very application
-	recorded  bool // this very application has another outcome
+	issued    bool // a run issued a coupon for this application
+	recorded  bool // this application has another outcome
 
-	notSelected bool // which is NOT_SELECTED
+	notSelected bool // the outcome is NOT_SELECTED
 }
 
 // Settled reports whether MySQL has an outcome of the application.
 func (e Entry) Settled() bool { return e.issued || e.recorded }
 
-// halfMoved reports an application in the DLQ whose NOT_SELECTED a run should have deleted in a transaction that did not
-// commit.
+// halfMoved reports an application in the DLQ that still has its NOT_SELECTED, because the run's transaction did not commit.
 func (e Entry) halfMoved() bool { return e.notSelected && e.Source != coupon.SourceQueue }
 
 // appliedAt is the arrival of a JSON_TABLE j as DATETIME(6); FROM_UNIXTIME would lose microseconds.
@@ -47,8 +46,7 @@ LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.u
      AND o.applied_at = ` + appliedAt + `
 ORDER BY j.n`
 
-// Malformed is the beginning of the reason in the outcome of a member that is no user id. All such outcomes have user 0, and
-// are told apart by it.
+// Malformed is the beginning of the reason for a member that is no user id. All such outcomes have user 0 and differ by it.
 func Malformed(member string) string {
 	const maxLetters = 400 // of the 500 of a reason
 	return mysqltx.Shorten(strconv.Quote(strings.ToValidUTF8(member, "\uFFFD")), maxLetters)
@@ -75,14 +73,10 @@ func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
 }
 
 func visitPage(ctx context.Context, tx *sql.Tx, query string, couponID coupon.CouponID, page []coupon.Application, visit func(Entry)) error {
-	asked := []byte{'['}
+	pairs := make([]string, len(page))
 	for i, e := range page {
-		if i > 0 {
-			asked = append(asked, ',')
-		}
-		asked = fmt.Appendf(asked, "[%d,%d]", coupon.ParseUserID(e.Member), e.Arrival)
+		pairs[i] = fmt.Sprintf("[%d,%d]", coupon.ParseUserID(e.Member), e.Arrival)
 	}
-	asked = append(asked, ']')
 	return mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 		var n int
 		var reason string
@@ -96,5 +90,5 @@ func visitPage(ctx context.Context, tx *sql.Tx, query string, couponID coupon.Co
 		}
 		visit(*e)
 		return nil
-	}, query, couponID, couponID, string(asked), couponID)
+	}, query, couponID, couponID, "["+strings.Join(pairs, ",")+"]", couponID)
 }

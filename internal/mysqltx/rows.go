@@ -3,6 +3,7 @@ package mysqltx
 import (
 	"context"
 	"database/sql"
+	"fmt"
 )
 
 // RowsQuerier is a pool, a connection or a transaction.
@@ -38,4 +39,19 @@ func Collect[T any](ctx context.Context, q RowsQuerier, fields func(*T) []any, q
 		return nil, err
 	}
 	return found, nil
+}
+
+// Column runs a query of one column and returns its values, in order and never nil.
+func Column[T any](ctx context.Context, q RowsQuerier, query string, args ...any) ([]T, error) {
+	return Collect(ctx, q, func(value *T) []any { return []any{value} }, query, args...)
+}
+
+// Read reads in one transaction, which it rolls back.
+func Read(ctx context.Context, pool *sql.DB, isolation sql.IsolationLevel, read func(tx *sql.Tx) error) error {
+	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	return read(tx)
 }

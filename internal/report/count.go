@@ -18,13 +18,13 @@ import (
 type counter struct {
 	Coupon
 	period   Period
-	open     bool // the coupon's window and the period overlap
+	open     bool // the coupon's window overlaps the period
 	runs     map[coupon.RunID]bool
 	timeline map[int]int64 // by bucket
 }
 
-// count counts one coupon, and again under its lock when the account does not balance. After an error the counter has the
-// name at most.
+// count counts one coupon. It repeats the count under the coupon's lock when the account does not balance. After an error the
+// counter has the name at most.
 func (r *Reporter) count(ctx context.Context, id coupon.CouponID, period Period) (*counter, error) {
 	c, err := r.countOnce(ctx, id, period, couponSQL)
 	if err != nil || c.Gap == 0 {
@@ -44,33 +44,32 @@ FROM coupon WHERE id = ?`
 func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Period, query string) (*counter, error) {
 	c := &counter{period: period, runs: map[coupon.RunID]bool{}, timeline: map[int]int64{}}
 	c.Coupon.Coupon, c.Runs, c.ValueWon = id, []coupon.RunID{}, new(big.Int)
-	tx, err := r.DB.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}) // one snapshot for all counts
-	if err != nil {
-		return c, fmt.Errorf("report coupon %d: %w", id, err)
-	}
-	defer func() { _ = tx.Rollback() }() // it only reads
-
 	var issued int64
-	err = tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).Scan(&c.Name, &c.DiscountWon, &c.Seats, &issued, &c.open)
-	if errors.Is(err, sql.ErrNoRows) {
-		return c, fmt.Errorf("coupon %d: %w", id, ledger.ErrNoCoupon)
+	err := mysqltx.Read(ctx, r.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error { // one snapshot for all counts
+		err := tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).Scan(&c.Name, &c.DiscountWon, &c.Seats, &issued, &c.open)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ledger.ErrNoCoupon
+		}
+		for _, read := range []func(context.Context, *sql.Tx) error{c.readOutcomes, r.inRedis(c), c.readRuns, c.readAudit} {
+			if err == nil {
+				err = read(ctx, tx)
+			}
+		}
+		return err
+	})
+	if errors.Is(err, ledger.ErrNoCoupon) {
+		return c, fmt.Errorf("coupon %d: %w", id, err)
 	}
 	if err != nil {
 		return c, fmt.Errorf("report coupon %d: %w", id, err)
 	}
 	c.SeatsLeft = c.Seats - issued
-	for _, read := range []func(context.Context, *sql.Tx) error{c.readOutcomes, r.inRedis(c), c.readRuns, c.readAudit} {
-		if err := read(ctx, tx); err != nil {
-			return c, fmt.Errorf("report coupon %d: %w", id, err)
-		}
-	}
 	c.Applications = c.Issued + c.NotSelected + c.Rejected + c.AlreadyIssued + c.UnderReview + c.Waiting
 	c.ValueWon.Mul(big.NewInt(c.DiscountWon), big.NewInt(c.Issued))
 	return c, nil
 }
 
-// issuedSQL reads all rows of a coupon, because no index orders them by arrival; it reads none unless a settlement has
-// issued to arrivals of the period.
+// issuedSQL reads all rows of a coupon that has issued to arrivals of the period, because no index orders them by arrival.
 const issuedSQL = `
 SELECT 'ISSUED', run_id, TIMESTAMPDIFF(SECOND, CAST(? AS DATETIME(6)), applied_at) DIV ? AS bucket, COUNT(*)
 FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND applied_at >= ? AND applied_at < ?
@@ -118,9 +117,9 @@ func (c *counter) addOutcomes(rows *sql.Rows) error {
 	return nil
 }
 
-// inRedis counts the applications in Redis and the gap. Applications above the last settled arrival are undecided and only
-// counted; those below are compared with MySQL one by one. The account comes last, so that an application that leaves Redis
-// before it shows as a gap.
+// inRedis counts the applications in Redis and the gap. Applications after the last settled arrival are undecided and only
+// counted; earlier ones are compared with MySQL one by one. The account comes last, so that an application that leaves Redis
+// meanwhile shows as a gap.
 func (r *Reporter) inRedis(c *counter) func(context.Context, *sql.Tx) error {
 	return func(ctx context.Context, tx *sql.Tx) error {
 		recorded, settledUpTo, err := ledger.ReadRecorded(ctx, tx, c.Coupon.Coupon)
@@ -147,8 +146,8 @@ func (r *Reporter) inRedis(c *counter) func(context.Context, *sql.Tx) error {
 	}
 }
 
-// countUndecided counts the applications in Redis from an arrival on. Most coupons have none, so that one look at the whole
-// period comes before the buckets.
+// countUndecided counts the applications in Redis from an arrival on. Most coupons have none, so that it reads the whole period
+// before the buckets.
 func (r *Reporter) countUndecided(ctx context.Context, c *counter, from coupon.Arrival) error {
 	edges := c.period.edges(from)
 	waiting, dlq, err := r.Store.Spans(ctx, c.Coupon.Coupon, []int64{edges[0], edges[len(edges)-1]})
@@ -213,7 +212,7 @@ const auditSQL = "SELECT e.at, e.actor, e.action, e.reason, IF(COUNT(*) = 1, MIN
 WHERE e.coupon_id = ? AND e.at >= ? AND (e.at < ? OR e.at <= ?)
 GROUP BY e.at, e.actor, e.action, e.reason, e.run_id ORDER BY MIN(e.seq)`
 
-// readAudit reads the audit entries of the period, and of the time until its last settlement.
+// readAudit reads the audit entries from the beginning of the period until its end or its last settlement.
 func (c *counter) readAudit(ctx context.Context, tx *sql.Tx) (err error) {
 	until := c.period.From.UTC()
 	if c.LastSettledAt != nil {

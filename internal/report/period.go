@@ -15,7 +15,7 @@ type Period struct {
 // buckets is the number of buckets in the period.
 func (p Period) buckets() int64 { return int64((p.To.Sub(p.From) + p.Bucket - 1) / p.Bucket) }
 
-// edges are the bounds of the buckets from an arrival on, up to the end of the period.
+// edges are the bounds of the buckets from an arrival to the end of the period.
 func (p Period) edges(from coupon.Arrival) []coupon.Arrival {
 	from = max(from, p.From.UnixMicro())
 	edges := []coupon.Arrival{from}

@@ -3,13 +3,10 @@ package report
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -32,8 +29,8 @@ type Reporter struct {
 	Users *users.Directory
 }
 
-// Report is what became of the applications of a period, coupon by coupon. Reading it again returns the same until
-// an application is settled, or seats, promises or a price change.
+// Report counts the outcomes of the applications of a period, coupon by coupon. It stays the same until an application is settled,
+// or seats, promises or a price change.
 type Report struct {
 	Coupons []Coupon `json:"coupons"`
 	Total   Counts   `json:"total"`  // the sums of Coupons
@@ -58,10 +55,10 @@ type Coupon struct {
 	AuditLeftOut int64        `json:"deedsLeftOut"`
 }
 
-// Counts are the applications of a period by outcome, what the coupons are worth, and the state of the coupon.
+// Counts are the applications of a period by outcome, the value of the issued coupons, and the state of the coupon.
 type Counts struct {
 	Outcomes
-	ValueWon *big.Int `json:"valueWon"` // of the issued
+	ValueWon *big.Int `json:"valueWon"` // of the issued coupons
 	State
 }
 
@@ -76,7 +73,7 @@ type Outcomes struct {
 	Waiting       int64 `json:"waiting"`
 }
 
-// State is the whole coupon as it is now, whatever the period.
+// State is the present state of the coupon. It does not depend on the period.
 type State struct {
 	Seats     int64 `json:"seats"`
 	SeatsLeft int64 `json:"seatsLeft"`
@@ -128,15 +125,15 @@ const (
 	couponsPerPage  = 1000
 )
 
-// couponsSQL finds the coupons that can have applications of a period: those that were open then, are not finalised, or
-// were settled since. A window may have changed since, so that the counts decide.
+// couponsSQL finds the coupons that can have applications of a period: those that were open in it, are not finalised, or were
+// settled after its beginning. The counts decide, because a window can have changed since.
 const couponsSQL = `
 SELECT c.id FROM coupon c
 WHERE c.id > ? AND ((c.apply_opens_at < ? AND c.apply_closes_at > ?) OR c.finalised_at IS NULL
       OR EXISTS (SELECT 1 FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = c.id AND r.cutoff > ?))
 ORDER BY c.id LIMIT ?`
 
-// Report reads a period, for the given coupons; without any, for all coupons that were open in the period or have
+// Report reports a period for the given coupons. Without any it reports all coupons that were open in the period or have
 // applications of it.
 func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.CouponID) (*Report, error) {
 	report := &Report{Coupons: []Coupon{}, Total: Counts{ValueWon: new(big.Int)}, Unread: []Unread{}, Timeline: make([]int64, period.buckets())}
@@ -145,8 +142,7 @@ func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.C
 	}
 	from := period.From.UTC()
 	for after := coupon.CouponID(0); ; {
-		page, err := mysqltx.Collect(ctx, r.DB, func(id *coupon.CouponID) []any { return []any{id} },
-			couponsSQL, after, period.To.UTC(), from, from, couponsPerPage)
+		page, err := mysqltx.Column[coupon.CouponID](ctx, r.DB, couponsSQL, after, period.To.UTC(), from, from, couponsPerPage)
 		if err != nil {
 			return nil, fmt.Errorf("read the coupons of the period: %w", err)
 		}
@@ -160,11 +156,11 @@ func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.C
 	}
 }
 
-// addAll adds coupons to the report; all of them when they were named, else those that the period concerns.
+// addAll adds coupons to the report: all when the caller named them, else those that were open in the period or have applications.
 func (r *Reporter) addAll(ctx context.Context, report *Report, period Period, coupons []coupon.CouponID, named bool) error {
 	for _, id := range coupons {
 		f, err := r.count(ctx, id, period)
-		if isLocked(err) && len(report.Unread) < maxUnread {
+		if mysqltx.IsLockWait(err) && len(report.Unread) < maxUnread {
 			report.Unread = append(report.Unread, Unread{id, f.Name, err.Error(), err})
 			continue
 		}
@@ -181,11 +177,4 @@ func (r *Reporter) addAll(ctx context.Context, report *Report, period Period, co
 		}
 	}
 	return nil
-}
-
-// isLocked reports whether another session holds the coupon's row, or alters its table.
-func isLocked(err error) bool {
-	const lockWaitTimeout = 1205
-	var numbered *mysql.MySQLError
-	return errors.As(err, &numbered) && numbered.Number == lockWaitTimeout
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,15 +53,10 @@ func opened(d *jajeongtest.Deployment, seats int, discount int64, opens, closes 
 	return c
 }
 
-func (c *fixture) stood(n uint64, arrival time.Time) {
+// applied adds an application with that arrival.
+func (c *fixture) applied(n uint64, arrival time.Time) {
 	c.T.Helper()
 	c.ApplyAt(c.id, coupon.Member(n), arrival)
-}
-
-// promised counts more promises than there are applications.
-func (c *fixture) promised(more int64) {
-	c.T.Helper()
-	require.NoError(c.T, c.Redis.HIncrBy(c.T.Context(), c.Key("state", c.id), "accepted", more).Err())
 }
 
 // settle settles the coupon up to a cutoff; the zero time is now.
@@ -73,11 +69,6 @@ func (c *fixture) settle(cutoff time.Time) settle.Result {
 	require.Len(c.T, done.Coupons, 1)
 	require.Empty(c.T, done.Coupons[0].Error)
 	return done.Coupons[0]
-}
-
-func (c *fixture) runs() []coupon.RunID {
-	c.T.Helper()
-	return c.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id", c.id)
 }
 
 func read(d *jajeongtest.Deployment, p report.Period, coupons ...coupon.CouponID) *report.Report {
@@ -106,18 +97,18 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	c := opened(d, 3, 5_000, at("2025-10-30 00:00:00"), at("2025-12-02 00:00:00"))
 	d.AddUsers(jajeongtest.Between(1, 22)...)
 	d.SetStatus(jajeongtest.Blocked, 21, 22)
-	c.stood(1, at("2025-10-31 23:59:59.999999"))
-	c.stood(2, at("2025-11-20 10:00:00"))
-	c.stood(21, at("2025-11-20 10:00:59.999999"))
-	c.stood(3, at("2025-11-20 23:59:59.999999"))
-	c.stood(4, at("2025-11-21 00:00:00"))
-	c.stood(22, at("2025-11-21 00:00:00.000001"))
-	c.stood(5, at("2025-11-30 23:59:59.999999"))
-	c.stood(6, at("2025-12-01 00:00:00"))
+	c.applied(1, at("2025-10-31 23:59:59.999999"))
+	c.applied(2, at("2025-11-20 10:00:00"))
+	c.applied(21, at("2025-11-20 10:00:59.999999"))
+	c.applied(3, at("2025-11-20 23:59:59.999999"))
+	c.applied(4, at("2025-11-21 00:00:00"))
+	c.applied(22, at("2025-11-21 00:00:00.000001"))
+	c.applied(5, at("2025-11-30 23:59:59.999999"))
+	c.applied(6, at("2025-12-01 00:00:00"))
 	run := c.settle(at("2025-11-21 00:00:00"))
 	require.Equal(t, 3, run.Issued)
 	c.settle(at("2025-12-01 00:00:00"))
-	runs := c.runs()
+	runs := c.Runs(c.id)
 	require.Len(t, runs, 2)
 
 	counts := func(c report.Counts) [7]int64 {
@@ -131,7 +122,7 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	require.NotNil(t, first.Coupons[0].Millis)
 	require.Equal(t, [3]int64{3, 0, 0}, [3]int64{first.Total.Seats, first.Total.SeatsLeft, first.Total.Gap})
 	require.Len(t, first.Timeline, 24*60)
-	require.EqualValues(t, 2, first.Timeline[10*60], "the one under review, too")
+	require.EqualValues(t, 2, first.Timeline[10*60], "with the one in the DLQ")
 	require.EqualValues(t, 1, first.Timeline[24*60-1])
 
 	second := read(d, day(t, "2025-11-21"))
@@ -157,12 +148,12 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 
 	require.Equal(t, [7]int64{1, 1, 0, 0, 0, 0, 0}, counts(read(d, month(t, "2025-10")).Total))
 	require.Equal(t, [7]int64{1, 0, 0, 0, 0, 0, 1}, counts(read(d, month(t, "2025-12")).Total))
-	require.Equal(t, whole, read(d, month(t, "2025-11")), "read again it is the same")
+	require.Equal(t, whole, read(d, month(t, "2025-11")), "reading changes nothing")
 
 	nothing := read(d, month(t, "2024-02"))
 	require.NotNil(t, nothing.Coupons)
 	require.Empty(t, nothing.Coupons)
-	require.Len(t, read(d, month(t, "2024-02"), c.id).Coupons, 1, "who asks for a coupon is told of it")
+	require.Len(t, read(d, month(t, "2024-02"), c.id).Coupons, 1, "a coupon that the caller names")
 	_, err := reporter(d).Report(t.Context(), month(t, "2025-11"), []uint64{c.id + 1})
 	require.ErrorIs(t, err, ledger.ErrNoCoupon)
 }
@@ -191,17 +182,17 @@ func TestReportCountsEveryOutcome(t *testing.T) {
 	stay(d.Queue(c.id), "user_coupon", 1)
 	stay(d.Queue(c.id), "application_outcome", 9)
 	stay(d.Key("dlq", c.id), "application_outcome", 10)
-	c.promised(2)
+	c.AddPromises(c.id, 2)
 
 	p := report.Period{From: d.Now().Add(-time.Hour).Truncate(time.Second), To: d.Now().Add(time.Hour).Truncate(time.Second), Bucket: time.Minute}
 	r := read(d, p)
 	require.Len(t, r.Coupons, 1)
 	got := r.Coupons[0].Counts
-	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(7)), got.ValueWon, "more than 64 bits can hold")
+	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(7)), got.ValueWon, "more than 64 bits")
 	got.ValueWon = nil
 	require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 14, Issued: 7, NotSelected: 2, Rejected: 1, AlreadyIssued: 1, UnderReview: 1, Waiting: 2},
 		State: report.State{Seats: 8, Gap: 2}}, got)
-	require.Equal(t, c.runs(), r.Coupons[0].Runs)
+	require.Equal(t, c.Runs(c.id), r.Coupons[0].Runs)
 
 	var timeline int64
 	for _, n := range r.Timeline {
@@ -216,13 +207,13 @@ func TestTimelineStaysWhenApplicationsAreSettled(t *testing.T) {
 	d := jajeongtest.New(t)
 	c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
 	d.AddUsers(jajeongtest.Between(1, 5)...)
-	c.stood(1, at("2025-11-19 23:59:59.999999"))
-	c.stood(2, at("2025-11-20 00:00:00"))
-	c.stood(3, at("2025-11-20 10:00:00"))
-	c.stood(4, at("2025-11-20 10:00:59.999999"))
-	c.stood(99, at("2025-11-20 10:01:00")) // there is no such user: under review
-	c.stood(5, at("2025-11-20 23:59:59.999999"))
-	c.stood(6, at("2025-11-21 00:00:00"))
+	c.applied(1, at("2025-11-19 23:59:59.999999"))
+	c.applied(2, at("2025-11-20 00:00:00"))
+	c.applied(3, at("2025-11-20 10:00:00"))
+	c.applied(4, at("2025-11-20 10:00:59.999999"))
+	c.applied(99, at("2025-11-20 10:01:00")) // an unknown user, for the DLQ
+	c.applied(5, at("2025-11-20 23:59:59.999999"))
+	c.applied(6, at("2025-11-21 00:00:00"))
 	want := make([]int64, 24*60)
 	want[0], want[600], want[601], want[24*60-1] = 1, 2, 1, 1
 	for _, cutoff := range []string{"", "2025-11-20 10:00:30", "2025-11-21 00:00:00"} { // the second in the middle of a minute
@@ -243,13 +234,10 @@ func TestReportNamesLockedCoupons(t *testing.T) {
 	taken := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
 	d.AddUsers(1)
 	for _, c := range []*fixture{free, taken} {
-		c.stood(1, at("2025-11-20 10:00:00"))
+		c.applied(1, at("2025-11-20 10:00:00"))
 	}
-	taken.promised(1) // which is why it is looked at under its lock
-	tx, err := d.DB.Begin()
-	require.NoError(t, err)
-	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", taken.id)
-	require.NoError(t, err)
+	taken.AddPromises(taken.id, 1) // a gap, so that the report repeats the count under the lock
+	release := d.Lock(taken.id)
 	r := read(d, day(t, "2025-11-20"))
 	require.Len(t, r.Coupons, 1)
 	require.Equal(t, free.id, r.Coupons[0].Coupon)
@@ -258,7 +246,7 @@ func TestReportNamesLockedCoupons(t *testing.T) {
 	require.Equal(t, taken.id, r.Unread[0].Coupon)
 	require.Equal(t, "심야 쿠폰", r.Unread[0].Name)
 	require.Error(t, r.Unread[0].Err)
-	require.NoError(t, tx.Rollback())
+	release()
 	require.Len(t, read(d, day(t, "2025-11-20")).Coupons, 2)
 }
 
@@ -269,11 +257,8 @@ func TestReportListsAuditEntries(t *testing.T) {
 	d := jajeongtest.New(t)
 	c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
 	did := func(when string, action audit.Action, user coupon.UserID) {
-		tx, err := d.DB.Begin()
-		require.NoError(t, err)
 		origin := audit.Origin{At: at(when).UTC(), Actor: "kim", Reason: "T-1"}
-		require.NoError(t, audit.Append(t.Context(), tx, origin, action, c.id, audit.Entry{User: user, Detail: fmt.Sprint("user ", user)}))
-		require.NoError(t, tx.Commit())
+		require.NoError(t, d.Audit(origin, action, c.id, audit.Entry{User: user, Detail: fmt.Sprint("user ", user)}))
 	}
 	did("2025-11-19 23:59:59.999999", "COUPON_CREATED", 0)
 	did("2025-11-20 00:00:00", "COUPON_PAUSED", 0)
@@ -281,19 +266,19 @@ func TestReportListsAuditEntries(t *testing.T) {
 	did("2025-11-20 12:00:00", "DLQ_DROPPED", 2)
 	did("2025-11-21 00:00:00", "COUPON_RESUMED", 0)
 	c.Exec("INSERT INTO audit_event (at, actor, action, coupon_id) VALUES (?, 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // in no chain
-	told := func() (lines []string) {
-		for _, deed := range read(d, day(t, "2025-11-20")).Coupons[0].Audit {
-			lines = append(lines, fmt.Sprint(deed.Actor, " ", deed.Action, " ", deed.Count, " ", deed.Reason, " ", deed.Detail))
+	entries := func() (lines []string) {
+		for _, e := range read(d, day(t, "2025-11-20")).Coupons[0].Audit {
+			lines = append(lines, fmt.Sprint(e.Actor, " ", e.Action, " ", e.Count, " ", e.Reason, " ", e.Detail))
 		}
 		return lines
 	}
 	before := []string{"kim COUPON_PAUSED 1 T-1 user 0", "kim DLQ_DROPPED 2 T-1 "}
-	require.Equal(t, before, told())
+	require.Equal(t, before, entries())
 
 	d.AddUsers(1)
-	c.stood(1, at("2025-11-20 14:00:00"))
-	c.settle(time.Time{}) // today, so that what was done in between belongs to it
-	after := told()
+	c.applied(1, at("2025-11-20 14:00:00"))
+	c.settle(time.Time{}) // today, after the last of the events
+	after := entries()
 	require.Len(t, after, 4)
 	require.Equal(t, append(before, "kim COUPON_RESUMED 1 T-1 user 0"), after[:3])
 	require.Contains(t, after[3], "kim SETTLED_BY_HAND 1 test cutoff ")
@@ -311,7 +296,7 @@ func TestReportAfterAWindowWasMoved(t *testing.T) {
 	d := jajeongtest.New(t)
 	c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-21 00:00:00"))
 	d.AddUsers(1)
-	c.stood(1, at("2025-11-20 10:00:00"))
+	c.applied(1, at("2025-11-20 10:00:00"))
 	c.settle(time.Time{})
 	c.Exec("UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ?, finalised_at = ? WHERE id = ?",
 		at("2026-01-01 00:00:00").UTC(), at("2026-01-02 00:00:00").UTC(), at("2026-01-03 00:00:00").UTC(), c.id)
@@ -319,50 +304,46 @@ func TestReportAfterAWindowWasMoved(t *testing.T) {
 	require.Empty(t, read(d, day(t, "2025-11-19")).Coupons)
 }
 
-// interloper lets something happen once, before the span or before the figures are read.
-type interloper struct {
+// hooked calls a function before it reads the intervals or the counts.
+type hooked struct {
 	report.Store
-	beforeSpan, beforeFigures func()
+	beforeIntervals, beforeCounts func()
 }
 
-func (i *interloper) Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error) {
-	once(&i.beforeSpan)
-	return i.Store.Spans(ctx, coupon, bounds)
+func (h hooked) Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error) {
+	h.beforeIntervals()
+	return h.Store.Spans(ctx, coupon, bounds)
 }
 
-func (i *interloper) Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error) {
-	once(&i.beforeFigures)
-	return i.Store.Figures(ctx, coupon, behind)
-}
-
-func once(what *func()) {
-	if do := *what; do != nil {
-		*what = nil
-		do()
-	}
+func (h hooked) Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error) {
+	h.beforeCounts()
+	return h.Store.Figures(ctx, coupon, behind)
 }
 
 // A settlement between the reads of MySQL and Redis loses no application and counts none twice.
 func TestReportWhileASettlementCommits(t *testing.T) {
 	t.Parallel()
-	for name, between := range map[string]func(settle func()) *interloper{
-		"before the span":    func(settle func()) *interloper { return &interloper{beforeSpan: settle} },
-		"before the figures": func(settle func()) *interloper { return &interloper{beforeFigures: settle} },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, moment := range []string{"before the intervals", "before the counts"} {
+		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
 			d.AddUsers(jajeongtest.Between(1, 5)...)
 			for n := range uint64(5) {
-				c.stood(n+1, at("2025-11-20 10:00:00").Add(time.Duration(n)*time.Second))
+				c.applied(n+1, at("2025-11-20 10:00:00").Add(time.Duration(n)*time.Second))
 			}
-			i := between(func() { require.Equal(t, 3, c.settle(time.Time{}).Issued) })
-			i.Store = d.Store
-			r, err := (&report.Reporter{DB: d.DB, Store: i, Users: d.Users}).Report(t.Context(), day(t, "2025-11-20"), nil)
+			settled := false
+			settle := sync.OnceFunc(func() {
+				require.Equal(t, 3, c.settle(time.Time{}).Issued)
+				settled = true
+			})
+			store := hooked{d.Store, func() {}, settle}
+			if moment == "before the intervals" {
+				store.beforeIntervals = settle
+			}
+			r, err := (&report.Reporter{DB: d.DB, Store: store, Users: d.Users}).Report(t.Context(), day(t, "2025-11-20"), nil)
 			require.NoError(t, err)
-			require.Nil(t, i.beforeSpan)
-			require.Nil(t, i.beforeFigures)
+			require.True(t, settled)
 			got := r.Total
 			got.ValueWon = nil
 			require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 5, Issued: 3, NotSelected: 2}, State: report.State{Seats: 3}}, got)

@@ -1,0 +1,99 @@
+package ledger_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+const (
+	undecided     = waitingEnds - waiting + 1 + 1 // with the blocked user in the DLQ
+	winnersByRuns = thirdRunEnds
+)
+
+func finalise(more string) func(*fixture) {
+	return alterCoupon("finalised_at = UTC_TIMESTAMP(6)" + more)
+}
+
+// closeRow ends the window in MySQL alone.
+func closeRow(c *fixture) { alterCoupon("apply_closes_at = ?", c.Now())(c) }
+
+// columnCorruptions concern applications that no run settles, and single columns and keys.
+var columnCorruptions = map[string]corruption{
+	// Invariant 1.
+	"a seat of another run": { // which leaves a seat of its own run free
+		do: alter("user_coupon", secondRun, "position = position - 1"), codes: found{ledger.SeatWrong: 2}, alone: true},
+	"a seat of a run, by hand": {do: alter("user_coupon", byHandAlone, "position = 3"), codes: found{ledger.SeatWrong: 1}, alone: true},
+	"a seat above the last": {
+		do: alter("user_coupon", thirdRunEnds, "position = position + 1"), codes: found{ledger.SeatWrong: 2}, alone: true},
+	"a seat above the last, by hand": {do: alter("user_coupon", byHand, "position = 21"), codes: found{ledger.SeatWrong: 1}, alone: true},
+	"a seat behind free seats": {
+		do:    all(alterCoupon("total_quantity = total_quantity + 5"), alter("user_coupon", thirdRunEnds, "position = position + 4")),
+		codes: found{ledger.SeatWrong: 1}, alone: true},
+
+	// Invariant 4.
+	"finalised before it closes, with applications": {do: finalise(""), codes: found{ledger.NeverSettled: undecided + 1}, alone: true},
+	"finalised after it closed, with applications":  {do: all(closeRow, finalise("")), codes: found{ledger.NeverSettled: undecided}, alone: true},
+	"finalised with free seats for users not selected": {
+		do:    all(closeRow, finalise(", total_quantity = total_quantity + 2")),
+		codes: found{ledger.NeverSettled: undecided + 2}, alone: true},
+	"opens after applications arrived": {
+		do:    alterCoupon("apply_opens_at = apply_closes_at - INTERVAL 1 SECOND"),
+		codes: found{ledger.NeverSettled: undecided}, alone: true},
+	"a DLQ that expires":         {do: redis(1, "EXPIRE", "dlq", "3600"), codes: found{ledger.Expiring: 1}, alone: true},
+	"DLQ reasons that expire":    {do: redis(1, "EXPIRE", "dlq:reason", "3600"), codes: found{ledger.Expiring: 1}, alone: true},
+	"a queue that expires early": {do: redis(1, "EXPIRE", "queue", "600"), codes: found{ledger.Expiring: waitingEnds - waiting + 1}, alone: true},
+	"a queue that lives long enough": {
+		do: redis(1, "EXPIRE", "queue", fmt.Sprint(int64(candidates.MinTTL/time.Second))), alone: true},
+
+	// Invariant 6: rejections and reasons in Redis.
+	"marks without a rejection": {
+		do: redis(3, "SADD", "rejected", waiting, idle, "park"), codes: found{ledger.MarkedWithoutRejection: 3}},
+	"not selected, marked as rejected": {do: redis(1, "SADD", "rejected", notSelectedEnds), codes: found{ledger.MarkedWithoutRejection: 1}},
+	"a reason removed":                 {do: redis(1, "HDEL", "dlq:reason", blocked), unexplained: 1, alone: true},
+	"a reason of another user": {
+		do:          all(redis(1, "HDEL", "dlq:reason", blocked), redis(1, "HSET", "dlq:reason", unknown, "{}")),
+		unexplained: 1, alone: true},
+	"an unreadable reason":      {do: redis(0, "HSET", "dlq:reason", blocked, "because"), unexplained: 1, alone: true},
+	"a reason without an entry": {do: redis(1, "HSET", "dlq:reason", unknown, "{}"), unexplained: -1},
+
+	// Invariant 6: the rows of coupons.
+	"a coupon that expires later": {
+		do: alter("user_coupon", 4, "expires_at = expires_at + INTERVAL 1 DAY"), codes: found{ledger.ValidityWrong: 1}, alone: true},
+	"a coupon that expires earlier": {
+		do: alter("user_coupon", 5, "expires_at = expires_at - INTERVAL 1 MICROSECOND"), codes: found{ledger.ValidityWrong: 1}, alone: true},
+	"a coupon that never expires": {do: alter("user_coupon", 10, "expires_at = NULL"), codes: found{ledger.ValidityWrong: 1}, alone: true},
+	"a coupon issued at another time": {
+		do:    alter("user_coupon", 11, "issued_at = issued_at + INTERVAL 1 HOUR, expires_at = expires_at + INTERVAL 1 HOUR"),
+		codes: found{ledger.ValidityWrong: 1}, alone: true},
+	"other days of validity": {
+		do: alterCoupon("validity_days = validity_days + 1"), codes: found{ledger.ValidityWrong: winnersByRuns}, alone: true},
+
+	// Invariant 6: the rows of outcomes.
+	"an outcome of no user":      {do: alter("application_outcome", 22, "user_id = 0"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
+	"an outcome of no run":       {do: alter("application_outcome", 23, "run_id = NULL"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
+	"NOT_SELECTED with a reason": {do: alter("application_outcome", 24, "reason = 'for a friend'"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
+	"an outcome at another time": {do: alter("application_outcome", 24, "recorded_at = recorded_at + INTERVAL 1 SECOND"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
+	"an outcome of another run": {
+		do:    func(c *fixture) { alter("application_outcome", 24, "run_id = ?", c.Runs(c.id)[0])(c) },
+		codes: found{ledger.OutcomeWrong: 1, ledger.ArrivalWrong: 1, ledger.RecordWrong: 0}, alone: true},
+	"ALREADY_ISSUED without a coupon": {
+		do:    func(c *fixture) { alter("application_outcome", byHand, "user_id = ?", c.user(idle))(c) },
+		codes: found{ledger.OutcomeWrong: 1}, alone: true},
+	"REJECTED without an audit event": {
+		do:    alter("application_outcome", 24, "outcome = 'REJECTED', reason = 'for a friend'"),
+		codes: found{ledger.OutcomeWrong: 1, ledger.RecordWrong: 0}, alone: true},
+
+	// Invariant 6: the rows of runs.
+	"a run of another operator":        {do: alterRun(1, "operator = 'lee'"), codes: found{ledger.RunWrong: 1}, alone: true},
+	"a run with another trigger":       {do: alterRun(1, "trigger_kind = 'CRON'"), codes: found{ledger.RunWrong: 1}, alone: true},
+	"a run of an operator in capitals": {do: alterRun(1, "operator = 'KIM'"), codes: found{ledger.RunWrong: 1}, alone: true},
+	"a run with another reason":        {do: alterRun(1, "reason = 'tests'"), codes: found{ledger.RunWrong: 1}, alone: true},
+	"a run with another cutoff":        {do: alterRun(1, "cutoff = cutoff + INTERVAL 1 MICROSECOND"), codes: found{ledger.RunWrong: 1}, alone: true},
+	"a run that began at another time": {
+		do:    alterRun(1, "started_at = started_at - INTERVAL 1 SECOND"),
+		codes: found{ledger.RunWrong: 1, ledger.RecordWrong: 0, ledger.ValidityWrong: secondRunEnds - secondRun + 1}, alone: true},
+	"a record at another time": {do: alterRecord("settled_at = settled_at - INTERVAL 1 SECOND"), codes: found{ledger.RecordWrong: 0}, alone: true},
+}

@@ -1,0 +1,255 @@
+package ledger_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// corruption is one corruption of a worldly coupon and what must be found. Differences between two counts are numbers of their
+// own, because several corruptions can cancel out: a lost row and an extra one leave the count right.
+type corruption struct {
+	do func(c *fixture)
+
+	codes found // beside those that follow from the numbers
+	gap   int64 // lost promises; negative: applications without a promise
+
+	unexplained             int64 // DLQ entries without a reason; negative: reasons without an entry, which are found only when no entry lacks its reason
+	coupons, counted, seats int64 // rows of user_coupon, issued_count and total_quantity, more than before
+
+	alone bool // affects or hides others, and is not mixed
+}
+
+// expected are the codes and counts that follow from all of the corruptions.
+func expected(all ...corruption) found {
+	want := found{}
+	var sum corruption
+	var reasonsAlone int64
+	for _, one := range all {
+		for code, n := range one.codes {
+			want[code] += n
+		}
+		sum.gap, sum.coupons, sum.counted, sum.seats = sum.gap+one.gap, sum.coupons+one.coupons, sum.counted+one.counted, sum.seats+one.seats
+		sum.unexplained += max(0, one.unexplained)
+		reasonsAlone += min(0, one.unexplained)
+	}
+	if n := cmp.Or(sum.unexplained, reasonsAlone); n != 0 {
+		want[ledger.ReasonMissing] = n
+	}
+	if sum.gap > 0 {
+		want[ledger.PromiseLost] = sum.gap
+	}
+	if sum.gap < 0 {
+		want[ledger.Excess] = -sum.gap
+	}
+	if sum.counted != sum.coupons {
+		want[ledger.CountWrong] = sum.counted - sum.coupons
+	}
+	if sum.coupons > sum.seats { // a worldly coupon is sold out
+		want[ledger.Oversold] = sum.coupons - sum.seats
+	}
+	return want
+}
+
+var corruptions = func() map[string]corruption {
+	all := maps.Clone(plainCorruptions)
+	maps.Copy(all, columnCorruptions)
+	return all
+}()
+
+// newUnguarded is a deployment without the constraints that prevent corruptions.
+func newUnguarded(t *testing.T) *fixture {
+	t.Helper()
+	d := newDeployment(t)
+	d.Exec("ALTER TABLE user_coupon ADD KEY not_once (coupon_id, user_id), DROP KEY user_coupon_once")
+	d.Exec("ALTER TABLE coupon DROP CONSTRAINT coupon_never_oversold")
+	d.Exec("ALTER TABLE audit_event DROP KEY audit_event_chain")
+	return d
+}
+
+func TestCheckFindsEachCorruption(t *testing.T) {
+	t.Parallel()
+	d := newUnguarded(t)
+	covered := map[ledger.Code]bool{
+		ledger.DoorDiffers: true, ledger.NightAhead: true, ledger.CouponMissing: true, // TestDoors…, TestStrays…
+	}
+	for name, one := range corruptions {
+		for code := range expected(one) {
+			covered[code] = true
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := d.worldly(t)
+			c.requireHealthy()
+			one.do(c)
+			v := c.check()
+			requireFindings(t, expected(one), v)
+			require.Equal(t, one.gap, v.Gap)
+			requireFindings(t, expected(one), c.check()) // checking changes nothing
+		})
+	}
+	require.Len(t, covered, len(codes), "a code that no corruption shows")
+}
+
+func TestCheckFindsMixedCorruptions(t *testing.T) {
+	t.Parallel()
+	d := newUnguarded(t)
+	var mixable []string
+	for name, one := range corruptions {
+		if !one.alone {
+			mixable = append(mixable, name)
+		}
+	}
+	slices.Sort(mixable)
+	mixtures := map[string][]string{"all": mixable}
+	for n := range uint64(8) {
+		seed := rand.Uint64()
+		names := slices.Clone(mixable)
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		mixtures[fmt.Sprint("seed ", seed)] = names[:2+n]
+	}
+	for name, names := range mixtures {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := d.worldly(t)
+			var mixed []corruption
+			var gap int64
+			for _, name := range names {
+				corruptions[name].do(c)
+				mixed, gap = append(mixed, corruptions[name]), gap+corruptions[name].gap
+			}
+			t.Log(strings.Join(names, ", "))
+			v := c.check()
+			requireFindings(t, expected(mixed...), v)
+			require.Equal(t, gap, v.Gap)
+		})
+	}
+}
+
+// longAgo is before every arrival of a worldly coupon.
+func (c *fixture) longAgo() time.Time { return c.Now().Add(-30 * time.Minute) }
+
+// justBefore is an arrival before the last that got a seat.
+func (c *fixture) justBefore() time.Time { return c.appliedAt(thirdRunEnds).Add(-time.Microsecond) }
+
+// all does one thing after the other.
+func all(steps ...func(*fixture)) func(*fixture) {
+	return func(c *fixture) {
+		for _, step := range steps {
+			step(c)
+		}
+	}
+}
+
+func addPromises(n int64) func(*fixture) { return func(c *fixture) { c.AddPromises(c.id, n) } }
+
+func giveByHand(n uint64) func(*fixture) { return func(c *fixture) { c.giveByHand(n) } }
+
+// remove deletes the row of the n-th user.
+func remove(table string, n uint64) func(*fixture) {
+	return func(c *fixture) {
+		c.change(1, "DELETE FROM "+table+" WHERE coupon_id = ? AND user_id = ?", c.id, c.user(n))
+	}
+}
+
+// enqueue adds waiting applications with this arrival, each with a promise.
+func enqueue(at func(*fixture) time.Time, users ...uint64) func(*fixture) {
+	return func(c *fixture) {
+		for _, n := range users {
+			c.ApplyAt(c.id, c.member(n), at(c))
+		}
+	}
+}
+
+// returned adds applications that were settled to the queue or the DLQ again.
+func returned(kind string, users ...uint64) func(*fixture) {
+	return func(c *fixture) {
+		for _, n := range users {
+			redis(1, "ZADD", kind, c.appliedAt(n).UnixMicro(), int(n))(c)
+		}
+	}
+}
+
+// moveOutcome gives the n-th user's outcome another arrival.
+func moveOutcome(n uint64, at func(*fixture) time.Time) func(*fixture) {
+	return func(c *fixture) { alter("application_outcome", n, "applied_at = ?", at(c))(c) }
+}
+
+// recordToo records another outcome of an application that won.
+func recordToo(n uint64, outcome string) func(*fixture) {
+	return func(c *fixture) {
+		c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, ?)", c.id, c.user(n), c.appliedAt(n), outcome)
+	}
+}
+
+// exchange swaps a column of two users' coupons.
+func exchange(column string, a, b uint64) func(*fixture) {
+	return func(c *fixture) {
+		c.change(2, fmt.Sprintf(`UPDATE user_coupon x JOIN (SELECT user_id, %[1]s AS other FROM user_coupon WHERE coupon_id = ? AND user_id IN (?, ?)) y
+			ON y.user_id <> x.user_id SET x.%[1]s = y.other WHERE x.coupon_id = ? AND x.user_id IN (?, ?)`, column),
+			c.id, c.user(a), c.user(b), c.id, c.user(a), c.user(b))
+	}
+}
+
+// alterRun changes the n-th run, from 0.
+func alterRun(n int, set string) func(*fixture) {
+	return func(c *fixture) { c.change(1, "UPDATE settlement_run SET "+set+" WHERE id = ?", c.Runs(c.id)[n]) }
+}
+
+// alterRecord changes what the third run recorded.
+func alterRecord(set string) func(*fixture) {
+	return func(c *fixture) {
+		c.change(1, "UPDATE settlement SET "+set+" WHERE coupon_id = ? AND run_id = ?", c.id, c.Runs(c.id)[2])
+	}
+}
+
+// alterEvents changes audit events by their numbers.
+func alterEvents(set string, numbers ...uint64) func(*fixture) {
+	return func(c *fixture) {
+		for _, n := range numbers {
+			c.change(1, "UPDATE audit_event SET "+set+" WHERE coupon_id = ? AND seq = ?", c.id, n)
+		}
+	}
+}
+
+// removeEvents deletes audit events by their numbers.
+func removeEvents(first, last uint64) func(*fixture) {
+	return func(c *fixture) {
+		c.change(int64(last-first+1), "DELETE FROM audit_event WHERE coupon_id = ? AND seq BETWEEN ? AND ?", c.id, first, last)
+	}
+}
+
+// rewriteEvent changes an audit event together with its hash.
+func rewriteEvent(n uint64) func(*fixture) {
+	return func(c *fixture) {
+		e := c.event(n)
+		e.Reason = "for a friend"
+		c.change(1, "UPDATE audit_event SET reason = ?, hash = ? WHERE coupon_id = ? AND seq = ?", e.Reason, c.hashAfter(n-1, e), c.id, n)
+	}
+}
+
+// redis executes a command on a key of the coupon, which must return this number. An int is the member of that user.
+func redis(want int64, command, kind string, args ...any) func(*fixture) {
+	return func(c *fixture) {
+		full := []any{c.key(kind)}
+		if kind == "queue" {
+			full[0] = c.queue()
+		}
+		for _, arg := range args {
+			if n, ok := arg.(int); ok {
+				arg = c.member(uint64(n))
+			}
+			full = append(full, arg)
+		}
+		c.redis(want, command, full...)
+	}
+}

@@ -1,0 +1,317 @@
+package ledger_test
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+// fixture is one coupon of a deployment. Its users are its own and numbered from 1, so that each coupon of a deployment is
+// settled and checked alone.
+type fixture struct {
+	*jajeongtest.Deployment
+	ledger *ledger.Ledger
+	id     coupon.CouponID
+}
+
+func newDeployment(t *testing.T) *fixture {
+	t.Helper()
+	d := jajeongtest.New(t)
+	return &fixture{Deployment: d, ledger: &ledger.Ledger{Store: d.Store, Users: d.Users}}
+}
+
+func newCoupon(t *testing.T, seats int) *fixture {
+	t.Helper()
+	return newDeployment(t).newCoupon(t, seats)
+}
+
+// newCoupon adds a coupon for a subtest.
+func (c fixture) newCoupon(t *testing.T, seats int) *fixture {
+	t.Helper()
+	c.Deployment = c.For(t)
+	c.id = c.AddCoupon(seats)
+	return &c
+}
+
+// user is the id of the coupon's n-th user.
+func (c *fixture) user(n uint64) uint64 { return c.id*1_000_000 + n }
+
+func (c *fixture) member(n uint64) string { return fmt.Sprint(c.user(n)) }
+
+func (c *fixture) addUsers(first, last uint64) {
+	c.T.Helper()
+	c.AddUsers(jajeongtest.Between(c.user(first), c.user(last))...)
+}
+
+func (c *fixture) setStatus(status string, first, last uint64) {
+	c.T.Helper()
+	c.SetStatus(status, jajeongtest.Between(c.user(first), c.user(last))...)
+}
+
+// apply lets the users numbered first to last apply in this order.
+func (c *fixture) apply(first, last uint64) {
+	c.T.Helper()
+	c.Apply(c.id, jajeongtest.Between(c.user(first), c.user(last))...)
+}
+
+// addApplicants adds the users numbered 1 to last and lets them apply in this order.
+func (c *fixture) addApplicants(last uint64) {
+	c.T.Helper()
+	c.addUsers(1, last)
+	c.apply(1, last)
+}
+
+// giveByHand gives the n-th user a coupon outside any run.
+func (c *fixture) giveByHand(n uint64) {
+	c.T.Helper()
+	alterCoupon("issued_count = issued_count + 1")(c)
+	c.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", c.id, c.user(n))
+}
+
+// close ends the coupon's window now.
+func (c *fixture) close() {
+	c.T.Helper()
+	c.SetWindow(c.id, c.Now().Add(-time.Hour), c.Now())
+}
+
+// settleNow settles everything that has arrived. The run must succeed.
+func (c *fixture) settleNow() settle.Result {
+	c.T.Helper()
+	return c.SettleNow(c.id).Coupons[0]
+}
+
+// run runs one settlement of the coupon.
+func (c *fixture) run(order settle.Order, change ...func(*settle.Settler)) settle.Result {
+	c.T.Helper()
+	report, err := c.Settler(change...).RunOnce(c.T.Context(), order)
+	require.NoError(c.T, err)
+	require.Len(c.T, report.Coupons, 1)
+	return report.Coupons[0]
+}
+
+// change executes a statement that must change that many rows.
+func (c *fixture) change(rows int64, query string, args ...any) {
+	c.T.Helper()
+	done, err := c.DB.Exec(query, args...)
+	require.NoError(c.T, err)
+	changed, err := done.RowsAffected()
+	require.NoError(c.T, err)
+	require.Equal(c.T, rows, changed, query)
+}
+
+// alterCoupon changes the coupon's row.
+func alterCoupon(set string, args ...any) func(*fixture) {
+	return func(c *fixture) { c.change(1, "UPDATE coupon SET "+set+" WHERE id = ?", append(args, c.id)...) }
+}
+
+// alter changes the row of the n-th user.
+func alter(table string, n uint64, set string, args ...any) func(*fixture) {
+	return func(c *fixture) {
+		c.change(1, "UPDATE "+table+" SET "+set+" WHERE coupon_id = ? AND user_id = ?", append(args, c.id, c.user(n))...)
+	}
+}
+
+// appliedAt is the arrival of the n-th user's application that was settled.
+func (c *fixture) appliedAt(n uint64) (at time.Time) {
+	c.T.Helper()
+	require.NoError(c.T, c.DB.QueryRow(`SELECT applied_at FROM user_coupon WHERE coupon_id = ? AND user_id = ? AND run_id IS NOT NULL
+		UNION SELECT applied_at FROM application_outcome WHERE coupon_id = ? AND user_id = ?`, c.id, c.user(n), c.id, c.user(n)).Scan(&at))
+	return at
+}
+
+func (c *fixture) queue() string { return c.Queue(c.id) }
+
+func (c *fixture) key(kind string) string { return c.Key(kind, c.id) }
+
+// keys are all keys of the coupon.
+func (c *fixture) keys() []any {
+	return []any{c.queue(), c.key("state"), c.key("issued"), c.key("rejected"), c.key("dlq"), c.key("dlq:reason")}
+}
+
+// redis executes a command that must return this number: of keys, members or fields that it changed.
+func (c *fixture) redis(want int64, command string, args ...any) {
+	c.T.Helper()
+	changed, err := c.Redis.Do(c.T.Context(), append([]any{command}, args...)...).Int64()
+	require.NoError(c.T, err)
+	require.Equal(c.T, want, changed, command)
+}
+
+// add writes a member into the queue or the DLQ by hand.
+func (c *fixture) add(key, member string, arrival time.Time) {
+	c.T.Helper()
+	c.redis(1, "ZADD", key, arrival.UnixMicro(), member)
+}
+
+// storePromises raises the stored promises of a coupon, as the catalog does.
+const storePromises = `INSERT INTO promise (coupon_id, accepted, last_arrival) VALUES (?, ?, ?)
+	ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)), last_arrival = GREATEST(last_arrival, VALUES(last_arrival))`
+
+// storePromises stores the promises that Redis has counted, and this last arrival.
+func (c *fixture) storePromises(last time.Time) {
+	c.T.Helper()
+	figures, err := c.Store.Figures(c.T.Context(), c.id, 0)
+	require.NoError(c.T, err)
+	c.Exec(storePromises, c.id, figures.Accepted, last.UnixMicro())
+}
+
+// check checks the coupon. The account comes without fields that have a test of their own.
+func (c *fixture) check() *ledger.Verdict {
+	c.T.Helper()
+	v, err := c.ledger.Check(c.T.Context(), c.DB, c.id)
+	require.NoError(c.T, err)
+	require.Equal(c.T, c.id, v.Coupon)
+	v.Account.Past, v.Account.CountedSince = ledger.Past{}, 0
+	return v
+}
+
+// requireHealthy demands a verdict without findings and warnings.
+func (c *fixture) requireHealthy() *ledger.Verdict {
+	c.T.Helper()
+	v := c.check()
+	require.Empty(c.T, v.Findings)
+	require.NotNil(c.T, v.Findings, "[] in JSON, not null")
+	require.False(c.T, v.Violated())
+	require.Zero(c.T, v.Gap)
+	require.Equal(c.T, v.Account.Gap(), v.Gap)
+	return v
+}
+
+// found is the sum of counts by finding code.
+type found map[ledger.Code]int64
+
+// requireFindings demands exactly these findings, each with the invariant and severity of its code.
+func requireFindings(t testing.TB, want found, v *ledger.Verdict) {
+	t.Helper()
+	got, violated := found{}, false
+	for _, f := range v.Findings {
+		require.Contains(t, codes, f.Code)
+		require.Equal(t, codes[f.Code], kind{f.Invariant, f.Warning}, f.Code)
+		require.NotEmpty(t, f.Detail)
+		got[f.Code] += f.Count
+		violated = violated || !f.Warning
+	}
+	require.Equal(t, want, got, "%+v", v.Findings)
+	require.Equal(t, violated, v.Violated())
+}
+
+// strays are the findings outside any coupon.
+func (c *fixture) strays() *ledger.Verdict {
+	c.T.Helper()
+	findings, err := c.ledger.Strays(c.T.Context(), c.DB)
+	require.NoError(c.T, err)
+	return &ledger.Verdict{Findings: findings}
+}
+
+type kind struct {
+	invariant int
+	warning   bool
+}
+
+// codes are all codes.
+var codes = map[ledger.Code]kind{
+	ledger.Oversold: {1, false}, ledger.CountWrong: {1, false}, ledger.SeatWrong: {1, false},
+	ledger.HeldTwice: {2, false}, ledger.SettledTwice: {2, false},
+	ledger.PassedOver: {3, false}, ledger.OrderWrong: {3, false},
+	ledger.PromiseLost: {4, false}, ledger.NeverSettled: {4, false}, ledger.Expiring: {4, false}, ledger.Excess: {4, true},
+	ledger.LineRewound: {5, false}, ledger.ArrivalWrong: {5, false}, ledger.NightAhead: {5, false}, ledger.ClockAhead: {5, true},
+	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.StillStanding: {6, false},
+	ledger.MarkedWithoutCoupon: {6, false}, ledger.MarkedWithoutRejection: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
+	ledger.ReasonMissing: {6, false}, ledger.ValidityWrong: {6, false}, ledger.OutcomeWrong: {6, false}, ledger.RunWrong: {6, false},
+	ledger.CouponMissing: {6, false}, ledger.DoorDiffers: {6, false},
+	ledger.AuditChanged: {6, false}, ledger.AuditRemoved: {6, false}, ledger.AuditInserted: {6, false},
+}
+
+// The users of the coupon that worldly makes. A run of its own settled each of the first three groups.
+const (
+	firstRun, firstRunEnds       = 1, 6
+	secondRun, secondRunEnds     = 7, 12
+	thirdRun, thirdRunEnds       = 13, 18
+	notSelected, notSelectedEnds = 19, 24
+	byHand, byHandAlone          = 31, 32 // byHand applied as well: ALREADY_ISSUED
+	waiting, waitingEnds         = 34, 39
+	blocked                      = 41 // in the DLQ
+	idle, idleEnds               = 51, 60
+	unknown                      = 61 // not in the table of users
+
+	auditEvents = 12
+
+	worldlySeats    = thirdRunEnds + 2
+	worldlyAccepted = thirdRunEnds + 1 + 1 + (notSelectedEnds - notSelected + 1) + (waitingEnds - waiting + 1)
+)
+
+// worldlyAccount is the account of the coupon that worldly makes.
+var worldlyAccount = ledger.Account{Accepted: worldlyAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
+
+// worldly makes a sold-out coupon with three runs, coupons given by hand, every outcome, and applications after the last cutoff.
+func (c *fixture) worldly(t *testing.T) *fixture {
+	t.Helper()
+	c = c.newCoupon(t, worldlySeats)
+	c.addUsers(1, waitingEnds)
+	c.addUsers(idle, idleEnds)
+	c.addUsers(blocked, blocked)
+	c.setStatus(jajeongtest.Blocked, blocked, blocked)
+
+	c.apply(firstRun, firstRunEnds-1)
+	c.apply(blocked, blocked)
+	c.apply(firstRunEnds, firstRunEnds)
+	c.settleNow()
+	c.apply(secondRun, secondRunEnds)
+	c.settleNow()
+	c.giveByHand(byHand)
+	c.giveByHand(byHandAlone)
+	c.apply(thirdRun, thirdRunEnds)
+	c.apply(byHand, byHand)
+	c.apply(notSelected, notSelectedEnds)
+	order := jajeongtest.Manual(c.id)
+	order.Cutoff, order.CutoffNow = c.Now(), false
+	c.apply(waiting, waitingEnds)
+	result := c.run(order)
+	require.Equal(t, [3]int{6, 1, 6}, [3]int{result.Issued, result.AlreadyIssued, result.NotSelected}, result.Error)
+	require.Len(t, c.Runs(c.id), 3)
+	c.audit(auditEvents)
+	return c
+}
+
+// auditOrigin is the origin of the audit events that the tests write. Its run does not exist.
+var auditOrigin = audit.Origin{At: time.UnixMicro(1795143600000000).UTC(), Actor: "kim", Run: 1_000_000_001, Reason: "TICKET-7"}
+
+// event is the n-th event of the chain if it has auditOrigin.
+func (c *fixture) event(n uint64) audit.Event {
+	o := auditOrigin
+	return audit.Event{Seq: n, At: o.At, Actor: o.Actor, Action: audit.DLQDropped, Coupon: c.id, Run: &o.Run, Reason: o.Reason}
+}
+
+// audit appends events of auditOrigin until the chain has n.
+func (c *fixture) audit(n uint64) {
+	c.T.Helper()
+	head, err := audit.ReadHead(c.T.Context(), c.DB, c.id)
+	require.NoError(c.T, err)
+	require.NoError(c.T, c.Audit(auditOrigin, audit.DLQDropped, c.id, make([]audit.Entry, n-head.Seq)...))
+}
+
+// writeEvent writes a row of audit_event past the chain.
+func (c *fixture) writeEvent(n uint64, hash string) {
+	c.T.Helper()
+	e := c.event(n)
+	c.Exec("INSERT INTO audit_event (seq, at, actor, action, coupon_id, run_id, reason, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		e.Seq, e.At, e.Actor, e.Action, e.Coupon, e.Run, e.Reason, cmp.Or(hash, "sha256:0"))
+}
+
+// hashAfter is the hash of an event behind the n-th.
+func (c *fixture) hashAfter(n uint64, e audit.Event) string {
+	c.T.Helper()
+	var previous string
+	require.NoError(c.T, c.DB.QueryRow("SELECT hash FROM audit_event WHERE coupon_id = ? AND seq = ?", c.id, n).Scan(&previous))
+	return e.Hash(previous)
+}
