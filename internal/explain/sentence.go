@@ -8,8 +8,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Phrasing puts conclusions into a sentence that support staff read out to customers. The sentence contains no codes, and
-// nothing that may prove false.
+// Phrasing puts conclusions into sentences that support staff read out to customers. A sentence has no codes and only certain
+// statements.
 type Phrasing struct {
 	Language text.Language
 	Zone     *time.Location
@@ -31,7 +31,7 @@ var stateMessages = map[State]text.Message{
 	StateReviewOther:        text.StateReviewOther,
 }
 
-// userMessages take the user; there is no application.
+// userMessages have the user as their argument, for states without an application.
 var userMessages = map[State]text.Message{
 	StateUnknown:        text.StateUnknown,
 	StateIssuedUnseen:   text.StateIssuedUnseen,
@@ -118,7 +118,7 @@ func (p Phrasing) state(f *Facts, c Conclusion) string {
 	}
 }
 
-// applied is how a sentence about an application begins.
+// applied is the beginning of a sentence about an application.
 func (p Phrasing) applied(f *Facts, c Conclusion) string {
 	order := ""
 	if c.Application.Order > 0 {
@@ -158,21 +158,21 @@ func (p Phrasing) issued(f *Facts, c Conclusion) string {
 }
 
 func (p Phrasing) notSelected(f *Facts, s State) string {
-	said, later := "", f.Missed.Micros > 0 // the margin itself says nothing: concurrent applications are a microsecond apart
+	sentence, later := "", f.Missed.Micros > 0 // without the margin: concurrent applications are a microsecond apart
 	switch {
 	case s != StateNotSelected:
-		said = p.Language.Sprintf(text.NoneWasLeft)
+		sentence = p.Language.Sprintf(text.NoneWasLeft)
 	case later && f.Coupon.ByHand == 0:
 		later = false // the message contains it
-		said = p.Language.Sprintf(text.AllWentToEarlier, f.Coupon.Issued)
-	default: // some were given by hand, or the last arrival that got one is not known
-		said = p.Language.Sprintf(text.AllAreTaken, f.Coupon.Issued)
+		sentence = p.Language.Sprintf(text.AllWentToEarlier, f.Coupon.Issued)
+	default: // coupons by hand, or an unknown last arrival
+		sentence = p.Language.Sprintf(text.AllAreTaken, f.Coupon.Issued)
 	}
 	if later {
-		said += p.Language.Sprintf(text.LastAppliedEarlier)
+		sentence += p.Language.Sprintf(text.LastAppliedEarlier)
 	}
-	said += p.Language.Sprintf(text.NumberOfNotSelected, p.Language.Nth(f.Missed.Rank))
-	return said + p.Language.Sprintf(map[State]text.Message{
+	sentence += p.Language.Sprintf(text.NumberOfNotSelected, p.Language.Nth(f.Missed.Rank))
+	return sentence + p.Language.Sprintf(map[State]text.Message{
 		StateNotSelected:   text.IfCouponsAreAdded,
 		StateSeatsFree:     text.LeftForNextSettlement,
 		StateSeatsFreeOver: text.LeftForManualSettlement,

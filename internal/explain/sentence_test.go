@@ -11,8 +11,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// toldFacts have something of everything, so that each state and note finds what it tells.
-func toldFacts() *Facts {
+// fullFacts have every fact that a state or a note needs.
+func fullFacts() *Facts {
 	at := time.Date(2026, 11, 20, 5, 0, 3, 123000000, time.UTC)
 	closes, expires := at.Add(time.Hour), at.AddDate(0, 0, 30)
 	return &Facts{
@@ -31,7 +31,7 @@ func toldFacts() *Facts {
 	}
 }
 
-func speaker(l text.Language) Phrasing {
+func phrasing(l text.Language) Phrasing {
 	seoul, err := time.LoadLocation("Asia/Seoul")
 	if err != nil {
 		panic(err)
@@ -45,12 +45,12 @@ var (
 	zoned       = regexp.MustCompile(`\d KST`)
 )
 
-// Everything there is has words in both languages, without codes and without a slip of the format.
-func TestEveryConclusionCanBeReadOut(t *testing.T) {
+// Each state and note has a sentence in both languages, without codes and format errors.
+func TestEveryConclusionHasASentence(t *testing.T) {
 	t.Parallel()
-	told := map[string]State{}
+	seen := map[string]State{}
 	for _, l := range []text.Language{text.Korean, text.English} {
-		p := speaker(l)
+		p := phrasing(l)
 		readable := func(sentence, what string) {
 			t.Helper()
 			require.NotEmpty(t, sentence, what)
@@ -59,33 +59,21 @@ func TestEveryConclusionCanBeReadOut(t *testing.T) {
 			require.NotRegexp(t, codePattern, zoned.ReplaceAllString(sentence, ""), what)
 		}
 		for _, s := range States {
-			f := toldFacts()
+			f := fullFacts()
 			sentence := p.Sentence(f, Conclusion{State: s, Application: &f.Applications[0]})
 			readable(sentence, string(s))
-			require.Contains(t, sentence, "7", "whom it is about: %s", s)
-			require.NotContains(t, told, sentence, "%s says what another says", s)
-			told[sentence] = s
-			require.Len(t, explainable(s), 1, "%s is told in one way", s)
+			require.Contains(t, sentence, "7", "the user in %s", s)
+			require.NotContains(t, seen, sentence, "%s has the sentence of another state", s)
+			seen[sentence] = s
+			_, hasMessage := stateMessages[s]
+			_, hasUserMessage := userMessages[s]
+			require.False(t, hasMessage && hasUserMessage, "%s has two messages", s)
 		}
 		for _, n := range Notes {
-			f := toldFacts()
+			f := fullFacts()
 			readable(p.noted(f, n), string(n))
 		}
 	}
-}
-
-// explainable are the places that have words for a state.
-func explainable(s State) (ways []string) {
-	if _, ok := stateMessages[s]; ok {
-		ways = append(ways, "of the application")
-	}
-	if _, ok := userMessages[s]; ok {
-		ways = append(ways, "of the user")
-	}
-	if ways == nil {
-		ways = append(ways, "by itself")
-	}
-	return ways
 }
 
 func TestSentences(t *testing.T) {
@@ -108,7 +96,7 @@ func TestSentences(t *testing.T) {
 				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; all coupons (100) are taken, so the application was not selected. " +
 				"The last one that got a coupon had applied earlier. It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
-		{"the first of them, seats added", func(f *Facts) { f.Missed.Rank = 1 }, StateSeatsFree, nil,
+		{"the first not selected, seats added", func(f *Facts) { f.Missed.Rank = 1 }, StateSeatsFree, nil,
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
 				"선정되지 않으신 분들 가운데 첫 번째이며, 지금은 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. The last one " +
@@ -127,11 +115,11 @@ func TestSentences(t *testing.T) {
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다. 지금까지 3번 처리를 시도했습니다. 다음 정산의 대상이며, 먼저 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; a fault in our system kept the coupon from being stored, and the application is under review. " +
 				"It has been tried 3 times so far. The next settlement will consider it, in the order of application."},
-		{"lost", func(f *Facts) { f.Coupon.WrittenOff = 1 }, StateMaybeLost, nil,
+		{"promises lost", func(f *Facts) { f.Coupon.WrittenOff = 1 }, StateMaybeLost, nil,
 			"7번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 다만 접수된 신청 가운데 3건의 기록이 유실되어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",
 			"There is no record that customer 7 applied for this coupon. But records of applications were lost (3), so it is not certain that there was none."},
 	} {
-		f := toldFacts()
+		f := fullFacts()
 		if c.state != StateReviewBadRow {
 			f.Applications[0].Review = nil
 		}
@@ -139,15 +127,15 @@ func TestSentences(t *testing.T) {
 			c.facts(f)
 		}
 		conclusion := Conclusion{State: c.state, Notes: c.notes, Application: &f.Applications[0]}
-		require.Equal(t, c.ko, speaker(text.Korean).Sentence(f, conclusion), c.name)
-		require.Equal(t, c.en, speaker(text.English).Sentence(f, conclusion), c.name)
+		require.Equal(t, c.ko, phrasing(text.Korean).Sentence(f, conclusion), c.name)
+		require.Equal(t, c.en, phrasing(text.English).Sentence(f, conclusion), c.name)
 	}
 }
 
-// A night came to no good end, and nothing is left by now: nobody is told that the next will give them one.
-func TestWhoWaitsBehindAFailedNightHearsWhetherSeatsAreLeft(t *testing.T) {
+// Without a free seat the sentence does not promise a seat from the next run.
+func TestSentenceAfterAFailedRunDependsOnFreeSeats(t *testing.T) {
 	t.Parallel()
-	f := toldFacts()
+	f := fullFacts()
 	f.UserCoupon, f.Missed = nil, nil
 	f.Applications[0].Place, f.Applications[0].Review, f.Applications[0].RecordedAt = InQueue, nil, nil
 	due := f.At.Add(-1)
@@ -158,6 +146,6 @@ func TestWhoWaitsBehindAFailedNightHearsWhetherSeatsAreLeft(t *testing.T) {
 		c := Conclude(f)
 		require.Equal(t, StateWaitingRunFailed, c.State)
 		require.Equal(t, notes, c.Notes)
-		require.NotRegexp(t, "다시 처리됩니다|taken up", speaker(text.Korean).Sentence(f, c)+speaker(text.English).Sentence(f, c))
+		require.NotRegexp(t, "다시 처리됩니다|taken up", phrasing(text.Korean).Sentence(f, c)+phrasing(text.English).Sentence(f, c))
 	}
 }

@@ -44,10 +44,12 @@ func TestDoorsFindsDifferences(t *testing.T) {
 		"a change that no pod has read":   {do: all(refresh, pause)},
 		"a row that no pod has published": {do: alterCoupon("apply_closes_at = apply_closes_at + INTERVAL 1 HOUR, version = version + 1")},
 		"the row changes during the wait": {do: all(refresh, paused), meanwhile: pause},
-		"Redis changes during the wait":   {do: all(refresh, paused), meanwhile: set("status", "OPEN")},
-		"finalised":                       {do: all(refresh, closesLater, finalise(""))},
-		"not in Redis":                    {do: all(refresh, redis(1, "DEL", "state"))},
-		"an unreadable snapshot":          {do: all(refresh, snapshot("{"))},
+		"the row changes to a third window during the wait": {
+			do: all(refresh, paused, set("version", int64(9e15))), meanwhile: alterCoupon("apply_closes_at = apply_closes_at + INTERVAL 1 MINUTE")},
+		"Redis changes during the wait": {do: all(refresh, paused), meanwhile: set("status", "OPEN")},
+		"finalised":                     {do: all(refresh, closesLater, finalise(""))},
+		"not in Redis":                  {do: all(refresh, redis(1, "DEL", "state"))},
+		"an unreadable snapshot":        {do: all(refresh, snapshot("{"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -35,24 +36,26 @@ func (c *check) countUnfounded(ctx context.Context, marked func(ctx context.Cont
 			return 0, err
 		}
 		cursor = next
-		users := []byte{'['}
+		users := []coupon.UserID{}
 		for _, member := range members {
 			user, err := strconv.ParseUint(member, 10, 64)
 			if err != nil {
 				unfounded++
 				continue
 			}
-			users = append(strconv.AppendUint(users, user, 10), ',')
+			users = append(users, user)
 		}
-		if len(users) == 1 {
-			continue
-		}
-		users[len(users)-1] = ']'
-		n, err := c.number(ctx, query, string(users), c.Coupon)
+		n, err := c.number(ctx, query, jsonArray(users), c.Coupon)
 		if err != nil {
 			return 0, err
 		}
 		unfounded += n
 	}
 	return unfounded, nil
+}
+
+// jsonArray is ids for a JSON_TABLE.
+func jsonArray(ids []uint64) string {
+	text, _ := json.Marshal(ids) // never fails
+	return string(text)
 }

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -109,11 +108,7 @@ SELECT DISTINCT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH 
 WHERE NOT EXISTS (SELECT 1 FROM coupon c WHERE c.id = j.id)`
 
 func notInMySQL(ctx context.Context, db *sql.DB, coupons []coupon.CouponID) ([]coupon.CouponID, error) {
-	ids, err := json.Marshal(coupons)
-	var missing []coupon.CouponID
-	if err == nil {
-		missing, err = mysqltx.Column[coupon.CouponID](ctx, db, notInMySQLSQL, string(ids))
-	}
+	missing, err := mysqltx.Column[coupon.CouponID](ctx, db, notInMySQLSQL, jsonArray(coupons))
 	if err != nil {
 		return nil, fmt.Errorf("find missing coupons: %w", err)
 	}
