@@ -5,114 +5,116 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Metrics tell of the last run of this process, while it goes on and when it has ended. All of them are gauges that begin
-// anew with each run: a process of one run pushes them, and what is pushed stands there until the next push, so that a
-// counter would begin at zero every night and hide that. The gap alone stays until a run has ended: a run that is killed, or
-// could not look at a coupon, has not found that nothing is missing.
+// Metrics describe the last run of this process, also while it goes on. All are gauges that start again with each run: a process
+// of one run pushes them, and a pushed counter would hide that it starts at zero every night. The gap alone keeps its value until
+// a run has ended, because a run that is killed has not found that nothing is missing.
 type Metrics struct {
 	now func() time.Time
 
 	mu          sync.Mutex
-	status      coupon.RunStatus // empty before the first run
-	cutoff      time.Time        // zero until it is chosen
-	started     time.Time
-	ended       time.Time // zero while it goes on
+	last        lastRun
 	lastSuccess time.Time
-	dealtWith   int
-	phases      map[Step]time.Duration
-	coupons     map[uint64]Result
-	gaps        map[uint64]int64 // by coupon, as it was found when the account was last seen; outlives a run
-	gapTold     bool
+	gaps        map[coupon.CouponID]int64 // as last accounted for
+	gapKnown    bool
+}
+
+// lastRun is the run in progress, or the last one.
+type lastRun struct {
+	status    coupon.RunStatus // empty before the first run
+	cutoff    time.Time        // zero before the end
+	started   time.Time
+	ended     time.Time // zero before the end
+	processed int
+	phases    map[Step]time.Duration // nil before the first run
+	coupons   map[coupon.CouponID]Result
 }
 
 // NewMetrics returns the metrics of a process that has not run yet.
 func NewMetrics(now func() time.Time) *Metrics { return &Metrics{now: now} }
 
 var (
-	statusDesc    = prometheus.NewDesc("jajeong_run_status", "1 for how the last run ended, or for RUNNING.", []string{"status"}, nil)
-	startedDesc   = prometheus.NewDesc("jajeong_run_started_timestamp_seconds", "When the last run began.", nil, nil)
-	successDesc   = prometheus.NewDesc("jajeong_run_last_success_timestamp_seconds", "When a run last succeeded.", nil, nil)
+	statusDesc    = prometheus.NewDesc("jajeong_run_status", "1 for the result of the last run, or for RUNNING.", []string{"status"}, nil)
+	startedDesc   = prometheus.NewDesc("jajeong_run_started_timestamp_seconds", "Start of the last run.", nil, nil)
+	successDesc   = prometheus.NewDesc("jajeong_run_last_success_timestamp_seconds", "Time of the last success of a run.", nil, nil)
 	cutoffDesc    = prometheus.NewDesc("jajeong_run_cutoff_timestamp_seconds", "The cutoff of the last run.", nil, nil)
-	durationDesc  = prometheus.NewDesc("jajeong_run_duration_seconds", "How long the last run took, or has taken so far.", nil, nil)
-	couponsDesc   = prometheus.NewDesc("jajeong_run_coupons", "Coupons of the last run by how they came out.", []string{"result"}, nil)
-	outcomesDesc  = prometheus.NewDesc("jajeong_run_applications", "Applications of the last run by outcome; REJECTED ones went to the DLQ.", []string{"outcome"}, nil)
-	rejectedDesc  = prometheus.NewDesc("jajeong_run_rejected_applications", "Applications that the last run put into the DLQ, or noted there once more, by cause.", []string{"cause"}, nil)
-	dealtWithDesc = prometheus.NewDesc("jajeong_run_processed_applications", "Applications that the last run has dealt with; of a transaction that is repeated, again.", nil, nil)
-	rateDesc      = prometheus.NewDesc("jajeong_run_applications_per_second", "How many of them in a second, from the beginning of the run.", nil, nil)
+	durationDesc  = prometheus.NewDesc("jajeong_run_duration_seconds", "Duration of the last run, so far.", nil, nil)
+	couponsDesc   = prometheus.NewDesc("jajeong_run_coupons", "Coupons of the last run by result.", []string{"result"}, nil)
+	outcomesDesc  = prometheus.NewDesc("jajeong_run_applications", "Applications of the last run by decision; REJECTED ones were moved to the DLQ or ended for good.", []string{"outcome"}, nil)
+	rejectedDesc  = prometheus.NewDesc("jajeong_run_rejected_applications", "Applications that the last run moved to the DLQ, or that failed there again, by cause.", []string{"cause"}, nil)
+	processedDesc = prometheus.NewDesc("jajeong_run_processed_applications", "Applications that the last run has processed; those of a repeated transaction count again.", nil, nil)
+	rateDesc      = prometheus.NewDesc("jajeong_run_applications_per_second", "Processed applications per second, since the start of the run.", nil, nil)
 	gapDesc       = prometheus.NewDesc("jajeong_run_gap_applications", "Accepted applications that cannot be found, of the coupons that are held because of that, once a run has ended.", nil, nil)
-	phaseDesc     = prometheus.NewDesc("jajeong_run_phase_seconds", "How long the last run was in each phase of a settlement, all coupons together.", []string{"phase"}, nil)
+	phaseDesc     = prometheus.NewDesc("jajeong_run_phase_seconds", "Time that the last run spent in each step of a settlement, all coupons added up.", []string{"phase"}, nil)
 )
 
-// Every value there can be of a label.
+// The values of the labels.
 var (
 	runStatuses = []coupon.RunStatus{coupon.RunRunning, coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed}
 	allCauses   = []coupon.Cause{coupon.CauseUnknownUser, coupon.CauseInactiveUser, coupon.CauseMalformed, coupon.CausePassedOver, coupon.CauseBadRow, coupon.CauseDatabaseAway}
 	steps       = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
 )
 
-// begin forgets the run before.
+// begin starts again for a run.
 func (m *Metrics) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.status, m.started, m.ended, m.cutoff, m.dealtWith = coupon.RunRunning, m.now(), time.Time{}, time.Time{}, 0
-	m.phases, m.coupons = map[Step]time.Duration{}, map[uint64]Result{}
+	m.last = lastRun{status: coupon.RunRunning, started: m.now(), phases: map[Step]time.Duration{}, coupons: map[coupon.CouponID]Result{}}
 }
 
-// note keeps how far a coupon has come.
+// note keeps how far a coupon has come. Only RunOnce is described.
 func (m *Metrics) note(r Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.coupons != nil { // what is not a nightly or a person's run is not told
-		m.coupons[r.Coupon] = r
+	if m.last.coupons != nil {
+		m.last.coupons[r.Coupon] = r
 	}
 }
 
 func (m *Metrics) progress(applications int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dealtWith += applications
+	m.last.processed += applications
 }
 
 func (m *Metrics) spend(phase Step, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.phases != nil {
-		m.phases[phase] += max(0, took)
+	if m.last.phases != nil {
+		m.last.phases[phase] += max(0, took)
 	}
 }
 
-// end notes how the run ended; without a report it could not begin.
+// end notes how the run ended. A run without a report could not begin.
 func (m *Metrics) end(report *Report, err error) {
-	status := coupon.RunFailed
-	if report != nil {
-		for _, r := range report.Coupons {
-			m.note(r)
-		}
-		if err == nil {
-			status = report.Status
-		}
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.status, m.ended = status, m.now()
-	if report != nil {
-		m.cutoff = report.Cutoff
-		m.account(report.Coupons, err == nil)
+	m.last.status, m.last.ended = coupon.RunFailed, m.now()
+	if report == nil {
+		return
 	}
-	if status == coupon.RunSucceeded {
-		m.lastSuccess = m.ended
+	for _, r := range report.Coupons {
+		m.last.coupons[r.Coupon] = r
+	}
+	m.last.cutoff = report.Cutoff
+	m.account(report.Coupons, err == nil)
+	if err == nil {
+		m.last.status = report.Status
+	}
+	if m.last.status == coupon.RunSucceeded {
+		m.lastSuccess = m.last.ended
 	}
 }
 
-// account notes what is missing. A coupon that could not be looked at is missing what it was before. A process that does not
-// know what that was tells of nothing, unless of what it did find: what another has pushed stands.
+// account updates the gaps. A coupon without a result keeps its gap. If that is unknown, no gap is exported unless one was
+// found, and the value that another process has pushed remains.
 func (m *Metrics) account(coupons []Result, whole bool) {
 	before, sure := m.gaps, whole
-	m.gaps = make(map[uint64]int64, len(coupons))
+	m.gaps = make(map[coupon.CouponID]int64, len(coupons))
 	if !whole {
 		maps.Copy(m.gaps, before)
 	}
@@ -128,7 +130,7 @@ func (m *Metrics) account(coupons []Result, whole bool) {
 			sure = false
 		}
 	}
-	m.gapTold = m.gapTold || sure || m.gap() > 0
+	m.gapKnown = m.gapKnown || sure || m.gap() > 0
 }
 
 func (m *Metrics) gap() (sum int64) {
@@ -140,9 +142,8 @@ func (m *Metrics) gap() (sum int64) {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{
-		statusDesc, startedDesc, successDesc, cutoffDesc, durationDesc, couponsDesc, outcomesDesc, rejectedDesc, dealtWithDesc, rateDesc, gapDesc, phaseDesc,
-	} {
+	for _, desc := range []*prometheus.Desc{statusDesc, startedDesc, successDesc, cutoffDesc, durationDesc, couponsDesc, outcomesDesc,
+		rejectedDesc, processedDesc, rateDesc, gapDesc, phaseDesc} {
 		to <- desc
 	}
 }
@@ -151,40 +152,36 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	last := m.last
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	instant := func(desc *prometheus.Desc, at time.Time) { // none before there was one
+	for desc, at := range map[*prometheus.Desc]time.Time{startedDesc: last.started, cutoffDesc: last.cutoff, successDesc: m.lastSuccess} {
 		if !at.IsZero() {
 			gauge(desc, float64(at.UnixMicro())/1e6)
 		}
 	}
 	for _, status := range runStatuses {
 		is := 0.0
-		if status == m.status {
+		if status == last.status {
 			is = 1
 		}
 		gauge(statusDesc, is, string(status))
 	}
-	instant(startedDesc, m.started)
-	instant(cutoffDesc, m.cutoff)
-	instant(successDesc, m.lastSuccess)
-
-	took := m.took().Seconds()
-	gauge(durationDesc, took)
-	gauge(dealtWithDesc, float64(m.dealtWith))
-	rate := 0.0
+	took, rate := last.took(m.now).Seconds(), 0.0
 	if took > 0 {
-		rate = float64(m.dealtWith) / took
+		rate = float64(last.processed) / took
 	}
+	gauge(durationDesc, took)
+	gauge(processedDesc, float64(last.processed))
 	gauge(rateDesc, rate)
 	for _, phase := range steps {
-		gauge(phaseDesc, m.phases[phase].Seconds(), string(phase))
+		gauge(phaseDesc, last.phases[phase].Seconds(), string(phase))
 	}
 
 	var sum Total
-	byStatus, byCause := map[coupon.ResultStatus]int{}, map[coupon.Cause]int{}
-	for _, r := range m.coupons {
+	byStatus, byCause := map[coupon.ResultStatus]int{}, causes{}
+	for _, r := range last.coupons {
 		byStatus[r.Status]++
 		sum.count(r)
 		for cause, n := range r.causes {
@@ -194,25 +191,25 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, status := range coupon.ResultStatuses {
 		gauge(couponsDesc, float64(byStatus[status]), string(status))
 	}
-	gauge(outcomesDesc, float64(sum.Issued), "ISSUED")
-	gauge(outcomesDesc, float64(sum.AlreadyIssued), string(coupon.OutcomeAlreadyIssued))
-	gauge(outcomesDesc, float64(sum.NotSelected), string(coupon.OutcomeNotSelected))
-	gauge(outcomesDesc, float64(sum.UnderReview+sum.Rejected), string(coupon.OutcomeRejected))
+	for outcome, n := range map[coupon.Outcome]int{coupon.OutcomeIssued: sum.Issued, coupon.OutcomeAlreadyIssued: sum.AlreadyIssued,
+		coupon.OutcomeNotSelected: sum.NotSelected, coupon.OutcomeRejected: sum.UnderReview + sum.Rejected} {
+		gauge(outcomesDesc, float64(n), string(outcome))
+	}
 	for _, cause := range allCauses {
 		gauge(rejectedDesc, float64(byCause[cause]), string(cause))
 	}
-	if m.gapTold {
+	if m.gapKnown {
 		gauge(gapDesc, float64(m.gap()))
 	}
 }
 
-func (m *Metrics) took() time.Duration {
+func (r lastRun) took(now func() time.Time) time.Duration {
 	switch {
-	case m.started.IsZero():
+	case r.started.IsZero():
 		return 0
-	case m.ended.IsZero():
-		return m.now().Sub(m.started)
+	case r.ended.IsZero():
+		return now().Sub(r.started)
 	default:
-		return m.ended.Sub(m.started)
+		return r.ended.Sub(r.started)
 	}
 }

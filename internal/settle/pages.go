@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
@@ -235,20 +234,4 @@ func (r *lineReader) merge() []coupon.Application {
 		*from = (*from)[1:]
 	}
 	return page
-}
-
-const selectNotSelectedSQL = `
-SELECT user_id, applied_at FROM application_outcome
-WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?
-  AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
-ORDER BY applied_at, user_id
-LIMIT ?`
-
-func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
-	from := fromArrival(after.Arrival)
-	rows, err := q.QueryContext(ctx, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("read not selected of coupon %d: %w", couponID, err)
-	}
-	return scanApplications(rows, coupon.SourceNotSelected, "not selected", couponID)
 }

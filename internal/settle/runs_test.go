@@ -75,7 +75,7 @@ func TestResultsAreKept(t *testing.T) {
 		{Coupon: 1, Status: coupon.Settled, Millis: 12}, {Coupon: 2, Status: coupon.Unchanged, Millis: 1}, {Coupon: 3, Status: coupon.NotDue},
 		{Coupon: 4, Status: coupon.HeldBack, Gap: 7, Error: "held"}, {Coupon: 5, Status: coupon.Failed, Error: strings.Repeat("쿠", maxErrorLetters+1)},
 	}
-	for n := uint64(10); n < 10+2*resultsAtOnce+1; n++ {
+	for n := uint64(10); n < 10+2*maxResults+1; n++ {
 		results = append(results, Result{Coupon: n, Status: coupon.Busy, Millis: -1, Error: "\xff"})
 	}
 	for range 2 { // as after a reply that was lost
@@ -85,11 +85,11 @@ func TestResultsAreKept(t *testing.T) {
 		require.NoError(t, s.DB.Pool().QueryRow("SELECT COUNT(*) FROM run_coupon WHERE "+query).Scan(&n))
 		return n
 	}
-	require.Equal(t, 3+2*resultsAtOnce+1, kept("TRUE"))
+	require.Equal(t, 3+2*maxResults+1, kept("TRUE"))
 	require.Equal(t, 1, kept("coupon_id = 1 AND status = 'SETTLED' AND duration_ms = 12 AND error = ''"))
 	require.Equal(t, 1, kept("coupon_id = 4 AND status = 'HELD' AND gap = 7 AND error = 'held'"))
 	require.Equal(t, 1, kept("coupon_id = 5 AND CHAR_LENGTH(error) = 2000"))
-	require.Equal(t, 2*resultsAtOnce+1, kept("status = 'BUSY' AND duration_ms = 0"))
+	require.Equal(t, 2*maxResults+1, kept("status = 'BUSY' AND duration_ms = 0"))
 	require.NoError(t, storeResults(t.Context(), s.DB.Pool(), s.run.id, nil))
 }
 
