@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -26,16 +27,16 @@ type selection struct {
 	chosen []coupon.Application
 	rows   *seatRows              // of chosen
 	kept   int                    // seats kept for applications that the run leaves out
-	ended  []classified           // NOT_SELECTED applications on the way that cannot get a seat any more
-	second []classified           // NOT_SELECTED applications of users chosen before in the page
+	ended  []decision.Application // NOT_SELECTED applications on the way that cannot get a seat any more
+	second []decision.Application // NOT_SELECTED applications of users chosen before in the page
 	users  map[coupon.UserID]bool // chosen from the page so far; nil: no user can be in the page twice
-	from   []classified           // the page from the first application that was looked at
-	rest   []classified           // not looked at
+	from   []decision.Application // the page from the first application that was looked at
+	rest   []decision.Application // not looked at
 }
 
 // newPageUsers returns an empty set where a user can be in the page twice. The queue alone holds a user once; the DLQ and
 // the records may hold the same user, for example after Redis lost data.
-func newPageUsers(page []classified) map[coupon.UserID]bool {
+func newPageUsers(page []decision.Application) map[coupon.UserID]bool {
 	for _, c := range page {
 		if c.Source != coupon.SourceQueue {
 			return make(map[coupon.UserID]bool, len(page))
@@ -49,7 +50,7 @@ func (s selection) seats() int { return len(s.chosen) + s.kept }
 
 // secondPlaces are the NOT_SELECTED applications whose user got a seat by an earlier one of the page. Of any other user in
 // the page twice, the first place counts, and the close-out decides about the second.
-func (s selection) secondPlaces(stored []coupon.Application) (ended []classified) {
+func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.Application) {
 	if len(s.second) == 0 {
 		return nil
 	}
@@ -59,7 +60,7 @@ func (s selection) secondPlaces(stored []coupon.Application) (ended []classified
 	}
 	for _, c := range s.second {
 		if holders[c.User()] {
-			c.verdict = holdsAlready
+			c.Verdict = decision.HoldsAlready
 			ended = append(ended, c)
 		}
 	}
@@ -67,7 +68,7 @@ func (s selection) secondPlaces(stored []coupon.Application) (ended []classified
 }
 
 // choose selects the first eligible applications for the free seats, and keeps a seat for each that the run leaves out.
-func (r run) choose(page []classified, free int, users map[coupon.UserID]bool) selection {
+func (r run) choose(page []decision.Application, free int, users map[coupon.UserID]bool) selection {
 	s := selection{from: page, users: users, chosen: make([]coupon.Application, 0, min(len(page), free))}
 	for i, c := range page {
 		if s.seats() == free || !packable(s.chosen, c.Application) {
@@ -75,13 +76,13 @@ func (r run) choose(page []classified, free int, users map[coupon.UserID]bool) s
 			break
 		}
 		switch returned := c.Source == coupon.SourceNotSelected; {
-		case c.verdict == eligible && users[c.User()]:
+		case c.Verdict == decision.Eligible && users[c.User()]:
 			if returned {
 				s.second = append(s.second, c)
 			}
-		case c.verdict == eligible && r.leavesOut(c.Application):
+		case c.Verdict == decision.Eligible && r.leavesOut(c.Application):
 			s.kept++
-		case c.verdict == eligible && c.Source != coupon.SourceHeld:
+		case c.Verdict == decision.Eligible && c.Source != coupon.SourceHeld:
 			if users != nil {
 				users[c.User()] = true
 			}
@@ -136,11 +137,11 @@ func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, e
 		}
 		r.line.size = min(r.ask, max(minApplications, free+free/8))
 		r.ask = min(2*r.ask, pageApplications)
-		var page []classified
+		var page []decision.Application
 		err := r.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 			applications, err := r.line.next(ctx, q)
 			if err == nil && len(applications) > 0 {
-				page, err = r.classify(ctx, q, r.coupon.ID, r.past, applications)
+				page, err = decision.Classify(ctx, q, r.Users, r.coupon.ID, r.past, applications)
 			}
 			return err
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
@@ -98,7 +99,7 @@ ORDER BY applied_at, user_id LIMIT ?`
 
 // selectNotSelected pages through the NOT_SELECTED applications before a cutoff, by arrival.
 func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
-	from := fromArrival(after.Arrival)
+	from := mysqltx.ArrivalTime(after.Arrival)
 	page, err := collectApplications(ctx, q, coupon.SourceNotSelected, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
 	return page, wrap(err, "read not selected of coupon %d", couponID)
 }
@@ -111,7 +112,7 @@ func selectIssued(ctx context.Context, q mysqltx.Querier, couponID coupon.Coupon
 
 // selectRejected pages through the applications that a run rejected, by arrival.
 func selectRejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
-	from := fromArrival(after.Arrival)
+	from := mysqltx.ArrivalTime(after.Arrival)
 	page, err := collectApplications(ctx, q, coupon.SourceQueue, selectRejectedSQL, couponID, run, from, from, after.User(), limit)
 	return page, wrap(err, "read rejected of coupon %d", couponID)
 }
@@ -153,24 +154,24 @@ func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark cou
 
 const insertOutcomesSQL = `
 INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, reason, run_id, recorded_at)
-SELECT ?, j.user_id, ` + appliedAt + `, ?, ?, ?, ? FROM ` + applicationsTable
+SELECT ?, j.user_id, ` + mysqltx.AppliedAt + `, ?, ?, ?, ? FROM ` + mysqltx.ApplicationsTable
 
 func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, outcome coupon.Outcome, reason string, applications []coupon.Application) error {
 	sorted := slices.SortedFunc(slices.Values(applications), func(a, b coupon.Application) int { return cmp.Compare(a.User(), b.User()) })
-	err := exec(ctx, tx, len(sorted), insertOutcomesSQL, couponID, outcome, reason, run.id, run.startedAt, applicationsJSON(sorted))
+	err := exec(ctx, tx, len(sorted), insertOutcomesSQL, couponID, outcome, reason, run.id, run.startedAt, mysqltx.ApplicationsJSON(sorted))
 	return wrap(err, "record %s for coupon %d", outcome, couponID)
 }
 
 const deleteNotSelectedSQL = `
-DELETE o FROM application_outcome o JOIN ` + applicationsTable + `
-ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + appliedAt + ` AND o.outcome = 'NOT_SELECTED'`
+DELETE o FROM application_outcome o JOIN ` + mysqltx.ApplicationsTable + `
+ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + mysqltx.AppliedAt + ` AND o.outcome = 'NOT_SELECTED'`
 
 // deleteNotSelected takes back the records of applications that have a seat now, or go under review.
 func deleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, applications []coupon.Application) error {
 	if len(applications) == 0 {
 		return nil
 	}
-	err := exec(ctx, tx, len(applications), deleteNotSelectedSQL, applicationsJSON(applications), couponID)
+	err := exec(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
 	return wrap(err, "take back NOT_SELECTED of coupon %d", couponID)
 }
 
@@ -182,7 +183,7 @@ UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at 
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
-	err := exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), fromArrival(a.Arrival))
+	err := exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), mysqltx.ArrivalTime(a.Arrival))
 	return wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
 }
 
@@ -234,8 +235,8 @@ ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_sel
                         cleaned_at = NULL`
 
 // addToRecord counts a page's outcomes in the transaction of the page.
-func addToRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, d decisions) error {
-	already, not := len(d.alreadyIssued), len(d.notSelected)
+func addToRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, d decision.Decisions) error {
+	already, not := len(d.AlreadyIssued), len(d.NotSelected)
 	err := upsert(ctx, tx, addToRecordSQL, run.id, couponID, already, not, run.startedAt, already, not)
 	return wrap(err, "record outcomes of coupon %d", couponID)
 }

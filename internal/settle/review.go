@@ -9,6 +9,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
@@ -174,14 +175,14 @@ func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 
 // recordDropped adds a page to done: the applications that are recorded now, or were before and only wait for a clean-up.
 func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *dropped, refused *refusals, page []coupon.Application) error {
-	judged, err := s.classify(ctx, tx, s.coupon.ID, assumeExisting, page)
+	judged, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
 	if err != nil {
 		return err
 	}
 	var users, ended []coupon.Application
 	for _, c := range judged {
 		switch {
-		case c.verdict == alreadySettled:
+		case c.Verdict == decision.Settled:
 			done.applications = append(done.applications, c.Application)
 		case c.User() != 0:
 			users = append(users, c.Application)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -313,7 +314,7 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum closed, err
 
 // closedPage is one page that was closed out.
 type closedPage struct {
-	decisions
+	decision.Decisions
 	refused refusals
 	tally   tally
 }
@@ -328,19 +329,19 @@ func (s *settlement) closePage(ctx context.Context, page []coupon.Application, b
 	if err != nil {
 		return closedPage{}, err
 	}
-	done.tally = tally{Counts: Counts{Read: done.read - before.readAgain(page), NotSelected: len(done.notSelected), AlreadyIssued: len(done.alreadyIssued)}}
+	done.tally = tally{Counts: Counts{Read: done.Read - before.readAgain(page), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
 	// The DLQ first: the others stand side by side then. If another application of the user has a DLQ entry, this one waits
 	// for the next run.
-	moved, err := s.moveToReview(ctx, slices.Concat(done.review, done.refused.failures))
+	moved, err := s.moveToReview(ctx, slices.Concat(done.Review, done.refused.failures))
 	done.tally = done.tally.plus(moved)
 	if err != nil {
 		return done, err
 	}
-	holders := slices.Concat(done.issuedBefore, done.alreadyIssued)
+	holders := slices.Concat(done.IssuedBefore, done.AlreadyIssued)
 	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
 		return done, err
 	}
-	others := slices.Concat(done.recordedBefore, done.notSelected)
+	others := slices.Concat(done.RecordedBefore, done.NotSelected)
 	_, err = s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others)
 	return done, err
 }
@@ -355,31 +356,31 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, page []coupon.A
 	if err != nil {
 		return closedPage{}, err
 	}
-	all, err := s.classify(ctx, tx, locked.ID, assumeExisting, page)
+	all, err := decision.Classify(ctx, tx, s.Users, locked.ID, decision.AssumeExisting, page)
 	if err != nil {
 		return closedPage{}, err
 	}
-	d := closedPage{decisions: decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
-	if len(d.notSelected) > 0 {
+	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
+	if len(d.NotSelected) > 0 {
 		// Another run may have opened the door since this one closed it, and the seats be gone again. A user who is not
 		// selected must not be accepted once more.
 		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
 			return d, err
 		}
 	}
-	if d.alreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, d.alreadyIssued, &d.refused); err != nil {
+	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, d.AlreadyIssued, &d.refused); err != nil {
 		return d, err
 	}
-	if d.notSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, d.notSelected, &d.refused); err != nil {
+	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, d.NotSelected, &d.refused); err != nil {
 		return d, err
 	}
-	if len(d.alreadyIssued)+len(d.notSelected) == 0 {
+	if len(d.AlreadyIssued)+len(d.NotSelected) == 0 {
 		return d, nil
 	}
 	if err := s.auditManual(ctx, tx, winners); err != nil {
 		return d, err
 	}
-	return d, addToRecord(ctx, tx, s.run, locked.ID, d.decisions)
+	return d, addToRecord(ctx, tx, s.run, locked.ID, d.Decisions)
 }
 
 // recordOutcome records an outcome and returns the applications whose rows MySQL took.
