@@ -167,7 +167,7 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 			return on, err
 		}
 		on.stored, on.kept = append(on.stored, stored...), on.kept+next.kept
-		on.ended = slices.Concat(on.ended, next.ended, next.secondPlaces(stored))
+		on.ended = slices.Concat(on.ended, next.ended, next.secondPlaces(on.stored))
 		if left = before.without(on); left.free() == 0 || len(next.rest) == 0 {
 			return on, nil
 		}

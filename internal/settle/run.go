@@ -272,7 +272,9 @@ func (t *task) do(part func() (settled, error)) {
 		}
 		t.took += t.Now().Sub(began)
 		t.steps.begin("")
-		t.Metrics.note(t.result())
+		r := t.result()
+		r.Status = "" // the run has not ended
+		t.Metrics.note(r)
 	}()
 	t.done, t.err = part()
 }
