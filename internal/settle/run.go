@@ -54,8 +54,8 @@ func (r run) stopped() error {
 // transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
 func (s *Settler) RunOnce(stop context.Context, order Order) (report *Report, err error) {
 	s = s.withFreshDB()
-	s.Metrics.begin()
-	defer func() { s.Metrics.end(report, err) }()
+	s.Observer.Begin()
+	defer func() { s.Observer.End(report, err) }()
 	ctx, release := outlive(stop, s.Grace)
 	defer release()
 	r, err := s.newRun(ctx, stop, order, (*settlement).settle)
@@ -239,7 +239,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon,
 }
 
 func (s *Settler) newSettlement(r run, c coupon.Coupon) *settlement {
-	return &settlement{Settler: s, run: r, coupon: c, steps: &stepTimer{metrics: s.Metrics, now: s.Now},
+	return &settlement{Settler: s, run: r, coupon: c, steps: &stepTimer{observer: s.Observer, now: s.Now},
 		logger: s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))}
 }
 
@@ -274,7 +274,7 @@ func (t *task) do(part func() (settled, error)) {
 		t.steps.begin("")
 		r := t.result()
 		r.Status = "" // the run has not ended
-		t.Metrics.note(r)
+		t.Observer.Note(r)
 	}()
 	t.done, t.err = part()
 }
@@ -305,7 +305,7 @@ func (r run) alarm() zapcore.Level {
 }
 
 func (s *settlement) progress(applications int) {
-	s.Metrics.progress(applications)
+	s.Observer.Progress(applications)
 	if s.Progress != nil {
 		s.Progress(s.coupon, applications)
 	}

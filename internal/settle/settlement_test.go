@@ -27,6 +27,14 @@ func (quietDoor) Fence(context.Context, uint64, time.Time, coupon.Promise) (wait
 	return 0, 0, nil
 }
 
+type unobserved struct{}
+
+func (unobserved) Begin()                    {}
+func (unobserved) Progress(int)              {}
+func (unobserved) Spend(Step, time.Duration) {}
+func (unobserved) Note(Result)               {}
+func (unobserved) End(*Report, error)        {}
+
 type balanced struct{}
 
 func (balanced) Account(context.Context, *sql.Tx, uint64) (ledger.Account, error) {
@@ -47,7 +55,7 @@ func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlem
 	}
 	r := run{Order: Order{Trigger: coupon.Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), stop: t.Context(), work: (*settlement).settle, memory: new(memory)}
 	require.NoError(t, insertRun(t.Context(), db, &r))
-	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Metrics: NewMetrics(time.Now)}}
+	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Observer: unobserved{}}}
 	return settler.newSettlement(r, coupon.Coupon{ID: 1, TotalQuantity: seats})
 }
 

@@ -24,19 +24,22 @@ const (
 	StepSweep    Step = "sweep"
 )
 
+// Steps are all of them, in order.
+var Steps = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
+
 // stepTimer measures how long a settlement is at each step. One goroutine uses it.
 type stepTimer struct {
-	metrics *Metrics
-	now     func() time.Time
-	step    Step // empty: none
-	since   time.Time
+	observer Observer
+	now      func() time.Time
+	step     Step // empty: none
+	since    time.Time
 }
 
 // begin ends the step before, and begins another unless it is empty.
 func (t *stepTimer) begin(step Step) {
 	now := t.now()
 	if t.step != "" {
-		t.metrics.spend(t.step, now.Sub(t.since))
+		t.observer.Spend(t.step, now.Sub(t.since))
 	}
 	t.step, t.since = step, now
 }

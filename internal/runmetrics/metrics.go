@@ -1,4 +1,5 @@
-package settle
+// Package runmetrics shows Prometheus the last run of a process.
+package runmetrics
 
 import (
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // Metrics describe the last run of this process, also while it goes on. All are gauges that start again with each run: a process
@@ -30,12 +32,12 @@ type lastRun struct {
 	started   time.Time
 	ended     time.Time // zero before the end
 	processed int
-	phases    map[Step]time.Duration // nil before the first run
-	coupons   map[coupon.CouponID]Result
+	phases    map[settle.Step]time.Duration // nil before the first run
+	coupons   map[coupon.CouponID]settle.Result
 }
 
-// NewMetrics returns the metrics of a process that has not run yet.
-func NewMetrics(now func() time.Time) *Metrics { return &Metrics{now: now} }
+// New returns the metrics of a process that has not run yet.
+func New(now func() time.Time) *Metrics { return &Metrics{now: now} }
 
 var (
 	statusDesc    = prometheus.NewDesc("jajeong_run_status", "1 for the result of the last run, or for RUNNING.", []string{"status"}, nil)
@@ -56,18 +58,17 @@ var (
 var (
 	runStatuses = []coupon.RunStatus{coupon.RunRunning, coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed}
 	allCauses   = []coupon.Cause{coupon.CauseUnknownUser, coupon.CauseInactiveUser, coupon.CauseMalformed, coupon.CausePassedOver, coupon.CauseBadRow, coupon.CauseDatabaseAway}
-	steps       = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
 )
 
-// begin starts again for a run.
-func (m *Metrics) begin() {
+// Begin starts again for a run.
+func (m *Metrics) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last = lastRun{status: coupon.RunRunning, started: m.now(), phases: map[Step]time.Duration{}, coupons: map[coupon.CouponID]Result{}}
+	m.last = lastRun{status: coupon.RunRunning, started: m.now(), phases: map[settle.Step]time.Duration{}, coupons: map[coupon.CouponID]settle.Result{}}
 }
 
-// note keeps how far a coupon has come. Only RunOnce is described.
-func (m *Metrics) note(r Result) {
+// Note keeps how far a coupon has come. Only RunOnce is described.
+func (m *Metrics) Note(r settle.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.last.coupons != nil {
@@ -75,13 +76,15 @@ func (m *Metrics) note(r Result) {
 	}
 }
 
-func (m *Metrics) progress(applications int) {
+// Progress counts applications that were processed.
+func (m *Metrics) Progress(applications int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last.processed += applications
 }
 
-func (m *Metrics) spend(phase Step, took time.Duration) {
+// Spend adds the time of a step.
+func (m *Metrics) Spend(phase settle.Step, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.last.phases != nil {
@@ -89,8 +92,8 @@ func (m *Metrics) spend(phase Step, took time.Duration) {
 	}
 }
 
-// end notes how the run ended. A run without a report could not begin.
-func (m *Metrics) end(report *Report, err error) {
+// End notes how the run ended. A run without a report could not begin.
+func (m *Metrics) End(report *settle.Report, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last.status, m.last.ended = coupon.RunFailed, m.now()
@@ -112,7 +115,7 @@ func (m *Metrics) end(report *Report, err error) {
 
 // account updates the gaps. A coupon without a result keeps its gap. If that is unknown, no gap is exported unless one was
 // found, and the value that another process has pushed remains.
-func (m *Metrics) account(coupons []Result, whole bool) {
+func (m *Metrics) account(coupons []settle.Result, whole bool) {
 	before, sure := m.gaps, whole
 	m.gaps = make(map[coupon.CouponID]int64, len(coupons))
 	if !whole {
@@ -175,16 +178,16 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(durationDesc, took)
 	gauge(processedDesc, float64(last.processed))
 	gauge(rateDesc, rate)
-	for _, phase := range steps {
+	for _, phase := range settle.Steps {
 		gauge(phaseDesc, last.phases[phase].Seconds(), string(phase))
 	}
 
-	var sum Total
-	byStatus, byCause := map[coupon.ResultStatus]int{}, causes{}
+	var sum settle.Counts
+	byStatus, byCause := map[coupon.ResultStatus]int{}, map[coupon.Cause]int{}
 	for _, r := range last.coupons {
 		byStatus[r.Status]++
-		sum.count(r)
-		for cause, n := range r.causes {
+		sum = sum.Plus(r.Counts)
+		for cause, n := range r.Causes {
 			byCause[cause] += n
 		}
 	}
