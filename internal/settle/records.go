@@ -17,29 +17,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// exec runs a statement that must change so many rows.
-func exec(ctx context.Context, q mysqltx.Querier, want int, query string, args ...any) error {
-	n, err := mysqltx.Affected(q.ExecContext(ctx, query, args...))
-	if err == nil && n != want {
-		err = fmt.Errorf("%d rows, want %d", n, want)
-	}
-	return err
-}
-
-// upsert runs an INSERT … ON DUPLICATE KEY UPDATE, which MySQL counts as 0, 1 or 2 rows.
-func upsert(ctx context.Context, q mysqltx.Querier, query string, args ...any) error {
-	_, err := q.ExecContext(ctx, query, args...)
-	return err
-}
-
-// wrap adds what failed to an error.
-func wrap(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf(format+": %w", append(args, err)...)
-}
-
 const (
 	selectCouponSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id = ?"
 	selectDueSQL    = "SELECT " + coupon.ColumnsWithPromise + ` FROM coupon c
@@ -60,13 +37,13 @@ func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.
 	if errors.Is(err, sql.ErrNoRows) {
 		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
 	}
-	return c, wrap(err, "read coupon %d", id)
+	return c, mysqltx.Wrap(err, "read coupon %d", id)
 }
 
 // selectDue reads the coupons to settle: opened before the cutoff and not finalised.
 func selectDue(ctx context.Context, q mysqltx.Querier, cutoff time.Time) ([]coupon.Coupon, error) {
 	due, err := mysqltx.Collect(ctx, q, (*coupon.Coupon).FieldsWithPromise, selectDueSQL, cutoff)
-	return due, wrap(err, "read due coupons")
+	return due, mysqltx.Wrap(err, "read due coupons")
 }
 
 const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= total_quantity"
@@ -76,7 +53,7 @@ func takeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats 
 	if mysqltx.IsCheck(err) || err == nil && n != 1 {
 		return invariant(errors.Join(fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", couponID, seats), err))
 	}
-	return wrap(err, "count %d seats of coupon %d", seats, couponID)
+	return mysqltx.Wrap(err, "count %d seats of coupon %d", seats, couponID)
 }
 
 const (
@@ -101,20 +78,20 @@ ORDER BY applied_at, user_id LIMIT ?`
 func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
 	from := mysqltx.ArrivalTime(after.Arrival)
 	page, err := collectApplications(ctx, q, coupon.SourceNotSelected, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
-	return page, wrap(err, "read not selected of coupon %d", couponID)
+	return page, mysqltx.Wrap(err, "read not selected of coupon %d", couponID)
 }
 
 // selectIssued pages through the applications that a run issued, by user id.
 func selectIssued(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
 	page, err := collectApplications(ctx, q, coupon.SourceQueue, selectIssuedSQL, couponID, after.User(), run, limit)
-	return page, wrap(err, "read issued of coupon %d", couponID)
+	return page, mysqltx.Wrap(err, "read issued of coupon %d", couponID)
 }
 
 // selectRejected pages through the applications that a run rejected, by arrival.
 func selectRejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
 	from := mysqltx.ArrivalTime(after.Arrival)
 	page, err := collectApplications(ctx, q, coupon.SourceQueue, selectRejectedSQL, couponID, run, from, from, after.User(), limit)
-	return page, wrap(err, "read rejected of coupon %d", couponID)
+	return page, mysqltx.Wrap(err, "read rejected of coupon %d", couponID)
 }
 
 func collectApplications(ctx context.Context, q mysqltx.Querier, source coupon.Source, query string, args ...any) (page []coupon.Application, err error) {
@@ -158,8 +135,8 @@ SELECT ?, j.user_id, ` + mysqltx.AppliedAt + `, ?, ?, ?, ? FROM ` + mysqltx.Appl
 
 func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, outcome coupon.Outcome, reason string, applications []coupon.Application) error {
 	sorted := slices.SortedFunc(slices.Values(applications), func(a, b coupon.Application) int { return cmp.Compare(a.User(), b.User()) })
-	err := exec(ctx, tx, len(sorted), insertOutcomesSQL, couponID, outcome, reason, run.id, run.startedAt, mysqltx.ApplicationsJSON(sorted))
-	return wrap(err, "record %s for coupon %d", outcome, couponID)
+	err := mysqltx.Exec(ctx, tx, len(sorted), insertOutcomesSQL, couponID, outcome, reason, run.id, run.startedAt, mysqltx.ApplicationsJSON(sorted))
+	return mysqltx.Wrap(err, "record %s for coupon %d", outcome, couponID)
 }
 
 const deleteNotSelectedSQL = `
@@ -171,8 +148,8 @@ func deleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	if len(applications) == 0 {
 		return nil
 	}
-	err := exec(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
-	return wrap(err, "take back NOT_SELECTED of coupon %d", couponID)
+	err := mysqltx.Exec(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
+	return mysqltx.Wrap(err, "take back NOT_SELECTED of coupon %d", couponID)
 }
 
 // maxReasonLetters is the width of application_outcome.reason.
@@ -183,15 +160,15 @@ UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at 
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
-	err := exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), mysqltx.ArrivalTime(a.Arrival))
-	return wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
+	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), mysqltx.ArrivalTime(a.Arrival))
+	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
 }
 
 const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED')"
 
 func anyNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (found bool, err error) {
 	err = tx.QueryRowContext(ctx, anyNotSelectedSQL, couponID).Scan(&found)
-	return found, wrap(err, "look for not selected of coupon %d", couponID)
+	return found, mysqltx.Wrap(err, "look for not selected of coupon %d", couponID)
 }
 
 const keepPromiseSQL = `
@@ -201,17 +178,17 @@ ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATES
 
 // keepPromise records the promises that Redis knows of, so that they survive it.
 func keepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, at time.Time) error {
-	err := upsert(ctx, tx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
+	err := mysqltx.Upsert(ctx, tx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
 		a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at)
-	return wrap(err, "keep promise of coupon %d", couponID)
+	return mysqltx.Wrap(err, "keep promise of coupon %d", couponID)
 }
 
 const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
 
 // writeOff accepts a gap in the name of the run's operator. The audit event names what was approved.
 func writeOff(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a ledger.Account, pin string) error {
-	if err := exec(ctx, tx, 1, writeOffSQL, a.Gap(), couponID); err != nil {
-		return wrap(err, "write off gap of coupon %d", couponID)
+	if err := mysqltx.Exec(ctx, tx, 1, writeOffSQL, a.Gap(), couponID); err != nil {
+		return mysqltx.Wrap(err, "write off gap of coupon %d", couponID)
 	}
 	return run.audit(ctx, tx, audit.GapAccepted, couponID, audit.Entry{Detail: fmt.Sprintf("%d applications written off: %s; %s", a.Gap(), a, pin)})
 }
@@ -224,9 +201,9 @@ VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)`
 // insertRecord records what a transaction has issued and decided. rejected_count is under review and rejected together.
 func insertRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, seats seated) error {
 	t, w := seats.tally, seats.winners
-	err := exec(ctx, tx, 1, insertRecordSQL, run.id, couponID, t.Read, t.Issued, t.UnderReview+t.Rejected, t.AlreadyIssued,
+	err := mysqltx.Exec(ctx, tx, 1, insertRecordSQL, run.id, couponID, t.Read, t.Issued, t.UnderReview+t.Rejected, t.AlreadyIssued,
 		w.first, w.last, w.count, w.digest, run.startedAt)
-	return wrap(err, "record settlement of coupon %d", couponID)
+	return mysqltx.Wrap(err, "record settlement of coupon %d", couponID)
 }
 
 const addToRecordSQL = `
@@ -237,8 +214,8 @@ ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_sel
 // addToRecord counts a page's outcomes in the transaction of the page.
 func addToRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, d decision.Decisions) error {
 	already, not := len(d.AlreadyIssued), len(d.NotSelected)
-	err := upsert(ctx, tx, addToRecordSQL, run.id, couponID, already, not, run.startedAt, already, not)
-	return wrap(err, "record outcomes of coupon %d", couponID)
+	err := mysqltx.Upsert(ctx, tx, addToRecordSQL, run.id, couponID, already, not, run.startedAt, already, not)
+	return mysqltx.Wrap(err, "record outcomes of coupon %d", couponID)
 }
 
 const completeRecordSQL = `
@@ -248,8 +225,8 @@ ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?, cleaned_at = COALESC
 // completeRecord writes what only the end of a settlement knows, and that Redis is clean.
 func completeRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, c Counts, at time.Time) error {
 	rejected := c.UnderReview + c.Rejected
-	err := upsert(ctx, q, completeRecordSQL, run.id, couponID, c.Read, rejected, run.startedAt, at, c.Read, rejected, at)
-	return wrap(err, "complete record of coupon %d", couponID)
+	err := mysqltx.Upsert(ctx, q, completeRecordSQL, run.id, couponID, c.Read, rejected, run.startedAt, at, c.Read, rejected, at)
+	return mysqltx.Wrap(err, "complete record of coupon %d", couponID)
 }
 
 const selectRecordSQL = `
@@ -269,7 +246,7 @@ func loadRecord(ctx context.Context, q mysqltx.Querier, run coupon.RunID, coupon
 	t.Rejected = min(t.Rejected, t.UnderReview)
 	t.UnderReview -= t.Rejected
 	w.count = t.Issued
-	return done, true, wrap(err, "read record of coupon %d", couponID)
+	return done, true, mysqltx.Wrap(err, "read record of coupon %d", couponID)
 }
 
 // pendingCleanup is a run whose settlement of a coupon Redis may not know of.
@@ -284,7 +261,7 @@ WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
 func selectPendingCleanups(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time) ([]pendingCleanup, error) {
 	pending, err := mysqltx.Collect(ctx, tx, func(p *pendingCleanup) []any { return []any{&p.run, &p.covered} }, selectPendingSQL, cutoff, couponID)
-	return pending, wrap(err, "read settlements to clean up of coupon %d", couponID)
+	return pending, mysqltx.Wrap(err, "read settlements to clean up of coupon %d", couponID)
 }
 
 const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?"
@@ -292,7 +269,7 @@ const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_arrival), 0) FROM settleme
 // selectLastIssued is the highest arrival that ever got a seat.
 func selectLastIssued(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (last coupon.Arrival, err error) {
 	err = tx.QueryRowContext(ctx, selectLastIssuedSQL, couponID).Scan(&last)
-	return last, wrap(err, "read last arrival issued of coupon %d", couponID)
+	return last, mysqltx.Wrap(err, "read last arrival issued of coupon %d", couponID)
 }
 
 const (
@@ -301,9 +278,9 @@ const (
 )
 
 func markCleaned(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID, at time.Time) error {
-	return wrap(exec(ctx, q, 1, markCleanedSQL, at, run, couponID), "mark coupon %d of run %d clean", couponID, run)
+	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, markCleanedSQL, at, run, couponID), "mark coupon %d of run %d clean", couponID, run)
 }
 
 func markFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at time.Time) error {
-	return wrap(exec(ctx, tx, 1, markFinalisedSQL, at, couponID), "finalise coupon %d", couponID)
+	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, markFinalisedSQL, at, couponID), "finalise coupon %d", couponID)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -36,6 +37,10 @@ type run struct {
 	work      work
 	canaries  map[string]bool // nil: every application is tried
 	memory    *memory         // for winners, of all coupons
+}
+
+func (r run) start() history.Start {
+	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, StartedAt: r.startedAt}
 }
 
 // work is what a run does to one coupon.
@@ -103,7 +108,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	unended := s.DB.OnConn(ending, func(ctx context.Context, q mysqltx.Querier, _ int) error {
-		return endRun(ctx, q, r.id, report.Status, s.Now().UTC())
+		return history.End(ctx, q, r.id, report.Status, s.Now().UTC())
 	})
 	if unended != nil {
 		return report, errors.Join(err, fmt.Errorf("end run %d: %w", r.id, unended))
@@ -152,12 +157,9 @@ func (s *Settler) beginRun(ctx context.Context, r *run) ([]coupon.Coupon, error)
 		return nil, err
 	}
 	return coupons, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, attempt int) error {
-		if attempt > 1 { // the INSERT of an earlier attempt may have happened
-			if found, err := findRun(ctx, q, r); err != nil || found {
-				return err
-			}
-		}
-		return insertRun(ctx, q, r)
+		id, err := history.Begin(ctx, q, r.start(), attempt)
+		r.id = id
+		return err
 	})
 }
 
@@ -319,7 +321,7 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 		defer close(done)
 		for Wait(ctx, heartbeat) == nil {
 			beating, done := context.WithTimeout(ctx, beatTimeout)
-			if err := beatRun(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
+			if err := history.Beat(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
 				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", run), zap.Error(err))
 			}
 			done()
