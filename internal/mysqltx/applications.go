@@ -2,6 +2,8 @@ package mysqltx
 
 import (
 	"cmp"
+	"context"
+	"database/sql"
 	"slices"
 	"strconv"
 	"time"
@@ -47,3 +49,15 @@ func ApplicationsJSON(page []coupon.Application) string {
 
 // ArrivalTime is the arrival as DATETIME(6).
 func ArrivalTime(a coupon.Arrival) time.Time { return time.UnixMicro(a).UTC() }
+
+// CollectApplications runs a query of user_id and applied_at, and returns its rows in order.
+func CollectApplications(ctx context.Context, q Querier, source coupon.Source, query string, args ...any) (page []coupon.Application, err error) {
+	err = Each(ctx, q, func(rows *sql.Rows) error {
+		var user coupon.UserID
+		var appliedAt time.Time
+		err := rows.Scan(&user, &appliedAt)
+		page = append(page, coupon.Application{Member: coupon.Member(user), Arrival: coupon.ArrivalAt(appliedAt), Source: source})
+		return err
+	}, query, args...)
+	return page, err
+}

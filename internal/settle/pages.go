@@ -3,11 +3,11 @@ package settle
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -118,28 +118,28 @@ func (r run) stays(a coupon.Application) bool {
 // what the transaction has inserted: a user who is in two pages shows as a duplicate row.
 type pageReader struct {
 	*settlement
-	line  *lineReader
+	line  *line.Reader
 	past  ledger.Past
 	ask   int // applications in the next page
 	ended bool
 }
 
 func (s *settlement) newPageReader(past ledger.Past) *pageReader {
-	return &pageReader{settlement: s, line: &lineReader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: past.Recorded},
+	return &pageReader{settlement: s, line: &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, NotSelected: past.Recorded},
 		past: past, ask: firstApplications}
 }
 
 // read reads as many pages as so many seats need if every row is stored.
 func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, error] {
-	return ahead(ctx, func(ctx context.Context) (*selection, error) {
+	return line.Ahead(ctx, func(ctx context.Context) (*selection, error) {
 		if free == 0 || r.ended {
 			return nil, nil
 		}
-		r.line.size = min(r.ask, max(minApplications, free+free/8))
+		r.line.Size = min(r.ask, max(minApplications, free+free/8))
 		r.ask = min(2*r.ask, pageApplications)
 		var page []decision.Application
 		err := r.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
-			applications, err := r.line.next(ctx, q)
+			applications, err := r.line.Next(ctx, q)
 			if err == nil && len(applications) > 0 {
 				page, err = decision.Classify(ctx, q, r.Users, r.coupon.ID, r.past, applications)
 			}
@@ -159,80 +159,6 @@ func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, e
 }
 
 // restOfLine reads what Redis holds of the line.
-func (s *settlement) restOfLine() *lineReader {
-	return &lineReader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
-}
-
-// lineReader reads the line of one coupon before a cutoff, by arrival: the applications in Redis and, where seats are free
-// again, the NOT_SELECTED ones. It holds two pages in memory, however long the line is.
-type lineReader struct {
-	line        Line
-	coupon      coupon.CouponID
-	cutoff      time.Time
-	notSelected bool // read those from MySQL too; there must be a connection
-	size        int  // of a page
-
-	inRedis    []coupon.Application
-	cursor     coupon.Cursor
-	redisEnded bool
-
-	inMySQL    []coupon.Application
-	after      coupon.Application // the last one read from MySQL
-	mysqlEnded bool
-}
-
-// next returns the next page of the line; an empty page is its end.
-func (r *lineReader) next(ctx context.Context, q mysqltx.Querier) ([]coupon.Application, error) {
-	for len(r.inRedis) < r.size && !r.redisEnded {
-		entries, cursor, err := r.line.Page(ctx, r.coupon, r.cursor, r.cutoff)
-		if err != nil {
-			return nil, err
-		}
-		r.cursor, r.redisEnded = cursor, len(entries) == 0
-		r.inRedis = append(r.inRedis, entries...)
-	}
-	if r.notSelected && len(r.inMySQL) < r.size && !r.mysqlEnded {
-		rows, err := selectNotSelected(ctx, q, r.coupon, r.after, r.cutoff, r.size)
-		if err != nil {
-			return nil, err
-		}
-		r.inMySQL, r.mysqlEnded = append(r.inMySQL, rows...), len(rows) < r.size
-		if len(rows) > 0 {
-			r.after = rows[len(rows)-1]
-		}
-	}
-	if len(r.inMySQL) == 0 {
-		n := min(len(r.inRedis), r.size)
-		page := r.inRedis[:n:n]
-		r.inRedis = r.inRedis[n:]
-		return page, nil
-	}
-	return r.merge(), nil
-}
-
-// nextOrNil is next as ahead asks for it, of what Redis holds.
-func (r *lineReader) nextOrNil(ctx context.Context) (*[]coupon.Application, error) {
-	page, err := r.next(ctx, nil)
-	if err != nil || len(page) == 0 {
-		return nil, err
-	}
-	return &page, nil
-}
-
-// merge takes the next page out of both sources, by arrival. It ends where one of them runs out and may go on: what
-// follows there may come before the next of the other.
-func (r *lineReader) merge() []coupon.Application {
-	page := make([]coupon.Application, 0, r.size)
-	for len(page) < r.size && len(r.inRedis)+len(r.inMySQL) > 0 {
-		if (len(r.inRedis) == 0 && !r.redisEnded) || (len(r.inMySQL) == 0 && !r.mysqlEnded) {
-			break
-		}
-		from := &r.inRedis
-		if len(r.inRedis) == 0 || (len(r.inMySQL) > 0 && r.inMySQL[0].Arrival <= r.inRedis[0].Arrival) {
-			from = &r.inMySQL
-		}
-		page = append(page, (*from)[0])
-		*from = (*from)[1:]
-	}
-	return page
+func (s *settlement) restOfLine() *line.Reader {
+	return &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
 }

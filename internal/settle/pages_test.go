@@ -3,7 +3,6 @@ package settle
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 func application(user uint64, arrival int64, source coupon.Source) coupon.Application {
@@ -74,38 +72,4 @@ func (l memoryLine) Page(_ context.Context, _ uint64, after coupon.Cursor, cutof
 	from, _ := strconv.Atoi(after.Score)
 	page := l.all[from:min(len(l.all), from+l.size)]
 	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil
-}
-
-func TestLineReaderMergesByArrival(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		arrivals := rapid.SliceOfN(rapid.Int64Range(0, 50), 0, 60)
-		line := func(source coupon.Source, size string) (all []coupon.Application) {
-			for i, arrival := range arrivals.Draw(t, size) {
-				all = append(all, application(uint64(i+1), arrival, source))
-			}
-			slices.SortStableFunc(all, func(a, b coupon.Application) int { return int(a.Arrival - b.Arrival) })
-			return all
-		}
-		standing, returned := line(coupon.SourceQueue, "standing"), line(coupon.SourceNotSelected, "returned")
-		r := &lineReader{line: memoryLine{all: standing, size: rapid.IntRange(1, 20).Draw(t, "page")}, inMySQL: returned, mysqlEnded: true,
-			size: rapid.IntRange(1, 30).Draw(t, "size")}
-		var got []coupon.Application
-		for {
-			page, err := r.next(context.Background(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(page) == 0 {
-				break
-			}
-			got = append(got, page...)
-		}
-		if len(got) != len(standing)+len(returned) {
-			t.Fatalf("%d of %d applications", len(got), len(standing)+len(returned))
-		}
-		if !slices.IsSortedFunc(got, func(a, b coupon.Application) int { return int(a.Arrival - b.Arrival) }) {
-			t.Fatalf("out of order: %v", got)
-		}
-	})
 }

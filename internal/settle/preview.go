@@ -10,6 +10,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
+	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -149,7 +150,7 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 	}
 	byUser := slices.Clone(seats.winners.all)
 	slices.SortFunc(byUser, func(a, b winner) int { return cmp.Compare(a.user, b.user) })
-	for page, err := range ahead(ctx, s.restOfLine().nextOrNil) {
+	for page, err := range line.Ahead(ctx, s.restOfLine().NextOrNil) {
 		if err != nil {
 			return tally{}, nil, err
 		}

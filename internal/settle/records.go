@@ -57,12 +57,6 @@ func takeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats 
 }
 
 const (
-	selectNotSelectedSQL = `
-SELECT user_id, applied_at FROM application_outcome
-WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?
-  AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
-ORDER BY applied_at, user_id LIMIT ?`
-
 	selectIssuedSQL = `
 SELECT user_id, applied_at FROM user_coupon
 WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
@@ -74,35 +68,17 @@ WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
 ORDER BY applied_at, user_id LIMIT ?`
 )
 
-// selectNotSelected pages through the NOT_SELECTED applications before a cutoff, by arrival.
-func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
-	from := mysqltx.ArrivalTime(after.Arrival)
-	page, err := collectApplications(ctx, q, coupon.SourceNotSelected, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
-	return page, mysqltx.Wrap(err, "read not selected of coupon %d", couponID)
-}
-
 // selectIssued pages through the applications that a run issued, by user id.
 func selectIssued(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
-	page, err := collectApplications(ctx, q, coupon.SourceQueue, selectIssuedSQL, couponID, after.User(), run, limit)
+	page, err := mysqltx.CollectApplications(ctx, q, coupon.SourceQueue, selectIssuedSQL, couponID, after.User(), run, limit)
 	return page, mysqltx.Wrap(err, "read issued of coupon %d", couponID)
 }
 
 // selectRejected pages through the applications that a run rejected, by arrival.
 func selectRejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
 	from := mysqltx.ArrivalTime(after.Arrival)
-	page, err := collectApplications(ctx, q, coupon.SourceQueue, selectRejectedSQL, couponID, run, from, from, after.User(), limit)
+	page, err := mysqltx.CollectApplications(ctx, q, coupon.SourceQueue, selectRejectedSQL, couponID, run, from, from, after.User(), limit)
 	return page, mysqltx.Wrap(err, "read rejected of coupon %d", couponID)
-}
-
-func collectApplications(ctx context.Context, q mysqltx.Querier, source coupon.Source, query string, args ...any) (page []coupon.Application, err error) {
-	err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
-		var user coupon.UserID
-		var appliedAt time.Time
-		err := rows.Scan(&user, &appliedAt)
-		page = append(page, coupon.Application{Member: coupon.Member(user), Arrival: coupon.ArrivalAt(appliedAt), Source: source})
-		return err
-	}, query, args...)
-	return page, err
 }
 
 // cleanUpApplications are removed from Redis by one call, and read back from MySQL where they must be.

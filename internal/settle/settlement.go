@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -288,7 +289,7 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 // closeOut walks the rest of the line and decides every application in it, page by page.
 func (s *settlement) closeOut(ctx context.Context, done issued) (sum closed, err error) {
 	logged, refusedAnew := s.Now(), done.seated.refused.anew
-	for page, err := range ahead(ctx, s.restOfLine().nextOrNil) {
+	for page, err := range line.Ahead(ctx, s.restOfLine().NextOrNil) {
 		if err != nil {
 			return sum, err
 		}
