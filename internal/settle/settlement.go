@@ -156,12 +156,8 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners
 	if err != nil {
 		return done, err
 	}
-	recorded, err := s.record(ctx, tx, locked, done.seated)
-	if err != nil {
+	if done.pending, err = s.record(ctx, tx, locked, done.seated, pending); err != nil {
 		return done, err
-	}
-	if done.pending = pending; recorded {
-		done.pending = append(pending, pendingCleanup{run: s.run.id, covered: true})
 	}
 	if err := s.sameServer(ctx); err != nil {
 		return done, err
@@ -218,26 +214,26 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 	return account, nil
 }
 
-// record writes what the seats came to: it takes back the records of refused NOT_SELECTED applications, counts the seats,
-// and adds the row and its audit event unless nothing changed.
-func (s *settlement) record(ctx context.Context, tx *sql.Tx, c coupon.Coupon, seats seated) (recorded bool, err error) {
+// record deletes the records of refused NOT_SELECTED applications and counts the seats. Unless nothing changed it adds the
+// row and its audit event, and this run to those that need a clean-up.
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, c coupon.Coupon, seats seated, pending []pendingCleanup) ([]pendingCleanup, error) {
 	if err := deleteNotSelected(ctx, tx, c.ID, applicationsOf(seats.refusedReturned())); err != nil {
-		return false, err
+		return nil, err
 	}
 	if seats.winners.count > 0 {
 		s.begin(StepCount)
 		if err := takeSeats(ctx, tx, c.ID, seats.winners.count); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	if !seats.tally.changed() {
-		return false, nil
+		return pending, nil
 	}
 	s.begin(StepRecord)
 	if err := insertRecord(ctx, tx, s.run, c.ID, seats); err != nil {
-		return false, err
+		return nil, err
 	}
-	return true, s.auditManual(ctx, tx, seats.winners)
+	return append(pending, pendingCleanup{run: s.run.id, covered: true}), s.auditManual(ctx, tx, seats.winners)
 }
 
 // notIssued does what is left to do for a coupon whose transaction failed.
@@ -258,8 +254,8 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 	}
 }
 
-// cleanUp tells Redis which applications were issued or rejected, by this run and by earlier runs that did not come so far.
-// All of it can be read from what was committed, whichever process did that; the rows that were refused are known here alone.
+// cleanUp removes from Redis the applications that this run issued or rejected, and those of earlier runs that did not come so
+// far. MySQL knows all of them. It does not know the refused rows, which move to the DLQ.
 func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remembered) (tally, error) {
 	if n := done.seated.winners.count; n > 0 {
 		s.logger.Info("coupons issued", zap.Int("issued", n))
