@@ -5,21 +5,23 @@
 //
 // A settlement is one coupon and one cutoff. The names are the steps that `--log-level=debug` logs.
 //
-//		fence ──▶ lock ──▶ account ──▶ issue ──▶ count ──▶ record ──▶ commit ──▶ clean_up ──▶ close_out ──▶ finish ──▶ sweep
-//		  ▲                                                   │
-//		  └───────── any error before the commit ─────────────┘
+//	fence ──▶ lock ──▶ account ──▶ issue ──▶ count ──▶ record ──▶ commit ──▶ clean_up ──▶ close_out ──▶ finish ──▶ sweep
+//	  ▲                                                   │
+//	  └───────── any error before the commit ─────────────┘
 //
-//	  - Fence: the coupon's Redis shard passes the cutoff, and nothing arrives below it any more. If another Redis server takes
-//	    over before the commit, the transaction is rolled back and the settlement starts again, three times in all.
-//	  - Lock: one MySQL transaction begins with SELECT … FOR UPDATE of the coupon's row. This lock is the only mutual exclusion.
-//	  - Account: a wrong issued_count or a gap holds the coupon.
-//	  - Issue, count, record: seats, issued_count and the settlement row are committed in the same transaction. Pages are read
-//	    and classified on other connections, which see what was committed when the coupon was locked.
-//	  - Clean-up: Redis is told who was issued and who was rejected, from memory or from what was committed.
-//	  - Close-out: every other application before the cutoff goes to the DLQ, or is recorded NOT_SELECTED if no seat is free. Each
-//	    page has a transaction that locks the coupon and closes the door. A long line waits until all coupons of the run are issued.
-//	  - Finish: the settlement is marked clean. If seats are left, newcomers may apply again; if the coupon is over, it is swept
-//	    from Redis and finalised. A coupon with DLQ entries is not finalised, because an operator may still grant them a seat.
+// In words:
+//
+//   - Fence: the coupon's Redis shard passes the cutoff, and nothing arrives below it any more. If another Redis server takes
+//     over before the commit, the transaction is rolled back and the settlement starts again, three times in all.
+//   - Lock: one MySQL transaction begins with SELECT … FOR UPDATE of the coupon's row. This lock is the only mutual exclusion.
+//   - Account: a wrong issued_count or a gap holds the coupon.
+//   - Issue, count, record: seats, issued_count and the settlement row are committed in the same transaction. Pages are read
+//     and classified on other connections, which see what was committed when the coupon was locked.
+//   - Clean-up: issued and rejected applications are removed from Redis, from memory or by what was committed.
+//   - Close-out: every other application before the cutoff goes to the DLQ, or is recorded NOT_SELECTED if no seat is free. Each
+//     page has a transaction that locks the coupon and closes the door. A long line waits until all coupons of the run are issued.
+//   - Finish: the settlement is marked clean. If seats are left, newcomers may apply again; if the coupon is over, it is swept
+//     from Redis and finalised. A coupon with DLQ entries is not finalised, because an operator may still grant them a seat.
 //
 // # Clocks and memory
 //

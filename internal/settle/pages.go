@@ -115,7 +115,7 @@ func (r run) stays(a coupon.Application) bool {
 }
 
 // pageReader reads the line, classifies it and selects from it, on connections beside the transaction's. These do not see
-// what the transaction has inserted: a user who is in two pages shows as a duplicate row.
+// what the transaction has inserted: a user with an application in two pages shows as a duplicate row.
 type pageReader struct {
 	*settlement
 	line  *line.Reader

@@ -57,7 +57,7 @@ func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, orde
 	return s.doRun(ctx, r, coupons)
 }
 
-// release makes members retryable, once it is kept who wanted that.
+// release makes members retryable, after the audit event that names the operator.
 func (s *settlement) release(ctx context.Context, members []string) error {
 	named, err := s.underReview(ctx, s.coupon.ID, members)
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a coupon.A
 	}
 }
 
-// underReview finds the members in the DLQ, every one of them or it is an error.
+// underReview finds the members in the DLQ. It is an error if one is missing.
 func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string) (found []coupon.Application, err error) {
 	if len(members) == 0 {
 		return nil, nil

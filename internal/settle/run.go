@@ -18,13 +18,13 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// heartbeat is how often a run says that it is alive.
+// heartbeat is the interval of heartbeats.
 const heartbeat = 10 * time.Second
 
-// beatTimeout bounds one heartbeat: one that hangs must not keep the next from being sent.
+// beatTimeout bounds one heartbeat, so that one that hangs does not delay the next.
 const beatTimeout = heartbeat
 
-// endTimeout bounds writing down how a run ended, also when it was told to stop.
+// endTimeout bounds the record of the end of a run.
 const endTimeout = 3 * time.Second // with the default grace well below the 30 s of a pod
 
 // run is one execution of the job. Nothing in it changes once it is recorded.
@@ -33,7 +33,7 @@ type run struct {
 	id        coupon.RunID
 	cutoff    time.Time       // UTC
 	startedAt time.Time       // UTC, read once
-	stop      context.Context // ends when the run is told to stop
+	stop      context.Context // ends when the run is to stop
 	work      work
 	canaries  map[string]bool // nil: every application is tried
 	memory    *memory         // for winners, of all coupons
@@ -46,7 +46,7 @@ func (r run) start() history.Start {
 // work is what a run does to one coupon.
 type work func(s *settlement, ctx context.Context) (settled, error)
 
-// stopped is an error once the run was told to stop: it ends the work in hand and begins no other.
+// stopped is an error after a request to stop. The run then ends the work in hand and begins no other.
 func (r run) stopped() error {
 	if r.stop.Err() == nil {
 		return nil
@@ -55,7 +55,7 @@ func (r run) stopped() error {
 }
 
 // RunOnce settles every due coupon once and returns what became of each. The failure of one coupon does not keep the
-// others from being settled; the error is set when the run could not begin or was told to stop. When stop ends, the
+// others from being settled; the error is set when the run could not begin or was stopped. When stop ends, the
 // transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
 func (s *Settler) RunOnce(stop context.Context, order Order) (report *Report, err error) {
 	s = s.withFreshDB()
@@ -298,7 +298,7 @@ func (t *task) end() Result {
 	return r
 }
 
-// alarm is how loud the log says that a coupon was not settled: a person who asked for it is told anyway.
+// alarm is the log level of a coupon that was not settled. A person who started the run sees it in the report.
 func (r run) alarm() zapcore.Level {
 	if r.Trigger == coupon.Cron {
 		return zap.WarnLevel

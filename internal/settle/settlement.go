@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -21,9 +20,6 @@ import (
 // maxTakeovers bounds the attempts at a settlement during which another Redis server takes over. Each costs the time that
 // pods have to put applications back.
 const maxTakeovers = 3
-
-// progressEvery is the interval at which the log says how far the close-out of a long line has come.
-const progressEvery = 10 * time.Second
 
 // settlement settles one coupon in one run. Nothing in it is written after newSettlement: each phase returns a value.
 type settlement struct {
@@ -260,8 +256,8 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 	if n := done.seated.winners.count; n > 0 {
 		s.logger.Info("coupons issued", zap.Int("issued", n))
 	}
-	if done.seated.kept > 0 {
-		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", done.seated.kept))
+	if n := done.seated.kept; n > 0 {
+		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", n))
 	}
 	s.begin(StepCleanUp)
 	for _, p := range done.pending {
@@ -359,8 +355,8 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, page []coupon.A
 	}
 	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
 	if len(d.NotSelected) > 0 {
-		// Another run may have opened the door since this one closed it, and the seats be gone again. A user who is not
-		// selected must not be accepted once more.
+		// Another run may have opened the door since, and given the last seats. A user who is not selected must not be
+		// accepted once more.
 		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
 			return d, err
 		}

@@ -27,6 +27,9 @@ const (
 // Steps are all of them, in order.
 var Steps = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
 
+// progressEvery is the interval at which the log says how far the close-out of a long line has come.
+const progressEvery = 10 * time.Second
+
 // stepTimer measures how long a settlement is at each step. One goroutine uses it.
 type stepTimer struct {
 	observer Observer
