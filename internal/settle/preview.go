@@ -82,14 +82,11 @@ func (s *settlement) plan(ctx context.Context) (settled, error) {
 	}
 	done := settled{issued: seats.issued, preview: &Preview{Digest: seats.pin}}
 	seated := seats.seated
-	for i, w := range seats.winners.all {
-		is := Winner{w.user, w.arrival}
-		if i == 0 {
-			done.preview.First = &is
-		}
-		done.preview.Last = &is
-		if s.run.List {
-			done.preview.Winners = append(done.preview.Winners, is)
+	if all := seats.winners.all; len(all) > 0 {
+		first, last := all[0], all[len(all)-1]
+		done.preview.First, done.preview.Last = &Winner{first.user, first.arrival}, &Winner{last.user, last.arrival}
+		for i := 0; s.run.List && i < len(all); i++ {
+			done.preview.Winners = append(done.preview.Winners, Winner{all[i].user, all[i].arrival})
 		}
 	}
 	done.cleaned = reviewed(seated.refusedWaiting())
