@@ -23,6 +23,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/runmetrics"
 	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
@@ -241,6 +242,9 @@ type settler struct {
 	*servers
 }
 
+// metricsOf are the metrics of the runs of a settler that openSettler has made.
+func metricsOf(s *settle.Settler) *runmetrics.Metrics { return s.Observer.(*runmetrics.Metrics) }
+
 // openSettler connects a verb that settles to its servers.
 func (p *program) openSettler(ctx context.Context) (*settler, error) {
 	s, err := p.openWriting(ctx)
@@ -249,7 +253,7 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 	}
 	one, err := settle.New(settle.Config{
 		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
-		Catalog: catalog.Snapshot{Store: s.store}, Auditor: &ledger.Ledger{Store: s.store, Users: s.users}, Users: s.users, Metrics: settle.NewMetrics(p.now),
+		Catalog: catalog.Snapshot{Store: s.store}, Auditor: &ledger.Ledger{Store: s.store, Users: s.users}, Users: s.users, Observer: runmetrics.New(p.now),
 		Zone: p.zone, Now: p.now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	})
 	return &settler{one, s}, err

@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/runmetrics"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -307,7 +308,7 @@ func (m *machine) inProcess() *settle.Settler {
 	return &settle.Settler{Config: settle.Config{
 		DB: mysqltx.New(m.db), Catalog: catalog.Snapshot{Store: m.store}, Clock: m.store,
 		Line: m.store, Door: m.store, DLQ: m.store, Auditor: &ledger.Ledger{Store: m.store, Users: m.directory}, Users: m.directory,
-		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Metrics: settle.NewMetrics(time.Now), Grace: time.Second, Parallel: 1,
+		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Observer: runmetrics.New(time.Now), Grace: time.Second, Parallel: 1,
 	}}
 }
 

@@ -170,7 +170,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 // once is a run with pushed metrics.
 func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(*settle.Settler) (*settle.Report, error) {
 	return func(settler *settle.Settler) (*settle.Report, error) {
-		defer ops.NewPusher(c.PushGateway, ops.RunJob, p.logger, settler.Metrics).Grouping("trigger", string(order.Trigger)).Start()()
+		defer ops.NewPusher(c.PushGateway, ops.RunJob, p.logger, metricsOf(settler)).Grouping("trigger", string(order.Trigger)).Start()()
 		return settler.RunOnce(ctx, order)
 	}
 }

@@ -105,7 +105,7 @@ func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settl
 		return func() {}, nil
 	}
 	registry := prometheus.NewRegistry()
-	prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(coupon.Cron)}, registry).MustRegister(settler.Config.Metrics)
+	prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(coupon.Cron)}, registry).MustRegister(metricsOf(settler.Settler))
 	registry.MustRegister(settler.servers.Servers.Metrics(), settler.store.Metrics(), catalog.Queues{
 		Coupons:   catalog.Snapshot{Store: settler.store}.Coupons,
 		Heads:     settler.store,

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/runmetrics"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -48,7 +49,7 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	directory := d.userTable.Settings().Directory()
 	s, err = settle.New(settle.Config{
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store, DLQ: store,
-		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory}, Users: directory, Metrics: settle.NewMetrics(time.Now),
+		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory}, Users: directory, Observer: runmetrics.New(time.Now),
 		Zone: Zone, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
 	})
 	require.NoError(d.T, err)

@@ -27,6 +27,29 @@ func One(done sql.Result, err error) error {
 	return err
 }
 
+// Exec runs a statement that must change so many rows.
+func Exec(ctx context.Context, q Querier, want int, query string, args ...any) error {
+	n, err := Affected(q.ExecContext(ctx, query, args...))
+	if err == nil && n != want {
+		err = fmt.Errorf("%d rows, want %d", n, want)
+	}
+	return err
+}
+
+// Upsert runs an INSERT … ON DUPLICATE KEY UPDATE, which MySQL counts as 0, 1 or 2 rows.
+func Upsert(ctx context.Context, q Querier, query string, args ...any) error {
+	_, err := q.ExecContext(ctx, query, args...)
+	return err
+}
+
+// Wrap adds to an error what failed. It returns nil for nil.
+func Wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}
+
 // WithinSavepoint undoes work alone when it fails on a row. Any other error undoes the whole transaction.
 func WithinSavepoint(ctx context.Context, tx *sql.Tx, name string, work func() error) error {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+name); err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // setAside puts the first applications of the line, as many as seats are free, under review: they are first in the next
-// run, and until then their users are told that something went wrong. A DLQ entry keeps its cause, which an operator may
-// have to mend. The others wait on.
+// run, and until then applying again answers UNDER_REVIEW. A DLQ entry keeps its cause, which an operator may have to mend.
+// The others wait on.
 func (s *settlement) setAside(ctx context.Context, c coupon.Coupon, why error) (sum tally, err error) {
 	var cursor coupon.Cursor
 	for seats := c.Free(); seats > 0; {

@@ -19,7 +19,7 @@ func setupError(format string, args ...any) error {
 
 func invariant(err error) error { return &coupon.Error{Class: coupon.Invariant, Err: err} }
 
-// GapHeld: more applications of a coupon were accepted than can be found, and nobody has approved that these are lost.
+// GapHeld holds a coupon because accepted applications are missing and no operator has accepted the loss.
 type GapHeld struct {
 	Gap     int64
 	Account ledger.Account
@@ -71,5 +71,5 @@ func Advice(err error) text.Message {
 	}
 }
 
-// errBusy: somebody else holds the coupon's row, or alters its tables, for longer than a settlement waits.
+// errBusy: another session held the coupon's row, or altered its tables, for longer than a settlement waits.
 var errBusy = text.RetryableErrorf(text.CouponBusy)

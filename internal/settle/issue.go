@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
@@ -125,7 +126,7 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 // pageSeats is what one page got.
 type pageSeats struct {
 	stored []coupon.Application
-	ended  []classified // NOT_SELECTED applications that cannot get a seat any more
+	ended  []decision.Application // NOT_SELECTED applications that cannot get a seat any more
 	kept   int
 }
 
@@ -154,7 +155,7 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 			return insertIssued(ctx, tx, s.run, left.coupon, left.coupon.IssuedCount+given, next.rowsOf(part))
 		})
 		if mysqltx.IsDuplicate(err) && attempt < maxPageAttempts {
-			again, err := s.classify(ctx, tx, s.coupon.ID, assumeExisting, applicationsIn(next.from))
+			again, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, applicationsIn(next.from))
 			if err != nil {
 				return on, err
 			}
@@ -166,7 +167,7 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 			return on, err
 		}
 		on.stored, on.kept = append(on.stored, stored...), on.kept+next.kept
-		on.ended = slices.Concat(on.ended, next.ended, next.secondPlaces(stored))
+		on.ended = slices.Concat(on.ended, next.ended, next.secondPlaces(on.stored))
 		if left = before.without(on); left.free() == 0 || len(next.rest) == 0 {
 			return on, nil
 		}
@@ -182,7 +183,7 @@ func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeat
 	}
 	for _, c := range on.ended {
 		became, reason, one := coupon.OutcomeAlreadyIssued, "", tally{Counts: Counts{Read: 1, AlreadyIssued: 1}}
-		if f, ok := c.rejection(); ok {
+		if f, ok := c.Failure(); ok {
 			became, reason = coupon.OutcomeRejected, string(f.Cause)+": "+f.Message
 			one = tally{Counts: Counts{Read: 1, Rejected: 1}, causes: causes{f.Cause: 1}}
 			rejected = append(rejected, f)
@@ -292,4 +293,20 @@ func (s *settlement) underLock(ctx context.Context, work func(ctx context.Contex
 		}
 		return work(ctx, tx, locked)
 	})
+}
+
+func applicationsOf(failures []coupon.Failure) []coupon.Application {
+	all := make([]coupon.Application, len(failures))
+	for i, f := range failures {
+		all[i] = f.Application
+	}
+	return all
+}
+
+func applicationsIn(page []decision.Application) []coupon.Application {
+	all := make([]coupon.Application, len(page))
+	for i, c := range page {
+		all[i] = c.Application
+	}
+	return all
 }

@@ -2,12 +2,12 @@ package settle
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -27,16 +27,16 @@ type selection struct {
 	chosen []coupon.Application
 	rows   *seatRows              // of chosen
 	kept   int                    // seats kept for applications that the run leaves out
-	ended  []classified           // NOT_SELECTED applications on the way that cannot get a seat any more
-	second []classified           // NOT_SELECTED applications of users chosen before in the page
+	ended  []decision.Application // NOT_SELECTED applications on the way that cannot get a seat any more
+	second []decision.Application // NOT_SELECTED applications of users chosen before in the page
 	users  map[coupon.UserID]bool // chosen from the page so far; nil: no user can be in the page twice
-	from   []classified           // the page from the first application that was looked at
-	rest   []classified           // not looked at
+	from   []decision.Application // the page from the first application that was looked at
+	rest   []decision.Application // not looked at
 }
 
 // newPageUsers returns an empty set where a user can be in the page twice. The queue alone holds a user once; the DLQ and
 // the records may hold the same user, for example after Redis lost data.
-func newPageUsers(page []classified) map[coupon.UserID]bool {
+func newPageUsers(page []decision.Application) map[coupon.UserID]bool {
 	for _, c := range page {
 		if c.Source != coupon.SourceQueue {
 			return make(map[coupon.UserID]bool, len(page))
@@ -50,7 +50,7 @@ func (s selection) seats() int { return len(s.chosen) + s.kept }
 
 // secondPlaces are the NOT_SELECTED applications whose user got a seat by an earlier one of the page. Of any other user in
 // the page twice, the first place counts, and the close-out decides about the second.
-func (s selection) secondPlaces(stored []coupon.Application) (ended []classified) {
+func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.Application) {
 	if len(s.second) == 0 {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (s selection) secondPlaces(stored []coupon.Application) (ended []classified
 	}
 	for _, c := range s.second {
 		if holders[c.User()] {
-			c.verdict = holdsAlready
+			c.Verdict = decision.HoldsAlready
 			ended = append(ended, c)
 		}
 	}
@@ -68,7 +68,7 @@ func (s selection) secondPlaces(stored []coupon.Application) (ended []classified
 }
 
 // choose selects the first eligible applications for the free seats, and keeps a seat for each that the run leaves out.
-func (r run) choose(page []classified, free int, users map[coupon.UserID]bool) selection {
+func (r run) choose(page []decision.Application, free int, users map[coupon.UserID]bool) selection {
 	s := selection{from: page, users: users, chosen: make([]coupon.Application, 0, min(len(page), free))}
 	for i, c := range page {
 		if s.seats() == free || !packable(s.chosen, c.Application) {
@@ -76,13 +76,13 @@ func (r run) choose(page []classified, free int, users map[coupon.UserID]bool) s
 			break
 		}
 		switch returned := c.Source == coupon.SourceNotSelected; {
-		case c.verdict == eligible && users[c.User()]:
+		case c.Verdict == decision.Eligible && users[c.User()]:
 			if returned {
 				s.second = append(s.second, c)
 			}
-		case c.verdict == eligible && r.leavesOut(c.Application):
+		case c.Verdict == decision.Eligible && r.leavesOut(c.Application):
 			s.kept++
-		case c.verdict == eligible && c.Source != coupon.SourceHeld:
+		case c.Verdict == decision.Eligible && c.Source != coupon.SourceHeld:
 			if users != nil {
 				users[c.User()] = true
 			}
@@ -115,33 +115,33 @@ func (r run) stays(a coupon.Application) bool {
 }
 
 // pageReader reads the line, classifies it and selects from it, on connections beside the transaction's. These do not see
-// what the transaction has inserted: a user who is in two pages shows as a duplicate row.
+// what the transaction has inserted: a user with an application in two pages shows as a duplicate row.
 type pageReader struct {
 	*settlement
-	line  *lineReader
+	line  *line.Reader
 	past  ledger.Past
 	ask   int // applications in the next page
 	ended bool
 }
 
 func (s *settlement) newPageReader(past ledger.Past) *pageReader {
-	return &pageReader{settlement: s, line: &lineReader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, notSelected: past.Recorded},
+	return &pageReader{settlement: s, line: &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, NotSelected: past.Recorded},
 		past: past, ask: firstApplications}
 }
 
 // read reads as many pages as so many seats need if every row is stored.
 func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, error] {
-	return ahead(ctx, func(ctx context.Context) (*selection, error) {
+	return line.Ahead(ctx, func(ctx context.Context) (*selection, error) {
 		if free == 0 || r.ended {
 			return nil, nil
 		}
-		r.line.size = min(r.ask, max(minApplications, free+free/8))
+		r.line.Size = min(r.ask, max(minApplications, free+free/8))
 		r.ask = min(2*r.ask, pageApplications)
-		var page []classified
+		var page []decision.Application
 		err := r.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
-			applications, err := r.line.next(ctx, q)
+			applications, err := r.line.Next(ctx, q)
 			if err == nil && len(applications) > 0 {
-				page, err = r.classify(ctx, q, r.coupon.ID, r.past, applications)
+				page, err = decision.Classify(ctx, q, r.Users, r.coupon.ID, r.past, applications)
 			}
 			return err
 		})
@@ -159,96 +159,6 @@ func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, e
 }
 
 // restOfLine reads what Redis holds of the line.
-func (s *settlement) restOfLine() *lineReader {
-	return &lineReader{line: s.Line, coupon: s.coupon.ID, cutoff: s.run.cutoff, size: pageApplications}
-}
-
-// lineReader reads the line of one coupon before a cutoff, by arrival: the applications in Redis and, where seats are free
-// again, the NOT_SELECTED ones. It holds two pages in memory, however long the line is.
-type lineReader struct {
-	line        Line
-	coupon      coupon.CouponID
-	cutoff      time.Time
-	notSelected bool // read those from MySQL too; there must be a connection
-	size        int  // of a page
-
-	inRedis    []coupon.Application
-	cursor     coupon.Cursor
-	redisEnded bool
-
-	inMySQL    []coupon.Application
-	after      coupon.Application // the last one read from MySQL
-	mysqlEnded bool
-}
-
-// next returns the next page of the line; an empty page is its end.
-func (r *lineReader) next(ctx context.Context, q mysqltx.Querier) ([]coupon.Application, error) {
-	for len(r.inRedis) < r.size && !r.redisEnded {
-		entries, cursor, err := r.line.Page(ctx, r.coupon, r.cursor, r.cutoff)
-		if err != nil {
-			return nil, err
-		}
-		r.cursor, r.redisEnded = cursor, len(entries) == 0
-		r.inRedis = append(r.inRedis, entries...)
-	}
-	if r.notSelected && len(r.inMySQL) < r.size && !r.mysqlEnded {
-		rows, err := selectNotSelected(ctx, q, r.coupon, r.after, r.cutoff, r.size)
-		if err != nil {
-			return nil, err
-		}
-		r.inMySQL, r.mysqlEnded = append(r.inMySQL, rows...), len(rows) < r.size
-		if len(rows) > 0 {
-			r.after = rows[len(rows)-1]
-		}
-	}
-	if len(r.inMySQL) == 0 {
-		n := min(len(r.inRedis), r.size)
-		page := r.inRedis[:n:n]
-		r.inRedis = r.inRedis[n:]
-		return page, nil
-	}
-	return r.merge(), nil
-}
-
-// nextOrNil is next as ahead asks for it, of what Redis holds.
-func (r *lineReader) nextOrNil(ctx context.Context) (*[]coupon.Application, error) {
-	page, err := r.next(ctx, nil)
-	if err != nil || len(page) == 0 {
-		return nil, err
-	}
-	return &page, nil
-}
-
-// merge takes the next page out of both sources, by arrival. It ends where one of them runs out and may go on: what
-// follows there may come before the next of the other.
-func (r *lineReader) merge() []coupon.Application {
-	page := make([]coupon.Application, 0, r.size)
-	for len(page) < r.size && len(r.inRedis)+len(r.inMySQL) > 0 {
-		if (len(r.inRedis) == 0 && !r.redisEnded) || (len(r.inMySQL) == 0 && !r.mysqlEnded) {
-			break
-		}
-		from := &r.inRedis
-		if len(r.inRedis) == 0 || (len(r.inMySQL) > 0 && r.inMySQL[0].Arrival <= r.inRedis[0].Arrival) {
-			from = &r.inMySQL
-		}
-		page = append(page, (*from)[0])
-		*from = (*from)[1:]
-	}
-	return page
-}
-
-const selectNotSelectedSQL = `
-SELECT user_id, applied_at FROM application_outcome
-WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?
-  AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
-ORDER BY applied_at, user_id
-LIMIT ?`
-
-func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
-	from := fromArrival(after.Arrival)
-	rows, err := q.QueryContext(ctx, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("read not selected of coupon %d: %w", couponID, err)
-	}
-	return scanApplications(rows, coupon.SourceNotSelected, "not selected", couponID)
+func (s *settlement) restOfLine() *line.Reader {
+	return &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
+	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -80,14 +82,11 @@ func (s *settlement) plan(ctx context.Context) (settled, error) {
 	}
 	done := settled{issued: seats.issued, preview: &Preview{Digest: seats.pin}}
 	seated := seats.seated
-	for i, w := range seats.winners.all {
-		is := Winner{w.user, w.arrival}
-		if i == 0 {
-			done.preview.First = &is
-		}
-		done.preview.Last = &is
-		if s.run.List {
-			done.preview.Winners = append(done.preview.Winners, is)
+	if all := seats.winners.all; len(all) > 0 {
+		first, last := all[0], all[len(all)-1]
+		done.preview.First, done.preview.Last = &Winner{first.user, first.arrival}, &Winner{last.user, last.arrival}
+		for i := 0; s.run.List && i < len(all); i++ {
+			done.preview.Winners = append(done.preview.Winners, Winner{all[i].user, all[i].arrival})
 		}
 	}
 	done.cleaned = reviewed(seated.refusedWaiting())
@@ -148,7 +147,7 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 	}
 	byUser := slices.Clone(seats.winners.all)
 	slices.SortFunc(byUser, func(a, b winner) int { return cmp.Compare(a.user, b.user) })
-	for page, err := range ahead(ctx, s.restOfLine().nextOrNil) {
+	for page, err := range line.Ahead(ctx, s.restOfLine().NextOrNil) {
 		if err != nil {
 			return tally{}, nil, err
 		}
@@ -157,18 +156,18 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 		}
 		read := len(*page)
 		rest := slices.DeleteFunc(*page, func(a coupon.Application) bool { return refused[a] })
-		var all []classified
+		var all []decision.Application
 		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-			all, err = s.classify(ctx, q, s.coupon.ID, assumeExisting, rest)
+			all, err = decision.Classify(ctx, q, s.Users, s.coupon.ID, decision.AssumeExisting, rest)
 			return err
 		})
 		if err != nil {
 			return tally{}, nil, err
 		}
-		d := decide(withWinners(all, byUser), seats.seatsLeft, seats.boundary, s.run.stays)
-		sum = sum.plus(reviewed(d.review)).plus(tally{Counts: Counts{Read: d.read, NotSelected: len(d.notSelected), AlreadyIssued: len(d.alreadyIssued)}})
+		d := decision.Decide(withWinners(all, byUser), seats.seatsLeft, seats.boundary, s.run.stays)
+		sum = sum.plus(reviewed(d.Review)).plus(tally{Counts: Counts{Read: d.Read, NotSelected: len(d.NotSelected), AlreadyIssued: len(d.AlreadyIssued)}})
 		if s.run.List {
-			review = append(review, d.review...)
+			review = append(review, d.Review...)
 		}
 		s.progress(read)
 	}
@@ -177,15 +176,15 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 
 // withWinners classifies a page as if the winners, which are in the order of users, held the coupon. Their own applications
 // would be gone by now.
-func withWinners(page []classified, winners []winner) []classified {
-	rest := make([]classified, 0, len(page))
+func withWinners(page []decision.Application, winners []winner) []decision.Application {
+	rest := make([]decision.Application, 0, len(page))
 	for _, c := range page {
 		at, won := slices.BinarySearchFunc(winners, c.User(), func(w winner, user coupon.UserID) int { return cmp.Compare(w.user, user) })
 		switch {
 		case won && winners[at].arrival == c.Arrival:
 			continue
-		case won && c.verdict != alreadySettled:
-			c.verdict, c.holds = holdsAlready, true
+		case won && c.Verdict != decision.Settled:
+			c.Verdict, c.Holds = decision.HoldsAlready, true
 		}
 		rest = append(rest, c)
 	}

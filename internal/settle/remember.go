@@ -62,7 +62,7 @@ func (r *remembered) add(issued []coupon.Application) {
 		return
 	}
 	if r.all == nil {
-		r.all = make([]winner, 0, r.room)
+		r.all = make([]winner, 0, min(r.room, maxRemembered))
 	}
 	for _, a := range issued {
 		r.all = append(r.all, winner{a.User(), a.Arrival})

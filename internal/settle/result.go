@@ -22,7 +22,8 @@ type Counts struct {
 	NotSelected   int `json:"notSelected"`   // found no seat
 }
 
-func (c Counts) plus(d Counts) Counts {
+// Plus adds up counts.
+func (c Counts) Plus(d Counts) Counts {
 	return Counts{c.Read + d.Read, c.Issued + d.Issued, c.UnderReview + d.UnderReview, c.Rejected + d.Rejected,
 		c.AlreadyIssued + d.AlreadyIssued, c.NotSelected + d.NotSelected}
 }
@@ -47,7 +48,7 @@ func (t tally) plus(u tally) tally {
 			both[cause] += n
 		}
 	}
-	return tally{t.Counts.plus(u.Counts), both}
+	return tally{t.Counts.Plus(u.Counts), both}
 }
 
 // reviewed counts failures that went to the DLQ.
@@ -77,7 +78,7 @@ type Result struct {
 
 	Preview *Preview `json:"preview,omitempty"` // of a preview alone
 
-	causes causes
+	Causes map[coupon.Cause]int `json:"-"` // of UnderReview and Rejected
 	err    error
 	class  coupon.Class // of the error
 	advice text.Message
@@ -95,7 +96,7 @@ func (d settled) tally() tally {
 // result is what became of a coupon, up to the error.
 func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 	all, w := d.tally(), d.issued.seated.winners
-	r := Result{Coupon: c.ID, Name: c.Name, Counts: all.Counts, causes: all.causes, SeatsLeft: c.Free(), Gap: d.issued.account.Gap(),
+	r := Result{Coupon: c.ID, Name: c.Name, Counts: all.Counts, Causes: all.causes, SeatsLeft: c.Free(), Gap: d.issued.account.Gap(),
 		Millis: took.Milliseconds(), Preview: d.preview}
 	if w.count > 0 {
 		r.FirstArrival, r.LastArrival, r.WinnersDigest = w.first, w.last, w.digest
@@ -165,7 +166,7 @@ func (r *Report) add(c Result) {
 
 func (t *Total) count(c Result) {
 	t.Coupons++
-	t.Counts = t.Counts.plus(c.Counts)
+	t.Counts = t.Counts.Plus(c.Counts)
 	if c.Error != "" {
 		t.Failed++
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
@@ -56,7 +57,7 @@ func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, orde
 	return s.doRun(ctx, r, coupons)
 }
 
-// release makes members retryable, once it is kept who wanted that.
+// release makes members retryable, after the audit event that names the operator.
 func (s *settlement) release(ctx context.Context, members []string) error {
 	named, err := s.underReview(ctx, s.coupon.ID, members)
 	if err != nil {
@@ -174,14 +175,14 @@ func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 
 // recordDropped adds a page to done: the applications that are recorded now, or were before and only wait for a clean-up.
 func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *dropped, refused *refusals, page []coupon.Application) error {
-	judged, err := s.classify(ctx, tx, s.coupon.ID, assumeExisting, page)
+	judged, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
 	if err != nil {
 		return err
 	}
 	var users, ended []coupon.Application
 	for _, c := range judged {
 		switch {
-		case c.verdict == alreadySettled:
+		case c.Verdict == decision.Settled:
 			done.applications = append(done.applications, c.Application)
 		case c.User() != 0:
 			users = append(users, c.Application)
@@ -225,7 +226,7 @@ func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a coupon.A
 	}
 }
 
-// underReview finds the members in the DLQ, every one of them or it is an error.
+// underReview finds the members in the DLQ. It is an error if one is missing.
 func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string) (found []coupon.Application, err error) {
 	if len(members) == 0 {
 		return nil, nil

@@ -13,17 +13,18 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// heartbeat is how often a run says that it is alive.
+// heartbeat is the interval of heartbeats.
 const heartbeat = 10 * time.Second
 
-// beatTimeout bounds one heartbeat: one that hangs must not keep the next from being sent.
+// beatTimeout bounds one heartbeat, so that one that hangs does not delay the next.
 const beatTimeout = heartbeat
 
-// endTimeout bounds writing down how a run ended, also when it was told to stop.
+// endTimeout bounds the record of the end of a run.
 const endTimeout = 3 * time.Second // with the default grace well below the 30 s of a pod
 
 // run is one execution of the job. Nothing in it changes once it is recorded.
@@ -32,16 +33,20 @@ type run struct {
 	id        coupon.RunID
 	cutoff    time.Time       // UTC
 	startedAt time.Time       // UTC, read once
-	stop      context.Context // ends when the run is told to stop
+	stop      context.Context // ends when the run is to stop
 	work      work
 	canaries  map[string]bool // nil: every application is tried
 	memory    *memory         // for winners, of all coupons
 }
 
+func (r run) start() history.Start {
+	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, StartedAt: r.startedAt}
+}
+
 // work is what a run does to one coupon.
 type work func(s *settlement, ctx context.Context) (settled, error)
 
-// stopped is an error once the run was told to stop: it ends the work in hand and begins no other.
+// stopped is an error after a request to stop. The run then ends the work in hand and begins no other.
 func (r run) stopped() error {
 	if r.stop.Err() == nil {
 		return nil
@@ -50,12 +55,12 @@ func (r run) stopped() error {
 }
 
 // RunOnce settles every due coupon once and returns what became of each. The failure of one coupon does not keep the
-// others from being settled; the error is set when the run could not begin or was told to stop. When stop ends, the
+// others from being settled; the error is set when the run could not begin or was stopped. When stop ends, the
 // transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
 func (s *Settler) RunOnce(stop context.Context, order Order) (report *Report, err error) {
 	s = s.withFreshDB()
-	s.Metrics.begin()
-	defer func() { s.Metrics.end(report, err) }()
+	s.Observer.Begin()
+	defer func() { s.Observer.End(report, err) }()
 	ctx, release := outlive(stop, s.Grace)
 	defer release()
 	r, err := s.newRun(ctx, stop, order, (*settlement).settle)
@@ -103,7 +108,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	unended := s.DB.OnConn(ending, func(ctx context.Context, q mysqltx.Querier, _ int) error {
-		return endRun(ctx, q, r.id, report.Status, s.Now().UTC())
+		return history.End(ctx, q, r.id, report.Status, s.Now().UTC())
 	})
 	if unended != nil {
 		return report, errors.Join(err, fmt.Errorf("end run %d: %w", r.id, unended))
@@ -152,12 +157,9 @@ func (s *Settler) beginRun(ctx context.Context, r *run) ([]coupon.Coupon, error)
 		return nil, err
 	}
 	return coupons, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, attempt int) error {
-		if attempt > 1 { // the INSERT of an earlier attempt may have happened
-			if found, err := findRun(ctx, q, r); err != nil || found {
-				return err
-			}
-		}
-		return insertRun(ctx, q, r)
+		id, err := history.Begin(ctx, q, r.start(), attempt)
+		r.id = id
+		return err
 	})
 }
 
@@ -239,7 +241,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon,
 }
 
 func (s *Settler) newSettlement(r run, c coupon.Coupon) *settlement {
-	return &settlement{Settler: s, run: r, coupon: c, steps: &stepTimer{metrics: s.Metrics, now: s.Now},
+	return &settlement{Settler: s, run: r, coupon: c, steps: &stepTimer{observer: s.Observer, now: s.Now},
 		logger: s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))}
 }
 
@@ -272,7 +274,9 @@ func (t *task) do(part func() (settled, error)) {
 		}
 		t.took += t.Now().Sub(began)
 		t.steps.begin("")
-		t.Metrics.note(t.result())
+		r := t.result()
+		r.Status = "" // the run has not ended
+		t.Observer.Note(r)
 	}()
 	t.done, t.err = part()
 }
@@ -294,7 +298,7 @@ func (t *task) end() Result {
 	return r
 }
 
-// alarm is how loud the log says that a coupon was not settled: a person who asked for it is told anyway.
+// alarm is the log level of a coupon that was not settled. A person who started the run sees it in the report.
 func (r run) alarm() zapcore.Level {
 	if r.Trigger == coupon.Cron {
 		return zap.WarnLevel
@@ -303,7 +307,7 @@ func (r run) alarm() zapcore.Level {
 }
 
 func (s *settlement) progress(applications int) {
-	s.Metrics.progress(applications)
+	s.Observer.Progress(applications)
 	if s.Progress != nil {
 		s.Progress(s.coupon, applications)
 	}
@@ -317,7 +321,7 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 		defer close(done)
 		for Wait(ctx, heartbeat) == nil {
 			beating, done := context.WithTimeout(ctx, beatTimeout)
-			if err := beatRun(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
+			if err := history.Beat(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
 				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", run), zap.Error(err))
 			}
 			done()

@@ -53,7 +53,7 @@ func packSeats(applications []coupon.Application) *seatRows {
 	first := applications[0].Arrival
 	json := make([]byte, 0, 2+perApplication*len(applications))
 	json = append(json, '[')
-	for i, place := range byUser(applications) {
+	for i, place := range mysqltx.ByUser(applications) {
 		if i > 0 {
 			json = append(json, ',')
 		}
@@ -77,7 +77,7 @@ func (s selection) rowsOf(part []coupon.Application) *seatRows {
 // insertIssued inserts one user_coupon row for each application, numbering positions from seated + 1.
 func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, seated int, rows *seatRows) error {
 	expiresAt := run.startedAt.AddDate(0, 0, c.ValidityDays)
-	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, fromArrival(rows.first), run.startedAt, expiresAt, run.id, rows.json))
+	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, mysqltx.ArrivalTime(rows.first), run.startedAt, expiresAt, run.id, rows.json))
 	if err != nil {
 		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, rows.n, err)
 	}

@@ -28,7 +28,7 @@ type Config struct {
 	Zone     *time.Location // its midnight is the default cutoff
 	Now      func() time.Time
 	Logger   *zap.Logger
-	Metrics  *Metrics
+	Observer Observer
 	Grace    time.Duration // how long a transaction in hand may go on after a request to stop
 	Parallel int           // coupons settled at the same time, from 1; each takes two connections to MySQL
 
@@ -41,7 +41,7 @@ func (c *Config) validate() error {
 	var problems []error
 	for name, missing := range map[string]bool{
 		"DB": c.DB == nil, "Catalog": c.Catalog == nil, "Clock": c.Clock == nil, "Line": c.Line == nil, "DLQ": c.DLQ == nil, "Door": c.Door == nil,
-		"Auditor": c.Auditor == nil, "Users": c.Users == nil, "Zone": c.Zone == nil, "Now": c.Now == nil, "Logger": c.Logger == nil, "Metrics": c.Metrics == nil,
+		"Auditor": c.Auditor == nil, "Users": c.Users == nil, "Zone": c.Zone == nil, "Now": c.Now == nil, "Logger": c.Logger == nil, "Observer": c.Observer == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("settle.Config.%s is missing", name))
@@ -107,6 +107,15 @@ type Door interface {
 // Catalog knows the coupons when MySQL cannot be reached.
 type Catalog interface {
 	Coupons(ctx context.Context) ([]coupon.Coupon, error)
+}
+
+// Observer hears how a run goes on. Several goroutines call it.
+type Observer interface {
+	Begin()
+	Progress(applications int)           // that were processed; those of a repeated transaction again
+	Spend(step Step, took time.Duration) // by one coupon
+	Note(r Result)                       // how far a coupon has come; its status is empty until the run ends
+	End(report *Report, err error)       // the report is nil when the run could not begin
 }
 
 // Auditor accounts for the promises of a coupon.

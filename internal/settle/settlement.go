@@ -6,22 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // maxTakeovers bounds the attempts at a settlement during which another Redis server takes over. Each costs the time that
 // pods have to put applications back.
 const maxTakeovers = 3
-
-// progressEvery is the interval at which the log says how far the close-out of a long line has come.
-const progressEvery = 10 * time.Second
 
 // settlement settles one coupon in one run. Nothing in it is written after newSettlement: each phase returns a value.
 type settlement struct {
@@ -154,12 +152,8 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners
 	if err != nil {
 		return done, err
 	}
-	recorded, err := s.record(ctx, tx, locked, done.seated)
-	if err != nil {
+	if done.pending, err = s.record(ctx, tx, locked, done.seated, pending); err != nil {
 		return done, err
-	}
-	if done.pending = pending; recorded {
-		done.pending = append(pending, pendingCleanup{run: s.run.id, covered: true})
 	}
 	if err := s.sameServer(ctx); err != nil {
 		return done, err
@@ -216,26 +210,26 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 	return account, nil
 }
 
-// record writes what the seats came to: it takes back the records of refused NOT_SELECTED applications, counts the seats,
-// and adds the row and its audit event unless nothing changed.
-func (s *settlement) record(ctx context.Context, tx *sql.Tx, c coupon.Coupon, seats seated) (recorded bool, err error) {
+// record deletes the records of refused NOT_SELECTED applications and counts the seats. Unless nothing changed it adds the
+// row and its audit event, and this run to those that need a clean-up.
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, c coupon.Coupon, seats seated, pending []pendingCleanup) ([]pendingCleanup, error) {
 	if err := deleteNotSelected(ctx, tx, c.ID, applicationsOf(seats.refusedReturned())); err != nil {
-		return false, err
+		return nil, err
 	}
 	if seats.winners.count > 0 {
 		s.begin(StepCount)
 		if err := takeSeats(ctx, tx, c.ID, seats.winners.count); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	if !seats.tally.changed() {
-		return false, nil
+		return pending, nil
 	}
 	s.begin(StepRecord)
 	if err := insertRecord(ctx, tx, s.run, c.ID, seats); err != nil {
-		return false, err
+		return nil, err
 	}
-	return true, s.auditManual(ctx, tx, seats.winners)
+	return append(pending, pendingCleanup{run: s.run.id, covered: true}), s.auditManual(ctx, tx, seats.winners)
 }
 
 // notIssued does what is left to do for a coupon whose transaction failed.
@@ -256,14 +250,14 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 	}
 }
 
-// cleanUp tells Redis which applications were issued or rejected, by this run and by earlier runs that did not come so far.
-// All of it can be read from what was committed, whichever process did that; the rows that were refused are known here alone.
+// cleanUp removes from Redis the applications that this run issued or rejected, and those of earlier runs that did not come so
+// far. MySQL knows all of them. It does not know the refused rows, which move to the DLQ.
 func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remembered) (tally, error) {
 	if n := done.seated.winners.count; n > 0 {
 		s.logger.Info("coupons issued", zap.Int("issued", n))
 	}
-	if done.seated.kept > 0 {
-		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", done.seated.kept))
+	if n := done.seated.kept; n > 0 {
+		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", n))
 	}
 	s.begin(StepCleanUp)
 	for _, p := range done.pending {
@@ -287,7 +281,7 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 // closeOut walks the rest of the line and decides every application in it, page by page.
 func (s *settlement) closeOut(ctx context.Context, done issued) (sum closed, err error) {
 	logged, refusedAnew := s.Now(), done.seated.refused.anew
-	for page, err := range ahead(ctx, s.restOfLine().nextOrNil) {
+	for page, err := range line.Ahead(ctx, s.restOfLine().NextOrNil) {
 		if err != nil {
 			return sum, err
 		}
@@ -313,7 +307,7 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum closed, err
 
 // closedPage is one page that was closed out.
 type closedPage struct {
-	decisions
+	decision.Decisions
 	refused refusals
 	tally   tally
 }
@@ -328,19 +322,19 @@ func (s *settlement) closePage(ctx context.Context, page []coupon.Application, b
 	if err != nil {
 		return closedPage{}, err
 	}
-	done.tally = tally{Counts: Counts{Read: done.read - before.readAgain(page), NotSelected: len(done.notSelected), AlreadyIssued: len(done.alreadyIssued)}}
+	done.tally = tally{Counts: Counts{Read: done.Read - before.readAgain(page), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
 	// The DLQ first: the others stand side by side then. If another application of the user has a DLQ entry, this one waits
 	// for the next run.
-	moved, err := s.moveToReview(ctx, slices.Concat(done.review, done.refused.failures))
+	moved, err := s.moveToReview(ctx, slices.Concat(done.Review, done.refused.failures))
 	done.tally = done.tally.plus(moved)
 	if err != nil {
 		return done, err
 	}
-	holders := slices.Concat(done.issuedBefore, done.alreadyIssued)
+	holders := slices.Concat(done.IssuedBefore, done.AlreadyIssued)
 	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
 		return done, err
 	}
-	others := slices.Concat(done.recordedBefore, done.notSelected)
+	others := slices.Concat(done.RecordedBefore, done.NotSelected)
 	_, err = s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others)
 	return done, err
 }
@@ -355,31 +349,31 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, page []coupon.A
 	if err != nil {
 		return closedPage{}, err
 	}
-	all, err := s.classify(ctx, tx, locked.ID, assumeExisting, page)
+	all, err := decision.Classify(ctx, tx, s.Users, locked.ID, decision.AssumeExisting, page)
 	if err != nil {
 		return closedPage{}, err
 	}
-	d := closedPage{decisions: decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
-	if len(d.notSelected) > 0 {
-		// Another run may have opened the door since this one closed it, and the seats be gone again. A user who is not
-		// selected must not be accepted once more.
+	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
+	if len(d.NotSelected) > 0 {
+		// Another run may have opened the door since, and given the last seats. A user who is not selected must not be
+		// accepted once more.
 		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
 			return d, err
 		}
 	}
-	if d.alreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, d.alreadyIssued, &d.refused); err != nil {
+	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, d.AlreadyIssued, &d.refused); err != nil {
 		return d, err
 	}
-	if d.notSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, d.notSelected, &d.refused); err != nil {
+	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, d.NotSelected, &d.refused); err != nil {
 		return d, err
 	}
-	if len(d.alreadyIssued)+len(d.notSelected) == 0 {
+	if len(d.AlreadyIssued)+len(d.NotSelected) == 0 {
 		return d, nil
 	}
 	if err := s.auditManual(ctx, tx, winners); err != nil {
 		return d, err
 	}
-	return d, addToRecord(ctx, tx, s.run, locked.ID, d.decisions)
+	return d, addToRecord(ctx, tx, s.run, locked.ID, d.Decisions)
 }
 
 // recordOutcome records an outcome and returns the applications whose rows MySQL took.

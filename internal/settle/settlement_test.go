@@ -14,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -26,6 +27,14 @@ func (quietDoor) SetSold(context.Context, uint64, bool) error { return nil }
 func (quietDoor) Fence(context.Context, uint64, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
 	return 0, 0, nil
 }
+
+type unobserved struct{}
+
+func (unobserved) Begin()                    {}
+func (unobserved) Progress(int)              {}
+func (unobserved) Spend(Step, time.Duration) {}
+func (unobserved) Note(Result)               {}
+func (unobserved) End(*Report, error)        {}
 
 type balanced struct{}
 
@@ -46,8 +55,9 @@ func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlem
 		require.NoError(t, err)
 	}
 	r := run{Order: Order{Trigger: coupon.Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), stop: t.Context(), work: (*settlement).settle, memory: new(memory)}
-	require.NoError(t, insertRun(t.Context(), db, &r))
-	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Metrics: NewMetrics(time.Now)}}
+	r.id, err = history.Begin(t.Context(), db, r.start(), 1)
+	require.NoError(t, err)
+	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Observer: unobserved{}}}
 	return settler.newSettlement(r, coupon.Coupon{ID: 1, TotalQuantity: seats})
 }
 

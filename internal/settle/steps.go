@@ -24,19 +24,25 @@ const (
 	StepSweep    Step = "sweep"
 )
 
+// Steps are all of them, in order.
+var Steps = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
+
+// progressEvery is the interval at which the log says how far the close-out of a long line has come.
+const progressEvery = 10 * time.Second
+
 // stepTimer measures how long a settlement is at each step. One goroutine uses it.
 type stepTimer struct {
-	metrics *Metrics
-	now     func() time.Time
-	step    Step // empty: none
-	since   time.Time
+	observer Observer
+	now      func() time.Time
+	step     Step // empty: none
+	since    time.Time
 }
 
 // begin ends the step before, and begins another unless it is empty.
 func (t *stepTimer) begin(step Step) {
 	now := t.now()
 	if t.step != "" {
-		t.metrics.spend(t.step, now.Sub(t.since))
+		t.observer.Spend(t.step, now.Sub(t.since))
 	}
 	t.step, t.since = step, now
 }

@@ -1,4 +1,4 @@
-package settle
+package line
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"runtime/debug"
 )
 
-// ahead ranges over pages that are read in the background, up to two of them before they are asked for, so that one
+// Ahead ranges over pages that are read in the background, up to two of them before they are asked for, so that one
 // server works while the other is waited for. A nil page or an error ends it. When the range is left before, the read in
 // hand is cancelled and waited for.
-func ahead[T any](ctx context.Context, read func(ctx context.Context) (*T, error)) iter.Seq2[*T, error] {
+func Ahead[T any](ctx context.Context, read func(ctx context.Context) (*T, error)) iter.Seq2[*T, error] {
 	type result struct {
 		page     *T
 		err      error

@@ -1,4 +1,4 @@
-package settle
+package line
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func TestAheadGivesWhatIsReadInOrderAndThenItsEnd(t *testing.T) {
 		read, reads := numbers(100, failure)
 		var got int64
 		var last error
-		for n, err := range ahead(t.Context(), read) {
+		for n, err := range Ahead(t.Context(), read) {
 			if last = err; err == nil {
 				got++
 				require.Equal(t, got, *n)
@@ -58,7 +58,7 @@ func TestAheadCancelsTheReadInHandAndWaitsForIt(t *testing.T) {
 			}
 			func() {
 				defer func() { _ = recover() }()
-				for _, err := range ahead(t.Context(), read) {
+				for _, err := range Ahead(t.Context(), read) {
 					require.NoError(t, err)
 					for reads.Load() < 3 {
 						runtime.Gosched()
@@ -79,7 +79,7 @@ func TestAheadCancelsTheReadInHandAndWaitsForIt(t *testing.T) {
 func TestAPanicAheadIsOneOfWhoeverAsks(t *testing.T) {
 	t.Parallel()
 	defer func() { require.Contains(t, recover(), "a bug, reading ahead:") }()
-	for _, err := range ahead(t.Context(), func(context.Context) (*int, error) { panic("a bug") }) {
+	for _, err := range Ahead(t.Context(), func(context.Context) (*int, error) { panic("a bug") }) {
 		t.Error("nothing was read", err)
 	}
 }

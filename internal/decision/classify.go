@@ -1,0 +1,162 @@
+// Package decision says what becomes of an application: Classify reads what MySQL knows of it, Decide is the rule for the
+// applications that got no seat.
+package decision
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/users"
+)
+
+// Verdict is what MySQL says of one application. The zero Verdict is Eligible, because almost all are.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Eligible      Verdict = iota
+	Settled               // recorded in MySQL with this arrival; Redis still has it
+	HoldsAlready          // the user holds the coupon by another arrival or by hand
+	UnknownUser           // the user does not exist
+	InactiveUser          // the user's status does not mean active
+	MalformedUser         // the member is no user id
+)
+
+// Application is an application with its verdict.
+type Application struct {
+	coupon.Application
+	Verdict Verdict
+	Holds   bool   // Settled as issued, or HoldsAlready
+	Status  string // the user's status, for InactiveUser
+}
+
+// Failure is why this application cannot be settled; ok is false if nothing is against it.
+func (c Application) Failure() (f coupon.Failure, ok bool) {
+	f.Application = c.Application
+	switch c.Verdict {
+	case UnknownUser:
+		f.Cause, f.Message = coupon.CauseUnknownUser, fmt.Sprintf("there is no user %d", c.User())
+	case InactiveUser:
+		f.Cause, f.Message = coupon.CauseInactiveUser, fmt.Sprintf("user %d is %s", c.User(), users.Shown(c.Status))
+	case MalformedUser:
+		f.Cause, f.Message = coupon.CauseMalformed, "the member is not a user id in plain decimal"
+	default:
+		return coupon.Failure{}, false
+	}
+	return f, true
+}
+
+// exceptionsSQL finds the users that are not simply eligible; users.Table inserts the shop's table. A user with several outcomes
+// has several rows. FORCE INDEX keeps a server that takes a table for empty from reading all of it for each page. The boolean
+// parameters switch off the lookup in a table that has no row of the coupon.
+const exceptionsSQL = `
+SELECT j.n, {id} IS NOT NULL, {active}, {status}, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
+FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
+LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
+LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
+LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
+WHERE NOT {active} OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
+
+// AssumeExisting has Classify look for coupons and outcomes of each user.
+var AssumeExisting = ledger.Past{Held: true, Recorded: true, Settled: true}
+
+// Classify looks up a page of the line, in the order of the page.
+func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]Application, error) {
+	all := make([]Application, len(page))
+	for i, a := range page {
+		all[i].Application = a
+	}
+	malformed := false
+	order := mysqltx.ByUser(page) // as the keys have them
+	table, err := directory.Table(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
+	}
+	err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+		var n int
+		var exists, active, holds bool
+		var status string
+		var issued, recorded sql.NullTime
+		if err := rows.Scan(&n, &exists, &active, &status, &holds, &issued, &recorded); err != nil {
+			return err
+		}
+		c := &all[order[n-1]]
+		c.Holds = holds && c.User() != 0 // many members are user 0
+		switch {
+		case c.Verdict == Settled: // by another row
+		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != coupon.SourceNotSelected: // whose own record that is
+			c.Verdict = Settled
+		case c.User() == 0:
+			c.Verdict, malformed = MalformedUser, true
+		case holds:
+			c.Verdict = HoldsAlready
+		case !exists:
+			c.Verdict = UnknownUser
+		case !active:
+			c.Verdict, c.Status = InactiveUser, status
+		}
+		return nil
+	}, table.SQL(exceptionsSQL), usersJSON(page, order), past.Held, couponID, past.Recorded, couponID)
+	if err != nil {
+		return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
+	}
+	if malformed && past.Recorded {
+		return all, findDropped(ctx, q, couponID, all)
+	}
+	return all, nil
+}
+
+func arrivedAt(t sql.NullTime, arrival coupon.Arrival) bool {
+	return t.Valid && t.Time.UnixMicro() == arrival
+}
+
+const droppedSQL = `
+SELECT j.n, o.reason FROM ` + mysqltx.ApplicationsTable + `
+JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = 0 AND o.applied_at = ` + mysqltx.AppliedAt
+
+// findDropped marks the members that are no user ids and were dropped before. All of them are user 0; the reason of the record
+// names the member.
+func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, all []Application) error {
+	var malformed []coupon.Application
+	var at []int
+	for i, c := range all {
+		if c.Verdict == MalformedUser {
+			malformed, at = append(malformed, c.Application), append(at, i)
+		}
+	}
+	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+		var n int
+		var reason string
+		if err := rows.Scan(&n, &reason); err != nil {
+			return err
+		}
+		if c := &all[at[n-1]]; strings.HasPrefix(reason, ledger.Malformed(c.Member)) {
+			c.Verdict = Settled
+		}
+		return nil
+	}, droppedSQL, mysqltx.ApplicationsJSON(malformed), couponID)
+	if err != nil {
+		return fmt.Errorf("find dropped members of coupon %d: %w", couponID, err)
+	}
+	return nil
+}
+
+// usersJSON is [user, …]. It is a string, because MySQL does not take the driver's bytes for JSON.
+func usersJSON(page []coupon.Application, order []int) string {
+	const perUser = 12 // a number and a comma
+	text := make([]byte, 1, 2+perUser*len(page))
+	text[0] = '['
+	for i, place := range order {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendUint(text, page[place].User(), 10)
+	}
+	return string(append(text, ']'))
+}

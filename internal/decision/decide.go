@@ -1,0 +1,54 @@
+package decision
+
+import "github.com/jajeong/jajeong/internal/coupon"
+
+// Decisions are what becomes of a page of the rest of the line. An application in none of the lists stays where it is.
+type Decisions struct {
+	Read           int                  // applications in the line
+	IssuedBefore   []coupon.Application // the user holds the coupon by this application
+	RecordedBefore []coupon.Application // the outcome is recorded
+	AlreadyIssued  []coupon.Application // the user holds the coupon by another application or by hand
+	NotSelected    []coupon.Application
+	Review         []coupon.Failure
+}
+
+// Decide decides a page when so many seats are free and boundary is the highest arrival that ever got one. stays reports
+// whether an application stays under review although no seat is left.
+func Decide(all []Application, free int, boundary coupon.Arrival, stays func(coupon.Application) bool) (d Decisions) {
+	for i, c := range all {
+		if i > 0 && c.User() != 0 && c.User() == all[i-1].User() && c.Arrival == all[i-1].Arrival {
+			// One application in queue and DLQ, written by hand or after Redis fell back. Removal takes it out of both; what
+			// stays under review leaves the queue.
+			if all[i-1].Source != coupon.SourceQueue {
+				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true,
+					Message: "stood under review and in the queue"})
+			}
+			continue
+		}
+		rejection, rejected := c.Failure()
+		if c.Source != coupon.SourceHeld {
+			d.Read++
+		}
+		switch {
+		case c.Verdict == Settled && c.Holds:
+			d.IssuedBefore = append(d.IssuedBefore, c.Application)
+		case c.Verdict == Settled:
+			d.RecordedBefore = append(d.RecordedBefore, c.Application)
+		case c.Source == coupon.SourceHeld: // an operator decides
+		case c.Verdict == HoldsAlready:
+			d.AlreadyIssued = append(d.AlreadyIssued, c.Application)
+		case rejected:
+			d.Review = append(d.Review, rejection)
+		case c.Arrival <= boundary:
+			if c.Source == coupon.SourceQueue {
+				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true,
+					Message: "could not be given a coupon in turn; the next free seat is theirs"})
+			}
+		case free > 0: // kept, or added meanwhile: the next run gives them in order
+		case stays(c.Application):
+		default:
+			d.NotSelected = append(d.NotSelected, c.Application)
+		}
+	}
+	return d
+}

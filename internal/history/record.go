@@ -1,0 +1,128 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Start is a run as it is recorded at its beginning. Times are UTC.
+type Start struct {
+	Trigger           coupon.Trigger
+	Operator, Reason  string
+	Cutoff, StartedAt time.Time
+}
+
+// Heartbeats are written and judged by the clock of MySQL, because those of pods differ. A heartbeat of an abandoned run makes
+// it RUNNING again.
+const (
+	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at) VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(6))"
+	beatSQL   = "UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6), status = 'RUNNING' WHERE id = ? AND status IN ('RUNNING', 'ABANDONED')"
+	endSQL    = "UPDATE settlement_run SET status = ?, heartbeat_at = UTC_TIMESTAMP(6), finished_at = ? WHERE id = ?"
+	findSQL   = `
+SELECT COALESCE(MAX(id), 0) FROM settlement_run
+WHERE cutoff = ? AND started_at = ? AND trigger_kind = ? AND operator = ? AND reason = ? AND status = 'RUNNING'`
+)
+
+// Begin records a run. In a later attempt it first looks for the row of an earlier one, whose reply was lost.
+func Begin(ctx context.Context, q mysqltx.Querier, s Start, attempt int) (id coupon.RunID, err error) {
+	if attempt > 1 {
+		err := q.QueryRowContext(ctx, findSQL, s.Cutoff, s.StartedAt, s.Trigger, s.Operator, s.Reason).Scan(&id)
+		if err != nil || id > 0 {
+			return id, mysqltx.Wrap(err, "find run")
+		}
+	}
+	done, err := q.ExecContext(ctx, insertSQL, s.Trigger, s.Operator, s.Reason, s.Cutoff, s.StartedAt)
+	if err != nil {
+		return 0, fmt.Errorf("record run: %w", err)
+	}
+	inserted, err := done.LastInsertId()
+	return coupon.RunID(inserted), mysqltx.Wrap(err, "record run")
+}
+
+// Beat records that a run is alive.
+func Beat(ctx context.Context, q mysqltx.Querier, run coupon.RunID) error {
+	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, beatSQL, run), "heartbeat of run %d", run)
+}
+
+// End records how a run ended.
+func End(ctx context.Context, q mysqltx.Querier, run coupon.RunID, status coupon.RunStatus, at time.Time) error {
+	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, endSQL, status, at, run), "end run %d", run)
+}
+
+const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL AND cutoff <= ?"
+
+// LastNight is the highest cutoff, up to newest, of a nightly run that has ended; zero when there was none. Coupons that it
+// could not settle stay due. A later night has not come: the Redis clock was ahead.
+func LastNight(ctx context.Context, q mysqltx.Querier, newest time.Time) (time.Time, error) {
+	var last sql.NullTime
+	err := q.QueryRowContext(ctx, lastNightSQL, newest.UTC()).Scan(&last)
+	return last.Time, mysqltx.Wrap(err, "read last nightly run")
+}
+
+const (
+	silentSQL  = "SELECT id FROM settlement_run WHERE status = 'RUNNING' AND " + IsSilent + " ORDER BY id LIMIT ?"
+	abandonSQL = "UPDATE settlement_run SET status = 'ABANDONED' WHERE id = ? AND status = 'RUNNING' AND " + IsSilent
+
+	// maxAbandoned are marked by one run. The others are left to the next.
+	maxAbandoned = 100
+)
+
+// Abandon marks runs whose last heartbeat is old: their processes died, or lost the database before they could record their
+// end. A run that lives takes that back with its next heartbeat. finished_at stays NULL, so that a night is caught up.
+func Abandon(ctx context.Context, q mysqltx.Querier) (abandoned []coupon.RunID, err error) {
+	silent, err := mysqltx.Collect(ctx, q, func(id *coupon.RunID) []any { return []any{id} }, silentSQL, SilentSeconds, maxAbandoned)
+	if err != nil {
+		return nil, fmt.Errorf("look for abandoned runs: %w", err)
+	}
+	for _, id := range silent {
+		n, err := mysqltx.Affected(q.ExecContext(ctx, abandonSQL, id, SilentSeconds))
+		if err != nil {
+			return abandoned, fmt.Errorf("mark run %d abandoned: %w", id, err)
+		}
+		if n > 0 { // else it has beaten, or another run was faster
+			abandoned = append(abandoned, id)
+		}
+	}
+	return abandoned, nil
+}
+
+const (
+	replaceResultsSQL = "REPLACE INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES "
+	resultRow         = "(?, ?, ?, ?, ?, ?)"
+
+	// maxResults are stored by one statement: with 2,000 letters each, well below the 16 MB of a packet.
+	maxResults = 200
+	// maxErrorLetters is the width of run_coupon.error.
+	maxErrorLetters = 2000
+)
+
+// Result is what a run did to one coupon, as far as table settlement does not say it.
+type Result struct {
+	Coupon coupon.CouponID
+	Status coupon.ResultStatus
+	Gap    int64
+	Millis int64
+	Error  string
+}
+
+// Keep records how long each coupon took and why it was not settled. It may be repeated.
+func Keep(ctx context.Context, q mysqltx.Querier, run coupon.RunID, results []Result) error {
+	for some := range slices.Chunk(results, maxResults) {
+		args := make([]any, 0, 6*len(some))
+		for _, r := range some {
+			args = append(args, run, r.Coupon, r.Status, r.Gap, max(0, r.Millis), mysqltx.Shorten(r.Error, maxErrorLetters))
+		}
+		rows := strings.Repeat(", "+resultRow, len(some))[len(", "):]
+		if _, err := q.ExecContext(ctx, replaceResultsSQL+rows, args...); err != nil {
+			return fmt.Errorf("keep the results of run %d: %w", run, err)
+		}
+	}
+	return nil
+}

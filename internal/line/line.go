@@ -1,0 +1,103 @@
+// Package line reads the line of a coupon: the applications that wait for a seat, in the order of their arrivals.
+package line
+
+import (
+	"context"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Queue is the part of the line that Redis holds: queue and DLQ.
+type Queue interface {
+	// Page reads the applications behind the cursor with an arrival before the cutoff, by arrival; none at the end.
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+}
+
+// Reader reads the line of one coupon before a cutoff, by arrival: the applications in Redis and, where seats are free
+// again, the NOT_SELECTED ones. It holds two pages in memory, however long the line is.
+type Reader struct {
+	Queue       Queue
+	Coupon      coupon.CouponID
+	Cutoff      time.Time
+	NotSelected bool // read those from MySQL too; Next needs a connection
+	Size        int  // of a page
+
+	inRedis    []coupon.Application
+	cursor     coupon.Cursor
+	redisEnded bool
+
+	inMySQL    []coupon.Application
+	after      coupon.Application // the last one read from MySQL
+	mysqlEnded bool
+}
+
+// Next returns the next page of the line; an empty page is its end.
+func (r *Reader) Next(ctx context.Context, q mysqltx.Querier) ([]coupon.Application, error) {
+	for len(r.inRedis) < r.Size && !r.redisEnded {
+		entries, cursor, err := r.Queue.Page(ctx, r.Coupon, r.cursor, r.Cutoff)
+		if err != nil {
+			return nil, err
+		}
+		r.cursor, r.redisEnded = cursor, len(entries) == 0
+		r.inRedis = append(r.inRedis, entries...)
+	}
+	if r.NotSelected && len(r.inMySQL) < r.Size && !r.mysqlEnded {
+		rows, err := selectNotSelected(ctx, q, r.Coupon, r.after, r.Cutoff, r.Size)
+		if err != nil {
+			return nil, err
+		}
+		r.inMySQL, r.mysqlEnded = append(r.inMySQL, rows...), len(rows) < r.Size
+		if len(rows) > 0 {
+			r.after = rows[len(rows)-1]
+		}
+	}
+	if len(r.inMySQL) == 0 {
+		n := min(len(r.inRedis), r.Size)
+		page := r.inRedis[:n:n]
+		r.inRedis = r.inRedis[n:]
+		return page, nil
+	}
+	return r.merge(), nil
+}
+
+// NextOrNil is Next as Ahead asks for it, of what Redis holds.
+func (r *Reader) NextOrNil(ctx context.Context) (*[]coupon.Application, error) {
+	page, err := r.Next(ctx, nil)
+	if err != nil || len(page) == 0 {
+		return nil, err
+	}
+	return &page, nil
+}
+
+// merge takes the next page out of both sources, by arrival. It ends where one of them runs out and may go on: what
+// follows there may come before the next of the other.
+func (r *Reader) merge() []coupon.Application {
+	page := make([]coupon.Application, 0, r.Size)
+	for len(page) < r.Size && len(r.inRedis)+len(r.inMySQL) > 0 {
+		if (len(r.inRedis) == 0 && !r.redisEnded) || (len(r.inMySQL) == 0 && !r.mysqlEnded) {
+			break
+		}
+		from := &r.inRedis
+		if len(r.inRedis) == 0 || (len(r.inMySQL) > 0 && r.inMySQL[0].Arrival <= r.inRedis[0].Arrival) {
+			from = &r.inMySQL
+		}
+		page = append(page, (*from)[0])
+		*from = (*from)[1:]
+	}
+	return page
+}
+
+const selectNotSelectedSQL = `
+SELECT user_id, applied_at FROM application_outcome
+WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?
+  AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
+ORDER BY applied_at, user_id LIMIT ?`
+
+// selectNotSelected pages through the NOT_SELECTED applications before a cutoff, by arrival.
+func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
+	from := mysqltx.ArrivalTime(after.Arrival)
+	page, err := mysqltx.CollectApplications(ctx, q, coupon.SourceNotSelected, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
+	return page, mysqltx.Wrap(err, "read not selected of coupon %d", couponID)
+}

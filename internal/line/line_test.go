@@ -1,0 +1,63 @@
+package line
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+func application(user coupon.UserID, arrival coupon.Arrival, source coupon.Source) coupon.Application {
+	return coupon.Application{Member: coupon.Member(user), Arrival: arrival, Source: source}
+}
+
+// memoryLine serves pages of a sorted line; it is only read here.
+type memoryLine struct {
+	all  []coupon.Application
+	size int
+}
+
+func (l memoryLine) Page(_ context.Context, _ uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	from, _ := strconv.Atoi(after.Score)
+	page := l.all[from:min(len(l.all), from+l.size)]
+	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil
+}
+
+func TestReader_MergesByArrival(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		arrivals := rapid.SliceOfN(rapid.Int64Range(0, 50), 0, 60)
+		line := func(source coupon.Source, size string) (all []coupon.Application) {
+			for i, arrival := range arrivals.Draw(t, size) {
+				all = append(all, application(uint64(i+1), arrival, source))
+			}
+			slices.SortStableFunc(all, func(a, b coupon.Application) int { return int(a.Arrival - b.Arrival) })
+			return all
+		}
+		standing, returned := line(coupon.SourceQueue, "standing"), line(coupon.SourceNotSelected, "returned")
+		r := &Reader{Queue: memoryLine{all: standing, size: rapid.IntRange(1, 20).Draw(t, "page")}, inMySQL: returned, mysqlEnded: true,
+			Size: rapid.IntRange(1, 30).Draw(t, "size")}
+		var got []coupon.Application
+		for {
+			page, err := r.Next(context.Background(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			got = append(got, page...)
+		}
+		if len(got) != len(standing)+len(returned) {
+			t.Fatalf("%d of %d applications", len(got), len(standing)+len(returned))
+		}
+		if !slices.IsSortedFunc(got, func(a, b coupon.Application) int { return int(a.Arrival - b.Arrival) }) {
+			t.Fatalf("out of order: %v", got)
+		}
+	})
+}

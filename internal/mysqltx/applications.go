@@ -1,0 +1,63 @@
+package mysqltx
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// ApplicationsTable turns ApplicationsJSON into rows. JSON_TABLE turns text that is no number into 0.
+const ApplicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
+	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]'
+)) AS j`
+
+// AppliedAt is the arrival of ApplicationsTable as DATETIME(6). FROM_UNIXTIME would lose microseconds.
+const AppliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
+
+// ByUser returns the indexes of a page in the order of user ids, as the keys of all tables have them.
+func ByUser(page []coupon.Application) []int {
+	places := make([]int, len(page))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(page[a].User(), page[b].User()) })
+	return places
+}
+
+// ApplicationsJSON is [[user, arrival], …]. It is a string, because MySQL does not take the driver's bytes for JSON.
+func ApplicationsJSON(page []coupon.Application) string {
+	const perApplication = 40 // two numbers, brackets, commas
+	text := make([]byte, 0, 2+perApplication*len(page))
+	text = append(text, '[')
+	for i, a := range page {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, '[')
+		text = strconv.AppendUint(text, a.User(), 10)
+		text = append(text, ',')
+		text = strconv.AppendInt(text, a.Arrival, 10)
+		text = append(text, ']')
+	}
+	return string(append(text, ']'))
+}
+
+// ArrivalTime is the arrival as DATETIME(6).
+func ArrivalTime(a coupon.Arrival) time.Time { return time.UnixMicro(a).UTC() }
+
+// CollectApplications runs a query of user_id and applied_at, and returns its rows in order.
+func CollectApplications(ctx context.Context, q Querier, source coupon.Source, query string, args ...any) (page []coupon.Application, err error) {
+	err = Each(ctx, q, func(rows *sql.Rows) error {
+		var user coupon.UserID
+		var appliedAt time.Time
+		err := rows.Scan(&user, &appliedAt)
+		page = append(page, coupon.Application{Member: coupon.Member(user), Arrival: coupon.ArrivalAt(appliedAt), Source: source})
+		return err
+	}, query, args...)
+	return page, err
+}

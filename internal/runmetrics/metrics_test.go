@@ -1,0 +1,67 @@
+package runmetrics
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+)
+
+// A gap is told until a run has looked again. What a run could not look at is missing what it was before; a process that
+// does not know says nothing, so that what stands at a gateway stays.
+func TestAGapIsToldUntilARunHasLooked(t *testing.T) {
+	t.Parallel()
+	type ended struct {
+		coupons []settle.Result
+		err     error
+		told    string // the gap, "" for none
+	}
+	held := func(couponID uint64, gap int64) settle.Result {
+		return settle.Result{Coupon: couponID, Status: coupon.HeldBack, Gap: gap}
+	}
+	as := func(couponID uint64, status coupon.ResultStatus) settle.Result {
+		return settle.Result{Coupon: couponID, Status: status}
+	}
+	for name, runs := range map[string][]ended{
+		"found and gone": {{[]settle.Result{held(1, 3), held(2, 2)}, nil, "5"}, {[]settle.Result{as(1, coupon.Settled), held(2, 2)}, nil, "2"}, {[]settle.Result{as(2, coupon.Unchanged)}, nil, "0"}},
+		"a coupon is busy, and fails": {
+			{[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(1, coupon.Failed), as(2, coupon.Busy)}, nil, "3"},
+			{[]settle.Result{as(1, coupon.Settled), as(2, coupon.Failed)}, nil, "0"},
+		},
+		"nobody knows what it was":             {{[]settle.Result{as(1, coupon.Failed), as(2, coupon.Settled)}, nil, ""}, {[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, ""}, {[]settle.Result{as(1, coupon.Settled)}, nil, "0"}},
+		"nobody knows, but something is":       {{[]settle.Result{as(1, coupon.Failed), held(2, 4)}, nil, "4"}},
+		"a run is stopped, or could not begin": {{nil, errors.New("told to stop"), ""}, {[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(2, coupon.Unchanged)}, errors.New("told to stop"), "3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := New(time.Now)
+			told := ""
+			for _, run := range runs {
+				m.Begin()
+				tells(t, m, told) // a run that is killed here has told what was known before
+				m.End(&settle.Report{Status: coupon.RunSucceeded, Coupons: run.coupons}, run.err)
+				told = run.told
+				tells(t, m, told)
+			}
+			m.Begin()
+			m.End(nil, errors.New("no database"))
+			tells(t, m, told)
+		})
+	}
+}
+
+func tells(t *testing.T, m *Metrics, gap string) {
+	t.Helper()
+	const name = "jajeong_run_gap_applications"
+	want := ""
+	if gap != "" {
+		want = "# HELP " + name + " Accepted applications that cannot be found, of the coupons that are held because of that, once a run has ended.\n" +
+			"# TYPE " + name + " gauge\n" + name + " " + gap + "\n"
+	}
+	require.NoError(t, testutil.CollectAndCompare(m, strings.NewReader(want), name))
+}
