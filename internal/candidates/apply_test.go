@@ -291,7 +291,7 @@ func TestSeenOfOneCouponDoesNotMoveAnother(t *testing.T) {
 	receipt, err := c.Apply(t.Context(), 43, 7)
 	require.NoError(t, err)
 	require.Equal(t, µs(noon), receipt.Arrival)
-	figures, err := c.Figures(t.Context(), 43, 0)
+	figures, err := c.Counts(t.Context(), 43, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, figures.Accepted)
 }
@@ -404,8 +404,8 @@ func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
 		},
 		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, closes, coupon.Promise{}); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
-		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
-		"spans":   func() error { _, _, err := c.Spans(ctx, c.id, []int64{0, closes.UnixMicro()}); return err },
+		"figures": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
+		"spans":   func() error { _, _, err := c.CountByInterval(ctx, c.id, []int64{0, closes.UnixMicro()}); return err },
 		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, coupon.MarkIssued, entries[:1]); return err },
 		"review":  func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entries[1]}}); return err },
 		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
@@ -414,12 +414,12 @@ func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
 		forget()
 		require.NoError(t, call(), name)
 	}
-	require.Equal(t, Figures{Waiting: 1, DLQ: 1, WaitingBehind: 1, DLQBehind: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
+	require.Equal(t, Counts{Waiting: 1, DLQ: 1, WaitingAfter: 1, DLQAfter: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
 		withoutClock(c.figures(t)))
 }
 
-func withoutClock(f Figures) Figures {
-	f.Now, f.Since, f.ForPods = time.Time{}, 0, 0
+func withoutClock(f Counts) Counts {
+	f.Now, f.Since, f.PutBackWait = time.Time{}, 0, 0
 	return f
 }
 
@@ -518,7 +518,7 @@ func TestOtherOperationsRefuseAnswersTheyDoNotKnow(t *testing.T) {
 		"publish": func() error { _, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id}, coupon.Promise{}); return err },
 		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
-		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
+		"figures": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
 		"remove": func() error {
 			_, err := c.Remove(ctx, c.id, noon, coupon.MarkNone, []coupon.Application{entry})
 			return err

@@ -74,11 +74,11 @@ func readPublished(reply []any) (published bool, now coupon.Promise, h heard, er
 	return n[0] == 1, now, heard{seen{arrival: n[2], epoch: epoch, accepted: n[1], twice: n[3]}, n[4]}, nil
 }
 
-// Shut ends the window now, or pauses the coupon, so that no application is accepted any more. w is the window that the
+// StopApplying ends the window now, or pauses the coupon, so that no application is accepted any more. w is the window that the
 // coupon's row still has, for a Redis that has lost it. The caller holds the lock of the row and afterwards writes the row
 // with the version that is returned. end is behind every arrival, but not behind the end that the window had. If the row is
 // not written, Publish restores the window after three minutes. Safe to repeat.
-func (s *Store) Shut(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error) {
+func (s *Store) StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error) {
 	if _, _, err := s.Publish(ctx, w, known); err != nil {
 		return 0, time.Time{}, err
 	}
@@ -98,13 +98,13 @@ func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Prom
 	if err := s.Renew(ctx, w.Coupon, w.Closes); err != nil {
 		return false, err
 	}
-	f, err := s.Figures(ctx, w.Coupon, 0)
+	f, err := s.Counts(ctx, w.Coupon, 0)
 	return f.Sold, err
 }
 
 // CountMarked counts the users whom applying answers ALREADY_ISSUED and REJECTED.
 func (s *Store) CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error) {
-	f, err := s.Figures(ctx, couponID, 0)
+	f, err := s.Counts(ctx, couponID, 0)
 	return f.Issued, f.Rejected, err
 }
 

@@ -399,7 +399,7 @@ func TestFiguresCountEverything(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	require.Equal(t, Figures{Now: noon, ForPods: PutBackTime}, c.figures(t), "of a coupon that nobody knows")
+	require.Equal(t, Counts{Now: noon, PutBackWait: PutBackTime}, c.figures(t), "of a coupon that nobody knows")
 
 	c.open(t)
 	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7)
@@ -414,24 +414,24 @@ func TestFiguresCountEverything(t *testing.T) {
 	remove(coupon.MarkNone, 3)
 	_, err := c.moveToDLQ(t.Context(), c.id, []failed{{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival, Source: coupon.SourceQueue}}})
 	require.NoError(t, err)
-	require.Equal(t, Figures{
-		Since: µs(noon), ForPods: PutBackTime,
+	require.Equal(t, Counts{
+		Since: µs(noon), PutBackWait: PutBackTime,
 		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
-		WaitingBehind: 2, DLQBehind: 1,
+		WaitingAfter: 2, DLQAfter: 1,
 	}, c.figures(t), "the highest stands in the DLQ")
 	for behind, want := range map[int64][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
-		f, err := c.Figures(t.Context(), c.id, behind)
+		f, err := c.Counts(t.Context(), c.id, behind)
 		require.NoError(t, err)
-		require.Equal(t, want, [2]int64{f.WaitingBehind, f.DLQBehind})
+		require.Equal(t, want, [2]int64{f.WaitingAfter, f.DLQAfter})
 	}
 
 	_, err = c.Remove(t.Context(), c.id, closes, coupon.MarkNone, []coupon.Application{{Member: "7", Arrival: at[6].Arrival}})
 	require.NoError(t, err)
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
-	require.Equal(t, Figures{
-		Since: µs(noon), ForPods: PutBackTime,
+	require.Equal(t, Counts{
+		Since: µs(noon), PutBackWait: PutBackTime,
 		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
-		WaitingBehind: 2,
+		WaitingAfter: 2,
 	}, c.figures(t))
 }
 

@@ -235,7 +235,7 @@ func (f *failing) check() {
 			both++
 		}
 	}
-	figures, err := f.pods[0].Figures(f.t.Context(), 42, 0)
+	figures, err := f.pods[0].Counts(f.t.Context(), 42, 0)
 	require.NoError(f.t, err)
 	gap := figures.Accepted - figures.Twice - figures.Waiting - int64(len(f.settled)) + int64(both)
 	if !f.dead && !f.hasty {
@@ -317,7 +317,7 @@ func counted(t *testing.T, f *failing, p *linked) (accepted, twice, waiting int6
 	m.mu.Lock()
 	m.batches, m.count, m.epochs, m.epoch, m.accepted = remembered, count, epochs, "before", 0 // it hears of the new server once more
 	m.mu.Unlock()
-	figures, err := p.Figures(t.Context(), 42, 0)
+	figures, err := p.Counts(t.Context(), 42, 0)
 	require.EqualValues(t, 3, figures.Accepted-figures.Twice-figures.Waiting, "three are missing")
 	return figures.Accepted, figures.Twice, figures.Waiting, err
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Figures are a coupon's counts in Redis at one instant.
-type Figures struct {
+// Counts are a coupon's counts in Redis at one instant.
+type Counts struct {
 	Now         time.Time      // the shard's clock
 	Accepted    int64          // promises ever made, as far as this Redis remembers
 	LastArrival coupon.Arrival // highest arrival ever given, µs since 1970
 	Waiting     int64          // in the queue
 	DLQ         int64          // under review
 
-	WaitingBehind, DLQBehind int64 // those of Waiting and DLQ who arrived after the instant that was asked for
+	WaitingAfter, DLQAfter int64 // those of Waiting and DLQ who arrived after the instant that was asked for
 
 	Issued   int64 // users marked as holders
 	Rejected int64 // users marked as rejected for good
@@ -25,32 +25,32 @@ type Figures struct {
 	Since    coupon.Arrival // when this server began to count, µs since 1970; 0 when it has not
 	Highest  coupon.Arrival // highest arrival standing in queue or DLQ; 0 when both are empty
 
-	ForPods time.Duration // how long pods still have to put back whom this server lacks, at the longest; 0 when they have had their time
+	PutBackWait time.Duration // how long pods still have to put back whom this server lacks, at the longest; 0 when they have had their time
 }
 
-// Figures reads all counts of one coupon in one script. behind is an arrival in µs, for the counts of who came after it.
-func (s *Store) Figures(ctx context.Context, couponID coupon.CouponID, behind int64) (Figures, error) {
+// Counts reads all counts of one coupon in one script. behind is an arrival in µs, for the counts of who came after it.
+func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, behind int64) (Counts, error) {
 	k := s.names.coupon(couponID)
 	reply, err := figuresScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind, PutBackTime.Microseconds())
 	if err != nil {
-		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
+		return Counts{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
 	}
 	figures, err := readFigures(reply)
 	if err != nil {
-		return Figures{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
+		return Counts{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
 	}
 	return figures, nil
 }
 
-func readFigures(reply []any) (Figures, error) {
+func readFigures(reply []any) (Counts, error) {
 	n, err := figuresScript.integers(reply, 14)
 	if err != nil {
-		return Figures{}, err
+		return Counts{}, err
 	}
-	return Figures{
+	return Counts{
 		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: n[2], Waiting: n[3], DLQ: n[4],
-		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8], WaitingBehind: n[9], DLQBehind: n[10], Twice: n[11], Since: n[12],
-		ForPods: time.Duration(n[13]) * time.Microsecond,
+		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8], WaitingAfter: n[9], DLQAfter: n[10], Twice: n[11], Since: n[12],
+		PutBackWait: time.Duration(n[13]) * time.Microsecond,
 	}, nil
 }
 

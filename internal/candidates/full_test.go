@@ -89,10 +89,10 @@ func TestReadersNeedNoWrites(t *testing.T) {
 		entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, time.UnixMicro(9e15))
 		require.NoError(t, err)
 		require.Len(t, entries, 1)
-		traces, err := c.Traces(ctx, c.id, 1)
+		traces, err := c.LookupUser(ctx, c.id, 1)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, traces.Waiting)
-		waiting, _, err := c.Spans(ctx, c.id, []int64{0, 9e15})
+		waiting, _, err := c.CountByInterval(ctx, c.id, []int64{0, 9e15})
 		require.NoError(t, err)
 		require.Equal(t, []int64{1}, waiting)
 	}

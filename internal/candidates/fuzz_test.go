@@ -102,7 +102,7 @@ func FuzzReadFigures(f *testing.F) {
 		reply := replyOf(text)
 		n, err := readFigures(reply)
 		if err != nil {
-			if n != (Figures{}) {
+			if n != (Counts{}) {
 				t.Errorf("an error with %+v", n)
 			}
 			return
@@ -112,8 +112,8 @@ func FuzzReadFigures(f *testing.F) {
 			t.Errorf("sold %v was read as %v", sold, n.Sold)
 		}
 		// The clock apart, which is µs here and a time there, everything is told as it was said.
-		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingBehind, n.DLQBehind, n.Twice, n.Since,
-			int64(n.ForPods / time.Microsecond)}
+		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingAfter, n.DLQAfter, n.Twice, n.Since,
+			int64(n.PutBackWait / time.Microsecond)}
 		if !slices.Equal(reply[1:], read) {
 			t.Errorf("%v was read as %+v", reply, n)
 		}

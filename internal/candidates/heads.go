@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Head is what stands at the front of a coupon's queue and DLQ.
-type Head struct {
+// QueueStats is what stands at the front of a coupon's queue and DLQ.
+type QueueStats struct {
 	Waiting int64
 	Oldest  time.Time     // arrival of the first that waits; zero when nobody does
 	TTL     time.Duration // until the queue expires; 0 when it never does, or nobody waits
@@ -24,10 +24,10 @@ type Head struct {
 // headCoupons are looked at with one pipeline.
 const headCoupons = 500
 
-// Heads looks at several coupons with two exchanges for each shard. What could not be looked at, as on a shard that is
+// QueueStats looks at several coupons with two exchanges for each shard. What could not be looked at, as on a shard that is
 // away, is not in it. It is a read; repeating it is safe.
-func (s *Store) Heads(ctx context.Context, coupons []coupon.CouponID) map[uint64]Head {
-	heads := make(map[uint64]Head, len(coupons))
+func (s *Store) QueueStats(ctx context.Context, coupons []coupon.CouponID) map[uint64]QueueStats {
+	heads := make(map[uint64]QueueStats, len(coupons))
 	var mu sync.Mutex // guards heads
 	var shards sync.WaitGroup
 	for _, here := range s.byShard(coupons) { // side by side: one that hangs takes all the time there is
@@ -47,8 +47,8 @@ func (s *Store) Heads(ctx context.Context, coupons []coupon.CouponID) map[uint64
 	return heads
 }
 
-func (s *Store) someHeads(ctx context.Context, coupons []coupon.CouponID) map[uint64]Head {
-	heads := make(map[uint64]Head, len(coupons))
+func (s *Store) someHeads(ctx context.Context, coupons []coupon.CouponID) map[uint64]QueueStats {
+	heads := make(map[uint64]QueueStats, len(coupons))
 	type replies struct {
 		waiting, underReview *redis.IntCmd
 		first, firstReviewed *redis.ZSliceCmd
@@ -71,7 +71,7 @@ func (s *Store) someHeads(ctx context.Context, coupons []coupon.CouponID) map[ui
 		if a.waiting.Err() != nil || a.first.Err() != nil || a.ttl.Err() != nil || a.underReview.Err() != nil || a.firstReviewed.Err() != nil {
 			continue
 		}
-		head := Head{Waiting: a.waiting.Val(), TTL: max(0, a.ttl.Val()), UnderReview: a.underReview.Val()}
+		head := QueueStats{Waiting: a.waiting.Val(), TTL: max(0, a.ttl.Val()), UnderReview: a.underReview.Val()}
 		if first := a.first.Val(); len(first) > 0 {
 			head.Oldest = time.UnixMicro(int64(max(0, min(first[0].Score, float64(coupon.MaxArrival))))).UTC()
 		}
@@ -85,7 +85,7 @@ func (s *Store) someHeads(ctx context.Context, coupons []coupon.CouponID) map[ui
 }
 
 // reviewedSince looks up since when members of DLQs are there.
-func (s *Store) reviewedSince(ctx context.Context, members map[uint64]string, heads map[uint64]Head) {
+func (s *Store) reviewedSince(ctx context.Context, members map[uint64]string, heads map[uint64]QueueStats) {
 	if len(members) == 0 {
 		return
 	}

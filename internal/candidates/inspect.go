@@ -84,9 +84,9 @@ func (s *Store) MarkedRejected(ctx context.Context, couponID, after uint64) (use
 // scannedKeys are looked at by one SCAN: well below a millisecond.
 const scannedKeys = 1000
 
-// EachPage visits the coupons that have any key, a page after the other, in no order; one may come more than once. It goes
+// ScanCoupons visits the coupons that have any key, a page after the other, in no order; one may come more than once. It goes
 // through the names of all keys, on each master of a Cluster.
-func (s *Store) EachPage(ctx context.Context, visit func(coupons []coupon.CouponID) error) error {
+func (s *Store) ScanCoupons(ctx context.Context, visit func(coupons []coupon.CouponID) error) error {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
 		return s.eachPageOn(ctx, s.rdb, visit)

@@ -101,7 +101,7 @@ func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
 		return want
 	}
 	find := func(s *Store) (found []uint64) {
-		require.NoError(t, s.EachPage(ctx, func(coupons []coupon.CouponID) error {
+		require.NoError(t, s.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {
 			found = append(found, coupons...)
 			return nil
 		}))
@@ -124,7 +124,7 @@ func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
 	t.Run("a visit that fails", func(t *testing.T) {
 		h := testenv.RedisFor(t)
 		fill(h.Client, h.Prefix)
-		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).EachPage(ctx, func([]uint64) error { return errVisit }), errVisit)
+		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).ScanCoupons(ctx, func([]uint64) error { return errVisit }), errVisit)
 	})
 }
 

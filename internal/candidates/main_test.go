@@ -196,9 +196,9 @@ func (c *fixture) accept(t testingT, users ...coupon.UserID) (receipts []Receipt
 	return receipts
 }
 
-func (c *fixture) figures(t testingT) Figures {
+func (c *fixture) figures(t testingT) Counts {
 	t.Helper()
-	figures, err := c.Figures(t.Context(), c.id, 0)
+	figures, err := c.Counts(t.Context(), c.id, 0)
 	require.NoError(t, err)
 	return figures
 }

@@ -10,9 +10,9 @@ import (
 // spansAtOnce bounds a call: two counts each, of a microsecond or so.
 const spansAtOnce = 200
 
-// Spans counts who stands in the queue and in the DLQ between neighbours among bounds, in µs since 1970 and ascending: from
+// CountByInterval counts who stands in the queue and in the DLQ between neighbours among bounds, in µs since 1970 and ascending: from
 // the first on and before the second, and so on. Each span is counted at one instant.
-func (s *Store) Spans(ctx context.Context, couponID coupon.CouponID, bounds []int64) (waiting, dlq []int64, err error) {
+func (s *Store) CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []int64) (waiting, dlq []int64, err error) {
 	k := s.names.coupon(couponID)
 	for ; len(bounds) > 1; bounds = bounds[min(len(bounds)-1, spansAtOnce):] {
 		args := make([]any, 0, spansAtOnce+1)

@@ -11,7 +11,7 @@ func TestSpanCountsFromTheFirstToBeforeTheLast(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	count := func(from, to int64) [2]int64 {
-		waiting, dlq, err := c.Spans(t.Context(), c.id, []int64{from, to})
+		waiting, dlq, err := c.CountByInterval(t.Context(), c.id, []int64{from, to})
 		require.NoError(t, err)
 		require.Len(t, waiting, 1)
 		require.Len(t, dlq, 1)
@@ -36,13 +36,13 @@ func TestSpanCountsFromTheFirstToBeforeTheLast(t *testing.T) {
 	for len(bounds) <= 2*spansAtOnce+5 {
 		bounds = append(bounds, bounds[len(bounds)-1]+1)
 	}
-	waiting, dlq, err := c.Spans(t.Context(), c.id, bounds)
+	waiting, dlq, err := c.CountByInterval(t.Context(), c.id, bounds)
 	require.NoError(t, err)
 	want := make([]int64, 2*spansAtOnce)
 	require.Equal(t, append(want, 1, 1, 1, 0, 0), waiting)
 	require.Equal(t, append(want, 0, 1, 0, 0, 0), dlq)
 	for _, bounds := range [][]int64{nil, {first}} {
-		waiting, dlq, err = c.Spans(t.Context(), c.id, bounds)
+		waiting, dlq, err = c.CountByInterval(t.Context(), c.id, bounds)
 		require.NoError(t, err)
 		require.Empty(t, waiting)
 		require.Empty(t, dlq)
@@ -50,6 +50,6 @@ func TestSpanCountsFromTheFirstToBeforeTheLast(t *testing.T) {
 
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
 	require.NoError(t, c.rdb.Set(t.Context(), c.queue, "taken by something else", 0).Err())
-	_, _, err = c.Spans(t.Context(), c.id, []int64{0, first})
+	_, _, err = c.CountByInterval(t.Context(), c.id, []int64{0, first})
 	require.ErrorContains(t, err, "count spans of coupon 42")
 }

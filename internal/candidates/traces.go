@@ -10,11 +10,11 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Traces are everything that Redis holds of one user and one coupon, at one instant.
-type Traces struct {
+// UserLookup are everything that Redis holds of one user and one coupon, at one instant.
+type UserLookup struct {
 	Now      time.Time // the shard's clock
-	Door     Door
-	Stands   []coupon.Application // in the queue, in the DLQ; in both only after Redis lost data or by somebody's hand
+	Window   WindowState
+	Entries  []coupon.Application // in the queue, in the DLQ; in both only after Redis lost data or by somebody's hand
 	Position int64                // place among those waiting, from 1; 0 when not waiting
 	Waiting  int64                // how many wait
 	Reason   *Reason              // of the entry in the DLQ; nil where none can be read
@@ -22,8 +22,8 @@ type Traces struct {
 	MarkedIssued, MarkedRejected bool // what the door answers at once
 }
 
-// Door is what lets applications of a coupon in, as Redis knows it.
-type Door struct {
+// WindowState is what lets applications of a coupon in, as Redis knows it.
+type WindowState struct {
 	Known         bool // false: Redis holds no window, since it was swept, was lost, or never came
 	Opens, Closes time.Time
 	Paused, Sold  bool
@@ -31,21 +31,21 @@ type Door struct {
 	LastArrival   coupon.Arrival // highest ever given, µs since 1970
 }
 
-// Traces reads everything of one user and one coupon in one script.
-func (s *Store) Traces(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Traces, error) {
+// LookupUser reads everything of one user and one coupon in one script.
+func (s *Store) LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (UserLookup, error) {
 	k := s.names.coupon(couponID)
 	reply, err := tracesScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, strconv.FormatUint(user, 10))
 	if err != nil {
-		return Traces{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
+		return UserLookup{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
 	}
 	t, err := parseTraces(reply, strconv.FormatUint(user, 10))
 	if err != nil {
-		return Traces{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
+		return UserLookup{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
 	}
 	return t, nil
 }
 
-func parseTraces(reply []any, member string) (t Traces, err error) {
+func parseTraces(reply []any, member string) (t UserLookup, err error) {
 	var body []any
 	if len(reply) == 8 {
 		body, _ = reply[7].([]any)
@@ -53,28 +53,28 @@ func parseTraces(reply []any, member string) (t Traces, err error) {
 	}
 	n, err := tracesScript.integers(reply, 7)
 	if err != nil {
-		return Traces{}, err
+		return UserLookup{}, err
 	}
 	texts, err := tracesScript.texts(body, 7)
 	if err != nil {
-		return Traces{}, err
+		return UserLookup{}, err
 	}
-	t = Traces{Now: time.UnixMicro(n[0]).UTC(), MarkedIssued: n[1] == 1, MarkedRejected: n[2] == 1, Waiting: n[3], Position: n[4],
-		Door: Door{Paused: texts[2] != "OPEN", Sold: texts[3] == "1", Accepted: n[5], LastArrival: n[6]}}
+	t = UserLookup{Now: time.UnixMicro(n[0]).UTC(), MarkedIssued: n[1] == 1, MarkedRejected: n[2] == 1, Waiting: n[3], Position: n[4],
+		Window: WindowState{Paused: texts[2] != "OPEN", Sold: texts[3] == "1", Accepted: n[5], LastArrival: n[6]}}
 	if texts[0] != "" && texts[1] != "" {
-		t.Door.Known = true
-		if t.Door.Opens, err = instantOf(texts[0]); err == nil {
-			t.Door.Closes, err = instantOf(texts[1])
+		t.Window.Known = true
+		if t.Window.Opens, err = instantOf(texts[0]); err == nil {
+			t.Window.Closes, err = instantOf(texts[1])
 		}
 		if err != nil {
-			return Traces{}, fmt.Errorf("window of the door: %w", err)
+			return UserLookup{}, fmt.Errorf("window of the door: %w", err)
 		}
 	}
 	if reason := new(Reason); texts[6] != "" && json.Unmarshal([]byte(texts[6]), reason) == nil {
 		t.Reason = reason
 	}
 	if err := t.stand(coupon.SourceQueue, member, texts[4]); err != nil {
-		return Traces{}, err
+		return UserLookup{}, err
 	}
 	reviewed := coupon.SourceHeld // also where no reason can be read
 	if t.Reason != nil && t.Reason.Retryable {
@@ -83,7 +83,7 @@ func parseTraces(reply []any, member string) (t Traces, err error) {
 	return t, t.stand(reviewed, member, texts[5])
 }
 
-func (t *Traces) stand(source coupon.Source, member, score string) error {
+func (t *UserLookup) stand(source coupon.Source, member, score string) error {
 	if score == "" {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (t *Traces) stand(source coupon.Source, member, score string) error {
 	if err != nil {
 		return fmt.Errorf("entry %q has score %q", member, score)
 	}
-	t.Stands = append(t.Stands, coupon.Application{Member: member, Arrival: arrival, Source: source})
+	t.Entries = append(t.Entries, coupon.Application{Member: member, Arrival: arrival, Source: source})
 	return nil
 }
 

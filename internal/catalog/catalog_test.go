@@ -303,7 +303,7 @@ func TestRefresh_RestoresWindowAndPromiseOfEmptiedRedis(t *testing.T) {
 	next := w.apply(1, 9)
 	require.Equal(t, candidates.Accepted, next.Code)
 	require.Greater(t, next.Arrival, last.Arrival)
-	figures, err := w.store.Figures(t.Context(), 1, 0)
+	figures, err := w.store.Counts(t.Context(), 1, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(3), figures.Accepted, "what was lost stays counted")
 	require.Equal(t, int64(1), figures.Waiting)
