@@ -119,10 +119,10 @@ func TestTTLTooShortForASettlementIsRefused(t *testing.T) {
 // on the real clock, unnoticed.
 func TestEveryScriptThatReadsTheTimeCanBeFrozen(t *testing.T) {
 	t.Parallel()
-	for _, s := range []script{applyScript, publishScript, fenceScript, renewScript, figuresScript, cutScript, removeScript, sweepScript} {
+	for _, s := range []script{applyScript, publishScript, fenceScript, renewScript, countsScript, removeRangeScript, removeScript, sweepScript} {
 		require.NotEqual(t, s.source, frozen(s, µs(noon)), s.name)
 	}
-	for _, s := range []script{releaseScript, soldScript, pageScript, reviewScript} {
+	for _, s := range []script{releaseScript, setSoldScript, pageScript, reviewScript} {
 		require.NotContains(t, strings.ToUpper(s.source), "'TIME'", s.name)
 	}
 }

@@ -135,8 +135,8 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // scriptOf finds a script by its SHA-1 or its source.
 func scriptOf(body string) script {
 	for _, s := range []script{
-		applyScript, publishScript, shutScript, fenceScript, renewScript, figuresScript,
-		pageScript, cutScript, removeScript, reviewScript, releaseScript, soldScript, sweepScript, statusScript, spansScript, tracesScript,
+		applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript,
+		pageScript, removeRangeScript, removeScript, reviewScript, releaseScript, setSoldScript, sweepScript, statusScript, countByIntervalScript, lookupUserScript,
 		missingScript, restoreScript, inspectScript,
 	} {
 		if s.sha == body || s.source == body {

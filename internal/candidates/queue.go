@@ -140,7 +140,7 @@ func (s *Store) cut(ctx context.Context, keys []string, until any, entries []cou
 		digest.Write(line)
 	}
 	last := entries[len(entries)-1]
-	return cutScript.count(ctx, s.rdb, keys, until, s.ttlSeconds, len(entries), entries[0].Member,
+	return removeRangeScript.count(ctx, s.rdb, keys, until, s.ttlSeconds, len(entries), entries[0].Member,
 		entries[0].Arrival, last.Arrival, hex.EncodeToString(digest.Sum(nil)))
 }
 

@@ -31,7 +31,7 @@ type Counts struct {
 // Counts reads all counts of one coupon in one script. behind is an arrival in µs, for the counts of who came after it.
 func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, behind int64) (Counts, error) {
 	k := s.names.coupon(couponID)
-	reply, err := figuresScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind, PutBackTime.Microseconds())
+	reply, err := countsScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind, PutBackTime.Microseconds())
 	if err != nil {
 		return Counts{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
 	}
@@ -43,7 +43,7 @@ func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, behind int
 }
 
 func readFigures(reply []any) (Counts, error) {
-	n, err := figuresScript.integers(reply, 14)
+	n, err := countsScript.integers(reply, 14)
 	if err != nil {
 		return Counts{}, err
 	}

@@ -113,11 +113,11 @@ func (s *Store) shut(ctx context.Context, couponID coupon.CouponID, version int6
 	if pause {
 		how = "PAUSED"
 	}
-	reply, err := shutScript.run(ctx, s.rdb, []string{s.names.coupon(couponID).state}, version, how)
+	reply, err := stopApplyingScript.run(ctx, s.rdb, []string{s.names.coupon(couponID).state}, version, how)
 	if err != nil {
 		return 0, time.Time{}, fmt.Errorf("shut the door of coupon %d: %w", couponID, err)
 	}
-	n, err := shutScript.integers(reply, 2)
+	n, err := stopApplyingScript.integers(reply, 2)
 	if err == nil && n[0] == 0 {
 		err = errors.New("it knows no window")
 	}
@@ -159,7 +159,7 @@ func (s *Store) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool
 	if sold {
 		flag = 1
 	}
-	if _, err := soldScript.count(ctx, s.rdb, []string{s.names.coupon(couponID).state}, flag, s.ttlSeconds); err != nil {
+	if _, err := setSoldScript.count(ctx, s.rdb, []string{s.names.coupon(couponID).state}, flag, s.ttlSeconds); err != nil {
 		return fmt.Errorf("set sold of coupon %d: %w", couponID, err)
 	}
 	return nil

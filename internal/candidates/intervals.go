@@ -19,11 +19,11 @@ func (s *Store) CountByInterval(ctx context.Context, couponID coupon.CouponID, b
 		for _, bound := range bounds[:min(len(bounds), spansAtOnce+1)] {
 			args = append(args, bound)
 		}
-		reply, err := spansScript.run(ctx, s.rdb, []string{k.queue, k.dlq}, args...)
+		reply, err := countByIntervalScript.run(ctx, s.rdb, []string{k.queue, k.dlq}, args...)
 		if err != nil {
 			return nil, nil, fmt.Errorf("count spans of coupon %d in redis: %w", couponID, err)
 		}
-		n, err := spansScript.integers(reply, 2*(len(args)-1))
+		n, err := countByIntervalScript.integers(reply, 2*(len(args)-1))
 		if err != nil {
 			return nil, nil, fmt.Errorf("count spans of coupon %d in redis: %w", couponID, err)
 		}

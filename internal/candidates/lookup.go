@@ -34,7 +34,7 @@ type WindowState struct {
 // LookupUser reads everything of one user and one coupon in one script.
 func (s *Store) LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (UserLookup, error) {
 	k := s.names.coupon(couponID)
-	reply, err := tracesScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, strconv.FormatUint(user, 10))
+	reply, err := lookupUserScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, strconv.FormatUint(user, 10))
 	if err != nil {
 		return UserLookup{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
 	}
@@ -51,11 +51,11 @@ func parseTraces(reply []any, member string) (t UserLookup, err error) {
 		body, _ = reply[7].([]any)
 		reply = reply[:7]
 	}
-	n, err := tracesScript.integers(reply, 7)
+	n, err := lookupUserScript.integers(reply, 7)
 	if err != nil {
 		return UserLookup{}, err
 	}
-	texts, err := tracesScript.texts(body, 7)
+	texts, err := lookupUserScript.texts(body, 7)
 	if err != nil {
 		return UserLookup{}, err
 	}
