@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -235,7 +237,7 @@ func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
 				if where == "state" {
 					c.set(t, "last", last)
 				} else {
-					c.memoryOf(c.id).arrival = last
+					c.recorder()[c.id] = Seen{LastArrival: last}
 				}
 				before := c.content(t)
 				receipt := c.apply(t, 7)
@@ -254,10 +256,11 @@ func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
 	}
 }
 
-// A pod carries what it has seen, so that a Redis which fell back neither rewinds the line nor hides the loss.
+// Package recall puts the three applications back.
 func TestApplyGoesOnAboveWhatAnEmptiedRedisForgot(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
+	c.recorder()
 	w := c.open(t)
 	at := c.accept(t, 1, 2, 3)
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
@@ -270,14 +273,6 @@ func TestApplyGoesOnAboveWhatAnEmptiedRedisForgot(t *testing.T) {
 	c.freeze(noon.Add(-time.Second)) // the new primary's clock is behind as well
 	receipt := c.accept(t, 4)[0]
 	require.Equal(t, at[2].Arrival+1, receipt.Arrival)
-	eventually(t, "the pod puts back whom it had told", func() bool { return c.figures(t).Waiting == 4 })
-	for i, user := range []uint64{1, 2, 3} {
-		again := c.apply(t, user)
-		require.Equal(t, Duplicate, again.Code)
-		require.Equal(t, at[i].Arrival, again.Arrival)
-	}
-	require.Equal(t, "4", c.get(t, "accepted"))
-	require.Zero(t, c.figures(t).Twice)
 }
 
 // What a pod has seen is per coupon.
@@ -285,15 +280,100 @@ func TestSeenOfOneCouponDoesNotMoveAnother(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
-	c.memoryOf(c.id).arrival, c.memoryOf(c.id).accepted = µs(noon)+1000, 1000
+	c.recorder()[c.id] = Seen{LastArrival: µs(noon) + 1000, Accepted: 1000}
 	_, _, err := c.Publish(t.Context(), coupon.Window{Coupon: 43, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}, coupon.Promise{})
 	require.NoError(t, err)
 	receipt, err := c.Apply(t.Context(), 43, 7)
 	require.NoError(t, err)
 	require.Equal(t, µs(noon), receipt.Arrival)
-	figures, err := c.Counts(t.Context(), 43, 0)
+	counts, err := c.Counts(t.Context(), 43, 0)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, figures.Accepted)
+	require.EqualValues(t, 1, counts.Accepted)
+}
+
+// Somebody's hand may have put a member where newcomers come to stand, and scores that are no arrivals.
+func TestPositionsAmongMembersWrittenByHand(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	first := µs(noon)
+	c.stand(t, c.queue, place{decimal(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
+	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{11, 12, 13, 14, 15, 77, 78})
+	require.NoError(t, err)
+	for i, user := range []uint64{11, 12, 13, 14, 15} {
+		rank := c.rdb.ZRank(t.Context(), c.queue, fmt.Sprint(user)).Val()
+		require.Equal(t, rank+1, receipts[i].Position, "user %d", user)
+	}
+	require.EqualValues(t, coupon.MaxArrival, receipts[5].Arrival)
+	require.Zero(t, receipts[6].Arrival)
+	status, err := c.Status(t.Context(), c.id, 77)
+	require.NoError(t, err)
+	require.EqualValues(t, coupon.MaxArrival, status.Arrival)
+}
+
+// However many come in the last microseconds, no arrival lies at the end or behind it.
+func TestNobodyArrivesAtTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	c.freeze(w.Closes.Add(-3 * time.Microsecond))
+	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{1, 2, 3, 4, 5, 2})
+	require.NoError(t, err)
+	var codes []Code
+	for _, r := range receipts {
+		codes = append(codes, r.Code)
+		require.Less(t, r.Arrival, µs(w.Closes))
+	}
+	require.Equal(t, []Code{Accepted, Accepted, Accepted, Closed, Closed, Duplicate}, codes)
+	require.Equal(t, "3", c.get(t, "accepted"))
+	require.Equal(t, Closed, c.apply(t, 6).Code)
+}
+
+// One script tells everybody what it would have told them one by one, whoever else is in it.
+func TestABatchAnswersEachAsAloneWouldBe(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	at := c.accept(t, 1, 2)
+	c.stand(t, c.dlq, place{"2000000", "3"})
+	c.add(t, c.issued, "4")
+	c.add(t, c.rejected, "5")
+	later := noon.Add(time.Second)
+	c.freeze(later)
+	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{9, 2, 3, 8, 4, 9, 5, 7, 8, 18446744073709551615})
+	require.NoError(t, err)
+	first := µs(later)
+	want := []Receipt{
+		{Code: Accepted, Arrival: first, Position: 3},
+		{Code: Duplicate, Arrival: at[1].Arrival, Position: 2},
+		{Code: UnderReview, Arrival: 2000000},
+		{Code: Accepted, Arrival: first + 1, Position: 4},
+		{Code: AlreadyIssued},
+		{Code: Duplicate, Arrival: first, Position: 3},
+		{Code: Rejected},
+		{Code: Accepted, Arrival: first + 2, Position: 5},
+		{Code: Duplicate, Arrival: first + 1, Position: 4},
+		{Code: Accepted, Arrival: first + 3, Position: 6},
+	}
+	for i := range want {
+		want[i].Now, want[i].OpensAt = later, w.Opens
+	}
+	require.Equal(t, want, receipts)
+	require.Equal(t, map[string]float64{
+		"1": float64(at[0].Arrival), "2": float64(at[1].Arrival), "9": float64(first), "8": float64(first + 1), "7": float64(first + 2),
+		"18446744073709551615": float64(first + 3),
+	}, c.standing(t, c.queue))
+	require.Equal(t, "6", c.get(t, "accepted"))
+	require.Equal(t, decimal(first+3), c.get(t, "last"))
+
+	c.set(t, "sold", 1)
+	receipts, err = c.ApplyAll(t.Context(), c.id, []uint64{10, 9})
+	require.NoError(t, err)
+	require.Equal(t, []Code{SoldOut, Duplicate}, []Code{receipts[0].Code, receipts[1].Code})
+	c.freeze(w.Closes)
+	receipts, err = c.ApplyAll(t.Context(), c.id, []uint64{10, 9})
+	require.NoError(t, err)
+	require.Equal(t, []Code{Closed, Closed}, []Code{receipts[0].Code, receipts[1].Code})
 }
 
 func TestApplyKeepsTheKeysUntilWellAfterClosing(t *testing.T) {
@@ -329,12 +409,15 @@ func TestApplyTakesEveryUserID(t *testing.T) {
 	}
 }
 
-func TestManyApplyAtOnceEachTwice(t *testing.T) {
+func TestManyApplyAtOnceThroughSeveralPods(t *testing.T) {
 	t.Parallel()
 	const users = 500
 	c := newCoupon(t)
 	c.openNow(t)
-	pods := []*Store{c.Store, newStore(t, c.rdb, c.names.prefix)}
+	var pods []*batch.Batcher[Receipt]
+	for range 3 {
+		pods = append(pods, batch.New(newStore(t, c.rdb, c.names.prefix).ApplyAll, prometheus.NewRegistry(), time.Now))
+	}
 
 	var (
 		mu       sync.Mutex
@@ -363,10 +446,10 @@ func TestManyApplyAtOnceEachTwice(t *testing.T) {
 
 	require.Len(t, got, 2)
 	require.Len(t, got[Accepted], users)
-	require.Len(t, got[Duplicate], users)
-	for user, both := range arrivals {
-		require.Equal(t, both[0], both[1], "user %d", user)
-		require.EqualValues(t, both[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
+	require.Len(t, got[Duplicate], users*(len(pods)-1))
+	for user, told := range arrivals {
+		require.Len(t, slices.Compact(told), 1, "user %d", user)
+		require.EqualValues(t, told[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
 	}
 	accepted := got[Accepted]
 	slices.SortFunc(accepted, func(a, b Receipt) int { return cmp.Compare(a.Position, b.Position) })
@@ -376,11 +459,11 @@ func TestManyApplyAtOnceEachTwice(t *testing.T) {
 			require.Greater(t, receipt.Arrival, accepted[i-1].Arrival)
 		}
 	}
-	figures := c.figures(t)
-	require.EqualValues(t, users, figures.Accepted)
-	require.EqualValues(t, users, figures.Waiting)
-	require.Equal(t, accepted[users-1].Arrival, figures.LastArrival)
-	require.Equal(t, accepted[users-1].Arrival, figures.Highest)
+	counts := c.counts(t)
+	require.EqualValues(t, users, counts.Accepted)
+	require.EqualValues(t, users, counts.Waiting)
+	require.Equal(t, accepted[users-1].Arrival, counts.LastArrival)
+	require.Equal(t, accepted[users-1].Arrival, counts.Highest)
 }
 
 func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
@@ -415,11 +498,11 @@ func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
 		require.NoError(t, call(), name)
 	}
 	require.Equal(t, Counts{Waiting: 1, DLQ: 1, WaitingAfter: 1, DLQAfter: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
-		withoutClock(c.figures(t)))
+		withoutClock(c.counts(t)))
 }
 
 func withoutClock(f Counts) Counts {
-	f.Now, f.Since, f.PutBackWait = time.Time{}, 0, 0
+	f.Now, f.Since, f.PutBackWait, f.MaxPutBackWait = time.Time{}, 0, 0, 0
 	return f
 }
 
@@ -468,6 +551,7 @@ func TestApplyRefusesAnswersItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	h := testenv.RedisFor(t)
 	c := couponOn(t, h.Client, h.Prefix, 42)
+	c.recorder()
 	good := []any{int64(4), int64(5), int64(3), int64(6), "run:1", "ACCEPTED", int64(1), int64(2)}
 	c.on.answer.Store(ptr(any(good)))
 	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
@@ -504,7 +588,7 @@ func TestApplyRefusesAnswersItDoesNotKnow(t *testing.T) {
 			require.Zero(t, receipt)
 		})
 	}
-	require.Equal(t, seen{arrival: 1, epoch: "run:1", accepted: 3, twice: 6}, c.memoryOf(c.id).seen(), "nothing is learnt from a refused answer")
+	require.Equal(t, Seen{LastArrival: 1, Epoch: "run:1", Accepted: 3, Twice: 6}, c.Recorder.Seen(c.id), "nothing is learnt from an invalid answer")
 }
 
 func TestOtherOperationsRefuseAnswersTheyDoNotKnow(t *testing.T) {

@@ -25,24 +25,26 @@ type Counts struct {
 	Since    coupon.Arrival // when this server began to count, µs since 1970; 0 when it has not
 	Highest  coupon.Arrival // highest arrival standing in queue or DLQ; 0 when both are empty
 
-	PutBackWait time.Duration // how long pods still have to put back whom this server lacks, at the longest; 0 when they have had their time
+	PutBackWait    time.Duration // how long processes still have to put applications back after a change of the server; 0: no longer
+	MaxPutBackWait time.Duration // its value right after a change
 }
 
 // Counts reads all counts of one coupon in one script. behind is an arrival in µs, for the counts of who came after it.
 func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, behind int64) (Counts, error) {
 	k := s.names.coupon(couponID)
-	reply, err := countsScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind, PutBackTime.Microseconds())
+	reply, err := countsScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind, s.putBackTime.Microseconds())
 	if err != nil {
 		return Counts{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
 	}
-	figures, err := readFigures(reply)
+	counts, err := readCounts(reply)
 	if err != nil {
 		return Counts{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
 	}
-	return figures, nil
+	counts.MaxPutBackWait = s.putBackTime
+	return counts, nil
 }
 
-func readFigures(reply []any) (Counts, error) {
+func readCounts(reply []any) (Counts, error) {
 	n, err := countsScript.integers(reply, 14)
 	if err != nil {
 		return Counts{}, err

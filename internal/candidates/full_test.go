@@ -58,7 +58,7 @@ func TestOnlyNewcomersNeedMemory(t *testing.T) {
 	require.EqualValues(t, 2, version)
 	c.publish(t, coupon.Window{Coupon: c.id, Version: 3, Opens: now.Add(-time.Hour), Closes: end})
 
-	f := c.figures(t)
+	f := c.counts(t)
 	require.EqualValues(t, []int64{0, 0, 5, 1}, []int64{f.Waiting, f.DLQ, f.Issued, f.Rejected})
 	swept, err := c.Sweep(ctx, c.id, end)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestReadersNeedNoWrites(t *testing.T) {
 		status, err := c.Status(ctx, c.id, 1)
 		require.NoError(t, err)
 		require.Equal(t, coupon.StandingPending, status.Standing)
-		require.EqualValues(t, 1, c.figures(t).Waiting)
+		require.EqualValues(t, 1, c.counts(t).Waiting)
 		entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, time.UnixMicro(9e15))
 		require.NoError(t, err)
 		require.Len(t, entries, 1)

@@ -50,10 +50,10 @@ func replyOf(text string) []any {
 func FuzzReadReceipts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, users byte) {
 		reply := replyOf(text)
-		receipts, h, err := readReceipts(reply, int(users))
+		receipts, promises, err := readReceipts(reply, make([]coupon.UserID, users))
 		if err != nil {
-			if receipts != nil || h != (heard{}) {
-				t.Errorf("an error with %d receipts and %+v", len(receipts), h)
+			if receipts != nil || !reflect.DeepEqual(promises, Reply{}) {
+				t.Errorf("an error with %d receipts and %+v", len(receipts), promises)
 			}
 			return
 		}
@@ -72,8 +72,9 @@ func FuzzReadReceipts(f *testing.F) {
 				t.Errorf("%s opens at %s", r.Code, r.OpensAt)
 			}
 		}
-		if want := (heard{seen{highest, reply[4].(string), reply[2].(int64), reply[3].(int64)}, reply[0].(int64)}); h != want {
-			t.Errorf("%+v from %v", h, reply)
+		want := Seen{LastArrival: highest, Epoch: reply[4].(string), Accepted: reply[2].(int64), Twice: reply[3].(int64)}
+		if promises.Seen != want || promises.Now != reply[0].(int64) {
+			t.Errorf("%+v from %v", promises, reply)
 		}
 	})
 }
@@ -97,10 +98,10 @@ func FuzzReadStatus(f *testing.F) {
 	})
 }
 
-func FuzzReadFigures(f *testing.F) {
+func FuzzReadCounts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		reply := replyOf(text)
-		n, err := readFigures(reply)
+		n, err := readCounts(reply)
 		if err != nil {
 			if n != (Counts{}) {
 				t.Errorf("an error with %+v", n)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -89,7 +90,7 @@ type story struct {
 // pod is one process of the API.
 type pod struct {
 	*Store
-	*Batcher
+	*batch.Batcher[Receipt]
 	metrics *prometheus.Registry
 	on      *wire
 	calls   *callsAtOnce
@@ -161,9 +162,9 @@ func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 		if s.jumps {
 			on.clock.Store(µs(noon))
 		}
-		b := NewBatcher(store, metrics, time.Now)
+		b := batch.New(store.ApplyAll, metrics, time.Now)
 		if s.crammed { // so that several calls are under way at once, batches overtake one another, and not everybody may wait
-			b.maxBatch, b.maxCalls, b.maxWaiting = 2, 3, 10
+			b.Limits = batch.Limits{Users: 2, Calls: 3, Waiting: 10}
 		}
 		s.pods = append(s.pods, &pod{store, b, metrics, on, calls})
 	}
@@ -272,7 +273,7 @@ func (c *client) apply(couponID coupon.CouponID, user coupon.UserID) bool {
 	}
 	call := c.clock.Add(1)
 	receipt, err := c.pod().Batcher.Apply(ctx, couponID, user)
-	var not NotAsked
+	var not batch.NotSent
 	if errors.As(err, &not) {
 		c.mu.Lock()
 		defer c.mu.Unlock()

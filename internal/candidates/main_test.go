@@ -151,6 +151,25 @@ func frozen(s script, now int64) string {
 	return strings.ReplaceAll(s.source, "redis.call('TIME')", fmt.Sprintf("({'%d','%d'})", now/1e6, now%1e6))
 }
 
+// seenBy is a Recorder that carries what the last reply said.
+type seenBy map[coupon.CouponID]Seen
+
+// recorder has the store carry what it sees, and returns it.
+func (c *fixture) recorder() seenBy {
+	seen := seenBy{}
+	c.Recorder = seen
+	return seen
+}
+
+func (s seenBy) Seen(id coupon.CouponID) Seen { return s[id] }
+
+func (s seenBy) Answered(id coupon.CouponID, carried Seen, r Reply) {
+	r.LastArrival = max(r.LastArrival, carried.LastArrival)
+	s[id] = r.Seen
+}
+
+func (s seenBy) Unanswered(coupon.CouponID, []coupon.UserID) {}
+
 // freeze lets the Redis clock stand, for this coupon's scripts.
 func (c *fixture) freeze(at time.Time) { c.on.clock.Store(at.UnixMicro()) }
 
@@ -196,11 +215,11 @@ func (c *fixture) accept(t testingT, users ...coupon.UserID) (receipts []Receipt
 	return receipts
 }
 
-func (c *fixture) figures(t testingT) Counts {
+func (c *fixture) counts(t testingT) Counts {
 	t.Helper()
-	figures, err := c.Counts(t.Context(), c.id, 0)
+	counts, err := c.Counts(t.Context(), c.id, 0)
 	require.NoError(t, err)
-	return figures
+	return counts
 }
 
 func (c *fixture) set(t testingT, field string, value any) {

@@ -67,7 +67,7 @@ func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
 	require.Equal(t, []coupon.Application{
 		entry("1", at[0].Arrival, coupon.SourceHeld), entry("2", at[1].Arrival, coupon.SourceQueue), entry("18446744073709551615", at[2].Arrival, coupon.SourceRetryable),
 	}, entries)
-	require.EqualValues(t, 3, c.figures(t).Accepted)
+	require.EqualValues(t, 3, c.counts(t).Accepted)
 }
 
 func TestReviewNotesAFurtherAttempt(t *testing.T) {

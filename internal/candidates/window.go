@@ -4,74 +4,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 )
 
-// Publish has the door go by the window unless a newer one has come there within the last three minutes, tells the door of the
-// promises that MySQL and this process know, and returns all that are known then. published says that the door goes by this
-// window now. What stands there already is not written again. Safe to repeat.
+// Publish writes the window into Redis, unless Redis got a newer version in the last three minutes. It lifts the counts in
+// Redis to those that MySQL and this process know, and returns the counts in force. published reports that Redis now has this
+// window. A publish without a change writes nothing. It is safe to repeat.
 func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
-	m := s.memoryOf(w.Coupon)
-	carried := m.seen()
+	carried := s.Recorder.Seen(w.Coupon)
 	status := "OPEN"
 	if w.Paused {
 		status = "PAUSED"
 	}
-	sold := 0
-	if w.Sold {
-		sold = 1
-	}
 	reply, err := publishScript.run(ctx, s.rdb, []string{s.names.coupon(w.Coupon).state},
-		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.arrival), s.ttlSeconds, sold,
-		known.Twice, carried.epoch, carried.accepted, carried.twice, known.Since)
+		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.LastArrival),
+		s.ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since)
 	if err != nil {
 		return coupon.Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
 	}
-	published, now, h, err := readPublished(reply)
+	published, promises, err := readPublished(reply)
 	if err != nil {
 		return coupon.Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
 	}
-	s.noteAnswers(w.Coupon, m, carried, h, nil, nil)
-	return now, published, nil
+	s.Recorder.Answered(w.Coupon, carried, promises)
+	return promises.Promise(), published, nil
 }
 
-// Seen are the promises of a coupon that this process has seen, by the latest server that answered it.
-func (s *Store) Seen(couponID coupon.CouponID) coupon.Promise {
-	m, ok := s.memories.Peek(couponID)
-	if !ok {
-		return coupon.Promise{}
+// flag is a bool as scripts take it.
+func flag(b bool) int {
+	if b {
+		return 1
 	}
-	seen := m.seen()
-	return coupon.Promise{Accepted: seen.accepted, LastArrival: seen.arrival, Twice: seen.twice, Since: sinceOf(seen.epoch)}
+	return 0
 }
 
-// sinceOf is when an epoch began, µs since 1970.
-func sinceOf(epoch string) int64 {
-	_, since, _ := strings.Cut(epoch, ":")
-	at, _ := strconv.ParseInt(since, 10, 64) // a script made it
-	return at
-}
-
-func readPublished(reply []any) (published bool, now coupon.Promise, h heard, err error) {
+func readPublished(reply []any) (published bool, promises Reply, err error) {
 	const numbers = 5
 	if len(reply) != numbers+1 {
-		return false, coupon.Promise{}, heard{}, fmt.Errorf("%d values in the reply, want %d", len(reply), numbers+1)
+		return false, Reply{}, fmt.Errorf("%d values in the reply, want %d", len(reply), numbers+1)
 	}
 	n, err := publishScript.integers(reply[:numbers], numbers)
 	if err != nil {
-		return false, coupon.Promise{}, heard{}, err
+		return false, Reply{}, err
 	}
 	epoch, ok := reply[numbers].(string)
 	if !ok {
-		return false, coupon.Promise{}, heard{}, fmt.Errorf("epoch %v, want text", reply[numbers])
+		return false, Reply{}, fmt.Errorf("epoch %v, want text", reply[numbers])
 	}
-	now = coupon.Promise{Accepted: n[1], LastArrival: n[2], Twice: n[3], Since: sinceOf(epoch)}
-	return n[0] == 1, now, heard{seen{arrival: n[2], epoch: epoch, accepted: n[1], twice: n[3]}, n[4]}, nil
+	return n[0] == 1, Reply{Seen: Seen{LastArrival: n[2], Epoch: epoch, Accepted: n[1], Twice: n[3]}, Now: n[4]}, nil
 }
 
 // StopApplying ends the window now, or pauses the coupon, so that no application is accepted any more. w is the window that the
@@ -132,7 +115,7 @@ func (s *Store) shut(ctx context.Context, couponID coupon.CouponID, version int6
 // twice 0 means the fence stands. known is what MySQL remembers. Safe to repeat.
 func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error) {
 	reply, err := fenceScript.run(ctx, s.rdb, []string{s.names.coupon(couponID).state}, cutoff.UnixMicro(), s.ttlSeconds,
-		known.Since, known.Accepted, known.Twice, PutBackTime.Microseconds())
+		known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
 	if err != nil {
 		return 0, 0, fmt.Errorf("fence coupon %d: %w", couponID, err)
 	}
@@ -155,11 +138,7 @@ func (s *Store) Renew(ctx context.Context, couponID coupon.CouponID, closes time
 
 // SetSold tells the door whether every seat is taken. Safe to repeat.
 func (s *Store) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
-	flag := 0
-	if sold {
-		flag = 1
-	}
-	if _, err := setSoldScript.count(ctx, s.rdb, []string{s.names.coupon(couponID).state}, flag, s.ttlSeconds); err != nil {
+	if _, err := setSoldScript.count(ctx, s.rdb, []string{s.names.coupon(couponID).state}, flag(sold), s.ttlSeconds); err != nil {
 		return fmt.Errorf("set sold of coupon %d: %w", couponID, err)
 	}
 	return nil

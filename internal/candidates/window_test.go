@@ -151,6 +151,7 @@ func TestPublishedPromiseIsCarriedIntoApply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCoupon(t)
+			c.recorder()
 			w := c.open(t)
 			learn(c, w)
 			require.NoError(t, c.rdb.HDel(t.Context(), c.state, "accepted", "last").Err())
@@ -324,7 +325,7 @@ func TestSoldShutsAndOpensTheDoor(t *testing.T) {
 	c.accept(t, 1)
 	for _, sold := range []bool{false, true, true, false} {
 		require.NoError(t, c.SetSold(t.Context(), c.id, sold))
-		require.Equal(t, sold, c.figures(t).Sold)
+		require.Equal(t, sold, c.counts(t).Sold)
 		require.Equal(t, Duplicate, c.apply(t, 1).Code)
 		if sold {
 			require.Equal(t, SoldOut, c.apply(t, 2).Code)
@@ -399,7 +400,7 @@ func TestFiguresCountEverything(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	require.Equal(t, Counts{Now: noon, PutBackWait: PutBackTime}, c.figures(t), "of a coupon that nobody knows")
+	require.Equal(t, Counts{Now: noon, PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime}, c.counts(t), "of a coupon that nobody knows")
 
 	c.open(t)
 	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7)
@@ -415,10 +416,10 @@ func TestFiguresCountEverything(t *testing.T) {
 	_, err := c.moveToDLQ(t.Context(), c.id, []failed{{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival, Source: coupon.SourceQueue}}})
 	require.NoError(t, err)
 	require.Equal(t, Counts{
-		Since: µs(noon), PutBackWait: PutBackTime,
+		Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime,
 		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
 		WaitingAfter: 2, DLQAfter: 1,
-	}, c.figures(t), "the highest stands in the DLQ")
+	}, c.counts(t), "the highest stands in the DLQ")
 	for behind, want := range map[int64][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
 		f, err := c.Counts(t.Context(), c.id, behind)
 		require.NoError(t, err)
@@ -429,10 +430,10 @@ func TestFiguresCountEverything(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.Equal(t, Counts{
-		Since: µs(noon), PutBackWait: PutBackTime,
+		Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime,
 		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
 		WaitingAfter: 2,
-	}, c.figures(t))
+	}, c.counts(t))
 }
 
 func TestFiguresOfScoresWrittenByHand(t *testing.T) {
@@ -444,7 +445,7 @@ func TestFiguresOfScoresWrittenByHand(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.stand(t, c.queue, place{score, "x"})
-			require.Equal(t, want, c.figures(t).Highest)
+			require.Equal(t, want, c.counts(t).Highest)
 		})
 	}
 }

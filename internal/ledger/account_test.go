@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -213,7 +214,7 @@ func TestCheckWaitsForPodsToPutApplicationsBack(t *testing.T) {
 	putBack := make(chan error, 1)
 	v := c.checkWith(c.withHook(func(reads int) {
 		if reads == 1 {
-			time.AfterFunc(candidates.PutBackTime/4, func() {
+			time.AfterFunc(jajeongtest.PutBackTime/4, func() {
 				putBack <- c.Redis.Do(context.Background(), "ZADD", c.queue(), arrival, c.member(3)).Err()
 			})
 		}

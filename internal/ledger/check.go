@@ -55,7 +55,7 @@ func (l *Ledger) waitForPods(ctx context.Context, c *check) error {
 	if c.Gap <= 0 || c.figures.PutBackWait == 0 {
 		return nil
 	}
-	until := c.figures.Now.Add(candidates.PutBackTime)
+	until := c.figures.Now.Add(c.figures.MaxPutBackWait)
 	if !l.until.CompareAndSwap(nil, &until) {
 		until = *l.until.Load()
 	}

@@ -38,7 +38,7 @@ if now < opens then return answerAll('NOT_OPEN') end
 if now >= closes then return answerAll('CLOSED') end
 if s[3] ~= 'OPEN' then return answerAll('PAUSED') end
 local promised = promises(now, {unpack(s, 6)}, {unpack(ARGV, 2, 4)}, {0, 0, 0})
-reply[3], reply[4], reply[5] = promised.accepted, promised.twice, promised.epoch ~= ARGV[2] and promised.epoch or ''
+reply[3], reply[4], reply[5] = promised.accepted, promised.twice, promised.epoch
 if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)) end
 
 local standing = redis.call('ZMSCORE', queue, unpack(users))
