@@ -108,7 +108,7 @@ func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promi
 			promises.LastArrival = max(promises.LastArrival, r.Arrival)
 		}
 		if r.Code == Accepted || r.Code == Duplicate {
-			promises.Answers = append(promises.Answers, Answer{User: users[i], Arrival: r.Arrival})
+			promises.Answers = append(promises.Answers, Answer{User: users[i], Arrival: r.Arrival, Counted: r.Code == Accepted})
 		}
 		receipts[i] = r
 	}

@@ -31,6 +31,7 @@ func (s Seen) Promise() coupon.Promise {
 type Answer struct {
 	User    coupon.UserID
 	Arrival coupon.Arrival // 0: the reply of Redis was lost
+	Counted bool           // the server counted this application, or may have: ACCEPTED or no reply, not DUPLICATE
 }
 
 // Reply is what a script says about a coupon's promises.
@@ -116,7 +117,7 @@ func readMissing(reply []any, users int) (epoch string, places []int64, err erro
 
 func answerArgs(args []any, answers []Answer) []any {
 	for _, a := range answers {
-		args = append(args, strconv.FormatUint(a.User, 10), a.Arrival)
+		args = append(args, strconv.FormatUint(a.User, 10), a.Arrival, flag(a.Counted))
 	}
 	return args
 }

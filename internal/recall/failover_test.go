@@ -390,6 +390,27 @@ func TestWhoAppliesAgainAfterALossKeepsTheFirstPlace(t *testing.T) {
 	require.Equal(t, []uint64{1, 2, 3, 4}, f.line(1))
 }
 
+// The new primary accepts a user first, and then the old one does, for pods that have not heard of the failover. Every answer
+// of the old one comes back from memory, but it has counted the user once.
+func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
+	t.Parallel()
+	f := newFailing(t, servers(t, 2), "", 3)
+	defer f.close()
+	one, two, three := f.pods[0], f.pods[1], f.pods[2]
+	f.ask(one, 1, false)
+	f.replicate()
+	f.failover(false)
+	f.follow(three)
+	f.ask(three, 5, false)
+	f.ask(one, 5, false)
+	f.ask(one, 5, false)
+	f.ask(two, 5, false)
+	f.check()
+	counts, err := three.Counts(t.Context(), 42, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, counts.Twice)
+}
+
 // Whoever got no answer may have been accepted by the server that is gone. Nobody is held for that, whether they ask again or
 // not.
 func TestUnansweredApplicationsDoNotHoldACoupon(t *testing.T) {

@@ -90,7 +90,7 @@ func (m *Memory) Seen(couponID coupon.CouponID) candidates.Seen {
 func (m *Memory) Unanswered(couponID coupon.CouponID, users []coupon.UserID) {
 	answers := make([]candidates.Answer, len(users))
 	for i, user := range users {
-		answers[i] = candidates.Answer{User: user}
+		answers[i] = candidates.Answer{User: user, Counted: true}
 	}
 	p := m.promisesOf(couponID)
 	p.mu.Lock()
