@@ -75,11 +75,12 @@ type failing struct {
 	clients  []*redis.Client
 	promised coupon.Promise
 
-	reached map[uint64]bool // users whose application was ever accepted by a server
-	settled map[uint64]int64
-	lost    bool // a reply was lost
-	hasty   bool // there was a hasty failover
-	dead    bool // a pod has died
+	reached  map[uint64]bool // users whose application was ever accepted by a server
+	settled  map[uint64]int64
+	lost     bool  // a reply was lost
+	hasty    bool  // there was a hasty failover
+	repeated int64 // acceptances of users whom another server had accepted
+	dead     bool  // a pod has died
 }
 
 func newFailing(t testingT, servers []redis.UniversalClient, prefix string, pods int) *failing {
@@ -146,6 +147,9 @@ func (f *failing) ask(p *pod, user coupon.UserID, lose bool) {
 		return
 	}
 	require.Contains(f.t, []candidates.Code{candidates.Accepted, candidates.Duplicate}, receipt.Code)
+	if receipt.Code == candidates.Accepted && f.reached[user] {
+		f.repeated++
+	}
 	f.reached[user] = true
 	if before, ok := p.told[user]; !ok || receipt.Arrival < before {
 		p.told[user] = receipt.Arrival
@@ -268,12 +272,17 @@ func (f *failing) check() {
 	figures, err := f.pods[0].Counts(f.t.Context(), 42, 0)
 	require.NoError(f.t, err)
 	gap := figures.Accepted - figures.Twice - figures.Waiting - int64(len(f.settled)) + int64(both)
-	if !f.dead && !f.hasty {
-		require.LessOrEqual(f.t, gap, int64(missing), "a gap with nobody missing: %+v", figures)
+	if f.dead {
+		return
 	}
-	if !f.dead && !f.hasty && !f.lost {
+	unnoticed := int64(0) // users whom several servers accepted, and hasty failovers left uncounted in twice
+	if f.hasty {
+		unnoticed = max(0, f.repeated-figures.Twice)
+	}
+	require.LessOrEqual(f.t, gap, int64(missing)+unnoticed, "a gap with nobody missing: %+v", figures)
+	if !f.lost {
 		require.Zero(f.t, missing)
-		require.Zero(f.t, gap, "%+v", figures)
+		require.GreaterOrEqual(f.t, gap, int64(0), "%+v", figures)
 	}
 }
 
