@@ -12,27 +12,27 @@ import (
 type Counts struct {
 	Now         time.Time      // the shard's clock
 	Accepted    int64          // promises ever made, as far as this Redis remembers
-	LastArrival coupon.Arrival // highest arrival ever given, µs since 1970
+	LastArrival coupon.Arrival // highest ever given, µs since 1970
 	Waiting     int64          // in the queue
-	DLQ         int64          // under review
+	DLQ         int64          // DLQ entries
 
-	WaitingAfter, DLQAfter int64 // those of Waiting and DLQ who arrived after the instant that was asked for
+	WaitingAfter, DLQAfter int64 // those with an arrival above the given one
 
 	Issued   int64 // users marked as holders
 	Rejected int64 // users marked as rejected for good
 	Sold     bool
 	Twice    int64          // of Accepted: counted by two servers
-	Since    coupon.Arrival // when this server began to count, µs since 1970; 0 when it has not
-	Highest  coupon.Arrival // highest arrival standing in queue or DLQ; 0 when both are empty
+	Since    coupon.Arrival // when this server began to count, µs since 1970; 0: it has not
+	Highest  coupon.Arrival // highest in queue and DLQ; 0: both are empty
 
-	PutBackWait    time.Duration // how long processes still have to put applications back after a change of the server; 0: no longer
+	PutBackWait    time.Duration // how long processes still have to put applications back after a change of the server
 	MaxPutBackWait time.Duration // its value right after a change
 }
 
-// Counts reads all counts of one coupon in one script. behind is an arrival in µs, for the counts of who came after it.
-func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, behind int64) (Counts, error) {
+// Counts reads all counts of a coupon in one script. after is the arrival (µs) for WaitingAfter and DLQAfter.
+func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, after int64) (Counts, error) {
 	k := s.names.coupon(couponID)
-	reply, err := countsScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, behind, s.putBackTime.Microseconds())
+	reply, err := countsScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, after, s.putBackTime.Microseconds())
 	if err != nil {
 		return Counts{}, fmt.Errorf("count coupon %d in redis: %w", couponID, err)
 	}
@@ -56,12 +56,31 @@ func readCounts(reply []any) (Counts, error) {
 	}, nil
 }
 
-// MarkedIssued pages through the users whom the door answers ALREADY_ISSUED, in no order; the page behind the last
-// has cursor 0, which also begins. A user may come twice.
-func (s *Store) MarkedIssued(ctx context.Context, couponID, after uint64) (users []string, next uint64, err error) {
-	users, next, err = s.rdb.SScan(ctx, s.names.coupon(couponID).issued, after, "", queuePageMembers).Result()
-	if err != nil {
-		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", couponID, classify(err))
+// CountMarked counts the users whose applications are answered ALREADY_ISSUED and REJECTED.
+func (s *Store) CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error) {
+	c, err := s.Counts(ctx, couponID, 0)
+	return c.Issued, c.Rejected, err
+}
+
+// maxIntervals bounds a call: two counts each, of a microsecond or so.
+const maxIntervals = 200
+
+// CountByInterval counts the applications in queue and DLQ per interval of arrivals. bounds are ascending, in µs since 1970; an
+// interval includes its lower bound and excludes its upper one. Each interval is counted at one instant.
+func (s *Store) CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []int64) (waiting, dlq []int64, err error) {
+	k := s.names.coupon(couponID)
+	for ; len(bounds) > 1; bounds = bounds[min(len(bounds)-1, maxIntervals):] {
+		args := make([]any, 0, maxIntervals+1)
+		for _, bound := range bounds[:min(len(bounds), maxIntervals+1)] {
+			args = append(args, bound)
+		}
+		n, err := countByIntervalScript.numbers(ctx, s.rdb, 2*(len(args)-1), []string{k.queue, k.dlq}, args...)
+		if err != nil {
+			return nil, nil, fmt.Errorf("count intervals of coupon %d in redis: %w", couponID, err)
+		}
+		for i := 0; i < len(n); i += 2 {
+			waiting, dlq = append(waiting, n[i]), append(dlq, n[i+1])
+		}
 	}
-	return users, next, nil
+	return waiting, dlq, nil
 }

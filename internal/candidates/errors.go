@@ -2,35 +2,31 @@ package candidates
 
 import "github.com/redis/go-redis/v9"
 
-// setupCodes are what Redis answers first when repeating cannot help: the wrong password, a user without the rights,
-// a key that something else has taken. The codes are part of its protocol.
-var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE", notInScripts}
+// setupCodes begin errors of Redis that a repetition cannot cure: a wrong password, missing rights, or a key of another type.
+// The last one has no code: a script used a command that its user may not use.
+var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE", "The user executing the script can't"}
 
-// notInScripts begins the answer to a script that calls what its user may not: Redis has no code for it but ERR.
-const notInScripts = "The user executing the script can't"
-
-// SetupError is an error of Redis that repeating cannot cure.
+// SetupError is an error of Redis that a repetition cannot cure.
 type SetupError struct{ err error }
 
 func (e *SetupError) Error() string { return e.err.Error() }
 func (e *SetupError) Unwrap() error { return e.err }
 
-// Setup tells packages that do not know this one.
+// Setup classifies the error for packages that do not import this one.
 func (e *SetupError) Setup() bool { return true }
 
-// RedisRefuses tells them whose fault it is.
+// RedisRefuses says that the error comes from Redis.
 func (e *SetupError) RedisRefuses() bool { return true }
 
-// ServerError is an error of Redis or of the way there, which repeating may cure.
+// ServerError is an error of Redis or of the network that a repetition may cure.
 type ServerError struct{ err error }
 
 func (e *ServerError) Error() string { return e.err.Error() }
 func (e *ServerError) Unwrap() error { return e.err }
 
-// Infrastructure tells packages that do not know this one.
+// Infrastructure classifies the error for packages that do not import this one.
 func (e *ServerError) Infrastructure() bool { return true }
 
-// classify tells the errors that repeating cannot cure from the others.
 func classify(err error) error {
 	if err == nil {
 		return nil

@@ -32,13 +32,13 @@ func TestSpanCountsFromTheFirstToBeforeTheLast(t *testing.T) {
 	require.Equal(t, [2]int64{}, count(first+2, first+1))
 
 	// More spans than a call counts, each with its own.
-	bounds := []int64{first - 2*spansAtOnce}
-	for len(bounds) <= 2*spansAtOnce+5 {
+	bounds := []int64{first - 2*maxIntervals}
+	for len(bounds) <= 2*maxIntervals+5 {
 		bounds = append(bounds, bounds[len(bounds)-1]+1)
 	}
 	waiting, dlq, err := c.CountByInterval(t.Context(), c.id, bounds)
 	require.NoError(t, err)
-	want := make([]int64, 2*spansAtOnce)
+	want := make([]int64, 2*maxIntervals)
 	require.Equal(t, append(want, 1, 1, 1, 0, 0), waiting)
 	require.Equal(t, append(want, 0, 1, 0, 0, 0), dlq)
 	for _, bounds := range [][]int64{nil, {first}} {
@@ -51,5 +51,5 @@ func TestSpanCountsFromTheFirstToBeforeTheLast(t *testing.T) {
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
 	require.NoError(t, c.rdb.Set(t.Context(), c.queue, "taken by something else", 0).Err())
 	_, _, err = c.CountByInterval(t.Context(), c.id, []int64{0, first})
-	require.ErrorContains(t, err, "count spans of coupon 42")
+	require.ErrorContains(t, err, "count intervals of coupon 42")
 }

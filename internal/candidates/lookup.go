@@ -2,7 +2,6 @@ package candidates
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -10,21 +9,21 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// UserLookup are everything that Redis holds of one user and one coupon, at one instant.
+// UserLookup is everything that Redis holds of one user and one coupon, at one instant.
 type UserLookup struct {
 	Now      time.Time // the shard's clock
 	Window   WindowState
-	Entries  []coupon.Application // in the queue, in the DLQ; in both only after Redis lost data or by somebody's hand
-	Position int64                // place among those waiting, from 1; 0 when not waiting
-	Waiting  int64                // how many wait
-	Reason   *Reason              // of the entry in the DLQ; nil where none can be read
+	Entries  []coupon.Application // in queue and DLQ; in both only after a loss in Redis or a change by hand
+	Position int64                // in the queue, from 1; 0: not in the queue
+	Waiting  int64                // length of the queue
+	Reason   *Reason              // of the DLQ entry; nil: unreadable
 
-	MarkedIssued, MarkedRejected bool // what the door answers at once
+	MarkedIssued, MarkedRejected bool // applications are answered ALREADY_ISSUED, REJECTED
 }
 
-// WindowState is what lets applications of a coupon in, as Redis knows it.
+// WindowState is a coupon's window and counters in Redis.
 type WindowState struct {
-	Known         bool // false: Redis holds no window, since it was swept, was lost, or never came
+	Known         bool // Redis has a window; it has none before the first refresh, after a sweep and after a loss
 	Opens, Closes time.Time
 	Paused, Sold  bool
 	Accepted      int64          // promises ever made, as far as this Redis remembers
@@ -33,69 +32,62 @@ type WindowState struct {
 
 // LookupUser reads everything of one user and one coupon in one script.
 func (s *Store) LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (UserLookup, error) {
-	k := s.names.coupon(couponID)
-	reply, err := lookupUserScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, strconv.FormatUint(user, 10))
+	k, member := s.names.coupon(couponID), strconv.FormatUint(user, 10)
+	reply, err := lookupUserScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, member)
 	if err != nil {
-		return UserLookup{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
+		return UserLookup{}, fmt.Errorf("look up user %d of coupon %d: %w", user, couponID, err)
 	}
-	t, err := parseTraces(reply, strconv.FormatUint(user, 10))
+	found, err := readUserLookup(reply, member)
 	if err != nil {
-		return UserLookup{}, fmt.Errorf("traces of user %d with coupon %d: %w", user, couponID, err)
+		return UserLookup{}, fmt.Errorf("look up user %d of coupon %d: %w", user, couponID, err)
 	}
-	return t, nil
+	return found, nil
 }
 
-func parseTraces(reply []any, member string) (t UserLookup, err error) {
-	var body []any
-	if len(reply) == 8 {
-		body, _ = reply[7].([]any)
-		reply = reply[:7]
-	}
-	n, err := lookupUserScript.integers(reply, 7)
+func readUserLookup(reply []any, member string) (found UserLookup, err error) {
+	n, texts, err := lookupUserScript.mixed(reply, 7, 7)
 	if err != nil {
 		return UserLookup{}, err
 	}
-	texts, err := lookupUserScript.texts(body, 7)
-	if err != nil {
-		return UserLookup{}, err
-	}
-	t = UserLookup{Now: time.UnixMicro(n[0]).UTC(), MarkedIssued: n[1] == 1, MarkedRejected: n[2] == 1, Waiting: n[3], Position: n[4],
+	found = UserLookup{Now: time.UnixMicro(n[0]).UTC(), MarkedIssued: n[1] == 1, MarkedRejected: n[2] == 1, Waiting: n[3], Position: n[4],
 		Window: WindowState{Paused: texts[2] != "OPEN", Sold: texts[3] == "1", Accepted: n[5], LastArrival: n[6]}}
 	if texts[0] != "" && texts[1] != "" {
-		t.Window.Known = true
-		if t.Window.Opens, err = instantOf(texts[0]); err == nil {
-			t.Window.Closes, err = instantOf(texts[1])
+		found.Window.Known = true
+		if found.Window.Opens, err = instantOf(texts[0]); err == nil {
+			found.Window.Closes, err = instantOf(texts[1])
 		}
 		if err != nil {
-			return UserLookup{}, fmt.Errorf("window of the door: %w", err)
+			return UserLookup{}, fmt.Errorf("window: %w", err)
 		}
 	}
-	if reason := new(Reason); texts[6] != "" && json.Unmarshal([]byte(texts[6]), reason) == nil {
-		t.Reason = reason
+	reviewed := coupon.SourceHeld // also without a readable reason
+	if reason, ok := readReason(texts[6]); ok {
+		found.Reason = &reason
+		if reason.Retryable {
+			reviewed = coupon.SourceRetryable
+		}
 	}
-	if err := t.stand(coupon.SourceQueue, member, texts[4]); err != nil {
-		return UserLookup{}, err
+	for _, at := range []struct {
+		source coupon.Source
+		score  string
+	}{{coupon.SourceQueue, texts[4]}, {reviewed, texts[5]}} {
+		if at.score == "" {
+			continue
+		}
+		arrival, err := arrivalOf(at.score)
+		if err != nil {
+			return UserLookup{}, fmt.Errorf("entry %q has score %q", member, at.score)
+		}
+		found.Entries = append(found.Entries, coupon.Application{Member: member, Arrival: arrival, Source: at.source})
 	}
-	reviewed := coupon.SourceHeld // also where no reason can be read
-	if t.Reason != nil && t.Reason.Retryable {
-		reviewed = coupon.SourceRetryable
-	}
-	return t, t.stand(reviewed, member, texts[5])
+	return found, nil
 }
 
-func (t *UserLookup) stand(source coupon.Source, member, score string) error {
-	if score == "" {
-		return nil
-	}
-	arrival, err := arrivalOf(score)
-	if err != nil {
-		return fmt.Errorf("entry %q has score %q", member, score)
-	}
-	t.Entries = append(t.Entries, coupon.Application{Member: member, Arrival: arrival, Source: source})
-	return nil
-}
-
+// instantOf reads an instant of the state, in µs since 1970.
 func instantOf(text string) (time.Time, error) {
 	µs, err := arrivalOf(text)
-	return time.UnixMicro(µs).UTC(), err
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(µs).UTC(), nil
 }

@@ -11,100 +11,106 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// QueueStats is what stands at the front of a coupon's queue and DLQ.
+// QueueStats describe a coupon's queue and DLQ for metrics.
 type QueueStats struct {
 	Waiting int64
-	Oldest  time.Time     // arrival of the first that waits; zero when nobody does
-	TTL     time.Duration // until the queue expires; 0 when it never does, or nobody waits
+	Oldest  time.Time     // lowest arrival in the queue; zero: empty
+	TTL     time.Duration // of the queue; 0: none, or empty
 
 	UnderReview   int64
-	ReviewedSince time.Time // since when the first in line of the DLQ is there, who need not be there longest; zero when nobody is, or it is not known
+	ReviewedSince time.Time // when the DLQ entry with the lowest arrival went there, not the oldest entry; zero: empty or unknown
 }
 
-// headCoupons are looked at with one pipeline.
-const headCoupons = 500
+// statsCoupons fit into one pipeline.
+const statsCoupons = 500
 
-// QueueStats looks at several coupons with two exchanges for each shard. What could not be looked at, as on a shard that is
-// away, is not in it. It is a read; repeating it is safe.
-func (s *Store) QueueStats(ctx context.Context, coupons []coupon.CouponID) map[uint64]QueueStats {
-	heads := make(map[uint64]QueueStats, len(coupons))
-	var mu sync.Mutex // guards heads
+// QueueStats reads several coupons with two round trips per shard. Coupons that cannot be read are absent.
+func (s *Store) QueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]QueueStats {
+	all := make(map[coupon.CouponID]QueueStats, len(coupons))
+	var mu sync.Mutex // guards all
 	var shards sync.WaitGroup
-	for _, here := range s.byShard(coupons) { // side by side: one that hangs takes all the time there is
+	for _, onShard := range s.byShard(coupons) { // in parallel: a shard that hangs uses up all the time
 		shards.Go(func() {
-			for some := range slices.Chunk(here, headCoupons) {
+			for some := range slices.Chunk(onShard, statsCoupons) {
 				if ctx.Err() != nil {
 					return
 				}
-				found := s.someHeads(ctx, some)
+				found := s.readQueueStats(ctx, some)
 				mu.Lock()
-				maps.Copy(heads, found)
+				maps.Copy(all, found)
 				mu.Unlock()
 			}
 		})
 	}
 	shards.Wait()
-	return heads
+	return all
 }
 
-func (s *Store) someHeads(ctx context.Context, coupons []coupon.CouponID) map[uint64]QueueStats {
-	heads := make(map[uint64]QueueStats, len(coupons))
-	type replies struct {
-		waiting, underReview *redis.IntCmd
-		first, firstReviewed *redis.ZSliceCmd
-		ttl                  *redis.DurationCmd
-	}
-	asked := make([]replies, len(coupons))
+// statsReplies are the replies about one coupon.
+type statsReplies struct {
+	waiting, underReview *redis.IntCmd
+	first, firstReviewed *redis.ZSliceCmd
+	ttl                  *redis.DurationCmd
+}
+
+func (r statsReplies) failed() bool {
+	return slices.ContainsFunc([]redis.Cmder{r.waiting, r.underReview, r.first, r.firstReviewed, r.ttl},
+		func(cmd redis.Cmder) bool { return cmd.Err() != nil })
+}
+
+func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]QueueStats {
+	replies := make([]statsReplies, len(coupons))
 	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
 		for i, id := range coupons {
 			k := s.names.coupon(id)
-			asked[i] = replies{
+			replies[i] = statsReplies{
 				waiting: pipe.ZCard(ctx, k.queue), first: pipe.ZRangeWithScores(ctx, k.queue, 0, 0), ttl: pipe.PTTL(ctx, k.queue),
 				underReview: pipe.ZCard(ctx, k.dlq), firstReviewed: pipe.ZRangeWithScores(ctx, k.dlq, 0, 0),
 			}
 		}
 		return nil
 	})
-	firstReviewed := map[uint64]string{}
+	all := make(map[coupon.CouponID]QueueStats, len(coupons))
+	reviewed := map[coupon.CouponID]string{} // the first member of each DLQ
 	for i, id := range coupons {
-		a := asked[i]
-		if a.waiting.Err() != nil || a.first.Err() != nil || a.ttl.Err() != nil || a.underReview.Err() != nil || a.firstReviewed.Err() != nil {
+		r := replies[i]
+		if r.failed() {
 			continue
 		}
-		head := QueueStats{Waiting: a.waiting.Val(), TTL: max(0, a.ttl.Val()), UnderReview: a.underReview.Val()}
-		if first := a.first.Val(); len(first) > 0 {
-			head.Oldest = time.UnixMicro(int64(max(0, min(first[0].Score, float64(coupon.MaxArrival))))).UTC()
+		stats := QueueStats{Waiting: r.waiting.Val(), TTL: max(0, r.ttl.Val()), UnderReview: r.underReview.Val()}
+		if first := r.first.Val(); len(first) > 0 {
+			stats.Oldest = time.UnixMicro(int64(max(0, min(first[0].Score, float64(coupon.MaxArrival))))).UTC()
 		}
-		if first := a.firstReviewed.Val(); len(first) > 0 {
-			firstReviewed[id], _ = first[0].Member.(string)
+		if first := r.firstReviewed.Val(); len(first) > 0 {
+			reviewed[id], _ = first[0].Member.(string)
 		}
-		heads[id] = head
+		all[id] = stats
 	}
-	s.reviewedSince(ctx, firstReviewed, heads)
-	return heads
+	s.readReviewedSince(ctx, reviewed, all)
+	return all
 }
 
-// reviewedSince looks up since when members of DLQs are there.
-func (s *Store) reviewedSince(ctx context.Context, members map[uint64]string, heads map[uint64]QueueStats) {
+// readReviewedSince sets ReviewedSince from the reasons of these members.
+func (s *Store) readReviewedSince(ctx context.Context, members map[coupon.CouponID]string, all map[coupon.CouponID]QueueStats) {
 	if len(members) == 0 {
 		return
 	}
-	asked := make(map[uint64]*redis.StringCmd, len(members))
+	replies := make(map[coupon.CouponID]*redis.StringCmd, len(members))
 	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for id, member := range members {
-			asked[id] = pipe.HGet(ctx, s.names.coupon(id).reason, member)
+			replies[id] = pipe.HGet(ctx, s.names.coupon(id).reason, member)
 		}
 		return nil
 	})
-	for id, reply := range asked {
+	for id, reply := range replies {
 		reason, ok := readReason(reply.Val())
 		if !ok {
 			continue
 		}
-		head := heads[id]
-		if head.ReviewedSince = reason.Since; reason.Since.IsZero() {
-			head.ReviewedSince = reason.At
+		stats := all[id]
+		if stats.ReviewedSince = reason.Since; reason.Since.IsZero() {
+			stats.ReviewedSince = reason.At
 		}
-		heads[id] = head
+		all[id] = stats
 	}
 }
