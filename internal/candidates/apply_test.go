@@ -1,21 +1,14 @@
 package candidates
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"math"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func TestApplyAccepts(t *testing.T) {
@@ -49,7 +42,7 @@ func TestApplyByTheRealClock(t *testing.T) {
 	require.Equal(t, µs(receipt.Now), receipt.Arrival)
 }
 
-func TestApplyAgainIsADuplicateWithTheFirstArrivalAndItsPlace(t *testing.T) {
+func TestApplyAgainAnswersDuplicateWithFirstArrival(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	w := c.open(t)
@@ -68,7 +61,7 @@ func TestApplyAgainIsADuplicateWithTheFirstArrivalAndItsPlace(t *testing.T) {
 }
 
 // Every obstacle at once, taken away one after the other: what is left decides, and a refusal changes nothing.
-func TestApplyRefusesInThisOrder(t *testing.T) {
+func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
@@ -111,7 +104,7 @@ func TestApplyRefusesInThisOrder(t *testing.T) {
 }
 
 // Only OPEN is open, whatever else somebody wrote.
-func TestApplyWithAStatusNobodyKnows(t *testing.T) {
+func TestApplyTakesUnknownStatusForPaused(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"", "open", "CLOSED", "-"} {
 		t.Run(status, func(t *testing.T) {
@@ -128,7 +121,7 @@ func TestApplyWithAStatusNobodyKnows(t *testing.T) {
 	}
 }
 
-func TestApplyWithoutAWindow(t *testing.T) {
+func TestApplyWithoutWindowAnswersNoWindow(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]map[string]any{
 		"no state":     {},
@@ -152,7 +145,7 @@ func TestApplyWithoutAWindow(t *testing.T) {
 }
 
 // The door opens with its first microsecond and shuts with that of its end.
-func TestApplyAtTheEdgesOfTheWindow(t *testing.T) {
+func TestApplyIncludesOpeningAndExcludesEnd(t *testing.T) {
 	t.Parallel()
 	for _, edge := range []struct {
 		now  time.Duration // after the opening
@@ -214,7 +207,7 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 	}
 }
 
-func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
+func TestApplyAnswersClockFarBehindTheLastArrival(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []struct {
 		last int64 // µs ahead of the clock
@@ -257,7 +250,7 @@ func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
 }
 
 // Package recall puts the three applications back.
-func TestApplyGoesOnAboveWhatAnEmptiedRedisForgot(t *testing.T) {
+func TestApplyContinuesAboveSeenArrivalsOfAnEmptiedRedis(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.recorder()
@@ -276,7 +269,7 @@ func TestApplyGoesOnAboveWhatAnEmptiedRedisForgot(t *testing.T) {
 }
 
 // What a pod has seen is per coupon.
-func TestSeenOfOneCouponDoesNotMoveAnother(t *testing.T) {
+func TestSeenPromisesAreKeptPerCoupon(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
@@ -291,92 +284,7 @@ func TestSeenOfOneCouponDoesNotMoveAnother(t *testing.T) {
 	require.EqualValues(t, 1, counts.Accepted)
 }
 
-// Somebody's hand may have put a member where newcomers come to stand, and scores that are no arrivals.
-func TestPositionsAmongMembersWrittenByHand(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.open(t)
-	first := µs(noon)
-	c.stand(t, c.queue, place{decimal(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
-	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{11, 12, 13, 14, 15, 77, 78})
-	require.NoError(t, err)
-	for i, user := range []uint64{11, 12, 13, 14, 15} {
-		rank := c.rdb.ZRank(t.Context(), c.queue, fmt.Sprint(user)).Val()
-		require.Equal(t, rank+1, receipts[i].Position, "user %d", user)
-	}
-	require.EqualValues(t, coupon.MaxArrival, receipts[5].Arrival)
-	require.Zero(t, receipts[6].Arrival)
-	status, err := c.Status(t.Context(), c.id, 77)
-	require.NoError(t, err)
-	require.EqualValues(t, coupon.MaxArrival, status.Arrival)
-}
-
-// However many come in the last microseconds, no arrival lies at the end or behind it.
-func TestNobodyArrivesAtTheEnd(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	w := c.open(t)
-	c.freeze(w.Closes.Add(-3 * time.Microsecond))
-	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{1, 2, 3, 4, 5, 2})
-	require.NoError(t, err)
-	var codes []Code
-	for _, r := range receipts {
-		codes = append(codes, r.Code)
-		require.Less(t, r.Arrival, µs(w.Closes))
-	}
-	require.Equal(t, []Code{Accepted, Accepted, Accepted, Closed, Closed, Duplicate}, codes)
-	require.Equal(t, "3", c.get(t, "accepted"))
-	require.Equal(t, Closed, c.apply(t, 6).Code)
-}
-
-// One script tells everybody what it would have told them one by one, whoever else is in it.
-func TestABatchAnswersEachAsAloneWouldBe(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	w := c.open(t)
-	at := c.accept(t, 1, 2)
-	c.stand(t, c.dlq, place{"2000000", "3"})
-	c.add(t, c.issued, "4")
-	c.add(t, c.rejected, "5")
-	later := noon.Add(time.Second)
-	c.freeze(later)
-	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{9, 2, 3, 8, 4, 9, 5, 7, 8, 18446744073709551615})
-	require.NoError(t, err)
-	first := µs(later)
-	want := []Receipt{
-		{Code: Accepted, Arrival: first, Position: 3},
-		{Code: Duplicate, Arrival: at[1].Arrival, Position: 2},
-		{Code: UnderReview, Arrival: 2000000},
-		{Code: Accepted, Arrival: first + 1, Position: 4},
-		{Code: AlreadyIssued},
-		{Code: Duplicate, Arrival: first, Position: 3},
-		{Code: Rejected},
-		{Code: Accepted, Arrival: first + 2, Position: 5},
-		{Code: Duplicate, Arrival: first + 1, Position: 4},
-		{Code: Accepted, Arrival: first + 3, Position: 6},
-	}
-	for i := range want {
-		want[i].Now, want[i].OpensAt = later, w.Opens
-	}
-	require.Equal(t, want, receipts)
-	require.Equal(t, map[string]float64{
-		"1": float64(at[0].Arrival), "2": float64(at[1].Arrival), "9": float64(first), "8": float64(first + 1), "7": float64(first + 2),
-		"18446744073709551615": float64(first + 3),
-	}, c.standing(t, c.queue))
-	require.Equal(t, "6", c.get(t, "accepted"))
-	require.Equal(t, decimal(first+3), c.get(t, "last"))
-
-	c.set(t, "sold", 1)
-	receipts, err = c.ApplyAll(t.Context(), c.id, []uint64{10, 9})
-	require.NoError(t, err)
-	require.Equal(t, []Code{SoldOut, Duplicate}, []Code{receipts[0].Code, receipts[1].Code})
-	c.freeze(w.Closes)
-	receipts, err = c.ApplyAll(t.Context(), c.id, []uint64{10, 9})
-	require.NoError(t, err)
-	require.Equal(t, []Code{Closed, Closed}, []Code{receipts[0].Code, receipts[1].Code})
-}
-
-func TestApplyKeepsTheKeysUntilWellAfterClosing(t *testing.T) {
+func TestApplyRenewsTTL(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	w := c.open(t)
@@ -393,7 +301,7 @@ func TestApplyKeepsTheKeysUntilWellAfterClosing(t *testing.T) {
 	require.Equal(t, want, c.expires(t, c.state))
 }
 
-func TestApplyTakesEveryUserID(t *testing.T) {
+func TestApplyAcceptsEveryUserID(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
@@ -407,250 +315,4 @@ func TestApplyTakesEveryUserID(t *testing.T) {
 		require.EqualValues(t, i+1, receipt.Position)
 		require.Contains(t, c.standing(t, c.queue), fmt.Sprint(user))
 	}
-}
-
-func TestManyApplyAtOnceThroughSeveralPods(t *testing.T) {
-	t.Parallel()
-	const users = 500
-	c := newCoupon(t)
-	c.openNow(t)
-	var pods []*batch.Batcher[Receipt]
-	for range 3 {
-		pods = append(pods, batch.New(newStore(t, c.rdb, c.names.prefix).ApplyAll, prometheus.NewRegistry(), time.Now))
-	}
-
-	var (
-		mu       sync.Mutex
-		got      = map[Code][]Receipt{}
-		arrivals = map[uint64][]int64{}
-		all      sync.WaitGroup
-		start    = make(chan struct{})
-	)
-	for user := range uint64(users) {
-		for _, pod := range pods {
-			all.Go(func() {
-				<-start
-				receipt, err := pod.Apply(t.Context(), c.id, user)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Errorf("user %d: %v", user, err)
-				}
-				got[receipt.Code] = append(got[receipt.Code], receipt)
-				arrivals[user] = append(arrivals[user], receipt.Arrival)
-			})
-		}
-	}
-	close(start)
-	all.Wait()
-
-	require.Len(t, got, 2)
-	require.Len(t, got[Accepted], users)
-	require.Len(t, got[Duplicate], users*(len(pods)-1))
-	for user, told := range arrivals {
-		require.Len(t, slices.Compact(told), 1, "user %d", user)
-		require.EqualValues(t, told[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
-	}
-	accepted := got[Accepted]
-	slices.SortFunc(accepted, func(a, b Receipt) int { return cmp.Compare(a.Position, b.Position) })
-	for i, receipt := range accepted {
-		require.EqualValues(t, i+1, receipt.Position)
-		if i > 0 {
-			require.Greater(t, receipt.Arrival, accepted[i-1].Arrival)
-		}
-	}
-	counts := c.counts(t)
-	require.EqualValues(t, users, counts.Accepted)
-	require.EqualValues(t, users, counts.Waiting)
-	require.Equal(t, accepted[users-1].Arrival, counts.LastArrival)
-	require.Equal(t, accepted[users-1].Arrival, counts.Highest)
-}
-
-func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
-	t.Parallel()
-	c := privateCoupon(t)
-	ctx, closes := t.Context(), time.Now().Add(time.Hour)
-	forget := func() { require.NoError(t, c.rdb.ScriptFlush(ctx).Err()) }
-	c.openNow(t)
-	for user := range uint64(3) {
-		forget()
-		c.accept(t, user)
-	}
-	forget()
-	entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, closes)
-	require.NoError(t, err)
-	require.Len(t, entries, 3)
-	for name, call := range map[string]func() error{
-		"publish": func() error {
-			_, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id, Closes: closes}, coupon.Promise{})
-			return err
-		},
-		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, closes, coupon.Promise{}); return err },
-		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
-		"figures": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
-		"spans":   func() error { _, _, err := c.CountByInterval(ctx, c.id, []int64{0, closes.UnixMicro()}); return err },
-		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, coupon.MarkIssued, entries[:1]); return err },
-		"review":  func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entries[1]}}); return err },
-		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
-		"sweep":   func() error { _, err := c.Sweep(ctx, c.id, closes); return err },
-	} {
-		forget()
-		require.NoError(t, call(), name)
-	}
-	require.Equal(t, Counts{Waiting: 1, DLQ: 1, WaitingAfter: 1, DLQAfter: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
-		withoutClock(c.counts(t)))
-}
-
-func withoutClock(f Counts) Counts {
-	f.Now, f.Since, f.PutBackWait, f.MaxPutBackWait = time.Time{}, 0, 0, 0
-	return f
-}
-
-func TestNothingIsAcceptedWhenMemoryIsFull(t *testing.T) {
-	t.Parallel()
-	c := privateCoupon(t)
-	c.openNow(t)
-	c.accept(t, 1)
-	before := c.content(t)
-	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	receipt, err := c.Apply(t.Context(), c.id, 2)
-	require.ErrorContains(t, err, "OOM")
-	require.Zero(t, receipt)
-	require.Equal(t, Duplicate, c.apply(t, 1).Code, "who stands in line still hears so")
-	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	require.Equal(t, before, c.content(t))
-
-	require.EqualValues(t, 2, c.accept(t, 2)[0].Position)
-	require.Equal(t, "2", c.get(t, "accepted"))
-}
-
-// A key of another type in the way is an error, not half an application.
-func TestApplyOverAKeyOfAnotherType(t *testing.T) {
-	t.Parallel()
-	for name, key := range map[string]func(*fixture) string{
-		"queue":    func(c *fixture) string { return c.queue },
-		"state":    func(c *fixture) string { return c.state },
-		"issued":   func(c *fixture) string { return c.issued },
-		"rejected": func(c *fixture) string { return c.rejected },
-		"dlq":      func(c *fixture) string { return c.dlq },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCoupon(t)
-			c.open(t)
-			require.NoError(t, c.rdb.Set(t.Context(), key(c), "in the way", 0).Err())
-			before := c.content(t)
-			_, err := c.Apply(t.Context(), c.id, 7)
-			require.ErrorContains(t, err, "WRONGTYPE")
-			require.Equal(t, before, c.content(t))
-		})
-	}
-}
-
-func TestApplyRefusesAnswersItDoesNotKnow(t *testing.T) {
-	t.Parallel()
-	h := testenv.RedisFor(t)
-	c := couponOn(t, h.Client, h.Prefix, 42)
-	c.recorder()
-	good := []any{int64(4), int64(5), int64(3), int64(6), "run:1", "ACCEPTED", int64(1), int64(2)}
-	c.on.answer.Store(ptr(any(good)))
-	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
-
-	but := func(place int, value any) []any {
-		bad := slices.Clone(good)
-		bad[place] = value
-		return bad
-	}
-	for name, answer := range map[string]any{
-		"nothing":        nil,
-		"an empty list":  []any{},
-		"one word":       "ACCEPTED",
-		"a number":       int64(1),
-		"unknown code":   but(5, "WELCOME"),
-		"lower case":     but(5, "accepted"),
-		"no code":        but(5, nil),
-		"code no text":   but(5, int64(0)),
-		"nobody":         good[:5],
-		"too few":        good[:7],
-		"too many":       append(slices.Clone(good), int64(6)),
-		"two users":      append(slices.Clone(good), good[5:]...),
-		"now text":       but(0, "4"),
-		"opens nil":      but(1, nil),
-		"arrival text":   but(6, "1"),
-		"position nil":   but(7, nil),
-		"accepted float": but(2, 3.0),
-		"no epoch":       but(4, nil),
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.on.answer.Store(ptr(answer))
-			receipt, err := c.Apply(t.Context(), c.id, 7)
-			require.ErrorContains(t, err, "apply for coupon 42")
-			require.Zero(t, receipt)
-		})
-	}
-	require.Equal(t, Seen{LastArrival: 1, Epoch: "run:1", Accepted: 3, Twice: 6}, c.Recorder.Seen(c.id), "nothing is learnt from an invalid answer")
-}
-
-func TestOtherOperationsRefuseAnswersTheyDoNotKnow(t *testing.T) {
-	t.Parallel()
-	h := testenv.RedisFor(t)
-	c := couponOn(t, h.Client, h.Prefix, 42)
-	ctx := t.Context()
-	entry := coupon.Application{Member: "7", Arrival: 1}
-	calls := map[string]func() error{
-		"page":    func() error { _, _, err := c.Page(ctx, c.id, coupon.Cursor{}, noon); return err },
-		"publish": func() error { _, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id}, coupon.Promise{}); return err },
-		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
-		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
-		"figures": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
-		"remove": func() error {
-			_, err := c.Remove(ctx, c.id, noon, coupon.MarkNone, []coupon.Application{entry})
-			return err
-		},
-		"review": func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entry}}); return err },
-		"sold":   func() error { return c.SetSold(ctx, c.id, true) },
-		"sweep":  func() error { _, err := c.Sweep(ctx, c.id, noon); return err },
-	}
-	for name, answer := range map[string]any{
-		"nothing":       nil,
-		"an empty list": []any{},
-		"a word":        "OK",
-		"a fraction":    []any{1.5},
-		"a long list":   slices.Repeat([]any{int64(1)}, 20),
-	} {
-		c.on.answer.Store(ptr(answer))
-		for call, run := range calls {
-			require.ErrorContains(t, run(), "coupon 42", "%s answering %s", call, name)
-		}
-	}
-	for name, answer := range map[string][]any{
-		"half an entry":       {"1", "7", "0", "Q", []any{"7"}},
-		"an entry too many":   {"1", "7", "0", "Q", []any{"7", "1", "8", "2"}},
-		"no arrival":          {"1", "7", "0", "Q", []any{"7", ""}},
-		"not a number":        {"1", "7", "0", "Q", []any{"7", "one"}},
-		"unknown source":      {"1", "7", "0", "X", []any{"7", "1"}},
-		"no source":           {"1", "7", "0", "", []any{"7", "1"}},
-		"two sources":         {"1", "7", "0", "QR", []any{"7", "1"}},
-		"arrival as int":      {"1", "7", "0", "Q", []any{"7", int64(1)}},
-		"no cursor":           {"0", "Q", []any{"7", "1"}},
-		"member missing":      {"1", "7", "0", "Q", []any{nil, "1"}},
-		"entries are no list": {"1", "7", "0", "Q", "7"},
-		"more is a number":    {"1", "7", int64(0), "Q", []any{"7", "1"}},
-	} {
-		c.on.answer.Store(ptr(any(answer)))
-		require.Error(t, calls["page"](), name)
-	}
-}
-
-func ptr[T any](v T) *T { return &v }
-
-func TestApplyStopsWithItsContext(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.open(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := c.Apply(ctx, c.id, 7)
-	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, c.standing(t, c.queue))
 }

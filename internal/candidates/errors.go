@@ -28,9 +28,6 @@ func (e *ServerError) Unwrap() error { return e.err }
 func (e *ServerError) Infrastructure() bool { return true }
 
 func classify(err error) error {
-	if err == nil {
-		return nil
-	}
 	for _, code := range setupCodes {
 		if redis.HasErrorPrefix(err, code) {
 			return &SetupError{err}

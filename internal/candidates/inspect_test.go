@@ -2,7 +2,9 @@ package candidates
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
+func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	inspect := func() Inspection {
@@ -55,7 +57,7 @@ func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
 	require.Equal(t, want, got, "a version without a window is a door, too")
 }
 
-func TestMarkedRejectedPages(t *testing.T) {
+func TestMarkedRejectedReturnsEveryUser(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	var want []string
@@ -76,7 +78,7 @@ func TestMarkedRejectedPages(t *testing.T) {
 }
 
 // Every key of a coupon leads to it, on whichever master, and no key of anybody else's.
-func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
+func TestScanCouponsFindsThisDeployment(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	fill := func(rdb redis.UniversalClient, prefix string) (want []uint64) {
@@ -129,3 +131,33 @@ func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
 }
 
 var errVisit = fmt.Errorf("no visitors")
+
+func TestMarkedIssuedReturnsEveryUser(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	users, next, err := c.MarkedIssued(t.Context(), c.id, 0)
+	require.NoError(t, err)
+	require.Empty(t, users)
+	require.Zero(t, next)
+
+	want := map[string]bool{}
+	var entries []coupon.Application
+	for i := range 2500 {
+		user := strconv.FormatUint(math.MaxUint64-uint64(i), 10)
+		want[user] = true
+		entries = append(entries, coupon.Application{Member: user, Arrival: 1})
+	}
+	_, err = c.Remove(t.Context(), c.id, time.Now(), coupon.MarkIssued, entries)
+	require.NoError(t, err)
+	got := map[string]bool{}
+	pages := 0
+	for next = uint64(0); pages == 0 || next != 0; pages++ {
+		users, next, err = c.MarkedIssued(t.Context(), c.id, next)
+		require.NoError(t, err)
+		for _, user := range users {
+			got[user] = true
+		}
+	}
+	require.Equal(t, want, got)
+	require.Greater(t, pages, 1)
+}

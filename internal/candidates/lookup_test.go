@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTracesOfEverythingAUserCanLeave(t *testing.T) {
+func TestLookupUserReadsEveryState(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	traces := func(user coupon.UserID) UserLookup {

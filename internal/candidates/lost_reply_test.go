@@ -23,7 +23,7 @@ import (
 
 // A reply that is lost leaves the caller not knowing, and nobody tries again behind his back: Redis has executed the
 // application once, and asking again tells what became of it.
-func TestALostReplyIsNotReplayed(t *testing.T) {
+func TestLostReplyIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	t.Run("standalone", func(t *testing.T) {
 		t.Parallel()

@@ -93,7 +93,7 @@ func (c *fixture) line(t testingT, cutoff time.Time) (all []coupon.Application, 
 	}
 }
 
-func TestPageOfNobody(t *testing.T) {
+func TestPageOfEmptyQueueIsEmpty(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	all, _ := c.line(t, noon)
@@ -127,7 +127,7 @@ func TestPageEndsBelowTheCutoff(t *testing.T) {
 	require.Empty(t, all)
 }
 
-func TestPageTellsRetryableFromHeld(t *testing.T) {
+func TestPageReturnsSources(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	var want []coupon.Application
@@ -140,7 +140,7 @@ func TestPageTellsRetryableFromHeld(t *testing.T) {
 	require.Equal(t, want, all)
 }
 
-func TestPageOfScoresWrittenByHand(t *testing.T) {
+func TestPageReadsHandwrittenScores(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.stand(t, c.queue, place{"-inf", "a"}, place{"-7", "b"}, place{"-0.5", "c"}, place{"0", "d"}, place{"0.25", "e"},
@@ -161,7 +161,7 @@ func TestPageOfScoresWrittenByHand(t *testing.T) {
 }
 
 // Thousands in queue and DLQ, with ties across every page border, at the limits that are shipped.
-func TestPagesOfALongLine(t *testing.T) {
+func TestPagesReturnEveryEntryOnce(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
 	for name, tc := range map[string]struct {
@@ -227,7 +227,7 @@ func entriesOf(standing []standingEntry) (entries []coupon.Application) {
 }
 
 // What goes between two pages takes nobody else along, be it the cursor's own entry or all that was read.
-func TestPagesWhileEntriesGo(t *testing.T) {
+func TestPagesSurviveRemovals(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]func(read []coupon.Application) []coupon.Application{
 		"all that was read": func(read []coupon.Application) []coupon.Application { return read },
@@ -272,7 +272,7 @@ func TestPagesWhileEntriesGo(t *testing.T) {
 
 // Whatever stands in queue and DLQ, whatever the limits, and whatever goes between the pages: each page is the next
 // piece of the sorted line, and the last page is its end.
-func TestPagesAreTheSortedLine(t *testing.T) {
+func TestPagesAreSorted(t *testing.T) {
 	t.Parallel()
 	h := testenv.RedisFor(t)
 	members := []string{
@@ -370,7 +370,7 @@ func (c *fixture) another(id uint64) *fixture {
 }
 
 // One that somebody wrote into both with the same arrival is one application: it is never missed.
-func TestPageOfOneThatStandsInBoth(t *testing.T) {
+func TestPageReturnsEntriesOfBothKeys(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.stand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"})
