@@ -10,11 +10,10 @@ package recall
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -125,38 +124,14 @@ func (m *Memory) compareOnce(couponID coupon.CouponID, p *promises) {
 }
 
 // Recall asks the server of every remembered coupon for its epoch, and starts a comparison where it has changed. Apply and
-// Publish have the same effect; Recall is for a process without applicants and without MySQL. It is safe to repeat.
+// Publish have the same effect; Recall is for a process without applicants and without MySQL. It returns one of the errors.
 func (m *Memory) Recall(ctx context.Context) error {
-	var (
-		mu     sync.Mutex // guards first and failed
-		first  error
-		failed int
-
-		coupons = make(chan coupon.CouponID)
-		workers sync.WaitGroup
-	)
-	for range recallWorkers {
-		workers.Go(func() {
-			for couponID := range coupons {
-				if err := m.recall(ctx, couponID); err != nil {
-					mu.Lock()
-					if failed++; first == nil {
-						first = err
-					}
-					mu.Unlock()
-				}
-			}
-		})
-	}
+	var workers errgroup.Group
+	workers.SetLimit(recallWorkers)
 	for _, couponID := range m.coupons.Keys() {
-		coupons <- couponID
+		workers.Go(func() error { return m.recall(ctx, couponID) })
 	}
-	close(coupons)
-	workers.Wait()
-	if failed > 1 {
-		return fmt.Errorf("%w, and %d more coupons", first, failed-1)
-	}
-	return first
+	return workers.Wait()
 }
 
 func (m *Memory) recall(ctx context.Context, couponID coupon.CouponID) error {
