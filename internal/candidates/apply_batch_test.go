@@ -15,13 +15,12 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Somebody's hand may have put a member where newcomers come to stand, and scores that are no arrivals.
 func TestPositionsAreRightAmongHandwrittenEntries(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
 	first := µs(noon)
-	c.stand(t, c.queue, place{decimal(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
+	c.addByHand(t, c.queue, place{decimal(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
 	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{11, 12, 13, 14, 15, 77, 78})
 	require.NoError(t, err)
 	for i, user := range []uint64{11, 12, 13, 14, 15} {
@@ -35,7 +34,6 @@ func TestPositionsAreRightAmongHandwrittenEntries(t *testing.T) {
 	require.EqualValues(t, coupon.MaxArrival, status.Arrival)
 }
 
-// However many come in the last microseconds, no arrival lies at the end or behind it.
 func TestBatchStopsBeforeTheEndOfTheWindow(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -53,13 +51,12 @@ func TestBatchStopsBeforeTheEndOfTheWindow(t *testing.T) {
 	require.Equal(t, Closed, c.apply(t, 6).Code)
 }
 
-// One script tells everybody what it would have told them one by one, whoever else is in it.
 func TestBatchAnswersLikeSingleApplications(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	w := c.open(t)
 	at := c.accept(t, 1, 2)
-	c.stand(t, c.dlq, place{"2000000", "3"})
+	c.addByHand(t, c.dlq, place{"2000000", "3"})
 	c.add(t, c.issued, "4")
 	c.add(t, c.rejected, "5")
 	later := noon.Add(time.Second)
@@ -86,7 +83,7 @@ func TestBatchAnswersLikeSingleApplications(t *testing.T) {
 	require.Equal(t, map[string]float64{
 		"1": float64(at[0].Arrival), "2": float64(at[1].Arrival), "9": float64(first), "8": float64(first + 1), "7": float64(first + 2),
 		"18446744073709551615": float64(first + 3),
-	}, c.standing(t, c.queue))
+	}, c.scores(t, c.queue))
 	require.Equal(t, "6", c.get(t, "accepted"))
 	require.Equal(t, decimal(first+3), c.get(t, "last"))
 

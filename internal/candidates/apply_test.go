@@ -16,7 +16,7 @@ func TestApplyAccepts(t *testing.T) {
 	c := newCoupon(t)
 	w := c.open(t)
 	require.Equal(t, Receipt{Code: Accepted, Arrival: µs(noon), Position: 1, Now: noon, OpensAt: w.Opens}, c.apply(t, 7))
-	require.Equal(t, map[string]float64{"7": float64(µs(noon))}, c.standing(t, c.queue))
+	require.Equal(t, map[string]float64{"7": float64(µs(noon))}, c.scores(t, c.queue))
 	require.Equal(t, "1", c.get(t, "accepted"))
 	require.Equal(t, decimal(µs(noon)), c.get(t, "last"))
 
@@ -60,14 +60,14 @@ func TestApplyAgainAnswersDuplicateWithFirstArrival(t *testing.T) {
 	require.Equal(t, at[2].Arrival, c.apply(t, 9).Arrival)
 }
 
-// Every obstacle at once, taken away one after the other: what is left decides, and a refusal changes nothing.
+// All obstacles exist at first and are removed one by one. A refusal changes nothing.
 func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
 	ctx := t.Context()
-	c.stand(t, c.queue, place{"1000001", "7"}, place{"1000000", "6"})
-	c.stand(t, c.dlq, place{"2000000", "7"})
+	c.addByHand(t, c.queue, place{"1000001", "7"}, place{"1000000", "6"})
+	c.addByHand(t, c.dlq, place{"2000000", "7"})
 	c.add(t, c.issued, "7")
 	c.add(t, c.rejected, "7")
 	for field, value := range map[string]any{
@@ -103,7 +103,6 @@ func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	require.Equal(t, "6", c.get(t, "accepted"))
 }
 
-// Only OPEN is open, whatever else somebody wrote.
 func TestApplyTakesUnknownStatusForPaused(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"", "open", "CLOSED", "-"} {
@@ -144,7 +143,6 @@ func TestApplyWithoutWindowAnswersNoWindow(t *testing.T) {
 	}
 }
 
-// The door opens with its first microsecond and shuts with that of its end.
 func TestApplyIncludesOpeningAndExcludesEnd(t *testing.T) {
 	t.Parallel()
 	for _, edge := range []struct {
@@ -169,7 +167,6 @@ func TestApplyIncludesOpeningAndExcludesEnd(t *testing.T) {
 	}
 }
 
-// A hundred users within one microsecond still stand in a definite order.
 func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -183,7 +180,7 @@ func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 	}
 }
 
-// 16 digits are what a double just holds, and what a careless format rounds.
+// A double just holds 16 digits, and a careless format rounds them.
 func TestArrivalsAreNotRounded(t *testing.T) {
 	t.Parallel()
 	for _, now := range []int64{1795143599999999, 1795143600000001, 7999999999999999, 8999999999999997} {
@@ -197,7 +194,7 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 				require.Equal(t, now+i, receipt.Arrival)
 				require.Equal(t, now, µs(receipt.Now))
 				require.Equal(t, decimal(now+i), c.get(t, "last"))
-				require.Equal(t, float64(now+i), c.standing(t, c.queue)[decimal(i)])
+				require.Equal(t, float64(now+i), c.scores(t, c.queue)[decimal(i)])
 				require.Equal(t, now+i, c.apply(t, uint64(i)).Arrival, "of the duplicate")
 			}
 			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(now+1))
@@ -268,7 +265,6 @@ func TestApplyContinuesAboveSeenArrivalsOfAnEmptiedRedis(t *testing.T) {
 	require.Equal(t, at[2].Arrival+1, receipt.Arrival)
 }
 
-// What a pod has seen is per coupon.
 func TestSeenPromisesAreKeptPerCoupon(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -313,6 +309,6 @@ func TestApplyAcceptsEveryUserID(t *testing.T) {
 		receipt := c.apply(t, user)
 		require.Equal(t, Duplicate, receipt.Code, user)
 		require.EqualValues(t, i+1, receipt.Position)
-		require.Contains(t, c.standing(t, c.queue), fmt.Sprint(user))
+		require.Contains(t, c.scores(t, c.queue), fmt.Sprint(user))
 	}
 }

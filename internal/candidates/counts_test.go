@@ -58,7 +58,7 @@ func TestCountsMatchHandwrittenScores(t *testing.T) {
 		t.Run(score, func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
-			c.stand(t, c.queue, place{score, "x"})
+			c.addByHand(t, c.queue, place{score, "x"})
 			require.Equal(t, want, c.counts(t).Highest)
 		})
 	}

@@ -72,7 +72,7 @@ func TestFenceByTheRealClock(t *testing.T) {
 	require.GreaterOrEqual(t, c.accept(t, 7)[0].Arrival, µs(now))
 }
 
-// The state of a coupon that was never seen, or that a server lost before MySQL heard of a promise: pods know which.
+// Without a state, only processes know whether anything was promised.
 func TestFenceWaitsForPutBackWithoutState(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -88,7 +88,6 @@ func TestFenceWaitsForPutBackWithoutState(t *testing.T) {
 	require.Zero(t, forPods, "nobody was promised anything before")
 }
 
-// A fence may be the first to write a coupon's state; it then must not stay for ever.
 func TestFenceSetsTTLOfNewState(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)

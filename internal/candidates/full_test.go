@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fill lets no memory be left on the coupon's own Redis, or all of it again.
+// fill exhausts the memory of the coupon's own Redis, or restores it.
 func (c *fixture) fill(t *testing.T, full bool) {
 	t.Helper()
 	most := "0"
@@ -18,8 +18,7 @@ func (c *fixture) fill(t *testing.T, full bool) {
 	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", most).Err())
 }
 
-// Only newcomers need memory that is not there: what settles, clears, tells a window or shuts a door works without, since it
-// is what frees memory again.
+// Settlements, windows and clean-ups need no memory: they free it.
 func TestFullRedisServesAllButNewApplications(t *testing.T) {
 	t.Parallel()
 	c := privateCoupon(t)
@@ -72,7 +71,7 @@ func TestFullRedisServesAllButNewApplications(t *testing.T) {
 	require.Equal(t, Accepted, receipt.Code)
 }
 
-// What only reads is answered while a server lets nobody write, as in a failover, once it knows the script.
+// A failover pauses writes. The server knows the scripts by then.
 func TestReadsWorkWhileWritesArePaused(t *testing.T) {
 	t.Parallel()
 	c := privateCoupon(t)

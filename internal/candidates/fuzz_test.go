@@ -45,8 +45,7 @@ func replyOf(text string) []any {
 	return read(len(lines), 0)
 }
 
-// A reply is believed only when there is a known answer and two whole numbers for everybody who was asked about, and
-// only what was accepted raises the floor.
+// A valid reply has a known code and two whole numbers per user. Only accepted applications raise LastArrival.
 func FuzzReadReceipts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, users byte) {
 		reply := replyOf(text)
@@ -121,8 +120,7 @@ func FuzzReadCounts(f *testing.F) {
 	})
 }
 
-// Whatever stands in Redis, an entry has a known source and an arrival that a double holds exactly, and a page that is
-// not the last leads on.
+// An entry has a known source and an arrival that a double holds exactly, and a page before the last has a next cursor.
 func FuzzParsePage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		reply := replyOf(text)

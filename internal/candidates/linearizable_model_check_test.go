@@ -192,7 +192,7 @@ func explicable(q queueOf, open []porcupine.Operation, arrivals []coupon.Arrival
 	return false
 }
 
-// smallHistory is what a few clients were told by a coupon that works, or by one that erred once.
+// smallHistory is the history of a few clients of a correct coupon, or of one with a single error.
 func smallHistory(t *rapid.T) (history []porcupine.Operation) {
 	draw := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
 	var q queueOf

@@ -85,7 +85,7 @@ func (q queueOf) equal(o queueOf) bool {
 	return q.last == o.last && slices.Equal(q.line, o.line) && maps.Equal(q.issued, o.issued)
 }
 
-// place is the user's position, from 1; 0 for who does not stand in line.
+// place is the position of a user, from 1; 0: not in the queue.
 func (q queueOf) place(user coupon.UserID) int64 {
 	return 1 + int64(slices.IndexFunc(q.line, func(s spot) bool { return s.user == user }))
 }
@@ -151,7 +151,7 @@ func (a told) is(code string, arrival, position int64) bool {
 	return a.code == code && a.arrival == arrival && a.position == position
 }
 
-// changes says whether an answer tells of something that was done, not only of what was found.
+// changes reports whether an answer implies a change.
 func changes(in asked, out told) bool {
 	return in.act == toSettle || in.act == toApply && (out.lost || out.code == string(Accepted))
 }
@@ -300,7 +300,7 @@ func requireLinearizable(t *testing.T, history []porcupine.Operation) {
 	require.Equal(t, porcupine.Ok, result, "see %s", page)
 }
 
-// unexplained tells of one coupon how far the operations could be put in order, and which fit nowhere then.
+// unexplained shows the longest order of operations that is possible, and the operations outside it.
 func unexplained(history []porcupine.Operation, orders [][]porcupine.Operation) string {
 	var longest []porcupine.Operation
 	for _, order := range orders {

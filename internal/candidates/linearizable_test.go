@@ -26,12 +26,11 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// Many clients ask at once through several pods, some of which lose requests and replies; users ask again and elsewhere,
-// give up, look, and are settled; in half of the histories the clock of Redis stands still and jumps, and in half of them
-// batches are tiny. To each coupon it is as if all had come one after the other: one ACCEPTED for each user, arrivals that
-// rise, positions that match.
+// Many clients apply through several pods, repeat, cancel, look and settle. Proxies drop requests and replies. In half of the
+// histories the clock of Redis is frozen and jumps, in half of them batches are tiny. Each coupon must behave as if all
+// operations came one after the other.
 //
-// A seed repeats what is asked and how often it is lost, with HISTORY_SEED, but not who comes first.
+// HISTORY_SEED repeats the operations of a history, but not their interleaving.
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()
@@ -204,7 +203,7 @@ func (l *late) arrive() (more bool) {
 	return true
 }
 
-// tell has all clients begin together and waits for them.
+// tell starts all clients together and waits for them.
 func (s *story) tell() {
 	var all sync.WaitGroup
 	begin := make(chan struct{})

@@ -21,7 +21,7 @@ func TestLookupUserReadsEveryState(t *testing.T) {
 
 	c.open(t)
 	receipts := c.accept(t, 1, 2, 3)
-	c.stand(t, c.dlq, place{"4000", "4"}, place{"5000", "5"}, place{"2000.5", "2"})
+	c.addByHand(t, c.dlq, place{"4000", "4"}, place{"5000", "5"}, place{"2000.5", "2"})
 	c.add(t, c.issued, "3")
 	c.add(t, c.rejected, "6")
 	_, err := c.rdb.HSet(t.Context(), c.reason, "5", `{"cause":"BAD_ROW","message":"no","retryable":true,"attempts":3,"run":8}`, "4", "no JSON").Result()

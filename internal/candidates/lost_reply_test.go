@@ -21,8 +21,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-// A reply that is lost leaves the caller not knowing, and nobody tries again behind his back: Redis has executed the
-// application once, and asking again tells what became of it.
+// Redis executes the application once. Applying again returns its first arrival.
 func TestLostReplyIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	t.Run("standalone", func(t *testing.T) {
@@ -135,7 +134,7 @@ func clusterNode(t *testing.T) *redis.Client {
 	return newClient(t, topology.StartCluster(t, 1)[0].Addr())
 }
 
-// announce lets the node tell its clients another address.
+// announce changes the address under which clients find the node.
 func announce(t *testing.T, node *redis.Client, addr string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(addr)
@@ -154,7 +153,7 @@ func newCluster(t *testing.T, node *redis.Client) *redis.ClusterClient {
 	return cluster
 }
 
-// Every script has its keys in one slot, or a Cluster refuses it.
+// A Cluster refuses a script whose keys are in several slots.
 func TestEveryOperationWorksInACluster(t *testing.T) {
 	t.Parallel()
 	c := couponOn(t, newCluster(t, clusterNode(t)), "shop:", 42)

@@ -39,8 +39,8 @@ func TestRemoveMatchesArrivals(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	c.stand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"}, place{"1003", "both"}, place{"1009", "older"})
-	c.stand(t, c.dlq, place{"1004", "4"}, place{"1005", "5"}, place{"1003", "both"}, place{"1006", "older"})
+	c.addByHand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"}, place{"1003", "both"}, place{"1009", "older"})
+	c.addByHand(t, c.dlq, place{"1004", "4"}, place{"1005", "5"}, place{"1003", "both"}, place{"1006", "older"})
 	for _, member := range []string{"4", "5", "both", "older"} {
 		require.NoError(t, c.rdb.HSet(t.Context(), c.reason, member, "{}").Err())
 	}
@@ -54,8 +54,8 @@ func TestRemoveMatchesArrivals(t *testing.T) {
 		coupon.Application{Member: "older", Arrival: 1006}, // the one under review; the one in the queue stays
 		coupon.Application{Member: "nobody", Arrival: 1000},
 	))
-	require.Equal(t, map[string]float64{"2": 1001, "3": 1002, "older": 1009}, c.standing(t, c.queue))
-	require.Equal(t, map[string]float64{"5": 1005}, c.standing(t, c.dlq))
+	require.Equal(t, map[string]float64{"2": 1001, "3": 1002, "older": 1009}, c.scores(t, c.queue))
+	require.Equal(t, map[string]float64{"5": 1005}, c.scores(t, c.dlq))
 	require.Equal(t, map[string]string{"5": "{}"}, c.rdb.HGetAll(t.Context(), c.reason).Val())
 	c.requireExists(t, false, c.issued, c.rejected)
 
@@ -101,7 +101,7 @@ func TestRemoveMarksUsers(t *testing.T) {
 				require.Equal(t, max(noon.Unix(), closes.Unix())+int64(testTTL/time.Second), c.expires(t, marked))
 			}
 			c.requireExists(t, false, c.dlq, c.reason)
-			require.Equal(t, map[string]float64{"3": float64(at[2].Arrival)}, c.standing(t, c.queue))
+			require.Equal(t, map[string]float64{"3": float64(at[2].Arrival)}, c.scores(t, c.queue))
 			require.Equal(t, tc.want, c.apply(t, 1).Code)
 			require.Equal(t, tc.want, c.apply(t, math.MaxUint64).Code)
 			require.Equal(t, Duplicate, c.apply(t, 3).Code)
@@ -134,13 +134,13 @@ func TestRemoveSplitsLargeBatches(t *testing.T) {
 		}
 		entries = append(entries, coupon.Application{Member: at.member, Arrival: int64(1795143600000000 + i)})
 	}
-	c.stand(t, c.queue, queue...)
-	c.stand(t, c.dlq, dlq...)
+	c.addByHand(t, c.queue, queue...)
+	c.addByHand(t, c.dlq, dlq...)
 	calls := c.watch(2)
 	require.EqualValues(t, many, c.remove(t, noon, coupon.MarkIssued, entries[:many]...))
 	require.ElementsMatch(t, []int{500, 500, 7}, calls(removeScript.sha, 3+4+2))
 	require.Len(t, c.rdb.SMembers(t.Context(), c.issued).Val(), many)
-	require.Equal(t, 1, len(c.standing(t, c.queue))+len(c.standing(t, c.dlq)))
+	require.Equal(t, 1, len(c.scores(t, c.queue))+len(c.scores(t, c.dlq)))
 }
 
 func TestRemoveMatchesHandwrittenScores(t *testing.T) {
@@ -150,8 +150,8 @@ func TestRemoveMatchesHandwrittenScores(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			member := "no\x00user\xff한"
-			c.stand(t, c.queue, place{score, member})
-			c.stand(t, c.dlq, place{score, "\xfe"})
+			c.addByHand(t, c.queue, place{score, member})
+			c.addByHand(t, c.dlq, place{score, "\xfe"})
 			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(9e15))
 			require.NoError(t, err)
 			require.Len(t, entries, 2)
@@ -161,8 +161,7 @@ func TestRemoveMatchesHandwrittenScores(t *testing.T) {
 	}
 }
 
-// Who stand side by side in the queue are cut out of it at once; whoever does not stand there exactly so is looked at one
-// by one.
+// Neighbours are removed by rank. Other entries are looked up one by one.
 func TestRemoveRangeRemovesNoOtherEntry(t *testing.T) {
 	t.Parallel()
 	stand := func(c *fixture, key string, arrival coupon.Arrival, member string) {

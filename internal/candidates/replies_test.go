@@ -70,7 +70,6 @@ func TestFullRedisAcceptsNothingAndAnswersDuplicates(t *testing.T) {
 	require.Equal(t, "2", c.get(t, "accepted"))
 }
 
-// A key of another type in the way is an error, not half an application.
 func TestApplyFailsOnKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]func(*fixture) string{
@@ -198,5 +197,5 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err := c.Apply(ctx, c.id, 7)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, c.standing(t, c.queue))
+	require.Empty(t, c.scores(t, c.queue))
 }

@@ -44,10 +44,10 @@ func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
 		failed{Application: entry("18446744073709551615", at[2].Arrival, coupon.SourceQueue), Reason: because(1)},
 		failed{Application: entry("1", at[0].Arrival, coupon.SourceQueue), Reason: held}))
 
-	require.Equal(t, map[string]float64{"2": float64(at[1].Arrival)}, c.standing(t, c.queue))
+	require.Equal(t, map[string]float64{"2": float64(at[1].Arrival)}, c.scores(t, c.queue))
 	require.Equal(t, map[string]float64{
 		"1": float64(at[0].Arrival), "18446744073709551615": float64(at[2].Arrival),
-	}, c.standing(t, c.dlq))
+	}, c.scores(t, c.dlq))
 	require.Equal(t, map[string]Reason{"1": held, "18446744073709551615": because(1)},
 		c.reasons(t, "1", "2", "18446744073709551615"))
 	require.JSONEq(t, `{"cause":"BAD_ROW","message":"1264: Out of range \"값\" <é> \\ at row 1\n","retryable":true,
@@ -86,11 +86,11 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 		}
 		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the latest reason, and how often")
 	}
-	require.Equal(t, map[string]float64{"7": float64(at[0].Arrival)}, c.standing(t, c.dlq))
-	require.Empty(t, c.standing(t, c.queue))
+	require.Equal(t, map[string]float64{"7": float64(at[0].Arrival)}, c.scores(t, c.dlq))
+	require.Empty(t, c.scores(t, c.queue))
 }
 
-// Why an entry is under review is for somebody to mend: an attempt that failed for a cause of the system is noted beside it.
+// A failure of the system does not replace the cause that an operator has to fix.
 func TestReviewKeepsCauseWhenAsked(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -183,7 +183,7 @@ func TestReviewKeepsTheNight(t *testing.T) {
 	require.Equal(t, []coupon.Application{entry("7", at, coupon.SourceRowRefused)}, reviewed)
 }
 
-// Who has no reason that says otherwise is held for a person, and left alone.
+// An entry without a readable reason is held.
 func TestReviewSkipsHeldEntries(t *testing.T) {
 	t.Parallel()
 	for name, old := range map[string]string{
@@ -194,7 +194,7 @@ func TestReviewSkipsHeldEntries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
-			c.stand(t, c.dlq, place{"1000", "7"})
+			c.addByHand(t, c.dlq, place{"1000", "7"})
 			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "7", old).Err())
 			before := c.content(t)
 			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceRetryable), Reason: because(1)}))
@@ -205,7 +205,7 @@ func TestReviewSkipsHeldEntries(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
 		c := newCoupon(t)
-		c.stand(t, c.dlq, place{"1000", "7"})
+		c.addByHand(t, c.dlq, place{"1000", "7"})
 		require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceRetryable), Reason: because(1)}))
 		require.Empty(t, c.reasons(t, "7"))
 	})
@@ -225,8 +225,8 @@ func TestReviewSkipsChangedApplications(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
-			c.stand(t, c.queue, tc.queue...)
-			c.stand(t, c.dlq, tc.dlq...)
+			c.addByHand(t, c.queue, tc.queue...)
+			c.addByHand(t, c.dlq, tc.dlq...)
 			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "7", `{"cause":"OLDER"}`).Err())
 			before := c.content(t)
 			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceQueue), Reason: because(1)}))
@@ -235,18 +235,17 @@ func TestReviewSkipsChangedApplications(t *testing.T) {
 	}
 }
 
-// One that stands in both with the same arrival is the same application: it stays where it already is under review.
 func TestReviewOfAnEntryOfBothKeysKeepsTheDLQ(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	c.stand(t, c.queue, place{"1000", "7"})
-	c.stand(t, c.dlq, place{"1000", "7"})
+	c.addByHand(t, c.queue, place{"1000", "7"})
+	c.addByHand(t, c.dlq, place{"1000", "7"})
 	require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceQueue), Reason: because(1)}))
-	require.Equal(t, map[string]float64{"7": 1000}, c.standing(t, c.dlq))
-	require.Empty(t, c.standing(t, c.queue))
+	require.Equal(t, map[string]float64{"7": 1000}, c.scores(t, c.dlq))
+	require.Empty(t, c.scores(t, c.queue))
 }
 
-// Page floors and bounds what somebody wrote by hand; Review finds it by that.
+// Page rounds and bounds scores, and Review receives those.
 func TestReviewMatchesHandwrittenScores(t *testing.T) {
 	t.Parallel()
 	for score, want := range map[string]float64{"-inf": 0, "-3.5": 0, "0": 0, "12.75": 12, "8999999999999999": 8999999999999999} {
@@ -254,13 +253,13 @@ func TestReviewMatchesHandwrittenScores(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			member := "no\x00user\xff한"
-			c.stand(t, c.queue, place{score, member})
+			c.addByHand(t, c.queue, place{score, member})
 			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(9e15))
 			require.NoError(t, err)
 			require.Len(t, entries, 1)
 			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}))
-			require.Empty(t, c.standing(t, c.queue))
-			require.Equal(t, map[string]float64{member: want}, c.standing(t, c.dlq))
+			require.Empty(t, c.scores(t, c.queue))
+			require.Equal(t, map[string]float64{member: want}, c.scores(t, c.dlq))
 			entries[0].Source = coupon.SourceRetryable
 			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}), "and again in the DLQ")
 			require.Equal(t, 2, c.reasons(t, member)[member].Attempts)
@@ -283,12 +282,12 @@ func TestReviewAndReasonsSplitLargeBatches(t *testing.T) {
 		reason.Run = uint64(i)
 		all = append(all, failed{Application: entry(member, int64(1000+i), coupon.SourceQueue), Reason: reason})
 	}
-	c.stand(t, c.queue, places...)
+	c.addByHand(t, c.queue, places...)
 	calls := c.watch(4)
 	require.EqualValues(t, many, c.review(t, all...))
 	require.Equal(t, []int{150, 150, 150, 150, 150, 150, 101}, calls("evalsha", 3+3))
-	require.Empty(t, c.standing(t, c.queue))
-	require.Len(t, c.standing(t, c.dlq), many)
+	require.Empty(t, c.scores(t, c.queue))
+	require.Len(t, c.scores(t, c.dlq), many)
 
 	calls = c.watch(1)
 	reasons := c.reasons(t, append(members, "absent")...)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An end lies behind every arrival, also of those that run ahead of the clock, and never behind the end there was.
+// The end is also above arrivals ahead of the clock, and never after the previous end.
 func TestStopApplyingEndsAboveEveryArrival(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -56,8 +56,7 @@ func TestStopApplyingFailsWithoutWindow(t *testing.T) {
 	c.requireExists(t, false, c.state)
 }
 
-// The row that was to be written after the door was shut was not: the catalog, which reads the version before, opens the door
-// again after three minutes, and not before. A clock that was ahead once makes nobody wait for it.
+// The row was not written, so the catalog still publishes the old version. A clock that was ahead once delays nothing.
 func TestPublishRestoresWindowThreeMinutesAfterStopApplying(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -81,7 +81,7 @@ func TestPublishKeepsSold(t *testing.T) {
 	require.Equal(t, SoldOut, c.apply(t, 7).Code)
 }
 
-// Each of the two counters rises by itself, whoever knows more, and an older window still lifts them.
+// Each counter rises on its own, also with an older window.
 func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
@@ -116,8 +116,7 @@ func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 	}
 }
 
-// What MySQL heard of a server that is gone adds to what this one has counted itself; what it hears of a later one is nothing
-// to a server that was taken over from.
+// Counts of a later epoch are ignored.
 func TestPublishAddsCountsOfAnEarlierEpoch(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -134,7 +133,6 @@ func TestPublishAddsCountsOfAnEarlierEpoch(t *testing.T) {
 	}
 }
 
-// What Publish learns, this process carries into every further Apply, whatever becomes of Redis.
 func TestApplyCarriesPublishedPromise(t *testing.T) {
 	t.Parallel()
 	for name, learn := range map[string]func(*fixture, coupon.Window){
@@ -197,8 +195,8 @@ func TestRenewRestoresFullTTL(t *testing.T) {
 			c := newCoupon(t)
 			c.freeze(noon)
 			require.NoError(t, c.Renew(t.Context(), c.id, closes), "without any key")
-			c.stand(t, c.queue, place{"1", "1"})
-			c.stand(t, c.dlq, place{"2", "2"})
+			c.addByHand(t, c.queue, place{"1", "1"})
+			c.addByHand(t, c.dlq, place{"2", "2"})
 			c.set(t, "last", 1)
 			c.add(t, c.issued, "3")
 			c.add(t, c.rejected, "4")
@@ -286,8 +284,8 @@ func TestSweepKeepsUnfinishedCoupons(t *testing.T) {
 			c := newCoupon(t)
 			c.freeze(tc.now)
 			c.publish(t, coupon.Window{Coupon: c.id, Opens: noon.Add(-time.Hour), Closes: tc.published})
-			c.stand(t, c.queue, tc.queue...)
-			c.stand(t, c.dlq, tc.dlq...)
+			c.addByHand(t, c.queue, tc.queue...)
+			c.addByHand(t, c.dlq, tc.dlq...)
 			c.add(t, c.issued, "1")
 			before := c.content(t)
 			swept, err := c.Sweep(t.Context(), c.id, tc.given)
@@ -319,7 +317,6 @@ func TestCatalogSnapshotIsKept(t *testing.T) {
 	require.ErrorContains(t, err, "WRONGTYPE")
 }
 
-// What stands there already is not written again.
 func TestPublishOfUnchangedWindowWritesNothing(t *testing.T) {
 	t.Parallel()
 	c := privateCoupon(t)

@@ -62,7 +62,7 @@ type pod struct {
 	on     int              // the server it asks
 }
 
-// failing is a coupon on a primary and what its replicas had when they took over. What MySQL remembers stands in promised.
+// failing is a coupon on a primary and its replicas. promised is the promise in MySQL.
 type failing struct {
 	t        testingT
 	servers  []redis.UniversalClient
@@ -164,7 +164,7 @@ func (f *failing) refresh(p *pod) {
 	f.quiet(p)
 }
 
-// quiet waits until nobody is being put back.
+// quiet waits until no comparison runs.
 func (f *failing) quiet(p *pod) {
 	m := p.memory.promisesOf(42)
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {

@@ -11,8 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// Six in line; the replica hears nothing of three more, and the primary dies. Others apply to the replica in between, as many
-// as were lost, so that one number lifted to the higher would say that all is well.
+// The replica lacks the last three of nine. Three others apply to it before they are put back.
 func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 2)
@@ -63,7 +62,6 @@ func TestLossStaysCountedBesideLaterApplications(t *testing.T) {
 	require.EqualValues(t, 3, counts.Accepted-counts.Twice-counts.Waiting)
 }
 
-// Who was lost and applies again before the pod of the first time notices gets the first arrival back, and is counted once.
 func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 2)
@@ -82,8 +80,8 @@ func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 	require.Equal(t, []uint64{1, 2, 3, 4}, f.line(1))
 }
 
-// The new primary accepts a user first, and then the old one does, for pods that have not heard of the failover. Every answer
-// of the old one comes back from memory, but it has counted the user once.
+// The new primary accepts a user, and then the old one does, for pods that have not noticed the failover. The memories return
+// every answer of the old one, which counted the user once.
 func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 3)
@@ -103,8 +101,7 @@ func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 	require.EqualValues(t, 1, counts.Twice)
 }
 
-// Whoever got no answer may have been accepted by the server that is gone. Nobody is held for that, whether they ask again or
-// not.
+// The server that is gone may have accepted an application without a reply.
 func TestUnansweredApplicationsLeaveNoGap(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"they ask again": true, "they do not": false} {
@@ -128,7 +125,7 @@ func TestUnansweredApplicationsLeaveNoGap(t *testing.T) {
 	}
 }
 
-// A coupon that is over takes nobody back, since everybody has an outcome.
+// Every application of a finalised coupon has an outcome.
 func TestFinalisedCouponGetsNothingBack(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 1)
@@ -148,10 +145,10 @@ func TestFinalisedCouponGetsNothingBack(t *testing.T) {
 	require.Zero(t, p.memory.remembered.Load())
 }
 
-// Pods, failovers to replicas that lag behind, primaries that some pods still take for one, lost replies, lost states,
-// settlements, and people who ask again. Whoever was told that the application stands is there while the pod that said so
-// lives, at the first arrival. A gap is never larger than how many are missing, unless failovers follow one another before all
-// pods have heard of the first.
+// Pods, failovers to replicas that lag, primaries that some pods still use, lost replies, lost states and settlements. Every
+// answered application is in the queue, at its first arrival or earlier, while a pod lives that answered it. The gap equals the
+// number of missing applications. After a hasty failover it may be larger by the users whom several servers accepted: twice may
+// lack them.
 func TestModelOfFailovers(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 4)
