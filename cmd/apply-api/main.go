@@ -27,12 +27,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -82,21 +84,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return refuse(stderr, err)
 	}
-	store.OnPutBack = func(p candidates.PutBack) { logPutBack(logger, p) }
 	logger.Info("starting", zap.String("version", version))
 	return serve(ctx, &s, surplus, servers, store, logger)
 }
 
 // serve wires the parts of the process and serves until ctx ends.
 func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, store *candidates.Store, logger *zap.Logger) int {
+	memory := recall.New(store)
+	memory.OnPutBack = func(p recall.PutBack) { logPutBack(logger, p) }
 	registry := prometheus.NewRegistry()
-	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Logger: logger.Named("catalog"), Now: time.Now})
+	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: logger.Named("catalog"), Now: time.Now})
 	settlesAt := func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, s.zone) }
-	registry.MustRegister(servers.Metrics(), store.Metrics(), store.PutBackMetrics(), coupons.Metrics(),
+	registry.MustRegister(servers.Metrics(), store.Metrics(), memory, coupons.Metrics(),
 		catalog.Queues{Coupons: coupons.Coupons, Heads: store, SettlesAt: settlesAt, Now: time.Now})
 	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{
-		Applier:   candidates.NewBatcher(store, registry, time.Now),
+		Applier:   batch.New(store.ApplyAll, registry, time.Now),
 		Standings: store,
 		History:   history.Reader{DB: servers.MySQL},
 		Coupons:   coupons,
@@ -128,7 +131,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	return exitEnded
 }
 
-func logPutBack(logger *zap.Logger, p candidates.PutBack) {
+func logPutBack(logger *zap.Logger, p recall.PutBack) {
 	fields := []zap.Field{zap.Uint64("coupon_id", p.Coupon), zap.Int("remembered", p.Compared), zap.Int("put_back", p.Back), zap.Int("moved", p.Moved), zap.Error(p.Err)}
 	if p.Err != nil {
 		logger.Warn("applications not put back after a failover of redis; the next refresh tries again", fields...)

@@ -22,10 +22,12 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
@@ -161,8 +163,8 @@ func deploy(t *testing.T) *deployment {
 	d := &deployment{redis: testenv.RedisFor(t)}
 	d.store, err = candidates.NewStore(d.redis.Client, candidates.Options{KeyPrefix: d.redis.Prefix, TTL: candidates.MinTTL})
 	require.NoError(t, err)
-	d.catalog = catalog.New(catalog.Options{DB: db, Store: d.store, Logger: zap.NewNop(), Now: time.Now})
-	d.site = newSite(t, candidates.NewBatcher(d.store, prometheus.NewRegistry(), time.Now), d.catalog)
+	d.catalog = catalog.New(catalog.Options{DB: db, Store: d.store, Memory: recall.New(d.store), Logger: zap.NewNop(), Now: time.Now})
+	d.site = newSite(t, batch.New(d.store.ApplyAll, prometheus.NewRegistry(), time.Now), d.catalog)
 	d.exec = func(statement string, args ...any) {
 		t.Helper()
 		_, err := db.ExecContext(t.Context(), statement, args...)

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -88,12 +89,12 @@ func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.
 
 // notAnswered is the answer to an application that Redis did not answer, or that was not sent to Redis.
 func (s *server) notAnswered(couponID uint64, err error) answer {
-	var not candidates.NotAsked
+	var not batch.NotSent
 	switch {
 	case !errors.As(err, &not):
 		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", couponID), zap.Error(err))
 		return s.metrics.apply.turnAway(unavailable, "unanswered")
-	case not == candidates.Resting:
+	case not == batch.BreakerOpen:
 		return s.metrics.apply.turnAway(resting, string(not))
 	default:
 		return s.metrics.apply.turnAway(overloaded, string(not))

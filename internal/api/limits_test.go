@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -194,8 +195,8 @@ func TestLimits_NoUserRate(t *testing.T) {
 // Requests that were not sent to Redis have other texts than requests that Redis did not answer.
 func TestLimits_RequestsNotSentToRedisAreDistinguished(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[candidates.NotAsked]refusal{
-		candidates.Crowded: tooCrowd, candidates.Late: tooCrowd, candidates.Resting: leftAlone,
+	for reason, want := range map[batch.NotSent]refusal{
+		batch.QueueFull: tooCrowd, batch.Expired: tooCrowd, batch.BreakerOpen: leftAlone,
 	} {
 		s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
 			return candidates.Receipt{}, fmt.Errorf("apply: %w", reason)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/batch"
 )
 
 // metrics of the public API.
@@ -14,7 +14,7 @@ type metrics struct{ apply, standing endpointMetrics }
 func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
 	m.apply = newEndpointMetrics(to, "jajeong_apply", "applications",
 		[]result{accepted, duplicate},
-		[]string{"connections", "in_flight", "user_rate", "unanswered", string(candidates.Crowded), string(candidates.Late), string(candidates.Resting)})
+		[]string{"connections", "in_flight", "user_rate", "unanswered", string(batch.QueueFull), string(batch.Expired), string(batch.BreakerOpen)})
 	m.standing = newEndpointMetrics(to, "jajeong_standing", "questions about an application",
 		[]result{pending, issued, notSelected},
 		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories"})

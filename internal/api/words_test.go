@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -33,7 +34,7 @@ func TestProblems_ClaimNothingAboutAnUnreachableRedis(t *testing.T) {
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	s := newSiteOf(t, api.Options{
-		Applier: candidates.NewBatcher(store, registry, time.Now), Standings: store, History: history{}, Coupons: coupons{},
+		Applier: batch.New(store.ApplyAll, registry, time.Now), Standings: store, History: history{}, Coupons: coupons{},
 		SettlesAt: nextMidnight, Zone: seoul, Limits: plenty, Logger: zap.NewNop(), Metrics: registry, Now: time.Now,
 	})
 	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)

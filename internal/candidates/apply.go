@@ -12,7 +12,7 @@ import (
 // Code is the answer to one application.
 type Code string
 
-// The answers of Apply. Only Accepted and Duplicate mean that the application stands in line.
+// The answers of Apply. Only with Accepted and Duplicate the application is in the queue.
 const (
 	Accepted      Code = "ACCEPTED"
 	Duplicate     Code = "DUPLICATE"
@@ -23,97 +23,107 @@ const (
 	AlreadyIssued Code = "ALREADY_ISSUED"
 	Rejected      Code = "REJECTED"
 	SoldOut       Code = "SOLD_OUT"
-	// NoWindow: the catalog has not told Redis this coupon's window yet; ask again after its next refresh.
+	// NoWindow: Redis has no window of this coupon before the next refresh of the catalog.
 	NoWindow Code = "NO_WINDOW"
-	// ClockBehind: the Redis clock runs more than 5 s behind the line; ask again when it has caught up.
+	// ClockBehind: the clock of Redis is more than 5 s behind the last arrival. Nothing is accepted until it has caught up.
 	ClockBehind Code = "CLOCK"
 )
 
-// codes are all the answers there are; any other is refused.
+// codes are all valid answers.
 var codes = map[Code]bool{
 	Accepted: true, Duplicate: true, NotOpen: true, Closed: true, Paused: true, UnderReview: true,
 	AlreadyIssued: true, Rejected: true, SoldOut: true, NoWindow: true, ClockBehind: true,
 }
 
-// Receipt is what Redis says to one application.
+// Receipt is the answer of Redis to one application.
 type Receipt struct {
 	Code     Code
-	Arrival  coupon.Arrival // µs since 1970 of the first acceptance; 0 where there is none
-	Position int64          // place among those waiting now, from 1; 0 when not in the queue
+	Arrival  coupon.Arrival // µs since 1970 of the first acceptance; 0: none
+	Position int64          // position in the queue now, from 1; 0: not in the queue
 	Now      time.Time      // the shard's clock
 	OpensAt  time.Time      // zero for NoWindow
 }
 
-// Apply asks for one coupon for one user. After an error it is unknown whether the application was accepted: asking
-// again is safe and answers Duplicate with the first arrival if it was.
+// Apply applies for one user. After an error it is unknown whether the application was accepted; applying again is safe and
+// then answers Duplicate with the first arrival.
 func (s *Store) Apply(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Receipt, error) {
-	receipts, err := s.applyAll(ctx, couponID, []uint64{user})
+	receipts, err := s.ApplyAll(ctx, couponID, []coupon.UserID{user})
 	if err != nil {
 		return Receipt{}, err
 	}
 	return receipts[0], nil
 }
 
-// applyAll asks for one coupon for several users, in the order they came, in one script: all of them are answered, or
-// after an error it is unknown of all. Either is remembered for a while, for the case that another server takes over.
-func (s *Store) applyAll(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]Receipt, error) {
-	k, m := s.names.coupon(couponID), s.memoryOf(couponID)
-	carried := m.seen()
-	args := append(make([]any, 0, 5+len(users)), carried.arrival, carried.epoch, carried.accepted, carried.twice, s.ttlSeconds)
+// ApplyAll applies for several users in one script, in their order. After an error it is unknown whether any application was
+// accepted.
+func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]Receipt, error) {
+	k, carried := s.names.coupon(couponID), s.Recorder.Seen(couponID)
+	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds)
 	for _, user := range users {
 		args = append(args, strconv.FormatUint(user, 10))
 	}
 	reply, err := applyScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, args...)
 	if err != nil {
 		if mayHaveRun(err) {
-			s.noteUnanswered(m, users)
+			s.Recorder.Unanswered(couponID, users)
 		}
 		return nil, fmt.Errorf("apply for coupon %d: %w", couponID, err)
 	}
-	receipts, h, err := readReceipts(reply, len(users))
+	receipts, promises, err := readReceipts(reply, users)
 	if err != nil {
 		return nil, fmt.Errorf("apply for coupon %d: %w", couponID, err)
 	}
-	s.noteAnswers(couponID, m, carried, h, users, receipts)
+	s.Recorder.Answered(couponID, carried, promises)
 	return receipts, nil
 }
 
-// readReceipts also returns what the script says of the coupon's promises; the arrival is the highest that is new, 0 when
-// none is.
-func readReceipts(reply []any, users int) (receipts []Receipt, h heard, err error) {
+// readReceipts also returns what the script says about the promises. LastArrival is the highest new one, 0 without any.
+func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promises Reply, err error) {
 	const common, each = 5, 3
-	if len(reply) != common+each*users {
-		return nil, heard{}, fmt.Errorf("%d values in the reply about %d users, want %d", len(reply), users, common+each*users)
+	if len(reply) != common+each*len(users) {
+		return nil, Reply{}, fmt.Errorf("%d values in the reply about %d users, want %d", len(reply), len(users), common+each*len(users))
 	}
 	n, err := applyScript.integers(reply[:common-1], common-1)
 	if err != nil {
-		return nil, heard{}, err
+		return nil, Reply{}, err
 	}
 	epoch, ok := reply[common-1].(string)
 	if !ok {
-		return nil, heard{}, fmt.Errorf("epoch %v, want text", reply[common-1])
+		return nil, Reply{}, fmt.Errorf("epoch %v, want text", reply[common-1])
 	}
-	now, opens := time.UnixMicro(n[0]).UTC(), time.UnixMicro(n[1]).UTC()
-	h = heard{seen{epoch: epoch, accepted: n[2], twice: n[3]}, n[0]}
-	receipts = make([]Receipt, users)
+	promises = Reply{Seen: Seen{Epoch: epoch, Accepted: n[2], Twice: n[3]}, Now: n[0]}
+	receipts = make([]Receipt, len(users))
 	for i := range receipts {
-		said := reply[common+each*i:][:each]
-		code, ok := said[0].(string)
-		if !ok || !codes[Code(code)] {
-			return nil, heard{}, fmt.Errorf("unknown answer %v", said[0])
+		r, err := readReceipt(reply[common+each*i:][:each])
+		if err != nil {
+			return nil, Reply{}, err
 		}
-		arrival, ok := said[1].(int64)
-		position, placed := said[2].(int64)
-		if !ok || !placed {
-			return nil, heard{}, fmt.Errorf("%s with arrival %v and position %v, want whole numbers", code, said[1], said[2])
+		r.Now = time.UnixMicro(n[0]).UTC()
+		if r.Code == NoWindow {
+			promises.NoWindow = true
+		} else {
+			r.OpensAt = time.UnixMicro(n[1]).UTC()
 		}
-		receipts[i] = Receipt{Code: Code(code), Arrival: arrival, Position: position, Now: now}
-		if receipts[i].Code != NoWindow {
-			receipts[i].OpensAt = opens
+		if r.Code == Accepted {
+			promises.LastArrival = max(promises.LastArrival, r.Arrival)
 		}
-		if receipts[i].Code == Accepted {
-			h.arrival = max(h.arrival, arrival)
+		if r.Code == Accepted || r.Code == Duplicate {
+			promises.Answers = append(promises.Answers, Answer{User: users[i], Arrival: r.Arrival, Counted: r.Code == Accepted})
 		}
+		receipts[i] = r
 	}
-	return receipts, h, nil
+	return receipts, promises, nil
+}
+
+func readReceipt(reply []any) (Receipt, error) {
+	code, ok := reply[0].(string)
+	if !ok || !codes[Code(code)] {
+		return Receipt{}, fmt.Errorf("unknown answer %v", reply[0])
+	}
+	arrival, ok := reply[1].(int64)
+	position, placed := reply[2].(int64)
+	if !ok || !placed {
+		return Receipt{}, fmt.Errorf("%s with arrival %v and position %v, want whole numbers", code, reply[1], reply[2])
+	}
+	return Receipt{Code: Code(code), Arrival: arrival, Position: position}, nil
 }

@@ -1,19 +1,14 @@
 package candidates
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"math"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func TestApplyAccepts(t *testing.T) {
@@ -21,7 +16,7 @@ func TestApplyAccepts(t *testing.T) {
 	c := newCoupon(t)
 	w := c.open(t)
 	require.Equal(t, Receipt{Code: Accepted, Arrival: µs(noon), Position: 1, Now: noon, OpensAt: w.Opens}, c.apply(t, 7))
-	require.Equal(t, map[string]float64{"7": float64(µs(noon))}, c.standing(t, c.queue))
+	require.Equal(t, map[string]float64{"7": float64(µs(noon))}, c.scores(t, c.queue))
 	require.Equal(t, "1", c.get(t, "accepted"))
 	require.Equal(t, decimal(µs(noon)), c.get(t, "last"))
 
@@ -47,7 +42,7 @@ func TestApplyByTheRealClock(t *testing.T) {
 	require.Equal(t, µs(receipt.Now), receipt.Arrival)
 }
 
-func TestApplyAgainIsADuplicateWithTheFirstArrivalAndItsPlace(t *testing.T) {
+func TestApplyAgainAnswersDuplicateWithFirstArrival(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	w := c.open(t)
@@ -65,14 +60,14 @@ func TestApplyAgainIsADuplicateWithTheFirstArrivalAndItsPlace(t *testing.T) {
 	require.Equal(t, at[2].Arrival, c.apply(t, 9).Arrival)
 }
 
-// Every obstacle at once, taken away one after the other: what is left decides, and a refusal changes nothing.
-func TestApplyRefusesInThisOrder(t *testing.T) {
+// All obstacles exist at first and are removed one by one. A refusal changes nothing.
+func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
 	ctx := t.Context()
-	c.stand(t, c.queue, place{"1000001", "7"}, place{"1000000", "6"})
-	c.stand(t, c.dlq, place{"2000000", "7"})
+	c.addByHand(t, c.queue, place{"1000001", "7"}, place{"1000000", "6"})
+	c.addByHand(t, c.dlq, place{"2000000", "7"})
 	c.add(t, c.issued, "7")
 	c.add(t, c.rejected, "7")
 	for field, value := range map[string]any{
@@ -108,8 +103,7 @@ func TestApplyRefusesInThisOrder(t *testing.T) {
 	require.Equal(t, "6", c.get(t, "accepted"))
 }
 
-// Only OPEN is open, whatever else somebody wrote.
-func TestApplyWithAStatusNobodyKnows(t *testing.T) {
+func TestApplyTakesUnknownStatusForPaused(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"", "open", "CLOSED", "-"} {
 		t.Run(status, func(t *testing.T) {
@@ -126,7 +120,7 @@ func TestApplyWithAStatusNobodyKnows(t *testing.T) {
 	}
 }
 
-func TestApplyWithoutAWindow(t *testing.T) {
+func TestApplyWithoutWindowAnswersNoWindow(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]map[string]any{
 		"no state":     {},
@@ -149,8 +143,7 @@ func TestApplyWithoutAWindow(t *testing.T) {
 	}
 }
 
-// The door opens with its first microsecond and shuts with that of its end.
-func TestApplyAtTheEdgesOfTheWindow(t *testing.T) {
+func TestApplyIncludesOpeningAndExcludesEnd(t *testing.T) {
 	t.Parallel()
 	for _, edge := range []struct {
 		now  time.Duration // after the opening
@@ -174,7 +167,6 @@ func TestApplyAtTheEdgesOfTheWindow(t *testing.T) {
 	}
 }
 
-// A hundred users within one microsecond still stand in a definite order.
 func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -188,7 +180,7 @@ func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 	}
 }
 
-// 16 digits are what a double just holds, and what a careless format rounds.
+// A double just holds 16 digits, and a careless format rounds them.
 func TestArrivalsAreNotRounded(t *testing.T) {
 	t.Parallel()
 	for _, now := range []int64{1795143599999999, 1795143600000001, 7999999999999999, 8999999999999997} {
@@ -202,7 +194,7 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 				require.Equal(t, now+i, receipt.Arrival)
 				require.Equal(t, now, µs(receipt.Now))
 				require.Equal(t, decimal(now+i), c.get(t, "last"))
-				require.Equal(t, float64(now+i), c.standing(t, c.queue)[decimal(i)])
+				require.Equal(t, float64(now+i), c.scores(t, c.queue)[decimal(i)])
 				require.Equal(t, now+i, c.apply(t, uint64(i)).Arrival, "of the duplicate")
 			}
 			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(now+1))
@@ -212,7 +204,7 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 	}
 }
 
-func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
+func TestApplyAnswersClockFarBehindTheLastArrival(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []struct {
 		last int64 // µs ahead of the clock
@@ -235,7 +227,7 @@ func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
 				if where == "state" {
 					c.set(t, "last", last)
 				} else {
-					c.memoryOf(c.id).arrival = last
+					c.recorder()[c.id] = Seen{LastArrival: last}
 				}
 				before := c.content(t)
 				receipt := c.apply(t, 7)
@@ -254,10 +246,11 @@ func TestApplyWhenTheLineRunsAheadOfTheClock(t *testing.T) {
 	}
 }
 
-// A pod carries what it has seen, so that a Redis which fell back neither rewinds the line nor hides the loss.
-func TestApplyGoesOnAboveWhatAnEmptiedRedisForgot(t *testing.T) {
+// Package recall puts the three applications back.
+func TestApplyContinuesAboveSeenArrivalsOfAnEmptiedRedis(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
+	c.recorder()
 	w := c.open(t)
 	at := c.accept(t, 1, 2, 3)
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
@@ -270,33 +263,24 @@ func TestApplyGoesOnAboveWhatAnEmptiedRedisForgot(t *testing.T) {
 	c.freeze(noon.Add(-time.Second)) // the new primary's clock is behind as well
 	receipt := c.accept(t, 4)[0]
 	require.Equal(t, at[2].Arrival+1, receipt.Arrival)
-	eventually(t, "the pod puts back whom it had told", func() bool { return c.figures(t).Waiting == 4 })
-	for i, user := range []uint64{1, 2, 3} {
-		again := c.apply(t, user)
-		require.Equal(t, Duplicate, again.Code)
-		require.Equal(t, at[i].Arrival, again.Arrival)
-	}
-	require.Equal(t, "4", c.get(t, "accepted"))
-	require.Zero(t, c.figures(t).Twice)
 }
 
-// What a pod has seen is per coupon.
-func TestSeenOfOneCouponDoesNotMoveAnother(t *testing.T) {
+func TestSeenPromisesAreKeptPerCoupon(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
-	c.memoryOf(c.id).arrival, c.memoryOf(c.id).accepted = µs(noon)+1000, 1000
+	c.recorder()[c.id] = Seen{LastArrival: µs(noon) + 1000, Accepted: 1000}
 	_, _, err := c.Publish(t.Context(), coupon.Window{Coupon: 43, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}, coupon.Promise{})
 	require.NoError(t, err)
 	receipt, err := c.Apply(t.Context(), 43, 7)
 	require.NoError(t, err)
 	require.Equal(t, µs(noon), receipt.Arrival)
-	figures, err := c.Figures(t.Context(), 43, 0)
+	counts, err := c.Counts(t.Context(), 43, 0)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, figures.Accepted)
+	require.EqualValues(t, 1, counts.Accepted)
 }
 
-func TestApplyKeepsTheKeysUntilWellAfterClosing(t *testing.T) {
+func TestApplyRenewsTTL(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	w := c.open(t)
@@ -313,7 +297,7 @@ func TestApplyKeepsTheKeysUntilWellAfterClosing(t *testing.T) {
 	require.Equal(t, want, c.expires(t, c.state))
 }
 
-func TestApplyTakesEveryUserID(t *testing.T) {
+func TestApplyAcceptsEveryUserID(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
@@ -325,248 +309,6 @@ func TestApplyTakesEveryUserID(t *testing.T) {
 		receipt := c.apply(t, user)
 		require.Equal(t, Duplicate, receipt.Code, user)
 		require.EqualValues(t, i+1, receipt.Position)
-		require.Contains(t, c.standing(t, c.queue), fmt.Sprint(user))
+		require.Contains(t, c.scores(t, c.queue), fmt.Sprint(user))
 	}
-}
-
-func TestManyApplyAtOnceEachTwice(t *testing.T) {
-	t.Parallel()
-	const users = 500
-	c := newCoupon(t)
-	c.openNow(t)
-	pods := []*Store{c.Store, newStore(t, c.rdb, c.names.prefix)}
-
-	var (
-		mu       sync.Mutex
-		got      = map[Code][]Receipt{}
-		arrivals = map[uint64][]int64{}
-		all      sync.WaitGroup
-		start    = make(chan struct{})
-	)
-	for user := range uint64(users) {
-		for _, pod := range pods {
-			all.Go(func() {
-				<-start
-				receipt, err := pod.Apply(t.Context(), c.id, user)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Errorf("user %d: %v", user, err)
-				}
-				got[receipt.Code] = append(got[receipt.Code], receipt)
-				arrivals[user] = append(arrivals[user], receipt.Arrival)
-			})
-		}
-	}
-	close(start)
-	all.Wait()
-
-	require.Len(t, got, 2)
-	require.Len(t, got[Accepted], users)
-	require.Len(t, got[Duplicate], users)
-	for user, both := range arrivals {
-		require.Equal(t, both[0], both[1], "user %d", user)
-		require.EqualValues(t, both[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
-	}
-	accepted := got[Accepted]
-	slices.SortFunc(accepted, func(a, b Receipt) int { return cmp.Compare(a.Position, b.Position) })
-	for i, receipt := range accepted {
-		require.EqualValues(t, i+1, receipt.Position)
-		if i > 0 {
-			require.Greater(t, receipt.Arrival, accepted[i-1].Arrival)
-		}
-	}
-	figures := c.figures(t)
-	require.EqualValues(t, users, figures.Accepted)
-	require.EqualValues(t, users, figures.Waiting)
-	require.Equal(t, accepted[users-1].Arrival, figures.LastArrival)
-	require.Equal(t, accepted[users-1].Arrival, figures.Highest)
-}
-
-func TestScriptsThatRedisForgotAreSentAgain(t *testing.T) {
-	t.Parallel()
-	c := privateCoupon(t)
-	ctx, closes := t.Context(), time.Now().Add(time.Hour)
-	forget := func() { require.NoError(t, c.rdb.ScriptFlush(ctx).Err()) }
-	c.openNow(t)
-	for user := range uint64(3) {
-		forget()
-		c.accept(t, user)
-	}
-	forget()
-	entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, closes)
-	require.NoError(t, err)
-	require.Len(t, entries, 3)
-	for name, call := range map[string]func() error{
-		"publish": func() error {
-			_, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id, Closes: closes}, coupon.Promise{})
-			return err
-		},
-		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, closes, coupon.Promise{}); return err },
-		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
-		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
-		"spans":   func() error { _, _, err := c.Spans(ctx, c.id, []int64{0, closes.UnixMicro()}); return err },
-		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, coupon.MarkIssued, entries[:1]); return err },
-		"review":  func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entries[1]}}); return err },
-		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
-		"sweep":   func() error { _, err := c.Sweep(ctx, c.id, closes); return err },
-	} {
-		forget()
-		require.NoError(t, call(), name)
-	}
-	require.Equal(t, Figures{Waiting: 1, DLQ: 1, WaitingBehind: 1, DLQBehind: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
-		withoutClock(c.figures(t)))
-}
-
-func withoutClock(f Figures) Figures {
-	f.Now, f.Since, f.ForPods = time.Time{}, 0, 0
-	return f
-}
-
-func TestNothingIsAcceptedWhenMemoryIsFull(t *testing.T) {
-	t.Parallel()
-	c := privateCoupon(t)
-	c.openNow(t)
-	c.accept(t, 1)
-	before := c.content(t)
-	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	receipt, err := c.Apply(t.Context(), c.id, 2)
-	require.ErrorContains(t, err, "OOM")
-	require.Zero(t, receipt)
-	require.Equal(t, Duplicate, c.apply(t, 1).Code, "who stands in line still hears so")
-	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	require.Equal(t, before, c.content(t))
-
-	require.EqualValues(t, 2, c.accept(t, 2)[0].Position)
-	require.Equal(t, "2", c.get(t, "accepted"))
-}
-
-// A key of another type in the way is an error, not half an application.
-func TestApplyOverAKeyOfAnotherType(t *testing.T) {
-	t.Parallel()
-	for name, key := range map[string]func(*fixture) string{
-		"queue":    func(c *fixture) string { return c.queue },
-		"state":    func(c *fixture) string { return c.state },
-		"issued":   func(c *fixture) string { return c.issued },
-		"rejected": func(c *fixture) string { return c.rejected },
-		"dlq":      func(c *fixture) string { return c.dlq },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCoupon(t)
-			c.open(t)
-			require.NoError(t, c.rdb.Set(t.Context(), key(c), "in the way", 0).Err())
-			before := c.content(t)
-			_, err := c.Apply(t.Context(), c.id, 7)
-			require.ErrorContains(t, err, "WRONGTYPE")
-			require.Equal(t, before, c.content(t))
-		})
-	}
-}
-
-func TestApplyRefusesAnswersItDoesNotKnow(t *testing.T) {
-	t.Parallel()
-	h := testenv.RedisFor(t)
-	c := couponOn(t, h.Client, h.Prefix, 42)
-	good := []any{int64(4), int64(5), int64(3), int64(6), "run:1", "ACCEPTED", int64(1), int64(2)}
-	c.on.answer.Store(ptr(any(good)))
-	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
-
-	but := func(place int, value any) []any {
-		bad := slices.Clone(good)
-		bad[place] = value
-		return bad
-	}
-	for name, answer := range map[string]any{
-		"nothing":        nil,
-		"an empty list":  []any{},
-		"one word":       "ACCEPTED",
-		"a number":       int64(1),
-		"unknown code":   but(5, "WELCOME"),
-		"lower case":     but(5, "accepted"),
-		"no code":        but(5, nil),
-		"code no text":   but(5, int64(0)),
-		"nobody":         good[:5],
-		"too few":        good[:7],
-		"too many":       append(slices.Clone(good), int64(6)),
-		"two users":      append(slices.Clone(good), good[5:]...),
-		"now text":       but(0, "4"),
-		"opens nil":      but(1, nil),
-		"arrival text":   but(6, "1"),
-		"position nil":   but(7, nil),
-		"accepted float": but(2, 3.0),
-		"no epoch":       but(4, nil),
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.on.answer.Store(ptr(answer))
-			receipt, err := c.Apply(t.Context(), c.id, 7)
-			require.ErrorContains(t, err, "apply for coupon 42")
-			require.Zero(t, receipt)
-		})
-	}
-	require.Equal(t, seen{arrival: 1, epoch: "run:1", accepted: 3, twice: 6}, c.memoryOf(c.id).seen(), "nothing is learnt from a refused answer")
-}
-
-func TestOtherOperationsRefuseAnswersTheyDoNotKnow(t *testing.T) {
-	t.Parallel()
-	h := testenv.RedisFor(t)
-	c := couponOn(t, h.Client, h.Prefix, 42)
-	ctx := t.Context()
-	entry := coupon.Application{Member: "7", Arrival: 1}
-	calls := map[string]func() error{
-		"page":    func() error { _, _, err := c.Page(ctx, c.id, coupon.Cursor{}, noon); return err },
-		"publish": func() error { _, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id}, coupon.Promise{}); return err },
-		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
-		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
-		"figures": func() error { _, err := c.Figures(ctx, c.id, 0); return err },
-		"remove": func() error {
-			_, err := c.Remove(ctx, c.id, noon, coupon.MarkNone, []coupon.Application{entry})
-			return err
-		},
-		"review": func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entry}}); return err },
-		"sold":   func() error { return c.SetSold(ctx, c.id, true) },
-		"sweep":  func() error { _, err := c.Sweep(ctx, c.id, noon); return err },
-	}
-	for name, answer := range map[string]any{
-		"nothing":       nil,
-		"an empty list": []any{},
-		"a word":        "OK",
-		"a fraction":    []any{1.5},
-		"a long list":   slices.Repeat([]any{int64(1)}, 20),
-	} {
-		c.on.answer.Store(ptr(answer))
-		for call, run := range calls {
-			require.ErrorContains(t, run(), "coupon 42", "%s answering %s", call, name)
-		}
-	}
-	for name, answer := range map[string][]any{
-		"half an entry":       {"1", "7", "0", "Q", []any{"7"}},
-		"an entry too many":   {"1", "7", "0", "Q", []any{"7", "1", "8", "2"}},
-		"no arrival":          {"1", "7", "0", "Q", []any{"7", ""}},
-		"not a number":        {"1", "7", "0", "Q", []any{"7", "one"}},
-		"unknown source":      {"1", "7", "0", "X", []any{"7", "1"}},
-		"no source":           {"1", "7", "0", "", []any{"7", "1"}},
-		"two sources":         {"1", "7", "0", "QR", []any{"7", "1"}},
-		"arrival as int":      {"1", "7", "0", "Q", []any{"7", int64(1)}},
-		"no cursor":           {"0", "Q", []any{"7", "1"}},
-		"member missing":      {"1", "7", "0", "Q", []any{nil, "1"}},
-		"entries are no list": {"1", "7", "0", "Q", "7"},
-		"more is a number":    {"1", "7", int64(0), "Q", []any{"7", "1"}},
-	} {
-		c.on.answer.Store(ptr(any(answer)))
-		require.Error(t, calls["page"](), name)
-	}
-}
-
-func ptr[T any](v T) *T { return &v }
-
-func TestApplyStopsWithItsContext(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.open(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := c.Apply(ctx, c.id, 7)
-	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, c.standing(t, c.queue))
 }

@@ -45,15 +45,14 @@ func replyOf(text string) []any {
 	return read(len(lines), 0)
 }
 
-// A reply is believed only when there is a known answer and two whole numbers for everybody who was asked about, and
-// only what was accepted raises the floor.
+// A valid reply has a known code and two whole numbers per user. Only accepted applications raise LastArrival.
 func FuzzReadReceipts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, users byte) {
 		reply := replyOf(text)
-		receipts, h, err := readReceipts(reply, int(users))
+		receipts, promises, err := readReceipts(reply, make([]coupon.UserID, users))
 		if err != nil {
-			if receipts != nil || h != (heard{}) {
-				t.Errorf("an error with %d receipts and %+v", len(receipts), h)
+			if receipts != nil || !reflect.DeepEqual(promises, Reply{}) {
+				t.Errorf("an error with %d receipts and %+v", len(receipts), promises)
 			}
 			return
 		}
@@ -72,8 +71,9 @@ func FuzzReadReceipts(f *testing.F) {
 				t.Errorf("%s opens at %s", r.Code, r.OpensAt)
 			}
 		}
-		if want := (heard{seen{highest, reply[4].(string), reply[2].(int64), reply[3].(int64)}, reply[0].(int64)}); h != want {
-			t.Errorf("%+v from %v", h, reply)
+		want := Seen{LastArrival: highest, Epoch: reply[4].(string), Accepted: reply[2].(int64), Twice: reply[3].(int64)}
+		if promises.Seen != want || promises.Now != reply[0].(int64) {
+			t.Errorf("%+v from %v", promises, reply)
 		}
 	})
 }
@@ -97,12 +97,12 @@ func FuzzReadStatus(f *testing.F) {
 	})
 }
 
-func FuzzReadFigures(f *testing.F) {
+func FuzzReadCounts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		reply := replyOf(text)
-		n, err := readFigures(reply)
+		n, err := readCounts(reply)
 		if err != nil {
-			if n != (Figures{}) {
+			if n != (Counts{}) {
 				t.Errorf("an error with %+v", n)
 			}
 			return
@@ -112,16 +112,15 @@ func FuzzReadFigures(f *testing.F) {
 			t.Errorf("sold %v was read as %v", sold, n.Sold)
 		}
 		// The clock apart, which is µs here and a time there, everything is told as it was said.
-		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingBehind, n.DLQBehind, n.Twice, n.Since,
-			int64(n.ForPods / time.Microsecond)}
+		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingAfter, n.DLQAfter, n.Twice, n.Since,
+			int64(n.PutBackWait / time.Microsecond)}
 		if !slices.Equal(reply[1:], read) {
 			t.Errorf("%v was read as %+v", reply, n)
 		}
 	})
 }
 
-// Whatever stands in Redis, an entry has a known source and an arrival that a double holds exactly, and a page that is
-// not the last leads on.
+// An entry has a known source and an arrival that a double holds exactly, and a page before the last has a next cursor.
 func FuzzParsePage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		reply := replyOf(text)

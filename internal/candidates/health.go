@@ -9,27 +9,32 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 )
 
-// NoEviction is the only policy that keeps candidates: every other one evicts keys that have a TTL.
-const NoEviction = "noeviction"
+const (
+	// NoEviction is the only safe maxmemory-policy. Every other one evicts keys with a TTL.
+	NoEviction = "noeviction"
 
-// mastersTimeout is for asking who the masters are. One that hangs, asked first, must leave time to ask the others for their
-// policy.
-const mastersTimeout = 300 * time.Millisecond
+	// NearlyFull is the share of maxmemory above which Redis is reported as nearly full: a full one refuses new applicants.
+	NearlyFull = 0.9
 
-// NearlyFull is the share of maxmemory from which on a Redis is said to be: without memory it refuses newcomers.
-const NearlyFull = 0.9
+	// mastersTimeout bounds the discovery of masters. If the first node hangs, there must be time to ask the others.
+	mastersTimeout = 300 * time.Millisecond
 
-// Memory is how a Redis deals with its memory.
+	// collectTimeout is shorter than that of a scrape.
+	collectTimeout = 2 * time.Second
+)
+
+// Memory is the memory of a Redis.
 type Memory struct {
-	Policy string // the maxmemory-policy; empty when nobody answered
+	Policy string // maxmemory-policy; empty: no server replied
 	Used   int64  // bytes that count against maxmemory
-	Max    int64  // maxmemory; 0: no limit of its own
+	Max    int64  // maxmemory; 0: unlimited
 }
 
-// Share is how much of maxmemory is used; 0 where there is no limit.
+// Share is the used share of maxmemory; 0 without a limit.
 func (m Memory) Share() float64 {
 	if m.Max == 0 {
 		return 0
@@ -37,24 +42,24 @@ func (m Memory) Share() float64 {
 	return float64(m.Used) / float64(m.Max)
 }
 
-// Memory is that of Redis; in a Cluster the policy of a master that has another than NoEviction, if any, and the use of the
-// fullest. An error tells who did not answer: whoever did is told of all the same.
+// Memory reads the memory of Redis. In a Cluster it returns an unsafe policy if any master has one, and the usage of the fullest
+// master. The error names masters that did not reply; the result is that of the others.
 func (s *Store) Memory(ctx context.Context) (Memory, error) {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
 		return memoryOf(ctx, s.rdb)
 	}
-	asking, cancel := context.WithTimeout(ctx, mastersTimeout)
+	discovery, cancel := context.WithTimeout(ctx, mastersTimeout)
 	defer cancel()
-	var mu sync.Mutex
+	var mu sync.Mutex // guards what follows
 	var found Memory
-	var away []error
-	err := cluster.ForEachMaster(asking, func(_ context.Context, master *redis.Client) error {
+	var failed []error
+	err := cluster.ForEachMaster(discovery, func(_ context.Context, master *redis.Client) error {
 		memory, err := memoryOf(ctx, master)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			away = append(away, fmt.Errorf("%s: %w", master.Options().Addr, err))
+			failed = append(failed, fmt.Errorf("%s: %w", master.Options().Addr, err))
 			return nil
 		}
 		if found.Policy == "" || memory.Policy != NoEviction {
@@ -65,7 +70,7 @@ func (s *Store) Memory(ctx context.Context) (Memory, error) {
 		}
 		return nil
 	})
-	return found, errors.Join(append(away, err)...)
+	return found, errors.Join(append(failed, err)...)
 }
 
 func memoryOf(ctx context.Context, node redis.Cmdable) (Memory, error) {
@@ -79,14 +84,44 @@ func memoryOf(ctx context.Context, node redis.Cmdable) (Memory, error) {
 			fields[name] = value
 		}
 	}
-	m := Memory{Policy: fields["maxmemory_policy"]}
-	if m.Policy == "" {
+	if fields["maxmemory_policy"] == "" {
 		return Memory{}, errors.New("INFO memory names no maxmemory_policy")
 	}
-	numbers := map[string]int64{"used_memory": 0, "mem_not_counted_for_evict": 0, "maxmemory": 0} // 0 where it is not told
-	for name := range numbers {
-		numbers[name], _ = strconv.ParseInt(fields[name], 10, 64)
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 without such a field
+		return n
 	}
-	m.Used, m.Max = numbers["used_memory"]-numbers["mem_not_counted_for_evict"], numbers["maxmemory"]
-	return m, nil
+	return Memory{Policy: fields["maxmemory_policy"], Used: number("used_memory") - number("mem_not_counted_for_evict"), Max: number("maxmemory")}, nil
+}
+
+// Metrics collects the eviction policy and the usage of Redis at each scrape. They are absent while Redis does not reply.
+func (s *Store) Metrics() prometheus.Collector { return memoryCollector{s} }
+
+type memoryCollector struct{ *Store }
+
+var (
+	evictsDesc = prometheus.NewDesc("jajeong_redis_eviction_policy_wrong",
+		"1 if the maxmemory-policy of Redis, or of one master of a Cluster, is not noeviction: it may evict applications.", nil, nil)
+	usedDesc = prometheus.NewDesc("jajeong_redis_memory_used_ratio",
+		"Used share of maxmemory of Redis, or of the fullest master of a Cluster; 0 without maxmemory.", nil, nil)
+)
+
+func (memoryCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- evictsDesc
+	to <- usedDesc
+}
+
+func (c memoryCollector) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+	defer cancel()
+	memory, _ := c.Memory(ctx) // of the servers that reply
+	if memory.Policy == "" {
+		return
+	}
+	wrong := 0.0
+	if memory.Policy != NoEviction {
+		wrong = 1
+	}
+	to <- prometheus.MustNewConstMetric(evictsDesc, prometheus.GaugeValue, wrong)
+	to <- prometheus.MustNewConstMetric(usedDesc, prometheus.GaugeValue, memory.Share())
 }

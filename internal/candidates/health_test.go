@@ -90,7 +90,7 @@ func TestEvictionPolicyOfACluster(t *testing.T) {
 }
 
 // Each time anew, since whom the client asks first who the masters are is by chance.
-func TestEvictionPolicyOfAClusterWithoutAMaster(t *testing.T) {
+func TestEvictionPolicyOfClusterWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}, MaxRedirects: -1, ContextTimeoutEnabled: true})

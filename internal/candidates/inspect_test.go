@@ -1,8 +1,11 @@
 package candidates
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,7 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
+func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	inspect := func() Inspection {
@@ -31,7 +34,7 @@ func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
 	want := Inspection{Known: true, Opens: w.Opens, Closes: w.Closes, Version: w.Version, QueueLife: -time.Millisecond, ReviewLife: -time.Millisecond}
 	require.Equal(t, want, inspect())
 
-	c.stand(t, c.dlq, place{"4000", "4"}, place{"4001", "5"})
+	c.addByHand(t, c.dlq, place{"4000", "4"}, place{"4001", "5"})
 	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "{}").Err())
 	want.DLQ, want.Reasons, want.Unexplained = 2, 1, 1
 	require.Equal(t, want, inspect())
@@ -43,7 +46,7 @@ func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
 	want.Paused, want.Opens, want.Version = true, time.Time{}, 0
 	require.Equal(t, want, got)
 
-	c.stand(t, c.queue, place{"4002", "6"})
+	c.addByHand(t, c.queue, place{"4002", "6"})
 	require.NoError(t, c.rdb.Expire(t.Context(), c.queue, time.Hour).Err())
 	require.NoError(t, c.rdb.Persist(t.Context(), c.reason).Err())
 	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "none", "6", "{}").Err())
@@ -55,28 +58,8 @@ func TestInspectTellsTheDoorAndHowReviewsAreKept(t *testing.T) {
 	require.Equal(t, want, got, "a version without a window is a door, too")
 }
 
-func TestMarkedRejectedPages(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	var want []string
-	for n := range 2 * queuePageMembers {
-		want = append(want, fmt.Sprint(n))
-	}
-	c.add(t, c.rejected, want...)
-	found := map[string]bool{}
-	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		users, next, err := c.MarkedRejected(t.Context(), c.id, cursor)
-		require.NoError(t, err)
-		for _, user := range users {
-			found[user] = true
-		}
-		cursor = next
-	}
-	require.Len(t, found, len(want))
-}
-
-// Every key of a coupon leads to it, on whichever master, and no key of anybody else's.
-func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
+// Every key of a coupon leads to it, on any master. Keys of other deployments do not.
+func TestScanCouponsFindsThisDeployment(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	fill := func(rdb redis.UniversalClient, prefix string) (want []uint64) {
@@ -101,7 +84,7 @@ func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
 		return want
 	}
 	find := func(s *Store) (found []uint64) {
-		require.NoError(t, s.EachPage(ctx, func(coupons []coupon.CouponID) error {
+		require.NoError(t, s.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {
 			found = append(found, coupons...)
 			return nil
 		}))
@@ -124,8 +107,41 @@ func TestEachPageFindsTheCouponsOfThisDeployment(t *testing.T) {
 	t.Run("a visit that fails", func(t *testing.T) {
 		h := testenv.RedisFor(t)
 		fill(h.Client, h.Prefix)
-		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).EachPage(ctx, func([]uint64) error { return errVisit }), errVisit)
+		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).ScanCoupons(ctx, func([]uint64) error { return errVisit }), errVisit)
 	})
 }
 
 var errVisit = fmt.Errorf("no visitors")
+
+func TestMarkedUsersAreReturnedByPages(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	for mark, read := range map[coupon.Mark]func(context.Context, coupon.CouponID, uint64) ([]string, uint64, error){
+		coupon.MarkIssued: c.MarkedIssued, coupon.MarkRejected: c.MarkedRejected,
+	} {
+		users, next, err := read(t.Context(), c.id, 0)
+		require.NoError(t, err)
+		require.Empty(t, users)
+		require.Zero(t, next)
+
+		want := map[string]bool{}
+		var entries []coupon.Application
+		for i := range 2500 {
+			user := strconv.FormatUint(math.MaxUint64-uint64(i), 10)
+			want[user] = true
+			entries = append(entries, coupon.Application{Member: user, Arrival: 1})
+		}
+		c.remove(t, time.Now(), mark, entries...)
+		got := map[string]bool{}
+		pages := 0
+		for ; pages == 0 || next != 0; pages++ {
+			users, next, err = read(t.Context(), c.id, next)
+			require.NoError(t, err)
+			for _, user := range users {
+				got[user] = true
+			}
+		}
+		require.Equal(t, want, got)
+		require.Greater(t, pages, 1)
+	}
+}

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// couponKey is how the queue of a coupon begins, behind the prefix of the deployment.
+// couponKey begins the name of every queue, behind the prefix of the deployment.
 const couponKey = "candidates:coupon:"
 
-// keys names everything a coupon has in Redis. A hash tag keeps it all in one Cluster slot: a key without braces
-// hashes whole, so `{candidates:coupon:42}` lands beside `candidates:coupon:42`.
+// keys are the names of a coupon's keys. They share a Cluster slot: a name without braces is hashed whole, so
+// `{candidates:coupon:42}` lies beside `candidates:coupon:42`.
 type keys struct {
 	queue    string // ZSET: user id → arrival
-	state    string // HASH: accepted, last, opens, closes, status, sold, version, version_at, twice, final, and of the epoch run_id, since, base, base_twice
+	state    string // HASH: opens, closes, status, sold, version, version_at, final, last, accepted, twice; lua/epoch.lua: run_id, since, base, base_twice
 	issued   string // SET: users who hold the coupon
 	rejected string // SET: users whose application was rejected for good
 	dlq      string // ZSET: as queue
 	reason   string // HASH: user id → JSON Reason
 }
 
-// namespace builds every key of one deployment.
+// namespace builds the key names of one deployment.
 type namespace struct{ prefix string }
 
 func (n namespace) coupon(id uint64) keys {
@@ -36,16 +36,16 @@ func (n namespace) coupon(id uint64) keys {
 	}
 }
 
-// catalog is the snapshot of all coupons for pods that cannot reach MySQL.
+// catalog is the key of the catalog snapshot.
 func (n namespace) catalog() string { return n.prefix + "catalog:coupons" }
 
-// globbing is what a pattern of Redis takes for more than itself.
-var globbing = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+// globEscaper escapes the wildcards of Redis patterns.
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// pattern fits every key of every coupon, and perhaps some of another deployment.
-func (n namespace) pattern() string { return "*" + globbing.Replace(n.prefix) + couponKey + "*" }
+// pattern matches every key of every coupon, and perhaps keys of another deployment.
+func (n namespace) pattern() string { return "*" + globEscaper.Replace(n.prefix) + couponKey + "*" }
 
-// couponOf is whose key that is; false for one that is none of this deployment's.
+// couponOf returns the coupon of a key; ok is false for a key outside this deployment.
 func (n namespace) couponOf(name string) (id uint64, ok bool) {
 	queue := name
 	if _, tagged, found := strings.Cut(name, ":{"); found {

@@ -14,7 +14,7 @@ import (
 )
 
 // Other programs rely on these names to the letter.
-func TestKeysHaveTheNamesOfTheContract(t *testing.T) {
+func TestKeyNamesMatchContract(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr())
 	want := map[string]string{}
@@ -67,7 +67,7 @@ func TestKeysHaveTheNamesOfTheContract(t *testing.T) {
 	}
 }
 
-func TestKeysOfACouponShareTheirClusterSlot(t *testing.T) {
+func TestKeysOfOneCouponShareASlot(t *testing.T) {
 	t.Parallel()
 	// A node without any slots still knows which it would be.
 	rdb := clusterNode(t)
@@ -87,7 +87,7 @@ func TestKeysOfACouponShareTheirClusterSlot(t *testing.T) {
 	require.Greater(t, len(slots), 10, "coupons spread over the shards")
 }
 
-func TestPrefixWithBracesIsRefused(t *testing.T) {
+func TestPrefixWithBracesIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"{", "}", "{}", "{shop}:", "shop{1}:"} {
 		_, err := NewStore(nil, Options{KeyPrefix: prefix, TTL: testTTL})
@@ -100,7 +100,7 @@ func TestPrefixWithBracesIsRefused(t *testing.T) {
 	}
 }
 
-func TestTTLTooShortForASettlementIsRefused(t *testing.T) {
+func TestTTLBelowMinimumIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []time.Duration{0, -testTTL, time.Second, 600 * time.Second, 54*time.Hour - 1} {
 		_, err := NewStore(nil, Options{TTL: ttl})
@@ -119,10 +119,10 @@ func TestTTLTooShortForASettlementIsRefused(t *testing.T) {
 // on the real clock, unnoticed.
 func TestEveryScriptThatReadsTheTimeCanBeFrozen(t *testing.T) {
 	t.Parallel()
-	for _, s := range []script{applyScript, publishScript, fenceScript, renewScript, figuresScript, cutScript, removeScript, sweepScript} {
+	for _, s := range []script{applyScript, publishScript, fenceScript, renewScript, countsScript, removeRangeScript, removeScript, sweepScript} {
 		require.NotEqual(t, s.source, frozen(s, µs(noon)), s.name)
 	}
-	for _, s := range []script{releaseScript, soldScript, pageScript, reviewScript} {
+	for _, s := range []script{releaseScript, setSoldScript, pageScript, reviewScript} {
 		require.NotContains(t, strings.ToUpper(s.source), "'TIME'", s.name)
 	}
 }

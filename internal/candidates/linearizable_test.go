@@ -3,7 +3,6 @@ package candidates
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,18 +19,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// Many clients ask at once through several pods, some of which lose requests and replies; users ask again and elsewhere,
-// give up, look, and are settled; in half of the histories the clock of Redis stands still and jumps, and in half of them
-// batches are tiny. To each coupon it is as if all had come one after the other: one ACCEPTED for each user, arrivals that
-// rise, positions that match.
+// Many clients apply through several pods, repeat, cancel, look and settle. Proxies drop requests and replies. In half of the
+// histories the clock of Redis is frozen and jumps, in half of them batches are tiny. Each coupon must behave as if all
+// operations came one after the other.
 //
-// A seed repeats what is asked and how often it is lost, with HISTORY_SEED, but not who comes first.
+// HISTORY_SEED repeats the operations of a history, but not their interleaving.
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()
@@ -84,15 +83,6 @@ type story struct {
 	mu      sync.Mutex
 	history []porcupine.Operation
 	unasked int
-}
-
-// pod is one process of the API.
-type pod struct {
-	*Store
-	*Batcher
-	metrics *prometheus.Registry
-	on      *wire
-	calls   *callsAtOnce
 }
 
 // callsAtOnce counts the calls of the apply script that are under way, by coupon.
@@ -161,9 +151,9 @@ func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 		if s.jumps {
 			on.clock.Store(µs(noon))
 		}
-		b := NewBatcher(store, metrics, time.Now)
+		b := batch.New(store.ApplyAll, metrics, time.Now)
 		if s.crammed { // so that several calls are under way at once, batches overtake one another, and not everybody may wait
-			b.maxBatch, b.maxCalls, b.maxWaiting = 2, 3, 10
+			b.Limits = batch.Limits{Users: 2, Calls: 3, Waiting: 10}
 		}
 		s.pods = append(s.pods, &pod{store, b, metrics, on, calls})
 	}
@@ -213,7 +203,7 @@ func (l *late) arrive() (more bool) {
 	return true
 }
 
-// tell has all clients begin together and waits for them.
+// tell starts all clients together and waits for them.
 func (s *story) tell() {
 	var all sync.WaitGroup
 	begin := make(chan struct{})
@@ -230,113 +220,6 @@ func (s *story) tell() {
 	all.Wait()
 	for s.late.arrive() {
 	}
-}
-
-// client does one thing after the other.
-type client struct {
-	*story
-	id     int
-	chance *rand.Rand
-}
-
-func (c *client) act() {
-	coupon := c.coupons[c.chance.IntN(len(c.coupons))]
-	user := 1 + c.chance.Uint64N(c.users)
-	switch dice := c.chance.IntN(100); {
-	case dice < 70:
-		for !c.apply(coupon.id, user) && c.chance.IntN(3) > 0 { // who is not answered mostly asks again, of whoever it may be
-		}
-	case dice < 90:
-		c.look(coupon.id, user)
-	case dice < 96:
-		c.read(coupon.id)
-	default:
-		c.settle(coupon)
-	}
-	if c.chance.IntN(3) == 0 {
-		c.late.arrive()
-	}
-	if c.jumps && c.chance.IntN(3) == 0 {
-		c.pod().on.clock.Store(µs(jumpsTo[c.chance.IntN(len(jumpsTo))]))
-	}
-}
-
-func (c *client) pod() *pod { return c.pods[c.chance.IntN(len(c.pods))] }
-
-// apply says whether it was answered.
-func (c *client) apply(couponID coupon.CouponID, user coupon.UserID) bool {
-	ctx, giveUp := context.WithCancel(context.Background())
-	defer giveUp()
-	if c.chance.IntN(20) == 0 {
-		giveUp() // what it asked for goes on
-	}
-	call := c.clock.Add(1)
-	receipt, err := c.pod().Batcher.Apply(ctx, couponID, user)
-	var not NotAsked
-	if errors.As(err, &not) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.unasked++
-		return true // a breaker rests for longer than a history takes
-	}
-	c.note(call, asked{coupon: couponID, act: toApply, user: user}, err,
-		told{code: string(receipt.Code), arrival: receipt.Arrival, position: receipt.Position})
-	return err == nil
-}
-
-func (c *client) look(couponID coupon.CouponID, user coupon.UserID) {
-	call := c.clock.Add(1)
-	status, err := c.pod().Status(context.Background(), couponID, user)
-	if err == nil {
-		c.note(call, asked{coupon: couponID, act: toLook, user: user}, nil,
-			told{code: string(status.Standing), arrival: status.Arrival, position: status.Position})
-	}
-}
-
-func (c *client) read(couponID coupon.CouponID) (entries []coupon.Application) {
-	call := c.clock.Add(1)
-	entries, _, err := c.pod().Page(context.Background(), couponID, coupon.Cursor{}, forever)
-	if err == nil {
-		c.note(call, asked{coupon: couponID, act: toRead}, nil, told{spots: spotsOf(entries)})
-	}
-	return entries
-}
-
-// settle takes the first away as a settlement does: sometimes others have meanwhile.
-func (c *client) settle(at *fixture) {
-	entries := c.read(at.id)
-	if len(entries) == 0 {
-		return
-	}
-	entries = entries[:1+c.chance.IntN(min(5, len(entries)))]
-	call := c.clock.Add(1)
-	removed, err := c.pod().Remove(context.Background(), at.id, forever, coupon.MarkIssued, entries)
-	c.note(call, asked{coupon: at.id, act: toSettle, spots: spotsOf(entries)}, err, told{removed: removed})
-}
-
-// note writes down what has just been answered. After an error nothing was: the operation may still happen.
-func (c *client) note(call int64, in asked, err error, out told) {
-	at := c.clock.Add(1)
-	if err != nil {
-		at, out = never, told{lost: true}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.history = append(c.history, porcupine.Operation{ClientId: c.id, Input: in, Call: call, Output: out, Return: at})
-}
-
-// forever is after all arrivals.
-var forever = noon.Add(time.Hour)
-
-func spotsOf(entries []coupon.Application) (spots []spot) {
-	for _, e := range entries {
-		user, err := strconv.ParseUint(e.Member, 10, 64)
-		if err != nil {
-			panic(err) // nobody wrote into this Redis by hand
-		}
-		spots = append(spots, spot{user, e.Arrival})
-	}
-	return spots
 }
 
 // end reads what Redis holds in the end, in one transaction since what is late may still come: the last operation of

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,32 +17,32 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-// A reply that is lost leaves the caller not knowing, and nobody tries again behind his back: Redis has executed the
-// application once, and asking again tells what became of it.
-func TestALostReplyIsNotReplayed(t *testing.T) {
+// Redis executes the application once. Applying again returns its first arrival.
+func TestLostReplyIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	t.Run("standalone", func(t *testing.T) {
 		t.Parallel()
 		server := newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr())
-		proxy := newLossyProxy(t, server.Options().Addr)
-		loseReplies(t, server, proxy, []string{proxy.addr()})
+		proxy := newLosing(t, server.Options().Addr)
+		loseReplies(t, server, proxy, []string{proxy.addr})
 	})
 	// The Cluster client retries whatever MaxRetries says, and looks for another way to the node.
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		server := clusterNode(t)
-		proxy := newLossyProxy(t, server.Options().Addr)
-		announce(t, server, proxy.addr())
-		_, port, err := net.SplitHostPort(proxy.addr())
+		proxy := newLosing(t, server.Options().Addr)
+		announce(t, server, proxy.addr)
+		_, port, err := net.SplitHostPort(proxy.addr)
 		require.NoError(t, err)
-		loseReplies(t, server, proxy, []string{proxy.addr(), "localhost:" + port})
+		loseReplies(t, server, proxy, []string{proxy.addr, "localhost:" + port})
 	})
 }
 
-func loseReplies(t *testing.T, server *redis.Client, proxy *lossyProxy, addrs []string) {
+func loseReplies(t *testing.T, server *redis.Client, proxy *losing, addrs []string) {
 	settings := connect.RedisSettings{RedisAddrs: addrs}
 	rdb, err := settings.Open()
 	require.NoError(t, err)
@@ -98,125 +97,34 @@ func callsOf(t *testing.T, server *redis.Client, verb string) int {
 	return calls
 }
 
-// lossyProxy stands before a Redis and, when told to, cuts the connection instead of passing a reply on.
-type lossyProxy struct {
-	listener net.Listener
-	backend  string
-	doomed   atomic.Pointer[doom]
-	mu       sync.Mutex
-	conns    []net.Conn
-	closed   bool
-	pumps    sync.WaitGroup
-}
-
-type doom struct {
-	marker  []byte // the verb as it stands in a request
+// losing is a proxy that drops the replies to one verb at a time.
+type losing struct {
+	addr    string
+	verb    atomic.Pointer[string] // nil: every reply is delivered
 	dropped atomic.Int64
 }
 
-func newLossyProxy(t *testing.T, backend string) *lossyProxy {
+func newLosing(t *testing.T, backend string) *losing {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &lossyProxy{listener: listener, backend: backend}
-	p.pumps.Go(p.accept)
-	t.Cleanup(p.close)
-	return p
+	l := &losing{}
+	l.addr = faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
+		verb := l.verb.Load()
+		if verb == nil || !bytes.Contains(turn.Request, []byte("$"+strconv.Itoa(len(*verb))+"\r\n"+*verb+"\r\n")) {
+			return faultproxy.Pass()
+		}
+		l.dropped.Add(1)
+		return faultproxy.DropReply(nil)
+	}, backend).Addr
+	return l
 }
 
-func (p *lossyProxy) addr() string { return p.listener.Addr().String() }
-
-// dropNext loses every reply to the verb from now on, until the returned function is called, which says how many.
-func (p *lossyProxy) dropNext(verb string) (dropped func() int64) {
-	d := &doom{marker: []byte("$" + strconv.Itoa(len(verb)) + "\r\n" + verb + "\r\n")}
-	p.doomed.Store(d)
+// dropNext drops the replies to a verb until the returned function is called, which returns how many were dropped.
+func (l *losing) dropNext(verb string) (dropped func() int64) {
+	l.dropped.Store(0)
+	l.verb.Store(&verb)
 	return func() int64 {
-		p.doomed.Store(nil)
-		return d.dropped.Load()
-	}
-}
-
-func (p *lossyProxy) close() {
-	p.listener.Close()
-	p.mu.Lock()
-	p.closed = true
-	for _, conn := range p.conns {
-		conn.Close()
-	}
-	p.mu.Unlock()
-	p.pumps.Wait()
-}
-
-func (p *lossyProxy) keep(conn net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		conn.Close()
-	}
-	p.conns = append(p.conns, conn)
-}
-
-func (p *lossyProxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.backend)
-		if err != nil {
-			client.Close()
-			continue
-		}
-		p.keep(client)
-		p.keep(server)
-		var lose atomic.Pointer[doom] // what the next reply on this connection is lost to
-		p.pumps.Go(func() { p.pump(client, server, p.requests(&lose)) })
-		p.pumps.Go(func() { p.pump(server, client, replies(&lose)) })
-	}
-}
-
-// requests spots the doomed one. A client writes a request at once, so that it comes in few pieces; the tail covers a
-// verb that is cut in two.
-func (p *lossyProxy) requests(lose *atomic.Pointer[doom]) func([]byte) bool {
-	var tail []byte
-	return func(piece []byte) bool {
-		tail = append(tail, piece...)
-		if d := p.doomed.Load(); d != nil && bytes.Contains(tail, d.marker) {
-			lose.Store(d)
-		}
-		tail = tail[max(0, len(tail)-16):]
-		return true
-	}
-}
-
-func replies(lose *atomic.Pointer[doom]) func([]byte) bool {
-	return func([]byte) bool {
-		d := lose.Load()
-		if d != nil {
-			d.dropped.Add(1)
-		}
-		return d == nil
-	}
-}
-
-// pump passes bytes on while pass says so.
-func (p *lossyProxy) pump(from, to net.Conn, pass func([]byte) bool) {
-	defer from.Close()
-	defer to.Close()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
-			if !pass(buffer[:n]) {
-				return
-			}
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
+		l.verb.Store(nil)
+		return l.dropped.Load()
 	}
 }
 
@@ -226,7 +134,7 @@ func clusterNode(t *testing.T) *redis.Client {
 	return newClient(t, topology.StartCluster(t, 1)[0].Addr())
 }
 
-// announce lets the node tell its clients another address.
+// announce changes the address under which clients find the node.
 func announce(t *testing.T, node *redis.Client, addr string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(addr)
@@ -245,7 +153,7 @@ func newCluster(t *testing.T, node *redis.Client) *redis.ClusterClient {
 	return cluster
 }
 
-// Every script has its keys in one slot, or a Cluster refuses it.
+// A Cluster refuses a script whose keys are in several slots.
 func TestEveryOperationWorksInACluster(t *testing.T) {
 	t.Parallel()
 	c := couponOn(t, newCluster(t, clusterNode(t)), "shop:", 42)
@@ -263,7 +171,7 @@ func TestEveryOperationWorksInACluster(t *testing.T) {
 	require.NoError(t, c.SetSold(ctx, c.id, true))
 	require.EqualValues(t, 2, c.remove(t, w.Closes, coupon.MarkIssued, all[:2]...))
 	require.EqualValues(t, 1, c.remove(t, w.Closes, coupon.MarkRejected, all[2:]...))
-	require.Equal(t, Figures{Now: noon, Accepted: 3, LastArrival: at[2].Arrival, Issued: 2, Rejected: 1, Sold: true, Since: µs(noon), ForPods: PutBackTime}, c.figures(t))
+	require.Equal(t, Counts{Now: noon, Accepted: 3, LastArrival: at[2].Arrival, Issued: 2, Rejected: 1, Sold: true, Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime}, c.counts(t))
 	marked, _, err := c.MarkedIssued(ctx, c.id, 0)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"1", "2"}, marked)

@@ -135,8 +135,8 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // scriptOf finds a script by its SHA-1 or its source.
 func scriptOf(body string) script {
 	for _, s := range []script{
-		applyScript, publishScript, shutScript, fenceScript, renewScript, figuresScript,
-		pageScript, cutScript, removeScript, reviewScript, releaseScript, soldScript, sweepScript, statusScript, spansScript, tracesScript,
+		applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript,
+		pageScript, removeRangeScript, removeScript, reviewScript, releaseScript, setSoldScript, sweepScript, statusScript, countByIntervalScript, lookupUserScript,
 		missingScript, restoreScript, inspectScript,
 	} {
 		if s.sha == body || s.source == body {
@@ -146,15 +146,34 @@ func scriptOf(body string) script {
 	panic("no script is " + body)
 }
 
-// frozen is the script with a clock that stands still.
+// frozen is the script with a constant time.
 func frozen(s script, now int64) string {
 	return strings.ReplaceAll(s.source, "redis.call('TIME')", fmt.Sprintf("({'%d','%d'})", now/1e6, now%1e6))
 }
 
-// freeze lets the Redis clock stand, for this coupon's scripts.
+// seenBy is a Recorder that carries what the last reply said.
+type seenBy map[coupon.CouponID]Seen
+
+// recorder has the store carry what it sees, and returns it.
+func (c *fixture) recorder() seenBy {
+	seen := seenBy{}
+	c.Recorder = seen
+	return seen
+}
+
+func (s seenBy) Seen(id coupon.CouponID) Seen { return s[id] }
+
+func (s seenBy) Answered(id coupon.CouponID, carried Seen, r Reply) {
+	r.LastArrival = max(r.LastArrival, carried.LastArrival)
+	s[id] = r.Seen
+}
+
+func (s seenBy) Unanswered(coupon.CouponID, []coupon.UserID) {}
+
+// freeze sets the clock of Redis for the scripts of this coupon.
 func (c *fixture) freeze(at time.Time) { c.on.clock.Store(at.UnixMicro()) }
 
-// open freezes the clock at noon and opens the door an hour before, until an hour after.
+// open freezes the clock at noon and opens the window from an hour before to an hour after.
 func (c *fixture) open(t testingT) coupon.Window {
 	t.Helper()
 	c.freeze(noon)
@@ -163,7 +182,7 @@ func (c *fixture) open(t testingT) coupon.Window {
 	return w
 }
 
-// openNow opens the door by the real clock.
+// openNow opens the window by the real clock.
 func (c *fixture) openNow(t testingT) {
 	t.Helper()
 	now, err := c.Now(t.Context())
@@ -196,11 +215,11 @@ func (c *fixture) accept(t testingT, users ...coupon.UserID) (receipts []Receipt
 	return receipts
 }
 
-func (c *fixture) figures(t testingT) Figures {
+func (c *fixture) counts(t testingT) Counts {
 	t.Helper()
-	figures, err := c.Figures(t.Context(), c.id, 0)
+	counts, err := c.Counts(t.Context(), c.id, 0)
 	require.NoError(t, err)
-	return figures
+	return counts
 }
 
 func (c *fixture) set(t testingT, field string, value any) {
@@ -230,11 +249,11 @@ func (c *fixture) add(t testingT, set string, members ...string) {
 	}
 }
 
-// place is one hand-written entry; the score is what ZADD reads.
+// place is the position of a user, from 1; 0: not in the queue.
 type place struct{ score, member string }
 
-// stand writes places into the queue or the DLQ by hand.
-func (c *fixture) stand(t testingT, key string, places ...place) {
+// addByHand writes entries into queue or DLQ.
+func (c *fixture) addByHand(t testingT, key string, places ...place) {
 	t.Helper()
 	_, err := c.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		for _, at := range places {
@@ -245,8 +264,8 @@ func (c *fixture) stand(t testingT, key string, places ...place) {
 	require.NoError(t, err)
 }
 
-// standing are the members of queue or DLQ with the scores that Redis shows.
-func (c *fixture) standing(t testingT, key string) map[string]float64 {
+// scores returns the members of queue or DLQ with their scores.
+func (c *fixture) scores(t testingT, key string) map[string]float64 {
 	t.Helper()
 	found, err := c.rdb.ZRangeWithScores(t.Context(), key, 0, -1).Result()
 	require.NoError(t, err)
@@ -257,7 +276,7 @@ func (c *fixture) standing(t testingT, key string) map[string]float64 {
 	return standing
 }
 
-// content is all that stands in Redis of the coupon, byte by byte, with the instants of its end.
+// content returns everything that Redis holds of the coupon, byte by byte, with expiry times.
 func (c *fixture) content(t testingT) map[string]string {
 	t.Helper()
 	content := map[string]string{}

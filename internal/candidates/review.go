@@ -12,24 +12,24 @@ import (
 
 // Reason says why an application is under review.
 type Reason struct {
-	Cause     string       `json:"cause"`     // stable, in capitals: what `dlq list` groups by
+	Cause     string       `json:"cause"`     // stable, in capitals: `dlq list` groups by it
 	Message   string       `json:"message"`   // for people
-	Retryable bool         `json:"retryable"` // whether every run tries again by itself
-	Attempts  int          `json:"attempts"`  // how often it failed, this time included
-	Run       coupon.RunID `json:"run"`       // the settlement_run that said so last
+	Retryable bool         `json:"retryable"` // every run tries again; false: held for an operator
+	Attempts  int          `json:"attempts"`  // failed attempts, this one included
+	Run       coupon.RunID `json:"run"`       // the last settlement_run that failed
 	At        time.Time    `json:"at"`
 
-	// Since is when it first failed; zero: then At is.
+	// Since is the first failure; zero: At.
 	Since time.Time `json:"since,omitzero"`
-	// Refused is how often the applicant's own row was refused: 1 to Review, which counts.
+	// Refused is how often the database refused the applicant's row. Callers of Review pass 0 or 1; the script adds up.
 	Refused int `json:"refused,omitempty"`
-	// Night is the cutoff of the last nightly run to which the row was refused, in UTC. Review keeps it.
+	// Night is the cutoff of the last nightly run whose row was refused, in UTC. The script keeps it.
 	Night time.Time `json:"night,omitzero"`
-	// Tried are the last attempts, five at most, with this one; none after the first. Review keeps them.
+	// Tried are the last five attempts, this one included; empty after the first. The script keeps them.
 	Tried []Attempt `json:"tried,omitempty"`
 }
 
-// Attempt is one that failed.
+// Attempt is a failed attempt.
 type Attempt struct {
 	At      time.Time    `json:"at"`
 	Run     coupon.RunID `json:"run"`
@@ -37,17 +37,17 @@ type Attempt struct {
 	Message string       `json:"message"`
 }
 
-// maxRefusals of an entry's own row hold it for a person. Ten, one a night, leave a week and a half to find out about it.
+// maxRefusals of its row hold an entry for an operator. Ten, one per night, leave a week and a half to notice it.
 const maxRefusals = 10
 
-// failed is an application that could not be settled, with its reason as the DLQ keeps it.
+// failed is an application that was not settled, with its reason.
 type failed struct {
 	coupon.Application
 	Keep   bool // coupon.Failure.Keep
 	Reason Reason
 }
 
-// reasonOf is the reason that the DLQ keeps of a failure. The script adds up the attempts.
+// reasonOf is the reason of one failure. The script adds up the attempts.
 func reasonOf(f coupon.Failure, run coupon.RunID, at time.Time) Reason {
 	r := Reason{Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at}
 	if f.Row {
@@ -56,10 +56,9 @@ func reasonOf(f coupon.Failure, run coupon.RunID, at time.Time) Reason {
 	return r
 }
 
-// Review moves applications from the queue to the DLQ with their arrivals, puts those there that stand in MySQL alone,
-// and notes one more attempt of those whose source is the DLQ. One that no longer stands in its source with that arrival
-// is left alone, and so is one that a person holds. One whose row has been refused too often is held. It returns how many were moved or noted. After an error some may have
-// been; repeating it moves none twice.
+// Review moves applications from the queue to the DLQ with their arrivals, adds those that only MySQL has, and notes one more
+// attempt of DLQ entries. It skips an application that has left its source, and a held entry. An entry whose row was refused
+// maxRefusals times becomes held. Review returns how many it moved or noted. It is safe to repeat after an error.
 func (s *Store) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failures []coupon.Failure) (reviewed int64, err error) {
 	all := make([]failed, len(failures))
 	for i, f := range failures {
@@ -95,19 +94,16 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 	return moved, nil
 }
 
-// reviewLetters are the sources as the script knows them: it looks up by itself what happened to an entry of the DLQ before.
+// reviewLetters are the sources by the letters of the script.
 var reviewLetters = map[coupon.Source]string{
 	coupon.SourceQueue: "Q", coupon.SourceRetryable: "R", coupon.SourceRowRefused: "R", coupon.SourceTriedTonight: "R",
 	coupon.SourceHeld: "H", coupon.SourceNotSelected: "N",
 }
 
-// Release lets every run try entries of the DLQ again that were held there. It returns how many still stood there with
-// that arrival. Safe to repeat.
+// Release makes held DLQ entries retryable. It returns how many it found with this arrival. It is safe to repeat.
 func (s *Store) Release(ctx context.Context, couponID coupon.CouponID, entries []coupon.Application) (released int64, err error) {
 	k := s.names.coupon(couponID)
-	for len(entries) > 0 {
-		chunk := entries[:min(len(entries), reviewMembers)]
-		entries = entries[len(chunk):]
+	for chunk := range slices.Chunk(entries, reviewMembers) {
 		args := make([]any, 0, 2*len(chunk))
 		for _, e := range chunk {
 			args = append(args, e.Member, e.Arrival)
@@ -121,12 +117,10 @@ func (s *Store) Release(ctx context.Context, couponID coupon.CouponID, entries [
 	return released, nil
 }
 
-// Reasons returns why the given members are under review; one without a readable reason is absent.
+// Reasons returns the readable reasons of DLQ entries by member.
 func (s *Store) Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]Reason, error) {
 	reasons := make(map[string]Reason, len(members))
-	for len(members) > 0 {
-		chunk := members[:min(len(members), writeMembers)]
-		members = members[len(chunk):]
+	for chunk := range slices.Chunk(members, writeMembers) {
 		values, err := s.rdb.HMGet(ctx, s.names.coupon(couponID).reason, chunk...).Result()
 		if err != nil {
 			return nil, fmt.Errorf("read DLQ reasons of coupon %d: %w", couponID, classify(err))

@@ -14,43 +14,43 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is one Lua operation. Its file tells KEYS, ARGV and what it returns.
+// script is one Lua operation. Its file states KEYS, ARGV and the reply.
 type script struct{ name, source, sha string }
 
 var (
-	applyScript   = load("apply", "epoch")
-	publishScript = load("publish", "epoch")
-	shutScript    = load("shut")
-	fenceScript   = load("fence", "epoch")
-	renewScript   = load("renew")
-	figuresScript = load("figures", "epoch")
-	pageScript    = load("page")
-	cutScript     = load("cut")
-	removeScript  = load("remove")
-	reviewScript  = load("review")
-	releaseScript = load("release")
-	soldScript    = load("sold")
-	sweepScript   = load("sweep")
-	statusScript  = load("status")
-	spansScript   = load("spans")
-	tracesScript  = load("traces")
-	missingScript = load("missing", "epoch")
-	restoreScript = load("restore", "epoch")
-	inspectScript = load("inspect")
+	applyScript           = load("apply", "epoch")
+	publishScript         = load("publish", "epoch")
+	stopApplyingScript    = load("stop_applying")
+	fenceScript           = load("fence", "epoch")
+	renewScript           = load("renew")
+	countsScript          = load("counts", "epoch")
+	pageScript            = load("page")
+	removeRangeScript     = load("remove_range")
+	removeScript          = load("remove")
+	reviewScript          = load("review")
+	releaseScript         = load("release")
+	setSoldScript         = load("set_sold")
+	sweepScript           = load("sweep")
+	statusScript          = load("status")
+	countByIntervalScript = load("count_by_interval")
+	lookupUserScript      = load("lookup_user")
+	missingScript         = load("missing", "epoch")
+	restoreScript         = load("restore", "epoch")
+	inspectScript         = load("inspect")
 )
 
-// load puts what a script shares with others before it, but behind a first line that tells Redis how to run it.
+// load prepends shared sources to a script, behind its shebang line.
 func load(name string, shared ...string) script {
 	source := read(name)
-	first := ""
+	shebang := ""
 	if strings.HasPrefix(source, "#!") {
 		end := strings.Index(source, "\n") + 1
-		first, source = source[:end], source[end:]
+		shebang, source = source[:end], source[end:]
 	}
 	for _, part := range shared {
 		source = read(part) + source
 	}
-	source = first + source
+	source = shebang + source
 	sum := sha1.Sum([]byte(source))
 	return script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 }
@@ -58,20 +58,19 @@ func load(name string, shared ...string) script {
 func read(name string) string {
 	text, err := sources.ReadFile("lua/" + name + ".lua")
 	if err != nil {
-		panic(err) // the file is embedded: a missing one is a build that cannot work
+		panic(err) // the file is not embedded: the build is broken
 	}
 	return string(text)
 }
 
-// onceCmd is a script call that the client never sends twice by itself: a replay after a lost reply could accept an
-// application that its caller has already been told is unknown.
+// onceCmd is a script call that the client never repeats by itself. A repetition after a lost reply could accept an
+// application whose caller already got an error.
 type onceCmd struct{ *redis.Cmd }
 
-// NoRetry tells the Cluster client, which retries whatever MaxRetries says.
+// NoRetry is for the Cluster client, which retries whatever MaxRetries says.
 func (onceCmd) NoRetry() bool { return true }
 
-// run calls the script, loading it where the server does not know it. NOSCRIPT means nothing was executed, so that
-// one repetition is safe.
+// run calls the script, and loads it if the server does not know it. NOSCRIPT means that nothing was executed.
 func (s script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) ([]any, error) {
 	reply, err := s.call(ctx, rdb, "evalsha", s.sha, keys, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -100,47 +99,58 @@ func (s script) call(ctx context.Context, rdb redis.UniversalClient, verb, body 
 	return cmd.Val(), nil
 }
 
-// integers reads a reply that must be whole numbers, exactly want of them.
-func (s script) integers(reply []any, want int) ([]int64, error) {
-	if len(reply) != want {
-		return nil, fmt.Errorf("%s script: %d values in the reply, want %d", s.name, len(reply), want)
-	}
-	numbers := make([]int64, want)
-	for i, value := range reply {
-		number, ok := value.(int64)
-		if !ok {
-			return nil, fmt.Errorf("%s script: value %d is %T, want a whole number", s.name, i, value)
-		}
-		numbers[i] = number
-	}
-	return numbers, nil
-}
-
-// count runs a script that answers one number.
-func (s script) count(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (int64, error) {
+// numbers runs a script that returns exactly want whole numbers.
+func (s script) numbers(ctx context.Context, rdb redis.UniversalClient, want int, keys []string, args ...any) ([]int64, error) {
 	reply, err := s.run(ctx, rdb, keys, args...)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	numbers, err := s.integers(reply, 1)
+	return s.integers(reply, want)
+}
+
+// count runs a script that returns one number.
+func (s script) count(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (int64, error) {
+	n, err := s.numbers(ctx, rdb, 1, keys, args...)
 	if err != nil {
 		return 0, err
 	}
-	return numbers[0], nil
+	return n[0], nil
 }
 
-// texts reads a reply that must be text throughout, exactly want of them.
-func (s script) texts(reply []any, want int) ([]string, error) {
+// integers reads exactly want whole numbers from a reply.
+func (s script) integers(reply []any, want int) ([]int64, error) {
+	return values[int64](s, reply, want)
+}
+
+// texts reads exactly want texts from a reply.
+func (s script) texts(reply []any, want int) ([]string, error) { return values[string](s, reply, want) }
+
+// mixed reads whole numbers and, behind them, a list of texts.
+func (s script) mixed(reply []any, numbers, texts int) ([]int64, []string, error) {
+	var list []any
+	if len(reply) == numbers+1 {
+		list, _ = reply[numbers].([]any)
+		reply = reply[:numbers]
+	}
+	n, err := s.integers(reply, numbers)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := s.texts(list, texts)
+	return n, all, err
+}
+
+func values[V any](s script, reply []any, want int) ([]V, error) {
 	if len(reply) != want {
 		return nil, fmt.Errorf("%s script: %d values in the reply, want %d", s.name, len(reply), want)
 	}
-	texts := make([]string, want)
+	all := make([]V, want)
 	for i, value := range reply {
-		text, ok := value.(string)
+		v, ok := value.(V)
 		if !ok {
-			return nil, fmt.Errorf("%s script: value %d is %T, want text", s.name, i, value)
+			return nil, fmt.Errorf("%s script: value %d is %T, want %T", s.name, i, value, all[i])
 		}
-		texts[i] = text
+		all[i] = v
 	}
-	return texts, nil
+	return all, nil
 }

@@ -9,22 +9,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Asking the shards of a Cluster for the time, one after the other.
+// Now asks several shards of a Cluster in turn. So many do not hang by accident.
 const (
-	// clockShards are asked at most: so many that hang at once are no accident.
-	clockShards = 5
-	// clockTimeout bounds asking one.
+	clockShards  = 5
 	clockTimeout = time.Second
 )
 
-// Now is the clock of one shard of the store: of a Cluster, of the first that answers.
+// Now returns the clock of one shard.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	if _, ok := s.rdb.(*redis.ClusterClient); !ok {
 		return s.clock(ctx)
 	}
 	for range clockShards { // the client takes another shard each time
-		asking, cancel := context.WithTimeout(ctx, clockTimeout)
-		now, err = s.clock(asking)
+		shardCtx, cancel := context.WithTimeout(ctx, clockTimeout)
+		now, err = s.clock(shardCtx)
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			break
@@ -41,33 +39,32 @@ func (s *Store) clock(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
-// nobody is a context in which nobody is asked any more.
-var nobody = func() context.Context {
-	ended, end := context.WithCancel(context.Background())
-	end()
-	return ended
+// ended is a context in which the client asks no server.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }()
 
-// Shard tells the shards of coupons apart, as far as this process knows without asking: in a Cluster it is the address of
-// the master. It is empty where there is only one, or nothing is known.
+// Shard names the shard of a coupon: in a Cluster the address of its master, if this process knows it already, else "".
 func (s *Store) Shard(couponID coupon.CouponID) string {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
 		return ""
 	}
-	master, err := cluster.MasterForKey(nobody, s.names.coupon(couponID).queue)
+	master, err := cluster.MasterForKey(ended, s.names.coupon(couponID).queue)
 	if err != nil {
 		return ""
 	}
 	return master.Options().Addr
 }
 
-// byShard sorts coupons by their shards, each shard's in the order given.
-func (s *Store) byShard(coupons []coupon.CouponID) map[string][]uint64 {
-	shards := map[string][]uint64{}
-	for _, coupon := range coupons {
-		shard := s.Shard(coupon)
-		shards[shard] = append(shards[shard], coupon)
+// byShard groups coupons by shard and keeps their order.
+func (s *Store) byShard(coupons []coupon.CouponID) map[string][]coupon.CouponID {
+	shards := map[string][]coupon.CouponID{}
+	for _, id := range coupons {
+		shard := s.Shard(id)
+		shards[shard] = append(shards[shard], id)
 	}
 	return shards
 }

@@ -13,7 +13,7 @@ func TestStatusOfEveryStanding(t *testing.T) {
 	c := newCoupon(t)
 	c.open(t)
 	receipts := c.accept(t, 1, 2, 3)
-	c.stand(t, c.dlq, place{"4000", "4"})
+	c.addByHand(t, c.dlq, place{"4000", "4"})
 	c.add(t, c.issued, "5", "1") // 1 is issued and not cleaned up yet
 	c.add(t, c.rejected, "6")
 

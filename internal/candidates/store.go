@@ -3,34 +3,34 @@ package candidates
 import (
 	"errors"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// MinTTL is the shortest life of a queue after its coupon closed: a settlement that fails at midnight must find it
-// the next two nights, with six hours to spare.
+// MinTTL is the shortest life of a queue after its coupon closed: the settlements of the next two nights must find it, with
+// six hours to spare.
 const MinTTL = 54 * time.Hour
 
-// MaxRemembered coupons are remembered in a process: twice what the catalog holds, which touches each of its coupons at
-// every refresh. What is forgotten left it long ago.
-const MaxRemembered = 20_000
-
-// FinishedTTL is how long the state of a finished coupon stays behind its swept keys.
+// FinishedTTL is how long the state of a finalised coupon outlives its other keys.
 const FinishedTTL = 10 * time.Minute
 
-// Options say which deployment a Store belongs to. They are settings of both programs.
+// defaultPutBackTime covers two refreshes of the catalog, each of which learns which server replies.
+const defaultPutBackTime = 10 * time.Second
+
+// Options are the settings of a Store in both programs.
 type Options struct {
 	KeyPrefix string        `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX"`
 	TTL       time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" placeholder:"DURATION"`
+
+	// PutBackTime is how long settlements wait after a change of the Redis server, so that processes put back what it lacks.
+	// Zero is 10 s. Only tests change it.
+	PutBackTime time.Duration `name:"put-back-time" env:"PUT_BACK_TIME" hidden:""`
 }
 
-// Validate refuses what would lose candidates.
+// Validate refuses options that would lose candidates.
 func (o *Options) Validate() error {
 	var problems []error
 	if strings.ContainsAny(o.KeyPrefix, "{}") {
@@ -42,54 +42,27 @@ func (o *Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Store holds the candidates of every coupon. It is safe for concurrent use.
+// Store is the store of all coupons of a deployment. It is safe for concurrent use.
 type Store struct {
-	rdb        redis.UniversalClient
-	names      namespace
-	ttlSeconds int64
-	memories   *lru.Cache[uint64, *memory] // by coupon
+	// Recorder keeps what this process has seen and answered. It is set before the first use; by default nothing is kept.
+	Recorder Recorder
 
-	remembers, forgotten, putBack, moved atomic.Int64 // of all coupons: told that are remembered, and, ever, that could not be, …
-
-	// OnPutBack is told, from any goroutine, how it went whenever people were put back; nil: nobody is.
-	OnPutBack func(PutBack)
+	rdb         redis.UniversalClient
+	names       namespace
+	ttlSeconds  int64
+	putBackTime time.Duration
 }
 
-// NewStore refuses options that would lose candidates.
+// NewStore validates the options.
 func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{rdb: rdb, names: namespace{o.KeyPrefix}, ttlSeconds: int64(o.TTL / time.Second)}
-	s.memories = remembering(func(m *memory) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.drop(len(m.batches), &s.remembers)
-	})
-	return s, nil
-}
-
-func (s *Store) memoryOf(couponID coupon.CouponID) *memory {
-	return remembered(s.memories, couponID, func() *memory { return new(memory) })
-}
-
-// remembering is something for each coupon, in bounds. forgotten is told what they push out.
-func remembering[V any](forgotten func(V)) *lru.Cache[uint64, V] {
-	cache, err := lru.NewWithEvict(MaxRemembered, func(_ uint64, v V) { forgotten(v) })
-	if err != nil {
-		panic(err) // of a size that is not positive alone
+	if o.PutBackTime == 0 {
+		o.PutBackTime = defaultPutBackTime
 	}
-	return cache
-}
-
-// remembered is what there is for a coupon, or begins now.
-func remembered[V any](cache *lru.Cache[uint64, V], couponID coupon.CouponID, begin func() V) V {
-	if v, ok := cache.Get(couponID); ok {
-		return v
-	}
-	v := begin()
-	if first, found, _ := cache.PeekOrAdd(couponID, v); found {
-		return first
-	}
-	return v
+	return &Store{
+		Recorder: noRecorder{}, rdb: rdb, names: namespace{o.KeyPrefix},
+		ttlSeconds: int64(o.TTL / time.Second), putBackTime: o.PutBackTime,
+	}, nil
 }

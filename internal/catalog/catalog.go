@@ -13,6 +13,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/recall"
 )
 
 const (
@@ -22,13 +23,13 @@ const (
 	// MaxCoupons bounds memory and the snapshot, about 3 MB. Open coupons are kept first, those that close soonest before
 	// others, then the coupons that closed last.
 	MaxCoupons = 10_000
-	_          = uint(candidates.MaxRemembered - 2*MaxCoupons) // does not compile if a process could forget coupons of its catalog
+	_          = uint(recall.MaxCoupons - 2*MaxCoupons) // does not compile if a process could forget coupons of its catalog
 
 	// readTimeout bounds one reading from MySQL. It leaves time of refreshTimeout for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
 	// recallAfter is when a refresh stops waiting for MySQL before it restores applications that a failover of Redis lost:
-	// they must be restored within candidates.PutBackTime.
+	// they must be restored within the time that the fence gives.
 	recallAfter = time.Second
 	// publishTimeout and snapshotTimeout bound one call of Redis each, so that a shard that hangs does not use up the time of
 	// the other shards or of the next refresh.
@@ -48,14 +49,19 @@ type Store interface {
 	SaveCatalog(ctx context.Context, snapshot []byte) error
 	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
+}
+
+// Memory is what this process has seen of promises, and puts back.
+type Memory interface {
 	Recall(ctx context.Context) error
-	Seen(couponID coupon.CouponID) coupon.Promise
+	Seen(couponID coupon.CouponID) candidates.Seen
 }
 
 // Options are what a Catalog works with.
 type Options struct {
 	DB       *sql.DB // opened by package connect
 	Store    Store
+	Memory   Memory // of Store
 	Logger   *zap.Logger
 	Interval time.Duration    // between refreshes; DefaultInterval when zero
 	Now      func() time.Time // for Age only
@@ -156,13 +162,13 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 // publish would do otherwise.
 func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
 	recalled := make(chan error, 1)
-	recall := time.AfterFunc(recallAfter, func() { recalled <- c.Store.Recall(ctx) })
+	recall := time.AfterFunc(recallAfter, func() { recalled <- c.Memory.Recall(ctx) })
 	now, err = c.read(ctx)
 	switch {
 	case !recall.Stop():
 		return now, errors.Join(err, <-recalled)
 	case now == nil:
-		return nil, errors.Join(err, c.Store.Recall(ctx))
+		return nil, errors.Join(err, c.Memory.Recall(ctx))
 	default:
 		return now, err
 	}
@@ -230,7 +236,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	for _, one := range r.Coupons {
 		if !one.Finalised() {
 			coupons <- one
-		} else if seen := c.Store.Seen(one.ID); seen.Accepted > one.Promise.Accepted {
+		} else if seen := c.Memory.Seen(one.ID).Promise(); seen.Accepted > one.Promise.Accepted {
 			late = append(late, raised{one.ID, seen})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -44,6 +45,7 @@ type world struct {
 	db      *sql.DB
 	redis   testenv.RedisHandle
 	store   *candidates.Store
+	memory  *recall.Memory // of the newest process
 	catalog *catalog.Catalog
 }
 
@@ -68,11 +70,12 @@ func newWorldOn(t *testing.T, dsn string) *world {
 func (w *world) process() (*candidates.Store, *catalog.Catalog) {
 	store, err := candidates.NewStore(w.redis.Client, candidates.Options{KeyPrefix: w.redis.Prefix, TTL: candidates.MinTTL})
 	require.NoError(w.t, err)
+	w.memory = recall.New(store)
 	return store, w.catalogOver(store)
 }
 
 func (w *world) catalogOver(store catalog.Store) *catalog.Catalog {
-	return catalog.New(catalog.Options{DB: w.db, Store: store, Logger: zaptest.NewLogger(w.t), Now: time.Now})
+	return catalog.New(catalog.Options{DB: w.db, Store: store, Memory: w.memory, Logger: zaptest.NewLogger(w.t), Now: time.Now})
 }
 
 func (w *world) exec(statement string, args ...any) {
@@ -303,7 +306,7 @@ func TestRefresh_RestoresWindowAndPromiseOfEmptiedRedis(t *testing.T) {
 	next := w.apply(1, 9)
 	require.Equal(t, candidates.Accepted, next.Code)
 	require.Greater(t, next.Arrival, last.Arrival)
-	figures, err := w.store.Figures(t.Context(), 1, 0)
+	figures, err := w.store.Counts(t.Context(), 1, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(3), figures.Accepted, "what was lost stays counted")
 	require.Equal(t, int64(1), figures.Waiting)
@@ -512,7 +515,7 @@ func TestRefresh_KeepsOpenCouponsAboveTheLimit(t *testing.T) {
 
 func TestRunRefreshesUntilItsContextEnds(t *testing.T) {
 	w := newWorld(t)
-	coupons := catalog.New(catalog.Options{DB: w.db, Store: w.store, Logger: zap.NewNop(), Interval: 10 * time.Millisecond, Now: time.Now})
+	coupons := catalog.New(catalog.Options{DB: w.db, Store: w.store, Memory: w.memory, Logger: zap.NewNop(), Interval: 10 * time.Millisecond, Now: time.Now})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); coupons.Run(ctx) }()

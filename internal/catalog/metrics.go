@@ -25,7 +25,7 @@ const (
 
 // Heads reads the state of queues.
 type Heads interface {
-	Heads(ctx context.Context, coupons []coupon.CouponID) map[uint64]candidates.Head
+	QueueStats(ctx context.Context, coupons []coupon.CouponID) map[uint64]candidates.QueueStats
 }
 
 // Metrics are the age of the catalog.
@@ -95,7 +95,7 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	var due time.Time
 	var minTTL time.Duration
 	opened := opened(coupons, q.Now())
-	heads := q.Heads.Heads(ctx, opened)
+	heads := q.Heads.QueueStats(ctx, opened)
 	for i, id := range opened {
 		head, ok := heads[id]
 		if !ok {

@@ -85,7 +85,7 @@ jajeong_dlq_oldest_timestamp_seconds{coupon_id="2"} %d
 jajeong_settlement_due_timestamp_seconds %v
 `, since.Unix(), float64(first.Arrival)/1e6+3600)), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
 
-	heads := w.store.Heads(t.Context(), []uint64{1, 2})
+	heads := w.store.QueueStats(t.Context(), []uint64{1, 2})
 	least := min(heads[1].TTL, heads[2].TTL)
 	require.Positive(t, least)
 	registry := prometheus.NewPedanticRegistry()

@@ -177,8 +177,8 @@ type meddledStore struct {
 	meddle func()
 }
 
-func (s meddledStore) Figures(ctx context.Context, couponID uint64, behind int64) (candidates.Figures, error) {
-	figures, err := s.Store.Figures(ctx, couponID, behind)
+func (s meddledStore) Counts(ctx context.Context, couponID uint64, behind int64) (candidates.Counts, error) {
+	figures, err := s.Store.Counts(ctx, couponID, behind)
 	s.meddle()
 	return figures, err
 }

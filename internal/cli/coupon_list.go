@@ -58,12 +58,12 @@ func (p *program) openReading() (*reading, error) {
 }
 
 // line adds the counts in Redis, as long as Redis answers.
-func (r *reading) line(ctx context.Context, c history.Coupon) (couponLine, candidates.Figures) {
+func (r *reading) line(ctx context.Context, c history.Coupon) (couponLine, candidates.Counts) {
 	l := couponLine{Coupon: c, Left: c.Free()}
 	if r.failed != nil {
-		return l, candidates.Figures{}
+		return l, candidates.Counts{}
 	}
-	f, err := r.store.Figures(ctx, c.ID, 0)
+	f, err := r.store.Counts(ctx, c.ID, 0)
 	if r.failed = err; err == nil {
 		l.Waiting, l.DLQ = &f.Waiting, &f.DLQ
 	}
@@ -150,7 +150,7 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	var s couponShown
-	var f candidates.Figures
+	var f candidates.Counts
 	s.couponLine, f = r.line(ctx, couponID)
 	if r.failed == nil {
 		s.SoldOut = &f.Sold

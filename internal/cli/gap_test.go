@@ -36,7 +36,7 @@ func (w *world) refresh() {
 }
 
 func (w *world) catalog() *catalog.Catalog {
-	return catalog.New(catalog.Options{DB: w.as("jajeong_api"), Store: w.store, Logger: zap.NewNop(), Now: time.Now})
+	return catalog.New(catalog.Options{DB: w.as("jajeong_api"), Store: w.store, Memory: w.d().Memory(), Logger: zap.NewNop(), Now: time.Now})
 }
 
 // losing is a world in which 100 users applied for each of two coupons; what the second lost is to be found.

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -38,8 +38,8 @@ func TestAServerThatTakesOverWhileTheLineIsReadPassesNobodyOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, couponID, order := takenOver(t)
-			putBack := make(chan candidates.PutBack, 1)
-			w.store.OnPutBack = func(p candidates.PutBack) { putBack <- p }
+			putBack := make(chan recall.PutBack, 1)
+			w.d().Memory().OnPutBack = func(p recall.PutBack) { putBack <- p }
 			s := w.settler()
 			s.Hook = onStep(func(step settle.Step, times int) {
 				switch {

@@ -36,7 +36,7 @@ func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 		for i, c := range coupons {
 			ids[i] = c.ID
 		}
-		heads := r.store.Heads(ctx, ids)
+		heads := r.store.QueueStats(ctx, ids)
 		for _, c := range coupons {
 			head := heads[c.ID]
 			if head.Waiting == 0 {

@@ -24,7 +24,7 @@ type Windows interface {
 	// Shut ends the window now, or pauses the coupon. w is the window of the coupon's row. Shut returns the version that the
 	// row must get, and an instant after every arrival. The caller holds the lock of the row and writes it afterwards. If that
 	// fails, the catalog restores the window after some minutes. Safe to repeat.
-	Shut(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error)
+	StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error)
 	// Announce publishes a window, extends the life of the coupon's keys accordingly, and returns whether Redis answers
 	// SOLD_OUT. Only a run changes that answer. Safe to repeat.
 	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
@@ -154,7 +154,7 @@ func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err e
 	if !closes && !pauses {
 		return time.Time{}, nil
 	}
-	version, end, err := a.Windows.Shut(ctx, was.Window(), was.Promise, pauses)
+	version, end, err := a.Windows.StopApplying(ctx, was.Window(), was.Promise, pauses)
 	switch {
 	case err != nil && pauses:
 		return time.Time{}, nil

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { jajeongtest.Main(m) }
 // unreachable is a Redis that answers no call about windows.
 type unreachable struct{ err error }
 
-func (u unreachable) Shut(context.Context, coupon.Window, coupon.Promise, bool) (int64, time.Time, error) {
+func (u unreachable) StopApplying(context.Context, coupon.Window, coupon.Promise, bool) (int64, time.Time, error) {
 	return 0, time.Time{}, u.err
 }
 

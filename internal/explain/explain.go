@@ -15,7 +15,7 @@ import (
 // Store is what an explanation reads of Redis; candidates.Store has it.
 type Store interface {
 	ledger.Store
-	Traces(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Traces, error)
+	LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.UserLookup, error)
 }
 
 // Explainer explains the users of one deployment.
@@ -61,7 +61,7 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 	x := &Explanation{Facts: Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{}, Runs: []RunFacts{}}}
 	f := &x.Facts
 	// Redis comes first: an application that leaves it is already in MySQL.
-	if traces, err := e.Redis.Traces(ctx, couponID, user); err != nil {
+	if traces, err := e.Redis.LookupUser(ctx, couponID, user); err != nil {
 		f.NoRedis = x.unread(err)
 	} else {
 		f.addTraces(traces, e.SettlesAt)

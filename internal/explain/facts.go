@@ -171,14 +171,14 @@ type RunRecord struct {
 }
 
 // addTraces adds the facts of Redis.
-func (f *Facts) addTraces(t candidates.Traces, settlesAt func(time.Time) time.Time) {
+func (f *Facts) addTraces(t candidates.UserLookup, settlesAt func(time.Time) time.Time) {
 	f.At = t.Now
-	f.Door = &DoorFacts{Known: t.Door.Known, Sold: t.Door.Sold, Waiting: t.Waiting}
-	if t.Door.Known {
-		f.Door.OpensAt, f.Door.ClosesAt, f.Door.Paused = &t.Door.Opens, &t.Door.Closes, t.Door.Paused
+	f.Door = &DoorFacts{Known: t.Window.Known, Sold: t.Window.Sold, Waiting: t.Waiting}
+	if t.Window.Known {
+		f.Door.OpensAt, f.Door.ClosesAt, f.Door.Paused = &t.Window.Opens, &t.Window.Closes, t.Window.Paused
 	}
 	f.MarkedIssued, f.MarkedRejected = t.MarkedIssued, t.MarkedRejected
-	for _, s := range t.Stands {
+	for _, s := range t.Entries {
 		a := f.application(s.Arrival)
 		if a.Place != "" {
 			continue // the queue comes first and decides

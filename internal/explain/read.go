@@ -138,8 +138,8 @@ func (r *reader) readPlace(ctx context.Context) error {
 		if err := r.tx.QueryRowContext(ctx, orderSQL, r.CouponID, a.AppliedAt, r.CouponID, a.AppliedAt).Scan(&settled); err != nil {
 			return err
 		}
-		if f, err := r.Redis.Figures(ctx, r.CouponID, a.Arrival); err == nil { // else Order stays 0
-			a.Order = settled + f.Waiting - f.WaitingBehind + f.DLQ - f.DLQBehind
+		if f, err := r.Redis.Counts(ctx, r.CouponID, a.Arrival); err == nil { // else Order stays 0
+			a.Order = settled + f.Waiting - f.WaitingAfter + f.DLQ - f.DLQAfter
 		}
 	}
 	if a.Outcome != coupon.OutcomeNotSelected {

@@ -13,6 +13,7 @@ package jajeongtest
 
 import (
 	"database/sql"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -24,18 +25,21 @@ import (
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
 	"github.com/jajeong/jajeong/internal/users"
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// putBackTime is how long tests wait for lost applications to be put back. Many tests lose some for good.
-const putBackTime = 100 * time.Millisecond
+// PutBackTime is how long tests wait for lost applications to be put back. Many tests lose some for good.
+const PutBackTime = 100 * time.Millisecond
 
 // Main runs the tests on a database server with hostile defaults and exits. For TestMain.
 func Main(m *testing.M) {
-	candidates.PutBackTime = putBackTime
+	if err := os.Setenv("PUT_BACK_TIME", PutBackTime.String()); err != nil {
+		panic(err)
+	}
 	testenv.MainHostile(m)
 }
 
@@ -164,10 +168,13 @@ func (d *Deployment) open(dsn string) *sql.DB {
 // newStore is the store of a process that has just started.
 func (d *Deployment) newStore(client redis.UniversalClient) *candidates.Store {
 	d.T.Helper()
-	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL, PutBackTime: PutBackTime})
 	require.NoError(d.T, err)
 	return store
 }
+
+// Memory is the memory of Store.
+func (d *Deployment) Memory() *recall.Memory { return d.Store.Recorder.(*recall.Memory) }
 
 // Now is the Redis clock.
 func (d *Deployment) Now() time.Time {

@@ -119,7 +119,7 @@ func (d *Deployment) CouponAdmin() *couponadmin.Admin {
 // Refresh refreshes the catalog of a pod with this store once, as every pod does every few seconds.
 func (d *Deployment) Refresh() {
 	d.T.Helper()
-	pod := catalog.New(catalog.Options{DB: d.open(d.API.MySQLDSN), Store: d.Store, Logger: zap.NewNop(), Now: time.Now})
+	pod := catalog.New(catalog.Options{DB: d.open(d.API.MySQLDSN), Store: d.Store, Memory: d.Memory(), Logger: zap.NewNop(), Now: time.Now})
 	require.NoError(d.T, pod.Refresh(d.T.Context()))
 }
 

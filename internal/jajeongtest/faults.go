@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
@@ -37,6 +38,7 @@ func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deploy
 func (d *Deployment) PodsDie() {
 	d.T.Helper()
 	d.Store = d.newStore(d.Redis)
+	recall.New(d.Store)
 }
 
 // RefuseRows has the database refuse new rows of these users, or of all, as a trigger of another team might.

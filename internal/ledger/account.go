@@ -15,12 +15,12 @@ import (
 
 // Store is what the ledger reads of Redis; candidates.Store has it.
 type Store interface {
-	Figures(ctx context.Context, couponID coupon.CouponID, behind int64) (candidates.Figures, error)
+	Counts(ctx context.Context, couponID coupon.CouponID, behind int64) (candidates.Counts, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 	MarkedIssued(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
 	MarkedRejected(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
 	Inspect(ctx context.Context, couponID coupon.CouponID) (candidates.Inspection, error)
-	EachPage(ctx context.Context, visit func(coupons []uint64) error) error
+	ScanCoupons(ctx context.Context, visit func(coupons []uint64) error) error
 	Now(ctx context.Context) (time.Time, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
 }
@@ -150,10 +150,10 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a 
 
 // count reads MySQL before Redis. Applications arrive and API pods raise the promise row even under the coupon's lock. A
 // promise row that is read after Redis would include later applications, which would look lost.
-func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, candidates.Figures, error) {
+func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, candidates.Counts, error) {
 	recorded, settledUpTo, err := ReadRecorded(ctx, tx, couponID)
 	if err != nil {
-		return Account{}, candidates.Figures{}, err
+		return Account{}, candidates.Counts{}, err
 	}
 	return l.AddUp(ctx, tx, couponID, recorded, settledUpTo, func(Entry) {})
 }
@@ -161,15 +161,15 @@ func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 // AddUp adds the applications in Redis to the recorded counts. Applications up to settledUpTo can be settled: before a
 // clean-up, or after Redis fell back to an older state. AddUp compares these one by one and calls visit for each. It counts
 // them on the way, because a run can clean up meanwhile; no run removes applications above settledUpTo.
-func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, settledUpTo coupon.Arrival, visit func(Entry)) (Account, candidates.Figures, error) {
-	f, err := l.Store.Figures(ctx, couponID, settledUpTo)
+func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, settledUpTo coupon.Arrival, visit func(Entry)) (Account, candidates.Counts, error) {
+	f, err := l.Store.Counts(ctx, couponID, settledUpTo)
 	if err != nil {
 		return Account{}, f, err
 	}
 	a.Accepted, a.LastArrival = max(a.Accepted, f.Accepted), max(a.LastArrival, f.LastArrival)
 	a.AskedAgain, a.CountedSince = max(a.AskedAgain, f.Twice), max(a.CountedSince, f.Since)
-	a.Waiting, a.UnderReview = f.WaitingBehind, f.DLQBehind
-	if f.Waiting == f.WaitingBehind && f.DLQ == f.DLQBehind {
+	a.Waiting, a.UnderReview = f.WaitingAfter, f.DLQAfter
+	if f.Waiting == f.WaitingAfter && f.DLQ == f.DLQAfter {
 		return a, f, nil
 	}
 	err = l.walk(ctx, tx, couponID, settledUpTo, func(e Entry) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -90,7 +91,7 @@ func TestAccountCountsEachApplicationOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := d.worldly(t)
-			figures, err := c.Store.Figures(t.Context(), c.id, 0)
+			figures, err := c.Store.Counts(t.Context(), c.id, 0)
 			require.NoError(t, err)
 			test.do(c)
 			want := worldlyAccount
@@ -108,7 +109,7 @@ func TestLastArrivalIsTheHighestOfRedisAndMySQL(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
 	c.addApplicants(2)
-	figures, err := c.Store.Figures(t.Context(), c.id, 0)
+	figures, err := c.Store.Counts(t.Context(), c.id, 0)
 	require.NoError(t, err)
 	require.Equal(t, figures.LastArrival, c.account(c.ledger).LastArrival)
 	c.Exec("INSERT INTO promise (coupon_id, last_arrival) VALUES (?, ?)", c.id, figures.LastArrival-1)
@@ -146,8 +147,8 @@ type hooked struct {
 	afterCounts func()
 }
 
-func (h hooked) Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error) {
-	figures, err := h.Store.Figures(ctx, coupon, behind)
+func (h hooked) Counts(ctx context.Context, coupon uint64, behind int64) (candidates.Counts, error) {
+	figures, err := h.Store.Counts(ctx, coupon, behind)
 	h.afterCounts()
 	return figures, err
 }
@@ -213,7 +214,7 @@ func TestCheckWaitsForPodsToPutApplicationsBack(t *testing.T) {
 	putBack := make(chan error, 1)
 	v := c.checkWith(c.withHook(func(reads int) {
 		if reads == 1 {
-			time.AfterFunc(candidates.PutBackTime/4, func() {
+			time.AfterFunc(jajeongtest.PutBackTime/4, func() {
 				putBack <- c.Redis.Do(context.Background(), "ZADD", c.queue(), arrival, c.member(3)).Err()
 			})
 		}

@@ -52,14 +52,14 @@ func (l *Ledger) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID
 // waitForPods gives API pods the time to put back applications that a failover lost. The instant is the same for all coupons,
 // so that a ledger waits once at most. All times are of the Redis clock.
 func (l *Ledger) waitForPods(ctx context.Context, c *check) error {
-	if c.Gap <= 0 || c.figures.ForPods == 0 {
+	if c.Gap <= 0 || c.figures.PutBackWait == 0 {
 		return nil
 	}
-	until := c.figures.Now.Add(candidates.PutBackTime)
+	until := c.figures.Now.Add(c.figures.MaxPutBackWait)
 	if !l.until.CompareAndSwap(nil, &until) {
 		until = *l.until.Load()
 	}
-	timer := time.NewTimer(min(c.figures.ForPods, until.Sub(c.figures.Now)))
+	timer := time.NewTimer(min(c.figures.PutBackWait, until.Sub(c.figures.Now)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -76,11 +76,11 @@ type check struct {
 	ledger *Ledger
 	tx     *sql.Tx
 
-	row            checkedRow         // of the coupon
-	figures        candidates.Figures // of Redis
-	pendingCleanup int64              // settlements whose clean-up is pending, by checkRecords
-	lastIssued     time.Time          // highest arrival that got a seat, by checkOrder; 1970: none
-	events         runEvents          // of the audit chain, by checkAudit
+	row            checkedRow        // of the coupon
+	figures        candidates.Counts // of Redis
+	pendingCleanup int64             // settlements whose clean-up is pending, by checkRecords
+	lastIssued     time.Time         // highest arrival that got a seat, by checkOrder; 1970: none
+	events         runEvents         // of the audit chain, by checkAudit
 }
 
 // checkedRow are the columns of the coupon's row that Verdict lacks.

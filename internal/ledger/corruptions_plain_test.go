@@ -219,7 +219,7 @@ var plainCorruptions = map[string]corruption{
 	"ALREADY_ISSUED, in the queue": {do: returned("queue", byHand), codes: found{ledger.StillStanding: 1}},
 	"the last arrival is settled and waits": {
 		do: func(c *fixture) {
-			figures, err := c.Store.Figures(c.T.Context(), c.id, 0)
+			figures, err := c.Store.Counts(c.T.Context(), c.id, 0)
 			require.NoError(c.T, err)
 			require.Equal(c.T, figures.LastArrival, figures.Highest)
 			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, 'NOT_SELECTED')",

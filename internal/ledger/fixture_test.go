@@ -160,7 +160,7 @@ const storePromises = `INSERT INTO promise (coupon_id, accepted, last_arrival) V
 // storePromises stores the promises that Redis has counted, and this last arrival.
 func (c *fixture) storePromises(last time.Time) {
 	c.T.Helper()
-	figures, err := c.Store.Figures(c.T.Context(), c.id, 0)
+	figures, err := c.Store.Counts(c.T.Context(), c.id, 0)
 	require.NoError(c.T, err)
 	c.Exec(storePromises, c.id, figures.Accepted, last.UnixMicro())
 }

@@ -119,7 +119,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 		return tx.Commit()
 	})
 	loop("store promises", time.Millisecond, func() error {
-		figures, err := c.Store.Figures(ctx, c.id, 0)
+		figures, err := c.Store.Counts(ctx, c.id, 0)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ const maxOrphans = 10_000
 // findOrphans finds applications in Redis for missing coupons. No run settles them.
 func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error {
 	unknown := map[coupon.CouponID]bool{}
-	err := l.Store.EachPage(ctx, func(coupons []coupon.CouponID) error {
+	err := l.Store.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {
 		if len(unknown) >= maxOrphans {
 			return nil
 		}
@@ -94,7 +94,7 @@ func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error 
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(unknown)) {
-		f, err := l.Store.Figures(ctx, id, 0)
+		f, err := l.Store.Counts(ctx, id, 0)
 		if err != nil {
 			return err
 		}

@@ -150,11 +150,11 @@ func (r *Reporter) inRedis(c *counter) func(context.Context, *sql.Tx) error {
 // before the buckets.
 func (r *Reporter) countUndecided(ctx context.Context, c *counter, from coupon.Arrival) error {
 	edges := c.period.edges(from)
-	waiting, dlq, err := r.Store.Spans(ctx, c.Coupon.Coupon, []int64{edges[0], edges[len(edges)-1]})
+	waiting, dlq, err := r.Store.CountByInterval(ctx, c.Coupon.Coupon, []int64{edges[0], edges[len(edges)-1]})
 	if err != nil || waiting[0]+dlq[0] == 0 {
 		return err
 	}
-	if waiting, dlq, err = r.Store.Spans(ctx, c.Coupon.Coupon, edges); err != nil {
+	if waiting, dlq, err = r.Store.CountByInterval(ctx, c.Coupon.Coupon, edges); err != nil {
 		return err
 	}
 	for i := range waiting {

@@ -310,14 +310,14 @@ type hooked struct {
 	beforeIntervals, beforeCounts func()
 }
 
-func (h hooked) Spans(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error) {
+func (h hooked) CountByInterval(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error) {
 	h.beforeIntervals()
-	return h.Store.Spans(ctx, coupon, bounds)
+	return h.Store.CountByInterval(ctx, coupon, bounds)
 }
 
-func (h hooked) Figures(ctx context.Context, coupon uint64, behind int64) (candidates.Figures, error) {
+func (h hooked) Counts(ctx context.Context, coupon uint64, behind int64) (candidates.Counts, error) {
 	h.beforeCounts()
-	return h.Store.Figures(ctx, coupon, behind)
+	return h.Store.Counts(ctx, coupon, behind)
 }
 
 // A settlement between the reads of MySQL and Redis loses no application and counts none twice.

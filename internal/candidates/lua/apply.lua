@@ -1,15 +1,15 @@
--- Users ask for one coupon, in the order they came. A Redis whose memory is full refuses newcomers and still answers
--- everybody else: for that this script, unlike the others, has no line of flags.
+-- Applies for users, in their order. Without a line of flags, unlike the other scripts: a Redis without memory refuses new
+-- applications and still answers all other users.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
--- ARGV  1 highest arrival the pod has seen (µs)  2 the epoch it knows  3, 4 accepted and twice as it has seen them
+-- ARGV  1 highest arrival that the process has seen (µs)  2 epoch that it knows  3, 4 accepted and twice as it has seen them
 --       5 ttl (s)  6… user ids
--- Returns {now, opens, accepted, twice, epoch, then code, arrival, position of each user}; numbers that a code has no use for
--- are 0. The epoch is empty where it is the one the pod knows; accepted is 0, too, where nobody can be let in.
+-- Returns {now, opens, accepted, twice, epoch, then code, arrival, position of each user}. Numbers without a meaning are 0.
+-- accepted, twice and epoch are 0 and '' if applying is not possible.
 --   ACCEPTED, DUPLICATE (arrival and position of the first time), UNDER_REVIEW (arrival)
 --   ALREADY_ISSUED, REJECTED, SOLD_OUT, NOT_OPEN, PAUSED
---   CLOSED     also where so many come in the last microseconds that an arrival would not lie before the end
+--   CLOSED     also if the arrival, which follows the last one, would not be before the end
 --   NO_WINDOW  no catalog refresh has written this coupon's window yet
---   CLOCK      the line runs more than 5 s ahead of this clock: nothing is accepted until it has caught up
+--   CLOCK      the last arrival is more than 5 s ahead of this clock: nothing is accepted until it has caught up
 local queue, state, issued, rejected, dlq = unpack(KEYS)
 local users = {unpack(ARGV, 6)}
 local MAX_AHEAD = 5000000 -- µs
@@ -25,7 +25,7 @@ local function answer(code, arrival, position)
   reply[n + 1], reply[n + 2], reply[n + 3] = code, arrival or 0, position or 0
   n = n + 3
 end
-local function arrivalOf(score) -- somebody's hand may have written any
+local function arrivalOf(score) -- which may be written by hand
   return math.max(0, math.min(tonumber(score), LAST_ARRIVAL))
 end
 local function answerAll(code)
@@ -38,22 +38,22 @@ if now < opens then return answerAll('NOT_OPEN') end
 if now >= closes then return answerAll('CLOSED') end
 if s[3] ~= 'OPEN' then return answerAll('PAUSED') end
 local promised = promises(now, {unpack(s, 6)}, {unpack(ARGV, 2, 4)}, {0, 0, 0})
-reply[3], reply[4], reply[5] = promised.accepted, promised.twice, promised.epoch ~= ARGV[2] and promised.epoch or ''
+reply[3], reply[4], reply[5] = promised.accepted, promised.twice, promised.epoch
 if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)) end
 
-local standing = redis.call('ZMSCORE', queue, unpack(users))
+local queued = redis.call('ZMSCORE', queue, unpack(users))
 local reviewed = redis.call('ZMSCORE', dlq, unpack(users))
 local holding = redis.call('SMISMEMBER', issued, unpack(users))
 local refused = redis.call('SMISMEMBER', rejected, unpack(users))
 
 local last = math.max(tonumber(s[5]) or 0, tonumber(ARGV[1]))
 local first = math.max(now, last + 1)
-local count = 0      -- of newcomers: their arrivals are first, first + 1, …
-local newcomers = {} -- score, member, …
-local arrivals = {}  -- of newcomers, by user
+local count = 0     -- of accepted users: their arrivals are first, first + 1, …
+local accepted = {} -- score, member, …
+local arrivals = {} -- by accepted user
 for i, user in ipairs(users) do
-  if standing[i] then
-    answer('DUPLICATE', arrivalOf(standing[i]), redis.call('ZRANK', queue, user) + 1)
+  if queued[i] then
+    answer('DUPLICATE', arrivalOf(queued[i]), redis.call('ZRANK', queue, user) + 1)
   elseif arrivals[user] then
     answer('DUPLICATE', arrivals[user])
   elseif reviewed[i] then
@@ -72,22 +72,22 @@ for i, user in ipairs(users) do
     local arrival = first + count
     count = count + 1
     arrivals[user] = arrival
-    newcomers[2 * count - 1], newcomers[2 * count] = arrival, user -- handed over with 17 digits
+    accepted[2 * count - 1], accepted[2 * count] = arrival, user -- passed with 17 digits
     answer('ACCEPTED', arrival)
   end
 end
 if count == 0 then return reply end
 
-redis.call('ZADD', queue, 'NX', unpack(newcomers))
+redis.call('ZADD', queue, 'NX', unpack(accepted))
 reply[3] = promised.accepted + count
 redis.call('HSET', state, 'last', string.format('%.0f', first + count - 1), 'accepted', string.format('%.0f', reply[3]))
 local expires = string.format('%.0f', math.floor(math.max(now, closes) / 1000000) + ARGV[5])
 redis.call('EXPIREAT', queue, expires)
 redis.call('EXPIREAT', state, expires)
 
--- The arrivals of newcomers follow one another, and so do their places, unless somebody's hand has put one in between.
-local ahead = redis.call('ZRANK', queue, newcomers[2])
-local together = redis.call('ZRANK', queue, newcomers[2 * count]) - ahead == count - 1
+-- Accepted users are neighbours in the queue, unless an entry between them was written by hand.
+local ahead = redis.call('ZRANK', queue, accepted[2])
+local together = redis.call('ZRANK', queue, accepted[2 * count]) - ahead == count - 1
 for i, user in ipairs(users) do
   local arrival = arrivals[user]
   if arrival then

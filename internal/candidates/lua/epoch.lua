@@ -1,15 +1,14 @@
--- What several scripts begin with: in which epoch of the coupon's promises they run, and how many there are.
--- An epoch begins when a server first meets the coupon's state: the first time, after a failover, after a restart, and
--- after a loss of the state; also where a clock was put back. The state keeps `run_id`, that server; `since`, when it
--- began (µs); and `base` and `base_twice`, what is known to have been counted before it of `accepted` and `twice`.
--- A caller names the epoch it knows, "<run_id>:<since>" ('' for none), and the counts that it has seen in it.
+-- Shared by several scripts: the epoch of the coupon's promises, and their counts.
+-- An epoch begins when a server sees the coupon's state for the first time: initially, after a failover, a restart or a loss of
+-- the state, and after its clock was put back. The state keeps `run_id`, the server; `since`, the beginning (µs); and `base` and
+-- `base_twice`, the part of `accepted` and `twice` that earlier epochs counted.
+-- A caller names the epoch that it knows, "<run_id>:<since>" or '', and the counts that it has seen in it.
 local EPOCH_FIELDS = {'run_id', 'since', 'accepted', 'twice', 'base', 'base_twice'}
 
--- promises counts them; s holds EPOCH_FIELDS, seen is {epoch, accepted, twice} of the caller, and known {since, accepted, twice}
--- of what MySQL remembers.
--- Returns {epoch, since, accepted, twice, base, changes}; changes are pairs for HSET, none where nothing is new.
--- What was counted in an earlier epoch adds to this one's own: the higher of both would hide who was lost. A later one
--- began with what this server had, which is the primary no more: it tells nothing here.
+-- promises takes EPOCH_FIELDS of the state, {epoch, accepted, twice} of the caller and {since, accepted, twice} of MySQL.
+-- Returns {epoch, since, accepted, twice, base, changes}; changes are pairs for HSET.
+-- Counts of an earlier epoch add to those of this one: the maximum of both would hide a loss. Counts of a later epoch are
+-- ignored: this server is no longer the primary, and the later one began with its counts.
 local function promises(now, s, seen, known)
   local p = {run = s[1], since = tonumber(s[2]), accepted = tonumber(s[3]) or 0, twice = tonumber(s[4]) or 0,
     base = tonumber(s[5]) or 0, baseTwice = tonumber(s[6]) or 0, changes = {}}
@@ -20,7 +19,7 @@ local function promises(now, s, seen, known)
   local info = redis.call('INFO', 'server')
   local continues = p.run and p.since and p.since <= now + 5000000 and string.find(info, 'run_id:' .. p.run, 1, true)
   p.epoch = continues and p.run .. ':' .. string.format('%.0f', p.since)
-  if not continues or p.epoch == seen[1] and p.accepted < tonumber(seen[2]) then -- it has fallen back
+  if not continues or p.epoch == seen[1] and p.accepted < tonumber(seen[2]) then -- the server has lost counts
     p.run, p.since = string.match(info, 'run_id:(%x+)'), now == p.since and now + 1 or now
     p.epoch = p.run .. ':' .. string.format('%.0f', p.since)
     p.base, p.baseTwice = p.accepted, p.twice
@@ -31,7 +30,7 @@ local function promises(now, s, seen, known)
   end
   local function lift(since, accepted, twice)
     if since > p.since then return end
-    local earlier = since > 0 and since < p.since -- 0: nobody knows
+    local earlier = since > 0 and since < p.since -- 0: unknown
     local more = accepted - (earlier and p.base or p.accepted)
     if more > 0 then
       p.accepted, p.base = p.accepted + more, p.base + more

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Lets a settlement begin: once this clock has passed the cutoff, no later application can arrive below it, and once
--- pods have had their time since another server took over, nobody is missing whose pod lives.
+-- Fences a settlement: after this clock has passed the cutoff, no application arrives below it any more, and after the time
+-- for putting back, no application is missing whose process lives.
 -- KEYS  1 state
--- ARGV  1 cutoff (µs)  2 ttl (s), for a state that nobody has written yet
---       3 since when the epoch is that MySQL's counts are of (µs)  4, 5 accepted and twice as MySQL has them
---       6 how much time pods have to put back whom they remember (µs)
--- Returns the µs still to wait {for the cutoff, for the pods}; twice 0 when the fence stands. Which server it is, is noted also
+-- ARGV  1 cutoff (µs)  2 ttl (s), for a new state
+--       3 beginning of the epoch of MySQL's counts (µs)  4, 5 accepted and twice in MySQL
+--       6 time for putting applications back after a change of the server (µs)
+-- Returns the µs to wait {for the cutoff, for putting back}; both are 0 when the fence is complete. The epoch also begins
 -- before the cutoff.
 local state, cutoff = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -21,5 +21,5 @@ if #changes > 0 then
   redis.call('HSET', state, unpack(changes))
   if redis.call('TTL', state) == -1 then redis.call('EXPIRE', state, ARGV[2]) end
 end
-if promised.base == 0 and s[2] then return {early, 0} end -- nobody was promised anything before, unless the state was lost
+if promised.base == 0 and s[2] then return {early, 0} end -- no earlier epoch counted anything, and the state is not lost
 return {early, math.max(0, math.min(promised.since + ARGV[6] - now, tonumber(ARGV[6])))}

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- What a coupon's door goes by, and how its line is kept, at one instant. A read.
+-- Reads a coupon's window, and whether its entries will stay, at one instant. A read.
 -- KEYS  1 queue  2 state  3 dlq  4 dlq reasons
--- ARGV  1 how many entries under review, from the first, are looked at one by one
--- Returns {now, ms until the queue expires or -1, dlq entries, reasons, entries looked at without a readable reason,
+-- ARGV  1 how many dlq entries, from the first, are read
+-- Returns {now, ms until the queue expires or -1, dlq entries, reasons, read entries without a readable reason,
 --          ms until one of the dlq's two keys expires or -1, {opens, closes, status, version}}
--- The texts are '' where there is none.
+-- Missing texts are ''.
 local queue, state, dlq, reasons = unpack(KEYS)
 local time = redis.call('TIME')
 local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'version')

@@ -1,29 +1,30 @@
 #!lua flags=no-writes
--- Who of those whom a pod remembers is to be put back, or was counted by two servers. A read.
+-- Finds the answers of a process that Restore has to look at. A read.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
--- ARGV  1… user id, arrival (µs; 0 where the pod got no answer), …; nobody: only which epoch it is
--- Returns {epoch, then the places in ARGV's list of users, from 1}: of those who stand nowhere, or in the queue at another
--- arrival that was given later or in this epoch. The epoch is empty where none has begun on this server.
+-- ARGV  1… user id, arrival (µs; 0: no reply came), counted (1 or 0), …; none: only the epoch is asked for
+-- Returns {epoch, then indexes of users from 1}: users who are in no key of the coupon, or in the queue at a later arrival, or
+-- counted there by another server and by this one. The epoch is empty if none has begun on this server.
 local queue, state, issued, rejected, dlq = unpack(KEYS)
-local users, arrivals = {}, {}
-for i = 1, #ARGV, 2 do
-  users[#users + 1], arrivals[#arrivals + 1] = ARGV[i], tonumber(ARGV[i + 1])
+local users, arrivals, counted = {}, {}, {}
+for i = 1, #ARGV, 3 do
+  local n = #users + 1
+  users[n], arrivals[n], counted[n] = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
 end
 local time = redis.call('TIME')
 local promised = promises(time[1] * 1000000 + time[2], redis.call('HMGET', state, unpack(EPOCH_FIELDS)), {'', 0, 0}, {0, 0, 0})
 if #promised.changes > 0 then return {''} end
 if #users == 0 then return {promised.epoch} end
 
-local standing = redis.call('ZMSCORE', queue, unpack(users))
+local queued = redis.call('ZMSCORE', queue, unpack(users))
 local reviewed = redis.call('ZMSCORE', dlq, unpack(users))
 local holding = redis.call('SMISMEMBER', issued, unpack(users))
 local refused = redis.call('SMISMEMBER', rejected, unpack(users))
-local missing = {promised.epoch}
-for i in ipairs(users) do
+local found = {promised.epoch}
+for i = 1, #users do
   local elsewhere = reviewed[i] or holding[i] == 1 or refused[i] == 1
-  local stands = standing[i] and tonumber(standing[i])
-  if not elsewhere and stands ~= arrivals[i] and (not stands or stands > arrivals[i] or stands >= promised.since) then
-    missing[#missing + 1] = i
+  local at = queued[i] and tonumber(queued[i])
+  if not elsewhere and at ~= arrivals[i] and (not at or at > arrivals[i] or counted[i] and at >= promised.since) then
+    found[#found + 1] = i
   end
 end
-return missing
+return found

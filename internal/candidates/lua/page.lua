@@ -1,18 +1,18 @@
 #!lua flags=no-writes
--- The next page of the line before a cutoff: candidates and DLQ entries, merged by (arrival, member).
+-- Reads the next page before a cutoff: queue and DLQ, merged by (arrival, member).
 -- KEYS  1 queue  2 dlq  3 dlq reasons
--- ARGV  1 cutoff (µs, exclusive)  2 limit of candidates, 0 for none  3 limit of DLQ entries
---       4 score and 5 member after which to go on; a score of '' begins
+-- ARGV  1 cutoff (µs, exclusive)  2 limit of queue entries, 0 for none  3 limit of DLQ entries
+--       4 score and 5 member of the cursor; a score of '' begins
 --       6 the cutoff as reasons name nights
--- Returns {score, member, more, sources, {member, score, …}}: where to go on, whether there may be more (1 or 0), a
--- letter for the source of each entry, and the entries.
---   Q waiting in the queue   R in the DLQ, retryable   B the same, and its own row was refused before
---   T the same, by a nightly run of this very cutoff   H in the DLQ, held for a person
+-- Returns {score, member, more, sources, {member, score, …}}: the next cursor, whether there may be more (1 or 0), a letter for
+-- the source of each entry, and the entries.
+--   Q in the queue   R in the DLQ, retryable   B the same, and its row was refused before
+--   T the same, by a nightly run of this cutoff   H in the DLQ, held for an operator
 local queue, dlq, reasons = unpack(KEYS)
 local cutoff = tonumber(ARGV[1])
 local after_score, after_member, night = ARGV[4], ARGV[5], ARGV[6]
 
--- Members in Redis's own order, byte by byte; Lua's < would ask the server's locale.
+-- The order of members in Redis is byte by byte; < in Lua depends on the locale.
 local function precedes(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -21,7 +21,7 @@ local function precedes(a, b)
   return #a < #b
 end
 
--- The rank of the first entry behind the cursor, which itself may be gone by now.
+-- The rank of the first entry behind the cursor. The entry of the cursor may be gone.
 local function start(key)
   if after_score == '' then return 0 end
   local low = redis.call('ZCOUNT', key, '-inf', '(' .. after_score)
@@ -37,7 +37,7 @@ local function start(key)
   return low
 end
 
--- Entries as {member, score, member, score, …} below the cutoff, how many, and whether the limit cut them off.
+-- Entries below the cutoff as {member, score, …}, their number, and whether the limit cut them off.
 local function slice(key, limit)
   if limit == 0 then return {}, 0, false end
   local from = start(key)
@@ -52,7 +52,7 @@ local held, held_n, held_cut = slice(dlq, tonumber(ARGV[3]))
 
 local more = (waiting_cut or held_cut) and '1' or '0'
 local apart = held_n == 0 or waiting_cut and tonumber(waiting[2 * waiting_n]) < tonumber(held[2])
-if waiting_n > 0 and apart then -- almost always: the queue as it is, with nothing done to each entry
+if waiting_n > 0 and apart then -- almost always: queue entries alone, as they are
   for i = #waiting, 2 * waiting_n + 1, -1 do waiting[i] = nil end
   return {waiting[2 * waiting_n], waiting[2 * waiting_n - 1], more, string.rep('Q', waiting_n), waiting}
 end
@@ -75,7 +75,7 @@ end
 local page, sources = {}, {}
 local w, h = 1, 1
 while w <= waiting_n or h <= held_n do
-  -- What follows a cut-off slice is unknown and may come before the other's next: the page ends there.
+  -- The entries behind a cut-off slice are unknown and may precede the other slice: the page ends here.
   if (waiting_cut and w > waiting_n) or (held_cut and h > held_n) then break end
   local take_waiting = w <= waiting_n
   if take_waiting and h <= held_n then

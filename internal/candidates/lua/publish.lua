@@ -1,16 +1,14 @@
 #!lua flags=allow-oom
--- The catalog tells the door its window, and both sides learn what the other knows of promises. What stands there already
--- is not written again, so that an idle refresh costs neither a replica nor the append-only file anything.
+-- Writes a coupon's window and exchanges counts of promises with the caller. An unchanged value is not written, so that an idle
+-- refresh does not load replicas and the append-only file.
 -- KEYS  1 state
--- ARGV  1 version  2 opens (µs)  3 closes (µs)  4 status  5 accepted as MySQL has it
---       6 highest arrival that MySQL or the pod knows (µs)  7 ttl (s)
---       8 sold, 1 when every seat has been given: told only to a door that has lost its
---         state; otherwise settlements say so
---       9 twice as MySQL has it  10 the epoch the pod knows  11, 12 accepted and twice as it has seen them
---       13 since when the epoch is that MySQL's counts are of (µs)
--- Returns {published, accepted, last, twice, now, epoch}; published is 0 when a newer version has come to the door within
--- the last three minutes. No refresh reads a window and tells it as late as that, and no COMMIT under way lasts as long: an
--- older version that still comes is what MySQL has.
+-- ARGV  1 version  2 opens (µs)  3 closes (µs)  4 status  5 accepted in MySQL
+--       6 highest arrival that MySQL or the process knows (µs)  7 ttl (s)
+--       8 sold, 1 if every seat is taken: only for a state that is lost; otherwise settlements write it
+--       9 twice in MySQL  10 epoch that the process knows  11, 12 accepted and twice as it has seen them
+--       13 beginning of the epoch of MySQL's counts (µs)
+-- Returns {published, accepted, last, twice, now, epoch}; published is 0 if a newer version was written in the last three
+-- minutes. No refresh and no COMMIT takes that long: an older version that comes later is the one in MySQL.
 local state = KEYS[1]
 local KEPT, HOUR = 180 * 1000000, 3600 -- µs, s
 local time = redis.call('TIME')
@@ -22,7 +20,7 @@ if (tonumber(s[1]) or 0) <= tonumber(ARGV[1]) or math.abs(now - (tonumber(s[6]) 
   if changed then
     redis.call('HSET', state, 'version', ARGV[1], 'opens', ARGV[2], 'closes', ARGV[3], 'status', ARGV[4],
       'version_at', string.format('%.0f', now))
-    if tonumber(ARGV[3]) > now then redis.call('HDEL', state, 'final') end -- it was opened again
+    if tonumber(ARGV[3]) > now then redis.call('HDEL', state, 'final') end -- the coupon was reopened
   end
   if ARGV[8] == '1' and not s[1] then redis.call('HSET', state, 'sold', 1) end
   published, closes = 1, ARGV[3]

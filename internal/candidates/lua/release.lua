@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Lets every run try applications again that were held under review.
+-- Makes held DLQ entries retryable.
 -- KEYS  1 dlq  2 dlq reasons
 -- ARGV  member, arrival (µs), …
--- Returns how many stand in the DLQ with that arrival; they are retryable now.
+-- Returns how many are in the DLQ with this arrival. They are retryable now.
 local dlq, reasons = unpack(KEYS)
 local n = 0
 for i = 1, #ARGV, 2 do

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Takes settled applications out of the queue and the DLQ, each only where it stands with that arrival.
+-- Removes settled applications from queue and DLQ, each only with this arrival.
 -- KEYS  1 queue  2 dlq  3 dlq reasons  4 set to add the users to
--- ARGV  1 closes (µs), '' to add nobody  2 ttl of that set (s)  3… member, arrival (µs), …
+-- ARGV  1 closes (µs), '' to add no user  2 ttl of that set (s)  3… member, arrival (µs), …
 -- Returns how many were removed.
 local queue, dlq, reasons, set = unpack(KEYS)
 local members, arrivals = {}, {}
@@ -14,7 +14,7 @@ local function arrival(score)
   return math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991))
 end
 
-local function standing(key)
+local function present(key)
   local found = {}
   if redis.call('EXISTS', key) == 0 then return found end
   for i, score in ipairs(redis.call('ZMSCORE', key, unpack(members))) do
@@ -24,9 +24,9 @@ local function standing(key)
 end
 
 local removed = 0
-local found = standing(queue)
+local found = present(queue)
 if #found > 0 then removed = redis.call('ZREM', queue, unpack(found)) end
-found = standing(dlq)
+found = present(dlq)
 if #found > 0 then
   removed = removed + redis.call('ZREM', dlq, unpack(found))
   redis.call('HDEL', reasons, unpack(found))

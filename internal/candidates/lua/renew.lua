@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Keeps a due coupon's keys alive until well after its settlement. The DLQ needs none of it: it has no TTL.
+-- Extends the TTL of a due coupon's keys. The DLQ has none.
 -- KEYS  1 queue  2 state  3 issued  4 rejected
 -- ARGV  1 closes (µs)  2 ttl (s)
 -- Returns how many of the keys exist.

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- Everything that Redis holds of one user and one coupon, at one instant. A read.
+-- Reads everything of one user and one coupon, at one instant.
 -- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq  6 dlq reasons
 -- ARGV  1 user id
 -- Returns {now, marked issued, marked rejected, waiting, position, accepted, last,
 --          {opens, closes, status, sold, score in the queue, score in the dlq, reason}}
--- The texts are '' and the numbers 0 where there is none.
+-- Missing texts are '' and missing numbers 0.
 local queue, state, issued, rejected, dlq, reasons = unpack(KEYS)
 local user = ARGV[1]
 local time = redis.call('TIME')

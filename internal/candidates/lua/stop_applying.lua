@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Shuts the door in the name of whoever has locked the coupon's row: nobody is accepted after this. The row is written
--- afterwards. Where that fails, a catalog that still reads the version before opens the door again after three minutes.
+-- Closes the window, or pauses the coupon: no application is accepted after this. The caller has locked the coupon's row and
+-- writes it afterwards. If that fails, the catalog publishes the old version again after three minutes.
 -- KEYS  1 state
--- ARGV  1 version that the row is to have  2 CLOSED to end the window now, or PAUSED
--- Returns {version, end (µs)}: the version to write, not lower than the door's, and an instant that lies behind every
--- arrival, but not behind the end that the door had; {0, 0} and nothing done where the door knows no window.
+-- ARGV  1 intended version of the row  2 CLOSED or PAUSED
+-- Returns {version, end (µs)} for the row: a version not below the present one, and an instant above every arrival, but not
+-- after the present end; {0, 0} without a window.
 local state = KEYS[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

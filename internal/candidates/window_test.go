@@ -2,8 +2,7 @@ package candidates
 
 import (
 	"fmt"
-	"math"
-	"strconv"
+	"regexp"
 	"testing"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPublishOpensTheDoor(t *testing.T) {
+func TestPublishOpensTheWindow(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
@@ -32,7 +31,7 @@ func TestPublishOpensTheDoor(t *testing.T) {
 	c.accept(t, 7)
 }
 
-func TestPublishLetsTheNewerWindowWin(t *testing.T) {
+func TestPublishPrefersTheNewerVersion(t *testing.T) {
 	t.Parallel()
 	window := func(version int64, minutes int) coupon.Window {
 		d := time.Duration(minutes) * time.Minute
@@ -72,7 +71,7 @@ func TestPublishLetsTheNewerWindowWin(t *testing.T) {
 	}
 }
 
-func TestPublishLeavesSoldAlone(t *testing.T) {
+func TestPublishKeepsSold(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	w := c.open(t)
@@ -82,8 +81,8 @@ func TestPublishLeavesSoldAlone(t *testing.T) {
 	require.Equal(t, SoldOut, c.apply(t, 7).Code)
 }
 
-// Each of the two counters rises by itself, whoever knows more, and an older window still lifts them.
-func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
+// Each counter rises on its own, also with an older window.
+func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
 	for name, tc := range map[string]struct{ stands, known, want coupon.Promise }{
@@ -117,9 +116,8 @@ func TestPublishLiftsThePromiseToTheHigher(t *testing.T) {
 	}
 }
 
-// What MySQL heard of a server that is gone adds to what this one has counted itself; what it hears of a later one is nothing
-// to a server that was taken over from.
-func TestPublishAddsWhatAFormerServerCounted(t *testing.T) {
+// Counts of a later epoch are ignored.
+func TestPublishAddsCountsOfAnEarlierEpoch(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	w := c.open(t) // this server has begun with nobody
@@ -135,8 +133,7 @@ func TestPublishAddsWhatAFormerServerCounted(t *testing.T) {
 	}
 }
 
-// What Publish learns, this process carries into every further Apply, whatever becomes of Redis.
-func TestPublishedPromiseIsCarriedIntoApply(t *testing.T) {
+func TestApplyCarriesPublishedPromise(t *testing.T) {
 	t.Parallel()
 	for name, learn := range map[string]func(*fixture, coupon.Window){
 		"from mysql": func(c *fixture, w coupon.Window) {
@@ -151,6 +148,7 @@ func TestPublishedPromiseIsCarriedIntoApply(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCoupon(t)
+			c.recorder()
 			w := c.open(t)
 			learn(c, w)
 			require.NoError(t, c.rdb.HDel(t.Context(), c.state, "accepted", "last").Err())
@@ -160,7 +158,7 @@ func TestPublishedPromiseIsCarriedIntoApply(t *testing.T) {
 	}
 }
 
-func TestPublishKeepsTheStateUntilWellAfterClosingOrNow(t *testing.T) {
+func TestPublishRenewsTTLOfTheState(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
@@ -176,103 +174,6 @@ func TestPublishKeepsTheStateUntilWellAfterClosingOrNow(t *testing.T) {
 	}
 }
 
-func TestFenceWaitsForTheCutoff(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.open(t)
-	before := c.content(t)
-	for _, ahead := range []time.Duration{time.Microsecond, 1500 * time.Millisecond, 5 * time.Minute} {
-		wait, _, err := c.Fence(t.Context(), c.id, noon.Add(ahead), coupon.Promise{})
-		require.NoError(t, err)
-		require.Equal(t, ahead, wait)
-	}
-	require.Equal(t, before, c.content(t))
-}
-
-func TestFenceKeepsWhoComesLaterAboveTheCutoff(t *testing.T) {
-	t.Parallel()
-	for _, passed := range []time.Duration{0, time.Microsecond, time.Hour} {
-		t.Run(passed.String(), func(t *testing.T) {
-			t.Parallel()
-			c := newCoupon(t)
-			c.open(t)
-			c.freeze(noon.Add(-time.Second))
-			c.accept(t, 1)
-			c.freeze(noon)
-			cutoff := noon.Add(-passed)
-			want := max(µs(noon.Add(-time.Second)), µs(cutoff)-1)
-			for range 2 {
-				wait, _, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
-				require.NoError(t, err)
-				require.Zero(t, wait)
-				require.Equal(t, decimal(want), c.get(t, "last"))
-			}
-			before := c.content(t)
-			_, _, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
-			require.NoError(t, err)
-			require.Equal(t, before, c.content(t), "the fence stands already")
-
-			c.freeze(noon.Add(-2 * time.Second)) // a new primary's clock
-			receipt := c.accept(t, 2)[0]
-			require.GreaterOrEqual(t, receipt.Arrival, µs(cutoff))
-			require.Equal(t, max(want, µs(noon.Add(-2*time.Second))-1)+1, receipt.Arrival)
-			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, cutoff)
-			require.NoError(t, err)
-			for _, e := range entries {
-				require.Equal(t, "1", e.Member)
-			}
-		})
-	}
-}
-
-func TestFenceByTheRealClock(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.openNow(t)
-	now, err := c.Now(t.Context())
-	require.NoError(t, err)
-	wait, _, err := c.Fence(t.Context(), c.id, now.Add(time.Hour), coupon.Promise{})
-	require.NoError(t, err)
-	require.InDelta(t, time.Hour, wait, float64(time.Minute))
-	wait, _, err = c.Fence(t.Context(), c.id, now, coupon.Promise{})
-	require.NoError(t, err)
-	require.Zero(t, wait)
-	require.GreaterOrEqual(t, c.accept(t, 7)[0].Arrival, µs(now))
-}
-
-// The state of a coupon that was never seen, or that a server lost before MySQL heard of a promise: pods know which.
-func TestAFenceWaitsForPodsWhereThereIsNoState(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	now, err := c.Now(t.Context())
-	require.NoError(t, err)
-	_, forPods, err := c.Fence(t.Context(), c.id, now, coupon.Promise{})
-	require.NoError(t, err)
-	require.Positive(t, forPods)
-
-	c.openNow(t)
-	_, forPods, err = c.Fence(t.Context(), c.id, now, coupon.Promise{})
-	require.NoError(t, err)
-	require.Zero(t, forPods, "nobody was promised anything before")
-}
-
-// A fence may be the first to write a coupon's state; it then must not stay for ever.
-func TestFenceGivesAStateAnEnd(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.freeze(noon)
-	_, _, err := c.Fence(t.Context(), c.id, noon, coupon.Promise{})
-	require.NoError(t, err)
-	requireLives(t, c, testTTL)
-
-	require.NoError(t, c.rdb.Expire(t.Context(), c.state, time.Hour).Err())
-	c.freeze(noon.Add(time.Minute))
-	_, _, err = c.Fence(t.Context(), c.id, noon.Add(time.Minute), coupon.Promise{})
-	require.NoError(t, err)
-	require.Equal(t, decimal(µs(noon.Add(time.Minute))-1), c.get(t, "last"))
-	requireLives(t, c, time.Hour)
-}
-
 func requireLives(t *testing.T, c *fixture, want time.Duration) {
 	t.Helper()
 	ttl, err := c.rdb.TTL(t.Context(), c.state).Result()
@@ -281,7 +182,7 @@ func requireLives(t *testing.T, c *fixture, want time.Duration) {
 	require.Greater(t, ttl, want-time.Minute)
 }
 
-func TestRenewGivesTheKeysTheirFullLifeAgain(t *testing.T) {
+func TestRenewRestoresFullTTL(t *testing.T) {
 	t.Parallel()
 	for name, closes := range map[string]time.Time{
 		"open":          noon.Add(time.Hour),
@@ -294,8 +195,8 @@ func TestRenewGivesTheKeysTheirFullLifeAgain(t *testing.T) {
 			c := newCoupon(t)
 			c.freeze(noon)
 			require.NoError(t, c.Renew(t.Context(), c.id, closes), "without any key")
-			c.stand(t, c.queue, place{"1", "1"})
-			c.stand(t, c.dlq, place{"2", "2"})
+			c.addByHand(t, c.queue, place{"1", "1"})
+			c.addByHand(t, c.dlq, place{"2", "2"})
 			c.set(t, "last", 1)
 			c.add(t, c.issued, "3")
 			c.add(t, c.rejected, "4")
@@ -317,14 +218,14 @@ func TestRenewGivesTheKeysTheirFullLifeAgain(t *testing.T) {
 	}
 }
 
-func TestSoldShutsAndOpensTheDoor(t *testing.T) {
+func TestSetSoldStopsAndResumesApplying(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
 	c.accept(t, 1)
 	for _, sold := range []bool{false, true, true, false} {
 		require.NoError(t, c.SetSold(t.Context(), c.id, sold))
-		require.Equal(t, sold, c.figures(t).Sold)
+		require.Equal(t, sold, c.counts(t).Sold)
 		require.Equal(t, Duplicate, c.apply(t, 1).Code)
 		if sold {
 			require.Equal(t, SoldOut, c.apply(t, 2).Code)
@@ -334,7 +235,7 @@ func TestSoldShutsAndOpensTheDoor(t *testing.T) {
 	require.Equal(t, noon.Add(time.Hour+testTTL).Unix(), c.expires(t, c.state), "its life is not touched")
 }
 
-func TestSoldGivesAStateAnEnd(t *testing.T) {
+func TestSetSoldSetsTTLOfNewState(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	require.NoError(t, c.SetSold(t.Context(), c.id, false))
@@ -344,7 +245,7 @@ func TestSoldGivesAStateAnEnd(t *testing.T) {
 	requireLives(t, c, testTTL)
 }
 
-func TestSweepClearsAFinishedCoupon(t *testing.T) {
+func TestSweepUnlinksKeysOfFinalisedCoupon(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
@@ -364,7 +265,7 @@ func TestSweepClearsAFinishedCoupon(t *testing.T) {
 	require.Equal(t, Closed, c.apply(t, 7).Code)
 }
 
-func TestSweepRefuses(t *testing.T) {
+func TestSweepKeepsUnfinishedCoupons(t *testing.T) {
 	t.Parallel()
 	closes := noon.Add(time.Hour)
 	for name, tc := range map[string]struct {
@@ -383,8 +284,8 @@ func TestSweepRefuses(t *testing.T) {
 			c := newCoupon(t)
 			c.freeze(tc.now)
 			c.publish(t, coupon.Window{Coupon: c.id, Opens: noon.Add(-time.Hour), Closes: tc.published})
-			c.stand(t, c.queue, tc.queue...)
-			c.stand(t, c.dlq, tc.dlq...)
+			c.addByHand(t, c.queue, tc.queue...)
+			c.addByHand(t, c.dlq, tc.dlq...)
 			c.add(t, c.issued, "1")
 			before := c.content(t)
 			swept, err := c.Sweep(t.Context(), c.id, tc.given)
@@ -393,90 +294,6 @@ func TestSweepRefuses(t *testing.T) {
 			require.Equal(t, before, c.content(t))
 		})
 	}
-}
-
-func TestFiguresCountEverything(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.freeze(noon)
-	require.Equal(t, Figures{Now: noon, ForPods: PutBackTime}, c.figures(t), "of a coupon that nobody knows")
-
-	c.open(t)
-	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7)
-	closes := noon.Add(time.Hour)
-	remove := func(mark coupon.Mark, i int) {
-		_, err := c.Remove(t.Context(), c.id, closes, mark, []coupon.Application{{Member: strconv.Itoa(i + 1), Arrival: at[i].Arrival}})
-		require.NoError(t, err)
-	}
-	remove(coupon.MarkIssued, 0)
-	remove(coupon.MarkIssued, 1)
-	remove(coupon.MarkRejected, 2)
-	remove(coupon.MarkNone, 3)
-	_, err := c.moveToDLQ(t.Context(), c.id, []failed{{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival, Source: coupon.SourceQueue}}})
-	require.NoError(t, err)
-	require.Equal(t, Figures{
-		Since: µs(noon), ForPods: PutBackTime,
-		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
-		WaitingBehind: 2, DLQBehind: 1,
-	}, c.figures(t), "the highest stands in the DLQ")
-	for behind, want := range map[int64][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
-		f, err := c.Figures(t.Context(), c.id, behind)
-		require.NoError(t, err)
-		require.Equal(t, want, [2]int64{f.WaitingBehind, f.DLQBehind})
-	}
-
-	_, err = c.Remove(t.Context(), c.id, closes, coupon.MarkNone, []coupon.Application{{Member: "7", Arrival: at[6].Arrival}})
-	require.NoError(t, err)
-	require.NoError(t, c.SetSold(t.Context(), c.id, true))
-	require.Equal(t, Figures{
-		Since: µs(noon), ForPods: PutBackTime,
-		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
-		WaitingBehind: 2,
-	}, c.figures(t))
-}
-
-func TestFiguresOfScoresWrittenByHand(t *testing.T) {
-	t.Parallel()
-	for score, want := range map[string]int64{
-		"-inf": 0, "-5": 0, "0": 0, "12.75": 12, "8999999999999999": 8999999999999999, "1e300": 1<<53 - 1, "+inf": 1<<53 - 1,
-	} {
-		t.Run(score, func(t *testing.T) {
-			t.Parallel()
-			c := newCoupon(t)
-			c.stand(t, c.queue, place{score, "x"})
-			require.Equal(t, want, c.figures(t).Highest)
-		})
-	}
-}
-
-func TestMarkedIssuedPagesThroughEverybody(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	users, next, err := c.MarkedIssued(t.Context(), c.id, 0)
-	require.NoError(t, err)
-	require.Empty(t, users)
-	require.Zero(t, next)
-
-	want := map[string]bool{}
-	var entries []coupon.Application
-	for i := range 2500 {
-		user := strconv.FormatUint(math.MaxUint64-uint64(i), 10)
-		want[user] = true
-		entries = append(entries, coupon.Application{Member: user, Arrival: 1})
-	}
-	_, err = c.Remove(t.Context(), c.id, time.Now(), coupon.MarkIssued, entries)
-	require.NoError(t, err)
-	got := map[string]bool{}
-	pages := 0
-	for next = uint64(0); pages == 0 || next != 0; pages++ {
-		users, next, err = c.MarkedIssued(t.Context(), c.id, next)
-		require.NoError(t, err)
-		for _, user := range users {
-			got[user] = true
-		}
-	}
-	require.Equal(t, want, got)
-	require.Greater(t, pages, 1)
 }
 
 func TestCatalogSnapshotIsKept(t *testing.T) {
@@ -498,4 +315,27 @@ func TestCatalogSnapshotIsKept(t *testing.T) {
 	require.NoError(t, c.rdb.SAdd(t.Context(), c.names.catalog(), "x").Err())
 	_, err = c.LoadCatalog(t.Context())
 	require.ErrorContains(t, err, "WRONGTYPE")
+}
+
+func TestPublishOfUnchangedWindowWritesNothing(t *testing.T) {
+	t.Parallel()
+	c := privateCoupon(t)
+	c.freeze(noon)
+	w := coupon.Window{Coupon: c.id, Version: 1, Opens: noon.Add(-time.Hour), Closes: noon.Add(-time.Minute)}
+	c.publish(t, w)
+	writes := func() string {
+		info, err := c.rdb.Info(t.Context(), "persistence").Result()
+		require.NoError(t, err)
+		return regexp.MustCompile(`rdb_changes_since_last_save:\d+`).FindString(info)
+	}
+	before, expires := writes(), c.expires(t, c.state)
+	for range 5 {
+		c.publish(t, w)
+	}
+	c.freeze(noon.Add(time.Hour - time.Second))
+	c.publish(t, w)
+	require.Equal(t, before, writes())
+	c.freeze(noon.Add(time.Hour))
+	c.publish(t, w)
+	require.Equal(t, expires+3600, c.expires(t, c.state), "life is given again in steps of an hour")
 }

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Takes settled applications out of the queue (and the DLQ) where they stand in it side by side, as they almost always
--- do: half the work of naming each.
+-- Removes settled applications that are neighbours in the queue, also from the DLQ. They almost always are, and this is half
+-- the work of naming each.
 -- KEYS  1 queue  2 dlq  3 dlq reasons  4 set to add the users to
--- ARGV  1 closes (µs), '' to add nobody  2 ttl of that set (s)  3 how many  4 the first member
---       5 arrival of the first  6 of the last  7 SHA-1 of all members in order, a newline behind each
--- Returns how many were removed; -1 and nothing done where the queue has not exactly these from the first to the last.
+-- ARGV  1 closes (µs), '' to add no user  2 ttl of that set (s)  3 how many  4 first member
+--       5 arrival of the first  6 of the last  7 SHA-1 of all members in order, each followed by a newline
+-- Returns how many were removed; -1 if the queue does not have exactly these members from the first to the last.
 local queue, dlq, reasons, set = unpack(KEYS)
 local n = tonumber(ARGV[3])
 
@@ -12,7 +12,7 @@ local from = redis.call('ZRANK', queue, ARGV[4])
 if not from then return -1 end
 local members = redis.call('ZRANGE', queue, from, from + n - 1)
 if redis.sha1hex(table.concat(members, '\n') .. '\n') ~= ARGV[7] then return -1 end
--- Who applied again stands behind everybody: the ends speak for those between.
+-- A user who applied again has a higher arrival than all others: comparing the ends is enough.
 if redis.call('ZSCORE', queue, members[1]) ~= ARGV[5] or redis.call('ZSCORE', queue, members[n]) ~= ARGV[6] then return -1 end
 
 local again = {}

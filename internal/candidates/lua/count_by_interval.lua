@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- How many who stand in Redis arrived within spans of time that follow each other, at one instant.
+-- Counts applications by consecutive intervals of arrivals, at one instant. A read.
 -- KEYS  1 queue  2 dlq
--- ARGV  arrivals (µs), ascending: a span is from one on and before the next
--- Returns {waiting, dlq, …}, two numbers for each span
+-- ARGV  bounds (µs), ascending: an interval includes its lower bound and excludes its upper one
+-- Returns {waiting, dlq, …}, two numbers for each interval
 local queue, dlq = unpack(KEYS)
 local counts = {}
 for i = 1, #ARGV - 1 do

@@ -14,21 +14,21 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// How much one call reads or writes: more would hold Redis longer than about a millisecond.
+// How many members one call reads or writes. More would hold Redis for longer than about a millisecond.
 const (
 	queuePageMembers = 500
-	dlqPageMembers   = 125 // each costs a JSON decode besides
+	dlqPageMembers   = 125 // each costs a JSON decoding
 	writeMembers     = 500
 	reviewMembers    = 150 // each costs several commands
 )
 
-// sourceOf are the sources that a page can have, by the letter that the script returns.
-var sourceOf = map[byte]coupon.Source{
+// pageSources are the sources of a page by the letter that the script returns.
+var pageSources = map[byte]coupon.Source{
 	'Q': coupon.SourceQueue, 'R': coupon.SourceRetryable, 'B': coupon.SourceRowRefused, 'T': coupon.SourceTriedTonight, 'H': coupon.SourceHeld,
 }
 
-// Page reads the entries behind the cursor that arrived before the cutoff, in order of (arrival, member), queue and
-// DLQ together, at most about 500. No entries: the end of the line. It is a read; repeating it is safe.
+// Page reads up to about 500 entries of queue and DLQ that follow the cursor and arrived before the cutoff, ordered by arrival
+// and member. No entries mark the end.
 func (s *Store) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	return s.page(ctx, couponID, after, cutoff.UnixMicro(), queuePageMembers, cutoff.UTC().Format(time.RFC3339Nano))
 }
@@ -46,18 +46,18 @@ func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon
 	reply, err := pageScript.run(ctx, s.rdb, []string{k.queue, k.dlq, k.reason},
 		cutoff, queueMembers, dlqPageMembers, after.Score, after.Member, night)
 	if err != nil {
-		return nil, after, fmt.Errorf("read line of coupon %d: %w", couponID, err)
+		return nil, after, fmt.Errorf("read queue of coupon %d: %w", couponID, err)
 	}
 	entries, next, err := parsePage(reply)
 	if err != nil {
-		return nil, after, fmt.Errorf("read line of coupon %d: %w", couponID, err)
+		return nil, after, fmt.Errorf("read queue of coupon %d: %w", couponID, err)
 	}
 	return entries, next, nil
 }
 
 func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 	if len(reply) != 5 {
-		return nil, coupon.Cursor{}, fmt.Errorf("%d values in the reply, want 5", len(reply)) // one without entries is no end of the line
+		return nil, coupon.Cursor{}, fmt.Errorf("%d values in the reply, want 5", len(reply)) // even at the end
 	}
 	body, ok := reply[4].([]any)
 	if !ok {
@@ -67,25 +67,24 @@ func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 	if err != nil {
 		return nil, coupon.Cursor{}, err
 	}
-	stored := head[3]
-	texts, err := pageScript.texts(body, 2*len(stored))
+	sources := head[3]
+	texts, err := pageScript.texts(body, 2*len(sources))
 	if err != nil {
 		return nil, coupon.Cursor{}, err
 	}
-	entries := make([]coupon.Application, len(stored))
+	entries := make([]coupon.Application, len(sources))
 	for i := range entries {
 		arrival, err := arrivalOf(texts[2*i+1])
-		source, known := sourceOf[stored[i]]
+		source, known := pageSources[sources[i]]
 		if err != nil || !known {
-			return nil, coupon.Cursor{}, fmt.Errorf("entry %q has score %q and source %q", texts[2*i], texts[2*i+1], stored[i])
+			return nil, coupon.Cursor{}, fmt.Errorf("entry %q has score %q and source %q", texts[2*i], texts[2*i+1], sources[i])
 		}
 		entries[i] = coupon.Application{Member: texts[2*i], Arrival: arrival, Source: source}
 	}
 	return entries, coupon.Cursor{Score: head[0], Member: head[1], End: head[2] == "0"}, nil
 }
 
-// arrivalOf reads a score: whole µs between 0 and 2^53 even where somebody wrote another one by hand. The scripts that
-// move entries round alike.
+// arrivalOf reads a score as whole µs between 0 and 2^53, even if it was written by hand. The scripts round in the same way.
 func arrivalOf(score string) (int64, error) {
 	arrival, err := strconv.ParseInt(score, 10, 64)
 	if err == nil {
@@ -101,8 +100,8 @@ func arrivalOf(score string) (int64, error) {
 	return int64(math.Max(0, math.Min(math.Floor(number), float64(coupon.MaxArrival)))), nil
 }
 
-// Remove takes settled applications out of queue and DLQ, each only where it stands with that arrival, and marks their
-// users. It returns how many stood there. Safe to repeat.
+// Remove removes settled applications from queue and DLQ, each only with this arrival, and marks their users. It returns how
+// many it found. It is safe to repeat.
 func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, entries []coupon.Application) (removed int64, err error) {
 	k := s.names.coupon(couponID)
 	var set string
@@ -118,8 +117,8 @@ func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes tim
 		return 0, fmt.Errorf("remove settled of coupon %d: unknown mark %d", couponID, mark)
 	}
 	keys := []string{k.queue, k.dlq, k.reason, set}
-	for chunk := range slices.Chunk(entries, writeMembers) { // one by one: between two of them others have their turn
-		n, err := s.cut(ctx, keys, until, chunk)
+	for chunk := range slices.Chunk(entries, writeMembers) { // one call each, so that Redis serves others in between
+		n, err := s.removeRange(ctx, keys, until, chunk)
 		if err == nil && n < 0 {
 			n, err = s.removeEach(ctx, keys, until, chunk)
 		}
@@ -131,8 +130,8 @@ func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes tim
 	return removed, nil
 }
 
-// cut removes entries that stand in the queue side by side; -1 where they do not.
-func (s *Store) cut(ctx context.Context, keys []string, until any, entries []coupon.Application) (removed int64, err error) {
+// removeRange removes entries that are neighbours in the queue; -1 if they are not.
+func (s *Store) removeRange(ctx context.Context, keys []string, until any, entries []coupon.Application) (removed int64, err error) {
 	digest := sha1.New()
 	var line []byte
 	for _, e := range entries {
@@ -140,7 +139,7 @@ func (s *Store) cut(ctx context.Context, keys []string, until any, entries []cou
 		digest.Write(line)
 	}
 	last := entries[len(entries)-1]
-	return cutScript.count(ctx, s.rdb, keys, until, s.ttlSeconds, len(entries), entries[0].Member,
+	return removeRangeScript.count(ctx, s.rdb, keys, until, s.ttlSeconds, len(entries), entries[0].Member,
 		entries[0].Arrival, last.Arrival, hex.EncodeToString(digest.Sum(nil)))
 }
 

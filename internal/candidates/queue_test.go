@@ -62,7 +62,7 @@ func expected(score, member string, source coupon.Source) standingEntry {
 // standUnderReview writes a place into the DLQ by hand, with its reason.
 func (c *fixture) standUnderReview(t testingT, at place, reason string) {
 	t.Helper()
-	c.stand(t, c.dlq, at)
+	c.addByHand(t, c.dlq, at)
 	if reason != "-" {
 		require.NoError(t, c.rdb.HSet(t.Context(), c.reason, at.member, reason).Err())
 	}
@@ -93,7 +93,7 @@ func (c *fixture) line(t testingT, cutoff time.Time) (all []coupon.Application, 
 	}
 }
 
-func TestPageOfNobody(t *testing.T) {
+func TestPageOfEmptyQueueIsEmpty(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	all, _ := c.line(t, noon)
@@ -103,7 +103,7 @@ func TestPageOfNobody(t *testing.T) {
 func TestPageOrdersByArrivalThenMember(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	c.stand(t, c.queue, place{"1002", "1"}, place{"1000", "20"}, place{"1001", "9"}, place{"1001", "10"}, place{"1001", "100"})
+	c.addByHand(t, c.queue, place{"1002", "1"}, place{"1000", "20"}, place{"1001", "9"}, place{"1001", "10"}, place{"1001", "100"})
 	all, pages := c.line(t, time.UnixMicro(2000))
 	require.Equal(t, []coupon.Application{
 		entry("20", 1000, coupon.SourceQueue), entry("10", 1001, coupon.SourceQueue), entry("100", 1001, coupon.SourceQueue), entry("9", 1001, coupon.SourceQueue), entry("1", 1002, coupon.SourceQueue),
@@ -116,7 +116,7 @@ func TestPageEndsBelowTheCutoff(t *testing.T) {
 	c := newCoupon(t)
 	at := µs(noon)
 	for i, key := range []string{c.queue, c.dlq} {
-		c.stand(t, key, place{decimal(at - 1), fmt.Sprint("in", i)}, place{decimal(at), fmt.Sprint("out", i)},
+		c.addByHand(t, key, place{decimal(at - 1), fmt.Sprint("in", i)}, place{decimal(at), fmt.Sprint("out", i)},
 			place{decimal(at + 1), fmt.Sprint("later", i)}, place{"+inf", fmt.Sprint("inf", i)})
 	}
 	all, _ := c.line(t, noon)
@@ -127,7 +127,7 @@ func TestPageEndsBelowTheCutoff(t *testing.T) {
 	require.Empty(t, all)
 }
 
-func TestPageTellsRetryableFromHeld(t *testing.T) {
+func TestPageReturnsSources(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	var want []coupon.Application
@@ -140,12 +140,12 @@ func TestPageTellsRetryableFromHeld(t *testing.T) {
 	require.Equal(t, want, all)
 }
 
-func TestPageOfScoresWrittenByHand(t *testing.T) {
+func TestPageReadsHandwrittenScores(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	c.stand(t, c.queue, place{"-inf", "a"}, place{"-7", "b"}, place{"-0.5", "c"}, place{"0", "d"}, place{"0.25", "e"},
+	c.addByHand(t, c.queue, place{"-inf", "a"}, place{"-7", "b"}, place{"-0.5", "c"}, place{"0", "d"}, place{"0.25", "e"},
 		place{"1000.999", "f"}, place{"1999.5", "g"}, place{"2000", "h"}, place{"1e300", "i"}, place{"+inf", "j"})
-	c.stand(t, c.dlq, place{"-inf", "A"}, place{"1000.5", "F"})
+	c.addByHand(t, c.dlq, place{"-inf", "A"}, place{"1000.5", "F"})
 	all, _ := c.line(t, time.UnixMicro(2000))
 	want := []coupon.Application{
 		entry("A", 0, coupon.SourceHeld), entry("a", 0, coupon.SourceQueue), entry("b", 0, coupon.SourceQueue), entry("c", 0, coupon.SourceQueue), entry("d", 0, coupon.SourceQueue), entry("e", 0, coupon.SourceQueue),
@@ -161,7 +161,7 @@ func TestPageOfScoresWrittenByHand(t *testing.T) {
 }
 
 // Thousands in queue and DLQ, with ties across every page border, at the limits that are shipped.
-func TestPagesOfALongLine(t *testing.T) {
+func TestPagesReturnEveryEntryOnce(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
 	for name, tc := range map[string]struct {
@@ -203,8 +203,8 @@ func TestPagesOfALongLine(t *testing.T) {
 				dlq = append(dlq, p)
 				want = append(want, expected(p.score, p.member, source))
 			}
-			c.stand(t, c.queue, queue...)
-			c.stand(t, c.dlq, dlq...)
+			c.addByHand(t, c.queue, queue...)
+			c.addByHand(t, c.dlq, dlq...)
 			if len(reasons) > 0 {
 				require.NoError(t, c.rdb.HSet(t.Context(), c.reason, reasons).Err())
 			}
@@ -226,8 +226,8 @@ func entriesOf(standing []standingEntry) (entries []coupon.Application) {
 	return entries
 }
 
-// What goes between two pages takes nobody else along, be it the cursor's own entry or all that was read.
-func TestPagesWhileEntriesGo(t *testing.T) {
+// The removed entry may be that of the cursor.
+func TestPagesSurviveRemovals(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]func(read []coupon.Application) []coupon.Application{
 		"all that was read": func(read []coupon.Application) []coupon.Application { return read },
@@ -250,8 +250,8 @@ func TestPagesWhileEntriesGo(t *testing.T) {
 						want = append(want, expected(p.score, p.member, coupon.SourceQueue))
 					}
 				}
-				c.stand(t, c.queue, queue...)
-				c.stand(t, c.dlq, dlq...)
+				c.addByHand(t, c.queue, queue...)
+				c.addByHand(t, c.dlq, dlq...)
 				slices.SortFunc(want, standingEntry.compare)
 				var all []coupon.Application
 				for cursor := (coupon.Cursor{}); ; {
@@ -270,9 +270,8 @@ func TestPagesWhileEntriesGo(t *testing.T) {
 	}
 }
 
-// Whatever stands in queue and DLQ, whatever the limits, and whatever goes between the pages: each page is the next
-// piece of the sorted line, and the last page is its end.
-func TestPagesAreTheSortedLine(t *testing.T) {
+// Each page continues the sorted queue and DLQ, for any content, limits and removals between pages.
+func TestPagesAreSorted(t *testing.T) {
 	t.Parallel()
 	h := testenv.RedisFor(t)
 	members := []string{
@@ -298,7 +297,7 @@ func TestPagesAreTheSortedLine(t *testing.T) {
 		queue, dlq := places.Draw(t, "queue"), places.Draw(t, "dlq")
 		var line []standingEntry
 		for member, score := range queue {
-			c.stand(t, c.queue, place{score, member})
+			c.addByHand(t, c.queue, place{score, member})
 			line = append(line, expected(score, member, coupon.SourceQueue))
 		}
 		for _, member := range sorted(dlq) {
@@ -369,12 +368,12 @@ func (c *fixture) another(id uint64) *fixture {
 	}
 }
 
-// One that somebody wrote into both with the same arrival is one application: it is never missed.
-func TestPageOfOneThatStandsInBoth(t *testing.T) {
+// An entry with the same arrival in both keys is one application.
+func TestPageReturnsEntriesOfBothKeys(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	c.stand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"})
-	c.stand(t, c.dlq, place{"1001", "2"}, place{"1003", "1"})
+	c.addByHand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"})
+	c.addByHand(t, c.dlq, place{"1001", "2"}, place{"1003", "1"})
 	for limit := range int64(4) {
 		c.on.queuePage.Store(limit + 1)
 		c.on.dlqPage.Store(limit + 1)

@@ -1,0 +1,155 @@
+package candidates
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/batch"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+func TestPositionsAreRightAmongHandwrittenEntries(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	first := µs(noon)
+	c.addByHand(t, c.queue, place{decimal(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
+	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{11, 12, 13, 14, 15, 77, 78})
+	require.NoError(t, err)
+	for i, user := range []uint64{11, 12, 13, 14, 15} {
+		rank := c.rdb.ZRank(t.Context(), c.queue, fmt.Sprint(user)).Val()
+		require.Equal(t, rank+1, receipts[i].Position, "user %d", user)
+	}
+	require.EqualValues(t, coupon.MaxArrival, receipts[5].Arrival)
+	require.Zero(t, receipts[6].Arrival)
+	status, err := c.Status(t.Context(), c.id, 77)
+	require.NoError(t, err)
+	require.EqualValues(t, coupon.MaxArrival, status.Arrival)
+}
+
+func TestBatchStopsBeforeTheEndOfTheWindow(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	c.freeze(w.Closes.Add(-3 * time.Microsecond))
+	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{1, 2, 3, 4, 5, 2})
+	require.NoError(t, err)
+	var codes []Code
+	for _, r := range receipts {
+		codes = append(codes, r.Code)
+		require.Less(t, r.Arrival, µs(w.Closes))
+	}
+	require.Equal(t, []Code{Accepted, Accepted, Accepted, Closed, Closed, Duplicate}, codes)
+	require.Equal(t, "3", c.get(t, "accepted"))
+	require.Equal(t, Closed, c.apply(t, 6).Code)
+}
+
+func TestBatchAnswersLikeSingleApplications(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	at := c.accept(t, 1, 2)
+	c.addByHand(t, c.dlq, place{"2000000", "3"})
+	c.add(t, c.issued, "4")
+	c.add(t, c.rejected, "5")
+	later := noon.Add(time.Second)
+	c.freeze(later)
+	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{9, 2, 3, 8, 4, 9, 5, 7, 8, 18446744073709551615})
+	require.NoError(t, err)
+	first := µs(later)
+	want := []Receipt{
+		{Code: Accepted, Arrival: first, Position: 3},
+		{Code: Duplicate, Arrival: at[1].Arrival, Position: 2},
+		{Code: UnderReview, Arrival: 2000000},
+		{Code: Accepted, Arrival: first + 1, Position: 4},
+		{Code: AlreadyIssued},
+		{Code: Duplicate, Arrival: first, Position: 3},
+		{Code: Rejected},
+		{Code: Accepted, Arrival: first + 2, Position: 5},
+		{Code: Duplicate, Arrival: first + 1, Position: 4},
+		{Code: Accepted, Arrival: first + 3, Position: 6},
+	}
+	for i := range want {
+		want[i].Now, want[i].OpensAt = later, w.Opens
+	}
+	require.Equal(t, want, receipts)
+	require.Equal(t, map[string]float64{
+		"1": float64(at[0].Arrival), "2": float64(at[1].Arrival), "9": float64(first), "8": float64(first + 1), "7": float64(first + 2),
+		"18446744073709551615": float64(first + 3),
+	}, c.scores(t, c.queue))
+	require.Equal(t, "6", c.get(t, "accepted"))
+	require.Equal(t, decimal(first+3), c.get(t, "last"))
+
+	c.set(t, "sold", 1)
+	receipts, err = c.ApplyAll(t.Context(), c.id, []uint64{10, 9})
+	require.NoError(t, err)
+	require.Equal(t, []Code{SoldOut, Duplicate}, []Code{receipts[0].Code, receipts[1].Code})
+	c.freeze(w.Closes)
+	receipts, err = c.ApplyAll(t.Context(), c.id, []uint64{10, 9})
+	require.NoError(t, err)
+	require.Equal(t, []Code{Closed, Closed}, []Code{receipts[0].Code, receipts[1].Code})
+}
+
+func TestParallelApplicationsAreAcceptedOnceWithConsecutivePositions(t *testing.T) {
+	t.Parallel()
+	const users = 500
+	c := newCoupon(t)
+	c.openNow(t)
+	var pods []*batch.Batcher[Receipt]
+	for range 3 {
+		pods = append(pods, batch.New(newStore(t, c.rdb, c.names.prefix).ApplyAll, prometheus.NewRegistry(), time.Now))
+	}
+
+	var (
+		mu       sync.Mutex
+		got      = map[Code][]Receipt{}
+		arrivals = map[uint64][]int64{}
+		all      sync.WaitGroup
+		start    = make(chan struct{})
+	)
+	for user := range uint64(users) {
+		for _, pod := range pods {
+			all.Go(func() {
+				<-start
+				receipt, err := pod.Apply(t.Context(), c.id, user)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Errorf("user %d: %v", user, err)
+				}
+				got[receipt.Code] = append(got[receipt.Code], receipt)
+				arrivals[user] = append(arrivals[user], receipt.Arrival)
+			})
+		}
+	}
+	close(start)
+	all.Wait()
+
+	require.Len(t, got, 2)
+	require.Len(t, got[Accepted], users)
+	require.Len(t, got[Duplicate], users*(len(pods)-1))
+	for user, told := range arrivals {
+		require.Len(t, slices.Compact(told), 1, "user %d", user)
+		require.EqualValues(t, told[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
+	}
+	accepted := got[Accepted]
+	slices.SortFunc(accepted, func(a, b Receipt) int { return cmp.Compare(a.Position, b.Position) })
+	for i, receipt := range accepted {
+		require.EqualValues(t, i+1, receipt.Position)
+		if i > 0 {
+			require.Greater(t, receipt.Arrival, accepted[i-1].Arrival)
+		}
+	}
+	counts := c.counts(t)
+	require.EqualValues(t, users, counts.Accepted)
+	require.EqualValues(t, users, counts.Waiting)
+	require.Equal(t, accepted[users-1].Arrival, counts.LastArrival)
+	require.Equal(t, accepted[users-1].Arrival, counts.Highest)
+}

@@ -1,0 +1,93 @@
+package candidates
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// UserLookup is everything that Redis holds of one user and one coupon, at one instant.
+type UserLookup struct {
+	Now      time.Time // the shard's clock
+	Window   WindowState
+	Entries  []coupon.Application // in queue and DLQ; in both only after a loss in Redis or a change by hand
+	Position int64                // in the queue, from 1; 0: not in the queue
+	Waiting  int64                // length of the queue
+	Reason   *Reason              // of the DLQ entry; nil: unreadable
+
+	MarkedIssued, MarkedRejected bool // applications are answered ALREADY_ISSUED, REJECTED
+}
+
+// WindowState is a coupon's window and counters in Redis.
+type WindowState struct {
+	Known         bool // Redis has a window; it has none before the first refresh, after a sweep and after a loss
+	Opens, Closes time.Time
+	Paused, Sold  bool
+	Accepted      int64          // promises ever made, as far as this Redis remembers
+	LastArrival   coupon.Arrival // highest ever given, µs since 1970
+}
+
+// LookupUser reads everything of one user and one coupon in one script.
+func (s *Store) LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (UserLookup, error) {
+	k, member := s.names.coupon(couponID), strconv.FormatUint(user, 10)
+	reply, err := lookupUserScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, member)
+	if err != nil {
+		return UserLookup{}, fmt.Errorf("look up user %d of coupon %d: %w", user, couponID, err)
+	}
+	found, err := readUserLookup(reply, member)
+	if err != nil {
+		return UserLookup{}, fmt.Errorf("look up user %d of coupon %d: %w", user, couponID, err)
+	}
+	return found, nil
+}
+
+func readUserLookup(reply []any, member string) (found UserLookup, err error) {
+	n, texts, err := lookupUserScript.mixed(reply, 7, 7)
+	if err != nil {
+		return UserLookup{}, err
+	}
+	found = UserLookup{Now: time.UnixMicro(n[0]).UTC(), MarkedIssued: n[1] == 1, MarkedRejected: n[2] == 1, Waiting: n[3], Position: n[4],
+		Window: WindowState{Paused: texts[2] != "OPEN", Sold: texts[3] == "1", Accepted: n[5], LastArrival: n[6]}}
+	if texts[0] != "" && texts[1] != "" {
+		found.Window.Known = true
+		if found.Window.Opens, err = instantOf(texts[0]); err == nil {
+			found.Window.Closes, err = instantOf(texts[1])
+		}
+		if err != nil {
+			return UserLookup{}, fmt.Errorf("window: %w", err)
+		}
+	}
+	reviewed := coupon.SourceHeld // also without a readable reason
+	if reason, ok := readReason(texts[6]); ok {
+		found.Reason = &reason
+		if reason.Retryable {
+			reviewed = coupon.SourceRetryable
+		}
+	}
+	for _, at := range []struct {
+		source coupon.Source
+		score  string
+	}{{coupon.SourceQueue, texts[4]}, {reviewed, texts[5]}} {
+		if at.score == "" {
+			continue
+		}
+		arrival, err := arrivalOf(at.score)
+		if err != nil {
+			return UserLookup{}, fmt.Errorf("entry %q has score %q", member, at.score)
+		}
+		found.Entries = append(found.Entries, coupon.Application{Member: member, Arrival: arrival, Source: at.source})
+	}
+	return found, nil
+}
+
+// instantOf reads an instant of the state, in µs since 1970.
+func instantOf(text string) (time.Time, error) {
+	µs, err := arrivalOf(text)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(µs).UTC(), nil
+}

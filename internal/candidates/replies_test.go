@@ -1,0 +1,201 @@
+package candidates
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestScriptsAreLoadedAgainAfterFlush(t *testing.T) {
+	t.Parallel()
+	c := privateCoupon(t)
+	ctx, closes := t.Context(), time.Now().Add(time.Hour)
+	forget := func() { require.NoError(t, c.rdb.ScriptFlush(ctx).Err()) }
+	c.openNow(t)
+	for user := range uint64(3) {
+		forget()
+		c.accept(t, user)
+	}
+	forget()
+	entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, closes)
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	for name, call := range map[string]func() error{
+		"publish": func() error {
+			_, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id, Closes: closes}, coupon.Promise{})
+			return err
+		},
+		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, closes, coupon.Promise{}); return err },
+		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
+		"figures": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
+		"spans":   func() error { _, _, err := c.CountByInterval(ctx, c.id, []int64{0, closes.UnixMicro()}); return err },
+		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, coupon.MarkIssued, entries[:1]); return err },
+		"review":  func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entries[1]}}); return err },
+		"sold":    func() error { return c.SetSold(ctx, c.id, true) },
+		"sweep":   func() error { _, err := c.Sweep(ctx, c.id, closes); return err },
+	} {
+		forget()
+		require.NoError(t, call(), name)
+	}
+	require.Equal(t, Counts{Waiting: 1, DLQ: 1, WaitingAfter: 1, DLQAfter: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
+		withoutClock(c.counts(t)))
+}
+
+func withoutClock(f Counts) Counts {
+	f.Now, f.Since, f.PutBackWait, f.MaxPutBackWait = time.Time{}, 0, 0, 0
+	return f
+}
+
+func TestFullRedisAcceptsNothingAndAnswersDuplicates(t *testing.T) {
+	t.Parallel()
+	c := privateCoupon(t)
+	c.openNow(t)
+	c.accept(t, 1)
+	before := c.content(t)
+	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	receipt, err := c.Apply(t.Context(), c.id, 2)
+	require.ErrorContains(t, err, "OOM")
+	require.Zero(t, receipt)
+	require.Equal(t, Duplicate, c.apply(t, 1).Code, "who stands in line still hears so")
+	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	require.Equal(t, before, c.content(t))
+
+	require.EqualValues(t, 2, c.accept(t, 2)[0].Position)
+	require.Equal(t, "2", c.get(t, "accepted"))
+}
+
+func TestApplyFailsOnKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]func(*fixture) string{
+		"queue":    func(c *fixture) string { return c.queue },
+		"state":    func(c *fixture) string { return c.state },
+		"issued":   func(c *fixture) string { return c.issued },
+		"rejected": func(c *fixture) string { return c.rejected },
+		"dlq":      func(c *fixture) string { return c.dlq },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.open(t)
+			require.NoError(t, c.rdb.Set(t.Context(), key(c), "in the way", 0).Err())
+			before := c.content(t)
+			_, err := c.Apply(t.Context(), c.id, 7)
+			require.ErrorContains(t, err, "WRONGTYPE")
+			require.Equal(t, before, c.content(t))
+		})
+	}
+}
+
+func TestApplyRejectsInvalidReplies(t *testing.T) {
+	t.Parallel()
+	h := testenv.RedisFor(t)
+	c := couponOn(t, h.Client, h.Prefix, 42)
+	c.recorder()
+	good := []any{int64(4), int64(5), int64(3), int64(6), "run:1", "ACCEPTED", int64(1), int64(2)}
+	c.on.answer.Store(ptr(any(good)))
+	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
+
+	but := func(place int, value any) []any {
+		bad := slices.Clone(good)
+		bad[place] = value
+		return bad
+	}
+	for name, answer := range map[string]any{
+		"nothing":        nil,
+		"an empty list":  []any{},
+		"one word":       "ACCEPTED",
+		"a number":       int64(1),
+		"unknown code":   but(5, "WELCOME"),
+		"lower case":     but(5, "accepted"),
+		"no code":        but(5, nil),
+		"code no text":   but(5, int64(0)),
+		"nobody":         good[:5],
+		"too few":        good[:7],
+		"too many":       append(slices.Clone(good), int64(6)),
+		"two users":      append(slices.Clone(good), good[5:]...),
+		"now text":       but(0, "4"),
+		"opens nil":      but(1, nil),
+		"arrival text":   but(6, "1"),
+		"position nil":   but(7, nil),
+		"accepted float": but(2, 3.0),
+		"no epoch":       but(4, nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.on.answer.Store(ptr(answer))
+			receipt, err := c.Apply(t.Context(), c.id, 7)
+			require.ErrorContains(t, err, "apply for coupon 42")
+			require.Zero(t, receipt)
+		})
+	}
+	require.Equal(t, Seen{LastArrival: 1, Epoch: "run:1", Accepted: 3, Twice: 6}, c.Recorder.Seen(c.id), "nothing is learnt from an invalid answer")
+}
+
+func TestOperationsRejectInvalidReplies(t *testing.T) {
+	t.Parallel()
+	h := testenv.RedisFor(t)
+	c := couponOn(t, h.Client, h.Prefix, 42)
+	ctx := t.Context()
+	entry := coupon.Application{Member: "7", Arrival: 1}
+	calls := map[string]func() error{
+		"page":    func() error { _, _, err := c.Page(ctx, c.id, coupon.Cursor{}, noon); return err },
+		"publish": func() error { _, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id}, coupon.Promise{}); return err },
+		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
+		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
+		"figures": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
+		"remove": func() error {
+			_, err := c.Remove(ctx, c.id, noon, coupon.MarkNone, []coupon.Application{entry})
+			return err
+		},
+		"review": func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entry}}); return err },
+		"sold":   func() error { return c.SetSold(ctx, c.id, true) },
+		"sweep":  func() error { _, err := c.Sweep(ctx, c.id, noon); return err },
+	}
+	for name, answer := range map[string]any{
+		"nothing":       nil,
+		"an empty list": []any{},
+		"a word":        "OK",
+		"a fraction":    []any{1.5},
+		"a long list":   slices.Repeat([]any{int64(1)}, 20),
+	} {
+		c.on.answer.Store(ptr(answer))
+		for call, run := range calls {
+			require.ErrorContains(t, run(), "coupon 42", "%s answering %s", call, name)
+		}
+	}
+	for name, answer := range map[string][]any{
+		"half an entry":       {"1", "7", "0", "Q", []any{"7"}},
+		"an entry too many":   {"1", "7", "0", "Q", []any{"7", "1", "8", "2"}},
+		"no arrival":          {"1", "7", "0", "Q", []any{"7", ""}},
+		"not a number":        {"1", "7", "0", "Q", []any{"7", "one"}},
+		"unknown source":      {"1", "7", "0", "X", []any{"7", "1"}},
+		"no source":           {"1", "7", "0", "", []any{"7", "1"}},
+		"two sources":         {"1", "7", "0", "QR", []any{"7", "1"}},
+		"arrival as int":      {"1", "7", "0", "Q", []any{"7", int64(1)}},
+		"no cursor":           {"0", "Q", []any{"7", "1"}},
+		"member missing":      {"1", "7", "0", "Q", []any{nil, "1"}},
+		"entries are no list": {"1", "7", "0", "Q", "7"},
+		"more is a number":    {"1", "7", int64(0), "Q", []any{"7", "1"}},
+	} {
+		c.on.answer.Store(ptr(any(answer)))
+		require.Error(t, calls["page"](), name)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestApplyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Apply(ctx, c.id, 7)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, c.scores(t, c.queue))
+}

@@ -1,0 +1,142 @@
+package candidates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// Publish writes the window into Redis, unless Redis got a newer version in the last three minutes. It lifts the counts in
+// Redis to those that MySQL and this process know, and returns the counts in force. published reports that Redis now has this
+// window. A publish without a change writes nothing. It is safe to repeat.
+func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
+	carried := s.Recorder.Seen(w.Coupon)
+	status := "OPEN"
+	if w.Paused {
+		status = "PAUSED"
+	}
+	reply, err := publishScript.run(ctx, s.rdb, []string{s.names.coupon(w.Coupon).state},
+		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.LastArrival),
+		s.ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since)
+	if err != nil {
+		return coupon.Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
+	}
+	published, promises, err := readPublished(reply)
+	if err != nil {
+		return coupon.Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
+	}
+	s.Recorder.Answered(w.Coupon, carried, promises)
+	return promises.Promise(), published, nil
+}
+
+// flag is a bool as scripts take it.
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func readPublished(reply []any) (published bool, promises Reply, err error) {
+	const numbers = 5
+	if len(reply) != numbers+1 {
+		return false, Reply{}, fmt.Errorf("%d values in the reply, want %d", len(reply), numbers+1)
+	}
+	n, err := publishScript.integers(reply[:numbers], numbers)
+	if err != nil {
+		return false, Reply{}, err
+	}
+	epoch, ok := reply[numbers].(string)
+	if !ok {
+		return false, Reply{}, fmt.Errorf("epoch %v, want text", reply[numbers])
+	}
+	return n[0] == 1, Reply{Seen: Seen{LastArrival: n[2], Epoch: epoch, Accepted: n[1], Twice: n[3]}, Now: n[4]}, nil
+}
+
+// StopApplying closes the window, or pauses the coupon: no application is accepted after it. w is the window in the coupon's row,
+// for a Redis that has lost it. The caller holds the row's lock and then writes the returned version into the row. end is
+// above every arrival, but not after the previous end. If the row is not written, Publish restores the window after three
+// minutes. It is safe to repeat.
+func (s *Store) StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error) {
+	if _, _, err := s.Publish(ctx, w, known); err != nil {
+		return 0, time.Time{}, err
+	}
+	return s.stopApplying(ctx, w.Coupon, w.Version+1, pause)
+}
+
+func (s *Store) stopApplying(ctx context.Context, couponID coupon.CouponID, version int64, pause bool) (now int64, end time.Time, err error) {
+	how := "CLOSED"
+	if pause {
+		how = "PAUSED"
+	}
+	n, err := stopApplyingScript.numbers(ctx, s.rdb, 2, []string{s.names.coupon(couponID).state}, version, how)
+	if err == nil && n[0] == 0 {
+		err = errors.New("redis has no window")
+	}
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("stop applying for coupon %d: %w", couponID, err)
+	}
+	return n[0], time.UnixMicro(n[1]).UTC(), nil
+}
+
+// Announce publishes a window that was just committed and renews the coupon's keys for it. soldOut reports whether applications
+// are answered SOLD_OUT. It is safe to repeat.
+func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error) {
+	_, published, err := s.Publish(ctx, w, known)
+	if err == nil && !published {
+		err = fmt.Errorf("coupon %d has a newer window in redis", w.Coupon)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := s.Renew(ctx, w.Coupon, w.Closes); err != nil {
+		return false, err
+	}
+	c, err := s.Counts(ctx, w.Coupon, 0)
+	return c.Sold, err
+}
+
+// Fence guarantees that no application arrives below the cutoff any more, and that processes had time to put back what a server
+// lost. It returns how long the shard's clock needs to reach the cutoff, and how long the processes need; the fence is complete
+// if both are 0. known is the promise in MySQL. It is safe to repeat.
+func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, putBackWait time.Duration, err error) {
+	n, err := fenceScript.numbers(ctx, s.rdb, 2, []string{s.names.coupon(couponID).state}, cutoff.UnixMicro(), s.ttlSeconds,
+		known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
+	if err != nil {
+		return 0, 0, fmt.Errorf("fence coupon %d: %w", couponID, err)
+	}
+	return time.Duration(n[0]) * time.Microsecond, time.Duration(n[1]) * time.Microsecond, nil
+}
+
+// Renew gives a coupon's keys their full TTL again. It is safe to repeat.
+func (s *Store) Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error {
+	k := s.names.coupon(couponID)
+	_, err := renewScript.count(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected}, closes.UnixMicro(), s.ttlSeconds)
+	if err != nil {
+		return fmt.Errorf("renew keys of coupon %d: %w", couponID, err)
+	}
+	return nil
+}
+
+// SetSold writes whether every seat is taken. It is safe to repeat.
+func (s *Store) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
+	if _, err := setSoldScript.count(ctx, s.rdb, []string{s.names.coupon(couponID).state}, flag(sold), s.ttlSeconds); err != nil {
+		return fmt.Errorf("set sold of coupon %d: %w", couponID, err)
+	}
+	return nil
+}
+
+// Sweep unlinks the keys of a finalised coupon and lets its state expire. Nothing is swept while the queue or the DLQ has
+// entries or the window is open. It is safe to repeat.
+func (s *Store) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (swept bool, err error) {
+	k := s.names.coupon(couponID)
+	n, err := sweepScript.count(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason},
+		closes.UnixMicro(), int64(FinishedTTL/time.Second))
+	if err != nil {
+		return false, fmt.Errorf("sweep coupon %d: %w", couponID, err)
+	}
+	return n == 1, nil
+}
