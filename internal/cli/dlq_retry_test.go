@@ -15,6 +15,12 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 )
 
+// dlq runs `settle dlq VERB` for a coupon.
+func (w *world) dlq(verb string, couponID uint64, extra ...string) (code int, stdout, stderr string) {
+	w.t.Helper()
+	return w.settle(append([]string{"dlq", verb, fmt.Sprintf("--coupon=%d", couponID), "--operator=lee", "--reason=TICKET-7"}, extra...)...)
+}
+
 // A retry that finds no seat says so and stays, also of who applied after the last who got one: the next run that is no retry
 // has its say, and seats that are added come to it in its turn.
 func TestARetryThatFindsNoSeatStays(t *testing.T) {
@@ -214,6 +220,7 @@ func TestAllOfACauseAreDroppedOnlyByAYes(t *testing.T) {
 	require.Len(t, w.underReview(coupon), 3)
 	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
 	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "2 applications")
 	require.Equal(t, []uint64{98, 99}, w.outcome(coupon, "REJECTED"))
 	require.Len(t, w.underReview(coupon), 1)
 	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
@@ -222,5 +229,29 @@ func TestAllOfACauseAreDroppedOnlyByAYes(t *testing.T) {
 	code, _, stderr = w.dlq("drop", coupon)
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "--user or --cause")
+	code, _, stderr = w.dlq("drop", coupon, "--user=98")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, `user "98" is not under review`)
+	w.verify()
+}
+
+// A canary whose turn does not come is not said to have failed.
+func TestACanaryWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refuseOddUsers()
+	w.users(between(1, 3)...)
+	w.exec("INSERT INTO odd_user (id) VALUES (1), (2), (3)")
+	coupon := w.coupon(1)
+	w.apply(coupon, between(1, 3)...)
+	w.settleNow()
+	w.exec("DELETE FROM odd_user")
+	code, _, stderr := w.dlq("retry", coupon, "--user=3", "--user=2", "--canary=1", "--cutoff=now", "--lang=en")
+	require.Equal(t, 1, code, stderr)
+	require.Contains(t, stderr, "belong to earlier applications: 1 were not tried")
+	require.NotContains(t, stderr, "failed again")
+	require.Empty(t, w.issued(coupon), "the seat is kept for 1")
+	w.settleNow()
+	require.Equal(t, []uint64{1}, w.issued(coupon))
 	w.verify()
 }

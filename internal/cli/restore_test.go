@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -44,7 +45,7 @@ func types(t *testing.T, line, folder, addr string) (format string) {
 // keys are how many a server holds.
 func keys(t *testing.T, server *testenv.Redis) int64 {
 	t.Helper()
-	n, err := handle(t, server.Addr()).Client.DBSize(t.Context()).Result()
+	n, err := jajeongtest.RedisAt(t, server.Addr()).Client.DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	return n
 }
@@ -54,7 +55,7 @@ func keys(t *testing.T, server *testenv.Redis) int64 {
 func TestRedisIsBroughtBackFromItsSnapshot(t *testing.T) {
 	t.Parallel()
 	saved := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
-	w := newWorldOn(t, handle(t, saved.Addr()))
+	w := newWorldOn(t, *jajeongtest.RedisAt(t, saved.Addr()))
 	w.users(between(1, 5)...)
 	settled, waits := w.coupon(1), w.coupon(3)
 	w.apply(settled, 1, 2)
@@ -90,7 +91,7 @@ func TestRedisIsBroughtBackFromItsSnapshot(t *testing.T) {
 	require.Equal(t, found, keys(t, again))
 
 	moveTo := func(server *testenv.Redis) {
-		w.redisAs.MakeOn(handle(t, server.Addr()).Client)
+		w.redisAs.MakeOn(jajeongtest.RedisAt(t, server.Addr()).Client)
 		w.servers[1] = "--redis-addrs=" + server.Addr()
 	}
 	moveTo(again)

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // A gap is told until a run has looked again. What a run could not look at is missing what it was before; a process that
@@ -34,7 +35,7 @@ func TestAGapIsToldUntilARunHasLooked(t *testing.T) {
 		},
 		"nobody knows what it was":             {{[]Result{as(1, coupon.Failed), as(2, coupon.Settled)}, nil, ""}, {[]Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, ""}, {[]Result{as(1, coupon.Settled)}, nil, "0"}},
 		"nobody knows, but something is":       {{[]Result{as(1, coupon.Failed), held(2, 4)}, nil, "4"}},
-		"a run is stopped, or could not begin": {{nil, errors.New("told to stop"), ""}, {[]Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]Result{as(2, coupon.Unchanged)}, errors.New("told to stop"), "3"}},
+		"a run is stopped, or could not begin": {{nil, errors.New("stopped by a signal"), ""}, {[]Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]Result{as(2, coupon.Unchanged)}, errors.New("stopped by a signal"), "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
