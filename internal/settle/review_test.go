@@ -276,3 +276,85 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 	d.Exec("UPDATE application_outcome SET reason = 'somebody said so' WHERE user_id = 5")
 	require.Equal(t, []ledger.Code{ledger.OutcomeWrong}, d.Findings())
 }
+
+// The application arrived after the last issued one. The next run that is not a retry decides about it, and added seats are offered
+// to it in order.
+func TestRetry_KeepsEntryWithoutFreeSeat(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	d.SetStatus(jajeongtest.Blocked, 2)
+	couponID := d.AddCoupon(1)
+	d.Apply(couponID, 1, 2, 3)
+	d.SettleNow()
+	d.SetStatus(jajeongtest.Active, 2)
+	for range 2 { // also a second time
+		d.Retry(couponID, "2")
+		require.Contains(t, d.UnderReview(couponID), "2")
+		require.Equal(t, candidates.UnderReview, d.Answer(couponID, 2))
+		require.Equal(t, []uint64{3}, d.Outcome(couponID, "NOT_SELECTED"))
+		d.Verify()
+	}
+	d.SettleNow()
+	require.Empty(t, d.UnderReview(couponID))
+	require.Equal(t, []uint64{2, 3}, d.Outcome(couponID, "NOT_SELECTED"))
+	d.SetSeats(couponID, 2)
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	d.Verify()
+}
+
+func TestSettle_TriesRefusedRowTenTimes(t *testing.T) {
+	const maxRefusals = 10
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(5)
+	d.AddUsers(1)
+	d.Apply(couponID, 1)
+	allow := d.RefuseRows("user_coupon", 1)
+	for attempt := range maxRefusals {
+		d.SettleNow()
+		why := d.Reason(couponID, "1")
+		require.Equal(t, attempt+1, why.Attempts)
+		require.Equal(t, attempt+1 < maxRefusals, why.Retryable)
+	}
+	allow()
+	d.SettleNow()
+	require.Empty(t, d.Issued(couponID), "it needs a decision")
+	require.Equal(t, maxRefusals, d.Reason(couponID, "1").Attempts)
+	d.RefuseRows("user_coupon", 1)
+	d.Retry(couponID)
+	require.False(t, d.Reason(couponID, "1").Retryable, "one attempt for each decision")
+	require.Equal(t, maxRefusals+1, d.Reason(couponID, "1").Attempts)
+	d.Exec("DROP TRIGGER refuses_user_coupon")
+	d.Retry(couponID)
+	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	d.Verify()
+}
+
+func TestRetry_KeepsEarlierEntryForAddedSeats(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(2)
+	d.AddUsers(1, 2, 3, 4)
+	d.SetStatus(jajeongtest.Blocked, 1, 4)
+	d.Apply(couponID, 1, 2, 3, 4)
+	d.SettleNow()
+	d.SetStatus(jajeongtest.Active)
+	arrival := d.UnderReview(couponID)["1"]
+	d.Retry(couponID, "1")
+	require.Equal(t, arrival, d.UnderReview(couponID)["1"])
+	require.Equal(t, 1, d.Reason(couponID, "1").Attempts)
+	d.Retry(couponID)
+	require.Len(t, d.UnderReview(couponID), 2)
+	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
+	d.Verify()
+	d.SettleNow()
+	require.Equal(t, map[string]int64{"1": arrival}, d.UnderReview(couponID), "it arrived before the last issued one")
+	require.Equal(t, []uint64{4}, d.Outcome(couponID, "NOT_SELECTED"))
+	d.Verify()
+	d.SetSeats(couponID, 4)
+	d.SettleNow()
+	require.Equal(t, []uint64{2, 3, 1, 4}, d.Issued(couponID))
+	d.Verify()
+}

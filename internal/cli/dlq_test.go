@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/history"
 )
 
@@ -19,65 +18,6 @@ import (
 func (w *world) dlq(verb string, couponID uint64, extra ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
 	return w.settle(append([]string{"dlq", verb, fmt.Sprintf("--coupon=%d", couponID), "--operator=lee", "--reason=TICKET-7"}, extra...)...)
-}
-
-// A retry that finds no seat says so and stays, also of who applied after the last who got one: the next run that is no retry
-// has its say, and seats that are added come to it in its turn.
-func TestARetryThatFindsNoSeatStays(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.users(1, 2, 3)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
-	coupon := w.coupon(1)
-	w.apply(coupon, 1, 2, 3)
-	w.settleNow()
-	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
-	for range 2 { // retried again it stays again
-		code, _, stderr := w.dlq("retry", coupon, "--user=2", "--cutoff=now", "--lang=en")
-		require.Zero(t, code, stderr)
-		require.Contains(t, stderr, "No seat is left: 1 stay under review.")
-		require.Contains(t, w.underReview(coupon), "2")
-		require.Equal(t, candidates.UnderReview, w.answer(coupon, 2))
-		require.Equal(t, []uint64{3}, w.outcome(coupon, "NOT_SELECTED"))
-		w.verify()
-	}
-	w.settleNow()
-	require.Empty(t, w.underReview(coupon))
-	require.Equal(t, []uint64{2, 3}, w.outcome(coupon, "NOT_SELECTED"))
-	w.exec("UPDATE coupon SET total_quantity = 2")
-	w.settleNow()
-	require.Equal(t, []uint64{1, 2}, w.issued(coupon))
-	w.verify()
-}
-
-func TestARowIsTriedABoundedNumberOfTimes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	coupon := w.coupon(5)
-	w.users(1)
-	w.apply(coupon, 1)
-	allow := w.refuse("user_coupon", 1)
-	for attempt := range mostRefusals {
-		w.settleNow()
-		why := w.reason(coupon, "1")
-		require.Equal(t, attempt+1, why.Attempts)
-		require.Equal(t, attempt+1 < mostRefusals, why.Retryable)
-	}
-	allow()
-	w.settleNow()
-	require.Empty(t, w.issued(coupon), "a person must decide")
-	require.Equal(t, mostRefusals, w.reason(coupon, "1").Attempts)
-	w.refuse("user_coupon", 1)
-	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now")
-	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "1 failed again")
-	require.False(t, w.reason(coupon, "1").Retryable, "one attempt for each decision")
-	require.Equal(t, mostRefusals+1, w.reason(coupon, "1").Attempts)
-	w.exec("DROP TRIGGER refuses_user_coupon")
-	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now")
-	require.Zero(t, code, stderr)
-	require.Equal(t, []uint64{1}, w.issued(coupon))
-	w.verify()
 }
 
 func TestCanariesGoFirst(t *testing.T) {
@@ -119,37 +59,6 @@ func TestCanariesGoFirst(t *testing.T) {
 		require.Equal(t, 2, code, "%s%s", wrong, stderr)
 	}
 	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
-}
-
-func TestARetryThatFindsNoSeatSaysSoAndStays(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	coupon := w.coupon(2)
-	w.users(1, 2, 3, 4)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (1, 4)")
-	w.apply(coupon, 1, 2, 3, 4)
-	w.settleNow()
-	w.exec("UPDATE `user` SET status = 'ACTIVE'")
-	arrival := w.underReview(coupon)["1"]
-	code, _, stderr := w.dlq("retry", coupon, "--user=1", "--cutoff=now")
-	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "No seat is left: 1 stay under review.")
-	require.Equal(t, arrival, w.underReview(coupon)["1"])
-	require.Equal(t, 1, w.reason(coupon, "1").Attempts)
-	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now")
-	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "No seat is left: 2 stay under review.")
-	require.Len(t, w.underReview(coupon), 2)
-	require.Empty(t, w.outcome(coupon, "NOT_SELECTED"))
-	w.verify()
-	w.settleNow()
-	require.Equal(t, map[string]int64{"1": arrival}, w.underReview(coupon), "who came before the last who got one keeps the claim")
-	require.Equal(t, []uint64{4}, w.outcome(coupon, "NOT_SELECTED"))
-	w.verify()
-	w.mustChange("add-seats", coupon, "--seats=2")
-	w.settleNow()
-	require.Equal(t, []uint64{2, 3, 1, 4}, w.issued(coupon))
-	w.verify()
 }
 
 func TestWhoIsUnderReviewIsListed(t *testing.T) {
