@@ -186,10 +186,6 @@ func (w *world) outcome(coupon uint64, outcome string) []uint64 {
 	return w.d().Outcome(coupon, outcome)
 }
 
-func (w *world) refuse(table string, users ...uint64) (allow func()) {
-	return w.d().RefuseRows(table, users...)
-}
-
 func (w *world) lock(coupon uint64) (release func()) { return w.d().Lock(coupon) }
 
 // podsDie has all pods forget which applications they accepted.
