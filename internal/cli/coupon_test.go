@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
@@ -100,125 +100,20 @@ func TestACouponFromItsCreationToItsEnd(t *testing.T) {
 	w.verify()
 }
 
-// A coupon that has closed after a settlement and opens again: nobody comes before those who were settled.
-func TestAReopenedCouponGoesOnBehindTheFence(t *testing.T) {
+func TestCouponRecount_PrintsBothCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(3)
-	w.users(1, 2)
-	w.apply(couponID, 1, 99) // under review, so that it is not finalised
-	w.mustChange("close", couponID)
-	report := w.settleNow()
-	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err(), "even a door that has lost its state")
-	w.mustChange("extend", couponID, "--closes="+w.now().Add(time.Hour).Format(time.RFC3339Nano))
-	fresh, err := candidates.NewStore(w.rdb, candidates.Options{KeyPrefix: w.prefix, TTL: candidates.MinTTL}) // a pod that has seen nothing
-	require.NoError(t, err)
-	receipt, err := fresh.Apply(t.Context(), couponID, 2)
-	require.NoError(t, err)
-	require.Equal(t, candidates.Accepted, receipt.Code)
-	require.GreaterOrEqual(t, receipt.Arrival, report.Cutoff.UnixMicro())
-	w.settleNow()
-	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
-	w.verify()
-}
-
-// Seats added after everything was finalised and swept go to those in line, by the nightly run itself.
-func TestSeatsAddedToAFinalisedCouponGoToThoseInLine(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	now := w.now()
-	couponID := w.couponBetween(2, now.Add(-96*time.Hour), now.Add(-72*time.Hour))
-	w.users(between(1, 6)...)
-	for user := range 6 {
-		w.stand(couponID, fmt.Sprint(6-user), now.Add(-80*time.Hour).Add(time.Duration(user)*time.Second))
-	}
-	night := func() {
-		code, stdout, stderr := w.settle("run", "--output=json")
-		require.Zero(t, code, "%s%s", stdout, stderr)
-	}
-	night()
-	require.Equal(t, []uint64{6, 5}, w.issued(couponID))
-	finalised := func() int { return len(w.ids("SELECT id FROM coupon WHERE finalised_at IS NOT NULL")) }
-	require.Equal(t, 1, finalised())
-	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err(), "its ten minutes are over")
-
-	for verb, extra := range map[string][]string{"close": nil, "pause": nil, "resume": nil, "extend": {"--closes=2249-01-01 00:00"}} {
-		code, stdout, stderr := w.changes(verb, couponID, extra...)
-		require.Equal(t, 2, code, verb)
-		require.Contains(t, stderr, "finalised", verb)
-		require.Empty(t, stdout)
-	}
-	said := w.mustChange("add-seats", couponID, "--seats=2")
-	require.Contains(t, said, "The 4 NOT_SELECTED users are considered")
-	require.Contains(t, said, "00:00:00 KST")
-	require.Zero(t, finalised())
-	require.Len(t, w.audited(couponID, "COUPON_UNFINALISED"), 1)
-	code, _, stderr := w.changes("extend", couponID, "--closes=2249-01-01 00:00")
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "rejected")
-	w.refresh()
-	require.Equal(t, candidates.Closed, w.answer(couponID, 9))
-
-	night()
-	require.Equal(t, []uint64{6, 5, 4, 3}, w.issued(couponID), "by arrival, without applying again")
-	require.Equal(t, []uint64{2, 1}, w.outcome(couponID, "NOT_SELECTED"))
-	require.Equal(t, 1, finalised(), "over once more")
-	w.verify()
-
-	w.mustChange("add-seats", couponID, "--total=4")
-	require.Equal(t, 1, finalised(), "no seat, no run")
-	w.mustChange("add-seats", couponID, "--total=9")
-	night()
-	require.Equal(t, []uint64{6, 5, 4, 3, 2, 1}, w.issued(couponID))
-	require.Equal(t, 1, finalised())
-	said = w.mustChange("add-seats", couponID, "--seats=1")
-	require.Contains(t, said, "no user is NOT_SELECTED")
-	require.Equal(t, 1, finalised(), "nobody is in line: nothing is due")
-	w.verify()
-}
-
-// A run sweeps Redis and dies before it is committed that the coupon is finalised: whoever was issued or rejected would be
-// let in again. One of which Redis knows all may be opened again.
-func TestACouponOfWhichRedisHasForgottenIsNotOpenedAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.users(1, 2)
-	now := w.now()
-	for name, lost := range map[string][]string{"issued": {"issued"}, "rejected": {"rejected"}, "all": {"issued", "rejected"}} {
-		couponID := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
-		w.stand(couponID, "1", now.Add(-90*time.Minute))
-		w.stand(couponID, "99", now.Add(-80*time.Minute)) // there is no such user
-		w.settleNow(fmt.Sprintf("--coupon=%d", couponID))
-		code, _, stderr := w.dlq("drop", couponID, "--user=99")
-		require.Zero(t, code, stderr)
-		closes := "--closes=" + now.Add(time.Hour).UTC().Format(time.RFC3339)
-		for _, kind := range lost {
-			require.NoError(t, w.rdb.Del(t.Context(), kind+":{"+w.queue(couponID)+"}").Err())
-		}
-		code, stdout, stderr := w.changes("extend", couponID, closes)
-		require.Equal(t, exitUse, code, name)
-		require.Empty(t, stdout)
-		require.Contains(t, stderr, "Redis has lost the record")
-		require.Equal(t, candidates.Closed, w.answer(couponID, 2))
-	}
-	untold := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
-	w.stand(untold, "1", now.Add(-90*time.Minute))
-	w.stand(untold, "97", now.Add(-80*time.Minute))
-	w.settleNow(fmt.Sprintf("--coupon=%d", untold))
-	w.exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", untold)
-	require.NoError(t, w.rdb.Del(t.Context(), "issued:{"+w.queue(untold)+"}").Err(), "as if the run had died before it told Redis")
-	code, _, stderr := w.changes("extend", untold, "--closes="+now.Add(time.Hour).UTC().Format(time.RFC3339))
+	couponID := w.coupon(2)
+	w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 1), (?, 2), (?, 3)", couponID, couponID, couponID)
+	code, _, korean := w.settle("run", "--cutoff=now", "--dry-run", "--lang=ko", "--output=json")
+	require.Equal(t, exitInvariant, code, "the count is wrong")
+	require.NotContains(t, korean, "%!")
+	code, _, stderr := w.changes("recount", couponID)
 	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "is not finished")
-	require.NotContains(t, stderr, "forgotten")
-
-	whole := w.couponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
-	w.stand(whole, "1", now.Add(-90*time.Minute))
-	w.stand(whole, "98", now.Add(-80*time.Minute)) // under review, which keeps it from being finalised
-	w.settleNow(fmt.Sprintf("--coupon=%d", whole))
-	w.mustChange("extend", whole, "--closes="+now.Add(time.Hour).UTC().Format(time.RFC3339))
-	require.Equal(t, candidates.AlreadyIssued, w.answer(whole, 1))
-	require.Equal(t, candidates.Accepted, w.answer(whole, 2))
+	require.Contains(t, stderr, "add-seats")
+	w.mustChange("add-seats", couponID, "--seats=1")
+	require.Contains(t, w.mustChange("recount", couponID), "3 issued (before: 0)")
+	require.Contains(t, w.mustChange("recount", couponID), "nothing was changed")
 }
 
 func TestRefusedChanges(t *testing.T) {
@@ -226,7 +121,8 @@ func TestRefusedChanges(t *testing.T) {
 	w := newWorld(t)
 	now := w.now()
 	opened, ahead := w.coupon(3), w.couponBetween(1, now.Add(time.Hour), now.Add(2*time.Hour))
-	closed := w.couponBetween(1, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	closed, over := w.couponBetween(1, now.Add(-2*time.Hour), now.Add(-time.Hour)), w.coupon(1)
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", over)
 	w.users(1, 2)
 	w.apply(opened, 1, 2)
 	w.settleNow(fmt.Sprintf("--coupon=%d", opened))
@@ -248,6 +144,7 @@ func TestRefusedChanges(t *testing.T) {
 		"closed before it opens":   {"close", ahead, nil, "end before it opens"},
 		"close of no coupon":       {"close", 999, nil, "coupon 999 does not exist"},
 		"pause of no coupon":       {"pause", 999, nil, "coupon 999 does not exist"},
+		"close of a finalised one": {"close", over, nil, "finalised"},
 		"ends before it opens":     {"extend", ahead, []string{"--closes=" + stamp(30*time.Minute)}, "would end before it opens"},
 		"ends as it opens":         {"extend", ahead, []string{"--closes=" + now.Add(time.Hour).UTC().Format(time.RFC3339Nano)}, "would end before it opens"},
 		"ends in the past":         {"extend", closed, []string{"--closes=" + stamp(-time.Minute)}, "which is past"},
@@ -292,7 +189,7 @@ func TestRefusedChanges(t *testing.T) {
 		})
 	}
 	require.Equal(t, before, w.ids("SELECT id FROM audit_event"), "what is refused leaves nothing behind")
-	require.Len(t, w.ids("SELECT id FROM coupon"), 3)
+	require.Len(t, w.ids("SELECT id FROM coupon"), 4)
 }
 
 // The door of a coupon that was sold out lets nobody in before a run has ended, and nobody is told otherwise.
@@ -335,50 +232,6 @@ func TestAChangeSaysWhatNewcomersAreTold(t *testing.T) {
 	require.Contains(t, w.mustChange("resume", couponID), "answered CLOSED")
 }
 
-// A reply to COMMIT that is lost must not add seats twice, nor make two coupons.
-func TestAChangeWhoseCommitGotNoReply(t *testing.T) {
-	t.Parallel()
-	w := newWiredWorld(t)
-	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
-	couponID := w.coupon(1)
-	for name, applied := range map[string]bool{"done": true, "not done": false} {
-		t.Run(name, func(t *testing.T) {
-			var lost, inChange atomic.Bool // the wire goes on when the program has ended
-			rule := func(turn faultproxy.Turn) faultproxy.Action {
-				if bytes.Contains(turn.Request, []byte("INTO audit_event")) {
-					inChange.Store(true)
-				}
-				if inChange.Load() && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) && !lost.Swap(true) {
-					if applied {
-						return faultproxy.DropReply(nil)
-					}
-					return faultproxy.DropRequest(nil)
-				}
-				return faultproxy.Pass()
-			}
-			through := *w
-			_, through.servers = w.wiresTo(rule)
-			seats := w.ids("SELECT total_quantity FROM coupon WHERE id = ?", couponID)[0]
-			code, _, stderr := through.changes("add-seats", couponID, "--seats=5")
-			require.Zero(t, code, stderr)
-			require.True(t, lost.Load())
-			require.Equal(t, []uint64{seats + 5}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
-
-			lost.Store(false)
-			inChange.Store(false)
-			coupons := len(w.ids("SELECT id FROM coupon"))
-			code, stdout, stderr := through.create()
-			require.Equal(t, 1, code, stdout)
-			require.Contains(t, stderr, "settle coupon list")
-			more := 0
-			if applied {
-				more = 1
-			}
-			require.Len(t, w.ids("SELECT id FROM coupon"), coupons+more, "never two")
-		})
-	}
-}
-
 // Nor may whoever made it be told that it is safe to repeat, when MySQL is gone since: no run finds out about a change.
 func TestAChangeThatNobodyCanTellOfIsNotSaidToBeSafeToRepeat(t *testing.T) {
 	t.Parallel()
@@ -417,7 +270,7 @@ func TestAChangeThatNobodyCanTellOfIsNotSaidToBeSafeToRepeat(t *testing.T) {
 func TestCouponsAreListed(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	w := newWorldOn(t, handle(t, server.Addr()))
+	w := newWorldOn(t, *jajeongtest.RedisAt(t, server.Addr()))
 	now := w.now()
 	opened := w.coupon(2)
 	ahead := w.couponBetween(1, now.Add(time.Hour), now.Add(2*time.Hour))

@@ -1,15 +1,17 @@
 package cli
 
 import (
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 )
 
 // dlq runs `settle dlq VERB` for a coupon.
@@ -18,183 +20,147 @@ func (w *world) dlq(verb string, couponID uint64, extra ...string) (code int, st
 	return w.settle(append([]string{"dlq", verb, fmt.Sprintf("--coupon=%d", couponID), "--operator=lee", "--reason=TICKET-7"}, extra...)...)
 }
 
-func TestARetriedApplicationGetsTheNextFreeSeat(t *testing.T) {
+func TestCanariesGoFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(3)
-	w.users(1, 2, 3, 4, 5)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (1, 2, 3)")
-	w.apply(couponID, 1, 2, 3, 4)
+	coupon := w.coupon(9)
+	w.users(1, 2, 3, 4)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 3, 1, 2, 4, 99)
 	w.settleNow()
-	require.Equal(t, []uint64{4}, w.issued(couponID))
+	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 1")
+	runs := len(w.ids("SELECT id FROM settlement_run"))
 
-	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id IN (1, 2)")
-	w.apply(couponID, 5)
-	w.settleNow()
-	require.Equal(t, []uint64{4, 5}, w.issued(couponID), "held entries are not in the line")
-	require.Len(t, w.underReview(couponID), 3)
-
-	code, stdout, stderr := w.dlq("retry", couponID, "--cutoff=now", "--output=json")
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, string(coupon.DLQRetry))
-	require.Equal(t, []uint64{4, 5, 1}, w.issued(couponID), "of those that can be issued, the first in line")
-	left := w.underReview(couponID)
-	require.Len(t, left, 2)
-	require.True(t, w.reason(couponID, "2").Retryable)
-	require.False(t, w.reason(couponID, "3").Retryable, "still blocked: a person must look again")
-	require.Equal(t, 2, w.reason(couponID, "3").Attempts)
-	require.Equal(t, []uint64{0}, w.ids("SELECT COALESCE(user_id, 0) FROM audit_event WHERE action = 'DLQ_RETRIED' AND actor = 'lee' AND reason = 'TICKET-7'"))
+	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now", "--canary=2", "--cause=INACTIVE_USER")
+	require.Equal(t, 1, code, stderr)
+	require.Contains(t, stderr, "Of the first 2 applications 1 were not settled: the other 2 were not tried.")
+	require.Equal(t, []uint64{3}, w.issued(coupon), "the first two of that cause by arrival are 3 and 1")
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+1)
+	for _, untried := range []string{"2", "4", "99"} {
+		require.False(t, w.reason(coupon, untried).Retryable, untried)
+		require.Equal(t, 1, w.reason(coupon, untried).Attempts, untried)
+	}
 	w.verify()
 
-	w.exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", couponID)
-	code, _, stderr = w.dlq("retry", couponID, "--user=2", "--cutoff=now")
+	w.exec("UPDATE `user` SET status = 'ACTIVE'")
+	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER")
 	require.Zero(t, code, stderr)
-	require.Equal(t, []uint64{4, 5, 1, 2}, w.issued(couponID))
-	require.Contains(t, w.ids("SELECT COALESCE(user_id, 0) FROM audit_event WHERE action = 'DLQ_RETRIED'"), uint64(2))
+	require.Contains(t, stderr, "The first 1 applications were settled; the other 2 are tried now.")
+	require.Equal(t, []uint64{3, 1, 2, 4}, w.issued(coupon))
+	require.Equal(t, 1, w.reason(coupon, "99").Attempts, "of another cause")
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
 	w.verify()
+
+	code, _, stderr = w.dlq("retry", coupon, "--cause=INACTIVE_USER")
+	require.Zero(t, code)
+	require.Contains(t, stderr, "No application is under review for this cause")
+	for _, wrong := range [][]string{{"--canary=-1"}, {"--cause=X", "--user=99"}, {"--user=99", "--user=7", "--canary=1"}} {
+		code, _, stderr = w.dlq("retry", coupon, wrong...)
+		require.Equal(t, 2, code, "%s%s", wrong, stderr)
+	}
+	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
 }
 
-func TestADroppedApplicationIsRejectedForGood(t *testing.T) {
+func TestWhoIsUnderReviewIsListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(3)
+	w.coupon(1) // nobody is under review
+	coupon, other := w.coupon(9), w.coupon(9)
 	w.users(1, 2)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (1, 2)")
-	w.apply(couponID, 1, 2)
-	w.stand(couponID, "kim", w.now())
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 1, 98, 2, 99)
+	w.stand(coupon, "=HYPERLINK(1)", w.now())
+	w.apply(other, 99)
 	w.settleNow()
+	listed := func(extra ...string) (list reviewList) {
+		t.Helper()
+		code, stdout, stderr := w.settle(append([]string{"dlq", "list", "--output=json"}, extra...)...)
+		require.Zero(t, code, stderr)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &list))
+		return list
+	}
+	all := listed()
+	require.Equal(t, 6, all.Total)
+	require.Len(t, all.Groups, 4)
+	arrivals := w.underReview(coupon)
+	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g history.DLQGroup) bool { return g.Cause == "INACTIVE_USER" })]
+	require.Equal(t, coupon, blocked.Coupon)
+	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.MinAttempts, blocked.MaxAttempts})
+	require.Equal(t, arrivals["1"], blocked.OldestArrival.UnixMicro())
+	require.Equal(t, arrivals["2"], blocked.NewestArrival.UnixMicro())
+	require.WithinDuration(t, w.now(), blocked.OldestReview, time.Minute)
+	require.Equal(t, 2, listed("--cause=UNKNOWN_USER", fmt.Sprintf("--coupon=%d", coupon)).Total)
+	require.Equal(t, 3, listed("--cause=UNKNOWN_USER").Total)
 
-	code, _, stderr := w.dlq("drop", couponID, "--user=2", "--user=kim")
+	ones := listed("--user=99").Entries
+	require.Len(t, ones, 2)
+	require.Equal(t, []uint64{coupon, other}, []uint64{ones[0].Coupon, ones[1].Coupon})
+	require.Equal(t, "there is no user 99", ones[0].Message)
+	require.NotZero(t, ones[0].Run)
+	entries := listed("--list", fmt.Sprintf("--coupon=%d", coupon)).Entries
+	require.Equal(t, []string{"1", "98", "2", "99", "=HYPERLINK(1)"}, users(entries), "by arrival")
+
+	code, stdout, stderr := w.settle("dlq", "list", "--list", "--output=csv")
+	require.Zero(t, code, stderr)
+	require.True(t, strings.HasPrefix(stdout, "\uFEFFcoupon,user,"))
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(stdout, "\uFEFF"))).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 7)
+	require.Equal(t, "'=HYPERLINK(1)", rows[5][1])
+	code, stdout, _ = w.settle("dlq", "list", "--output=csv", "--cause=NONE")
+	require.Zero(t, code)
+	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 1)
+	code, _, stderr = w.settle("dlq", "list", "--coupon=999")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "coupon 999")
+}
+
+func TestAllOfACauseAreDroppedOnlyByAYes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	coupon := w.coupon(9)
+	w.users(1)
+	w.exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.apply(coupon, 98, 1, 99)
+	w.settleNow()
+	code, _, stderr := w.dlq("drop", coupon, "--cause=UNKNOWN_USER")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "drop 2 applications: confirm with --yes")
+	require.Len(t, w.underReview(coupon), 3)
+	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, "2 applications")
-	require.Len(t, w.underReview(couponID), 1)
-	require.Equal(t, candidates.Rejected, w.answer(couponID, 2))
-	require.Equal(t, candidates.UnderReview, w.answer(couponID, 1))
-	var reasons []string
-	rows, err := w.db.Query("SELECT reason FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' ORDER BY user_id", couponID)
-	require.NoError(t, err)
-	defer rows.Close()
-	for rows.Next() {
-		var reason string
-		require.NoError(t, rows.Scan(&reason))
-		reasons = append(reasons, reason)
-	}
-	require.Equal(t, []string{`"kim": TICKET-7`, "TICKET-7"}, reasons)
-	require.Len(t, w.ids("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED' AND actor = 'lee'"), 2)
-	w.verify()
-
-	code, _, stderr = w.dlq("drop", couponID, "--user=2")
-	require.Equal(t, 2, code, "it is not under review any more")
-	require.Contains(t, stderr, `user "2" is not under review`)
-	w.exec("UPDATE `user` SET status = 'ACTIVE'")
-	code, _, stderr = w.dlq("retry", couponID, "--user=1", "--user=2")
-	require.Equal(t, 2, code, stderr)
-	require.False(t, w.reason(couponID, "1").Retryable, "nothing is done when one of them is wrong")
+	require.Equal(t, []uint64{98, 99}, w.outcome(coupon, "REJECTED"))
+	require.Len(t, w.underReview(coupon), 1)
+	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
+	require.Zero(t, code)
+	require.Contains(t, stderr, "No application is under review")
+	code, _, stderr = w.dlq("drop", coupon)
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "--user or --cause")
+	code, _, stderr = w.dlq("drop", coupon, "--user=98")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, `user "98" is not under review`)
 	w.verify()
 }
 
-// A drop that dies between the record and Redis is mended by the next run.
-func TestADropThatRedisHasNotHeardOfIsMended(t *testing.T) {
+// A canary whose turn does not come is not said to have failed.
+func TestACanaryWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	now := w.now()
-	couponID := w.couponBetween(3, now.Add(-72*time.Hour), now.Add(72*time.Hour))
-	w.users(1)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
-	w.apply(couponID, 1)
-	w.stand(couponID, "kim", now)
+	w.refuseOddUsers()
+	w.users(between(1, 3)...)
+	w.exec("INSERT INTO odd_user (id) VALUES (1), (2), (3)")
+	coupon := w.coupon(1)
+	w.apply(coupon, between(1, 3)...)
 	w.settleNow()
-	dlq, reasons := "dlq:{"+w.queue(couponID)+"}", "dlq:reason:{"+w.queue(couponID)+"}"
-	entries, err := w.rdb.ZRangeWithScores(t.Context(), dlq, 0, -1).Result()
-	require.NoError(t, err)
-	why, err := w.rdb.HGetAll(t.Context(), reasons).Result()
-	require.NoError(t, err)
-	code, _, stderr := w.dlq("drop", couponID, "--user=1", "--user=kim")
-	require.Zero(t, code, stderr)
-
-	// As it was between the commit and Redis.
-	require.NoError(t, w.rdb.ZAdd(t.Context(), dlq, entries...).Err())
-	require.NoError(t, w.rdb.HSet(t.Context(), reasons, why).Err())
-	require.NoError(t, w.rdb.Del(t.Context(), "rejected:{"+w.queue(couponID)+"}").Err())
-	w.exec("UPDATE settlement SET cleaned_at = NULL")
-	require.Equal(t, candidates.UnderReview, w.answer(couponID, 1))
-
+	w.exec("DELETE FROM odd_user")
+	code, _, stderr := w.dlq("retry", coupon, "--user=3", "--user=2", "--canary=1", "--cutoff=now", "--lang=en")
+	require.Equal(t, 1, code, stderr)
+	require.Contains(t, stderr, "belong to earlier applications: 1 were not tried")
+	require.NotContains(t, stderr, "failed again")
+	require.Empty(t, w.issued(coupon), "the seat is kept for 1")
 	w.settleNow()
-	require.Empty(t, w.underReview(couponID))
-	require.Equal(t, candidates.Rejected, w.answer(couponID, 1))
-	w.verify()
-}
-
-func TestManyAreRetriedAndDroppedPageByPage(t *testing.T) {
-	t.Parallel()
-	const many = 700 // several pages of the DLQ
-	w := newWorld(t)
-	couponID := w.coupon(many)
-	w.apply(couponID, between(1, many)...) // there are no such users
-	w.settleNow()
-	require.Len(t, w.underReview(couponID), many)
-	w.users(between(1, many-1)...)
-	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now")
-	require.Zero(t, code, stderr)
-	require.Equal(t, between(1, many-1), w.issued(couponID))
-	require.Len(t, w.underReview(couponID), 1)
-	w.verify()
-}
-
-// Each of them has an audit event of its own, in one chain.
-func TestManyAreDroppedAtOnce(t *testing.T) {
-	t.Parallel()
-	const many = 450 // several batches of events
-	w := newWorld(t)
-	couponID := w.coupon(1)
-	users := append(between(1, many), 1<<63+7) // as far as ids go
-	w.apply(couponID, users...)                // there are no such users
-	w.settleNow()
-	var named []string
-	for _, user := range users {
-		named = append(named, fmt.Sprintf("--user=%d", user))
-	}
-	for _, half := range [][]string{named[:10], named[10:]} {
-		code, _, stderr := w.dlq("drop", couponID, half...)
-		require.Zero(t, code, stderr)
-	}
-	require.Empty(t, w.underReview(couponID))
-	require.Equal(t, users, w.ids("SELECT user_id FROM audit_event WHERE coupon_id = ? AND action = 'DLQ_DROPPED' ORDER BY seq", couponID))
-	w.verify()
-}
-
-func TestAnEntryWithoutAReasonCanBeRetriedToo(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	couponID := w.coupon(1)
-	w.users(1)
-	w.apply(couponID, 1)
-	arrival, err := w.rdb.ZScore(t.Context(), w.queue(couponID), "1").Result()
-	require.NoError(t, err)
-	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), "1").Err())
-	require.NoError(t, w.rdb.ZAdd(t.Context(), "dlq:{"+w.queue(couponID)+"}", redis.Z{Score: arrival, Member: "1"}).Err())
-	w.settleNow()
-	require.Empty(t, w.issued(couponID))
-	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now")
-	require.Zero(t, code, stderr)
-	require.Equal(t, []uint64{1}, w.issued(couponID))
-	w.verify()
-}
-
-// The settlement comes with the midnight; that somebody wants it tried again is kept until then.
-func TestARetryBeforeTheFirstMidnightIsKeptForIt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	noon := fmt.Sprintf("--settle-time-zone=Etc/GMT%+d", w.now().UTC().Hour()-12) // where midnight is far; the sign is POSIX's
-	couponID := w.coupon(1)
-	w.apply(couponID, 1) // there is no such user
-	w.settleNow()
-	w.users(1)
-	code, stdout, stderr := w.dlq("retry", couponID, noon)
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, string(coupon.NotDue))
-	require.True(t, w.reason(couponID, "1").Retryable)
-	w.settleNow()
-	require.Equal(t, []uint64{1}, w.issued(couponID))
+	require.Equal(t, []uint64{1}, w.issued(coupon))
 	w.verify()
 }

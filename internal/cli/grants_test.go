@@ -61,44 +61,13 @@ func TestWhatTheGrantsRefuse(t *testing.T) {
 	require.ErrorContains(t, err, "1227")
 }
 
-// What people do, they do with an account of their own.
-func TestPeopleWorkWithTheAccountOfOperators(t *testing.T) {
-	t.Parallel()
-	w := newWiredWorld(t)
-	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
-	w.populate()
-	s := w.setScene()
-	s.settleNow()
-	s.mustBeSettled()
-	for _, args := range [][]string{{"retry", "--cutoff=now"}, {"drop", "--user=abc", "--user=9"}} {
-		code, _, stderr := w.dlq(args[0], s.full, args[1:]...)
-		require.Zero(t, code, stderr)
-	}
-	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(s.roomy), "60").Err())
-	w.apply(s.roomy, 70)
-	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(s.roomy), "70").Err())
-	code, _ := w.settleNowCode("--dry-run")
-	require.Equal(t, 3, code)
-	w.settleNow("--accept-gap")
-	s.mustVerify()
-
-	// What `settle coupon` changes.
-	people := w.as("jajeong_operator")
-	for _, statement := range []string{
-		`INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won)
-			VALUES ('x', 1, NOW(6), NOW(6) + INTERVAL 1 DAY, NULL, 30, 1000)`,
-		"UPDATE coupon SET total_quantity = 2, apply_closes_at = NOW(6) + INTERVAL 2 DAY, status = 'PAUSED', finalised_at = NULL WHERE name = 'x'",
-	} {
-		_, err := people.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
-	}
-}
-
 // The API's account reads how applications came out; that it writes promises, every refresh of the tests shows.
 func TestTheAccountOfTheAPIReadsHowApplicationsCameOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.lineOfThree()
+	couponID := w.coupon(2)
+	w.users(1, 2, 3)
+	w.apply(couponID, 3, 1, 2)
 	w.settleNow()
 	history := history.Reader{DB: w.as("jajeong_api")}
 	for user, want := range map[uint64]coupon.Standing{3: coupon.StandingIssued, 2: coupon.StandingNotSelected, 7: coupon.StandingNone} {
@@ -121,5 +90,25 @@ func TestTheAccountThatMigratesMakesTheWholeSchema(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "applied 00001_initial.sql")
 	w.servers[0] = job
-	w.threeSettled(w.lineOfThree())
+	w.users(1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
+	w.settleNow()
+	require.Equal(t, []uint64{1}, w.issued(couponID))
+	w.verify()
+}
+
+func TestRun_WrongPasswordNamesSetting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dsn, err := mysql.ParseDSN(w.accounts["jajeong_settle"])
+	require.NoError(t, err)
+	dsn.Passwd = "not-the-password"
+	w.servers[0] = "--mysql-dsn=" + dsn.FormatDSN()
+	code, _, stderr := w.settle("run")
+	require.Equal(t, exitUse, code, stderr)
+	require.Contains(t, stderr, "1045")
+	require.Contains(t, stderr, "MYSQL_DSN")
+	require.NotContains(t, stderr, "safe to run again")
+	require.NotContains(t, stderr, dsn.Passwd)
 }

@@ -28,7 +28,7 @@ func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
 	coupon := w.couponBetween(5, midnight, now.Add(time.Hour))
 	w.users(1, 2)
 	w.apply(coupon, 1, 2)
-	arrival := w.arrivalsOf(coupon, 1)["1"]
+	arrival := w.arrivals(coupon)["1"]
 	night := []string{"run", "--date=" + yesterday, "--operator=kim", "--reason=test"}
 	for _, args := range [][]string{night, append(night, "--dry-run")} {
 		code, stdout, stderr = w.settle(args...)

@@ -31,15 +31,6 @@ func (m *machine) statusChanges(t *rapid.T) {
 	m.users[user] = person{status, m.users[user].odd}
 }
 
-// refuseOddUsers lets the database refuse rows about the users in odd_user, as a constraint of another team would.
-func (w *world) refuseOddUsers() {
-	w.t.Helper()
-	w.exec("CREATE TABLE odd_user (id BIGINT UNSIGNED PRIMARY KEY)")
-	w.exec(`CREATE TRIGGER odd_users BEFORE INSERT ON user_coupon FOR EACH ROW
-		IF NEW.run_id IS NOT NULL AND EXISTS (SELECT 1 FROM odd_user WHERE id = NEW.user_id)
-		THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd user'; END IF`)
-}
-
 func (m *machine) databaseRefusesAUser(t *rapid.T) {
 	user := m.someUser(t)
 	m.refuse(t, user, !m.users[user].odd)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -22,7 +23,7 @@ const modestCases = 30
 // Every case has coupons and users of its own in one deployment, so that a case costs a fraction of a second.
 func TestModelOfWhateverHappensToCoupons(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), someShape(t))
+	w := newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), jajeongtest.SomeUserTable(t))
 	w.refuseOddUsers()
 	testenv.Build(t, "./cmd/settle") // before rapid measures how long a case takes
 	pod := w.catalog()

@@ -2,6 +2,12 @@ package cli
 
 import (
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
 // A night's preview, pinned and then settled, as finance does it.
@@ -27,4 +33,42 @@ func TestGoldenPreview(t *testing.T) {
 		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=sha256:69a174ecc386b1f039587b2b044bfa277db59c87221b9d9ad74f2e666430c520"}, person...)...)
 		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=" + digest}, person...)...)
 	})
+}
+
+func TestRun_PrintsApplicationsWrittenOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	couponID := w.coupon(2)
+	w.d().AddPromises(couponID, 4)
+	run := []string{"run", "--accept-gap", "--cutoff=now", "--operator=kim", "--reason=INC-9"}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{{append(run, "--dry-run"), "would be written off as lost: 4"}, {run, "written off as lost: 4"}} {
+		code, stdout, stderr := w.settle(c.args...)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, c.says)
+	}
+	_, stdout, _ := w.settle(run...)
+	require.NotContains(t, stdout, "written off", "once")
+}
+
+func TestRun_WithoutFlagsIsNightlyRunUpToLastMidnight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	midnight := calendar.DefaultCutoff(w.now(), jajeongtest.Zone)
+	couponID := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+	w.users(1, 2)
+	w.stand(couponID, "1", midnight.Add(-time.Minute))
+	w.stand(couponID, "2", midnight)
+
+	code, stdout, stderr := w.settle("run")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "CRON")
+	require.Equal(t, []uint64{1}, w.issued(couponID))
+	var trigger, status string
+	var cutoff time.Time
+	require.NoError(t, w.db.QueryRow("SELECT trigger_kind, status, cutoff FROM settlement_run").Scan(&trigger, &status, &cutoff))
+	require.Equal(t, []string{"CRON", "SUCCEEDED"}, []string{trigger, status})
+	require.Equal(t, midnight.UTC(), cutoff)
 }

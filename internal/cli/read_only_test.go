@@ -2,18 +2,17 @@ package cli
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // Verbs that only read do so on a server that takes no writes, as a replica, whatever they find.
 func TestAReadOnlyServerIsRead(t *testing.T) {
 	t.Parallel()
-	seoul, err := time.LoadLocation("Asia/Seoul")
-	require.NoError(t, err)
-	w, _ := newOwnWorld(t)
-	w.account("secret", everyRight) // who may do everything may also write to a read-only server
+	w := newWorldWith(t, testenv.RedisFor(t), *jajeongtest.DatabaseOn(t, testenv.PrivateMySQL(t, testenv.MySQLOptions{})))
 	coupon := w.coupon(2)
 	w.users(1, 2, 3)
 	w.apply(coupon, 3, 1, 2)
@@ -27,8 +26,8 @@ func TestAReadOnlyServerIsRead(t *testing.T) {
 		args []string
 	}{
 		{exitInvariant, []string{"verify"}},
-		{exitDone, []string{"report", "--month=" + w.now().In(seoul).Format("2006-01")}},
-		{exitDone, []string{"report", "--date=" + w.now().In(seoul).Format("2006-01-02"), "--output=json"}},
+		{exitDone, []string{"report", "--month=" + w.now().In(jajeongtest.Zone).Format("2006-01")}},
+		{exitDone, []string{"report", "--date=" + w.now().In(jajeongtest.Zone).Format("2006-01-02"), "--output=json"}},
 		{exitDone, []string{"explain", "--coupon=1", "--user=3"}},
 		{exitDone, []string{"runs"}},
 		{exitDone, []string{"show", "1"}},

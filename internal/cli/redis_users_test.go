@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/docs"
-
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -17,7 +17,7 @@ func TestWhatTheRedisUsersRefuse(t *testing.T) {
 	t.Parallel()
 	const prefix = "shop:"
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	users := testenv.RedisUsersFor(t, handle(t, server.Addr()).Client, prefix, docs.RedisUsers)
+	users := testenv.RedisUsersFor(t, jajeongtest.RedisAt(t, server.Addr()).Client, prefix, docs.RedisUsers)
 	nobody := []string{
 		"FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG GET *", "ACL LIST", "SHUTDOWN", "REPLICAOF NO ONE", "FAILOVER", "CLUSTER RESET",
 		"DEL shop:candidates:coupon:1", "RENAME shop:candidates:coupon:1 x", "SCRIPT FLUSH", "CLIENT KILL TYPE normal", "PUBLISH x y", "MONITOR",

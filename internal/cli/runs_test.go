@@ -1,18 +1,9 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/history"
-	"github.com/jajeong/jajeong/internal/settle"
-	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // What finance and CS ask about runs.
@@ -83,47 +74,4 @@ func TestWrongUseOfRunsAndReports(t *testing.T) {
 			require.NotContains(t, stderr, "safe to run again")
 		})
 	}
-}
-
-// A run whose process is killed is RUNNING while it may live, then ABANDONED, which the next run writes down.
-func TestARunWhoseProcessDiedIsAbandoned(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, 1, newWiredWorld).scene(t)
-	p := s.start(1, func(p *process, turn faultproxy.Turn) faultproxy.Action {
-		if p.step() == settle.StepCleanUp {
-			return faultproxy.DropRequest(p.kill)
-		}
-		return faultproxy.Pass()
-	})
-	_, killed := p.wait()
-	require.True(t, killed)
-	runs := func() []history.Run {
-		code, stdout, stderr := s.settle("runs", "--output=json")
-		require.Zero(t, code, stderr)
-		var page runsPage
-		require.NoError(t, json.Unmarshal([]byte(stdout), &page))
-		return page.Runs
-	}
-	dead := runs()[0]
-	require.Equal(t, coupon.RunRunning, dead.Status, "nobody knows yet")
-	status := func() (status string) {
-		require.NoError(t, s.db.QueryRow("SELECT status FROM settlement_run WHERE id = ?", dead.ID).Scan(&status))
-		return status
-	}
-	s.exec("UPDATE settlement_run SET heartbeat_at = heartbeat_at - INTERVAL ? SECOND WHERE id = ?", history.SilentSeconds, dead.ID)
-	testenv.Eventually(t, 20*time.Second, "the run is shown as abandoned", func() bool { return runs()[0].Status == "ABANDONED" })
-	require.Equal(t, "RUNNING", status(), "looking changes nothing")
-
-	s.settleNow()
-	require.Equal(t, "ABANDONED", status())
-	all := runs()
-	require.Equal(t, []coupon.RunStatus{coupon.RunSucceeded, coupon.RunAbandoned}, []coupon.RunStatus{all[0].Status, all[1].Status})
-	s.mustBeSettled()
-	code, stdout, _ := s.settle("show", fmt.Sprint(dead.ID), "--output=json")
-	require.Zero(t, code)
-	var shown shownRun
-	require.NoError(t, json.Unmarshal([]byte(stdout), &shown))
-	require.Equal(t, coupon.RunAbandoned, shown.Status)
-	require.NotEmpty(t, shown.Details)
-	require.Nil(t, shown.Details[0].Millis, "it could not say how long it took")
 }

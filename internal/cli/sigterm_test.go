@@ -16,13 +16,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/calendar"
-	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
-	"github.com/jajeong/jajeong/internal/schedule"
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -195,7 +191,7 @@ func TestWhatDoesNotFinishWithinTheGraceIsRolledBack(t *testing.T) {
 func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	n := newNight(newWorldWith(t, testenv.RedisFor(t), privateDatabase(t, server)), 2)
+	n := newNight(newWorldWith(t, testenv.RedisFor(t), *jajeongtest.DatabaseOn(t, server)), 2)
 	for verb, code := range map[string]int{"run": 1, "schedule": 0} {
 		release := n.lock(n.coupons[1])
 		r := n.begin(verb, "--parallel=1", "--shutdown-grace=1s")
@@ -246,126 +242,6 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	n.requireRepaired()
 }
 
-// watchedFence tells when a settlement begins to wait for its cutoff.
-type watchedFence struct {
-	settle.Door
-	waits func()
-}
-
-func (d watchedFence) Fence(ctx context.Context, couponID uint64, cutoff time.Time, promised coupon.Promise) (wait, forPods time.Duration, err error) {
-	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, promised)
-	if wait > 0 {
-		d.waits()
-	}
-	return wait, forPods, err
-}
-
-// watchedContext tells when somebody begins to wait for its end.
-type watchedContext struct {
-	context.Context
-	waits func()
-}
-
-func (c watchedContext) Done() <-chan struct{} {
-	c.waits()
-	return c.Context.Done()
-}
-
-// atTheFence makes a settler's run hear that it is to stop once it waits for its cutoff, not before.
-func atTheFence(t *testing.T, s *settle.Settler) (told context.Context) {
-	ctx, stop := context.WithCancelCause(t.Context())
-	var waits atomic.Bool
-	s.Door = watchedFence{s.Door, func() { waits.Store(true) }}
-	return watchedContext{ctx, func() {
-		if waits.Load() {
-			stop(errors.New("terminated signal received"))
-		}
-	}}
-}
-
-// A scheduler that fired early waits for midnight at the fence; nothing is in hand there that would need its grace.
-func TestSIGTERMBeforeMidnightEndsTheNightAtTheFence(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	now := w.now()
-	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240) // midnight is in four minutes
-	coupons := []uint64{w.coupon(5), w.coupon(5)}
-	w.users(1, 2)
-	for _, couponID := range coupons {
-		w.apply(couponID, 1)
-	}
-	timetable, err := schedule.Parse("0 0 * * *", time.UTC)
-	require.NoError(t, err)
-	s := w.settler()
-	s.Zone, s.Parallel, s.Grace = zone, 2, time.Hour
-	told := atTheFence(t, s)
-	ended := make(chan error, 1)
-	scheduler, err := schedule.New(schedule.Config{
-		Timetable: timetable, Zone: zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
-		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
-			_, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
-			ended <- err
-			return false, err
-		},
-	})
-	require.NoError(t, err)
-	go scheduler.Run(told)
-	select {
-	case err := <-ended:
-		require.ErrorContains(t, err, "stopped by a signal: terminated signal received")
-		require.ErrorContains(t, err, "of 2 coupons")
-	case <-time.After(hangs):
-		t.Fatal("waits for midnight")
-	}
-	require.Len(t, w.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
-	for _, couponID := range coupons {
-		require.Empty(t, w.issued(couponID))
-		w.apply(couponID, 2) // before midnight: no fence was set
-		receipt, err := w.store.Apply(t.Context(), couponID, 2)
-		require.NoError(t, err)
-		require.Less(t, receipt.Arrival, calendar.DefaultCutoff(now, zone).UnixMicro())
-	}
-	w.settleNow()
-	require.Equal(t, []uint64{1, 2}, w.issued(coupons[0]))
-	w.verify()
-}
-
-// Whoever found no seat is recorded page by page; between two pages nothing is in hand.
-func TestSIGTERMBetweenPagesOfNotSelected(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	line := between(1, 21_000) // more than a page
-	couponID := w.coupon(1)
-	w.users(line...)
-	w.standAll(couponID, line)
-	told, stop := context.WithCancel(t.Context())
-	s := w.settler()
-	s.Grace = time.Hour
-	s.Progress = func(_ coupon.Coupon, applications int) {
-		if applications > 1 { // a page of those who found no seat
-			stop()
-		}
-	}
-	report, err := s.RunOnce(told, settle.Order{Trigger: coupon.Manual, CutoffNow: true})
-	require.ErrorIs(t, err, context.Canceled)
-	first := report.Coupons[0]
-	require.Equal(t, []uint64{1}, w.issued(couponID))
-	require.Equal(t, line[1:1+first.NotSelected], w.outcome(couponID, "NOT_SELECTED"), "what is reported is recorded")
-	require.Positive(t, first.NotSelected)
-	require.Len(t, w.waiting(couponID), len(line)-1-first.NotSelected)
-	require.NotEmpty(t, w.waiting(couponID))
-	code, verdicts := w.verifyCode()
-	require.Zero(t, code)
-	require.Len(t, verdicts.Coupons[0].Findings, 1)
-	require.Equal(t, ledger.CleanUpToDo, verdicts.Coupons[0].Findings[0].Code)
-
-	second := w.settleNow()
-	require.Equal(t, len(line)-1, first.NotSelected+second.Total.NotSelected)
-	require.Equal(t, line[1:], w.outcome(couponID, "NOT_SELECTED"))
-	require.Empty(t, w.waiting(couponID))
-	w.verify()
-}
-
 // A scheduler that is told to stop in the middle of a night finishes the settlement in hand, exits with 0 within its
 // grace, and the next one settles what is left.
 func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
@@ -389,4 +265,36 @@ func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
 	require.Equal(t, []uint64{1, 2}, n.issued(n.coupons[0]), "what was in hand is finished")
 	n.requireUntouched(n.coupons[1]) // nothing else was begun
 	n.requireRepaired()
+}
+
+// A coupon that was rolled back, or not finished, was not dealt with.
+func TestHowFarItCameDoesNotCountWhatIsInHand(t *testing.T) {
+	t.Parallel()
+	for _, finishes := range []bool{true, false} {
+		t.Run(fmt.Sprint("finishes ", finishes), func(t *testing.T) {
+			t.Parallel()
+			n := newNight(newWorld(t), 4)
+			release := n.lock(n.coupons[1])
+			r := n.begin("run", "--parallel=1", "--shutdown-grace=1s")
+			n.awaitTurn(n.coupons[1])
+			r.stop()
+			if finishes {
+				release()
+			}
+			r.end()
+			require.Contains(t, r.stderr.String(), "1 of 4 coupons", "only the first is settled")
+			require.Equal(t, 1, strings.Count(r.stderr.String(), "safe to run again"), "said once")
+		})
+	}
+}
+
+func TestAScheduleToldToStopSaysHowFarItCame(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 3)
+	n.lock(n.coupons[1])
+	r := n.begin("schedule", "--parallel=1", "--shutdown-grace=1s")
+	n.awaitTurn(n.coupons[1])
+	r.stop()
+	r.end()
+	require.Contains(t, r.stderr.String(), "1 of 3 coupons")
 }

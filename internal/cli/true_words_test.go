@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/explain"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -129,7 +130,7 @@ func TestACutoffIsNotCalledTheEndOfAWindow(t *testing.T) {
 func TestAFailureDoesNotSayThatNothingIsLost(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	w := newWorldOn(t, handle(t, server.Addr()))
+	w := newWorldOn(t, *jajeongtest.RedisAt(t, server.Addr()))
 	w.users(1)
 	w.apply(w.coupon(1), 1)
 	require.NoError(t, w.rdb.FlushAll(t.Context()).Err())
@@ -148,7 +149,7 @@ func TestAFailureDoesNotSayThatNothingIsLost(t *testing.T) {
 func TestPausingACouponWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
-	w := newWorldOn(t, handle(t, server.Addr()))
+	w := newWorldOn(t, *jajeongtest.RedisAt(t, server.Addr()))
 	coupon := w.coupon(1)
 	w.refresh()
 	paused := func() bool {

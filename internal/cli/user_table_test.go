@@ -2,97 +2,16 @@ package cli
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
-	"github.com/jajeong/jajeong/internal/text"
+	shop "github.com/jajeong/jajeong/internal/users"
 )
-
-// Whatever a shop's table looks like: exactly the active get coupons, in order, with seats that are added later too, and
-// nobody else is put off for good.
-func TestUsersAreJudgedRightWhateverTheirTable(t *testing.T) {
-	t.Parallel()
-	for _, shape := range readableShapes {
-		t.Run(shape.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), shape)
-			w.users(between(1, 9)...)
-			w.setStanding("BLOCKED", 2, 5)
-			w.setStanding("WITHDRAWN", 6)
-			highest := []uint64{1<<8 + 1, 1<<16 + 1, 1<<24 + 1, 1<<32 + 1, math.MaxInt64, math.MaxUint64} // 1, or the last, if a server cut them off
-			couponID := w.coupon(3)
-			w.apply(couponID, append(append([]uint64{}, between(1, 9)...), highest...)...)
-
-			w.settleNow()
-			require.Equal(t, []uint64{1, 3, 4}, w.issued(couponID))
-			require.Equal(t, []uint64{7, 8, 9}, w.outcome(couponID, "NOT_SELECTED"))
-			w.verify()
-
-			w.setStanding("BLOCKED", 8)
-			w.exec("UPDATE coupon SET total_quantity = 20")
-			code, stdout, stderr := w.settle("run", "--dry-run", "--cutoff=now", "--list", fmt.Sprintf("--coupon=%d", couponID))
-			require.Zero(t, code, stdout+stderr)
-			w.settleNow()
-			require.Equal(t, []uint64{1, 3, 4, 7, 9}, w.issued(couponID))
-			require.Equal(t, []uint64{8}, w.outcome(couponID, "REJECTED"))
-			causes := map[string]string{}
-			for member := range w.underReview(couponID) {
-				causes[member] = w.reason(couponID, member).Cause
-			}
-			want := map[string]string{"2": "INACTIVE_USER", "5": "INACTIVE_USER", "6": "INACTIVE_USER"}
-			for _, user := range highest {
-				want[fmt.Sprint(user)] = "UNKNOWN_USER"
-			}
-			require.Equal(t, want, causes)
-			w.verify()
-
-			code, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=5", "--output=json")
-			require.Zero(t, code, stdout)
-			require.Contains(t, stdout, `"userActive": false`)
-			require.Contains(t, stdout, `"userKnown": true`)
-			_, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=7", "--output=json")
-			require.Contains(t, stdout, `"userActive": true`)
-			_, stdout, _ = w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", uint64(math.MaxUint64)), "--output=json")
-			require.Contains(t, stdout, `"userKnown": false`)
-
-			w.setStanding(active, 5)
-			code, _, stderr = w.settle("dlq", "retry", fmt.Sprintf("--coupon=%d", couponID), "--user=5", "--cutoff=now", "--operator=lee", "--reason=put right")
-			require.Zero(t, code, stderr)
-			require.Equal(t, []uint64{1, 3, 4, 7, 9, 5}, w.issued(couponID))
-			w.verify()
-		})
-	}
-}
-
-// The checker knows who is active as the settlement does: somebody passed over is found, and nobody else.
-func TestVerifyKnowsWhoIsActive(t *testing.T) {
-	t.Parallel()
-	for _, shape := range readableShapes {
-		t.Run(shape.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorldOf(t, testenv.RedisFor(t), testenv.MySQLFor(t), shape)
-			w.users(1, 2, 3, 4)
-			couponID := w.coupon(2)
-			w.apply(couponID, 1, 2, 3, 4)
-			w.settleNow()
-			w.exec("UPDATE application_outcome SET applied_at = applied_at - INTERVAL 1 HOUR WHERE user_id IN (3, 4)")
-			w.setStanding("BLOCKED", 3)
-			_, report := w.verifyCode()
-			found := map[string]int64{}
-			for _, f := range report.Coupons[0].Findings {
-				found[string(f.Code)] = f.Count
-			}
-			require.EqualValues(t, 1, found["PASSED_OVER"], found)
-		})
-	}
-}
 
 // Without a status column everybody who exists is active, which must be said.
 func TestUsersWithoutAStatus(t *testing.T) {
@@ -100,9 +19,9 @@ func TestUsersWithoutAStatus(t *testing.T) {
 	m := testenv.MySQLFor(t)
 	var database string
 	require.NoError(t, m.DB.QueryRow("SELECT DATABASE()").Scan(&database))
-	w := newWorldOf(t, testenv.RedisFor(t), m, userShape{
-		ddl: "CREATE TABLE member (id BIGINT PRIMARY KEY)", tableName: "member", id: "id",
-		flags: []string{"--user-table=" + database + ".member", "--user-status-column=-"},
+	w := newWorldOf(t, testenv.RedisFor(t), m, &jajeongtest.UserTable{
+		DDL: "CREATE TABLE member (id BIGINT PRIMARY KEY)", Table: "member", ID: "id",
+		Configured: shop.Settings{UserTable: database + ".member", UserIDColumn: "id", UserStatusColumn: "-", UserActiveValues: shop.Default().UserActiveValues},
 	})
 	w.exec("INSERT INTO member VALUES (1), (2), (4)")
 	couponID := w.coupon(5)
@@ -187,23 +106,6 @@ func (w *world) ownName() (name string) {
 	w.t.Helper()
 	require.NoError(w.t, w.as("jajeong_settle").QueryRowContext(w.t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&name))
 	return name
-}
-
-// A shape that changes while a scheduler stays is met by its next run.
-func TestEachRunLooksAtTheUsersAnew(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.users(1)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
-	s := w.settler()
-	s.Users = w.directory
-	_, err := s.Users.Look(t.Context(), w.db)
-	require.NoError(t, err)
-	w.exec("ALTER TABLE `user` MODIFY status TINYINT NOT NULL DEFAULT 1")
-	_, err = s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true, Operator: "kim", Reason: "test"})
-	require.True(t, text.Is(err, text.ValueNotANumber), err)
-	require.Empty(t, w.issued(couponID))
 }
 
 // Settings that name nothing there can be are refused at once, each.

@@ -22,49 +22,6 @@ func codesOf(r verifyReport) (codes []ledger.Code) {
 	return codes
 }
 
-// Whoever was rejected by a person stands in the audit chain, too, with the arrival and the reason: a row that says otherwise
-// is found. Whoever was rejected by a run is not there.
-func TestVerifyComparesRejectionsWithTheAuditChain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	coupon := w.coupon(2)
-	w.users(between(1, 9)...)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id IN (1, 2)")
-	w.apply(coupon, between(1, 7)...)
-	w.stand(coupon, "kim \"x\"", w.now())
-	w.settleNow()
-	code, _, stderr := w.dlq("drop", coupon, "--user=1", "--user=kim \"x\"")
-	require.Zero(t, code, stderr)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 5")
-	w.exec("UPDATE coupon SET total_quantity = 3 WHERE id = ?", coupon)
-	w.settleNow() // rejects 5 itself
-	require.ElementsMatch(t, []uint64{1, 0, 5}, w.outcome(coupon, "REJECTED"))
-	w.verify()
-
-	for name, altered := range map[string]string{
-		"another user":                    "user_id = 9",
-		"another arrival":                 "applied_at = applied_at - INTERVAL 1 MICROSECOND",
-		"another reason":                  "reason = 'for a friend'",
-		"a reason with a blank behind it": "reason = CONCAT(reason, ' ')",
-		"no reason":                       "reason = ''",
-	} {
-		w.exec("CREATE TABLE kept AS SELECT * FROM application_outcome")
-		w.exec("UPDATE application_outcome SET " + altered + " WHERE user_id = 1")
-		code, report := w.verifyCode()
-		require.Equal(t, 3, code, name)
-		require.Contains(t, codesOf(report), ledger.OutcomeWrong, name)
-		require.Subset(t, []ledger.Code{ledger.OutcomeWrong, ledger.MarkedWithoutRejection}, codesOf(report), name)
-		w.exec("DELETE FROM application_outcome")
-		w.exec("INSERT INTO application_outcome SELECT * FROM kept")
-		w.exec("DROP TABLE kept")
-		w.verify()
-	}
-	w.exec("UPDATE application_outcome SET reason = 'somebody said so' WHERE user_id = 5")
-	code, report := w.verifyCode()
-	require.Equal(t, 3, code)
-	require.Equal(t, []ledger.Code{ledger.OutcomeWrong}, codesOf(report))
-}
-
 // What no run looks for is found by the program, with exit code 3, in both languages.
 func TestVerifyFindsWhoIsNeverSettled(t *testing.T) {
 	t.Parallel()

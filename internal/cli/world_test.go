@@ -12,16 +12,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	shop "github.com/jajeong/jajeong/internal/users"
 )
 
@@ -43,7 +45,7 @@ type world struct {
 	prefix   string
 	store    *candidates.Store
 
-	shape      userShape // of the table of users
+	table      *jajeongtest.UserTable
 	directory  *shop.Directory
 	deployment *jajeongtest.Deployment
 }
@@ -61,15 +63,15 @@ func newWorldOn(t *testing.T, r testenv.RedisHandle) *world {
 
 func newWorldWith(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle) *world {
 	t.Helper()
-	return newWorldOf(t, r, m, migratedUsers)
+	return newWorldOf(t, r, m, &jajeongtest.MigratedUsers)
 }
 
-// newWorldOf has a table of users with that shape.
-func newWorldOf(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle, shape userShape) *world {
+// newWorldOf has that table of users.
+func newWorldOf(t *testing.T, r testenv.RedisHandle, m testenv.MySQLHandle, table *jajeongtest.UserTable) *world {
 	t.Helper()
-	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: &r, MySQL: &m, Users: shape.table(t)})
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: &r, MySQL: &m, Users: table})
 	return &world{t: t, servers: d.Flags(d.Job), accounts: d.Accounts, redisAs: d.RedisUsers, db: d.DB, rdb: d.Redis, prefix: d.Prefix, store: d.Store,
-		shape: shape, directory: d.Users, deployment: d}
+		table: table, directory: d.Users, deployment: d}
 }
 
 // d is the deployment with what the test may have replaced.
@@ -155,12 +157,6 @@ func (w *world) couponBetween(seats int, opens, closes time.Time) uint64 {
 	return w.d().AddCouponBetween(seats, opens, closes)
 }
 
-func (w *world) publish(couponID uint64, opens, closes time.Time) {
-	w.t.Helper()
-	_, _, err := w.store.Publish(w.t.Context(), coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
-	require.NoError(w.t, err)
-}
-
 func (w *world) now() time.Time                             { return w.d().Now() }
 func (w *world) users(ids ...uint64)                        { w.d().AddUsers(ids...) }
 func (w *world) setStanding(status string, ids ...uint64)   { w.d().SetStatus(status, ids...) }
@@ -174,7 +170,9 @@ func (w *world) waiting(coupon uint64) []string             { return w.d().Waiti
 func (w *world) arrivals(coupon uint64) map[string]int64    { return w.d().Arrivals(coupon) }
 func (w *world) underReview(coupon uint64) map[string]int64 { return w.d().UnderReview(coupon) }
 func (w *world) issued(coupon uint64) []uint64              { return w.d().Issued(coupon) }
-func (w *world) awaitLockWait()                             { w.d().AwaitLockWait() }
+func (w *world) refuseOddUsers()                            { w.d().RefuseOddUsers() }
+func (w *world) refresh()                                   { w.d().Refresh() }
+func (w *world) catalog() *catalog.Catalog                  { return w.d().Catalog() }
 
 func (w *world) stand(coupon uint64, member string, arrival time.Time) {
 	w.d().ApplyAt(coupon, member, arrival)
@@ -188,14 +186,6 @@ func (w *world) outcome(coupon uint64, outcome string) []uint64 {
 	return w.d().Outcome(coupon, outcome)
 }
 
-func (w *world) refuse(table string, users ...uint64) (allow func()) {
-	return w.d().RefuseRows(table, users...)
-}
-
-func (w *world) positions(coupon uint64) []uint64       { return w.d().Seats(coupon) }
-func (w *world) everything() []string                   { return w.d().Snapshot() }
-func (w *world) standAll(coupon uint64, users []uint64) { w.d().ApplyLine(coupon, users...) }
-
 func (w *world) lock(coupon uint64) (release func()) { return w.d().Lock(coupon) }
 
 // podsDie has all pods forget which applications they accepted.
@@ -207,8 +197,24 @@ func (w *world) podsDie() {
 
 func between(first, last uint64) []uint64 { return jajeongtest.Between(first, last) }
 
-func reversed(ids []uint64) []uint64 {
-	back := slices.Clone(ids)
-	slices.Reverse(back)
-	return back
+// newWiredWorld has a Redis of its own: a wire leads to one server, which TEST_REDIS_ADDRS need not be.
+func newWiredWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOf(t, *jajeongtest.RedisAt(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()), testenv.MySQLFor(t), jajeongtest.SomeUserTable(t))
 }
+
+// wiresTo puts wires before the MySQL and the Redis of a world and returns the flags that lead through them.
+func (w *world) wiresTo(rule faultproxy.Rule) (wires []*faultproxy.Proxy, servers []string) {
+	w.t.Helper()
+	dsn, err := mysql.ParseDSN(w.servers[0][len("--mysql-dsn="):])
+	require.NoError(w.t, err)
+	wires = faultproxy.NewGroup(w.t, rule, dsn.Addr, w.servers[1][len("--redis-addrs="):])
+	dsn.Addr = wires[toMySQL].Addr
+	return wires, append([]string{"--mysql-dsn=" + dsn.FormatDSN(), "--redis-addrs=" + wires[toRedis].Addr}, w.servers[2:]...)
+}
+
+// The places of the wires.
+const (
+	toMySQL = iota
+	toRedis
+)

@@ -184,10 +184,11 @@ func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID ui
 // IDs are the only column of a query.
 func (d *Deployment) IDs(query string, args ...any) []uint64 {
 	d.T.Helper()
-	return column[uint64](d, query, args...)
+	return Column[uint64](d, query, args...)
 }
 
-func column[T any](d *Deployment, query string, args ...any) []T {
+// Column is the only column of a query.
+func Column[T any](d *Deployment, query string, args ...any) []T {
 	d.T.Helper()
 	rows, err := d.DB.Query(query, args...)
 	require.NoError(d.T, err)
@@ -205,7 +206,7 @@ func column[T any](d *Deployment, query string, args ...any) []T {
 // Number is the only value of a query.
 func (d *Deployment) Number(query string, args ...any) int64 {
 	d.T.Helper()
-	return column[int64](d, query, args...)[0]
+	return Column[int64](d, query, args...)[0]
 }
 
 // Snapshot is all that a settlement may write to MySQL, without the list of runs.
@@ -218,7 +219,7 @@ func (d *Deployment) Snapshot() (rows []string) {
 		"SELECT CONCAT_WS('|', run_id, coupon_id, read_count, issued_count, rejected_count, not_selected_count, winners_digest, cleaned_at) FROM settlement ORDER BY 1",
 		"SELECT CONCAT_WS('|', coupon_id, accepted, written_off) FROM promise ORDER BY 1",
 	} {
-		rows = append(rows, column[string](d, query)...)
+		rows = append(rows, Column[string](d, query)...)
 	}
 	return rows
 }

@@ -56,7 +56,7 @@ type Deployment struct {
 	RedisUsers         *testenv.RedisUsers
 	Job, Operator, API Access // of the settlement, of people, of the pods
 
-	userTable UserTable
+	UserTable UserTable
 }
 
 // Access is how one account reaches MySQL and Redis.
@@ -92,7 +92,7 @@ func NewWith(t testing.TB, o Options) *Deployment {
 	if o.Users == nil {
 		o.Users = &MigratedUsers
 	}
-	d := &Deployment{T: t, Redis: o.Redis.Client, Prefix: o.Redis.Prefix, userTable: *o.Users, Users: o.Users.Settings().Directory()}
+	d := &Deployment{T: t, Redis: o.Redis.Client, Prefix: o.Redis.Prefix, UserTable: *o.Users, Users: o.Users.Settings().Directory()}
 	d.DB = d.open(o.MySQL.DSN)
 	if o.Users.DDL != "" {
 		d.Exec(o.Users.DDL)
@@ -119,6 +119,13 @@ func NewWith(t testing.TB, o Options) *Deployment {
 	return d
 }
 
+// NewOnPrivateRedis makes a deployment with a Redis of its own, for proxies and full memory, and with some table of users.
+func NewOnPrivateRedis(t testing.TB) *Deployment {
+	t.Helper()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	return NewWith(t, Options{Redis: RedisAt(t, server.Addr()), Users: SomeUserTable(t)})
+}
+
 // For returns the deployment for a subtest.
 func (d *Deployment) For(t testing.TB) *Deployment {
 	other := *d
@@ -133,7 +140,7 @@ func (d *Deployment) Flags(a Access) []string {
 	if d.Prefix != "" {
 		flags = append(flags, "--redis-key-prefix="+d.Prefix)
 	}
-	return append(flags, d.userTable.Flags()...)
+	return append(flags, d.UserTable.Flags()...)
 }
 
 // RedisAt is a Redis of the test's own, or a Cluster, for one deployment.

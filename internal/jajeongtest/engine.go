@@ -46,7 +46,7 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	require.NoError(d.T, err)
 	servers.RetryRefused()
 	store := d.newStore(servers.Redis)
-	directory := d.userTable.Settings().Directory()
+	directory := d.UserTable.Settings().Directory()
 	s, err = settle.New(settle.Config{
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store, DLQ: store,
 		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory}, Users: directory, Observer: runmetrics.New(time.Now),
@@ -75,25 +75,56 @@ func (d *Deployment) SettleNow(coupons ...uint64) *settle.Report {
 	return report
 }
 
+// SettleFailing settles everything that has arrived. Coupons must fail with exactly these classes.
+func (d *Deployment) SettleFailing(classes ...coupon.Class) *settle.Report {
+	d.T.Helper()
+	return d.SettleAs(Manual(), classes...)
+}
+
+// SettleAs executes an order. Coupons must fail with exactly these classes, or none.
+func (d *Deployment) SettleAs(order settle.Order, classes ...coupon.Class) *settle.Report {
+	d.T.Helper()
+	report, err := d.Settle(order)
+	require.NoError(d.T, err)
+	require.Equal(d.T, classes, report.Classes())
+	return report
+}
+
+// AcceptGap settles everything that has arrived and accepts the gaps. The run must succeed.
+func (d *Deployment) AcceptGap() *settle.Report {
+	d.T.Helper()
+	order := Manual()
+	order.AcceptGap = true
+	report, err := d.Settle(order)
+	d.requireSuccess(report, err)
+	return report
+}
+
 // Retry retries members of the DLQ, or all, and settles the coupon. The run must succeed.
 func (d *Deployment) Retry(couponID uint64, members ...string) *settle.Report {
 	d.T.Helper()
-	return d.review((*settle.Settler).Retry, couponID, members)
+	return d.RetryAs(Manual(), couponID, members...)
+}
+
+// RetryAs is Retry with an order.
+func (d *Deployment) RetryAs(order settle.Order, couponID uint64, members ...string) *settle.Report {
+	d.T.Helper()
+	return d.review((*settle.Settler).Retry, order, couponID, members)
 }
 
 // Drop drops members of the DLQ, or all. The run must succeed.
 func (d *Deployment) Drop(couponID uint64, members ...string) *settle.Report {
 	d.T.Helper()
-	return d.review((*settle.Settler).Drop, couponID, members)
+	return d.review((*settle.Settler).Drop, Manual(), couponID, members)
 }
 
 type decision func(s *settle.Settler, ctx context.Context, couponID uint64, order settle.Order, members []string) (*settle.Report, error)
 
-func (d *Deployment) review(decide decision, couponID uint64, members []string) *settle.Report {
+func (d *Deployment) review(decide decision, order settle.Order, couponID uint64, members []string) *settle.Report {
 	d.T.Helper()
 	s, disconnect := d.settler(nil)
 	defer disconnect()
-	report, err := decide(s, d.T.Context(), couponID, Manual(), members)
+	report, err := decide(s, d.T.Context(), couponID, order, members)
 	d.requireSuccess(report, err)
 	return report
 }
@@ -116,11 +147,16 @@ func (d *Deployment) CouponAdmin() *couponadmin.Admin {
 	return admin
 }
 
-// Refresh refreshes the catalog of a pod with this store once, as every pod does every few seconds.
+// Catalog is the catalog of a pod with this store.
+func (d *Deployment) Catalog() *catalog.Catalog {
+	d.T.Helper()
+	return catalog.New(catalog.Options{DB: d.open(d.API.MySQLDSN), Store: d.Store, Memory: d.Memory(), Logger: zap.NewNop(), Now: time.Now})
+}
+
+// Refresh refreshes the catalog of a pod once, as every pod does every few seconds.
 func (d *Deployment) Refresh() {
 	d.T.Helper()
-	pod := catalog.New(catalog.Options{DB: d.open(d.API.MySQLDSN), Store: d.Store, Memory: d.Memory(), Logger: zap.NewNop(), Now: time.Now})
-	require.NoError(d.T, pod.Refresh(d.T.Context()))
+	require.NoError(d.T, d.Catalog().Refresh(d.T.Context()))
 }
 
 // Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. Warnings count.
@@ -134,6 +170,17 @@ func (d *Deployment) Verify(coupons ...uint64) {
 		require.NoError(d.T, err)
 		require.Empty(d.T, strays)
 	}
+}
+
+// Findings are the codes of what a check of these coupons, or of all, finds.
+func (d *Deployment) Findings(coupons ...uint64) (codes []ledger.Code) {
+	d.T.Helper()
+	for _, v := range d.Check(coupons...) {
+		for _, f := range v.Findings {
+			codes = append(codes, f.Code)
+		}
+	}
+	return codes
 }
 
 // Check checks these coupons, or all.

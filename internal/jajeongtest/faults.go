@@ -21,17 +21,26 @@ const (
 )
 
 // Proxied puts fault proxies in front of MySQL and Redis, which must be one server each. The deployment that it returns is the
-// same, but its settlement connects through the proxies.
+// same, but its settlement and its operators connect through the proxies.
 func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deployment) {
 	d.T.Helper()
 	dsn, err := mysql.ParseDSN(d.Job.MySQLDSN)
 	require.NoError(d.T, err)
 	require.Len(d.T, d.Job.RedisAddrs, 1)
 	proxies := faultproxy.NewGroup(d.T, rule, dsn.Addr, d.Job.RedisAddrs[0])
-	dsn.Addr = proxies[ToMySQL].Addr
 	proxied := *d
-	proxied.Job.MySQLDSN, proxied.Job.RedisAddrs = dsn.FormatDSN(), []string{proxies[ToRedis].Addr}
+	for _, a := range []*Access{&proxied.Job, &proxied.Operator} {
+		a.MySQLDSN, a.RedisAddrs = strings.Replace(a.MySQLDSN, "("+dsn.Addr+")", "("+proxies[ToMySQL].Addr+")", 1), []string{proxies[ToRedis].Addr}
+	}
 	return proxies, &proxied
+}
+
+// MoveRedis has everything use another server with the same data, as after a failover. The pods are
+// new ones.
+func (d *Deployment) MoveRedis(to *testenv.RedisHandle) {
+	d.RedisUsers.MakeOn(to.Client)
+	d.Redis, d.Job.RedisAddrs, d.Operator.RedisAddrs, d.API.RedisAddrs = to.Client, to.Addrs, to.Addrs, to.Addrs
+	d.PodsDie()
 }
 
 // PodsDie replaces Store by that of a new pod, which does not remember who was accepted.
@@ -51,6 +60,15 @@ func (d *Deployment) RefuseRows(table string, users ...uint64) (allow func()) {
 	d.Exec(fmt.Sprintf(`CREATE TRIGGER refuses_%[1]s BEFORE INSERT ON %[1]s FOR EACH ROW
 		IF %[2]s THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd user'; END IF`, table, condition))
 	return func() { d.Exec("DROP TRIGGER refuses_" + table) }
+}
+
+// RefuseOddUsers has the database refuse coupons for the users in the table odd_user, as a constraint of another team might.
+func (d *Deployment) RefuseOddUsers() {
+	d.T.Helper()
+	d.Exec("CREATE TABLE odd_user (id BIGINT UNSIGNED PRIMARY KEY)")
+	d.Exec(`CREATE TRIGGER odd_users BEFORE INSERT ON user_coupon FOR EACH ROW
+		IF NEW.run_id IS NOT NULL AND EXISTS (SELECT 1 FROM odd_user WHERE id = NEW.user_id)
+		THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd user'; END IF`)
 }
 
 // Lock locks a coupon's row until release is called, at the latest at the end of the test.

@@ -2,9 +2,11 @@ package jajeongtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/jajeong/jajeong/internal/users"
 )
@@ -27,7 +29,61 @@ const (
 
 // MigratedUsers is the table that the migration makes.
 var MigratedUsers = UserTable{Name: "as migrated", Table: "`user`", ID: "id", Status: "status",
-	Words: map[string]string{Active: "'ACTIVE'", Blocked: "'BLOCKED'", Withdrawn: "'WITHDRAWN'"}}
+	Words: words("'ACTIVE'", "'BLOCKED'", "'WITHDRAWN'")}
+
+// ReadableUserTables are tables that the programs can read.
+var ReadableUserTables = []UserTable{
+	MigratedUsers,
+	{
+		Name: "collation that ignores case", Table: "`user`", ID: "id", Status: "status", Words: words("'ACTIVE'", "'active'", "'ACTIVE '"),
+		DDL: "CREATE TABLE `user` (id BIGINT UNSIGNED PRIMARY KEY, status VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci)",
+	},
+	{
+		Name: "binary collation", Table: "`user`", ID: "id", Status: "status", Words: words("'ACTIVE'", "'Active'", "' ACTIVE'"),
+		DDL: "CREATE TABLE `user` (id BIGINT UNSIGNED PRIMARY KEY, status VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)",
+	},
+	{
+		Name: "NULL and empty", Table: "`user`", ID: "id", Status: "status", Words: words("'ACTIVE'", "NULL", "''"),
+		DDL: "CREATE TABLE `user` (id INT PRIMARY KEY, status VARCHAR(20) CHARACTER SET latin1)",
+	},
+	{
+		Name: "TINYINT", Table: "member", ID: "no", Status: "use_yn", Words: words("1", "0", "NULL"),
+		DDL:        "CREATE TABLE member (no BIGINT PRIMARY KEY, use_yn TINYINT(1))",
+		Configured: settings("member", "no", "use_yn", "1"),
+	},
+	{
+		Name: "BIT", Table: "Members", ID: "id", Status: "active", Words: words("b'1'", "b'0'", "NULL"),
+		DDL:        "CREATE TABLE Members (id INT UNSIGNED PRIMARY KEY, active BIT(1))",
+		Configured: settings("Members", "id", "active", "1"),
+	},
+	{
+		Name: "ENUM in another character set", Table: "`order`", ID: "`key`", Status: "`group`", Words: words("'정상'", "'it''s, gone'", "NULL"),
+		DDL:        "CREATE TABLE `order` (`key` MEDIUMINT UNSIGNED PRIMARY KEY, `group` ENUM('it''s, gone','정상','VIP') CHARACTER SET utf16)",
+		Configured: settings("order", "key", "group", "VIP", "정상"),
+	},
+	{
+		Name: "unique key that is not the primary key", Table: "member", ID: "member_no", Status: "grade", Words: words("'VIP'", "'VIPS'", "'vip'"),
+		DDL: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, shop_no INT NOT NULL DEFAULT 1, member_no MEDIUMINT UNSIGNED NOT NULL, grade TEXT,
+			KEY (member_no, shop_no), UNIQUE KEY asleep (member_no) /*!80000 INVISIBLE */ /*M!100600 IGNORED */, UNIQUE KEY ` + "`bynumber`" + ` (member_no))`,
+		Configured: settings("member", "member_no", "grade", "NORMAL", "VIP"),
+	},
+}
+
+func words(active, blocked, withdrawn string) map[string]string {
+	return map[string]string{Active: active, Blocked: blocked, Withdrawn: withdrawn}
+}
+
+func settings(table, id, status string, active ...string) users.Settings {
+	return users.Settings{UserTable: table, UserIDColumn: id, UserStatusColumn: status, UserActiveValues: active}
+}
+
+// SomeUserTable is another readable table in each test, for tests that must pass with all.
+func SomeUserTable(t testing.TB) *UserTable {
+	t.Helper()
+	table := ReadableUserTables[rand.N(len(ReadableUserTables))]
+	t.Logf("table of users: %s", table.Name)
+	return &table
+}
 
 // Settings are the settings of the programs for this table.
 func (u UserTable) Settings() users.Settings {
@@ -59,7 +115,7 @@ func (u UserTable) grants(script string) string {
 // AddUsers adds active users.
 func (d *Deployment) AddUsers(ids ...uint64) {
 	d.T.Helper()
-	u := d.userTable
+	u := d.UserTable
 	for chunk := range slices.Chunk(ids, 1000) {
 		rows := make([]string, len(chunk))
 		for i, id := range chunk {
@@ -69,18 +125,23 @@ func (d *Deployment) AddUsers(ids ...uint64) {
 	}
 }
 
+// Update is the statement that sets the status of these users, or of all users.
+func (u UserTable) Update(status string, ids ...uint64) string {
+	statement := "UPDATE " + u.Table + " SET " + u.Status + " = " + u.Words[status]
+	if len(ids) > 0 {
+		statement += " WHERE " + u.ID + " IN (" + list(ids) + ")"
+	}
+	return statement
+}
+
 // SetStatus sets the status of these users, or of all users.
 func (d *Deployment) SetStatus(status string, ids ...uint64) {
 	d.T.Helper()
-	statement := "UPDATE " + d.userTable.Table + " SET " + d.userTable.Status + " = " + d.userTable.Words[status]
-	if len(ids) > 0 {
-		statement += " WHERE " + d.userTable.ID + " IN (" + list(ids) + ")"
-	}
-	d.Exec(statement)
+	d.Exec(d.UserTable.Update(status, ids...))
 }
 
 // RemoveUser removes a user.
 func (d *Deployment) RemoveUser(id uint64) {
 	d.T.Helper()
-	d.Exec("DELETE FROM "+d.userTable.Table+" WHERE "+d.userTable.ID+" = ?", id)
+	d.Exec("DELETE FROM "+d.UserTable.Table+" WHERE "+d.UserTable.ID+" = ?", id)
 }

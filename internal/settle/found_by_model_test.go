@@ -41,7 +41,7 @@ func TestSettle_RestoredApplicationHidesNoGap(t *testing.T) {
 func TestSettle_RefusedRowIsNoHolder(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	refuseOddUsers(d)
+	d.RefuseOddUsers()
 	couponID := d.AddCoupon(1)
 	d.AddUsers(1, 2)
 	d.Apply(couponID, 1, 2)
@@ -76,7 +76,7 @@ func (l diesAfterReview) Review(ctx context.Context, couponID coupon.CouponID, r
 func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	refuseOddUsers(d)
+	d.RefuseOddUsers()
 	couponID := d.AddCoupon(1)
 	d.AddUsers(1, 2)
 	d.Apply(couponID, 1, 2)
@@ -101,7 +101,7 @@ func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
 func TestSettle_RestoredApplicationWithRefusedRowLeavesQueue(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	refuseOddUsers(d)
+	d.RefuseOddUsers()
 	couponID := d.AddCoupon(1)
 	d.AddUsers(1, 2)
 	d.Apply(couponID, 1, 2)
@@ -121,7 +121,7 @@ func TestSettle_RestoredApplicationWithRefusedRowLeavesQueue(t *testing.T) {
 func TestSettle_CountsAttemptOfRunThatDied(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	refuseOddUsers(d)
+	d.RefuseOddUsers()
 	couponID := d.AddCoupon(1)
 	d.AddUsers(1, 2)
 	d.Apply(couponID, 1, 2)

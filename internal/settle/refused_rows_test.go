@@ -188,7 +188,7 @@ func TestSettle_CountsRefusedRowsPerNight(t *testing.T) {
 	t.Parallel()
 	const eachNight = 60
 	n := newNights(t, 200)
-	refuseOddUsers(n.Deployment)
+	n.RefuseOddUsers()
 	var good []uint64
 	for night := range uint64(3) {
 		odd := jajeongtest.Between(1000*night+1, 1000*night+eachNight)
@@ -230,13 +230,4 @@ func TestSettle_CountsAttemptsInFailedNight(t *testing.T) {
 	n.Exec("DROP TRIGGER refuses_user_coupon")
 	n.night()
 	require.Equal(t, append([]uint64{1, 3}, others...), n.Issued(n.couponID), "2 is held until an operator decides")
-}
-
-// refuseOddUsers has the database refuse coupons for the users in the table odd_user, as a constraint of another team might.
-func refuseOddUsers(d *jajeongtest.Deployment) {
-	d.T.Helper()
-	d.Exec("CREATE TABLE odd_user (id BIGINT UNSIGNED PRIMARY KEY)")
-	d.Exec(`CREATE TRIGGER odd_users BEFORE INSERT ON user_coupon FOR EACH ROW
-		IF NEW.run_id IS NOT NULL AND EXISTS (SELECT 1 FROM odd_user WHERE id = NEW.user_id)
-		THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd user'; END IF`)
 }

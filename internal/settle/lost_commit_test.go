@@ -1,29 +1,27 @@
-package cli
+package settle_test
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"runtime"
-	"slices"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// commit finds the COMMIT of one transaction on the wire of a run that settles one coupon after another.
+// commit finds the COMMIT of one transaction of a run that settles one coupon after another.
 type commit struct {
-	after  string // a statement that no other transaction has
-	coupon int    // of the scene, whose transaction it is
+	after string // a statement that no other transaction has
+	index int    // of the coupon in the scene
 
-	unknownApplied bool // which of the two that take long is tried where time is short
+	unknownApplied bool // which of the two slow cases a short test has
 
 	said   bool
 	passed int
@@ -32,13 +30,13 @@ type commit struct {
 var transactions = map[string]commit{
 	"those issued":        {after: "INTO user_coupon", unknownApplied: true},
 	"a page of the rest":  {after: "INSERT INTO application_outcome"},
-	"the end of a coupon": {after: "UPDATE coupon SET finalised_at", coupon: 2, unknownApplied: true},
+	"the end of a coupon": {after: "UPDATE coupon SET finalised_at", index: 2, unknownApplied: true},
 }
 
 // passes is whether this turn is the COMMIT, the first time.
 func (c *commit) passes(turn faultproxy.Turn) bool {
 	switch {
-	case turn.Proxy != toMySQL:
+	case turn.Proxy != jajeongtest.ToMySQL:
 	case bytes.Contains(turn.Request, []byte("START TRANSACTION")):
 		c.said = false
 	case bytes.Contains(turn.Request, []byte(c.after)):
@@ -51,36 +49,31 @@ func (c *commit) passes(turn faultproxy.Turn) bool {
 	return false
 }
 
-// settleThrough lets the program settle one coupon after the other.
-func (w *world) settleThrough(servers []string, extra ...string) (code int, stdout, stderr string) {
-	through := *w
-	through.servers = servers
-	args := []string{"run", "--cutoff=now", "--parallel=1", "--operator=kim", "--reason=test", "--output=json"}
-	return through.settle(append(args, extra...)...)
+// settleOneByOne settles one coupon after the other.
+func settleOneByOne(proxied *jajeongtest.Deployment, coupons ...uint64) (*settle.Report, error) {
+	return proxied.Settler(func(s *settle.Settler) { s.Parallel = 1 }).RunOnce(proxied.T.Context(), jajeongtest.Manual(coupons...))
 }
 
 // undisturbedTotal is what a run on a scene reports.
 var undisturbedTotal = settle.Total{Coupons: 3, Counts: settle.Counts{Read: 3 + 43 + 4 + 3, Issued: 12 + 3 + 2, UnderReview: 7, Rejected: 1, AlreadyIssued: 3, NotSelected: 24 + 1}}
 
 // mustReport demands the counts of an undisturbed run, in the report and in the run's records.
-func (s *scene) mustReport(stdout string) {
-	s.t.Helper()
-	var report settle.Report
-	require.NoError(s.t, json.Unmarshal([]byte(stdout), &report))
-	report.Total.Millis = 0
-	require.Equal(s.t, undisturbedTotal, report.Total)
+func (s *scene) mustReport(report *settle.Report) {
+	s.T.Helper()
+	require.Empty(s.T, report.Classes())
+	require.Equal(s.T, undisturbedTotal, counts(report.Total))
 	var recorded settle.Total
-	require.NoError(s.t, s.db.QueryRow(`SELECT COUNT(*), SUM(read_count), SUM(issued_count), SUM(rejected_count),
+	require.NoError(s.T, s.DB.QueryRow(`SELECT COUNT(*), SUM(read_count), SUM(issued_count), SUM(rejected_count),
 		SUM(already_issued_count), SUM(not_selected_count), (SELECT COUNT(*) FROM application_outcome WHERE outcome = 'REJECTED' AND run_id = ?)
 		FROM settlement WHERE run_id = ? AND cleaned_at IS NOT NULL`, report.Run, report.Run).
 		Scan(&recorded.Coupons, &recorded.Read, &recorded.Issued, &recorded.UnderReview, &recorded.AlreadyIssued, &recorded.NotSelected, &recorded.Rejected))
 	recorded.UnderReview -= recorded.Rejected // the record counts both
-	require.Equal(s.t, undisturbedTotal, recorded)
+	require.Equal(s.T, undisturbedTotal, recorded)
 }
 
-func TestALostReplyToCommit(t *testing.T) {
+func TestSettle_DeterminesResultOfLostCommit(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, runtime.GOMAXPROCS(0), newWiredWorld)
+	st := newStage(t, runtime.GOMAXPROCS(0), jajeongtest.NewOnPrivateRedis)
 	for name, c := range transactions {
 		t.Run(name+", applied", func(t *testing.T) {
 			t.Parallel()
@@ -109,81 +102,88 @@ func TestALostReplyToCommit(t *testing.T) {
 	}
 }
 
-// Whether the COMMIT has happened or not: the run finds out, goes on, and counts nothing twice.
+// The run determines whether the COMMIT was applied, continues, and counts nothing twice.
 func goesOn(t *testing.T, s *scene, c commit, fate faultproxy.Action) {
-	wires, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
+	proxies, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
 		if c.passes(turn) {
 			return fate
 		}
 		return faultproxy.Pass()
 	})
-	code, stdout, stderr := s.settleThrough(servers)
-	require.Zero(t, code, stderr)
-	require.NotZero(t, wires[toMySQL].Turns())
+	report, err := settleOneByOne(proxied)
+	require.NoError(t, err)
+	require.NotZero(t, proxies[jajeongtest.ToMySQL].Turns())
 	require.NotZero(t, c.passed, "a reply was lost")
 	s.mustBeSettled()
-	s.mustReport(stdout)
+	s.mustReport(report)
 }
 
-// The lost transaction is still open when the job looks for what has become of it: its lock makes the job wait until
-// the COMMIT that was under way has arrived.
+// The lost transaction is still open when the run looks for its result. Its lock makes the run wait until the COMMIT has arrived.
 func waitsForTheLost(t *testing.T, s *scene, c commit) {
 	late := make(chan struct{})
-	_, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
+	_, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
 		if c.passes(turn) {
 			return faultproxy.DelayRequest(late)
 		}
 		return faultproxy.Pass()
 	})
-	var code int
-	var stdout, stderr string
+	var report *settle.Report
+	var err error
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		code, stdout, stderr = s.settleThrough(servers)
+		report, err = settleOneByOne(proxied)
 	}()
-	s.awaitLockWait()
+	s.AwaitLockWait()
 	close(late)
 	<-ended
-	require.Zero(t, code, stderr)
+	require.NoError(t, err)
 	s.mustBeSettled()
-	s.mustReport(stdout)
+	s.mustReport(report)
 }
 
-// As long as nobody can tell whether the COMMIT has happened, nothing of its coupon moves: nobody is taken out of the
-// line and nobody is put under review. The next run finds out.
+// While the result of the COMMIT is not known, no application of the coupon moves. The next run determines it.
 func movesNothing(t *testing.T, s *scene, c commit, fate func(func()) faultproxy.Action) {
-	coupon := s.coupons()[c.coupon]
-	var wires []*faultproxy.Proxy
-	var before standing
-	wires, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
+	couponID := s.coupons()[c.index]
+	var proxies []*faultproxy.Proxy
+	var before places
+	proxies, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
 		if c.passes(turn) {
 			return fate(func() {
-				before = s.standing(coupon)
-				wires[toMySQL].Down()
+				before = placesOf(s.Deployment, couponID)
+				proxies[jajeongtest.ToMySQL].Down()
 			})
 		}
 		return faultproxy.Pass()
 	})
-	code, _, stderr := s.settleThrough(servers, fmt.Sprintf("--coupon=%d", coupon))
-	require.Equal(t, 1, code, stderr)
-	require.NotZero(t, wires[toMySQL].Turns())
+	_, err := settleOneByOne(proxied, couponID)
+	require.Error(t, err, "the end of the run could not be recorded")
+	require.NotZero(t, proxies[jajeongtest.ToMySQL].Turns())
 	require.NotZero(t, c.passed, "a reply was lost")
 	require.NoError(t, before.err)
-	require.Equal(t, before, s.standing(coupon))
-	s.settleNow()
+	require.Equal(t, before, placesOf(s.Deployment, couponID))
+	s.SettleNow()
 	s.mustBeSettled()
 }
 
-// Not only at COMMIT: whatever a run asks MySQL, it asks again on another connection, and nothing is done or counted
-// twice.
-func TestALostConnectionToMySQLAtAnyOperation(t *testing.T) {
+// A run repeats each operation on another connection. Nothing is done or counted twice.
+func TestSettle_RepeatsOperationAfterLostConnection(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, runtime.GOMAXPROCS(0), newWiredWorld)
-	var turns []operation
-	t.Run("undisturbed", func(t *testing.T) { turns, _ = st.scene(t).undisturbed() })
-	turns = slices.DeleteFunc(turns, func(o operation) bool { return o.wire != toMySQL })
-	blows := everyBlow(len(turns), 1, 0)
+	st := newStage(t, runtime.GOMAXPROCS(0), jajeongtest.NewOnPrivateRedis)
+	turns := 0
+	t.Run("undisturbed", func(t *testing.T) {
+		s := st.scene(t)
+		_, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+			if turn.Proxy == jajeongtest.ToMySQL {
+				turns++
+			}
+			return faultproxy.Pass()
+		})
+		report, err := settleOneByOne(proxied)
+		require.NoError(t, err)
+		s.mustReport(report)
+	})
+	blows := everyBlow(turns, 1, 0)
 	blows = spread(blows, testenv.Rounds(12, len(blows)))
 	t.Run("lost", func(t *testing.T) {
 		for _, b := range blows {
@@ -192,36 +192,36 @@ func TestALostConnectionToMySQLAtAnyOperation(t *testing.T) {
 				s := st.scene(t)
 				lose := b.at(func(*process) {})
 				asked := 0
-				_, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
-					if turn.Proxy != toMySQL {
+				_, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+					if turn.Proxy != jajeongtest.ToMySQL {
 						return faultproxy.Pass()
 					}
 					asked++
 					turn.Number = asked
 					return lose(nil, turn)
 				})
-				code, stdout, stderr := s.settleThrough(servers)
-				require.Zero(t, code, "%s%s", stdout, stderr)
+				report, err := settleOneByOne(proxied)
+				require.NoError(t, err)
 				s.mustBeSettled()
-				s.mustReport(stdout)
-				require.Empty(t, s.ids("SELECT id FROM settlement_run WHERE status = 'RUNNING'"))
+				s.mustReport(report)
+				require.Empty(t, s.IDs("SELECT id FROM settlement_run WHERE status = 'RUNNING'"))
 			})
 		}
 	})
 	t.Logf("the connection to MySQL was lost at %d of its operations", len(blows))
 }
 
-// standing is who stands in Redis, with arrivals.
-type standing struct {
+// places are the queue and the DLQ of a coupon, with arrivals.
+type places struct {
 	queue, dlq []redis.Z
 	err        error
 }
 
-func (w *world) standing(coupon uint64) (s standing) {
+func placesOf(d *jajeongtest.Deployment, couponID uint64) (p places) {
 	ctx := context.Background() // also from a rule, where no test can be failed
 	var queueErr, dlqErr error
-	s.queue, queueErr = w.rdb.ZRangeWithScores(ctx, w.queue(coupon), 0, -1).Result()
-	s.dlq, dlqErr = w.rdb.ZRangeWithScores(ctx, "dlq:{"+w.queue(coupon)+"}", 0, -1).Result()
-	s.err = errors.Join(queueErr, dlqErr)
-	return s
+	p.queue, queueErr = d.Redis.ZRangeWithScores(ctx, d.Queue(couponID), 0, -1).Result()
+	p.dlq, dlqErr = d.Redis.ZRangeWithScores(ctx, d.Key("dlq", couponID), 0, -1).Result()
+	p.err = errors.Join(queueErr, dlqErr)
+	return p
 }

@@ -1,4 +1,4 @@
-package cli
+package settle_test
 
 import (
 	"bytes"
@@ -16,57 +16,61 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// process is `settle run` as a process of its own, behind wires to its servers.
+// process is `settle run` as a process of its own, behind proxies.
 type process struct {
-	wires   []*faultproxy.Proxy
+	proxies []*faultproxy.Proxy
 	cmd     *exec.Cmd
-	logs    string // a file: what was said before an instant can be read at that instant
+	logs    string // a file
 	started chan struct{}
 }
 
-// processWithin ends a process that hangs, long before the tests' own limit would and leave it behind.
+// processWithin ends a process that hangs before the limit of the tests.
 const processWithin = 2 * time.Minute
 
-// start runs the program on a scene. The rule is asked about every turn.
+// start runs the program on a scene. The rule decides about every turn.
 func (s *scene) start(parallel int, rule func(*process, faultproxy.Turn) faultproxy.Action) *process {
-	s.t.Helper()
-	p := &process{logs: filepath.Join(s.t.TempDir(), "stderr"), started: make(chan struct{})}
+	s.T.Helper()
+	p := &process{logs: filepath.Join(s.T.TempDir(), "stderr"), started: make(chan struct{})}
 	logs, err := os.Create(p.logs)
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	defer logs.Close()
-	wires, servers := s.wiresTo(func(turn faultproxy.Turn) faultproxy.Action { <-p.started; return rule(p, turn) })
-	p.wires = wires
-	ctx, cancel := context.WithTimeout(s.t.Context(), processWithin)
-	s.t.Cleanup(cancel)
-	p.cmd = exec.CommandContext(ctx, testenv.Build(s.t, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test",
-		"--log-level=debug", fmt.Sprintf("--parallel=%d", parallel)}, servers...)...)
+	proxies, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action { <-p.started; return rule(p, turn) })
+	p.proxies = proxies
+	ctx, cancel := context.WithTimeout(s.T.Context(), processWithin)
+	s.T.Cleanup(cancel)
+	p.cmd = exec.CommandContext(ctx, testenv.Build(s.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test",
+		"--log-level=debug", fmt.Sprintf("--parallel=%d", parallel)}, proxied.Flags(proxied.Job)...)...)
 	p.cmd.Stderr = logs
-	require.NoError(s.t, p.cmd.Start())
+	require.NoError(s.T, p.cmd.Start())
 	close(p.started)
 	return p
 }
 
-// kill is SIGKILL; nothing that was under way passes any more.
+// kill is SIGKILL. No request passes any more.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
-	for _, w := range p.wires {
-		w.Down()
+	for _, proxy := range p.proxies {
+		proxy.Down()
 	}
 }
 
 // wait returns how the process ended.
 func (p *process) wait() (code int, killed bool) {
 	_ = p.cmd.Wait() // the state says it all
-	for _, w := range p.wires {
-		w.Down() // a good-bye may still be under way, and nobody waits for what it sets off
-		w.Turns()
+	for _, proxy := range p.proxies {
+		proxy.Down() // the end of a connection may still be under way
+		proxy.Turns()
 	}
 	status := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return status.ExitStatus(), status.Signaled() && status.Signal() == syscall.SIGKILL
@@ -92,31 +96,31 @@ var allSteps = []settle.Step{settle.StepFence, settle.StepLock, settle.StepAccou
 
 // operation is a turn of an undisturbed run.
 type operation struct {
-	wire int
-	step settle.Step // the last that had begun
+	proxy int
+	step  settle.Step // the last that had begun
 }
 
-// undisturbed plays a scene to its end and returns what the run did, in order, and how long it took.
+// undisturbed runs the program without a fault and returns its operations, in order, and how long it took.
 func (s *scene) undisturbed() (operations []operation, took time.Duration) {
-	s.t.Helper()
-	testenv.Build(s.t, "./cmd/settle") // which is not to be timed
+	s.T.Helper()
+	testenv.Build(s.T, "./cmd/settle") // not part of the time
 	began := time.Now()
 	code, _ := s.start(1, func(p *process, turn faultproxy.Turn) faultproxy.Action {
 		operations = append(operations, operation{turn.Proxy, p.step()})
 		return faultproxy.Pass()
 	}).wait()
 	took = time.Since(began)
-	require.Zero(s.t, code)
+	require.Zero(s.T, code)
 	s.mustBeSettled()
 	return operations, took
 }
 
-// blow is where something strikes a run.
+// blow is the place of a fault in a run.
 type blow struct {
 	turn     int
-	after    bool // the request is delivered, and its reply is lost with whatever is struck
-	parallel int  // coupons at once, for the turns are not always the same then
-	reruns   int  // at once
+	after    bool // the request is delivered, and its reply is lost
+	parallel int  // coupons settled concurrently, with turns in another order
+	reruns   int  // concurrent
 }
 
 func (b blow) String() string {
@@ -124,7 +128,7 @@ func (b blow) String() string {
 	if b.after {
 		when = "after"
 	}
-	return fmt.Sprintf("%s operation %d, coupons at once %d, runs again %d", when, b.turn, b.parallel, b.reruns)
+	return fmt.Sprintf("%s operation %d, parallel %d, reruns %d", when, b.turn, b.parallel, b.reruns)
 }
 
 // at is a rule that lets strike happen there.
@@ -188,10 +192,10 @@ func (c *tally) missed() []settle.Step {
 	return slices.DeleteFunc(slices.Clone(allSteps), func(step settle.Step) bool { return c.steps[step] > 0 })
 }
 
-// A run that dies at any instant is repaired by running again.
-func TestARunThatIsKilled(t *testing.T) {
+// The next run completes a run that was killed.
+func TestSettle_NextRunCompletesKilledRun(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, runtime.GOMAXPROCS(0), newWiredWorld)
+	st := newStage(t, runtime.GOMAXPROCS(0), jajeongtest.NewOnPrivateRedis)
 	var turns []operation
 	var took time.Duration
 	t.Run("undisturbed", func(t *testing.T) { turns, took = st.scene(t).undisturbed() })
@@ -217,13 +221,13 @@ func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tal
 			p := s.start(b.parallel, b.at((*process).kill))
 			code, killed := p.wait()
 			if killed {
-				require.GreaterOrEqual(t, p.wires[0].Turns(), b.turn)
+				require.GreaterOrEqual(t, p.proxies[0].Turns(), b.turn)
 				step := p.step()
 				if b.parallel == 1 { // then turns come as they came undisturbed, and what it logged last may be lost with it
 					step = turns[b.turn-1].step
 				}
 				struck.count(step)
-			} else { // it took fewer turns, as may be with several coupons at once, or had just said good-bye
+			} else { // it took fewer turns, as with several coupons concurrently, or was ending
 				require.Zero(t, code)
 			}
 			s.rerun(b.reruns)
@@ -236,14 +240,14 @@ func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tal
 // mustNotCountRefusalsTwice: who is put under review is counted at the end of a settlement, which a killed run does not
 // reach.
 func (s *scene) mustNotCountRefusalsTwice() {
-	s.t.Helper()
+	s.T.Helper()
 	counted := 0
-	for _, coupon := range s.coupons() {
+	for _, couponID := range s.coupons() {
 		var n int
-		require.NoError(s.t, s.db.QueryRow("SELECT COALESCE(SUM(rejected_count), 0) FROM settlement WHERE coupon_id = ?", coupon).Scan(&n))
+		require.NoError(s.T, s.DB.QueryRow("SELECT COALESCE(SUM(rejected_count), 0) FROM settlement WHERE coupon_id = ?", couponID).Scan(&n))
 		counted += n
 	}
-	require.LessOrEqual(s.t, counted, undisturbedTotal.UnderReview+undisturbedTotal.Rejected)
+	require.LessOrEqual(s.T, counted, undisturbedTotal.UnderReview+undisturbedTotal.Rejected)
 }
 
 func killedAtAnyMoment(t *testing.T, st stage, within time.Duration, struck *tally) {
@@ -268,18 +272,55 @@ func killedAtAnyMoment(t *testing.T, st stage, within time.Duration, struck *tal
 	}
 }
 
-// rerun runs so many times at once; all must settle.
+// rerun runs concurrently. All runs must succeed.
 func (s *scene) rerun(times int) {
-	s.t.Helper()
-	codes := make([]int, times)
-	said := make([]string, times)
+	s.T.Helper()
 	var runs sync.WaitGroup
-	for i := range times {
+	for range times {
 		runs.Go(func() {
-			code, stdout, stderr := s.settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
-			codes[i], said[i] = code, stdout+stderr
+			report, err := s.Settle(jajeongtest.Manual())
+			assert.NoError(s.T, err)
+			assert.Empty(s.T, report.Classes())
 		})
 	}
 	runs.Wait()
-	require.Equal(s.t, make([]int, times), codes, "%s", said)
+	require.False(s.T, s.T.Failed())
+}
+
+// A run whose process is killed is RUNNING for a minute, then ABANDONED. The next run records that.
+func TestSettle_RecordsAbandonedRun(t *testing.T) {
+	t.Parallel()
+	s := oneScene(t)
+	p := s.start(1, func(p *process, turn faultproxy.Turn) faultproxy.Action {
+		if p.step() == settle.StepCleanUp {
+			return faultproxy.DropRequest(p.kill)
+		}
+		return faultproxy.Pass()
+	})
+	_, killed := p.wait()
+	require.True(t, killed)
+	read := history.Reader{DB: s.DB}
+	runs := func() []history.Run {
+		runs, err := read.Runs(t.Context(), history.RunFilter{Limit: 2})
+		require.NoError(t, err)
+		return runs
+	}
+	dead := runs()[0]
+	require.Equal(t, coupon.RunRunning, dead.Status, "not known yet")
+	stored := func() int64 {
+		return s.Number("SELECT COUNT(*) FROM settlement_run WHERE id = ? AND status = 'ABANDONED'", dead.ID)
+	}
+	s.Exec("UPDATE settlement_run SET heartbeat_at = heartbeat_at - INTERVAL ? SECOND WHERE id = ?", history.SilentSeconds, dead.ID)
+	testenv.Eventually(t, 20*time.Second, "the run is shown as abandoned", func() bool { return runs()[0].Status == coupon.RunAbandoned })
+	require.Zero(t, stored(), "reading changes nothing")
+
+	s.SettleNow()
+	require.EqualValues(t, 1, stored())
+	all := runs()
+	require.Equal(t, []coupon.RunStatus{coupon.RunSucceeded, coupon.RunAbandoned}, []coupon.RunStatus{all[0].Status, all[1].Status})
+	s.mustBeSettled()
+	coupons, err := read.RunCoupons(t.Context(), dead.ID)
+	require.NoError(t, err)
+	require.NotEmpty(t, coupons)
+	require.Nil(t, coupons[0].Millis, "not recorded")
 }

@@ -1,7 +1,6 @@
-package cli
+package settle_test
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,11 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/couponadmin"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// handbookLine is the one command of docs/deploy.md that begins like this.
+// handbookLine is the only command of docs/deploy.md that begins like this.
 func handbookLine(t *testing.T, begins string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/deploy.md")
@@ -28,7 +29,7 @@ func handbookLine(t *testing.T, begins string) string {
 	return lines[0]
 }
 
-// types carries a line of the handbook out, in a folder and at a server.
+// types executes a line of the handbook in a folder and at a server.
 func types(t *testing.T, line, folder, addr string) (format string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
@@ -41,26 +42,26 @@ func types(t *testing.T, line, folder, addr string) (format string) {
 	return string(text)
 }
 
-// keys are how many a server holds.
+// keys is the number of keys of a server.
 func keys(t *testing.T, server *testenv.Redis) int64 {
 	t.Helper()
-	n, err := handle(t, server.Addr()).Client.DBSize(t.Context()).Result()
+	n, err := jajeongtest.RedisAt(t, server.Addr()).Client.DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	return n
 }
 
-// What the handbook saves of Redis is brought back as it says: the line stands, and verify proves it. A snapshot beside an
-// append-only file is not read, and without the copy verify must find who waited missing.
-func TestRedisIsBroughtBackFromItsSnapshot(t *testing.T) {
+// The commands of the handbook save and restore Redis. Redis does not read a snapshot beside an append-only file. Without the
+// snapshot, the checker finds the gap.
+func TestHandbook_RestoresRedisFromSnapshot(t *testing.T) {
 	t.Parallel()
 	saved := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
-	w := newWorldOn(t, handle(t, saved.Addr()))
-	w.users(between(1, 5)...)
-	settled, waits := w.coupon(1), w.coupon(3)
-	w.apply(settled, 1, 2)
-	w.settleNow()
-	w.apply(waits, 3, 4, 5)
-	w.refresh()
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, saved.Addr())})
+	d.AddUsers(jajeongtest.Between(1, 5)...)
+	settled, waits := d.AddCoupon(1), d.AddCoupon(3)
+	d.Apply(settled, 1, 2)
+	d.SettleNow()
+	d.Apply(waits, 3, 4, 5)
+	d.Refresh()
 	folder := t.TempDir()
 	types(t, handbookLine(t, "redis-cli -h redis-replica --rdb"), folder, saved.Addr())
 	found := keys(t, saved)
@@ -89,43 +90,39 @@ func TestRedisIsBroughtBackFromItsSnapshot(t *testing.T) {
 	again := in(true, "restored")
 	require.Equal(t, found, keys(t, again))
 
-	moveTo := func(server *testenv.Redis) {
-		w.redisAs.MakeOn(handle(t, server.Addr()).Client)
-		w.servers[1] = "--redis-addrs=" + server.Addr()
-	}
-	moveTo(again)
-	w.verify()
-	moveTo(testenv.PrivateRedis(t, testenv.RedisOptions{}))
-	code, report := w.verifyCode()
-	require.Equal(t, exitInvariant, code)
-	for _, v := range report.Coupons {
-		require.Equal(t, v.Coupon == waits, strings.Contains(fmt.Sprint(v.Findings), string(ledger.PromiseLost)), "%+v", v)
-	}
+	d.MoveRedis(jajeongtest.RedisAt(t, again.Addr()))
+	d.Verify()
+	d.MoveRedis(jajeongtest.RedisAt(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()))
+	require.Empty(t, d.Findings(settled))
+	require.Contains(t, d.Findings(waits), ledger.PromiseLost)
 }
 
-// The clock of Redis was ahead by an hour. Nobody new gets in, and the handbook's way lets people apply all the same.
-func TestTheWayOutOfAClockThatWasAhead(t *testing.T) {
+// The clock of Redis was ahead by an hour, so that no application is accepted. The handbook names a way out: another coupon.
+func TestHandbook_ReplacesCouponAfterClockAhead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.users(between(1, 4)...)
-	coupon := w.coupon(10)
-	w.apply(coupon, 1)
-	require.NoError(t, w.rdb.HSet(t.Context(), "state:{"+w.queue(coupon)+"}", "last", w.now().Add(time.Hour).UnixMicro()).Err())
-	require.Equal(t, candidates.ClockBehind, w.answer(coupon, 2))
-	w.refresh()
-	require.Equal(t, candidates.ClockBehind, w.answer(coupon, 2), "pods and MySQL remember it")
-	_, report := w.verifyCode()
-	require.Contains(t, fmt.Sprint(report.Coupons[0].Findings), string(ledger.ClockAhead))
+	d := jajeongtest.New(t)
+	d.AddUsers(jajeongtest.Between(1, 4)...)
+	couponID := d.AddCoupon(10)
+	d.Apply(couponID, 1)
+	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "last", d.Now().Add(time.Hour).UnixMicro()).Err())
+	require.Equal(t, candidates.ClockBehind, d.Answer(couponID, 2))
+	d.Refresh()
+	require.Equal(t, candidates.ClockBehind, d.Answer(couponID, 2), "pods and MySQL remember it")
+	require.Contains(t, d.Findings(), ledger.ClockAhead)
 
-	w.mustChange("pause", coupon)
-	require.Equal(t, candidates.Paused, w.answer(coupon, 2), "people are told")
-	w.mustChange("add-seats", coupon, "--total=1")
-	code, stdout, stderr := w.create("--campaign=3")
-	require.Zero(t, code, stderr)
-	require.Equal(t, "2", strings.TrimSpace(stdout))
-	w.refresh()
-	require.Equal(t, candidates.Accepted, w.answer(2, 2))
-	w.settleNow()
-	require.Equal(t, []uint64{1}, w.issued(coupon))
-	require.Equal(t, []uint64{2}, w.issued(2))
+	admin := d.CouponAdmin()
+	_, err := admin.Pause(t.Context(), couponID)
+	require.NoError(t, err)
+	require.Equal(t, candidates.Paused, d.Answer(couponID, 2))
+	_, err = admin.SetSeats(t.Context(), couponID, 1)
+	require.NoError(t, err)
+	now := d.Now()
+	made, err := admin.Create(t.Context(), couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), ValidityDays: 30, Campaign: 3})
+	require.NoError(t, err)
+	another := made.After.ID
+	d.Refresh()
+	d.Apply(another, 2)
+	d.SettleNow()
+	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []uint64{2}, d.Issued(another))
 }

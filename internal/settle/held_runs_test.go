@@ -1,4 +1,4 @@
-package cli
+package settle_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -59,7 +60,7 @@ func (l *heldLine) Remove(ctx context.Context, couponID uint64, closes time.Time
 
 // companions are runs that go on at the same time, all with a cutoff of now.
 type companions struct {
-	*world
+	*jajeongtest.Deployment
 	under   sync.WaitGroup
 	mu      sync.Mutex
 	reports []*settle.Report
@@ -67,14 +68,14 @@ type companions struct {
 
 // begin lets a run go that is held by its line; nil: by nothing.
 func (c *companions) begin(held *heldLine) {
-	s := c.settler()
+	s := c.Settler()
 	if held != nil {
 		held.Line = s.Line
 		s.Line = held
 	}
 	c.under.Go(func() {
-		report, err := s.RunOnce(c.t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
-		if assert.NoError(c.t, err) && assert.NoError(c.t, report.Err()) {
+		report, err := s.RunOnce(c.T.Context(), jajeongtest.Manual())
+		if assert.NoError(c.T, err) && assert.NoError(c.T, report.Err()) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.reports = append(c.reports, report)
@@ -84,8 +85,8 @@ func (c *companions) begin(held *heldLine) {
 
 // await fails when something does not happen, as when a run has ended before.
 func (c *companions) await(happened <-chan struct{}, what string) {
-	c.t.Helper()
-	testenv.Eventually(c.t, time.Minute, what, func() bool {
+	c.T.Helper()
+	testenv.Eventually(c.T, time.Minute, what, func() bool {
 		select {
 		case <-happened:
 			return true
@@ -101,7 +102,7 @@ func (c *companions) sum() (issued, notSelected int) {
 	for _, r := range c.reports {
 		issued += r.Total.Issued
 		notSelected += r.Total.NotSelected
-		assert.Zero(c.t, r.Coupons[0].Gap)
+		assert.Zero(c.T, r.Coupons[0].Gap)
 	}
 	return issued, notSelected
 }
@@ -114,10 +115,10 @@ const (
 
 // newCompanions is a sold-out coupon of which the first run has committed its coupons and is held before it cleans up.
 func newCompanions(t *testing.T) (c *companions, couponID uint64, first *heldLine) {
-	c = &companions{world: newWorld(t)}
-	couponID = c.coupon(firstSeats)
-	c.users(between(1, heldLineLength)...)
-	c.standAll(couponID, between(1, heldLineLength))
+	c = &companions{Deployment: jajeongtest.New(t)}
+	couponID = c.AddCoupon(firstSeats)
+	c.AddUsers(jajeongtest.Between(1, heldLineLength)...)
+	c.ApplyLine(couponID, jajeongtest.Between(1, heldLineLength)...)
 	first = &heldLine{remove: 1, gate: newGate(), cleared: make(chan struct{})}
 	c.begin(first)
 	c.await(first.gate.reached, "a run reaches its gate")
@@ -126,18 +127,18 @@ func newCompanions(t *testing.T) (c *companions, couponID uint64, first *heldLin
 
 // Seats are added while one run cleans up; another reads the line to give them, and what it has not read yet moves up
 // under its hands; a third waits for its turn to read.
-func TestTwoRunsThatReadTheLineWhileAThirdCleansUpIssueTheLowestArrivals(t *testing.T) {
+func TestSettle_IssuesLowestArrivalsWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
 	for name, page := range map[string]int{"before the first page": 1, "between two pages": 2, "before the last page": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, couponID, first := newCompanions(t)
-			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, couponID)
+			c.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, couponID)
 			second := &heldLine{page: page, gate: newGate()}
 			c.begin(second)
 			c.await(second.gate.reached, "a run reaches its gate") // and holds the coupon's row
 			c.begin(nil)
-			c.awaitLockWait()
+			c.AwaitLockWait()
 			close(first.gate.open)
 			c.await(first.cleared, "the first run has cleaned up once")
 			close(second.gate.open)
@@ -150,9 +151,9 @@ func TestTwoRunsThatReadTheLineWhileAThirdCleansUpIssueTheLowestArrivals(t *test
 	}
 }
 
-// Two runs that found no seat walk what is left of the line, without the coupon's row, while the first cleans up; what
-// they have read is settled by somebody else before they decide about it.
-func TestTwoRunsThatRecordTheRestWhileAThirdCleansUpRecordItOnce(t *testing.T) {
+// Two runs without free seats read the rest of the queue, without the coupon's row, while the first cleans up. Another run settles
+// what they have read before they decide about it.
+func TestSettle_RecordsNotSelectedOnceWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
 	for name, seats := range map[string]int{"sold out": firstSeats, "seats are added": laterSeats} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestTwoRunsThatRecordTheRestWhileAThirdCleansUpRecordItOnce(t *testing.T) {
 			c.begin(third)
 			c.await(second.gate.reached, "a run reaches its gate")
 			c.await(third.gate.reached, "a run reaches its gate") // everything is read
-			c.exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
+			c.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
 			close(first.gate.open)
 			c.await(first.cleared, "the first run has cleaned up once")
 			c.begin(nil)
@@ -180,63 +181,51 @@ func TestTwoRunsThatRecordTheRestWhileAThirdCleansUpRecordItOnce(t *testing.T) {
 
 // requireInOrder: the first of the line hold the coupon, in order, and the others are recorded.
 func (c *companions) requireInOrder(couponID uint64, seats int) {
-	c.t.Helper()
-	line := between(1, heldLineLength)
-	require.Equal(c.t, line[:seats], c.issued(couponID))
-	require.Equal(c.t, between(1, uint64(seats)), c.ids("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
-	require.Equal(c.t, line[seats:], c.outcome(couponID, "NOT_SELECTED"))
-	require.Empty(c.t, c.waiting(couponID))
+	c.T.Helper()
+	line := jajeongtest.Between(1, heldLineLength)
+	require.Equal(c.T, line[:seats], c.Issued(couponID))
+	require.Equal(c.T, jajeongtest.Between(1, uint64(seats)), c.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
+	require.Equal(c.T, line[seats:], c.Outcome(couponID, "NOT_SELECTED"))
+	require.Empty(c.T, c.Waiting(couponID))
 	var recorded [2]int
-	require.NoError(c.t, c.db.QueryRow("SELECT SUM(issued_count), SUM(not_selected_count) FROM settlement WHERE coupon_id = ?", couponID).Scan(&recorded[0], &recorded[1]))
-	require.Equal(c.t, [2]int{seats, heldLineLength - seats}, recorded)
-	c.verify()
+	require.NoError(c.T, c.DB.QueryRow("SELECT SUM(issued_count), SUM(not_selected_count) FROM settlement WHERE coupon_id = ?", couponID).Scan(&recorded[0], &recorded[1]))
+	require.Equal(c.T, [2]int{seats, heldLineLength - seats}, recorded)
+	c.Verify()
 }
 
-// addingLine adds a seat the first time that somebody is taken out of the line.
-type addingLine struct {
-	settle.Line
-	add sync.Once
-	w   *world
-}
-
-func (l *addingLine) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
-	l.add.Do(func() { l.w.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", couponID) })
-	return l.Line.Remove(ctx, couponID, closes, mark, settled)
-}
-
-func TestASeatAddedWhileRedisIsToldReopensTheDoor(t *testing.T) {
+func TestSettle_AcceptsApplicationsAfterSeatAddedDuringCleanup(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.users(1, 2, 3)
-	couponID := w.coupon(2)
-	w.apply(couponID, 1, 2)
-	s := w.settler()
-	s.Line = &addingLine{Line: s.Line, w: w}
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	couponID := d.AddCoupon(2)
+	d.Apply(couponID, 1, 2)
+	s := d.Settler()
+	s.Line = watchedLine{Line: s.Line, remove: sync.OnceFunc(func() { d.SetSeats(couponID, 3) })}
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
 	require.NoError(t, report.Err())
 	require.Equal(t, 1, report.Coupons[0].SeatsLeft)
-	w.apply(couponID, 3)
+	d.Apply(couponID, 3)
 }
 
 // Nobody with a seat waits until it is written down who of another coupon's long line has none.
-func TestEveryCouponIsIssuedBeforeALongLineIsRecorded(t *testing.T) {
+func TestSettle_IssuesAllCouponsBeforeRecordingLongQueue(t *testing.T) {
 	t.Parallel()
 	const long = 20_010
-	w := newWorld(t)
-	w.users(between(1, long)...)
-	first, second := w.coupon(2), w.coupon(2)
-	w.standAll(first, between(1, long))
-	w.apply(second, 1, 2, 3)
+	d := jajeongtest.New(t)
+	d.AddUsers(jajeongtest.Between(1, long)...)
+	first, second := d.AddCoupon(2), d.AddCoupon(2)
+	d.ApplyLine(first, jajeongtest.Between(1, long)...)
+	d.Apply(second, 1, 2, 3)
 	type begun struct {
-		coupon uint64
-		step   settle.Step
+		couponID uint64
+		step     settle.Step
 	}
 	var steps []begun
-	s := w.settler()
+	s := d.Settler()
 	s.Hook = func(couponID uint64, step settle.Step) { steps = append(steps, begun{couponID, step}) }
 	s.Parallel = 1
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Manual, CutoffNow: true})
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
 	require.NoError(t, report.Err())
 	require.Equal(t, long-2, report.Coupons[0].NotSelected)
@@ -247,38 +236,38 @@ func TestEveryCouponIsIssuedBeforeALongLineIsRecorded(t *testing.T) {
 	require.Less(t, at(first, settle.StepCleanUp), at(second, settle.StepIssue))
 	require.Less(t, at(second, settle.StepFinish), at(first, settle.StepCloseOut))
 	require.Less(t, at(first, settle.StepCloseOut), at(first, settle.StepFinish))
-	w.verify()
+	d.Verify()
 }
 
-// Whoever alters a table waits for the settlement, and what the settlement reads on another connection waits behind
-// them: the transaction gives way.
-func TestASettlementGivesWayToWhoeverAltersItsTables(t *testing.T) {
+// ALTER TABLE waits for the settlement, and reads of the settlement on another connection wait for ALTER TABLE: the transaction
+// yields.
+func TestSettle_YieldsToAlterTable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.users(1, 2, 3)
-	couponID := w.coupon(2)
-	w.apply(couponID, 1, 2, 3)
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	couponID := d.AddCoupon(2)
+	d.Apply(couponID, 1, 2, 3)
 	held := &heldLine{page: 1, gate: newGate()}
-	c := &companions{world: w}
+	c := &companions{Deployment: d}
 	c.begin(held)
 	c.await(held.gate.reached, "a run reaches its gate") // with the coupon's row, and after a look at the coupons given
-	somebody, err := w.db.Conn(t.Context())
+	session, err := d.DB.Conn(t.Context())
 	require.NoError(t, err)
-	defer somebody.Close()
-	_, err = somebody.ExecContext(t.Context(), "SET SESSION lock_wait_timeout = 60")
+	defer session.Close()
+	_, err = session.ExecContext(t.Context(), "SET SESSION lock_wait_timeout = 60")
 	require.NoError(t, err)
 	altered := make(chan error, 1)
 	go func() {
-		_, err := somebody.ExecContext(context.Background(), "ALTER TABLE user_coupon COMMENT = 'altered at midnight'")
+		_, err := session.ExecContext(context.Background(), "ALTER TABLE user_coupon COMMENT = 'altered at midnight'")
 		altered <- err
 	}()
 	testenv.Eventually(t, 20*time.Second, "the table is about to be altered", func() bool {
-		return testenv.Sessions(t, w.db, func(s testenv.Session) bool { return strings.Contains(s.State, "metadata lock") }) > 0
+		return testenv.Sessions(t, d.DB, func(s testenv.Session) bool { return strings.Contains(s.State, "metadata lock") }) > 0
 	})
 	close(held.gate.open)
 	issued, _ := c.sum()
 	require.Equal(t, 2, issued)
 	require.NoError(t, <-altered)
-	require.Equal(t, []uint64{1, 2}, w.issued(couponID))
-	w.verify()
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	d.Verify()
 }

@@ -1,7 +1,8 @@
-package cli
+package settle_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"runtime"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -22,38 +24,38 @@ type killable interface {
 	Restart(ctx context.Context) error
 }
 
-// doomed are worlds with a server of their own each.
+// doomed are deployments with a server of their own each.
 type doomed struct {
-	wire   int                 // the one to those servers
-	byFlag map[string]killable // the flag that leads there
+	proxy   int                  // in front of those servers
+	servers map[*sql.DB]killable // by the pool of the deployment
 }
 
-func (m *doomed) of(s *scene) killable { return m.byFlag[s.servers[m.wire]] }
-
-// newRedis is a world with a Redis of its own.
-func (m *doomed) newRedis(t *testing.T, opts testenv.RedisOptions) *world {
-	server := testenv.PrivateRedis(t, opts)
-	w := newWorldOf(t, handle(t, server.Addr()), testenv.MySQLFor(t), someShape(t))
-	m.byFlag[w.servers[m.wire]] = server
-	return w
+// newRedis is a deployment with a Redis of its own.
+func (m *doomed) newRedis(opts testenv.RedisOptions) func(testing.TB) *jajeongtest.Deployment {
+	return func(t testing.TB) *jajeongtest.Deployment {
+		server := testenv.PrivateRedis(t, opts)
+		d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr()), Users: jajeongtest.SomeUserTable(t)})
+		m.servers[d.DB] = server
+		return d
+	}
 }
 
-func (m *doomed) newMySQL(t *testing.T) *world {
+func (m *doomed) newMySQL(t testing.TB) *jajeongtest.Deployment {
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	w := newWorldOf(t, handle(t, redis.Addr()), privateDatabase(t, server), someShape(t))
-	m.byFlag[w.servers[m.wire]] = server
-	return w
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, redis.Addr()), MySQL: jajeongtest.DatabaseOn(t, server), Users: jajeongtest.SomeUserTable(t)})
+	m.servers[d.DB] = server
+	return d
 }
 
-// restartWithin is generous to a machine that runs many tests at once.
+// restartWithin is long enough for a machine with many concurrent tests.
 const restartWithin = 90 * time.Second
 
-// strike kills the scene's server at an operation of a run. It comes up again at once, while the run still waits for its
-// answer, or only when the run has ended. The exit code of the run is returned.
+// strike kills the scene's server at an operation of a run. The server restarts immediately, while the run waits for its answer,
+// or after the run has ended. It returns the exit code of the run.
 func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.Step, struck bool) {
-	s.t.Helper()
-	server := m.of(s)
+	s.T.Helper()
+	server := m.servers[s.DB]
 	var failed error
 	p := s.start(b.parallel, func(p *process, turn faultproxy.Turn) faultproxy.Action {
 		if turn.Number != b.turn {
@@ -67,7 +69,7 @@ func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.St
 			}
 		}
 		switch {
-		case turn.Proxy != m.wire: // between two of its operations
+		case turn.Proxy != m.proxy: // between two of its operations
 			dies()
 			return faultproxy.Pass()
 		case b.after:
@@ -77,10 +79,10 @@ func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.St
 		}
 	})
 	code, killed := p.wait()
-	require.False(s.t, killed)
-	require.NoError(s.t, failed)
+	require.False(s.T, killed)
+	require.NoError(s.T, failed)
 	if struck && !atOnce {
-		require.NoError(s.t, restart(server))
+		require.NoError(s.T, restart(server))
 	}
 	return code, step, struck
 }
@@ -92,16 +94,16 @@ func restart(server killable) error {
 	return server.Restart(ctx)
 }
 
-// struck is what a test does with one scene at one operation: the step in which its server was killed, if it was.
+// struck is a test of one scene at one operation. It returns the step in which the server was killed, if it was.
 type struck func(t *testing.T, s *scene, b blow, atOnce bool) (step settle.Step, hit bool)
 
-// play kills the servers of such worlds at so many operations of a run.
-func (m *doomed) play(t *testing.T, newWorld func(*testing.T) *world, points int, each struck) {
-	st := newStage(t, testenv.Rounds(1, runtime.GOMAXPROCS(0)), newWorld)
+// play kills the servers at that many operations of a run.
+func (m *doomed) play(t *testing.T, newDeployment func(testing.TB) *jajeongtest.Deployment, points int, each struck) {
+	st := newStage(t, testenv.Rounds(1, runtime.GOMAXPROCS(0)), newDeployment)
 	var turns []operation
 	t.Run("undisturbed", func(t *testing.T) { turns, _ = st.scene(t).undisturbed() })
 	blows := slices.DeleteFunc(append(everyBlow(len(turns), 1, 1), everyBlow(len(turns), 4, 2)...), func(b blow) bool {
-		return b.after && turns[b.turn-1].wire != m.wire // the same as before the next one
+		return b.after && turns[b.turn-1].proxy != m.proxy // the same as before the next one
 	})
 	blows = spread(blows, points)
 	var hits tally
@@ -119,7 +121,7 @@ func (m *doomed) play(t *testing.T, newWorld func(*testing.T) *world, points int
 	require.Greater(t, hits.total, len(blows)*8/10)
 }
 
-// spread takes so many, evenly from first to last.
+// spread takes n, evenly from first to last.
 func spread(blows []blow, n int) (taken []blow) {
 	n = min(n, len(blows))
 	for i := range n {
@@ -128,13 +130,11 @@ func spread(blows []blow, n int) (taken []blow) {
 	return taken
 }
 
-func TestRedisIsKilledAtAnyOperationAndKeepsWhatItAcknowledged(t *testing.T) {
+func TestSettle_CompletesAfterRedisKilledAndRestoredFromAOF(t *testing.T) {
 	t.Parallel()
-	m := &doomed{toRedis, map[string]killable{}}
-	newWorld := func(t *testing.T) *world {
-		return m.newRedis(t, testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
-	}
-	m.play(t, newWorld, testenv.Rounds(10, 300), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
+	m := &doomed{jajeongtest.ToRedis, map[*sql.DB]killable{}}
+	newDeployment := m.newRedis(testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
+	m.play(t, newDeployment, testenv.Rounds(10, 300), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
 		code, step, struck := m.strike(s, b, atOnce)
 		require.Contains(t, []int{0, 1}, code)
 		s.rerun(b.reruns)
@@ -143,9 +143,9 @@ func TestRedisIsKilledAtAnyOperationAndKeepsWhatItAcknowledged(t *testing.T) {
 	})
 }
 
-func TestMySQLIsKilledAtAnyOperation(t *testing.T) {
+func TestSettle_CompletesAfterMySQLKilled(t *testing.T) {
 	t.Parallel()
-	m := &doomed{toMySQL, map[string]killable{}}
+	m := &doomed{jajeongtest.ToMySQL, map[*sql.DB]killable{}}
 	m.play(t, m.newMySQL, testenv.Rounds(4, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
 		code, step, struck := m.strike(s, b, atOnce)
 		require.Contains(t, []int{0, 1}, code)
@@ -155,66 +155,61 @@ func TestMySQLIsKilledAtAnyOperation(t *testing.T) {
 	})
 }
 
-// What was committed stays right, and everything else that was promised is missed: it holds its coupon until somebody
-// takes the responsibility.
-func TestRedisIsKilledAtAnyOperationAndComesBackEmpty(t *testing.T) {
+// Committed settlements stay. All other accepted applications are a gap, which holds the coupon until an operator accepts it.
+func TestSettle_HoldsGapAfterRedisKilledAndEmptied(t *testing.T) {
 	t.Parallel()
-	m := &doomed{toRedis, map[string]killable{}}
-	newWorld := func(t *testing.T) *world { return m.newRedis(t, testenv.RedisOptions{}) }
-	m.play(t, newWorld, testenv.Rounds(8, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
+	m := &doomed{jajeongtest.ToRedis, map[*sql.DB]killable{}}
+	newDeployment := m.newRedis(testenv.RedisOptions{})
+	m.play(t, newDeployment, testenv.Rounds(8, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
 		code, step, struck := m.strike(s, b, atOnce)
 		require.Contains(t, []int{0, 1, 3}, code)
 		if !struck {
 			s.mustBeSettled()
 			return step, false
 		}
-		s.podsDie()
-		s.refresh()
+		s.PodsDie()
+		s.Refresh()
 		lost := s.lost()
 		committed := s.found()
 
-		code, report := s.settleNowCode()
+		report, err := s.Settle(jajeongtest.Manual())
+		require.NoError(t, err)
 		for _, c := range report.Coupons {
 			place := slices.Index(s.coupons(), c.Coupon)
 			require.Equal(t, lost[place], c.Gap, "coupon %d", place)
 			require.Equal(t, lost[place] > 0, c.Status == coupon.HeldBack, "coupon %d", place)
 		}
-		if slices.Max(lost) > 0 {
-			require.Equal(t, 3, code)
-		} else {
-			require.Zero(t, code)
-		}
+		require.Equal(t, slices.Max(lost) > 0, report.Status != coupon.RunSucceeded)
 		for i, e := range s.found() {
 			if lost[i] > 0 {
 				require.Equal(t, committed[i], e, "coupon %d", i)
 			}
 		}
 
-		code, _ = s.settleNowCode("--accept-gap")
-		require.Zero(t, code)
+		s.AcceptGap()
 		for i, e := range s.found() {
 			want := s.expected()[i]
 			require.GreaterOrEqual(t, len(e.Issued), len(committed[i].Issued))
-			require.Equal(t, want.Issued[:len(e.Issued)], e.Issued, "the first of the line")
+			require.Equal(t, want.Issued[:len(e.Issued)], e.Issued, "in order of arrival")
 			require.Subset(t, want.NotSelected, e.NotSelected)
 			require.Subset(t, want.AlreadyIssued, e.AlreadyIssued)
 			require.Empty(t, e.Waiting)
 			require.Equal(t, len(e.Issued), e.CountedIssued)
 		}
-		s.mustVerify()
+		s.Verify(s.coupons()...)
 		return step, true
 	})
 }
 
-// lost is how many promises of each coupon are neither settled nor standing in Redis.
+// lost are the accepted applications of each coupon that are neither settled nor in Redis.
 func (s *scene) lost() (lost []int64) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, couponID := range s.coupons() {
 		var n int64
-		require.NoError(s.t, s.db.QueryRow(`SELECT p.accepted
+		require.NoError(s.T, s.DB.QueryRow(`SELECT p.accepted
 			- (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = p.coupon_id AND run_id IS NOT NULL)
 			- (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = p.coupon_id) FROM promise p WHERE coupon_id = ?`, couponID).Scan(&n))
-		lost = append(lost, n-int64(len(s.waiting(couponID))+len(s.underReview(couponID))))
+		lost = append(lost, n-int64(len(s.Waiting(couponID))+len(s.UnderReview(couponID))))
 	}
 	return lost
 }

@@ -1,0 +1,423 @@
+package settle_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/schedule"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// requireAwayReview requires that the DLQ holds exactly these applications because MySQL was away, with that many attempts.
+func requireAwayReview(d *jajeongtest.Deployment, couponID uint64, attempts int, arrivals map[string]int64) {
+	d.T.Helper()
+	require.Equal(d.T, arrivals, d.UnderReview(couponID))
+	for member := range arrivals {
+		reason := d.Reason(couponID, member)
+		require.Equal(d.T, "DATABASE_AWAY", reason.Cause, member)
+		require.NotEmpty(d.T, reason.Message)
+		require.True(d.T, reason.Retryable, member)
+		require.Equal(d.T, attempts, reason.Attempts, member)
+	}
+}
+
+// shorten gives a coupon's keys a short time to live.
+func shorten(d *jajeongtest.Deployment, couponID uint64) {
+	d.T.Helper()
+	for _, key := range []string{d.Queue(couponID), d.Key("state", couponID)} {
+		require.NoError(d.T, d.Redis.Expire(d.T.Context(), key, 10*time.Minute).Err())
+	}
+}
+
+// renewed reports whether a coupon's keys have their full time to live again.
+func renewed(d *jajeongtest.Deployment, couponID uint64) bool {
+	d.T.Helper()
+	for _, key := range []string{d.Queue(couponID), d.Key("state", couponID)} {
+		ends, err := d.Redis.ExpireTime(d.T.Context(), key).Result()
+		require.NoError(d.T, err)
+		if time.Unix(int64(ends.Seconds()), 0).Before(d.Now().Add(candidates.MinTTL)) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
+	t.Parallel()
+	d, server := newOnPrivateMySQL(t)
+	d.AddUsers(jajeongtest.Between(1, 9)...)
+	short, long, sold, retried := d.AddCoupon(3), d.AddCoupon(10), d.AddCoupon(1), d.AddCoupon(2)
+	d.Apply(short, 5, 4, 3, 2, 1)
+	d.Apply(long, 1, 2)
+	d.Apply(sold, 1)
+	d.Apply(retried, 1, 2, 3, 4, 5)
+	d.SettleNow(sold)
+	d.ApplyAt(sold, "2", d.Now().Add(-time.Millisecond)) // in time for the last seat, by a slow pod
+	page, _, err := d.Store.Page(t.Context(), retried, coupon.Cursor{}, d.Now())
+	require.NoError(t, err)
+	_, err = d.Store.Review(t.Context(), retried, 0, time.Time{}, []coupon.Failure{
+		{Application: page[0], Cause: "UNKNOWN_USER"},
+		{Application: page[2], Cause: "BAD_ROW", Message: "once before", Retryable: true},
+	})
+	require.NoError(t, err)
+	d.Refresh()
+	unknown := d.AddCoupon(3) // after the refresh of the catalog
+	d.Apply(unknown, 1, 2)
+	all := []uint64{short, long, sold, retried}
+	for _, couponID := range append(all, unknown) {
+		shorten(d, couponID)
+	}
+	arrivals := map[uint64]map[string]int64{
+		short: arrivalsOf(d, short, 5, 4, 3), long: arrivalsOf(d, long, 1, 2), sold: {}, retried: arrivalsOf(d, retried, 2),
+	}
+	held := d.UnderReview(retried)
+	require.NoError(t, server.Kill())
+
+	s := oneByOne(d)
+	for attempt := range 2 { // a second run changes nothing but the number of attempts
+		report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+		require.ErrorContains(t, err, "refused")
+		require.Equal(t, settle.Total{Coupons: 4, Counts: settle.Counts{UnderReview: 7}, Failed: 4}, counts(report.Total))
+		require.Equal(t, []coupon.Class{coupon.Infrastructure}, slices.Compact(report.Classes()))
+		for _, couponID := range []uint64{short, long, sold} {
+			requireAwayReview(d, couponID, attempt+1, arrivals[couponID])
+		}
+		require.Equal(t, []string{"2", "1"}, d.Waiting(short), "as many as there are seats, and no more")
+		require.Equal(t, []string{"2"}, d.Waiting(sold), "no application, without a free seat")
+		require.Equal(t, []string{"4", "5"}, d.Waiting(retried))
+		require.Equal(t, map[string]int64{"1": held["1"], "2": arrivals[retried]["2"], "3": held["3"]}, d.UnderReview(retried), "two seats: 2 and 3, as 1 is held")
+		require.Equal(t, candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1}, d.Reason(retried, "1"))
+		why := d.Reason(retried, "3")
+		require.Equal(t, []any{"BAD_ROW", "once before", 2 + attempt}, []any{why.Cause, why.Message, why.Attempts}, "the cause stays")
+		require.Equal(t, []string{"1", "2"}, d.Waiting(unknown), "how many seats it has is not known")
+		for _, couponID := range all {
+			require.Equal(t, len(d.Waiting(couponID)) > 0, d.Redis.Exists(t.Context(), d.Queue(couponID)).Val() == 1)
+			if couponID != long { // an empty queue
+				require.True(t, renewed(d, couponID), "coupon %d", couponID)
+			}
+		}
+	}
+	require.Equal(t, candidates.UnderReview, d.Answer(short, 5))
+	require.Equal(t, candidates.Duplicate, d.Answer(short, 1))
+
+	require.NoError(t, server.Restart(t.Context()))
+	d.SettleNow()
+	require.Equal(t, []uint64{5, 4, 3}, d.Issued(short))
+	require.Equal(t, []uint64{2, 1}, d.Outcome(short, "NOT_SELECTED"))
+	require.Equal(t, []uint64{1, 2}, d.Issued(long))
+	require.Equal(t, []uint64{1}, d.Issued(sold))
+	require.Equal(t, []uint64{2, 3}, d.Issued(retried))
+	require.Equal(t, []uint64{4, 5}, d.Outcome(retried, "NOT_SELECTED"))
+	require.Equal(t, map[string]int64{"1": held["1"]}, d.UnderReview(retried))
+	require.Equal(t, []uint64{1, 2}, d.Issued(unknown))
+	for _, couponID := range []uint64{short, long, unknown} {
+		require.Empty(t, d.UnderReview(couponID))
+	}
+	d.Verify()
+}
+
+// The server dies in the middle of the second of three coupons and stays down.
+func TestSettle_MovesFirstToReviewAfterMySQLDied(t *testing.T) {
+	t.Parallel()
+	d, server := newOnPrivateMySQL(t)
+	d.AddUsers(jajeongtest.Between(1, 6)...)
+	before, hurt, behind := d.AddCoupon(2), d.AddCoupon(2), d.AddCoupon(3)
+	for _, couponID := range []uint64{before, hurt, behind} {
+		d.Apply(couponID, 6, 5, 4, 3, 2, 1)
+	}
+	wantHurt, wantBehind := arrivalsOf(d, hurt, 6, 5), arrivalsOf(d, behind, 6, 5, 4)
+	shorten(d, hurt)
+	shorten(d, behind)
+
+	s := oneByOne(d)
+	s.Hook = onStep(func(step settle.Step, times int) {
+		if step == settle.StepCount && times == 2 { // after the inserts of the second coupon
+			require.NoError(t, server.Kill())
+		}
+	})
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.Error(t, err, "the end of the run could not be recorded")
+	require.Equal(t, []coupon.ResultStatus{coupon.Settled, coupon.Failed, coupon.Failed}, []coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
+	require.Equal(t, settle.Total{Coupons: 3, Counts: settle.Counts{Read: 6, Issued: 2, UnderReview: 5, NotSelected: 4}, Failed: 2}, counts(report.Total))
+	require.Equal(t, []coupon.Class{coupon.Infrastructure}, slices.Compact(report.Classes()))
+	requireAwayReview(d, hurt, 1, wantHurt)
+	requireAwayReview(d, behind, 1, wantBehind)
+	require.Equal(t, []string{"4", "3", "2", "1"}, d.Waiting(hurt))
+	require.Equal(t, []string{"3", "2", "1"}, d.Waiting(behind))
+	require.True(t, renewed(d, hurt))
+	require.True(t, renewed(d, behind))
+	require.NotContains(t, d.Reason(behind, "6").Message, fmt.Sprintf("coupon %d ", hurt), "the result of another coupon")
+
+	require.NoError(t, server.Restart(t.Context()))
+	d.SettleNow()
+	require.Equal(t, []uint64{6, 5}, d.Issued(before))
+	require.Equal(t, []uint64{6, 5}, d.Issued(hurt))
+	require.Equal(t, []uint64{4, 3, 2, 1}, d.Outcome(hurt, "NOT_SELECTED"))
+	require.Equal(t, []uint64{6, 5, 4}, d.Issued(behind))
+	require.Equal(t, []uint64{3, 2, 1}, d.Outcome(behind, "NOT_SELECTED"))
+	require.Empty(t, d.UnderReview(hurt))
+	require.Empty(t, d.UnderReview(behind))
+	d.Verify()
+}
+
+// The settlement stays committed. The next run cleans up.
+func TestSettle_StaysCommittedWhenRedisDies(t *testing.T) {
+	t.Parallel()
+	for _, at := range []settle.Step{settle.StepCleanUp, settle.StepCloseOut, settle.StepSweep} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
+			d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+			now := d.Now()
+			couponID := d.AddCoupon(2)
+			d.AddUsers(1, 2, 3)
+			d.Apply(couponID, 3, 1, 2)
+			d.SetWindow(couponID, now.Add(-time.Hour), now.Add(-time.Minute))
+
+			s := oneByOne(d)
+			s.Hook = onStep(func(step settle.Step, times int) {
+				if step == at && times == 1 {
+					require.NoError(t, server.Kill())
+				}
+			})
+			report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+			require.NoError(t, err)
+			require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
+			require.Equal(t, coupon.Failed, report.Coupons[0].Status)
+			require.Equal(t, 2, report.Total.Issued)
+			require.Contains(t, report.Coupons[0].Error, "refused")
+			require.Equal(t, []uint64{3, 1}, d.Issued(couponID))
+
+			require.NoError(t, server.Restart(t.Context()))
+			d.SettleNow()
+			require.Equal(t, []uint64{3, 1}, d.Issued(couponID))
+			require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+			require.Empty(t, d.Waiting(couponID))
+			require.Empty(t, d.IDs("SELECT run_id FROM settlement WHERE cleaned_at IS NULL"))
+			require.Equal(t, []uint64{couponID}, d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL"))
+			d.Verify()
+		})
+	}
+}
+
+// Redis hangs until the timeout.
+func TestSettle_StaysCommittedWhenRedisHangs(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+	couponID := addThreeApplicants(d)
+	s := d.Settler()
+	s.Hook = onStep(func(step settle.Step, _ int) {
+		if step == settle.StepCleanUp {
+			require.NoError(t, server.Freeze())
+		}
+	})
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
+	require.Equal(t, 2, report.Total.Issued)
+	require.Contains(t, report.Coupons[0].Error, "timeout")
+	require.NoError(t, server.Thaw())
+	settleThree(d, couponID)
+}
+
+// barrier is a proxy of MySQL. When it is shut, it closes all connections, and counts and closes new ones.
+type barrier struct {
+	listener net.Listener
+	server   string
+	mu       sync.Mutex
+	shut     bool
+	through  []net.Conn
+	turned   atomic.Int64
+}
+
+// newBarrier puts a barrier between the settlement and MySQL.
+func newBarrier(d *jajeongtest.Deployment) *barrier {
+	d.T.Helper()
+	config, err := mysql.ParseDSN(d.Job.MySQLDSN)
+	require.NoError(d.T, err)
+	b := &barrier{server: config.Addr}
+	b.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(d.T, err)
+	config.Addr = b.listener.Addr().String()
+	d.Job.MySQLDSN = config.FormatDSN()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := b.listener.Accept()
+			if err != nil {
+				return
+			}
+			b.admit(conn)
+		}
+	}()
+	d.T.Cleanup(func() { b.listener.Close(); b.set(true); <-done })
+	return b
+}
+
+func (b *barrier) admit(conn net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shut {
+		b.turned.Add(1)
+		conn.Close()
+		return
+	}
+	server, err := net.Dial("tcp", b.server)
+	if err != nil {
+		conn.Close()
+		return
+	}
+	b.through = append(b.through, conn, server)
+	go func() { _, _ = io.Copy(server, conn); server.Close() }()
+	go func() { _, _ = io.Copy(conn, server); conn.Close() }()
+}
+
+func (b *barrier) set(shut bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shut = shut; shut {
+		for _, conn := range b.through {
+			conn.Close()
+		}
+		b.through = nil
+	}
+}
+
+// maxAttempts bounds the attempts at a transaction, each on a connection of its own.
+const maxAttempts = 7
+
+func TestSettle_TriesEachCouponOnceAtRefusingServer(t *testing.T) {
+	t.Parallel()
+	const coupons = 12
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2)
+	for range coupons {
+		d.Apply(d.AddCoupon(1), 1, 2)
+	}
+	d.Refresh()
+	b := newBarrier(d)
+	s := oneByOne(d)
+	s.Hook = onStep(func(step settle.Step, times int) {
+		if step == settle.StepCount && times == 1 {
+			b.set(true)
+		}
+	})
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.Error(t, err, "the end of the run could not be recorded")
+	require.Equal(t, coupons, report.Total.Failed)
+	require.Equal(t, coupons, report.Total.UnderReview, "the other coupons are tried: one seat each")
+	inRun := b.turned.Load()
+	require.LessOrEqual(t, inRun, int64(maxAttempts+1+coupons-1+1), "one series of attempts and the question whether it refuses everything; one attempt each for the other coupons and the end of the run")
+
+	b.set(false)
+	d.SettleNow()
+	for couponID := range uint64(coupons) {
+		require.Equal(t, []uint64{1}, d.Issued(couponID+1))
+	}
+	d.Verify()
+}
+
+// Without a readable snapshot of the catalog, the first applications cannot be determined.
+func TestSettle_NeedsReadableSnapshotWhileMySQLIsAway(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := addThreeApplicants(d)
+	arrivals := arrivalsOf(d, couponID, 3, 1)
+	b := newBarrier(d)
+	b.set(true)
+	_, err := d.Settle(jajeongtest.Manual())
+	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
+	require.LessOrEqual(t, b.turned.Load(), int64(maxAttempts+2), "the look at how it logs, one series of attempts, and the question whether it refuses everything")
+	requireUnchanged(d, couponID, 3, 1, 2)
+
+	require.NoError(t, d.Store.SaveCatalog(t.Context(), []byte("{")))
+	s := oneByOne(d)
+	order := settle.Order{Trigger: coupon.Cron, CutoffNow: true}
+	_, err = s.RunOnce(t.Context(), order)
+	require.ErrorContains(t, err, "snapshot")
+	requireUnchanged(d, couponID, 3, 1, 2)
+
+	d.Refresh()
+	report, err := s.RunOnce(t.Context(), order)
+	require.True(t, mysqltx.IsAway(err), err)
+	require.Equal(t, 2, report.Total.UnderReview)
+	require.LessOrEqual(t, b.turned.Load(), int64(3*(maxAttempts+1)+1), "three series of attempts, each with the question whether it refuses everything, and the look at how it logs")
+	requireAwayReview(d, couponID, 1, arrivals)
+	require.Equal(t, []string{"2"}, d.Waiting(couponID))
+	b.set(false)
+	settleThree(d, couponID)
+}
+
+// MySQL is away at midnight. The first applications go to the DLQ, the scheduler repeats the night from time to time, and the
+// night is settled when MySQL is back.
+func TestScheduler_RepeatsNightUntilMySQLIsBack(t *testing.T) {
+	t.Parallel()
+	d, server := newOnPrivateMySQL(t)
+	s := oneByOne(d)
+	midnight := calendar.DefaultCutoff(d.Now(), s.Zone)
+	couponID := d.AddCouponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+	d.AddUsers(1, 2, 3)
+	for i, user := range []string{"3", "1", "2"} {
+		d.ApplyAt(couponID, user, midnight.Add(time.Duration(i-10)*time.Minute))
+	}
+	d.Refresh()
+	shorten(d, couponID)
+	arrivals := arrivalsOf(d, couponID, 3, 1)
+	require.NoError(t, server.Kill())
+
+	timetable, err := schedule.Parse("0 0 * * *", s.Zone)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var waits []time.Duration
+	scheduler, err := schedule.New(schedule.Config{
+		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
+		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
+			report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
+			if err != nil {
+				return false, err
+			}
+			return true, report.Err()
+		},
+		Wait: func(ctx context.Context, wait time.Duration) error {
+			waits = append(waits, wait)
+			switch {
+			case len(waits) == 1:
+				requireAwayReview(d, couponID, 1, arrivals)
+				require.Equal(t, []string{"2"}, d.Waiting(couponID))
+				require.True(t, renewed(d, couponID))
+				require.NoError(t, server.Restart(ctx))
+			case len(d.Issued(couponID)) > 0:
+				stop()
+			}
+			return settle.Wait(ctx, min(wait, 500*time.Millisecond))
+		},
+	})
+	require.NoError(t, err)
+	scheduler.Run(ctx)
+	require.Equal(t, time.Minute, waits[0])
+	require.True(t, slices.IsSorted(waits[:len(waits)-1]))
+	require.Equal(t, []uint64{3, 1}, d.Issued(couponID))
+	require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, d.UnderReview(couponID))
+	d.Verify()
+}

@@ -1,0 +1,341 @@
+package settle_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/schedule"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// watchedDoor calls soldOut before the mark SOLD_OUT is written to Redis, the last operation before the last COMMIT.
+type watchedDoor struct {
+	settle.Door
+	soldOut func(ctx context.Context)
+}
+
+func (d watchedDoor) SetSold(ctx context.Context, couponID uint64, sold bool) error {
+	d.soldOut(ctx)
+	return d.Door.SetSold(ctx, couponID, sold)
+}
+
+// watchedLine calls its functions, if any, before a page is read and before applications are removed.
+type watchedLine struct {
+	settle.Line
+	page, remove func()
+}
+
+func (l watchedLine) Page(ctx context.Context, couponID uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	if l.page != nil {
+		l.page()
+	}
+	return l.Line.Page(ctx, couponID, after, cutoff)
+}
+
+func (l watchedLine) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+	if l.remove != nil {
+		l.remove()
+	}
+	return l.Line.Remove(ctx, couponID, closes, mark, settled)
+}
+
+// A run has marked the coupon as sold out and is about to record NOT_SELECTED. Then a seat is added, another run removes the mark,
+// and the seat is gone. A user who is not selected now must not be accepted again.
+func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	couponID := d.AddCoupon(1)
+	d.Apply(couponID, 1, 2)
+	s := d.Settler()
+	meanwhile := sync.OnceFunc(func() {
+		d.SetSeats(couponID, 2)
+		report, err := d.Settler().RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, Cutoff: d.Now().Add(-time.Minute)})
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Coupons[0].SeatsLeft, "no application is before its cutoff")
+		d.Exec("UPDATE coupon SET issued_count = 2")
+		d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 3)", couponID)
+	})
+	s.Line = watchedLine{Line: s.Line, page: func() {
+		if len(d.Issued(couponID)) > 0 {
+			meanwhile()
+		}
+	}}
+	_, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, candidates.SoldOut, d.Answer(couponID, 2))
+	d.Verify()
+}
+
+// COMMIT and ROLLBACK take no context. On a frozen server they would last until the read timeout.
+func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{"COMMIT", "ROLLBACK"} {
+		t.Run(statement, func(t *testing.T) {
+			t.Parallel()
+			d, server := newOnPrivateMySQL(t)
+			couponID := d.AddCoupon(2)
+			d.AddUsers(1)
+			d.Apply(couponID, 1)
+			stopping, stop := context.WithCancelCause(t.Context())
+			s := d.Settler()
+			s.Grace = time.Second
+			frozen := sync.OnceFunc(func() {
+				_ = server.Freeze()
+				stop(errors.New("terminated signal received"))
+			})
+			s.Door = watchedDoor{s.Door, func(ctx context.Context) {
+				frozen()
+				if statement == "ROLLBACK" {
+					<-ctx.Done() // until the grace is over
+				}
+			}}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = s.RunOnce(stopping, jajeongtest.Manual())
+			}()
+			select {
+			case <-ended:
+			case <-time.After(20 * time.Second):
+				t.Error("the run lasts much longer than its grace of a second")
+			}
+			require.NoError(t, server.Thaw())
+			<-ended
+			d.SettleNow()
+			require.Equal(t, []uint64{1}, d.Issued(couponID))
+			d.Verify()
+		})
+	}
+}
+
+func TestSettle_SucceedsWhenStoppedAfterLastCoupon(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(2)
+	d.AddUsers(1)
+	d.Apply(couponID, 1)
+	stopping, stop := context.WithCancel(t.Context())
+	s := d.Settler()
+	s.Grace = time.Hour
+	s.Door = watchedDoor{s.Door, func(context.Context) { stop() }} // in the last transaction
+	report, err := s.RunOnce(stopping, jajeongtest.Manual())
+	require.Equal(t, coupon.Settled, report.Coupons[0].Status)
+	require.NoError(t, err, "all was settled")
+	require.Equal(t, coupon.RunSucceeded, report.Status)
+}
+
+func TestSettle_ReportsStopAtFence(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddCoupon(2)
+	s := d.Settler()
+	report, _ := s.RunOnce(atTheFence(t, s), settle.Order{Trigger: coupon.Cron, Cutoff: d.Now().Add(4 * time.Minute)})
+	require.Contains(t, report.Coupons[0].Error, "stopped by a signal")
+}
+
+// meddledStore calls meddle after the figures of Redis were read. No lock keeps another run from cleaning up then.
+type meddledStore struct {
+	*candidates.Store
+	meddle func()
+}
+
+func (s meddledStore) Counts(ctx context.Context, couponID uint64, behind int64) (candidates.Counts, error) {
+	figures, err := s.Store.Counts(ctx, couponID, behind)
+	s.meddle()
+	return figures, err
+}
+
+// A run that cleans up while another counts does not hide a loss in Redis.
+func TestSettle_FindsGapDuringCleanupOfAnotherRun(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(50)
+	d.AddUsers(jajeongtest.Between(1, 30)...)
+	d.Apply(couponID, jajeongtest.Between(1, 10)...)
+	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
+	require.NoError(t, err)
+	d.SettleNow()
+	// As before the first run's clean-up.
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
+	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	d.Apply(couponID, jajeongtest.Between(11, 20)...)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12").Err()) // lost
+
+	s := d.Settler()
+	s.Auditor = &ledger.Ledger{Store: meddledStore{d.Store, sync.OnceFunc(func() {
+		settled := make([]any, len(line))
+		for i, z := range line {
+			settled[i] = z.Member
+		}
+		require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), settled...).Err())
+	})}, Users: d.Users}
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.EqualValues(t, 2, report.Coupons[0].Gap)
+	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+}
+
+// The same for the checker, without a loss: no excess is reported.
+func TestVerify_FindsNoExcessDuringCleanup(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(50)
+	d.AddUsers(jajeongtest.Between(1, 10)...)
+	d.Apply(couponID, jajeongtest.Between(1, 10)...)
+	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
+	require.NoError(t, err)
+	d.SettleNow()
+	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	l := &ledger.Ledger{Store: meddledStore{d.Store, func() {
+		for _, z := range line {
+			require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), z.Member).Err())
+		}
+	}}, Users: d.Users}
+	for _, settling := range []bool{true, false} {
+		require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), []redis.Z(line)...).Err())
+		if settling {
+			tx, err := d.DB.Begin()
+			require.NoError(t, err)
+			account, err := l.Account(t.Context(), tx, couponID)
+			require.NoError(t, tx.Rollback())
+			require.NoError(t, err)
+			require.Zero(t, account.Gap())
+			continue
+		}
+		v, err := l.Check(t.Context(), d.DB, couponID)
+		require.NoError(t, err)
+		require.Zero(t, v.Gap)
+	}
+}
+
+// watchedFence calls waits when a settlement begins to wait for its cutoff.
+type watchedFence struct {
+	settle.Door
+	waits func()
+}
+
+func (d watchedFence) Fence(ctx context.Context, couponID uint64, cutoff time.Time, promised coupon.Promise) (wait, forPods time.Duration, err error) {
+	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, promised)
+	if wait > 0 {
+		d.waits()
+	}
+	return wait, forPods, err
+}
+
+// watchedContext calls waits when its end is waited for.
+type watchedContext struct {
+	context.Context
+	waits func()
+}
+
+func (c watchedContext) Done() <-chan struct{} {
+	c.waits()
+	return c.Context.Done()
+}
+
+// atTheFence returns a context that ends when the settler's run waits for its cutoff.
+func atTheFence(t *testing.T, s *settle.Settler) (stopping context.Context) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	var waits atomic.Bool
+	s.Door = watchedFence{s.Door, func() { waits.Store(true) }}
+	return watchedContext{ctx, func() {
+		if waits.Load() {
+			stop(errors.New("terminated signal received"))
+		}
+	}}
+}
+
+// A scheduler that fired early waits for midnight at the fence, without a transaction in progress.
+func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	now := d.Now()
+	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240) // midnight is in four minutes
+	coupons := []uint64{d.AddCoupon(5), d.AddCoupon(5)}
+	d.AddUsers(1, 2)
+	for _, couponID := range coupons {
+		d.Apply(couponID, 1)
+	}
+	timetable, err := schedule.Parse("0 0 * * *", time.UTC)
+	require.NoError(t, err)
+	s := d.Settler()
+	s.Zone, s.Parallel, s.Grace = zone, 2, time.Hour
+	stopping := atTheFence(t, s)
+	ended := make(chan error, 1)
+	scheduler, err := schedule.New(schedule.Config{
+		Timetable: timetable, Zone: zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
+		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
+			_, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
+			ended <- err
+			return false, err
+		},
+	})
+	require.NoError(t, err)
+	go scheduler.Run(stopping)
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "stopped by a signal: terminated signal received")
+		require.ErrorContains(t, err, "of 2 coupons")
+	case <-time.After(40 * time.Second):
+		t.Fatal("waits for midnight")
+	}
+	require.Len(t, d.IDs("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
+	for _, couponID := range coupons {
+		require.Empty(t, d.Issued(couponID))
+		d.Apply(couponID, 2) // before midnight: no fence was set
+		receipt, err := d.Store.Apply(t.Context(), couponID, 2)
+		require.NoError(t, err)
+		require.Less(t, receipt.Arrival, calendar.DefaultCutoff(now, zone).UnixMicro())
+	}
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 2}, d.Issued(coupons[0]))
+	d.Verify()
+}
+
+// Applications without a seat are recorded page by page. No transaction is in progress between two pages.
+func TestSettle_StopsBetweenPagesOfNotSelected(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	line := jajeongtest.Between(1, 21_000) // more than a page
+	couponID := d.AddCoupon(1)
+	d.AddUsers(line...)
+	d.ApplyLine(couponID, line...)
+	stopping, stop := context.WithCancel(t.Context())
+	s := d.Settler()
+	s.Grace = time.Hour
+	s.Progress = func(_ coupon.Coupon, applications int) {
+		if applications > 1 { // a page of those who found no seat
+			stop()
+		}
+	}
+	report, err := s.RunOnce(stopping, jajeongtest.Manual())
+	require.ErrorIs(t, err, context.Canceled)
+	first := report.Coupons[0]
+	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, line[1:1+first.NotSelected], d.Outcome(couponID, "NOT_SELECTED"), "what is reported is recorded")
+	require.Positive(t, first.NotSelected)
+	require.Len(t, d.Waiting(couponID), len(line)-1-first.NotSelected)
+	require.NotEmpty(t, d.Waiting(couponID))
+	require.Equal(t, []ledger.Code{ledger.CleanUpToDo}, d.Findings())
+
+	second := d.SettleNow()
+	require.Equal(t, len(line)-1, first.NotSelected+second.Total.NotSelected)
+	require.Equal(t, line[1:], d.Outcome(couponID, "NOT_SELECTED"))
+	require.Empty(t, d.Waiting(couponID))
+	d.Verify()
+}

@@ -1,0 +1,70 @@
+package settle_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+)
+
+// Other applications are not tried, even with few seats, and each keeps a seat.
+func TestRetry_TriesOnlyCanaries(t *testing.T) {
+	t.Parallel()
+	const refused = 27
+	for name, c := range map[string]struct {
+		seats     int
+		unknown   uint64 // number of held entries of unknown users
+		newcomers []uint64
+		late      []string // of the newcomers: still waiting after the canary
+		issued    []uint64 // in the end, when the rows of the first nine are accepted
+	}{
+		"held entries take no seat":  {seats: 30, unknown: 20, issued: jajeongtest.Between(1, 9)},
+		"a seat for each of them":    {seats: 26, newcomers: []uint64{60}, late: []string{"60"}, issued: append(jajeongtest.Between(1, 9), 60)},
+		"fewer seats than of them":   {seats: 5, newcomers: []uint64{60}, late: []string{"60"}, issued: jajeongtest.Between(1, 5)},
+		"the canary's for newcomers": {seats: 27, newcomers: []uint64{60, 61}, late: []string{"61"}, issued: append(append([]uint64{60}, jajeongtest.Between(1, 9)...), 61)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			d.RefuseOddUsers()
+			line := jajeongtest.Between(1, refused)
+			d.AddUsers(append(jajeongtest.Between(1, refused), c.newcomers...)...)
+			for _, user := range line {
+				d.Exec("INSERT INTO odd_user (id) VALUES (?)", user)
+			}
+			couponID := d.AddCoupon(c.seats)
+			d.Apply(couponID, line...)
+			d.Apply(couponID, jajeongtest.Between(1000, 999+c.unknown)...)
+			d.SettleNow()
+			d.Apply(couponID, c.newcomers...)
+			attempts := func() (all []int) {
+				for _, user := range line {
+					all = append(all, d.Reason(couponID, fmt.Sprint(user)).Attempts)
+				}
+				return all
+			}
+			want := make([]int, refused)
+			for i := range want {
+				want[i] = 1
+			}
+			require.Equal(t, want, attempts())
+
+			order := jajeongtest.Manual()
+			order.Canaries = []string{"1"}
+			d.RetryAs(order, couponID, "1")
+			want[0] = 2
+			require.Equal(t, want, attempts())
+			require.Equal(t, append([]string{}, c.late...), d.Waiting(couponID), "the seats before them are kept")
+			d.Verify()
+
+			d.Exec("DELETE FROM odd_user WHERE id < 10")
+			d.RetryAs(order, couponID, "1")
+			d.Retry(couponID, strings.Fields(strings.Trim(fmt.Sprint(line[1:]), "[]"))...)
+			require.Equal(t, c.issued, d.Issued(couponID))
+			d.Verify()
+		})
+	}
+}

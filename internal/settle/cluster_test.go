@@ -1,0 +1,181 @@
+package settle_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
+)
+
+const (
+	clusterSlots = 16384
+	// healthyWithin is much longer than a run with a few hanging calls, and shorter than one with sixty, one after the other.
+	healthyWithin = 45 * time.Second
+)
+
+// cluster is a deployment on a Redis Cluster of three masters, each of which continues without the others.
+type cluster struct {
+	*jajeongtest.Deployment
+	masters []*testenv.Redis
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	masters := topology.StartCluster(t, 3)
+	var addrs []string
+	for _, node := range masters {
+		client := redis.NewClient(&redis.Options{Addr: node.Addr()})
+		require.NoError(t, client.ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+		require.NoError(t, client.Close())
+		addrs = append(addrs, node.Addr())
+	}
+	return &cluster{jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, addrs...)}), masters}
+}
+
+// master is the index of the master that has the coupon.
+func (c *cluster) master(couponID uint64) int {
+	c.T.Helper()
+	slot, err := c.Redis.ClusterKeySlot(c.T.Context(), c.Queue(couponID)).Result()
+	require.NoError(c.T, err)
+	return int(slot * 3 / clusterSlots)
+}
+
+// addCouponOn adds a coupon with two seats and four applicants on one of those masters.
+func (c *cluster) addCouponOn(user uint64, masters ...int) uint64 {
+	c.T.Helper()
+	for {
+		couponID := c.AddCoupon(2)
+		if slices.Contains(masters, c.master(couponID)) {
+			c.Apply(couponID, jajeongtest.Between(user, user+3)...)
+			return couponID
+		}
+		c.Exec("DELETE FROM coupon WHERE id = ?", couponID)
+	}
+}
+
+// A master hangs before the run, or from one of its steps on. The coupons of the other masters are settled. Those of the hanging
+// master fail, and the next run settles them.
+func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
+	t.Parallel()
+	d := newCluster(t)
+	d.AddUsers(jajeongtest.Between(1, 100)...)
+	user := uint64(1)
+	for master, from := range []settle.Step{"", settle.StepFence, settle.StepCleanUp} { // "": before the run
+		hung, healthy := d.addCouponOn(user, master), d.addCouponOn(user, (master+1)%3, (master+2)%3)
+		freeze := sync.OnceFunc(func() { assert.NoError(t, d.masters[master].Freeze()) })
+		frozen := from == ""
+		if frozen {
+			freeze()
+		}
+		s := d.Settler()
+		s.Hook = func(couponID uint64, step settle.Step) {
+			if couponID == hung && step == from {
+				frozen = true
+				freeze()
+			}
+		}
+		report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+		require.NoError(t, d.masters[master].Thaw())
+		require.NoError(t, err)
+		require.True(t, frozen)
+		require.Equal(t, []uint64{user, user + 1}, d.Issued(healthy), "%q", from)
+		var failed []uint64
+		for _, c := range report.Coupons {
+			if c.Error != "" {
+				failed = append(failed, c.Coupon)
+				require.Equal(t, master, d.master(c.Coupon), "coupon %d fails, and another master hangs", c.Coupon)
+			}
+		}
+		require.Contains(t, failed, hung)
+		require.Equal(t, coupon.Infrastructure, slices.Max(report.Classes()))
+		d.SettleNow()
+		require.Equal(t, []uint64{user, user + 1}, d.Issued(hung))
+		require.Equal(t, []uint64{user + 2, user + 3}, d.Outcome(hung, "NOT_SELECTED"))
+		d.Verify()
+		user += 4
+	}
+}
+
+// Far more coupons are on the hanging master than are settled concurrently. The other coupons do not wait for all of them.
+func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
+	t.Parallel()
+	d := newCluster(t)
+	d.AddUsers(jajeongtest.Between(1, 4)...)
+	for range 60 {
+		d.addCouponOn(1, 0)
+	}
+	healthy := d.addCouponOn(1, 1, 2)
+	require.NoError(t, d.masters[0].Freeze())
+	ctx, stop := context.WithCancel(t.Context())
+	s := d.Settler(func(s *settle.Settler) { s.Parallel, s.Grace = 2, time.Second })
+	ended := make(chan error, 1)
+	go func() {
+		report, err := s.RunOnce(ctx, jajeongtest.Manual())
+		if err == nil {
+			err = report.Err()
+		}
+		ended <- err
+	}()
+	testenv.Eventually(t, healthyWithin, "the healthy coupon is settled", func() bool { return len(d.Issued(healthy)) == 2 })
+	stop()
+	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(<-ended))
+}
+
+// A slot is migrating to another master, half of its keys are on each: Redis answers TRYAGAIN. The run waits for the end of the
+// migration.
+func TestSettle_WaitsForMigratingSlot(t *testing.T) {
+	t.Parallel()
+	d := newCluster(t)
+	d.AddUsers(jajeongtest.Between(1, 4)...)
+	couponID := d.addCouponOn(1, 0)
+	clients := make([]*redis.Client, len(d.masters))
+	for i, node := range d.masters {
+		clients[i] = redis.NewClient(&redis.Options{Addr: node.Addr()})
+		t.Cleanup(func() { clients[i].Close() })
+	}
+	from, to := clients[0], clients[1]
+	slot, ctx := from.ClusterKeySlot(t.Context(), d.Queue(couponID)).Val(), t.Context()
+	fromID, toID := from.ClusterMyID(ctx).Val(), to.ClusterMyID(ctx).Val()
+	set := func(node *redis.Client, state, id string) {
+		require.NoError(t, node.Do(ctx, "cluster", "setslot", slot, state, id).Err())
+	}
+	host, port, err := net.SplitHostPort(d.masters[1].Addr())
+	require.NoError(t, err)
+	move := func(key string) { require.NoError(t, from.Migrate(ctx, host, port, key, 0, restartWithin).Err()) }
+
+	set(to, "importing", fromID)
+	set(from, "migrating", toID)
+	move(d.Key("state", couponID))
+	ended := make(chan error, 1)
+	go func() {
+		report, err := d.Settle(jajeongtest.Manual())
+		if err == nil {
+			err = report.Err()
+		}
+		ended <- err
+	}()
+	testenv.Eventually(t, restartWithin, "it has been refused again and again", func() bool {
+		refused := from.Info(ctx, "errorstats").Val() + to.Info(ctx, "errorstats").Val()
+		return len(ended) > 0 || strings.Contains(refused, "errorstat_TRYAGAIN:count=") && !strings.Contains(refused, "errorstat_TRYAGAIN:count=1\r")
+	})
+	move(d.Queue(couponID))
+	set(to, "node", toID)
+	set(from, "node", toID)
+	require.NoError(t, <-ended)
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	d.Verify()
+}

@@ -1,0 +1,83 @@
+package settle_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// If issued_count differs from the number of coupons, the coupon is held until a recount. Then the first applications get the
+// seats that are free.
+func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		do             string // to a coupon of 10 seats of which 4 are issued
+		counted, found int
+		seats          int // to add before the count can be made right
+		free           int
+	}{
+		"count set to 0":                      {"UPDATE coupon SET issued_count = 0 WHERE id = ?", 0, 4, 0, 6},
+		"counted too high":                    {"UPDATE coupon SET issued_count = 9 WHERE id = ?", 9, 4, 0, 6},
+		"a coupon given by hand, uncounted":   {"INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", 4, 5, 0, 5},
+		"coupons taken away, still counted":   {"DELETE FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL", 5, 4, 0, 6},
+		"more coupons by hand than seats":     {"INSERT INTO user_coupon (coupon_id, user_id) SELECT ?, id FROM `user` WHERE id BETWEEN 41 AND 50", 4, 14, 5, 1},
+		"fewer seats than coupons, uncounted": {"UPDATE coupon SET issued_count = 0, total_quantity = 2 WHERE id = ?", 0, 4, 3, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			couponID := d.AddCoupon(10)
+			d.AddUsers(jajeongtest.Between(1, 60)...)
+			d.Apply(couponID, jajeongtest.Between(1, 4)...)
+			d.SettleNow()
+			if test.counted == 5 {
+				d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", couponID)
+				d.Exec("UPDATE coupon SET issued_count = 5")
+			}
+			d.Exec(test.do, couponID)
+			held := d.Issued(couponID)
+			d.Apply(couponID, jajeongtest.Between(11, 25)...)
+
+			order := jajeongtest.Manual()
+			order.AcceptGap = true
+			report := d.SettleAs(order, coupon.Invariant)
+			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+			for _, said := range []string{fmt.Sprintf(" is %d,", test.counted), fmt.Sprintf("there are %d", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
+				require.Contains(t, report.Coupons[0].Error, said)
+			}
+			require.Contains(t, d.Findings(), ledger.CountWrong)
+			preview, err := d.Settler().Preview(t.Context(), jajeongtest.Manual(couponID))
+			require.NoError(t, err)
+			require.Equal(t, []coupon.Class{coupon.Invariant}, preview.Classes())
+			require.Equal(t, held, d.Issued(couponID), "nothing was issued")
+			require.EqualValues(t, 15, len(d.Waiting(couponID)))
+			require.EqualValues(t, 1, d.IDs("SELECT COUNT(*) FROM audit_event WHERE action = 'COUNT_HELD' AND actor = 'kim'")[0])
+
+			admin := d.CouponAdmin()
+			if test.seats > 0 {
+				_, err := admin.Recount(t.Context(), couponID)
+				require.True(t, text.Is(err, text.RefusedMoreThanSeats), err)
+				_, err = admin.AddSeats(t.Context(), couponID, test.seats)
+				require.NoError(t, err)
+			}
+			for _, changed := range []bool{true, false} {
+				change, err := admin.Recount(t.Context(), couponID)
+				require.NoError(t, err)
+				require.Equal(t, changed, change.Changed)
+				require.EqualValues(t, test.found, change.After.IssuedCount)
+			}
+
+			d.SettleNow()
+			want := jajeongtest.Between(11, uint64(10+test.free))
+			require.Subset(t, d.Issued(couponID), want, "in order of arrival")
+			require.Len(t, d.Issued(couponID), len(held)+test.free)
+			d.Verify()
+		})
+	}
+}

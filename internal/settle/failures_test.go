@@ -1,0 +1,390 @@
+package settle_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// running is a run in another goroutine.
+type running struct {
+	d      *jajeongtest.Deployment
+	locked atomic.Int64 // how often it has locked a coupon
+	ended  chan struct{}
+	report *settle.Report
+	err    error
+}
+
+func begin(d *jajeongtest.Deployment, coupons ...uint64) *running {
+	r := &running{d: d, ended: make(chan struct{})}
+	s := d.Settler()
+	s.Hook = func(_ uint64, step settle.Step) {
+		if step == settle.StepLock {
+			r.locked.Add(1)
+		}
+	}
+	go func() {
+		defer close(r.ended)
+		r.report, r.err = s.RunOnce(d.T.Context(), jajeongtest.Manual(coupons...))
+	}()
+	return r
+}
+
+// end waits for the end of the run, which must succeed.
+func (r *running) end() {
+	r.d.T.Helper()
+	<-r.ended
+	require.NoError(r.d.T, r.err)
+	require.Empty(r.d.T, r.report.Classes(), "%+v", r.report)
+}
+
+// bystander is another session, in a transaction.
+type bystander struct {
+	d  *jajeongtest.Deployment
+	tx *sql.Tx
+}
+
+// newBystander does not check foreign keys, like a bulk import. Otherwise an insert into user_coupon would wait for the
+// settlement, which locks the coupon's row.
+func newBystander(d *jajeongtest.Deployment) *bystander {
+	d.T.Helper()
+	conn, err := d.DB.Conn(context.Background())
+	require.NoError(d.T, err)
+	_, err = conn.ExecContext(d.T.Context(), "SET foreign_key_checks = 0")
+	require.NoError(d.T, err)
+	tx, err := conn.BeginTx(context.Background(), nil)
+	require.NoError(d.T, err)
+	d.T.Cleanup(func() {
+		_ = tx.Rollback()
+		_, _ = conn.ExecContext(context.Background(), "SET foreign_key_checks = 1")
+		_ = conn.Close()
+	})
+	return &bystander{d, tx}
+}
+
+func (p *bystander) exec(query string, args ...any) {
+	p.d.T.Helper()
+	_, err := p.tx.Exec(query, args...)
+	require.NoError(p.d.T, err)
+}
+
+func (p *bystander) gives(couponID, user uint64) {
+	p.d.T.Helper()
+	p.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", couponID, user)
+}
+
+// awaitInsert waits until a settlement inserts coupons, which lasts while a bystander locks one of the rows. Only a settlement
+// names positions.
+func awaitInsert(d *jajeongtest.Deployment) {
+	d.T.Helper()
+	awaitStatement(d, "INTO user_coupon (coupon_id, user_id, position,")
+}
+
+// awaitStatement waits until a session executes a statement with these words.
+func awaitStatement(d *jajeongtest.Deployment, words string) {
+	d.T.Helper()
+	testenv.Eventually(d.T, 20*time.Second, "a session is at "+words, func() bool {
+		return testenv.Sessions(d.T, d.DB, func(s testenv.Session) bool {
+			return s.Command == "Query" && strings.Contains(s.Statement, words)
+		}) > 0
+	})
+}
+
+// requireUnchanged requires that the queue is as before and nothing is recorded.
+func requireUnchanged(d *jajeongtest.Deployment, couponID uint64, line ...uint64) {
+	d.T.Helper()
+	waiting := make([]string, len(line))
+	for i, user := range line {
+		waiting[i] = fmt.Sprint(user)
+	}
+	require.Equal(d.T, waiting, d.Waiting(couponID))
+	require.Empty(d.T, d.UnderReview(couponID))
+	require.Empty(d.T, d.Issued(couponID))
+	require.Equal(d.T, []uint64{0}, d.IDs("SELECT issued_count FROM coupon WHERE id = ?", couponID))
+	require.Empty(d.T, d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
+}
+
+// The settlement waits for a row of the bystander, who then asks for the coupon's row. The server rolls back the transaction that has
+// written less, which is the settlement.
+func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(*bystander, uint64)
+		want []uint64
+	}{
+		"bystander rolls back": {func(p *bystander, _ uint64) { require.NoError(p.d.T, p.tx.Rollback()) }, []uint64{1, 2, 3}},
+		"bystander gives a coupon": {func(p *bystander, couponID uint64) {
+			p.exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID)
+			require.NoError(p.d.T, p.tx.Commit())
+		}, []uint64{2, 1, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			couponID := d.AddCoupon(3)
+			d.AddUsers(1, 2, 3)
+			d.AddUsers(jajeongtest.Between(1000, 1499)...)
+			d.Apply(couponID, 1, 2, 3)
+			p := newBystander(d)
+			p.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id BETWEEN 1000 AND 1499")
+			p.gives(couponID, 2)
+
+			r := begin(d)
+			awaitInsert(d)
+			p.exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", couponID) // granted, since the other was ended
+			c.end(p, couponID)
+			r.end()
+			require.EqualValues(t, 2, r.locked.Load())
+			require.Equal(t, c.want, d.Issued(couponID))
+			require.Empty(t, d.UnderReview(couponID))
+			d.Verify()
+		})
+	}
+}
+
+// A lock wait that runs out undoes its own statement only: what the transaction has written before must go as well.
+// Three coupons concurrently, since each wait takes long: the row of the first is locked for one wait, a seat of the second, and
+// the row of the third for all waits.
+func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	row, seat, busy := d.AddCoupon(2), d.AddCoupon(2), d.AddCoupon(2)
+	d.AddUsers(1, 2, 3)
+	for _, couponID := range []uint64{row, seat, busy} {
+		d.Apply(couponID, 1, 2, 3)
+	}
+	short, long := newBystander(d), newBystander(d)
+	short.exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", row)
+	short.gives(seat, 2)
+	long.exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", busy)
+	r := begin(d, row, seat)
+
+	s := oneByOne(d)
+	s.DB = impatient(d)
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual(busy))
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
+	require.Equal(t, coupon.Busy, report.Coupons[0].Status)
+	require.Contains(t, report.Coupons[0].Error, "nothing more was changed, run again")
+	requireUnchanged(d, busy, 1, 2, 3)
+	require.NoError(t, long.tx.Rollback())
+
+	testenv.Eventually(t, 30*time.Second, "both settlements begin again", func() bool { return r.locked.Load() == 4 })
+	requireUnchanged(d, row, 1, 2, 3)
+	requireUnchanged(d, seat, 1, 2, 3)
+	require.NoError(t, short.tx.Rollback())
+	r.end()
+	d.SettleNow(busy)
+	for _, couponID := range []uint64{row, seat, busy} {
+		require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+		require.Equal(t, []uint64{1, 2}, d.Seats(couponID))
+		require.Equal(t, []uint64{3}, d.Outcome(couponID, "NOT_SELECTED"))
+	}
+	d.Verify()
+}
+
+// impatient is a pool whose sessions wait for locks as briefly as both servers allow.
+func impatient(d *jajeongtest.Deployment) *mysqltx.DB {
+	d.T.Helper()
+	db, err := d.Job.MySQLSettings.Open(zap.NewNop())
+	require.NoError(d.T, err)
+	d.T.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(2) // one settles, one records
+	conns := make([]*sql.Conn, 2)
+	for i := range conns {
+		conns[i], err = db.Conn(d.T.Context())
+		require.NoError(d.T, err)
+		_, err = conns[i].ExecContext(d.T.Context(), "SET innodb_lock_wait_timeout = 1")
+		require.NoError(d.T, err)
+	}
+	for _, conn := range conns {
+		require.NoError(d.T, conn.Close())
+	}
+	return mysqltx.New(db)
+}
+
+// An insert that waits for a row may block the numbers of all other inserts into the table. How long, and with which error, depends
+// on the server.
+func TestSettle_WaitsForBlockedInsertOfAnotherCoupon(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	seat, other := d.AddCoupon(2), d.AddCoupon(2)
+	d.AddUsers(1, 2, 3)
+	d.Apply(seat, 1, 2, 3)
+	d.Apply(other, 1, 2, 3)
+	p := newBystander(d)
+	p.gives(seat, 2)
+	r := begin(d, seat)
+	awaitInsert(d)
+
+	s := d.Settler()
+	s.DB = impatient(d)
+	var again atomic.Bool
+	s.Hook = onStep(func(step settle.Step, times int) {
+		if step == settle.StepLock && times == 2 {
+			again.Store(true)
+		}
+	})
+	ended := make(chan *settle.Report, 1)
+	go func() {
+		report, _ := s.RunOnce(context.Background(), jajeongtest.Manual(other))
+		ended <- report
+	}()
+	var report *settle.Report
+	testenv.Eventually(t, 20*time.Second, "the other coupon is settled, or tried again", func() bool {
+		select {
+		case report = <-ended:
+			return true
+		default:
+			return again.Load()
+		}
+	})
+	require.NoError(t, p.tx.Rollback())
+	if report == nil {
+		report = <-ended
+	}
+	r.end()
+	require.Equal(t, coupon.Settled, report.Coupons[0].Status, report.Coupons[0].Error)
+	for _, couponID := range []uint64{seat, other} {
+		require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+		require.Equal(t, []uint64{3}, d.Outcome(couponID, "NOT_SELECTED"))
+	}
+	d.Verify()
+}
+
+// With foreign key checks, an insert by hand waits for the settlement and is then refused as a duplicate.
+func TestSettle_LocksOutCouponGivenByHand(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(2)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	s := d.Settler()
+	gave := make(chan error, 1)
+	var once sync.Once
+	s.Progress = func(coupon.Coupon, int) { // the transaction is open
+		once.Do(func() {
+			go func() {
+				_, err := d.DB.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", couponID)
+				gave <- err
+			}()
+			awaitStatement(d, "INTO user_coupon (coupon_id, user_id) VALUES")
+		})
+	}
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Empty(t, report.Classes())
+	require.ErrorContains(t, <-gave, "1062")
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	d.Verify()
+}
+
+// By the time the row of the coupon given by hand is met, the page is isolated already: user 4 has a seat, user 1 is set
+// apart. All of that begins again with the page.
+func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(4)
+	d.AddUsers(1, 2, 3, 4)
+	d.Apply(couponID, 4, 1, 2, 3)
+	arrivals := arrivalsOf(d, couponID, 1)
+	d.RefuseRows("user_coupon", 1)
+	p := newBystander(d)
+	p.gives(couponID, 2)
+	r := begin(d)
+	awaitInsert(d)
+	require.NoError(t, p.tx.Commit())
+	r.end()
+	require.EqualValues(t, 1, r.locked.Load(), "only the page is classified again")
+	require.Equal(t, []uint64{2, 4, 3}, d.Issued(couponID))
+	require.Equal(t, []uint64{1, 2}, d.Seats(couponID))
+	require.Equal(t, []uint64{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.Empty(t, d.Waiting(couponID))
+	requireBadRows(d, couponID, "an odd user", arrivals)
+	d.Exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID) // as the bystander should
+	d.Verify()
+}
+
+// A trigger that always finds its own table's row there is no coupon given by hand.
+func TestSettle_HoldsCouponAtDuplicateOfTrigger(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(2)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	d.Exec("INSERT INTO promise (coupon_id) VALUES (4711)")
+	d.Exec("CREATE TRIGGER repeats BEFORE INSERT ON user_coupon FOR EACH ROW INSERT INTO promise (coupon_id) VALUES (4711)")
+	report := d.SettleFailing(coupon.Invariant)
+	require.Contains(t, report.Coupons[0].Error, "Duplicate entry '4711'")
+	requireUnchanged(d, couponID, 1, 2)
+	d.Exec("DROP TRIGGER repeats")
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	d.Verify()
+}
+
+// A user who was active at the classification gets the coupon. The settlement and the table of users do not wait for each other.
+func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(2)
+	d.AddUsers(1, 2, 3)
+	d.Apply(couponID, 1, 2, 3)
+	s := d.Settler()
+	var once sync.Once
+	s.Progress = func(coupon.Coupon, int) { // classified and inserted, not committed
+		once.Do(func() { d.SetStatus(jajeongtest.Blocked, 2) })
+	}
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Empty(t, report.Classes())
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []uint64{3}, d.Outcome(couponID, "NOT_SELECTED"))
+	d.Verify()
+	require.Equal(t, coupon.Unchanged, d.SettleNow().Coupons[0].Status)
+}
+
+// Users blocked after the commit keep their results. Users without an outcome are judged by their present status.
+func TestSettle_JudgesUndecidedUsersAfterCommit(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(2)
+	d.AddUsers(1, 3, 4, 5)
+	d.AddUsers(2)
+	d.SetStatus(jajeongtest.Blocked, 2)
+	d.Apply(couponID, 1, 2, 3, 4, 5)
+	s := d.Settler()
+	s.Line = watchedLine{Line: s.Line, remove: sync.OnceFunc(func() { // after the commit
+		d.SetStatus(jajeongtest.Blocked, 1, 4)
+		d.SetStatus(jajeongtest.Active, 2)
+	})}
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Empty(t, report.Classes())
+	require.Equal(t, []uint64{1, 3}, d.Issued(couponID))
+	require.Equal(t, []uint64{5}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Len(t, d.UnderReview(couponID), 2)
+	require.Equal(t, "PASSED_OVER", d.Reason(couponID, "2").Cause)
+	require.True(t, d.Reason(couponID, "2").Retryable)
+	require.Equal(t, "INACTIVE_USER", d.Reason(couponID, "4").Cause)
+	d.Verify()
+
+	d.SetSeats(couponID, 4)
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 3, 2, 5}, d.Issued(couponID))
+	d.Verify()
+}

@@ -1,0 +1,248 @@
+package settle_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// losing is a deployment in which 100 users applied for each of two coupons. The second loses applications.
+type losing struct {
+	*jajeongtest.Deployment
+	whole, hurt uint64
+}
+
+func newLosing(t *testing.T, r *testenv.RedisHandle) *losing {
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: r})
+	l := &losing{Deployment: d, whole: d.AddCoupon(200), hurt: d.AddCoupon(200)}
+	d.AddUsers(jajeongtest.Between(1, 100)...)
+	d.Apply(l.whole, jajeongtest.Between(1, 100)...)
+	d.Apply(l.hurt, jajeongtest.Between(1, 50)...)
+	return l
+}
+
+// mustHold demands that only the hurt coupon is held for its lost applications until an operator accepts the gap.
+func (l *losing) mustHold(lost int64) {
+	l.T.Helper()
+	report := l.SettleFailing(coupon.Invariant)
+	require.Equal(l.T, coupon.Settled, report.Coupons[0].Status)
+	require.Equal(l.T, jajeongtest.Between(1, 100), l.Issued(l.whole))
+	require.Equal(l.T, coupon.HeldBack, report.Coupons[1].Status)
+	require.Equal(l.T, lost, report.Coupons[1].Gap)
+	require.Empty(l.T, l.Issued(l.hurt))
+	require.Equal(l.T, []uint64{l.hurt}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
+		report.Run, fmt.Sprintf("held: %d of 100%%", lost)))
+
+	l.AcceptGap()
+	require.Equal(l.T, 100-int(lost), len(l.Issued(l.hurt)))
+	require.Equal(l.T, []uint64{l.hurt}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim'"))
+	l.Verify()
+}
+
+func TestSettle_HoldsGapAfterRedisRestoredFromOlderAOF(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
+	l := newLosing(t, jajeongtest.RedisAt(t, server.Addr()))
+	backup := filepath.Join(t.TempDir(), "appendonlydir")
+	require.NoError(t, os.CopyFS(backup, os.DirFS(filepath.Join(server.Dir(), "appendonlydir"))))
+	l.Apply(l.hurt, jajeongtest.Between(51, 100)...)
+	l.Refresh()
+
+	require.NoError(t, server.Kill())
+	require.NoError(t, os.RemoveAll(filepath.Join(server.Dir(), "appendonlydir")))
+	require.NoError(t, os.CopyFS(filepath.Join(server.Dir(), "appendonlydir"), os.DirFS(backup)))
+	require.NoError(t, server.Restart(t.Context()))
+	l.mustHold(50)
+}
+
+func TestSettle_HoldsGapAfterRedisRestartedEmpty(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	l := newLosing(t, jajeongtest.RedisAt(t, server.Addr()))
+	l.Apply(l.hurt, jajeongtest.Between(51, 100)...)
+	l.SettleNow(l.whole) // of the whole coupon nothing is lost any more
+	l.Refresh()
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Restart(t.Context()))
+
+	report := l.SettleFailing(coupon.Invariant)
+	require.Equal(t, coupon.Unchanged, report.Coupons[0].Status)
+	require.EqualValues(t, 100, report.Coupons[1].Gap)
+
+	// The line goes on above what was lost.
+	l.PodsDie()
+	l.Refresh()
+	var last int64
+	require.NoError(t, l.DB.QueryRow("SELECT last_arrival FROM promise WHERE coupon_id = ?", l.hurt).Scan(&last))
+	receipt, err := l.Store.Apply(t.Context(), l.hurt, 1)
+	require.NoError(t, err)
+	require.Greater(t, receipt.Arrival, last)
+	report = l.AcceptGap()
+	require.EqualValues(t, 100, report.Coupons[1].Gap)
+	require.Equal(t, []uint64{1}, l.Issued(l.hurt))
+	l.Verify()
+}
+
+func TestSettle_HoldsGapAfterFailoverToLaggingReplica(t *testing.T) {
+	t.Parallel()
+	primary := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	replica := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	host, port, _ := strings.Cut(primary.Addr(), ":")
+	promoted := jajeongtest.RedisAt(t, replica.Addr())
+	ctx := t.Context()
+	l := newLosing(t, jajeongtest.RedisAt(t, primary.Addr()))
+	require.NoError(t, promoted.Client.(*redis.Client).ReplicaOf(ctx, host, port).Err())
+	testenv.Eventually(t, 20*time.Second, "the replica has caught up", func() bool {
+		return promoted.Client.ZCard(ctx, l.Queue(l.hurt)).Val() == 50 && promoted.Client.ZCard(ctx, l.Queue(l.whole)).Val() == 100
+	})
+	require.NoError(t, promoted.Client.(*redis.Client).ReplicaOf(ctx, "NO", "ONE").Err())
+	l.Apply(l.hurt, jajeongtest.Between(51, 100)...)
+	l.Refresh()
+	require.NoError(t, primary.Kill())
+
+	l.MoveRedis(promoted)
+	l.mustHold(50)
+}
+
+func TestSettle_HoldsGapAfterKeysDeleted(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]func(l *losing) []string{
+		"the queue":               func(l *losing) []string { return []string{l.Queue(l.hurt)} },
+		"the queue and the state": func(l *losing) []string { return []string{l.Queue(l.hurt), l.Key("state", l.hurt)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLosing(t, nil)
+			l.Apply(l.hurt, jajeongtest.Between(51, 100)...)
+			l.Refresh()
+			require.NoError(t, l.Redis.Del(t.Context(), keys(l)...).Err())
+			l.mustHold(100)
+		})
+	}
+}
+
+// Living pods put back the applications that they accepted, even after a loss between two refreshes. No coupon is held.
+func TestPods_PutBackLossBetweenRefreshes(t *testing.T) {
+	t.Parallel()
+	l := newLosing(t, nil)
+	l.Apply(l.hurt, jajeongtest.Between(51, 90)...) // no refresh writes these down
+	key := l.Queue(l.hurt)
+	require.NoError(t, l.Redis.Del(t.Context(), key, "state:{"+key+"}").Err())
+	l.Refresh()
+	l.Apply(l.hurt, jajeongtest.Between(91, 100)...)
+	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), key).Val() == 100 })
+	l.SettleNow()
+	require.Equal(t, jajeongtest.Between(1, 100), l.Issued(l.hurt))
+	l.Verify()
+}
+
+func TestSettle_HeldCouponDoesNotAffect499Others(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	const coupons = 500
+	d.AddUsers(jajeongtest.Between(1, 3)...)
+	line := jajeongtest.Between(1, 3)
+	ids := make([]uint64, coupons)
+	for i := range ids {
+		ids[i] = d.AddCoupon(2)
+		d.Apply(ids[i], line...)
+	}
+	held := ids[coupons/2]
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(held), "1").Err())
+
+	report := d.SettleFailing(coupon.Invariant)
+	require.Len(t, report.Coupons, coupons)
+	for i, c := range report.Coupons {
+		require.Equal(t, ids[i], c.Coupon)
+		if c.Coupon == held {
+			require.Equal(t, coupon.HeldBack, c.Status)
+		} else {
+			require.Equal(t, 2, c.Issued, c.Error)
+		}
+	}
+	require.Equal(t, 2*(coupons-1), report.Total.Issued)
+	d.AcceptGap()
+	d.Verify()
+}
+
+// While MySQL is away, the counter is not stored. Living pods put applications back when MySQL is available again, before any run.
+func TestPods_PutBackLossWhileMySQLIsAway(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	d := jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)})
+	couponID := d.AddCoupon(200)
+	d.AddUsers(jajeongtest.Between(1, 100)...)
+	d.Apply(couponID, jajeongtest.Between(1, 20)...)
+	d.Refresh()
+
+	require.NoError(t, server.Kill())
+	d.Apply(couponID, jajeongtest.Between(21, 100)...)
+	require.Error(t, d.Catalog().Refresh(t.Context()))
+	key := d.Queue(couponID)
+	require.NoError(t, d.Redis.Del(t.Context(), key, "state:{"+key+"}").Err())
+	require.NoError(t, server.Restart(t.Context()))
+	d.Refresh()
+	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return d.Redis.ZCard(t.Context(), key).Val() == 100 })
+	d.SettleNow()
+	require.Equal(t, jajeongtest.Between(1, 100), d.Issued(couponID))
+}
+
+// A preview shows the gap. A run writes off no more applications than the preview showed.
+func TestSettle_WritesOffNoMoreThanApproved(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1)
+	couponID := d.AddCoupon(2)
+	d.Apply(couponID, 1)
+	d.AddPromises(couponID, 3)
+	order := jajeongtest.Manual()
+	order.AcceptGap = true
+	approve := func() (digest string) {
+		t.Helper()
+		preview, err := d.Settler().Preview(t.Context(), order)
+		require.NoError(t, err)
+		digest = preview.Coupons[0].Preview.Digest
+		require.NotEqual(t, preview.Coupons[0].WinnersDigest, digest, "it covers the gap")
+		return digest
+	}
+	approved := approve()
+	d.AddPromises(couponID, 1) // after the preview
+	order.Expect = map[uint64]string{couponID: approved}
+	report := d.SettleAs(order, coupon.Invariant)
+	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+	require.Contains(t, report.Coupons[0].Error, "not the approved "+approved)
+	require.Empty(t, d.Issued(couponID))
+
+	order.Expect = nil
+	approved = approve()
+	order.Expect = map[uint64]string{couponID: approved}
+	for _, want := range []coupon.ResultStatus{coupon.Settled, coupon.Unchanged} { // an earlier settlement counts as approved
+		require.Equal(t, want, d.SettleAs(order).Coupons[0].Status)
+	}
+	require.Equal(t, []uint64{couponID}, d.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?", "4 applications%"+approved))
+	require.Equal(t, []uint64{1}, d.Issued(couponID))
+}
+
+func TestPods_PutBackLossWithoutNewApplications(t *testing.T) {
+	t.Parallel()
+	l := newLosing(t, nil)
+	l.Apply(l.hurt, jajeongtest.Between(51, 90)...)
+	for _, user := range jajeongtest.Between(51, 90) {
+		require.NoError(t, l.Redis.ZRem(t.Context(), l.Queue(l.hurt), user).Err())
+	}
+	require.NoError(t, l.Redis.HSet(t.Context(), l.Key("state", l.hurt), "accepted", 50).Err())
+	l.Refresh()
+	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), l.Queue(l.hurt)).Val() == 90 })
+	l.SettleNow()
+	require.Equal(t, jajeongtest.Between(1, 90), l.Issued(l.hurt))
+}

@@ -1,0 +1,208 @@
+package settle_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// Users apply continuously during several cutoffs. Each application is settled by the first run whose cutoff is later.
+func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	const people, nights = 3000, 6
+	couponID := d.AddCoupon(people)
+	d.AddUsers(jajeongtest.Between(1, people)...)
+
+	var (
+		next     atomic.Uint64
+		arrivals sync.Map // user → arrival
+		crowd    sync.WaitGroup
+	)
+	for range 16 {
+		crowd.Go(func() {
+			for user := next.Add(1); user <= people; user = next.Add(1) {
+				receipt, err := d.Store.Apply(t.Context(), couponID, user)
+				if !assert.NoError(t, err) || !assert.Equal(t, candidates.Accepted, receipt.Code) {
+					return
+				}
+				arrivals.Store(user, receipt.Arrival)
+			}
+		})
+	}
+	total := 0
+	var cutoffs []time.Time
+	for range nights {
+		report := d.SettleNow()
+		total += report.Total.Issued
+		cutoffs = append(cutoffs, report.Cutoff)
+	}
+	crowd.Wait()
+	last := d.SettleNow()
+	cutoffs = append(cutoffs, last.Cutoff)
+	require.Equal(t, people, total+last.Total.Issued)
+
+	// Every application was settled by the first run whose cutoff lies behind its arrival.
+	rows, err := d.DB.Query("SELECT c.user_id, c.applied_at, r.cutoff FROM user_coupon c JOIN settlement_run r ON r.id = c.run_id")
+	require.NoError(t, err)
+	defer rows.Close()
+	seen := 0
+	for rows.Next() {
+		var user uint64
+		var appliedAt, cutoff time.Time
+		require.NoError(t, rows.Scan(&user, &appliedAt, &cutoff))
+		arrival, _ := arrivals.Load(user)
+		require.Equal(t, arrival, appliedAt.UnixMicro())
+		for i, night := range cutoffs {
+			if appliedAt.Before(night) {
+				require.Equal(t, night, cutoff, "user %d arrived at %s: night %d", user, appliedAt, i)
+				break
+			}
+		}
+		seen++
+	}
+	require.NoError(t, rows.Err())
+	require.Equal(t, people, seen)
+	d.Verify()
+}
+
+// A controller may start the run early or late.
+func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(jajeongtest.Between(1, 50_000)...)
+	now := d.Now()
+	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-2) // midnight is in two seconds
+	midnight := calendar.NextCutoff(now, zone)
+	couponID := d.AddCouponBetween(100_000, now.Add(-time.Hour), now.Add(48*time.Hour))
+	d.Apply(couponID, 1)
+
+	settler := d.Settler(func(s *settle.Settler) { s.Zone = zone })
+	ended := make(chan struct{})
+	arrivalsOf := crowd(d, couponID, 100, ended)
+	report, err := settler.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron})
+	close(ended)
+	arrivals := arrivalsOf()
+	require.NoError(t, err)
+	require.True(t, midnight.Equal(report.Cutoff), "%s, not %s", report.Cutoff, midnight)
+	require.False(t, d.Now().Before(midnight), "the fence waited for the Redis clock")
+	issued := map[uint64]bool{}
+	for _, user := range d.Issued(couponID) {
+		issued[user] = true
+	}
+	require.True(t, issued[1])
+	for user, arrival := range arrivals {
+		require.Equal(t, arrival < midnight.UnixMicro(), issued[user], "user %d arrived at %d", user, arrival)
+	}
+	d.Apply(couponID, 2) // arrives behind the fence
+	receipt, err := d.Store.Apply(t.Context(), couponID, 2)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, receipt.Arrival, midnight.UnixMicro())
+
+	require.True(t, midnight.Equal(calendar.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
+}
+
+// crowd lets users from first on apply, eight at a time, until ended is closed. The returned func waits for them and returns their
+// arrivals.
+func crowd(d *jajeongtest.Deployment, couponID, first uint64, ended <-chan struct{}) (arrivals func() map[uint64]int64) {
+	const maxUsers = 49_000
+	var (
+		next   atomic.Uint64
+		mu     sync.Mutex
+		all    = map[uint64]int64{}
+		people sync.WaitGroup
+	)
+	for range 8 {
+		people.Go(func() {
+			for user := first + next.Add(1); user < first+maxUsers; user = first + next.Add(1) {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				receipt, err := d.Store.Apply(d.T.Context(), couponID, user)
+				if !assert.NoError(d.T, err) {
+					return
+				}
+				mu.Lock()
+				all[user] = receipt.Arrival
+				mu.Unlock()
+			}
+		})
+	}
+	return func() map[uint64]int64 { people.Wait(); return all }
+}
+
+// After a clock step, the last arrival is ahead of the Redis clock.
+func TestSettle_KeepsOrderAfterRedisClockStep(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(10)
+	d.AddUsers(1, 2, 3)
+	state := d.Key("state", couponID)
+	step := func(ahead time.Duration) {
+		require.NoError(t, d.Redis.HSet(t.Context(), state, "last", fmt.Sprint(d.Now().Add(ahead).UnixMicro())).Err())
+	}
+
+	// Back by five seconds: users are accepted after the last arrival, and settled when the clock has passed them.
+	step(5 * time.Second)
+	d.Apply(couponID, 1, 2)
+	report := d.SettleNow()
+	require.Zero(t, report.Total.Issued, "they arrived after the cutoff")
+	require.Equal(t, []string{"1", "2"}, d.Waiting(couponID))
+	d.Verify()
+
+	// An hour ahead, then right again: no application is accepted out of order.
+	step(time.Hour)
+	require.Equal(t, candidates.ClockBehind, d.Answer(couponID, 3))
+	require.Equal(t, []string{"1", "2"}, d.Waiting(couponID))
+	d.SettleNow()
+	require.Equal(t, []ledger.Code{ledger.ClockAhead}, d.Findings())
+}
+
+func TestSettle_SweepsNoCouponWithOpenPromises(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	now := d.Now()
+	d.AddUsers(1)
+	shut := func(couponID uint64) uint64 {
+		d.SetWindow(couponID, now.Add(-2*time.Hour), now.Add(-time.Minute))
+		return couponID
+	}
+	open := d.AddCoupon(1)
+	waitingBehind := d.AddCoupon(1)
+	d.ApplyAt(waitingBehind, "1", now.Add(time.Hour)) // arrived behind the cutoff
+	shut(waitingBehind)
+	underReview := d.AddCoupon(1)
+	d.Apply(underReview, 99)
+	shut(underReview)
+	held := d.AddCoupon(1)
+	d.Apply(held, 1)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(held), "1").Err())
+	shut(held)
+	over := d.AddCoupon(1)
+	d.Apply(over, 1)
+	shut(over)
+	never := shut(d.AddCoupon(1))
+
+	d.SettleFailing(coupon.Invariant)
+	require.Equal(t, []uint64{over, never}, d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL ORDER BY id"))
+	require.NotEmpty(t, d.Waiting(waitingBehind))
+	require.NotEmpty(t, d.UnderReview(underReview))
+	for _, couponID := range []uint64{open, waitingBehind, underReview, held} {
+		ttl := d.Redis.TTL(t.Context(), d.Key("state", couponID)).Val()
+		require.Greater(t, ttl, time.Hour, "coupon %d", couponID)
+	}
+}

@@ -1,0 +1,120 @@
+package settle_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+)
+
+// A proxy cuts the connection at each statement of one coupon. The server works, and the other coupons are settled.
+func TestSettle_ConnectionLossOfOneCouponDoesNotAffectOthers(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.NewOnPrivateRedis(t)
+	d.AddUsers(1, 2)
+	var coupons []uint64
+	for range 3 {
+		couponID := d.AddCoupon(1)
+		d.Apply(couponID, 1, 2)
+		coupons = append(coupons, couponID)
+	}
+	unlucky := fmt.Appendf(nil, "SELECT %d, j.user_id, 0 + ", coupons[0])
+	_, proxied := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, unlucky) {
+			return faultproxy.DropRequest(nil)
+		}
+		return faultproxy.Pass()
+	})
+	s := proxied.Settler(func(s *settle.Settler) { s.Parallel = 1 })
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
+	require.Empty(t, d.Issued(coupons[0]))
+	require.Empty(t, d.UnderReview(coupons[0]), "MySQL is not away")
+	require.Equal(t, []uint64{1}, d.Issued(coupons[1]))
+	require.Equal(t, []uint64{1}, d.Issued(coupons[2]))
+	require.Empty(t, d.IDs("SELECT id FROM settlement_run WHERE status = 'RUNNING'"))
+
+	d.SettleNow()
+	require.Equal(t, []uint64{1}, d.Issued(coupons[0]))
+	d.Verify()
+}
+
+func TestRetry_IsAuditedOnceAfterLostCommitReply(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.NewOnPrivateRedis(t)
+	d.AddUsers(1)
+	couponID := d.AddCoupon(1)
+	d.Apply(couponID, 2)
+	d.SettleNow()
+	lost := false
+	_, proxied := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		if turn.Proxy == jajeongtest.ToMySQL && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) && !lost {
+			lost = true
+			return faultproxy.DropReply(nil)
+		}
+		return faultproxy.Pass()
+	})
+	proxied.Retry(couponID, "2")
+	require.True(t, lost)
+	require.Len(t, d.IDs("SELECT id FROM audit_event WHERE action = 'DLQ_RETRIED' AND run_id IS NOT NULL"), 1)
+}
+
+func TestDrop_CountsNothingAfterRollback(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(1)
+	d.Apply(couponID, 1, 2)
+	d.SettleNow()
+	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
+	report, err := d.Settler().Drop(t.Context(), couponID, jajeongtest.Manual(), []string{"1"})
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	require.Zero(t, report.Total.Rejected)
+	require.Len(t, d.UnderReview(couponID), 2)
+	d.Exec("DROP TRIGGER refuses")
+	d.Verify()
+}
+
+// Only a write to Redis by hand leads to two such members.
+func TestDrop_DistinguishesMembersWithSameArrival(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(5)
+	at := d.Now()
+	d.ApplyAt(couponID, "abc", at)
+	d.ApplyAt(couponID, "def", at)
+	d.SettleNow()
+	d.Drop(couponID, "abc")
+	report, err := d.Settler().Drop(t.Context(), couponID, jajeongtest.Manual(), []string{"def"})
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	require.Contains(t, report.Coupons[0].Error, "by hand")
+	d.SettleNow()
+	require.Contains(t, d.UnderReview(couponID), "def", "no application is removed without a record")
+}
+
+// A score with a fraction is on one side of a boundary.
+func TestVerify_CountsFractionalArrivalOnce(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(2)
+	d.AddUsers(jajeongtest.Between(1, 5)...)
+	d.Apply(couponID, jajeongtest.Between(1, 5)...)
+	d.SettleNow()
+	var last time.Time
+	require.NoError(t, d.DB.QueryRow("SELECT MAX(applied_at) FROM application_outcome").Scan(&last))
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), redis.Z{Score: float64(last.UnixMicro()) + 0.5, Member: "77"}).Err())
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), redis.Z{Score: float64(last.UnixMicro() - 10), Member: "78"}).Err())
+	verdict := d.Check()[0]
+	require.EqualValues(t, 2, verdict.Account.Waiting)
+	require.EqualValues(t, -2, verdict.Gap)
+}
