@@ -21,7 +21,7 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// watchedDoor calls soldOut before Redis is told whether seats are left, which is the last operation before the last COMMIT.
+// watchedDoor calls soldOut before the mark SOLD_OUT is written to Redis, the last operation before the last COMMIT.
 type watchedDoor struct {
 	settle.Door
 	soldOut func(ctx context.Context)
@@ -65,7 +65,7 @@ func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
 		d.SetSeats(couponID, 2)
 		report, err := d.Settler().RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, Cutoff: d.Now().Add(-time.Minute)})
 		require.NoError(t, err)
-		require.Equal(t, 1, report.Coupons[0].SeatsLeft, "nobody applied before its cutoff")
+		require.Equal(t, 1, report.Coupons[0].SeatsLeft, "no application is before its cutoff")
 		d.Exec("UPDATE coupon SET issued_count = 2")
 		d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 3)", couponID)
 	})
@@ -91,7 +91,7 @@ func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 			couponID := d.AddCoupon(2)
 			d.AddUsers(1)
 			d.Apply(couponID, 1)
-			told, stop := context.WithCancelCause(t.Context())
+			stopping, stop := context.WithCancelCause(t.Context())
 			s := d.Settler()
 			s.Grace = time.Second
 			frozen := sync.OnceFunc(func() {
@@ -107,7 +107,7 @@ func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_, _ = s.RunOnce(told, jajeongtest.Manual())
+				_, _ = s.RunOnce(stopping, jajeongtest.Manual())
 			}()
 			select {
 			case <-ended:
@@ -129,11 +129,11 @@ func TestSettle_SucceedsWhenStoppedAfterLastCoupon(t *testing.T) {
 	couponID := d.AddCoupon(2)
 	d.AddUsers(1)
 	d.Apply(couponID, 1)
-	told, stop := context.WithCancel(t.Context())
+	stopping, stop := context.WithCancel(t.Context())
 	s := d.Settler()
 	s.Grace = time.Hour
 	s.Door = watchedDoor{s.Door, func(context.Context) { stop() }} // in the last transaction
-	report, err := s.RunOnce(told, jajeongtest.Manual())
+	report, err := s.RunOnce(stopping, jajeongtest.Manual())
 	require.Equal(t, coupon.Settled, report.Coupons[0].Status)
 	require.NoError(t, err, "all was settled")
 	require.Equal(t, coupon.RunSucceeded, report.Status)
@@ -154,7 +154,7 @@ type meddledStore struct {
 	meddle func()
 }
 
-func (s meddledStore) Figures(ctx context.Context, couponID uint64, behind int64) (candidates.Counts, error) {
+func (s meddledStore) Counts(ctx context.Context, couponID uint64, behind int64) (candidates.Counts, error) {
 	figures, err := s.Store.Counts(ctx, couponID, behind)
 	s.meddle()
 	return figures, err
@@ -249,7 +249,7 @@ func (c watchedContext) Done() <-chan struct{} {
 }
 
 // atTheFence returns a context that ends when the settler's run waits for its cutoff.
-func atTheFence(t *testing.T, s *settle.Settler) (told context.Context) {
+func atTheFence(t *testing.T, s *settle.Settler) (stopping context.Context) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	var waits atomic.Bool
 	s.Door = watchedFence{s.Door, func() { waits.Store(true) }}
@@ -275,7 +275,7 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 	require.NoError(t, err)
 	s := d.Settler()
 	s.Zone, s.Parallel, s.Grace = zone, 2, time.Hour
-	told := atTheFence(t, s)
+	stopping := atTheFence(t, s)
 	ended := make(chan error, 1)
 	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
@@ -286,7 +286,7 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	go scheduler.Run(told)
+	go scheduler.Run(stopping)
 	select {
 	case err := <-ended:
 		require.ErrorContains(t, err, "stopped by a signal: terminated signal received")
@@ -315,7 +315,7 @@ func TestSettle_StopsBetweenPagesOfNotSelected(t *testing.T) {
 	couponID := d.AddCoupon(1)
 	d.AddUsers(line...)
 	d.ApplyLine(couponID, line...)
-	told, stop := context.WithCancel(t.Context())
+	stopping, stop := context.WithCancel(t.Context())
 	s := d.Settler()
 	s.Grace = time.Hour
 	s.Progress = func(_ coupon.Coupon, applications int) {
@@ -323,7 +323,7 @@ func TestSettle_StopsBetweenPagesOfNotSelected(t *testing.T) {
 			stop()
 		}
 	}
-	report, err := s.RunOnce(told, jajeongtest.Manual())
+	report, err := s.RunOnce(stopping, jajeongtest.Manual())
 	require.ErrorIs(t, err, context.Canceled)
 	first := report.Coupons[0]
 	require.Equal(t, []uint64{1}, d.Issued(couponID))

@@ -118,16 +118,16 @@ func requireUnchanged(d *jajeongtest.Deployment, couponID uint64, line ...uint64
 	require.Empty(d.T, d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
 }
 
-// The settlement waits for a row of somebody who then asks for the coupon's row. The server ends the lighter of the two
-// transactions: somebody's has written more.
+// The settlement waits for a row of the bystander, who then asks for the coupon's row. The server rolls back the transaction that has
+// written less, which is the settlement.
 func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(*bystander, uint64)
 		want []uint64
 	}{
-		"somebody gives up": {func(p *bystander, _ uint64) { require.NoError(p.d.T, p.tx.Rollback()) }, []uint64{1, 2, 3}},
-		"somebody gives a coupon": {func(p *bystander, couponID uint64) {
+		"bystander rolls back": {func(p *bystander, _ uint64) { require.NoError(p.d.T, p.tx.Rollback()) }, []uint64{1, 2, 3}},
+		"bystander gives a coupon": {func(p *bystander, couponID uint64) {
 			p.exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID)
 			require.NoError(p.d.T, p.tx.Commit())
 		}, []uint64{2, 1, 3}},
@@ -157,7 +157,8 @@ func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
 }
 
 // A lock wait that runs out undoes its own statement only: what the transaction has written before must go as well.
-// Three coupons at once, since each wait takes its time: one is locked for one wait, of one a seat is, one for all waits.
+// Three coupons concurrently, since each wait takes long: the row of the first is locked for one wait, a seat of the second, and
+// the row of the third for all waits.
 func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -216,8 +217,8 @@ func impatient(d *jajeongtest.Deployment) *mysqltx.DB {
 	return mysqltx.New(db)
 }
 
-// An insert that waits for a row may keep every other insert into the table from its numbers; how long, and what they are
-// told when their own wait runs out, depends on the server. It is a wait like any other.
+// An insert that waits for a row may block the numbers of all other inserts into the table. How long, and with which error, depends
+// on the server.
 func TestSettle_WaitsForBlockedInsertOfAnotherCoupon(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -265,7 +266,7 @@ func TestSettle_WaitsForBlockedInsertOfAnotherCoupon(t *testing.T) {
 	d.Verify()
 }
 
-// With foreign keys checked, whoever gives a coupon by hand waits for the settlement and is told that it is given.
+// With foreign key checks, an insert by hand waits for the settlement and is then refused as a duplicate.
 func TestSettle_LocksOutCouponGivenByHand(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -314,7 +315,7 @@ func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 	require.Equal(t, []uint64{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
 	require.Empty(t, d.Waiting(couponID))
 	requireBadRows(d, couponID, "an odd user", arrivals)
-	d.Exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID) // whoever gives by hand counts, too
+	d.Exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID) // as the bystander should
 	d.Verify()
 }
 

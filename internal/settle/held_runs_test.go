@@ -151,8 +151,8 @@ func TestSettle_IssuesLowestArrivalsWhileAnotherRunCleansUp(t *testing.T) {
 	}
 }
 
-// Two runs that found no seat walk what is left of the line, without the coupon's row, while the first cleans up; what
-// they have read is settled by somebody else before they decide about it.
+// Two runs without free seats read the rest of the queue, without the coupon's row, while the first cleans up. Another run settles
+// what they have read before they decide about it.
 func TestSettle_RecordsNotSelectedOnceWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
 	for name, seats := range map[string]int{"sold out": firstSeats, "seats are added": laterSeats} {
@@ -239,8 +239,8 @@ func TestSettle_IssuesAllCouponsBeforeRecordingLongQueue(t *testing.T) {
 	d.Verify()
 }
 
-// Whoever alters a table waits for the settlement, and what the settlement reads on another connection waits behind
-// them: the transaction gives way.
+// ALTER TABLE waits for the settlement, and reads of the settlement on another connection wait for ALTER TABLE: the transaction
+// yields.
 func TestSettle_YieldsToAlterTable(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -251,14 +251,14 @@ func TestSettle_YieldsToAlterTable(t *testing.T) {
 	c := &companions{Deployment: d}
 	c.begin(held)
 	c.await(held.gate.reached, "a run reaches its gate") // with the coupon's row, and after a look at the coupons given
-	somebody, err := d.DB.Conn(t.Context())
+	session, err := d.DB.Conn(t.Context())
 	require.NoError(t, err)
-	defer somebody.Close()
-	_, err = somebody.ExecContext(t.Context(), "SET SESSION lock_wait_timeout = 60")
+	defer session.Close()
+	_, err = session.ExecContext(t.Context(), "SET SESSION lock_wait_timeout = 60")
 	require.NoError(t, err)
 	altered := make(chan error, 1)
 	go func() {
-		_, err := somebody.ExecContext(context.Background(), "ALTER TABLE user_coupon COMMENT = 'altered at midnight'")
+		_, err := session.ExecContext(context.Background(), "ALTER TABLE user_coupon COMMENT = 'altered at midnight'")
 		altered <- err
 	}()
 	testenv.Eventually(t, 20*time.Second, "the table is about to be altered", func() bool {

@@ -119,8 +119,8 @@ func (s *scene) undisturbed() (operations []operation, took time.Duration) {
 type blow struct {
 	turn     int
 	after    bool // the request is delivered, and its reply is lost
-	parallel int  // coupons at once, for the turns are not always the same then
-	reruns   int  // at once
+	parallel int  // coupons settled concurrently, with turns in another order
+	reruns   int  // concurrent
 }
 
 func (b blow) String() string {
@@ -128,7 +128,7 @@ func (b blow) String() string {
 	if b.after {
 		when = "after"
 	}
-	return fmt.Sprintf("%s operation %d, coupons at once %d, runs again %d", when, b.turn, b.parallel, b.reruns)
+	return fmt.Sprintf("%s operation %d, parallel %d, reruns %d", when, b.turn, b.parallel, b.reruns)
 }
 
 // at is a rule that lets strike happen there.
@@ -227,7 +227,7 @@ func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tal
 					step = turns[b.turn-1].step
 				}
 				struck.count(step)
-			} else { // it took fewer turns, as may be with several coupons at once, or had just said good-bye
+			} else { // it took fewer turns, as with several coupons concurrently, or was ending
 				require.Zero(t, code)
 			}
 			s.rerun(b.reruns)

@@ -48,7 +48,7 @@ func (m *doomed) newMySQL(t testing.TB) *jajeongtest.Deployment {
 	return d
 }
 
-// restartWithin is generous to a machine that runs many tests at once.
+// restartWithin is long enough for a machine with many concurrent tests.
 const restartWithin = 90 * time.Second
 
 // strike kills the scene's server at an operation of a run. The server restarts immediately, while the run waits for its answer,

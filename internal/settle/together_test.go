@@ -54,7 +54,7 @@ type knock struct{ couponID, user uint64 }
 
 func (s *storm) coupons() []uint64 { return []uint64{s.scarce, s.plenty} }
 
-// steady users are never blocked and exist from the beginning. Whoever is not may lose a place for a while.
+// steady users are never blocked and exist from the beginning. Other users may lose a place for a while.
 func steady(user uint64) bool { return user%5 != 0 }
 
 // newborn users do not exist before the storm is over; nor are they steady.
@@ -139,7 +139,7 @@ func (s *storm) knock(k knock) candidates.Code {
 func (s *storm) run(order settle.Order) {
 	report, err := s.Settle(order)
 	if assert.NoError(s.T, err) && assert.Empty(s.T, report.Classes()) {
-		s.told(report)
+		s.keep(report)
 	}
 }
 
@@ -157,17 +157,17 @@ func (s *storm) runProgram() {
 	report := new(settle.Report)
 	stdout, ok := s.program("run", "--cutoff=now", "--operator=kim", "--reason=test", "--output=json")
 	if ok && assert.NoError(s.T, json.Unmarshal(stdout, report), string(stdout)) {
-		s.told(report)
+		s.keep(report)
 	}
 }
 
-func (s *storm) told(report *settle.Report) {
+func (s *storm) keep(report *settle.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reports = append(s.reports, report)
 }
 
-// drop ends the newest entry under review, unless somebody else settles it first.
+// drop ends the newest entry under review, unless another run settles it first.
 func (s *storm) drop(couponID uint64) {
 	members, err := s.Redis.ZRange(context.Background(), s.Key("dlq", couponID), -1, -1).Result()
 	if !assert.NoError(s.T, err) || len(members) == 0 {
@@ -182,13 +182,13 @@ func (s *storm) drop(couponID uint64) {
 	} else if classes := report.Classes(); len(classes) > 0 {
 		assert.Equal(s.T, gone, classes, report.Coupons[0].Error)
 	} else {
-		s.told(report)
+		s.keep(report)
 	}
 }
 
 const dropping = "a drop"
 
-// always is a timetable that fires at once.
+// always is a timetable that fires immediately.
 type always struct{}
 
 func (always) Next(t time.Time) time.Time { return t }
@@ -202,7 +202,7 @@ func (s *storm) keepSettling(times int, blow func()) {
 			blow()
 			report, err := s.settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true})
 			if assert.NoError(s.T, err) && assert.NoError(s.T, report.Err()) {
-				s.told(report)
+				s.keep(report)
 			}
 			return true, nil
 		},
@@ -227,8 +227,8 @@ func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 		func() { s.run(jajeongtest.Manual()) },
 		s.runProgram,
 		func() { s.run(settle.Order{Trigger: coupon.Cron}) },
-		func() { s.told(s.Retry(s.scarce)) },
-		func() { s.told(s.Retry(s.plenty)) },
+		func() { s.keep(s.Retry(s.scarce)) },
+		func() { s.keep(s.Retry(s.plenty)) },
 		func() { s.drop(s.scarce); s.drop(s.plenty) },
 		func() { s.program("verify") },
 	}
@@ -281,7 +281,7 @@ func (s *storm) calm() {
 	for range maxRuns {
 		before := s.Snapshot()
 		for _, couponID := range s.coupons() {
-			s.told(s.Retry(couponID))
+			s.keep(s.Retry(couponID))
 		}
 		s.run(jajeongtest.Manual())
 		if slices.Equal(before, s.Snapshot()) {
@@ -343,7 +343,7 @@ func (s *storm) requireEverybodyAccountedFor() {
 			require.NotEmpty(s.T, places[r], "coupon %d: %+v was accepted and is lost", couponID, r)
 			delete(places, r)
 		}
-		require.Empty(s.T, places, "coupon %d: nobody accepted these", couponID)
+		require.Empty(s.T, places, "coupon %d: these were not accepted", couponID)
 	}
 }
 
@@ -390,7 +390,7 @@ func (s *storm) requireSeatsAndRecords() {
 	for _, couponID := range s.coupons() {
 		var total, counted uint64
 		require.NoError(s.T, s.DB.QueryRow("SELECT total_quantity, issued_count FROM coupon WHERE id = ?", couponID).Scan(&total, &counted))
-		if counted < total { // fewer came while it was sold out than seats were added: then nobody is without one
+		if counted < total { // more seats were added than applications arrived: every user has a seat
 			require.Empty(s.T, s.Outcome(couponID, "NOT_SELECTED"))
 			require.Empty(s.T, s.Waiting(couponID))
 		}
@@ -430,7 +430,7 @@ func (s *storm) recorded(run uint64, said settle.Result) bool {
 	return true
 }
 
-// requireTheDoorKnows: asking again is answered at once, and accepts nobody for a second time.
+// requireTheDoorKnows: another application of the same user is not accepted.
 func (s *storm) requireTheDoorKnows() {
 	s.T.Helper()
 	for _, couponID := range s.coupons() {
