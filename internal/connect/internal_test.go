@@ -2,12 +2,19 @@ package connect
 
 import (
 	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 // refusal is an error reply of Redis.
@@ -65,4 +72,93 @@ func TestRetryRefused_CallsNothingAfterTheStop(t *testing.T) {
 	stop()
 	process := refusalHook{}.ProcessHook(func(context.Context, redis.Cmder) error { panic("called") })
 	require.Equal(t, context.Canceled, process(ctx, redis.NewStatusCmd(ctx, "ping")))
+}
+
+// dsnProblems are all errors about a DSN. None repeats a part of it, since it has a password.
+var dsnProblems = []string{
+	"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
+	"MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database",
+	"MYSQL_DSN names no database: want user:password@tcp(host:3306)/database",
+}
+
+// A DSN that passes the check can be opened, has the required settings, and works from a file too.
+func FuzzDSN(f *testing.F) {
+	file := filepath.Join(f.TempDir(), "dsn")
+	f.Fuzz(func(t *testing.T, dsn string) {
+		direct := MySQLSettings{MySQLDSN: dsn}
+		config, err := direct.config()
+		if err != nil && !slices.Contains(dsnProblems, err.Error()) {
+			t.Fatalf("%q is told as %q", dsn, err)
+		}
+		if err == nil {
+			db, err := direct.Open(zap.NewNop())
+			if err != nil {
+				t.Fatalf("%q passed the check and does not open: %v", dsn, err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if strings.HasSuffix(dsn, "\n") || strings.HasSuffix(dsn, "\r") {
+			return
+		}
+		if err := os.WriteFile(file, []byte(dsn+"\r\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fromFile := MySQLSettings{MySQLDSNFile: file}
+		other, otherErr := fromFile.config()
+		if (err == nil) != (otherErr == nil) || err == nil && config.FormatDSN() != other.FormatDSN() {
+			t.Errorf("%q is %v, from a file %v", dsn, err, otherErr)
+		}
+	})
+}
+
+// A secret in a file ends with its line.
+func FuzzSecretFile(f *testing.F) {
+	file := filepath.Join(f.TempDir(), "secret")
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := secret("REDIS_PASSWORD", "", file)
+		if empty := strings.Trim(string(content), "\r\n") == ""; empty && err != nil {
+			return
+		} else if empty || err != nil {
+			t.Fatalf("%q was read as %q: %v", content, got, err)
+		}
+		rest, whole := strings.CutPrefix(string(content), got)
+		if !whole || strings.Trim(rest, "\r\n") != "" || strings.HasSuffix(got, "\n") || strings.HasSuffix(got, "\r") {
+			t.Errorf("%q was read as %q", content, got)
+		}
+		if _, err := secret("REDIS_PASSWORD", "given", file); err == nil || strings.Contains(err.Error(), "given") {
+			t.Errorf("a secret given twice is told as %v", err)
+		}
+	})
+}
+
+// Addresses that pass the check have a host and a valid port, and a client accepts them.
+func FuzzRedisAddrs(f *testing.F) {
+	f.Fuzz(func(t *testing.T, addrs string) {
+		settings := RedisSettings{RedisAddrs: strings.Split(addrs, ","), RedisPassword: "s3cret"}
+		if err := settings.Validate(); err != nil {
+			if strings.Contains(err.Error(), "s3cret") && !strings.Contains(addrs, "s3cret") {
+				t.Errorf("%q shows the password: %v", addrs, err)
+			}
+			return
+		}
+		for _, addr := range settings.RedisAddrs {
+			host, port, err := net.SplitHostPort(addr)
+			number, portErr := strconv.ParseUint(port, 10, 16)
+			if err != nil || host == "" || portErr != nil || number == 0 {
+				t.Errorf("%q passed the check", addr)
+			}
+		}
+		client, err := settings.Open()
+		if err != nil {
+			t.Fatalf("%q passed the check and does not open: %v", addrs, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
