@@ -1,3 +1,34 @@
+// Package api is the public HTTP API: applying for coupons, and asking about an application. It also opens and closes the
+// ports of apply-api.
+//
+// # Meaning of the responses
+//
+//	202 ACCEPTED   the application is in the queue with this arrival: a promise
+//	200 DUPLICATE  it has been in the queue since the first time; nothing has changed
+//	4xx            it is not in the queue, and repeating the same request does not help
+//	429            the user sends too many requests: this one was not processed
+//	503            the result is unknown, or the service is not ready; repeat after Retry-After. The detail tells requests
+//	               that were certainly not processed from requests that may have been
+//
+// Repeating a request is always safe: a user has one place in the queue, that of the first arrival. UNDER_REVIEW is an
+// exception among the 4xx: that application keeps its place and waits for an operator.
+//
+// The checks run in this order: connection, user, coupon id, rate of the user, body, coupon, number of requests in flight,
+// Redis. A request that is refused by a limit costs almost nothing, so that a stampede of any size leaves time for the
+// requests that are served. Every request on a connection above the limit gets the same response.
+//
+// Every refusal is an RFC 9457 problem; problems.go has all of them. Ids are JSON numbers up to 2^64-1: a client that stores
+// numbers as doubles, as JavaScript does, loses precision above 2^53.
+//
+// # Trust
+//
+// The gateway sets X-User-ID: a client that reaches this server without the gateway can claim any user id. No response
+// repeats text of a request.
+//
+// # Crashes
+//
+// The server stores nothing. If the process dies after Redis has accepted an application and before the response, the client
+// does not know the result; repeating the request answers DUPLICATE. A client that hangs up does not withdraw its application.
 package api
 
 import (
@@ -55,7 +86,6 @@ type Options struct {
 	Now       func() time.Time // for durations only
 }
 
-// server handles requests of applicants.
 type server struct {
 	Options
 	applying, standings semaphores
@@ -106,7 +136,6 @@ func unclean(u *url.URL) bool {
 	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.")
 }
 
-// only refuses all methods but these.
 func (s *server) only(methods string) http.HandlerFunc {
 	return s.unmeasured(func(w http.ResponseWriter, _ *http.Request, _ time.Time) answer {
 		w.Header().Set("Allow", methods)
@@ -114,10 +143,9 @@ func (s *server) only(methods string) http.HandlerFunc {
 	})
 }
 
-// endpoint decides the answer to a request that began at an instant.
+// endpoint answers a request that began at an instant.
 type endpoint func(w http.ResponseWriter, r *http.Request, at time.Time) answer
 
-// measured writes the answers of an endpoint, counts and times them.
 func (s *server) measured(m *endpointMetrics, e endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()

@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -73,21 +76,45 @@ func newSite(t *testing.T, applier api.Applier, coupons api.Coupons) *site {
 
 func newLimitedSite(t *testing.T, applier api.Applier, coupons api.Coupons, limits api.Limits) *site {
 	core, logs := observer.New(zap.InfoLevel)
-	s := newSiteOf(t, api.Options{
-		Applier: applier, Standings: applied{}, History: history{}, Coupons: coupons, SettlesAt: nextMidnight, Zone: seoul, Limits: limits,
-		Logger: zap.New(core), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	})
+	s := newSiteOf(t, api.Options{Applier: applier, Coupons: coupons, Limits: limits, Logger: zap.New(core)})
 	s.logs = logs
 	return s
 }
 
+// newHandler serves o; what o leaves out is the same in all tests.
+func newHandler(o api.Options) http.Handler {
+	if o.Standings == nil {
+		o.Standings = applied{}
+	}
+	if o.History == nil {
+		o.History = history{}
+	}
+	if o.Coupons == nil {
+		o.Coupons = coupons{}
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Limits = cmp.Or(o.Limits, plenty)
+	o.SettlesAt, o.Zone = nextMidnight, seoul
+	return api.New(o)
+}
+
 func newSiteOf(t *testing.T, o api.Options) *site {
-	server := httptest.NewServer(api.New(o))
+	registry := prometheus.NewRegistry()
+	o.Metrics = registry
+	server := httptest.NewServer(newHandler(o))
 	t.Cleanup(server.Close)
 	client := server.Client()
 	client.Transport = openapi.Transport(t, client.Transport)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &site{t: t, url: server.URL, client: client, registry: o.Metrics.(*prometheus.Registry)}
+	return &site{t: t, url: server.URL, client: client, registry: registry}
 }
 
 // reply is a response.
@@ -110,11 +137,16 @@ func (s *site) do(method, path string, body io.Reader, header http.Header) reply
 	require.NoError(s.t, err)
 	r := reply{status: response.StatusCode, header: response.Header, text: string(text)}
 	if len(text) > 0 {
-		decoder := json.NewDecoder(strings.NewReader(r.text))
-		decoder.UseNumber()
-		require.NoError(s.t, decoder.Decode(&r.body), r.text)
+		r.body = decode(s.t, r.text)
 	}
 	return r
+}
+
+func decode(t require.TestingT, text string) (body map[string]any) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	require.NoError(t, decoder.Decode(&body), text)
+	return body
 }
 
 func (s *site) apply(couponID, user string, more ...string) reply {
@@ -128,18 +160,21 @@ func (s *site) apply(couponID, user string, more ...string) reply {
 
 func (s *site) counted(result string) float64 {
 	s.t.Helper()
+	return s.counter("jajeong_apply_requests_total", result)
+}
+
+func (s *site) counter(name, label string) float64 {
+	s.t.Helper()
 	families, err := s.registry.Gather()
 	require.NoError(s.t, err)
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if family.GetName() == "jajeong_apply_requests_total" && label.GetValue() == result {
-					return metric.GetCounter().GetValue()
-				}
+			if family.GetName() == name && metric.GetLabel()[0].GetValue() == label {
+				return metric.GetCounter().GetValue()
 			}
 		}
 	}
-	s.t.Fatalf("no counter for %s", result)
+	s.t.Fatalf("no counter %s for %s", name, label)
 	return 0
 }
 
@@ -368,15 +403,21 @@ func unreachable(t *testing.T) api.Applier {
 	})
 }
 
-func TestApply_UnavailableWithoutRedisAndBoundsTheLog(t *testing.T) {
-	t.Parallel()
+// privateStore is on a Redis that the test may kill.
+func privateStore(t *testing.T) (*testenv.Redis, redis.UniversalClient, *candidates.Store) {
+	t.Helper()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	settings := connect.RedisSettings{RedisAddrs: []string{server.Addr()}}
-	client, err := settings.Open()
+	client, err := (&connect.RedisSettings{RedisAddrs: []string{server.Addr()}}).Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
 	require.NoError(t, err)
+	return server, client, store
+}
+
+func TestApply_UnavailableWithoutRedisAndBoundsTheLog(t *testing.T) {
+	t.Parallel()
+	server, _, store := privateStore(t)
 	s := newSite(t, store, coupons{})
 	require.NoError(t, server.Kill())
 	refuses(t, redisAway, s.asking("1", "100"))
@@ -390,13 +431,7 @@ func TestApply_UnavailableWithoutRedisAndBoundsTheLog(t *testing.T) {
 
 func TestApply_DoesNotWaitForFrozenRedis(t *testing.T) {
 	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	settings := connect.RedisSettings{RedisAddrs: []string{server.Addr()}}
-	client, err := settings.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
-	require.NoError(t, err)
+	server, _, store := privateStore(t)
 	s := newSite(t, store, coupons{})
 	require.Equal(t, "UNAVAILABLE", s.apply("1", "100").body["code"])
 	require.NoError(t, server.Freeze())
@@ -409,11 +444,11 @@ func TestApply_DoesNotWaitForFrozenRedis(t *testing.T) {
 func TestApply_AnswersAfterAPanic(t *testing.T) {
 	t.Parallel()
 	panics := true
-	s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
+	s := newSite(t, applier(func(ctx context.Context, couponID, user uint64) (candidates.Receipt, error) {
 		if panics {
 			panic("boom")
 		}
-		return candidates.Receipt{Code: candidates.Accepted, Arrival: 1, Position: 1}, nil
+		return accepts(ctx, couponID, user)
 	}), coupons{})
 	refuses(t, internalError, s.asking("1", "100"))
 	logged := s.logs.FilterMessage("request panicked").All()
@@ -436,8 +471,7 @@ func TestIDsAreCanonicalDecimals(t *testing.T) {
 	for _, id := range badIDs {
 		got := s.apply("1", id)
 		require.Equal(t, "INVALID_USER_ID", got.body["code"], "user %q", id)
-		path := (&httpPath{id}).String()
-		got = s.apply(path, "1")
+		got = s.apply(escape(id), "1")
 		require.Equal(t, "INVALID_COUPON_ID", got.body["code"], "coupon %q", id)
 		if len(id) > 3 {
 			require.NotContains(t, got.text, id, "input is not repeated")
@@ -457,11 +491,9 @@ func TestIDsAreCanonicalDecimals(t *testing.T) {
 	require.Equal(t, "UNAUTHENTICATED", s.apply("07", "").body["code"], "who asks is looked at first")
 }
 
-type httpPath struct{ segment string }
-
-// String escapes every byte.
-func (p *httpPath) String() (escaped string) {
-	for _, b := range []byte(p.segment) {
+// escape escapes every byte.
+func escape(segment string) (escaped string) {
+	for _, b := range []byte(segment) {
 		escaped += fmt.Sprintf("%%%02X", b)
 	}
 	return escaped
@@ -469,9 +501,7 @@ func (p *httpPath) String() (escaped string) {
 
 func TestApply_IgnoresTheBody(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
-		return candidates.Receipt{Code: candidates.Accepted, Arrival: 1, Position: 1}, nil
-	}), coupons{})
+	s := newSite(t, applier(accepts), coupons{})
 	post := func(body io.Reader, more ...string) reply {
 		header := http.Header{"X-User-Id": {"7"}}
 		if len(more) > 0 {
@@ -501,23 +531,11 @@ func TestApply_RefusesBrokenBody(t *testing.T) {
 		_, err = fmt.Fprintf(conn, "POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: 7\r\n%s: %s\r\n"+
 			"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\nno chunk\r\n\r\n", more[0], more[1])
 		require.NoError(t, err)
-		raw, err := io.ReadAll(conn)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err)
-		head, body, _ := strings.Cut(string(raw), "\r\n\r\n")
-		r := reply{text: body, header: http.Header{}}
-		for i, line := range strings.Split(head, "\r\n") {
-			if i == 0 {
-				_, err = fmt.Sscanf(line, "HTTP/1.1 %d", &r.status)
-				require.NoError(t, err)
-				continue
-			}
-			name, value, _ := strings.Cut(line, ": ")
-			r.header.Add(name, value)
-		}
-		decoder := json.NewDecoder(strings.NewReader(body))
-		decoder.UseNumber()
-		require.NoError(t, decoder.Decode(&r.body))
-		return r
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return reply{status: response.StatusCode, header: response.Header, text: string(body), body: decode(t, string(body))}
 	})
 }
 
@@ -580,24 +598,14 @@ func FuzzApplyHeaders(f *testing.F) {
 	f.Add("07", "en;q=0.1, *;q=0")
 	f.Add("18446744073709551615", "x-y-z")
 	f.Add("", "en-u-ca-gregory")
-	handler := api.New(api.Options{
-		Applier: applier(func(_ context.Context, _, user uint64) (candidates.Receipt, error) {
-			return candidates.Receipt{Code: candidates.Accepted, Arrival: 1, Position: int64(user & 1)}, nil
-		}),
-		Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul, Limits: plenty, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	})
+	handler := newHandler(api.Options{Applier: applier(accepts)})
 	f.Fuzz(func(t *testing.T, id, accept string) {
-		request := httptest.NewRequest(http.MethodPost, "/v1/coupons/"+(&httpPath{id + "1"}).String()+"/applications", nil)
+		request := httptest.NewRequest(http.MethodPost, "/v1/coupons/"+escape(id+"1")+"/applications", nil)
 		request.Header["X-User-Id"] = []string{id}
 		request.Header["Accept-Language"] = []string{accept}
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)
-		var body map[string]any
-		decoder := json.NewDecoder(recorder.Body)
-		decoder.UseNumber()
-		if err := decoder.Decode(&body); err != nil {
-			t.Fatal(err)
-		}
+		body := decode(t, recorder.Body.String())
 		switch recorder.Code {
 		case http.StatusAccepted: // both ids come back to the letter
 			if fmt.Sprint(body["userId"]) != id || fmt.Sprint(body["couponId"]) != id+"1" {
@@ -616,10 +624,7 @@ func FuzzApplyHeaders(f *testing.F) {
 func TestMetricsAreZeroFromTheStart(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	api.New(api.Options{
-		Applier: unreachable(t), Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul, Limits: plenty,
-		Logger: zap.NewNop(), Metrics: registry, Now: time.Now,
-	})
+	newHandler(api.Options{Applier: unreachable(t), Metrics: registry})
 	answer := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
 	for _, want := range []string{

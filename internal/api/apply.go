@@ -48,7 +48,6 @@ func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (coupo
 	return 0, 0, &a
 }
 
-// applyFor applies for an admitted user.
 func (s *server) applyFor(ctx context.Context, id, user uint64) answer {
 	found, problem := s.lookup(id)
 	if problem != "" {
@@ -69,7 +68,6 @@ func (s *server) applyFor(ctx context.Context, id, user uint64) answer {
 	return s.ofReceipt(receipt, found, user)
 }
 
-// awaitBody reads the body and returns how long that took.
 func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.Duration, problem result) {
 	if r.ContentLength == 0 {
 		return 0, ""
@@ -77,21 +75,20 @@ func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.
 	began := s.Now()
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	waited = s.Now().Sub(began)
-	switch tooLarge := new(http.MaxBytesError); {
-	case errors.As(err, &tooLarge):
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return waited, bodyTooLarge
-	case err != nil:
-		return waited, unreadableBody
-	default:
-		return waited, ""
 	}
+	if err != nil {
+		return waited, unreadableBody
+	}
+	return waited, ""
 }
 
-// notAnswered is the answer to an application that Redis did not answer, or that was not sent to Redis.
+// notAnswered also answers an application that was not sent to Redis.
 func (s *server) notAnswered(couponID uint64, err error) answer {
-	var not batch.NotSent
+	not, ok := errors.AsType[batch.NotSent](err)
 	switch {
-	case !errors.As(err, &not):
+	case !ok:
 		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", couponID), zap.Error(err))
 		return s.metrics.apply.turnAway(unavailable, "unanswered")
 	case not == batch.BreakerOpen:
@@ -101,7 +98,6 @@ func (s *server) notAnswered(couponID uint64, err error) answer {
 	}
 }
 
-// ofReceipt turns a reply of Redis into an answer.
 func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user uint64) answer {
 	a := answer{result: ofRedis(receipt.Code)}
 	switch a.result {
@@ -123,7 +119,6 @@ func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user ui
 	return a
 }
 
-// ids reads the coupon id and the user id of a request.
 func ids(r *http.Request) (couponID, user uint64, problem result) {
 	userIDs := r.Header.Values("X-User-ID")
 	if len(userIDs) == 0 || len(userIDs) == 1 && userIDs[0] == "" {
@@ -157,7 +152,6 @@ func (s *server) lookup(id uint64) (found coupon.Coupon, problem result) {
 	return found, ""
 }
 
-// application is an accepted application, now or earlier.
 type application struct {
 	status           result
 	couponID, user   uint64
@@ -166,8 +160,7 @@ type application struct {
 	applied, settles time.Time // in the zone of responses
 }
 
-// json is written by hand, because thousands of clients wait for this answer in the same second: no field needs escaping, and
-// reflection would take four times as long.
+// json is written by hand: no field needs escaping, and reflection takes four times as long.
 func (a application) json() []byte {
 	const size = 256 // more than the longest
 	text := append(make([]byte, 0, size), `{"status":"`...)

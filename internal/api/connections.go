@@ -11,15 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxSurplus is how many connections above the limit get a response, which asks the client to come again. Further connections
-// are closed without a response.
-const maxSurplus = 1024
+const (
+	maxSurplus = 1024 // connections above the limit that get a response; further ones are closed without one
+	minSurplus = 16   // for a process with few open files
+)
 
-// minSurplus is maxSurplus for a process with few open files.
-const minSurplus = 16
-
-// Fit divides the open files that are left for connections of applicants: connections are served, and further surplus
-// connections get a response. connections is lower than asked when the files are too few.
+// Fit divides open files: connections are served, and surplus further ones get a response.
 func Fit(files, asked int) (connections, surplus int) {
 	if surplus = min(maxSurplus, files-asked); surplus >= minSurplus {
 		return asked, surplus
@@ -28,19 +25,17 @@ func Fit(files, asked int) (connections, surplus int) {
 	return min(asked, files-surplus), surplus
 }
 
-// deadlineSlack is how much earlier than requested a connection may time out: a deadline within the slack of the last one is
-// not set again.
+// deadlineSlack is how much earlier than requested a connection may time out, which saves system calls.
 const deadlineSlack = time.Second
 
-// Connections is the listener of the public port. Its http.Server must have timeouts longer than deadlineSlack for reads and
-// writes, and handlers that neither hijack a connection nor wait for a client to hang up.
+// Connections is the listener of the public port. Timeouts of its http.Server must be longer than deadlineSlack, and its
+// handlers must neither hijack a connection nor wait for a client to hang up.
 type Connections struct {
 	*net.TCPListener
 	max, all int64
 	open     atomic.Int64
 }
 
-// NewConnections registers its metrics. max connections are served, surplus further ones get a response.
 func NewConnections(listener *net.TCPListener, max, surplus int, metrics prometheus.Registerer) *Connections {
 	c := &Connections{TCPListener: listener, max: int64(max), all: int64(max + surplus)}
 	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -49,7 +44,6 @@ func NewConnections(listener *net.TCPListener, max, surplus int, metrics prometh
 	return c
 }
 
-// Accept implements net.Listener.
 func (c *Connections) Accept() (net.Conn, error) {
 	for {
 		tcp, err := c.AcceptTCP()
@@ -77,9 +71,8 @@ func (*Connections) Context(ctx context.Context, conn net.Conn) context.Context 
 
 func isSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) != nil }
 
-// connection costs less under net/http than a plain one. While a handler runs, net/http reads from the connection in another
-// goroutine, to notice a client that hangs up. No handler here needs that, since an application that is on its way to Redis
-// is not withdrawn. That read is the only one without a deadline, and returns immediately.
+// connection saves the read that net/http starts during a handler to notice a client that hangs up: that read has no
+// deadline, and returns immediately. No handler needs it, since an application on its way to Redis is not withdrawn.
 type connection struct {
 	*net.TCPConn
 	surplus         bool
@@ -111,7 +104,6 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 	return c.TCPConn.SetWriteDeadline(t)
 }
 
-// deadline is the current deadline.
 type deadline struct{ at time.Time }
 
 // move reports whether the deadline must be set to t.

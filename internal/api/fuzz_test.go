@@ -3,13 +3,16 @@ package api_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -20,7 +23,7 @@ import (
 // of the two ids and the answer of Redis: the document has all headers and their values, so nothing else of the request can be
 // in it.
 func FuzzRequest(f *testing.F) {
-	handler := newHandler(nil, plenty)
+	handler := newProvokedHandler(nil, plenty)
 	problems := api.ProblemBodies()
 	f.Fuzz(func(t *testing.T, raw string) {
 		request, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw)))
@@ -64,4 +67,30 @@ func codeIn(body []byte) string {
 	var problem struct{ Code string }
 	_ = json.Unmarshal(body, &problem)
 	return problem.Code
+}
+
+// nowhere discards responses.
+type nowhere struct{ header http.Header }
+
+func (n *nowhere) Header() http.Header         { return n.header }
+func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (n *nowhere) WriteHeader(int)             {}
+
+// BenchmarkApply measures this package only: no connection, no Redis.
+func BenchmarkApply(b *testing.B) {
+	at := time.Now()
+	handler := newHandler(api.Options{
+		Applier: applier(func(_ context.Context, _, user uint64) (candidates.Receipt, error) {
+			return candidates.Receipt{Code: candidates.Accepted, Arrival: at.UnixMicro(), Position: int64(user)}, nil
+		}),
+		Limits: api.Limits{InFlight: 1000, UserRate: 5},
+	})
+	request := httptest.NewRequest(http.MethodPost, "/v1/coupons/42/applications", http.NoBody)
+	user := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		user++
+		request.Header["X-User-Id"] = []string{strconv.Itoa(user)}
+		handler.ServeHTTP(&nowhere{http.Header{}}, request)
+	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,7 @@ type Limits struct {
 	UserRate float64 // requests per second and user, with a burst of two seconds and at least one request; 0: no limit
 }
 
-// Limits of questions about an application, per shard of Redis and for MySQL. They leave connections for applications and for
-// the catalog also when a server is slow.
+// Limits of questions about an application, per shard of Redis and for MySQL: applications and the catalog keep connections.
 const (
 	maxStandings = 32
 	maxHistories = 16
@@ -25,7 +25,7 @@ const (
 // maxShards is the recommended maximum of masters in a Redis Cluster.
 const maxShards = 1000
 
-// semaphore limits concurrent requests. A request that does not get in is refused and never waits.
+// semaphore limits concurrent requests, and refuses further ones.
 type semaphore struct {
 	taken atomic.Int64
 	max   int64
@@ -41,7 +41,7 @@ func (s *semaphore) acquire() bool {
 
 func (s *semaphore) release() { s.taken.Add(-1) }
 
-// semaphores are one for each shard of Redis, so that a shard that hangs blocks its own requests only.
+// semaphores are one per shard, so that a shard that hangs blocks its own requests only.
 type semaphores struct {
 	max     int64
 	byShard *lru.Cache[string, *semaphore]
@@ -60,13 +60,10 @@ func (s semaphores) of(shard string) *semaphore {
 		return one
 	}
 	one := &semaphore{max: s.max}
-	if first, found, _ := s.byShard.PeekOrAdd(shard, one); found {
-		return first
-	}
-	return one
+	first, _, _ := s.byShard.PeekOrAdd(shard, one)
+	return cmp.Or(first, one)
 }
 
-// fullest is the highest number of requests in flight of one shard.
 func (s semaphores) fullest() (taken int64) {
 	for _, one := range s.byShard.Values() {
 		taken = max(taken, one.taken.Load())
@@ -78,13 +75,12 @@ const (
 	// userBurst is how many seconds' worth of requests a user may send in a row: a page that loads sends several.
 	userBurst = 2
 	// userShards, shardSets and setUsers bound the remembered users, in 2 MiB without pointers: a map of limiters took a
-	// microsecond per request, a quarter of the cost of an application here. When a set is full, the user who may send the
-	// most is forgotten and starts anew.
+	// microsecond per request, a quarter of its cost. A full set forgets the user who may send the most.
 	userShards, shardSets, setUsers = 64, 512, 4
 )
 
-// userRates limits the requests of each user by the generic cell rate algorithm: each request moves the user's due time by one
-// share, and the due time may be at most one burst ahead of the clock. Nil is no limit.
+// userRates limits users by the generic cell rate algorithm: a request moves the due time by one share, to at most one burst
+// ahead of the clock. Nil is no limit.
 type userRates struct {
 	began  time.Time
 	seed   maphash.Seed
@@ -109,7 +105,6 @@ func newUserRates(perSecond float64, now time.Time) *userRates {
 	return &userRates{began: now, seed: maphash.MakeSeed(), share: share, burst: max(share, userBurst*time.Second)}
 }
 
-// wait is how long the user must wait; 0 admits the request.
 func (u *userRates) wait(user uint64, at time.Time) time.Duration {
 	if u == nil {
 		return 0

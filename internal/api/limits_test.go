@@ -10,10 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/batch"
@@ -29,21 +27,6 @@ var (
 
 func accepts(context.Context, uint64, uint64) (candidates.Receipt, error) {
 	return candidates.Receipt{Code: candidates.Accepted, Arrival: 1, Position: 1}, nil
-}
-
-func (s *site) refused(name, reason string) float64 {
-	s.t.Helper()
-	families, err := s.registry.Gather()
-	require.NoError(s.t, err)
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() == name && metric.GetLabel()[0].GetValue() == reason {
-				return metric.GetCounter().GetValue()
-			}
-		}
-	}
-	s.t.Fatalf("no counter for %s", reason)
-	return 0
 }
 
 func (s *site) where(couponID, user string) reply {
@@ -66,7 +49,7 @@ func TestLimits_InFlight(t *testing.T) {
 		<-held
 	}
 	refuses(t, tooCrowd, s.asking("1", "3"))
-	require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", "in_flight"), 0)
+	require.InDelta(t, 2, s.counter("jajeong_apply_refused_total", "in_flight"), 0)
 	require.InDelta(t, 2, s.counted("OVERLOADED"), 0)
 	require.Equal(t, http.StatusNotFound, s.where("1", "3").status, "where one stands is told all the same")
 	require.NoError(t, testutil.GatherAndCompare(s.registry, strings.NewReader(`
@@ -91,9 +74,9 @@ func TestLimits_InFlightPerShard(t *testing.T) {
 				<-open
 			}
 			return accepts(ctx, 0, 0)
-		}), Standings: applied{}, History: history{}, Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
+		}),
 		Shard:  func(couponID uint64) string { return fmt.Sprint(couponID % 2) },
-		Limits: api.Limits{InFlight: 1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
+		Limits: api.Limits{InFlight: 1},
 	})
 	release := sync.OnceFunc(func() { close(open) })
 	t.Cleanup(release)
@@ -106,24 +89,28 @@ func TestLimits_InFlightPerShard(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, <-answered)
 }
 
+// newRatedSite allows perSecond requests per user; its clock is ahead of the start of the test.
+func newRatedSite(t *testing.T, perSecond float64) (s *site, ahead *atomic.Int64) {
+	ahead = new(atomic.Int64)
+	began := time.Now()
+	return newSiteOf(t, api.Options{
+		Applier: applier(accepts), Limits: api.Limits{InFlight: 100, UserRate: perSecond},
+		Now: func() time.Time { return began.Add(time.Duration(ahead.Load())) },
+	}), ahead
+}
+
 // The rate counts all requests of a user, and does not affect other users.
 func TestLimits_UserRate(t *testing.T) {
 	t.Parallel()
-	var ahead atomic.Int64
-	began := time.Now()
-	s := newSiteOf(t, api.Options{
-		Applier: applier(accepts), Standings: applied{}, History: history{}, Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
-		Limits: api.Limits{InFlight: 100, UserRate: 2}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(),
-		Now: func() time.Time { return began.Add(time.Duration(ahead.Load())) },
-	})
+	s, ahead := newRatedSite(t, 2)
 	for couponID := range 3 {
 		require.Equal(t, http.StatusAccepted, s.apply(fmt.Sprint(couponID+1), "7").status)
 	}
 	require.Equal(t, http.StatusNotFound, s.where("1", "7").status)
 	refuses(t, tooMany, s.asking("1", "7"))
 	require.Equal(t, http.StatusTooManyRequests, s.where("1", "7").status)
-	require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", "user_rate"), 0)
-	require.InDelta(t, 1, s.refused("jajeong_standing_refused_total", "user_rate"), 0)
+	require.InDelta(t, 2, s.counter("jajeong_apply_refused_total", "user_rate"), 0)
+	require.InDelta(t, 1, s.counter("jajeong_standing_refused_total", "user_rate"), 0)
 	require.InDelta(t, 2, s.counted("TOO_MANY_REQUESTS"), 0)
 	require.Equal(t, http.StatusAccepted, s.apply("1", "8").status)
 
@@ -135,13 +122,7 @@ func TestLimits_UserRate(t *testing.T) {
 // A request after Retry-After is admitted.
 func TestLimits_RetryAfterFollowsTheUserRate(t *testing.T) {
 	t.Parallel()
-	var ahead atomic.Int64
-	began := time.Now()
-	s := newSiteOf(t, api.Options{
-		Applier: applier(accepts), Standings: applied{}, History: history{}, Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
-		Limits: api.Limits{InFlight: 100, UserRate: 0.1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(),
-		Now: func() time.Time { return began.Add(time.Duration(ahead.Load())) },
-	})
+	s, ahead := newRatedSite(t, 0.1)
 	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
 	ahead.Store(int64(500 * time.Millisecond))
 	require.Equal(t, "10", s.apply("1", "7").header.Get("Retry-After"))
@@ -163,9 +144,8 @@ func TestLimits_QuestionsDoNotDelayApplying(t *testing.T) {
 	t.Parallel()
 	slow := slowHistory{make(chan struct{}), make(chan struct{})}
 	s := newSiteOf(t, api.Options{
-		Applier: applier(accepts), Standings: applied{}, History: slow, SettlesAt: nextMidnight, Zone: seoul,
+		Applier: applier(accepts), History: slow, Limits: api.Limits{InFlight: 1},
 		Coupons: shelf{1: coupon.Coupon{ID: 1, TotalQuantity: 7, IssuedCount: 1}},
-		Limits:  api.Limits{InFlight: 1}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	const histories = 16
 	answered := make(chan int, histories)
@@ -176,7 +156,7 @@ func TestLimits_QuestionsDoNotDelayApplying(t *testing.T) {
 	refuses(t, tooCrowd, func(more ...string) reply {
 		return s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}, "Accept-Language": more[1:]})
 	})
-	require.InDelta(t, 2, s.refused("jajeong_standing_refused_total", "histories"), 0)
+	require.InDelta(t, 2, s.counter("jajeong_standing_refused_total", "histories"), 0)
 	require.Equal(t, http.StatusAccepted, s.apply("1", "8").status)
 	close(slow.open)
 	for range histories {
@@ -202,24 +182,21 @@ func TestLimits_RequestsNotSentToRedisAreDistinguished(t *testing.T) {
 			return candidates.Receipt{}, fmt.Errorf("apply: %w", reason)
 		}), coupons{})
 		refuses(t, want, s.asking("1", "7"))
-		require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", string(reason)), 0)
+		require.InDelta(t, 2, s.counter("jajeong_apply_refused_total", string(reason)), 0)
 		require.Empty(t, s.logs.All(), "an overload is counted, not logged a thousand times")
 	}
 	s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
 		return candidates.Receipt{}, context.DeadlineExceeded
 	}), coupons{})
 	refuses(t, redisAway, s.asking("1", "7"))
-	require.InDelta(t, 2, s.refused("jajeong_apply_refused_total", "unanswered"), 0)
+	require.InDelta(t, 2, s.counter("jajeong_apply_refused_total", "unanswered"), 0)
 }
 
 // A process that is about to end closes each connection after the response.
 func TestDraining_ClosesConnections(t *testing.T) {
 	t.Parallel()
 	var draining atomic.Bool
-	s := newSiteOf(t, api.Options{
-		Applier: applier(accepts), Standings: applied{}, History: history{}, Coupons: coupons{}, SettlesAt: nextMidnight, Zone: seoul,
-		Limits: plenty, Draining: draining.Load, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	})
+	s := newSiteOf(t, api.Options{Applier: applier(accepts), Draining: draining.Load})
 	closes := func(user string) bool {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/coupons/1/applications", nil)
 		require.NoError(t, err)

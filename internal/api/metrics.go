@@ -1,6 +1,8 @@
 package api
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,7 +10,6 @@ import (
 	"github.com/jajeong/jajeong/internal/batch"
 )
 
-// metrics of the public API.
 type metrics struct{ apply, standing endpointMetrics }
 
 func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
@@ -26,7 +27,6 @@ func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
 	return m
 }
 
-// endpointMetrics count and time the answers of one endpoint.
 type endpointMetrics struct {
 	byResult map[result]prometheus.Counter // every expected result; never changed
 	other    prometheus.Counter            // any other result, which would be a bug
@@ -51,10 +51,7 @@ func newEndpointMetrics(to prometheus.Registerer, prefix, what string, results [
 		refused: map[string]prometheus.Counter{},
 	}
 	to.MustRegister(requests, refused, m.duration)
-	for _, r := range results {
-		m.byResult[r] = requests.WithLabelValues(string(r))
-	}
-	for r := range problems {
+	for _, r := range slices.AppendSeq(results, maps.Keys(problems)) {
 		m.byResult[r] = requests.WithLabelValues(string(r))
 	}
 	for _, reason := range reasons {
@@ -72,13 +69,11 @@ func (m *endpointMetrics) observe(r result, took time.Duration) {
 	m.duration.Observe(took.Seconds())
 }
 
-// turnAway refuses a request because of a limit, or because a server did not answer.
 func (m *endpointMetrics) turnAway(r result, reason string) answer {
 	m.refused[reason].Inc()
 	return refuse(r)
 }
 
-// tooOften refuses a request of a user who must wait.
 func (m *endpointMetrics) tooOften(wait time.Duration) answer {
 	a := m.turnAway(tooManyRequests, "user_rate")
 	a.retryAfter = wait

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +16,7 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/api"
@@ -28,7 +27,7 @@ import (
 
 func TestOpenAPI_NeedsNoUser(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(newHandler(nil, plenty))
+	server := httptest.NewServer(newProvokedHandler(nil, plenty))
 	t.Cleanup(server.Close)
 	client := &http.Client{Transport: openapi.Transport(t, server.Client().Transport)}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -98,15 +97,9 @@ var (
 	}
 )
 
-// newHandler has the given coupons, or every coupon.
-func newHandler(known api.Coupons, limits api.Limits) http.Handler {
-	if known == nil {
-		known = coupons{}
-	}
-	return api.New(api.Options{
-		Applier: everyAnswer, Standings: everyStanding, History: history{}, Coupons: known, SettlesAt: nextMidnight, Zone: seoul,
-		Limits: limits, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	})
+// newProvokedHandler answers each user differently.
+func newProvokedHandler(known api.Coupons, limits api.Limits) http.Handler {
+	return newHandler(api.Options{Applier: everyAnswer, Standings: everyStanding, Coupons: known, Limits: limits})
 }
 
 // Each response of each path is provoked; together they are exactly the documented ones.
@@ -131,9 +124,9 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		}
 		happened[fmt.Sprint(method, " ", template, " ", response.StatusCode, " ", code)] = true
 	}
-	handler := newHandler(nil, plenty)
-	unknowing := newHandler(shelf{}, plenty)
-	strict := newHandler(nil, api.Limits{InFlight: 1, UserRate: 1})
+	handler := newProvokedHandler(nil, plenty)
+	unknowing := newProvokedHandler(shelf{}, plenty)
+	strict := newProvokedHandler(nil, api.Limits{InFlight: 1, UserRate: 1})
 	for _, address := range []struct{ method, template string }{{"POST", apply}, {"GET", me}} {
 		for user := 1; user <= 14; user++ {
 			provoke(handler, address.method, address.template, "42", fmt.Sprint(user), nil)
@@ -166,11 +159,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 			}
 		}
 	}
-	seen := make([]string, 0, len(happened))
-	for outcome := range happened {
-		seen = append(seen, outcome)
-	}
-	require.ElementsMatch(t, documented, seen)
+	require.ElementsMatch(t, documented, slices.Collect(maps.Keys(happened)))
 
 	// What no operation takes.
 	for _, c := range []struct{ method, template, coupon string }{
@@ -206,7 +195,7 @@ func codesOf(schema *openapi3.Schema) (codes []string) {
 // A word is sent in every place of a request, and no response may have it.
 func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(newHandler(nil, plenty))
+	server := httptest.NewServer(newProvokedHandler(nil, plenty))
 	t.Cleanup(server.Close)
 	const word = "h0stile"
 	for _, request := range []string{

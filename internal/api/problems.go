@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -12,11 +11,9 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// result is what a request led to, and its label in the metrics. Every result but accepted, duplicate and the standings of
-// applications that are no problem has an entry in problems.
+// result is what a request led to, and its label in the metrics. Each that is no success has an entry in problems.
 type result string
 
-// The results.
 const (
 	accepted         result = "ACCEPTED"
 	duplicate        result = "DUPLICATE"
@@ -53,58 +50,30 @@ const (
 // ofRedis is the result of an application that Redis answered.
 func ofRedis(code candidates.Code) result {
 	switch code {
-	case candidates.Accepted:
-		return accepted
-	case candidates.Duplicate:
-		return duplicate
-	case candidates.NotOpen:
-		return notOpen
-	case candidates.Closed:
-		return closed
-	case candidates.Paused:
-		return paused
-	case candidates.UnderReview:
-		return underReview
-	case candidates.AlreadyIssued:
-		return alreadyIssued
-	case candidates.Rejected:
-		return rejected
-	case candidates.SoldOut:
-		return soldOut
-	case candidates.NoWindow:
-		return noWindow
-	case candidates.ClockBehind:
-		return clockBehind
+	case candidates.Accepted, candidates.Duplicate, candidates.NotOpen, candidates.Closed, candidates.Paused, candidates.UnderReview,
+		candidates.AlreadyIssued, candidates.Rejected, candidates.SoldOut, candidates.NoWindow, candidates.ClockBehind:
+		return result(code)
 	}
 	return internal
 }
 
-// ofStanding is the result of a question about an application.
 func ofStanding(standing coupon.Standing) result {
 	switch standing {
 	case coupon.StandingNone:
 		return notApplied
-	case coupon.StandingPending:
-		return pending
-	case coupon.StandingUnderReview:
-		return underReview
-	case coupon.StandingIssued:
-		return issued
-	case coupon.StandingRejected:
-		return rejected
-	case coupon.StandingNotSelected:
-		return notSelected
+	case coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected,
+		coupon.StandingNotSelected:
+		return result(standing)
 	}
 	return internal
 }
 
 // problem is the response to a refused request. Results that share a public code differ in detail and in the metrics.
 type problem struct {
-	code       result // public and stable; empty: the result itself
-	status     int
-	retryAfter time.Duration
-	korean     text
-	english    text
+	status          int
+	retryAfter      time.Duration
+	code            result // public and stable
+	korean, english text
 }
 
 type text struct{ title, detail string }
@@ -115,145 +84,91 @@ const (
 	unavailableEnglish = "Applications cannot be processed right now"
 )
 
-// problems has every problem.
 var problems = map[result]problem{
-	notOpen: {
-		status:  http.StatusConflict,
-		korean:  text{"아직 신청 기간이 아닙니다", "쿠폰 신청이 아직 시작되지 않았습니다. 신청 시작 시각 이후에 다시 신청해 주세요."},
-		english: text{"Not open yet", "Applications for this coupon have not started yet. Please apply again once they open."},
-	},
-	closed: {
-		status:  http.StatusConflict,
-		korean:  text{"신청이 마감되었습니다", "이 쿠폰의 신청 기간이 끝났습니다. 마감 전에 접수된 신청에는 영향이 없습니다."},
-		english: text{"Closed", "The application period for this coupon has ended. That changes nothing about applications received before."},
-	},
-	paused: {
-		status:  http.StatusConflict,
-		korean:  text{"신청이 일시 중단되었습니다", "이 쿠폰의 신청을 잠시 받지 않고 있습니다. 신청이 재개된 후 다시 신청해 주세요. 중단 전에 접수된 신청에는 영향이 없습니다."},
-		english: text{"Paused", "Applications for this coupon are paused. Please apply again once they resume. The pause changes nothing about applications received before."},
-	},
-	alreadyIssued: {
-		status:  http.StatusConflict,
-		korean:  text{"이미 발급받은 쿠폰입니다", "이 쿠폰은 한 분께 한 장만 발급되며, 고객님께는 이미 발급되었습니다."},
-		english: text{"Already issued", "This coupon is issued once per person, and it has been issued to you already."},
-	},
-	soldOut: {
-		status:  http.StatusConflict,
-		korean:  text{"쿠폰이 모두 소진되었습니다", "준비된 수량이 소진되어 지금은 신청을 받지 않습니다."},
-		english: text{"Sold out", "The coupons have run out, so no applications are taken at the moment."},
-	},
-	underReview: {
-		status:  http.StatusConflict,
-		korean:  text{"신청 내용을 확인하고 있습니다", "신청이 접수되어 확인 중입니다. 다시 신청하셔도 처음 신청하신 순서가 적용됩니다."},
-		english: text{"Under review", "Your application has been received and is being reviewed. It counts from when you first applied: applying again does not change that."},
-	},
-	rejected: {
-		status:  http.StatusConflict,
-		korean:  text{"쿠폰을 발급해 드릴 수 없습니다", "신청 내용을 확인한 결과 이 쿠폰을 발급해 드릴 수 없습니다. 자세한 내용은 고객센터에 문의해 주세요."},
-		english: text{"Rejected", "After review, this coupon cannot be issued to you. Please contact customer service for details."},
-	},
-	couponNotFound: {
-		status:  http.StatusNotFound,
-		korean:  text{"쿠폰을 찾을 수 없습니다", "없는 쿠폰이거나 지금은 신청할 수 없는 쿠폰입니다."},
-		english: text{"Coupon not found", "There is no such coupon, or it cannot be applied for at this time."},
-	},
-	notApplied: {
-		status:  http.StatusNotFound,
-		korean:  text{"신청 내역이 없습니다", "이 쿠폰을 신청하신 내역이 없습니다."},
-		english: text{"Not applied", "There is no record of an application of yours for this coupon."},
-	},
-	standingUnknown: {
-		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
-		korean:  text{unavailableKorean, "신청 내역을 확인하지 못했습니다. 신청이 접수되지 않았다는 뜻은 아니니 잠시 후 다시 확인해 주세요."},
-		english: text{unavailableEnglish, "Your application could not be looked up, which does not mean that there is none. Please try again in a moment."},
-	},
-	invalidCouponID: {
-		status:  http.StatusBadRequest,
-		korean:  text{"쿠폰 번호가 올바르지 않습니다", "쿠폰 번호는 부호나 공백, 앞자리 0이 없는 1 이상의 십진수여야 합니다."},
-		english: text{"Invalid coupon id", "A coupon id is a decimal number from 1 to 18446744073709551615, without sign, spaces or leading zeros."},
-	},
-	invalidUserID: {
-		status:  http.StatusBadRequest,
-		korean:  text{"사용자 번호가 올바르지 않습니다", "X-User-ID는 한 번만, 부호나 공백, 앞자리 0이 없는 1 이상의 십진수로 보내야 합니다."},
-		english: text{"Invalid user id", "X-User-ID is sent once and is a decimal number from 1 to 18446744073709551615, without sign, spaces or leading zeros."},
-	},
-	unauthenticated: {
-		status:  http.StatusUnauthorized,
-		korean:  text{"로그인이 필요합니다", "로그인하신 후 다시 신청해 주세요."},
-		english: text{"Sign-in required", "Please sign in and apply again."},
-	},
-	bodyTooLarge: {
-		status:  http.StatusRequestEntityTooLarge,
-		korean:  text{"요청 본문이 너무 큽니다", "쿠폰 신청에는 요청 본문이 필요하지 않습니다. 본문 없이 다시 보내 주세요."},
-		english: text{"Body too large", "Applying needs no request body. Please send the request without one."},
-	},
-	unreadableBody: {
-		status:  http.StatusBadRequest,
-		korean:  text{"요청 본문을 읽을 수 없습니다", "쿠폰 신청에는 요청 본문이 필요하지 않습니다. 본문 없이 다시 보내 주세요."},
-		english: text{"Unreadable body", "Applying needs no request body. Please send the request without one."},
-	},
-	notFound: {
-		status:  http.StatusNotFound,
-		korean:  text{"찾을 수 없는 주소입니다", "요청하신 주소에는 아무것도 없습니다. 주소를 확인해 주세요."},
-		english: text{"Not found", "There is nothing at this address. Please check it."},
-	},
-	methodNotAllowed: {
-		status:  http.StatusMethodNotAllowed,
-		korean:  text{"허용되지 않는 요청 방식입니다", "이 주소에서 쓸 수 있는 요청 방식은 Allow 헤더에 있습니다."},
-		english: text{"Method not allowed", "The Allow header names the methods that can be used here."},
-	},
-	internal: {
-		status:  http.StatusInternalServerError,
-		korean:  text{"요청을 처리하지 못했습니다", "서버에 문제가 발생했습니다. 잠시 후 다시 신청해 주세요."},
-		english: text{"Internal error", "Something went wrong on our side. Please apply again in a moment."},
-	},
-	unavailable: {
-		status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
-		korean:  text{unavailableKorean, "신청이 접수되었는지 확인하지 못했습니다. 잠시 후 다시 신청해 주세요. 이미 접수되어 있다면 다시 신청하셔도 순서는 바뀌지 않습니다."},
-		english: text{unavailableEnglish, "It is not known whether your application was received. Please apply again in a moment: if it was received, applying again does not change its place."},
-	},
-	overloaded: {
-		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: time.Second,
-		korean:  text{unavailableKorean, "요청이 한꺼번에 몰려 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청에는 영향이 없습니다."},
-		english: text{unavailableEnglish, "There are too many requests right now, and this one was not processed. Please try again in a moment: an application received before is not affected."},
-	},
-	resting: {
-		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 2 * time.Second,
-		korean:  text{unavailableKorean, "지금은 접수할 수 없어 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요."},
-		english: text{unavailableEnglish, "Applications cannot be received at the moment, and this request was not processed. Please try again in a moment."},
-	},
-	tooManyRequests: {
-		status: http.StatusTooManyRequests, retryAfter: time.Second,
-		korean:  text{"요청이 너무 많습니다", "같은 사용자의 요청이 너무 잦아 이번 요청은 처리하지 않았습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청에는 영향이 없습니다."},
-		english: text{"Too many requests", "Requests of this user come too often, and this one was not processed. Please try again in a moment: an application received before is not affected."},
-	},
-	catalogNotLoaded: {
-		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,
-		korean:  text{unavailableKorean, "서비스를 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},
-		english: text{unavailableEnglish, "The service is starting. Please apply again in a moment."},
-	},
-	noWindow: {
-		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,
-		korean:  text{unavailableKorean, "이 쿠폰의 신청을 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},
-		english: text{unavailableEnglish, "This coupon is being made ready. Please apply again in a moment."},
-	},
-	clockBehind: {
-		code: unavailable, status: http.StatusServiceUnavailable, retryAfter: 5 * time.Second,
-		korean:  text{unavailableKorean, "신청 순서를 정확히 기록할 수 없어 접수를 잠시 멈추었습니다. 잠시 후 다시 신청해 주세요."},
-		english: text{unavailableEnglish, "Applications are on hold, since their order cannot be recorded correctly. Please apply again in a moment."},
-	},
+	notOpen: {http.StatusConflict, 0, notOpen,
+		text{"아직 신청 기간이 아닙니다", "쿠폰 신청이 아직 시작되지 않았습니다. 신청 시작 시각 이후에 다시 신청해 주세요."},
+		text{"Not open yet", "Applications for this coupon have not started yet. Please apply again once they open."}},
+	closed: {http.StatusConflict, 0, closed,
+		text{"신청이 마감되었습니다", "이 쿠폰의 신청 기간이 끝났습니다. 마감 전에 접수된 신청에는 영향이 없습니다."},
+		text{"Closed", "The application period for this coupon has ended. That changes nothing about applications received before."}},
+	paused: {http.StatusConflict, 0, paused,
+		text{"신청이 일시 중단되었습니다", "이 쿠폰의 신청을 잠시 받지 않고 있습니다. 신청이 재개된 후 다시 신청해 주세요. 중단 전에 접수된 신청에는 영향이 없습니다."},
+		text{"Paused", "Applications for this coupon are paused. Please apply again once they resume. The pause changes nothing about applications received before."}},
+	alreadyIssued: {http.StatusConflict, 0, alreadyIssued,
+		text{"이미 발급받은 쿠폰입니다", "이 쿠폰은 한 분께 한 장만 발급되며, 고객님께는 이미 발급되었습니다."},
+		text{"Already issued", "This coupon is issued once per person, and it has been issued to you already."}},
+	soldOut: {http.StatusConflict, 0, soldOut,
+		text{"쿠폰이 모두 소진되었습니다", "준비된 수량이 소진되어 지금은 신청을 받지 않습니다."},
+		text{"Sold out", "The coupons have run out, so no applications are taken at the moment."}},
+	underReview: {http.StatusConflict, 0, underReview,
+		text{"신청 내용을 확인하고 있습니다", "신청이 접수되어 확인 중입니다. 다시 신청하셔도 처음 신청하신 순서가 적용됩니다."},
+		text{"Under review", "Your application has been received and is being reviewed. It counts from when you first applied: applying again does not change that."}},
+	rejected: {http.StatusConflict, 0, rejected,
+		text{"쿠폰을 발급해 드릴 수 없습니다", "신청 내용을 확인한 결과 이 쿠폰을 발급해 드릴 수 없습니다. 자세한 내용은 고객센터에 문의해 주세요."},
+		text{"Rejected", "After review, this coupon cannot be issued to you. Please contact customer service for details."}},
+	couponNotFound: {http.StatusNotFound, 0, couponNotFound,
+		text{"쿠폰을 찾을 수 없습니다", "없는 쿠폰이거나 지금은 신청할 수 없는 쿠폰입니다."},
+		text{"Coupon not found", "There is no such coupon, or it cannot be applied for at this time."}},
+	notApplied: {http.StatusNotFound, 0, notApplied,
+		text{"신청 내역이 없습니다", "이 쿠폰을 신청하신 내역이 없습니다."},
+		text{"Not applied", "There is no record of an application of yours for this coupon."}},
+	standingUnknown: {http.StatusServiceUnavailable, 2 * time.Second, unavailable,
+		text{unavailableKorean, "신청 내역을 확인하지 못했습니다. 신청이 접수되지 않았다는 뜻은 아니니 잠시 후 다시 확인해 주세요."},
+		text{unavailableEnglish, "Your application could not be looked up, which does not mean that there is none. Please try again in a moment."}},
+	invalidCouponID: {http.StatusBadRequest, 0, invalidCouponID,
+		text{"쿠폰 번호가 올바르지 않습니다", "쿠폰 번호는 부호나 공백, 앞자리 0이 없는 1 이상의 십진수여야 합니다."},
+		text{"Invalid coupon id", "A coupon id is a decimal number from 1 to 18446744073709551615, without sign, spaces or leading zeros."}},
+	invalidUserID: {http.StatusBadRequest, 0, invalidUserID,
+		text{"사용자 번호가 올바르지 않습니다", "X-User-ID는 한 번만, 부호나 공백, 앞자리 0이 없는 1 이상의 십진수로 보내야 합니다."},
+		text{"Invalid user id", "X-User-ID is sent once and is a decimal number from 1 to 18446744073709551615, without sign, spaces or leading zeros."}},
+	unauthenticated: {http.StatusUnauthorized, 0, unauthenticated,
+		text{"로그인이 필요합니다", "로그인하신 후 다시 신청해 주세요."},
+		text{"Sign-in required", "Please sign in and apply again."}},
+	bodyTooLarge: {http.StatusRequestEntityTooLarge, 0, bodyTooLarge,
+		text{"요청 본문이 너무 큽니다", "쿠폰 신청에는 요청 본문이 필요하지 않습니다. 본문 없이 다시 보내 주세요."},
+		text{"Body too large", "Applying needs no request body. Please send the request without one."}},
+	unreadableBody: {http.StatusBadRequest, 0, unreadableBody,
+		text{"요청 본문을 읽을 수 없습니다", "쿠폰 신청에는 요청 본문이 필요하지 않습니다. 본문 없이 다시 보내 주세요."},
+		text{"Unreadable body", "Applying needs no request body. Please send the request without one."}},
+	notFound: {http.StatusNotFound, 0, notFound,
+		text{"찾을 수 없는 주소입니다", "요청하신 주소에는 아무것도 없습니다. 주소를 확인해 주세요."},
+		text{"Not found", "There is nothing at this address. Please check it."}},
+	methodNotAllowed: {http.StatusMethodNotAllowed, 0, methodNotAllowed,
+		text{"허용되지 않는 요청 방식입니다", "이 주소에서 쓸 수 있는 요청 방식은 Allow 헤더에 있습니다."},
+		text{"Method not allowed", "The Allow header names the methods that can be used here."}},
+	internal: {http.StatusInternalServerError, 0, internal,
+		text{"요청을 처리하지 못했습니다", "서버에 문제가 발생했습니다. 잠시 후 다시 신청해 주세요."},
+		text{"Internal error", "Something went wrong on our side. Please apply again in a moment."}},
+	unavailable: {http.StatusServiceUnavailable, 2 * time.Second, unavailable,
+		text{unavailableKorean, "신청이 접수되었는지 확인하지 못했습니다. 잠시 후 다시 신청해 주세요. 이미 접수되어 있다면 다시 신청하셔도 순서는 바뀌지 않습니다."},
+		text{unavailableEnglish, "It is not known whether your application was received. Please apply again in a moment: if it was received, applying again does not change its place."}},
+	overloaded: {http.StatusServiceUnavailable, time.Second, unavailable,
+		text{unavailableKorean, "요청이 한꺼번에 몰려 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청에는 영향이 없습니다."},
+		text{unavailableEnglish, "There are too many requests right now, and this one was not processed. Please try again in a moment: an application received before is not affected."}},
+	resting: {http.StatusServiceUnavailable, 2 * time.Second, unavailable,
+		text{unavailableKorean, "지금은 접수할 수 없어 이번 요청은 처리하지 못했습니다. 잠시 후 다시 시도해 주세요."},
+		text{unavailableEnglish, "Applications cannot be received at the moment, and this request was not processed. Please try again in a moment."}},
+	tooManyRequests: {http.StatusTooManyRequests, time.Second, tooManyRequests,
+		text{"요청이 너무 많습니다", "같은 사용자의 요청이 너무 잦아 이번 요청은 처리하지 않았습니다. 잠시 후 다시 시도해 주세요. 먼저 접수된 신청에는 영향이 없습니다."},
+		text{"Too many requests", "Requests of this user come too often, and this one was not processed. Please try again in a moment: an application received before is not affected."}},
+	catalogNotLoaded: {http.StatusServiceUnavailable, 5 * time.Second, unavailable,
+		text{unavailableKorean, "서비스를 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},
+		text{unavailableEnglish, "The service is starting. Please apply again in a moment."}},
+	noWindow: {http.StatusServiceUnavailable, 5 * time.Second, unavailable,
+		text{unavailableKorean, "이 쿠폰의 신청을 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},
+		text{unavailableEnglish, "This coupon is being made ready. Please apply again in a moment."}},
+	clockBehind: {http.StatusServiceUnavailable, 5 * time.Second, unavailable,
+		text{unavailableKorean, "신청 순서를 정확히 기록할 수 없어 접수를 잠시 멈추었습니다. 잠시 후 다시 신청해 주세요."},
+		text{unavailableEnglish, "Applications are on hold, since their order cannot be recorded correctly. Please apply again in a moment."}},
 }
 
-// describe returns the problem of a result, and its public code.
-func describe(r result) (p problem, code result) {
-	p, ok := problems[r]
-	if !ok {
-		p, r = problems[internal], internal
+func describe(r result) problem {
+	if p, ok := problems[r]; ok {
+		return p
 	}
-	return p, cmp.Or(p.code, r)
+	return problems[internal]
 }
 
-// in is the text in one of languages.
 func (p problem) in(tag language.Tag) text {
 	if tag == language.English {
 		return p.english
@@ -261,7 +176,7 @@ func (p problem) in(tag language.Tag) text {
 	return p.korean
 }
 
-// maxAcceptLanguage is more than browsers send. A longer header is ignored, since parsing it takes time.
+// maxAcceptLanguage is more than browsers send; a longer header is ignored.
 const maxAcceptLanguage = 512
 
 var (
@@ -269,7 +184,6 @@ var (
 	matcher   = language.NewMatcher(languages)
 )
 
-// negotiate chooses one of languages by Accept-Language.
 func negotiate(header http.Header) language.Tag {
 	accept := strings.Join(header.Values("Accept-Language"), ",")
 	if len(accept) > maxAcceptLanguage {

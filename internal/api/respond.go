@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/jajeong/jajeong/docs"
 )
 
-// answer is what a request leads to: a document or a problem.
 type answer struct {
 	result result
 	status int
@@ -36,7 +37,7 @@ type problemDocument struct {
 // Header values, shared by all responses and never changed.
 var (
 	noStore = []string{"no-store"}
-	// A browser that follows a link of another site to here does not guess the type, and loads and frames nothing.
+	// A browser guesses no type, and loads and frames nothing.
 	noSniff         = []string{"nosniff"}
 	noContent       = []string{"default-src 'none'; frame-ancestors 'none'"}
 	jsonContent     = []string{"application/json"}
@@ -45,7 +46,6 @@ var (
 	closeConnection = []string{"close"}
 )
 
-// setCommon sets the header of every response.
 func (s *server) setCommon(header http.Header, r *http.Request) {
 	header["X-Content-Type-Options"] = noSniff
 	header["Content-Security-Policy"] = noContent
@@ -66,9 +66,8 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 	_, _ = w.Write(a.json) // a client that has hung up can ask again
 }
 
-// problem is a problem in the language of the client.
 func (s *server) problem(header http.Header, r *http.Request, a answer) (status int, body []byte) {
-	p, code := describe(a.result)
+	p := describe(a.result)
 	tag := negotiate(r.Header)
 	sentences := p.in(tag)
 	header["Content-Type"] = problemContent
@@ -78,12 +77,11 @@ func (s *server) problem(header http.Header, r *http.Request, a answer) (status 
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
 	}
 	document := a.extra
-	document.Type, document.Code = "urn:jajeong:problem:"+string(code), code
+	document.Type, document.Code = "urn:jajeong:problem:"+string(p.code), p.code
 	document.Title, document.Detail, document.Status = sentences.title, sentences.detail, p.status
 	return p.status, marshal(document)
 }
 
-// marshal is a line of JSON.
 func marshal(v any) []byte {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -94,8 +92,7 @@ func marshal(v any) []byte {
 
 func (s *server) format(t time.Time) string { return string(appendTime(nil, t.In(s.Zone))) }
 
-// appendTime writes RFC 3339 with microseconds. Package time has a fast path for RFC 3339 without fractions, so the
-// microseconds are inserted after the seconds.
+// appendTime writes RFC 3339 with microseconds, inserted after the seconds: only RFC 3339 without fractions has a fast path.
 func appendTime(text []byte, t time.Time) []byte {
 	const toSeconds = len("2006-01-02T15:04:05")
 	zone := len(text) + toSeconds
@@ -105,4 +102,17 @@ func appendTime(text []byte, t time.Time) []byte {
 		fraction[i], µs = byte('0'+µs%10), µs/10
 	}
 	return slices.Insert(text, zone, fraction[:]...)
+}
+
+var (
+	forFiveMinutes = []string{"public, max-age=300"} // longest time until clients see a new version
+	yaml           = []string{"application/yaml"}
+)
+
+func (s *server) openAPI(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	s.setCommon(header, r)
+	header["Cache-Control"] = forFiveMinutes
+	header["Content-Type"] = yaml
+	_, _ = w.Write(docs.OpenAPI)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ops"
 )
 
-// Timeouts are those of the public port. A request and its response are a few hundred bytes; a client that needs longer is
-// not an applicant.
+// Timeouts are those of the public port, where a request and its response are a few hundred bytes.
 var Timeouts = ops.Timeouts{
 	Header: 5 * time.Second,
 	Read:   5 * time.Second,  // the same as Header, so that both share a deadline; no body is needed
@@ -74,7 +73,7 @@ func Listen(config ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// portFree fails when another process has the port, so that the conflict shows at the start and not at the first readiness.
+// portFree finds a conflict at the start instead of at the first readiness.
 func portFree(address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -84,8 +83,7 @@ func portFree(address string) error {
 }
 
 // Serve serves the admin port, and the public port from the first readiness on, until ctx ends or a port fails. Then the
-// process is not ready, still takes requests for Delay, and answers the requests in flight. The admin port closes last. Serve
-// logs failures; an error is one of them.
+// process is not ready, takes requests for Delay, and answers the requests in flight. Serve logs its errors.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 2)
 	opening, stop := context.WithCancel(ctx)
@@ -110,8 +108,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return s.end(ctx, delay, failed)
 }
 
-// open opens the public port when the process is ready for the first time. It waits as long as Redis or MySQL are away: the
-// admin port shows the reason, and a restart would not help.
+// open opens the public port at the first readiness. Until then the admin port shows the reason.
 func (s *Server) open(ctx context.Context) (net.Listener, error) {
 	tick, report := time.NewTicker(readyInterval), time.NewTicker(readyLogged)
 	defer tick.Stop()
@@ -142,7 +139,7 @@ func (s *Server) open(ctx context.Context) (net.Listener, error) {
 	return connections, nil
 }
 
-// ready also requires the windows in Redis: a Redis that has just started has none until the catalog has sent them.
+// ready also requires the windows in Redis, which a new Redis gets from the catalog.
 func (s *Server) ready(ctx context.Context) error {
 	if err := s.Admin.Ready(ctx); err != nil {
 		return err

@@ -10,11 +10,9 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// standingTimeout bounds the wait for a standing. Redis answers in a millisecond; after two seconds it is better to answer
-// "ask again" than to let requests pile up.
+// standingTimeout bounds the wait for an answer that Redis gives in a millisecond.
 const standingTimeout = 2 * time.Second
 
-// standingBody is the standing of an application.
 type standingBody struct {
 	Status    coupon.Standing `json:"status"`
 	CouponID  uint64          `json:"couponId"`

@@ -18,7 +18,7 @@ type Head struct {
 
 const headSQL = "SELECT seq, hash FROM audit_head WHERE coupon_id = ?"
 
-// ReadHead reads the end of a coupon's chain; the zero Head when there are no events.
+// ReadHead reads the end of a coupon's chain; zero without events.
 func ReadHead(ctx context.Context, q RowQuerier, couponID coupon.CouponID) (head Head, err error) {
 	err = q.QueryRowContext(ctx, headSQL, couponID).Scan(&head.Seq, &head.Hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -29,12 +29,6 @@ func ReadHead(ctx context.Context, q RowQuerier, couponID coupon.CouponID) (head
 
 // Chained is the FROM clause of the events e of a chain. Other rows were not written by the program.
 const Chained = " FROM audit_event e JOIN audit_head h ON h.coupon_id = e.coupon_id AND e.seq BETWEEN 1 AND h.seq "
-
-// Querier is a pool, a connection or a transaction.
-type Querier interface {
-	mysqltx.RowsQuerier
-	RowQuerier
-}
 
 // Verdict is what Check found in one chain.
 type Verdict struct {
@@ -50,14 +44,13 @@ type Damage struct {
 	First uint64 // its Seq
 }
 
-// checkSQL sorts rows without a number first.
 const checkSQL = `
 SELECT seq, at, actor, action, coupon_id, user_id, run_id, reason, detail, COALESCE(hash, '')
 FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
-// Check walks a coupon's chain and visits each intact event. It compares an event with the stored hash of the previous one, so
-// that each change is found once and not again in every later event.
-func Check(ctx context.Context, q Querier, couponID coupon.CouponID, visit func(Event)) (Verdict, error) {
+// Check visits each intact event of a chain. It hashes with the stored hash of the previous event, so that each change is
+// found once.
+func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, visit func(Event)) (Verdict, error) {
 	head, err := ReadHead(ctx, q, couponID)
 	if err != nil {
 		return Verdict{}, err
@@ -78,7 +71,6 @@ func Check(ctx context.Context, q Querier, couponID coupon.CouponID, visit func(
 	return w.Verdict, err
 }
 
-// walk is the state between two rows.
 type walk struct {
 	Verdict
 	next     uint64 // the expected number
@@ -87,7 +79,6 @@ type walk struct {
 	intact   bool   // and its hash was right
 }
 
-// add reports whether the event is unchanged.
 func (w *walk) add(e Event, hash string) bool {
 	if e.Seq < w.next || e.Seq > w.Head.Seq {
 		w.Inserted++
@@ -102,7 +93,6 @@ func (w *walk) add(e Event, hash string) bool {
 	return w.intact
 }
 
-// skipTo counts the events that are missing before seq.
 func (w *walk) skipTo(seq uint64) {
 	if seq > w.next {
 		w.Removed.add(w.next, int64(seq-w.next))
@@ -110,7 +100,7 @@ func (w *walk) skipTo(seq uint64) {
 	}
 }
 
-// end compares the last event with the head, which shows when both the event and its hash were changed.
+// end compares the last event with the head, which shows a change of both the event and its hash.
 func (w *walk) end() {
 	w.skipTo(w.Head.Seq + 1)
 	if w.Head.Seq > 0 && w.present && w.intact && w.previous != w.Head.Hash {

@@ -1,3 +1,11 @@
+// Package audit writes, chains and checks audit events. An event names a change of a coupon or of one of its users, its author,
+// its reason and its time.
+//
+// The events of a coupon are a chain of hashes, numbered from 1, with its end in audit_head. Append is the only writer of
+// both tables. Its transaction must hold the coupon's row lock, or the chain forks.
+//
+// The chain reveals a changed, removed or added event. An account that can write both tables can forge the whole chain; a printed
+// head reveals that: number and hash, as `settle verify` prints them, bind all events up to that number.
 package audit
 
 import (
@@ -6,6 +14,7 @@ import (
 	"fmt"
 	"hash"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -14,7 +23,6 @@ import (
 // Action is the kind of change: audit_event.action.
 type Action string
 
-// The actions.
 const (
 	GapHeld      Action = "GAP_HELD"
 	CountHeld    Action = "COUNT_HELD"
@@ -53,9 +61,8 @@ type Event struct {
 	Detail string
 }
 
-// Hash binds an event to the previous one: SHA-256 over the previous hash, empty for the first event, and every column. A length
-// in bytes precedes each field, and NULL is -, so that two different events never hash the same bytes. The id is left out,
-// because the database assigns it as it stores the row.
+// Hash binds an event to the previous one by SHA-256 over its hash, empty for the first event, and every column but the id.
+// A length in bytes precedes each field and NULL is -, so that two events never hash the same bytes.
 func (e Event) Hash(previous string) string {
 	h := sha256.New()
 	writeField(h, previous)
@@ -77,3 +84,41 @@ func (e Event) Hash(previous string) string {
 }
 
 func writeField(h hash.Hash, text string) { fmt.Fprintf(h, "%d:%s", len(text), text) }
+
+// The checker parses the details of two actions.
+const (
+	arrivalMark  = `", arrival `
+	cutoffPrefix = "cutoff "
+)
+
+func ApplicationEntry(member string, arrival coupon.Arrival) Entry {
+	return Entry{User: coupon.ParseUserID(member), Detail: fmt.Sprintf("%q, arrival %d", member, arrival)}
+}
+
+// Arrival is the arrival in the detail of an ApplicationEntry, if it was not cut.
+func (e Event) Arrival() coupon.Arrival {
+	at := strings.LastIndex(e.Detail, arrivalMark)
+	if at < 0 {
+		return 0
+	}
+	arrival, _ := strconv.ParseInt(e.Detail[at+len(arrivalMark):], 10, 64)
+	return arrival
+}
+
+func SettleEntry(cutoff time.Time, issued int, winnersDigest string) Entry {
+	result := "nothing issued"
+	if issued > 0 {
+		result = fmt.Sprintf("issued %d, %s", issued, winnersDigest)
+	}
+	return Entry{Detail: cutoffPrefix + cutoff.UTC().Format(time.RFC3339Nano) + ", " + result}
+}
+
+// Cutoff is the cutoff in the detail of a SettleEntry, unparsed.
+func (e Event) Cutoff() string {
+	text, ok := strings.CutPrefix(e.Detail, cutoffPrefix)
+	if !ok {
+		return ""
+	}
+	cutoff, _, _ := strings.Cut(text, ",")
+	return cutoff
+}

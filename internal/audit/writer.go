@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -27,19 +28,12 @@ type Entry struct {
 	Detail string        // Append cuts it to the column's width
 }
 
-// Tx is a transaction that holds the coupon's row lock.
-type Tx interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	RowQuerier
-}
-
 // RowQuerier is a pool, a connection or a transaction.
 type RowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// ErrForked reports a chain with events after its head: events were added, or the head was moved back. Its class is
-// coupon.Invariant.
+// ErrForked reports events after the head of a chain: events were added, or the head was moved back.
 var ErrForked = errors.New("the chain of audit events goes on after its head")
 
 const (
@@ -48,15 +42,12 @@ const (
 
 	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = ?, hash = ?"
 
-	// maxBatch bounds one INSERT to 2 MB.
-	maxBatch = 200
-
-	// maxDetailLetters is the width of audit_event.detail.
-	maxDetailLetters = 2000
+	maxBatch         = 200  // bounds one INSERT to 2 MB
+	maxDetailLetters = 2000 // of the column
 )
 
-// Append adds one event per entry to the end of the coupon's chain and moves the head. tx must hold the coupon's lock.
-func Append(ctx context.Context, tx Tx, origin Origin, action Action, couponID coupon.CouponID, entries ...Entry) error {
+// Append adds one event per entry to the coupon's chain. tx must hold the coupon's lock.
+func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -76,8 +67,7 @@ func Append(ctx context.Context, tx Tx, origin Origin, action Action, couponID c
 	return nil
 }
 
-// insert stores one event per entry after head and returns the new head.
-func insert(ctx context.Context, tx Tx, head Head, event Event, entries []Entry) (Head, error) {
+func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, entries []Entry) (Head, error) {
 	var args []any
 	for _, entry := range entries {
 		head.Seq++
@@ -105,8 +95,7 @@ func Recorded(ctx context.Context, q RowQuerier, run coupon.RunID, action Action
 	return exists(ctx, q, couponID, recordedSQL, couponID, run, action)
 }
 
-// RecordedBy reports whether a coupon has an event of this action with the actor and time of origin. It is for changes outside
-// any run.
+// RecordedBy is for changes outside any run, which their actor and time identify.
 func RecordedBy(ctx context.Context, q RowQuerier, origin Origin, action Action, couponID coupon.CouponID) (bool, error) {
 	return exists(ctx, q, couponID, recordedBySQL, couponID, origin.actor(), origin.At, action)
 }
@@ -118,12 +107,7 @@ func exists(ctx context.Context, q RowQuerier, couponID coupon.CouponID, query s
 	return found, nil
 }
 
-func (o Origin) actor() string {
-	if o.Actor == "" {
-		return NightlyActor
-	}
-	return o.Actor
-}
+func (o Origin) actor() string { return cmp.Or(o.Actor, NightlyActor) }
 
 func idOrNull(id uint64) *uint64 {
 	if id == 0 {

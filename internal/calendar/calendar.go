@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// MaxEarliness is how long before a midnight a scheduler may start the run of that midnight. The clock of a Kubernetes
-// controller can be ahead of the Redis clock; the fence waits for the difference.
+// MaxEarliness is how long before a midnight a scheduler, whose clock may be ahead of the Redis clock, may start its run.
 const MaxEarliness = 5 * time.Minute
 
 // DefaultCutoff is the last midnight in zone not later than now plus MaxEarliness. now is the Redis clock.
@@ -16,7 +15,7 @@ func DefaultCutoff(now time.Time, zone *time.Location) time.Time {
 	return LastCutoff(now.Add(MaxEarliness), zone)
 }
 
-// LastCutoff is the last midnight in zone not later than t.
+// LastCutoff is not later than t.
 func LastCutoff(t time.Time, zone *time.Location) time.Time {
 	return midnight(t, zone, 0)
 }
@@ -26,7 +25,6 @@ func NextCutoff(t time.Time, zone *time.Location) time.Time {
 	return midnight(t, zone, 1)
 }
 
-// PreviousCutoff is the cutoff one day before a cutoff.
 func PreviousCutoff(cutoff time.Time, zone *time.Location) time.Time {
 	return midnight(cutoff, zone, -1)
 }
@@ -64,8 +62,7 @@ func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {
 	return dayBegins(year, month, day+daysLater, zone)
 }
 
-// dayBegins is the first instant of a day. A day has no 00:00 where clocks go forward at midnight, as in Santiago; there
-// time.Date may return 23:00 of the day before.
+// dayBegins is the first instant of a day. Where clocks go forward at midnight it is not 00:00, as in Santiago.
 func dayBegins(year int, month time.Month, day int, zone *time.Location) time.Time {
 	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
 	if at.Day() != time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Day() {

@@ -7,15 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func seoul(t *testing.T) *time.Location {
-	zone, err := time.LoadLocation("Asia/Seoul")
+func load(t *testing.T, name string) *time.Location {
+	t.Helper()
+	zone, err := time.LoadLocation(name)
 	require.NoError(t, err)
 	return zone
 }
 
 func TestDefaultCutoffIsTheLastMidnightFromFiveMinutesBeforeIt(t *testing.T) {
 	t.Parallel()
-	zone := seoul(t)
+	zone := load(t, "Asia/Seoul")
 	night := time.Date(2026, 11, 21, 0, 0, 0, 0, zone)
 	for now, want := range map[time.Time]time.Time{
 		night:                                        night,
@@ -32,7 +33,7 @@ func TestDefaultCutoffIsTheLastMidnightFromFiveMinutesBeforeIt(t *testing.T) {
 
 func TestNextCutoffIsStrictlyAfterTheArrival(t *testing.T) {
 	t.Parallel()
-	zone := seoul(t)
+	zone := load(t, "Asia/Seoul")
 	night := time.Date(2026, 11, 21, 0, 0, 0, 0, zone)
 	require.True(t, night.Equal(NextCutoff(night.Add(-time.Microsecond).UTC(), zone)))
 	require.True(t, night.AddDate(0, 0, 1).Equal(NextCutoff(night.UTC(), zone)))
@@ -40,7 +41,7 @@ func TestNextCutoffIsStrictlyAfterTheArrival(t *testing.T) {
 
 func TestDateCutoffIsTheMidnightThatEndsTheDay(t *testing.T) {
 	t.Parallel()
-	zone := seoul(t)
+	zone := load(t, "Asia/Seoul")
 	cutoff, err := DateCutoff("2026-12-31", zone)
 	require.NoError(t, err)
 	require.Equal(t, "2027-01-01T00:00:00+09:00", cutoff.Format(time.RFC3339))
@@ -52,8 +53,7 @@ func TestDateCutoffIsTheMidnightThatEndsTheDay(t *testing.T) {
 
 func TestMidnightWhereClocksChange(t *testing.T) {
 	t.Parallel()
-	zone, err := time.LoadLocation("Europe/Berlin") // 29 March 2026 has 23 hours
-	require.NoError(t, err)
+	zone := load(t, "Europe/Berlin") // 29 March 2026 has 23 hours
 	began := time.Date(2026, 3, 29, 0, 0, 0, 0, zone)
 	require.Equal(t, 23*time.Hour, NextCutoff(began, zone).Sub(began))
 }
@@ -62,8 +62,7 @@ func TestMidnightWhereClocksChange(t *testing.T) {
 func TestDayBeginsAtTheEndOfTheDayBefore(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Santiago", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia"} {
-		zone, err := time.LoadLocation(name)
-		require.NoError(t, err)
+		zone := load(t, name)
 		for day := time.Date(2009, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() < 2030; day = day.AddDate(0, 0, 1) {
 			date := day.Format(time.DateOnly)
 			if name == "Pacific/Apia" && date == "2011-12-30" {
@@ -85,8 +84,7 @@ func TestDayBeginsAtTheEndOfTheDayBefore(t *testing.T) {
 func TestMonthIsFromItsFirstDayToItsLast(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Asuncion", "Asia/Amman", "America/Havana", "Africa/Cairo", "Pacific/Apia"} {
-		zone, err := time.LoadLocation(name)
-		require.NoError(t, err)
+		zone := load(t, name)
 		for first := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); first.Year() < 2030; first = first.AddDate(0, 1, 0) {
 			from, to, err := Month(first.Format("2006-01"), zone)
 			require.NoError(t, err)
@@ -102,17 +100,14 @@ func TestMonthIsFromItsFirstDayToItsLast(t *testing.T) {
 
 func TestDaysAndMonths(t *testing.T) {
 	t.Parallel()
-	seoul, err := time.LoadLocation("Asia/Seoul")
-	require.NoError(t, err)
+	seoul := load(t, "Asia/Seoul")
 	from, to, err := Day("2026-11-20", seoul)
 	require.NoError(t, err)
 	require.Equal(t, "2026-11-19T15:00:00Z 2026-11-20T15:00:00Z", from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
 	from, to, err = Month("2026-12", seoul)
 	require.NoError(t, err)
 	require.Equal(t, "2026-11-30T15:00:00Z 2026-12-31T15:00:00Z", from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
-	newYork, err := time.LoadLocation("America/New_York")
-	require.NoError(t, err)
-	from, to, err = Day("2026-11-01", newYork)
+	from, to, err = Day("2026-11-01", load(t, "America/New_York"))
 	require.NoError(t, err)
 	require.Equal(t, 25*time.Hour, to.Sub(from))
 	for _, wrong := range []string{"", "2026-13", "2026-1", "2026", "2026-11-20", "11-2026"} {

@@ -13,20 +13,20 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// InnoDB takes no writes at READ COMMITTED from a session whose changes the server would log as statements.
+// InnoDB takes no writes at READ COMMITTED from a session with a binary log of statements.
 const (
 	binlogSQL  = "SELECT @@log_bin + 0, @@SESSION.binlog_format"
 	logRowsSQL = "SET SESSION binlog_format = 'ROW'"
 )
 
-// Error numbers of an unknown variable, and of a variable that the account may not set.
 const (
-	unknownVariable = 1193
+	unknownVariable = 1193 // error numbers
 	accessDenied    = 1227
+
+	binlogTimeout = 3 * time.Second
 )
 
-// logRows makes the server log the changes of a session as rows instead of statements, if the account may set that. Otherwise
-// the session can only read, and LogsStatements reports it.
+// logRows makes the server log changes as rows, if the account may set that; otherwise the session can only read.
 func logRows(ctx context.Context, conn driver.Conn) error {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, binlogSQL, nil)
 	if isNumber(err, unknownVariable) {
@@ -56,11 +56,8 @@ func logRows(ctx context.Context, conn driver.Conn) error {
 	return err
 }
 
-// binlogTimeout bounds LogsStatements.
-const binlogTimeout = 3 * time.Second
-
-// LogsStatements reports whether the server logs the changes of this pool as statements, and therefore refuses every write. It
-// is false if the server does not answer; the next statement of the caller will then fail.
+// LogsStatements reports whether the server logs statements, and therefore refuses every write. It is false if the server
+// does not answer.
 func LogsStatements(ctx context.Context, db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(ctx, binlogTimeout)
 	defer cancel()
@@ -73,8 +70,8 @@ func isStatements(logs, format string) bool {
 }
 
 func isNumber(err error, number uint16) bool {
-	var numbered *mysql.MySQLError
-	return errors.As(err, &numbered) && numbered.Number == number
+	numbered, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && numbered.Number == number
 }
 
 func asText(v driver.Value) string {

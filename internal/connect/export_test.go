@@ -16,7 +16,7 @@ var (
 func ForcedVariables(onMariaDB bool) map[string]string {
 	all := map[string]string{}
 	for _, v := range sessionVariables {
-		if on := orBoth(v.on); on == both || (on == mariadb) == onMariaDB {
+		if v.on == both || (v.on == mariadb) == onMariaDB {
 			all[v.name] = v.want
 		}
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// HelpIn fills in the help of verbs, flags and arguments in a language. A field's own tag stays unless the catalogue has its
-// verb.
+// HelpIn fills in the help in a language. A field keeps its own tag unless the catalogue has its verb.
 func HelpIn(l text.Language) kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		fillHelp(l, k.Model.Node)
@@ -43,7 +42,6 @@ func fillValue(l text.Language, verb, name string, v *kong.Value) {
 	}
 }
 
-// printHelp prints kong's help with its headings in a language.
 func printHelp(l text.Language) kong.HelpPrinter {
 	if l == text.English {
 		return kong.DefaultHelpPrinter

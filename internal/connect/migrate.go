@@ -12,18 +12,16 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// migrationLockWait is how long a migration waits for another one. It is shorter than mysqlIOTimeout.
+// migrationLockWait is shorter than mysqlIOTimeout.
 const migrationLockWait = time.Minute
 
-// Migration is one step that was applied.
 type Migration struct {
 	Version int64
 	File    string
 	Took    time.Duration
 }
 
-// Migrate brings the schema up to date and returns the applied steps. Concurrent migrations are serialised. A migration that
-// was killed is repaired by the next one.
+// Migrate brings the schema up to date and returns the applied steps. The next call repairs one that was killed.
 func Migrate(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
@@ -49,15 +47,14 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
 }
 
 const (
-	// keepSessionSQL is for the session that holds the lock and is idle during the migration: an hour, the limit of the Job.
+	// keepSessionSQL is for the idle session that holds the lock: an hour, the limit of the Job.
 	keepSessionSQL = "SET SESSION wait_timeout = 3600"
 
 	lockSQL   = "SELECT GET_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)), ?)"
 	unlockSQL = "DO RELEASE_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)))"
 )
 
-// lockMigrations serialises the migrations of one database. The server frees the lock when its session ends. The session lock
-// of goose comes too late: goose creates its version table before it takes the lock.
+// lockMigrations holds a lock while its session lives. The lock of goose comes after its version table.
 func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -82,7 +79,7 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 
 const versionsTableSQL = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
 
-// dropEmptyVersions removes an empty version table, which a killed goose leaves behind and cannot continue from.
+// dropEmptyVersions removes an empty version table, from which a killed goose cannot continue.
 func dropEmptyVersions(ctx context.Context, db *sql.DB) error {
 	var tables, versions int
 	if err := db.QueryRowContext(ctx, versionsTableSQL).Scan(&tables); err != nil || tables == 0 {

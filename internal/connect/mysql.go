@@ -11,23 +11,17 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Limits of MySQL connections.
 const (
-	// lockWaitSeconds is how long a statement waits for a row lock or a metadata lock, before the server answers 1205.
-	lockWaitSeconds = 10
-	// mysqlDialTimeout bounds a connection attempt to a host that does not answer.
+	// lockWaitSeconds is how long a statement waits for a lock before the server answers 1205.
+	lockWaitSeconds  = 10
 	mysqlDialTimeout = 5 * time.Second
-	// mysqlIOTimeout bounds one read or write on the wire. It must be longer than the slowest valid statement: the lock wait, a
-	// page of 20,000 rows, the COMMIT of a million.
+	// mysqlIOTimeout is longer than the slowest statement: the lock wait, a page of 20,000 rows, the COMMIT of a million.
 	mysqlIOTimeout = 2 * time.Minute
-	// abandonedSeconds is the time without a statement after which the server ends a session and frees its locks. A machine that
-	// loses power or network does not close its session, which would lock a coupon's row for eight hours by default. It must be
-	// longer than the pauses of a transaction: some seconds for Redis, or for a page that another session reads.
+	// abandonedSeconds without a statement end a session and free its locks, also when its machine is lost. A transaction
+	// may pause shorter: some seconds for Redis or another session.
 	abandonedSeconds = 300
-	// mysqlIdleTime closes idle connections well before the server does.
-	mysqlIdleTime = abandonedSeconds * time.Second / 2
-	// maxConnections are two for each coupon that is settled at the same time, at most twelve, and some for heartbeats and
-	// records.
+	mysqlIdleTime    = abandonedSeconds * time.Second / 2
+	// maxConnections are two for each of at most twelve coupons, and some for heartbeats and records.
 	maxConnections = 32
 )
 
@@ -40,7 +34,6 @@ type MySQLSettings struct {
 // Connections is the maximum of open connections.
 func (*MySQLSettings) Connections() int { return maxConnections }
 
-// Validate reports what is impossible about the settings.
 func (s *MySQLSettings) Validate() error {
 	_, err := s.config()
 	return err
@@ -64,8 +57,7 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 	return config, nil
 }
 
-// Open returns a pool. Each of its sessions has the variables of sessionVariables, whatever the DSN says. Open does not
-// connect: with an unreachable server the first query fails.
+// Open returns a pool of sessions with sessionVariables, whatever the DSN says. It does not connect.
 func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config, err := s.config()
 	if err != nil {

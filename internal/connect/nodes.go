@@ -14,14 +14,12 @@ import (
 
 // Limits for a node of a Cluster that hangs or is gone.
 const (
-	// hungAfter is the number of consecutive timeouts after which calls to a node fail immediately.
+	// hungAfter is the number of consecutive timeouts after which calls fail immediately for hungPause.
 	hungAfter = 3
-	// hungPause is how long they fail. Then one call is tried.
 	hungPause = time.Second
-	// topologyTimeout bounds the question for the topology to one node, so that time is left to ask the next.
+	// topologyTimeout leaves time to ask the next node.
 	topologyTimeout = 500 * time.Millisecond
-	// After a failed call the client reloads the topology reloads times, one per reloadPause. Each further failure starts the
-	// count again. By itself the client would reload once a minute.
+	// reloads of the topology follow a failed call, one per reloadPause. The client itself reloads once a minute.
 	reloads     = 10
 	reloadPause = 500 * time.Millisecond
 )
@@ -39,17 +37,14 @@ func guardNodes(cluster *redis.ClusterClient) {
 	})
 }
 
-// guard is a hook around the calls of one node.
 type guard struct {
 	node     string // its address
 	topology *topology
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 }
 
-// DialHook implements redis.Hook.
 func (*guard) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook implements redis.Hook.
 func (g *guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if name := cmd.Name(); name == "cluster" || name == "command" { // of the client itself, about the topology
@@ -61,7 +56,6 @@ func (g *guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook implements redis.Hook.
 func (g *guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		return g.call(ctx, func(ctx context.Context) error { return next(ctx, cmds) })
@@ -87,25 +81,22 @@ func (g *guard) call(ctx context.Context, call func(ctx context.Context) error) 
 	return err
 }
 
-// timedOut reports whether the node did not answer in time.
 func timedOut(err error) bool {
-	var timeout net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &timeout) && timeout.Timeout()
+	timeout, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) || ok && timeout.Timeout()
 }
 
-// unreachable reports whether the node did not answer, except for canceled calls.
+// unreachable is false for canceled calls.
 func unreachable(err error) bool {
-	var answer redis.Error
-	return err != nil && !errors.As(err, &answer) && !errors.Is(err, context.Canceled)
+	_, answered := errors.AsType[redis.Error](err)
+	return err != nil && !answered && !errors.Is(err, context.Canceled)
 }
 
-// topology reloads the topology of the client.
 type topology struct {
 	cluster *redis.ClusterClient
 	left    atomic.Int32 // reloads to come
 }
 
-// changed starts the reloads.
 func (t *topology) changed() {
 	if t.left.Swap(reloads) == 0 {
 		t.reload()

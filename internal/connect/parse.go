@@ -20,21 +20,18 @@ type SettingError struct{ problems []error }
 
 func (e *SettingError) Error() string { return errors.Join(e.problems...).Error() }
 
-// Unwrap returns the problems one by one.
 func (e *SettingError) Unwrap() []error { return e.problems }
 
 // ErrHelp reports that help or version was requested and printed.
 var ErrHelp = errors.New("help was printed")
 
-// Program describes the program whose command line is parsed.
 type Program struct {
 	Name     string
 	Prefixes []string      // of environment names that belong to Jajeong alone: an unknown one is a mistyped setting
 	Language text.Language // of the help
 }
 
-// Parse fills cli, a struct with kong tags, from args and environment. It continues after errors, so that one *SettingError has
-// all problems.
+// Parse fills cli, a struct with kong tags. One *SettingError has all problems.
 func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, options ...kong.Option) (*kong.Context, error) {
 	helped := false
 	options = append([]kong.Option{kong.Vars{"log_level": "info"}}, options...)
@@ -73,11 +70,8 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	if helped {
 		return nil, ErrHelp
 	}
-	problems = append(problems, values...)
-	problems = append(problems, givenTwice(kctx)...)
-	problems = append(problems, unknownEnvironment(parser.Model, program.Prefixes)...)
-	problems = append(problems, combination(kctx)...)
-	problems = append(problems, invalid(reflect.ValueOf(cli).Elem())...)
+	problems = slices.Concat(problems, values, givenTwice(kctx), unknownEnvironment(parser.Model, program.Prefixes),
+		combination(kctx), invalid(reflect.ValueOf(cli).Elem()))
 	if kctx != nil && kctx.Selected() != nil {
 		problems = append(problems, invalid(kctx.Selected().Target)...)
 	}
@@ -98,7 +92,6 @@ type unreadError struct {
 
 func (e *unreadError) Error() string { return e.error.Error() + ": see --help" }
 
-// In implements text.Localized.
 func (e *unreadError) In(l text.Language) string {
 	if l == text.English {
 		return e.Error()
@@ -106,11 +99,10 @@ func (e *unreadError) In(l text.Language) string {
 	return text.In(l, e.localized)
 }
 
-// unread is the error about the argument that kong could not read.
 func unread(err error, args []string, at int) error {
-	var missing *valueMissing
+	missing, ok := errors.AsType[*valueMissing](err)
 	switch {
-	case errors.As(err, &missing):
+	case ok:
 		return &unreadError{err, text.Errorf(text.NoValueFor, missing.flag)}
 	case at >= len(args):
 		return &unreadError{err, text.Errorf(text.UnreadableCommand, err)}
@@ -122,7 +114,7 @@ func unread(err error, args []string, at int) error {
 	}
 }
 
-// combination finds missing flags, and flags that exclude each other. kong checks the same, but only when all values are valid.
+// combination finds missing and exclusive flags. kong checks them only when all values are valid.
 func combination(kctx *kong.Context) (problems []error) {
 	if kctx == nil || kctx.Error != nil {
 		return nil
@@ -151,7 +143,6 @@ func combination(kctx *kong.Context) (problems []error) {
 	return append(problems, unselected(kctx)...)
 }
 
-// unselected finds a missing verb or argument.
 func unselected(kctx *kong.Context) (problems []error) {
 	node := kctx.Selected()
 	if node == nil {
@@ -174,18 +165,15 @@ func unselected(kctx *kong.Context) (problems []error) {
 	return problems
 }
 
-// validator is the interface that kong calls too, but only until the first problem.
+// validator is what kong calls too, until the first problem.
 type validator interface{ Validate() error }
 
-// invalid validates a command and the groups of settings among its fields. Verbs are not validated unless selected.
+// invalid validates a command and its groups of settings; verbs only when selected.
 func invalid(command reflect.Value) (problems []error) {
 	validate := func(v reflect.Value) {
-		checked, ok := v.Addr().Interface().(validator)
-		if !ok {
-			return
+		if checked, ok := v.Addr().Interface().(validator); ok {
+			problems = append(problems, text.Split(checked.Validate())...)
 		}
-		err := checked.Validate()
-		problems = append(problems, text.Split(err)...)
 	}
 	validate(command)
 	for i := range command.NumField() {
@@ -207,7 +195,6 @@ func distinct(problems []error) []error {
 	})
 }
 
-// makeLenient makes kong collect unreadable values instead of stopping at the first.
 func makeLenient(model *kong.Application, problems *[]error) {
 	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
 		if value, ok := node.(*kong.Value); ok {
@@ -249,7 +236,6 @@ type valueMissing struct{ flag string }
 
 func (*valueMissing) Error() string { return text.ValueMissing.In(text.English) }
 
-// problem is the problem of a value that was read into target.
 func (l lenient) problem(v *kong.Value, given string, target reflect.Value, err error) error {
 	switch {
 	case err != nil, v.Enum != "" && target.Kind() == reflect.String && !v.EnumMap()[target.String()]:

@@ -14,15 +14,13 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Limits of Redis connections. A call that takes longer than a timeout has failed: apply-api answers 503, or the run exits
-// with 1. Repeating is safe.
+// A call of Redis that takes longer than a timeout has failed; repeating it is safe.
 const (
 	redisDialTimeout = 2 * time.Second
 	redisIOTimeout   = 3 * time.Second
-	// redisPool is enough for stampedes on three coupons, questions about applications, and the catalog. With more coupons,
-	// calls wait for a connection.
+	// redisPool is enough for stampedes on three coupons; with more, calls wait for a connection.
 	redisPool = 64
-	// redisPoolTimeout is shorter than the timeout of every call, so that the pool counts its own timeouts.
+	// redisPoolTimeout is shorter than the timeout of every call, so that the pool counts it.
 	redisPoolTimeout = 900 * time.Millisecond
 )
 
@@ -36,7 +34,7 @@ type RedisSettings struct {
 	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS"`
 }
 
-// Connections is the maximum of open connections: one pool for each given node of a Cluster.
+// Connections is the maximum of open connections: a pool for each node of a Cluster.
 func (s *RedisSettings) Connections() int {
 	if s.RedisMasterName != "" {
 		return redisPool + len(s.RedisAddrs)
@@ -44,7 +42,6 @@ func (s *RedisSettings) Connections() int {
 	return redisPool * max(1, len(s.RedisAddrs))
 }
 
-// Validate reports what is impossible about the settings.
 func (s *RedisSettings) Validate() error {
 	var problems []error
 	if len(s.RedisAddrs) == 0 {
@@ -62,8 +59,8 @@ func (s *RedisSettings) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Open returns a client. It does not connect: with an unreachable server the first command fails. The client never repeats a
-// command by itself: a repeated apply could accept an application after its applicant got 503.
+// Open returns a client. It does not connect, and never repeats a command: a repeated apply could accept an application
+// after its applicant got 503.
 func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	password, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile)
 	if err != nil {
@@ -94,7 +91,7 @@ func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// LogRedis sends the log of the Redis client to logger. The client has one logger per process: call LogRedis once, from main.
+// LogRedis sets the one logger of the Redis client in this process.
 func LogRedis(logger *zap.Logger) { redis.SetLogger(redisLogger{logger.Named("redis").Sugar()}) }
 
 type redisLogger struct{ log *zap.SugaredLogger }

@@ -9,33 +9,27 @@ import (
 	"github.com/sethvargo/go-retry"
 )
 
-// refusals are errors of a Redis that has executed nothing and may execute the command in a moment: a slot is migrating, a
-// replica is being promoted, data is being loaded. The codes are part of the protocol.
+// refusals are errors of a Redis that has executed nothing and may execute the command in a moment.
 var refusals = []string{"TRYAGAIN", "ASK", "MOVED", "CLUSTERDOWN", "MASTERDOWN", "LOADING"}
 
-// refusalBackoff repeats a refused command for some fifteen seconds, the time that the migration of a large slot takes, and
-// less than the grace of a pod.
+// refusalBackoff takes some fifteen seconds: the migration of a large slot, and less than the grace of a pod.
 func refusalBackoff() retry.Backoff {
 	const repetitions, first, maxPause = 19, 50 * time.Millisecond, time.Second
 	return retry.WithMaxRetries(repetitions, retry.WithJitterPercent(25, retry.WithCappedDuration(maxPause, retry.NewExponential(first))))
 }
 
-// RetryRefused makes the client repeat commands that Redis refused without executing them. It is for settle only: apply-api
-// answers immediately, and the applicant repeats the request.
+// RetryRefused repeats commands that Redis refused without executing them. It is for settle only.
 func (s *Servers) RetryRefused() { s.Redis.AddHook(refusalHook{}) }
 
-// refusalHook is a hook around every command.
 type refusalHook struct{}
 
-// DialHook implements redis.Hook.
 func (refusalHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessPipelineHook implements redis.Hook. Only metrics use pipelines.
+// ProcessPipelineHook passes pipelines: only metrics use them.
 func (refusalHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// ProcessHook implements redis.Hook.
 func (refusalHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		var answer error
@@ -52,7 +46,6 @@ func (refusalHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// refused reports whether Redis refused a command without executing it.
 func refused(err error) bool {
 	return err != nil && slices.ContainsFunc(refusals, func(code string) bool { return redis.HasErrorPrefix(err, code+" ") })
 }

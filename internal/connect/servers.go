@@ -1,20 +1,24 @@
+// Package connect opens the connections of both programs: Redis without hidden repetitions of commands, MySQL with forced
+// session variables, and zap as the only logger. It also reads settings from flags and environment, and reports all wrong
+// settings together.
 package connect
 
 import (
 	"database/sql"
+	"io"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
-// Servers are the connections to both servers.
 type Servers struct {
 	MySQL *sql.DB
 	Redis redis.UniversalClient
 }
 
-// Open prepares connections to both servers. The servers may be unreachable.
+// Open prepares connections. The servers may be unreachable.
 func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, error) {
 	db, err := m.Open(logger)
 	if err != nil {
@@ -28,11 +32,59 @@ func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, err
 	return &Servers{MySQL: db, Redis: rdb}, nil
 }
 
-// Metrics are about the pools of connections.
 func (s *Servers) Metrics() prometheus.Collector { return pools{s.Redis, s.MySQL} }
 
-// Close closes all connections.
 func (s *Servers) Close() {
 	_ = s.Redis.Close()
 	_ = s.MySQL.Close()
+}
+
+// LogSettings is the level of the log.
+type LogSettings struct {
+	LogLevel string `name:"log-level" env:"LOG_LEVEL" enum:"debug,info,warn,error" default:"${log_level}"`
+}
+
+// Logger writes one JSON line per event.
+func (s *LogSettings) Logger(w io.Writer) *zap.Logger {
+	level, err := zapcore.ParseLevel(s.LogLevel)
+	if err != nil {
+		level = zapcore.InfoLevel
+	}
+	encoder := zap.NewProductionEncoderConfig()
+	encoder.TimeKey = "time"
+	encoder.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoder), zapcore.Lock(zapcore.AddSync(w)), level))
+}
+
+type pools struct {
+	rdb redis.UniversalClient
+	db  *sql.DB
+}
+
+var (
+	connectionsDesc = prometheus.NewDesc("jajeong_pool_connections", "Open connections, by server and state.", []string{"server", "state"}, nil)
+	waitsDesc       = prometheus.NewDesc("jajeong_pool_waits_total", "Number of waits for a free connection.", []string{"server"}, nil)
+	waitedDesc      = prometheus.NewDesc("jajeong_pool_wait_seconds_total", "Total time of waits for a free connection.", []string{"server"}, nil)
+	timeoutsDesc    = prometheus.NewDesc("jajeong_pool_timeouts_total", "Number of waits for a free connection that timed out.", []string{"server"}, nil)
+)
+
+func (p pools) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, to) }
+
+func (p pools) Collect(to chan<- prometheus.Metric) {
+	gauge := func(value int, server, state string) {
+		to <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(value), server, state)
+	}
+	counter := func(desc *prometheus.Desc, value float64, server string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, server)
+	}
+	redis, mysql := p.rdb.PoolStats(), p.db.Stats()
+	gauge(int(redis.IdleConns), "redis", "idle")
+	gauge(int(redis.TotalConns-redis.IdleConns), "redis", "in_use")
+	gauge(mysql.Idle, "mysql", "idle")
+	gauge(mysql.InUse, "mysql", "in_use")
+	counter(waitsDesc, float64(redis.WaitCount), "redis")
+	counter(waitsDesc, float64(mysql.WaitCount), "mysql")
+	counter(waitedDesc, float64(redis.WaitDurationNs)/1e9, "redis")
+	counter(waitedDesc, mysql.WaitDuration.Seconds(), "mysql")
+	counter(timeoutsDesc, float64(redis.Timeouts), "redis")
 }

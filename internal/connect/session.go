@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +17,7 @@ import (
 type family string
 
 const (
-	both    family = "%s"
+	both    family = ""
 	mysql8  family = "/*!80000 %s */"   // MySQL 8.0 and later; MariaDB skips these
 	mariadb family = "/*M!100600 %s */" // MariaDB 10.6 and later; MySQL skips these
 )
@@ -43,8 +43,7 @@ const (
 var sqlMode = strings.Join([]string{
 	"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")
 
-// sessionVariables are the forced variables, in the order in which they are set, whatever the DSN, init_connect and the defaults
-// of the server are.
+// sessionVariables are forced in this order.
 var sessionVariables = []variable{
 	// Transactions.
 	{name: "autocommit", want: "1"},
@@ -93,8 +92,7 @@ var sessionVariables = []variable{
 // isolationSQL is the same on MySQL and MariaDB; the variables have different names.
 const isolationSQL = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
-// settingSQL and provingSQL are one statement each. A variable that only one family has is in a comment that only that family
-// executes.
+// settingSQL and provingSQL have the variables of one family in comments that only it executes.
 var (
 	settingSQL = "SET SESSION " + perVariable(func(v variable) string {
 		switch v.set {
@@ -124,19 +122,14 @@ func perVariable(sql func(variable) string) string {
 		if all.Len() > 0 {
 			part = ", " + part
 		}
-		all.WriteString(fmt.Sprintf(string(orBoth(v.on)), part))
+		if v.on != both {
+			part = fmt.Sprintf(string(v.on), part)
+		}
+		all.WriteString(part)
 	}
 	return all.String()
 }
 
-func orBoth(f family) family {
-	if f == "" {
-		return both
-	}
-	return f
-}
-
-// session sets the variables of every new connection and verifies them.
 type session struct{ driver.Connector }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
@@ -167,7 +160,6 @@ func prepare(ctx context.Context, conn driver.Conn) error {
 	return prove(found)
 }
 
-// look reads the variables that the server has.
 func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, provingSQL, nil)
 	if err != nil {
@@ -185,13 +177,11 @@ func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
 	return found, nil
 }
 
-// SessionError is a session whose variable was not set, so that SQL could have another meaning. A proxy that answers SET by
-// itself causes this.
+// SessionError is a variable that was not set, as by a proxy that answers SET by itself: SQL could have another meaning.
 type SessionError struct{ Variable, Want, Is string }
 
 func (e *SessionError) Error() string { return e.In(text.English) }
 
-// In implements text.Localized.
 func (e *SessionError) In(l text.Language) string {
 	return l.Sprintf(text.WrongSession, e.Variable, e.Is, e.Want)
 }
@@ -206,7 +196,7 @@ func prove(found map[string]string) error {
 	}
 	for _, v := range sessionVariables {
 		is, ok := found[v.name]
-		if on := orBoth(v.on); on != both && on != known {
+		if v.on != both && v.on != known {
 			continue
 		}
 		if !ok {
@@ -219,14 +209,8 @@ func prove(found map[string]string) error {
 	return nil
 }
 
-// sameList compares variables that are lists, in any order; any other is a list of one.
+// sameList compares lists in any order; any other value is a list of one.
 func sameList(a, b string) bool {
-	set := func(list string) map[string]bool {
-		all := map[string]bool{}
-		for item := range strings.SplitSeq(list, ",") {
-			all[item] = true
-		}
-		return all
-	}
-	return maps.Equal(set(a), set(b))
+	items := func(list string) []string { return slices.Sorted(strings.SplitSeq(list, ",")) }
+	return slices.Equal(items(a), items(b))
 }

@@ -3,13 +3,18 @@ package connect_test
 import (
 	"database/sql"
 	"maps"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
 )
@@ -45,15 +50,9 @@ func requireForced(t *testing.T, db *sql.DB) {
 	_, err = tx.ExecContext(t.Context(), "UPDATE parent SET n = 50 WHERE n < ?", 3)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
-	rows, err := db.QueryContext(t.Context(), "SELECT a.n FROM parent a CROSS JOIN parent b")
+	rows, err := mysqltx.Column[int](t.Context(), db, "SELECT a.n FROM parent a CROSS JOIN parent b")
 	require.NoError(t, err)
-	defer rows.Close()
-	found := 0
-	for rows.Next() {
-		found++
-	}
-	require.NoError(t, rows.Err())
-	require.Equal(t, 25, found)
+	require.Len(t, rows, 25)
 	var text, collation string
 	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT '심야 쿠폰', COLLATION('a')").Scan(&text, &collation))
 	require.Equal(t, "심야 쿠폰", text)
@@ -148,4 +147,51 @@ func TestSession_CostsSixStatements(t *testing.T) {
 	require.NoError(t, conn.QueryRowContext(t.Context(), "SHOW SESSION STATUS LIKE 'Questions'").Scan(&name, &before))
 	const ownParameters = 1 // of the test's DSN
 	require.LessOrEqual(t, before-ownParameters, 7)
+}
+
+// After a machine has lost power during a settlement, its session must not lock the coupon's row for eight hours, whatever the
+// DSN says.
+func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
+	t.Parallel()
+	config, err := mysql.ParseDSN(testenv.MySQLFor(t).DSN)
+	require.NoError(t, err)
+	config.Params = map[string]string{"wait_timeout": "28800"}
+	db := open(t, config.FormatDSN())
+	var seconds int
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT @@SESSION.wait_timeout").Scan(&seconds))
+	waits := time.Duration(seconds) * time.Second
+	require.LessOrEqual(t, waits, 5*time.Minute)
+	require.Greater(t, waits, connect.MySQLIOTimeout, "a transaction pauses while another session reads")
+	require.Less(t, connect.MySQLIdleTime, waits, "the pool would hand out what the server has closed")
+
+	_, err = connect.Migrate(t.Context(), db)
+	require.NoError(t, err)
+	_, err = connect.Migrate(t.Context(), db)
+	require.NoError(t, err, "the lock of the first is free")
+}
+
+func TestMetrics_CountConnections(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.MySQLFor(t).DSN)
+	rdb, err := (&connect.RedisSettings{RedisAddrs: testenv.RedisFor(t).Addrs}).Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { rdb.Close() })
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	inUse, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	defer inUse.Close()
+
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister((&connect.Servers{MySQL: db, Redis: rdb}).Metrics())
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP jajeong_pool_connections Open connections, by server and state.
+# TYPE jajeong_pool_connections gauge
+jajeong_pool_connections{server="mysql",state="idle"} 0
+jajeong_pool_connections{server="mysql",state="in_use"} 1
+jajeong_pool_connections{server="redis",state="idle"} 1
+jajeong_pool_connections{server="redis",state="in_use"} 0
+`), "jajeong_pool_connections"))
+	count, err := testutil.GatherAndCount(registry, "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total", "jajeong_pool_timeouts_total")
+	require.NoError(t, err)
+	require.Equal(t, 5, count)
 }

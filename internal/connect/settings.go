@@ -1,22 +1,26 @@
 package connect
 
 import (
+	"maps"
 	"net"
 	"os"
+	"reflect"
 	"regexp"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// serviceLink matches variables such as APPLY_API_PORT_8080_TCP, which Kubernetes sets in every pod for each service.
+// serviceLink matches variables that Kubernetes sets for each service, such as APPLY_API_PORT_8080_TCP.
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
 
-// siblings are settings of one program that the other one accepts: both often share a ConfigMap.
+// siblings are settings of either program, which often share a ConfigMap.
 var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL", "SETTLE_ADMIN_LISTEN"}
 
 func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {
@@ -25,9 +29,8 @@ func unknownEnvironment(model *kong.Application, prefixes []string) (problems []
 		known[env] = true
 	}
 	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
-		switch n := node.(type) {
-		case *kong.Flag:
-			for _, env := range n.Envs {
+		if flag, ok := node.(*kong.Flag); ok {
+			for _, env := range flag.Envs {
 				known[env] = true
 			}
 		}
@@ -44,14 +47,9 @@ func unknownEnvironment(model *kong.Application, prefixes []string) (problems []
 	return problems
 }
 
-func withPrefix(known map[string]bool, prefix string) (names []string) {
-	for name := range known {
-		if strings.HasPrefix(name, prefix) {
-			names = append(names, name)
-		}
-	}
-	sort.Strings(names)
-	return names
+func withPrefix(known map[string]bool, prefix string) []string {
+	without := func(name string) bool { return !strings.HasPrefix(name, prefix) }
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(known)), without)
 }
 
 // CheckListen refuses an invalid listen address.
@@ -66,7 +64,6 @@ func CheckListen(name, address string) error {
 	return nil
 }
 
-// secret is a value given directly or in a file.
 func secret(name, value, file string) (string, error) {
 	if file == "" {
 		return value, nil
@@ -82,4 +79,87 @@ func secret(name, value, file string) (string, error) {
 		return "", text.UsageErrorf(text.SecretEmpty, name, file)
 	}
 	return value, nil
+}
+
+// anyBytes is the tag of values that may have any bytes: secrets and members of Redis.
+const anyBytes = "bytes"
+
+// slip finds an empty value, which must not switch a feature off. Zero is empty unless the flag has a default.
+func slip(v *kong.Value, given string, target reflect.Value) error {
+	parts := []string{given}
+	if v.IsSlice() {
+		parts = kong.SplitEscaped(given, v.Tag.Sep)
+	}
+	isEmpty := func(part string) bool { return strings.TrimSpace(part) == "" }
+	switch {
+	case len(parts) == 0, slices.ContainsFunc(parts, isEmpty):
+		return text.UsageErrorf(text.GivenEmpty, nameOf(v))
+	case !v.HasDefault && hasZero(target):
+		return text.UsageErrorf(text.GivenZero, nameOf(v))
+	case isText(v, target) && !isPlain(given):
+		return text.UsageErrorf(text.GivenNotPlain, nameOf(v))
+	default:
+		return nil
+	}
+}
+
+func hasZero(target reflect.Value) bool {
+	if target.Kind() == reflect.Slice {
+		for i := range target.Len() {
+			if hasZero(target.Index(i)) {
+				return true
+			}
+		}
+		return false
+	}
+	return (target.CanInt() || target.CanUint() || target.CanFloat()) && target.IsZero()
+}
+
+func isText(v *kong.Value, target reflect.Value) bool {
+	of := target.Type()
+	if of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	return of.Kind() == reflect.String && v.Tag.Type != "path" && !v.Tag.Has(anyBytes)
+}
+
+func isPlain(given string) bool {
+	return utf8.ValidString(given) && !strings.ContainsFunc(given, unicode.IsControl)
+}
+
+// isDefault reports whether kong decodes a default, directly into the field as it does with the environment.
+func isDefault(v *kong.Value, target reflect.Value) bool {
+	if target.Addr().Pointer() != v.Target.Addr().Pointer() {
+		return false
+	}
+	return !slices.ContainsFunc(v.Tag.Envs, func(env string) bool {
+		_, set := os.LookupEnv(env)
+		return set
+	})
+}
+
+func givenTwice(kctx *kong.Context) (problems []error) {
+	if kctx == nil {
+		return nil
+	}
+	times := map[*kong.Flag]int{}
+	for _, path := range kctx.Path {
+		if flag := path.Flag; flag != nil && !flag.IsCumulative() {
+			if times[flag]++; times[flag] == 2 {
+				problems = append(problems, text.UsageErrorf(text.GivenTwice, nameOf(flag.Value)))
+			}
+		}
+	}
+	return problems
+}
+
+func nameOf(v *kong.Value) string {
+	switch {
+	case v.Flag == nil:
+		return v.Summary()
+	case len(v.Tag.Envs) > 0:
+		return v.Tag.Envs[0] + " (--" + v.Name + ")"
+	default:
+		return "--" + v.Name
+	}
 }

@@ -1,6 +1,8 @@
 package coupon
 
-import "time"
+import (
+	"time"
+)
 
 // Application is one user's application for one coupon.
 type Application struct {
@@ -15,7 +17,6 @@ func (a Application) User() UserID { return ParseUserID(a.Member) }
 // Source is where an application is stored before it is settled.
 type Source uint8
 
-// The sources.
 const (
 	SourceQueue        Source = iota + 1 // in the queue
 	SourceRetryable                      // in the DLQ; every run tries it again
@@ -25,13 +26,11 @@ const (
 	SourceNotSelected                    // in MySQL alone, with outcome NOT_SELECTED; it waits for free seats
 )
 
-// InDLQ reports whether the application is stored in the DLQ.
 func (s Source) InDLQ() bool { return s >= SourceRetryable && s <= SourceHeld }
 
 // Mark is the set of users that Redis answers without a look at the queue.
 type Mark uint8
 
-// The marks.
 const (
 	MarkNone     Mark = iota + 1 // no set
 	MarkIssued                   // applying again answers ALREADY_ISSUED
@@ -54,17 +53,15 @@ func (f Failure) RefusedBefore() bool {
 	return f.Source == SourceRowRefused || f.Source == SourceTriedTonight
 }
 
-// Cause is why an application is in the DLQ: a stable word in capitals, by which operators group entries. The set is open,
-// since entries outlive the program that wrote them.
+// Cause is why an application is in the DLQ: a stable word in capitals. The set is open, since entries outlive programs.
 type Cause string
 
-// The causes that the program itself writes.
 const (
 	CauseUnknownUser  Cause = "UNKNOWN_USER"
 	CauseInactiveUser Cause = "INACTIVE_USER"
 	CauseMalformed    Cause = "MALFORMED_USER_ID"
-	// CausePassedOver: the user could not get a coupon when this place of the queue was settled and can get one now, but the
-	// seats behind were issued. The application has the first claim to the next free seat.
+	// CausePassedOver: the user could not get a coupon when this place was settled, and has the first claim to the next free
+	// seat.
 	CausePassedOver Cause = "PASSED_OVER"
 	// CauseBadRow: MySQL refused this user's row alone. The message is MySQL's error.
 	CauseBadRow Cause = "BAD_ROW"
@@ -75,9 +72,21 @@ const (
 // Causes are the causes that the program itself writes.
 var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow, CauseDatabaseAway}
 
-// Cursor marks a place in the applications of a coupon in Redis; the zero Cursor is the beginning. Only package candidates
-// reads its fields. It stays valid when entries around it are removed.
+// Cursor is a place in the applications of a coupon in Redis, also when entries around it are removed. Only package
+// candidates reads its fields.
 type Cursor struct {
 	Score, Member string
 	End           bool // no entry was behind it
 }
+
+// Standing is where an application of a user is now: the status that an applicant is shown.
+type Standing string
+
+const (
+	StandingNone        Standing = "NONE"         // no application is known
+	StandingPending     Standing = "PENDING"      // in the queue
+	StandingUnderReview Standing = "UNDER_REVIEW" // in the DLQ
+	StandingIssued      Standing = "ISSUED"
+	StandingRejected    Standing = "REJECTED"
+	StandingNotSelected Standing = "NOT_SELECTED" // in MySQL alone
+)

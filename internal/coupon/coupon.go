@@ -1,3 +1,8 @@
+// Package coupon is the vocabulary of Jajeong: the types that Redis, MySQL, the settlement and the programs exchange. It
+// imports the standard library alone. docs/design.md has the glossary.
+//
+// Enumerations start at 1, so that a value that was never set is not a valid one. Enumerations that are stored or sent are
+// strings in their stored form; Scan and UnmarshalText refuse unknown ones.
 package coupon
 
 import (
@@ -24,41 +29,35 @@ type Coupon struct {
 	Promise Promise `json:"-"`
 }
 
-// Columns are the columns of table coupon, as c, that Fields scans.
+// Columns are the columns of table coupon, as c, for Fields.
 const Columns = `c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status, c.finalised_at,
        COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.version`
 
-// Fields are the destinations of Columns in a scan.
 func (c *Coupon) Fields() []any {
 	return []any{&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Status, zeroTime{&c.FinalisedAt},
 		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.Version}
 }
 
-// LockSQL locks the row of a coupon and reads it with its promise, for FieldsWithPromise. Every transaction that changes a
-// coupon begins with it. Table promise is in subqueries, because a locking read of a join would lock its row too, which the
-// catalog writes.
+// LockSQL begins every transaction that changes a coupon. A locking read of a join would also lock the row of table promise,
+// which the catalog writes.
 const LockSQL = "SELECT " + ColumnsWithPromise + " FROM coupon c WHERE c.id = ? FOR UPDATE"
 
-// ColumnsWithPromise are Columns and PromiseColumns of a query of table coupon, as c, alone.
+// ColumnsWithPromise are Columns and PromiseColumns of a query of table coupon alone, for FieldsWithPromise.
 const ColumnsWithPromise = Columns + `,
        COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = c.id), 0),
        COALESCE((SELECT p.last_arrival FROM promise p WHERE p.coupon_id = c.id), 0),
        COALESCE((SELECT p.twice FROM promise p WHERE p.coupon_id = c.id), 0),
        COALESCE((SELECT p.counted_since FROM promise p WHERE p.coupon_id = c.id), 0)`
 
-// FieldsWithPromise are the destinations of Columns and PromiseColumns in a scan.
 func (c *Coupon) FieldsWithPromise() []any { return append(c.Fields(), c.Promise.Fields()...) }
 
-// Free is the number of free seats.
 func (c Coupon) Free() int { return max(0, c.TotalQuantity-c.IssuedCount) }
 
-// SoldOut reports whether every seat was issued.
 func (c Coupon) SoldOut() bool { return c.IssuedCount > 0 && c.Free() == 0 }
 
 // Finalised reports whether the coupon has ended: its Redis keys are swept and its applications have outcomes.
 func (c Coupon) Finalised() bool { return !c.FinalisedAt.IsZero() }
 
-// Paused reports whether an operator has paused the coupon.
 func (c Coupon) Paused() bool { return c.Status == Paused }
 
 // Window is the part of the coupon that Redis judges applications by.
@@ -84,16 +83,13 @@ type Promise struct {
 	Since       Arrival // when the Redis server that counted Accepted and Twice began to count; 0: unknown
 }
 
-// PromiseColumns are the columns of table promise, as p, that Fields scans. A coupon without a row has none of them.
+// PromiseColumns are the columns of table promise, as p, for Fields; 0 without a row.
 const PromiseColumns = "COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)"
 
-// Fields are the destinations of PromiseColumns in a scan.
 func (p *Promise) Fields() []any { return []any{&p.Accepted, &p.LastArrival, &p.Twice, &p.Since} }
 
-// zeroTime scans NULL as the zero time.
 type zeroTime struct{ into *time.Time }
 
-// Scan implements sql.Scanner.
 func (z zeroTime) Scan(value any) error {
 	at, ok := value.(time.Time)
 	if value != nil && !ok {
@@ -106,14 +102,11 @@ func (z zeroTime) Scan(value any) error {
 // Status is coupon.status: whether an operator has paused the coupon.
 type Status string
 
-// The statuses of a coupon.
 const (
 	Open   Status = "OPEN"
 	Paused Status = "PAUSED"
 )
 
-// Scan implements sql.Scanner.
 func (s *Status) Scan(value any) error { return scan(s, value, Open, Paused) }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Status) UnmarshalText(text []byte) error { return scan(s, text, Open, Paused) }

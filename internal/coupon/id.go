@@ -21,16 +21,12 @@ type Arrival = int64
 // MaxArrival is the highest arrival that a Redis score, a double, holds exactly: in the year 2255.
 const MaxArrival Arrival = 1<<53 - 1
 
-// ArrivalAt is the arrival at an instant.
 func ArrivalAt(t time.Time) Arrival { return t.UnixMicro() }
 
 // ParseUserID reads a member of the queue as a user id in canonical decimal; 0 for anything else.
 func ParseUserID(member string) UserID {
-	if member == "" || member[0] < '1' || member[0] > '9' {
-		return 0
-	}
 	id, err := strconv.ParseUint(member, 10, 64)
-	if err != nil {
+	if err != nil || member[0] < '1' || member[0] > '9' {
 		return 0
 	}
 	return id

@@ -1,11 +1,13 @@
 package coupon
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Outcome is what became of an application: application_outcome.outcome, or ISSUED for a row of user_coupon.
 type Outcome string
 
-// The outcomes.
 const (
 	OutcomeIssued        Outcome = "ISSUED"
 	OutcomeNotSelected   Outcome = "NOT_SELECTED" // no seat was free
@@ -13,7 +15,6 @@ const (
 	OutcomeAlreadyIssued Outcome = "ALREADY_ISSUED"
 )
 
-// Scan implements sql.Scanner.
 func (o *Outcome) Scan(value any) error {
 	return scan(o, value, OutcomeIssued, OutcomeNotSelected, OutcomeRejected, OutcomeAlreadyIssued)
 }
@@ -21,20 +22,17 @@ func (o *Outcome) Scan(value any) error {
 // Trigger is why a run was started: settlement_run.trigger_kind.
 type Trigger string
 
-// The triggers.
 const (
 	Cron     Trigger = "CRON"
 	Manual   Trigger = "MANUAL"
 	DLQRetry Trigger = "DLQ_RETRY"
 )
 
-// Scan implements sql.Scanner.
 func (t *Trigger) Scan(value any) error { return scan(t, value, Cron, Manual, DLQRetry) }
 
 // RunStatus is how a run ended: settlement_run.status.
 type RunStatus string
 
-// The statuses of a run.
 const (
 	RunRunning   RunStatus = "RUNNING"
 	RunSucceeded RunStatus = "SUCCEEDED"
@@ -43,7 +41,6 @@ const (
 	RunAbandoned RunStatus = "ABANDONED" // the process fell silent
 )
 
-// Scan implements sql.Scanner.
 func (s *RunStatus) Scan(value any) error {
 	return scan(s, value, RunRunning, RunSucceeded, RunHeld, RunFailed, RunAbandoned)
 }
@@ -51,7 +48,6 @@ func (s *RunStatus) Scan(value any) error {
 // ResultStatus is what a run did to one coupon: run_coupon.status.
 type ResultStatus string
 
-// The statuses of a result.
 const (
 	Settled   ResultStatus = "SETTLED"   // at least one application was decided
 	Unchanged ResultStatus = "UNCHANGED" // there was nothing to decide
@@ -64,7 +60,6 @@ const (
 // ResultStatuses are all of them.
 var ResultStatuses = []ResultStatus{Settled, Unchanged, NotDue, HeldBack, Busy, Failed}
 
-// Scan implements sql.Scanner.
 func (s *ResultStatus) Scan(value any) error { return scan(s, value, ResultStatuses...) }
 
 // Class is what an error means to the person or job that started a program.
@@ -77,7 +72,6 @@ const (
 	Invariant                       // a promise is broken: an operator must look; exit 3
 )
 
-// scan reads one of the known values of a stored enumeration.
 func scan[E ~string](into *E, value any, known ...E) error {
 	var text string
 	switch v := value.(type) {
@@ -88,11 +82,18 @@ func scan[E ~string](into *E, value any, known ...E) error {
 	default:
 		return fmt.Errorf("%T is not a %T", value, *into)
 	}
-	for _, k := range known {
-		if E(text) == k {
-			*into = k
-			return nil
-		}
+	if !slices.Contains(known, E(text)) {
+		return fmt.Errorf("unknown %T %q", *into, text)
 	}
-	return fmt.Errorf("unknown %T %q", *into, text)
+	*into = E(text)
+	return nil
 }
+
+// Error is an error of a known class.
+type Error struct {
+	Class Class
+	Err   error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,3 +1,15 @@
+// Package couponadmin changes coupons for operators: create, close, extend, pause, resume, add seats, recount.
+//
+// Each change is one transaction under the coupon's row lock, and is recorded in audit_event with the old and the new values.
+// A change that would break a promise is refused, and nothing is changed.
+//
+// Redis judges applications by the window that it was given last. A change that accepts fewer applications is applied to Redis
+// first, so that no application is accepted after the instant that MySQL records. A change that accepts more is published
+// after COMMIT; if that fails, the catalog publishes it with its next refresh.
+//
+// Every change but Create and AddSeats is safe to repeat. When the reply to COMMIT is lost, the transaction runs again: it
+// finds its audit event, and does nothing. Create has no lock that would wait for the lost transaction, so its result is then
+// unknown.
 package couponadmin
 
 import (
@@ -21,12 +33,10 @@ type Clock interface {
 
 // Windows are the windows in Redis.
 type Windows interface {
-	// Shut ends the window now, or pauses the coupon. w is the window of the coupon's row. Shut returns the version that the
-	// row must get, and an instant after every arrival. The caller holds the lock of the row and writes it afterwards. If that
-	// fails, the catalog restores the window after some minutes. Safe to repeat.
+	// StopApplying ends the window of a row now, or pauses it, and returns the version that the row must get and an instant after
+	// every arrival. The caller holds the lock of the row. If it fails to write, the catalog restores the window.
 	StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error)
-	// Announce publishes a window, extends the life of the coupon's keys accordingly, and returns whether Redis answers
-	// SOLD_OUT. Only a run changes that answer. Safe to repeat.
+	// Announce publishes a window and the life of the keys, and returns whether Redis answers SOLD_OUT.
 	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
 	// CountMarked counts the users that Redis answers ALREADY_ISSUED and REJECTED.
 	CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error)
@@ -45,7 +55,6 @@ type Config struct {
 // Admin changes coupons in the name of one operator.
 type Admin struct{ Config }
 
-// New checks that the configuration is complete.
 func New(config Config) (*Admin, error) {
 	if config.DB == nil || config.Clock == nil || config.Windows == nil || config.Now == nil || config.Operator == "" || config.Reason == "" {
 		return nil, errors.New("couponadmin: a field of Config is missing")
@@ -63,18 +72,15 @@ type Change struct {
 	PublishErr    error         // Redis may not have the new window; the catalog publishes it again
 }
 
-// operation is one kind of change.
 type operation struct {
-	action audit.Action
-	// withoutRedis reports that the change needs no clock, and is also made while Redis is unreachable.
-	withoutRedis bool
+	action       audit.Action
+	withoutRedis bool // the change needs no clock
 	// needsMarks reports whether plan needs facts.marksLost; nil: never.
 	needsMarks func(old coupon.Coupon, now time.Time) bool
 	// plan returns the coupon as it is to be, or a *Refused. It is pure.
 	plan func(old coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error)
 }
 
-// change makes one change.
 func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operation) (*Change, error) {
 	now, clockErr := a.Clock.Now(ctx)
 	if clockErr != nil && !(op.withoutRedis && mysqltx.ClassOf(clockErr) == coupon.Infrastructure) {
@@ -110,7 +116,6 @@ func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operati
 	return &made, nil
 }
 
-// apply plans the change of made.Before and writes it.
 func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audit.Origin, op operation) error {
 	f, err := readFacts(ctx, tx, made.Before.ID)
 	if err != nil {
@@ -141,9 +146,9 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	return write(ctx, tx, origin, op.action, *made, shutAt)
 }
 
-// shut sets the version of the new row. If the new window accepts fewer applications, Redis applies it first, and the row gets
-// the end that Redis returned: every accepted application arrived before it, however long the row lock took. A pause that did
-// not reach Redis is written all the same, since a pause records no end.
+// shut sets the version of the new row. If it accepts fewer applications, Redis applies it first, and the row gets the end
+// that Redis returned: every accepted application arrived before it. A pause is written also if Redis is unreachable, since
+// it records no end.
 func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err error) {
 	was, is := made.Before, &made.After
 	closes, pauses := is.ClosesAt.Before(was.ClosesAt), is.Paused() && !was.Paused()
@@ -189,7 +194,7 @@ func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Ac
 	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Detail: detail})
 }
 
-// difference lists the columns that change as "old → new".
+// difference lists changed columns as "old → new".
 func difference(was, is coupon.Coupon) string {
 	var parts []string
 	note := func(column string, was, is any) {
@@ -214,4 +219,65 @@ func stamp(t time.Time) string {
 
 func (a *Admin) origin() audit.Origin {
 	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, Reason: a.Reason}
+}
+
+// lock takes the row lock that settlements take too.
+func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon, err error) {
+	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return c, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
+	case err != nil:
+		return c, fmt.Errorf("lock coupon %d: %w", id, err)
+	}
+	return c, nil
+}
+
+type facts struct {
+	notSelected int  // users who wait for free seats
+	holders     int  // rows of user_coupon
+	swept       bool // the coupon was finalised once, and its Redis keys were deleted
+	uncleaned   bool // a settlement is committed, and its results may not be in Redis yet
+	marksLost   bool // Redis knows fewer holders and rejected users than MySQL; read only where operation.needsMarks
+}
+
+const factsSQL = `
+SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
+       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?),
+       EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + string(audit.CouponUnfinalised) + `'),
+       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
+
+func readFacts(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (f facts, err error) {
+	if err := tx.QueryRowContext(ctx, factsSQL, id, id, id, id).Scan(&f.notSelected, &f.holders, &f.swept, &f.uncleaned); err != nil {
+		return f, fmt.Errorf("read the outcomes of coupon %d: %w", id, err)
+	}
+	return f, nil
+}
+
+const markedSQL = `
+SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
+       (SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > 0)`
+
+// marksLost compares the users that MySQL knows as holders or rejected with those that Redis refuses.
+func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (bool, error) {
+	var issued, rejected int64
+	if err := tx.QueryRowContext(ctx, markedSQL, id, id).Scan(&issued, &rejected); err != nil {
+		return false, fmt.Errorf("count holders and rejected users of coupon %d: %w", id, err)
+	}
+	markedIssued, markedRejected, err := a.Windows.CountMarked(ctx, id)
+	return markedIssued < issued || markedRejected < rejected, err
+}
+
+// changeUnknown says that a repetition could make the change twice. couponID 0 is a new coupon.
+func changeUnknown(couponID coupon.CouponID, err error) error {
+	unknown, ok := errors.AsType[*mysqltx.CommitUnknown](err)
+	switch {
+	case !ok:
+		return err
+	case couponID == 0:
+		err = text.Errorf(text.CreationUnknown, unknown.Err)
+	default:
+		err = text.Errorf(text.ChangeUnknown, couponID, unknown.Err)
+	}
+	return &coupon.Error{Class: coupon.Infrastructure, Err: err}
 }

@@ -16,14 +16,12 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Bounds of a coupon, by the columns unless another reason is given.
 const (
 	maxNameLetters = 200
 	maxDays        = 36_500
 	maxWon         = 1_000_000_000_000 // more is a typing error
 )
 
-// NewCoupon is a coupon to be created.
 type NewCoupon struct {
 	Name                      string
 	Seats                     int64
@@ -32,7 +30,7 @@ type NewCoupon struct {
 	Campaign                  uint64 // 0: none
 }
 
-// Problems are the impossible values, whatever the time is. Each is an *Error.
+// Problems are the impossible values, whatever the time is.
 func (n NewCoupon) Problems() (problems []error) {
 	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
 		problems = append(problems, text.UsageErrorf(text.WrongName, n.Name, maxNameLetters))
@@ -49,7 +47,6 @@ func (n NewCoupon) Problems() (problems []error) {
 	return problems
 }
 
-// refusal is nil when the coupon can be created now.
 func (n NewCoupon) refusal(now time.Time) error {
 	if problems := n.Problems(); problems != nil {
 		return &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}
@@ -78,7 +75,7 @@ func (a *Admin) Create(ctx context.Context, n NewCoupon) (*Change, error) {
 	inserted := false
 	err = a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 		if inserted { // the reply to COMMIT was lost, and a repetition could create a second coupon
-			return &mysqltx.CommitUnknown{Err: errReplyLost}
+			return &mysqltx.CommitUnknown{Err: &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("the reply to COMMIT was lost")}}
 		}
 		made.After, err = insert(ctx, tx, origin, n)
 		inserted = err == nil

@@ -9,10 +9,9 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxCloses: arrivals are whole microseconds in a double until the year 2255, and applications may wait after the window.
-var maxCloses = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC)
+var maxCloses = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC) // see coupon.MaxArrival; applications may wait after the window
 
-// Close ends a coupon's window now. Applications that were accepted before keep their place.
+// Close ends a window now.
 func (a *Admin) Close(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: audit.CouponClosed, plan: planClose})
 }
@@ -29,8 +28,8 @@ func planClose(c coupon.Coupon, now time.Time, _ facts) (coupon.Coupon, error) {
 	return c, nil
 }
 
-// Extend makes a coupon's window end later. A closed window opens again: no application can arrive before a settled cutoff,
-// because the fence stays and the promise row remembers it. Redis must still know the users it has to refuse.
+// Extend makes a window end later, also one that has closed: the fence keeps arrivals after a settled cutoff. Redis must
+// still know the users it has to refuse.
 func (a *Admin) Extend(ctx context.Context, couponID coupon.CouponID, closes time.Time) (*Change, error) {
 	return a.change(ctx, couponID, operation{
 		action:     audit.CouponExtended,
@@ -64,12 +63,11 @@ func planExtend(c coupon.Coupon, now time.Time, f facts, closes time.Time) (coup
 	return c, nil
 }
 
-// Pause makes Redis refuse new applications until Resume. While Redis is unreachable, the row is changed all the same.
+// Pause makes Redis refuse new applications, as soon as it is reachable.
 func (a *Admin) Pause(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.setStatus(ctx, couponID, audit.CouponPaused, coupon.Paused)
 }
 
-// Resume undoes Pause.
 func (a *Admin) Resume(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.setStatus(ctx, couponID, audit.CouponResumed, coupon.Open)
 }
@@ -83,4 +81,53 @@ func (a *Admin) setStatus(ctx context.Context, couponID coupon.CouponID, action 
 			c.Status = status
 			return c, nil
 		}})
+}
+
+const MaxSeats = 1<<32 - 1 // of the column
+
+// AddSeats adds seats; the next run issues them to NOT_SELECTED users, by arrival.
+func (a *Admin) AddSeats(ctx context.Context, couponID coupon.CouponID, more int) (*Change, error) {
+	return a.seats(ctx, couponID, func(c coupon.Coupon) int { return c.TotalQuantity + more })
+}
+
+// SetSeats sets the number of seats, not lower than the issued coupons.
+func (a *Admin) SetSeats(ctx context.Context, couponID coupon.CouponID, total int) (*Change, error) {
+	return a.seats(ctx, couponID, func(coupon.Coupon) int { return total })
+}
+
+func (a *Admin) seats(ctx context.Context, couponID coupon.CouponID, total func(coupon.Coupon) int) (*Change, error) {
+	plan := func(c coupon.Coupon, _ time.Time, f facts) (coupon.Coupon, error) { return planSeats(c, f, total(c)) }
+	return a.change(ctx, couponID, operation{action: audit.CouponSeats, plan: plan})
+}
+
+func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {
+	if total < c.IssuedCount {
+		return c, text.UsageErrorf(text.RefusedFewerThanIssued, c.ID, c.IssuedCount, total)
+	}
+	if total < 1 || total > MaxSeats {
+		return c, text.UsageErrorf(text.RefusedSeats, total, int64(MaxSeats))
+	}
+	c.TotalQuantity = total
+	return dueAgain(c, f), nil
+}
+
+// Recount sets issued_count to the number of issued coupons, without which runs hold the coupon.
+func (a *Admin) Recount(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
+	return a.change(ctx, couponID, operation{action: audit.CouponRecounted, plan: planRecount})
+}
+
+func planRecount(c coupon.Coupon, _ time.Time, f facts) (coupon.Coupon, error) {
+	if f.holders > c.TotalQuantity {
+		return c, text.UsageErrorf(text.RefusedMoreThanSeats, c.ID, f.holders, c.TotalQuantity)
+	}
+	c.IssuedCount = f.holders
+	return dueAgain(c, f), nil
+}
+
+// dueAgain makes a finalised coupon due when it has free seats and NOT_SELECTED users.
+func dueAgain(c coupon.Coupon, f facts) coupon.Coupon {
+	if c.Free() > 0 && f.notSelected > 0 {
+		c.FinalisedAt = time.Time{}
+	}
+	return c
 }

@@ -1,7 +1,11 @@
+// Package history reads runs, coupons, recorded outcomes, audit entries and the outcome of one user from MySQL, and groups the
+// entries of the DLQ. It changes nothing.
 package history
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,10 +15,9 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// CouponStatus is the state of a coupon by the clock of MySQL.
+// CouponStatus is the state of a coupon by the clock of MySQL, the first of the list that applies.
 type CouponStatus string
 
-// The first that applies is the status.
 const (
 	Finalised CouponStatus = "FINALISED"
 	Closed    CouponStatus = "CLOSED"
@@ -36,13 +39,11 @@ type Coupon struct {
 	UpdatedAt    time.Time `json:"updatedAt"`
 }
 
-// Seats are the seats of a coupon.
 type Seats struct {
 	TotalQuantity int64 `json:"totalQuantity"`
 	IssuedCount   int64 `json:"issuedCount"`
 }
 
-// Window is when users can apply.
 type Window struct {
 	OpensAt     time.Time  `json:"opensAt"`
 	ClosesAt    time.Time  `json:"closesAt"`
@@ -50,7 +51,6 @@ type Window struct {
 	FinalisedAt *time.Time `json:"finalisedAt"`
 }
 
-// Free is the number of free seats.
 func (s Seats) Free() int64 { return max(0, s.TotalQuantity-s.IssuedCount) }
 
 const (
@@ -110,7 +110,6 @@ SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT N
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED'),
        COALESCE(MAX(CAST(accepted AS SIGNED) - CAST(twice AS SIGNED)), 0), COALESCE(MAX(written_off), 0) FROM promise WHERE coupon_id = ?`
 
-// Outcomes counts the recorded outcomes of a coupon.
 func (r Reader) Outcomes(ctx context.Context, id coupon.CouponID) (o Outcomes, err error) {
 	err = r.DB.QueryRowContext(ctx, outcomesSQL, id, id, id, id, id, id).
 		Scan(&o.Issued, &o.ByHand, &o.NotSelected, &o.Rejected, &o.AlreadyIssued, &o.Accepted, &o.WrittenOff)
@@ -120,7 +119,6 @@ func (r Reader) Outcomes(ctx context.Context, id coupon.CouponID) (o Outcomes, e
 	return o, nil
 }
 
-// AuditEntry is one audit event about a coupon as a whole.
 type AuditEntry struct {
 	At     time.Time    `json:"at"`
 	Actor  string       `json:"actor"`
@@ -141,4 +139,27 @@ func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int)
 		return nil, fmt.Errorf("read audit entries of coupon %d: %w", id, err)
 	}
 	return entries, nil
+}
+
+const standingSQL = `
+SELECT 'ISSUED' AS standing, applied_at FROM user_coupon WHERE coupon_id = ? AND user_id = ?
+UNION ALL
+SELECT outcome, applied_at FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome <> 'ALREADY_ISSUED'
+ORDER BY standing = 'ISSUED' DESC, applied_at DESC LIMIT 1`
+
+// Standing is ISSUED or the latest outcome of a user, and the arrival if MySQL knows it.
+func (r Reader) Standing(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error) {
+	var standing coupon.Standing
+	var appliedAt sql.NullTime
+	err := r.DB.QueryRowContext(ctx, standingSQL, couponID, user, couponID, user).Scan(&standing, &appliedAt)
+	if errors.Is(err, sql.ErrNoRows) {
+		return coupon.StandingNone, 0, nil
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("outcome of user %d with coupon %d: %w", user, couponID, err)
+	}
+	if !appliedAt.Valid {
+		return standing, 0, nil
+	}
+	return standing, coupon.ArrivalAt(appliedAt.Time), nil
 }

@@ -19,7 +19,6 @@ type DLQStore interface {
 // UnknownCause is the cause of a DLQ entry without a readable reason.
 const UnknownCause = "UNKNOWN"
 
-// DLQEntry is an application in the DLQ.
 type DLQEntry struct {
 	Coupon  coupon.CouponID `json:"coupon"`
 	User    string          `json:"user"` // the member as it is stored
@@ -27,12 +26,9 @@ type DLQEntry struct {
 	candidates.Reason
 }
 
-// InDLQSince is when the entry was first put into the DLQ; zero: unknown.
+// InDLQSince is when the entry first came into the DLQ; zero: unknown.
 func (e DLQEntry) InDLQSince() time.Time {
-	if e.Since.IsZero() {
-		return e.At
-	}
-	return e.Since
+	return cmp.Or(e.Since, e.At)
 }
 
 // EachDLQEntry visits a coupon's DLQ by arrival, page by page.
@@ -74,7 +70,6 @@ type DLQGroup struct {
 	MaxAttempts   int             `json:"mostAttempts"`
 }
 
-// DLQGroups are groups by coupon and cause.
 type DLQGroups map[groupKey]*DLQGroup
 
 type groupKey struct {

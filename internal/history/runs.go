@@ -13,11 +13,10 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Reader reads the history of one deployment.
+// Reader reads the history of a deployment.
 type Reader struct{ DB *sql.DB }
 
-// SilentSeconds is the time without a heartbeat after which a run counts as abandoned: six heartbeats, of which one can hang.
-// Heartbeat and comparison use the database clock. The next heartbeat makes a run that was only cut off RUNNING again.
+// SilentSeconds without a heartbeat, six of them, make a run abandoned, until its next heartbeat.
 const SilentSeconds = 60
 
 // IsSilent is a condition for runs that are silent. Its one argument is SilentSeconds.
@@ -39,14 +38,12 @@ type Run struct {
 	RunSums
 }
 
-// RunEnd is the end of a run.
 type RunEnd struct {
 	FinishedAt *time.Time       `json:"finishedAt,omitempty"` // nil while it runs, and of an abandoned run
 	Millis     *int64           `json:"durationMs,omitempty"` // nil when FinishedAt is
 	Status     coupon.RunStatus `json:"status"`               // ABANDONED of a silent run, whether a later run has marked it or not
 }
 
-// RunSums are the sums over the coupons of a run.
 type RunSums struct {
 	Coupons       int64 `json:"coupons"` // changed by the run
 	Issued        int64 `json:"issued"`
@@ -71,8 +68,8 @@ const (
 	runColumns      = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, "
 	runColumnsNamed = runColumns + RunStatus + " AS status FROM settlement_run r "
 
-	// rejectedBy counts the applications that a settlement s ended for good. rejected_count counts these and the
-	// applications that it moved to the DLQ.
+	// rejectedBy counts the applications that a settlement s ended for good; rejected_count also counts those moved to the
+	// DLQ.
 	rejectedBy = `IF(s.rejected_count = 0, 0, (SELECT COUNT(*) FROM application_outcome o
        WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id))`
 
@@ -136,7 +133,6 @@ func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, err
 	return runs, err
 }
 
-// RunCoupon is the result of a run for one coupon.
 type RunCoupon struct {
 	Coupon coupon.CouponID     `json:"coupon"`
 	Name   string              `json:"name"`   // empty when the coupon does not exist
@@ -150,7 +146,6 @@ type RunCoupon struct {
 	Recorded bool `json:"-"` // the run changed something
 }
 
-// CouponCounts are the applications of a run by outcome.
 type CouponCounts struct {
 	Read          int64 `json:"read"`
 	Issued        int64 `json:"issued"`
@@ -160,7 +155,6 @@ type CouponCounts struct {
 	NotSelected   int64 `json:"notSelected"`
 }
 
-// CouponRecord is the rest of the run's row of table settlement.
 type CouponRecord struct {
 	FirstArrival  coupon.Arrival `json:"firstArrival,omitempty"`
 	LastArrival   coupon.Arrival `json:"lastArrival,omitempty"`
@@ -195,7 +189,6 @@ func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, 
 	return coupons, nil
 }
 
-// Settled is the settlement of a coupon by a run.
 type Settled struct {
 	Run coupon.RunID `json:"run"`
 	At  time.Time    `json:"at"` // UTC
@@ -207,8 +200,8 @@ WHERE s.coupon_id = ? AND s.run_id < ? AND NOT EXISTS
       (SELECT 1 FROM audit_event e WHERE e.coupon_id = s.coupon_id AND e.run_id = s.run_id AND e.action = ?)
 ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
-// LastSettled is the last run before another that settled a coupon, nil without one. Runs of the same or an earlier cutoff come
-// first. A run that only dropped applications does not count.
+// LastSettled is the last run before another that settled a coupon, nil without one: rather of the same or an earlier
+// cutoff, and not one that only dropped applications.
 func LastSettled(ctx context.Context, q audit.RowQuerier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
 	var s Settled
 	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)

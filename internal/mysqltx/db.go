@@ -13,8 +13,7 @@ import (
 	"github.com/sethvargo/go-retry"
 )
 
-// Bounds of repeating. A server that restarts or fails over within some seconds is waited for. A row lock that another
-// session keeps is given up after a minute, because each attempt waits 10 s for it.
+// Bounds of repeating: a failover takes some seconds; a row lock is given up after a minute, since an attempt waits 10 s.
 const (
 	maxAttempts  = 7
 	firstBackoff = 100 * time.Millisecond
@@ -22,17 +21,15 @@ const (
 	jitter       = 50 // percent, so that runs that collided do not meet again
 )
 
-// DB runs work on a pool, which package connect must have opened: the forced session settings matter. Once MySQL is away,
-// each further piece of work is tried only once, until one succeeds.
+// DB runs work on a pool of package connect. Once MySQL is away, further work is tried once until some succeeds.
 type DB struct {
 	pool *sql.DB
 	away atomic.Bool // MySQL refused everything when it was last asked
 }
 
-// New returns a DB that has not found MySQL away.
 func New(pool *sql.DB) *DB { return &DB{pool: pool} }
 
-// Pool is for statements that are tried once and matter to nobody's outcome, such as heartbeats.
+// Pool is for statements that are tried once, such as heartbeats.
 func (d *DB) Pool() *sql.DB { return d.pool }
 
 // Querier is a connection, in a transaction or not.
@@ -42,12 +39,9 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Do runs work in one transaction, and all of it again after an error that repeating can cure. attempt counts from 1.
-//
-// A COMMIT whose reply was lost is such an error. Therefore work must begin with the lock of a row that every transaction of
-// its kind takes: the lock waits until the lost transaction has ended one way or the other. Then work of attempt 2 and
-// later must look up whether it is recorded already. If the attempts end otherwise than in success after that, the error is a
-// *CommitUnknown.
+// Do runs work in one transaction, and again after an error that repeating can cure. attempt counts from 1. Since the reply
+// to COMMIT may be lost, work must first lock a row that every transaction of its kind locks, and then, from attempt 2 on,
+// look up whether it is recorded already. Unless a later attempt succeeds, the error is a *CommitUnknown.
 func (d *DB) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, attempt int) error) error {
 	var unknown *CommitUnknown
 	err := d.repeat(ctx, func(ctx context.Context, conn *sql.Conn, attempt int) error {
@@ -61,20 +55,18 @@ func (d *DB) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, 
 	return &CommitUnknown{err}
 }
 
-// OnConn runs work on a connection outside a transaction, and again after an error that repeating can cure. attempt counts
-// from 1.
+// OnConn is Do outside a transaction.
 func (d *DB) OnConn(ctx context.Context, work func(ctx context.Context, q Querier, attempt int) error) error {
 	return d.repeat(ctx, func(ctx context.Context, conn *sql.Conn, attempt int) error { return work(ctx, conn, attempt) })
 }
 
-// Once runs work on a connection outside a transaction, without repetition.
+// Once is OnConn without repetition.
 func (d *DB) Once(ctx context.Context, work func(ctx context.Context, q Querier) error) error {
 	return d.once(ctx, func(ctx context.Context, conn *sql.Conn) error { return work(ctx, conn) })
 }
 
-// repeat runs work until it succeeds, repeating cannot help, or the attempts are spent. Where MySQL refused the last
-// attempt, the server is asked whether it refuses everything: only then is MySQL away, and the error an *Away. Otherwise the
-// work itself loses its connections.
+// repeat runs work until it succeeds, repeating cannot help, or the attempts are spent. If MySQL refused the last attempt
+// and refuses everything, the error is an *Away; otherwise the work itself loses its connections.
 func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sql.Conn, attempt int) error) error {
 	retries := uint64(maxAttempts - 1)
 	if d.away.Load() {
@@ -108,7 +100,7 @@ func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sq
 	}
 }
 
-// interrupted says what became of the work in hand. A deadline that ran out is no request to stop.
+// interrupted leaves a deadline that ran out: it is no request to stop.
 func interrupted(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
@@ -142,16 +134,13 @@ func (d *DB) once(ctx context.Context, work func(ctx context.Context, conn *sql.
 
 const takesWritesSQL = "UPDATE settlement_run SET heartbeat_at = heartbeat_at WHERE id = 0"
 
-// takesWrites changes nothing. A server that takes no writes refuses it all the same.
+// takesWrites fails on a server that takes no writes, and changes nothing.
 func takesWrites(ctx context.Context, conn *sql.Conn) error {
-	if _, err := conn.ExecContext(ctx, takesWritesSQL); err != nil {
-		return fmt.Errorf("ask mysql: %w", err)
-	}
-	return nil
+	_, err := conn.ExecContext(ctx, takesWritesSQL)
+	return err
 }
 
-// lastWords is how long a COMMIT or ROLLBACK may still take when ctx has ended. Neither takes a context, and a server that
-// hangs would keep the process beyond its grace.
+// lastWords bounds a COMMIT or ROLLBACK after the end of ctx: neither takes a context.
 const lastWords = time.Second
 
 func bounded(ctx context.Context, statement func() error) error {
@@ -172,7 +161,7 @@ func bounded(ctx context.Context, statement func() error) error {
 	}
 }
 
-// isBroken asks the connection itself: not every error of a broken connection says so.
+// isBroken asks the connection: not every error says so.
 func isBroken(conn *sql.Conn) bool {
 	return conn.Raw(func(c any) error {
 		if v, ok := c.(driver.Validator); ok && !v.IsValid() {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"syscall"
 
 	"github.com/go-sql-driver/mysql"
@@ -32,14 +33,14 @@ const (
 
 // kindOf decides by number, never by text. A number that is not listed is fatal.
 func kindOf(err error) kind {
-	var numbered *mysql.MySQLError
-	var lost *connectionError
+	numbered, hasNumber := errors.AsType[*mysql.MySQLError](err)
+	_, lost := errors.AsType[*connectionError](err)
 	switch {
 	case isSetup(err): // also where it shows as the connection is opened: the server is not away
 		return fatal
-	case errors.As(err, &numbered):
+	case hasNumber:
 		return kindOfNumber(numbered.Number)
-	case errors.As(err, &lost), errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, driver.ErrBadConn):
+	case lost, errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, driver.ErrBadConn):
 		return away
 	case isInfrastructure(err):
 		return transient
@@ -70,36 +71,27 @@ func kindOfNumber(number uint16) kind {
 	}
 }
 
-// isInfrastructure reports whether an error without number is of the driver, the network, the system or another server.
+// isInfrastructure reports an error of the driver, the network, the system or another server.
 func isInfrastructure(err error) bool {
-	var network net.Error
-	var errno syscall.Errno
-	var path *fs.PathError
-	if errors.As(err, &network) || errors.As(err, &errno) || errors.As(err, &path) {
+	if errors.As(err, new(net.Error)) || errors.As(err, new(syscall.Errno)) || errors.As(err, new(*fs.PathError)) {
 		return true
 	}
 	var server interface{ Infrastructure() bool } // of its adapter
 	if errors.As(err, &server) {
 		return server.Infrastructure()
 	}
-	for _, known := range []error{
+	return slices.ContainsFunc([]error{
 		context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed,
 		sql.ErrConnDone, sql.ErrTxDone, mysql.ErrMalformPkt, mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrBusyBuffer,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return errors.As(err, new(*Away)) || errors.As(err, new(*CommitUnknown)) || errors.As(err, new(*Interrupted))
+	}, func(known error) bool { return errors.Is(err, known) }) ||
+		errors.As(err, new(*Away)) || errors.As(err, new(*CommitUnknown)) || errors.As(err, new(*Interrupted))
 }
 
-// isSetup asks the error itself: an adapter knows its server's errors.
 func isSetup(err error) bool {
 	var setup interface{ Setup() bool }
 	return errors.As(err, &setup) && setup.Setup()
 }
 
-// repeatable reports whether the whole transaction may succeed another time.
 func repeatable(err error) bool {
 	if errors.As(err, new(*coupon.Error)) {
 		return false
@@ -107,35 +99,26 @@ func repeatable(err error) bool {
 	switch kindOf(err) {
 	case transient, away, readOnly, duplicate:
 		return true
-	case badRow, check, fatal, own:
-		return false
 	default:
 		return false
 	}
 }
 
-// refuses reports whether MySQL is not there, or does not do what it is for. Any other answer shows that it lives.
+// refuses reports whether MySQL is away or takes no writes.
 func refuses(err error) bool {
 	return err != nil && (kindOf(err) == away || kindOf(err) == readOnly)
 }
 
-// ClassOf is the class of any error.
 func ClassOf(err error) coupon.Class {
-	var classed *coupon.Error
-	if errors.As(err, &classed) {
+	if classed, ok := errors.AsType[*coupon.Error](err); ok {
 		return classed.Class
-	}
-	if isSetup(err) {
-		return coupon.Setup
 	}
 	switch kindOf(err) {
 	case transient, away, readOnly:
 		return coupon.Infrastructure
 	case fatal, badRow:
 		return coupon.Setup
-	case check, duplicate, own: // a duplicate that outlived every attempt
-		return coupon.Invariant
-	default:
+	default: // also a duplicate that outlived every attempt
 		return coupon.Invariant
 	}
 }
@@ -143,7 +126,7 @@ func ClassOf(err error) coupon.Class {
 // IsDuplicate reports whether a row with the same key exists.
 func IsDuplicate(err error) bool { return err != nil && kindOf(err) == duplicate }
 
-// IsBadRow reports whether one of the rows that were inserted cannot be stored. A CHECK there is about a row, too.
+// IsBadRow reports whether one of the inserted rows cannot be stored; a CHECK there is about a row.
 func IsBadRow(err error) bool {
 	return err != nil && (kindOf(err) == badRow || kindOf(err) == check)
 }
@@ -151,16 +134,16 @@ func IsBadRow(err error) bool {
 // IsCheck reports whether a CHECK of the table is violated.
 func IsCheck(err error) bool { return err != nil && kindOf(err) == check }
 
-// IsLockWait reports whether another session held the row or the table for longer than a statement waits.
+// IsLockWait reports whether another session held the row or the table for too long.
 func IsLockWait(err error) bool {
-	var numbered *mysql.MySQLError
-	return errors.As(err, &numbered) && (numbered.Number == 1205 || numbered.Number == 3572 || numbered.Number == 1467)
+	numbered, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && (numbered.Number == 1205 || numbered.Number == 3572 || numbered.Number == 1467)
 }
 
 // IsAway reports whether MySQL cannot be reached at all: it refused all attempts, and then everything.
 func IsAway(err error) bool {
-	var refused *Away
-	return errors.As(err, &refused) && kindOf(refused.Err) == away
+	refused, ok := errors.AsType[*Away](err)
+	return ok && kindOf(refused.Err) == away
 }
 
 // connectionError is any error on a connection that broke, or none that could be made.
@@ -175,13 +158,11 @@ type Away struct{ Err error }
 func (e *Away) Error() string { return e.Err.Error() }
 func (e *Away) Unwrap() error { return e.Err }
 
-// CommitUnknown is a COMMIT whose reply was lost, where MySQL could not be asked since whether it happened. Nothing may be
-// moved until that is known; the next run finds out.
+// CommitUnknown is a COMMIT whose reply was lost. Nothing may be moved until the next run finds out.
 type CommitUnknown struct{ Err error }
 
 func (e *CommitUnknown) Error() string { return e.In(text.English) }
 
-// In implements text.Localized.
 func (e *CommitUnknown) In(l text.Language) string { return l.Sprintf(text.CommitUnknown, e.Err) }
 
 func (e *CommitUnknown) Unwrap() error { return e.Err }
@@ -195,7 +176,6 @@ type Interrupted struct {
 
 func (e *Interrupted) Error() string { return e.In(text.English) }
 
-// In implements text.Localized.
 func (e *Interrupted) In(l text.Language) string {
 	if e.CommitUnknown {
 		return l.Sprintf(text.StoppedUnknown, e.Cause, e.Err)

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Affected is the number of rows that a statement found to write. The pool's clientFoundRows counts rows that had the new
-// values already.
+// Affected is the number of rows that a statement found, changed or not.
 func Affected(done sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err
@@ -72,4 +71,53 @@ func Shorten(text string, letters int) string {
 		return string(all[:letters])
 	}
 	return text
+}
+
+type RowsQuerier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Each calls visit for each row of a query.
+func Each(ctx context.Context, q RowsQuerier, visit func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := visit(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Collect returns the rows of a query, never nil. fields are the scan destinations of one row.
+func Collect[T any](ctx context.Context, q RowsQuerier, fields func(*T) []any, query string, args ...any) ([]T, error) {
+	found := []T{}
+	err := Each(ctx, q, func(rows *sql.Rows) error {
+		var row T
+		err := rows.Scan(fields(&row)...)
+		found = append(found, row)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Column returns the values of a query of one column, never nil.
+func Column[T any](ctx context.Context, q RowsQuerier, query string, args ...any) ([]T, error) {
+	return Collect(ctx, q, func(value *T) []any { return []any{value} }, query, args...)
+}
+
+// Read reads in one transaction, which it rolls back.
+func Read(ctx context.Context, pool *sql.DB, isolation sql.IsolationLevel, read func(tx *sql.Tx) error) error {
+	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	return read(tx)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
-// checkTimeout bounds the checks of Redis and MySQL. The default timeout of a kubelet's probe is one second.
+// checkTimeout is below the default timeout of a kubelet's probe, one second.
 const checkTimeout = 800 * time.Millisecond
 
 // Config is what an Admin checks and serves.
@@ -40,7 +40,6 @@ type Config struct {
 	Registry *prometheus.Registry
 }
 
-// Admin is the HTTP handler of the admin port.
 type Admin struct {
 	http.Handler
 	config   Config
@@ -69,10 +68,8 @@ func New(config Config) *Admin {
 // Drain makes the process not ready for good, so that load balancers send no more requests.
 func (a *Admin) Drain() { a.draining.Store(true) }
 
-// Draining reports whether Drain was called.
 func (a *Admin) Draining() bool { return a.draining.Load() }
 
-// check is one check of readiness.
 type check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
@@ -115,9 +112,8 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(state)
 }
 
-// check runs all checks concurrently. Three failures are reported and leave the process ready: MySQL where a catalog serves,
-// since applying does not use MySQL; one shard of a Cluster, since the coupons of the others can be served; and a full Redis,
-// which refuses new applications but still answers earlier applicants.
+// check runs all checks concurrently. Three failures leave the process ready: MySQL where a catalog serves, one shard of a
+// Cluster, and a full Redis, which still answers earlier applicants.
 func (a *Admin) check(ctx context.Context) readiness {
 	if a.draining.Load() {
 		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}

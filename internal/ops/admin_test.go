@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -47,16 +48,20 @@ func get(t *testing.T, client *http.Client, url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-func TestReadiness(t *testing.T) {
-	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	settings := connect.RedisSettings{RedisAddrs: []string{server.Addr()}}
-	client, err := settings.Open()
+func openStore(t *testing.T, addrs ...string) (redis.UniversalClient, *candidates.Store) {
+	t.Helper()
+	client, err := (&connect.RedisSettings{RedisAddrs: addrs}).Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
 	require.NoError(t, err)
+	return client, store
+}
 
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	client, store := openStore(t, server.Addr())
 	lookAt := func(options ops.Config, drain bool) (int, ready) {
 		t.Helper()
 		options.Redis, options.Registry = store, prometheus.NewRegistry()
@@ -143,12 +148,7 @@ func TestReadiness(t *testing.T) {
 func TestReadiness_WithoutAShard(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
-	settings := connect.RedisSettings{RedisAddrs: []string{nodes[0].Addr(), nodes[1].Addr()}}
-	client, err := settings.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
-	require.NoError(t, err)
+	_, store := openStore(t, nodes[0].Addr(), nodes[1].Addr())
 	site := httptest.NewServer(ops.New(ops.Config{
 		Redis: store, MySQL: pinger{}, Catalog: known(true), Registry: prometheus.NewRegistry(),
 	}))

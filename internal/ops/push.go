@@ -14,24 +14,21 @@ import (
 )
 
 const (
-	// pushInterval is the usual scrape interval of a gateway.
 	pushInterval = 10 * time.Second
-	// pushTimeout bounds one push, and so the delay that an unreachable gateway adds to the end of a program. A pod has 30 s
-	// after SIGTERM: 25 s are the grace, 3 s the record of the end.
+	// pushTimeout bounds the delay that an unreachable gateway adds to the end of a program, within the grace of a pod.
 	pushTimeout = 2 * time.Second
-	// The last push is repeated within pushTimeout, since its values stay at the gateway.
+	// The last push is repeated within pushTimeout.
 	pushAttempt = time.Second
 	pushPause   = 500 * time.Millisecond
 )
 
-// Jobs of the groups at the gateway. The group of a run also has the label trigger, so that an operator's run leaves the
-// metrics of the nightly run alone.
+// Jobs of the groups at the gateway. A run's group also has the label trigger.
 const (
 	RunJob    = "settle"
 	VerifyJob = "settle-verify"
 )
 
-// CheckGateway refuses a value that is not a URL, and a URL with a password, which would show in logs. Empty is no gateway.
+// CheckGateway refuses a value that is not a URL, or that has a password, which logs would show. Empty is no gateway.
 func CheckGateway(gateway string) error {
 	if gateway == "" {
 		return nil
@@ -43,15 +40,14 @@ func CheckGateway(gateway string) error {
 	return nil
 }
 
-// Pusher pushes metrics to one group of a gateway. A push adds to the group: other metrics there, such as those of the last
-// success, stay. Failures are logged and never returned.
+// Pusher adds metrics to one group of a gateway, whose other metrics stay. It logs failures and never returns them.
 type Pusher struct {
 	gateway string // empty: nothing is pushed
 	group   *push.Pusher
 	logger  *zap.Logger
 }
 
-// NewPusher pushes metrics to the group of a job, or nowhere when gateway is empty.
+// NewPusher pushes nowhere when gateway is empty.
 func NewPusher(gateway, job string, logger *zap.Logger, metrics ...prometheus.Collector) *Pusher {
 	p := &Pusher{gateway, push.New(gateway, job).Client(new(http.Client)), logger}
 	for _, m := range metrics {

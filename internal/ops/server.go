@@ -19,7 +19,6 @@ type Timeouts struct {
 	Idle   time.Duration // waiting for the next request
 }
 
-// AdminTimeouts are those of the admin port.
 var AdminTimeouts = Timeouts{
 	Header: 5 * time.Second,
 	Read:   5 * time.Second,
@@ -27,10 +26,9 @@ var AdminTimeouts = Timeouts{
 	Idle:   2 * time.Minute,
 }
 
-// maxHeaderBytes leaves space for the cookies and tracing headers of a gateway. Go's default is 1 MiB.
+// maxHeaderBytes leaves space for the cookies and tracing headers of a gateway.
 const maxHeaderBytes = 16 << 10
 
-// NewServer is an http.Server that logs to logger.
 func NewServer(handler http.Handler, within Timeouts, logger *zap.Logger) *http.Server {
 	errorLog, _ := zap.NewStdLogAt(logger.Named("http"), zap.WarnLevel) // the only error is an unknown level
 	return &http.Server{
@@ -46,7 +44,7 @@ func NewServer(handler http.Handler, within Timeouts, logger *zap.Logger) *http.
 	}
 }
 
-// Serve serves the admin port beside the work of a process, until stop is called. The process is not ready once ctx has ended.
+// Serve serves the admin port until stop is called. The process is not ready once ctx has ended.
 func (a *Admin) Serve(ctx context.Context, address string, logger *zap.Logger) (stop func(), err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -14,20 +15,18 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 )
 
-// Bounds of a schedule.
 const (
-	// maxMissed bounds the nights of one catch-up. Older applications are not lost: the first night settles every
-	// application before its cutoff.
+	// maxMissed bounds the nights of one catch-up, whose first one settles all older applications.
 	maxMissed = 400
 	// A failed night is repeated after firstRetry. The pause doubles with each failure, up to maxRetry.
 	firstRetry = time.Minute
 	maxRetry   = 15 * time.Minute
-	// maxSleep is how long the schedule sleeps before it looks at the Redis clock again, which may have been adjusted.
+	// maxSleep is how long the schedule sleeps before it looks at the Redis clock again.
 	maxSleep = 15 * time.Minute
 )
 
-// Parse reads a cron expression of five fields, or a descriptor such as @daily, in zone. Every firing must be at least
-// calendar.MaxEarliness before the next midnight: a run that starts later than that means the coming cutoff.
+// Parse reads a cron expression of five fields, or a descriptor such as @daily, in zone. No firing may be within
+// calendar.MaxEarliness before a midnight: it would mean the coming cutoff.
 func Parse(expression string, zone *time.Location) (cron.Schedule, error) {
 	timetable, err := cron.ParseStandard(fmt.Sprintf("CRON_TZ=%s %s", zone, expression))
 	if err != nil {
@@ -67,11 +66,9 @@ type Config struct {
 	Logger *zap.Logger
 }
 
-// Scheduler settles every night. It is one loop and never overlaps itself. The row lock of each coupon orders it with other
-// schedulers, CronJobs and operators.
+// Scheduler settles every night in one loop. The row lock of each coupon orders it with other schedulers and operators.
 type Scheduler struct{ Config }
 
-// New checks that the configuration is complete.
 func New(config Config) (*Scheduler, error) {
 	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil || config.Settle == nil ||
 		config.Wait == nil || config.Logger == nil {
@@ -80,8 +77,7 @@ func New(config Config) (*Scheduler, error) {
 	return &Scheduler{config}, nil
 }
 
-// Run settles the missed nights and then one night at each firing until ctx ends. The same ctx stops a run that is under way;
-// Run returns after it.
+// Run settles the missed nights and then one at each firing, until ctx ends and with it the run under way.
 func (s *Scheduler) Run(ctx context.Context) {
 	retry := firstRetry
 	for {
@@ -110,8 +106,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// sleep returns at the next firing by the Redis clock, since the clock of this process may be wrong. The Redis clock may be
-// adjusted meanwhile, so sleep reads it again at least every maxSleep.
+// sleep returns at the next firing by the Redis clock, which may be adjusted meanwhile.
 func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
 	firing := s.Timetable.Next(now)
 	s.Logger.Info("waiting for the next night", zap.Duration("in", firing.Sub(now)))
@@ -134,9 +129,9 @@ func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
 	}
 }
 
-// settleMissed settles every cutoff since the last settled one, in order, one run each, and returns the Redis clock. The
-// newest cutoff is settled even when a run of it is recorded: that is cheap, and repairs an interrupted run and a run that
-// came too early because the Redis clock was ahead. The time is zero when the nights after a failure were left out.
+// settleMissed settles every cutoff since the last settled one, in order, and returns the Redis clock; zero when a failure
+// kept later nights. The newest cutoff is settled even when a run of it is recorded: that repairs a run that was interrupted
+// or too early.
 func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error) {
 	now, err = s.Clock.Now(ctx)
 	if err != nil {
@@ -145,8 +140,7 @@ func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error)
 	newest := calendar.DefaultCutoff(now, s.Zone)
 	last, err := s.LastNight(ctx, newest)
 	if err != nil {
-		// MySQL is probably away. A run of the newest night does what can be done without MySQL; its cutoff covers the
-		// applications of the earlier nights.
+		// MySQL is probably away. A run of the newest night does what can be done without it, for all nights.
 		if _, settling := s.settle(ctx, newest); settling != nil {
 			err = settling
 		}
@@ -168,20 +162,19 @@ func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error)
 	return now, failed
 }
 
-// missedNights are the cutoffs after last up to newest, in order. newest is always one of them, and the only one when last is
-// zero.
+// missedNights are the cutoffs after last, if any, up to newest, in order. newest is always one of them.
 func missedNights(last, newest time.Time, zone *time.Location) (nights []time.Time) {
 	nights = []time.Time{newest}
 	if last.IsZero() {
 		return nights
 	}
 	for night := calendar.PreviousCutoff(newest, zone); night.After(last) && len(nights) < maxMissed; night = calendar.PreviousCutoff(night, zone) {
-		nights = append([]time.Time{night}, nights...)
+		nights = append(nights, night)
 	}
+	slices.Reverse(nights)
 	return nights
 }
 
-// settle settles one night. It returns a panic as an error.
 func (s *Scheduler) settle(ctx context.Context, cutoff time.Time) (complete bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {

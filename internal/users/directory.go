@@ -1,3 +1,11 @@
+// Package users reads the users of the shop, whose table belongs to another team: its name, whether its columns are usable, and
+// which users are active. One comparison in SQL decides which users are active:
+//
+//   - A status is compared byte by byte, whatever the collation of its column is. 'active' and 'ACTIVE ' are not ACTIVE.
+//   - Every value that is not an active value is inactive, and so is NULL.
+//   - Without a status column, every user in the table is active.
+//
+// An unusable table is refused before any user is judged: see Directory.Look.
 package users
 
 import (
@@ -7,25 +15,24 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Directory inspects the table of users and remembers how to read it. It is safe for concurrent use. A nil Directory has the
-// default settings and remembers nothing.
+// Directory inspects the table of users and remembers how to read it, for concurrent use. Nil has the default settings and
+// remembers nothing.
 type Directory struct {
 	settings Settings
 	table    atomic.Pointer[Table] // nil: not inspected yet
 }
 
-// Querier is a connection, in a transaction or not.
 type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Table is the table of users as it was last inspected.
 func (d *Directory) Table(ctx context.Context, q Querier) (*Table, error) {
 	if d == nil {
 		return Default().Directory().Look(ctx, q)
@@ -66,8 +73,7 @@ const (
 	databaseSQL = "SELECT COALESCE(DATABASE(), '')"
 	tableSQL    = "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?"
 	columnSQL   = "SELECT LOWER(data_type), column_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?"
-	// keySQL finds a unique key of exactly this column, without a prefix length; the primary key first. Invisible (MySQL) or
-	// ignored (MariaDB) keys are left out.
+	// keySQL finds a visible unique key of exactly this column, without a prefix length; the primary key first.
 	keySQL = `
 SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
 	/*!80000 AND is_visible = 'YES' */ /*M!100600 AND ignored = 'NO' */
@@ -75,18 +81,15 @@ GROUP BY index_name HAVING COUNT(*) = 1 AND MAX(column_name = ?) = 1 AND MAX(sub
 ORDER BY index_name = 'PRIMARY' DESC, index_name LIMIT 1`
 )
 
-// shape is the definition of the table.
+// shape is the definition of the table; what it lacks is empty.
 type shape struct {
-	schema, table     string
-	kind              string // BASE TABLE, VIEW, …
-	id, status        column
-	hasID, hasStatus  bool
-	key               string
-	hasKey, hasATable bool
+	schema, table string
+	kind          string // BASE TABLE, VIEW, …
+	id, status    column
+	key           string
 }
 
-// column is the type of a column: data is the name of the type, full has length, sign and values too.
-type column struct{ data, full string }
+type column struct{ data, full string } // the name of the type; with length, sign and values
 
 func (d *Directory) look(ctx context.Context, q Querier) (*Table, error) {
 	s, err := d.read(ctx, q)
@@ -105,31 +108,29 @@ func (d *Directory) read(ctx context.Context, q Querier) (s shape, err error) {
 		}
 	}
 	s.schema, s.table = schema, table
-	if s.hasATable, err = found(q.QueryRowContext(ctx, tableSQL, schema, table).Scan(&s.kind)); err != nil || !s.hasATable {
+	err = unlessMissing(q.QueryRowContext(ctx, tableSQL, schema, table).Scan(&s.kind))
+	if err != nil || s.kind == "" {
 		return s, err
 	}
-	readColumn := func(name string, c *column) (bool, error) {
-		return found(q.QueryRowContext(ctx, columnSQL, schema, table, name).Scan(&c.data, &c.full))
+	for _, c := range []struct {
+		name string
+		into *column
+	}{{d.settings.UserIDColumn, &s.id}, {d.settings.UserStatusColumn, &s.status}} {
+		if err := unlessMissing(q.QueryRowContext(ctx, columnSQL, schema, table, c.name).Scan(&c.into.data, &c.into.full)); err != nil {
+			return s, err
+		}
 	}
-	if s.hasID, err = readColumn(d.settings.UserIDColumn, &s.id); err != nil {
-		return s, err
-	}
-	if s.hasStatus, err = readColumn(d.settings.UserStatusColumn, &s.status); err != nil {
-		return s, err
-	}
-	s.hasKey, err = found(q.QueryRowContext(ctx, keySQL, schema, table, d.settings.UserIDColumn).Scan(&s.key))
-	return s, err
+	return s, unlessMissing(q.QueryRowContext(ctx, keySQL, schema, table, d.settings.UserIDColumn).Scan(&s.key))
 }
 
-func found(err error) (bool, error) {
+func unlessMissing(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+		return nil
 	}
-	return err == nil, err
+	return err
 }
 
-// lastIDs are the maxima of integer columns, signed and unsigned. A higher id is never looked up, because a server might clamp
-// it to the maximum.
+// lastIDs are the maxima of signed and unsigned columns. A server might clamp a higher id to the maximum.
 var lastIDs = map[string][2]string{
 	"tinyint":   {"127", "255"},
 	"smallint":  {"32767", "65535"},
@@ -144,21 +145,20 @@ var (
 	number      = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 )
 
-// judge refuses an unusable table, and decides how to read a usable one.
 func (s Settings) judge(is shape) (*Table, error) {
 	last, isNumber := lastIDs[is.id.data]
 	switch {
-	case !is.hasATable && s.UserTable == ownTable:
+	case is.kind == "" && s.UserTable == ownTable:
 		return nil, text.UsageErrorf(text.UserTableNotMigrated, s.UserTable)
-	case !is.hasATable:
+	case is.kind == "":
 		return nil, text.UsageErrorf(text.NoUserTable, s.UserTable)
 	case is.kind != "BASE TABLE":
 		return nil, text.UsageErrorf(text.NotATable, s.UserTable, strings.ToLower(is.kind))
-	case !is.hasID:
+	case is.id.data == "":
 		return nil, text.UsageErrorf(text.NoIDColumn, s.UserTable, s.UserIDColumn)
 	case !isNumber:
 		return nil, text.UsageErrorf(text.IDNotANumber, s.UserTable, s.UserIDColumn, is.id.full)
-	case !is.hasKey:
+	case is.key == "":
 		return nil, text.UsageErrorf(text.IDWithoutKey, s.UserTable, s.UserIDColumn)
 	}
 	t := &Table{from: quoted(is.schema) + "." + quoted(is.table) + " u FORCE INDEX (" + quoted(is.key) + ")", id: "u." + quoted(s.UserIDColumn), last: last[0]}
@@ -168,7 +168,6 @@ func (s Settings) judge(is shape) (*Table, error) {
 	return t, s.judgeStatus(is, t)
 }
 
-// judgeStatus decides how to compare the status.
 func (s Settings) judgeStatus(is shape, t *Table) error {
 	if s.UserStatusColumn == NoStatus {
 		t.active, t.status = t.id+" IS NOT NULL", "''"
@@ -179,7 +178,7 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	var compared string
 	var values []string
 	switch {
-	case !is.hasStatus:
+	case is.status.data == "":
 		return text.UsageErrorf(text.NoStatusColumn, s.UserTable, s.UserStatusColumn)
 	case slices.Contains(numberTypes, is.status.data):
 		compared = status + " + 0" // without + 0, a BIT is bytes
@@ -206,7 +205,6 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	return nil
 }
 
-// members are the members of an ENUM with the type enum('A','it”s').
 func members(full string) (all []string) {
 	for _, m := range member.FindAllStringSubmatch(full, -1) {
 		all = append(all, strings.ReplaceAll(m[1], "''", "'"))
@@ -218,3 +216,27 @@ var member = regexp.MustCompile(`'((?:[^']|'')*)'`)
 
 // quoted quotes a name in SQL. Names of keys may have backticks.
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// Table is the SQL that reads the users.
+type Table struct{ from, id, last, active, status string }
+
+// SQL inserts the table into a constant query:
+//
+//	{users}   the table, as u, looked up by the key of its ids
+//	{id}      the id of a user in it
+//	{last}    the maximum of the id column: no user has a higher id, and none may be looked up
+//	{active}  whether the user exists and is active
+//	{status}  the status of the user as text: 'NULL' for NULL, empty without a user or a column
+func (t *Table) SQL(query string) string {
+	return strings.NewReplacer("{users}", t.from, "{id}", t.id, "{last}", t.last, "{active}", t.active, "{status}", t.status).Replace(query)
+}
+
+var word = regexp.MustCompile(`^[0-9A-Za-z_-]+$`)
+
+// Shown is a status for a sentence. Values that are not plain words are quoted, so that trailing spaces show.
+func Shown(status string) string {
+	if !word.MatchString(status) {
+		return strconv.Quote(status)
+	}
+	return status
+}

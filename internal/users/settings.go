@@ -9,8 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// NoStatus is the setting for a table without a status column. It is not a possible name of a column, and not empty, because an
-// empty setting is an error.
+// NoStatus is the setting for a table without a status column: no possible name of one, and not empty.
 const NoStatus = "-"
 
 // Settings are the names of the table of users and its columns, and the values of the status of active users.
@@ -22,18 +21,15 @@ type Settings struct {
 }
 
 const (
-	maxValues  = 32
-	maxLetters = 64 // of a name, by the limit of the servers, and of a value
-	// defaultValue is the default of USER_ACTIVE_VALUES.
-	defaultValue = "ACTIVE"
-	// ownTable is the table that `settle migrate` creates if it is missing.
-	ownTable = "user"
+	maxValues    = 32
+	maxLetters   = 64       // of a name, by the limit of the servers, and of a value
+	defaultValue = "ACTIVE" // of USER_ACTIVE_VALUES
+	ownTable     = "user"   // that `settle migrate` creates if it is missing
 )
 
-// name allows the names that need no special treatment. Others are more likely errors.
+// name allows the names that need no quotes.
 var name = regexp.MustCompile(`^[A-Za-z0-9_$]{1,64}$`)
 
-// Validate reports what is impossible about the settings.
 func (s *Settings) Validate() error {
 	var problems []error
 	for _, part := range strings.SplitN(s.UserTable, ".", 2) {
@@ -66,7 +62,6 @@ func (s *Settings) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Directory returns a Directory of these settings.
 func (s Settings) Directory() *Directory { return &Directory{settings: s} }
 
 // Default are the settings for the table that `settle migrate` creates.
