@@ -101,6 +101,26 @@ func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 	require.EqualValues(t, 1, counts.Twice)
 }
 
+// The first replica settles who was counted twice. The second one has the entry of before, and moves it without counting again.
+func TestMoveAfterASecondFailoverIsNotCountedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFailing(t, servers(t, 3), "", 2)
+	defer f.close()
+	one, two := f.pods[0], f.pods[1]
+	f.ask(one, 1, false)
+	f.replicate()
+	f.ask(one, 9, false)
+	f.failover(false)
+	f.follow(two)
+	f.ask(two, 9, false)
+	f.replicate()
+	f.failover(false)
+	f.check()
+	counts, err := two.Counts(t.Context(), 42, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, counts.Twice)
+}
+
 // The server that is gone may have accepted an application without a reply.
 func TestUnansweredApplicationsLeaveNoGap(t *testing.T) {
 	t.Parallel()
