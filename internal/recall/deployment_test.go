@@ -129,6 +129,7 @@ func newPod(t testingT, client redis.UniversalClient, way *link, prefix string) 
 }
 
 func (f *failing) ask(p *pod, user coupon.UserID, lose bool) {
+	queued := lose && f.standing(p.on)[user] > 0
 	p.lose.Store(lose)
 	receipt, err := p.Apply(f.t.Context(), 42, user)
 	p.lose.Store(false)
@@ -137,6 +138,9 @@ func (f *failing) ask(p *pod, user coupon.UserID, lose bool) {
 		require.ErrorIs(f.t, err, errReplyLost)
 		f.lost = true
 		if f.standing(p.on)[user] > 0 {
+			if !queued && f.reached[user] {
+				f.repeated++
+			}
 			f.reached[user] = true
 		}
 		return
