@@ -33,9 +33,10 @@ for i = 5, #ARGV, 3 do
     -- stays
   elseif at and arrival > 0 and at > arrival then
     redis.call('ZADD', queue, 'XX', ARGV[i + 1], user)
-    twice, moved = twice + 1, moved + 1
+    moved = moved + 1
+    if at >= promised.since then twice = twice + 1 end -- this server counted the user, too
   elseif at then
-    if counted and at ~= arrival and at >= promised.since then twice = twice + 1 end -- this server counted the user, too
+    if counted and at ~= arrival and at >= promised.since then twice = twice + 1 end -- as above
   elseif arrival > 0 then
     redis.call('ZADD', queue, 'NX', ARGV[i + 1], user)
     last, back = math.max(last, arrival), back + 1
