@@ -48,43 +48,6 @@ func TestGoldenRuns(t *testing.T) {
 	})
 }
 
-func TestWrongUseOfRunsAndReports(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for name, c := range map[string]struct {
-		args []string
-		want string
-	}{
-		"limit of none":     {[]string{"runs", "--limit=0"}, "want 1 to 500"},
-		"limit too high":    {[]string{"runs", "--limit=501"}, "--before"},
-		"runs of no date":   {[]string{"runs", "--date=yesterday"}, "2026-11-20"},
-		"unknown status":    {[]string{"runs", "--status=DEAD"}, "ABANDONED"},
-		"unknown trigger":   {[]string{"runs", "--trigger=cron"}, "CRON"},
-		"no such run":       {[]string{"show", "999"}, "run 999"},
-		"run is no id":      {[]string{"show", "abc"}, "whole number"},
-		"show of nothing":   {[]string{"show"}, "<run>"},
-		"no period":         {[]string{"report"}, "--date=2026-11-20 or --month=2026-11"},
-		"two periods":       {[]string{"report", "--date=2026-11-20", "--month=2026-11"}, "--month"},
-		"no such date":      {[]string{"report", "--date=2026-02-30"}, "YYYY-MM-DD"},
-		"no such month":     {[]string{"report", "--month=2026-13"}, "YYYY-MM"},
-		"month is a date":   {[]string{"report", "--month=2026-11-20"}, "2026-11"},
-		"before the epoch":  {[]string{"report", "--month=1969-11"}, "1970"},
-		"unknown output":    {[]string{"report", "--month=2026-11", "--output=pdf"}, "html"},
-		"no such coupon":    {[]string{"report", "--month=2026-11", "--coupon=999"}, "coupon 999"},
-		"nowhere to write":  {[]string{"report", "--month=2026-11", "--out=/nonexistent/report.csv"}, "--out"},
-		"a coupon is no id": {[]string{"report", "--month=2026-11", "--coupon=-1"}, "--coupon"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			code, stdout, stderr := w.settle(c.args...)
-			require.Equal(t, 2, code, stderr)
-			require.Empty(t, stdout)
-			require.Contains(t, stderr, c.want)
-			require.NotContains(t, stderr, "safe to run again")
-		})
-	}
-}
-
 // A run whose process is killed is RUNNING while it may live, then ABANDONED, which the next run writes down.
 func TestARunWhoseProcessDiedIsAbandoned(t *testing.T) {
 	t.Parallel()
