@@ -27,9 +27,7 @@ func TestGeneratedDocumentsAreCurrent(t *testing.T) {
 		"docs/cli.md":           commandReference(t),
 		"docs/configuration.md": configurationReference(t),
 	} {
-		current, err := os.ReadFile(file)
-		require.NoError(t, err)
-		introduction, now, found := strings.Cut(string(current), generated)
+		introduction, now, found := strings.Cut(read(t, file), generated)
 		require.True(t, found, file)
 		if *update {
 			require.NoError(t, os.WriteFile(file, []byte(introduction+generated+text), 0o644))
