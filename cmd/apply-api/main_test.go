@@ -26,18 +26,7 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(withServers{m}) }
-
-type withServers struct{ *testing.M }
-
-func (w withServers) Run() int {
-	code := w.M.Run()
-	if err := testenv.StopShared(); err != nil {
-		fmt.Println(err)
-		code = max(code, 1)
-	}
-	return code
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 
 // program is the binary as it is shipped, started with an environment of its own.
 type program struct {
