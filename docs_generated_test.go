@@ -17,6 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "write docs/cli.md and docs/configuration.md anew")
 
+// generated is the line above the generated part of a document. People write what is above it.
+const generated = "<!-- Generated from --help by `go test -run TestGeneratedDocuments . -update`. Change the help texts in the code. -->\n\n"
+
 // TestGeneratedDocumentsAreCurrent compares docs/cli.md and docs/configuration.md with what --help of both programs prints.
 func TestGeneratedDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
@@ -24,12 +27,13 @@ func TestGeneratedDocumentsAreCurrent(t *testing.T) {
 		"docs/cli.md":           commandReference(t),
 		"docs/configuration.md": configurationReference(t),
 	} {
+		introduction, now, found := strings.Cut(read(t, file), generated)
+		require.True(t, found, file)
 		if *update {
-			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+			require.NoError(t, os.WriteFile(file, []byte(introduction+generated+text), 0o644))
+			continue
 		}
-		current, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Equal(t, text, string(current), "%s is stale: run `go test -run TestGeneratedDocuments . -update`", file)
+		require.Equal(t, text, now, "%s is stale: run `go test -run TestGeneratedDocuments . -update`", file)
 	}
 }
 
@@ -47,13 +51,10 @@ type flagHelp struct {
 	name, value, environment, standard, about string
 }
 
-const preamble = "This page is generated from `--help`. Change the help texts in the code, then run\n`go test -run TestGeneratedDocuments . -update`.\n"
-
 func commandReference(t *testing.T) string {
 	t.Helper()
 	root := helpOf(t, "settle")
 	var page strings.Builder
-	fmt.Fprintf(&page, "# The commands of `settle`\n\n%s\n%s\n", preamble, commandsIntroduction)
 	var every []flagHelp
 	for _, f := range root.flags {
 		if f.environment == "" {
@@ -117,7 +118,6 @@ func configurationReference(t *testing.T) string {
 	slices.SortStableFunc(rows, func(a, b row) int { return len(b.programs) - len(a.programs) })
 
 	var page strings.Builder
-	fmt.Fprintf(&page, "# Settings\n\n%s\n%s\n", preamble, settingsIntroduction)
 	page.WriteString("| variable | flag | default | program | meaning |\n| --- | --- | --- | --- | --- |\n")
 	for _, r := range rows {
 		fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s | %s |\n", r.environment, r.name, code(r.standard), strings.Join(r.programs, ", "), cell(r.about))
@@ -213,31 +213,3 @@ func readFlags(text string) (flags []flagHelp) {
 	}
 	return flags
 }
-
-const commandsIntroduction = "`settle` settles coupons, changes them, and reports what happened. The handbook\n" +
-	"([English](operators.md), [한국어](operators.ko.md)) describes the tasks.\n" + `
-- Running a command again is safe. The exceptions are ` + "`create` and `add-seats`" + `, which add once more.
-- Commands that change something take ` + "`--operator` (a name) and `--reason`" + ` (such as a ticket). Both go into the audit log.
-- An empty value, a 0 that would mean "none" and a repeated single value are refused with exit code 2.
-- Output is Korean or English by ` + "`LANG` or `--lang`" + `. JSON, logs and English CSV headers do not change with the language.
-- ` + "`settle coupon close`, `pause`, `resume` and `extend`" + ` change the window. Earlier applications stay as they are.
-
-| exit code | meaning | next step |
-| --- | --- | --- |
-| 0 | settled, or nothing to do. DLQ entries are not a failure | none |
-| 1 | a server failed or is busy | run again: it is safe |
-| 2 | wrong use or setup | do not retry. Correct what the message names |
-| 3 | an invariant is violated, or a coupon is held | a person must look |
-
-If several apply, 2 comes before 1, and 1 before 3.
-`
-
-const settingsIntroduction = "Every setting is a flag and an environment variable. The flag takes precedence.\n" + `
-- Both programs check all settings at start and report every mistake. The exit code is then 2.
-- Refused are: unknown flags, unknown ` + "`APPLY_…` and `SETTLE_…`" + ` variables, impossible values and empty values.
-- A secret can be a file: ` + "`MYSQL_DSN_FILE`, `REDIS_PASSWORD_FILE`" + `. Programs read files at start. Restart after a change.
-- Several ` + "`REDIS_ADDRS`" + ` mean a Cluster. With ` + "`REDIS_MASTER_NAME`" + ` they mean Sentinels.
-- The ` + "`USER_…`" + ` settings describe [your table of users](deploy.md#the-table-of-users).
-- ` + "`GOGC`, `GOMEMLIMIT` and `GOMAXPROCS`" + ` work as in every Go program and override the built-in values.
-- ` + "`SSL_CERT_DIR`" + ` names a folder with the certificates of your own CA, for MySQL and Redis with TLS.
-`

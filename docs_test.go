@@ -20,6 +20,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -42,11 +43,9 @@ type script struct {
 func scripts(t *testing.T) (found []script, inline []script) {
 	t.Helper()
 	command := regexp.MustCompile(`^( {4,}|\t)([A-Z_]+=\S+ )*(bin/|\./)?(settle|apply-api|make|go run|kubectl|docker|mysql|mysqldump|redis-cli|curl|k8s/\S+\.sh) `)
-	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+	for file, text := range documents(t) {
 		var fence *script
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(text) {
 			info, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
 			switch {
 			case fence != nil && isFence:
@@ -74,19 +73,28 @@ func scripts(t *testing.T) (found []script, inline []script) {
 	return found, inline
 }
 
-func documents(t *testing.T) (files []string) {
+// documents are the texts of all documents but the CHANGELOG, by path.
+func documents(t *testing.T) map[string]string {
 	t.Helper()
+	texts := map[string]string{}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if entry != nil && entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), ".") {
 			return fs.SkipDir
 		}
-		if strings.HasSuffix(path, ".md") && path != "CHANGELOG.md" {
-			files = append(files, path)
+		if err == nil && strings.HasSuffix(path, ".md") && path != "CHANGELOG.md" {
+			texts[path] = read(t, path)
 		}
 		return err
 	})
 	require.NoError(t, err)
-	return files
+	return texts
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // calls are the commands of a script, expanded as a shell would, but for what other commands print.
@@ -117,8 +125,7 @@ func (s script) calls(t *testing.T) (calls [][]string) {
 
 func TestEveryCommandInTheDocuments(t *testing.T) {
 	t.Parallel()
-	makefile, err := os.ReadFile("Makefile")
-	require.NoError(t, err)
+	makefile := read(t, "Makefile")
 	blocks, inline := scripts(t)
 	tried := map[string]int{}
 	for _, s := range blocks {
@@ -130,7 +137,10 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 			assert.True(t, slices.Contains(may, name) || slices.Contains(needs[""], name),
 				"%s: %q cannot be run by a test: mark its block with what it needs", s.file, words)
 			for _, word := range words {
-				requireInRepository(t, s.file, word)
+				if inRepository.MatchString(word) {
+					_, err := os.Stat(word)
+					require.NoError(t, err, s.file)
+				}
 			}
 			switch {
 			case name == "settle", name == "apply-api":
@@ -141,7 +151,7 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 				requireTaken(t, s.file, "settle", args[4:], false)
 			case name == "make":
 				for _, target := range args {
-					require.Regexp(t, `(?m)^`+regexp.QuoteMeta(target)+`:`, string(makefile), "%s: %q", s.file, words)
+					require.Regexp(t, `(?m)^`+regexp.QuoteMeta(target)+`:`, makefile, "%s: %q", s.file, words)
 				}
 			}
 		}
@@ -155,14 +165,8 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 	}
 }
 
-// requireInRepository demands that what looks like a path of this repository is one.
-func requireInRepository(t *testing.T, file, word string) {
-	t.Helper()
-	if regexp.MustCompile(`^(\./)?(k8s|sql|docs|scripts|bench|examples|compose)/[\w./-]+$`).MatchString(word) {
-		_, err := os.Stat(word)
-		require.NoError(t, err, file)
-	}
-}
+// inRepository matches paths of this repository.
+var inRepository = regexp.MustCompile(`^(\./)?(k8s|sql|docs|scripts|bench|examples|compose)/[\w./-]+$`)
 
 // placeholders are what documents say where a reader puts something of their own.
 var placeholders = map[string]string{
@@ -270,9 +274,9 @@ func (h *handbook) stand(user int, arrival time.Time) {
 // carryOut runs a line as an operator types it, on other days: nights lie behind, windows of coupons ahead. It must succeed.
 func (h *handbook) carryOut(line string) {
 	h.t.Helper()
-	seoul, err := time.LoadLocation("Asia/Seoul")
-	require.NoError(h.t, err)
-	day := func(days int) string { return time.Now().In(seoul).AddDate(0, 0, days).Format(time.DateOnly) }
+	day := func(days int) string {
+		return time.Now().In(jajeongtest.Zone).AddDate(0, 0, days).Format(time.DateOnly)
+	}
 	ahead := 0
 	if strings.HasPrefix(line, "settle coupon ") {
 		ahead = 2
@@ -303,10 +307,8 @@ func (h *handbook) approved(date string) string {
 func TestEveryLinkInTheDocuments(t *testing.T) {
 	t.Parallel()
 	links := 0
-	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(string(text), -1) {
+	for file, text := range documents(t) {
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
 			path, heading, _ := strings.Cut(link[1], "#")
 			if strings.Contains(path, "://") {
 				continue
@@ -342,13 +344,9 @@ func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	const maxLines, maxWords = 120, 30
 	for _, file := range []string{"README.md", "README.ko.md"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		assert.LessOrEqual(t, strings.Count(string(text), "\n"), maxLines, file)
+		assert.LessOrEqual(t, strings.Count(read(t, file), "\n"), maxLines, file)
 	}
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(text), "\n\n")
+	prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, "README.md"), "\n\n")
 	prose = regexp.MustCompile(`(?m)^(#.*|- |\d\. |\|)`).ReplaceAllString(prose, "\n\n$1") // an item or a row ends a sentence
 	for _, sentence := range regexp.MustCompile(`[.?!|]\s|\n\n`).Split(prose, -1) {
 		assert.LessOrEqual(t, len(strings.Fields(sentence)), maxWords, "%q", sentence)
@@ -361,18 +359,14 @@ func TestEveryTestNamedInTheDocuments(t *testing.T) {
 	var code strings.Builder
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, "_test.go") {
-			var text []byte
-			text, err = os.ReadFile(path)
-			code.Write(text)
+			code.WriteString(read(t, path))
 		}
 		return err
 	})
 	require.NoError(t, err)
 	named := 0
-	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, match := range regexp.MustCompile("`(Test[A-Z]\\w*)(…?)").FindAllStringSubmatch(string(text), -1) {
+	for file, text := range documents(t) {
+		for _, match := range regexp.MustCompile("`(Test[A-Z]\\w*)(…?)").FindAllStringSubmatch(text, -1) {
 			named++
 			function := "func " + match[1]
 			if match[2] == "" {

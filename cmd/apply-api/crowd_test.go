@@ -48,20 +48,25 @@ func serving(t *testing.T, environment ...string) *program {
 	if found := regexp.MustCompile(`(?m)^REDIS_ADDRS=(.*)$`).FindStringSubmatch(all); !strings.Contains(all, "REDIS_MASTER_NAME") {
 		environment = append(environment, asAPI(t, "", strings.Split(found[1], ",")...)...)
 	}
-	p := startServing(t, append([]string{"MYSQL_DSN=" + migrated(t, testenv.MySQLFor(t).DSN), "USER_RATE=0"}, environment...)...)
-	testenv.Eventually(t, soon, "it is ready", func() bool { return p.ready() == http.StatusOK })
+	p := startAt(t, listening, append([]string{"MYSQL_DSN=" + migrated(t, testenv.MySQLFor(t).DSN), "USER_RATE=0"}, environment...)...)
+	p.awaitReady(http.StatusOK)
 	return p
+}
+
+// underCrowd is the binary over a Redis, with a crowd of which 50 were accepted.
+func underCrowd(t *testing.T, addrs string, environment ...string) (*program, *crowd) {
+	t.Helper()
+	p := serving(t, append([]string{"REDIS_ADDRS=" + addrs}, environment...)...)
+	c := gather(t, p.apply, someAtOnce)
+	c.hears(http.StatusAccepted, 50)
+	return p, c
 }
 
 // metric is a number that the binary tells of itself; name has the labels with it.
 func (p *program) metric(name string) float64 {
 	p.t.Helper()
-	response, err := p.client.Get(p.admin + "/metrics")
-	require.NoError(p.t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(p.t, err)
-	for line := range strings.Lines(string(text)) {
+	_, text := p.get("/metrics")
+	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			require.NoError(p.t, err)

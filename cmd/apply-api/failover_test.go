@@ -17,14 +17,19 @@ const (
 	downAfter  = 500 * time.Millisecond
 )
 
+func servingOnPair(t *testing.T) (*topology.Pair, *program) {
+	t.Helper()
+	redis := topology.StartPair(t, masterName, downAfter)
+	return redis, serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
+}
+
 // The master dies, with nothing lost: its replica goes on where it was.
 func TestFailoverUnderACrowd(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			redis := topology.StartPair(t, masterName, downAfter)
-			p := serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
+			redis, p := servingOnPair(t)
 			// The replica is not waited for: what was acknowledged in the last instant may be gone. So nobody new asks in it.
 			c := gather(t, p.apply, someAtOnce)
 			c.hears(http.StatusAccepted, 100)
@@ -36,7 +41,7 @@ func TestFailoverUnderACrowd(t *testing.T) {
 			c.hears(http.StatusServiceUnavailable, 10)
 			c.hears(http.StatusAccepted, 100)
 			c.hears(http.StatusOK, 20)
-			testenv.Eventually(t, soon, "it is ready", func() bool { return p.ready() == http.StatusOK })
+			p.awaitReady(http.StatusOK)
 			c.end(redis.OnReplica)
 			if name == "frozen" { // the old master wakes up believing that it is one: nobody asks it any more
 				require.NoError(t, redis.Master.Thaw())
@@ -52,8 +57,7 @@ func TestFailoverUnderACrowd(t *testing.T) {
 // told, at their first arrival, also those who have applied again by then.
 func TestAFailoverToAReplicaThatLagsBehindLosesNobody(t *testing.T) {
 	t.Parallel()
-	redis := topology.StartPair(t, masterName, downAfter)
-	p := serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
+	redis, p := servingOnPair(t)
 	c := gather(t, p.apply, someAtOnce)
 	c.hears(http.StatusAccepted, 100)
 	redis.Replicated(t)

@@ -26,8 +26,8 @@ func TestFewFilesAreKeptForTheServersAndTheAdminPort(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := limited(t, 1024, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0")
-	p.awaitListening()
-	testenv.Eventually(t, soon, "it is ready", func() bool { return p.ready() == http.StatusOK })
+	p.await(listening)
+	p.awaitReady(http.StatusOK)
 	require.Contains(t, p.stderr.String(), `"max_connections":720,"default":16384,"open_files_limit":1024,"kept":224`)
 
 	first := talkTo(t, p.apply)
@@ -42,7 +42,7 @@ func TestFewFilesAreKeptForTheServersAndTheAdminPort(t *testing.T) {
 	first.say(application(2, ""))
 	require.Equal(t, http.StatusAccepted, first.hear().StatusCode)
 	require.NoError(t, redis.Restart(t.Context()))
-	testenv.Eventually(t, soon, "Redis is reached again", func() bool { return p.ready() == http.StatusOK })
+	p.awaitReady(http.StatusOK)
 	require.Less(t, p.metric("process_open_fds"), 1000.0)
 }
 
@@ -56,5 +56,5 @@ func TestConnectionsThatDoNotFitAreRefused(t *testing.T) {
 	require.Equal(t, 2, p.exit(20*time.Second))
 	require.Contains(t, p.stderr.String(), "this process may open 200 files")
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=720")
-	p.awaitAdmin()
+	p.await(adminOpen)
 }

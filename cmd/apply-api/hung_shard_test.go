@@ -59,9 +59,9 @@ func newShards(t *testing.T, coupons int) *shards {
 	for id := 2; id < coupons+2; id++ {
 		s.add(id)
 	}
-	s.api = startServing(t, "MYSQL_DSN="+api, "REDIS_ADDRS="+strings.Join(addrs, ","), "USER_RATE=0")
+	s.api = startAt(t, listening, "MYSQL_DSN="+api, "REDIS_ADDRS="+strings.Join(addrs, ","), "USER_RATE=0")
 	t.Cleanup(s.end) // before the program is killed
-	testenv.Eventually(t, soon, "it is ready", func() bool { return s.api.ready() == http.StatusOK })
+	s.api.awaitReady(http.StatusOK)
 	return s
 }
 
@@ -123,13 +123,9 @@ func (s *shards) crowd(size int, coupons []int, healthy bool) {
 // lengths are the lengths of queues, by coupon, as one scrape has them.
 func (p *program) lengths() map[int]int {
 	p.t.Helper()
-	response, err := p.client.Get(p.admin + "/metrics")
-	require.NoError(p.t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(p.t, err)
+	_, text := p.get("/metrics")
 	lengths := map[int]int{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		var coupon, length int
 		if n, _ := fmt.Sscanf(line, `jajeong_queue_length{coupon_id="%d"} %d`, &coupon, &length); n == 2 {
 			lengths[coupon] = length
@@ -159,7 +155,7 @@ func TestAShardThatHangsCostsOnlyItsCoupons(t *testing.T) {
 	require.NoError(t, s.frozen.Freeze())
 
 	s.crowd(64, s.hung, false)
-	healthy := s.healthy
+	healthy := s.healthy // without the coupons that follow
 	s.crowd(4, healthy, true)
 	first := s.healthyAnswers.Load()
 	testenv.Eventually(t, soon, "everybody has been asked for", func() bool { return s.healthyAnswers.Load() > first+int64(4*len(healthy)) })

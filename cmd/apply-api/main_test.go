@@ -26,18 +26,7 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(withServers{m}) }
-
-type withServers struct{ *testing.M }
-
-func (w withServers) Run() int {
-	code := w.M.Run()
-	if err := testenv.StopShared(); err != nil {
-		fmt.Println(err)
-		code = max(code, 1)
-	}
-	return code
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 
 // program is the binary as it is shipped, started with an environment of its own.
 type program struct {
@@ -98,35 +87,23 @@ func startCommand(t *testing.T, cmd *exec.Cmd, environment []string) *program {
 	return p
 }
 
-// startWaiting starts it on free ports and waits until the admin port is open.
-func startWaiting(t *testing.T, environment ...string) *program {
-	t.Helper()
-	p := start(t, anywhere(environment))
-	p.awaitAdmin()
-	return p
-}
+// The lines of the log that tell addresses.
+const (
+	adminOpen = "admin port open; the public port opens when this process is ready"
+	listening = "listening"
+)
 
-// startServing starts it on free ports and waits until it listens.
-func startServing(t *testing.T, environment ...string) *program {
+// startAt starts the binary on free ports and waits for a line of its log.
+func startAt(t *testing.T, msg string, environment ...string) *program {
 	t.Helper()
 	p := start(t, anywhere(environment))
-	p.awaitListening()
+	p.await(msg)
 	return p
 }
 
 // anywhere adds free ports.
 func anywhere(environment []string) []string {
 	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
-}
-
-func (p *program) awaitAdmin() {
-	p.t.Helper()
-	p.await("admin port open; the public port opens when this process is ready")
-}
-
-func (p *program) awaitListening() {
-	p.t.Helper()
-	p.await("listening")
 }
 
 // await waits for a line of the log that tells addresses.
@@ -155,13 +132,40 @@ func (p *program) exit(within time.Duration) int {
 	}
 }
 
-func (p *program) ready() int {
-	response, err := p.client.Get(p.admin + "/readyz")
+// get asks the admin port. The status is 0 without an answer.
+func (p *program) get(path string) (status int, text string) {
+	response, err := p.client.Get(p.admin + path)
 	if err != nil {
-		return 0
+		return 0, err.Error()
 	}
-	_ = response.Body.Close()
-	return response.StatusCode
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+func (p *program) ready() int {
+	status, _ := p.get("/readyz")
+	return status
+}
+
+func (p *program) awaitReady(status int) {
+	p.t.Helper()
+	testenv.Eventually(p.t, soon, fmt.Sprintf("readiness is %d", status), func() bool { return p.ready() == status })
+}
+
+// awaitNoConnections waits until the public port is closed.
+func (p *program) awaitNoConnections() {
+	p.t.Helper()
+	testenv.Eventually(p.t, soon, "it takes no more connections", func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
 }
 
 func (p *program) ask(coupon, user int) (int, string) {
@@ -260,12 +264,12 @@ func TestAPortInUse(t *testing.T) {
 	}
 }
 
-func TestApplyingAndEnding(t *testing.T) {
+func TestApplying(t *testing.T) {
 	t.Parallel()
 	redis := testenv.RedisFor(t)
-	p := startServing(t, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+strings.Join(redis.Addrs, ","),
-		"REDIS_KEY_PREFIX="+redis.Prefix)
-	testenv.Eventually(t, 20*time.Second, "it is ready", func() bool { return p.ready() == http.StatusOK })
+	p := startAt(t, listening, append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN),
+		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)...)
+	p.awaitReady(http.StatusOK)
 	status, text := p.ask(1, 7)
 	require.Equal(t, http.StatusAccepted, status, text)
 	require.Contains(t, text, `T00:00:00.000000+09:00"}`)
@@ -275,31 +279,18 @@ func TestApplyingAndEnding(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 	require.Contains(t, text, "COUPON_NOT_FOUND")
 
-	// One request is in the middle of its body when the end comes: it is still answered.
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = fmt.Fprint(conn, "POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: 8\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
-	require.NoError(t, err)
-	answer := make([]byte, 4096)
-	n, err := conn.Read(answer)
-	require.NoError(t, err)
-	require.Contains(t, string(answer[:n]), "100 Continue")
+	_, metrics := p.get("/metrics")
+	for _, metric := range []string{`jajeong_queue_length{coupon_id="1"} 1`, "jajeong_settlement_due_timestamp_seconds ",
+		"jajeong_redis_eviction_policy_wrong 0", "jajeong_apply_batch_size_count 2"} {
+		require.Contains(t, metrics, metric)
+	}
 
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	testenv.Eventually(t, 10*time.Second, "it is not ready", func() bool { return p.ready() == http.StatusServiceUnavailable })
-	testenv.Eventually(t, 10*time.Second, "it takes no more connections", func() bool {
-		extra, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
-		if err == nil {
-			_ = extra.Close()
-		}
-		return err != nil
-	})
-	_, err = fmt.Fprint(conn, "{}")
-	require.NoError(t, err)
-	n, err = conn.Read(answer)
-	require.NoError(t, err)
-	require.Contains(t, string(answer[:n]), "HTTP/1.1 202 Accepted")
+	inFlight := talkTo(t, p.apply)
+	inFlight.begin(8)
+	p.terminate()
+	p.awaitReady(http.StatusServiceUnavailable)
+	p.awaitNoConnections()
+	require.Equal(t, http.StatusAccepted, inFlight.finish().StatusCode)
 	require.Equal(t, 0, p.exit(20*time.Second))
 	require.Empty(t, p.stdout.String())
 }
@@ -312,7 +303,7 @@ func TestThePublicPortOpensWhenTheProcessCanServe(t *testing.T) {
 	former := testenv.PrivateRedis(t, testenv.RedisOptions{}) // a port that no outgoing connection takes
 	address := former.Addr()
 	require.NoError(t, former.Kill())
-	p := startWaiting(t, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "APPLY_LISTEN="+address)
+	p := startAt(t, adminOpen, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "APPLY_LISTEN="+address)
 
 	// A balancer that sends to whoever listens: nobody is refused.
 	ended, heard := make(chan struct{}), make(chan int, 1)
@@ -336,41 +327,35 @@ func TestThePublicPortOpensWhenTheProcessCanServe(t *testing.T) {
 		}
 	}()
 	testenv.Eventually(t, 20*time.Second, "the catalog has been read without Redis", func() bool {
-		response, err := p.client.Get(p.admin + "/readyz")
-		require.NoError(t, err)
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
-		return strings.Contains(string(text), `"catalog":{"ok":true}`)
+		status, text := p.get("/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, status, text)
+		return strings.Contains(text, `"catalog":{"ok":true}`)
 	})
-	response, err := p.client.Get(p.admin + "/livez")
-	require.NoError(t, err)
-	_ = response.Body.Close()
-	require.Equal(t, http.StatusOK, response.StatusCode)
+	status, text := p.get("/livez")
+	require.Equal(t, http.StatusOK, status, text)
 	require.NotContains(t, p.stderr.String(), `"listening"`)
 	require.NoError(t, redis.Restart(t.Context()))
 	require.Equal(t, http.StatusAccepted, <-heard)
 	<-ended
 
-	p.awaitListening()
+	p.await(listening)
 	require.NoError(t, redis.Kill())
-	status, _ := p.ask(1, 1000)
+	status, _ = p.ask(1, 1000)
 	require.Equal(t, http.StatusServiceUnavailable, status, "it stays open")
-	testenv.Eventually(t, 20*time.Second, "it is not ready", func() bool { return p.ready() == http.StatusServiceUnavailable })
+	p.awaitReady(http.StatusServiceUnavailable)
 	require.NoError(t, redis.Restart(t.Context()))
 	testenv.Eventually(t, 30*time.Second, "it accepts", func() bool {
 		status, _ := p.ask(1, 7)
 		return status == http.StatusAccepted
 	})
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.terminate()
 	require.Equal(t, 0, p.exit(20*time.Second))
 }
 
 func TestWithoutMySQLItWaits(t *testing.T) {
 	t.Parallel()
 	redis := testenv.RedisFor(t)
-	p := startWaiting(t, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)
+	p := startAt(t, adminOpen, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)
 	require.Equal(t, http.StatusServiceUnavailable, p.ready())
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 	require.Equal(t, 0, p.exit(20*time.Second))

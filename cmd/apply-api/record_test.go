@@ -88,22 +88,7 @@ func (l *record) takeUnsure() (user int, ok bool) {
 	return user, true
 }
 
-// arrivals are those who were told until now that they stand, and since when.
-func (l *record) arrivals() map[int]int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	standing := map[int]int64{}
-	for user, words := range l.told {
-		for _, w := range words {
-			if w.stands() {
-				standing[user] = w.arrival
-			}
-		}
-	}
-	return standing
-}
-
-// firstArrivals are the lowest arrivals that users were told.
+// firstArrivals are the lowest arrivals that users were told. Users without a place are left out.
 func (l *record) firstArrivals() map[int]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,14 +26,13 @@ const breakersOpen = "jajeong_apply_breakers_open"
 func TestRedisIsKilledUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
-	p := serving(t, "REDIS_ADDRS="+server.Addr())
-	c := gather(t, p.apply, someAtOnce)
+	p, c := underCrowd(t, server.Addr())
 	for range 2 {
 		c.hears(http.StatusAccepted, 50)
 		require.NoError(t, server.Kill())
 		c.hears(http.StatusServiceUnavailable, 50)
 		testenv.Eventually(t, soon, "it leaves Redis alone", func() bool { return p.metric(breakersOpen) == 1 })
-		testenv.Eventually(t, soon, "it is not ready", func() bool { return p.ready() == http.StatusServiceUnavailable })
+		p.awaitReady(http.StatusServiceUnavailable)
 		require.NoError(t, server.Restart(t.Context()))
 	}
 	c.hears(http.StatusAccepted, 50)
@@ -46,16 +45,14 @@ func TestRedisIsKilledUnderACrowd(t *testing.T) {
 func TestRedisIsFrozenUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	p := serving(t, "REDIS_ADDRS="+server.Addr())
-	c := gather(t, p.apply, someAtOnce)
-	c.hears(http.StatusAccepted, 50)
+	p, c := underCrowd(t, server.Addr())
 	require.NoError(t, server.Freeze())
 	c.hears(http.StatusServiceUnavailable, 20)
 	testenv.Eventually(t, soon, "it leaves Redis alone", func() bool { return p.metric(breakersOpen) == 1 })
 	require.Equal(t, http.StatusServiceUnavailable, p.ready())
 	require.NoError(t, server.Thaw())
 	c.hears(http.StatusAccepted, 50)
-	testenv.Eventually(t, soon, "it is ready", func() bool { return p.ready() == http.StatusOK })
+	p.awaitReady(http.StatusOK)
 	c.end(redisClient(t, server.Addr()))
 	require.Zero(t, p.metric(breakersOpen))
 	require.Positive(t, c.clearedUp(), "who was not told stood in line")
@@ -77,9 +74,7 @@ func TestRedisIsSlowUnderACrowd(t *testing.T) {
 		}
 		return faultproxy.Pass()
 	}, server.Addr())
-	p := serving(t, "REDIS_ADDRS="+wire.Addr)
-	c := gather(t, p.apply, someAtOnce)
-	c.hears(http.StatusAccepted, 50)
+	_, c := underCrowd(t, wire.Addr)
 	delay.Store(int64(100 * time.Millisecond))
 	c.hears(http.StatusAccepted, 50) // a call takes many
 	delay.Store(int64(3 * time.Second))
@@ -140,9 +135,7 @@ func lossyWire(t *testing.T, server *testenv.Redis) *lossy {
 }
 
 func loseReplies(t *testing.T, server *testenv.Redis, replies *lossy, addrs string) {
-	p := serving(t, "REDIS_ADDRS="+addrs)
-	c := gather(t, p.apply, someAtOnce)
-	c.hears(http.StatusAccepted, 50)
+	_, c := underCrowd(t, addrs)
 	replies.now.Store(true)
 	c.hears(http.StatusServiceUnavailable, 50)
 	c.hears(http.StatusAccepted, 20) // among them
@@ -159,9 +152,7 @@ func TestRedisIsOutOfMemoryUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	rdb := redisClient(t, server.Addr())
-	p := serving(t, "REDIS_ADDRS="+server.Addr())
-	c := gather(t, p.apply, someAtOnce)
-	c.hears(http.StatusAccepted, 50)
+	_, c := underCrowd(t, server.Addr())
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	full := snapshot(t, rdb)
 	c.hears(http.StatusServiceUnavailable, 50)
@@ -190,7 +181,7 @@ func TestScriptsAreFlushedUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	rdb := redisClient(t, server.Addr())
-	c := gather(t, serving(t, "REDIS_ADDRS="+server.Addr()).apply, someAtOnce)
+	_, c := underCrowd(t, server.Addr())
 	for range 20 {
 		c.hears(http.StatusAccepted, 10)
 		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())

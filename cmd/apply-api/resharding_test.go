@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
@@ -19,9 +18,7 @@ func TestReshardingUnderACrowd(t *testing.T) {
 	t.Run("with keys that do not exist", func(t *testing.T) {
 		t.Parallel()
 		m := newMove(t)
-		p := serving(t, "REDIS_ADDRS="+m.addrs())
-		c := gather(t, p.apply, someAtOnce)
-		c.hears(http.StatusAccepted, 50)
+		_, c := underCrowd(t, m.addrs())
 		m.begin()
 		c.hears(http.StatusServiceUnavailable, 20)
 		m.moveKeys()
@@ -122,12 +119,10 @@ func TestAClusterNodeIsFrozenUnderACrowd(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
 	holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*2/16384]
-	p := serving(t, "REDIS_ADDRS="+nodes[0].Addr()+","+nodes[1].Addr())
-	c := gather(t, p.apply, someAtOnce)
-	c.hears(http.StatusAccepted, 50)
+	p, c := underCrowd(t, nodes[0].Addr()+","+nodes[1].Addr())
 	require.NoError(t, holder.Freeze())
 	c.hears(http.StatusServiceUnavailable, 20)
-	testenv.Eventually(t, soon, "ready for the coupons of the other node", func() bool { return p.ready() == http.StatusOK })
+	p.awaitReady(http.StatusOK) // for the coupons of the other node
 	require.NoError(t, holder.Thaw())
 	c.hears(http.StatusAccepted, 50)
 	c.end(redisClient(t, holder.Addr()))

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/api"
@@ -97,7 +97,7 @@ func TestTheEndAnswersWhatIsInFlight(t *testing.T) {
 	}
 
 	p.terminate()
-	testenv.Eventually(t, soon, "it is not ready", func() bool { return p.ready() == http.StatusServiceUnavailable })
+	p.awaitReady(http.StatusServiceUnavailable)
 	// Who has not heard of that yet is served, and sent away.
 	kept.say(application(2, ""))
 	fresh := talkTo(t, p.apply)
@@ -107,13 +107,7 @@ func TestTheEndAnswersWhatIsInFlight(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, response.StatusCode)
 		require.True(t, response.Close)
 	}
-	testenv.Eventually(t, soon, "it takes no more connections", func() bool {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err != nil
-	})
+	p.awaitNoConnections()
 	require.Equal(t, http.StatusServiceUnavailable, p.ready(), "until the last answer")
 	for _, c := range inFlight {
 		response := c.finish()
@@ -141,20 +135,20 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	settings := []string{"REDIS_ADDRS=" + redis.Addr(), "USER_RATE=0", "SHUTDOWN_DELAY=1500ms", "MYSQL_DSN=" + migrated(t, testenv.MySQLFor(t).DSN)}
 	b := newBalancer(t)
-	old := []*program{startServing(t, settings...), startServing(t, settings...)}
+	old := []*program{startAt(t, listening, settings...), startAt(t, listening, settings...)}
 	for _, p := range old {
 		b.add(p)
 	}
-	testenv.Eventually(t, soon, "both pods are ready", func() bool { return b.ready() == 2 })
+	testenv.Eventually(t, soon, "both pods are ready", func() bool { return len(b.ready()) == 2 })
 	c := gather(t, b.URL, someAtOnce)
 	c.hears(http.StatusAccepted, 100)
 	for _, p := range old {
-		b.add(startServing(t, settings...))
-		testenv.Eventually(t, soon, "the new pod is ready", func() bool { return b.ready() == 3 })
+		b.add(startAt(t, listening, settings...))
+		testenv.Eventually(t, soon, "the new pod is ready", func() bool { return len(b.ready()) == 3 })
 		c.hears(http.StatusAccepted, 50)
 		p.terminate()
 		require.Equal(t, 0, p.exit(soon))
-		testenv.Eventually(t, soon, "the old pod is gone", func() bool { return b.ready() == 2 })
+		testenv.Eventually(t, soon, "the old pod is gone", func() bool { return len(b.ready()) == 2 })
 		c.hears(http.StatusAccepted, 50)
 	}
 	require.Zero(t, c.count(http.StatusServiceUnavailable))
@@ -167,50 +161,40 @@ type balancer struct {
 	*httptest.Server
 	t       *testing.T
 	mu      sync.Mutex
-	pods    []*pod
-	next    int
+	pods    map[string]bool // whether they are ready, by URL
+	next    atomic.Int64
 	looking sync.WaitGroup
 	ended   context.Context
-}
-
-type pod struct {
-	ready atomic.Bool
-	proxy *httputil.ReverseProxy
 }
 
 // lookEvery is how often the balancer looks whether a pod is ready.
 const lookEvery = 50 * time.Millisecond
 
 func newBalancer(t *testing.T) *balancer {
-	b := &balancer{t: t}
+	b := &balancer{t: t, pods: map[string]bool{}}
 	ended, end := context.WithCancel(context.Background())
 	b.ended = ended
-	b.Server = httptest.NewServer(b)
-	t.Cleanup(func() { end(); b.Close(); b.looking.Wait() })
+	transport := &http.Transport{MaxIdleConnsPerHost: 2 * someAtOnce}
+	b.Server = httptest.NewServer(&httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(b.pick()) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, "pod: "+err.Error(), http.StatusBadGateway)
+		},
+	})
+	t.Cleanup(func() { end(); b.Close(); b.looking.Wait(); transport.CloseIdleConnections() })
 	return b
 }
 
 func (b *balancer) add(p *program) {
-	b.t.Helper()
-	to, err := url.Parse(p.apply)
-	require.NoError(b.t, err)
-	transport := &http.Transport{MaxIdleConnsPerHost: 2 * someAtOnce}
-	b.t.Cleanup(transport.CloseIdleConnections)
-	one := &pod{proxy: &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			http.Error(w, "pod: "+err.Error(), http.StatusBadGateway)
-		},
-	}}
-	b.mu.Lock()
-	b.pods = append(b.pods, one)
-	b.mu.Unlock()
 	b.looking.Go(func() {
 		tick := time.NewTicker(lookEvery)
 		defer tick.Stop()
 		for {
-			one.ready.Store(p.ready() == http.StatusOK)
+			ready := p.ready() == http.StatusOK
+			b.mu.Lock()
+			b.pods[p.apply] = ready
+			b.mu.Unlock()
 			select {
 			case <-tick.C:
 			case <-b.ended.Done():
@@ -220,33 +204,26 @@ func (b *balancer) add(p *program) {
 	})
 }
 
-func (b *balancer) ready() (n int) {
+// ready are the URLs of the pods that are ready.
+func (b *balancer) ready() (urls []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, p := range b.pods {
-		if p.ready.Load() {
-			n++
+	for pod, ready := range b.pods {
+		if ready {
+			urls = append(urls, pod)
 		}
 	}
-	return n
+	slices.Sort(urls)
+	return urls
 }
 
-func (b *balancer) pick() (*pod, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.next++
-	ready := slices.DeleteFunc(slices.Clone(b.pods), func(p *pod) bool { return !p.ready.Load() })
+// pick returns a URL that cannot be reached if no pod is ready.
+func (b *balancer) pick() *url.URL {
+	ready := b.ready()
 	if len(ready) == 0 {
-		return nil, errors.New("no pod is ready")
+		return &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 	}
-	return ready[b.next%len(ready)], nil
-}
-
-func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p, err := b.pick()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	p.proxy.ServeHTTP(w, r)
+	to, err := url.Parse(ready[b.next.Add(1)%int64(len(ready))])
+	assert.NoError(b.t, err)
+	return to
 }

@@ -162,7 +162,7 @@ func TestAnUpgradeOfRedisLosesNobody(t *testing.T) {
 	require.Zero(t, p.metric("jajeong_promises_put_back_total"), "nobody had to be put back")
 	held := readLine(t, f.clients[old])
 	require.Empty(t, c.wrong(held, nil))
-	told := c.arrivals()
+	told := c.firstArrivals()
 	require.Len(t, held.queue, len(told), "acknowledged and present")
 	t.Logf("%d acknowledged over %d failovers", len(told), failovers)
 }

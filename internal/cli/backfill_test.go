@@ -10,21 +10,19 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Missed nights are settled one after the other, each by a run of its own; a coupon that is held in one of them keeps no
-// other coupon and no other night from being settled.
+// Each missed night has a run of its own. A coupon that is held back delays no other coupon and no other night.
 func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1, 2, 3)
-	seoul, err := time.LoadLocation("Asia/Seoul")
-	require.NoError(t, err)
 	day := func(n int) time.Time { // noon of so many days ago
-		y, m, d := w.now().In(seoul).Date()
-		return time.Date(y, m, d-n, 12, 0, 0, 0, seoul)
+		y, m, d := w.now().In(jajeongtest.Zone).Date()
+		return time.Date(y, m, d-n, 12, 0, 0, 0, jajeongtest.Zone)
 	}
 	held := w.couponBetween(5, day(9), day(-1))
 	couponID := w.couponBetween(5, day(9), day(-1))
@@ -32,7 +30,7 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	w.stand(couponID, "1", day(4))
 	w.stand(couponID, "2", day(3))
 	w.stand(couponID, "3", day(2))
-	require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(held)+"}", "accepted", 1).Err()) // somebody is lost
+	w.d().AddPromises(held, 1) // one application is lost
 
 	date := func(n int) string { return day(n).Format(time.DateOnly) }
 	code, stdout, stderr := w.settle("run", "--from="+date(4), "--to="+date(2), "--operator=kim", "--reason=missed", "--output=json")
@@ -41,7 +39,7 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "one document")
 	require.Len(t, done.Nights, 3)
 	for n, night := range done.Nights {
-		require.True(t, calendar.NextCutoff(day(4-n), seoul).Equal(night.Cutoff))
+		require.True(t, calendar.NextCutoff(day(4-n), jajeongtest.Zone).Equal(night.Cutoff))
 		require.Equal(t, coupon.HeldBack, night.Coupons[0].Status)
 		require.Equal(t, 1, night.Coupons[1].Issued)
 	}
@@ -60,13 +58,11 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 	}
 }
 
-// A run that could not begin ends a backfill: its cause is told once, and no further night is tried.
 func TestABackfillEndsWhereMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1)
-	seoul := speaker(text.English).zone
-	day := func(n int) time.Time { return w.now().In(seoul).AddDate(0, 0, -n) }
+	day := func(n int) time.Time { return w.now().In(jajeongtest.Zone).AddDate(0, 0, -n) }
 	w.couponBetween(5, day(9), day(1))
 	w.refresh() // so that the catalog knows it, and there is a report
 	w.servers[0] = "--mysql-dsn=root@tcp(127.0.0.1:1)/x"
@@ -79,13 +75,11 @@ func TestABackfillEndsWhereMySQLIsAway(t *testing.T) {
 	require.Contains(t, stderr, text.AdviseRunAgain.In(text.English))
 }
 
-// Of nights of which the last is not over, none is settled.
 func TestANightThatIsNotOverIsRefusedBeforeTheFirstIsSettled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1)
-	seoul := speaker(text.English).zone
-	today := w.now().In(seoul)
+	today := w.now().In(jajeongtest.Zone)
 	couponID := w.couponBetween(5, today.AddDate(0, 0, -9), today.AddDate(0, 0, 3))
 	w.stand(couponID, "1", today.AddDate(0, 0, -2))
 	to := today.AddDate(0, 0, 1).Format(time.DateOnly) // also when midnight strikes meanwhile
@@ -99,8 +93,7 @@ func TestANightThatIsNotOverIsRefusedBeforeTheFirstIsSettled(t *testing.T) {
 	require.Empty(t, w.ids("SELECT id FROM settlement_run"))
 }
 
-// A person's run is in the audit chain, with what came of it.
-func TestAPersonsRunIsAudited(t *testing.T) {
+func TestAManualRunIsAudited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1, 2)
@@ -117,8 +110,7 @@ func TestAPersonsRunIsAudited(t *testing.T) {
 	w.verify()
 }
 
-// So is one that gives nobody a coupon: it ends applications all the same, or puts them under review.
-func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
+func TestAManualRunThatIssuesNothingIsAudited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1, 2)
@@ -135,10 +127,7 @@ func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
 		only := fmt.Sprintf("--coupon=%d", couponID)
 		w.settleNow(only)
 		w.stand(couponID, c.member, w.now())
-		code, stdout, stderr := w.settle("run", only, "--cutoff=now", "--operator=lee", "--reason=TICKET-7", "--output=json")
-		require.Zero(t, code, stderr)
-		var report settle.Report
-		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		report := w.settleNow(only, "--operator=lee", "--reason=TICKET-7")
 		done := report.Coupons[0]
 		require.Equal(t, c.want, settle.Result{Counts: settle.Counts{Issued: done.Issued, NotSelected: done.NotSelected, UnderReview: done.UnderReview}}, name)
 		var detail string
@@ -149,8 +138,7 @@ func TestAPersonsRunThatIssuesNothingIsAudited(t *testing.T) {
 	}
 }
 
-// That nobody is to get a coupon can be approved, too: whoever is let in after that is not given one.
-func TestNobodyIsApproved(t *testing.T) {
+func TestAnEmptyListOfWinnersCanBeApproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1)
@@ -158,16 +146,13 @@ func TestNobodyIsApproved(t *testing.T) {
 	couponID := w.coupon(1)
 	w.apply(couponID, 1)
 	cutoff := "--cutoff=" + w.now().Format(time.RFC3339Nano)
-	code, stdout, stderr := w.settle("run", "--dry-run", "--coupon=1", cutoff, "--output=json")
-	require.Zero(t, code, stderr)
-	var preview settle.Report
-	require.NoError(t, json.Unmarshal([]byte(stdout), &preview))
+	preview := w.settleNow("--dry-run", "--coupon=1", cutoff)
 	const nobody = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	require.Equal(t, nobody, preview.Coupons[0].Preview.Digest)
 
 	w.exec("UPDATE `user` SET status = 'ACTIVE'")
 	approved := []string{"run", "--coupon=1", cutoff, "--operator=kim", "--reason=x", "--expect-digest=" + nobody}
-	code, _, stderr = w.settle(approved...)
+	code, _, stderr := w.settle(approved...)
 	require.Equal(t, 3, code)
 	require.Contains(t, stderr, "not the approved "+nobody)
 	require.Empty(t, w.issued(couponID))
@@ -176,9 +161,8 @@ func TestNobodyIsApproved(t *testing.T) {
 	require.Zero(t, code, stderr)
 }
 
-// Whoever was not selected and whose row is refused now stands in the DLQ when the run walks the rest: it is read once, as its
-// preview says.
-func TestARefusedRowOnReturnIsReadOnce(t *testing.T) {
+// The DLQ has the application when the run walks the rest.
+func TestAnUnselectedApplicationWithARefusedRowIsReadOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.refuseOddUsers()
@@ -196,8 +180,7 @@ func TestARefusedRowOnReturnIsReadOnce(t *testing.T) {
 	w.verify()
 }
 
-// Canaries of a cause that every run tries again are tried alone; when they are settled, the others are.
-func TestCanariesOfARetryableCauseGoAlone(t *testing.T) {
+func TestCanariesOfARetryableCauseAreTriedAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.refuseOddUsers()

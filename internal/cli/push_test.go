@@ -19,13 +19,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
-// pushed is what a gateway holds of runs of a trigger: metrics with their own labels and values.
-func pushed(t *testing.T, gateway, trigger string) map[string]string {
-	t.Helper()
-	return heldBy(t, gateway, "settle", trigger)
-}
-
-func heldBy(t *testing.T, gateway, job, trigger string) map[string]string {
+// pushed are the metrics that a gateway has of a job and a trigger: values by name and other labels.
+func pushed(t *testing.T, gateway, job, trigger string) map[string]string {
 	t.Helper()
 	response, err := http.Get(gateway + "/metrics")
 	require.NoError(t, err)
@@ -62,7 +57,7 @@ func TestARunIsPushed(t *testing.T) {
 
 	code, _, stderr := n.settle("run", "--push-gateway="+gateway)
 	require.Zero(t, code, stderr)
-	night := pushed(t, gateway, "CRON")
+	night := pushed(t, gateway, "settle", "CRON")
 	for key, want := range map[string]string{
 		"jajeong_run_status SUCCEEDED":                    "1",
 		"jajeong_run_status RUNNING":                      "0",
@@ -91,29 +86,28 @@ func TestARunIsPushed(t *testing.T) {
 	n.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", n.coupons[1])
 	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway)
 	require.Equal(t, exitInvariant, code)
-	person := pushed(t, gateway, "MANUAL")
+	person := pushed(t, gateway, "settle", "MANUAL")
 	require.Equal(t, "1", person["jajeong_run_status HELD"])
 	require.Equal(t, "1", person["jajeong_run_coupons HELD"])
 	require.Equal(t, "3", person["jajeong_run_gap_applications"])
 	require.NotContains(t, person, "jajeong_run_last_success_timestamp_seconds")
-	require.Equal(t, night, pushed(t, gateway, "CRON"))
+	require.Equal(t, night, pushed(t, gateway, "settle", "CRON"))
 
 	// Nor does one that could look at nothing say that nothing is missing.
 	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
 	require.Equal(t, exitInfrastructure, code)
-	blind := pushed(t, gateway, "MANUAL")
+	blind := pushed(t, gateway, "settle", "MANUAL")
 	require.Equal(t, "1", blind["jajeong_run_status FAILED"])
 	require.Equal(t, "3", blind["jajeong_run_gap_applications"])
 
 	code, _, _ = n.settle("run", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
 	require.Equal(t, exitInfrastructure, code)
-	failed := pushed(t, gateway, "CRON")
+	failed := pushed(t, gateway, "settle", "CRON")
 	require.Equal(t, "1", failed["jajeong_run_status FAILED"])
 	require.Equal(t, "0", failed["jajeong_run_applications ISSUED"])
 	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"], failed["jajeong_run_last_success_timestamp_seconds"])
 }
 
-// A run that lasts is seen while it goes on.
 func TestARunIsPushedWhileItGoesOn(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
@@ -124,17 +118,16 @@ func TestARunIsPushedWhileItGoesOn(t *testing.T) {
 		code, _, _ := n.settle("run", "--push-gateway="+gateway)
 		ended <- code
 	}()
-	testenv.Eventually(t, hangs, "it is seen", func() bool { return pushed(t, gateway, "CRON")["jajeong_run_status RUNNING"] == "1" })
+	testenv.Eventually(t, hangs, "it is seen", func() bool { return pushed(t, gateway, "settle", "CRON")["jajeong_run_status RUNNING"] == "1" })
 	release()
 	require.Zero(t, <-ended)
-	night := pushed(t, gateway, "CRON")
+	night := pushed(t, gateway, "settle", "CRON")
 	require.Equal(t, "0", night["jajeong_run_status RUNNING"])
 	require.Equal(t, "1", night["jajeong_run_status SUCCEEDED"])
 	require.Equal(t, "2", night["jajeong_run_applications ISSUED"])
 }
 
-// A gateway that is away, or takes what it is told and never answers, is a warning.
-func TestAGatewayThatIsAwayKeepsNobodyFromSettling(t *testing.T) {
+func TestAGatewayThatIsAwayIsAWarning(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody else does
 	require.NoError(t, err)
@@ -152,16 +145,15 @@ func TestAGatewayThatIsAwayKeepsNobodyFromSettling(t *testing.T) {
 	}
 }
 
-// What a check of every coupon finds reaches those who sleep. One coupon says nothing of the others, and a check that could
-// not see all does not say that all is well.
-func TestWhatACheckFindsIsPushed(t *testing.T) {
+// A check of one coupon is not pushed, and a check that could not see all coupons changes nothing.
+func TestFindingsOfVerifyArePushed(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
 	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
 	verify := func(args ...string) (code int, found map[string]string) {
 		code, _, stderr := n.settle(append([]string{"verify", "--push-gateway=" + gateway}, args...)...)
 		require.NotContains(t, stderr, "not pushed")
-		return code, heldBy(t, gateway, "settle-verify", "")
+		return code, pushed(t, gateway, "settle-verify", "")
 	}
 	code, _, stderr := n.settle("run")
 	require.Zero(t, code, stderr)
@@ -196,10 +188,9 @@ func TestWhatACheckFindsIsPushed(t *testing.T) {
 	require.Equal(t, exitInfrastructure, code)
 	require.Equal(t, "2", found[findings])
 	require.Equal(t, ill, found[success])
-	require.Empty(t, pushed(t, gateway, "CRON"), "runs are another group")
+	require.Empty(t, pushed(t, gateway, "settle", "CRON"), "runs are another group")
 }
 
-// A gateway that restarts as a run ends is asked again: what it is told last stays there until the next night.
 func TestTheLastPushIsRepeated(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
@@ -219,7 +210,7 @@ func TestTheLastPushIsRepeated(t *testing.T) {
 	code, _, stderr := n.settle("run", "--push-gateway="+restarts.URL)
 	require.Zero(t, code, stderr)
 	require.NotContains(t, stderr, "the last metrics not pushed")
-	require.Equal(t, "1", pushed(t, holds.String(), "CRON")["jajeong_run_status SUCCEEDED"])
+	require.Equal(t, "1", pushed(t, holds.String(), "settle", "CRON")["jajeong_run_status SUCCEEDED"])
 	require.Greater(t, asked.Load(), int32(1))
 }
 

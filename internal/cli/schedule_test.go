@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,52 +15,49 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/jajeong/jajeong/internal/text"
 )
+
+// startSchedule runs `settle schedule` in this process until stop is called. The test must read the logs to their end.
+func (w *world) startSchedule(args ...string) (logs io.Reader, stop func(), ended <-chan int) {
+	reader, writer := io.Pipe()
+	ctx, stop := context.WithCancel(w.t.Context())
+	w.t.Cleanup(stop)
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, slices.Concat([]string{"schedule"}, args, w.servers), io.Discard, writer)
+		writer.Close()
+	}()
+	return reader, stop, code
+}
 
 func TestScheduleSettlesTheLastNightAtOnceAndStopsWhenTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	seoul, err := time.LoadLocation("Asia/Seoul")
-	require.NoError(t, err)
-	midnight := calendar.DefaultCutoff(w.now(), seoul)
-	coupon := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
-	w.users(1)
-	w.stand(coupon, "1", midnight.Add(-time.Minute))
-
-	for n := range 2 { // started again, it settles the night again, which changes nothing
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan int)
-		go func() { ended <- run(ctx, append([]string{"schedule"}, w.servers...), io.Discard, io.Discard) }()
+	n := newNight(newWorld(t), 1)
+	for runs := range 2 { // started again, it settles the night again, which changes nothing
+		logs, stop, ended := n.startSchedule()
+		go func() { _, _ = io.Copy(io.Discard, logs) }()
 		testenv.Eventually(t, 20*time.Second, "the night is settled", func() bool {
-			return len(w.ids("SELECT id FROM settlement_run WHERE status = 'SUCCEEDED'")) == n+1
+			return len(n.ids("SELECT id FROM settlement_run WHERE status = 'SUCCEEDED'")) == runs+1
 		})
 		stop()
 		require.Zero(t, <-ended)
 	}
-	require.Len(t, w.ids("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", midnight.UTC()), 2)
-	require.Equal(t, []uint64{1}, w.issued(coupon))
-	w.verify()
+	midnight := calendar.DefaultCutoff(n.now(), jajeongtest.Zone)
+	require.Len(t, n.ids("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", midnight.UTC()), 2)
+	n.requireRepaired()
 }
 
-// What is served for operators comes with the schedule and goes with it, and tells whether nights can be settled.
-func TestScheduleServesOperators(t *testing.T) {
+func TestScheduleServesTheAdminPort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	reader, logs := io.Pipe()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, append([]string{"schedule", "--admin-listen=127.0.0.1:0"}, w.servers...), io.Discard, logs)
-		logs.Close()
-	}()
+	logs, stop, ended := w.startSchedule("--admin-listen=127.0.0.1:0")
 	var listening struct{ Admin string }
-	for lines := bufio.NewScanner(reader); listening.Admin == "" && lines.Scan(); {
+	for lines := bufio.NewScanner(logs); listening.Admin == "" && lines.Scan(); {
 		_ = json.Unmarshal(lines.Bytes(), &listening)
 	}
-	go func() { _, _ = io.Copy(io.Discard, reader) }()
+	go func() { _, _ = io.Copy(io.Discard, logs) }()
 	require.NotEmpty(t, listening.Admin)
 	get := func(path string) (int, string) {
 		response, err := http.Get("http://" + listening.Admin + path)
@@ -84,7 +82,6 @@ func TestScheduleServesOperators(t *testing.T) {
 	require.Error(t, err)
 }
 
-// An address that cannot be had is told at once: a schedule that nobody watches is none.
 func TestScheduleNeedsItsAdminAddress(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,25 +94,13 @@ func TestScheduleNeedsItsAdminAddress(t *testing.T) {
 	}
 }
 
-// Nobody sits before it: that a night was not settled whole must not stand among what went well.
 func TestAScheduleWarnsOfANightThatWasNotSettledWhole(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	midnight := calendar.DefaultCutoff(w.now(), speaker(text.English).zone)
-	coupon := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
-	w.users(1)
-	w.stand(coupon, "1", midnight.Add(-time.Minute))
-	require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(coupon)+"}", "accepted", 1).Err()) // somebody is lost
-	reader, logs := io.Pipe()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, append([]string{"schedule"}, w.servers...), io.Discard, logs)
-		logs.Close()
-	}()
+	n := newNight(newWorld(t), 1)
+	n.d().AddPromises(n.coupons[0], 1) // one application is lost
+	logs, stop, ended := n.startSchedule()
 	levels := map[string]string{}
-	for lines := bufio.NewScanner(reader); lines.Scan(); {
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
 		var line struct{ Level, Msg string }
 		_ = json.Unmarshal(lines.Bytes(), &line)
 		levels[line.Msg] = line.Level

@@ -2,18 +2,13 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -40,6 +35,9 @@ func TestWrongUseIsToldAllAtOnce(t *testing.T) {
 func TestWrongUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.users(1, 2)
+	couponID := w.coupon(5)
+	w.apply(couponID, 1, 2)
 	person := []string{"--operator=kim", "--reason=test"}
 	for name, c := range map[string]struct {
 		args []string
@@ -60,6 +58,40 @@ func TestWrongUse(t *testing.T) {
 		"unknown output":       {append([]string{"run", "--cutoff=now", "--output=xml"}, person...), "xml"},
 		"schedule is no cron":  {[]string{"schedule", "--settle-schedule=midnight"}, "SETTLE_SCHEDULE"},
 		"verify of no coupon":  {[]string{"verify", "--coupon=999"}, "coupon 999"},
+
+		"limit of none":     {[]string{"runs", "--limit=0"}, "want 1 to 500"},
+		"limit too high":    {[]string{"runs", "--limit=501"}, "--before"},
+		"runs of no date":   {[]string{"runs", "--date=yesterday"}, "2026-11-20"},
+		"unknown status":    {[]string{"runs", "--status=DEAD"}, "ABANDONED"},
+		"unknown trigger":   {[]string{"runs", "--trigger=cron"}, "CRON"},
+		"no such run":       {[]string{"show", "999"}, "run 999"},
+		"run is no id":      {[]string{"show", "abc"}, "whole number"},
+		"show of nothing":   {[]string{"show"}, "<run>"},
+		"no period":         {[]string{"report"}, "--date=2026-11-20 or --month=2026-11"},
+		"two periods":       {[]string{"report", "--date=2026-11-20", "--month=2026-11"}, "--month"},
+		"no such date":      {[]string{"report", "--date=2026-02-30"}, "YYYY-MM-DD"},
+		"no such month":     {[]string{"report", "--month=2026-13"}, "YYYY-MM"},
+		"month is a date":   {[]string{"report", "--month=2026-11-20"}, "2026-11"},
+		"before the epoch":  {[]string{"report", "--month=1969-11"}, "1970"},
+		"report as pdf":     {[]string{"report", "--month=2026-11", "--output=pdf"}, "html"},
+		"report of none":    {[]string{"report", "--month=2026-11", "--coupon=999"}, "coupon 999"},
+		"nowhere to write":  {[]string{"report", "--month=2026-11", "--out=/nonexistent/report.csv"}, "--out"},
+		"a coupon is no id": {[]string{"report", "--month=2026-11", "--coupon=-1"}, "--coupon"},
+
+		// An empty or repeated value must not select more than was meant.
+		"no digest":           {append([]string{"run", "--coupon=1", "--date=2026-11-20", "--expect-digest", ""}, person...), "--expect-digest is given empty"},
+		"no coupon":           {append([]string{"run", "--coupon", "", "--cutoff=now"}, person...), "--coupon is given empty"},
+		"coupon 0":            {append([]string{"run", "--coupon=0", "--cutoff=now"}, person...), "--coupon is 0"},
+		"no date":             {append([]string{"run", "--date", ""}, person...), "--date is given empty"},
+		"nobody's night":      {append([]string{"run"}, person...), "--operator and --reason belong to a manual run"},
+		"preview of that":     {append([]string{"run", "--dry-run"}, person...), "--operator and --reason belong to a manual run"},
+		"retry of nobody":     {append([]string{"dlq", "retry", "--coupon=1", "--user", ""}, person...), "--user is given empty"},
+		"retry for no cause":  {append([]string{"dlq", "retry", "--coupon=1", "--cause", ""}, person...), "--cause is given empty"},
+		"no canary":           {append([]string{"dlq", "retry", "--coupon=1", "--canary=0"}, person...), "--canary is 0"},
+		"of two users one":    {[]string{"explain", "--coupon=1", "--user=1", "--user=2"}, "--user is given more than once"},
+		"of two coupons one":  {append([]string{"dlq", "drop", "--coupon=1", "--coupon=2", "--user=1"}, person...), "--coupon is given more than once"},
+		"a reason in latin-1": {[]string{"coupon", "pause", "1", "--operator=kim", "--reason=caf\xe9"}, "--reason has line breaks"},
+		"a name with ESC":     {[]string{"coupon", "pause", "1", "--operator=\x1b[2Jkim", "--reason=test"}, "--operator has line breaks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,6 +100,8 @@ func TestWrongUse(t *testing.T) {
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, c.want)
 			require.NotContains(t, stderr, "safe to run again")
+			require.NotContains(t, stderr, "\x1b")
+			require.Equal(t, []string{"1", "2"}, w.waiting(couponID), "nothing was done")
 		})
 	}
 }
@@ -161,56 +195,21 @@ func TestMigrateAgainAndManyAtOnce(t *testing.T) {
 	for range 8 {
 		require.Empty(t, <-refused)
 	}
-	code, stdout, _ := settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
-	require.Zero(t, code)
-	require.Contains(t, stdout, "up to date")
-
-	// As after a migration that was killed before it could note that it was done; a user table may be there already.
-	db, err := (&connect.MySQLSettings{MySQLDSN: m.DSN}).Open(zap.NewNop())
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
-	require.NoError(t, err)
-	_, err = db.Exec("DROP TABLE audit_event, settlement")
-	require.NoError(t, err)
-	code, _, stderr := settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
-	require.Zero(t, code, stderr)
-	_, err = db.Exec("DELETE FROM goose_db_version")
-	require.NoError(t, err)
-	code, _, stderr = settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
-	require.Zero(t, code, stderr)
-}
-
-func TestTheBuiltBinary(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	couponID := w.coupon(1)
-	w.users(1, 2)
-	w.apply(couponID, 1, 2)
-	binary := testenv.Build(t, "./cmd/settle")
-	program := func(args ...string) (int, string, string) {
-		var out, errs bytes.Buffer
-		cmd := exec.CommandContext(t.Context(), binary, args...)
-		cmd.Env = append(os.Environ(), "MYSQL_DSN="+strings.TrimPrefix(w.servers[0], "--mysql-dsn="),
-			"REDIS_ADDRS="+strings.TrimPrefix(w.servers[1], "--redis-addrs="), "REDIS_KEY_PREFIX="+w.prefix)
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		_ = cmd.Run()
-		return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	migrate := func() (stdout string) {
+		code, stdout, stderr := settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
+		require.Zero(t, code, stderr)
+		return stdout
 	}
+	require.Contains(t, migrate(), "up to date")
 
-	code, stdout, stderr := program("run", "--cutoff=now", "--operator=kim", "--reason=test", fmt.Sprintf("--coupon=%d", couponID))
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "심야 쿠폰")
-	require.Contains(t, stdout, "KST")
-	require.Empty(t, stderr)
-	code, stdout, stderr = program("verify", "--output=json")
-	require.Zero(t, code, stderr)
-	require.True(t, json.Valid([]byte(stdout)))
-	require.NotContains(t, stdout, "\x1b[", "no colours in a pipe")
-
-	code, _, stderr = program("run", "--settle-time-zone=nowhere")
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "nowhere")
+	// A migration may be killed before it records its steps, and a user table may exist.
+	for _, statements := range [][]string{{"DELETE FROM goose_db_version WHERE id > 1", "DROP TABLE audit_event, settlement"}, {"DELETE FROM goose_db_version WHERE id > 0"}} {
+		for _, statement := range statements {
+			_, err := m.DB.Exec(statement)
+			require.NoError(t, err)
+		}
+		migrate()
+	}
 }
 
 func TestMistypedEnvironmentIsRefused(t *testing.T) {

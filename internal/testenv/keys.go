@@ -16,12 +16,9 @@ const (
 // removeKeys removes every key with the prefix, at its start or after an opening brace, on every
 // master of a Cluster. Prefixes are random: a key that contains the prefix anywhere belongs to this test.
 func removeKeys(ctx context.Context, client redis.UniversalClient, prefix string) error {
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-			return removeKeysOn(ctx, master, prefix)
-		})
-	}
-	return removeKeysOn(ctx, client, prefix)
+	return onEveryMaster(ctx, client, func(ctx context.Context, node redis.UniversalClient) error {
+		return removeKeysOn(ctx, node, prefix)
+	})
 }
 
 func removeKeysOn(ctx context.Context, node redis.Cmdable, prefix string) error {

@@ -33,13 +33,19 @@ var shared struct {
 }
 
 // Main runs the tests, stops the shared servers and exits. For TestMain.
-func Main(m *testing.M) {
-	code := m.Run()
+func Main(m *testing.M) { os.Exit(WithServers{m}.Run()) }
+
+// WithServers stops the shared servers after the tests. For goleak.VerifyTestMain.
+type WithServers struct{ *testing.M }
+
+// Run runs the tests and returns the exit code.
+func (w WithServers) Run() int {
+	code := w.M.Run()
 	if err := StopShared(); err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)
 		code = max(code, 1)
 	}
-	os.Exit(code)
+	return code
 }
 
 // MainHostile is Main with hostile.Globals as defaults of the shared database server, so that a session must set its own. A

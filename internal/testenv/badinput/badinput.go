@@ -16,7 +16,7 @@ import (
 func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
 	tried := map[string]int{}
 	for _, verb := range verbsOf(app) {
-		path := pathOf(verb)
+		path := strings.Fields(verb.Path())
 		refused := func(v *kong.Value, how string, args ...string) {
 			t.Helper()
 			tried[how]++
@@ -55,7 +55,7 @@ func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (cod
 	}
 	for _, verb := range verbsOf(app) {
 		for _, flag := range verb.Flags {
-			checkSetting(t, flag, func(args ...string) (int, string) { return run(append(pathOf(verb), args...)...) })
+			checkSetting(t, flag, func(args ...string) (int, string) { return run(append(strings.Fields(verb.Path()), args...)...) })
 		}
 	}
 }
@@ -66,13 +66,6 @@ func verbsOf(app *kong.Application) []*kong.Node {
 		return verbs
 	}
 	return []*kong.Node{app.Node}
-}
-
-func pathOf(verb *kong.Node) (path []string) {
-	for n := verb; n.Parent != nil; n = n.Parent {
-		path = append([]string{n.Name}, path...)
-	}
-	return path
 }
 
 // checkSetting gives empty values to the environment variables of a flag.

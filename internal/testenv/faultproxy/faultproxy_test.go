@@ -88,6 +88,19 @@ func (c client) mustFail(t *testing.T, line string) {
 	require.Empty(t, reply)
 }
 
+// mustWaitFor demands that a reply comes after the release, and not before.
+func (c client) mustWaitFor(t *testing.T, release chan<- struct{}, want string) {
+	t.Helper()
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	_, err := c.replies.ReadString('\n')
+	require.Error(t, err)
+	close(release)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	reply, err := c.replies.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, want, reply)
+}
+
 // script is a rule with an action for some requests. It records the turns.
 type script struct {
 	of   map[string]Action
@@ -208,14 +221,7 @@ func TestDelayReply(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "b\n", <-p.heard)
 	connect(t, w).mustEcho(t, "c\n")
-	require.NoError(t, slow.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
-	_, err = slow.replies.ReadString('\n')
-	require.Error(t, err)
-	close(later)
-	require.NoError(t, slow.SetReadDeadline(time.Now().Add(20*time.Second)))
-	reply, err := slow.replies.ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "b\n", reply)
+	slow.mustWaitFor(t, later, "b\n")
 	slow.mustEcho(t, "d\n")
 }
 
@@ -234,14 +240,7 @@ func TestNoTurnBeginsWhileDoRuns(t *testing.T) {
 			<-began
 			_, err = io.WriteString(other, "b\n")
 			require.NoError(t, err)
-			require.NoError(t, other.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
-			_, err = other.replies.ReadString('\n')
-			require.Error(t, err)
-			close(release)
-			require.NoError(t, other.SetReadDeadline(time.Now().Add(20*time.Second)))
-			reply, err := other.replies.ReadString('\n')
-			require.NoError(t, err)
-			require.Equal(t, "b\n", reply)
+			other.mustWaitFor(t, release, "b\n")
 		})
 	}
 }

@@ -3,8 +3,6 @@ package process
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -65,16 +63,4 @@ func (s *Server) StopAfter(t testing.TB) {
 			t.Errorf("testenv: stop %s: %v", s.program.Name, err)
 		}
 	})
-}
-
-func (p Program) prepare(ctx context.Context, s *Server) error {
-	for name, content := range p.Files {
-		if err := os.WriteFile(filepath.Join(s.dir, name), content, 0o600); err != nil {
-			return err
-		}
-	}
-	if p.Prepare == nil {
-		return nil
-	}
-	return p.Prepare(ctx, s)
 }

@@ -68,7 +68,13 @@ func launchOnce(ctx context.Context, p Program) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{program: p, dir: folder.Path, port: port, sup: folder.sup}
-	if err = p.prepare(ctx, s); err == nil {
+	for name, content := range p.Files {
+		err = errors.Join(err, os.WriteFile(filepath.Join(s.dir, name), content, 0o600))
+	}
+	if err == nil && p.Prepare != nil {
+		err = p.Prepare(ctx, s)
+	}
+	if err == nil {
 		err = s.start(ctx)
 	}
 	if err == nil {
@@ -282,15 +288,11 @@ func address(port int) string {
 func freePort() (int, error) {
 	// Other tests never take all ports.
 	for range 100 {
-		if port := firstPort + rand.IntN(ports); portsFree(port) {
+		if port := firstPort + rand.IntN(ports); portFree(port) && portFree(SecondPort(port)) {
 			return port, nil
 		}
 	}
 	return 0, fmt.Errorf("no free port on 127.0.0.1 from %d to %d", firstPort, firstPort+ports-1)
-}
-
-func portsFree(port int) bool {
-	return portFree(port) && portFree(port+clusterBusOffset)
 }
 
 func portFree(port int) bool {

@@ -23,13 +23,20 @@ func StartCluster(t testing.TB, nodes int) []*testenv.Redis {
 		cluster[i] = testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"}})
 	}
 	for i, node := range cluster {
-		if err := joinCluster(t.Context(), node, cluster[0], i, nodes); err != nil {
+		client := newClient(t, node.Addr())
+		errs := []error{
+			client.Do(t.Context(), "cluster", "set-config-epoch", i+1).Err(), // distinct epochs avoid conflicts
+			client.ClusterAddSlotsRange(t.Context(), i*clusterSlots/nodes, (i+1)*clusterSlots/nodes-1).Err(),
+		}
+		if i > 0 {
+			errs = append(errs, meet(t.Context(), client, cluster[0]))
+		}
+		if err := errors.Join(errs...); err != nil {
 			t.Fatalf("testenv: cluster node %d: %v", i, err)
 		}
 	}
 	for _, node := range cluster {
-		client := redis.NewClient(&redis.Options{Addr: node.Addr()})
-		defer client.Close()
+		client := newClient(t, node.Addr())
 		testenv.Eventually(t, within, "a node knows the whole cluster", func() bool {
 			info := client.ClusterInfo(t.Context()).Val()
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r\n", nodes))
@@ -38,22 +45,13 @@ func StartCluster(t testing.TB, nodes int) []*testenv.Redis {
 	return cluster
 }
 
-// joinCluster assigns slots to the node. Distinct epochs avoid conflicts between nodes.
-func joinCluster(ctx context.Context, node, first *testenv.Redis, place, nodes int) error {
-	client := redis.NewClient(&redis.Options{Addr: node.Addr()})
-	defer client.Close()
-	host, port, err := net.SplitHostPort(first.Addr())
+// meet joins a node to the cluster of another one.
+func meet(ctx context.Context, node *redis.Client, member *testenv.Redis) error {
+	host, port, err := net.SplitHostPort(member.Addr())
 	if err != nil {
 		return err
 	}
-	errs := []error{
-		client.Do(ctx, "cluster", "set-config-epoch", place+1).Err(),
-		client.ClusterAddSlotsRange(ctx, place*clusterSlots/nodes, (place+1)*clusterSlots/nodes-1).Err(),
-	}
-	if place > 0 {
-		errs = append(errs, client.ClusterMeet(ctx, host, port).Err())
-	}
-	return errors.Join(errs...)
+	return node.ClusterMeet(ctx, host, port).Err()
 }
 
 // AddReplica starts a replica of a master of the cluster for this test alone. It waits until the replica has the master's
@@ -61,24 +59,15 @@ func joinCluster(ctx context.Context, node, first *testenv.Redis, place, nodes i
 func AddReplica(t testing.TB, cluster []*testenv.Redis, master *testenv.Redis) *testenv.Redis {
 	t.Helper()
 	replica := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--repl-diskless-sync-delay", "0"}})
-	node, of := redis.NewClient(&redis.Options{Addr: replica.Addr()}), redis.NewClient(&redis.Options{Addr: master.Addr()})
-	defer node.Close()
-	defer of.Close()
-	host, port, err := net.SplitHostPort(master.Addr())
-	if err != nil {
+	node := newClient(t, replica.Addr())
+	if err := meet(t.Context(), node, master); err != nil {
 		t.Fatalf("testenv: cluster replica: %v", err)
 	}
-	id := of.ClusterMyID(t.Context()).Val()
-	if err := node.ClusterMeet(t.Context(), host, port).Err(); err != nil {
-		t.Fatalf("testenv: cluster replica: %v", err)
-	}
+	id := newClient(t, master.Addr()).ClusterMyID(t.Context()).Val()
 	testenv.Eventually(t, within, "the replica knows its master", func() bool { return node.ClusterReplicate(t.Context(), id).Err() == nil })
-	testenv.Eventually(t, within, "the replica follows", func() bool {
-		return strings.Contains(node.Info(t.Context(), "replication").Val(), "master_link_status:up")
-	})
+	awaitLink(t, node)
 	for _, one := range cluster {
-		client := redis.NewClient(&redis.Options{Addr: one.Addr()})
-		defer client.Close()
+		client := newClient(t, one.Addr())
 		testenv.Eventually(t, within, "a node knows the replica", func() bool {
 			return strings.Contains(client.ClusterNodes(t.Context()).Val(), "slave "+id)
 		})

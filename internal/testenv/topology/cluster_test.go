@@ -32,9 +32,7 @@ func TestStartSentinelPromotesReplica(t *testing.T) {
 	master := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})
 	replica := testenv.PrivateRedis(t, testenv.RedisOptions{Args: append([]string{"--replicaof"}, strings.Split(master.Addr(), ":")...)})
 	client := newClient(t, replica.Addr())
-	testenv.Eventually(t, within, "the replica follows", func() bool {
-		return strings.Contains(client.Info(t.Context(), "replication").Val(), "master_link_status:up")
-	})
+	awaitLink(t, client)
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: StartSentinel(t, "coupons", master, 500*time.Millisecond).Addr()})
 	t.Cleanup(func() { sentinel.Close() })
 	named := func() string {
@@ -66,11 +64,4 @@ func TestRedisForOnCluster(t *testing.T) {
 		require.EqualValues(t, 700, sizes())
 	})
 	require.Zero(t, sizes())
-}
-
-func newClient(t *testing.T, addr string) *redis.Client {
-	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	t.Cleanup(func() { client.Close() })
-	return client
 }

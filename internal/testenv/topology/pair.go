@@ -25,11 +25,6 @@ type Pair struct {
 // downAfter without an answer.
 func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
 	t.Helper()
-	client := func(s *testenv.Redis) *redis.Client {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
-		t.Cleanup(func() { client.Close() })
-		return client
-	}
 	p := &Pair{Master: testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})}
 	p.Link = faultproxy.New(t, func(faultproxy.Turn) faultproxy.Action { return faultproxy.Pass() }, p.Master.Addr())
 	host, port, err := net.SplitHostPort(p.Link.Addr)
@@ -37,10 +32,8 @@ func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
 		t.Fatalf("testenv: pair: %v", err)
 	}
 	p.Replica = testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--replicaof", host, port}})
-	p.OnMaster, p.OnReplica = client(p.Master), client(p.Replica)
-	testenv.Eventually(t, within, "the replica follows", func() bool {
-		return strings.Contains(p.OnReplica.Info(t.Context(), "replication").Val(), "master_link_status:up")
-	})
+	p.OnMaster, p.OnReplica = newClient(t, p.Master.Addr()), newClient(t, p.Replica.Addr())
+	awaitLink(t, p.OnReplica)
 	p.Sentinel = StartSentinel(t, name, p.Master, downAfter).Addr()
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
 	t.Cleanup(func() { sentinel.Close() })
@@ -48,6 +41,21 @@ func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
 		return len(sentinel.Replicas(t.Context(), name).Val()) == 1
 	})
 	return p
+}
+
+func newClient(t testing.TB, addr string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// awaitLink waits until a replica has the data of its master.
+func awaitLink(t testing.TB, replica *redis.Client) {
+	t.Helper()
+	testenv.Eventually(t, within, "the replica follows", func() bool {
+		return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
 }
 
 // Replicated waits until the replica has everything that the master has acknowledged until now.
