@@ -65,7 +65,7 @@ func TestNoRepetitionReadsWhatAFailureHasOverwritten(t *testing.T) {
 }
 
 func isRepeating(name string) bool {
-	return name == "Do" || name == "OnConn" || name == "Once" || name == "attempt" || name == "series"
+	return name == "Do" || name == "OnConn" || name == "Once" || name == "underLock"
 }
 
 // The rule finds the fault that it was made for, in each of its forms, and nothing else.
