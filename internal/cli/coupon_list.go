@@ -105,21 +105,14 @@ func (c *couponListCmd) run(ctx context.Context, p *program) error {
 	t.AppendHeader(p.header(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeats, text.ColumnIssued, text.ColumnSeatsLeft,
 		text.ColumnOpens, text.ColumnCloses, text.ColumnWaiting, text.ColumnUnderReview))
 	for _, l := range lines {
-		t.AppendRow(table.Row{l.ID, output.Printable(l.Name), statuses[l.Status].In(p.language), l.TotalQuantity, l.IssuedCount, l.Left,
-			output.InZone(l.OpensAt, p.zone), output.InZone(l.ClosesAt, p.zone), known(l.Waiting), known(l.DLQ)})
+		t.AppendRow(table.Row{l.ID, output.Printable(l.Name), output.Word(p.language, l.Status), l.TotalQuantity, l.IssuedCount, l.Left,
+			output.InZone(l.OpensAt, p.zone), output.InZone(l.ClosesAt, p.zone), output.Known(l.Waiting, "?"), output.Known(l.DLQ, "?")})
 	}
 	t.Render()
 	if len(lines) == c.Limit {
 		fmt.Fprintln(p.stdout, p.sprintf(text.MoreCoupons, lines[len(lines)-1].ID))
 	}
 	return unknown
-}
-
-func known(n *int64) any {
-	if n == nil {
-		return "?"
-	}
-	return *n
 }
 
 type couponShowCmd struct {
@@ -180,7 +173,7 @@ func (p *program) printCoupon(s couponShown, now time.Time) {
 	row := func(what text.Message, value any) { t.AppendRow(table.Row{what.In(p.language), value}) }
 	row(text.ColumnCoupon, s.ID)
 	row(text.ColumnName, output.Printable(s.Name))
-	status := statuses[s.Status].In(p.language)
+	status := output.Word(p.language, s.Status)
 	if s.SoldOut != nil && *s.SoldOut {
 		status += p.sprintf(text.AnsweredSoldOut)
 	}
@@ -196,8 +189,8 @@ func (p *program) printCoupon(s couponShown, now time.Time) {
 	row(text.ColumnValidity, p.sprintf(text.Days, s.ValidityDays))
 	row(text.ColumnDiscount, p.sprintf(text.Won, s.DiscountWon))
 	row(text.ColumnAccepted, s.Outcomes.Accepted)
-	row(text.ColumnWaiting, known(s.Waiting))
-	row(text.ColumnUnderReview, known(s.DLQ))
+	row(text.ColumnWaiting, output.Known(s.Waiting, "?"))
+	row(text.ColumnUnderReview, output.Known(s.DLQ, "?"))
 	row(text.ColumnIssuedByRuns, s.Outcomes.Issued)
 	row(text.ColumnIssuedByHand, s.Outcomes.ByHand)
 	row(text.ColumnNotSelected, s.Outcomes.NotSelected)
@@ -212,7 +205,7 @@ func (p *program) printCoupon(s couponShown, now time.Time) {
 		t = output.Table(p.stdout)
 		t.AppendHeader(p.header(text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail))
 		for _, d := range s.Deeds {
-			t.AppendRow(table.Row{output.InZone(d.At, p.zone), output.Printable(d.Actor), p.action(d.Action), output.Printable(d.Reason), output.Printable(d.Detail)})
+			t.AppendRow(table.Row{output.InZone(d.At, p.zone), output.Printable(d.Actor), output.Word(p.language, d.Action), output.Printable(d.Reason), output.Printable(d.Detail)})
 		}
 		t.Render()
 	}

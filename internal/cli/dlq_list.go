@@ -120,7 +120,7 @@ func (p *program) printGroups(groups []history.DLQGroup, now time.Time) {
 		if !g.OldestReview.IsZero() {
 			age = p.age(now.Sub(g.OldestReview))
 		}
-		t.AppendRow(table.Row{g.Coupon, output.Printable(g.Cause), p.cause(g.Cause), g.Count, g.Retryable, g.Held,
+		t.AppendRow(table.Row{g.Coupon, output.Printable(g.Cause), text.Word(p.language, g.Cause), g.Count, g.Retryable, g.Held,
 			output.InZone(g.OldestArrival, p.zone), output.InZone(g.NewestArrival, p.zone), age, span(g.MinAttempts, g.MaxAttempts)})
 	}
 	t.AppendFooter(table.Row{p.sprintf(text.Total), "", "", total})
@@ -177,21 +177,13 @@ func span(least, most int) string {
 	return fmt.Sprintf("%d–%d", least, most)
 }
 
-// sheetTimeOrEmpty is sheetTime of an instant that may not be known.
-func (p *program) sheetTimeOrEmpty(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return p.sheetTime(&t)
-}
-
 func (p *program) groupsCSV(groups []history.DLQGroup) error {
 	return output.CSV(p.stdout, func(row func(cells ...any)) {
 		row(p.headerCells(text.ColumnCoupon, text.ColumnCause, text.ColumnCount, text.CSVRetryable, text.CSVHeld,
 			text.CSVOldestArrival, text.CSVNewestArrival, text.CSVOldestReview, text.CSVTimeZone,
 			text.CSVLeastAttempts, text.CSVMostAttempts)...)
 		for _, g := range groups {
-			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, p.sheetTimeOrEmpty(g.OldestArrival), p.sheetTimeOrEmpty(g.NewestArrival), p.sheetTimeOrEmpty(g.OldestReview),
+			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, p.locale().SheetTime(new(g.OldestArrival)), p.locale().SheetTime(new(g.NewestArrival)), p.locale().SheetTime(new(g.OldestReview)),
 				p.zone.String(), g.MinAttempts, g.MaxAttempts)
 		}
 	})
@@ -203,8 +195,8 @@ func (p *program) entriesCSV(entries []history.DLQEntry) error {
 			text.CSVRetryable, text.ColumnAttempts, text.ColumnRun, text.CSVReviewedSince, text.CSVLastAttempt,
 			text.CSVTimeZone)...)
 		for _, r := range entries {
-			row(r.Coupon, r.User, p.sheetTimeOrEmpty(r.Arrival), r.Cause, r.Message, r.Retryable, r.Attempts, r.Run,
-				p.sheetTimeOrEmpty(r.InDLQSince()), p.sheetTimeOrEmpty(r.At), p.zone.String())
+			row(r.Coupon, r.User, p.locale().SheetTime(new(r.Arrival)), r.Cause, r.Message, r.Retryable, r.Attempts, r.Run,
+				p.locale().SheetTime(new(r.InDLQSince())), p.locale().SheetTime(new(r.At)), p.zone.String())
 		}
 	})
 }

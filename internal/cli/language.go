@@ -38,6 +38,8 @@ func languageOf(args []string) text.Language {
 	return systemLanguage()
 }
 
+func (p *program) locale() output.Locale { return output.Locale{Language: p.language, Zone: p.zone} }
+
 // sprintf formats a message in the language of the session.
 func (p *program) sprintf(m text.Message, args ...any) string { return p.language.Sprintf(m, args...) }
 

@@ -86,7 +86,7 @@ func (p *program) printPreview(c settle.Result) {
 	}
 	fmt.Fprintf(p.stdout, "  %s\n", v.Digest)
 	for _, cause := range slices.Sorted(maps.Keys(v.Causes)) {
-		fmt.Fprintln(p.stdout, p.sprintf(text.WouldBeRejected, v.Causes[cause], causes[cause].In(p.language), cause))
+		fmt.Fprintln(p.stdout, p.sprintf(text.WouldBeRejected, v.Causes[cause], output.Word(p.language, cause), cause))
 	}
 	if len(v.Winners) > 0 {
 		t := output.Table(p.stdout)

@@ -271,9 +271,9 @@ func (p *program) outcome(format string, report *settle.Report, err error) error
 func (p *program) status(s coupon.ResultStatus) string {
 	switch s {
 	case coupon.HeldBack, coupon.Busy, coupon.Failed:
-		return output.Bad(p.stdout, p.code(string(s)))
+		return output.Bad(p.stdout, output.Word(p.language, s))
 	default:
-		return p.code(string(s))
+		return output.Word(p.language, s)
 	}
 }
 
@@ -287,7 +287,7 @@ func (p *program) printReport(r *settle.Report) {
 	default:
 		title = p.sprintf(text.RunNumber, r.Run)
 	}
-	fmt.Fprintln(p.stdout, p.sprintf(text.RunTitle, title, p.code(string(r.Trigger)), output.InZone(r.Cutoff, p.zone)))
+	fmt.Fprintln(p.stdout, p.sprintf(text.RunTitle, title, output.Word(p.language, r.Trigger), output.InZone(r.Cutoff, p.zone)))
 	if len(r.Coupons) == 0 && r.Status == coupon.RunSucceeded {
 		fmt.Fprintln(p.stdout, p.sprintf(text.NoCouponDue))
 		return
@@ -299,7 +299,7 @@ func (p *program) printReport(r *settle.Report) {
 	for _, c := range r.Coupons {
 		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), p.status(c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, output.Millis(c.Millis)})
 	}
-	t.AppendFooter(table.Row{p.sprintf(text.Total), p.sprintf(text.CouponCount, r.Total.Coupons), p.code(string(r.Status)), r.Total.Read, r.Total.Issued,
+	t.AppendFooter(table.Row{p.sprintf(text.Total), p.sprintf(text.CouponCount, r.Total.Coupons), output.Word(p.language, r.Status), r.Total.Read, r.Total.Issued,
 		r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "", output.Millis(r.Total.Millis)})
 	t.Render()
 	for _, c := range r.Coupons {

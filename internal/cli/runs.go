@@ -124,18 +124,10 @@ func (p *program) printRuns(runs []history.Run) {
 		text.ColumnStartedAt, text.ColumnTime, text.ColumnCoupons, text.ColumnIssued, text.ColumnMovedToReview, text.ColumnRejected,
 		text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnUnsettled, text.ColumnOperator, text.ColumnReason))
 	for _, r := range runs {
-		t.AppendRow(table.Row{r.ID, p.code(string(r.Trigger)), p.code(string(r.Status)), output.InZone(r.Cutoff, p.zone), output.InZone(r.StartedAt, p.zone), took(r.Millis), r.Coupons,
+		t.AppendRow(table.Row{r.ID, output.Word(p.language, r.Trigger), output.Word(p.language, r.Status), output.InZone(r.Cutoff, p.zone), output.InZone(r.StartedAt, p.zone), output.Took(r.Millis), r.Coupons,
 			r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, output.Printable(r.Operator), output.Printable(r.Reason)})
 	}
 	t.Render()
-}
-
-// took is how long something took, as far as that is known.
-func took(n *int64) string {
-	if n == nil {
-		return "–"
-	}
-	return output.Millis(*n)
 }
 
 func (p *program) runsCSV(runs []history.Run) error {
@@ -145,23 +137,8 @@ func (p *program) runsCSV(runs []history.Run) error {
 			text.CSVMovedToReview, text.ColumnRejected, text.CSVAlreadyIssued, text.CSVNotSelected, text.CSVUnsettled,
 			text.ColumnOperator, text.ColumnReason)...)
 		for _, r := range runs {
-			row(r.ID, r.Trigger, r.Status, p.sheetTime(&r.Cutoff), p.sheetTime(&r.StartedAt), p.sheetTime(r.FinishedAt), p.zone.String(),
-				orEmpty(r.Millis), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, r.Operator, r.Reason)
+			row(r.ID, r.Trigger, r.Status, p.locale().SheetTime(&r.Cutoff), p.locale().SheetTime(&r.StartedAt), p.locale().SheetTime(r.FinishedAt), p.zone.String(),
+				output.Known(r.Millis, ""), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, r.Operator, r.Reason)
 		}
 	})
-}
-
-// sheetTime is an instant as a spreadsheet takes for one, in the zone that another column names.
-func (p *program) sheetTime(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return t.In(p.zone).Format(time.DateTime)
-}
-
-func orEmpty(n *int64) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.FormatInt(*n, 10)
 }

@@ -46,13 +46,13 @@ func (c *showCmd) run(ctx context.Context, p *program) error {
 }
 
 func (p *program) printRun(r history.Run, coupons []history.RunCoupon) {
-	fmt.Fprintln(p.stdout, p.sprintf(text.RunSummary, r.ID, p.code(string(r.Trigger)), p.code(string(r.Status)), output.InZone(r.Cutoff, p.zone)))
+	fmt.Fprintln(p.stdout, p.sprintf(text.RunSummary, r.ID, output.Word(p.language, r.Trigger), output.Word(p.language, r.Status), output.InZone(r.Cutoff, p.zone)))
 	if r.Operator != "" || r.Reason != "" {
 		fmt.Fprintln(p.stdout, p.sprintf(text.RunOperator, output.Printable(r.Operator), output.Printable(r.Reason)))
 	}
 	switch {
 	case r.FinishedAt != nil:
-		fmt.Fprintln(p.stdout, p.sprintf(text.RunTook, output.InZone(r.StartedAt, p.zone), output.InZone(*r.FinishedAt, p.zone), took(r.Millis)))
+		fmt.Fprintln(p.stdout, p.sprintf(text.RunTook, output.InZone(r.StartedAt, p.zone), output.InZone(*r.FinishedAt, p.zone), output.Took(r.Millis)))
 	case r.Status == coupon.RunAbandoned:
 		fmt.Fprintln(p.stdout, p.sprintf(text.RunDied, output.InZone(r.StartedAt, p.zone), output.InZone(r.HeartbeatAt, p.zone)))
 	default:
@@ -67,9 +67,9 @@ func (p *program) printRun(r history.Run, coupons []history.RunCoupon) {
 		text.ColumnCoupon, text.ColumnName, text.ColumnResult, text.ColumnConsidered, text.ColumnIssued,
 		text.ColumnMovedToReview, text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnGap, text.ColumnTime))
 	for _, c := range coupons {
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), p.code(string(c.Status)), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued, c.NotSelected, c.Gap, took(c.Millis)})
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), output.Word(p.language, c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued, c.NotSelected, c.Gap, output.Took(c.Millis)})
 	}
-	t.AppendFooter(table.Row{p.sprintf(text.Total), p.sprintf(text.CouponCount, len(coupons)), "", "", r.Issued, r.UnderReview, r.AlreadyIssued, r.NotSelected, "", took(r.Millis)})
+	t.AppendFooter(table.Row{p.sprintf(text.Total), p.sprintf(text.CouponCount, len(coupons)), "", "", r.Issued, r.UnderReview, r.AlreadyIssued, r.NotSelected, "", output.Took(r.Millis)})
 	t.Render()
 	for _, c := range coupons {
 		p.printRunCoupon(c)
