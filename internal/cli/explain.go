@@ -40,7 +40,7 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 	for _, unread := range x.Unread {
 		fmt.Fprintln(p.stderr, "settle:", text.In(p.language, unread))
 		if advice := advice(unread); advice != (text.Message{}) {
-			fmt.Fprintln(p.stderr, p.sprintf(advice))
+			p.warn(advice)
 		}
 		classes = append(classes, classOf(unread))
 	}

@@ -71,7 +71,7 @@ func (c *reportCmd) run(ctx context.Context, p *program) error {
 	if err := output.WriteFile(c.Out, func(w io.Writer) error { return c.print(w, e) }); err != nil {
 		return text.UsageErrorf(text.OutNotWritten, err)
 	}
-	fmt.Fprintln(p.stderr, p.sprintf(text.WrittenTo, c.Out))
+	p.warn(text.WrittenTo, c.Out)
 	return p.reportUnread(found)
 }
 
@@ -97,7 +97,7 @@ func (p *program) reportUnread(r *report.Report) error {
 		classes = append(classes, classOf(u.Err))
 	}
 	if len(classes) > 0 {
-		fmt.Fprintln(p.stderr, p.sprintf(text.AdviseRunAgain))
+		p.warn(text.AdviseRunAgain)
 	}
 	return worst(classes)
 }
