@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 	_ "time/tzdata" // the zone of the cutoff must be known on images without zone files
@@ -17,17 +18,16 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/cli/completion"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
-	"github.com/jajeong/jajeong/internal/runmetrics"
 	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
 	shop "github.com/jajeong/jajeong/internal/users"
+	"github.com/jajeong/jajeong/internal/view"
 )
 
 const (
@@ -65,7 +65,7 @@ type cli struct {
 	Show     showCmd     `cmd:""`
 	Report   reportCmd   `cmd:""`
 
-	Completion completionCmd `cmd:""`
+	Completion completion.Command `cmd:""`
 }
 
 // Validate reports what is impossible about the program's own settings.
@@ -104,6 +104,18 @@ type program struct {
 	now            func() time.Time
 }
 
+func (p *program) locale() output.Locale { return output.Locale{Language: p.language, Zone: p.zone} }
+
+// sprintf formats a message in the language of the session.
+func (p *program) sprintf(m text.Message, args ...any) string { return p.language.Sprintf(m, args...) }
+
+// view prints results, errors prints what accompanies them.
+func (p *program) view() view.View   { return view.View{Locale: p.locale(), W: p.stdout} }
+func (p *program) errors() view.View { return view.View{Locale: p.locale(), W: p.stderr} }
+
+// warn prints a message beside the results.
+func (p *program) warn(m text.Message, args ...any) { p.errors().Println(m, args...) }
+
 // Process is what the program gets from the process it runs in.
 type Process struct {
 	Args           []string // without the program's name
@@ -120,7 +132,7 @@ func Run(ctx context.Context, process Process) int {
 	process.Stdout, process.Stderr = out, errs
 	code := runVerb(ctx, process)
 	if err := out.Failure(); err != nil {
-		fmt.Fprintln(errs, languageOf(args).Sprintf(text.OutputNotWritten, err))
+		fmt.Fprintln(errs, text.LanguageOf(args, os.Getenv).Sprintf(text.OutputNotWritten, err))
 		code = exitCode(worstCode(map[int]bool{code: true, exitInfrastructure: true}))
 	}
 	return code
@@ -129,10 +141,10 @@ func Run(ctx context.Context, process Process) int {
 func runVerb(ctx context.Context, process Process) int {
 	var c cli
 	args, stdout, stderr := process.Args, process.Stdout, process.Stderr
-	language := languageOf(args)
+	language := text.LanguageOf(args, os.Getenv)
 	selected, err := connect.Parse(&c, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: language},
 		args, stdout, stderr, kong.Vars{"version": process.Version, "log_level": "warn"},
-		detailsIn(language), kong.PostBuild(completeShells))
+		kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}
@@ -212,49 +224,4 @@ func worstCode(found map[int]bool) error {
 		}
 	}
 	return nil
-}
-
-// servers are the connections of a verb.
-type servers struct {
-	*connect.Servers
-	store *candidates.Store
-	users *shop.Directory
-}
-
-// open connects a verb to its servers.
-func (p *program) open() (*servers, error) {
-	both, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
-	if err != nil {
-		return nil, err
-	}
-	both.RetryRefused()
-	store, err := candidates.NewStore(both.Redis, p.Candidates)
-	if err != nil {
-		both.Close()
-		return nil, err
-	}
-	return &servers{both, store, p.Settings.Directory()}, nil
-}
-
-// settler is a settler with its servers.
-type settler struct {
-	*settle.Settler
-	*servers
-}
-
-// metricsOf are the metrics of the runs of a settler that openSettler has made.
-func metricsOf(s *settle.Settler) *runmetrics.Metrics { return s.Observer.(*runmetrics.Metrics) }
-
-// openSettler connects a verb that settles to its servers.
-func (p *program) openSettler(ctx context.Context) (*settler, error) {
-	s, err := p.openWriting(ctx)
-	if err != nil {
-		return nil, err
-	}
-	one, err := settle.New(settle.Config{
-		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
-		Catalog: catalog.Snapshot{Store: s.store}, Auditor: &ledger.Ledger{Store: s.store, Users: s.users}, Users: s.users, Observer: runmetrics.New(p.now),
-		Zone: p.zone, Now: p.now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
-	})
-	return &settler{one, s}, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/view"
 )
 
 type couponCmd struct {
@@ -41,7 +42,7 @@ func (p *program) explainRefusal(err error) error {
 		}
 	}
 	fmt.Fprintln(p.stderr, "settle:", p.sprintf(refused.Message, args...))
-	fmt.Fprintln(p.stderr, p.sprintf(text.NothingChanged))
+	p.warn(text.NothingChanged)
 	return exitError(exitUse)
 }
 
@@ -73,78 +74,31 @@ func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make f
 	return made, p.explainRefusal(err)
 }
 
-// changed is a change as programs read it.
-type changed struct {
-	Coupon      uint64    `json:"coupon"`
-	Changed     bool      `json:"changed"`
-	Seats       int       `json:"seats"`
-	Issued      int       `json:"issued"`
-	OpensAt     time.Time `json:"opensAt"`
-	ClosesAt    time.Time `json:"closesAt"`
-	Paused      bool      `json:"paused"`
-	Finalised   bool      `json:"finalised"`
-	NotSelected int       `json:"notSelected"` // candidates for free seats
-	DoorTold    bool      `json:"doorTold"`    // false: the catalog publishes the change within 5 s
-	SoldOut     *bool     `json:"soldOut"`     // whether new applications are answered SOLD_OUT; null: unknown
+// changing says how a change is made and described.
+type changing struct {
+	make          func(*couponadmin.Admin) (*couponadmin.Change, error)
+	done, already text.Message                         // already: there was nothing to change
+	details       func(view.View, *couponadmin.Change) // of a change; may be nil
 }
 
-// do makes a change and prints the result: done for a change, already for none.
-func (c *change) do(ctx context.Context, p *program, done, already text.Message, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (*couponadmin.Change, error) {
-	made, err := p.changeCoupon(ctx, c.operatorFlags, make)
+// do makes a change and prints the result.
+func (c *change) do(ctx context.Context, p *program, how changing) error {
+	made, err := p.changeCoupon(ctx, c.operatorFlags, how.make)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if c.Output == "json" {
-		err = output.JSON(p.stdout, changed{
-			Coupon: made.After.ID, Changed: made.Changed, Seats: made.After.TotalQuantity, Issued: made.After.IssuedCount, OpensAt: made.After.OpensAt,
-			ClosesAt: made.After.ClosesAt, Paused: made.After.Paused(), Finalised: !made.After.FinalisedAt.IsZero(), NotSelected: made.NotSelected,
-			DoorTold: made.PublishErr == nil, SoldOut: soldOut(made),
-		})
+		err = output.JSON(p.stdout, made.Summary())
 	} else {
-		switch {
-		case !made.Changed:
-			done = already
-		case made.PublishErr != nil:
-			done = text.ChangeRecorded
-		}
-		fmt.Fprintln(p.stdout, p.sprintf(done, made.After.ID, output.Printable(made.After.Name)))
+		p.view().Changed(made, how.done, how.already)
 	}
 	if made.PublishErr != nil {
-		fmt.Fprintln(p.stderr, p.sprintf(text.ChangeNotPublished, made.PublishErr))
+		p.warn(text.ChangeNotPublished, made.PublishErr)
 	}
-	return made, err
-}
-
-func soldOut(made *couponadmin.Change) *bool {
-	if made.PublishErr != nil || !made.After.FinalisedAt.IsZero() { // the door was not asked
-		return nil
+	if c.Output != "json" && made.Changed && how.details != nil {
+		how.details(p.view(), made)
 	}
-	return &made.SoldOut
-}
-
-// newcomers describes the answer to new applications; it is empty where they are accepted.
-func (p *program) newcomers(made *couponadmin.Change) string {
-	is := made.After
-	switch {
-	case is.Paused():
-		return p.sprintf(text.NewcomersPaused)
-	case !is.ClosesAt.After(made.At):
-		return p.sprintf(text.NewcomersClosed, output.InZone(is.ClosesAt, p.zone))
-	case is.OpensAt.After(made.At):
-		return p.sprintf(text.OpensAt, output.InZone(is.OpensAt, p.zone))
-	case made.SoldOut && is.TotalQuantity == is.IssuedCount:
-		return p.sprintf(text.NewcomersSoldOut)
-	case made.SoldOut:
-		return p.sprintf(text.NewcomersSoldOutUntilRun, is.ID)
-	default:
-		return ""
-	}
-}
-
-func (c *change) said(p *program, m text.Message, args ...any) {
-	if c.Output != "json" {
-		fmt.Fprintln(p.stdout, p.sprintf(m, args...))
-	}
+	return err
 }
 
 type couponCloseCmd struct {
@@ -152,14 +106,35 @@ type couponCloseCmd struct {
 }
 
 func (c *couponCloseCmd) run(ctx context.Context, p *program) error {
-	made, err := c.do(ctx, p, text.CouponIsClosed,
-		text.CouponWasClosed,
-		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Close(ctx, c.ID) })
-	if err == nil && made.Changed {
-		c.said(p, text.ClosedNow,
-			output.InZone(made.After.ClosesAt, p.zone), output.InZone(made.Before.ClosesAt, p.zone))
-	}
-	return err
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Close(ctx, c.ID) },
+		text.CouponIsClosed, text.CouponWasClosed, view.View.Closed})
+}
+
+type couponPauseCmd struct {
+	change `embed:""`
+}
+
+func (c *couponPauseCmd) run(ctx context.Context, p *program) error {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Pause(ctx, c.ID) },
+		text.CouponIsPaused, text.CouponWasPaused, nil})
+}
+
+type couponResumeCmd struct {
+	change `embed:""`
+}
+
+func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Resume(ctx, c.ID) },
+		text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed})
+}
+
+type couponRecountCmd struct {
+	change `embed:""`
+}
+
+func (c *couponRecountCmd) run(ctx context.Context, p *program) error {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Recount(ctx, c.ID) },
+		text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted})
 }
 
 type couponExtendCmd struct {
@@ -169,75 +144,14 @@ type couponExtendCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *couponExtendCmd) Validate() error {
-	var problems []error
-	if _, err := instant("--closes", c.Closes, time.UTC); err != nil {
-		problems = append(problems, err)
-	}
-	return errors.Join(append(problems, c.change.Validate())...)
+	_, err := instant("--closes", c.Closes, time.UTC)
+	return errors.Join(err, c.change.Validate())
 }
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	closes, _ := instant("--closes", c.Closes, p.zone) // Validate has read it
-	made, err := c.do(ctx, p, text.CouponIsExtended,
-		text.CouponWasExtended,
-		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Extend(ctx, c.ID, closes) })
-	if err != nil || !made.Changed {
-		return err
-	}
-	c.said(p, text.ClosesAt, output.InZone(made.After.ClosesAt, p.zone), output.InZone(made.Before.ClosesAt, p.zone))
-	if told := p.newcomers(made); made.PublishErr != nil {
-		return nil
-	} else if told != "" {
-		fmt.Fprintln(p.stdout, told)
-	} else if !made.Before.ClosesAt.After(made.At) {
-		c.said(p, text.OpenAgain)
-	}
-	return nil
-}
-
-type couponPauseCmd struct {
-	change `embed:""`
-}
-
-func (c *couponPauseCmd) run(ctx context.Context, p *program) error {
-	_, err := c.do(ctx, p, text.CouponIsPaused,
-		text.CouponWasPaused,
-		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Pause(ctx, c.ID) })
-	return err
-}
-
-type couponResumeCmd struct {
-	change `embed:""`
-}
-
-func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
-	made, err := c.do(ctx, p, text.CouponIsResumed,
-		text.CouponWasNotPaused,
-		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Resume(ctx, c.ID) })
-	if err != nil || !made.Changed || made.PublishErr != nil {
-		return err
-	}
-	if told := p.newcomers(made); told != "" {
-		fmt.Fprintln(p.stdout, told)
-	} else {
-		c.said(p, text.TakesApplications)
-	}
-	return nil
-}
-
-type couponRecountCmd struct {
-	change `embed:""`
-}
-
-func (c *couponRecountCmd) run(ctx context.Context, p *program) error {
-	made, err := c.do(ctx, p, text.CouponIsRecounted,
-		text.CouponWasRight,
-		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Recount(ctx, c.ID) })
-	if err == nil && made.Changed {
-		c.said(p, text.Recounted,
-			made.After.IssuedCount, made.Before.IssuedCount, made.After.TotalQuantity, made.After.TotalQuantity-made.After.IssuedCount)
-	}
-	return err
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Extend(ctx, c.ID, closes) },
+		text.CouponIsExtended, text.CouponWasExtended, view.View.Extended})
 }
 
 type couponSeatsCmd struct {
@@ -256,39 +170,18 @@ func (c *couponSeatsCmd) Validate() error {
 }
 
 func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
-	made, err := c.do(ctx, p, text.CouponHasNewSeats,
-		text.CouponHadTheseSeats,
-		func(a *couponadmin.Admin) (*couponadmin.Change, error) {
-			if c.Total > 0 {
-				return a.SetSeats(ctx, c.ID, int(c.Total))
-			}
-			return a.AddSeats(ctx, c.ID, int(c.Seats))
-		})
-	if err != nil || !made.Changed {
-		return err
-	}
-	left := made.After.TotalQuantity - made.After.IssuedCount
-	c.said(p, text.SeatsNow, made.After.TotalQuantity, made.Before.TotalQuantity, made.After.IssuedCount, left)
 	timetable, err := schedule.Parse(p.SettleSchedule, p.zone)
 	if err != nil {
 		return err
 	}
-	night := output.InZone(timetable.Next(made.At), p.zone)
-	switch {
-	case left == 0:
-	case made.NotSelected > 0:
-		c.said(p, text.SeatsForNotSelected, made.NotSelected, night, c.ID)
-	case !made.After.FinalisedAt.IsZero():
-		c.said(p, text.SeatsForNobody)
-	case !made.After.ClosesAt.After(made.At):
-		c.said(p, text.SeatsAfterClosing, night)
-	case made.PublishErr != nil: // the answer to new applications is unknown
-	case made.SoldOut:
-		c.said(p, text.SeatsAfterSoldOut, night, c.ID)
-	default:
-		c.said(p, text.SeatsForQueue, night)
-	}
-	return nil
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) {
+		if c.Total > 0 {
+			return a.SetSeats(ctx, c.ID, int(c.Total))
+		}
+		return a.AddSeats(ctx, c.ID, int(c.Seats))
+	}, text.CouponHasNewSeats, text.CouponHadTheseSeats, func(v view.View, made *couponadmin.Change) {
+		v.SeatsChanged(made, timetable.Next(made.At))
+	}})
 }
 
 type couponCreateCmd struct {
@@ -332,8 +225,8 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 		return json.NewEncoder(p.stdout).Encode(map[string]uint64{"coupon": made.After.ID})
 	}
 	fmt.Fprintln(p.stdout, made.After.ID)
-	fmt.Fprintln(p.stderr, p.sprintf(text.CouponIsCreated,
-		made.After.ID, output.Printable(made.After.Name), made.After.TotalQuantity, output.InZone(made.After.OpensAt, p.zone), output.InZone(made.After.ClosesAt, p.zone)))
+	p.warn(text.CouponIsCreated,
+		made.After.ID, output.Printable(made.After.Name), made.After.TotalQuantity, output.InZone(made.After.OpensAt, p.zone), output.InZone(made.After.ClosesAt, p.zone))
 	return nil
 }
 

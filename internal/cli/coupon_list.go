@@ -3,11 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"time"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -34,14 +30,6 @@ func (c *couponListCmd) Validate() error {
 	return nil
 }
 
-// couponLine is a coupon with its counts in Redis.
-type couponLine struct {
-	history.Coupon
-	Left    int64  `json:"left"`
-	Waiting *int64 `json:"waiting"` // null: Redis could not be reached
-	DLQ     *int64 `json:"dlq"`
-}
-
 // reading holds the connections of verbs that only read.
 type reading struct {
 	*servers
@@ -58,8 +46,8 @@ func (p *program) openReading() (*reading, error) {
 }
 
 // line adds the counts in Redis, as long as Redis answers.
-func (r *reading) line(ctx context.Context, c history.Coupon) (couponLine, candidates.Counts) {
-	l := couponLine{Coupon: c, Left: c.Free()}
+func (r *reading) line(ctx context.Context, c history.Coupon) (history.CouponFigures, candidates.Counts) {
+	l := history.CouponFigures{Coupon: c, Left: c.Free()}
 	if r.failed != nil {
 		return l, candidates.Counts{}
 	}
@@ -75,7 +63,7 @@ func (p *program) withoutRedis(failed error) error {
 	if failed == nil {
 		return nil
 	}
-	fmt.Fprintln(p.stderr, p.sprintf(text.QueuesUnknown, failed))
+	p.warn(text.QueuesUnknown, failed)
 	return worst([]coupon.Class{classOf(failed)})
 }
 
@@ -89,7 +77,7 @@ func (c *couponListCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	lines := make([]couponLine, len(coupons))
+	lines := make([]history.CouponFigures, len(coupons))
 	for i, couponID := range coupons {
 		lines[i], _ = r.line(ctx, couponID)
 	}
@@ -97,29 +85,11 @@ func (c *couponListCmd) run(ctx context.Context, p *program) error {
 	if c.Output == "json" {
 		return errors.Join(output.JSON(p.stdout, lines), unknown)
 	}
-	if len(lines) == 0 {
-		fmt.Fprintln(p.stdout, p.sprintf(text.NoCoupons))
-		return nil
-	}
-	t := output.Table(p.stdout)
-	t.AppendHeader(p.header(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeats, text.ColumnIssued, text.ColumnSeatsLeft,
-		text.ColumnOpens, text.ColumnCloses, text.ColumnWaiting, text.ColumnUnderReview))
-	for _, l := range lines {
-		t.AppendRow(table.Row{l.ID, output.Printable(l.Name), statuses[l.Status].In(p.language), l.TotalQuantity, l.IssuedCount, l.Left,
-			output.InZone(l.OpensAt, p.zone), output.InZone(l.ClosesAt, p.zone), known(l.Waiting), known(l.DLQ)})
-	}
-	t.Render()
+	p.view().Coupons(lines)
 	if len(lines) == c.Limit {
-		fmt.Fprintln(p.stdout, p.sprintf(text.MoreCoupons, lines[len(lines)-1].ID))
+		p.view().Println(text.MoreCoupons, lines[len(lines)-1].ID)
 	}
 	return unknown
-}
-
-func known(n *int64) any {
-	if n == nil {
-		return "?"
-	}
-	return *n
 }
 
 type couponShowCmd struct {
@@ -129,15 +99,6 @@ type couponShowCmd struct {
 
 // maxActions bounds the audit events that are shown.
 const maxActions = 10
-
-// couponShown is everything about one coupon.
-type couponShown struct {
-	couponLine
-	Outcomes history.Outcomes     `json:"outcomes"`
-	SoldOut  *bool                `json:"soldOut"` // whether new applications are answered SOLD_OUT; null: Redis could not be reached
-	Review   []history.DLQGroup   `json:"review"`
-	Deeds    []history.AuditEntry `json:"deeds"`
-}
 
 func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 	r, err := p.openReading()
@@ -149,9 +110,9 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var s couponShown
+	var s history.CouponDetails
 	var f candidates.Counts
-	s.couponLine, f = r.line(ctx, couponID)
+	s.CouponFigures, f = r.line(ctx, couponID)
 	if r.failed == nil {
 		s.SoldOut = &f.Sold
 	}
@@ -159,7 +120,7 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	s.Outcomes.Accepted = max(s.Outcomes.Accepted, f.Accepted-f.Twice)
-	if s.Deeds, err = r.AuditEntries(ctx, c.ID, maxActions); err != nil {
+	if s.Audit, err = r.AuditEntries(ctx, c.ID, maxActions); err != nil {
 		return err
 	}
 	groups := history.DLQGroups{}
@@ -171,49 +132,6 @@ func (c *couponShowCmd) run(ctx context.Context, p *program) error {
 	if c.Output == "json" {
 		return errors.Join(output.JSON(p.stdout, s), unknown)
 	}
-	p.printCoupon(s, f.Now)
+	p.view().Coupon(s, f.Now)
 	return unknown
-}
-
-func (p *program) printCoupon(s couponShown, now time.Time) {
-	t := output.Table(p.stdout)
-	row := func(what text.Message, value any) { t.AppendRow(table.Row{what.In(p.language), value}) }
-	row(text.ColumnCoupon, s.ID)
-	row(text.ColumnName, output.Printable(s.Name))
-	status := statuses[s.Status].In(p.language)
-	if s.SoldOut != nil && *s.SoldOut {
-		status += p.sprintf(text.AnsweredSoldOut)
-	}
-	row(text.ColumnStatus, status)
-	row(text.ColumnSeats, p.sprintf(text.SeatsIssuedLeft, s.TotalQuantity, s.IssuedCount, s.Left))
-	row(text.ColumnWindow, p.sprintf(text.FromTo, output.InZone(s.OpensAt, p.zone), output.InZone(s.ClosesAt, p.zone)))
-	if s.FinalisedAt != nil {
-		row(text.ColumnFinalisedAt, output.InZone(*s.FinalisedAt, p.zone))
-	}
-	if s.CampaignID != nil {
-		row(text.ColumnCampaign, *s.CampaignID)
-	}
-	row(text.ColumnValidity, p.sprintf(text.Days, s.ValidityDays))
-	row(text.ColumnDiscount, p.sprintf(text.Won, s.DiscountWon))
-	row(text.ColumnAccepted, s.Outcomes.Accepted)
-	row(text.ColumnWaiting, known(s.Waiting))
-	row(text.ColumnUnderReview, known(s.DLQ))
-	row(text.ColumnIssuedByRuns, s.Outcomes.Issued)
-	row(text.ColumnIssuedByHand, s.Outcomes.ByHand)
-	row(text.ColumnNotSelected, s.Outcomes.NotSelected)
-	row(text.ColumnRejected, s.Outcomes.Rejected)
-	row(text.ColumnAlreadyHeld, s.Outcomes.AlreadyIssued)
-	row(text.ColumnWrittenOff, s.Outcomes.WrittenOff)
-	t.Render()
-	if len(s.Review) > 0 {
-		p.printGroups(s.Review, now)
-	}
-	if len(s.Deeds) > 0 {
-		t = output.Table(p.stdout)
-		t.AppendHeader(p.header(text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail))
-		for _, d := range s.Deeds {
-			t.AppendRow(table.Row{output.InZone(d.At, p.zone), output.Printable(d.Actor), p.action(d.Action), output.Printable(d.Reason), output.Printable(d.Detail)})
-		}
-		t.Render()
-	}
 }

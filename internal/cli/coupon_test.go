@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -283,7 +284,7 @@ func TestCouponsAreListed(t *testing.T) {
 	w.settleNow("--coupon=" + fmt.Sprint(opened)) // no such users
 	w.apply(opened, 3)
 	redisAway := false
-	listed := func(extra ...string) (lines []couponLine) {
+	listed := func(extra ...string) (lines []history.CouponFigures) {
 		t.Helper()
 		code, stdout, stderr := w.settle(append([]string{"coupon", "list", "--output=json"}, extra...)...)
 		require.Equal(t, redisAway, code == exitInfrastructure, stderr)

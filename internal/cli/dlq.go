@@ -3,11 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/review"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -18,7 +18,87 @@ type dlqCmd struct {
 	Drop  dlqDropCmd  `cmd:""`
 }
 
-// reviewFlags choose applications under review of one coupon, and name the operator.
+type dlqListCmd struct {
+	Coupon []uint64 `placeholder:"ID"`
+	Cause  []string `placeholder:"CAUSE"`
+	User   []string `placeholder:"USER" bytes:""`
+	List   bool
+	Output string `enum:"table,json,csv" default:"table"`
+}
+
+// reviewList is the JSON of dlq list: groups, or entries one by one.
+type reviewList struct {
+	Groups  []history.DLQGroup `json:"groups,omitempty"`
+	Entries []history.DLQEntry `json:"entries,omitempty"`
+	Total   int                `json:"total"`
+}
+
+// maxListed bounds the entries in memory. Flags narrow a longer list.
+const maxListed = 200_000
+
+func (c *dlqListCmd) run(ctx context.Context, p *program) error {
+	selection := review.Selection{Coupons: c.Coupon, Users: c.User, Causes: c.Cause}
+	single := c.List || len(c.User) > 0
+	var list reviewList
+	groups := history.DLQGroups{}
+	now, err := p.eachUnderReview(ctx, c.Coupon, func(e history.DLQEntry) {
+		if !selection.Has(e) {
+			return
+		}
+		list.Total++
+		if !single {
+			groups.Add(e)
+		} else if len(list.Entries) < maxListed {
+			list.Entries = append(list.Entries, e)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	list.Groups = groups.Sorted()
+	if single && list.Total > maxListed {
+		p.warn(text.ListIsCut, list.Total, maxListed)
+	}
+	view := p.view()
+	switch {
+	case c.Output == "json":
+		return output.JSON(p.stdout, list)
+	case c.Output == "csv" && single:
+		return view.DLQEntriesCSV(list.Entries)
+	case c.Output == "csv":
+		return view.DLQGroupsCSV(list.Groups)
+	case list.Total == 0:
+		view.Println(text.NothingUnderReview)
+	case single:
+		view.DLQEntries(list.Entries)
+	default:
+		view.DLQGroups(list.Groups, now)
+	}
+	return nil
+}
+
+// eachUnderReview visits the entries of these coupons, or of all coupons when none is given. It returns the Redis time.
+func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit func(history.DLQEntry)) (now time.Time, err error) {
+	s, err := p.open()
+	if err != nil {
+		return now, err
+	}
+	defer s.Close()
+	if now, err = s.store.Now(ctx); err != nil {
+		return now, err
+	}
+	reader := history.Reader{DB: s.MySQL}
+	for _, id := range coupons {
+		if _, err := reader.Coupon(ctx, id); err != nil {
+			return now, err
+		}
+	}
+	return now, s.eachCoupon(ctx, coupons, func(id uint64) error {
+		return history.EachDLQEntry(ctx, s.store, id, visit)
+	})
+}
+
+// reviewFlags choose DLQ entries of one coupon, and name the operator.
 type reviewFlags struct {
 	Coupon        uint64   `required:"" placeholder:"ID"`
 	User          []string `placeholder:"USER" bytes:""`
@@ -36,27 +116,15 @@ func (d *reviewFlags) Validate() error {
 	return errors.Join(problems...)
 }
 
-func (d *reviewFlags) order() settle.Order {
-	return settle.Order{Operator: d.Operator, Reason: d.Reason}
-}
-
-// chosen returns the entries that the flags choose, by arrival. The settler refuses users without an entry.
-func (d *reviewFlags) chosen(ctx context.Context, p *program) (chosen []history.DLQEntry, err error) {
-	_, err = p.eachUnderReview(ctx, []uint64{d.Coupon}, func(r history.DLQEntry) {
-		if among(d.User, r.User) && among(d.Cause, r.Cause) {
-			r.Message, r.Tried = "", nil // there may be very many
-			chosen = append(chosen, r)
-		}
-	})
-	return chosen, err
-}
-
-func users(chosen []history.DLQEntry) []string {
-	names := make([]string, len(chosen))
-	for i, r := range chosen {
-		names[i] = r.User
+// retry tries the entries that the flags choose.
+func (d *reviewFlags) retry(p *program) review.Retry {
+	return review.Retry{
+		Selection: review.Selection{Coupons: []uint64{d.Coupon}, Users: d.User, Causes: d.Cause},
+		Each: func(ctx context.Context, visit func(history.DLQEntry)) error {
+			_, err := p.eachUnderReview(ctx, []uint64{d.Coupon}, visit)
+			return err
+		},
 	}
-	return names
 }
 
 type dlqRetryCmd struct {
@@ -81,7 +149,31 @@ type retried struct {
 
 func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	var done retried
-	err := c.try(ctx, p, &done)
+	retry := c.retry(p)
+	retry.Canaries = c.Canary
+	retry.Run = func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) {
+		order := settle.Order{Operator: c.Operator, Reason: c.Reason, CutoffNow: c.Cutoff == "now"}
+		if canaries {
+			order.Canaries = members
+		}
+		report, err := p.watch(ctx, func(settler *settle.Settler) (*settle.Report, error) {
+			return settler.Retry(ctx, c.Coupon, order, members)
+		})
+		if report != nil {
+			done.Runs = append(done.Runs, report)
+			err = p.outcome(c.Output, report, err)
+		}
+		return report, err
+	}
+	retry.Done = func(round review.Round) { p.errors().Round(round, c.Coupon) }
+	err := retry.Do(ctx)
+	switch {
+	case errors.Is(err, review.ErrNoEntry):
+		p.warn(text.NoSuchCause)
+		err = nil
+	case errors.Is(err, review.ErrCanariesFailed):
+		err = exitError(exitInfrastructure) // some entries were not tried, and it is safe to run again
+	}
 	switch {
 	case c.Output != "json" || len(done.Runs) == 0:
 		return err
@@ -90,102 +182,6 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	default:
 		return errors.Join(err, output.JSON(p.stdout, done.Runs[0]))
 	}
-}
-
-func (c *dlqRetryCmd) try(ctx context.Context, p *program, done *retried) error {
-	chosen, err := c.chosen(ctx, p)
-	if err != nil {
-		return err
-	}
-	if len(chosen) == 0 && len(c.Cause) > 0 {
-		p.printNoneChosen()
-		return nil
-	}
-	canaries := min(c.Canary, len(chosen))
-	if canaries > 0 && canaries < len(chosen) && len(c.User) <= len(chosen) {
-		failed, err := c.retry(ctx, p, chosen[:canaries], users(chosen[:canaries]), true, done)
-		if err != nil {
-			return err
-		}
-		if rest := len(chosen) - canaries; failed > 0 {
-			fmt.Fprintln(p.stderr, p.sprintf(text.CanariesFailed, canaries, failed, rest))
-			return exitError(exitInfrastructure) // not all of it was done, and it is safe to run again
-		}
-		fmt.Fprintln(p.stderr, p.sprintf(text.CanariesSettled, canaries, len(chosen)-canaries))
-		if chosen, err = c.chosen(ctx, p); err != nil || len(chosen) == 0 { // another run has settled them meanwhile
-			return err
-		}
-		_, err = c.retry(ctx, p, chosen, users(chosen), false, done)
-		return err
-	}
-	members := c.User // the settler refuses users without an entry
-	if len(c.Cause) > 0 {
-		members = users(chosen)
-	}
-	_, err = c.retry(ctx, p, chosen, members, false, done)
-	return err
-}
-
-// retry releases these members and settles. It prints why some of the chosen stay under review, and returns their number.
-func (c *dlqRetryCmd) retry(ctx context.Context, p *program, chosen []history.DLQEntry, members []string, canaries bool, done *retried) (stay int, err error) {
-	order := c.order()
-	if canaries {
-		order.Canaries = members
-	}
-	order.CutoffNow = c.Cutoff == "now"
-	report, err := p.watch(ctx, func(settler *settle.Settler) (*settle.Report, error) {
-		return settler.Retry(ctx, c.Coupon, order, members)
-	})
-	if report != nil {
-		done.Runs = append(done.Runs, report)
-		err = p.outcome(c.Output, report, err)
-	}
-	if err != nil {
-		return 0, err
-	}
-	still, err := p.stillUnderReview(ctx, c.Coupon, chosen)
-	if err != nil {
-		return 0, err
-	}
-	seats := report.Coupons[0].SeatsLeft
-	var late, again, seatless, kept int
-	var wait time.Time
-	for _, r := range chosen {
-		now, stays := still[r.User]
-		switch {
-		case !stays:
-		case now.Attempts > r.Attempts:
-			again++
-		case !r.Arrival.Before(report.Cutoff):
-			late, wait = late+1, r.Arrival
-		case seats == 0:
-			seatless++
-		case canaries:
-			kept++
-		default:
-			again++
-		}
-	}
-	if again > 0 {
-		fmt.Fprintln(p.stderr, p.sprintf(text.FailedAgain, again, c.Coupon))
-	}
-	if seatless > 0 {
-		fmt.Fprintln(p.stderr, p.sprintf(text.StayWithoutSeat, seatless))
-	}
-	if kept > 0 {
-		fmt.Fprintln(p.stderr, p.sprintf(text.StayBehindEarlier, kept))
-	}
-	if late > 0 {
-		fmt.Fprintln(p.stderr, p.sprintf(text.ArrivedAfterCutoff, late, output.InZone(wait, p.zone)))
-	}
-	if not := report.Coupons[0].NotSelected; not > 0 {
-		fmt.Fprintln(p.stderr, p.sprintf(text.RecordedNotSelected, not))
-	}
-	return len(still), nil
-}
-
-func (p *program) printNoneChosen() {
-	fmt.Fprintln(p.stderr, p.sprintf(text.NoSuchCause))
 }
 
 type dlqDropCmd struct {
@@ -205,28 +201,29 @@ func (c *dlqDropCmd) Validate() error {
 func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 	members := c.User
 	if len(c.Cause) > 0 {
-		chosen, err := c.chosen(ctx, p)
+		chosen, err := c.retry(p).Chosen(ctx)
 		if err != nil {
 			return err
 		}
 		if len(chosen) == 0 {
-			p.printNoneChosen()
+			p.warn(text.NoSuchCause)
 			return nil
 		}
 		if may, err := c.mayDrop(ctx, p, len(chosen)); err != nil || !may {
 			return err
 		}
-		members = users(chosen)
+		members = review.Users(chosen)
 	}
 	return p.settle(ctx, c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
-		if report, err = settler.Drop(ctx, c.Coupon, c.order(), members); report != nil && report.Total.Rejected > 0 {
-			fmt.Fprintln(p.stderr, p.sprintf(text.Dropped, report.Total.Rejected, c.Coupon))
+		order := settle.Order{Operator: c.Operator, Reason: c.Reason}
+		if report, err = settler.Drop(ctx, c.Coupon, order, members); report != nil && report.Total.Rejected > 0 {
+			p.warn(text.Dropped, report.Total.Rejected, c.Coupon)
 		}
 		return report, err
 	})
 }
 
-// mayDrop asks before more are ended than were named.
+// mayDrop asks for confirmation: the causes may choose more entries than the operator expects.
 func (c *dlqDropCmd) mayDrop(ctx context.Context, p *program, n int) (may bool, err error) {
 	if c.Yes {
 		return true, nil

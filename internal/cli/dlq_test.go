@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/review"
 )
 
 // dlq runs `settle dlq VERB` for a coupon.
@@ -98,7 +99,7 @@ func TestWhoIsUnderReviewIsListed(t *testing.T) {
 	require.Equal(t, "there is no user 99", ones[0].Message)
 	require.NotZero(t, ones[0].Run)
 	entries := listed("--list", fmt.Sprintf("--coupon=%d", coupon)).Entries
-	require.Equal(t, []string{"1", "98", "2", "99", "=HYPERLINK(1)"}, users(entries), "by arrival")
+	require.Equal(t, []string{"1", "98", "2", "99", "=HYPERLINK(1)"}, review.Users(entries), "by arrival")
 
 	code, stdout, stderr := w.settle("dlq", "list", "--list", "--output=csv")
 	require.Zero(t, code, stderr)

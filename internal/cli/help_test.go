@@ -31,7 +31,7 @@ func TestHelpOfEveryVerbHasExamples(t *testing.T) {
 func TestHelpInBothLanguages(t *testing.T) {
 	t.Parallel()
 	for _, l := range []text.Language{text.Korean, text.English} {
-		parser, err := kong.New(new(cli), kong.Name("settle"), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}), connect.HelpIn(l), detailsIn(l))
+		parser, err := kong.New(new(cli), kong.Name("settle"), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}), connect.HelpIn(l))
 		require.NoError(t, err)
 		require.NoError(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 			name, help := "", ""
@@ -56,9 +56,6 @@ func TestHelpInBothLanguages(t *testing.T) {
 			return next(nil)
 		}))
 	}
-	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"})
-	require.NoError(t, err)
-	require.Len(t, parser.Model.Leaves(false), len(details))
 }
 
 // codesOnly are helps that only name values.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/connect"
@@ -26,10 +25,10 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 	}
 	applied, err := connect.Migrate(ctx, db)
 	for _, m := range applied {
-		fmt.Fprintln(p.stdout, p.sprintf(text.MigrationApplied, m.File, m.Took.Round(time.Millisecond)))
+		p.view().Println(text.MigrationApplied, m.File, m.Took.Round(time.Millisecond))
 	}
 	if err == nil && len(applied) == 0 {
-		fmt.Fprintln(p.stdout, p.sprintf(text.SchemaUpToDate))
+		p.view().Println(text.SchemaUpToDate)
 	}
 	if err == nil {
 		_, err = users.Look(ctx, db)

@@ -226,7 +226,7 @@ func (m *machine) verifyByTheProgram(t *rapid.T) {
 		args = append(args, fmt.Sprintf("--coupon=%d", c.id))
 	}
 	_, stdout, stderr := m.world.settle(args...)
-	var report verifyReport
+	var report ledger.Summary
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || len(report.Coupons) != len(m.coupons) {
 		t.Logf("%s%s", stdout, stderr)
 		m.disagree(t, "verify brings no report")

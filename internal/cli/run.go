@@ -3,11 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"time"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -254,83 +251,15 @@ func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.R
 // outcome prints a report with advice, unless the output is JSON. It returns the exit code.
 func (p *program) outcome(format string, report *settle.Report, err error) error {
 	if format != "json" {
-		p.printReport(report)
+		p.view().Settlement(report, p.stderr)
 	}
 	classes := report.Classes()
 	if err != nil {
 		classes = append(classes, classOf(err))
 	} else if format != "json" {
 		for _, advice := range report.Advice() {
-			fmt.Fprintln(p.stderr, p.sprintf(advice))
+			p.warn(advice)
 		}
 	}
 	return errors.Join(err, worst(classes))
-}
-
-// status is marked where a coupon was not settled.
-func (p *program) status(s coupon.ResultStatus) string {
-	switch s {
-	case coupon.HeldBack, coupon.Busy, coupon.Failed:
-		return output.Bad(p.stdout, p.code(string(s)))
-	default:
-		return p.code(string(s))
-	}
-}
-
-func (p *program) printReport(r *settle.Report) {
-	var title string
-	switch {
-	case r.DryRun:
-		title = p.sprintf(text.Preview)
-	case r.Run == 0:
-		title = p.sprintf(text.RunNotRecorded)
-	default:
-		title = p.sprintf(text.RunNumber, r.Run)
-	}
-	fmt.Fprintln(p.stdout, p.sprintf(text.RunTitle, title, p.code(string(r.Trigger)), output.InZone(r.Cutoff, p.zone)))
-	if len(r.Coupons) == 0 && r.Status == coupon.RunSucceeded {
-		fmt.Fprintln(p.stdout, p.sprintf(text.NoCouponDue))
-		return
-	}
-	t := output.Table(p.stdout)
-	t.AppendHeader(p.header(
-		text.ColumnCoupon, text.ColumnName, text.ColumnResult, text.ColumnConsidered, text.ColumnIssued,
-		text.ColumnMovedToReview, text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnSeatsLeft, text.ColumnTime))
-	for _, c := range r.Coupons {
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), p.status(c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued, c.NotSelected, c.SeatsLeft, output.Millis(c.Millis)})
-	}
-	t.AppendFooter(table.Row{p.sprintf(text.Total), p.sprintf(text.CouponCount, r.Total.Coupons), p.code(string(r.Status)), r.Total.Read, r.Total.Issued,
-		r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "", output.Millis(r.Total.Millis)})
-	t.Render()
-	for _, c := range r.Coupons {
-		if c.Earlier != nil {
-			fmt.Fprintln(p.stdout, p.sprintf(text.SettledEarlier,
-				c.Coupon, c.Earlier.Run, output.InZone(c.Earlier.At, p.zone)))
-		}
-		p.printRejected(c.Coupon, int64(c.Rejected))
-		p.printPreview(c)
-		p.printWrittenOff(c, r.DryRun)
-		if c.Error != "" {
-			fmt.Fprintln(p.stderr, p.sprintf(text.CouponError, c.Coupon, text.In(p.language, c.Err())))
-		}
-	}
-}
-
-// printRejected prints how many applications of a coupon were ended for good.
-func (p *program) printRejected(couponID coupon.CouponID, n int64) {
-	if n > 0 {
-		fmt.Fprintln(p.stdout, p.sprintf(text.EndedAsRejected, couponID, n))
-	}
-}
-
-// printWrittenOff prints the number of applications that --accept-gap gives up.
-func (p *program) printWrittenOff(c settle.Result, dryRun bool) {
-	if c.Gap <= 0 || c.Error != "" {
-		return
-	}
-	said := text.WrittenOff
-	if dryRun {
-		said = text.WouldBeWrittenOff
-	}
-	fmt.Fprintln(p.stdout, p.sprintf(said, c.Coupon, c.Gap))
 }

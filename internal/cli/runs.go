@@ -3,12 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/history"
@@ -102,66 +99,47 @@ func (c *runsCmd) run(ctx context.Context, p *program) error {
 	case "json":
 		return output.JSON(p.stdout, page)
 	case "csv":
-		if err := p.runsCSV(page.Runs); err != nil {
+		if err := p.view().RunsCSV(page.Runs); err != nil {
 			return err
 		}
 	default:
-		p.printRuns(page.Runs)
+		p.view().Runs(page.Runs)
 	}
 	if page.Before > 0 {
-		fmt.Fprintln(p.stderr, p.sprintf(text.OlderRuns, c.next(page.Before)))
+		p.warn(text.OlderRuns, c.next(page.Before))
 	}
 	return nil
 }
 
-func (p *program) printRuns(runs []history.Run) {
-	if len(runs) == 0 {
-		fmt.Fprintln(p.stdout, p.sprintf(text.NoSuchRuns))
-		return
-	}
-	t := output.Table(p.stdout)
-	t.AppendHeader(p.header(text.ColumnRun, text.ColumnTrigger, text.ColumnStatus, text.ColumnCutoff,
-		text.ColumnStartedAt, text.ColumnTime, text.ColumnCoupons, text.ColumnIssued, text.ColumnMovedToReview, text.ColumnRejected,
-		text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnUnsettled, text.ColumnOperator, text.ColumnReason))
-	for _, r := range runs {
-		t.AppendRow(table.Row{r.ID, p.code(string(r.Trigger)), p.code(string(r.Status)), output.InZone(r.Cutoff, p.zone), output.InZone(r.StartedAt, p.zone), took(r.Millis), r.Coupons,
-			r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, output.Printable(r.Operator), output.Printable(r.Reason)})
-	}
-	t.Render()
+type showCmd struct {
+	Run    uint64 `arg:""`
+	Output string `enum:"table,json" default:"table"`
 }
 
-// took is how long something took, as far as that is known.
-func took(n *int64) string {
-	if n == nil {
-		return "–"
-	}
-	return output.Millis(*n)
+// shownRun is the JSON of show.
+type shownRun struct {
+	history.Run
+	Details []history.RunCoupon `json:"details"` // coupons that it changed or could not settle
 }
 
-func (p *program) runsCSV(runs []history.Run) error {
-	return output.CSV(p.stdout, func(row func(cells ...any)) {
-		row(p.headerCells(text.ColumnRun, text.ColumnTrigger, text.ColumnStatus, text.ColumnCutoff, text.CSVStartedAt,
-			text.CSVFinishedAt, text.CSVTimeZone, text.CSVDuration, text.ColumnCoupons, text.ColumnIssued,
-			text.CSVMovedToReview, text.ColumnRejected, text.CSVAlreadyIssued, text.CSVNotSelected, text.CSVUnsettled,
-			text.ColumnOperator, text.ColumnReason)...)
-		for _, r := range runs {
-			row(r.ID, r.Trigger, r.Status, p.sheetTime(&r.Cutoff), p.sheetTime(&r.StartedAt), p.sheetTime(r.FinishedAt), p.zone.String(),
-				orEmpty(r.Millis), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, r.Operator, r.Reason)
-		}
-	})
-}
-
-// sheetTime is an instant as a spreadsheet takes for one, in the zone that another column names.
-func (p *program) sheetTime(t *time.Time) string {
-	if t == nil {
-		return ""
+func (c *showCmd) run(ctx context.Context, p *program) error {
+	db, err := p.MySQLSettings.Open(p.logger)
+	if err != nil {
+		return err
 	}
-	return t.In(p.zone).Format(time.DateTime)
-}
-
-func orEmpty(n *int64) string {
-	if n == nil {
-		return ""
+	defer db.Close()
+	reader := history.Reader{DB: db}
+	run, err := reader.Run(ctx, c.Run)
+	if err != nil {
+		return err
 	}
-	return strconv.FormatInt(*n, 10)
+	coupons, err := reader.RunCoupons(ctx, c.Run)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return output.JSON(p.stdout, shownRun{run, coupons})
+	}
+	p.view().Run(run, coupons)
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // codesOf are what verify finds, strays included.
-func codesOf(r verifyReport) (codes []ledger.Code) {
+func codesOf(r ledger.Summary) (codes []ledger.Code) {
 	findings := r.Strays
 	for _, v := range r.Coupons {
 		findings = append(findings, v.Findings...)

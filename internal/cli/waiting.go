@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
@@ -43,15 +42,15 @@ func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 				continue
 			}
 			if told++; told > maxWaiting {
-				fmt.Fprintln(p.stdout, p.sprintf(text.OtherQueues))
+				p.view().Println(text.OtherQueues)
 				return
 			}
 			first := head.Oldest
 			if first.Before(cutoff) {
 				first = cutoff
 			}
-			fmt.Fprintln(p.stdout, p.sprintf(text.QueueOf,
-				c.ID, output.Printable(c.Name), head.Waiting, output.InZone(calendar.NextCutoff(first, p.zone), p.zone)))
+			p.view().Println(text.QueueOf,
+				c.ID, output.Printable(c.Name), head.Waiting, output.InZone(calendar.NextCutoff(first, p.zone), p.zone))
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -143,10 +144,10 @@ func (w *world) verify() {
 	}
 }
 
-func (w *world) verifyCode() (int, verifyReport) {
+func (w *world) verifyCode() (int, ledger.Summary) {
 	w.t.Helper()
 	code, stdout, stderr := w.settle("verify", "--output=json")
-	var report verifyReport
+	var report ledger.Summary
 	require.NoError(w.t, json.Unmarshal([]byte(stdout), &report), "%s%s", stdout, stderr)
 	return code, report
 }

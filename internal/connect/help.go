@@ -9,7 +9,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// HelpIn fills in the help in a language. A field keeps its own tag unless the catalogue has its verb.
+// HelpIn fills in the help of verbs, flags and arguments in a language. A field keeps its own tag unless the catalogue has its
+// verb.
 func HelpIn(l text.Language) kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		fillHelp(l, k.Model.Node)
@@ -22,6 +23,7 @@ func fillHelp(l text.Language, node *kong.Node) {
 	if m, known := text.Help(verb, ""); known {
 		node.Help = m.In(l)
 	}
+	node.Detail = text.Detail(verb, l)
 	for _, flag := range node.Flags {
 		fillValue(l, verb, "--"+flag.Name, flag.Value)
 	}

@@ -2,18 +2,14 @@ package explain
 
 import (
 	"strings"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Phrasing puts conclusions into sentences that support staff read out to customers. A sentence has no codes and only certain
-// statements.
-type Phrasing struct {
-	Language text.Language
-	Zone     *time.Location
-}
+// Phrasing describes explanations: for operators a timeline, and for customers a sentence that support staff read out. A sentence
+// has no codes and only certain statements.
+type Phrasing struct{ output.Locale }
 
 // stateMessages follow text.SentenceApplied.
 var stateMessages = map[State]text.Message{
@@ -68,7 +64,7 @@ var noteMessages = map[Note]text.Message{
 func (p Phrasing) Sentence(f *Facts, c Conclusion) string {
 	parts := []string{p.state(f, c)}
 	if a := c.Application; a != nil && a.Review != nil && a.Outcome == "" && a.Review.Attempts > 1 {
-		parts = append(parts, p.Language.Sprintf(text.TriedSoOften, a.Review.Attempts))
+		parts = append(parts, p.Sprintf(text.TriedSoOften, a.Review.Attempts))
 	}
 	for _, n := range c.Notes {
 		parts = append(parts, p.noted(f, n))
@@ -79,40 +75,40 @@ func (p Phrasing) Sentence(f *Facts, c Conclusion) string {
 func (p Phrasing) noted(f *Facts, n Note) string {
 	switch expires := f.UserCoupon; {
 	case n == NoteUsable && expires.ExpiresAt == nil:
-		return p.Language.Sprintf(text.NeverExpires)
+		return p.Sprintf(text.NeverExpires)
 	case n == NoteUsable:
-		return p.Language.Sprintf(text.UsableUntil, p.instant(*expires.ExpiresAt))
+		return p.Sprintf(text.UsableUntil, p.Instant(*expires.ExpiresAt))
 	case n == NoteExpired && (expires.ExpiresAt == nil || expires.ExpiresAt.After(f.At)):
-		return p.Language.Sprintf(text.HasExpired)
+		return p.Sprintf(text.HasExpired)
 	case n == NoteExpired:
-		return p.Language.Sprintf(text.ExpiredAt, p.instant(*expires.ExpiresAt))
+		return p.Sprintf(text.ExpiredAt, p.Instant(*expires.ExpiresAt))
 	default:
-		return p.Language.Sprintf(noteMessages[n])
+		return p.Sprintf(noteMessages[n])
 	}
 }
 
 func (p Phrasing) state(f *Facts, c Conclusion) string {
 	if w, ok := userMessages[c.State]; ok {
-		return p.Language.Sprintf(w, f.UserID)
+		return p.Sprintf(w, f.UserID)
 	}
 	if w, ok := stateMessages[c.State]; ok {
-		return p.applied(f, c) + p.Language.Sprintf(w)
+		return p.applied(f, c) + p.Sprintf(w)
 	}
 	switch c.State {
 	case StateNeverNotOpen, StateNeverOpen, StateNeverClosed, StateMaybeLost:
 		return p.neverApplied(f, c.State)
 	case StateWaiting:
-		return p.applied(f, c) + p.Language.Sprintf(text.StateWaiting,
-			p.Language.Nth(c.Application.Position), f.Door.Waiting, f.Coupon.Free(), p.instant(*c.Application.SettlesAt))
+		return p.applied(f, c) + p.Sprintf(text.StateWaiting,
+			p.Language.Nth(c.Application.Position), f.Door.Waiting, f.Coupon.Free(), p.Instant(*c.Application.SettlesAt))
 	case StateWaitingOverdue:
-		return p.applied(f, c) + p.Language.Sprintf(text.StateWaitingOverdue,
-			p.instant(*c.Application.SettlesAt))
+		return p.applied(f, c) + p.Sprintf(text.StateWaitingOverdue,
+			p.Instant(*c.Application.SettlesAt))
 	case StateIssued, StateIssuedByHand:
 		return p.issued(f, c)
 	case StateNotSelected, StateSeatsFree, StateSeatsFreeOver:
 		return p.applied(f, c) + p.notSelected(f, c.State)
 	case StateRejectedByPerson, StateRejectedInactive, StateRejectedUnknown, StateRejectedBadRow, StateRejectedOther:
-		return p.applied(f, c) + p.Language.Sprintf(rejectedMessages[c.State], p.instant(*c.Application.RecordedAt))
+		return p.applied(f, c) + p.Sprintf(rejectedMessages[c.State], p.Instant(*c.Application.RecordedAt))
 	default:
 		return ""
 	}
@@ -122,38 +118,38 @@ func (p Phrasing) state(f *Facts, c Conclusion) string {
 func (p Phrasing) applied(f *Facts, c Conclusion) string {
 	order := ""
 	if c.Application.Order > 0 {
-		order = p.Language.Sprintf(text.AsNumber, p.Language.Nth(c.Application.Order))
+		order = p.Sprintf(text.AsNumber, p.Language.Nth(c.Application.Order))
 	}
-	return p.Language.Sprintf(text.SentenceApplied, f.UserID, p.instant(c.Application.AppliedAt), order)
+	return p.Sprintf(text.SentenceApplied, f.UserID, p.Instant(c.Application.AppliedAt), order)
 }
 
 func (p Phrasing) neverApplied(f *Facts, s State) string {
-	none := p.Language.Sprintf(text.NeverApplied, f.UserID)
+	none := p.Sprintf(text.NeverApplied, f.UserID)
 	opens, closes := f.Coupon.OpensAt, f.Coupon.ClosesAt
 	if f.Door.Known {
 		opens, closes = *f.Door.OpensAt, *f.Door.ClosesAt
 	}
 	switch s {
 	case StateMaybeLost:
-		return none + p.Language.Sprintf(text.MaybeLost, f.Gap+f.Coupon.WrittenOff)
+		return none + p.Sprintf(text.MaybeLost, f.Gap+f.Coupon.WrittenOff)
 	case StateNeverNotOpen:
-		return none + p.Language.Sprintf(text.ApplicationsOpenAt, p.instant(opens))
+		return none + p.Sprintf(text.ApplicationsOpenAt, p.Instant(opens))
 	case StateNeverClosed:
-		return none + p.Language.Sprintf(text.ApplicationsClosedAt, p.instant(closes))
+		return none + p.Sprintf(text.ApplicationsClosedAt, p.Instant(closes))
 	default:
-		return none + p.Language.Sprintf(text.ApplicationsCloseAt, p.instant(closes))
+		return none + p.Sprintf(text.ApplicationsCloseAt, p.Instant(closes))
 	}
 }
 
 func (p Phrasing) issued(f *Facts, c Conclusion) string {
-	at := p.instant(f.UserCoupon.IssuedAt)
+	at := p.Instant(f.UserCoupon.IssuedAt)
 	switch {
 	case c.State == StateIssuedByHand:
-		return p.Language.Sprintf(text.IssuedByStaff, f.UserID, at)
+		return p.Sprintf(text.IssuedByStaff, f.UserID, at)
 	case c.Application == nil:
-		return p.Language.Sprintf(text.WasIssued, f.UserID, at)
+		return p.Sprintf(text.WasIssued, f.UserID, at)
 	default:
-		return p.applied(f, c) + p.Language.Sprintf(text.IssuedSeat, at, p.Language.Nth(f.UserCoupon.Seat), f.Coupon.Seats)
+		return p.applied(f, c) + p.Sprintf(text.IssuedSeat, at, p.Language.Nth(f.UserCoupon.Seat), f.Coupon.Seats)
 	}
 }
 
@@ -161,18 +157,18 @@ func (p Phrasing) notSelected(f *Facts, s State) string {
 	sentence, later := "", f.Missed.Micros > 0 // without the margin: concurrent applications are a microsecond apart
 	switch {
 	case s != StateNotSelected:
-		sentence = p.Language.Sprintf(text.NoneWasLeft)
+		sentence = p.Sprintf(text.NoneWasLeft)
 	case later && f.Coupon.ByHand == 0:
 		later = false // the message contains it
-		sentence = p.Language.Sprintf(text.AllWentToEarlier, f.Coupon.Issued)
+		sentence = p.Sprintf(text.AllWentToEarlier, f.Coupon.Issued)
 	default: // coupons by hand, or an unknown last arrival
-		sentence = p.Language.Sprintf(text.AllAreTaken, f.Coupon.Issued)
+		sentence = p.Sprintf(text.AllAreTaken, f.Coupon.Issued)
 	}
 	if later {
-		sentence += p.Language.Sprintf(text.LastAppliedEarlier)
+		sentence += p.Sprintf(text.LastAppliedEarlier)
 	}
-	sentence += p.Language.Sprintf(text.NumberOfNotSelected, p.Language.Nth(f.Missed.Rank))
-	return sentence + p.Language.Sprintf(map[State]text.Message{
+	sentence += p.Sprintf(text.NumberOfNotSelected, p.Language.Nth(f.Missed.Rank))
+	return sentence + p.Sprintf(map[State]text.Message{
 		StateNotSelected:   text.IfCouponsAreAdded,
 		StateSeatsFree:     text.LeftForNextSettlement,
 		StateSeatsFreeOver: text.LeftForManualSettlement,
@@ -186,8 +182,6 @@ var rejectedMessages = map[State]text.Message{
 	StateRejectedBadRow:   text.DeclinedBadRow,
 	StateRejectedOther:    text.DeclinedOther,
 }
-
-func (p Phrasing) instant(t time.Time) string { return output.InZone(t, p.Zone) }
 
 // seatsLeft is the argument of messages about free seats.
 func seatsLeft(f *Facts, s State) []any {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -36,7 +37,7 @@ func phrasing(l text.Language) Phrasing {
 	if err != nil {
 		panic(err)
 	}
-	return Phrasing{l, seoul}
+	return Phrasing{output.Locale{Language: l, Zone: seoul}}
 }
 
 var (

@@ -5,36 +5,35 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"unicode"
 )
 
-// CSV writes rows as Excel reads them: UTF-8 with the mark that says so, lines that end as those of Windows. Cells that
-// are strings are somebody's text, and made harmless; all others are numbers, and stay what they are.
+// CSV writes rows in the form that Excel reads: UTF-8 with a byte order mark, and CRLF at the end of a line. Cells whose kind
+// is string are made harmless; all others are numbers.
 func CSV(w io.Writer, rows func(row func(cells ...any))) error {
 	buffered := bufio.NewWriter(unchecked(w))
-	_, _ = buffered.WriteString("\uFEFF") // Flush tells what went wrong
+	_, _ = buffered.WriteString("\uFEFF") // Flush returns the error
 	c := csv.NewWriter(buffered)
 	c.UseCRLF = true
 	rows(func(cells ...any) {
 		texts := make([]string, len(cells))
 		for i, cell := range cells {
-			if given, ok := cell.(string); ok {
-				texts[i] = harmless(given)
-			} else {
-				texts[i] = fmt.Sprint(cell)
+			texts[i] = fmt.Sprint(cell)
+			if reflect.ValueOf(cell).Kind() == reflect.String {
+				texts[i] = harmless(texts[i])
 			}
 		}
-		_ = c.Write(texts) // the same
+		_ = c.Write(texts) // likewise
 	})
 	c.Flush()
 	return c.Error()
 }
 
-// harmless is somebody's text as a cell of CSV. A spreadsheet takes what begins with one of these for a formula, which may
-// run programs or send data away; with an apostrophe before it, it is text. So are the wide forms of an Asian keyboard.
-// Numbers are no text: a minus stays what it is. Of control characters those that part words become spaces, and the others,
-// which a terminal might obey, U+FFFD.
+// harmless makes a text safe as a cell of CSV. A spreadsheet takes a text that begins with one of these characters, or with
+// its wide form, for a formula, which may run programs or send data away; an apostrophe before it makes it text. Control
+// characters that separate words become spaces. The others, which a terminal might obey, become U+FFFD.
 func harmless(given string) string {
 	given = strings.Map(func(r rune) rune {
 		switch {

@@ -39,6 +39,14 @@ func TestCSVDefusesFormulas(t *testing.T) {
 	}
 }
 
+func TestCSVRecognisesTextByItsKind(t *testing.T) {
+	t.Parallel()
+	type name string
+	var written bytes.Buffer
+	require.NoError(t, CSV(&written, func(row func(cells ...any)) { row(name("=1"), "=1", -1) }))
+	require.Equal(t, "\uFEFF'=1,'=1,-1\r\n", written.String())
+}
+
 func TestGrouped(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string]string{

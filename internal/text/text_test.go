@@ -115,23 +115,33 @@ func TestCalls(t *testing.T) {
 			used[selector.Sel.Name] = true
 		}
 		call, ok := n.(*ast.CallExpr)
-		if !ok || call.Ellipsis != token.NoPos || len(call.Args) == 0 || !slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf"}, called(call)) {
+		if !ok || call.Ellipsis != token.NoPos || len(call.Args) == 0 ||
+			!slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf", "Println", "warn", "Fprintln"}, called(call)) {
 			return
 		}
-		message, ok := call.Args[0].(*ast.SelectorExpr)
+		args := call.Args
+		if called(call) == "Fprintln" {
+			args = args[1:]
+		}
+		if len(args) == 0 {
+			return
+		}
+		message, ok := args[0].(*ast.SelectorExpr)
 		if !ok || types.ExprString(message.X) != "text" {
 			return
 		}
 		m, known := all[message.Sel.Name]
-		if known && len(verbs(m.en)) != len(call.Args)-1 {
-			t.Errorf("%s has %d arguments", types.ExprString(call), len(call.Args)-1)
+		if known && len(verbs(m.en)) != len(args)-1 {
+			t.Errorf("%s has %d arguments", types.ExprString(call), len(args)-1)
 		}
 	}
-	each(t, "text.go", func(n ast.Node) {
-		if name, ok := n.(*ast.Ident); ok {
-			used[name.Name] = true
-		}
-	})
+	for _, file := range []string{"text.go", "examples.go"} {
+		each(t, file, func(n ast.Node) {
+			if name, ok := n.(*ast.Ident); ok {
+				used[name.Name] = true
+			}
+		})
+	}
 	each(t, "../../internal", check)
 	each(t, "../../cmd", check)
 	for name := range all {
@@ -178,4 +188,15 @@ func TestIn(t *testing.T) {
 	var setup interface{ Setup() bool }
 	require.ErrorAs(t, fmt.Errorf("x: %w", usage), &setup)
 	require.False(t, errors.As(missing, &setup))
+}
+
+func TestWordsAreInBothLanguages(t *testing.T) {
+	t.Parallel()
+	for code, word := range words {
+		require.Regexp(t, hangul, word.ko, code)
+		require.NotRegexp(t, hangul, word.en, code)
+		require.NotEmpty(t, word.en, code)
+		require.Equal(t, word.ko, Word(Korean, code))
+	}
+	require.Empty(t, Word(English, "FROM_TOMORROW"))
 }

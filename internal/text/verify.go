@@ -2,13 +2,13 @@ package text
 
 // The verb verify.
 var (
-	NeverMoreThanSeats = Message{"수량보다 많이 발급하지 않는다", "never more than N"}
+	NeverMoreThanSeats = Message{"N장을 넘지 않는다", "never more than N"}
 	CouponsForSeats    = Message{"쿠폰 %d장, 수량 %d", "%d coupons for %d seats"}
-	NeverTwice         = Message{"두 번 발급하지 않는다", "never twice"}
+	NeverTwice         = Message{"두 번 주지 않는다", "never twice"}
 	CouponsAndOutcomes = Message{"쿠폰 %d장, 다른 결과 %d건", "%d coupons, %d other outcomes"}
-	FirstCome          = Message{"먼저 신청한 순서대로 발급한다", "first come, first served"}
+	FirstCome          = Message{"신청한 순서대로 발급한다", "first come"}
 	IssuedInOrder      = Message{"신청한 순서대로 발급 %d건, 대기 %d건", "%d issued in order of arrival, %d waiting"}
-	NoApplicationLost  = Message{"접수한 신청을 잃지 않는다", "every accepted application is kept"}
+	NoBrokenPromise    = Message{"약속을 깨지 않는다", "no broken promise"}
 	AcceptedAgain      = Message{", 페일오버 뒤 다시 접수 %d", ", accepted again after a failover %d"}
 	AccountFigures     = Message{
 		"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 다른 결과 %d, 중복 집계 %d, 유실 인정 %d%s: 유실 %d",
@@ -16,7 +16,7 @@ var (
 	}
 	OneClock             = Message{"시계는 하나다", "one clock"}
 	QueuesChecked        = Message{"대기열 %d개", "%d queues"}
-	DatabaseIsTheRecord  = Message{"데이터베이스가 원본 데이터다", "the database is the record"}
+	SourceOfTruth        = Message{"원본 데이터는 MySQL이다", "MySQL is the source of truth"}
 	SettlementsRecounted = Message{
 		"쿠폰 %d개의 정산을 다시 셈, 감사 기록 %d건",
 		"every settlement of %d coupons counted again, %d audit events",

@@ -1,4 +1,5 @@
-package cli
+// Package completion completes the verbs and flags of settle in a shell.
+package completion
 
 import (
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completionCmd prints the shell code that completes verbs and flags.
-type completionCmd struct {
+// Command prints the shell code that completes verbs and flags.
+type Command struct {
 	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
@@ -31,7 +32,7 @@ complete -f -c settle -a "(__complete_settle)"
 }
 
 // BeforeApply is called by kong. The verb needs no server, and so it leaves before kong validates the settings.
-func (c *completionCmd) BeforeApply(k *kong.Context) error {
+func (c *Command) BeforeApply(k *kong.Context) error {
 	if _, err := k.Apply(); err != nil {
 		return err
 	}
@@ -48,8 +49,8 @@ func (c *completionCmd) BeforeApply(k *kong.Context) error {
 	return nil
 }
 
-// completeShells prints what may come next when a shell asks with COMP_LINE; then the process ends.
-func completeShells(k *kong.Kong) error {
+// Answer prints the completions when a shell asks with COMP_LINE, and ends the process.
+func Answer(k *kong.Kong) error {
 	line, asked := os.LookupEnv("COMP_LINE")
 	if !asked {
 		return nil

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"io"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWritingAFileLeavesDevicesPipesAndLinksWhatTheyAre(t *testing.T) {
+func TestWriteFileKeepsDevicesPipesAndLinks(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write := func(w io.Writer) error {
@@ -21,7 +21,7 @@ func TestWritingAFileLeavesDevicesPipesAndLinksWhatTheyAre(t *testing.T) {
 	file, link := filepath.Join(folder, "file"), filepath.Join(folder, "link")
 	require.NoError(t, os.WriteFile(file, []byte("before"), 0o644))
 	require.NoError(t, os.Symlink(file, link))
-	require.NoError(t, writeFile(link, write))
+	require.NoError(t, WriteFile(link, write))
 	target, err := os.Readlink(link)
 	require.NoError(t, err, "it is still a link")
 	require.Equal(t, file, target)
@@ -36,11 +36,11 @@ func TestWritingAFileLeavesDevicesPipesAndLinksWhatTheyAre(t *testing.T) {
 		text, _ := os.ReadFile(pipe)
 		read <- string(text)
 	}()
-	require.NoError(t, writeFile(pipe, write))
+	require.NoError(t, WriteFile(pipe, write))
 	there, err := os.Lstat(pipe)
 	require.NoError(t, err)
 	require.NotZero(t, there.Mode()&os.ModeNamedPipe, "it is still a pipe")
 	require.Equal(t, "report", <-read)
 
-	require.ErrorContains(t, writeFile(folder, write), "is a directory")
+	require.ErrorContains(t, WriteFile(folder, write), "is a directory")
 }

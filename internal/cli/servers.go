@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/runmetrics"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
+	shop "github.com/jajeong/jajeong/internal/users"
+)
+
+// servers are the connections of a verb.
+type servers struct {
+	*connect.Servers
+	store *candidates.Store
+	users *shop.Directory
+}
+
+func (s *servers) ledger() *ledger.Ledger { return &ledger.Ledger{Store: s.store, Users: s.users} }
+
+// open connects a verb to its servers.
+func (p *program) open() (*servers, error) {
+	both, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
+	if err != nil {
+		return nil, err
+	}
+	both.RetryRefused()
+	store, err := candidates.NewStore(both.Redis, p.Candidates)
+	if err != nil {
+		both.Close()
+		return nil, err
+	}
+	return &servers{both, store, p.Settings.Directory()}, nil
+}
+
+// openWriting connects a verb that writes to its servers, unless MySQL is set up to refuse every write.
+func (p *program) openWriting(ctx context.Context) (*servers, error) {
+	s, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	if connect.LogsStatements(ctx, s.MySQL) {
+		s.Close()
+		return nil, text.UsageErrorf(text.StatementsAreLogged)
+	}
+	return s, nil
+}
+
+// couponsPerPage bounds a page of coupon ids.
+const couponsPerPage = 1000
+
+// eachCoupon visits the given coupons, or all, page by page.
+func (s *servers) eachCoupon(ctx context.Context, given []uint64, visit func(id uint64) error) error {
+	page := slices.Compact(slices.Sorted(slices.Values(given)))
+	for after := uint64(0); ; {
+		if len(given) == 0 {
+			var err error
+			if page, err = s.ledger().Coupons(ctx, s.MySQL, after, couponsPerPage); err != nil {
+				return err
+			}
+		}
+		for _, id := range page {
+			if ctx.Err() != nil {
+				return settle.ToldToStop(ctx)
+			}
+			if err := visit(id); err != nil {
+				return err
+			}
+			after = id
+		}
+		if len(given) > 0 || len(page) < couponsPerPage {
+			return nil
+		}
+	}
+}
+
+// settler is a settler with its servers.
+type settler struct {
+	*settle.Settler
+	*servers
+}
+
+// metricsOf are the metrics of the runs of a settler that openSettler has made.
+func metricsOf(s *settle.Settler) *runmetrics.Metrics { return s.Observer.(*runmetrics.Metrics) }
+
+// openSettler connects a verb that settles to its servers.
+func (p *program) openSettler(ctx context.Context) (*settler, error) {
+	s, err := p.openWriting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	one, err := settle.New(settle.Config{
+		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
+		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Users: s.users, Observer: runmetrics.New(p.now),
+		Zone: p.zone, Now: p.now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
+	})
+	return &settler{one, s}, err
+}

@@ -1,0 +1,141 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// Errors of Retry.Do. Nothing failed that another run could not do.
+var (
+	ErrNoEntry        = errors.New("no entry has one of the causes")
+	ErrCanariesFailed = errors.New("not all canaries were settled")
+)
+
+// Retry tries the chosen entries of one coupon again: first Canaries of them, and the others only if all of these are settled.
+type Retry struct {
+	Selection
+	Canaries int // 0: all in one run
+
+	Each func(ctx context.Context, visit func(history.DLQEntry)) error                      // reads the coupon's DLQ
+	Run  func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) // settles
+	Done func(Round)                                                                        // is called after each run
+}
+
+// Round is one run of a retry.
+type Round struct {
+	Canaries int // tried in this run; 0: not a run of canaries
+	Rest     int // entries that the canaries go before
+	Report   *settle.Report
+	Stay     Stay
+}
+
+// Stay counts the tried entries that stay under review, by the reason.
+type Stay struct {
+	Again    int // failed again
+	Late     int // arrived after the cutoff
+	Seatless int // no seat is left
+	Kept     int // canaries that seats of earlier applications did not reach
+
+	LastArrival time.Time // of the late
+}
+
+// All is their sum.
+func (s Stay) All() int { return s.Again + s.Late + s.Seatless + s.Kept }
+
+// Do retries.
+func (r Retry) Do(ctx context.Context) error {
+	chosen, err := r.Chosen(ctx)
+	if err != nil {
+		return err
+	}
+	if len(chosen) == 0 && len(r.Causes) > 0 {
+		return ErrNoEntry
+	}
+	canaries := min(r.Canaries, len(chosen))
+	if canaries > 0 && canaries < len(chosen) && len(r.Users) <= len(chosen) {
+		first := chosen[:canaries]
+		stay, err := r.round(ctx, Round{Canaries: canaries, Rest: len(chosen) - canaries}, first, Users(first))
+		if err != nil {
+			return err
+		}
+		if stay > 0 {
+			return ErrCanariesFailed
+		}
+		if chosen, err = r.Chosen(ctx); err != nil || len(chosen) == 0 { // another run has settled them meanwhile
+			return err
+		}
+		_, err = r.round(ctx, Round{}, chosen, Users(chosen))
+		return err
+	}
+	members := r.Users // the settler refuses users without an entry
+	if len(r.Causes) > 0 {
+		members = Users(chosen)
+	}
+	_, err = r.round(ctx, Round{}, chosen, members)
+	return err
+}
+
+// Chosen are the chosen entries, by arrival, without messages and attempts: there may be very many.
+func (r Retry) Chosen(ctx context.Context) (chosen []history.DLQEntry, err error) {
+	err = r.Each(ctx, func(e history.DLQEntry) {
+		if r.Has(e) {
+			e.Message, e.Tried = "", nil
+			chosen = append(chosen, e)
+		}
+	})
+	return chosen, err
+}
+
+// round makes one run, and returns how many of its entries stay under review.
+func (r Retry) round(ctx context.Context, round Round, tried []history.DLQEntry, members []string) (stay int, err error) {
+	if round.Report, err = r.Run(ctx, round.Canaries > 0, members); err != nil {
+		return 0, err
+	}
+	still, err := r.still(ctx, tried)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range tried {
+		if now, stays := still[e.User]; stays {
+			round.Stay.add(e, now, round)
+		}
+	}
+	r.Done(round)
+	return round.Stay.All(), nil
+}
+
+func (s *Stay) add(before history.DLQEntry, now candidates.Reason, round Round) {
+	switch {
+	case now.Attempts > before.Attempts:
+		s.Again++
+	case !before.Arrival.Before(round.Report.Cutoff):
+		s.Late++
+		s.LastArrival = before.Arrival
+	case round.Report.Coupons[0].SeatsLeft == 0:
+		s.Seatless++
+	case round.Canaries > 0:
+		s.Kept++
+	default:
+		s.Again++
+	}
+}
+
+// still are the reasons of the entries that are still there, by user.
+func (r Retry) still(ctx context.Context, tried []history.DLQEntry) (map[string]candidates.Reason, error) {
+	arrivals := make(map[string]time.Time, len(tried))
+	for _, e := range tried {
+		arrivals[e.User] = e.Arrival
+	}
+	still := map[string]candidates.Reason{}
+	err := r.Each(ctx, func(e history.DLQEntry) {
+		if at, mine := arrivals[e.User]; mine && at.Equal(e.Arrival) {
+			still[e.User] = e.Reason
+		}
+	})
+	return still, err
+}

@@ -1,0 +1,105 @@
+package review
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// queue is a DLQ in memory. Runs settle every member but those that stay.
+type queue struct {
+	entries []history.DLQEntry
+	stay    []string
+	runs    [][]string
+	rounds  []Round
+	left    int // seats after a run
+}
+
+func (q *queue) retry(canaries int, s Selection) Retry {
+	return Retry{
+		Selection: s, Canaries: canaries,
+		Each: func(_ context.Context, visit func(history.DLQEntry)) error {
+			for _, e := range q.entries {
+				visit(e)
+			}
+			return nil
+		},
+		Run: func(_ context.Context, _ bool, members []string) (*settle.Report, error) {
+			q.runs = append(q.runs, members)
+			q.entries = slices.DeleteFunc(q.entries, func(e history.DLQEntry) bool {
+				return slices.Contains(members, e.User) && !slices.Contains(q.stay, e.User)
+			})
+			return &settle.Report{Cutoff: time.Unix(100, 0), Coupons: []settle.Result{{SeatsLeft: q.left}}}, nil
+		},
+		Done: func(r Round) { q.rounds = append(q.rounds, r) },
+	}
+}
+
+func entries(users ...string) (all []history.DLQEntry) {
+	for i, user := range users {
+		all = append(all, history.DLQEntry{User: user, Arrival: time.Unix(int64(i), 0)})
+		all[i].Cause = "BAD_ROW"
+	}
+	return all
+}
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	byCause := Selection{Causes: []string{"BAD_ROW"}}
+	for name, c := range map[string]struct {
+		canaries  int
+		selection Selection
+		stay      []string
+		want      error
+		runs      [][]string
+	}{
+		"TriesAllInOneRun":                {0, byCause, nil, nil, [][]string{{"1", "2", "3"}}},
+		"LeavesAnEmptySelectionToTheRun":  {0, Selection{}, nil, nil, [][]string{nil}},
+		"TriesCanariesFirst":              {1, byCause, nil, nil, [][]string{{"1"}, {"2", "3"}}},
+		"StopsAfterAFailedCanary":         {2, byCause, []string{"2"}, ErrCanariesFailed, [][]string{{"1", "2"}}},
+		"NeedsNoCanariesForAsFewEntries":  {3, byCause, nil, nil, [][]string{{"1", "2", "3"}}},
+		"ReportsThatNoEntryHasTheCause":   {1, Selection{Causes: []string{"MALFORMED_USER_ID"}}, nil, ErrNoEntry, nil},
+		"LeavesMissingUsersToTheSettler":  {1, Selection{Users: []string{"1", "9"}}, nil, nil, [][]string{{"1", "9"}}},
+		"TriesCanariesAmongChosenUsers":   {1, Selection{Users: []string{"3", "2"}}, nil, nil, [][]string{{"2"}, {"3"}}},
+		"ReportsEntriesThatStayAfterAll":  {0, byCause, []string{"3"}, nil, [][]string{{"1", "2", "3"}}},
+		"TriesOthersThoughOneOfThemStays": {1, byCause, []string{"3"}, nil, [][]string{{"1"}, {"2", "3"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := &queue{entries: entries("1", "2", "3"), stay: c.stay, left: 5}
+			require.ErrorIs(t, q.retry(c.canaries, c.selection).Do(t.Context()), c.want)
+			require.Equal(t, c.runs, q.runs)
+			require.Len(t, q.rounds, len(c.runs))
+			if len(c.stay) > 0 {
+				require.Equal(t, 1, q.rounds[len(q.rounds)-1].Stay.All())
+			}
+		})
+	}
+}
+
+func TestStayCountsEachEntryByOneReason(t *testing.T) {
+	t.Parallel()
+	before := entries("1")[0]
+	for want, change := range map[Stay]func(r *Round, before, now *history.DLQEntry){
+		{Again: 1}:    func(_ *Round, _, now *history.DLQEntry) { now.Attempts++ },
+		{Seatless: 1}: func(r *Round, _, _ *history.DLQEntry) { r.Report.Coupons[0].SeatsLeft = 0 },
+		{Kept: 1}:     func(r *Round, _, _ *history.DLQEntry) { r.Canaries = 1 },
+		{Late: 1, LastArrival: time.Unix(100, 0)}: func(_ *Round, before, _ *history.DLQEntry) {
+			before.Arrival = time.Unix(100, 0)
+		},
+	} {
+		round := Round{Report: &settle.Report{Cutoff: time.Unix(100, 0), Coupons: []settle.Result{{SeatsLeft: 1}}}}
+		tried, now := before, before
+		change(&round, &tried, &now)
+		var stay Stay
+		stay.add(tried, now.Reason, round)
+		require.Equal(t, want, stay)
+		require.Equal(t, 1, stay.All())
+	}
+}

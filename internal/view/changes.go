@@ -1,0 +1,95 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/couponadmin"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Changed prints the result of a change: done for a change, already for none.
+func (v View) Changed(c *couponadmin.Change, done, already text.Message) {
+	switch {
+	case !c.Changed:
+		done = already
+	case c.PublishErr != nil:
+		done = text.ChangeRecorded
+	}
+	v.Println(done, c.After.ID, output.Printable(c.After.Name))
+}
+
+// Closed prints the end of applying.
+func (v View) Closed(c *couponadmin.Change) {
+	v.Println(text.ClosedNow, v.Instant(c.After.ClosesAt), v.Instant(c.Before.ClosesAt))
+}
+
+// Extended prints the end of applying, and the answer to new applications.
+func (v View) Extended(c *couponadmin.Change) {
+	v.Println(text.ClosesAt, v.Instant(c.After.ClosesAt), v.Instant(c.Before.ClosesAt))
+	if c.PublishErr != nil {
+		return
+	}
+	if answer := v.newApplications(c); answer != "" {
+		fmt.Fprintln(v.W, answer)
+	} else if !c.Before.ClosesAt.After(c.At) {
+		v.Println(text.OpenAgain)
+	}
+}
+
+// Resumed prints the answer to new applications.
+func (v View) Resumed(c *couponadmin.Change) {
+	if c.PublishErr != nil {
+		return
+	}
+	if answer := v.newApplications(c); answer != "" {
+		fmt.Fprintln(v.W, answer)
+	} else {
+		v.Println(text.TakesApplications)
+	}
+}
+
+// newApplications describes the answer to new applications; it is empty when they are accepted.
+func (v View) newApplications(c *couponadmin.Change) string {
+	is := c.After
+	switch {
+	case is.Paused():
+		return v.Sprintf(text.NewcomersPaused)
+	case !is.ClosesAt.After(c.At):
+		return v.Sprintf(text.NewcomersClosed, v.Instant(is.ClosesAt))
+	case is.OpensAt.After(c.At):
+		return v.Sprintf(text.OpensAt, v.Instant(is.OpensAt))
+	case c.SoldOut && is.TotalQuantity == is.IssuedCount:
+		return v.Sprintf(text.NewcomersSoldOut)
+	case c.SoldOut:
+		return v.Sprintf(text.NewcomersSoldOutUntilRun, is.ID)
+	default:
+		return ""
+	}
+}
+
+// Recounted prints the issued count.
+func (v View) Recounted(c *couponadmin.Change) {
+	v.Println(text.Recounted, c.After.IssuedCount, c.Before.IssuedCount, c.After.TotalQuantity, c.After.TotalQuantity-c.After.IssuedCount)
+}
+
+// SeatsChanged prints the seats, and the applications that get the free ones. night is the next settlement.
+func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
+	left := c.After.TotalQuantity - c.After.IssuedCount
+	v.Println(text.SeatsNow, c.After.TotalQuantity, c.Before.TotalQuantity, c.After.IssuedCount, left)
+	switch {
+	case left == 0:
+	case c.NotSelected > 0:
+		v.Println(text.SeatsForNotSelected, c.NotSelected, v.Instant(night), c.After.ID)
+	case !c.After.FinalisedAt.IsZero():
+		v.Println(text.SeatsForNobody)
+	case !c.After.ClosesAt.After(c.At):
+		v.Println(text.SeatsAfterClosing, v.Instant(night))
+	case c.PublishErr != nil: // the answer to new applications is unknown
+	case c.SoldOut:
+		v.Println(text.SeatsAfterSoldOut, v.Instant(night), c.After.ID)
+	default:
+		v.Println(text.SeatsForQueue, v.Instant(night))
+	}
+}

@@ -1,0 +1,73 @@
+package view
+
+import (
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Coupons prints coupons.
+func (v View) Coupons(coupons []history.CouponFigures) {
+	if len(coupons) == 0 {
+		v.Println(text.NoCoupons)
+		return
+	}
+	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeats, text.ColumnIssued, text.ColumnSeatsLeft,
+		text.ColumnOpens, text.ColumnCloses, text.ColumnWaiting, text.ColumnUnderReview)
+	for _, c := range coupons {
+		t.AppendRow(table.Row{c.ID, output.Printable(c.Name), output.Word(v.Language, c.Status), c.TotalQuantity, c.IssuedCount, c.Left,
+			v.Instant(c.OpensAt), v.Instant(c.ClosesAt), output.Known(c.Waiting, "?"), output.Known(c.DLQ, "?")})
+	}
+	t.Render()
+}
+
+// Coupon prints everything about one coupon. now is the Redis time.
+func (v View) Coupon(c history.CouponDetails, now time.Time) {
+	status := output.Word(v.Language, c.Status)
+	if c.SoldOut != nil && *c.SoldOut {
+		status += v.Sprintf(text.AnsweredSoldOut)
+	}
+	t := output.Table(v.W)
+	row := func(what text.Message, value any) { t.AppendRow(table.Row{what.In(v.Language), value}) }
+	row(text.ColumnCoupon, c.ID)
+	row(text.ColumnName, output.Printable(c.Name))
+	row(text.ColumnStatus, status)
+	row(text.ColumnSeats, v.Sprintf(text.SeatsIssuedLeft, c.TotalQuantity, c.IssuedCount, c.Left))
+	row(text.ColumnWindow, v.Sprintf(text.FromTo, v.Instant(c.OpensAt), v.Instant(c.ClosesAt)))
+	if c.FinalisedAt != nil {
+		row(text.ColumnFinalisedAt, v.Instant(*c.FinalisedAt))
+	}
+	if c.CampaignID != nil {
+		row(text.ColumnCampaign, *c.CampaignID)
+	}
+	row(text.ColumnValidity, v.Sprintf(text.Days, c.ValidityDays))
+	row(text.ColumnDiscount, v.Sprintf(text.Won, c.DiscountWon))
+	row(text.ColumnAccepted, c.Outcomes.Accepted)
+	row(text.ColumnWaiting, output.Known(c.Waiting, "?"))
+	row(text.ColumnUnderReview, output.Known(c.DLQ, "?"))
+	row(text.ColumnIssuedByRuns, c.Outcomes.Issued)
+	row(text.ColumnIssuedByHand, c.Outcomes.ByHand)
+	row(text.ColumnNotSelected, c.Outcomes.NotSelected)
+	row(text.ColumnRejected, c.Outcomes.Rejected)
+	row(text.ColumnAlreadyHeld, c.Outcomes.AlreadyIssued)
+	row(text.ColumnWrittenOff, c.Outcomes.WrittenOff)
+	t.Render()
+	if len(c.Review) > 0 {
+		v.DLQGroups(c.Review, now)
+	}
+	if len(c.Audit) > 0 {
+		v.audit(c.Audit)
+	}
+}
+
+func (v View) audit(entries []history.AuditEntry) {
+	t := v.table(text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail)
+	for _, e := range entries {
+		t.AppendRow(table.Row{v.Instant(e.At), output.Printable(e.Actor), output.Word(v.Language, e.Action), output.Printable(e.Reason), output.Printable(e.Detail)})
+	}
+	t.Render()
+}

@@ -1,0 +1,125 @@
+package view
+
+import (
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/review"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// DLQGroups prints groups of DLQ entries. now is the Redis time.
+func (v View) DLQGroups(groups []history.DLQGroup, now time.Time) {
+	t := v.table(text.ColumnCoupon, text.ColumnCause, text.Message{}, text.ColumnCount, text.ColumnRetriedByRuns, text.ColumnAwaitsDecision,
+		text.ColumnFirstArrival, text.ColumnLastArrival, text.ColumnLongestReview, text.ColumnAttempts)
+	total := 0
+	for _, g := range groups {
+		total += g.Count
+		age := "?"
+		if !g.OldestReview.IsZero() {
+			age = v.age(now.Sub(g.OldestReview))
+		}
+		t.AppendRow(table.Row{g.Coupon, output.Printable(g.Cause), text.Word(v.Language, g.Cause), g.Count, g.Retryable, g.Held,
+			v.Instant(g.OldestArrival), v.Instant(g.NewestArrival), age, span(g.MinAttempts, g.MaxAttempts)})
+	}
+	t.AppendFooter(table.Row{v.Sprintf(text.Total), "", "", total})
+	t.Render()
+}
+
+// DLQEntries prints DLQ entries one by one.
+func (v View) DLQEntries(entries []history.DLQEntry) {
+	t := v.table(text.ColumnCoupon, text.ColumnUser, text.ColumnAppliedAt, text.ColumnCause, text.ColumnMessage,
+		text.ColumnAttempts, text.ColumnRun, text.ColumnLastAttempt, text.ColumnNext)
+	for _, e := range entries {
+		t.AppendRow(table.Row{e.Coupon, member(e.User), v.Instant(e.Arrival), output.Printable(e.Cause), output.Printable(e.Message),
+			e.Attempts, e.Run, v.instantOf(e.At), v.next(e)})
+	}
+	t.Render()
+}
+
+// member is a member of a queue: a user id, or a text that was written there by hand.
+func member(name string) string { return output.Printable(settle.Shown(name)) }
+
+// next says whether a run or an operator handles an entry next.
+func (v View) next(e history.DLQEntry) string {
+	switch {
+	case !e.Retryable:
+		return v.Sprintf(text.NextOperator)
+	case e.Refused > 0:
+		return v.Sprintf(text.NextNight)
+	default:
+		return v.Sprintf(text.NextRun)
+	}
+}
+
+// age rounds a duration to minutes, hours or days.
+func (v View) age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return v.Sprintf(text.UnderAMinute)
+	case d < 2*time.Hour:
+		return v.Sprintf(text.Minutes, int(d.Minutes()))
+	case d < 48*time.Hour:
+		return v.Sprintf(text.Hours, int(d.Hours()))
+	default:
+		return v.Sprintf(text.Days, int(d.Hours()/24))
+	}
+}
+
+// DLQGroupsCSV writes groups of DLQ entries as CSV.
+func (v View) DLQGroupsCSV(groups []history.DLQGroup) error {
+	return output.CSV(v.W, func(row func(cells ...any)) {
+		row(v.Cells(text.ColumnCoupon, text.ColumnCause, text.ColumnCount, text.CSVRetryable, text.CSVHeld,
+			text.CSVOldestArrival, text.CSVNewestArrival, text.CSVOldestReview, text.CSVTimeZone,
+			text.CSVLeastAttempts, text.CSVMostAttempts)...)
+		for _, g := range groups {
+			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, v.SheetTime(&g.OldestArrival), v.SheetTime(&g.NewestArrival),
+				v.SheetTime(&g.OldestReview), v.Zone.String(), g.MinAttempts, g.MaxAttempts)
+		}
+	})
+}
+
+// DLQEntriesCSV writes DLQ entries as CSV.
+func (v View) DLQEntriesCSV(entries []history.DLQEntry) error {
+	return output.CSV(v.W, func(row func(cells ...any)) {
+		row(v.Cells(text.ColumnCoupon, text.ColumnUser, text.CSVArrival, text.ColumnCause, text.ColumnMessage,
+			text.CSVRetryable, text.ColumnAttempts, text.ColumnRun, text.CSVReviewedSince, text.CSVLastAttempt,
+			text.CSVTimeZone)...)
+		for _, e := range entries {
+			row(e.Coupon, e.User, v.SheetTime(&e.Arrival), e.Cause, e.Message, e.Retryable, e.Attempts, e.Run,
+				v.SheetTime(new(e.InDLQSince())), v.SheetTime(&e.At), v.Zone.String())
+		}
+	})
+}
+
+// Round prints why entries of a coupon stay under review after a run of a retry.
+func (v View) Round(r review.Round, couponID coupon.CouponID) {
+	s := r.Stay
+	if s.Again > 0 {
+		v.Println(text.FailedAgain, s.Again, couponID)
+	}
+	if s.Seatless > 0 {
+		v.Println(text.StayWithoutSeat, s.Seatless)
+	}
+	if s.Kept > 0 {
+		v.Println(text.StayBehindEarlier, s.Kept)
+	}
+	if s.Late > 0 {
+		v.Println(text.ArrivedAfterCutoff, s.Late, v.Instant(s.LastArrival))
+	}
+	if n := r.Report.Coupons[0].NotSelected; n > 0 {
+		v.Println(text.RecordedNotSelected, n)
+	}
+	switch {
+	case r.Canaries == 0:
+	case s.All() > 0:
+		v.Println(text.CanariesFailed, r.Canaries, s.All(), r.Rest)
+	default:
+		v.Println(text.CanariesSettled, r.Canaries, r.Rest)
+	}
+}

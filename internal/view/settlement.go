@@ -1,0 +1,101 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Settlement prints what a run did, or a preview would do. Why coupons were not settled goes to errs.
+func (v View) Settlement(r *settle.Report, errs io.Writer) {
+	title := v.Sprintf(text.RunNumber, r.Run)
+	if r.DryRun {
+		title = v.Sprintf(text.Preview)
+	} else if r.Run == 0 {
+		title = v.Sprintf(text.RunNotRecorded)
+	}
+	v.Println(text.RunTitle, title, output.Word(v.Language, r.Trigger), v.Instant(r.Cutoff))
+	if len(r.Coupons) == 0 && r.Status == coupon.RunSucceeded {
+		v.Println(text.NoCouponDue)
+		return
+	}
+	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnResult, text.ColumnConsidered, text.ColumnIssued,
+		text.ColumnMovedToReview, text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnSeatsLeft, text.ColumnTime)
+	for _, c := range r.Coupons {
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.result(c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued,
+			c.NotSelected, c.SeatsLeft, output.Millis(c.Millis)})
+	}
+	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Total.Coupons), output.Word(v.Language, r.Status), r.Total.Read,
+		r.Total.Issued, r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "", output.Millis(r.Total.Millis)})
+	t.Render()
+	for _, c := range r.Coupons {
+		v.settled(c, r.DryRun)
+		if c.Error != "" {
+			v.Fprintln(errs, text.CouponError, c.Coupon, c.Err())
+		}
+	}
+}
+
+// result is marked where a coupon was not settled.
+func (v View) result(s coupon.ResultStatus) string {
+	word := output.Word(v.Language, s)
+	if s == coupon.HeldBack || s == coupon.Busy || s == coupon.Failed {
+		return output.Bad(v.W, word)
+	}
+	return word
+}
+
+// settled prints the details that do not fit into the table.
+func (v View) settled(c settle.Result, dryRun bool) {
+	if c.Earlier != nil {
+		v.Println(text.SettledEarlier, c.Coupon, c.Earlier.Run, v.Instant(c.Earlier.At))
+	}
+	v.rejected(c.Coupon, int64(c.Rejected))
+	if c.Preview != nil && c.Error == "" {
+		v.preview(c)
+	}
+	if c.Gap > 0 && c.Error == "" { // with --accept-gap
+		said := text.WrittenOff
+		if dryRun {
+			said = text.WouldBeWrittenOff
+		}
+		v.Println(said, c.Coupon, c.Gap)
+	}
+}
+
+// preview prints the winners, the digest to pin, and the applications that would be moved to review.
+func (v View) preview(c settle.Result) {
+	p := c.Preview
+	v.Println(text.CouponTitle, c.Coupon, output.Printable(c.Name))
+	if p.First != nil {
+		v.Println(text.WouldBeIssued, c.Issued, p.First.User, v.arrival(p.First.Arrival), p.Last.User, v.arrival(p.Last.Arrival))
+	} else {
+		v.Println(text.NoneWouldBeIssued)
+	}
+	fmt.Fprintf(v.W, "  %s\n", p.Digest)
+	for _, cause := range slices.Sorted(maps.Keys(p.Causes)) {
+		v.Println(text.WouldBeRejected, p.Causes[cause], text.Word(v.Language, cause), cause)
+	}
+	if len(p.Winners) > 0 {
+		t := v.table(text.ColumnPlace, text.ColumnUser, text.ColumnAppliedAt)
+		for i, w := range p.Winners {
+			t.AppendRow(table.Row{i + 1, w.User, v.arrival(w.Arrival)})
+		}
+		t.Render()
+	}
+	if len(p.Rejected) > 0 {
+		t := v.table(text.ColumnUser, text.ColumnAppliedAt, text.ColumnReason, text.Message{})
+		for _, r := range p.Rejected {
+			t.AppendRow(table.Row{member(r.User), v.arrival(r.Arrival), r.Cause, output.Printable(r.Message)})
+		}
+		t.Render()
+	}
+}

@@ -1,0 +1,48 @@
+// Package view prints what was read as tables and paragraphs for a terminal, and as CSV.
+package view
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// View prints to W.
+type View struct {
+	output.Locale
+	W io.Writer
+}
+
+// Println prints a message.
+func (v View) Println(m text.Message, args ...any) { v.Fprintln(v.W, m, args...) }
+
+// table starts a table.
+func (v View) table(columns ...text.Message) table.Writer {
+	t := output.Table(v.W)
+	t.AppendHeader(v.Cells(columns...))
+	return t
+}
+
+// instantOf is an instant that may be unknown.
+func (v View) instantOf(t time.Time) string {
+	if t.IsZero() {
+		return "?"
+	}
+	return v.Instant(t)
+}
+
+// arrival writes µs since 1970.
+func (v View) arrival(µs int64) string { return v.Instant(time.UnixMicro(µs)) }
+
+// span is a range of attempts.
+func span(least, most int) string {
+	if least == most {
+		return fmt.Sprint(least)
+	}
+	return fmt.Sprintf("%d–%d", least, most)
+}
