@@ -251,8 +251,7 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 	require.Equal(t, "NOT_APPLIED", d.me(coupon, users+1).Code)
 }
 
-// The doors open at one instant on every pod, because Redis decides; nothing is flipped, and every pod knows the coupon
-// before.
+// The clock of Redis decides.
 func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
@@ -305,8 +304,7 @@ func instant(t *testing.T, text string) time.Time {
 	return at.UTC()
 }
 
-// Without MySQL nobody who applies notices, on pods that were there before and on pods started meanwhile; readiness
-// tells the difference.
+// This holds for running pods and for pods that start meanwhile. Readiness reports MySQL as missing.
 func TestMySQLAwayIsNotNoticedByApplicants(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
@@ -347,7 +345,6 @@ func TestMySQLAwayIsNotNoticedByApplicants(t *testing.T) {
 	require.Zero(t, code, stdout)
 }
 
-// What is changed in MySQL reaches the door of a pod that runs, within one refresh.
 func TestChangesReachTheDoorOfALivePod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)

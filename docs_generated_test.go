@@ -125,7 +125,6 @@ func configurationReference(t *testing.T) string {
 	return page.String()
 }
 
-// cell keeps a text within its cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 func code(text string) string {

@@ -33,7 +33,6 @@ var needs = map[string][]string{
 	"cluster": {"kubectl", "docker", "kind", "jq", "mysql", "k8s/deploy.sh", "k8s/settle.sh"},
 }
 
-// script is a block of shell commands in a document.
 type script struct {
 	file, mark, text string
 }
@@ -165,7 +164,6 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 	}
 }
 
-// inRepository matches paths of this repository.
 var inRepository = regexp.MustCompile(`^(\./)?(k8s|sql|docs|scripts|bench|examples|compose)/[\w./-]+$`)
 
 // placeholders are what documents say where a reader puts something of their own.
@@ -174,9 +172,8 @@ var placeholders = map[string]string{
 	"sha256:…": "sha256:" + strings.Repeat("0", 64),
 }
 
-// requireTaken demands that the program takes these arguments. It is given one more flag, which does not exist: told
-// everything that is wrong at once, it must have nothing to say but that, and so does nothing. part is a command that leaves
-// out what it must have.
+// requireTaken demands that the program accepts these arguments. An unknown flag is added, which must be the only reported
+// mistake and keeps the program from doing anything. part is a command without its mandatory flags.
 func requireTaken(t *testing.T, file, program string, args []string, part bool) {
 	t.Helper()
 	var given []string
@@ -236,7 +233,6 @@ func TestTheHandbooksAreCarriedOut(t *testing.T) {
 	}
 }
 
-// handbook is where a page is carried out.
 type handbook struct {
 	*deployment
 	dir, run string
@@ -293,7 +289,6 @@ func (h *handbook) carryOut(line string) {
 	require.NoError(h.t, err, "%s\n%s", line, output)
 }
 
-// approved is what finance has seen in the preview of a night.
 func (h *handbook) approved(date string) string {
 	h.t.Helper()
 	code, preview, stderr := h.settle("run", "--coupon=42", "--date="+date, "--dry-run")

@@ -15,14 +15,11 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-// lots is how many people there are in a failover: more than come.
 const lots = 20_000
 
-// A crowd applies through two pods when the link to the replica breaks, and then the master dies with everybody whom it took
-// in since. The coupon is settled as soon as the replica is promoted, before one of the pods has heard of it, while the crowd
-// goes on applying. Everybody who was told that
-// their application stands, and came before the cutoff, is issued by that very run, in the order of first arrivals; nobody is
-// held for a gap that there is not.
+// A crowd applies through two pods. The link to the replica breaks, and the master dies with the applications since then. The
+// run begins right after the promotion, before one pod notices it. It must issue every acknowledged application before its
+// cutoff, in order of first arrivals, and hold no coupon.
 func TestAFailoverWithTheLinkCutIsSettledRight(t *testing.T) {
 	t.Parallel()
 	for round := range testenv.Rounds(2, 50) {
@@ -152,7 +149,6 @@ func failOver(t *testing.T) {
 	require.Zero(t, code, "%s%s", stdout, stderr)
 }
 
-// issuedAt is for which arrival each user holds the coupon.
 func (d *deployment) issuedAt(coupon uint64) map[uint64]time.Time {
 	d.t.Helper()
 	rows, err := d.db.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ?", coupon)
@@ -169,7 +165,6 @@ func (d *deployment) issuedAt(coupon uint64) map[uint64]time.Time {
 	return issued
 }
 
-// digits is a table of the numbers from 0 on.
 func digits(as string, n int) string {
 	return fmt.Sprintf("(WITH RECURSIVE %[1]s_ AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM %[1]s_ WHERE n < %[2]d) SELECT n FROM %[1]s_) AS %[1]s", as, n-1)
 }

@@ -12,11 +12,9 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-// promotedWithin is far more than the client needs to find the replica in its master's place, and far less than the minute
-// after which it would ask by itself.
+// promotedWithin is less than the minute after which the client would look for the master anyway.
 const promotedWithin = 15 * time.Second
 
-// The master of a coupon dies, and its replica takes over. The pods find it without being told.
 func TestAPromotedReplicaIsFoundAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {

@@ -23,7 +23,6 @@ func servingOnPair(t *testing.T) (*topology.Pair, *program) {
 	return redis, serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
 }
 
-// The master dies, with nothing lost: its replica goes on where it was.
 func TestFailoverUnderACrowd(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
@@ -53,8 +52,7 @@ func TestFailoverUnderACrowd(t *testing.T) {
 	}
 }
 
-// The replica lags behind when the master dies: what was told meanwhile is gone with it. The pod puts everybody back whom it
-// told, at their first arrival, also those who have applied again by then.
+// The pod puts lost applications back at their first arrival, also after a second application of the user.
 func TestAFailoverToAReplicaThatLagsBehindLosesNobody(t *testing.T) {
 	t.Parallel()
 	redis, p := servingOnPair(t)

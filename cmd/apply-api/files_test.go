@@ -21,7 +21,6 @@ func limited(t *testing.T, files int, environment ...string) *program {
 	return startCommand(t, shell, anywhere(environment))
 }
 
-// Far more connect than the process may open files. Whoever watches is answered, and so are those who were there before.
 func TestFewFilesAreKeptForTheServersAndTheAdminPort(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -46,7 +45,6 @@ func TestFewFilesAreKeptForTheServersAndTheAdminPort(t *testing.T) {
 	require.Less(t, p.metric("process_open_fds"), 1000.0)
 }
 
-// A number that somebody chose is refused where it does not fit, and so is a limit that leaves nothing.
 func TestConnectionsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	p := limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=5000")

@@ -11,8 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/badinput"
 )
 
-// Nothing that was given is taken for not given, no flag and no setting.
-func TestWhatIsGivenAmissIsRefused(t *testing.T) {
+func TestBadValuesAreRefused(t *testing.T) {
 	parser, err := kong.New(new(settings), kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
 	require.NoError(t, err)
 	told, stop := context.WithCancel(t.Context())

@@ -146,7 +146,6 @@ func (s *shards) promised(least int64) (coupons int) {
 	return coupons
 }
 
-// A master of the Cluster hangs. Whoever asks for a coupon of another notices nothing.
 func TestAShardThatHangsCostsOnlyItsCoupons(t *testing.T) {
 	t.Parallel()
 	s := newShards(t, 150)

@@ -101,7 +101,6 @@ func startAt(t *testing.T, msg string, environment ...string) *program {
 	return p
 }
 
-// anywhere adds free ports.
 func anywhere(environment []string) []string {
 	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
 }
@@ -182,7 +181,6 @@ func (p *program) ask(coupon, user int) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// migrated fills a database with the schema and coupon 1, and returns the DSN of the program's account there.
 func migrated(t *testing.T, dsn string) string {
 	t.Helper()
 	settings := connect.MySQLSettings{MySQLDSN: dsn}
@@ -295,7 +293,6 @@ func TestApplying(t *testing.T) {
 	require.Empty(t, p.stdout.String())
 }
 
-// The public port opens when the process can serve, however long that takes, and from then on it stays open.
 func TestThePublicPortOpensWhenTheProcessCanServe(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})

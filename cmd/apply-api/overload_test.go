@@ -13,7 +13,6 @@ import (
 
 const refusedInFlight = `jajeong_apply_refused_total{reason="in_flight"}`
 
-// Far more come than are taken, and Redis answers nothing. When it goes on, so does everything.
 func TestACrowdTooLargeBeforeAFrozenRedis(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -40,7 +39,6 @@ func TestACrowdTooLargeBeforeAFrozenRedis(t *testing.T) {
 	testenv.Eventually(t, soon, "nothing is left", func() bool { return p.metric("jajeong_apply_in_flight") == 0 })
 }
 
-// Who asks too often is refused alone, and is not the worse for it.
 func TestAUserWhoAsksTooOftenIsRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -58,7 +56,6 @@ func TestAUserWhoAsksTooOftenIsRefused(t *testing.T) {
 	require.Empty(t, c.wrong(readLine(t, redisClient(t, redis.Addr())), nil))
 }
 
-// On more connections than allowed a request is refused, and whoever is there already is served as before.
 func TestMoreConnectionsThanAllowedAreRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})

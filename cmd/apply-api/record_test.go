@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// word is one answer to an applicant.
 type word struct {
 	status            int
 	arrival, position int64  // where the answer is that the application stands
@@ -53,7 +52,6 @@ func (l *record) note(user int, w word) {
 	}
 }
 
-// count is how many answers had this status.
 func (l *record) count(status int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,13 +101,11 @@ func (l *record) firstArrivals() map[int]int64 {
 	return first
 }
 
-// place is one entry of a queue.
 type place struct {
 	user    string
 	arrival int64
 }
 
-// line is what Redis holds of a coupon.
 type line struct {
 	queue          []place
 	accepted, last int64 // each application counted once; of accepted, those in the queue
@@ -142,8 +138,8 @@ func readLine(t *testing.T, rdb redis.Cmdable) (l line) {
 	return l
 }
 
-// wrong lists every promise that is broken. A failover may have lost some of what was told to stand: those arrivals; then
-// the counter must still know of them, and nobody may stand below them who came later.
+// wrong lists every broken promise. A failover may have lost some arrivals: then the counter must still include them, and no
+// later application may have a lower arrival.
 func (l *record) wrong(held line, lost map[int]int64) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,7 +205,6 @@ func (l *record) wrong(held line, lost map[int]int64) (wrong []string) {
 	return wrong
 }
 
-// A record that finds nothing must be one that would.
 func TestTheRecordFindsEveryBrokenPromise(t *testing.T) {
 	t.Parallel()
 	accepted := func(arrival, position int64) word { return word{http.StatusAccepted, arrival, position, ""} }

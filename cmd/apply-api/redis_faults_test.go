@@ -22,7 +22,6 @@ const someAtOnce = 16
 
 const breakersOpen = "jajeong_apply_breakers_open"
 
-// Redis is gone, with nothing that it acknowledged.
 func TestRedisIsKilledUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
@@ -41,7 +40,7 @@ func TestRedisIsKilledUnderACrowd(t *testing.T) {
 	c.end(redisClient(t, server.Addr()))
 }
 
-// Redis is there and answers nothing; what it was asked meanwhile, it does when it goes on.
+// After the freeze, Redis executes the commands that it received meanwhile.
 func TestRedisIsFrozenUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -61,7 +60,6 @@ func TestRedisIsFrozenUnderACrowd(t *testing.T) {
 // isApply tells the script's calls from those of the catalog, which know nothing of an issued set.
 func isApply(turn faultproxy.Turn) bool { return bytes.Contains(turn.Request, []byte("issued:{")) }
 
-// Replies take longer, then longer than anybody waits.
 func TestRedisIsSlowUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -163,7 +161,6 @@ func TestRedisIsOutOfMemoryUnderACrowd(t *testing.T) {
 	require.Zero(t, c.clearedUp(), "who was not told did not stand in line")
 }
 
-// snapshot is everything there is about the coupon.
 func snapshot(t *testing.T, rdb *redis.Client) map[string]string {
 	t.Helper()
 	keys, err := rdb.Keys(t.Context(), "*candidates:coupon:1*").Result()
@@ -176,7 +173,6 @@ func snapshot(t *testing.T, rdb *redis.Client) map[string]string {
 	return all
 }
 
-// Somebody flushes the scripts again and again: nobody notices.
 func TestScriptsAreFlushedUnderACrowd(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})

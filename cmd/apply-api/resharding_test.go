@@ -11,8 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-// The coupon's slot moves from one node to the other. A Cluster answers no script about several keys while some of them
-// are here and some there, and for it a key that does not exist is there.
+// While a slot moves, a Cluster answers no script with keys on both nodes. A missing key counts as moved.
 func TestReshardingUnderACrowd(t *testing.T) {
 	t.Parallel()
 	t.Run("with keys that do not exist", func(t *testing.T) {
@@ -114,7 +113,6 @@ func (m *move) nothingStaysBehind() {
 	require.Zero(m.t, left)
 }
 
-// A node of the Cluster answers nothing for a while.
 func TestAClusterNodeIsFrozenUnderACrowd(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)

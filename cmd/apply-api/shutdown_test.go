@@ -26,7 +26,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
-// talk is a connection on which a test says what it likes.
 type talk struct {
 	net.Conn
 	t       *testing.T
@@ -129,7 +128,6 @@ func TestTheEndDoesNotWaitLongerThanItsGrace(t *testing.T) {
 	require.Empty(t, readLine(t, redisClient(t, redis.Addr())).queue)
 }
 
-// Two pods are replaced one after the other, behind a load balancer that goes by their readiness.
 func TestARollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -167,7 +165,6 @@ type balancer struct {
 	ended   context.Context
 }
 
-// lookEvery is how often the balancer looks whether a pod is ready.
 const lookEvery = 50 * time.Millisecond
 
 func newBalancer(t *testing.T) *balancer {

@@ -59,7 +59,6 @@ func trickle(c talk, text string) {
 	}
 }
 
-// The binary as it is.
 func TestSlowHeadersAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -76,7 +75,6 @@ func TestSlowHeadersAreNotWaitedFor(t *testing.T) {
 	c.end(redisClient(t, redis.Addr()))
 }
 
-// Clients that do not send what they promised are more than may be answered at once, and nobody waits for them.
 func TestSlowBodiesTakeNobodysPlace(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -132,7 +130,6 @@ const (
 	short = 1500 * time.Millisecond
 )
 
-// Each is ended by one of the timeouts alone, and others are served meanwhile.
 func TestSlowClientsAreEnded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

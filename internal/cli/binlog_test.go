@@ -11,8 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// A server that logs statements refuses every write at READ COMMITTED. An account that may log rows instead does so; every
-// verb of another says what to do before it begins, and whoever only reads reads.
+// A server that logs statements refuses every write at READ COMMITTED. Only an account with further rights can log rows.
 func TestAServerThatLogsStatements(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{Args: []string{"--log-bin=binlog", "--binlog-format=STATEMENT", "--server-id=1"}})

@@ -11,7 +11,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// A shell asks by COMP_LINE what might come next.
 func TestShellsCompleteVerbsAndFlags(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{

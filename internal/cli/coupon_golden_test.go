@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// What marketing does with a coupon, from its creation to the seats that are added when it is over.
 func TestGoldenCoupon(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "coupon", func(w *world) {
@@ -41,7 +40,6 @@ func TestGoldenCoupon(t *testing.T) {
 	})
 }
 
-// Who is under review, tried again by a canary, and ended.
 func TestGoldenDLQ(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "dlq", func(w *world) {

@@ -49,7 +49,6 @@ func inBothLanguages(t *testing.T, name string, prepare func(w *world), session 
 	}
 }
 
-// runsFor is how long a command of a session may take.
 const runsFor = 30 * time.Second
 
 func (s *spoken) command(args ...string) (cmd *exec.Cmd, cancel func()) {
@@ -73,8 +72,7 @@ func (s *spoken) says(args ...string) {
 // interrupt is Ctrl-C, after which nobody presses Enter.
 const interrupt = "\x03"
 
-// saysOnTerminal runs a command on a pseudo-terminal, types the answers one after the other when something is asked, and
-// writes down all that stood on the terminal.
+// saysOnTerminal runs a command on a pseudo-terminal, types an answer at each question, and notes the output.
 func (s *spoken) saysOnTerminal(answers []string, args ...string) {
 	s.t.Helper()
 	said, code := s.onTerminal(nil, answers, args...)
@@ -112,8 +110,7 @@ func (s *spoken) onTerminal(environment, answers []string, args ...string) (text
 	return strings.ReplaceAll(said.String(), "\r\n", "\n"), code
 }
 
-// saysUntilStopped runs a command that stays, tells it to stop when it has said something, and writes down what it logged. Of
-// the stop itself it may say so or be gone before.
+// saysUntilStopped stops a command after a log line and notes its log, without the lines about the stop.
 func (s *spoken) saysUntilStopped(until string, args ...string) {
 	s.t.Helper()
 	cmd, cancel := s.command(args...)
@@ -188,8 +185,7 @@ var variable = []struct {
 	{regexp.MustCompile(`─+`), "─"},
 }
 
-// normalised is the one place where what differs from run to run, times, durations and widths, is made alike. Ids of
-// coupons, runs and users are the world's own and do not differ.
+// normalised replaces times, durations and widths, which differ from run to run.
 func normalised(text string) string {
 	for _, v := range variable {
 		text = v.pattern.ReplaceAllString(text, v.by)

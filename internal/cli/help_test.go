@@ -12,7 +12,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Every verb shows by an example how it is used, and the examples are of that verb.
 func TestHelpOfEveryVerbHasExamples(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}))
@@ -27,7 +26,6 @@ func TestHelpOfEveryVerbHasExamples(t *testing.T) {
 	}
 }
 
-// In each language every verb, flag and argument has help in that language.
 func TestHelpInBothLanguages(t *testing.T) {
 	t.Parallel()
 	for _, l := range []text.Language{text.Korean, text.English} {

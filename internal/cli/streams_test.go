@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// What could not be written was not printed: of no verb does a full disk go unnoticed. What was done is done nevertheless.
+// Every verb reports output that it could not write. Its changes remain.
 func TestAFullDiskIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

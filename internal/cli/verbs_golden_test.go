@@ -12,7 +12,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// A proof that all is well, and one that it is not.
 func TestGoldenVerify(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "verify", func(w *world) {
@@ -37,7 +36,6 @@ func TestGoldenVerify(t *testing.T) {
 	})
 }
 
-// A schema that lacks something, and one that is there.
 func TestGoldenMigrate(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "migrate", func(w *world) {
@@ -51,7 +49,7 @@ func TestGoldenMigrate(t *testing.T) {
 	})
 }
 
-// What it logs is for programs, and the same in both languages; what is wrong with its settings is not.
+// Log lines are the same in both languages.
 func TestGoldenSchedule(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "schedule", func(w *world) {
@@ -66,7 +64,6 @@ func TestGoldenSchedule(t *testing.T) {
 	})
 }
 
-// What somebody should look at is red on a terminal, and nowhere else.
 func TestColoursAreForTerminals(t *testing.T) {
 	t.Parallel()
 	s := &spoken{world: newWorld(t), lang: "C.UTF-8"}

@@ -11,9 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// Whatever a person's verb asks MySQL, the connection may be lost over it. What is asked again must not build on what the
-// failure left behind: nothing is said to be wrong that is not, and the verb does what it was told, then or when it is
-// repeated.
+// The verb must succeed, by itself or when it is repeated, and report no violation that does not exist.
 func TestALostConnectionAtAnyOperationOfAPersonsVerb(t *testing.T) {
 	t.Parallel()
 	person := []string{"--operator=kim", "--reason=test"}
