@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
@@ -30,11 +30,9 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // deployment is the two programs as they are shipped, on real servers.
 type deployment struct {
+	*jajeongtest.Deployment
 	t   *testing.T
 	env []string
-	db  *sql.DB
-	// Where the line stands.
-	redis testenv.RedisHandle
 	// Base addresses of the pod started last, and its process.
 	api, admin string
 	pod        *os.Process
@@ -43,18 +41,15 @@ type deployment struct {
 func deploy(t *testing.T) *deployment {
 	t.Helper()
 	m := testenv.MySQLFor(t)
-	return deployOn(t, m.DSN, m.DB)
+	return deployOn(t, &m)
 }
 
-func deployOn(t *testing.T, dsn string, db *sql.DB) *deployment {
+func deployOn(t *testing.T, m *testenv.MySQLHandle) *deployment {
 	t.Helper()
 	r := testenv.RedisFor(t)
-	d := &deployment{t: t, db: db, redis: r, env: append(os.Environ(),
-		"MYSQL_DSN="+dsn, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
+	return &deployment{Deployment: jajeongtest.NewWith(t, jajeongtest.Options{Redis: &r, MySQL: m}), t: t, env: append(os.Environ(),
+		"MYSQL_DSN="+m.DSN, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
 		"APPLY_LISTEN=127.0.0.1:0", "USER_RATE=0", "SHUTDOWN_DELAY=0s", "APPLY_ADMIN_LISTEN=127.0.0.1:0")}
-	code, _, stderr := d.settle("migrate")
-	require.Zero(t, code, stderr)
-	return d
 }
 
 func (d *deployment) settle(args ...string) (code int, stdout, stderr string) {
@@ -67,18 +62,9 @@ func (d *deployment) settle(args ...string) (code int, stdout, stderr string) {
 
 var settleNow = []string{"run", "--cutoff=now", "--operator=kim", "--reason=acceptance", "--output=json"}
 
-func (d *deployment) coupon(seats int) uint64 {
-	d.t.Helper()
-	done, err := d.db.Exec(`INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at)
-		VALUES ('블랙프라이데이', ?, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, seats)
-	require.NoError(d.t, err)
-	id, err := done.LastInsertId()
-	require.NoError(d.t, err)
-	return uint64(id)
-}
-
-// serve starts apply-api and returns when it answers for the coupon; it ends with the test, by SIGTERM and with 0.
-func (d *deployment) serve(coupon uint64) {
+// serve starts apply-api, and returns the deployment asked through this pod when it knows the coupon. At the end of the test the
+// pod must exit with 0 after SIGTERM.
+func (d *deployment) serve(coupon uint64) *deployment {
 	d.t.Helper()
 	cmd := exec.Command(testenv.Build(d.t, "./cmd/apply-api"))
 	cmd.Env = d.env
@@ -102,11 +88,8 @@ func (d *deployment) serve(coupon uint64) {
 	testenv.Eventually(d.t, 20*time.Second, "the catalog is loaded", func() bool {
 		return d.apply(coupon+1, 1).httpStatus == http.StatusNotFound // 503 until then
 	})
-}
-
-// on is the same deployment, asked through another pod.
-func (d *deployment) on(api string) *deployment {
-	return &deployment{t: d.t, env: d.env, db: d.db, api: api, pod: d.pod}
+	pod := *d
+	return &pod
 }
 
 // ready asks the pod started last whether it is, and what it says of MySQL.
@@ -162,21 +145,14 @@ func (d *deployment) ask(method, path string, coupon, user uint64) (a answer) {
 	return a
 }
 
-func (d *deployment) count(query string, args ...any) (n int) {
-	d.t.Helper()
-	require.NoError(d.t, d.db.QueryRow(query, args...).Scan(&n))
-	return n
-}
+func (d *deployment) count(query string, args ...any) int { return int(d.Number(query, args...)) }
 
 func TestAThousandUsersForAHundredSeats(t *testing.T) {
 	t.Parallel()
 	const users, seats, atOnce = 1000, 100, 500
 	d := deploy(t)
-	for user := 1; user <= users; user++ {
-		_, err := d.db.Exec("INSERT INTO `user` (id) VALUES (?)", user)
-		require.NoError(t, err)
-	}
-	coupon := d.coupon(seats)
+	d.AddUsers(jajeongtest.Between(1, users)...)
+	coupon := d.AddCoupon(seats)
 	d.serve(coupon)
 
 	var mu sync.Mutex
@@ -255,17 +231,10 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	d.env = append(d.env, "USER_RATE=0") // these people knock without a pause
-	coupon := d.coupon(100)
 	testenv.Build(t, "./cmd/apply-api") // takes its time
 	opens := time.Now().Add(6 * time.Second).Truncate(time.Second).UTC()
-	_, err := d.db.Exec("UPDATE coupon SET apply_opens_at = ? WHERE id = ?", opens, coupon)
-	require.NoError(t, err)
-	var pods []*deployment
-	for range 2 {
-		d.serve(coupon)
-		pods = append(pods, d.on(d.api))
-	}
+	coupon := d.AddCouponBetween(100, opens, opens.Add(time.Hour))
+	pods := []*deployment{d.serve(coupon), d.serve(coupon)}
 	require.True(t, time.Now().Before(opens), "the pods were not up in time: nothing was tested")
 
 	const crowd = 8 // on each pod
@@ -308,18 +277,9 @@ func instant(t *testing.T, text string) time.Time {
 func TestMySQLAwayIsNotNoticedByApplicants(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	admin, err := sql.Open("mysql", server.DSN(""))
-	require.NoError(t, err)
-	defer admin.Close()
-	_, err = admin.Exec("CREATE DATABASE coupons CHARACTER SET utf8mb4")
-	require.NoError(t, err)
-	db, err := sql.Open("mysql", server.DSN("coupons"))
-	require.NoError(t, err)
-	defer db.Close()
-	d := deployOn(t, server.DSN("coupons"), db)
-	coupon := d.coupon(100)
-	d.serve(coupon)
-	before := d.on(d.api)
+	d := deployOn(t, jajeongtest.DatabaseOn(t, server))
+	coupon := d.AddCoupon(100)
+	before := d.serve(coupon)
 	require.Equal(t, "ACCEPTED", before.apply(coupon, 1).Status)
 	ready, mysql := d.ready()
 	require.True(t, ready && mysql)
@@ -348,13 +308,12 @@ func TestMySQLAwayIsNotNoticedByApplicants(t *testing.T) {
 func TestChangesReachTheDoorOfALivePod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	coupon := d.coupon(100)
+	coupon := d.AddCoupon(100)
 	d.serve(coupon)
 	user := uint64(0)
 	becomes := func(change, want string, seats int64) {
 		t.Helper()
-		_, err := d.db.Exec("UPDATE coupon SET "+change+" WHERE id = ?", coupon)
-		require.NoError(t, err)
+		d.Exec("UPDATE coupon SET "+change+" WHERE id = ?", coupon)
 		testenv.Eventually(t, 15*time.Second, want+" after "+change, func() bool {
 			user++
 			a := d.apply(coupon, user)

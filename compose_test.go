@@ -20,7 +20,7 @@ import (
 func TestComposeDemo(t *testing.T) {
 	t.Parallel()
 	m := testenv.MySQLFor(t)
-	d := deployOn(t, m.DSN, m.DB)
+	d := deployOn(t, &m)
 	d.serve(1000)
 	settle := testenv.Build(t, "./cmd/settle")
 	dsn, err := mysql.ParseDSN(m.DSN)

@@ -2,6 +2,7 @@ package jajeong_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -14,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"mvdan.cc/sh/v3/expand"
@@ -242,29 +242,16 @@ func newHandbook(t *testing.T) *handbook {
 	t.Helper()
 	h := &handbook{deployment: deploy(t), dir: t.TempDir()}
 	h.env = append(h.env, "PATH="+filepath.Dir(testenv.Build(t, "./cmd/settle"))+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	for _, statement := range []string{
-		`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
-			VALUES (42, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 5 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`,
-		"INSERT INTO `user` (id) VALUES (5), (6), (8)", // and not 7
-	} {
-		_, err := h.db.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
-	}
-	for user := range 3 {
-		h.stand(5+user, time.Now().Add(-96*time.Hour))
+	h.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+		VALUES (42, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 5 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`)
+	h.AddUsers(5, 6, 8) // and not 7
+	for _, user := range []string{"5", "6", "7"} {
+		h.ApplyAt(42, user, time.Now().Add(-96*time.Hour))
 	}
 	h.carryOut("settle run")
-	h.stand(8, time.Now().Add(-72*time.Hour)) // whom the page's first run settles
-	require.NoError(t, h.db.QueryRowContext(t.Context(), "SELECT MAX(id) FROM settlement_run").Scan(&h.run))
+	h.ApplyAt(42, "8", time.Now().Add(-72*time.Hour)) // whom the page's first run settles
+	h.run = fmt.Sprint(h.Number("SELECT MAX(id) FROM settlement_run"))
 	return h
-}
-
-// stand puts somebody into the line of coupon 42 who arrived a while ago.
-func (h *handbook) stand(user int, arrival time.Time) {
-	h.t.Helper()
-	queue := h.redis.Prefix + "candidates:coupon:42"
-	require.NoError(h.t, h.redis.Client.ZAdd(h.t.Context(), queue, redis.Z{Score: float64(arrival.UnixMicro()), Member: user}).Err())
-	require.NoError(h.t, h.redis.Client.HIncrBy(h.t.Context(), "state:{"+queue+"}", "accepted", 1).Err())
 }
 
 // carryOut runs a line as an operator types it, on other days: nights lie behind, windows of coupons ahead. It must succeed.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
@@ -91,14 +92,9 @@ func failOver(t *testing.T) {
 	redis := topology.StartPair(t, name, 500*time.Millisecond)
 	d := deploy(t)
 	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
-	_, err := d.db.Exec("INSERT INTO `user` (id) SELECT a.n + 200 * b.n + 1 FROM " + digits("a", 200) + ", " + digits("b", lots/200))
-	require.NoError(t, err)
-	coupon := d.coupon(lots)
-	var pods []*deployment
-	for range 2 {
-		d.serve(coupon)
-		pods = append(pods, d.on(d.api))
-	}
+	d.AddUsers(jajeongtest.Between(1, lots)...)
+	coupon := d.AddCoupon(lots)
+	pods := []*deployment{d.serve(coupon), d.serve(coupon)}
 	c := &applicants{told: map[uint64]time.Time{}, home: make(chan struct{})}
 	goHome := sync.OnceFunc(func() { close(c.home); c.asking.Wait() })
 	t.Cleanup(goHome)
@@ -123,7 +119,7 @@ func failOver(t *testing.T) {
 	var run struct{ Run uint64 }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &run), stdout)
 	var cutoff time.Time
-	require.NoError(t, d.db.QueryRow("SELECT cutoff FROM settlement_run WHERE id = ?", run.Run).Scan(&cutoff))
+	require.NoError(t, d.DB.QueryRow("SELECT cutoff FROM settlement_run WHERE id = ?", run.Run).Scan(&cutoff))
 	goHome()
 	issued := d.issuedAt(coupon)
 	before := 0
@@ -151,7 +147,7 @@ func failOver(t *testing.T) {
 
 func (d *deployment) issuedAt(coupon uint64) map[uint64]time.Time {
 	d.t.Helper()
-	rows, err := d.db.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ?", coupon)
+	rows, err := d.DB.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ?", coupon)
 	require.NoError(d.t, err)
 	defer rows.Close()
 	issued := map[uint64]time.Time{}
@@ -163,8 +159,4 @@ func (d *deployment) issuedAt(coupon uint64) map[uint64]time.Time {
 	}
 	require.NoError(d.t, rows.Err())
 	return issued
-}
-
-func digits(as string, n int) string {
-	return fmt.Sprintf("(WITH RECURSIVE %[1]s_ AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM %[1]s_ WHERE n < %[2]d) SELECT n FROM %[1]s_) AS %[1]s", as, n-1)
 }

@@ -155,14 +155,10 @@ func expand(text string, env map[string]string) string {
 func (n *node) environment(ctx context.Context, l *life, container *v1.Container) (map[string]string, error) {
 	env := map[string]string{"HOSTNAME": l.pod.Name, "PATH": "/usr/bin:/bin"}
 	for _, from := range container.EnvFrom {
-		var values map[string]string
-		var err error
-		switch {
-		case from.ConfigMapRef != nil:
-			values, err = n.configMap(ctx, l.pod.Namespace, from.ConfigMapRef.Name)
-		case from.SecretRef != nil:
-			values, err = n.secret(ctx, l.pod.Namespace, from.SecretRef.Name)
+		if from.ConfigMapRef == nil {
+			return nil, fmt.Errorf("%v is not known on this node", from)
 		}
+		values, err := n.configMap(ctx, l.pod.Namespace, from.ConfigMapRef.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +170,7 @@ func (n *node) environment(ctx context.Context, l *life, container *v1.Container
 		value := expand(variable.Value, env)
 		if variable.ValueFrom != nil {
 			var err error
-			if value, err = n.valueFrom(ctx, l, container, variable.ValueFrom); err != nil {
+			if value, err = valueFrom(l, container, variable.ValueFrom); err != nil {
 				return nil, fmt.Errorf("variable %s: %w", variable.Name, err)
 			}
 		}
@@ -183,14 +179,7 @@ func (n *node) environment(ctx context.Context, l *life, container *v1.Container
 	return env, nil
 }
 
-func (n *node) valueFrom(ctx context.Context, l *life, container *v1.Container, from *v1.EnvVarSource) (string, error) {
-	pick := func(values map[string]string, err error, key string) (string, error) {
-		value, found := values[key]
-		if err == nil && !found {
-			err = fmt.Errorf("there is no key %s", key)
-		}
-		return value, err
-	}
+func valueFrom(l *life, container *v1.Container, from *v1.EnvVarSource) (string, error) {
 	switch {
 	case from.FieldRef != nil && from.FieldRef.FieldPath == "status.podIP":
 		return l.address, nil
@@ -198,12 +187,6 @@ func (n *node) valueFrom(ctx context.Context, l *life, container *v1.Container, 
 		return fieldpath.ExtractFieldPathAsString(l.pod, from.FieldRef.FieldPath)
 	case from.ResourceFieldRef != nil:
 		return resource.ExtractContainerResourceValue(from.ResourceFieldRef, container)
-	case from.ConfigMapKeyRef != nil:
-		values, err := n.configMap(ctx, l.pod.Namespace, from.ConfigMapKeyRef.Name)
-		return pick(values, err, from.ConfigMapKeyRef.Key)
-	case from.SecretKeyRef != nil:
-		values, err := n.secret(ctx, l.pod.Namespace, from.SecretKeyRef.Name)
-		return pick(values, err, from.SecretKeyRef.Key)
 	default:
 		return "", fmt.Errorf("%v is not known on this node", from)
 	}

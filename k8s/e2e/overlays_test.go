@@ -40,18 +40,6 @@ func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 	}
 }
 
-// The other tests change this schedule.
-func TestSchedule_MidnightInSeoul(t *testing.T) {
-	t.Parallel()
-	for _, overlay := range []string{"dev", "prod"} {
-		job := object[batchv1.CronJob](t, kustomized(t, overlay), "CronJob", "settle")
-		require.Equal(t, "0 0 * * *", job.Spec.Schedule)
-		require.Equal(t, "Asia/Seoul", *job.Spec.TimeZone)
-		require.Equal(t, batchv1.ForbidConcurrent, job.Spec.ConcurrencyPolicy)
-		require.EqualValues(t, 21600, *job.Spec.StartingDeadlineSeconds)
-	}
-}
-
 // The CronJob of the other tests differs from the overlay in its schedule only.
 func TestSchedule_IsTheOnlyDifference(t *testing.T) {
 	t.Parallel()
