@@ -70,22 +70,17 @@ type cli struct {
 
 // Validate reports what is impossible about the program's own settings.
 func (c *cli) Validate() error {
-	var problems []error
 	zone, err := time.LoadLocation(c.SettleTimeZone)
-	if err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local" {
-		problems = append(problems, text.UsageErrorf(text.WrongTimeZone, c.SettleTimeZone))
+	noZone := err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local"
+	if noZone {
 		zone = time.UTC
 	}
-	if _, err := schedule.Parse(c.SettleSchedule, zone); err != nil {
-		problems = append(problems, text.UsageErrorf(text.WrongSchedule, err))
-	}
-	if c.SettleParallel < 1 || c.SettleParallel > maxParallel {
-		problems = append(problems, text.UsageErrorf(text.WrongParallel, c.SettleParallel, maxParallel))
-	}
-	if c.ShutdownGrace <= 0 {
-		problems = append(problems, text.UsageErrorf(text.WrongGrace, c.ShutdownGrace))
-	}
-	return errors.Join(problems...)
+	_, err = schedule.Parse(c.SettleSchedule, zone)
+	return errors.Join(
+		refuse(noZone, text.WrongTimeZone, c.SettleTimeZone),
+		refuse(err != nil, text.WrongSchedule, err),
+		refuse(c.SettleParallel < 1 || c.SettleParallel > maxParallel, text.WrongParallel, c.SettleParallel, maxParallel),
+		refuse(c.ShutdownGrace <= 0, text.WrongGrace, c.ShutdownGrace))
 }
 
 // verb is one command of settle.
@@ -96,6 +91,7 @@ type verb interface {
 // program holds the settings and streams of a verb.
 type program struct {
 	*cli
+	verb           string // its name, without those it is below
 	zone           *time.Location
 	language       text.Language
 	logger         *zap.Logger
@@ -149,7 +145,7 @@ func runVerb(ctx context.Context, process Process) int {
 		return exitDone
 	}
 	if err == nil {
-		p := &program{cli: &c, language: language, logger: c.Logger(stderr), stdin: process.Stdin, stdout: stdout, stderr: stderr, now: process.Now}
+		p := &program{cli: &c, verb: selected.Selected().Name, language: language, logger: c.Logger(stderr), stdin: process.Stdin, stdout: stdout, stderr: stderr, now: process.Now}
 		p.zone, _ = time.LoadLocation(c.SettleTimeZone) // Validate has loaded it
 		err = selected.Selected().Target.Addr().Interface().(verb).run(ctx, p)
 	}

@@ -24,10 +24,7 @@ type couponListCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *couponListCmd) Validate() error {
-	if c.Limit < 1 || c.Limit > maxPerPage {
-		return text.UsageErrorf(text.WrongLimit, c.Limit, maxPerPage)
-	}
-	return nil
+	return refuse(c.Limit < 1 || c.Limit > maxPerPage, text.WrongLimit, c.Limit, maxPerPage)
 }
 
 // reading holds the connections of verbs that only read.

@@ -24,14 +24,8 @@ type reportCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *reportCmd) Validate() error {
-	var problems []error
-	if c.Date == "" && c.Month == "" {
-		problems = append(problems, text.UsageErrorf(text.PeriodMissing))
-	}
-	if _, err := c.period(time.UTC); err != nil {
-		problems = append(problems, err)
-	}
-	return errors.Join(problems...)
+	_, err := c.period(time.UTC)
+	return errors.Join(refuse(c.Date == "" && c.Month == "", text.PeriodMissing), err)
 }
 
 // period is the period of the report: a day by minutes, a month by hours.

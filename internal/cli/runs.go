@@ -28,14 +28,8 @@ type runsCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *runsCmd) Validate() error {
-	var problems []error
-	if c.Limit < 1 || c.Limit > maxRunsListed {
-		problems = append(problems, text.UsageErrorf(text.WrongRunsLimit, c.Limit, maxRunsListed))
-	}
-	if _, err := c.filter(time.UTC); err != nil {
-		problems = append(problems, err)
-	}
-	return errors.Join(problems...)
+	_, err := c.filter(time.UTC)
+	return errors.Join(refuse(c.Limit < 1 || c.Limit > maxRunsListed, text.WrongRunsLimit, c.Limit, maxRunsListed), err)
 }
 
 func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {

@@ -25,10 +25,7 @@ type verifyCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *verifyCmd) Validate() error {
-	if ops.CheckGateway(c.PushGateway) != nil {
-		return text.UsageErrorf(text.WrongGateway)
-	}
-	return nil
+	return refuse(ops.CheckGateway(c.PushGateway) != nil, text.WrongGateway)
 }
 
 // windowTimeout bounds how long Redis may lag behind a changed window: two refreshes of every pod and their duration.
