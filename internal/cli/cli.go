@@ -88,6 +88,11 @@ type verb interface {
 	run(ctx context.Context, p *program) error
 }
 
+// reader is a verb that reads from MySQL and Redis.
+type reader interface {
+	read(ctx context.Context, p *program, s *servers) error
+}
+
 // program holds the settings and streams of a verb.
 type program struct {
 	*cli
@@ -129,38 +134,58 @@ func Run(ctx context.Context, process Process) int {
 	code := runVerb(ctx, process)
 	if err := out.Failure(); err != nil {
 		fmt.Fprintln(errs, text.LanguageOf(args, os.Getenv).Sprintf(text.OutputNotWritten, err))
-		code = exitCode(worstCode(map[int]bool{code: true, exitInfrastructure: true}))
+		if code != exitUse {
+			code = exitInfrastructure
+		}
 	}
 	return code
 }
 
 func runVerb(ctx context.Context, process Process) int {
 	var c cli
-	args, stdout, stderr := process.Args, process.Stdout, process.Stderr
-	language := text.LanguageOf(args, os.Getenv)
-	selected, err := connect.Parse(&c, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: language},
-		args, stdout, stderr, kong.Vars{"version": process.Version, "log_level": "warn"},
-		kong.PostBuild(completion.Answer))
+	p := &program{cli: &c, language: text.LanguageOf(process.Args, os.Getenv), stdin: process.Stdin, stdout: process.Stdout, stderr: process.Stderr, now: process.Now}
+	selected, err := connect.Parse(&c, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: p.language},
+		process.Args, p.stdout, p.stderr, kong.Vars{"version": process.Version, "log_level": "warn"}, kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}
 	if err == nil {
-		p := &program{cli: &c, verb: selected.Selected().Name, language: language, logger: c.Logger(stderr), stdin: process.Stdin, stdout: stdout, stderr: stderr, now: process.Now}
+		p.verb, p.logger = selected.Selected().Name, c.Logger(p.stderr)
 		p.zone, _ = time.LoadLocation(c.SettleTimeZone) // Validate has loaded it
-		err = selected.Selected().Target.Addr().Interface().(verb).run(ctx, p)
+		err = p.run(ctx, selected.Selected().Target.Addr().Interface())
 	}
 	if err == nil {
 		return exitDone
 	}
-	if told := text.In(language, err); told != "" {
-		for line := range strings.Lines(told) {
-			fmt.Fprintln(stderr, "settle:", strings.TrimSpace(line))
-		}
-		if advice := advice(err); advice != (text.Message{}) {
-			fmt.Fprintln(stderr, language.Sprintf(advice))
-		}
-	}
+	p.printError(err)
 	return exitCode(err)
+}
+
+// printError prints an error with advice. An exit code prints nothing.
+func (p *program) printError(err error) {
+	printed := text.In(p.language, err)
+	if printed == "" {
+		return
+	}
+	for line := range strings.Lines(printed) {
+		fmt.Fprintln(p.stderr, "settle:", strings.TrimSpace(line))
+	}
+	if advice := advice(err); advice != (text.Message{}) {
+		p.warn(advice)
+	}
+}
+
+func (p *program) run(ctx context.Context, selected any) error {
+	reads, ok := selected.(reader)
+	if !ok {
+		return selected.(verb).run(ctx, p)
+	}
+	s, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return reads.read(ctx, p, s)
 }
 
 // exitError is an exit code whose cause has been printed.

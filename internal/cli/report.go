@@ -47,12 +47,7 @@ func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	return p, after1970(p.From)
 }
 
-func (c *reportCmd) run(ctx context.Context, p *program) error {
-	s, err := p.open()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
 	period, _ := c.period(p.zone) // Validate has read it
 	found, err := (&report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}).Report(ctx, period, c.Coupon)
 	if err != nil {

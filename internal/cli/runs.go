@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"strconv"
+	"fmt"
 	"strings"
 	"time"
 
@@ -47,23 +47,18 @@ func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
 // next are the flags of the next page.
 func (c *runsCmd) next(before uint64) string {
 	flags := []string{"settle runs"}
-	for _, flag := range []struct{ name, value string }{
-		{"date", c.Date}, {"status", c.Status}, {"trigger", c.Trigger},
-		{"coupon", digits(c.Coupon)}, {"limit", digits(uint64(c.Limit))}, {"before", digits(before)},
+	for _, flag := range []struct {
+		name             string
+		value, byDefault any
+	}{
+		{"date", c.Date, ""}, {"status", c.Status, ""}, {"trigger", c.Trigger, ""},
+		{"coupon", c.Coupon, uint64(0)}, {"limit", c.Limit, 20}, {"before", before, uint64(0)},
 	} {
-		if flag.value != "" && !(flag.name == "limit" && c.Limit == 20) {
-			flags = append(flags, "--"+flag.name+"="+flag.value)
+		if flag.value != flag.byDefault {
+			flags = append(flags, fmt.Sprintf("--%s=%v", flag.name, flag.value))
 		}
 	}
 	return strings.Join(flags, " ")
-}
-
-// digits is empty for none.
-func digits(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatUint(n, 10)
 }
 
 // runsPage is the JSON of runs.

@@ -31,12 +31,7 @@ func (c *verifyCmd) Validate() error {
 // windowTimeout bounds how long Redis may lag behind a changed window: two refreshes of every pod and their duration.
 const windowTimeout = 12 * time.Second
 
-func (c *verifyCmd) run(ctx context.Context, p *program) error {
-	s, err := p.open()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	if _, err := s.users.Look(ctx, s.MySQL); err != nil {
 		return err
 	}
