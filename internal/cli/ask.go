@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/review"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -32,7 +33,7 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 	if nights > 0 {
 		question = p.sprintf(text.AskBackfill, nights)
 	} else {
-		shown.Pin(order)
+		review.Pin(order, shown)
 	}
 	return p.ask(ctx, question)
 }

@@ -70,22 +70,17 @@ type cli struct {
 
 // Validate reports what is impossible about the program's own settings.
 func (c *cli) Validate() error {
-	var problems []error
 	zone, err := time.LoadLocation(c.SettleTimeZone)
-	if err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local" {
-		problems = append(problems, text.UsageErrorf(text.WrongTimeZone, c.SettleTimeZone))
+	noZone := err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local"
+	if noZone {
 		zone = time.UTC
 	}
-	if _, err := schedule.Parse(c.SettleSchedule, zone); err != nil {
-		problems = append(problems, text.UsageErrorf(text.WrongSchedule, err))
-	}
-	if c.SettleParallel < 1 || c.SettleParallel > maxParallel {
-		problems = append(problems, text.UsageErrorf(text.WrongParallel, c.SettleParallel, maxParallel))
-	}
-	if c.ShutdownGrace <= 0 {
-		problems = append(problems, text.UsageErrorf(text.WrongGrace, c.ShutdownGrace))
-	}
-	return errors.Join(problems...)
+	_, err = schedule.Parse(c.SettleSchedule, zone)
+	return errors.Join(
+		refuse(noZone, text.WrongTimeZone, c.SettleTimeZone),
+		refuse(err != nil, text.WrongSchedule, err),
+		refuse(c.SettleParallel < 1 || c.SettleParallel > maxParallel, text.WrongParallel, c.SettleParallel, maxParallel),
+		refuse(c.ShutdownGrace <= 0, text.WrongGrace, c.ShutdownGrace))
 }
 
 // verb is one command of settle.
@@ -93,9 +88,15 @@ type verb interface {
 	run(ctx context.Context, p *program) error
 }
 
+// reader is a verb that reads from MySQL and Redis.
+type reader interface {
+	read(ctx context.Context, p *program, s *servers) error
+}
+
 // program holds the settings and streams of a verb.
 type program struct {
 	*cli
+	verb           string // its name, without those it is below
 	zone           *time.Location
 	language       text.Language
 	logger         *zap.Logger
@@ -133,38 +134,58 @@ func Run(ctx context.Context, process Process) int {
 	code := runVerb(ctx, process)
 	if err := out.Failure(); err != nil {
 		fmt.Fprintln(errs, text.LanguageOf(args, os.Getenv).Sprintf(text.OutputNotWritten, err))
-		code = exitCode(worstCode(map[int]bool{code: true, exitInfrastructure: true}))
+		if code != exitUse {
+			code = exitInfrastructure
+		}
 	}
 	return code
 }
 
 func runVerb(ctx context.Context, process Process) int {
 	var c cli
-	args, stdout, stderr := process.Args, process.Stdout, process.Stderr
-	language := text.LanguageOf(args, os.Getenv)
-	selected, err := connect.Parse(&c, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: language},
-		args, stdout, stderr, kong.Vars{"version": process.Version, "log_level": "warn"},
-		kong.PostBuild(completion.Answer))
+	p := &program{cli: &c, language: text.LanguageOf(process.Args, os.Getenv), stdin: process.Stdin, stdout: process.Stdout, stderr: process.Stderr, now: process.Now}
+	selected, err := connect.Parse(&c, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: p.language},
+		process.Args, p.stdout, p.stderr, kong.Vars{"version": process.Version, "log_level": "warn"}, kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}
 	if err == nil {
-		p := &program{cli: &c, language: language, logger: c.Logger(stderr), stdin: process.Stdin, stdout: stdout, stderr: stderr, now: process.Now}
+		p.verb, p.logger = selected.Selected().Name, c.Logger(p.stderr)
 		p.zone, _ = time.LoadLocation(c.SettleTimeZone) // Validate has loaded it
-		err = selected.Selected().Target.Addr().Interface().(verb).run(ctx, p)
+		err = p.run(ctx, selected.Selected().Target.Addr().Interface())
 	}
 	if err == nil {
 		return exitDone
 	}
-	if told := text.In(language, err); told != "" {
-		for line := range strings.Lines(told) {
-			fmt.Fprintln(stderr, "settle:", strings.TrimSpace(line))
-		}
-		if advice := advice(err); advice != (text.Message{}) {
-			fmt.Fprintln(stderr, language.Sprintf(advice))
-		}
-	}
+	p.printError(err)
 	return exitCode(err)
+}
+
+// printError prints an error with advice. An exit code prints nothing.
+func (p *program) printError(err error) {
+	printed := text.In(p.language, err)
+	if printed == "" {
+		return
+	}
+	for line := range strings.Lines(printed) {
+		fmt.Fprintln(p.stderr, "settle:", strings.TrimSpace(line))
+	}
+	if advice := advice(err); advice != (text.Message{}) {
+		p.warn(advice)
+	}
+}
+
+func (p *program) run(ctx context.Context, selected any) error {
+	reads, ok := selected.(reader)
+	if !ok {
+		return selected.(verb).run(ctx, p)
+	}
+	s, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return reads.read(ctx, p, s)
 }
 
 // exitError is an exit code whose cause has been printed.

@@ -17,15 +17,15 @@ import (
 )
 
 type couponCmd struct {
-	List     couponListCmd    `cmd:""`
-	Show     couponShowCmd    `cmd:""`
-	Create   couponCreateCmd  `cmd:""`
-	Close    couponCloseCmd   `cmd:""`
-	Extend   couponExtendCmd  `cmd:""`
-	Pause    couponPauseCmd   `cmd:""`
-	Resume   couponResumeCmd  `cmd:""`
-	Recount  couponRecountCmd `cmd:""`
-	AddSeats couponSeatsCmd   `cmd:"" name:"add-seats"`
+	List     couponListCmd   `cmd:""`
+	Show     couponShowCmd   `cmd:""`
+	Create   couponCreateCmd `cmd:""`
+	Close    change          `cmd:""`
+	Extend   couponExtendCmd `cmd:""`
+	Pause    change          `cmd:""`
+	Resume   change          `cmd:""`
+	Recount  change          `cmd:""`
+	AddSeats couponSeatsCmd  `cmd:"" name:"add-seats"`
 }
 
 // explainRefusal prints why a change was refused, its times in the zone of the settlements. It returns other errors
@@ -76,14 +76,24 @@ func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make f
 
 // changing says how a change is made and described.
 type changing struct {
-	make          func(*couponadmin.Admin) (*couponadmin.Change, error)
+	make          func(a *couponadmin.Admin, ctx context.Context, couponID uint64) (*couponadmin.Change, error)
 	done, already text.Message                         // already: there was nothing to change
 	details       func(view.View, *couponadmin.Change) // of a change; may be nil
 }
 
+// changes are the verbs without flags of their own.
+var changes = map[string]changing{
+	"close":   {(*couponadmin.Admin).Close, text.CouponIsClosed, text.CouponWasClosed, view.View.Closed},
+	"pause":   {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil},
+	"resume":  {(*couponadmin.Admin).Resume, text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed},
+	"recount": {(*couponadmin.Admin).Recount, text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted},
+}
+
+func (c *change) run(ctx context.Context, p *program) error { return c.do(ctx, p, changes[p.verb]) }
+
 // do makes a change and prints the result.
 func (c *change) do(ctx context.Context, p *program, how changing) error {
-	made, err := p.changeCoupon(ctx, c.operatorFlags, how.make)
+	made, err := p.changeCoupon(ctx, c.operatorFlags, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
 	if err != nil {
 		return err
 	}
@@ -101,42 +111,6 @@ func (c *change) do(ctx context.Context, p *program, how changing) error {
 	return err
 }
 
-type couponCloseCmd struct {
-	change `embed:""`
-}
-
-func (c *couponCloseCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Close(ctx, c.ID) },
-		text.CouponIsClosed, text.CouponWasClosed, view.View.Closed})
-}
-
-type couponPauseCmd struct {
-	change `embed:""`
-}
-
-func (c *couponPauseCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Pause(ctx, c.ID) },
-		text.CouponIsPaused, text.CouponWasPaused, nil})
-}
-
-type couponResumeCmd struct {
-	change `embed:""`
-}
-
-func (c *couponResumeCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Resume(ctx, c.ID) },
-		text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed})
-}
-
-type couponRecountCmd struct {
-	change `embed:""`
-}
-
-func (c *couponRecountCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Recount(ctx, c.ID) },
-		text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted})
-}
-
 type couponExtendCmd struct {
 	change `embed:""`
 	Closes string `required:"" placeholder:"TIME"`
@@ -150,8 +124,9 @@ func (c *couponExtendCmd) Validate() error {
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	closes, _ := instant("--closes", c.Closes, p.zone) // Validate has read it
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Extend(ctx, c.ID, closes) },
-		text.CouponIsExtended, text.CouponWasExtended, view.View.Extended})
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id uint64) (*couponadmin.Change, error) {
+		return a.Extend(ctx, id, closes)
+	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended})
 }
 
 type couponSeatsCmd struct {
@@ -162,11 +137,9 @@ type couponSeatsCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *couponSeatsCmd) Validate() error {
-	var problems []error
-	if c.Seats < 0 || c.Seats > couponadmin.MaxSeats || c.Total < 0 || c.Seats+c.Total == 0 {
-		problems = append(problems, text.UsageErrorf(text.SeatsOrTotalMissing, int64(couponadmin.MaxSeats)))
-	}
-	return errors.Join(append(problems, c.change.Validate())...)
+	return errors.Join(
+		refuse(c.Seats < 0 || c.Seats > couponadmin.MaxSeats || c.Total < 0 || c.Seats+c.Total == 0, text.SeatsOrTotalMissing, int64(couponadmin.MaxSeats)),
+		c.change.Validate())
 }
 
 func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
@@ -174,11 +147,11 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin) (*couponadmin.Change, error) {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id uint64) (*couponadmin.Change, error) {
 		if c.Total > 0 {
-			return a.SetSeats(ctx, c.ID, int(c.Total))
+			return a.SetSeats(ctx, id, int(c.Total))
 		}
-		return a.AddSeats(ctx, c.ID, int(c.Seats))
+		return a.AddSeats(ctx, id, int(c.Seats))
 	}, text.CouponHasNewSeats, text.CouponHadTheseSeats, func(v view.View, made *couponadmin.Change) {
 		v.SeatsChanged(made, timetable.Next(made.At))
 	}})
@@ -196,23 +169,17 @@ type couponCreateCmd struct {
 	Output        string `enum:"table,json" default:"table"`
 }
 
-func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, problems []error) {
-	opens, err := instant("--opens", c.Opens, zone)
-	if err != nil {
-		problems = append(problems, err)
-	}
-	closes, err := instant("--closes", c.Closes, zone)
-	if err != nil {
-		problems = append(problems, err)
-	}
+func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, err error) {
+	opens, wrongOpens := instant("--opens", c.Opens, zone)
+	closes, wrongCloses := instant("--closes", c.Closes, zone)
 	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays, DiscountWon: c.DiscountWon, Campaign: c.Campaign}
-	return n, append(problems, n.Problems()...)
+	return n, errors.Join(wrongOpens, wrongCloses, errors.Join(n.Problems()...))
 }
 
 // Validate reports what is impossible about the flags.
 func (c *couponCreateCmd) Validate() error {
-	_, problems := c.coupon(time.UTC)
-	return errors.Join(append(problems, c.operatorFlags.check(text.CreationIsRecorded))...)
+	_, err := c.coupon(time.UTC)
+	return errors.Join(err, c.operatorFlags.check(text.CreationIsRecorded))
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
@@ -242,8 +209,7 @@ func instant(flag, given string, zone *time.Location) (time.Time, error) {
 		}
 	}
 	if err != nil || t.Year() < 1970 || t.Year() > 9998 {
-		return time.Time{}, text.UsageErrorf(text.WrongTime,
-			flag, given)
+		return time.Time{}, text.UsageErrorf(text.WrongTime, flag, given)
 	}
 	return t.UTC().Truncate(time.Microsecond), nil
 }

@@ -24,25 +24,18 @@ type couponListCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *couponListCmd) Validate() error {
-	if c.Limit < 1 || c.Limit > maxPerPage {
-		return text.UsageErrorf(text.WrongLimit, c.Limit, maxPerPage)
-	}
-	return nil
+	return refuse(c.Limit < 1 || c.Limit > maxPerPage, text.WrongLimit, c.Limit, maxPerPage)
 }
 
-// reading holds the connections of verbs that only read.
+// reading reads coupons from both servers.
 type reading struct {
 	*servers
 	history.Reader
 	failed error // of Redis, once: it is not asked again
 }
 
-func (p *program) openReading() (*reading, error) {
-	s, err := p.open()
-	if err != nil {
-		return nil, err
-	}
-	return &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}, nil
+func (s *servers) reading() *reading {
+	return &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
 }
 
 // line adds the counts in Redis, as long as Redis answers.
@@ -67,12 +60,8 @@ func (p *program) withoutRedis(failed error) error {
 	return worst([]coupon.Class{classOf(failed)})
 }
 
-func (c *couponListCmd) run(ctx context.Context, p *program) error {
-	r, err := p.openReading()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error {
+	r := s.reading()
 	coupons, err := r.List(ctx, history.CouponStatus(strings.ToUpper(c.Status)), c.After, c.Limit)
 	if err != nil {
 		return err
@@ -100,38 +89,34 @@ type couponShowCmd struct {
 // maxActions bounds the audit events that are shown.
 const maxActions = 10
 
-func (c *couponShowCmd) run(ctx context.Context, p *program) error {
-	r, err := p.openReading()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error {
+	r := s.reading()
 	couponID, err := r.Coupon(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	var s history.CouponDetails
+	var shown history.CouponDetails
 	var f candidates.Counts
-	s.CouponFigures, f = r.line(ctx, couponID)
+	shown.CouponFigures, f = r.line(ctx, couponID)
 	if r.failed == nil {
-		s.SoldOut = &f.Sold
+		shown.SoldOut = &f.Sold
 	}
-	if s.Outcomes, err = r.Outcomes(ctx, c.ID); err != nil {
+	if shown.Outcomes, err = r.Outcomes(ctx, c.ID); err != nil {
 		return err
 	}
-	s.Outcomes.Accepted = max(s.Outcomes.Accepted, f.Accepted-f.Twice)
-	if s.Audit, err = r.AuditEntries(ctx, c.ID, maxActions); err != nil {
+	shown.Outcomes.Accepted = max(shown.Outcomes.Accepted, f.Accepted-f.Twice)
+	if shown.Audit, err = r.AuditEntries(ctx, c.ID, maxActions); err != nil {
 		return err
 	}
 	groups := history.DLQGroups{}
 	if r.failed == nil {
 		r.failed = history.EachDLQEntry(ctx, r.store, c.ID, groups.Add)
 	}
-	s.Review = groups.Sorted()
+	shown.Review = groups.Sorted()
 	unknown := p.withoutRedis(r.failed)
 	if c.Output == "json" {
-		return errors.Join(output.JSON(p.stdout, s), unknown)
+		return errors.Join(output.JSON(p.stdout, shown), unknown)
 	}
-	p.view().Coupon(s, f.Now)
+	p.view().Coupon(shown, f.Now)
 	return unknown
 }

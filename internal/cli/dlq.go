@@ -109,11 +109,7 @@ type reviewFlags struct {
 
 // Validate reports what is impossible about the flags.
 func (d *reviewFlags) Validate() error {
-	problems := []error{d.operatorFlags.check(text.ReviewIsRecorded)}
-	if len(d.User) > 0 && len(d.Cause) > 0 {
-		problems = append(problems, text.UsageErrorf(text.UserOrCause))
-	}
-	return errors.Join(problems...)
+	return errors.Join(d.operatorFlags.check(text.ReviewIsRecorded), refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
 }
 
 // retry tries the entries that the flags choose.
@@ -135,11 +131,7 @@ type dlqRetryCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *dlqRetryCmd) Validate() error {
-	problems := []error{c.reviewFlags.Validate()}
-	if c.Canary < 0 {
-		problems = append(problems, text.UsageErrorf(text.WrongCanary, c.Canary))
-	}
-	return errors.Join(problems...)
+	return errors.Join(c.reviewFlags.Validate(), refuse(c.Canary < 0, text.WrongCanary, c.Canary))
 }
 
 // retried is the JSON of a retry with canaries.
@@ -191,11 +183,7 @@ type dlqDropCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *dlqDropCmd) Validate() error {
-	var problems []error
-	if len(c.User)+len(c.Cause) == 0 {
-		problems = append(problems, text.UsageErrorf(text.UserOrCauseMissing))
-	}
-	return errors.Join(append(problems, c.reviewFlags.Validate())...)
+	return errors.Join(refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing), c.reviewFlags.Validate())
 }
 
 func (c *dlqDropCmd) run(ctx context.Context, p *program) error {

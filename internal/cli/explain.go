@@ -3,14 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/output"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 type explainCmd struct {
@@ -19,12 +17,7 @@ type explainCmd struct {
 	Output string `enum:"table,json" default:"table"`
 }
 
-func (c *explainCmd) run(ctx context.Context, p *program) error {
-	s, err := p.open()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
 	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.now,
 		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
@@ -38,10 +31,7 @@ func (c *explainCmd) run(ctx context.Context, p *program) error {
 	}
 	var classes []coupon.Class
 	for _, unread := range x.Unread {
-		fmt.Fprintln(p.stderr, "settle:", text.In(p.language, unread))
-		if advice := advice(unread); advice != (text.Message{}) {
-			p.warn(advice)
-		}
+		p.printError(unread)
 		classes = append(classes, classOf(unread))
 	}
 	return errors.Join(err, worst(classes))

@@ -21,22 +21,21 @@ type operatorFlags struct {
 
 // check refuses an operator or a reason that is missing or too long. why is the reason that they are required.
 func (s *operatorFlags) check(why text.Message) error {
-	return errors.Join(append(s.missing(why), s.tooLong())...)
-}
-
-func (s *operatorFlags) missing(why text.Message) (problems []error) {
-	if strings.TrimSpace(s.Operator) == "" {
-		problems = append(problems, text.UsageErrorf(text.OperatorMissing, why))
-	}
-	if strings.TrimSpace(s.Reason) == "" {
-		problems = append(problems, text.UsageErrorf(text.ReasonMissing))
-	}
-	return problems
+	return errors.Join(
+		refuse(strings.TrimSpace(s.Operator) == "", text.OperatorMissing, why),
+		refuse(strings.TrimSpace(s.Reason) == "", text.ReasonMissing),
+		s.tooLong())
 }
 
 func (s *operatorFlags) tooLong() error {
-	if len([]rune(s.Operator)) > maxOperatorLetters || len([]rune(s.Reason)) > maxReasonLetters {
-		return text.UsageErrorf(text.OperatorOrReasonTooLong, maxOperatorLetters, maxReasonLetters)
+	return refuse(len([]rune(s.Operator)) > maxOperatorLetters || len([]rune(s.Reason)) > maxReasonLetters,
+		text.OperatorOrReasonTooLong, maxOperatorLetters, maxReasonLetters)
+}
+
+// refuse is an error about wrong use, when something is wrong.
+func refuse(wrong bool, m text.Message, args ...any) error {
+	if wrong {
+		return text.UsageErrorf(m, args...)
 	}
 	return nil
 }

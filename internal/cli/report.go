@@ -24,14 +24,8 @@ type reportCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *reportCmd) Validate() error {
-	var problems []error
-	if c.Date == "" && c.Month == "" {
-		problems = append(problems, text.UsageErrorf(text.PeriodMissing))
-	}
-	if _, err := c.period(time.UTC); err != nil {
-		problems = append(problems, err)
-	}
-	return errors.Join(problems...)
+	_, err := c.period(time.UTC)
+	return errors.Join(refuse(c.Date == "" && c.Month == "", text.PeriodMissing), err)
 }
 
 // period is the period of the report: a day by minutes, a month by hours.
@@ -53,12 +47,7 @@ func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	return p, after1970(p.From)
 }
 
-func (c *reportCmd) run(ctx context.Context, p *program) error {
-	s, err := p.open()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
 	period, _ := c.period(p.zone) // Validate has read it
 	found, err := (&report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}).Report(ctx, period, c.Coupon)
 	if err != nil {

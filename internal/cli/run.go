@@ -37,33 +37,19 @@ func (c *runCmd) manual() bool {
 
 // Validate reports what is impossible about the flags.
 func (c *runCmd) Validate() error {
-	var problems []error
+	operator := c.operatorFlags.tooLong()
 	if c.manual() && !c.DryRun {
-		problems = append(problems, c.operatorFlags.missing(text.ManualRunIsRecorded)...)
+		operator = c.operatorFlags.check(text.ManualRunIsRecorded)
 	}
-	if !c.manual() && c.Operator+c.Reason != "" {
-		problems = append(problems, text.UsageErrorf(text.NightlyRunHasNoOperator))
-	}
-	problems = append(problems, c.operatorFlags.tooLong())
-	if _, err := c.cutoff(time.UTC); err != nil {
-		problems = append(problems, err)
-	}
-	if _, err := c.nights(time.UTC); err != nil {
-		problems = append(problems, err)
-	}
-	if ops.CheckGateway(c.PushGateway) != nil {
-		problems = append(problems, text.UsageErrorf(text.WrongGateway))
-	}
-	if c.List && !c.DryRun {
-		problems = append(problems, text.UsageErrorf(text.ListNeedsDryRun))
-	}
-	if c.ExpectDigest != "" && !digestForm.MatchString(c.ExpectDigest) {
-		problems = append(problems, text.UsageErrorf(text.WrongDigest, c.ExpectDigest))
-	}
-	if c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")) {
-		problems = append(problems, text.UsageErrorf(text.DigestNeedsOneCoupon))
-	}
-	return errors.Join(problems...)
+	_, wrongCutoff := c.cutoff(time.UTC)
+	_, wrongNights := c.nights(time.UTC)
+	return errors.Join(operator,
+		refuse(!c.manual() && c.Operator+c.Reason != "", text.NightlyRunHasNoOperator),
+		wrongCutoff, wrongNights,
+		refuse(ops.CheckGateway(c.PushGateway) != nil, text.WrongGateway),
+		refuse(c.List && !c.DryRun, text.ListNeedsDryRun),
+		refuse(c.ExpectDigest != "" && !digestForm.MatchString(c.ExpectDigest), text.WrongDigest, c.ExpectDigest),
+		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.DigestNeedsOneCoupon))
 }
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -125,10 +111,7 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 
 // after1970 refuses earlier cutoffs, which are mistakes.
 func after1970(cutoff time.Time) error {
-	if cutoff.Before(time.Unix(0, 0)) {
-		return text.UsageErrorf(text.CutoffBefore1970, cutoff.Format(time.RFC3339))
-	}
-	return nil
+	return refuse(cutoff.Before(time.Unix(0, 0)), text.CutoffBefore1970, cutoff.Format(time.RFC3339))
 }
 
 func (c *runCmd) run(ctx context.Context, p *program) error {

@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"strconv"
+	"fmt"
 	"strings"
 	"time"
 
@@ -28,14 +28,8 @@ type runsCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *runsCmd) Validate() error {
-	var problems []error
-	if c.Limit < 1 || c.Limit > maxRunsListed {
-		problems = append(problems, text.UsageErrorf(text.WrongRunsLimit, c.Limit, maxRunsListed))
-	}
-	if _, err := c.filter(time.UTC); err != nil {
-		problems = append(problems, err)
-	}
-	return errors.Join(problems...)
+	_, err := c.filter(time.UTC)
+	return errors.Join(refuse(c.Limit < 1 || c.Limit > maxRunsListed, text.WrongRunsLimit, c.Limit, maxRunsListed), err)
 }
 
 func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
@@ -53,23 +47,18 @@ func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
 // next are the flags of the next page.
 func (c *runsCmd) next(before uint64) string {
 	flags := []string{"settle runs"}
-	for _, flag := range []struct{ name, value string }{
-		{"date", c.Date}, {"status", c.Status}, {"trigger", c.Trigger},
-		{"coupon", digits(c.Coupon)}, {"limit", digits(uint64(c.Limit))}, {"before", digits(before)},
+	for _, flag := range []struct {
+		name             string
+		value, byDefault any
+	}{
+		{"date", c.Date, ""}, {"status", c.Status, ""}, {"trigger", c.Trigger, ""},
+		{"coupon", c.Coupon, uint64(0)}, {"limit", c.Limit, 20}, {"before", before, uint64(0)},
 	} {
-		if flag.value != "" && !(flag.name == "limit" && c.Limit == 20) {
-			flags = append(flags, "--"+flag.name+"="+flag.value)
+		if flag.value != flag.byDefault {
+			flags = append(flags, fmt.Sprintf("--%s=%v", flag.name, flag.value))
 		}
 	}
 	return strings.Join(flags, " ")
-}
-
-// digits is empty for none.
-func digits(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatUint(n, 10)
 }
 
 // runsPage is the JSON of runs.

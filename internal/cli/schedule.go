@@ -53,20 +53,7 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	defer closeAdmin()
 	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: p.zone, Clock: settler.Clock, LastNight: settler.LastNight,
-		Settle: func(ctx context.Context, cutoff time.Time) (complete bool, err error) {
-			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
-			if err != nil {
-				return false, err
-			}
-			level := zap.InfoLevel
-			if report.Status != coupon.RunSucceeded {
-				level = zap.WarnLevel
-			}
-			p.logger.Log(level, "night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
-				zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
-			return true, report.Err()
-		},
-		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
+		Settle: settler.night, Wait: settle.Wait, Logger: p.logger.Named("schedule"),
 	})
 	if err != nil {
 		return err
@@ -81,6 +68,21 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 		<-logged
 	}
 	return nil
+}
+
+// night settles one night and logs the result.
+func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, err error) {
+	report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
+	if err != nil {
+		return false, err
+	}
+	level := zap.InfoLevel
+	if report.Status != coupon.RunSucceeded {
+		level = zap.WarnLevel
+	}
+	s.Logger.Log(level, "night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
+		zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
+	return true, report.Err()
 }
 
 // readableWithin is how long a database that hangs may keep a scheduler from starting, well below the patience of a probe.

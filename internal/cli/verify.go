@@ -25,21 +25,13 @@ type verifyCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *verifyCmd) Validate() error {
-	if ops.CheckGateway(c.PushGateway) != nil {
-		return text.UsageErrorf(text.WrongGateway)
-	}
-	return nil
+	return refuse(ops.CheckGateway(c.PushGateway) != nil, text.WrongGateway)
 }
 
 // windowTimeout bounds how long Redis may lag behind a changed window: two refreshes of every pod and their duration.
 const windowTimeout = 12 * time.Second
 
-func (c *verifyCmd) run(ctx context.Context, p *program) error {
-	s, err := p.open()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	if _, err := s.users.Look(ctx, s.MySQL); err != nil {
 		return err
 	}

@@ -18,11 +18,12 @@ const (
 
 // printWaiting lists coupons with waiting applications and the settlement they wait for. It omits what it cannot read.
 func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
-	r, err := p.openReading()
+	s, err := p.open()
 	if err != nil {
 		return
 	}
-	defer r.Close()
+	defer s.Close()
+	r := s.reading()
 	ctx, cancel := context.WithTimeout(ctx, waitingTimeout)
 	defer cancel()
 	told := 0

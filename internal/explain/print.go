@@ -78,44 +78,44 @@ var eventMessages = map[EventKind]text.Message{
 }
 
 // Event describes one event of a timeline.
-func (p Phrasing) Event(f *Facts, e Event) (said string) {
+func (p Phrasing) Event(f *Facts, e Event) (line string) {
 	switch e.Kind {
 	case EventApplied:
-		said = p.appliedEvent(f, e)
+		line = p.appliedEvent(f, e)
 	case EventLastSeated:
-		said = p.Sprintf(eventMessages[e.Kind]) + p.Sprintf(text.ArrivalNumber, e.Arrival)
+		line = p.Sprintf(eventMessages[e.Kind]) + p.Sprintf(text.ArrivalNumber, e.Arrival)
 	case EventRun:
-		said = p.runEvent(e)
+		line = p.runEvent(e)
 	case EventAttempt:
-		said = p.Sprintf(text.EventAttempt, p.causeAndCode(e.Reason)) + p.byRun(e.Run) + p.behind(e.Detail)
+		line = p.Sprintf(text.EventAttempt, p.causeAndCode(e.Reason)) + p.byRun(e.Run) + p.detail(e.Detail)
 	case EventReview:
-		said = p.reviewEvent(e)
+		line = p.reviewEvent(e)
 	case EventAudit:
-		said = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.behind(e.Reason) + p.behind(e.Detail)
+		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason) + p.detail(e.Detail)
 	case EventIssued:
-		said = p.Sprintf(text.ColumnIssuedByHand)
+		line = p.Sprintf(text.ColumnIssuedByHand)
 		if e.Run > 0 {
-			said = p.Sprintf(text.EventIssued, f.UserCoupon.Seat) + p.byRun(e.Run)
+			line = p.Sprintf(text.EventIssued, f.UserCoupon.Seat) + p.byRun(e.Run)
 		}
 		if f.UserCoupon.Status != "ISSUED" {
-			said += p.Sprintf(text.StatusNow, f.UserCoupon.Status)
+			line += p.Sprintf(text.StatusNow, f.UserCoupon.Status)
 		}
 	case EventNotSelected, EventRejected, EventAlready:
-		said = p.Sprintf(eventMessages[e.Kind]) + p.byRun(e.Run) + p.behind(e.Reason)
+		line = p.Sprintf(eventMessages[e.Kind]) + p.byRun(e.Run) + p.detail(e.Reason)
 	default:
-		said = p.Sprintf(eventMessages[e.Kind])
+		line = p.Sprintf(eventMessages[e.Kind])
 	}
 	if e.At.After(f.At) {
-		said += p.Sprintf(text.Planned)
+		line += p.Sprintf(text.Planned)
 	}
-	return said
+	return line
 }
 
-func (p Phrasing) behind(detail string) string {
-	if detail == "" {
+func (p Phrasing) detail(of string) string {
+	if of == "" {
 		return ""
 	}
-	return "; " + output.Printable(detail)
+	return "; " + output.Printable(of)
 }
 
 // byRun names the run; it is empty for changes by hand, and for a run that MySQL could not record.
@@ -127,25 +127,25 @@ func (p Phrasing) byRun(run uint64) string {
 }
 
 func (p Phrasing) appliedEvent(f *Facts, e Event) string {
-	said := p.Sprintf(eventMessages[e.Kind]) + p.Sprintf(text.ArrivalNumber, e.Arrival)
+	line := p.Sprintf(eventMessages[e.Kind]) + p.Sprintf(text.ArrivalNumber, e.Arrival)
 	for _, a := range f.Applications {
 		if a.Arrival != e.Arrival {
 			continue
 		}
 		if a.Order > 0 {
-			said += p.Sprintf(text.OrderOfAll, p.Language.Nth(a.Order))
+			line += p.Sprintf(text.OrderOfAll, p.Language.Nth(a.Order))
 		}
 		switch {
 		case a.Place == "":
 		case a.Outcome != "":
-			said += p.Sprintf(text.NotCleanedUp)
+			line += p.Sprintf(text.NotCleanedUp)
 		case a.Place == InQueue:
-			said += p.Sprintf(text.PlaceInQueue, p.Language.Nth(a.Position), f.Door.Waiting)
+			line += p.Sprintf(text.PlaceInQueue, p.Language.Nth(a.Position), f.Door.Waiting)
 		default:
-			said += p.Sprintf(text.IsUnderReview)
+			line += p.Sprintf(text.IsUnderReview)
 		}
 	}
-	return said
+	return line
 }
 
 func (p Phrasing) runEvent(e Event) string {
@@ -157,11 +157,11 @@ func (p Phrasing) runEvent(e Event) string {
 	if r.Reason != "" {
 		who += ", " + output.Printable(r.Reason)
 	}
-	said := p.Sprintf(text.EventRun, r.ID, who, p.Instant(r.Cutoff), output.Word(p.Language, r.Status))
+	line := p.Sprintf(text.EventRun, r.ID, who, p.Instant(r.Cutoff), output.Word(p.Language, r.Status))
 	if !r.Settled {
-		return said + p.Sprintf(text.RunDidNothing)
+		return line + p.Sprintf(text.RunDidNothing)
 	}
-	return said + p.Sprintf(text.RunCounts, r.Read, r.Issued, r.NotSelected)
+	return line + p.Sprintf(text.RunCounts, r.Read, r.Issued, r.NotSelected)
 }
 
 func (p Phrasing) reviewEvent(e Event) string {
@@ -173,7 +173,7 @@ func (p Phrasing) reviewEvent(e Event) string {
 		next = p.Sprintf(text.RetriedByEveryRun)
 	}
 	return p.Sprintf(text.EventReview,
-		p.causeAndCode(r.Cause), r.Attempts, next) + p.byRun(r.Run) + p.behind(r.Message)
+		p.causeAndCode(r.Cause), r.Attempts, next) + p.byRun(r.Run) + p.detail(r.Message)
 }
 
 // causeAndCode is a cause with its code.

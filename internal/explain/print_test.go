@@ -17,10 +17,10 @@ func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 	for _, l := range []text.Language{text.Korean, text.English} {
 		p := phrasing(l)
 		for _, k := range EventKinds {
-			said := p.Event(f, Event{At: f.At, Kind: k, Run: 5, Settled: &RunFacts{}, Review: &candidates.Reason{}})
-			require.NotEmpty(t, said, k)
-			require.NotContains(t, said, "%!")
-			require.Equal(t, l == text.Korean, hangul.MatchString(said), "%s: %s", k, said)
+			line := p.Event(f, Event{At: f.At, Kind: k, Run: 5, Settled: &RunFacts{}, Review: &candidates.Reason{}})
+			require.NotEmpty(t, line, k)
+			require.NotContains(t, line, "%!")
+			require.Equal(t, l == text.Korean, hangul.MatchString(line), "%s: %s", k, line)
 		}
 		for _, action := range audit.Actions {
 			require.Equal(t, l == text.Korean, hangul.MatchString(text.Word(l, action)), action)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,32 +22,32 @@ type Edition struct {
 	GeneratedAt time.Time
 }
 
-// figure is a column of counts, which has a sum.
-type figure struct {
-	column, csv text.Message
-	of          func(Counts) *big.Int
-}
-
-func count(of func(Counts) int64) func(Counts) *big.Int {
-	return func(c Counts) *big.Int { return big.NewInt(of(c)) }
-}
-
-var figures = []figure{
-	{text.ColumnApplications, text.ColumnApplications, count(func(c Counts) int64 { return c.Applications })},
-	{text.ColumnIssued, text.ColumnIssued, count(func(c Counts) int64 { return c.Issued })},
-	{text.ColumnNotSelected, text.CSVNotSelected, count(func(c Counts) int64 { return c.NotSelected })},
-	{text.ColumnRejected, text.ColumnRejected, count(func(c Counts) int64 { return c.Rejected })},
-	{text.ColumnAlreadyHeld, text.CSVAlreadyIssued, count(func(c Counts) int64 { return c.AlreadyIssued })},
-	{text.ColumnUnderReview, text.CSVUnderReview, count(func(c Counts) int64 { return c.UnderReview })},
-	{text.ColumnWaiting, text.ColumnWaiting, count(func(c Counts) int64 { return c.Waiting })},
-	{text.ColumnValueWon, text.CSVValue, func(c Counts) *big.Int { return c.ValueWon }},
-	{text.ColumnSeats, text.ColumnSeats, count(func(c Counts) int64 { return c.Seats })},
-	{text.ColumnSeatsLeft, text.CSVSeatsLeft, count(func(c Counts) int64 { return c.SeatsLeft })},
-	{text.ColumnGap, text.ColumnGap, count(func(c Counts) int64 { return c.Gap })},
+// figures are the columns of counts.
+var figures = []struct{ column, csv text.Message }{
+	{text.ColumnApplications, text.ColumnApplications},
+	{text.ColumnIssued, text.ColumnIssued},
+	{text.ColumnNotSelected, text.CSVNotSelected},
+	{text.ColumnRejected, text.ColumnRejected},
+	{text.ColumnAlreadyHeld, text.CSVAlreadyIssued},
+	{text.ColumnUnderReview, text.CSVUnderReview},
+	{text.ColumnWaiting, text.ColumnWaiting},
+	{text.ColumnValueWon, text.CSVValue},
+	{text.ColumnSeats, text.ColumnSeats},
+	{text.ColumnSeatsLeft, text.CSVSeatsLeft},
+	{text.ColumnGap, text.ColumnGap},
 }
 
 // The figures that add up to the applications.
 const firstOutcome, outcomesEnd = 1, 7
+
+// values are the figures.
+func (c Counts) values() []*big.Int {
+	var all []*big.Int
+	for _, n := range c.numbers() {
+		all = append(all, big.NewInt(*n))
+	}
+	return slices.Insert(all, outcomesEnd, c.ValueWon)
+}
 
 // cell is a cell of the table of coupons.
 type cell struct {
@@ -85,9 +86,8 @@ func (e Edition) total() []cell {
 }
 
 func figureCells(c Counts) (cells []cell) {
-	for _, f := range figures {
-		n := f.of(c)
-		cells = append(cells, cell{Text: output.Grouped(n.String()), Number: true, Bad: f.column == text.ColumnGap && n.Sign() != 0})
+	for i, n := range c.values() {
+		cells = append(cells, cell{Text: output.Grouped(n.String()), Number: true, Bad: figures[i].column == text.ColumnGap && n.Sign() != 0})
 	}
 	return cells
 }
@@ -200,8 +200,8 @@ func (e Edition) CSV(w io.Writer) error {
 
 func (e Edition) csvRow(c Coupon) []any {
 	cells := []any{e.Name, c.Coupon, c.Name, c.DiscountWon}
-	for _, f := range figures {
-		cells = append(cells, f.of(c.Counts))
+	for _, n := range c.values() {
+		cells = append(cells, n)
 	}
 	var seq any = ""
 	if c.AuditHead.Seq > 0 {

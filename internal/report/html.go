@@ -14,24 +14,7 @@ import (
 //go:embed report.html
 var pageSource string
 
-var pageTemplate = template.Must(template.New("report").Parse(pageSource))
-
-// page is what the template prints. All of it is text, which the template escapes.
-type page struct {
-	Lang                            string
-	Title, Generated, None, Nothing string
-	Meaning, Chains                 []string
-	Header, Total                   []cell
-	Rows                            [][]cell
-	SharesTitle                     string
-	Shares                          []share
-	TimelineTitle                   string
-	Timeline                        *chart
-	DeedsTitle                      string
-	DeedColumns                     []any
-	Deeds                           [][]any
-	Missing, LeftOut                []string
-}
+var pageTemplate = template.Must(template.New("report").Option("missingkey=error").Parse(pageSource))
 
 // share is a part of the bar of outcomes, which is 1000 wide.
 type share struct {
@@ -42,38 +25,35 @@ type share struct {
 // shareColours can be told apart by people who see no red or green, and in print (Okabe and Ito).
 var shareColours = []template.CSS{"#009e73", "#999999", "#d55e00", "#56b4e9", "#e69f00", "#0072b2"}
 
-// HTML writes the report as a page that loads nothing else.
+// HTML writes the report as a page that loads nothing else. The template escapes all text.
 func (e Edition) HTML(w io.Writer) error {
 	title := text.ByMinute
 	if e.Bucket == time.Hour {
 		title = text.ByHour
 	}
-	p := page{
-		Lang: string(e.Language), Title: e.title(), Generated: e.generated(), Meaning: e.meaning(), Chains: e.chains(),
-		None: e.Sprintf(text.ReportEmpty), Nothing: e.Sprintf(text.NoApplications),
-		Header: e.header(), Total: e.total(),
-		SharesTitle: e.Sprintf(text.ReportOutcomes), Shares: e.shares(),
-		TimelineTitle: e.Sprintf(title), Timeline: e.chart(),
-		DeedsTitle: e.Sprintf(text.ReportActions), DeedColumns: e.Cells(actionColumns...), Deeds: e.actions(),
-		Missing: e.missing(), LeftOut: e.leftOut(),
-	}
+	rows := [][]cell{}
 	for _, c := range e.Coupons {
-		p.Rows = append(p.Rows, e.row(c))
+		rows = append(rows, e.row(c))
 	}
-	return pageTemplate.Execute(w, p)
+	return pageTemplate.Execute(w, map[string]any{
+		"Lang": e.Language, "Title": e.title(), "Generated": e.generated(), "Meaning": e.meaning(), "Chains": e.chains(),
+		"None": e.Sprintf(text.ReportEmpty), "Nothing": e.Sprintf(text.NoApplications),
+		"Header": e.header(), "Rows": rows, "Total": e.total(), "Missing": e.missing(), "LeftOut": e.leftOut(),
+		"SharesTitle": e.Sprintf(text.ReportOutcomes), "Shares": e.shares(), "TimelineTitle": e.Sprintf(title), "Timeline": e.chart(),
+		"DeedsTitle": e.Sprintf(text.ReportActions), "DeedColumns": e.Cells(actionColumns...), "Deeds": e.actions(),
+	})
 }
 
 // shares is empty when nobody applied.
 func (e Edition) shares() (shares []share) {
 	all, before := float64(e.Total.Applications), 0.0
-	for i, f := range figures[firstOutcome:outcomesEnd] {
-		n := f.of(e.Total)
+	for i, n := range e.Total.values()[firstOutcome:outcomesEnd] {
 		if n.Sign() == 0 {
 			continue
 		}
 		part := float64(n.Int64()) / all
 		shares = append(shares, share{
-			Name: f.column.In(e.Language), Count: output.Grouped(n.String()), Percent: fmt.Sprintf("%.1f %%", 100*part),
+			Name: figures[firstOutcome+i].column.In(e.Language), Count: output.Grouped(n.String()), Percent: fmt.Sprintf("%.1f %%", 100*part),
 			From: fmt.Sprintf("%.2f", 1000*before), Width: fmt.Sprintf("%.2f", 1000*part), Colour: shareColours[i],
 		})
 		before += part

@@ -80,18 +80,17 @@ type State struct {
 	Gap       int64 `json:"gap"` // lost promises, whose arrivals are unknown
 }
 
+// numbers are all but ValueWon, in the order of figures.
+func (c *Counts) numbers() []*int64 {
+	return []*int64{&c.Applications, &c.Issued, &c.NotSelected, &c.Rejected, &c.AlreadyIssued, &c.UnderReview, &c.Waiting,
+		&c.Seats, &c.SeatsLeft, &c.Gap}
+}
+
 func (c *Counts) add(b Counts) {
-	c.Applications += b.Applications
-	c.Issued += b.Issued
-	c.NotSelected += b.NotSelected
-	c.Rejected += b.Rejected
-	c.AlreadyIssued += b.AlreadyIssued
-	c.UnderReview += b.UnderReview
-	c.Waiting += b.Waiting
+	for i, n := range b.numbers() {
+		*c.numbers()[i] += *n
+	}
 	c.ValueWon.Add(c.ValueWon, b.ValueWon)
-	c.Seats += b.Seats
-	c.SeatsLeft += b.SeatsLeft
-	c.Gap += b.Gap
 }
 
 // SettledBy names the runs that settled the applications of a period.

@@ -116,11 +116,11 @@ func TestCalls(t *testing.T) {
 		}
 		call, ok := n.(*ast.CallExpr)
 		if !ok || call.Ellipsis != token.NoPos || len(call.Args) == 0 ||
-			!slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf", "Println", "warn", "Fprintln"}, called(call)) {
+			!slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf", "Println", "warn", "Fprintln", "refuse"}, called(call)) {
 			return
 		}
 		args := call.Args
-		if called(call) == "Fprintln" {
+		if called(call) == "Fprintln" || called(call) == "refuse" {
 			args = args[1:]
 		}
 		if len(args) == 0 {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -28,30 +29,27 @@ func (v View) Closed(c *couponadmin.Change) {
 // Extended prints the end of applying, and the answer to new applications.
 func (v View) Extended(c *couponadmin.Change) {
 	v.Println(text.ClosesAt, v.Instant(c.After.ClosesAt), v.Instant(c.Before.ClosesAt))
-	if c.PublishErr != nil {
-		return
+	accepted := ""
+	if !c.Before.ClosesAt.After(c.At) {
+		accepted = v.Sprintf(text.OpenAgain)
 	}
-	if answer := v.newApplications(c); answer != "" {
-		fmt.Fprintln(v.W, answer)
-	} else if !c.Before.ClosesAt.After(c.At) {
-		v.Println(text.OpenAgain)
-	}
+	v.answer(c, accepted)
 }
 
 // Resumed prints the answer to new applications.
 func (v View) Resumed(c *couponadmin.Change) {
-	if c.PublishErr != nil {
-		return
-	}
-	if answer := v.newApplications(c); answer != "" {
+	v.answer(c, v.Sprintf(text.TakesApplications))
+}
+
+// answer prints the answer to new applications, as far as Redis was asked.
+func (v View) answer(c *couponadmin.Change, accepted string) {
+	if answer := cmp.Or(v.refusal(c), accepted); answer != "" && c.PublishErr == nil {
 		fmt.Fprintln(v.W, answer)
-	} else {
-		v.Println(text.TakesApplications)
 	}
 }
 
-// newApplications describes the answer to new applications; it is empty when they are accepted.
-func (v View) newApplications(c *couponadmin.Change) string {
+// refusal describes why new applications are refused; it is empty when they are accepted.
+func (v View) refusal(c *couponadmin.Change) string {
 	is := c.After
 	switch {
 	case is.Paused():

@@ -63,11 +63,11 @@ func (v View) settled(c settle.Result, dryRun bool) {
 		v.preview(c)
 	}
 	if c.Gap > 0 && c.Error == "" { // with --accept-gap
-		said := text.WrittenOff
+		message := text.WrittenOff
 		if dryRun {
-			said = text.WouldBeWrittenOff
+			message = text.WouldBeWrittenOff
 		}
-		v.Println(said, c.Coupon, c.Gap)
+		v.Println(message, c.Coupon, c.Gap)
 	}
 }
 
