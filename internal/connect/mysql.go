@@ -25,13 +25,11 @@ const (
 	maxConnections = 32
 )
 
-// MySQLSettings are the settings of MySQL or MariaDB.
 type MySQLSettings struct {
 	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" bytes:"" placeholder:"DSN"`
 	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE"`
 }
 
-// Connections is the maximum of open connections.
 func (*MySQLSettings) Connections() int { return maxConnections }
 
 func (s *MySQLSettings) Validate() error {

@@ -24,7 +24,6 @@ const (
 	redisPoolTimeout = 900 * time.Millisecond
 )
 
-// RedisSettings are the settings of Redis.
 type RedisSettings struct {
 	RedisAddrs        []string `name:"redis-addrs" env:"REDIS_ADDRS" default:"127.0.0.1:6379" placeholder:"HOST:PORT"`
 	RedisMasterName   string   `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME"`
