@@ -32,7 +32,6 @@ func New(pool *sql.DB) *DB { return &DB{pool: pool} }
 // Pool is for statements that are tried once, such as heartbeats.
 func (d *DB) Pool() *sql.DB { return d.pool }
 
-// Querier is a connection, in a transaction or not.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
