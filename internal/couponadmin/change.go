@@ -31,7 +31,6 @@ type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Windows are the windows in Redis.
 type Windows interface {
 	// StopApplying ends the window of a row now, or pauses it, and returns the version that the row must get and an instant after
 	// every arrival. The caller holds the lock of the row. If it fails to write, the catalog restores the window.
@@ -62,7 +61,6 @@ func New(config Config) (*Admin, error) {
 	return &Admin{config}, nil
 }
 
-// Change is the result of a change.
 type Change struct {
 	Before, After coupon.Coupon // Before is zero for a new coupon
 	Changed       bool          // false: the coupon was as requested, and nothing was written
@@ -77,7 +75,7 @@ type operation struct {
 	withoutRedis bool // the change needs no clock
 	// needsMarks reports whether plan needs facts.marksLost; nil: never.
 	needsMarks func(old coupon.Coupon, now time.Time) bool
-	// plan returns the coupon as it is to be, or a *Refused. It is pure.
+	// plan returns the coupon as it is to be, or a *text.UsageError. It is pure.
 	plan func(old coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error)
 }
 
