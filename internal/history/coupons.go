@@ -91,7 +91,6 @@ func (r Reader) coupons(ctx context.Context, query string, args ...any) ([]Coupo
 	return found, nil
 }
 
-// Outcomes are the recorded applications of a coupon.
 type Outcomes struct {
 	Issued        int64 `json:"issued"` // by runs
 	ByHand        int64 `json:"givenByHand"`

@@ -25,7 +25,6 @@ const IsSilent = "heartbeat_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"
 // RunStatus is the status of run r: ABANDONED when it is RUNNING and silent. Its one argument is SilentSeconds.
 const RunStatus = "IF(r.status = 'RUNNING' AND r." + IsSilent + ", 'ABANDONED', r.status)"
 
-// Run is one execution of the job. Times are UTC.
 type Run struct {
 	ID          coupon.RunID   `json:"run"`
 	Trigger     coupon.Trigger `json:"trigger"`
@@ -91,7 +90,6 @@ WHERE (? = 0 OR id < ?) AND (? IS NULL OR cutoff > ?) AND (? IS NULL OR cutoff <
 ORDER BY id DESC LIMIT ?` + groupedByRun
 )
 
-// ErrNoRun reports a run that does not exist.
 var ErrNoRun = text.UsageErrorf(text.NoRun)
 
 // Runs reads runs, the newest first.
@@ -174,7 +172,6 @@ LEFT JOIN run_coupon x ON x.run_id = ? AND x.coupon_id = k.coupon_id
 LEFT JOIN coupon c ON c.id = k.coupon_id
 ORDER BY k.coupon_id`
 
-// RunCoupons reads the results of a run: one for each coupon that it changed or could not settle.
 func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
 	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
 		return []any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read, &c.Issued, &c.UnderReview, &c.Rejected, &c.AlreadyIssued, &c.NotSelected,
