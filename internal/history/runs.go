@@ -16,7 +16,7 @@ import (
 // Reader reads the history of a deployment.
 type Reader struct{ DB *sql.DB }
 
-// SilentSeconds without a heartbeat, six of them, make a run abandoned, until its next heartbeat.
+// SilentSeconds is the time without a heartbeat, six of them, after which a run counts as abandoned until its next one.
 const SilentSeconds = 60
 
 // IsSilent is a condition for runs that are silent. Its one argument is SilentSeconds.
@@ -197,8 +197,8 @@ WHERE s.coupon_id = ? AND s.run_id < ? AND NOT EXISTS
       (SELECT 1 FROM audit_event e WHERE e.coupon_id = s.coupon_id AND e.run_id = s.run_id AND e.action = ?)
 ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
-// LastSettled is the last run before another that settled a coupon, nil without one: rather of the same or an earlier
-// cutoff, and not one that only dropped applications.
+// LastSettled is the last run before another that settled a coupon, nil without one. Runs of the same or an earlier cutoff
+// come first. A run that only dropped applications does not count.
 func LastSettled(ctx context.Context, q audit.RowQuerier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
 	var s Settled
 	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)
