@@ -20,7 +20,7 @@ const (
 	redisIOTimeout   = 3 * time.Second
 	// redisPool is enough for stampedes on three coupons; with more, calls wait for a connection.
 	redisPool = 64
-	// redisPoolTimeout is shorter than the timeout of every call, so that the pool counts it.
+	// redisPoolTimeout is shorter than the timeout of every call, so that the pool counts its own timeouts.
 	redisPoolTimeout = 900 * time.Millisecond
 )
 

@@ -99,7 +99,7 @@ func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sq
 	}
 }
 
-// interrupted leaves a deadline that ran out: it is no request to stop.
+// interrupted keeps the error of a deadline that ran out: that is no request to stop.
 func interrupted(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
