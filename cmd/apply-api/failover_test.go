@@ -1,13 +1,23 @@
 package main
 
 import (
+	"database/sql"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
@@ -89,4 +99,321 @@ func TestAFailoverToAReplicaThatLagsBehindLosesNobody(t *testing.T) {
 	}
 	require.Equal(t, int64(len(held.queue)), held.accepted, "nobody is missing, and nobody is counted twice")
 	require.Greater(t, p.metric("jajeong_promises_put_back_total"), 50.0-2*someAtOnce) // some were on their way when the link went down
+}
+
+// promotedWithin is less than the minute after which the client would look for the master anyway.
+const promotedWithin = 15 * time.Second
+
+func TestAPromotedReplicaIsFoundAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := topology.StartCluster(t, 3)
+			holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*3/16384]
+			replica := topology.AddReplica(t, nodes, holder)
+			var addrs []string
+			for _, node := range append(nodes, replica) {
+				require.NoError(t, redisClient(t, node.Addr()).ConfigSet(t.Context(), "cluster-node-timeout", "2000").Err())
+				addrs = append(addrs, node.Addr())
+			}
+			p := serving(t, "REDIS_ADDRS="+strings.Join(addrs, ","))
+			status, text := p.ask(1, 1)
+			require.Equal(t, http.StatusAccepted, status, text)
+			onMaster, promoted := redisClient(t, holder.Addr()), redisClient(t, replica.Addr())
+			testenv.Eventually(t, soon, "the replica has caught up", func() bool { return onMaster.Wait(t.Context(), 1, time.Second).Val() == 1 })
+
+			require.NoError(t, fail(holder))
+			testenv.Eventually(t, soon, "the replica is promoted", func() bool {
+				_, _ = p.ask(1, 2) // somebody goes on asking
+				return strings.Contains(promoted.Info(t.Context(), "replication").Val(), "role:master")
+			})
+			at := time.Now()
+			testenv.Eventually(t, promotedWithin, "it is asked", func() bool {
+				status, _ := p.ask(1, 3)
+				return status == http.StatusAccepted
+			})
+			t.Logf("%s after the promotion", time.Since(at))
+			status, text = p.ask(1, 1)
+			require.Equal(t, http.StatusOK, status, text)
+		})
+	}
+}
+
+// While a slot moves, a Cluster answers no script with keys on both nodes. A missing key counts as moved.
+func TestReshardingUnderACrowd(t *testing.T) {
+	t.Parallel()
+	t.Run("with keys that do not exist", func(t *testing.T) {
+		t.Parallel()
+		m := newMove(t)
+		_, c := underCrowd(t, m.addrs())
+		m.begin()
+		c.hears(http.StatusServiceUnavailable, 20)
+		m.moveKeys()
+		c.hears(http.StatusServiceUnavailable, 20)
+		m.end()
+		c.hears(http.StatusAccepted, 50)
+		c.end(m.to)
+		require.Zero(t, c.clearedUp(), "who was not told did not stand in line")
+		m.nothingStaysBehind()
+	})
+	// With every key there is, the node that has them all answers, asked in the way that a move wants.
+	t.Run("with all keys", func(t *testing.T) {
+		t.Parallel()
+		m := newMove(t)
+		tag := "{" + queueKey + "}"
+		require.NoError(t, m.from.SAdd(t.Context(), "issued:"+tag, "1000001").Err())
+		require.NoError(t, m.from.SAdd(t.Context(), "rejected:"+tag, "1000002").Err())
+		require.NoError(t, m.from.ZAdd(t.Context(), "dlq:"+tag, redis.Z{Score: 1, Member: "1000003"}).Err())
+		p := serving(t, "REDIS_ADDRS="+m.addrs())
+		require.NoError(t, m.from.HIncrBy(t.Context(), stateKey, "accepted", 1).Err()) // who is under review
+		c := gather(t, p.apply, someAtOnce)
+		c.hears(http.StatusAccepted, 50)
+		m.begin()
+		c.hears(http.StatusAccepted, 50)
+		m.moveKeys()
+		c.hears(http.StatusAccepted, 50)
+		require.NoError(t, m.to.ScriptFlush(t.Context()).Err())
+		c.hears(http.StatusAccepted, 50)
+		m.end()
+		c.hears(http.StatusAccepted, 50)
+		c.end(m.to)
+		m.nothingStaysBehind()
+	})
+}
+
+// move is a slot on its way from one node of a Cluster to the other.
+type move struct {
+	t            *testing.T
+	from, to     *redis.Client
+	fromID, toID string
+	slot         int64
+}
+
+func newMove(t *testing.T) *move {
+	t.Helper()
+	nodes := topology.StartCluster(t, 2)
+	m := &move{t: t, from: redisClient(t, nodes[0].Addr()), to: redisClient(t, nodes[1].Addr())}
+	m.slot = m.from.ClusterKeySlot(t.Context(), queueKey).Val()
+	if m.slot >= 8192 { // the second node's
+		m.from, m.to = m.to, m.from
+	}
+	m.fromID, m.toID = m.from.ClusterMyID(t.Context()).Val(), m.to.ClusterMyID(t.Context()).Val()
+	return m
+}
+
+func (m *move) addrs() string { return m.from.Options().Addr + "," + m.to.Options().Addr }
+
+func (m *move) setSlot(node *redis.Client, state, id string) {
+	m.t.Helper()
+	require.NoError(m.t, node.Do(m.t.Context(), "cluster", "setslot", m.slot, state, id).Err())
+}
+
+func (m *move) begin() {
+	m.t.Helper()
+	m.setSlot(m.to, "importing", m.fromID)
+	m.setSlot(m.from, "migrating", m.toID)
+}
+
+func (m *move) moveKeys() {
+	m.t.Helper()
+	host, port, err := net.SplitHostPort(m.to.Options().Addr)
+	require.NoError(m.t, err)
+	for {
+		keys, err := m.from.ClusterGetKeysInSlot(m.t.Context(), int(m.slot), 1).Result()
+		require.NoError(m.t, err)
+		if len(keys) == 0 {
+			return
+		}
+		require.NoError(m.t, m.from.Migrate(m.t.Context(), host, port, keys[0], 0, soon).Err())
+	}
+}
+
+func (m *move) end() {
+	m.t.Helper()
+	m.setSlot(m.to, "node", m.toID)
+	m.setSlot(m.from, "node", m.toID)
+}
+
+func (m *move) nothingStaysBehind() {
+	m.t.Helper()
+	left, err := m.from.ClusterCountKeysInSlot(m.t.Context(), int(m.slot)).Result()
+	require.NoError(m.t, err)
+	require.Zero(m.t, left)
+}
+
+func TestAClusterNodeIsFrozenUnderACrowd(t *testing.T) {
+	t.Parallel()
+	nodes := topology.StartCluster(t, 2)
+	holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*2/16384]
+	p, c := underCrowd(t, nodes[0].Addr()+","+nodes[1].Addr())
+	require.NoError(t, holder.Freeze())
+	c.hears(http.StatusServiceUnavailable, 20)
+	p.awaitReady(http.StatusOK) // for the coupons of the other node
+	require.NoError(t, holder.Thaw())
+	c.hears(http.StatusAccepted, 50)
+	c.end(redisClient(t, holder.Addr()))
+	require.Positive(t, c.clearedUp(), "who was not told stood in line")
+}
+
+// shards is a Cluster of three masters, and apply-api with coupons on all of them.
+type shards struct {
+	t              *testing.T
+	db             *sql.DB
+	any            *redis.Client
+	frozen         *testenv.Redis
+	hung, healthy  []int // coupons
+	api            *program
+	client         *http.Client
+	users          atomic.Int64
+	stop           chan struct{}
+	end            func()
+	asking         sync.WaitGroup
+	healthyAnswers atomic.Int64
+}
+
+// newShards has so many coupons; those of one master are the hung ones.
+func newShards(t *testing.T, coupons int) *shards {
+	t.Helper()
+	nodes := topology.StartCluster(t, 3)
+	var addrs []string
+	for _, node := range nodes {
+		require.NoError(t, redisClient(t, node.Addr()).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+		addrs = append(addrs, node.Addr())
+	}
+	dsn := testenv.MySQLFor(t).DSN
+	api := migrated(t, dsn)
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	s := &shards{t: t, db: db, any: redisClient(t, nodes[1].Addr()), frozen: nodes[0], stop: make(chan struct{}),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: answeredWithin}}
+	s.end = sync.OnceFunc(func() {
+		close(s.stop)
+		s.asking.Wait()
+		s.client.CloseIdleConnections()
+	})
+	for id := 2; id < coupons+2; id++ {
+		s.add(id)
+	}
+	s.api = startAt(t, listening, "MYSQL_DSN="+api, "REDIS_ADDRS="+strings.Join(addrs, ","), "USER_RATE=0")
+	t.Cleanup(s.end) // before the program is killed
+	s.api.awaitReady(http.StatusOK)
+	return s
+}
+
+// add makes one more coupon and says whether it is on the first master.
+func (s *shards) add(id int) (hung bool) {
+	s.t.Helper()
+	_, err := s.db.ExecContext(s.t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+VALUES (?, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
+	require.NoError(s.t, err)
+	slot := s.any.ClusterKeySlot(s.t.Context(), fmt.Sprintf("candidates:coupon:%d", id)).Val()
+	if hung = slot < 16384/3; hung {
+		s.hung = append(s.hung, id)
+	} else {
+		s.healthy = append(s.healthy, id)
+	}
+	return hung
+}
+
+// ask returns the status of an answer; 0 when there was none.
+func (s *shards) ask(method string, coupon int, user int64, path string) int {
+	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", s.api.apply, coupon, path), nil)
+	if err != nil {
+		return 0
+	}
+	request.Header.Set("X-User-ID", fmt.Sprint(user))
+	response, err := s.client.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
+}
+
+// crowd has so many ask for coupons, one after the other, and look where they stand, until the end.
+func (s *shards) crowd(size int, coupons []int, healthy bool) {
+	for range size {
+		s.asking.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-s.stop:
+					return
+				default:
+				}
+				user, coupon := s.users.Add(1), coupons[i%len(coupons)]
+				applied, told := s.ask(http.MethodPost, coupon, user, ""), s.ask(http.MethodGet, coupon, user, "/me")
+				if !healthy {
+					continue
+				}
+				s.healthyAnswers.Add(1)
+				if applied != http.StatusAccepted || told != http.StatusOK {
+					s.t.Errorf("healthy coupon %d: applied %d, told %d", coupon, applied, told)
+				}
+			}
+		})
+	}
+}
+
+// lengths are the lengths of queues, by coupon, as one scrape has them.
+func (p *program) lengths() map[int]int {
+	p.t.Helper()
+	_, text := p.get("/metrics")
+	lengths := map[int]int{}
+	for line := range strings.Lines(text) {
+		var coupon, length int
+		if n, _ := fmt.Sscanf(line, `jajeong_queue_length{coupon_id="%d"} %d`, &coupon, &length); n == 2 {
+			lengths[coupon] = length
+		}
+	}
+	return lengths
+}
+
+// promised is how many healthy coupons MySQL has as many promises of as were asked for.
+func (s *shards) promised(least int64) (coupons int) {
+	s.t.Helper()
+	for _, id := range s.healthy {
+		var accepted int64
+		if err := s.db.QueryRowContext(s.t.Context(), "SELECT accepted FROM promise WHERE coupon_id = ?", id).Scan(&accepted); err == nil && accepted >= least {
+			coupons++
+		}
+	}
+	return coupons
+}
+
+func TestAShardThatHangsCostsOnlyItsCoupons(t *testing.T) {
+	t.Parallel()
+	s := newShards(t, 150)
+	require.Greater(t, len(s.hung), 20)
+	require.Equal(t, http.StatusAccepted, s.ask(http.MethodPost, s.hung[0], 1, ""))
+	require.NoError(t, s.frozen.Freeze())
+
+	s.crowd(64, s.hung, false)
+	healthy := s.healthy // without the coupons that follow
+	s.crowd(4, healthy, true)
+	first := s.healthyAnswers.Load()
+	testenv.Eventually(t, soon, "everybody has been asked for", func() bool { return s.healthyAnswers.Load() > first+int64(4*len(healthy)) })
+	testenv.Eventually(t, soon, "MySQL knows the promises of all healthy coupons", func() bool { return s.promised(4) == len(healthy) })
+
+	id := 1000
+	for s.add(id) {
+		id++
+	}
+	testenv.Eventually(t, soon, "a new coupon has its window", func() bool {
+		return s.ask(http.MethodPost, id, 1, "") == http.StatusAccepted
+	})
+	lengths := s.api.lengths()
+	for _, coupon := range healthy {
+		require.Positive(t, lengths[coupon])
+	}
+	require.NotContains(t, lengths, s.hung[0])
+	require.Equal(t, http.StatusOK, s.api.ready())
+
+	s.end()
+	require.NoError(t, s.frozen.Thaw())
+	testenv.Eventually(t, soon, "the others are well again", func() bool {
+		return s.ask(http.MethodGet, s.hung[0], 1, "/me") == http.StatusOK && s.ask(http.MethodPost, s.hung[1], s.users.Add(1), "") == http.StatusAccepted
+	})
 }

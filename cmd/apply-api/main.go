@@ -40,7 +40,7 @@ import (
 
 var version = "dev" // set by -ldflags "-X main.version=…"
 
-// gcPercent makes garbage collection rare: the heap is small and requests leave little behind. GOGC overrides it.
+// gcPercent makes garbage collection rare: the heap is small. GOGC overrides it.
 const gcPercent = 400
 
 const (
@@ -132,12 +132,12 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 }
 
 func logPutBack(logger *zap.Logger, p recall.PutBack) {
-	fields := []zap.Field{zap.Uint64("coupon_id", p.Coupon), zap.Int("remembered", p.Compared), zap.Int("put_back", p.Back), zap.Int("moved", p.Moved), zap.Error(p.Err)}
+	message := "applications put back after a failover of redis"
 	if p.Err != nil {
-		logger.Warn("applications not put back after a failover of redis; the next refresh tries again", fields...)
-		return
+		message = "applications not put back after a failover of redis; the next refresh tries again"
 	}
-	logger.Warn("applications put back after a failover of redis", fields...)
+	logger.Warn(message, zap.Uint64("coupon_id", p.Coupon), zap.Int("remembered", p.Compared), zap.Int("put_back", p.Back),
+		zap.Int("moved", p.Moved), zap.Error(p.Err))
 }
 
 // refuse prints every wrong setting on a line of its own.

@@ -16,12 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/badinput"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 	migrations "github.com/jajeong/jajeong/sql"
 )
@@ -357,4 +359,17 @@ func TestWithoutMySQLItWaits(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 	require.Equal(t, 0, p.exit(20*time.Second))
 	require.NotContains(t, p.stderr.String(), `"listening"`)
+}
+
+func TestBadValuesAreRefused(t *testing.T) {
+	parser, err := kong.New(new(settings), kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
+	require.NoError(t, err)
+	told, stop := context.WithCancel(t.Context())
+	stop() // so that it does not stay where it should not have begun
+	badinput.CheckAll(t, parser.Model, func(args ...string) (int, string) {
+		var stdout, stderr bytes.Buffer
+		code := run(told, args, &stdout, &stderr)
+		require.Empty(t, stdout.String(), "%v", args)
+		return code, stderr.String()
+	})
 }

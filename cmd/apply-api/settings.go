@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -43,47 +44,35 @@ type settings struct {
 
 // Validate reports every impossible setting, and loads the time zone.
 func (s *settings) Validate() error {
-	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)}
 	var err error
-	if s.zone, err = time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
-		problems = append(problems, fmt.Errorf("SETTLE_TIME_ZONE is %q: want a zone of the IANA database such as Asia/Seoul", s.TimeZone))
+	s.zone, err = time.LoadLocation(s.TimeZone)
+	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)}
+	check := func(right bool, problem string, args ...any) {
+		if !right {
+			problems = append(problems, fmt.Errorf(problem, args...))
+		}
 	}
-	if s.ShutdownGrace <= 0 {
-		problems = append(problems, fmt.Errorf("SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", s.ShutdownGrace))
-	}
-	if s.ShutdownDelay < 0 || s.ShutdownDelay >= s.ShutdownGrace && s.ShutdownGrace > 0 {
-		problems = append(problems, fmt.Errorf("SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s", s.ShutdownDelay, s.ShutdownGrace))
-	}
-	if s.UserRate != 0 && !(s.UserRate >= minUserRate && s.UserRate <= maxUserRate) {
-		problems = append(problems, fmt.Errorf("USER_RATE is %v: want %v to %d requests a second, or 0 for any number", s.UserRate, minUserRate, maxUserRate))
-	}
-	if s.MaxInFlight < 1 || s.MaxInFlight > maxConnections {
-		problems = append(problems, fmt.Errorf("MAX_IN_FLIGHT is %d: want 1 to %d", s.MaxInFlight, maxConnections))
-	}
-	if s.MaxConnections < 1 || s.MaxConnections > maxConnections {
-		problems = append(problems, fmt.Errorf("MAX_CONNECTIONS is %d: want 1 to %d", s.MaxConnections, maxConnections))
-	}
+	check(err == nil && s.TimeZone != "" && s.TimeZone != "Local",
+		"SETTLE_TIME_ZONE is %q: want a zone of the IANA database such as Asia/Seoul", s.TimeZone)
+	check(s.ShutdownGrace > 0, "SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", s.ShutdownGrace)
+	check(s.ShutdownDelay >= 0 && (s.ShutdownDelay < s.ShutdownGrace || s.ShutdownGrace <= 0),
+		"SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s", s.ShutdownDelay, s.ShutdownGrace)
+	check(s.UserRate == 0 || s.UserRate >= minUserRate && s.UserRate <= maxUserRate,
+		"USER_RATE is %v: want %v to %d requests a second, or 0 for any number", s.UserRate, minUserRate, maxUserRate)
+	check(s.MaxInFlight >= 1 && s.MaxInFlight <= maxConnections, "MAX_IN_FLIGHT is %d: want 1 to %d", s.MaxInFlight, maxConnections)
+	check(s.MaxConnections >= 1 && s.MaxConnections <= maxConnections, "MAX_CONNECTIONS is %d: want 1 to %d", s.MaxConnections, maxConnections)
 	return errors.Join(problems...)
 }
 
-// ownFiles is the number of open files kept for the admin port, the listeners, the log and the Go runtime.
-const ownFiles = 128
+const ownFiles = 128 // for the admin port, the listeners, the log and the Go runtime
 
-const connectionsFlag = "max-connections"
-
-// connectionsGiven reports whether MAX_CONNECTIONS was set.
 func connectionsGiven(parsed *kong.Context) bool {
-	for _, p := range parsed.Path {
-		if p.Flag != nil && p.Flag.Name == connectionsFlag {
-			return true
-		}
-	}
 	_, set := os.LookupEnv("MAX_CONNECTIONS")
-	return set
+	return set || slices.ContainsFunc(parsed.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "max-connections" })
 }
 
-// fitConnections makes MaxConnections fit below the limit of open files: a process without free files answers nobody on the
-// admin port and cannot reconnect to Redis or MySQL. It lowers the default, and refuses a given number that does not fit.
+// fitConnections fits MaxConnections below the limit of open files, without which the process answers no operator and cannot
+// reconnect. It lowers the default, and refuses a given number.
 func (s *settings) fitConnections(given bool, logger *zap.Logger) (surplus int, err error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -54,23 +54,19 @@ type Applier interface {
 	Apply(ctx context.Context, couponID, user uint64) (candidates.Receipt, error)
 }
 
-// Standings reads the standing of an application from Redis.
 type Standings interface {
 	Status(ctx context.Context, couponID, user uint64) (candidates.Status, error)
 }
 
-// History reads the result of an application from MySQL.
 type History interface {
 	Standing(ctx context.Context, couponID, user uint64) (coupon.Standing, coupon.Arrival, error)
 }
 
-// Coupons are the coupons that can be applied for.
 type Coupons interface {
 	Lookup(id uint64) (coupon.Coupon, bool)
 	Loaded() bool
 }
 
-// Options are what the public API works with.
 type Options struct {
 	Applier   Applier
 	Standings Standings
@@ -94,7 +90,6 @@ type server struct {
 	metrics             metrics
 }
 
-// New returns the handler of the public API.
 func New(o Options) http.Handler {
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)

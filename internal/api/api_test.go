@@ -37,18 +37,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// A pool that was closed while its Redis was away tries once more before it notices.
-	goleak.VerifyTestMain(withServers{m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
-
-type withServers struct{ *testing.M }
-
-func (w withServers) Run() int {
-	code := w.M.Run()
-	if err := testenv.StopShared(); err != nil {
-		fmt.Println(err)
-		code = max(code, 1)
-	}
-	return code
+	goleak.VerifyTestMain(testenv.WithServers{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // plenty are limits that no test reaches.
@@ -608,13 +597,10 @@ func FuzzApplyHeaders(f *testing.F) {
 		body := decode(t, recorder.Body.String())
 		switch recorder.Code {
 		case http.StatusAccepted: // both ids come back to the letter
-			if fmt.Sprint(body["userId"]) != id || fmt.Sprint(body["couponId"]) != id+"1" {
-				t.Errorf("%q was read as user %v and coupon %v", id, body["userId"], body["couponId"])
-			}
+			require.Equal(t, id, fmt.Sprint(body["userId"]))
+			require.Equal(t, id+"1", fmt.Sprint(body["couponId"]))
 		case http.StatusBadRequest, http.StatusUnauthorized:
-			if language := recorder.Header().Get("Content-Language"); language != "ko" && language != "en" {
-				t.Errorf("%q led to language %q", accept, language)
-			}
+			require.Contains(t, []string{"ko", "en"}, recorder.Header().Get("Content-Language"), accept)
 		default:
 			t.Errorf("%q, %q: status %d", id, accept, recorder.Code)
 		}

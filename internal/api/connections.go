@@ -106,7 +106,6 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 
 type deadline struct{ at time.Time }
 
-// move reports whether the deadline must be set to t.
 func (d *deadline) move(t time.Time) bool {
 	if later := t.Sub(d.at); 0 <= later && later < deadlineSlack {
 		return false

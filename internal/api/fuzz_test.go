@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
@@ -37,36 +39,24 @@ func FuzzRequest(f *testing.F) {
 		if request.Method == http.MethodHead {
 			response.Body = io.NopCloser(new(bytes.Buffer)) // net/http sends none of it
 		}
-		if err := openapi.Check(request, response); err != nil {
-			t.Fatal(err)
-		}
-		code := codeIn(body)
+		require.NoError(t, openapi.Check(request, response))
 		switch {
 		case problems[string(body)] || response.Header.Get("Content-Type") == "application/yaml":
-		case code == string(candidates.NotOpen): // with two times, which the document bounds
+		case strings.Contains(string(body), `"code":"NOT_OPEN"`): // with two times, which the document bounds
 		default:
 			var told struct {
 				CouponID, UserID json.Number
 			}
-			if err := json.Unmarshal(body, &told); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(body, &told))
 			coupon, _ := url.PathUnescape(strings.Split(request.URL.EscapedPath(), "/")[3])
-			if told.CouponID.String() != coupon || told.UserID.String() != request.Header.Get("X-User-ID") {
-				t.Errorf("%q was answered for coupon %s and user %s", raw, told.CouponID, told.UserID)
-			}
+			require.Equal(t, coupon, told.CouponID.String(), "%q", raw)
+			require.Equal(t, request.Header.Get("X-User-ID"), told.UserID.String(), "%q", raw)
 		}
 		// Whom the fake does not answer, or tells to wait.
 		if user := request.Header.Get("X-User-ID"); response.StatusCode >= 500 && !strings.Contains(" 6 7 10 11 12 13 ", " "+user+" ") {
 			t.Errorf("%q was answered with %d", raw, response.StatusCode)
 		}
 	})
-}
-
-func codeIn(body []byte) string {
-	var problem struct{ Code string }
-	_ = json.Unmarshal(body, &problem)
-	return problem.Code
 }
 
 // nowhere discards responses.

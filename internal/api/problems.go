@@ -47,7 +47,6 @@ const (
 	tooManyRequests  result = "TOO_MANY_REQUESTS"
 )
 
-// ofRedis is the result of an application that Redis answered.
 func ofRedis(code candidates.Code) result {
 	switch code {
 	case candidates.Accepted, candidates.Duplicate, candidates.NotOpen, candidates.Closed, candidates.Paused, candidates.UnderReview,

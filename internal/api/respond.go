@@ -23,7 +23,6 @@ type answer struct {
 
 func refuse(r result) answer { return answer{result: r} }
 
-// problemDocument is a problem by RFC 9457.
 type problemDocument struct {
 	Type       string `json:"type"`
 	Title      string `json:"title"`

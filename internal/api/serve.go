@@ -44,7 +44,6 @@ type ServerConfig struct {
 	Metrics     prometheus.Registerer
 }
 
-// Server serves the public and the admin port.
 type Server struct {
 	ServerConfig
 	public, operators *http.Server

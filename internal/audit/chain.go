@@ -10,7 +10,6 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Head is the end of a coupon's chain.
 type Head struct {
 	Seq  uint64 `json:"seq"`  // of the last event; 0: the chain is empty
 	Hash string `json:"hash"` // of the last event

@@ -41,7 +41,6 @@ const (
 	CouponUnfinalised Action = "COUPON_UNFINALISED" // its Redis keys had been swept
 )
 
-// Actions are all of them.
 var Actions = []Action{GapHeld, CountHeld, GapAccepted, DLQRetried, DLQDropped, ManualSettle, CouponCreated,
 	CouponClosed, CouponExtended, CouponPaused, CouponResumed, CouponSeats, CouponRecounted, CouponUnfinalised}
 

@@ -28,7 +28,6 @@ type Entry struct {
 	Detail string        // Append cuts it to the column's width
 }
 
-// RowQuerier is a pool, a connection or a transaction.
 type RowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
@@ -90,7 +89,6 @@ const (
 	recordedBySQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND actor = ? AND at = ? AND action = ?)"
 )
 
-// Recorded reports whether a run has an event of this action for a coupon.
 func Recorded(ctx context.Context, q RowQuerier, run coupon.RunID, action Action, couponID coupon.CouponID) (bool, error) {
 	return exists(ctx, q, couponID, recordedSQL, couponID, run, action)
 }

@@ -1,3 +1,38 @@
+// Package catalog reads the coupons from MySQL, and keeps them in the memory of the process and in Redis.
+//
+// # Data flow of a coupon
+//
+//	row in MySQL ── Refresh ──▶ memory of this process: Lookup
+//	                   ├──────▶ window in Redis, unless the coupon is finalised
+//	                   ├──────▶ snapshot of all coupons in Redis
+//	promise row  ◀── Refresh ──▶ promise in Redis: each side gets the higher values
+//
+// The catalog has a coupon from one day before it opens until 30 days after it closed.
+//
+// # Authority
+//
+// MySQL decides what a coupon is. The snapshot is for processes that cannot reach MySQL: it never replaces a newer reading of
+// MySQL, and it is never published as windows. Promises only rise. A Redis that lost data gets the number of accepted
+// applications and the highest arrival with the next refresh, and the refresh also detects a failover: see package candidates.
+//
+// # Order of changes
+//
+// A window has the version of its row. Each change of window or status raises the version under the row's lock, and Redis
+// keeps the newest version, so that a slow process cannot restore an older window. Of two windows with the same version, the
+// last one published counts: a row that was changed by hand without its version still reaches Redis. Redis refuses older
+// versions for three minutes only, longer than any refresh or COMMIT takes. After that an older version means that a change was
+// not committed after it had reached Redis, or that MySQL was restored from a backup.
+//
+// # Writes of an idle refresh
+//
+// None. A window is written if it, its promise or its end differs; a promise row if Redis has higher values; the snapshot if
+// its digest differs. The time in a snapshot is therefore the first time that its content was read.
+//
+// # Crashes
+//
+// Nothing needs to be finished: every step is safe to repeat, and the next refresh of any process repeats all of them. Without
+// MySQL the coupons in memory stay as they are, and without Redis memory is still refreshed. A process that starts without
+// both has no coupons: Loaded is false.
 package catalog
 
 import (
@@ -20,30 +55,26 @@ const (
 	// DefaultInterval is the longest time until a change of a coupon reaches Redis.
 	DefaultInterval = 5 * time.Second
 
-	// MaxCoupons bounds memory and the snapshot, about 3 MB. Open coupons are kept first, those that close soonest before
-	// others, then the coupons that closed last.
+	// MaxCoupons bounds memory and the snapshot, about 3 MB: open coupons first, then those that closed last.
 	MaxCoupons = 10_000
 	_          = uint(recall.MaxCoupons - 2*MaxCoupons) // does not compile if a process could forget coupons of its catalog
 
-	// readTimeout bounds one reading from MySQL. It leaves time of refreshTimeout for Redis when MySQL hangs.
+	// readTimeout leaves time of refreshTimeout for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
-	// recallAfter is when a refresh stops waiting for MySQL before it restores applications that a failover of Redis lost:
-	// they must be restored within the time that the fence gives.
+	// recallAfter is when a refresh stops waiting for MySQL and restores applications that a failover lost, within the time
+	// that the fence gives.
 	recallAfter = time.Second
-	// publishTimeout and snapshotTimeout bound one call of Redis each, so that a shard that hangs does not use up the time of
-	// the other shards or of the next refresh.
+	// publishTimeout and snapshotTimeout bound one call each, so that a hung shard leaves time for the others.
 	publishTimeout  = time.Second
 	snapshotTimeout = 2 * time.Second
 
-	// publishers is the number of concurrent calls. It leaves most connections to Redis for applications.
+	// publishers is the number of concurrent calls: most connections remain for applications.
 	publishers = 8
 
-	// maxErrors is how many failures of single coupons an error names.
 	maxErrors = 5
 )
 
-// Store is the part of Redis that the catalog uses.
 type Store interface {
 	Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error)
 	SaveCatalog(ctx context.Context, snapshot []byte) error
@@ -57,7 +88,6 @@ type Memory interface {
 	Seen(couponID coupon.CouponID) candidates.Seen
 }
 
-// Options are what a Catalog works with.
 type Options struct {
 	DB       *sql.DB // opened by package connect
 	Store    Store
@@ -90,7 +120,6 @@ type content struct {
 	seenAt time.Time // clock of this process at its last reading of MySQL; zero: none
 }
 
-// New returns an empty catalog, which Refresh or Run fills.
 func New(o Options) *Catalog {
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
@@ -98,7 +127,6 @@ func New(o Options) *Catalog {
 	return &Catalog{Options: o}
 }
 
-// Lookup returns a coupon as it was last read.
 func (c *Catalog) Lookup(id uint64) (coupon.Coupon, bool) {
 	h := c.content.Load()
 	if h == nil {
@@ -111,8 +139,7 @@ func (c *Catalog) Lookup(id uint64) (coupon.Coupon, bool) {
 // Loaded reports whether the catalog has coupons, from MySQL or from the snapshot.
 func (c *Catalog) Loaded() bool { return c.content.Load() != nil }
 
-// WindowsSent reports whether the windows have reached Redis since this process started, except for unreachable shards. A
-// snapshot proves it too: the process that saved it had sent them. Before that, applications are answered 503.
+// WindowsSent reports whether reachable shards have got the windows since the start, or a snapshot proves it.
 func (c *Catalog) WindowsSent() bool { return c.sent.Load() }
 
 // Age is the time since this process last read the coupons from MySQL; false: never.
@@ -140,8 +167,8 @@ func (c *Catalog) Run(ctx context.Context) {
 	}
 }
 
-// Refresh copies the coupons from MySQL to memory, windows and snapshot, and the promises both ways. While MySQL is
-// unreachable, it loads the snapshot and returns an error. The failure of one coupon does not stop the others. Safe to repeat.
+// Refresh copies the coupons from MySQL to memory, windows and snapshot, and the promises both ways. Without MySQL it loads
+// the snapshot and returns an error. The failure of one coupon stops no other. Safe to repeat.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	c.refreshing.Lock()
 	defer c.refreshing.Unlock()
@@ -158,8 +185,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.saveSnapshot(ctx, now))
 }
 
-// readOrRecall reads the coupons. If that fails or takes long, it restores applications that a failover of Redis lost, which
-// publish would do otherwise.
+// readOrRecall reads the coupons. If that fails or takes long, it restores lost applications, as publish would do.
 func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
 	recalled := make(chan error, 1)
 	recall := time.AfterFunc(recallAfter, func() { recalled <- c.Memory.Recall(ctx) })
@@ -182,7 +208,6 @@ func (c *Catalog) replace(r *reading, at time.Time) {
 	c.content.Store(&content{readAt: r.At, byID: byID, seenAt: at})
 }
 
-// loadSnapshot takes over the reading of another process if it is newer.
 func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
@@ -201,13 +226,12 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// publish sends every window to Redis, and returns the promises that are higher there than in MySQL. A newer version in Redis
-// is of a change that was made after this reading.
+// publish sends every window to Redis, and returns the promises that are higher there.
 func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err error) {
 	var (
-		mu        sync.Mutex // guards failed, published and risen
-		failed    failures
-		published int
+		mu      sync.Mutex // guards failed and risen
+		failed  failures
+		sending int
 
 		coupons = make(chan coupon.Coupon)
 		workers sync.WaitGroup
@@ -216,11 +240,8 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 		workers.Go(func() {
 			for one := range coupons {
 				known := one.Promise
-				promise, _, err := c.publishOne(ctx, one.Window(), known)
+				promise, err := c.publishOne(ctx, one.Window(), known)
 				mu.Lock()
-				if err == nil {
-					published++
-				}
 				switch {
 				case err != nil:
 					failed.add(err)
@@ -235,6 +256,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	var late []raised // promises of finalised coupons that this process did not write in time
 	for _, one := range r.Coupons {
 		if !one.Finalised() {
+			sending++
 			coupons <- one
 		} else if seen := c.Memory.Seen(one.ID).Promise(); seen.Accepted > one.Promise.Accepted {
 			late = append(late, raised{one.ID, seen})
@@ -247,17 +269,17 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 			zap.Uint64("coupon_id", l.coupon), zap.Int64("accepted", l.promise.Accepted))
 	}
 	risen = append(risen, late...)
-	if published > 0 || failed.count == 0 {
+	if sending == 0 || failed.count < sending {
 		c.sent.Store(true)
 	}
 	return risen, failed.join()
 }
 
-// publishOne sends one window to Redis. Of a shard that hangs, the first calls time out and the others fail immediately.
-func (c *Catalog) publishOne(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
+func (c *Catalog) publishOne(ctx context.Context, w coupon.Window, known coupon.Promise) (coupon.Promise, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	return c.Store.Publish(ctx, w, known)
+	now, _, err := c.Store.Publish(ctx, w, known)
+	return now, err
 }
 
 // failures keep the first errors and count the rest.

@@ -25,18 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// A pool that was closed while its Redis was away tries once more before it notices.
-	goleak.VerifyTestMain(withServers{m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
-
-type withServers struct{ *testing.M }
-
-func (w withServers) Run() int {
-	code := w.M.Run()
-	if err := testenv.StopShared(); err != nil {
-		fmt.Println(err)
-		code = max(code, 1)
-	}
-	return code
+	goleak.VerifyTestMain(testenv.WithServers{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // world is a deployment: a MySQL database, a key prefix in Redis, and a catalog.
@@ -55,8 +44,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func newWorldOn(t *testing.T, dsn string) *world {
-	settings := connect.MySQLSettings{MySQLDSN: dsn}
-	db, err := settings.Open(zaptest.NewLogger(t))
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zaptest.NewLogger(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	_, err = connect.Migrate(t.Context(), db)
@@ -78,6 +66,16 @@ func (w *world) catalogOver(store catalog.Store) *catalog.Catalog {
 	return catalog.New(catalog.Options{DB: w.db, Store: store, Memory: w.memory, Logger: zaptest.NewLogger(w.t), Now: time.Now})
 }
 
+func storeAt(t *testing.T, addr string) *candidates.Store {
+	t.Helper()
+	client, err := (&connect.RedisSettings{RedisAddrs: []string{addr}}).Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
+	require.NoError(t, err)
+	return store
+}
+
 func (w *world) exec(statement string, args ...any) {
 	w.t.Helper()
 	_, err := w.db.ExecContext(w.t.Context(), statement, args...)
@@ -94,6 +92,14 @@ func (w *world) couponBetween(id uint64, opens, closes string) {
 	w.t.Helper()
 	w.exec(fmt.Sprintf(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 VALUES (?, '자정 쿠폰', 10, UTC_TIMESTAMP(6) + INTERVAL %s, UTC_TIMESTAMP(6) + INTERVAL %s)`, opens, closes), id)
+}
+
+func (w *world) requireKnown(coupons map[uint64]bool) {
+	w.t.Helper()
+	for id, want := range coupons {
+		_, ok := w.catalog.Lookup(id)
+		require.Equal(w.t, want, ok, "coupon %d", id)
+	}
 }
 
 func (w *world) refresh() {
@@ -169,10 +175,7 @@ func TestRefresh_ReadsFromADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T
 	w.coupon(5)
 	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 5")
 	w.refresh()
-	for id, want := range map[uint64]bool{1: true, 2: false, 3: true, 4: false, 5: true, 6: false} {
-		_, ok := w.catalog.Lookup(id)
-		require.Equal(t, want, ok, "coupon %d", id)
-	}
+	w.requireKnown(map[uint64]bool{1: true, 2: false, 3: true, 4: false, 5: true, 6: false})
 	finalised, _ := w.catalog.Lookup(5)
 	require.True(t, finalised.Finalised())
 	require.Equal(t, candidates.NoWindow, w.apply(5, 7).Code, "a finalised coupon has no door")
@@ -481,13 +484,7 @@ func TestRefresh_RefreshesMemoryWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	w := newWorldOn(t, testenv.MySQLFor(t).DSN)
-	settings := connect.RedisSettings{RedisAddrs: []string{server.Addr()}}
-	client, err := settings.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
-	require.NoError(t, err)
-	coupons := w.catalogOver(store)
+	coupons := w.catalogOver(storeAt(t, server.Addr()))
 	require.NoError(t, server.Kill())
 	w.coupon(1)
 	require.Error(t, coupons.Refresh(t.Context()))
@@ -507,10 +504,7 @@ func TestRefresh_KeepsOpenCouponsAboveTheLimit(t *testing.T) {
 		w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, finalised_at) VALUES " + strings.Join(values, ","))
 	}
 	w.refresh()
-	for id, want := range map[uint64]bool{1_000_000: true, 1: true, catalog.MaxCoupons - 1: true, catalog.MaxCoupons: false} {
-		_, ok := w.catalog.Lookup(id)
-		require.Equal(t, want, ok, "coupon %d", id)
-	}
+	w.requireKnown(map[uint64]bool{1_000_000: true, 1: true, catalog.MaxCoupons - 1: true, catalog.MaxCoupons: false})
 }
 
 func TestRunRefreshesUntilItsContextEnds(t *testing.T) {

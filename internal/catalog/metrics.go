@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -15,20 +16,17 @@ import (
 )
 
 const (
-	// maxQueueMetrics bounds the series of queues. The coupons that close first have them, since they are settled next.
+	// maxQueueMetrics bounds the series of queues, to the coupons that close first.
 	maxQueueMetrics = 200
 	// maxQueues bounds the coupons of one scrape, which reads five values of each from Redis.
-	maxQueues = 2_000
-	// collectTimeout is shorter than that of a scrape.
+	maxQueues      = 2_000
 	collectTimeout = 2 * time.Second
 )
 
-// Heads reads the state of queues.
 type Heads interface {
 	QueueStats(ctx context.Context, coupons []coupon.CouponID) map[uint64]candidates.QueueStats
 }
 
-// Metrics are the age of the catalog.
 func (c *Catalog) Metrics() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_catalog_age_seconds", Help: "Time since the coupons were last read from MySQL; +Inf: never.",
@@ -46,16 +44,11 @@ func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 	if h == nil {
 		return nil, nil
 	}
-	all := make([]coupon.Coupon, 0, len(h.byID))
-	for _, one := range h.byID {
-		all = append(all, one)
-	}
-	return all, nil
+	return slices.Collect(maps.Values(h.byID)), nil
 }
 
-// Queues are metrics of the queue and the DLQ of every coupon that has opened and is not finalised: lengths, oldest entries,
-// the time when the next settlement is due, and the time until Redis drops a queue. They are read at each scrape. Coupons on a
-// shard that does not answer are left out.
+// Queues are metrics of every coupon that has opened and is not finalised, read at each scrape. Coupons on a shard that does
+// not answer are left out.
 type Queues struct {
 	Coupons   func(ctx context.Context) ([]coupon.Coupon, error)
 	Heads     Heads
@@ -72,14 +65,12 @@ var (
 	ttlDesc      = prometheus.NewDesc("jajeong_queue_least_ttl_seconds", "Shortest time until a queue with applications expires in Redis.", nil, nil)
 )
 
-// Describe implements prometheus.Collector.
 func (q Queues) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{lenDesc, oldDesc, reviewDesc, reviewedDesc, dueDesc, ttlDesc} {
 		to <- desc
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (q Queues) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()

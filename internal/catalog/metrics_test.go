@@ -2,24 +2,50 @@ package catalog_test
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 var queueMetrics = []string{"jajeong_queue_length", "jajeong_queue_oldest_arrival_timestamp_seconds"}
 
 func (w *world) queues(heads catalog.Heads) catalog.Queues {
 	return catalog.Queues{Coupons: w.catalog.Coupons, Heads: heads, SettlesAt: func(at time.Time) time.Time { return at.Add(time.Hour) }, Now: time.Now}
+}
+
+// gauges returns the values of a metric by its label, at least one.
+func gauges(t *testing.T, collector prometheus.Collector, name string) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			label := ""
+			for _, l := range m.GetLabel() {
+				label = l.GetValue()
+			}
+			if f.GetName() == name {
+				values[label] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	require.NotEmpty(t, values, name)
+	return values
 }
 
 // Every coupon that has opened and is not finalised has queue metrics, also after it closed.
@@ -88,17 +114,7 @@ jajeong_settlement_due_timestamp_seconds %v
 	heads := w.store.QueueStats(t.Context(), []uint64{1, 2})
 	least := min(heads[1].TTL, heads[2].TTL)
 	require.Positive(t, least)
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector)
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() == "jajeong_queue_least_ttl_seconds" {
-			require.InDelta(t, least.Seconds(), f.GetMetric()[0].GetGauge().GetValue(), 60)
-			return
-		}
-	}
-	t.Fatal("no life is told")
+	require.InDelta(t, least.Seconds(), gauges(t, collector, "jajeong_queue_least_ttl_seconds")[""], 60)
 }
 
 // The number of series is bounded; the coupons that close first have them.
@@ -109,38 +125,79 @@ func TestQueues_AreBounded(t *testing.T) {
 		w.couponBetween(id, "-1 HOUR", fmt.Sprintf("%d MINUTE", 1000-id))
 	}
 	w.refresh()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(w.queues(w.store))
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() == "jajeong_queue_length" {
-			require.Len(t, f.GetMetric(), 200)
-			for _, m := range f.GetMetric() {
-				var id int
-				_, err := fmt.Sscan(m.GetLabel()[0].GetValue(), &id)
-				require.NoError(t, err)
-				require.Greater(t, id, coupons-200)
-			}
-			return
-		}
+	lengths := gauges(t, w.queues(w.store), "jajeong_queue_length")
+	require.Len(t, lengths, 200)
+	for label := range lengths {
+		id, err := strconv.Atoi(label)
+		require.NoError(t, err)
+		require.Greater(t, id, coupons-200)
 	}
-	t.Fatal("no queues")
 }
 
 // The age of the catalog does not need Redis.
 func TestQueues_AreMissingWithoutRedis(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
-	away, err := (&connect.RedisSettings{RedisAddrs: []string{"127.0.0.1:1"}}).Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { away.Close() })
-	store, err := candidates.NewStore(away, candidates.Options{TTL: candidates.MinTTL})
-	require.NoError(t, err)
 	require.InDelta(t, 1, testutil.CollectAndCount(w.catalog.Metrics(), "jajeong_catalog_age_seconds"), 0)
 	w.refresh()
-	require.Zero(t, testutil.CollectAndCount(w.queues(store)))
+	require.Zero(t, testutil.CollectAndCount(w.queues(storeAt(t, "127.0.0.1:1"))))
 	age, known := w.catalog.Age()
 	require.True(t, known)
 	require.Less(t, age, time.Minute)
+}
+
+// While nothing changes, refreshes of several processes write no byte to the append-only file or to MySQL.
+func TestIdleRefreshesWriteNothing(t *testing.T) {
+	w := newWorld(t)
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	w.redis.Client, w.redis.Prefix = client, ""
+	w.store, w.catalog = w.process()
+	const coupons = 60
+	for id := range uint64(coupons) {
+		w.coupon(id + 1)
+	}
+	w.couponBetween(coupons+1, "-2 HOUR", "-1 HOUR") // its end moves with the clock
+	w.couponBetween(coupons+2, "1 HOUR", "2 HOUR")
+	w.refresh()
+	for id := range uint64(coupons) {
+		require.Equal(t, candidates.Accepted, w.apply(id+1, 7).Code)
+	}
+	w.refresh()
+
+	pods := []*catalog.Catalog{w.catalog}
+	for range 2 {
+		_, pod := w.process()
+		pods = append(pods, pod)
+	}
+	state := func() (file string, promises string) {
+		info, err := client.Info(t.Context(), "persistence").Result()
+		require.NoError(t, err)
+		err = w.db.QueryRowContext(t.Context(), "SELECT CONCAT_WS(' ', COUNT(*), SUM(accepted), MAX(seen_at)) FROM promise").Scan(&promises)
+		require.NoError(t, err)
+		return regexp.MustCompile(`aof_current_size:\d+`).FindString(info), promises
+	}
+	file, promises := state()
+	require.NotEmpty(t, file)
+	for range 4 {
+		for _, pod := range pods {
+			require.NoError(t, pod.Refresh(t.Context()))
+		}
+	}
+	fileNow, promisesNow := state()
+	require.Equal(t, file, fileNow)
+	require.Equal(t, promises, promisesNow)
+
+	// What changes is written, also over a snapshot that is not this one.
+	w.exec("UPDATE coupon SET issued_count = 1 WHERE id = 1")
+	require.NoError(t, pods[1].Refresh(t.Context()))
+	changed, _ := state()
+	require.NotEqual(t, file, changed)
+	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{"digest":"","at":"2020-01-01T00:00:00Z","coupons":[]}`)))
+	require.NoError(t, pods[2].Refresh(t.Context()))
+	saved, err := catalog.Snapshot{Store: w.store}.Coupons(t.Context())
+	require.NoError(t, err)
+	require.Len(t, saved, coupons+2)
+	require.EqualValues(t, 1, saved[0].IssuedCount)
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,28 +86,22 @@ func FuzzDSN(f *testing.F) {
 	f.Fuzz(func(t *testing.T, dsn string) {
 		direct := MySQLSettings{MySQLDSN: dsn}
 		config, err := direct.config()
-		if err != nil && !slices.Contains(dsnProblems, err.Error()) {
-			t.Fatalf("%q is told as %q", dsn, err)
-		}
-		if err == nil {
+		if err != nil {
+			require.Contains(t, dsnProblems, err.Error(), "%q", dsn)
+		} else {
 			db, err := direct.Open(zap.NewNop())
-			if err != nil {
-				t.Fatalf("%q passed the check and does not open: %v", dsn, err)
-			}
-			if err := db.Close(); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, err, "%q passed the check and does not open", dsn)
+			require.NoError(t, db.Close())
 		}
 		if strings.HasSuffix(dsn, "\n") || strings.HasSuffix(dsn, "\r") {
 			return
 		}
-		if err := os.WriteFile(file, []byte(dsn+"\r\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(dsn+"\r\n"), 0o600))
 		fromFile := MySQLSettings{MySQLDSNFile: file}
 		other, otherErr := fromFile.config()
-		if (err == nil) != (otherErr == nil) || err == nil && config.FormatDSN() != other.FormatDSN() {
-			t.Errorf("%q is %v, from a file %v", dsn, err, otherErr)
+		require.Equal(t, err == nil, otherErr == nil, "%q is %v, from a file %v", dsn, err, otherErr)
+		if err == nil {
+			require.Equal(t, config.FormatDSN(), other.FormatDSN())
 		}
 	})
 }
@@ -117,22 +110,19 @@ func FuzzDSN(f *testing.F) {
 func FuzzSecretFile(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "secret")
 	f.Fuzz(func(t *testing.T, content []byte) {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, content, 0o600))
 		got, err := secret("REDIS_PASSWORD", "", file)
-		if empty := strings.Trim(string(content), "\r\n") == ""; empty && err != nil {
+		if strings.Trim(string(content), "\r\n") == "" {
+			require.Error(t, err, "%q was read as %q", content, got)
 			return
-		} else if empty || err != nil {
-			t.Fatalf("%q was read as %q: %v", content, got, err)
 		}
+		require.NoError(t, err, "%q", content)
 		rest, whole := strings.CutPrefix(string(content), got)
-		if !whole || strings.Trim(rest, "\r\n") != "" || strings.HasSuffix(got, "\n") || strings.HasSuffix(got, "\r") {
-			t.Errorf("%q was read as %q", content, got)
-		}
-		if _, err := secret("REDIS_PASSWORD", "given", file); err == nil || strings.Contains(err.Error(), "given") {
-			t.Errorf("a secret given twice is told as %v", err)
-		}
+		require.True(t, whole && strings.Trim(rest, "\r\n") == "", "%q was read as %q", content, got)
+		require.Equal(t, strings.TrimRight(got, "\r\n"), got)
+		_, err = secret("REDIS_PASSWORD", "given", file)
+		require.Error(t, err, "a secret given twice")
+		require.NotContains(t, err.Error(), "given")
 	})
 }
 
@@ -141,24 +131,16 @@ func FuzzRedisAddrs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, addrs string) {
 		settings := RedisSettings{RedisAddrs: strings.Split(addrs, ","), RedisPassword: "s3cret"}
 		if err := settings.Validate(); err != nil {
-			if strings.Contains(err.Error(), "s3cret") && !strings.Contains(addrs, "s3cret") {
-				t.Errorf("%q shows the password: %v", addrs, err)
-			}
+			require.False(t, strings.Contains(err.Error(), "s3cret") && !strings.Contains(addrs, "s3cret"), "%q: %v", addrs, err)
 			return
 		}
 		for _, addr := range settings.RedisAddrs {
 			host, port, err := net.SplitHostPort(addr)
 			number, portErr := strconv.ParseUint(port, 10, 16)
-			if err != nil || host == "" || portErr != nil || number == 0 {
-				t.Errorf("%q passed the check", addr)
-			}
+			require.False(t, err != nil || host == "" || portErr != nil || number == 0, "%q passed the check", addr)
 		}
 		client, err := settings.Open()
-		if err != nil {
-			t.Fatalf("%q passed the check and does not open: %v", addrs, err)
-		}
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err, "%q passed the check and does not open", addrs)
+		require.NoError(t, client.Close())
 	})
 }

@@ -17,21 +17,19 @@ const (
 	mysqlDialTimeout = 5 * time.Second
 	// mysqlIOTimeout is longer than the slowest statement: the lock wait, a page of 20,000 rows, the COMMIT of a million.
 	mysqlIOTimeout = 2 * time.Minute
-	// abandonedSeconds without a statement end a session and free its locks, also when its machine is lost. A transaction
-	// may pause shorter: some seconds for Redis or another session.
+	// abandonedSeconds is the time without a statement after which the server ends a session, whose machine may be lost, and
+	// frees its locks. The pauses of a transaction are shorter: some seconds for Redis or another session.
 	abandonedSeconds = 300
 	mysqlIdleTime    = abandonedSeconds * time.Second / 2
 	// maxConnections are two for each of at most twelve coupons, and some for heartbeats and records.
 	maxConnections = 32
 )
 
-// MySQLSettings are the settings of MySQL or MariaDB.
 type MySQLSettings struct {
 	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" bytes:"" placeholder:"DSN"`
 	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE"`
 }
 
-// Connections is the maximum of open connections.
 func (*MySQLSettings) Connections() int { return maxConnections }
 
 func (s *MySQLSettings) Validate() error {

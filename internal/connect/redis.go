@@ -20,11 +20,10 @@ const (
 	redisIOTimeout   = 3 * time.Second
 	// redisPool is enough for stampedes on three coupons; with more, calls wait for a connection.
 	redisPool = 64
-	// redisPoolTimeout is shorter than the timeout of every call, so that the pool counts it.
+	// redisPoolTimeout is shorter than the timeout of every call, so that the pool counts its own timeouts.
 	redisPoolTimeout = 900 * time.Millisecond
 )
 
-// RedisSettings are the settings of Redis.
 type RedisSettings struct {
 	RedisAddrs        []string `name:"redis-addrs" env:"REDIS_ADDRS" default:"127.0.0.1:6379" placeholder:"HOST:PORT"`
 	RedisMasterName   string   `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME"`

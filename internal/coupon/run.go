@@ -57,7 +57,6 @@ const (
 	Failed    ResultStatus = "FAILED"
 )
 
-// ResultStatuses are all of them.
 var ResultStatuses = []ResultStatus{Settled, Unchanged, NotDue, HeldBack, Busy, Failed}
 
 func (s *ResultStatus) Scan(value any) error { return scan(s, value, ResultStatuses...) }
@@ -89,7 +88,6 @@ func scan[E ~string](into *E, value any, known ...E) error {
 	return nil
 }
 
-// Error is an error of a known class.
 type Error struct {
 	Class Class
 	Err   error

@@ -31,7 +31,6 @@ type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Windows are the windows in Redis.
 type Windows interface {
 	// StopApplying ends the window of a row now, or pauses it, and returns the version that the row must get and an instant after
 	// every arrival. The caller holds the lock of the row. If it fails to write, the catalog restores the window.
@@ -62,7 +61,6 @@ func New(config Config) (*Admin, error) {
 	return &Admin{config}, nil
 }
 
-// Change is the result of a change.
 type Change struct {
 	Before, After coupon.Coupon // Before is zero for a new coupon
 	Changed       bool          // false: the coupon was as requested, and nothing was written
@@ -77,7 +75,7 @@ type operation struct {
 	withoutRedis bool // the change needs no clock
 	// needsMarks reports whether plan needs facts.marksLost; nil: never.
 	needsMarks func(old coupon.Coupon, now time.Time) bool
-	// plan returns the coupon as it is to be, or a *Refused. It is pure.
+	// plan returns the coupon as it is to be, or a *text.UsageError. It is pure.
 	plan func(old coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error)
 }
 
@@ -280,4 +278,32 @@ func changeUnknown(couponID coupon.CouponID, err error) error {
 		err = text.Errorf(text.ChangeUnknown, couponID, unknown.Err)
 	}
 	return &coupon.Error{Class: coupon.Infrastructure, Err: err}
+}
+
+// Summary is a change in the form that programs read.
+type Summary struct {
+	Coupon      uint64    `json:"coupon"`
+	Changed     bool      `json:"changed"`
+	Seats       int       `json:"seats"`
+	Issued      int       `json:"issued"`
+	OpensAt     time.Time `json:"opensAt"`
+	ClosesAt    time.Time `json:"closesAt"`
+	Paused      bool      `json:"paused"`
+	Finalised   bool      `json:"finalised"`
+	NotSelected int       `json:"notSelected"` // candidates for free seats
+	Published   bool      `json:"doorTold"`    // false: the catalog publishes the change within 5 s
+	SoldOut     *bool     `json:"soldOut"`     // whether new applications are answered SOLD_OUT; null: unknown
+}
+
+// Summary summarises the change.
+func (c *Change) Summary() Summary {
+	s := Summary{
+		Coupon: c.After.ID, Changed: c.Changed, Seats: c.After.TotalQuantity, Issued: c.After.IssuedCount, OpensAt: c.After.OpensAt,
+		ClosesAt: c.After.ClosesAt, Paused: c.After.Paused(), Finalised: !c.After.FinalisedAt.IsZero(), NotSelected: c.NotSelected,
+		Published: c.PublishErr == nil,
+	}
+	if s.Published && !s.Finalised { // else Redis was not asked
+		s.SoldOut = &c.SoldOut
+	}
+	return s
 }

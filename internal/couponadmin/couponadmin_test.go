@@ -1,17 +1,22 @@
 package couponadmin_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -88,4 +93,190 @@ func TestNew_RefusesAnIncompleteConfig(t *testing.T) {
 	t.Parallel()
 	_, err := couponadmin.New(couponadmin.Config{})
 	require.Error(t, err)
+}
+
+// deployment is a deployment with an administrator.
+type deployment struct {
+	*jajeongtest.Deployment
+	admin *couponadmin.Admin
+}
+
+func newDeployment(t *testing.T) *deployment {
+	t.Helper()
+	d := jajeongtest.New(t)
+	return &deployment{d, d.CouponAdmin()}
+}
+
+// done requires that a change was made and published.
+func (d *deployment) done(change *couponadmin.Change, err error) *couponadmin.Change {
+	d.T.Helper()
+	require.NoError(d.T, err)
+	require.NoError(d.T, change.PublishErr)
+	return change
+}
+
+func (d *deployment) refused(why text.Message) func(*couponadmin.Change, error) {
+	return func(_ *couponadmin.Change, err error) {
+		d.T.Helper()
+		require.True(d.T, text.Is(err, why), err)
+	}
+}
+
+// audited are the details of the audit events of this action, in order.
+func (d *deployment) audited(couponID uint64, action audit.Action) []string {
+	d.T.Helper()
+	return jajeongtest.Column[string](d.Deployment, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id",
+		couponID, action)
+}
+
+// A coupon closes after a settlement and opens again: no arrival is before the settled ones.
+func TestExtend_ContinuesAfterLastSettlement(t *testing.T) {
+	t.Parallel()
+	d, ctx := newDeployment(t), t.Context()
+	couponID := d.AddCoupon(3)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 99) // 99 goes to the DLQ, so that the coupon is not finalised
+	d.done(d.admin.Close(ctx, couponID))
+	report := d.SettleNow()
+	require.NoError(t, d.Redis.Del(ctx, d.Key("state", couponID)).Err(), "even without its state")
+	d.done(d.admin.Extend(ctx, couponID, d.Now().Add(time.Hour)))
+	d.PodsDie()
+	receipt, err := d.Store.Apply(ctx, couponID, 2)
+	require.NoError(t, err)
+	require.Equal(t, candidates.Accepted, receipt.Code)
+	require.GreaterOrEqual(t, receipt.Arrival, report.Cutoff.UnixMicro())
+	d.SettleNow()
+	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	d.Verify()
+}
+
+// Seats added to a finalised coupon go to its applicants in the next nightly run.
+func TestAddSeats_ToFinalisedCouponGoToNotSelectedUsers(t *testing.T) {
+	t.Parallel()
+	d, ctx := newDeployment(t), t.Context()
+	now := d.Now()
+	couponID := d.AddCouponBetween(2, now.Add(-96*time.Hour), now.Add(-72*time.Hour))
+	d.AddUsers(jajeongtest.Between(1, 6)...)
+	for user := range 6 {
+		d.ApplyAt(couponID, fmt.Sprint(6-user), now.Add(-80*time.Hour).Add(time.Duration(user)*time.Second))
+	}
+	night := func() { d.SettleAs(jajeongtest.Nightly(time.Time{})) }
+	night()
+	require.Equal(t, []uint64{6, 5}, d.Issued(couponID))
+	finalised := func() int { return len(d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL")) }
+	require.Equal(t, 1, finalised())
+	require.NoError(t, d.Redis.Del(ctx, d.Key("state", couponID)).Err(), "after ten minutes")
+
+	far := time.Date(2249, 1, 1, 0, 0, 0, 0, time.UTC)
+	isFinalised := d.refused(text.RefusedFinalised)
+	isFinalised(d.admin.Close(ctx, couponID))
+	isFinalised(d.admin.Pause(ctx, couponID))
+	isFinalised(d.admin.Resume(ctx, couponID))
+	isFinalised(d.admin.Extend(ctx, couponID, far))
+	require.Equal(t, 4, d.done(d.admin.AddSeats(ctx, couponID, 2)).NotSelected)
+	require.Zero(t, finalised())
+	require.Len(t, d.audited(couponID, "COUPON_UNFINALISED"), 1)
+	d.refused(text.RefusedSwept)(d.admin.Extend(ctx, couponID, far))
+	d.Refresh()
+	require.Equal(t, candidates.Closed, d.Answer(couponID, 9))
+
+	night()
+	require.Equal(t, []uint64{6, 5, 4, 3}, d.Issued(couponID), "by arrival, without applying again")
+	require.Equal(t, []uint64{2, 1}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, 1, finalised(), "finalised again")
+	d.Verify()
+
+	d.done(d.admin.SetSeats(ctx, couponID, 4))
+	require.Equal(t, 1, finalised(), "no seat, no run")
+	d.done(d.admin.SetSeats(ctx, couponID, 9))
+	night()
+	require.Equal(t, []uint64{6, 5, 4, 3, 2, 1}, d.Issued(couponID))
+	require.Equal(t, 1, finalised())
+	require.Zero(t, d.done(d.admin.AddSeats(ctx, couponID, 1)).NotSelected)
+	require.Equal(t, 1, finalised(), "no applicant is left")
+	d.Verify()
+}
+
+// A run sweeps Redis and dies before it commits that the coupon is finalised: users who were issued or rejected could apply again.
+// A coupon with all marks in Redis can be opened again.
+func TestExtend_RefusesCouponWithoutMarksInRedis(t *testing.T) {
+	t.Parallel()
+	d, ctx := newDeployment(t), t.Context()
+	d.AddUsers(1, 2)
+	now := d.Now()
+	later := now.Add(time.Hour)
+	settledCoupon := func() uint64 {
+		couponID := d.AddCouponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
+		d.ApplyAt(couponID, "1", now.Add(-90*time.Minute))
+		d.ApplyAt(couponID, "99", now.Add(-80*time.Minute)) // no such user: the DLQ keeps the coupon from being finalised
+		d.SettleNow(couponID)
+		return couponID
+	}
+	for _, lost := range [][]string{{"issued"}, {"rejected"}, {"issued", "rejected"}} {
+		couponID := settledCoupon()
+		d.Drop(couponID, "99")
+		for _, kind := range lost {
+			require.NoError(t, d.Redis.Del(ctx, d.Key(kind, couponID)).Err())
+		}
+		d.refused(text.RefusedForgotten)(d.admin.Extend(ctx, couponID, later))
+		require.Equal(t, candidates.Closed, d.Answer(couponID, 2))
+	}
+	pending := settledCoupon()
+	d.Exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", pending)
+	require.NoError(t, d.Redis.Del(ctx, d.Key("issued", pending)).Err(), "as if the run had died before its clean-up")
+	d.refused(text.RefusedUnfinished)(d.admin.Extend(ctx, pending, later))
+
+	whole := settledCoupon()
+	d.done(d.admin.Extend(ctx, whole, later))
+	require.Equal(t, candidates.AlreadyIssued, d.Answer(whole, 1))
+	require.Equal(t, candidates.Accepted, d.Answer(whole, 2))
+}
+
+// commitOfChange calls do at the first COMMIT of a change, and passes all others.
+func commitOfChange(do func() faultproxy.Action) (rule faultproxy.Rule, found *atomic.Bool) {
+	var inChange atomic.Bool // the proxy goes on after the change
+	found = new(atomic.Bool)
+	return func(turn faultproxy.Turn) faultproxy.Action {
+		if bytes.Contains(turn.Request, []byte("INTO audit_event")) {
+			inChange.Store(true)
+		}
+		if inChange.Load() && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) && !found.Swap(true) {
+			return do()
+		}
+		return faultproxy.Pass()
+	}, found
+}
+
+// A change adds seats once, and a coupon is created once at most, without the reply to COMMIT.
+func TestChange_IsMadeOnceAfterLostCommitReply(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.NewOnPrivateRedis(t)
+	couponID := d.AddCoupon(1)
+	for name, c := range map[string]struct {
+		action  faultproxy.Action
+		created int64
+	}{"applied": {faultproxy.DropReply(nil), 1}, "not applied": {faultproxy.DropRequest(nil), 0}} {
+		t.Run(name, func(t *testing.T) {
+			losing := func() (*couponadmin.Admin, *atomic.Bool) {
+				rule, lost := commitOfChange(func() faultproxy.Action { return c.action })
+				_, proxied := d.For(t).Proxied(rule)
+				return proxied.CouponAdmin(), lost
+			}
+			seats := func() int64 { return d.Number("SELECT total_quantity FROM coupon WHERE id = ?", couponID) }
+			before := seats()
+			admin, lost := losing()
+			_, err := admin.AddSeats(t.Context(), couponID, 5)
+			require.NoError(t, err)
+			require.True(t, lost.Load())
+			require.Equal(t, before+5, seats())
+
+			coupons := func() int64 { return d.Number("SELECT COUNT(*) FROM coupon") }
+			before = coupons()
+			admin, _ = losing()
+			now := d.Now()
+			_, err = admin.Create(t.Context(), couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), ValidityDays: 30})
+			require.True(t, text.Is(err, text.CreationUnknown), err)
+			require.Equal(t, before+c.created, coupons())
+		})
+	}
 }

@@ -111,7 +111,7 @@ func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {
 	return dueAgain(c, f), nil
 }
 
-// Recount sets issued_count to the number of issued coupons, without which runs hold the coupon.
+// Recount sets issued_count to the number of issued coupons; while they differ, runs hold the coupon.
 func (a *Admin) Recount(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: audit.CouponRecounted, plan: planRecount})
 }

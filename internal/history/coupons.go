@@ -91,7 +91,6 @@ func (r Reader) coupons(ctx context.Context, query string, args ...any) ([]Coupo
 	return found, nil
 }
 
-// Outcomes are the recorded applications of a coupon.
 type Outcomes struct {
 	Issued        int64 `json:"issued"` // by runs
 	ByHand        int64 `json:"givenByHand"`
@@ -162,4 +161,21 @@ func (r Reader) Standing(ctx context.Context, couponID coupon.CouponID, user cou
 		return standing, 0, nil
 	}
 	return standing, coupon.ArrivalAt(appliedAt.Time), nil
+}
+
+// CouponFigures is a coupon with its counts in Redis.
+type CouponFigures struct {
+	Coupon
+	Left    int64  `json:"left"`
+	Waiting *int64 `json:"waiting"` // null: Redis could not be reached
+	DLQ     *int64 `json:"dlq"`
+}
+
+// CouponDetails is everything about one coupon.
+type CouponDetails struct {
+	CouponFigures
+	Outcomes Outcomes     `json:"outcomes"`
+	SoldOut  *bool        `json:"soldOut"` // whether new applications are answered SOLD_OUT; null: Redis could not be reached
+	Review   []DLQGroup   `json:"review"`
+	Audit    []AuditEntry `json:"deeds"`
 }

@@ -16,7 +16,7 @@ import (
 // Reader reads the history of a deployment.
 type Reader struct{ DB *sql.DB }
 
-// SilentSeconds without a heartbeat, six of them, make a run abandoned, until its next heartbeat.
+// SilentSeconds is the time without a heartbeat, six of them, after which a run counts as abandoned until its next one.
 const SilentSeconds = 60
 
 // IsSilent is a condition for runs that are silent. Its one argument is SilentSeconds.
@@ -25,7 +25,6 @@ const IsSilent = "heartbeat_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"
 // RunStatus is the status of run r: ABANDONED when it is RUNNING and silent. Its one argument is SilentSeconds.
 const RunStatus = "IF(r.status = 'RUNNING' AND r." + IsSilent + ", 'ABANDONED', r.status)"
 
-// Run is one execution of the job. Times are UTC.
 type Run struct {
 	ID          coupon.RunID   `json:"run"`
 	Trigger     coupon.Trigger `json:"trigger"`
@@ -91,7 +90,6 @@ WHERE (? = 0 OR id < ?) AND (? IS NULL OR cutoff > ?) AND (? IS NULL OR cutoff <
 ORDER BY id DESC LIMIT ?` + groupedByRun
 )
 
-// ErrNoRun reports a run that does not exist.
 var ErrNoRun = text.UsageErrorf(text.NoRun)
 
 // Runs reads runs, the newest first.
@@ -174,7 +172,6 @@ LEFT JOIN run_coupon x ON x.run_id = ? AND x.coupon_id = k.coupon_id
 LEFT JOIN coupon c ON c.id = k.coupon_id
 ORDER BY k.coupon_id`
 
-// RunCoupons reads the results of a run: one for each coupon that it changed or could not settle.
 func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
 	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
 		return []any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read, &c.Issued, &c.UnderReview, &c.Rejected, &c.AlreadyIssued, &c.NotSelected,
@@ -200,8 +197,8 @@ WHERE s.coupon_id = ? AND s.run_id < ? AND NOT EXISTS
       (SELECT 1 FROM audit_event e WHERE e.coupon_id = s.coupon_id AND e.run_id = s.run_id AND e.action = ?)
 ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
-// LastSettled is the last run before another that settled a coupon, nil without one: rather of the same or an earlier
-// cutoff, and not one that only dropped applications.
+// LastSettled is the last run before another that settled a coupon, nil without one. Runs of the same or an earlier cutoff
+// come first. A run that only dropped applications does not count.
 func LastSettled(ctx context.Context, q audit.RowQuerier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
 	var s Settled
 	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)

@@ -32,7 +32,6 @@ func New(pool *sql.DB) *DB { return &DB{pool: pool} }
 // Pool is for statements that are tried once, such as heartbeats.
 func (d *DB) Pool() *sql.DB { return d.pool }
 
-// Querier is a connection, in a transaction or not.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -100,7 +99,7 @@ func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sq
 	}
 }
 
-// interrupted leaves a deadline that ran out: it is no request to stop.
+// interrupted keeps the error of a deadline that ran out: that is no request to stop.
 func interrupted(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err

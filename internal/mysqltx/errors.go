@@ -123,7 +123,6 @@ func ClassOf(err error) coupon.Class {
 	}
 }
 
-// IsDuplicate reports whether a row with the same key exists.
 func IsDuplicate(err error) bool { return err != nil && kindOf(err) == duplicate }
 
 // IsBadRow reports whether one of the inserted rows cannot be stored; a CHECK there is about a row.
@@ -131,7 +130,6 @@ func IsBadRow(err error) bool {
 	return err != nil && (kindOf(err) == badRow || kindOf(err) == check)
 }
 
-// IsCheck reports whether a CHECK of the table is violated.
 func IsCheck(err error) bool { return err != nil && kindOf(err) == check }
 
 // IsLockWait reports whether another session held the row or the table for too long.
@@ -146,7 +144,6 @@ func IsAway(err error) bool {
 	return ok && kindOf(refused.Err) == away
 }
 
-// connectionError is any error on a connection that broke, or none that could be made.
 type connectionError struct{ err error }
 
 func (e *connectionError) Error() string { return e.err.Error() }
@@ -167,7 +164,6 @@ func (e *CommitUnknown) In(l text.Language) string { return l.Sprintf(text.Commi
 
 func (e *CommitUnknown) Unwrap() error { return e.Err }
 
-// Interrupted is work that ended because its context did.
 type Interrupted struct {
 	Cause         error // of the context
 	Err           error // of the work

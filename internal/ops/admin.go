@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 )
@@ -26,7 +28,6 @@ import (
 // checkTimeout is below the default timeout of a kubelet's probe, one second.
 const checkTimeout = 800 * time.Millisecond
 
-// Config is what an Admin checks and serves.
 type Config struct {
 	Redis interface { // the memory of the shards that answer, and an error for those that do not
 		Memory(ctx context.Context) (candidates.Memory, error)
@@ -46,7 +47,6 @@ type Admin struct {
 	draining atomic.Bool
 }
 
-// New registers the metrics of the process.
 func New(config Config) *Admin {
 	config.Registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -150,4 +150,55 @@ func usage(m candidates.Memory) string {
 	default:
 		return fmt.Sprintf("%.0f %% of maxmemory", 100*m.Share())
 	}
+}
+
+type Timeouts struct {
+	Header time.Duration // reading a request up to its body
+	Read   time.Duration // reading all of a request
+	Write  time.Duration // from the end of the header until the response is written
+	Idle   time.Duration // waiting for the next request
+}
+
+var AdminTimeouts = Timeouts{
+	Header: 5 * time.Second,
+	Read:   5 * time.Second,
+	Write:  2 * time.Minute, // a profile takes 30 seconds, or longer on request
+	Idle:   2 * time.Minute,
+}
+
+// maxHeaderBytes leaves space for the cookies and tracing headers of a gateway.
+const maxHeaderBytes = 16 << 10
+
+func NewServer(handler http.Handler, within Timeouts, logger *zap.Logger) *http.Server {
+	errorLog, _ := zap.NewStdLogAt(logger.Named("http"), zap.WarnLevel) // the only error is an unknown level
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: within.Header,
+		ReadTimeout:       within.Read,
+		WriteTimeout:      within.Write,
+		IdleTimeout:       within.Idle,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          errorLog,
+
+		DisableGeneralOptionsHandler: true, // the handler also answers "OPTIONS *"
+	}
+}
+
+// Serve serves the admin port until stop is called. The process is not ready once ctx has ended.
+func (a *Admin) Serve(ctx context.Context, address string, logger *zap.Logger) (stop func(), err error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on the admin port: %w", err)
+	}
+	context.AfterFunc(ctx, a.Drain)
+	server := NewServer(a, AdminTimeouts, logger)
+	logger.Info("listening", zap.Stringer("admin", listener.Addr()))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("admin port failed; the process continues without it", zap.Error(err))
+		}
+	}()
+	return func() { _ = server.Close(); <-served }, nil
 }

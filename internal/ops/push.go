@@ -56,7 +56,6 @@ func NewPusher(gateway, job string, logger *zap.Logger, metrics ...prometheus.Co
 	return p
 }
 
-// Grouping narrows the group by a label.
 func (p *Pusher) Grouping(label, value string) *Pusher {
 	p.group.Grouping(label, value)
 	return p

@@ -129,9 +129,9 @@ func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
 	}
 }
 
-// settleMissed settles every cutoff since the last settled one, in order, and returns the Redis clock; zero when a failure
-// kept later nights. The newest cutoff is settled even when a run of it is recorded: that repairs a run that was interrupted
-// or too early.
+// settleMissed settles every cutoff since the last settled one, in order, and returns the Redis clock; zero when nights
+// after a failure were left out. The newest cutoff is settled even if a run of it is recorded, which repairs an interrupted
+// or too early run.
 func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error) {
 	now, err = s.Clock.Now(ctx)
 	if err != nil {

@@ -80,20 +80,21 @@ func (n *night) run(t *testing.T) {
 }
 
 func at(t *testing.T, text string) time.Time {
-	instant, err := time.ParseInLocation("2006-01-02 15:04:05", text, seoul(t))
+	layout := "2006-01-02 15:04:05"[:len(text)] // a date is its midnight
+	instant, err := time.ParseInLocation(layout, text, seoul(t))
 	require.NoError(t, err)
 	return instant
 }
 
 func TestScheduleSettlesEveryNightAndCatchesUpInOrder(t *testing.T) {
 	t.Parallel()
-	n := &night{now: at(t, "2026-11-20 15:00:00"), last: at(t, "2026-11-17 00:00:00"), until: at(t, "2026-11-23 00:00:00")}
+	n := &night{now: at(t, "2026-11-20 15:00:00"), last: at(t, "2026-11-17"), until: at(t, "2026-11-23")}
 	n.run(t)
 	require.Equal(t, []time.Time{
-		at(t, "2026-11-18 00:00:00"), at(t, "2026-11-19 00:00:00"), at(t, "2026-11-20 00:00:00"), // missed
-		at(t, "2026-11-21 00:00:00"), at(t, "2026-11-22 00:00:00"),
+		at(t, "2026-11-18"), at(t, "2026-11-19"), at(t, "2026-11-20"), // missed
+		at(t, "2026-11-21"), at(t, "2026-11-22"),
 	}, n.settled)
-	require.Equal(t, []time.Time{at(t, "2026-11-21 00:00:00"), at(t, "2026-11-22 00:00:00")}, n.settledAt[3:])
+	require.Equal(t, []time.Time{at(t, "2026-11-21"), at(t, "2026-11-22")}, n.settledAt[3:])
 	require.LessOrEqual(t, slices.Max(n.waits), maxSleep)
 }
 
@@ -101,7 +102,7 @@ func TestScheduleSettlesEveryNightAndCatchesUpInOrder(t *testing.T) {
 func TestScheduleSettlesNightsAgainThatRanTooEarly(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{12 * time.Hour, 60 * time.Hour} {
-		n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20 00:00:00"), ahead: ahead, until: at(t, "2026-11-24 12:00:00")}
+		n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), ahead: ahead, until: at(t, "2026-11-24 12:00:00")}
 		n.waiting = func() { n.ahead = 0 } // the clock is corrected before the next look
 		n.run(t)
 		require.True(t, n.settled[0].After(n.settledAt[0]))
@@ -112,7 +113,7 @@ func TestScheduleSettlesNightsAgainThatRanTooEarly(t *testing.T) {
 			}
 		}
 		require.Equal(t, []time.Time{
-			at(t, "2026-11-21 00:00:00"), at(t, "2026-11-22 00:00:00"), at(t, "2026-11-23 00:00:00"), at(t, "2026-11-24 00:00:00"),
+			at(t, "2026-11-21"), at(t, "2026-11-22"), at(t, "2026-11-23"), at(t, "2026-11-24"),
 		}, due, "ahead by %s: %v at %v", ahead, n.settled, n.settledAt)
 	}
 }
@@ -120,25 +121,18 @@ func TestScheduleSettlesNightsAgainThatRanTooEarly(t *testing.T) {
 // After the Redis clock is put forward, a night is settled when it has come by that clock.
 func TestScheduleNoticesThatTheClockWasPutForward(t *testing.T) {
 	t.Parallel()
-	n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20 00:00:00"), until: at(t, "2026-11-20 15:00:00")}
+	n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), until: at(t, "2026-11-20 15:00:00")}
 	n.waiting = func() { n.ahead = 11 * time.Hour }
 	n.run(t)
-	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00"), at(t, "2026-11-21 00:00:00")}, n.settled)
+	require.Equal(t, []time.Time{at(t, "2026-11-20"), at(t, "2026-11-21")}, n.settled)
 	require.Equal(t, []time.Time{at(t, "2026-11-20 13:00:00"), at(t, "2026-11-20 13:15:00")}, n.settledAt)
-}
-
-func TestScheduleThatNeverRanSettlesTheLastMidnightOnly(t *testing.T) {
-	t.Parallel()
-	n := &night{now: at(t, "2026-11-20 15:00:00"), until: at(t, "2026-11-20 23:00:00")}
-	n.run(t)
-	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00")}, n.settled)
 }
 
 // Without MySQL a nightly run moves the first applications of the queue to the DLQ.
 func TestScheduleSettlesTheNewestNightWhenTheLastIsUnknown(t *testing.T) {
 	t.Parallel()
 	var tried []time.Time
-	n := &night{now: at(t, "2026-11-21 00:00:00"), last: at(t, "2026-11-18 00:00:00"),
+	n := &night{now: at(t, "2026-11-21"), last: at(t, "2026-11-18"),
 		away: at(t, "2026-11-21 00:02:30"), until: at(t, "2026-11-21 12:00:00")}
 	n.settle = func(cutoff time.Time) error {
 		tried = append(tried, cutoff)
@@ -148,15 +142,15 @@ func TestScheduleSettlesTheNewestNightWhenTheLastIsUnknown(t *testing.T) {
 		return nil
 	}
 	n.run(t)
-	newest := at(t, "2026-11-21 00:00:00")
-	require.Equal(t, []time.Time{newest, newest, at(t, "2026-11-19 00:00:00"), at(t, "2026-11-20 00:00:00"), newest}, tried)
+	newest := at(t, "2026-11-21")
+	require.Equal(t, []time.Time{newest, newest, at(t, "2026-11-19"), at(t, "2026-11-20"), newest}, tried)
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, n.waits[:2])
 }
 
 func TestScheduleTriesAFailedNightAgainBeforeTheNext(t *testing.T) {
 	t.Parallel()
 	failures := 3
-	n := &night{now: at(t, "2026-11-21 00:00:00"), last: at(t, "2026-11-19 00:00:00"), until: at(t, "2026-11-21 12:00:00")}
+	n := &night{now: at(t, "2026-11-21"), last: at(t, "2026-11-19"), until: at(t, "2026-11-21 12:00:00")}
 	n.settle = func(cutoff time.Time) error {
 		if failures--; failures >= 0 {
 			return errors.New("mysql is away")
@@ -164,40 +158,41 @@ func TestScheduleTriesAFailedNightAgainBeforeTheNext(t *testing.T) {
 		return nil
 	}
 	n.run(t)
-	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00"), at(t, "2026-11-21 00:00:00")}, n.settled)
+	require.Equal(t, []time.Time{at(t, "2026-11-20"), at(t, "2026-11-21")}, n.settled)
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute}, n.waits[:3])
 }
 
 func TestScheduleSettlesLaterNightsAfterTheErrorOfOneCoupon(t *testing.T) {
 	t.Parallel()
 	var tried []time.Time
-	n := &night{now: at(t, "2026-11-21 00:00:00"), last: at(t, "2026-11-19 00:00:00"), until: at(t, "2026-11-21 00:01:00")}
+	n := &night{now: at(t, "2026-11-21"), last: at(t, "2026-11-19"), until: at(t, "2026-11-21 00:01:00")}
 	n.settle = func(cutoff time.Time) error {
 		tried = append(tried, cutoff)
 		return errCoupon
 	}
 	n.run(t)
-	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00"), at(t, "2026-11-21 00:00:00")}, tried)
+	require.Equal(t, []time.Time{at(t, "2026-11-20"), at(t, "2026-11-21")}, tried)
 }
 
-func TestScheduleSurvivesAPanic(t *testing.T) {
+func TestScheduleSettlesTheLastMidnightOnlyWhenItNeverRan(t *testing.T) {
 	t.Parallel()
-	panics := 1
-	n := &night{now: at(t, "2026-11-21 00:00:00"), until: at(t, "2026-11-21 01:00:00")}
-	n.settle = func(time.Time) error {
-		if panics--; panics >= 0 {
-			panic("nil map")
+	for name, panics := range map[string]int{"succeeds": 0, "panics once": 1} {
+		n := &night{now: at(t, "2026-11-20 15:00:00"), until: at(t, "2026-11-20 23:00:00")}
+		n.settle = func(time.Time) error {
+			if panics--; panics >= 0 {
+				panic("nil map")
+			}
+			return nil
 		}
-		return nil
+		n.run(t)
+		require.Equal(t, []time.Time{at(t, "2026-11-20")}, n.settled, name)
 	}
-	n.run(t)
-	require.Equal(t, []time.Time{at(t, "2026-11-21 00:00:00")}, n.settled)
 }
 
 func TestMissedNightsAreBounded(t *testing.T) {
 	t.Parallel()
 	zone := seoul(t)
-	newest := at(t, "2026-11-21 00:00:00")
+	newest := at(t, "2026-11-21")
 	nights := missedNights(newest.AddDate(-10, 0, 0), newest, zone)
 	require.Len(t, nights, maxMissed)
 	require.Equal(t, newest, nights[len(nights)-1])
@@ -209,7 +204,7 @@ func TestParse(t *testing.T) {
 	zone := seoul(t)
 	schedule, err := Parse("0 0 * * *", zone)
 	require.NoError(t, err)
-	require.True(t, at(t, "2026-11-21 00:00:00").Equal(schedule.Next(at(t, "2026-11-20 23:59:59"))))
+	require.True(t, at(t, "2026-11-21").Equal(schedule.Next(at(t, "2026-11-20 23:59:59"))))
 	for _, right := range []string{"@daily", "30 4 * * *", "54 23 * * *", "55 22 * * 1-5", "0 0-22 * * *"} {
 		_, err := Parse(right, zone)
 		require.NoError(t, err, right)

@@ -1,0 +1,164 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// saveSnapshot saves a reading for processes without MySQL, unless Redis has one of the same coupons: it can have megabytes.
+func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
+	saved := reading{At: r.At, Coupons: slices.Clone(r.Coupons)}
+	slices.SortFunc(saved.Coupons, func(a, b coupon.Coupon) int { return cmp.Compare(a.ID, b.ID) }) // the order of the reading depends on the time
+	coupons, err := json.Marshal(saved.Coupons)
+	if err != nil {
+		return fmt.Errorf("encode catalog snapshot: %w", err)
+	}
+	digest := sha256.Sum256(coupons)
+	saved.Digest = hex.EncodeToString(digest[:])
+	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
+	head := []byte(`{"digest":"` + saved.Digest + `"`)
+	if current, err := c.Store.CatalogHead(ctx, int64(len(head))); err != nil || bytes.Equal(current, head) {
+		return err
+	}
+	snapshot, err := json.Marshal(saved)
+	if err != nil {
+		return fmt.Errorf("encode catalog snapshot: %w", err)
+	}
+	return c.Store.SaveCatalog(ctx, snapshot)
+}
+
+// Snapshot reads the coupons of the last process that reached MySQL; none when there was no such process.
+type Snapshot struct{ Store Store }
+
+func (s Snapshot) Coupons(ctx context.Context) ([]coupon.Coupon, error) {
+	r, err := readSnapshot(ctx, s.Store)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	return r.Coupons, nil
+}
+
+func readSnapshot(ctx context.Context, store Store) (*reading, error) {
+	snapshot, err := store.LoadCatalog(ctx)
+	if err != nil || snapshot == nil {
+		return nil, err
+	}
+	return decodeSnapshot(snapshot)
+}
+
+func decodeSnapshot(snapshot []byte) (*reading, error) {
+	r := new(reading)
+	if err := json.Unmarshal(snapshot, r); err != nil {
+		return nil, fmt.Errorf("decode catalog snapshot: %w", err)
+	}
+	if r.At.IsZero() {
+		return nil, errors.New("decode catalog snapshot: it has no time") // null or {}, which would replace all coupons
+	}
+	for _, one := range r.Coupons {
+		if one.TotalQuantity < 0 || one.IssuedCount < 0 {
+			return nil, fmt.Errorf("decode catalog snapshot: coupon %d has %d of %d seats taken", one.ID, one.IssuedCount, one.TotalQuantity)
+		}
+	}
+	return r, nil
+}
+
+// selectCoupons reads one coupon more than the catalog keeps.
+const selectCoupons = `
+SELECT ` + coupon.Columns + ", " + coupon.PromiseColumns + `
+  FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id
+ WHERE c.apply_opens_at <= UTC_TIMESTAMP(6) + INTERVAL 1 DAY
+   AND c.apply_closes_at >= UTC_TIMESTAMP(6) - INTERVAL 30 DAY
+ ORDER BY c.apply_closes_at < UTC_TIMESTAMP(6),
+          ABS(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), c.apply_closes_at)), c.id
+ LIMIT ?`
+
+// read leaves out unreadable rows and names them in the error. The reading is nil if nothing could be read.
+func (c *Catalog) read(ctx context.Context) (*reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	conn, err := c.DB.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reach mysql for the catalog: %w", err)
+	}
+	defer conn.Close()
+
+	// The clock first: the coupons are at least as new as that.
+	r := new(reading)
+	if err := conn.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&r.At); err != nil {
+		return nil, fmt.Errorf("read mysql clock: %w", err)
+	}
+	rows, err := conn.QueryContext(ctx, selectCoupons, MaxCoupons+1)
+	if err != nil {
+		return nil, fmt.Errorf("read coupons: %w", err)
+	}
+	defer rows.Close()
+	var failed failures
+	for rows.Next() {
+		var one coupon.Coupon
+		if err := rows.Scan(one.FieldsWithPromise()...); err != nil {
+			failed.add(fmt.Errorf("read a coupon: coupon %d: %w", one.ID, err))
+			continue
+		}
+		r.Coupons = append(r.Coupons, one)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read coupons: %w", err)
+	}
+	if len(r.Coupons) > MaxCoupons {
+		c.Logger.Error("more coupons than the catalog keeps; the coupons that closed first are left out",
+			zap.Int("kept", MaxCoupons))
+		r.Coupons = r.Coupons[:MaxCoupons]
+	}
+	return r, failed.join()
+}
+
+type raised struct {
+	coupon  coupon.CouponID
+	promise coupon.Promise
+}
+
+const promiseBatch = 500 // keeps locks short
+
+// VALUES(): MariaDB has no row alias. GREATEST: another process may have written higher values.
+const (
+	insertPromise   = "INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES "
+	promiseRow      = "(?, ?, ?, ?, ?, UTC_TIMESTAMP(6))"
+	onHigherPromise = ` ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)),
+ last_arrival = GREATEST(last_arrival, VALUES(last_arrival)), twice = GREATEST(twice, VALUES(twice)),
+ counted_since = GREATEST(counted_since, VALUES(counted_since)), seen_at = VALUES(seen_at)`
+)
+
+// raisePromises goes by id, so that two processes cannot deadlock.
+func (c *Catalog) raisePromises(ctx context.Context, risen []raised) error {
+	slices.SortFunc(risen, func(a, b raised) int { return cmp.Compare(a.coupon, b.coupon) })
+	var failed failures
+	for batch := range slices.Chunk(risen, promiseBatch) {
+		args := make([]any, 0, 5*len(batch))
+		for _, r := range batch {
+			args = append(args, r.coupon, r.promise.Accepted, r.promise.LastArrival, r.promise.Twice, r.promise.Since)
+		}
+		statement := insertPromise + strings.Repeat(promiseRow+", ", len(batch)-1) + promiseRow + onHigherPromise
+		n, err := mysqltx.Affected(c.DB.ExecContext(ctx, statement, args...))
+		if err == nil && n < len(batch) { // an unchanged row counts too
+			err = fmt.Errorf("only %d of %d rows were written", n, len(batch))
+		}
+		if err != nil {
+			failed.add(fmt.Errorf("raise promises of %d coupons from %d on: %w", len(batch), batch[0].coupon, err))
+		}
+	}
+	return failed.join()
+}
