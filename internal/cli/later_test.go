@@ -7,14 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/output"
 )
 
-// The first nightly run of a coupon that opened today finds nothing due, and says who waits for which midnight.
 func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
 	t.Parallel()
-	seoul, err := time.LoadLocation("Asia/Seoul")
-	require.NoError(t, err)
+	seoul := jajeongtest.Zone
 	w := newWorld(t)
 	code, stdout, stderr := w.settle("run")
 	require.Zero(t, code, stderr)

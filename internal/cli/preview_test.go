@@ -10,7 +10,6 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
-// A night's preview, pinned and then settled, as finance does it.
 func TestGoldenPreview(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "preview", func(w *world) {

@@ -47,7 +47,6 @@ func TestWhatTheRedisUsersRefuse(t *testing.T) {
 	}
 }
 
-// A right that is missing is a matter of setup, and the program says where to look.
 func TestARightThatIsMissingInRedisIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

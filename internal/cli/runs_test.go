@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What finance and CS ask about runs.
 func TestGoldenRuns(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "runs", func(w *world) {
@@ -15,7 +14,7 @@ func TestGoldenRuns(t *testing.T) {
 		w.apply(coupon, 1, 2, 99, 3)
 		w.settleNow("--log-level=error")
 		w.settleNow("--operator==HYPERLINK(\"http://x\")", "--reason=+1, \"quoted\"")
-		require.NoError(w.t, w.rdb.HIncrBy(w.t.Context(), "state:{"+w.queue(coupon)+"}", "accepted", 2).Err())
+		w.d().AddPromises(coupon, 2)
 		code, _ := w.settleNowCode()
 		require.Equal(w.t, 3, code)
 		w.exec("INSERT INTO settlement_run (trigger_kind, cutoff, heartbeat_at) VALUES ('CRON', '2026-11-20 15:00:00', UTC_TIMESTAMP(6) - INTERVAL 1 HOUR)")

@@ -213,7 +213,6 @@ func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
 	n.requireRepaired()
 }
 
-// Who does not want to wait for the grace gets what a crash gets.
 func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
@@ -242,8 +241,7 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	n.requireRepaired()
 }
 
-// A scheduler that is told to stop in the middle of a night finishes the settlement in hand, exits with 0 within its
-// grace, and the next one settles what is left.
+// The settlement in hand is finished. The next run settles the rest.
 func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
@@ -267,7 +265,6 @@ func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
 	n.requireRepaired()
 }
 
-// A coupon that was rolled back, or not finished, was not dealt with.
 func TestHowFarItCameDoesNotCountWhatIsInHand(t *testing.T) {
 	t.Parallel()
 	for _, finishes := range []bool{true, false} {

@@ -32,6 +32,17 @@ func TestWrongUseIsToldAllAtOnce(t *testing.T) {
 	require.NotContains(t, stderr, "nonsense", "a DSN holds a password and is not repeated")
 }
 
+// requireWrongUse demands what every refusal of arguments has in common, and a text in it.
+func requireWrongUse(t *testing.T, want string, code int, stdout, stderr string) {
+	t.Helper()
+	require.Equal(t, exitUse, code, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, want)
+	for _, never := range []string{"safe to run again", "\x1b", "%!"} {
+		require.NotContains(t, stderr, never)
+	}
+}
+
 func TestWrongUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,11 +107,7 @@ func TestWrongUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code, stdout, stderr := w.settle(c.args...)
-			require.Equal(t, 2, code, stderr)
-			require.Empty(t, stdout)
-			require.Contains(t, stderr, c.want)
-			require.NotContains(t, stderr, "safe to run again")
-			require.NotContains(t, stderr, "\x1b")
+			requireWrongUse(t, c.want, code, stdout, stderr)
 			require.Equal(t, []string{"1", "2"}, w.waiting(couponID), "nothing was done")
 		})
 	}

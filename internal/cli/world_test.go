@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -206,16 +205,12 @@ func newWiredWorld(t *testing.T) *world {
 
 // wiresTo puts wires before the MySQL and the Redis of a world and returns the flags that lead through them.
 func (w *world) wiresTo(rule faultproxy.Rule) (wires []*faultproxy.Proxy, servers []string) {
-	w.t.Helper()
-	dsn, err := mysql.ParseDSN(w.servers[0][len("--mysql-dsn="):])
-	require.NoError(w.t, err)
-	wires = faultproxy.NewGroup(w.t, rule, dsn.Addr, w.servers[1][len("--redis-addrs="):])
-	dsn.Addr = wires[toMySQL].Addr
-	return wires, append([]string{"--mysql-dsn=" + dsn.FormatDSN(), "--redis-addrs=" + wires[toRedis].Addr}, w.servers[2:]...)
+	wires, d := w.d().Proxied(rule)
+	if w.servers[0] == "--mysql-dsn="+w.accounts["jajeong_operator"] {
+		return wires, d.Flags(d.Operator)
+	}
+	return wires, d.Flags(d.Job)
 }
 
-// The places of the wires.
-const (
-	toMySQL = iota
-	toRedis
-)
+// toMySQL is the place of the wire to MySQL.
+const toMySQL = jajeongtest.ToMySQL

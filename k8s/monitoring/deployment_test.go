@@ -2,7 +2,6 @@ package monitoring_test
 
 import (
 	"bufio"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
@@ -31,10 +30,9 @@ const patience = time.Minute
 
 // deployment has both built programs on real servers, and a real Prometheus with the rules.
 type deployment struct {
+	*jajeongtest.Deployment
 	t          *testing.T
 	env        []string
-	db         *sql.DB
-	redis      testenv.RedisHandle
 	api        string // base URLs, like those below
 	apiAdmin   string
 	schedule   string
@@ -46,13 +44,12 @@ type deployment struct {
 func deploy(t *testing.T, coupons ...uint64) *deployment {
 	t.Helper()
 	m, r := testenv.MySQLFor(t), testenv.RedisFor(t)
-	d := &deployment{t: t, db: m.DB, redis: r}
+	d := &deployment{Deployment: jajeongtest.NewWith(t, jajeongtest.Options{Redis: &r, MySQL: &m}), t: t}
 	d.env = append(os.Environ(), "MYSQL_DSN="+m.DSN, "REDIS_ADDRS="+strings.Join(r.Addrs, ","), "REDIS_KEY_PREFIX="+r.Prefix,
 		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0", "USER_RATE=0", "SHUTDOWN_DELAY=0s", "LOG_LEVEL=info",
 		"PATH="+filepath.Dir(testenv.Build(t, "./cmd/settle"))+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	d.shell("settle migrate")
 	for _, id := range coupons {
-		d.exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+		d.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
 	}
 	d.gateway = "http://" + prometheus.StartPushgateway(t).Addr()
@@ -99,12 +96,6 @@ func (d *deployment) start(all func(listening) bool, program string, args ...str
 	return said
 }
 
-func (d *deployment) exec(statement string, args ...any) {
-	d.t.Helper()
-	_, err := d.db.Exec(statement, args...)
-	require.NoError(d.t, err)
-}
-
 // shell runs a command line, which must succeed.
 func (d *deployment) shell(line string) {
 	d.t.Helper()
@@ -112,15 +103,6 @@ func (d *deployment) shell(line string) {
 	cmd.Env = d.env
 	output, err := cmd.CombinedOutput()
 	require.NoError(d.t, err, "%s\n%s", line, output)
-}
-
-// enqueue adds an application of the past to a queue.
-func (d *deployment) enqueue(coupon, user uint64, ago time.Duration) {
-	d.t.Helper()
-	queue := fmt.Sprintf("%scandidates:coupon:%d", d.redis.Prefix, coupon)
-	arrival := float64(time.Now().Add(-ago).UnixMicro())
-	require.NoError(d.t, d.redis.Client.ZAdd(d.t.Context(), queue, redis.Z{Score: arrival, Member: user}).Err())
-	require.NoError(d.t, d.redis.Client.HIncrBy(d.t.Context(), "state:{"+queue+"}", "accepted", 1).Err())
 }
 
 // apply applies for a coupon until the application is accepted.

@@ -3,6 +3,7 @@
 package monitoring_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
@@ -61,7 +63,7 @@ const coupon = 42
 func TestMetricsAndQueries(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, coupon)
-	d.exec("INSERT INTO `user` (id) VALUES (1), (2)")
+	d.AddUsers(1, 2)
 	for user := range uint64(3) {
 		d.apply(coupon, user+1) // user 3 is unknown and goes to the DLQ
 	}
@@ -166,17 +168,16 @@ func TestPlaybooks(t *testing.T) {
 
 	// The DLQ of each coupon has user 5, who exists at the retry, and the unknown users 6 and 7.
 	for _, coupon := range coupons {
-		for user := range uint64(3) {
-			d.enqueue(coupon, user+5, 48*time.Hour-time.Duration(user)*time.Minute)
+		for _, user := range []string{"5", "6", "7"} {
+			d.ApplyAt(coupon, user, time.Now().Add(-48*time.Hour))
 		}
 	}
 	d.shell("settle run")
-	d.exec("INSERT INTO `user` (id) VALUES (5)")
-	run := ""
-	require.NoError(t, d.db.QueryRow("SELECT MAX(id) FROM settlement_run").Scan(&run))
-	zone, err := time.LoadLocation("Asia/Seoul")
-	require.NoError(t, err)
-	day := func(days int) string { return time.Now().In(zone).AddDate(0, 0, days).Format(time.DateOnly) }
+	d.AddUsers(5)
+	run := fmt.Sprint(d.Number("SELECT MAX(id) FROM settlement_run"))
+	day := func(days int) string {
+		return time.Now().In(jajeongtest.Zone).AddDate(0, 0, days).Format(time.DateOnly)
+	}
 
 	for i, file := range files {
 		text, err := os.ReadFile(file)
