@@ -24,7 +24,8 @@ func TestDeployScript(t *testing.T) {
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"), "grants may follow before any program")
 	require.NoError(t, n.deploy())
 	pod := n.applyAPI()
-	coupon := n.today(2)
+	coupon := n.AddCoupon(2)
+	n.AddUsers(1, 2, 3)
 	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, pod, coupon, 1) == "NOT_APPLIED" })
 	for user := 1; user <= 3; user++ {
 		require.Equal(t, "ACCEPTED", n.ask(http.MethodPost, pod, coupon, user))
@@ -45,7 +46,7 @@ func TestDeployScript(t *testing.T) {
 func TestDeployScript_StopsAfterFailedMigration(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	n.accounts["jajeong_migrate"] = withWrongPassword(n.accounts["jajeong_migrate"])
+	n.Accounts["jajeong_migrate"] = withWrongPassword(n.Accounts["jajeong_migrate"])
 	require.ErrorContains(t, n.deploy(), "The migration failed. No program was changed.")
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 }
@@ -83,19 +84,6 @@ func (n *night) applyAPI() (only *v1.Pod) {
 		return len(pods.Items) == 1 && len(only.Status.ContainerStatuses) == 1 && only.Status.ContainerStatuses[0].Ready
 	})
 	return only
-}
-
-// today creates an open coupon and three users.
-func (n *night) today(seats int) (coupon uint64) {
-	n.t.Helper()
-	done, err := n.db.ExecContext(n.t.Context(), `INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at)
-		VALUES ('심야 쿠폰', ?, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 HOUR)`, seats)
-	require.NoError(n.t, err)
-	_, err = n.db.ExecContext(n.t.Context(), "INSERT INTO `user` (id) VALUES (1), (2), (3)")
-	require.NoError(n.t, err)
-	id, err := done.LastInsertId()
-	require.NoError(n.t, err)
-	return uint64(id)
 }
 
 // ask sends a request of a user. It returns the status of the application, or the code of the problem.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,16 +14,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
-	migrations "github.com/jajeong/jajeong/sql"
 )
 
 const (
@@ -36,58 +32,30 @@ const (
 	redisPassword = "of this test"
 )
 
-// seoul is the time zone of the CronJob.
-var seoul = func() *time.Location {
-	zone, err := time.LoadLocation("Asia/Seoul")
-	if err != nil {
-		panic(err)
-	}
-	return zone
-}()
-
 // night is overlays/prod in its own namespace, with its own Redis and database server. Its Secrets and ConfigMap have their
 // addresses and the accounts of sql/grants.sql, and its schedule differs. The rest of the overlay is unchanged.
 type night struct {
+	*jajeongtest.Deployment
 	t         *testing.T
 	namespace string
 	settings  map[string]string // of the ConfigMap, different from the overlay
 	mysql     *testenv.MySQL
-	accounts  map[string]string // DSNs by account name
-	redisAddr string
-
-	db    *sql.DB
-	rdb   redis.UniversalClient
-	store *candidates.Store
 }
 
 func newNight(t *testing.T) *night {
 	t.Helper()
-	ctx := t.Context()
-	n := &night{t: t, namespace: "night-" + randomName(),
-		mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{}), redisAddr: testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()}
-	n.settings = map[string]string{"REDIS_ADDRS": n.redisAddr, "REDIS_TLS": "false",
-		"PUSH_GATEWAY": "http://127.0.0.1:9"} // nothing listens there, which is no failure
-
-	n.rdb = redis.NewClient(&redis.Options{Addr: n.redisAddr, Password: redisPassword})
-	t.Cleanup(func() { _ = n.rdb.Close() })
-	open := redis.NewClient(&redis.Options{Addr: n.redisAddr})
-	require.NoError(t, open.ConfigSet(ctx, "requirepass", redisPassword).Err())
+	n := &night{t: t, namespace: "night-" + randomName(), mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{})}
+	addr := testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()
+	client := redis.NewClient(&redis.Options{Addr: addr, Password: redisPassword})
+	t.Cleanup(func() { _ = client.Close() })
+	open := redis.NewClient(&redis.Options{Addr: addr})
+	require.NoError(t, open.ConfigSet(t.Context(), "requirepass", redisPassword).Err())
 	require.NoError(t, open.Close())
-	var err error
-	n.store, err = candidates.NewStore(n.rdb, candidates.Options{TTL: candidates.MinTTL})
-	require.NoError(t, err)
-
-	server, err := sql.Open("mysql", n.mysql.DSN(""))
-	require.NoError(t, err)
-	_, err = server.ExecContext(ctx, "CREATE DATABASE coupons CHARACTER SET utf8mb4")
-	require.NoError(t, err)
-	require.NoError(t, server.Close())
-	n.db, err = (&connect.MySQLSettings{MySQLDSN: n.mysql.DSN("coupons")}).Open(zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = n.db.Close() })
-	_, err = connect.Migrate(ctx, n.db)
-	require.NoError(t, err)
-	n.accounts = testenv.Accounts(t, n.mysql.DSN("coupons"), migrations.Grants)
+	n.Deployment = jajeongtest.NewWith(t, jajeongtest.Options{
+		Redis: &testenv.RedisHandle{Addrs: []string{addr}, Client: client}, MySQL: jajeongtest.DatabaseOn(t, n.mysql),
+	})
+	n.settings = map[string]string{"REDIS_ADDRS": addr, "REDIS_TLS": "false",
+		"PUSH_GATEWAY": "http://127.0.0.1:9"} // nothing listens there, which is no failure
 	t.Cleanup(n.tearDown)
 	return n
 }
@@ -128,7 +96,7 @@ func (n *night) manifests(schedule string, patches ...map[string]any) (dir strin
 	require.NoError(n.t, err)
 
 	secret := func(name, account string, more ...string) map[string]any {
-		return map[string]any{"name": name, "literals": append(more, "mysql-dsn="+n.accounts[account]),
+		return map[string]any{"name": name, "literals": append(more, "mysql-dsn="+n.Accounts[account]),
 			"options": map[string]any{"disableNameSuffixHash": true}}
 	}
 	var settings []string
@@ -167,7 +135,7 @@ func (n *night) fall() (midnight time.Time) {
 	n.t.Helper()
 	const toApply, attempts = 15 * time.Second, 5
 	for range attempts {
-		midnight = time.Now().In(seoul).Add(toApply).Truncate(time.Minute).Add(time.Minute)
+		midnight = time.Now().In(jajeongtest.Zone).Add(toApply).Truncate(time.Minute).Add(time.Minute)
 		schedule := fmt.Sprintf("%d %d * * *", midnight.Minute(), midnight.Hour())
 		rendered := n.kubectl("kustomize", n.manifests(schedule))
 		n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, migrate)")

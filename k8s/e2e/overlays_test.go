@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
 // strictly makes unknown fields errors. By default they are dropped silently.
@@ -44,7 +46,7 @@ func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 func TestSchedule_IsTheOnlyDifference(t *testing.T) {
 	t.Parallel()
 	theirs := object[batchv1.CronJob](t, kustomized(t, "prod"), "CronJob", "settle")
-	n := &night{t: t, namespace: "some-night", settings: map[string]string{"REDIS_TLS": "false"}}
+	n := &night{Deployment: new(jajeongtest.Deployment), t: t, namespace: "some-night", settings: map[string]string{"REDIS_TLS": "false"}}
 	ours := object[batchv1.CronJob](t, n.kubectl("kustomize", n.manifests("30 12 * * *")), "CronJob", "settle")
 	require.Equal(t, "30 12 * * *", ours.Spec.Schedule)
 

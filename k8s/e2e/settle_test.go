@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
@@ -61,9 +62,9 @@ func TestCronJob_FailsAfterWrongSetup(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
-	n.accounts["jajeong_settle"] = withWrongPassword(n.accounts["jajeong_settle"])
+	n.Accounts["jajeong_settle"] = withWrongPassword(n.Accounts["jajeong_settle"])
 	n.mustFailAtOnce(n.scheduled(n.fall()), 2)
-	require.Empty(t, n.issued(coupon))
+	require.Empty(t, n.Issued(coupon))
 }
 
 func withWrongPassword(dsn string) string { return strings.Replace(dsn, ":", ":not-", 1) }
@@ -72,9 +73,9 @@ func TestCronJob_FailsAfterGap(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
-	require.NoError(t, n.rdb.ZRem(t.Context(), queue(coupon), "1", "2").Err())
+	require.NoError(t, n.Redis.ZRem(t.Context(), n.Queue(coupon), "1", "2").Err())
 	n.mustFailAtOnce(n.scheduled(n.fall()), 3)
-	require.Empty(t, n.issued(coupon), "a coupon with a gap is not issued")
+	require.Empty(t, n.Issued(coupon), "a coupon with a gap is not issued")
 	n.mustFailAtOnce(n.verify("verify-now").Name, 3)
 }
 
@@ -96,10 +97,10 @@ func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	coupon := n.yesterday(seats, users)
-	release := n.holdCoupon(coupon)
+	release := n.Lock(coupon)
 	scheduled := n.scheduled(n.fall())
 	n.running(scheduled)
-	manual := n.script("run", fmt.Sprintf("--coupon=%d", coupon), "--date="+time.Now().In(seoul).AddDate(0, 0, -1).Format(time.DateOnly),
+	manual := n.script("run", fmt.Sprintf("--coupon=%d", coupon), "--date="+time.Now().In(jajeongtest.Zone).AddDate(0, 0, -1).Format(time.DateOnly),
 		"--operator=kim", "--reason=TICKET-123")
 	n.running(manual)
 	n.awaitLocked(2)
@@ -108,20 +109,10 @@ func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 	require.NotEmpty(t, n.complete(scheduled).OwnerReferences)
 	require.Empty(t, n.complete(manual).OwnerReferences, "the CronJob would count it among its nights")
 	n.mustBeSettled(coupon, seats)
-	var issued int
-	var runs []string
-	rows, err := n.db.QueryContext(t.Context(), "SELECT CONCAT(trigger_kind, ' ', status) FROM settlement_run ORDER BY trigger_kind")
-	require.NoError(t, err)
-	defer rows.Close()
-	for rows.Next() {
-		var run string
-		require.NoError(t, rows.Scan(&run))
-		runs = append(runs, run)
+	for _, trigger := range []string{"CRON", "MANUAL"} {
+		require.Positive(t, n.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = ? AND status = 'SUCCEEDED'", trigger), trigger)
 	}
-	require.NoError(t, rows.Err())
-	require.Subset(t, runs, []string{"CRON SUCCEEDED", "MANUAL SUCCEEDED"})
-	require.NoError(t, n.db.QueryRowContext(t.Context(), "SELECT SUM(issued_count) FROM settlement").Scan(&issued))
-	require.Equal(t, seats, issued)
+	require.EqualValues(t, seats, n.Number("SELECT SUM(issued_count) FROM settlement"))
 }
 
 var jobName = regexp.MustCompile(`logs --follow job/(\S+)`)
