@@ -29,28 +29,31 @@ type stage struct {
 	urgent   bool  // whether this process has the highest priority
 }
 
-func openStage(ctx context.Context) (s *stage, err error) {
-	s = new(stage)
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	if s.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{AppendOnly: true}); err != nil {
+func openStage(ctx context.Context) (*stage, error) {
+	s := new(stage)
+	if err := s.open(ctx); err != nil {
+		s.close()
 		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stage) open(ctx context.Context) (err error) {
+	if s.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{AppendOnly: true}); err != nil {
+		return err
 	}
 	s.rdb = redis.NewClient(&redis.Options{Addr: s.redis.Addr(), ReadTimeout: time.Minute, WriteTimeout: time.Minute})
 	if s.Server, err = database.Start(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	s.bin = filepath.Join(s.redis.Dir(), "bin")
 	if err := os.Mkdir(s.bin, 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	if s.bin, err = testenv.BuildBinary(ctx, s.bin, "./cmd/settle"); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.ask(ctx)
+	return s.ask(ctx)
 }
 
 func (s *stage) ask(ctx context.Context) error {
