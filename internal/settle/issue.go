@@ -49,7 +49,7 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 			return err
 		}
 		if forPods > 0 {
-			s.logger.Warn("another redis server took over: pods put people back first", zap.Duration("wait", forPods))
+			s.logger.Warn("redis is new to this coupon, or another server took over: pods put lost applications back first", zap.Duration("wait", forPods))
 			wait = forPods
 		}
 		if err := s.run.stopped(); err != nil {
