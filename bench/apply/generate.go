@@ -52,7 +52,7 @@ func (l load) send() (outcome, error) {
 	return sum(l, senders), nil
 }
 
-// schedule has the start of a load, and the interval whose results count.
+// schedule is the start of a load and the interval whose results count.
 type schedule struct{ began, from, until time.Time }
 
 func (s schedule) counts(at time.Time) bool { return !at.Before(s.from) && at.Before(s.until) }

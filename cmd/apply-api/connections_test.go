@@ -103,7 +103,7 @@ func TestTheEndAnswersWhatIsInFlight(t *testing.T) {
 
 	p.terminate()
 	p.awaitReady(http.StatusServiceUnavailable)
-	// Who has not heard of that yet is served, and sent away.
+	// A request on an open connection is still served, and the connection is closed.
 	kept.say(application(2, ""))
 	fresh := talkTo(t, p.apply)
 	fresh.say(application(3, ""))

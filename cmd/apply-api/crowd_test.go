@@ -53,7 +53,7 @@ func serving(t *testing.T, environment ...string) *program {
 	return p
 }
 
-// underCrowd is the binary over a Redis, with a crowd of which 50 were accepted.
+// underCrowd starts the binary with concurrent applicants, and waits until 50 applications are accepted.
 func underCrowd(t *testing.T, addrs string, environment ...string) (*program, *crowd) {
 	t.Helper()
 	p := serving(t, append([]string{"REDIS_ADDRS=" + addrs}, environment...)...)

@@ -125,7 +125,7 @@ func TestAPromotedReplicaIsFoundAtOnce(t *testing.T) {
 
 			require.NoError(t, fail(holder))
 			testenv.Eventually(t, soon, "the replica is promoted", func() bool {
-				_, _ = p.ask(1, 2) // somebody goes on asking
+				_, _ = p.ask(1, 2) // applications continue
 				return strings.Contains(promoted.Info(t.Context(), "replication").Val(), "role:master")
 			})
 			at := time.Now()
@@ -166,7 +166,7 @@ func TestReshardingUnderACrowd(t *testing.T) {
 		require.NoError(t, m.from.SAdd(t.Context(), "rejected:"+tag, "1000002").Err())
 		require.NoError(t, m.from.ZAdd(t.Context(), "dlq:"+tag, redis.Z{Score: 1, Member: "1000003"}).Err())
 		p := serving(t, "REDIS_ADDRS="+m.addrs())
-		require.NoError(t, m.from.HIncrBy(t.Context(), stateKey, "accepted", 1).Err()) // who is under review
+		require.NoError(t, m.from.HIncrBy(t.Context(), stateKey, "accepted", 1).Err()) // the application under review
 		c := gather(t, p.apply, someAtOnce)
 		c.hears(http.StatusAccepted, 50)
 		m.begin()

@@ -205,7 +205,7 @@ func TestACrowdTooLargeBeforeAFrozenRedis(t *testing.T) {
 	c.hears(http.StatusAccepted, 50)
 	c.end(redisClient(t, redis.Addr()))
 
-	// No more come than are taken: nobody is refused.
+	// The clients stay within the limit, so that no request is refused.
 	refused = p.metric(refusedInFlight)
 	c.size = 8
 	c.come()

@@ -128,6 +128,13 @@ func newPod(t testingT, client redis.UniversalClient, way *link, prefix string) 
 	return &pod{Store: store, link: way, memory: New(store), told: map[uint64]int64{}}
 }
 
+// askEach has users first to last apply at a pod.
+func (f *failing) askEach(p *pod, first, last coupon.UserID) {
+	for user := first; user <= last; user++ {
+		f.ask(p, user, false)
+	}
+}
+
 func (f *failing) ask(p *pod, user coupon.UserID, lose bool) {
 	queued := lose && f.standing(p.on)[user] > 0
 	p.lose.Store(lose)

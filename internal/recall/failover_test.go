@@ -17,19 +17,13 @@ func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 	f := newFailing(t, servers(t, 2), "", 2)
 	defer f.close()
 	one, two := f.pods[0], f.pods[1]
-	for user := uint64(1); user <= 6; user++ {
-		f.ask(two, user, false)
-	}
+	f.askEach(two, 1, 6)
 	f.replicate()
-	for user := uint64(101); user <= 103; user++ {
-		f.ask(one, user, false)
-	}
+	f.askEach(one, 101, 103)
 	f.failover(false)
 	f.follow(one)
 	f.follow(two)
-	for user := uint64(201); user <= 203; user++ {
-		f.ask(two, user, false)
-	}
+	f.askEach(two, 201, 203)
 
 	f.ask(one, 204, false)
 	f.check()
@@ -46,15 +40,11 @@ func TestLossStaysCountedBesideLaterApplications(t *testing.T) {
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
-	for user := uint64(101); user <= 103; user++ {
-		f.ask(one, user, false)
-	}
+	f.askEach(one, 101, 103)
 	f.failover(false)
 	f.follow(one)
 	f.follow(two)
-	for user := uint64(201); user <= 203; user++ {
-		f.ask(two, user, false)
-	}
+	f.askEach(two, 201, 203)
 	one.forgetAnswers()
 	f.refresh(one)
 	counts, err := one.Counts(t.Context(), 42, 0)

@@ -71,10 +71,9 @@ func (l diesAfterReview) Review(ctx context.Context, couponID coupon.CouponID, r
 	return n, err
 }
 
-// The refused row of a user who was not selected before is written to Redis before the COMMIT. After a crash in between, the
-// application is in both: a pending clean-up and no violation.
-func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
-	t.Parallel()
+// newRefusedOnReturn has a free seat for a user who was not selected before, and whose row MySQL refuses.
+func newRefusedOnReturn(t *testing.T) (*jajeongtest.Deployment, coupon.CouponID) {
+	t.Helper()
 	d := jajeongtest.New(t)
 	d.RefuseOddUsers()
 	couponID := d.AddCoupon(1)
@@ -83,6 +82,14 @@ func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
 	d.SettleNow()
 	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
 	d.SetSeats(couponID, 2)
+	return d, couponID
+}
+
+// The refused row of a user who was not selected before is written to Redis before the COMMIT. After a crash in between, the
+// application is in both: a pending clean-up and no violation.
+func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
+	t.Parallel()
+	d, couponID := newRefusedOnReturn(t)
 
 	s := d.Settler()
 	s.Line = diesAfterReview{s.Line}
@@ -120,14 +127,7 @@ func TestSettle_RestoredApplicationWithRefusedRowLeavesQueue(t *testing.T) {
 // A run that dies after it has moved an application to the DLQ has tried the row. The next run counts on.
 func TestSettle_CountsAttemptOfRunThatDied(t *testing.T) {
 	t.Parallel()
-	d := jajeongtest.New(t)
-	d.RefuseOddUsers()
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1, 2)
-	d.SettleNow()
-	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
-	d.SetSeats(couponID, 2)
+	d, couponID := newRefusedOnReturn(t)
 	s := d.Settler()
 	s.Line = diesAfterReview{s.Line}
 	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
