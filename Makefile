@@ -25,7 +25,7 @@ dist: ## static linux/amd64 and linux/arm64 binaries with checksums in dist/
 
 demo: ## a black Friday on this machine, from the opening to the proof
 	@scripts/setup.sh servers
-	CGO_ENABLED=0 go run ./examples/blackfriday
+	@CGO_ENABLED=0 go run ./examples/blackfriday
 
 test-short: ## tests that need no server, under a minute
 	CGO_ENABLED=0 go test -short -shuffle=on -count=1 ./...
