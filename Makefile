@@ -25,20 +25,20 @@ dist: ## static linux/amd64 and linux/arm64 binaries with checksums in dist/
 
 demo: ## a black Friday on this machine, from the opening to the proof
 	@scripts/setup.sh servers
-	CGO_ENABLED=0 go run ./examples/blackfriday
+	@CGO_ENABLED=0 go run ./examples/blackfriday
 
 test-short: ## tests that need no server, under a minute
 	CGO_ENABLED=0 go test -short -shuffle=on -count=1 ./...
 	CGO_ENABLED=0 go -C k8s/manifests test -short -shuffle=on -count=1 .
 
-# One package's tests may take most of the time on a small machine; below the limit of a CI job. More at once than there
-# are cores, since most of them wait for servers.
+# On a small machine the tests of one package may take several minutes. Six tests run at the same time on any machine,
+# because most of them wait for servers.
 test: setup ## run all tests, with the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 14m ./...
 	CGO_ENABLED=0 go -C k8s/manifests test -shuffle=on -count=1 -timeout 10m .
 
-# Kubernetes itself is built the first time, which takes minutes. More at once than there are cores, since all of them wait for
-# the same minute.
+# The first run builds Kubernetes, which takes minutes. Ten tests run at the same time on any machine, because all of them
+# wait for the same minute.
 test-k8s: ## both overlays and whole nights in the control plane of a real Kubernetes
 	@scripts/setup.sh servers monitoring k8s
 	CGO_ENABLED=0 go -C k8s/e2e test -shuffle=on -count=1 -parallel 10 -timeout 15m .
@@ -63,7 +63,7 @@ bench-apply: ## the API beside a handler that does nothing, a plain one, and a r
 	@scripts/setup.sh servers
 	CGO_ENABLED=0 go run ./bench/apply -out docs
 
-check: export CGO_ENABLED = 0 # as most of it is built
+check: export CGO_ENABLED = 0 # as in the builds above
 check: ## formatting, go.mod, linters and import rules (.golangci.yaml)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi

@@ -1,15 +1,15 @@
-// Package docs holds what programs hand out of the documentation, and what tests hold it against.
+// Package docs embeds the documents that programs serve or tests compare with the programs.
 package docs
 
 import _ "embed"
 
-// OpenAPI describes the public API. Tests hold every response against it.
+// OpenAPI describes the public API. apply-api serves it, and tests validate every response against it.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-// RedisUsers is what each program may do in Redis, as an ACL file: for an administrator, once there are passwords in it. Tests
-// run the programs under it.
+// RedisUsers is an ACL file of Redis with the rights of each program and placeholders for the passwords. Tests run the
+// programs with these rights.
 //
 //go:embed redis-users.acl
 var RedisUsers string

@@ -46,10 +46,8 @@ func (d *demo) showUnderReview(ctx context.Context) error {
 	if err := d.settleJSON(ctx, &list, "dlq", "list"); err != nil {
 		return err
 	}
-	for _, cause := range []string{"INACTIVE_USER", "UNKNOWN_USER"} {
-		d.say("  %-14s %5d", cause, list.by(0, cause))
-	}
-	d.say("These users are blocked or missing. They keep their position until an operator decides.")
+	d.say("%d applications keep their positions: %d INACTIVE_USER, %d UNKNOWN_USER. An operator decides.",
+		list.Total, list.by(0, "INACTIVE_USER"), list.by(0, "UNKNOWN_USER"))
 	return nil
 }
 
@@ -130,7 +128,7 @@ func (d *demo) showRepetition(ctx context.Context) error {
 	for i, t := range tallies {
 		header, rows[0], rows[1] = append(header, t.what), append(rows[0], before[i]), append(rows[1], after[i])
 	}
-	d.table(append(header, "in DLQ"), append(rows[0], before[len(tallies)]), append(rows[1], after[len(tallies)]))
+	d.table(append(header, "DLQ"), append(rows[0], before[len(tallies)]), append(rows[1], after[len(tallies)]))
 	if !slices.Equal(before, after) {
 		return fmt.Errorf("settling again changed %d to %d", before, after)
 	}

@@ -61,9 +61,9 @@ type demo struct {
 // run runs the demonstration. An unexpected result ends it with an error.
 func (d *demo) run(ctx context.Context) error {
 	began := time.Now()
-	d.say("Jajeong queues first-come-first-served applications in Redis and issues the coupons at midnight in MySQL. " +
-		"This demo plays one day in seconds on real servers. It checks that no application is lost, that no user gets a coupon " +
-		"twice, and that the first applicants get the coupons. Lines with $ are the commands that the demo runs.")
+	d.say("Jajeong queues applications in Redis and issues the coupons at midnight in MySQL. This demo plays one day in " +
+		"seconds on real servers, and checks that no application is lost, that no user gets a coupon twice, and that the first " +
+		"applicants get the coupons. Lines with $ are commands.")
 	for _, chapter := range []struct {
 		english, korean string
 		show            func(context.Context) error

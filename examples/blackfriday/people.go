@@ -17,7 +17,7 @@ const (
 type coupon struct {
 	id                  int
 	name                string
-	seats               int
+	seats, discountWon  int
 	firstUser, lastUser uint64
 }
 
@@ -25,9 +25,9 @@ func (c coupon) applicants() int { return int(c.lastUser-c.firstUser) + 1 }
 
 // The first two coupons have more applicants than seats, the third has more seats than applicants.
 var campaigns = []coupon{
-	{name: "블랙프라이데이 50% 할인", seats: 1_000, firstUser: 1, lastUser: 30_000},
-	{name: "주말 무료 배송", seats: 5_000, firstUser: 30_001, lastUser: 45_000},
-	{name: "첫 구매 5천원", seats: 10_000, firstUser: 45_001, lastUser: people},
+	{name: "블랙프라이데이 50% 할인", seats: 1_000, discountWon: 20_000, firstUser: 1, lastUser: 30_000},
+	{name: "주말 무료 배송", seats: 5_000, discountWon: 3_000, firstUser: 30_001, lastUser: 45_000},
+	{name: "첫 구매 5천원", seats: 10_000, discountWon: 5_000, firstUser: 45_001, lastUser: people},
 }
 
 // status is the state of a user in the user table. Applying does not read it, the settlement does.
@@ -54,9 +54,10 @@ func appliesTwice(user uint64) bool { return user%50 == 3 }
 func (d *demo) showCoupons(ctx context.Context) error {
 	for _, c := range campaigns {
 		opens, closes := time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().AddDate(0, 0, 1).Format(time.RFC3339)
-		d.command("settle", "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "…")
+		d.command("settle", "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "…",
+			"#", d.printer.Sprint(c.applicants()), "applicants")
 		output, err := d.settle(ctx, "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats),
-			"--opens", opens, "--closes", closes, "--operator", "kim", "--reason", "Black Friday demo")
+			"--discount-won", strconv.Itoa(c.discountWon), "--opens", opens, "--closes", closes, "--operator", "kim", "--reason", "Black Friday demo")
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,6 @@ func (d *demo) showCoupons(ctx context.Context) error {
 		}
 		d.coupons = append(d.coupons, c)
 	}
-	d.say("%d people want the first coupon, %d the second, %d the third.", d.coupons[0].applicants(), d.coupons[1].applicants(), d.coupons[2].applicants())
 
 	count := map[status]int{}
 	twice := 0
@@ -86,6 +86,6 @@ func (d *demo) showCoupons(ctx context.Context) error {
 			return fmt.Errorf("create users from %d: %w", first, err)
 		}
 	}
-	d.say("Of these %d people %d are blocked, %d are missing in the user table, and %d will apply twice.", people, count[blocked], count[missing], twice)
+	d.say("Of %d people, %d are blocked, %d are missing in the user table, and %d will apply twice.", people, count[blocked], count[missing], twice)
 	return nil
 }

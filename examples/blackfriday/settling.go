@@ -65,7 +65,7 @@ func (d *demo) showWinners(ctx context.Context) error {
 	}
 	var rows [][]any
 	for i, w := range first {
-		if i < 2 || i >= len(first)-2 {
+		if i == 0 || i >= len(first)-2 {
 			rows = append(rows, []any{w.position, w.user, inKST(w.appliedAt), d.answers[w.user].Position})
 		}
 	}
