@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
@@ -64,7 +65,7 @@ var settleNow = []string{"run", "--cutoff=now", "--operator=kim", "--reason=acce
 
 // serve starts apply-api, and returns the deployment asked through this pod when it knows the coupon. At the end of the test the
 // pod must exit with 0 after SIGTERM.
-func (d *deployment) serve(coupon uint64) *deployment {
+func (d *deployment) serve(couponID coupon.CouponID) *deployment {
 	d.t.Helper()
 	cmd := exec.Command(testenv.Build(d.t, "./cmd/apply-api"))
 	cmd.Env = d.env
@@ -86,7 +87,7 @@ func (d *deployment) serve(coupon uint64) *deployment {
 	require.NotEmpty(d.t, d.api)
 	go func() { _, _ = io.Copy(io.Discard, logs) }()
 	testenv.Eventually(d.t, 20*time.Second, "the catalog is loaded", func() bool {
-		return d.apply(coupon+1, 1).httpStatus == http.StatusNotFound // 503 until then
+		return d.apply(couponID+1, 1).httpStatus == http.StatusNotFound // 503 until then
 	})
 	pod := *d
 	return &pod
@@ -117,15 +118,15 @@ type answer struct {
 	ServerTime string
 }
 
-func (d *deployment) apply(coupon, user uint64) answer {
-	return d.ask(http.MethodPost, "", coupon, user)
+func (d *deployment) apply(couponID coupon.CouponID, user coupon.UserID) answer {
+	return d.ask(http.MethodPost, "", couponID, user)
 }
-func (d *deployment) me(coupon, user uint64) answer {
-	return d.ask(http.MethodGet, "/me", coupon, user)
+func (d *deployment) me(couponID coupon.CouponID, user coupon.UserID) answer {
+	return d.ask(http.MethodGet, "/me", couponID, user)
 }
 
-func (d *deployment) ask(method, path string, coupon, user uint64) (a answer) {
-	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", d.api, coupon, path), nil)
+func (d *deployment) ask(method, path string, couponID coupon.CouponID, user coupon.UserID) (a answer) {
+	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", d.api, couponID, path), nil)
 	if err != nil {
 		return a
 	}
@@ -151,19 +152,19 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 	t.Parallel()
 	const users, seats, atOnce = 1000, 100, 500
 	d := deploy(t)
-	d.AddUsers(jajeongtest.Between(1, users)...)
-	coupon := d.AddCoupon(seats)
-	d.serve(coupon)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, users)...)
+	couponID := d.AddCoupon(seats)
+	d.serve(couponID)
 
 	var mu sync.Mutex
 	answers := map[string]int{}
-	first, second := map[uint64]answer{}, map[uint64]answer{}
+	first, second := map[coupon.UserID]answer{}, map[coupon.UserID]answer{}
 	var crowd errgroup.Group
 	crowd.SetLimit(atOnce)
 	for twice := range 2 {
-		for user := uint64(1); user <= users; user++ {
+		for _, user := range jajeongtest.Between[coupon.UserID](1, users) {
 			crowd.Go(func() error {
-				a := d.apply(coupon, user)
+				a := d.apply(couponID, user)
 				mu.Lock()
 				defer mu.Unlock()
 				answers[a.Status]++
@@ -183,8 +184,8 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 		require.EqualValues(t, seats, a.Seats)
 	}
 
-	require.Equal(t, answer{httpStatus: 200, Status: "PENDING", Position: first[7].Position, Seats: seats, AppliedAt: first[7].AppliedAt}, d.me(coupon, 7))
-	require.Equal(t, "NOT_APPLIED", d.me(coupon, users+1).Code)
+	require.Equal(t, answer{httpStatus: 200, Status: "PENDING", Position: first[7].Position, Seats: seats, AppliedAt: first[7].AppliedAt}, d.me(couponID, 7))
+	require.Equal(t, "NOT_APPLIED", d.me(couponID, users+1).Code)
 
 	// Eight at once, as when a person, a CronJob and a scheduler meet.
 	var runs sync.WaitGroup
@@ -216,15 +217,15 @@ func TestAThousandUsersForAHundredSeats(t *testing.T) {
 	require.Equal(t, records, d.count("SELECT COUNT(*) FROM settlement"))
 	for user, a := range first {
 		if a.Position == 1 {
-			require.Equal(t, "ALREADY_ISSUED", d.apply(coupon, user).Code)
-			require.Equal(t, "ISSUED", d.me(coupon, user).Status)
+			require.Equal(t, "ALREADY_ISSUED", d.apply(couponID, user).Code)
+			require.Equal(t, "ISSUED", d.me(couponID, user).Status)
 		}
 		if a.Position == seats+1 {
-			require.Equal(t, "SOLD_OUT", d.apply(coupon, user).Code)
-			require.Equal(t, answer{httpStatus: 200, Status: "NOT_SELECTED", AppliedAt: a.AppliedAt}, d.me(coupon, user))
+			require.Equal(t, "SOLD_OUT", d.apply(couponID, user).Code)
+			require.Equal(t, answer{httpStatus: 200, Status: "NOT_SELECTED", AppliedAt: a.AppliedAt}, d.me(couponID, user))
 		}
 	}
-	require.Equal(t, "NOT_APPLIED", d.me(coupon, users+1).Code)
+	require.Equal(t, "NOT_APPLIED", d.me(couponID, users+1).Code)
 }
 
 // The clock of Redis decides.
@@ -233,8 +234,8 @@ func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
 	d := deploy(t)
 	testenv.Build(t, "./cmd/apply-api") // takes its time
 	opens := time.Now().Add(6 * time.Second).Truncate(time.Second).UTC()
-	coupon := d.AddCouponBetween(100, opens, opens.Add(time.Hour))
-	pods := []*deployment{d.serve(coupon), d.serve(coupon)}
+	couponID := d.AddCouponBetween(100, opens, opens.Add(time.Hour))
+	pods := []*deployment{d.serve(couponID), d.serve(couponID)}
 	require.True(t, time.Now().Before(opens), "the pods were not up in time: nothing was tested")
 
 	const crowd = 8 // on each pod
@@ -243,9 +244,9 @@ func TestDoorsOpenSharpOnEveryPod(t *testing.T) {
 	for p, pod := range pods {
 		for person := range crowd {
 			people.Go(func() {
-				user := uint64(1 + p*crowd + person)
+				user := coupon.UserID(1 + p*crowd + person)
 				for deadline := opens.Add(20 * time.Second); time.Now().Before(deadline); {
-					a := pod.apply(coupon, user)
+					a := pod.apply(couponID, user)
 					if a.Code == "NOT_OPEN" {
 						early[p].Add(1)
 						assert.Equal(t, opens, instant(t, a.OpensAt))
@@ -278,18 +279,18 @@ func TestMySQLAwayIsNotNoticedByApplicants(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	d := deployOn(t, jajeongtest.DatabaseOn(t, server))
-	coupon := d.AddCoupon(100)
-	before := d.serve(coupon)
-	require.Equal(t, "ACCEPTED", before.apply(coupon, 1).Status)
+	couponID := d.AddCoupon(100)
+	before := d.serve(couponID)
+	require.Equal(t, "ACCEPTED", before.apply(couponID, 1).Status)
 	ready, mysql := d.ready()
 	require.True(t, ready && mysql)
 
 	require.NoError(t, server.Kill())
-	d.serve(coupon) // started while MySQL is away
-	require.Equal(t, "ACCEPTED", before.apply(coupon, 2).Status)
-	require.Equal(t, "ACCEPTED", d.apply(coupon, 3).Status)
-	require.Equal(t, "DUPLICATE", d.apply(coupon, 1).Status)
-	require.EqualValues(t, 3, d.me(coupon, 3).Position)
+	d.serve(couponID) // started while MySQL is away
+	require.Equal(t, "ACCEPTED", before.apply(couponID, 2).Status)
+	require.Equal(t, "ACCEPTED", d.apply(couponID, 3).Status)
+	require.Equal(t, "DUPLICATE", d.apply(couponID, 1).Status)
+	require.EqualValues(t, 3, d.me(couponID, 3).Position)
 	ready, mysql = d.ready()
 	require.True(t, ready, "it can serve")
 	require.False(t, mysql, "and says what is missing")
@@ -308,15 +309,15 @@ func TestMySQLAwayIsNotNoticedByApplicants(t *testing.T) {
 func TestChangesReachTheDoorOfALivePod(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	coupon := d.AddCoupon(100)
-	d.serve(coupon)
-	user := uint64(0)
+	couponID := d.AddCoupon(100)
+	d.serve(couponID)
+	user := coupon.UserID(0)
 	becomes := func(change, want string, seats int64) {
 		t.Helper()
-		d.Exec("UPDATE coupon SET "+change+" WHERE id = ?", coupon)
+		d.Exec("UPDATE coupon SET "+change+" WHERE id = ?", couponID)
 		testenv.Eventually(t, 15*time.Second, want+" after "+change, func() bool {
 			user++
-			a := d.apply(coupon, user)
+			a := d.apply(couponID, user)
 			return a.Status == want && (seats == 0 || a.Seats == seats)
 		})
 	}

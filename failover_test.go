@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/topology"
@@ -34,7 +35,7 @@ func TestAFailoverWithTheLinkCutIsSettledRight(t *testing.T) {
 // applicants are a crowd that notes the first arrival each was told.
 type applicants struct {
 	mu   sync.Mutex
-	told map[uint64]time.Time
+	told map[coupon.UserID]time.Time
 
 	users, answered atomic.Int64
 	home            chan struct{}
@@ -42,7 +43,7 @@ type applicants struct {
 }
 
 // come lets so many at once apply through the pods in turn, and now and then again.
-func (c *applicants) come(t *testing.T, coupon uint64, pods []*deployment, atOnce int) {
+func (c *applicants) come(t *testing.T, couponID coupon.CouponID, pods []*deployment, atOnce int) {
 	for n := range atOnce {
 		c.asking.Go(func() {
 			for {
@@ -51,18 +52,18 @@ func (c *applicants) come(t *testing.T, coupon uint64, pods []*deployment, atOnc
 					return
 				case <-time.After(5 * time.Millisecond):
 				}
-				user := uint64(c.users.Add(1))
-				c.ask(t, pods[n%len(pods)], coupon, user)
-				if user%7 == 0 && user > uint64(atOnce) {
-					c.ask(t, pods[(n+1)%len(pods)], coupon, user-uint64(atOnce)) // perhaps lost meanwhile, and by another pod
+				user := coupon.UserID(c.users.Add(1))
+				c.ask(t, pods[n%len(pods)], couponID, user)
+				if user%7 == 0 && user > coupon.UserID(atOnce) {
+					c.ask(t, pods[(n+1)%len(pods)], couponID, user-coupon.UserID(atOnce)) // perhaps lost meanwhile, and by another pod
 				}
 			}
 		})
 	}
 }
 
-func (c *applicants) ask(t *testing.T, pod *deployment, coupon, user uint64) {
-	a := pod.apply(coupon, user)
+func (c *applicants) ask(t *testing.T, pod *deployment, couponID coupon.CouponID, user coupon.UserID) {
+	a := pod.apply(couponID, user)
 	if a.Status != "ACCEPTED" && a.Status != "DUPLICATE" {
 		return
 	}
@@ -92,13 +93,13 @@ func failOver(t *testing.T) {
 	redis := topology.StartPair(t, name, 500*time.Millisecond)
 	d := deploy(t)
 	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
-	d.AddUsers(jajeongtest.Between(1, lots)...)
-	coupon := d.AddCoupon(lots)
-	pods := []*deployment{d.serve(coupon), d.serve(coupon)}
-	c := &applicants{told: map[uint64]time.Time{}, home: make(chan struct{})}
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, lots)...)
+	couponID := d.AddCoupon(lots)
+	pods := []*deployment{d.serve(couponID), d.serve(couponID)}
+	c := &applicants{told: map[coupon.UserID]time.Time{}, home: make(chan struct{})}
 	goHome := sync.OnceFunc(func() { close(c.home); c.asking.Wait() })
 	t.Cleanup(goHome)
-	c.come(t, coupon, pods, 8)
+	c.come(t, couponID, pods, 8)
 	c.hear(t, 200)
 	redis.Replicated(t)
 	redis.Link.Down()
@@ -121,7 +122,7 @@ func failOver(t *testing.T) {
 	var cutoff time.Time
 	require.NoError(t, d.DB.QueryRow("SELECT cutoff FROM settlement_run WHERE id = ?", run.Run).Scan(&cutoff))
 	goHome()
-	issued := d.issuedAt(coupon)
+	issued := d.issuedAt(couponID)
 	before := 0
 	for user, at := range c.told {
 		if !at.Before(cutoff) {
@@ -136,7 +137,7 @@ func failOver(t *testing.T) {
 
 	code, stdout, stderr = d.settle(settleNow...)
 	require.Zero(t, code, "%s%s", stdout, stderr)
-	issued = d.issuedAt(coupon)
+	issued = d.issuedAt(couponID)
 	for user := range c.told {
 		_, holds := issued[user]
 		require.True(t, holds, "user %d", user)
@@ -145,14 +146,14 @@ func failOver(t *testing.T) {
 	require.Zero(t, code, "%s%s", stdout, stderr)
 }
 
-func (d *deployment) issuedAt(coupon uint64) map[uint64]time.Time {
+func (d *deployment) issuedAt(couponID coupon.CouponID) map[coupon.UserID]time.Time {
 	d.t.Helper()
-	rows, err := d.DB.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ?", coupon)
+	rows, err := d.DB.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ?", couponID)
 	require.NoError(d.t, err)
 	defer rows.Close()
-	issued := map[uint64]time.Time{}
+	issued := map[coupon.UserID]time.Time{}
 	for rows.Next() {
-		var user uint64
+		var user coupon.UserID
 		var at time.Time
 		require.NoError(d.t, rows.Scan(&user, &at))
 		issued[user] = at.UTC()

@@ -208,7 +208,7 @@ func (s *stage) applicants(prefix string) (func(n int) error, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	for i := range uint64(coupons) {
+	for i := range coupon.CouponID(coupons) {
 		now := time.Now()
 		w := coupon.Window{Coupon: 1001 + i, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
 		if _, _, err := store.Publish(ctx, w, coupon.Promise{}); err != nil {
@@ -216,7 +216,7 @@ func (s *stage) applicants(prefix string) (func(n int) error, error) {
 		}
 	}
 	return func(n int) error {
-		receipt, err := store.Apply(ctx, 1001+uint64(n%coupons), uint64(1+n/coupons))
+		receipt, err := store.Apply(ctx, 1001+coupon.CouponID(n%coupons), coupon.UserID(1+n/coupons))
 		if err == nil && receipt.Code != candidates.Accepted {
 			err = fmt.Errorf("apply: %v", receipt.Code)
 		}

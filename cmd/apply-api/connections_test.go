@@ -309,12 +309,14 @@ func TestSlowBodiesTakeNobodysPlace(t *testing.T) {
 // oneCoupon is a door that is always open.
 type oneCoupon struct{ arrivals atomic.Int64 }
 
-func (o *oneCoupon) Apply(context.Context, uint64, uint64) (candidates.Receipt, error) {
+func (o *oneCoupon) Apply(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
 	n := o.arrivals.Add(1)
-	return candidates.Receipt{Code: candidates.Accepted, Arrival: n, Position: n}, nil
+	return candidates.Receipt{Code: candidates.Accepted, Arrival: coupon.Arrival(n), Position: n}, nil
 }
-func (o *oneCoupon) Lookup(id uint64) (coupon.Coupon, bool) { return coupon.Coupon{ID: id}, true }
-func (o *oneCoupon) Loaded() bool                           { return true }
+func (o *oneCoupon) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
+	return coupon.Coupon{ID: id}, true
+}
+func (o *oneCoupon) Loaded() bool { return true }
 
 // impatient serves the public API with timeouts that a test can wait for.
 func impatient(t *testing.T, within ops.Timeouts) (site string) {

@@ -318,8 +318,8 @@ VALUES (?, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTER
 }
 
 // ask returns the status of an answer; 0 when there was none.
-func (s *shards) ask(method string, coupon int, user int64, path string) int {
-	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", s.api.apply, coupon, path), nil)
+func (s *shards) ask(method string, couponID int, user int64, path string) int {
+	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", s.api.apply, couponID, path), nil)
 	if err != nil {
 		return 0
 	}

@@ -136,7 +136,7 @@ func logPutBack(logger *zap.Logger, p recall.PutBack) {
 	if p.Err != nil {
 		message = "applications not put back after a failover of redis; the next refresh tries again"
 	}
-	logger.Warn(message, zap.Uint64("coupon_id", p.Coupon), zap.Int("remembered", p.Compared), zap.Int("put_back", p.Back),
+	logger.Warn(message, zap.Uint64("coupon_id", uint64(p.Coupon)), zap.Int("remembered", p.Compared), zap.Int("put_back", p.Back),
 		zap.Int("moved", p.Moved), zap.Error(p.Err))
 }
 

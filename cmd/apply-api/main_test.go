@@ -169,9 +169,9 @@ func (p *program) awaitNoConnections() {
 	})
 }
 
-func (p *program) ask(coupon, user int) (int, string) {
+func (p *program) ask(couponID, user int) (int, string) {
 	p.t.Helper()
-	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", p.apply, coupon), nil)
+	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", p.apply, couponID), nil)
 	require.NoError(p.t, err)
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
 	client := &http.Client{Transport: openapi.Transport(p.t, p.client.Transport), Timeout: p.client.Timeout}

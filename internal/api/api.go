@@ -51,19 +51,19 @@ const maxLoggedFailures = 5
 
 // Applier asks Redis for a coupon. It returns within two seconds, with an error if Redis did not answer.
 type Applier interface {
-	Apply(ctx context.Context, couponID, user uint64) (candidates.Receipt, error)
+	Apply(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error)
 }
 
 type Standings interface {
-	Status(ctx context.Context, couponID, user uint64) (candidates.Status, error)
+	Status(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Status, error)
 }
 
 type History interface {
-	Standing(ctx context.Context, couponID, user uint64) (coupon.Standing, coupon.Arrival, error)
+	Standing(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error)
 }
 
 type Coupons interface {
-	Lookup(id uint64) (coupon.Coupon, bool)
+	Lookup(id coupon.CouponID) (coupon.Coupon, bool)
 	Loaded() bool
 }
 
@@ -72,9 +72,9 @@ type Options struct {
 	Standings Standings
 	History   History
 	Coupons   Coupons
-	Shard     func(couponID uint64) string      // the Redis shard of a coupon; nil: there is one shard
-	SettlesAt func(arrival time.Time) time.Time // the cutoff of an arrival
-	Zone      *time.Location                    // of the times in responses
+	Shard     func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
+	SettlesAt func(arrival time.Time) time.Time     // the cutoff of an arrival
+	Zone      *time.Location                        // of the times in responses
 	Limits    Limits
 	Draining  func() bool // whether the process is about to end, and closes connections; nil: never
 	Logger    *zap.Logger
@@ -95,7 +95,7 @@ func New(o Options) http.Handler {
 		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
 	}))
 	if o.Shard == nil {
-		o.Shard = func(uint64) string { return "" }
+		o.Shard = func(coupon.CouponID) string { return "" }
 	}
 	s := &server{Options: o, users: newUserRates(o.Limits.UserRate, o.Now()),
 		applying: newSemaphores(int64(o.Limits.InFlight)), standings: newSemaphores(maxStandings)}

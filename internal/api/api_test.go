@@ -198,7 +198,7 @@ func deploy(t *testing.T) *deployment {
 }
 
 // coupon adds an open coupon with ten seats, three of them issued, and then changes it.
-func (d *deployment) coupon(id uint64, change string) {
+func (d *deployment) coupon(id coupon.CouponID, change string) {
 	d.t.Helper()
 	d.exec(`INSERT INTO coupon (id, name, total_quantity, issued_count, apply_opens_at, apply_closes_at)
 VALUES (?, '자정 쿠폰', 10, 3, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
@@ -321,11 +321,11 @@ func TestApply_EveryRefusal(t *testing.T) {
 	d.coupon(1, "apply_opens_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR")
 	d.coupon(2, "apply_closes_at = UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE")
 	d.coupon(3, "status = 'PAUSED'")
-	for id := uint64(4); id <= 9; id++ {
+	for id := coupon.CouponID(4); id <= 9; id++ {
 		d.coupon(id, "")
 	}
 	ctx, closes := t.Context(), time.Now().Add(24*time.Hour)
-	for couponID, mark := range map[uint64]coupon.Mark{4: coupon.MarkIssued, 5: coupon.MarkRejected} {
+	for couponID, mark := range map[coupon.CouponID]coupon.Mark{4: coupon.MarkIssued, 5: coupon.MarkRejected} {
 		_, err := d.store.Remove(ctx, couponID, closes, mark, []coupon.Application{{Member: "100", Arrival: 1}})
 		require.NoError(t, err)
 	}
@@ -375,7 +375,7 @@ func TestApply_UnavailableBeforeTheFirstRefresh(t *testing.T) {
 type coupons struct{}
 
 func (coupons) Loaded() bool { return true }
-func (coupons) Lookup(id uint64) (coupon.Coupon, bool) {
+func (coupons) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 	return coupon.Coupon{ID: id, TotalQuantity: 10}, true
 }
 
@@ -386,7 +386,7 @@ func (a applier) Apply(ctx context.Context, couponID coupon.CouponID, user coupo
 }
 
 func unreachable(t *testing.T) api.Applier {
-	return applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
+	return applier(func(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
 		t.Error("a bad request went as far as Redis")
 		return candidates.Receipt{}, errors.New("unreachable")
 	})
@@ -433,7 +433,7 @@ func TestApply_DoesNotWaitForFrozenRedis(t *testing.T) {
 func TestApply_AnswersAfterAPanic(t *testing.T) {
 	t.Parallel()
 	panics := true
-	s := newSite(t, applier(func(ctx context.Context, couponID, user uint64) (candidates.Receipt, error) {
+	s := newSite(t, applier(func(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
 		if panics {
 			panic("boom")
 		}

@@ -32,7 +32,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) ans
 	return a
 }
 
-func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (couponID, user uint64, refusal *answer) {
+func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (couponID coupon.CouponID, user coupon.UserID, refusal *answer) {
 	var a answer
 	if isSurplus(r) {
 		a = m.turnAway(overloaded, "connections")
@@ -46,7 +46,7 @@ func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (coupo
 	return 0, 0, &a
 }
 
-func (s *server) applyFor(ctx context.Context, id, user uint64) answer {
+func (s *server) applyFor(ctx context.Context, id coupon.CouponID, user coupon.UserID) answer {
 	found, problem := s.lookup(id)
 	if problem != "" {
 		return refuse(problem)
@@ -83,11 +83,11 @@ func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.
 }
 
 // notAnswered also answers an application that was not sent to Redis.
-func (s *server) notAnswered(couponID uint64, err error) answer {
+func (s *server) notAnswered(couponID coupon.CouponID, err error) answer {
 	not, ok := errors.AsType[batch.NotSent](err)
 	switch {
 	case !ok:
-		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", couponID), zap.Error(err))
+		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", uint64(couponID)), zap.Error(err))
 		return s.metrics.apply.turnAway(unavailable, "unanswered")
 	case not == batch.BreakerOpen:
 		return s.metrics.apply.turnAway(resting, string(not))
@@ -96,7 +96,7 @@ func (s *server) notAnswered(couponID uint64, err error) answer {
 	}
 }
 
-func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user uint64) answer {
+func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user coupon.UserID) answer {
 	a := answer{result: ofRedis(receipt.Code)}
 	switch a.result {
 	case accepted:
@@ -109,7 +109,7 @@ func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user ui
 	default:
 		return a
 	}
-	arrival := time.UnixMicro(receipt.Arrival)
+	arrival := receipt.Arrival.Time()
 	a.json = application{
 		status: a.result, couponID: of.ID, user: user, position: receipt.Position, seats: uint64(of.Free()),
 		applied: arrival.In(s.Zone), settles: s.SettlesAt(arrival).In(s.Zone),
@@ -117,16 +117,16 @@ func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user ui
 	return a
 }
 
-func ids(r *http.Request) (couponID, user uint64, problem result) {
+func ids(r *http.Request) (couponID coupon.CouponID, user coupon.UserID, problem result) {
 	userIDs := r.Header.Values("X-User-ID")
 	if len(userIDs) == 0 || len(userIDs) == 1 && userIDs[0] == "" {
 		return 0, 0, unauthenticated
 	}
-	user, ok := parseID(userIDs[0])
+	user, ok := parseID[coupon.UserID](userIDs[0])
 	if !ok || len(userIDs) > 1 {
 		return 0, 0, invalidUserID
 	}
-	couponID, ok = parseID(r.PathValue("id"))
+	couponID, ok = parseID[coupon.CouponID](r.PathValue("id"))
 	if !ok {
 		return 0, 0, invalidCouponID
 	}
@@ -134,12 +134,12 @@ func ids(r *http.Request) (couponID, user uint64, problem result) {
 }
 
 // parseID reads an id from 1 to 2^64-1 in canonical decimal: one user must not be able to apply as 7 and as 07.
-func parseID(text string) (uint64, bool) {
+func parseID[ID coupon.CouponID | coupon.UserID](text string) (ID, bool) {
 	id, err := strconv.ParseUint(text, 10, 64)
-	return id, err == nil && text[0] >= '1' && text[0] <= '9'
+	return ID(id), err == nil && text[0] >= '1' && text[0] <= '9'
 }
 
-func (s *server) lookup(id uint64) (found coupon.Coupon, problem result) {
+func (s *server) lookup(id coupon.CouponID) (found coupon.Coupon, problem result) {
 	if !s.Coupons.Loaded() {
 		return found, catalogNotLoaded
 	}
@@ -152,7 +152,8 @@ func (s *server) lookup(id uint64) (found coupon.Coupon, problem result) {
 
 type application struct {
 	status           result
-	couponID, user   uint64
+	couponID         coupon.CouponID
+	user             coupon.UserID
 	position         int64
 	seats            uint64
 	applied, settles time.Time // in the zone of responses
@@ -163,8 +164,8 @@ func (a application) json() []byte {
 	const size = 256 // more than the longest
 	text := append(make([]byte, 0, size), `{"status":"`...)
 	text = append(text, a.status...)
-	text = strconv.AppendUint(append(text, `","couponId":`...), a.couponID, 10)
-	text = strconv.AppendUint(append(text, `,"userId":`...), a.user, 10)
+	text = strconv.AppendUint(append(text, `","couponId":`...), uint64(a.couponID), 10)
+	text = strconv.AppendUint(append(text, `,"userId":`...), uint64(a.user), 10)
 	text = strconv.AppendInt(append(text, `,"position":`...), a.position, 10)
 	text = strconv.AppendUint(append(text, `,"seats":`...), a.seats, 10)
 	text = appendTime(append(text, `,"appliedAt":"`...), a.applied)
@@ -177,8 +178,8 @@ const standingTimeout = 2 * time.Second
 
 type standingBody struct {
 	Status    coupon.Standing `json:"status"`
-	CouponID  uint64          `json:"couponId"`
-	UserID    uint64          `json:"userId"`
+	CouponID  coupon.CouponID `json:"couponId"`
+	UserID    coupon.UserID   `json:"userId"`
 	Position  int64           `json:"position,omitempty"`  // while PENDING
 	Seats     *uint64         `json:"seats,omitempty"`     // while PENDING
 	AppliedAt string          `json:"appliedAt,omitempty"` // if known
@@ -211,7 +212,7 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 		status.Standing, status.Arrival, err = s.History.Standing(ctx, id, user)
 	}
 	if err != nil {
-		s.Logger.Warn("standing unknown", zap.Uint64("coupon_id", id), zap.Error(err))
+		s.Logger.Warn("standing unknown", zap.Uint64("coupon_id", uint64(id)), zap.Error(err))
 		return s.metrics.standing.turnAway(standingUnknown, "unanswered")
 	}
 	a := answer{result: ofStanding(status.Standing), status: http.StatusOK}
@@ -220,12 +221,12 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	}
 	body := standingBody{Status: status.Standing, CouponID: id, UserID: user}
 	if status.Arrival > 0 {
-		body.AppliedAt = s.format(time.UnixMicro(status.Arrival))
+		body.AppliedAt = s.format(status.Arrival.Time())
 	}
 	if status.Standing == coupon.StandingPending {
 		seats := uint64(found.Free())
 		body.Position, body.Seats = status.Position, &seats
-		body.SettlesAt = s.format(s.SettlesAt(time.UnixMicro(status.Arrival)))
+		body.SettlesAt = s.format(s.SettlesAt(status.Arrival.Time()))
 	}
 	a.json = marshal(body)
 	return a

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
@@ -70,8 +71,8 @@ func (n *nowhere) WriteHeader(int)             {}
 func BenchmarkApply(b *testing.B) {
 	at := time.Now()
 	handler := newHandler(api.Options{
-		Applier: applier(func(_ context.Context, _, user uint64) (candidates.Receipt, error) {
-			return candidates.Receipt{Code: candidates.Accepted, Arrival: at.UnixMicro(), Position: int64(user)}, nil
+		Applier: applier(func(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
+			return candidates.Receipt{Code: candidates.Accepted, Arrival: coupon.ArrivalAt(at), Position: int64(user)}, nil
 		}),
 		Limits: api.Limits{InFlight: 1000, UserRate: 5},
 	})

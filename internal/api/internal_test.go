@@ -16,6 +16,7 @@ import (
 
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Every problem has all texts; problems with one code share status and titles.
@@ -68,11 +69,11 @@ func TestOpenAPI_HasEveryCode(t *testing.T) {
 // An id has one spelling.
 func FuzzParseID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
-		id, ok := parseID(text)
+		id, ok := parseID[coupon.UserID](text)
 		number, err := strconv.ParseUint(text, 10, 64)
 		require.Equal(t, err == nil && number > 0 && strconv.FormatUint(number, 10) == text, ok, "%q was read as %d", text, id)
 		if ok {
-			require.Equal(t, number, id)
+			require.EqualValues(t, number, id)
 		}
 	})
 }
@@ -134,7 +135,7 @@ func TestUserRates_ManyUsersDoNotReplaceABusyOne(t *testing.T) {
 	t.Parallel()
 	rates := newUserRates(5, atNoon)
 	let := 0
-	for user := range uint64(4 * userShards * shardSets * setUsers) {
+	for user := range coupon.UserID(4 * userShards * shardSets * setUsers) {
 		require.Zero(t, rates.wait(user+1000, atNoon))
 		if rates.wait(7, atNoon) == 0 {
 			let++
@@ -145,7 +146,7 @@ func TestUserRates_ManyUsersDoNotReplaceABusyOne(t *testing.T) {
 
 // The table has its full size from the start.
 func TestUserRates_UseConstantMemory(t *testing.T) {
-	rates, user := newUserRates(5, atNoon), uint64(0)
+	rates, user := newUserRates(5, atNoon), coupon.UserID(0)
 	require.Zero(t, testing.AllocsPerRun(1, func() { // of all together: an average of each would be rounded down
 		for range 120_000 {
 			user++

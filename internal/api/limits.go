@@ -8,6 +8,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Limits of one process. Requests above a limit are refused immediately.
@@ -93,7 +94,7 @@ type userRates struct {
 }
 
 type userRate struct {
-	user uint64
+	user coupon.UserID
 	due  time.Duration // since began
 }
 
@@ -105,7 +106,7 @@ func newUserRates(perSecond float64, now time.Time) *userRates {
 	return &userRates{began: now, seed: maphash.MakeSeed(), share: share, burst: max(share, userBurst*time.Second)}
 }
 
-func (u *userRates) wait(user uint64, at time.Time) time.Duration {
+func (u *userRates) wait(user coupon.UserID, at time.Time) time.Duration {
 	if u == nil {
 		return 0
 	}

@@ -31,7 +31,7 @@ var (
 	leftAlone = refusal{503, "UNAVAILABLE", "2", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "cannot be received at the moment"}
 )
 
-func accepts(context.Context, uint64, uint64) (candidates.Receipt, error) {
+func accepts(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
 	return candidates.Receipt{Code: candidates.Accepted, Arrival: 1, Position: 1}, nil
 }
 
@@ -44,7 +44,7 @@ func (s *site) where(couponID, user string) reply {
 func TestLimits_InFlight(t *testing.T) {
 	t.Parallel()
 	held, open := make(chan struct{}, 2), make(chan struct{})
-	s := newLimitedSite(t, applier(func(ctx context.Context, _, _ uint64) (candidates.Receipt, error) {
+	s := newLimitedSite(t, applier(func(ctx context.Context, _ coupon.CouponID, _ coupon.UserID) (candidates.Receipt, error) {
 		held <- struct{}{}
 		<-open
 		return accepts(ctx, 0, 0)
@@ -74,14 +74,14 @@ func TestLimits_InFlightPerShard(t *testing.T) {
 	t.Parallel()
 	held, open := make(chan struct{}), make(chan struct{})
 	s := newSiteOf(t, api.Options{
-		Applier: applier(func(ctx context.Context, couponID, _ uint64) (candidates.Receipt, error) {
+		Applier: applier(func(ctx context.Context, couponID coupon.CouponID, _ coupon.UserID) (candidates.Receipt, error) {
 			if couponID == 1 {
 				held <- struct{}{}
 				<-open
 			}
 			return accepts(ctx, 0, 0)
 		}),
-		Shard:  func(couponID uint64) string { return fmt.Sprint(couponID % 2) },
+		Shard:  func(couponID coupon.CouponID) string { return fmt.Sprint(couponID % 2) },
 		Limits: api.Limits{InFlight: 1},
 	})
 	release := sync.OnceFunc(func() { close(open) })
@@ -139,7 +139,7 @@ func TestLimits_RetryAfterFollowsTheUserRate(t *testing.T) {
 // slowHistory blocks every question until open is closed.
 type slowHistory struct{ asked, open chan struct{} }
 
-func (h slowHistory) Standing(context.Context, uint64, uint64) (coupon.Standing, coupon.Arrival, error) {
+func (h slowHistory) Standing(context.Context, coupon.CouponID, coupon.UserID) (coupon.Standing, coupon.Arrival, error) {
 	h.asked <- struct{}{}
 	<-h.open
 	return coupon.StandingNone, 0, nil
@@ -184,14 +184,14 @@ func TestLimits_RequestsNotSentToRedisAreDistinguished(t *testing.T) {
 	for reason, want := range map[batch.NotSent]refusal{
 		batch.QueueFull: tooCrowd, batch.Expired: tooCrowd, batch.BreakerOpen: leftAlone,
 	} {
-		s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
+		s := newSite(t, applier(func(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
 			return candidates.Receipt{}, fmt.Errorf("apply: %w", reason)
 		}), coupons{})
 		refuses(t, want, s.asking("1", "7"))
 		require.InDelta(t, 2, s.counter("jajeong_apply_refused_total", string(reason)), 0)
 		require.Empty(t, s.logs.All(), "an overload is counted, not logged a thousand times")
 	}
-	s := newSite(t, applier(func(context.Context, uint64, uint64) (candidates.Receipt, error) {
+	s := newSite(t, applier(func(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
 		return candidates.Receipt{}, context.DeadlineExceeded
 	}), coupons{})
 	refuses(t, redisAway, s.asking("1", "7"))

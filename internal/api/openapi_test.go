@@ -53,9 +53,9 @@ func TestOpenAPI_NeedsNoUser(t *testing.T) {
 }
 
 // answers are the codes of Redis by user; other users are ACCEPTED.
-type answers map[uint64]candidates.Code
+type answers map[coupon.UserID]candidates.Code
 
-func (a answers) Apply(_ context.Context, _, user uint64) (candidates.Receipt, error) {
+func (a answers) Apply(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
 	opens := time.Date(2026, 11, 20, 14, 0, 0, 0, seoul)
 	code, ok := a[user]
 	switch {
@@ -66,13 +66,13 @@ func (a answers) Apply(_ context.Context, _, user uint64) (candidates.Receipt, e
 	case !ok:
 		code = candidates.Accepted
 	}
-	return candidates.Receipt{Code: code, Arrival: opens.UnixMicro() + 1, Position: 1, OpensAt: opens, Now: opens.Add(-time.Second)}, nil
+	return candidates.Receipt{Code: code, Arrival: coupon.ArrivalAt(opens) + 1, Position: 1, OpensAt: opens, Now: opens.Add(-time.Second)}, nil
 }
 
 // standings are the standings in Redis by user.
-type standings map[uint64]coupon.Standing
+type standings map[coupon.UserID]coupon.Standing
 
-func (s standings) Status(_ context.Context, _, user uint64) (candidates.Status, error) {
+func (s standings) Status(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Status, error) {
 	switch standing, ok := s[user]; {
 	case !ok:
 		return candidates.Status{Standing: coupon.StandingNone}, nil
@@ -109,8 +109,8 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	require.NoError(t, err)
 	const apply, me, openAPI = "/v1/coupons/{id}/applications", "/v1/coupons/{id}/applications/me", "/openapi.yaml"
 	happened := map[string]bool{}
-	provoke := func(handler http.Handler, method, template, coupon, user string, body io.Reader) {
-		request := httptest.NewRequest(method, strings.Replace(template, "{id}", coupon, 1), body)
+	provoke := func(handler http.Handler, method, template, couponID, user string, body io.Reader) {
+		request := httptest.NewRequest(method, strings.Replace(template, "{id}", couponID, 1), body)
 		request.Header.Set("X-User-ID", user)
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)

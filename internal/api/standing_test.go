@@ -20,9 +20,9 @@ import (
 )
 
 // applied are the users that Redis knows.
-type applied map[uint64]candidates.Status
+type applied map[coupon.UserID]candidates.Status
 
-func (a applied) Status(_ context.Context, _, user uint64) (candidates.Status, error) {
+func (a applied) Status(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Status, error) {
 	if user == 666 {
 		return candidates.Status{}, errors.New("redis is away")
 	}
@@ -33,9 +33,9 @@ func (a applied) Status(_ context.Context, _, user uint64) (candidates.Status, e
 }
 
 // history are the users that MySQL knows; for others it is away.
-type history map[uint64]candidates.Status
+type history map[coupon.UserID]candidates.Status
 
-func (h history) Standing(_ context.Context, _, user uint64) (coupon.Standing, coupon.Arrival, error) {
+func (h history) Standing(_ context.Context, _ coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error) {
 	if status, ok := h[user]; ok {
 		return status.Standing, status.Arrival, nil
 	}
@@ -43,10 +43,10 @@ func (h history) Standing(_ context.Context, _, user uint64) (coupon.Standing, c
 }
 
 // shelf are all coupons.
-type shelf map[uint64]coupon.Coupon
+type shelf map[coupon.CouponID]coupon.Coupon
 
 func (s shelf) Loaded() bool { return true }
-func (s shelf) Lookup(id uint64) (coupon.Coupon, bool) {
+func (s shelf) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 	couponID, ok := s[id]
 	return couponID, ok
 }

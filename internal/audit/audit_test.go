@@ -34,10 +34,10 @@ func event(n uint64) audit.Event {
 	text := func(i uint64) string { return texts[i%uint64(len(texts))] }
 	e := audit.Event{At: time.UnixMicro(1795143600000000 + int64(n)).UTC(), Actor: "kim" + text(n+2), Action: audit.DLQDropped, Reason: text(n), Detail: text(n + 3)}
 	if n%2 == 0 {
-		e.User = new(math.MaxUint64 - n)
+		e.User = new(coupon.UserID(math.MaxUint64 - n))
 	}
 	if n%3 == 0 {
-		e.Run = new(1_000_000_000 + n)
+		e.Run = new(coupon.RunID(1_000_000_000 + n))
 	}
 	return e
 }
@@ -61,8 +61,8 @@ func appendEvents(d *jajeongtest.Deployment, couponID coupon.CouponID, n uint64)
 func TestHashDiffersForEveryTwoEvents(t *testing.T) {
 	t.Parallel()
 	events := []audit.Event{
-		{}, {User: new(uint64(0))}, {Run: new(uint64(0))}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
-		{Reason: "1:a"}, {Detail: "1:a"}, {User: new(uint64(1))}, {Run: new(uint64(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
+		{}, {User: new(coupon.UserID(0))}, {Run: new(coupon.RunID(0))}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
+		{Reason: "1:a"}, {Detail: "1:a"}, {User: new(coupon.UserID(1))}, {Run: new(coupon.RunID(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
 	}
 	seen := map[string]audit.Event{}
 	for _, e := range events {
@@ -150,15 +150,15 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	require.NoError(t, d.Audit(audit.Origin{At: at, Run: 3}, audit.GapHeld, 7, audit.Entry{Detail: "gap \xff"}))
 	entries := make([]audit.Entry, 450)
 	for i := range entries {
-		entries[i] = audit.ApplicationEntry(fmt.Sprint(i+1), int64(1000+i))
+		entries[i] = audit.ApplicationEntry(fmt.Sprint(i+1), coupon.Arrival(1000+i))
 	}
 	entries[449] = audit.ApplicationEntry(strings.Repeat("가", 3000), 5)
 	require.NoError(t, d.Audit(audit.Origin{At: at, Actor: "kim", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
 
 	v, intact := check(d, 7)
 	require.Equal(t, audit.Verdict{Head: audit.Head{Seq: 451, Hash: v.Head.Hash}}, v)
-	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(uint64(3)), Detail: "gap \uFFFD"}, intact[0])
-	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(uint64(1)), Run: new(uint64(4)), Reason: "T-1",
+	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(coupon.RunID(3)), Detail: "gap \uFFFD"}, intact[0])
+	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(coupon.UserID(1)), Run: new(coupon.RunID(4)), Reason: "T-1",
 		Detail: `"1", arrival 1000`}, intact[1])
 	require.EqualValues(t, 1448, intact[449].Arrival())
 	require.Nil(t, intact[450].User, "the member is no user id")

@@ -69,8 +69,8 @@ func (e Event) Hash(previous string) string {
 	writeField(h, strconv.FormatInt(e.At.UnixMicro(), 10))
 	writeField(h, e.Actor)
 	writeField(h, string(e.Action))
-	writeField(h, strconv.FormatUint(e.Coupon, 10))
-	for _, id := range []*uint64{e.User, e.Run} {
+	writeField(h, e.Coupon.String())
+	for _, id := range []*uint64{(*uint64)(e.User), (*uint64)(e.Run)} {
 		if id != nil {
 			writeField(h, strconv.FormatUint(*id, 10))
 		} else {
@@ -101,7 +101,7 @@ func (e Event) Arrival() coupon.Arrival {
 		return 0
 	}
 	arrival, _ := strconv.ParseInt(e.Detail[at+len(arrivalMark):], 10, 64)
-	return arrival
+	return coupon.Arrival(arrival)
 }
 
 func SettleEntry(cutoff time.Time, issued int, winnersDigest string) Entry {

@@ -107,7 +107,7 @@ func exists(ctx context.Context, q RowQuerier, couponID coupon.CouponID, query s
 
 func (o Origin) actor() string { return cmp.Or(o.Actor, NightlyActor) }
 
-func idOrNull(id uint64) *uint64 {
+func idOrNull[ID coupon.UserID | coupon.RunID](id ID) *ID {
 	if id == 0 {
 		return nil
 	}

@@ -3,7 +3,6 @@ package candidates
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -60,7 +59,7 @@ func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []
 	k, carried := s.names.coupon(couponID), s.Recorder.Seen(couponID)
 	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds)
 	for _, user := range users {
-		args = append(args, strconv.FormatUint(user, 10))
+		args = append(args, user.Member())
 	}
 	reply, err := applyScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, args...)
 	if err != nil {
@@ -125,5 +124,5 @@ func readReceipt(reply []any) (Receipt, error) {
 	if !ok || !placed {
 		return Receipt{}, fmt.Errorf("%s with arrival %v and position %v, want whole numbers", code, reply[1], reply[2])
 	}
-	return Receipt{Code: Code(code), Arrival: arrival, Position: position}, nil
+	return Receipt{Code: Code(code), Arrival: coupon.Arrival(arrival), Position: position}, nil
 }

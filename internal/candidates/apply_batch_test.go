@@ -21,9 +21,9 @@ func TestPositionsAreRightAmongHandwrittenEntries(t *testing.T) {
 	c.open(t)
 	first := µs(noon)
 	c.addByHand(t, c.queue, place{decimal(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
-	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{11, 12, 13, 14, 15, 77, 78})
+	receipts, err := c.ApplyAll(t.Context(), c.id, []coupon.UserID{11, 12, 13, 14, 15, 77, 78})
 	require.NoError(t, err)
-	for i, user := range []uint64{11, 12, 13, 14, 15} {
+	for i, user := range []coupon.UserID{11, 12, 13, 14, 15} {
 		rank := c.rdb.ZRank(t.Context(), c.queue, fmt.Sprint(user)).Val()
 		require.Equal(t, rank+1, receipts[i].Position, "user %d", user)
 	}
@@ -39,7 +39,7 @@ func TestBatchStopsBeforeTheEndOfTheWindow(t *testing.T) {
 	c := newCoupon(t)
 	w := c.open(t)
 	c.freeze(w.Closes.Add(-3 * time.Microsecond))
-	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{1, 2, 3, 4, 5, 2})
+	receipts, err := c.ApplyAll(t.Context(), c.id, []coupon.UserID{1, 2, 3, 4, 5, 2})
 	require.NoError(t, err)
 	var codes []Code
 	for _, r := range receipts {
@@ -61,7 +61,7 @@ func TestBatchAnswersLikeSingleApplications(t *testing.T) {
 	c.add(t, c.rejected, "5")
 	later := noon.Add(time.Second)
 	c.freeze(later)
-	receipts, err := c.ApplyAll(t.Context(), c.id, []uint64{9, 2, 3, 8, 4, 9, 5, 7, 8, 18446744073709551615})
+	receipts, err := c.ApplyAll(t.Context(), c.id, []coupon.UserID{9, 2, 3, 8, 4, 9, 5, 7, 8, 18446744073709551615})
 	require.NoError(t, err)
 	first := µs(later)
 	want := []Receipt{
@@ -88,11 +88,11 @@ func TestBatchAnswersLikeSingleApplications(t *testing.T) {
 	require.Equal(t, decimal(first+3), c.get(t, "last"))
 
 	c.set(t, "sold", 1)
-	receipts, err = c.ApplyAll(t.Context(), c.id, []uint64{10, 9})
+	receipts, err = c.ApplyAll(t.Context(), c.id, []coupon.UserID{10, 9})
 	require.NoError(t, err)
 	require.Equal(t, []Code{SoldOut, Duplicate}, []Code{receipts[0].Code, receipts[1].Code})
 	c.freeze(w.Closes)
-	receipts, err = c.ApplyAll(t.Context(), c.id, []uint64{10, 9})
+	receipts, err = c.ApplyAll(t.Context(), c.id, []coupon.UserID{10, 9})
 	require.NoError(t, err)
 	require.Equal(t, []Code{Closed, Closed}, []Code{receipts[0].Code, receipts[1].Code})
 }
@@ -110,11 +110,11 @@ func TestParallelApplicationsAreAcceptedOnceWithConsecutivePositions(t *testing.
 	var (
 		mu       sync.Mutex
 		got      = map[Code][]Receipt{}
-		arrivals = map[uint64][]int64{}
+		arrivals = map[coupon.UserID][]coupon.Arrival{}
 		all      sync.WaitGroup
 		start    = make(chan struct{})
 	)
-	for user := range uint64(users) {
+	for user := range coupon.UserID(users) {
 		for _, pod := range pods {
 			all.Go(func() {
 				<-start

@@ -171,11 +171,11 @@ func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
-	for i := range int64(100) {
+	for i := range coupon.Arrival(100) {
 		// Falling ids: it is the arrival that orders, not the member.
-		receipt := c.accept(t, uint64(1000-i))[0]
+		receipt := c.accept(t, coupon.UserID(1000-i))[0]
 		require.Equal(t, µs(noon)+i, receipt.Arrival)
-		require.Equal(t, i+1, receipt.Position)
+		require.Equal(t, int64(i)+1, receipt.Position)
 		require.Equal(t, decimal(receipt.Arrival), c.get(t, "last"))
 	}
 }
@@ -183,21 +183,21 @@ func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 // A double just holds 16 digits, and a careless format rounds them.
 func TestArrivalsAreNotRounded(t *testing.T) {
 	t.Parallel()
-	for _, now := range []int64{1795143599999999, 1795143600000001, 7999999999999999, 8999999999999997} {
+	for _, now := range []coupon.Arrival{1795143599999999, 1795143600000001, 7999999999999999, 8999999999999997} {
 		t.Run(decimal(now), func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
-			c.freeze(time.UnixMicro(now))
+			c.freeze(now.Time())
 			c.publish(t, coupon.Window{Coupon: c.id, Opens: time.UnixMicro(0), Closes: time.UnixMicro(9e15)})
-			for i := range int64(2) {
-				receipt := c.accept(t, uint64(i))[0]
+			for i := range coupon.Arrival(2) {
+				receipt := c.accept(t, coupon.UserID(i))[0]
 				require.Equal(t, now+i, receipt.Arrival)
 				require.Equal(t, now, µs(receipt.Now))
 				require.Equal(t, decimal(now+i), c.get(t, "last"))
 				require.Equal(t, float64(now+i), c.scores(t, c.queue)[decimal(i)])
-				require.Equal(t, now+i, c.apply(t, uint64(i)).Arrival, "of the duplicate")
+				require.Equal(t, now+i, c.apply(t, coupon.UserID(i)).Arrival, "of the duplicate")
 			}
-			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(now+1))
+			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, (now + 1).Time())
 			require.NoError(t, err)
 			require.Equal(t, []coupon.Application{entry("0", now, coupon.SourceQueue)}, entries)
 		})
@@ -207,7 +207,7 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 func TestApplyAnswersClockFarBehindTheLastArrival(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []struct {
-		last int64 // µs ahead of the clock
+		last coupon.Arrival // µs ahead of the clock
 		want Code
 	}{
 		{-1, Accepted},
@@ -301,7 +301,7 @@ func TestApplyAcceptsEveryUserID(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
-	users := []uint64{0, 1, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
+	users := []coupon.UserID{0, 1, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
 	for i, receipt := range c.accept(t, users...) {
 		require.EqualValues(t, i+1, receipt.Position)
 	}

@@ -30,7 +30,7 @@ type Counts struct {
 }
 
 // Counts reads all counts of a coupon in one script. after is the arrival (µs) for WaitingAfter and DLQAfter.
-func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, after int64) (Counts, error) {
+func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (Counts, error) {
 	k := s.names.coupon(couponID)
 	reply, err := countsScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, after, s.putBackTime.Microseconds())
 	if err != nil {
@@ -50,8 +50,8 @@ func readCounts(reply []any) (Counts, error) {
 		return Counts{}, err
 	}
 	return Counts{
-		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: n[2], Waiting: n[3], DLQ: n[4],
-		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: n[8], WaitingAfter: n[9], DLQAfter: n[10], Twice: n[11], Since: n[12],
+		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: coupon.Arrival(n[2]), Waiting: n[3], DLQ: n[4],
+		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: coupon.Arrival(n[8]), WaitingAfter: n[9], DLQAfter: n[10], Twice: n[11], Since: coupon.Arrival(n[12]),
 		PutBackWait: time.Duration(n[13]) * time.Microsecond,
 	}, nil
 }
@@ -67,7 +67,7 @@ const maxIntervals = 200
 
 // CountByInterval counts the applications in queue and DLQ per interval of arrivals. bounds are ascending, in µs since 1970; an
 // interval includes its lower bound and excludes its upper one. Each interval is counted at one instant.
-func (s *Store) CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []int64) (waiting, dlq []int64, err error) {
+func (s *Store) CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error) {
 	k := s.names.coupon(couponID)
 	for ; len(bounds) > 1; bounds = bounds[min(len(bounds)-1, maxIntervals):] {
 		args := make([]any, 0, maxIntervals+1)

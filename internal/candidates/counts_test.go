@@ -34,7 +34,7 @@ func TestCountsOfEverything(t *testing.T) {
 		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
 		WaitingAfter: 2, DLQAfter: 1,
 	}, c.counts(t), "the highest stands in the DLQ")
-	for behind, want := range map[int64][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
+	for behind, want := range map[coupon.Arrival][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
 		f, err := c.Counts(t.Context(), c.id, behind)
 		require.NoError(t, err)
 		require.Equal(t, want, [2]int64{f.WaitingAfter, f.DLQAfter})
@@ -52,7 +52,7 @@ func TestCountsOfEverything(t *testing.T) {
 
 func TestCountsMatchHandwrittenScores(t *testing.T) {
 	t.Parallel()
-	for score, want := range map[string]int64{
+	for score, want := range map[string]coupon.Arrival{
 		"-inf": 0, "-5": 0, "0": 0, "12.75": 12, "8999999999999999": 8999999999999999, "1e300": 1<<53 - 1, "+inf": 1<<53 - 1,
 	} {
 		t.Run(score, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestCountsMatchHandwrittenScores(t *testing.T) {
 func TestCountByIntervalIncludesLowerBounds(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	count := func(from, to int64) [2]int64 {
-		waiting, dlq, err := c.CountByInterval(t.Context(), c.id, []int64{from, to})
+	count := func(from, to coupon.Arrival) [2]int64 {
+		waiting, dlq, err := c.CountByInterval(t.Context(), c.id, []coupon.Arrival{from, to})
 		require.NoError(t, err)
 		require.Len(t, waiting, 1)
 		require.Len(t, dlq, 1)
@@ -89,7 +89,7 @@ func TestCountByIntervalIncludesLowerBounds(t *testing.T) {
 	require.Equal(t, [2]int64{}, count(first+2, first+1))
 
 	// More spans than a call counts, each with its own.
-	bounds := []int64{first - 2*maxIntervals}
+	bounds := []coupon.Arrival{first - 2*maxIntervals}
 	for len(bounds) <= 2*maxIntervals+5 {
 		bounds = append(bounds, bounds[len(bounds)-1]+1)
 	}
@@ -98,7 +98,7 @@ func TestCountByIntervalIncludesLowerBounds(t *testing.T) {
 	want := make([]int64, 2*maxIntervals)
 	require.Equal(t, append(want, 1, 1, 1, 0, 0), waiting)
 	require.Equal(t, append(want, 0, 1, 0, 0, 0), dlq)
-	for _, bounds := range [][]int64{nil, {first}} {
+	for _, bounds := range [][]coupon.Arrival{nil, {first}} {
 		waiting, dlq, err = c.CountByInterval(t.Context(), c.id, bounds)
 		require.NoError(t, err)
 		require.Empty(t, waiting)
@@ -107,6 +107,6 @@ func TestCountByIntervalIncludesLowerBounds(t *testing.T) {
 
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
 	require.NoError(t, c.rdb.Set(t.Context(), c.queue, "taken by something else", 0).Err())
-	_, _, err = c.CountByInterval(t.Context(), c.id, []int64{0, first})
+	_, _, err = c.CountByInterval(t.Context(), c.id, []coupon.Arrival{0, first})
 	require.ErrorContains(t, err, "count intervals of coupon 42")
 }

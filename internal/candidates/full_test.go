@@ -90,7 +90,7 @@ func TestReadsWorkWhileWritesArePaused(t *testing.T) {
 		traces, err := c.LookupUser(ctx, c.id, 1)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, traces.Waiting)
-		waiting, _, err := c.CountByInterval(ctx, c.id, []int64{0, 9e15})
+		waiting, _, err := c.CountByInterval(ctx, c.id, []coupon.Arrival{0, 9e15})
 		require.NoError(t, err)
 		require.Equal(t, []int64{1}, waiting)
 	}

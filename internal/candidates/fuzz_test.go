@@ -59,9 +59,9 @@ func FuzzReadReceipts(f *testing.F) {
 		if len(receipts) != int(users) || len(reply) != 5+3*int(users) {
 			t.Fatalf("%d values about %d users gave %d receipts", len(reply), users, len(receipts))
 		}
-		highest := int64(0)
+		highest := coupon.Arrival(0)
 		for i, r := range receipts {
-			if said := reply[5+3*i:][:3]; !slices.Equal(said, []any{string(r.Code), r.Arrival, r.Position}) || !codes[r.Code] {
+			if said := reply[5+3*i:][:3]; !slices.Equal(said, []any{string(r.Code), int64(r.Arrival), r.Position}) || !codes[r.Code] {
 				t.Errorf("%v was read as %+v", said, r)
 			}
 			if r.Code == Accepted {
@@ -91,7 +91,7 @@ func FuzzReadStatus(f *testing.F) {
 		if !slices.Contains([]coupon.Standing{coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone}, status.Standing) {
 			t.Errorf("%v was read as %+v", reply, status)
 		}
-		if len(reply) != 4 || !slices.Equal(reply[:3], []any{string(status.Standing), status.Arrival, status.Position}) || status.Sold != (reply[3] == int64(1)) {
+		if len(reply) != 4 || !slices.Equal(reply[:3], []any{string(status.Standing), int64(status.Arrival), status.Position}) || status.Sold != (reply[3] == int64(1)) {
 			t.Errorf("%v was read as %+v", reply, status)
 		}
 	})
@@ -112,7 +112,7 @@ func FuzzReadCounts(f *testing.F) {
 			t.Errorf("sold %v was read as %v", sold, n.Sold)
 		}
 		// The clock apart, which is µs here and a time there, everything is told as it was said.
-		read := []any{n.Accepted, n.LastArrival, n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, n.Highest, n.WaitingAfter, n.DLQAfter, n.Twice, n.Since,
+		read := []any{n.Accepted, int64(n.LastArrival), n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, int64(n.Highest), n.WaitingAfter, n.DLQAfter, n.Twice, int64(n.Since),
 			int64(n.PutBackWait / time.Microsecond)}
 		if !slices.Equal(reply[1:], read) {
 			t.Errorf("%v was read as %+v", reply, n)

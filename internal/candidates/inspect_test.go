@@ -62,8 +62,8 @@ func TestInspectReadsWindowAndTTLs(t *testing.T) {
 func TestScanCouponsFindsThisDeployment(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	fill := func(rdb redis.UniversalClient, prefix string) (want []uint64) {
-		for id := range uint64(6) {
+	fill := func(rdb redis.UniversalClient, prefix string) (want []coupon.CouponID) {
+		for id := range coupon.CouponID(6) {
 			key := namespace{prefix}.coupon(100 + id)
 			name := []string{key.queue, key.state, key.issued, key.rejected, key.dlq, key.reason}[id]
 			require.NoError(t, rdb.Set(ctx, name, "", 0).Err())
@@ -83,7 +83,7 @@ func TestScanCouponsFindsThisDeployment(t *testing.T) {
 		}
 		return want
 	}
-	find := func(s *Store) (found []uint64) {
+	find := func(s *Store) (found []coupon.CouponID) {
 		require.NoError(t, s.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {
 			found = append(found, coupons...)
 			return nil
@@ -107,7 +107,7 @@ func TestScanCouponsFindsThisDeployment(t *testing.T) {
 	t.Run("a visit that fails", func(t *testing.T) {
 		h := testenv.RedisFor(t)
 		fill(h.Client, h.Prefix)
-		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).ScanCoupons(ctx, func([]uint64) error { return errVisit }), errVisit)
+		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).ScanCoupons(ctx, func([]coupon.CouponID) error { return errVisit }), errVisit)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // couponKey begins the name of every queue, behind the prefix of the deployment.
@@ -23,8 +25,8 @@ type keys struct {
 // namespace builds the key names of one deployment.
 type namespace struct{ prefix string }
 
-func (n namespace) coupon(id uint64) keys {
-	queue := n.prefix + couponKey + strconv.FormatUint(id, 10)
+func (n namespace) coupon(id coupon.CouponID) keys {
+	queue := n.prefix + couponKey + id.String()
 	tag := "{" + queue + "}"
 	return keys{
 		queue:    queue,
@@ -46,7 +48,7 @@ var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`
 func (n namespace) pattern() string { return "*" + globEscaper.Replace(n.prefix) + couponKey + "*" }
 
 // couponOf returns the coupon of a key; ok is false for a key outside this deployment.
-func (n namespace) couponOf(name string) (id uint64, ok bool) {
+func (n namespace) couponOf(name string) (id coupon.CouponID, ok bool) {
 	queue := name
 	if _, tagged, found := strings.Cut(name, ":{"); found {
 		queue = strings.TrimSuffix(tagged, "}")
@@ -55,10 +57,11 @@ func (n namespace) couponOf(name string) (id uint64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	id, err := strconv.ParseUint(digits, 10, 64)
+	number, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
 		return 0, false
 	}
+	id = coupon.CouponID(number)
 	k := n.coupon(id)
 	return id, slices.Contains([]string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, name)
 }

@@ -73,7 +73,7 @@ func TestKeysOfOneCouponShareASlot(t *testing.T) {
 	rdb := clusterNode(t)
 	slots := map[int64]bool{}
 	for _, prefix := range []string{"", "p:", "shop-1:", "한글:", "a b:"} {
-		for _, id := range []uint64{0, 1, 42, 1 << 53, math.MaxUint64} {
+		for _, id := range []coupon.CouponID{0, 1, 42, 1 << 53, math.MaxUint64} {
 			k := namespace{prefix}.coupon(id)
 			want := rdb.ClusterKeySlot(t.Context(), k.queue).Val()
 			slots[want] = true
@@ -120,7 +120,7 @@ func TestTTLBelowMinimumIsRejected(t *testing.T) {
 func TestEveryScriptThatReadsTheTimeCanBeFrozen(t *testing.T) {
 	t.Parallel()
 	for _, s := range []script{applyScript, publishScript, fenceScript, renewScript, countsScript, removeRangeScript, removeScript, sweepScript} {
-		require.NotEqual(t, s.source, frozen(s, µs(noon)), s.name)
+		require.NotEqual(t, s.source, frozen(s, noon.UnixMicro()), s.name)
 	}
 	for _, s := range []script{releaseScript, setSoldScript, pageScript, reviewScript} {
 		require.NotContains(t, strings.ToUpper(s.source), "'TIME'", s.name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -31,24 +30,24 @@ type client struct {
 }
 
 func (c *client) act() {
-	coupon := c.coupons[c.chance.IntN(len(c.coupons))]
-	user := 1 + c.chance.Uint64N(c.users)
+	at := c.coupons[c.chance.IntN(len(c.coupons))]
+	user := coupon.UserID(1 + c.chance.IntN(c.users))
 	switch dice := c.chance.IntN(100); {
 	case dice < 70:
-		for !c.apply(coupon.id, user) && c.chance.IntN(3) > 0 { // who is not answered mostly asks again, of whoever it may be
+		for !c.apply(at.id, user) && c.chance.IntN(3) > 0 { // who is not answered mostly asks again, of whoever it may be
 		}
 	case dice < 90:
-		c.look(coupon.id, user)
+		c.look(at.id, user)
 	case dice < 96:
-		c.read(coupon.id)
+		c.read(at.id)
 	default:
-		c.settle(coupon)
+		c.settle(at)
 	}
 	if c.chance.IntN(3) == 0 {
 		c.late.arrive()
 	}
 	if c.jumps && c.chance.IntN(3) == 0 {
-		c.pod().on.clock.Store(µs(jumpsTo[c.chance.IntN(len(jumpsTo))]))
+		c.pod().on.clock.Store(jumpsTo[c.chance.IntN(len(jumpsTo))].UnixMicro())
 	}
 }
 
@@ -121,11 +120,7 @@ var forever = noon.Add(time.Hour)
 
 func spotsOf(entries []coupon.Application) (spots []spot) {
 	for _, e := range entries {
-		user, err := strconv.ParseUint(e.Member, 10, 64)
-		if err != nil {
-			panic(err) // nobody wrote into this Redis by hand
-		}
-		spots = append(spots, spot{user, e.Arrival})
+		spots = append(spots, spot{e.User(), e.Arrival})
 	}
 	return spots
 }

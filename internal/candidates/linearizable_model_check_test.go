@@ -19,13 +19,13 @@ func TestModelJudgesKnownHistories(t *testing.T) {
 		in.coupon = max(in.coupon, 1)
 		return porcupine.Operation{Input: in, Call: from, Output: out, Return: to}
 	}
-	apply := func(from, to int64, user coupon.UserID, code Code, arrival, position int64) porcupine.Operation {
+	apply := func(from, to int64, user coupon.UserID, code Code, arrival coupon.Arrival, position int64) porcupine.Operation {
 		return op(from, to, asked{act: toApply, user: user}, told{code: string(code), arrival: arrival, position: position})
 	}
 	lost := func(from int64, user coupon.UserID) porcupine.Operation {
 		return op(from, never, asked{act: toApply, user: user}, told{lost: true})
 	}
-	look := func(from, to int64, user coupon.UserID, standing coupon.Standing, arrival, position int64) porcupine.Operation {
+	look := func(from, to int64, user coupon.UserID, standing coupon.Standing, arrival coupon.Arrival, position int64) porcupine.Operation {
 		return op(from, to, asked{act: toLook, user: user}, told{code: string(standing), arrival: arrival, position: position})
 	}
 	read := func(from, to int64, line ...spot) porcupine.Operation {
@@ -200,7 +200,7 @@ func smallHistory(t *rapid.T) (history []porcupine.Operation) {
 	const apart = 10 // between two instants at which something happens
 	for i := 1; i <= n; i++ {
 		in := asked{coupon: 1, act: rapid.SampledFrom([]act{toApply, toApply, toApply, toLook, toRead, toSettle}).Draw(t, "act")}
-		in.user = uint64(draw(1, 3, "user"))
+		in.user = coupon.UserID(draw(1, 3, "user"))
 		var out told
 		next := q
 		switch place := q.place(in.user); in.act {
@@ -211,7 +211,7 @@ func smallHistory(t *rapid.T) (history []porcupine.Operation) {
 			case q.issued[in.user]:
 				out = told{code: string(AlreadyIssued)}
 			default:
-				out = told{code: string(Accepted), arrival: q.last + int64(draw(1, 2, "later")), position: int64(len(q.line)) + 1}
+				out = told{code: string(Accepted), arrival: q.last + coupon.Arrival(draw(1, 2, "later")), position: int64(len(q.line)) + 1}
 				next = q.accept(in.user, out.arrival)
 			}
 		case toLook:
@@ -251,7 +251,7 @@ func smallHistory(t *rapid.T) (history []porcupine.Operation) {
 		case out.arrival > 0:
 			switch draw(0, 2, "wrong") {
 			case 0:
-				out.arrival += by
+				out.arrival += coupon.Arrival(by)
 			case 1:
 				out.position += by
 			default:

@@ -43,10 +43,11 @@ type asked struct {
 
 // told is its output.
 type told struct {
-	code              string // the Code of Apply, the Standing of Status
-	arrival, position int64
-	spots             []spot // the line that was read
-	removed           int64
+	code     string // the Code of Apply, the Standing of Status
+	arrival  coupon.Arrival
+	position int64
+	spots    []spot // the line that was read
+	removed  int64
 	// lost: no reply came. The operation takes effect at any time after its call, or never.
 	lost bool
 	// ahead is how many arrivals of the coupon are lower than that of a lost application: see withoutDoubt.
@@ -77,8 +78,8 @@ func describe(in asked, out told) string {
 // queueOf is all that a coupon is, to who asks one thing after the other. It is never changed in place.
 type queueOf struct {
 	line   []spot
-	issued map[uint64]bool
-	last   int64 // the highest arrival ever given
+	issued map[coupon.UserID]bool
+	last   coupon.Arrival // the highest arrival ever given
 }
 
 func (q queueOf) equal(o queueOf) bool {
@@ -100,7 +101,7 @@ func (q queueOf) accept(user coupon.UserID, arrival coupon.Arrival) queueOf {
 func (q queueOf) settle(spots []spot) queueOf {
 	issued := maps.Clone(q.issued)
 	if issued == nil {
-		issued = map[uint64]bool{}
+		issued = map[coupon.UserID]bool{}
 	}
 	for _, s := range spots {
 		issued[s.user] = true
@@ -147,7 +148,7 @@ func (q queueOf) step(in asked, out told) (bool, queueOf) {
 	panic("no act: " + in.act)
 }
 
-func (a told) is(code string, arrival, position int64) bool {
+func (a told) is(code string, arrival coupon.Arrival, position int64) bool {
 	return a.code == code && a.arrival == arrival && a.position == position
 }
 
@@ -218,9 +219,12 @@ func modelOf(history []porcupine.Operation) porcupine.Model {
 //
 // A history is left as wrong, or as right, as it was.
 func withoutDoubt(history []porcupine.Operation) (clear []porcupine.Operation) {
-	type who struct{ coupon, user uint64 }
-	arrivals := map[uint64][]int64{}
-	named, settled := map[who]int64{}, map[who]bool{}
+	type who struct {
+		coupon coupon.CouponID
+		user   coupon.UserID
+	}
+	arrivals := map[coupon.CouponID][]coupon.Arrival{}
+	named, settled := map[who]coupon.Arrival{}, map[who]bool{}
 	name := func(couponID coupon.CouponID, user coupon.UserID, arrival coupon.Arrival) {
 		if arrival != 0 {
 			named[who{couponID, user}] = arrival
@@ -237,9 +241,9 @@ func withoutDoubt(history []porcupine.Operation) (clear []porcupine.Operation) {
 			settled[who{in.coupon, in.user}] = true
 		}
 	}
-	for coupon, all := range arrivals {
+	for couponID, all := range arrivals {
 		slices.Sort(all)
-		arrivals[coupon] = slices.Compact(all)
+		arrivals[couponID] = slices.Compact(all)
 	}
 	byCall := slices.SortedFunc(slices.Values(history), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	for _, op := range byCall {
@@ -268,7 +272,7 @@ const checkWithin = 2 * time.Minute
 // linearizable is Ok where the operations of each coupon can be put in one order that explains all answers. Otherwise
 // show, unless it is nil, is given those of the coupon that cannot.
 func linearizable(history []porcupine.Operation, show func(porcupine.Model, []porcupine.Operation)) porcupine.CheckResult {
-	byCoupon := map[uint64][]porcupine.Operation{}
+	byCoupon := map[coupon.CouponID][]porcupine.Operation{}
 	for _, op := range withoutDoubt(history) {
 		in := op.Input.(asked)
 		in.call = op.Call

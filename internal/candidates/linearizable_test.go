@@ -72,7 +72,7 @@ type story struct {
 	server  *redis.Client
 	pods    []*pod
 	coupons []*fixture
-	users   coupon.UserID // of each coupon, from 1
+	users   int // of each coupon, from 1
 	clients int
 	acts    int  // of each client
 	jumps   bool // the clock of Redis
@@ -124,9 +124,9 @@ var jumpsTo = []time.Time{noon.Add(-time.Second), noon, noon.Add(time.Microsecon
 
 func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 	chance := rand.New(rand.NewPCG(seed, 0))
-	s := &story{seed: seed, server: newClient(t, server), users: 5 + chance.Uint64N(60), clients: 4 + chance.IntN(29), acts: 4 + chance.IntN(9),
+	s := &story{seed: seed, server: newClient(t, server), users: 5 + chance.IntN(60), clients: 4 + chance.IntN(29), acts: 4 + chance.IntN(9),
 		jumps: chance.IntN(2) == 0, crammed: chance.IntN(2) == 0}
-	for id := range 1 + chance.Uint64N(3) {
+	for id := range 1 + coupon.CouponID(chance.IntN(3)) {
 		c := couponOn(t, newClient(t, server), prefix, id+1) // a client each, for the hook it gets
 		if s.jumps {
 			c.open(t)
@@ -149,7 +149,7 @@ func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 		rdb.AddHook(calls) // before the clock is frozen, which makes another script of it
 		rdb.AddHook(on)
 		if s.jumps {
-			on.clock.Store(µs(noon))
+			on.clock.Store(noon.UnixMicro())
 		}
 		b := batch.New(store.ApplyAll, metrics, time.Now)
 		if s.crammed { // so that several calls are under way at once, batches overtake one another, and not everybody may wait
@@ -239,15 +239,13 @@ func (s *story) end(t *testing.T) {
 		require.NoError(t, err)
 		var spots []spot
 		for _, z := range line.Val() {
-			user, err := strconv.ParseUint(z.Member.(string), 10, 64)
-			require.NoError(t, err)
-			spots = append(spots, spot{user, int64(z.Score)})
+			spots = append(spots, spot{coupon.ParseUserID(z.Member.(string)), coupon.Arrival(z.Score)})
 		}
 		s.history = append(s.history, porcupine.Operation{
 			ClientId: s.clients, Input: asked{coupon: c.id, act: toRead}, Call: call, Output: told{spots: spots}, Return: s.clock.Add(1),
 		})
 
-		settled, last := map[string]bool{}, int64(0)
+		settled, last := map[string]bool{}, coupon.Arrival(0)
 		for _, op := range s.history {
 			in, out := op.Input.(asked), op.Output.(told)
 			if in.coupon != c.id {
@@ -257,7 +255,7 @@ func (s *story) end(t *testing.T) {
 				last = max(last, at.arrival)
 			}
 			for _, at := range in.spots {
-				settled[strconv.FormatUint(at.user, 10)] = true
+				settled[at.user.Member()] = true
 			}
 		}
 		for _, user := range issued.Val() {

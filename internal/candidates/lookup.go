@@ -3,7 +3,6 @@ package candidates
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -32,7 +31,7 @@ type WindowState struct {
 
 // LookupUser reads everything of one user and one coupon in one script.
 func (s *Store) LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (UserLookup, error) {
-	k, member := s.names.coupon(couponID), strconv.FormatUint(user, 10)
+	k, member := s.names.coupon(couponID), user.Member()
 	reply, err := lookupUserScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, member)
 	if err != nil {
 		return UserLookup{}, fmt.Errorf("look up user %d of coupon %d: %w", user, couponID, err)
@@ -50,7 +49,7 @@ func readUserLookup(reply []any, member string) (found UserLookup, err error) {
 		return UserLookup{}, err
 	}
 	found = UserLookup{Now: time.UnixMicro(n[0]).UTC(), MarkedIssued: n[1] == 1, MarkedRejected: n[2] == 1, Waiting: n[3], Position: n[4],
-		Window: WindowState{Paused: texts[2] != "OPEN", Sold: texts[3] == "1", Accepted: n[5], LastArrival: n[6]}}
+		Window: WindowState{Paused: texts[2] != "OPEN", Sold: texts[3] == "1", Accepted: n[5], LastArrival: coupon.Arrival(n[6])}}
 	if texts[0] != "" && texts[1] != "" {
 		found.Window.Known = true
 		if found.Window.Opens, err = instantOf(texts[0]); err == nil {
@@ -85,9 +84,9 @@ func readUserLookup(reply []any, member string) (found UserLookup, err error) {
 
 // instantOf reads an instant of the state, in µs since 1970.
 func instantOf(text string) (time.Time, error) {
-	µs, err := arrivalOf(text)
+	at, err := arrivalOf(text)
 	if err != nil {
 		return time.Time{}, err
 	}
-	return time.UnixMicro(µs).UTC(), nil
+	return at.Time(), nil
 }

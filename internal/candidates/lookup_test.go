@@ -28,7 +28,7 @@ func TestLookupUserReadsEveryState(t *testing.T) {
 	require.NoError(t, err)
 
 	at := func(entries ...coupon.Application) []coupon.Application { return entries }
-	for user, want := range map[uint64]UserLookup{
+	for user, want := range map[coupon.UserID]UserLookup{
 		1: {Entries: at(entry("1", receipts[0].Arrival, coupon.SourceQueue)), Position: 1},
 		2: {Entries: at(entry("2", receipts[1].Arrival, coupon.SourceQueue), entry("2", 2000, coupon.SourceHeld)), Position: 2},
 		3: {Entries: at(entry("3", receipts[2].Arrival, coupon.SourceQueue)), Position: 3, MarkedIssued: true},

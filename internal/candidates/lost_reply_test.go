@@ -53,7 +53,7 @@ func loseReplies(t *testing.T, server *redis.Client, proxy *losing, addrs []stri
 	c.openNow(t)
 	c.accept(t, 1)
 
-	user := uint64(1)
+	user := coupon.UserID(1)
 	for _, verb := range []string{"evalsha", "eval"} {
 		for range 10 {
 			user++
@@ -68,8 +68,8 @@ func loseReplies(t *testing.T, server *redis.Client, proxy *losing, addrs []stri
 			require.EqualValues(t, 1, dropped(), "the reply was lost")
 			require.Equal(t, calls+1, callsOf(t, server, verb), "executed once")
 
-			member := strconv.FormatUint(user, 10)
-			arrival := int64(server.ZScore(t.Context(), c.queue, member).Val())
+			member := user.Member()
+			arrival := coupon.Arrival(server.ZScore(t.Context(), c.queue, member).Val())
 			require.NotZero(t, arrival)
 			require.Equal(t, member, server.HGet(t.Context(), c.state, "accepted").Val())
 
@@ -79,7 +79,7 @@ func loseReplies(t *testing.T, server *redis.Client, proxy *losing, addrs []stri
 			require.EqualValues(t, user, again.Position)
 		}
 	}
-	require.Equal(t, strconv.FormatUint(user, 10), server.HGet(t.Context(), c.state, "accepted").Val())
+	require.Equal(t, user.Member(), server.HGet(t.Context(), c.state, "accepted").Val())
 }
 
 // callsOf is how often the server has executed a command.

@@ -41,7 +41,7 @@ var noon = time.Date(2199, 11, 20, 3, 0, 0, 123457000, time.UTC)
 // fixture is one fixture on a real Redis, with its keys spelled out.
 type fixture struct {
 	*Store
-	id  uint64
+	id  coupon.CouponID
 	rdb redis.UniversalClient
 	on  *wire
 
@@ -68,7 +68,7 @@ func privateCoupon(t *testing.T) *fixture {
 	return couponOn(t, newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()), "", 42)
 }
 
-func couponOn(t testingT, rdb redis.UniversalClient, prefix string, id uint64) *fixture {
+func couponOn(t testingT, rdb redis.UniversalClient, prefix string, id coupon.CouponID) *fixture {
 	t.Helper()
 	on := &wire{}
 	rdb.AddHook(on)
@@ -224,6 +224,9 @@ func (c *fixture) counts(t testingT) Counts {
 
 func (c *fixture) set(t testingT, field string, value any) {
 	t.Helper()
+	if arrival, ok := value.(coupon.Arrival); ok {
+		value = int64(arrival) // the client takes no defined types
+	}
 	require.NoError(t, c.rdb.HSet(t.Context(), c.state, field, value).Err())
 }
 
@@ -311,9 +314,9 @@ func (c *fixture) requireExists(t testingT, want bool, keys ...string) {
 	}
 }
 
-func µs(at time.Time) int64 { return at.UnixMicro() }
+func µs(at time.Time) coupon.Arrival { return coupon.ArrivalAt(at) }
 
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+func decimal[N ~int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
 // entry is an application as it is stored in Redis.
 func entry(member string, arrival coupon.Arrival, source coupon.Source) coupon.Application {

@@ -30,7 +30,7 @@ var pageSources = map[byte]coupon.Source{
 // Page reads up to about 500 entries of queue and DLQ that follow the cursor and arrived before the cutoff, ordered by arrival
 // and member. No entries mark the end.
 func (s *Store) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
-	return s.page(ctx, couponID, after, cutoff.UnixMicro(), queuePageMembers, cutoff.UTC().Format(time.RFC3339Nano))
+	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, cutoff.UTC().Format(time.RFC3339Nano))
 }
 
 // UnderReview reads the DLQ alone, as Page does, whatever the arrival.
@@ -38,7 +38,7 @@ func (s *Store) UnderReview(ctx context.Context, couponID coupon.CouponID, after
 	return s.page(ctx, couponID, after, coupon.MaxArrival+2, 0, "") // above every arrival
 }
 
-func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff int64, queueMembers int, night string) ([]coupon.Application, coupon.Cursor, error) {
+func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff coupon.Arrival, queueMembers int, night string) ([]coupon.Application, coupon.Cursor, error) {
 	if after.End {
 		return nil, after, nil
 	}
@@ -85,10 +85,10 @@ func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 }
 
 // arrivalOf reads a score as whole µs between 0 and 2^53, even if it was written by hand. The scripts round in the same way.
-func arrivalOf(score string) (int64, error) {
+func arrivalOf(score string) (coupon.Arrival, error) {
 	arrival, err := strconv.ParseInt(score, 10, 64)
 	if err == nil {
-		return max(0, min(arrival, int64(coupon.MaxArrival))), nil
+		return max(0, min(coupon.Arrival(arrival), coupon.MaxArrival)), nil
 	}
 	number, err := strconv.ParseFloat(score, 64)
 	if err != nil {
@@ -97,7 +97,7 @@ func arrivalOf(score string) (int64, error) {
 	if math.IsNaN(number) {
 		return 0, errors.New("not a number")
 	}
-	return int64(math.Max(0, math.Min(math.Floor(number), float64(coupon.MaxArrival)))), nil
+	return coupon.Arrival(math.Max(0, math.Min(math.Floor(number), float64(coupon.MaxArrival)))), nil
 }
 
 // Remove removes settled applications from queue and DLQ, each only with this arrival, and marks their users. It returns how

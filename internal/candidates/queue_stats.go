@@ -79,7 +79,7 @@ func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) m
 		}
 		stats := QueueStats{Waiting: r.waiting.Val(), TTL: max(0, r.ttl.Val()), UnderReview: r.underReview.Val()}
 		if first := r.first.Val(); len(first) > 0 {
-			stats.Oldest = time.UnixMicro(int64(max(0, min(first[0].Score, float64(coupon.MaxArrival))))).UTC()
+			stats.Oldest = coupon.Arrival(max(0, min(first[0].Score, float64(coupon.MaxArrival)))).Time()
 		}
 		if first := r.firstReviewed.Val(); len(first) > 0 {
 			reviewed[id], _ = first[0].Member.(string)

@@ -52,9 +52,9 @@ func expected(score, member string, source coupon.Source) standingEntry {
 	if err != nil {
 		panic(err)
 	}
-	arrival := int64(0)
+	arrival := coupon.Arrival(0)
 	if number > 0 {
-		arrival = int64(math.Min(math.Floor(number), 1<<53-1))
+		arrival = coupon.Arrival(math.Min(math.Floor(number), 1<<53-1))
 	}
 	return standingEntry{entry(member, arrival, source), number}
 }
@@ -134,7 +134,7 @@ func TestPageReturnsSources(t *testing.T) {
 	for reason, source := range reasonsBySource {
 		i := len(want)
 		c.standUnderReview(t, place{strconv.Itoa(1000 + i), strconv.Itoa(i)}, reason)
-		want = append(want, entry(strconv.Itoa(i), int64(1000+i), source))
+		want = append(want, entry(strconv.Itoa(i), coupon.Arrival(1000+i), source))
 	}
 	all, _ := c.line(t, noon)
 	require.Equal(t, want, all)
@@ -185,13 +185,13 @@ func TestPagesReturnEveryEntryOnce(t *testing.T) {
 			var want []standingEntry
 			var queue, dlq []place
 			for i := range tc.queue {
-				p := place{decimal(at + int64(i/tc.tie)), "q" + strconv.Itoa(i)}
+				p := place{decimal(at + coupon.Arrival(i/tc.tie)), "q" + strconv.Itoa(i)}
 				queue = append(queue, p)
 				want = append(want, expected(p.score, p.member, coupon.SourceQueue))
 			}
 			reasons := map[string]any{}
 			for i := range tc.dlq {
-				p := place{decimal(at + int64(tc.dlqFrom+i/tc.tie)), strconv.Itoa(i)}
+				p := place{decimal(at + coupon.Arrival(tc.dlqFrom+i/tc.tie)), strconv.Itoa(i)}
 				if i%2 == 0 {
 					p.member = "z" + p.member
 				}
@@ -290,7 +290,7 @@ func TestPagesAreSorted(t *testing.T) {
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: h.Addrs})
 	defer rdb.Close()
 	c := couponOn(t, rdb, h.Prefix, 1)
-	id := uint64(0)
+	id := coupon.CouponID(0)
 	rapid.Check(t, func(t *rapid.T) {
 		id++
 		c := c.another(id)
@@ -360,7 +360,7 @@ func sorted[V any](m map[string]V) (keys []string) {
 }
 
 // another is the same client's next coupon.
-func (c *fixture) another(id uint64) *fixture {
+func (c *fixture) another(id coupon.CouponID) *fixture {
 	k := c.names.coupon(id)
 	return &fixture{
 		Store: c.Store, id: id, rdb: c.rdb, on: c.on,

@@ -24,7 +24,7 @@ type Seen struct {
 func (s Seen) Promise() coupon.Promise {
 	_, since, _ := strings.Cut(s.Epoch, ":")
 	µs, _ := strconv.ParseInt(since, 10, 64) // a script wrote it
-	return coupon.Promise{Accepted: s.Accepted, LastArrival: s.LastArrival, Twice: s.Twice, Since: µs}
+	return coupon.Promise{Accepted: s.Accepted, LastArrival: s.LastArrival, Twice: s.Twice, Since: coupon.Arrival(µs)}
 }
 
 // Answer is an answer to one applicant.
@@ -117,7 +117,7 @@ func readMissing(reply []any, users int) (epoch string, places []int64, err erro
 
 func answerArgs(args []any, answers []Answer) []any {
 	for _, a := range answers {
-		args = append(args, strconv.FormatUint(a.User, 10), a.Arrival, flag(a.Counted))
+		args = append(args, a.User.Member(), a.Arrival, flag(a.Counted))
 	}
 	return args
 }

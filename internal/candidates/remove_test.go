@@ -132,7 +132,7 @@ func TestRemoveSplitsLargeBatches(t *testing.T) {
 		} else {
 			queue = append(queue, at)
 		}
-		entries = append(entries, coupon.Application{Member: at.member, Arrival: int64(1795143600000000 + i)})
+		entries = append(entries, coupon.Application{Member: at.member, Arrival: coupon.Arrival(1795143600000000 + i)})
 	}
 	c.addByHand(t, c.queue, queue...)
 	c.addByHand(t, c.dlq, dlq...)

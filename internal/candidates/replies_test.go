@@ -18,7 +18,7 @@ func TestScriptsAreLoadedAgainAfterFlush(t *testing.T) {
 	ctx, closes := t.Context(), time.Now().Add(time.Hour)
 	forget := func() { require.NoError(t, c.rdb.ScriptFlush(ctx).Err()) }
 	c.openNow(t)
-	for user := range uint64(3) {
+	for user := range coupon.UserID(3) {
 		forget()
 		c.accept(t, user)
 	}
@@ -34,7 +34,7 @@ func TestScriptsAreLoadedAgainAfterFlush(t *testing.T) {
 		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, closes, coupon.Promise{}); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, closes) },
 		"figures": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
-		"spans":   func() error { _, _, err := c.CountByInterval(ctx, c.id, []int64{0, closes.UnixMicro()}); return err },
+		"spans":   func() error { _, _, err := c.CountByInterval(ctx, c.id, []coupon.Arrival{0, µs(closes)}); return err },
 		"remove":  func() error { _, err := c.Remove(ctx, c.id, closes, coupon.MarkIssued, entries[:1]); return err },
 		"review":  func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entries[1]}}); return err },
 		"sold":    func() error { return c.SetSold(ctx, c.id, true) },

@@ -76,7 +76,7 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 	var tried []Attempt
 	for attempt := range 12 {
 		reason := because(1)
-		reason.Run += uint64(attempt)
+		reason.Run += coupon.RunID(attempt)
 		require.EqualValues(t, 1, c.review(t, failed{Application: entry("7", at[0].Arrival, source), Reason: reason}))
 		require.Zero(t, c.review(t, failed{Application: entry("7", at[0].Arrival, coupon.SourceQueue), Reason: reason}), "another run that saw it in the queue")
 		source = coupon.SourceRetryable
@@ -279,8 +279,8 @@ func TestReviewAndReasonsSplitLargeBatches(t *testing.T) {
 		members = append(members, member)
 		places = append(places, place{strconv.Itoa(1000 + i), member})
 		reason := because(1)
-		reason.Run = uint64(i)
-		all = append(all, failed{Application: entry(member, int64(1000+i), coupon.SourceQueue), Reason: reason})
+		reason.Run = coupon.RunID(i)
+		all = append(all, failed{Application: entry(member, coupon.Arrival(1000+i), coupon.SourceQueue), Reason: reason})
 	}
 	c.addByHand(t, c.queue, places...)
 	calls := c.watch(4)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -91,7 +92,12 @@ func (s script) call(ctx context.Context, rdb redis.UniversalClient, verb, body 
 	for _, key := range keys {
 		line = append(line, key)
 	}
-	line = append(line, args...)
+	for _, arg := range args {
+		if arrival, ok := arg.(coupon.Arrival); ok {
+			arg = int64(arrival) // the client takes no defined types
+		}
+		line = append(line, arg)
+	}
 	cmd := onceCmd{redis.NewCmd(ctx, line...)}
 	if err := rdb.Process(ctx, cmd); err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -20,7 +19,7 @@ type Status struct {
 // Status reads the standing of one user's application.
 func (s *Store) Status(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Status, error) {
 	k := s.names.coupon(couponID)
-	reply, err := statusScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, strconv.FormatUint(user, 10))
+	reply, err := statusScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, user.Member())
 	if err != nil {
 		return Status{}, fmt.Errorf("status for coupon %d: %w", couponID, err)
 	}
@@ -42,7 +41,7 @@ func readStatus(reply []any) (Status, error) {
 		if err != nil {
 			return Status{}, err
 		}
-		return Status{Standing: standing, Arrival: n[0], Position: n[1], Sold: n[2] == 1}, nil
+		return Status{Standing: standing, Arrival: coupon.Arrival(n[0]), Position: n[1], Sold: n[2] == 1}, nil
 	default:
 		return Status{}, fmt.Errorf("unknown answer %v", reply[0])
 	}

@@ -17,7 +17,7 @@ func TestStatusOfEveryStanding(t *testing.T) {
 	c.add(t, c.issued, "5", "1") // 1 is issued and not cleaned up yet
 	c.add(t, c.rejected, "6")
 
-	for user, want := range map[uint64]Status{
+	for user, want := range map[coupon.UserID]Status{
 		1: {Standing: coupon.StandingIssued},
 		2: {Standing: coupon.StandingPending, Arrival: receipts[1].Arrival, Position: 2},
 		4: {Standing: coupon.StandingUnderReview, Arrival: 4000},

@@ -53,7 +53,7 @@ func readPublished(reply []any) (published bool, promises Reply, err error) {
 	if !ok {
 		return false, Reply{}, fmt.Errorf("epoch %v, want text", reply[numbers])
 	}
-	return n[0] == 1, Reply{Seen: Seen{LastArrival: n[2], Epoch: epoch, Accepted: n[1], Twice: n[3]}, Now: n[4]}, nil
+	return n[0] == 1, Reply{Seen: Seen{LastArrival: coupon.Arrival(n[2]), Epoch: epoch, Accepted: n[1], Twice: n[3]}, Now: n[4]}, nil
 }
 
 // StopApplying closes the window, or pauses the coupon: no application is accepted after it. w is the window in the coupon's row,

@@ -123,7 +123,9 @@ func TestPublishAddsCountsOfAnEarlierEpoch(t *testing.T) {
 	w := c.open(t) // this server has begun with nobody
 	c.accept(t, 1, 2)
 	for _, step := range []struct {
-		accepted, since, want int64
+		accepted int64
+		since    coupon.Arrival
+		want     int64
 	}{
 		{5, µs(noon) - 1, 7}, {5, µs(noon) - 1, 7}, {6, µs(noon) - 2, 8}, {8, µs(noon), 8}, {9, µs(noon), 9}, {100, µs(noon) + 1, 9},
 	} {

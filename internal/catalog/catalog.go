@@ -127,7 +127,7 @@ func New(o Options) *Catalog {
 	return &Catalog{Options: o}
 }
 
-func (c *Catalog) Lookup(id uint64) (coupon.Coupon, bool) {
+func (c *Catalog) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 	h := c.content.Load()
 	if h == nil {
 		return coupon.Coupon{}, false
@@ -266,7 +266,7 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	workers.Wait()
 	for _, l := range late {
 		c.Logger.Error("a coupon was finalised without applications that this process has seen accepted; settle verify counts them",
-			zap.Uint64("coupon_id", l.coupon), zap.Int64("accepted", l.promise.Accepted))
+			zap.Uint64("coupon_id", uint64(l.coupon)), zap.Int64("accepted", l.promise.Accepted))
 	}
 	risen = append(risen, late...)
 	if sending == 0 || failed.count < sending {

@@ -83,18 +83,18 @@ func (w *world) exec(statement string, args ...any) {
 }
 
 // coupon adds a coupon with ten seats that opened an hour ago.
-func (w *world) coupon(id uint64) {
+func (w *world) coupon(id coupon.CouponID) {
 	w.t.Helper()
 	w.couponBetween(id, "-1 HOUR", "1 DAY")
 }
 
-func (w *world) couponBetween(id uint64, opens, closes string) {
+func (w *world) couponBetween(id coupon.CouponID, opens, closes string) {
 	w.t.Helper()
 	w.exec(fmt.Sprintf(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
-VALUES (?, '자정 쿠폰', 10, UTC_TIMESTAMP(6) + INTERVAL %s, UTC_TIMESTAMP(6) + INTERVAL %s)`, opens, closes), id)
+VALUES (?, '자정 쿠폰', 10, UTC_TIMESTAMP(6) + INTERVAL %s, UTC_TIMESTAMP(6) + INTERVAL %s)`, opens, closes), uint64(id))
 }
 
-func (w *world) requireKnown(coupons map[uint64]bool) {
+func (w *world) requireKnown(coupons map[coupon.CouponID]bool) {
 	w.t.Helper()
 	for id, want := range coupons {
 		_, ok := w.catalog.Lookup(id)
@@ -175,7 +175,7 @@ func TestRefresh_ReadsFromADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T
 	w.coupon(5)
 	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 5")
 	w.refresh()
-	w.requireKnown(map[uint64]bool{1: true, 2: false, 3: true, 4: false, 5: true, 6: false})
+	w.requireKnown(map[coupon.CouponID]bool{1: true, 2: false, 3: true, 4: false, 5: true, 6: false})
 	finalised, _ := w.catalog.Lookup(5)
 	require.True(t, finalised.Finalised())
 	require.Equal(t, candidates.NoWindow, w.apply(5, 7).Code, "a finalised coupon has no door")
@@ -326,7 +326,7 @@ func TestRefresh_WritesPromisesInBatches(t *testing.T) {
 	}
 	w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES " + strings.Join(values, ","))
 	w.refresh()
-	for id := range uint64(coupons) {
+	for id := range coupon.CouponID(coupons) {
 		require.Equal(t, candidates.Accepted, w.apply(id+1, 7).Code)
 	}
 	// Several processes at once: none may fail or lower what another wrote.
@@ -359,13 +359,13 @@ func (b broken) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) 
 
 func TestRefresh_FailureOfOneCouponStopsNoOther(t *testing.T) {
 	w := newWorld(t)
-	for id := range uint64(9) {
+	for id := range coupon.CouponID(9) {
 		w.coupon(id + 1)
 	}
 	err := w.catalogOver(broken{w.store, 4}).Refresh(t.Context())
 	require.ErrorIs(t, err, errBroken)
 	require.ErrorContains(t, err, "coupon 4")
-	for id := range uint64(9) {
+	for id := range coupon.CouponID(9) {
 		want := candidates.Accepted
 		if id+1 == 4 {
 			want = candidates.NoWindow
@@ -454,7 +454,7 @@ func TestRefresh_RestoresLostApplicationsWithoutMySQL(t *testing.T) {
 	require.Error(t, w.catalog.Refresh(t.Context()))
 	testenv.Eventually(t, 10*time.Second, "the user stands in line again", func() bool {
 		arrival, err := w.redis.Client.ZScore(t.Context(), queue, "8").Result()
-		return err == nil && int64(arrival) == told.Arrival
+		return err == nil && coupon.Arrival(arrival) == told.Arrival
 	})
 }
 
@@ -504,7 +504,7 @@ func TestRefresh_KeepsOpenCouponsAboveTheLimit(t *testing.T) {
 		w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, finalised_at) VALUES " + strings.Join(values, ","))
 	}
 	w.refresh()
-	w.requireKnown(map[uint64]bool{1_000_000: true, 1: true, catalog.MaxCoupons - 1: true, catalog.MaxCoupons: false})
+	w.requireKnown(map[coupon.CouponID]bool{1_000_000: true, 1: true, catalog.MaxCoupons - 1: true, catalog.MaxCoupons: false})
 }
 
 func TestRunRefreshesUntilItsContextEnds(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +23,7 @@ const (
 )
 
 type Heads interface {
-	QueueStats(ctx context.Context, coupons []coupon.CouponID) map[uint64]candidates.QueueStats
+	QueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]candidates.QueueStats
 }
 
 func (c *Catalog) Metrics() prometheus.Collector {
@@ -103,7 +102,7 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 		if i >= maxQueueMetrics {
 			continue
 		}
-		label := strconv.FormatUint(id, 10)
+		label := id.String()
 		gauge(lenDesc, float64(head.Waiting), label)
 		gauge(reviewDesc, float64(head.UnderReview), label)
 		if head.Waiting > 0 {
@@ -122,10 +121,10 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 }
 
 // opened are the coupons that may have a queue, by their end, at most maxQueues.
-func opened(coupons []coupon.Coupon, now time.Time) []uint64 {
+func opened(coupons []coupon.Coupon, now time.Time) []coupon.CouponID {
 	coupons = slices.DeleteFunc(coupons, func(c coupon.Coupon) bool { return c.Finalised() || c.OpensAt.After(now) })
 	slices.SortFunc(coupons, func(a, b coupon.Coupon) int { return cmp.Or(a.ClosesAt.Compare(b.ClosesAt), cmp.Compare(a.ID, b.ID)) })
-	ids := make([]uint64, min(len(coupons), maxQueues))
+	ids := make([]coupon.CouponID, min(len(coupons), maxQueues))
 	for i := range ids {
 		ids[i] = coupons[i].ID
 	}

@@ -51,7 +51,7 @@ func gauges(t *testing.T, collector prometheus.Collector, name string) map[strin
 // Every coupon that has opened and is not finalised has queue metrics, also after it closed.
 func TestQueues_AreByCoupon(t *testing.T) {
 	w := newWorld(t)
-	for id := uint64(1); id <= 4; id++ {
+	for id := coupon.CouponID(1); id <= 4; id++ {
 		w.coupon(id)
 	}
 	w.couponBetween(5, "1 HOUR", "1 DAY")
@@ -65,7 +65,7 @@ func TestQueues_AreByCoupon(t *testing.T) {
 	at := w.apply(2, 7).Arrival
 	w.exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE WHERE id = 2")
 	w.refresh()
-	seconds := func(µs int64) string { return fmt.Sprint(float64(µs) / 1e6) }
+	seconds := func(at coupon.Arrival) string { return fmt.Sprint(float64(at) / 1e6) }
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
 # HELP jajeong_queue_length Applications in the queue, by coupon; of the 200 coupons that close first.
 # TYPE jajeong_queue_length gauge
@@ -91,7 +91,7 @@ func TestQueues_DueTimeTTLAndReview(t *testing.T) {
 	first := w.apply(1, 7)
 	w.apply(2, 7)
 	later := w.apply(2, 8)
-	since := time.UnixMicro(first.Arrival).Add(24 * time.Hour).UTC().Truncate(time.Second)
+	since := first.Arrival.Time().Add(24 * time.Hour).Truncate(time.Second)
 	moved, err := w.store.Review(t.Context(), 2, 0, since, []coupon.Failure{{
 		Application: coupon.Application{Member: "8", Arrival: later.Arrival, Source: coupon.SourceQueue},
 		Cause:       coupon.CauseUnknownUser,
@@ -111,7 +111,7 @@ jajeong_dlq_oldest_timestamp_seconds{coupon_id="2"} %d
 jajeong_settlement_due_timestamp_seconds %v
 `, since.Unix(), float64(first.Arrival)/1e6+3600)), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
 
-	heads := w.store.QueueStats(t.Context(), []uint64{1, 2})
+	heads := w.store.QueueStats(t.Context(), []coupon.CouponID{1, 2})
 	least := min(heads[1].TTL, heads[2].TTL)
 	require.Positive(t, least)
 	require.InDelta(t, least.Seconds(), gauges(t, collector, "jajeong_queue_least_ttl_seconds")[""], 60)
@@ -121,7 +121,7 @@ jajeong_settlement_due_timestamp_seconds %v
 func TestQueues_AreBounded(t *testing.T) {
 	w := newWorld(t)
 	const coupons = 210
-	for id := uint64(1); id <= coupons; id++ {
+	for id := coupon.CouponID(1); id <= coupons; id++ {
 		w.couponBetween(id, "-1 HOUR", fmt.Sprintf("%d MINUTE", 1000-id))
 	}
 	w.refresh()
@@ -155,13 +155,13 @@ func TestIdleRefreshesWriteNothing(t *testing.T) {
 	w.redis.Client, w.redis.Prefix = client, ""
 	w.store, w.catalog = w.process()
 	const coupons = 60
-	for id := range uint64(coupons) {
+	for id := range coupon.CouponID(coupons) {
 		w.coupon(id + 1)
 	}
 	w.couponBetween(coupons+1, "-2 HOUR", "-1 HOUR") // its end moves with the clock
 	w.couponBetween(coupons+2, "1 HOUR", "2 HOUR")
 	w.refresh()
-	for id := range uint64(coupons) {
+	for id := range coupon.CouponID(coupons) {
 		require.Equal(t, candidates.Accepted, w.apply(id+1, 7).Code)
 	}
 	w.refresh()

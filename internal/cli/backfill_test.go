@@ -43,7 +43,7 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 		require.Equal(t, coupon.HeldBack, night.Coupons[0].Status)
 		require.Equal(t, 1, night.Coupons[1].Issued)
 	}
-	require.Equal(t, []uint64{1, 2, 3}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2, 3}, w.issued(couponID))
 	require.Empty(t, w.issued(held))
 
 	for want, args := range map[string][]string{
@@ -170,7 +170,7 @@ func TestAnUnselectedApplicationWithARefusedRowIsReadOnce(t *testing.T) {
 	couponID := w.coupon(1)
 	w.apply(couponID, 1, 2, 3)
 	w.settleNow()
-	require.Equal(t, []uint64{2, 3}, w.outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2, 3}, w.outcome(couponID, "NOT_SELECTED"))
 	w.exec("INSERT INTO odd_user (id) VALUES (2)")
 	w.exec("UPDATE coupon SET total_quantity = 3")
 	preview, run := w.settleNow("--dry-run").Coupons[0], w.settleNow().Coupons[0]
@@ -204,6 +204,6 @@ func TestCanariesOfARetryableCauseAreTriedAlone(t *testing.T) {
 	code, stdout, stderr = w.settle(retry...)
 	require.Zero(t, code, stderr)
 	require.Equal(t, 2, runs(stdout))
-	require.Equal(t, []uint64{1, 3, 5}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 3, 5}, w.issued(couponID))
 	w.verify()
 }

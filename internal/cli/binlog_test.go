@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -33,12 +34,12 @@ func TestAServerThatLogsStatements(t *testing.T) {
 
 	w := newWorldWith(t, testenv.RedisFor(t), testenv.MySQLHandle{DSN: asAdmin}) // migrates
 	w.servers[0] = "--mysql-dsn=" + asAdmin
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(1, 2, 3)
-	w.apply(coupon, 3, 1, 2)
+	w.apply(couponID, 3, 1, 2)
 	w.settleNow()
-	require.Equal(t, []uint64{3, 1}, w.issued(coupon))
-	w.mustChange("add-seats", coupon, "--seats=1")
+	require.Equal(t, []coupon.UserID{3, 1}, w.issued(couponID))
+	w.mustChange("add-seats", couponID, "--seats=1")
 
 	w.servers[0] = "--mysql-dsn=" + asPlain
 	runs := w.ids("SELECT id FROM settlement_run")

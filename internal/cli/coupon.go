@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
@@ -48,7 +49,7 @@ func (p *program) explainRefusal(err error) error {
 
 // change holds the flags of every verb that changes a coupon.
 type change struct {
-	ID            uint64 `arg:"" name:"id"`
+	ID            coupon.CouponID `arg:"" name:"id"`
 	operatorFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }
@@ -76,7 +77,7 @@ func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make f
 
 // changing says how a change is made and described.
 type changing struct {
-	make          func(a *couponadmin.Admin, ctx context.Context, couponID uint64) (*couponadmin.Change, error)
+	make          func(a *couponadmin.Admin, ctx context.Context, couponID coupon.CouponID) (*couponadmin.Change, error)
 	done, already text.Message                         // already: there was nothing to change
 	details       func(view.View, *couponadmin.Change) // of a change; may be nil
 }
@@ -124,7 +125,7 @@ func (c *couponExtendCmd) Validate() error {
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	closes, _ := instant("--closes", c.Closes, p.zone) // Validate has read it
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id uint64) (*couponadmin.Change, error) {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
 		return a.Extend(ctx, id, closes)
 	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended})
 }
@@ -147,7 +148,7 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id uint64) (*couponadmin.Change, error) {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
 		if c.Total > 0 {
 			return a.SetSeats(ctx, id, int(c.Total))
 		}
@@ -189,7 +190,7 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.Output == "json" {
-		return json.NewEncoder(p.stdout).Encode(map[string]uint64{"coupon": made.After.ID})
+		return json.NewEncoder(p.stdout).Encode(map[string]coupon.CouponID{"coupon": made.After.ID})
 	}
 	fmt.Fprintln(p.stdout, made.After.ID)
 	p.warn(text.CouponIsCreated,

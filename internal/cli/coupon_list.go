@@ -16,10 +16,10 @@ import (
 const maxPerPage = 1000
 
 type couponListCmd struct {
-	Status string `enum:",scheduled,open,paused,closed,finalised" default:"" placeholder:"STATUS"`
-	After  uint64 `default:"0" placeholder:"ID"`
-	Limit  int    `default:"50" placeholder:"N"`
-	Output string `enum:"table,json" default:"table"`
+	Status string          `enum:",scheduled,open,paused,closed,finalised" default:"" placeholder:"STATUS"`
+	After  coupon.CouponID `default:"0" placeholder:"ID"`
+	Limit  int             `default:"50" placeholder:"N"`
+	Output string          `enum:"table,json" default:"table"`
 }
 
 // Validate reports what is impossible about the flags.
@@ -82,8 +82,8 @@ func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error 
 }
 
 type couponShowCmd struct {
-	ID     uint64 `arg:"" name:"id"`
-	Output string `enum:"table,json" default:"table"`
+	ID     coupon.CouponID `arg:"" name:"id"`
+	Output string          `enum:"table,json" default:"table"`
 }
 
 // maxActions bounds the audit events that are shown.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -19,13 +20,13 @@ import (
 )
 
 // changes runs `settle coupon VERB ID`.
-func (w *world) changes(verb string, couponID uint64, extra ...string) (code int, stdout, stderr string) {
+func (w *world) changes(verb string, couponID coupon.CouponID, extra ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
 	return w.settle(unless(extra, "coupon", verb, fmt.Sprint(couponID), "--operator=park", "--reason=TICKET-9")...)
 }
 
 // mustChange also demands success.
-func (w *world) mustChange(verb string, couponID uint64, extra ...string) (stdout string) {
+func (w *world) mustChange(verb string, couponID coupon.CouponID, extra ...string) (stdout string) {
 	w.t.Helper()
 	code, stdout, stderr := w.changes(verb, couponID, extra...)
 	require.Zero(w.t, code, stderr)
@@ -34,7 +35,7 @@ func (w *world) mustChange(verb string, couponID uint64, extra ...string) (stdou
 }
 
 // audited are the details of the audit events of a coupon, in order.
-func (w *world) audited(couponID uint64, action string) (details []string) {
+func (w *world) audited(couponID coupon.CouponID, action string) (details []string) {
 	w.t.Helper()
 	return jajeongtest.Column[string](w.d(), "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id", couponID, action)
 }
@@ -51,7 +52,8 @@ func TestACouponFromItsCreationToItsEnd(t *testing.T) {
 	w := newWorld(t)
 	code, stdout, stderr := w.create("--validity-days=7", "--discount-won=5000", "--campaign=3")
 	require.Zero(t, code, stderr)
-	id, err := strconv.ParseUint(strings.TrimSpace(stdout), 10, 64)
+	number, err := strconv.ParseUint(strings.TrimSpace(stdout), 10, 64)
+	id := coupon.CouponID(number)
 	require.NoError(t, err)
 	require.Equal(t, []uint64{2, 7, 5000, 3}, w.ids(`SELECT total_quantity FROM coupon WHERE id = ? UNION ALL SELECT validity_days FROM coupon
 		UNION ALL SELECT discount_won FROM coupon UNION ALL SELECT campaign_id FROM coupon`, id))
@@ -83,13 +85,13 @@ func TestACouponFromItsCreationToItsEnd(t *testing.T) {
 	require.Contains(t, w.audited(id, "COUPON_EXTENDED")[0], "→ "+later.Format(time.RFC3339))
 	w.apply(id, 3)
 	w.settleNow()
-	require.Equal(t, []uint64{1, 2}, w.issued(id))
-	require.Equal(t, []uint64{3}, w.outcome(id, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 2}, w.issued(id))
+	require.Equal(t, []coupon.UserID{3}, w.outcome(id, "NOT_SELECTED"))
 
 	w.mustChange("add-seats", id, "--seats=2")
 	require.Equal(t, candidates.SoldOut, w.answer(id, 9), "until those in line have theirs")
 	w.settleNow()
-	require.Equal(t, []uint64{1, 2, 3}, w.issued(id))
+	require.Equal(t, []coupon.UserID{1, 2, 3}, w.issued(id))
 	w.mustChange("add-seats", id, "--total=3")
 	require.Equal(t, []string{"total_quantity 2 → 4", "total_quantity 4 → 3"}, w.audited(id, "COUPON_SEATS_CHANGED"))
 	w.verify()
@@ -125,7 +127,7 @@ func TestRefusedChanges(t *testing.T) {
 	stamp := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
 	for name, c := range map[string]struct {
 		verb     string
-		couponID uint64
+		couponID coupon.CouponID
 		extra    []string
 		want     string
 	}{
@@ -279,7 +281,7 @@ func TestCouponsAreListed(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(stdout), &lines))
 		return lines
 	}
-	for status, id := range map[string]uint64{"open": opened, "scheduled": ahead, "closed": closed, "paused": paused, "finalised": over} {
+	for status, id := range map[string]coupon.CouponID{"open": opened, "scheduled": ahead, "closed": closed, "paused": paused, "finalised": over} {
 		lines := listed("--status=" + status)
 		require.Len(t, lines, 1, status)
 		require.Equal(t, id, lines[0].ID, status)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/review"
@@ -19,9 +20,9 @@ type dlqCmd struct {
 }
 
 type dlqListCmd struct {
-	Coupon []uint64 `placeholder:"ID"`
-	Cause  []string `placeholder:"CAUSE"`
-	User   []string `placeholder:"USER" bytes:""`
+	Coupon []coupon.CouponID `placeholder:"ID"`
+	Cause  []string          `placeholder:"CAUSE"`
+	User   []string          `placeholder:"USER" bytes:""`
 	List   bool
 	Output string `enum:"table,json,csv" default:"table"`
 }
@@ -78,7 +79,7 @@ func (c *dlqListCmd) run(ctx context.Context, p *program) error {
 }
 
 // eachUnderReview visits the entries of these coupons, or of all coupons when none is given. It returns the Redis time.
-func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit func(history.DLQEntry)) (now time.Time, err error) {
+func (p *program) eachUnderReview(ctx context.Context, coupons []coupon.CouponID, visit func(history.DLQEntry)) (now time.Time, err error) {
 	s, err := p.open()
 	if err != nil {
 		return now, err
@@ -93,16 +94,16 @@ func (p *program) eachUnderReview(ctx context.Context, coupons []uint64, visit f
 			return now, err
 		}
 	}
-	return now, s.eachCoupon(ctx, coupons, func(id uint64) error {
+	return now, s.eachCoupon(ctx, coupons, func(id coupon.CouponID) error {
 		return history.EachDLQEntry(ctx, s.store, id, visit)
 	})
 }
 
 // reviewFlags choose DLQ entries of one coupon, and name the operator.
 type reviewFlags struct {
-	Coupon        uint64   `required:"" placeholder:"ID"`
-	User          []string `placeholder:"USER" bytes:""`
-	Cause         []string `placeholder:"CAUSE"`
+	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
+	User          []string        `placeholder:"USER" bytes:""`
+	Cause         []string        `placeholder:"CAUSE"`
 	operatorFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }
@@ -115,9 +116,9 @@ func (d *reviewFlags) Validate() error {
 // retry tries the entries that the flags choose.
 func (d *reviewFlags) retry(p *program) review.Retry {
 	return review.Retry{
-		Selection: review.Selection{Coupons: []uint64{d.Coupon}, Users: d.User, Causes: d.Cause},
+		Selection: review.Selection{Coupons: []coupon.CouponID{d.Coupon}, Users: d.User, Causes: d.Cause},
 		Each: func(ctx context.Context, visit func(history.DLQEntry)) error {
-			_, err := p.eachUnderReview(ctx, []uint64{d.Coupon}, visit)
+			_, err := p.eachUnderReview(ctx, []coupon.CouponID{d.Coupon}, visit)
 			return err
 		},
 	}

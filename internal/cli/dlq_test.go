@@ -11,12 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/review"
 )
 
 // dlq runs `settle dlq VERB` for a coupon.
-func (w *world) dlq(verb string, couponID uint64, extra ...string) (code int, stdout, stderr string) {
+func (w *world) dlq(verb string, couponID coupon.CouponID, extra ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
 	return w.settle(append([]string{"dlq", verb, fmt.Sprintf("--coupon=%d", couponID), "--operator=lee", "--reason=TICKET-7"}, extra...)...)
 }
@@ -24,39 +25,39 @@ func (w *world) dlq(verb string, couponID uint64, extra ...string) (code int, st
 func TestCanariesGoFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(9)
+	couponID := w.coupon(9)
 	w.users(1, 2, 3, 4)
 	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	w.apply(coupon, 3, 1, 2, 4, 99)
+	w.apply(couponID, 3, 1, 2, 4, 99)
 	w.settleNow()
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 1")
 	runs := len(w.ids("SELECT id FROM settlement_run"))
 
-	code, _, stderr := w.dlq("retry", coupon, "--cutoff=now", "--canary=2", "--cause=INACTIVE_USER")
+	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now", "--canary=2", "--cause=INACTIVE_USER")
 	require.Equal(t, 1, code, stderr)
 	require.Contains(t, stderr, "Of the first 2 applications 1 were not settled: the other 2 were not tried.")
-	require.Equal(t, []uint64{3}, w.issued(coupon), "the first two of that cause by arrival are 3 and 1")
+	require.Equal(t, []coupon.UserID{3}, w.issued(couponID), "the first two of that cause by arrival are 3 and 1")
 	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+1)
 	for _, untried := range []string{"2", "4", "99"} {
-		require.False(t, w.reason(coupon, untried).Retryable, untried)
-		require.Equal(t, 1, w.reason(coupon, untried).Attempts, untried)
+		require.False(t, w.reason(couponID, untried).Retryable, untried)
+		require.Equal(t, 1, w.reason(couponID, untried).Attempts, untried)
 	}
 	w.verify()
 
 	w.exec("UPDATE `user` SET status = 'ACTIVE'")
-	code, _, stderr = w.dlq("retry", coupon, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER")
+	code, _, stderr = w.dlq("retry", couponID, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, "The first 1 applications were settled; the other 2 are tried now.")
-	require.Equal(t, []uint64{3, 1, 2, 4}, w.issued(coupon))
-	require.Equal(t, 1, w.reason(coupon, "99").Attempts, "of another cause")
+	require.Equal(t, []coupon.UserID{3, 1, 2, 4}, w.issued(couponID))
+	require.Equal(t, 1, w.reason(couponID, "99").Attempts, "of another cause")
 	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
 	w.verify()
 
-	code, _, stderr = w.dlq("retry", coupon, "--cause=INACTIVE_USER")
+	code, _, stderr = w.dlq("retry", couponID, "--cause=INACTIVE_USER")
 	require.Zero(t, code)
 	require.Contains(t, stderr, "No application is under review for this cause")
 	for _, wrong := range [][]string{{"--canary=-1"}, {"--cause=X", "--user=99"}, {"--user=99", "--user=7", "--canary=1"}} {
-		code, _, stderr = w.dlq("retry", coupon, wrong...)
+		code, _, stderr = w.dlq("retry", couponID, wrong...)
 		require.Equal(t, 2, code, "%s%s", wrong, stderr)
 	}
 	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
@@ -66,11 +67,11 @@ func TestWhoIsUnderReviewIsListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.coupon(1) // nobody is under review
-	coupon, other := w.coupon(9), w.coupon(9)
+	couponID, other := w.coupon(9), w.coupon(9)
 	w.users(1, 2)
 	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	w.apply(coupon, 1, 98, 2, 99)
-	w.stand(coupon, "=HYPERLINK(1)", w.now())
+	w.apply(couponID, 1, 98, 2, 99)
+	w.stand(couponID, "=HYPERLINK(1)", w.now())
 	w.apply(other, 99)
 	w.settleNow()
 	listed := func(extra ...string) (list reviewList) {
@@ -83,22 +84,22 @@ func TestWhoIsUnderReviewIsListed(t *testing.T) {
 	all := listed()
 	require.Equal(t, 6, all.Total)
 	require.Len(t, all.Groups, 4)
-	arrivals := w.underReview(coupon)
+	arrivals := w.underReview(couponID)
 	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g history.DLQGroup) bool { return g.Cause == "INACTIVE_USER" })]
-	require.Equal(t, coupon, blocked.Coupon)
+	require.Equal(t, couponID, blocked.Coupon)
 	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.MinAttempts, blocked.MaxAttempts})
-	require.Equal(t, arrivals["1"], blocked.OldestArrival.UnixMicro())
-	require.Equal(t, arrivals["2"], blocked.NewestArrival.UnixMicro())
+	require.Equal(t, arrivals["1"], coupon.ArrivalAt(blocked.OldestArrival))
+	require.Equal(t, arrivals["2"], coupon.ArrivalAt(blocked.NewestArrival))
 	require.WithinDuration(t, w.now(), blocked.OldestReview, time.Minute)
-	require.Equal(t, 2, listed("--cause=UNKNOWN_USER", fmt.Sprintf("--coupon=%d", coupon)).Total)
+	require.Equal(t, 2, listed("--cause=UNKNOWN_USER", fmt.Sprintf("--coupon=%d", couponID)).Total)
 	require.Equal(t, 3, listed("--cause=UNKNOWN_USER").Total)
 
 	ones := listed("--user=99").Entries
 	require.Len(t, ones, 2)
-	require.Equal(t, []uint64{coupon, other}, []uint64{ones[0].Coupon, ones[1].Coupon})
+	require.Equal(t, []coupon.CouponID{couponID, other}, []coupon.CouponID{ones[0].Coupon, ones[1].Coupon})
 	require.Equal(t, "there is no user 99", ones[0].Message)
 	require.NotZero(t, ones[0].Run)
-	entries := listed("--list", fmt.Sprintf("--coupon=%d", coupon)).Entries
+	entries := listed("--list", fmt.Sprintf("--coupon=%d", couponID)).Entries
 	require.Equal(t, []string{"1", "98", "2", "99", "=HYPERLINK(1)"}, review.Users(entries), "by arrival")
 
 	code, stdout, stderr := w.settle("dlq", "list", "--list", "--output=csv")
@@ -119,27 +120,27 @@ func TestWhoIsUnderReviewIsListed(t *testing.T) {
 func TestAllOfACauseAreDroppedOnlyByAYes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(9)
+	couponID := w.coupon(9)
 	w.users(1)
 	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	w.apply(coupon, 98, 1, 99)
+	w.apply(couponID, 98, 1, 99)
 	w.settleNow()
-	code, _, stderr := w.dlq("drop", coupon, "--cause=UNKNOWN_USER")
+	code, _, stderr := w.dlq("drop", couponID, "--cause=UNKNOWN_USER")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "drop 2 applications: confirm with --yes")
-	require.Len(t, w.underReview(coupon), 3)
-	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
+	require.Len(t, w.underReview(couponID), 3)
+	code, _, stderr = w.dlq("drop", couponID, "--cause=UNKNOWN_USER", "--yes")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, "2 applications")
-	require.Equal(t, []uint64{98, 99}, w.outcome(coupon, "REJECTED"))
-	require.Len(t, w.underReview(coupon), 1)
-	code, _, stderr = w.dlq("drop", coupon, "--cause=UNKNOWN_USER", "--yes")
+	require.Equal(t, []coupon.UserID{98, 99}, w.outcome(couponID, "REJECTED"))
+	require.Len(t, w.underReview(couponID), 1)
+	code, _, stderr = w.dlq("drop", couponID, "--cause=UNKNOWN_USER", "--yes")
 	require.Zero(t, code)
 	require.Contains(t, stderr, "No application is under review")
-	code, _, stderr = w.dlq("drop", coupon)
+	code, _, stderr = w.dlq("drop", couponID)
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "--user or --cause")
-	code, _, stderr = w.dlq("drop", coupon, "--user=98")
+	code, _, stderr = w.dlq("drop", couponID, "--user=98")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, `user "98" is not under review`)
 	w.verify()
@@ -152,16 +153,16 @@ func TestACanaryWaitsForItsTurn(t *testing.T) {
 	w.refuseOddUsers()
 	w.users(between(1, 3)...)
 	w.exec("INSERT INTO odd_user (id) VALUES (1), (2), (3)")
-	coupon := w.coupon(1)
-	w.apply(coupon, between(1, 3)...)
+	couponID := w.coupon(1)
+	w.apply(couponID, between(1, 3)...)
 	w.settleNow()
 	w.exec("DELETE FROM odd_user")
-	code, _, stderr := w.dlq("retry", coupon, "--user=3", "--user=2", "--canary=1", "--cutoff=now", "--lang=en")
+	code, _, stderr := w.dlq("retry", couponID, "--user=3", "--user=2", "--canary=1", "--cutoff=now", "--lang=en")
 	require.Equal(t, 1, code, stderr)
 	require.Contains(t, stderr, "belong to earlier applications: 1 were not tried")
 	require.NotContains(t, stderr, "failed again")
-	require.Empty(t, w.issued(coupon), "the seat is kept for 1")
+	require.Empty(t, w.issued(couponID), "the seat is kept for 1")
 	w.settleNow()
-	require.Equal(t, []uint64{1}, w.issued(coupon))
+	require.Equal(t, []coupon.UserID{1}, w.issued(couponID))
 	w.verify()
 }

@@ -12,9 +12,9 @@ import (
 )
 
 type explainCmd struct {
-	Coupon uint64 `required:"" placeholder:"ID"`
-	User   uint64 `required:"" placeholder:"USER"`
-	Output string `enum:"table,json" default:"table"`
+	Coupon coupon.CouponID `required:"" placeholder:"ID"`
+	User   coupon.UserID   `required:"" placeholder:"USER"`
+	Output string          `enum:"table,json" default:"table"`
 }
 
 func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {

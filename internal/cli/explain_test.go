@@ -19,14 +19,14 @@ import (
 )
 
 // explain runs the program in both of its forms, which must agree.
-func (w *world) explain(couponID, user uint64) *explain.Explanation {
+func (w *world) explain(couponID coupon.CouponID, user coupon.UserID) *explain.Explanation {
 	w.t.Helper()
 	code, x := w.explainCode(couponID, user)
 	require.Zero(w.t, code)
 	return x
 }
 
-func (w *world) explainCode(couponID, user uint64) (int, *explain.Explanation) {
+func (w *world) explainCode(couponID coupon.CouponID, user coupon.UserID) (int, *explain.Explanation) {
 	w.t.Helper()
 	about := []string{"explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user)}
 	code, stdout, stderr := w.settle(append(about, "--output=json")...)
@@ -41,7 +41,7 @@ func (w *world) explainCode(couponID, user uint64) (int, *explain.Explanation) {
 }
 
 // must demands a state and its notes, and returns the sentence.
-func (w *world) must(couponID, user uint64, state explain.State, notes ...explain.Note) string {
+func (w *world) must(couponID coupon.CouponID, user coupon.UserID, state explain.State, notes ...explain.Note) string {
 	w.t.Helper()
 	x := w.explain(couponID, user)
 	require.Equal(w.t, state, x.Conclusion.State, "user %d", user)
@@ -50,7 +50,7 @@ func (w *world) must(couponID, user uint64, state explain.State, notes ...explai
 }
 
 // happened are the kinds of events of a timeline, in order.
-func (w *world) happened(couponID, user uint64) (kinds []explain.EventKind) {
+func (w *world) happened(couponID coupon.CouponID, user coupon.UserID) (kinds []explain.EventKind) {
 	w.t.Helper()
 	for _, e := range w.explain(couponID, user).Events {
 		kinds = append(kinds, e.Kind)
@@ -81,7 +81,7 @@ func TestExplainWhoNeverApplied(t *testing.T) {
 
 	// The nightly run has swept what was over; of one that is not, Redis should know.
 	w.must(over, 1, explain.StateNeverClosed)
-	for _, couponID := range []uint64{over, open} {
+	for _, couponID := range []coupon.CouponID{over, open} {
 		require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err())
 	}
 	w.must(over, 1, explain.StateNeverClosed)
@@ -97,14 +97,14 @@ func TestExplainWhoNeverApplied(t *testing.T) {
 }
 
 // tellsTheNextNight: who was tried by a night is told that the next one tries again.
-func (w *world) tellsTheNextNight(couponID, user uint64) {
+func (w *world) tellsTheNextNight(couponID coupon.CouponID, user coupon.UserID) {
 	w.t.Helper()
 	seoul := speaker(text.English).zone
 	reason := w.reason(couponID, fmt.Sprint(user))
 	reason.Night = calendar.NextCutoff(w.now(), seoul).UTC()
 	text, err := json.Marshal(reason)
 	require.NoError(w.t, err)
-	require.NoError(w.t, w.rdb.HSet(w.t.Context(), "dlq:reason:{"+w.queue(couponID)+"}", user, text).Err())
+	require.NoError(w.t, w.rdb.HSet(w.t.Context(), "dlq:reason:{"+w.queue(couponID)+"}", user.Member(), text).Err())
 	next := calendar.NextCutoff(reason.Night, seoul)
 	x := w.explain(couponID, user)
 	require.True(w.t, next.Equal(*x.Conclusion.Application.SettlesAt))
@@ -132,7 +132,7 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	w.must(couponID, 4, explain.StateWaitingSettling)
 	w.exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
 	w.must(couponID, 4, explain.StateWaiting) // they died
-	failed := func(with uint64) {
+	failed := func(with coupon.CouponID) {
 		w.exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
 		w.exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
 	}
@@ -273,7 +273,7 @@ func TestExplainWhatRedisHasNotHeard(t *testing.T) {
 	w.settleNow()
 	require.NoError(t, w.rdb.Del(t.Context(), "issued:{"+w.queue(couponID)+"}").Err())
 	for _, user := range []string{"1", "2"} {
-		w.stand(couponID, user, time.UnixMicro(before[user]))
+		w.stand(couponID, user, before[user].Time())
 		require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(couponID)+"}", "accepted", -1).Err())
 	}
 	w.must(couponID, 1, explain.StateIssued, explain.NoteUsable, explain.NoteShownOld)
@@ -329,7 +329,7 @@ func TestExplainWithoutAServer(t *testing.T) {
 	}
 	for _, c := range []struct {
 		mysql, redis bool
-		user         uint64
+		user         coupon.UserID
 		state        explain.State
 		notes        []explain.Note
 	}{

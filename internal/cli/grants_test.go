@@ -70,7 +70,7 @@ func TestTheAccountOfTheAPIReadsHowApplicationsCameOut(t *testing.T) {
 	w.apply(couponID, 3, 1, 2)
 	w.settleNow()
 	history := history.Reader{DB: w.as("jajeong_api")}
-	for user, want := range map[uint64]coupon.Standing{3: coupon.StandingIssued, 2: coupon.StandingNotSelected, 7: coupon.StandingNone} {
+	for user, want := range map[coupon.UserID]coupon.Standing{3: coupon.StandingIssued, 2: coupon.StandingNotSelected, 7: coupon.StandingNone} {
 		got, _, err := history.Standing(t.Context(), couponID, user)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -94,7 +94,7 @@ func TestTheAccountThatMigratesMakesTheWholeSchema(t *testing.T) {
 	couponID := w.coupon(1)
 	w.apply(couponID, 1)
 	w.settleNow()
-	require.Equal(t, []uint64{1}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, w.issued(couponID))
 	w.verify()
 }
 

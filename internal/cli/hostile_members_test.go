@@ -18,13 +18,13 @@ var hostileMembers = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe"
 func TestNothingThatOthersWroteCommandsATerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(5)
+	couponID := w.coupon(5)
 	w.users(1, 2)
 	at := w.now().Add(-time.Minute)
 	for i, member := range hostileMembers {
-		w.stand(coupon, member, at.Add(time.Duration(i)*time.Millisecond))
+		w.stand(couponID, member, at.Add(time.Duration(i)*time.Millisecond))
 	}
-	w.apply(coupon, 1)
+	w.apply(couponID, 1)
 	esc := "\x1b[2J\u009b31m\x7f\r\nnext"
 	w.exec("UPDATE coupon SET name = ?", esc)
 	w.exec("CREATE TRIGGER rude BEFORE INSERT ON user_coupon FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '" + esc + "'")

@@ -24,17 +24,17 @@ func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
 	yesterday := now.In(seoul).AddDate(0, 0, -1).Format(time.DateOnly)
 	midnight, err := calendar.DateCutoff(yesterday, seoul)
 	require.NoError(t, err)
-	coupon := w.couponBetween(5, midnight, now.Add(time.Hour))
+	couponID := w.couponBetween(5, midnight, now.Add(time.Hour))
 	w.users(1, 2)
-	w.apply(coupon, 1, 2)
-	arrival := w.arrivals(coupon)["1"]
+	w.apply(couponID, 1, 2)
+	arrival := w.arrivals(couponID)["1"]
 	night := []string{"run", "--date=" + yesterday, "--operator=kim", "--reason=test"}
 	for _, args := range [][]string{night, append(night, "--dry-run")} {
 		code, stdout, stderr = w.settle(args...)
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "no coupon is due")
 		require.Contains(t, stdout, "coupon 1 심야 쿠폰: 2 waiting, the first of them for the settlement of "+
-			output.InZone(calendar.NextCutoff(time.UnixMicro(arrival), seoul), seoul)+".")
+			output.InZone(calendar.NextCutoff(arrival.Time(), seoul), seoul)+".")
 		require.Contains(t, stdout, "settle run --coupon 1 --cutoff now")
 	}
 	_, stdout, _ = w.settle(append(night, "--lang=ko")...)

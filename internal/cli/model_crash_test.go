@@ -211,13 +211,13 @@ func (m *machine) breaksOff(t *rapid.T, o order, run func()) {
 	}
 	last := m.lastRun()
 	run()
-	id, cutoff := m.lastRun(), o.Cutoff.UnixMicro()
+	id, cutoff := m.lastRun(), coupon.ArrivalAt(o.Cutoff)
 	if id == last {
 		id = 0
 	} else {
 		var at time.Time
 		require.NoError(m.t, m.db.QueryRow("SELECT cutoff FROM settlement_run WHERE id = ?", id).Scan(&at))
-		cutoff = at.UnixMicro()
+		cutoff = coupon.ArrivalAt(at)
 	}
 	undisturbed := map[*modelCoupon]facts{}
 	for _, c := range o.chosen {
@@ -246,14 +246,14 @@ func (m *machine) breaksOff(t *rapid.T, o order, run func()) {
 	}
 }
 
-func (m *machine) lastRun() (id uint64) {
+func (m *machine) lastRun() (id coupon.RunID) {
 	m.t.Helper()
 	require.NoError(m.t, m.db.QueryRow("SELECT COALESCE(MAX(id), 0) FROM settlement_run").Scan(&id))
 	return id
 }
 
 // adopt takes what a crashed run has done over into the model, and returns what it was to do.
-func (m *machine) adopt(t *rapid.T, c *modelCoupon, o order, run coupon.RunID, cutoff int64) facts {
+func (m *machine) adopt(t *rapid.T, c *modelCoupon, o order, run coupon.RunID, cutoff coupon.Arrival) facts {
 	at := func(do func(c *modelCoupon)) facts {
 		then := *c
 		then.facts = c.clone()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -36,7 +37,7 @@ func (m *machine) databaseRefusesAUser(t *rapid.T) {
 	m.refuse(t, user, !m.users[user].odd)
 }
 
-func (m *machine) refuse(t *rapid.T, user uint64, odd bool) {
+func (m *machine) refuse(t *rapid.T, user coupon.UserID, odd bool) {
 	who := m.users[user]
 	if who.odd == odd {
 		return
@@ -118,7 +119,7 @@ func (m *machine) clockStepsBack(t *rapid.T) {
 	last = max(last, m.now().Add(ahead).UnixMicro())
 	require.NoError(m.t, m.rdb.HSet(ctx, state, "last", last).Err())
 	m.refreshes() // the pod remembers what was given, for a Redis that forgets it
-	c.highest = max(c.highest, last)
+	c.highest = max(c.highest, coupon.Arrival(last))
 }
 
 func (m *machine) doorShuts(t *rapid.T) {
@@ -130,7 +131,7 @@ func (m *machine) doorShuts(t *rapid.T) {
 	made, err := m.couponAdmin().Close(m.t.Context(), c.id)
 	require.NoError(m.t, err)
 	require.NoError(m.t, made.PublishErr)
-	c.closesAt, c.closed = made.After.ClosesAt.UnixMicro(), true
+	c.closesAt, c.closed = coupon.ArrivalAt(made.After.ClosesAt), true
 	// Behind a line that runs ahead of the clock the end does too: nobody is let in, but until then not answered CLOSED.
 	testenv.Eventually(m.t, 20*time.Second, "the clock has reached the end", func() bool { return !m.now().Before(made.After.ClosesAt) })
 }

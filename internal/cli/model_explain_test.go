@@ -8,11 +8,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 )
 
 // explains demands that what is explained to these users is what the model knows of them.
-func (m *machine) explains(t *rapid.T, users ...uint64) {
+func (m *machine) explains(t *rapid.T, users ...coupon.UserID) {
 	explainer := &explain.Explainer{DB: m.db, Redis: m.store, Users: m.directory, Now: time.Now,
 		SettlesAt: func(at time.Time) time.Time { return calendar.NextCutoff(at, time.UTC) }}
 	for _, c := range m.coupons {
@@ -33,7 +34,7 @@ func (m *machine) explains(t *rapid.T, users ...uint64) {
 }
 
 // explained is how the state begins that must be explained to the user.
-func (c *modelCoupon) explained(user uint64) string {
+func (c *modelCoupon) explained(user coupon.UserID) string {
 	standing, last := absent, undecided
 	cause := ""
 	for _, a := range c.byArrival() {
@@ -66,7 +67,7 @@ func (c *modelCoupon) explained(user uint64) string {
 }
 
 // agreeOnApplication: what it says of the application it is about.
-func (m *machine) agreeOnApplication(t *rapid.T, c *modelCoupon, user uint64, x *explain.Explanation) {
+func (m *machine) agreeOnApplication(t *rapid.T, c *modelCoupon, user coupon.UserID, x *explain.Explanation) {
 	about := x.Conclusion.Application
 	if about == nil {
 		return

@@ -64,7 +64,7 @@ func (m *machine) canaries(t *rapid.T) {
 		return
 	}
 	o := order{verb: toRetry, chosen: []*modelCoupon{c}, Order: settle.Order{
-		Trigger: coupon.Manual, CutoffNow: rapid.Bool().Draw(t, "now"), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
+		Trigger: coupon.Manual, CutoffNow: rapid.Bool().Draw(t, "now"), Coupons: []coupon.CouponID{c.id}, Operator: "lee", Reason: "model",
 	}}
 	if !o.CutoffNow {
 		o.Cutoff = m.lastNight

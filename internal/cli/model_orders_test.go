@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/runmetrics"
@@ -32,7 +32,7 @@ func (m *machine) settleByTheProgram(t *rapid.T) {
 type order struct {
 	settle.Order
 	verb   verbOf
-	users  []uint64 // whom a person decides about; none is everybody under review
+	users  []coupon.UserID // whom a person decides about; none is everybody under review
 	chosen []*modelCoupon
 }
 
@@ -68,7 +68,7 @@ func (o order) args() (args []string) {
 
 func (o order) members() (members []string) {
 	for _, user := range o.users {
-		members = append(members, strconv.FormatUint(user, 10))
+		members = append(members, user.Member())
 	}
 	return members
 }
@@ -86,7 +86,7 @@ func (o order) give(s *settle.Settler, w *world) (*settle.Report, error) {
 }
 
 // inModel does it in the model, and says whether the coupon is held.
-func (o order) inModel(c *modelCoupon, run uint64, cutoff int64, users map[uint64]person) (isHeld bool) {
+func (o order) inModel(c *modelCoupon, run coupon.RunID, cutoff coupon.Arrival, users map[coupon.UserID]person) (isHeld bool) {
 	switch o.verb {
 	case toRetry:
 		o.release(c)
@@ -118,7 +118,7 @@ func (m *machine) drawDecision(t *rapid.T, verb verbOf) (o order, ok bool) {
 	c := m.someCoupon(t)
 	n := rapid.IntRange(0, 2).Draw(t, "how many")
 	o = order{verb: verb, chosen: []*modelCoupon{c}, Order: settle.Order{
-		Trigger: coupon.Manual, Cutoff: m.now(), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
+		Trigger: coupon.Manual, Cutoff: m.now(), Coupons: []coupon.CouponID{c.id}, Operator: "lee", Reason: "model",
 	}}
 	reviewed := c.underReview()
 	if n == 0 && verb == toRetry {
@@ -160,8 +160,8 @@ func (m *machine) mustRefuse(t *rapid.T, verb verbOf) {
 		return
 	}
 	t.Logf("%s %s of %s, who is not under review", verb, m.name(user), c.name)
-	o := order{verb: verb, users: []uint64{user}, Order: settle.Order{
-		Trigger: coupon.Manual, Cutoff: m.now(), Coupons: []uint64{c.id}, Operator: "lee", Reason: "model",
+	o := order{verb: verb, users: []coupon.UserID{user}, Order: settle.Order{
+		Trigger: coupon.Manual, Cutoff: m.now(), Coupons: []coupon.CouponID{c.id}, Operator: "lee", Reason: "model",
 	}}
 	if _, err := o.give(m.inProcess(), m.world); mysqltx.ClassOf(err) != coupon.Setup || err == nil {
 		m.disagree(t, "nobody refused to %s somebody who is not under review", verb)
@@ -176,7 +176,7 @@ func (m *machine) draw(t *rapid.T, acceptGap bool) order {
 	words := "settle"
 	if rapid.Bool().Draw(t, "one coupon") {
 		c := m.someCoupon(t)
-		o.chosen, o.Coupons = []*modelCoupon{c}, []uint64{c.id}
+		o.chosen, o.Coupons = []*modelCoupon{c}, []coupon.CouponID{c.id}
 		words += " " + c.name
 	}
 	if rapid.Bool().Draw(t, "earlier") && len(o.chosen) > 0 {
@@ -192,7 +192,7 @@ func (m *machine) draw(t *rapid.T, acceptGap bool) order {
 // earlier is the instant at which somebody arrived who is still to be settled, and who is not before that. Arrivals ahead
 // of the clock cannot be settled yet.
 func (m *machine) earlier(t *rapid.T, now time.Time, c *modelCoupon, words string) (time.Time, string) {
-	line := slices.DeleteFunc(c.before(now.UnixMicro()), func(a applied) bool {
+	line := slices.DeleteFunc(c.before(coupon.ArrivalAt(now)), func(a applied) bool {
 		return c.line[a].outcome != undecided && c.line[a].outcome != notSelected
 	})
 	if len(line) == 0 {
@@ -200,7 +200,7 @@ func (m *machine) earlier(t *rapid.T, now time.Time, c *modelCoupon, words strin
 	}
 	n := rapid.IntRange(0, len(line)-1).Draw(t, "before")
 	words += fmt.Sprintf(" what came before %s's application for %s", m.name(line[n].user), c.name)
-	return time.UnixMicro(line[n].arrival).UTC(), words
+	return line[n].arrival.Time().UTC(), words
 }
 
 // due are the coupons that a run without --coupon settles.
@@ -224,15 +224,15 @@ func (m *machine) settles(t *rapid.T, o order, how func(*rapid.T, order) (settle
 	m.compare(t, "after the settlement")
 	m.knock(t)
 	m.verify(t)
-	m.explains(t, m.base+1+uint64(m.steps%modelUsers)) // one each time: all of them would cost more than the settlement
+	m.explains(t, m.base+1+coupon.UserID(m.steps%modelUsers)) // one each time: all of them would cost more than the settlement
 }
 
 // previews looks what the order would do, which changes nothing, and pins it.
 func (m *machine) previews(t *rapid.T, o *order) *settle.Report {
 	order := o.Order
 	order.List = true
-	m.unclean = map[uint64]bool{}
-	for _, id := range m.world.ids("SELECT DISTINCT coupon_id FROM settlement WHERE cleaned_at IS NULL") {
+	m.unclean = map[coupon.CouponID]bool{}
+	for _, id := range jajeongtest.Column[coupon.CouponID](m.d(), "SELECT DISTINCT coupon_id FROM settlement WHERE cleaned_at IS NULL") {
 		m.unclean[id] = true
 	}
 	report, err := m.inProcess().Preview(m.world.t.Context(), order)
@@ -241,7 +241,7 @@ func (m *machine) previews(t *rapid.T, o *order) *settle.Report {
 		m.disagree(t, "the preview failed")
 	}
 	m.compare(t, "after the preview")
-	o.Expect = map[uint64]string{}
+	o.Expect = map[coupon.CouponID]string{}
 	for _, c := range report.Coupons {
 		if c.Preview != nil && c.Error == "" {
 			o.Expect[c.Coupon] = c.Preview.Digest
@@ -321,7 +321,7 @@ func (m *machine) settleModel(t *rapid.T, o order, report settle.Report, code in
 	for i, c := range o.chosen {
 		result := report.Coupons[i]
 		gap := c.gap()
-		isHeld := o.inModel(c, report.Run, report.Cutoff.UnixMicro(), m.users)
+		isHeld := o.inModel(c, report.Run, coupon.ArrivalAt(report.Cutoff), m.users)
 		anyHeld = anyHeld || isHeld
 		if o.verb != toDrop && max(0, result.Gap) != int64(gap) {
 			m.disagree(t, "the run finds a gap of %d for %s, want %d", result.Gap, c.name, gap)

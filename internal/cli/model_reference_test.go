@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // The rules of a coupon in their simplest form, in memory: no pages, no transactions, nothing that can fail. It knows
@@ -32,8 +33,8 @@ const (
 
 // applied names an application: one user at one arrival.
 type applied struct {
-	user    uint64
-	arrival int64
+	user    coupon.UserID
+	arrival coupon.Arrival
 }
 
 // active is the status of a user who can hold a coupon; that of a user whom nobody knows is empty.
@@ -50,10 +51,10 @@ type fact struct {
 	stands  place
 	cause   string // why it is under review
 	outcome string
-	seat    int    // of an issued one
-	run     uint64 // that decided
-	refused int    // how often the database refused the row of one under review
-	night   int64  // the cutoff of the last night to which it was refused
+	seat    int            // of an issued one
+	run     coupon.RunID   // that decided
+	refused int            // how often the database refused the row of one under review
+	night   coupon.Arrival // the cutoff of the last night to which it was refused
 }
 
 // facts are all that can be seen of one coupon from outside. The model says what they must be, and the same is read from
@@ -64,17 +65,17 @@ type facts struct {
 	finalised  bool
 	writtenOff int // lost applications that an operator has accepted
 	line       map[applied]fact
-	byHand     map[uint64]int   // holders without application, and their seats
-	toldIssued map[uint64]bool  // whom the door answers ALREADY_ISSUED
-	toldNo     map[uint64]bool  // whom the door answers REJECTED
-	unclean    map[uint64]int64 // runs of which Redis has not heard everything, and their cutoffs
-	odd        []string         // what may never be
+	byHand     map[coupon.UserID]int           // holders without application, and their seats
+	toldIssued map[coupon.UserID]bool          // whom the door answers ALREADY_ISSUED
+	toldNo     map[coupon.UserID]bool          // whom the door answers REJECTED
+	unclean    map[coupon.RunID]coupon.Arrival // runs of which Redis has not heard everything, and their cutoffs
+	odd        []string                        // what may never be
 }
 
 func newFacts(seats int) facts {
 	return facts{
-		seats: seats, line: map[applied]fact{}, byHand: map[uint64]int{},
-		toldIssued: map[uint64]bool{}, toldNo: map[uint64]bool{}, unclean: map[uint64]int64{},
+		seats: seats, line: map[applied]fact{}, byHand: map[coupon.UserID]int{},
+		toldIssued: map[coupon.UserID]bool{}, toldNo: map[coupon.UserID]bool{}, unclean: map[coupon.RunID]coupon.Arrival{},
 	}
 }
 
@@ -91,11 +92,11 @@ func (f facts) byArrival() []applied {
 	})
 }
 
-func (f facts) before(cutoff int64) []applied {
+func (f facts) before(cutoff coupon.Arrival) []applied {
 	return slices.DeleteFunc(f.byArrival(), func(a applied) bool { return a.arrival >= cutoff })
 }
 
-func (f facts) holds(user uint64) bool {
+func (f facts) holds(user coupon.UserID) bool {
 	if _, given := f.byHand[user]; given {
 		return true
 	}
@@ -118,7 +119,7 @@ func (f facts) issuedCount() int {
 }
 
 // decidedBy counts what a run has decided.
-func (f facts) decidedBy(run uint64) (given, not, already int) {
+func (f facts) decidedBy(run coupon.RunID) (given, not, already int) {
 	for _, is := range f.line {
 		if is.run != run {
 			continue
@@ -148,7 +149,7 @@ func (f facts) placeOf(a applied) (n int64) {
 func (f facts) free() int { return f.seats - f.issuedCount() }
 
 // lastSeated is the highest arrival that ever got a seat.
-func (f facts) lastSeated() (last int64) {
+func (f facts) lastSeated() (last coupon.Arrival) {
 	for a, is := range f.line {
 		if is.outcome == issued {
 			last = max(last, a.arrival)
@@ -176,7 +177,7 @@ func (f facts) anyStands() bool {
 }
 
 // of is the user's application that stands in Redis.
-func (f facts) of(user uint64) (standing applied, found fact) {
+func (f facts) of(user coupon.UserID) (standing applied, found fact) {
 	for a, is := range f.line { // the door looks into the queue first
 		if a.user == user && is.stands != absent && found.stands != waiting {
 			standing, found = a, is
@@ -186,7 +187,7 @@ func (f facts) of(user uint64) (standing applied, found fact) {
 }
 
 // answer is what the door must say to the user.
-func (f facts) answer(user uint64, closed bool) (candidates.Code, applied) {
+func (f facts) answer(user coupon.UserID, closed bool) (candidates.Code, applied) {
 	standing, is := f.of(user)
 	switch {
 	case closed:
@@ -209,12 +210,12 @@ func (f facts) answer(user uint64, closed bool) (candidates.Code, applied) {
 // modelCoupon is one coupon of the model.
 type modelCoupon struct {
 	name string
-	id   uint64
+	id   coupon.CouponID
 	facts
 	promised  int               // applications ever accepted
-	highest   int64             // arrival ever given
-	settledTo int64             // highest cutoff ever settled: nothing arrives below it any more
-	closesAt  int64             // µs since 1970
+	highest   coupon.Arrival    // arrival ever given
+	settledTo coupon.Arrival    // highest cutoff ever settled: nothing arrives below it any more
+	closesAt  coupon.Arrival    // µs since 1970
 	closed    bool              // the door is shut
 	backup    *facts            // what a backup of its Redis holds
 	dumps     map[string]string // the backup itself: key → dump
@@ -227,12 +228,12 @@ func (c *modelCoupon) gap() int { return c.promised - len(c.line) - c.writtenOff
 type kind struct {
 	acceptGap, isRetry bool
 	isNight            bool
-	canaries           []uint64 // try these alone of those under review; nil: everybody
+	canaries           []coupon.UserID // try these alone of those under review; nil: everybody
 }
 
 // leavesOut is whether a run keeps a seat for somebody under review instead of trying the row: a night tries nobody's twice,
 // and canaries go alone.
-func (k kind) leavesOut(a applied, is fact, cutoff int64) bool {
+func (k kind) leavesOut(a applied, is fact, cutoff coupon.Arrival) bool {
 	switch {
 	case is.stands != retryable:
 		return false
@@ -244,7 +245,7 @@ func (k kind) leavesOut(a applied, is fact, cutoff int64) bool {
 }
 
 // settle is one settlement by that run of what arrived before the cutoff. It says whether the coupon is held.
-func (c *modelCoupon) settle(run uint64, cutoff int64, users map[uint64]person, k kind) (isHeld bool) {
+func (c *modelCoupon) settle(run coupon.RunID, cutoff coupon.Arrival, users map[coupon.UserID]person, k kind) (isHeld bool) {
 	if c.gap() > 0 && !k.acceptGap {
 		return true
 	}
@@ -263,7 +264,7 @@ func (c *modelCoupon) settle(run uint64, cutoff int64, users map[uint64]person, 
 // give hands out the free seats: whoever came first and can hold the coupon. A seat that somebody cannot take goes to
 // the next; who had been told NOT_SELECTED before and cannot take the seat now is told so for good. Who is left out keeps a
 // seat.
-func (c *modelCoupon) give(run uint64, cutoff int64, users map[uint64]person, k kind) {
+func (c *modelCoupon) give(run coupon.RunID, cutoff coupon.Arrival, users map[coupon.UserID]person, k kind) {
 	kept := 0
 	for _, a := range c.before(cutoff) {
 		is := c.line[a]
@@ -301,7 +302,7 @@ const mostRefusals = 10
 // setApart puts under review, to be tried again by every run but not for ever, who cannot be given a seat because of a row
 // that the database refuses. Who was told NOT_SELECTED before is told so no more; when another application of this user is under
 // review already, this one ends.
-func (c *modelCoupon) setApart(a applied, is fact, run uint64) fact {
+func (c *modelCoupon) setApart(a applied, is fact, run coupon.RunID) fact {
 	switch another := c.anotherUnderReview(a); {
 	case another && is.outcome == notSelected:
 		is.outcome, is.run = rejected, run
@@ -328,7 +329,7 @@ func (c *modelCoupon) anotherUnderReview(a applied) bool {
 }
 
 // tell lets Redis hear what this run, and those that did not come so far, have decided.
-func (c *modelCoupon) tell(run uint64) {
+func (c *modelCoupon) tell(run coupon.RunID) {
 	for a, is := range c.line {
 		if _, unheard := c.unclean[is.run]; !unheard && is.run != run {
 			continue
@@ -347,7 +348,7 @@ func (c *modelCoupon) tell(run uint64) {
 
 // conclude gives everybody who still stands before the cutoff what is theirs when the seats have been given. A retry that finds
 // no seat ends nobody under review.
-func (c *modelCoupon) conclude(run uint64, cutoff int64, users map[uint64]person, k kind) {
+func (c *modelCoupon) conclude(run coupon.RunID, cutoff coupon.Arrival, users map[coupon.UserID]person, k kind) {
 	lastSeated := c.lastSeated()
 	for _, a := range c.before(cutoff) {
 		is := c.line[a]
@@ -384,7 +385,7 @@ func (c *modelCoupon) conclude(run uint64, cutoff int64, users map[uint64]person
 }
 
 // finish says at the door whether seats are left, and ends a coupon that is over.
-func (c *modelCoupon) finish(cutoff int64) {
+func (c *modelCoupon) finish(cutoff coupon.Arrival) {
 	for run, itsCutoff := range c.unclean {
 		if itsCutoff <= cutoff {
 			delete(c.unclean, run)
@@ -408,7 +409,7 @@ func (c *modelCoupon) finish(cutoff int64) {
 }
 
 // underReview are the users under review, in order of arrival.
-func (c *modelCoupon) underReview() (users []uint64) {
+func (c *modelCoupon) underReview() (users []coupon.UserID) {
 	for _, a := range c.byArrival() {
 		if is := c.line[a]; is.stands == retryable || is.stands == held {
 			users = append(users, a.user)
@@ -418,7 +419,7 @@ func (c *modelCoupon) underReview() (users []uint64) {
 }
 
 // release lets every run try again who is under review.
-func (c *modelCoupon) release(users []uint64) {
+func (c *modelCoupon) release(users []coupon.UserID) {
 	for a, is := range c.line {
 		if is.stands == held && slices.Contains(users, a.user) {
 			is.stands = retryable
@@ -428,7 +429,7 @@ func (c *modelCoupon) release(users []uint64) {
 }
 
 // drop ends applications under review for good.
-func (c *modelCoupon) drop(run uint64, users []uint64) {
+func (c *modelCoupon) drop(run coupon.RunID, users []coupon.UserID) {
 	for a, is := range c.line {
 		if (is.stands == held || is.stands == retryable) && slices.Contains(users, a.user) && is.outcome == undecided {
 			c.line[a] = fact{outcome: rejected, run: run}

@@ -13,33 +13,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
 // see reads the facts of a coupon from the servers.
-func (w *world) see(coupon uint64) facts {
+func (w *world) see(couponID coupon.CouponID) facts {
 	w.t.Helper()
 	f := newFacts(0)
-	w.seeDatabase(coupon, &f)
-	w.seeRedis(coupon, &f)
+	w.seeDatabase(couponID, &f)
+	w.seeRedis(couponID, &f)
 	return f
 }
 
-func (w *world) seeDatabase(coupon uint64, f *facts) {
+func (w *world) seeDatabase(couponID coupon.CouponID, f *facts) {
 	w.t.Helper()
 	var issuedCount int
 	require.NoError(w.t, w.db.QueryRow(`SELECT total_quantity, issued_count, finalised_at IS NOT NULL,
-		COALESCE((SELECT written_off FROM promise WHERE coupon_id = id), 0) FROM coupon WHERE id = ?`, coupon).
+		COALESCE((SELECT written_off FROM promise WHERE coupon_id = id), 0) FROM coupon WHERE id = ?`, couponID).
 		Scan(&f.seats, &issuedCount, &f.finalised, &f.writtenOff))
 	w.each(func(scan func(...any) error) error {
-		var user uint64
+		var user coupon.UserID
 		var at time.Time
 		var outcome string
 		is := fact{}
 		if err := scan(&user, &at, &outcome, &is.seat, &is.run); err != nil {
 			return err
 		}
-		a := applied{user, at.UnixMicro()}
+		a := applied{user, coupon.ArrivalAt(at)}
 		if is.outcome = outcome; f.line[a].outcome != undecided {
 			is.outcome = "both " + f.line[a].outcome + " and " + outcome
 		}
@@ -51,15 +52,15 @@ func (w *world) seeDatabase(coupon uint64, f *facts) {
 		return nil
 	}, `SELECT user_id, COALESCE(applied_at, CAST('1970-01-01' AS DATETIME(6))), IF(run_id IS NULL, 'by hand', 'ISSUED'), position, COALESCE(run_id, 0)
 			FROM user_coupon WHERE coupon_id = ?
-		UNION ALL SELECT user_id, applied_at, outcome, 0, COALESCE(run_id, 0) FROM application_outcome WHERE coupon_id = ?`, coupon, coupon)
+		UNION ALL SELECT user_id, applied_at, outcome, 0, COALESCE(run_id, 0) FROM application_outcome WHERE coupon_id = ?`, couponID, couponID)
 	w.each(func(scan func(...any) error) error {
-		var run uint64
+		var run coupon.RunID
 		var cutoff time.Time
 		err := scan(&run, &cutoff)
-		f.unclean[run] = cutoff.UnixMicro()
+		f.unclean[run] = coupon.ArrivalAt(cutoff)
 		return err
 	}, `SELECT s.run_id, r.cutoff FROM settlement s JOIN settlement_run r ON r.id = s.run_id
-		WHERE s.coupon_id = ? AND s.cleaned_at IS NULL`, coupon)
+		WHERE s.coupon_id = ? AND s.cleaned_at IS NULL`, couponID)
 	if issuedCount != f.issuedCount() {
 		f.odd = append(f.odd, fmt.Sprintf("issued_count is %d", issuedCount))
 	}
@@ -77,11 +78,11 @@ func (w *world) each(row func(scan func(...any) error) error, query string, args
 	require.NoError(w.t, rows.Err())
 }
 
-func (w *world) seeRedis(coupon uint64, f *facts) {
+func (w *world) seeRedis(couponID coupon.CouponID, f *facts) {
 	w.t.Helper()
-	ctx, tag := w.t.Context(), "{"+w.queue(coupon)+"}"
+	ctx, tag := w.t.Context(), "{"+w.queue(couponID)+"}"
 	all := w.rdb.Pipeline()
-	line := all.ZRangeWithScores(ctx, w.queue(coupon), 0, -1)
+	line := all.ZRangeWithScores(ctx, w.queue(couponID), 0, -1)
 	dlq := all.ZRangeWithScores(ctx, "dlq:"+tag, 0, -1)
 	reasons := all.HGetAll(ctx, "dlq:reason:"+tag)
 	told := all.SMembers(ctx, "issued:"+tag)
@@ -91,14 +92,14 @@ func (w *world) seeRedis(coupon uint64, f *facts) {
 	require.NoError(w.t, err)
 
 	stand := func(z redis.Z, where place, cause string, refused int, night time.Time) {
-		a := applied{number(z.Member.(string)), int64(z.Score)}
+		a := applied{number(z.Member.(string)), coupon.Arrival(z.Score)}
 		is := f.line[a]
 		if is.stands != absent {
 			where = "both " + is.stands + " and " + where
 		}
 		is.stands, is.cause, is.refused = where, cause, refused
 		if !night.IsZero() {
-			is.night = night.UnixMicro()
+			is.night = coupon.ArrivalAt(night)
 		}
 		f.line[a] = is
 	}
@@ -128,16 +129,16 @@ func (w *world) seeRedis(coupon uint64, f *facts) {
 	f.soldOut = state.Val()["sold"] == "1"
 }
 
-func number(member string) uint64 {
+func number(member string) coupon.UserID {
 	n, err := strconv.ParseUint(member, 10, 64)
 	if err != nil {
 		panic(err)
 	}
-	return n
+	return coupon.UserID(n)
 }
 
 // findings are what verify must say of these facts, gap included, and nothing else.
-func (c *modelCoupon) findings(users map[uint64]person) (codes []ledger.Code) {
+func (c *modelCoupon) findings(users map[coupon.UserID]person) (codes []ledger.Code) {
 	ghost, takenBack, passed := false, false, false
 	for a, is := range c.line {
 		// Under review before the record was taken back, which did not commit.
@@ -163,7 +164,7 @@ func (c *modelCoupon) findings(users map[uint64]person) (codes []ledger.Code) {
 }
 
 // told puts facts into words, a line each.
-func (f facts) told(name func(uint64) string) string {
+func (f facts) told(name func(coupon.UserID) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seats, %d issued, door says sold out: %t, finalised: %t, written off: %d, runs to clean up: %d\n",
 		f.seats, f.issuedCount(), f.soldOut, f.finalised, f.writtenOff, len(f.unclean))

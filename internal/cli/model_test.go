@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -37,7 +38,7 @@ func TestModelOfWhateverHappensToCoupons(t *testing.T) {
 				return // of the 100 cases of a check the rest is empty; what fails is shrunk for as long as it takes
 			}
 			defer func() { failing = failing || rt.Failed() }()
-			m := newMachine(rt, w, pod, uint64(cases))
+			m := newMachine(rt, w, pod, cases)
 			defer m.leave()
 			defer func() { steps += m.steps }()
 			rt.Repeat(m.actions())
@@ -60,18 +61,18 @@ const (
 type machine struct {
 	*world
 	pod     *catalog.Catalog
-	base    uint64 // below the ids of this case's users
-	users   map[uint64]person
+	base    coupon.UserID // below the ids of this case's users
+	users   map[coupon.UserID]person
 	coupons []*modelCoupon
 	steps   int
-	unclean map[uint64]bool // coupons of which Redis may not have heard all, as of the last preview
+	unclean map[coupon.CouponID]bool // coupons of which Redis may not have heard all, as of the last preview
 
 	lastNight time.Time // its cutoff
 }
 
-func newMachine(t *rapid.T, w *world, pod *catalog.Catalog, number uint64) *machine {
-	m := &machine{world: w, pod: pod, base: number * usersPerCase, users: map[uint64]person{}}
-	for user := range uint64(modelUsers - 1) { // the last is not known to the other team
+func newMachine(t *rapid.T, w *world, pod *catalog.Catalog, number int) *machine {
+	m := &machine{world: w, pod: pod, base: coupon.UserID(number * usersPerCase), users: map[coupon.UserID]person{}}
+	for user := range coupon.UserID(modelUsers - 1) { // the last is not known to the other team
 		m.users[m.base+user+1] = person{status: active}
 		w.users(m.base + user + 1)
 	}
@@ -80,7 +81,7 @@ func newMachine(t *rapid.T, w *world, pod *catalog.Catalog, number uint64) *mach
 		now := w.now().Truncate(time.Microsecond)
 		closes := now.Add(time.Hour)
 		id := w.couponBetween(seats, now.Add(-time.Hour), closes)
-		m.coupons = append(m.coupons, &modelCoupon{name: name, id: id, facts: newFacts(seats), closesAt: closes.UnixMicro()})
+		m.coupons = append(m.coupons, &modelCoupon{name: name, id: id, facts: newFacts(seats), closesAt: coupon.ArrivalAt(closes)})
 		t.Logf("coupon %s has %d seats", name, seats)
 	}
 	return m
@@ -136,12 +137,12 @@ func (m *machine) someCoupon(t *rapid.T) *modelCoupon {
 	return m.coupons[rapid.IntRange(0, len(m.coupons)-1).Draw(t, "coupon")]
 }
 
-func (m *machine) someUser(t *rapid.T) uint64 {
-	return m.base + rapid.Uint64Range(1, modelUsers).Draw(t, "user")
+func (m *machine) someUser(t *rapid.T) coupon.UserID {
+	return m.base + coupon.UserID(rapid.Uint64Range(1, modelUsers).Draw(t, "user"))
 }
 
 // name is how a user is called in logs: the same in every try of a sequence.
-func (m *machine) name(user uint64) string { return fmt.Sprintf("user %d", user-m.base) }
+func (m *machine) name(user coupon.UserID) string { return fmt.Sprintf("user %d", user-m.base) }
 
 func (m *machine) somebodyApplies(t *rapid.T) {
 	m.applies(t, m.someCoupon(t), m.someUser(t))
@@ -156,12 +157,12 @@ func (m *machine) severalApply(t *rapid.T) {
 }
 
 // applies lets a user apply and demands the answer that the model gives.
-func (m *machine) applies(t *rapid.T, c *modelCoupon, user uint64) {
+func (m *machine) applies(t *rapid.T, c *modelCoupon, user coupon.UserID) {
 	t.Logf("%s applies for %s: %s", m.name(user), c.name, m.asks(t, c, user))
 }
 
 // asks says what the door answers.
-func (m *machine) asks(t *rapid.T, c *modelCoupon, user uint64) candidates.Code {
+func (m *machine) asks(t *rapid.T, c *modelCoupon, user coupon.UserID) candidates.Code {
 	want, standing := c.answer(user, c.closed)
 	receipt, err := m.store.Apply(m.t.Context(), c.id, user)
 	require.NoError(m.t, err)
@@ -170,7 +171,7 @@ func (m *machine) asks(t *rapid.T, c *modelCoupon, user uint64) candidates.Code 
 	}
 	switch want {
 	case candidates.Accepted:
-		if receipt.Arrival <= c.highest || receipt.Arrival < c.settledTo || receipt.Arrival < receipt.Now.UnixMicro() {
+		if receipt.Arrival <= c.highest || receipt.Arrival < c.settledTo || receipt.Arrival < coupon.ArrivalAt(receipt.Now) {
 			m.disagree(t, "the arrival comes before one of earlier, or before a cutoff that has been settled")
 		}
 		c.highest = receipt.Arrival

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
@@ -15,8 +16,8 @@ func TestGoldenPreview(t *testing.T) {
 	inBothLanguages(t, "preview", func(w *world) {
 		w.users(between(1, 5)...)
 		w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
-		coupon := w.coupon(3)
-		w.apply(coupon, 1, 2, 99, 3, 4, 5)
+		couponID := w.coupon(3)
+		w.apply(couponID, 1, 2, 99, 3, 4, 5)
 	}, func(s *spoken) {
 		const digest = "sha256:9ae0b8e8c98acdde6a0d0b1d8ae2a0fb0cd9d4bd8c9b9d3f2ef3f5a7a5d7b1c0"
 		cutoff := "--cutoff=" + s.now().Format("2006-01-02T15:04:05.999999Z07:00")
@@ -64,7 +65,7 @@ func TestRun_WithoutFlagsIsNightlyRunUpToLastMidnight(t *testing.T) {
 	code, stdout, stderr := w.settle("run")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "CRON")
-	require.Equal(t, []uint64{1}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, w.issued(couponID))
 	var trigger, status string
 	var cutoff time.Time
 	require.NoError(t, w.db.QueryRow("SELECT trigger_kind, status, cutoff FROM settlement_run").Scan(&trigger, &status, &cutoff))

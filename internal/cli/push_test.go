@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
@@ -140,7 +141,7 @@ func TestAGatewayThatIsAwayIsAWarning(t *testing.T) {
 			require.Zero(t, code, stderr)
 			require.Contains(t, stdout, "SETTLED")
 			require.Contains(t, stderr, "the last metrics not pushed")
-			require.Equal(t, []uint64{1, 2}, n.issued(n.coupons[0]))
+			require.Equal(t, []coupon.UserID{1, 2}, n.issued(n.coupons[0]))
 		})
 	}
 }
@@ -169,8 +170,8 @@ func TestFindingsOfVerifyArePushed(t *testing.T) {
 	well := found[success]
 	require.NotEmpty(t, well)
 
-	for _, coupon := range n.coupons {
-		n.exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", coupon)
+	for _, couponID := range n.coupons {
+		n.exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", couponID)
 	}
 	code, found = verify()
 	require.Equal(t, exitInvariant, code)

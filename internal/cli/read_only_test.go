@@ -13,9 +13,9 @@ import (
 func TestAReadOnlyServerIsRead(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, testenv.RedisFor(t), *jajeongtest.DatabaseOn(t, testenv.PrivateMySQL(t, testenv.MySQLOptions{})))
-	coupon := w.coupon(2)
+	couponID := w.coupon(2)
 	w.users(1, 2, 3)
-	w.apply(coupon, 3, 1, 2)
+	w.apply(couponID, 3, 1, 2)
 	w.settleNow()
 	lost := w.coupon(2)
 	w.apply(lost, 1, 2)

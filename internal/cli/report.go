@@ -15,11 +15,11 @@ import (
 )
 
 type reportCmd struct {
-	Date   string   `xor:"period" placeholder:"DATE"`
-	Month  string   `xor:"period" placeholder:"MONTH"`
-	Coupon []uint64 `placeholder:"ID"`
-	Output string   `enum:"table,csv,json,html" default:"table"`
-	Out    string   `type:"path" placeholder:"FILE"`
+	Date   string            `xor:"period" placeholder:"DATE"`
+	Month  string            `xor:"period" placeholder:"MONTH"`
+	Coupon []coupon.CouponID `placeholder:"ID"`
+	Output string            `enum:"table,csv,json,html" default:"table"`
+	Out    string            `type:"path" placeholder:"FILE"`
 }
 
 // Validate reports what is impossible about the flags.

@@ -15,11 +15,11 @@ import (
 )
 
 type runCmd struct {
-	Date          string   `xor:"cutoff" placeholder:"DATE"`
-	Cutoff        string   `xor:"cutoff" placeholder:"TIME"`
-	From          string   `xor:"cutoff" placeholder:"DATE"`
-	To            string   `placeholder:"DATE"`
-	Coupon        []uint64 `placeholder:"ID"`
+	Date          string            `xor:"cutoff" placeholder:"DATE"`
+	Cutoff        string            `xor:"cutoff" placeholder:"TIME"`
+	From          string            `xor:"cutoff" placeholder:"DATE"`
+	To            string            `placeholder:"DATE"`
+	Coupon        []coupon.CouponID `placeholder:"ID"`
 	DryRun        bool
 	List          bool
 	ExpectDigest  string `placeholder:"DIGEST"`
@@ -123,7 +123,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 		order.Trigger = coupon.Manual
 	}
 	if c.ExpectDigest != "" {
-		order.Expect = map[uint64]string{c.Coupon[0]: c.ExpectDigest}
+		order.Expect = map[coupon.CouponID]string{c.Coupon[0]: c.ExpectDigest}
 	}
 	order.Cutoff, _ = c.cutoff(p.zone) // Validate has read them
 	nights, _ := c.nights(p.zone)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
@@ -17,13 +18,13 @@ import (
 const maxRunsListed = 500
 
 type runsCmd struct {
-	Date    string `placeholder:"DATE"`
-	Coupon  uint64 `placeholder:"ID"`
-	Status  string `enum:",RUNNING,SUCCEEDED,HELD,FAILED,ABANDONED" default:"" placeholder:"STATUS"`
-	Trigger string `enum:",CRON,MANUAL,DLQ_RETRY" default:"" placeholder:"TRIGGER"`
-	Limit   int    `default:"20" placeholder:"N"`
-	Before  uint64 `placeholder:"RUN"`
-	Output  string `enum:"table,json,csv" default:"table"`
+	Date    string          `placeholder:"DATE"`
+	Coupon  coupon.CouponID `placeholder:"ID"`
+	Status  string          `enum:",RUNNING,SUCCEEDED,HELD,FAILED,ABANDONED" default:"" placeholder:"STATUS"`
+	Trigger string          `enum:",CRON,MANUAL,DLQ_RETRY" default:"" placeholder:"TRIGGER"`
+	Limit   int             `default:"20" placeholder:"N"`
+	Before  coupon.RunID    `placeholder:"RUN"`
+	Output  string          `enum:"table,json,csv" default:"table"`
 }
 
 // Validate reports what is impossible about the flags.
@@ -45,14 +46,14 @@ func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
 }
 
 // next are the flags of the next page.
-func (c *runsCmd) next(before uint64) string {
+func (c *runsCmd) next(before coupon.RunID) string {
 	flags := []string{"settle runs"}
 	for _, flag := range []struct {
 		name             string
 		value, byDefault any
 	}{
 		{"date", c.Date, ""}, {"status", c.Status, ""}, {"trigger", c.Trigger, ""},
-		{"coupon", c.Coupon, uint64(0)}, {"limit", c.Limit, 20}, {"before", before, uint64(0)},
+		{"coupon", c.Coupon, coupon.CouponID(0)}, {"limit", c.Limit, 20}, {"before", before, coupon.RunID(0)},
 	} {
 		if flag.value != flag.byDefault {
 			flags = append(flags, fmt.Sprintf("--%s=%v", flag.name, flag.value))
@@ -64,7 +65,7 @@ func (c *runsCmd) next(before uint64) string {
 // runsPage is the JSON of runs.
 type runsPage struct {
 	Runs   []history.Run `json:"runs"`
-	Before uint64        `json:"before,omitempty"` // for the next page, when there is one
+	Before coupon.RunID  `json:"before,omitempty"` // for the next page, when there is one
 }
 
 func (c *runsCmd) run(ctx context.Context, p *program) error {
@@ -101,8 +102,8 @@ func (c *runsCmd) run(ctx context.Context, p *program) error {
 }
 
 type showCmd struct {
-	Run    uint64 `arg:""`
-	Output string `enum:"table,json" default:"table"`
+	Run    coupon.RunID `arg:""`
+	Output string       `enum:"table,json" default:"table"`
 }
 
 // shownRun is the JSON of show.

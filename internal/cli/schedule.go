@@ -80,7 +80,7 @@ func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, e
 	if report.Status != coupon.RunSucceeded {
 		level = zap.WarnLevel
 	}
-	s.Logger.Log(level, "night settled", zap.Uint64("run_id", report.Run), zap.Time("cutoff", report.Cutoff),
+	s.Logger.Log(level, "night settled", zap.Uint64("run_id", uint64(report.Run)), zap.Time("cutoff", report.Cutoff),
 		zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
 	return true, report.Err()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/runmetrics"
@@ -56,9 +57,9 @@ func (p *program) openWriting(ctx context.Context) (*servers, error) {
 const couponsPerPage = 1000
 
 // eachCoupon visits the given coupons, or all, page by page.
-func (s *servers) eachCoupon(ctx context.Context, given []uint64, visit func(id uint64) error) error {
+func (s *servers) eachCoupon(ctx context.Context, given []coupon.CouponID, visit func(id coupon.CouponID) error) error {
 	page := slices.Compact(slices.Sorted(slices.Values(given)))
-	for after := uint64(0); ; {
+	for after := coupon.CouponID(0); ; {
 		if len(given) == 0 {
 			var err error
 			if page, err = s.ledger().Coupons(ctx, s.MySQL, after, couponsPerPage); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -29,7 +30,7 @@ const hangs = 40 * time.Second
 // night is a world in which users 1, 2 and 3 stood in each line before the last midnight, for two seats.
 type night struct {
 	*world
-	coupons []uint64
+	coupons []coupon.CouponID
 }
 
 func newNight(w *world, coupons int) *night {
@@ -47,7 +48,7 @@ func newNight(w *world, coupons int) *night {
 }
 
 // requireUntouched demands that nothing has happened to the coupons.
-func (n *night) requireUntouched(coupons ...uint64) {
+func (n *night) requireUntouched(coupons ...coupon.CouponID) {
 	n.t.Helper()
 	for _, couponID := range coupons {
 		require.Empty(n.t, n.issued(couponID), "coupon %d", couponID)
@@ -61,26 +62,26 @@ func (n *night) requireRepaired() {
 	code, _, stderr := n.settle("run")
 	require.Zero(n.t, code, stderr)
 	for _, couponID := range n.coupons {
-		require.Equal(n.t, []uint64{1, 2}, n.issued(couponID))
-		require.Equal(n.t, []uint64{3}, n.outcome(couponID, "NOT_SELECTED"))
+		require.Equal(n.t, []coupon.UserID{1, 2}, n.issued(couponID))
+		require.Equal(n.t, []coupon.UserID{3}, n.outcome(couponID, "NOT_SELECTED"))
 		require.Empty(n.t, n.waiting(couponID))
 	}
 	n.verify()
 }
 
 // awaitTurn returns when some session waits for the row of that coupon, which this test holds.
-func (w *world) awaitTurn(couponID uint64) {
+func (w *world) awaitTurn(couponID coupon.CouponID) {
 	w.t.Helper()
 	testenv.Eventually(w.t, hangs, "a session waits for the coupon", func() bool { return w.turns(couponID) > 0 })
 }
 
 // awaitNobody returns when no session waits any more: also none that an ended program has left behind at the server.
-func (w *world) awaitNobody(couponID uint64) {
+func (w *world) awaitNobody(couponID coupon.CouponID) {
 	w.t.Helper()
 	testenv.Eventually(w.t, hangs, "nobody waits for the coupon", func() bool { return w.turns(couponID) == 0 })
 }
 
-func (w *world) turns(couponID uint64) int {
+func (w *world) turns(couponID coupon.CouponID) int {
 	w.t.Helper()
 	lock := fmt.Sprintf("WHERE c.id = %d FOR UPDATE", couponID)
 	return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
@@ -133,8 +134,8 @@ func TestARunToldToStopFinishesWhatIsInHandAndSaysHowFarItCame(t *testing.T) {
 	require.Contains(t, r.stderr.String(), "coupon 2: ")
 	require.Contains(t, r.stderr.String(), "safe to run again")
 
-	require.Equal(t, []uint64{3}, n.outcome(n.coupons[0], "NOT_SELECTED"))
-	require.Equal(t, []uint64{1, 2}, n.issued(n.coupons[1]), "the transaction in hand")
+	require.Equal(t, []coupon.UserID{3}, n.outcome(n.coupons[0], "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 2}, n.issued(n.coupons[1]), "the transaction in hand")
 	require.Empty(t, n.outcome(n.coupons[1], "NOT_SELECTED"), "the transaction behind it")
 	n.requireUntouched(n.coupons[2:]...)
 	require.Len(t, n.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
@@ -260,7 +261,7 @@ func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
 	for lines.Scan() { // to its end, as Wait wants it
 	}
 	require.NoError(t, cmd.Wait())
-	require.Equal(t, []uint64{1, 2}, n.issued(n.coupons[0]), "what was in hand is finished")
+	require.Equal(t, []coupon.UserID{1, 2}, n.issued(n.coupons[0]), "what was in hand is finished")
 	n.requireUntouched(n.coupons[1]) // nothing else was begun
 	n.requireRepaired()
 }

@@ -16,9 +16,9 @@ import (
 func TestAFullDiskIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(5)
+	couponID := w.coupon(5)
 	w.users(1)
-	w.apply(coupon, 1, 2, 3)
+	w.apply(couponID, 1, 2, 3)
 	w.settleNow()
 	person := []string{"--operator=kim", "--reason=test"}
 	closes := "--closes=" + w.now().Add(2*time.Hour).Format(time.RFC3339)
@@ -51,7 +51,7 @@ func TestAFullDiskIsNoticed(t *testing.T) {
 		require.Contains(t, stderr.String(), "the output could not be written", args)
 		spoken[args[0]] = true
 	}
-	require.Equal(t, []uint64{6}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", coupon))
+	require.Equal(t, []uint64{6}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
 
 	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"})
 	require.NoError(t, err)

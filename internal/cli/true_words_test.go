@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -14,9 +15,9 @@ import (
 )
 
 // readOut is what explain says last, in both languages.
-func (w *world) readOut(coupon, user uint64) (ko, en string) {
+func (w *world) readOut(couponID coupon.CouponID, user coupon.UserID) (ko, en string) {
 	w.t.Helper()
-	x := w.explain(coupon, user)
+	x := w.explain(couponID, user)
 	return speaker(text.Korean).phrasing().Sentence(&x.Facts, x.Conclusion), speaker(text.English).phrasing().Sentence(&x.Facts, x.Conclusion)
 }
 
@@ -26,22 +27,22 @@ func TestWhoIsUnderReviewHearsWhetherSeatsAreLeft(t *testing.T) {
 	w := newWorld(t)
 	w.users(1, 2, 3)
 	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
-	coupon := w.coupon(1)
-	w.apply(coupon, 1, 2)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1, 2)
 	w.settleNow() // 2 has the seat
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
-	code, _, stderr := w.dlq("retry", coupon, "--user=1", "--cutoff=now")
+	code, _, stderr := w.dlq("retry", couponID, "--user=1", "--cutoff=now")
 	require.Zero(t, code, stderr)
-	w.must(coupon, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteNoSeatLeft, explain.NoteAccountActive)
-	ko, en := w.readOut(coupon, 1)
+	w.must(couponID, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteNoSeatLeft, explain.NoteAccountActive)
+	ko, en := w.readOut(couponID, 1)
 	require.Contains(t, ko, "지금은 남은 수량이 없습니다.")
 	require.Contains(t, en, "No coupons are left at present.")
 	require.NotRegexp(t, "다시 처리됩니다|tries again|is tried again", ko+en)
 
-	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
-	w.must(coupon, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteAccountActive)
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
+	w.must(couponID, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteAccountActive)
 	w.settleNow()
-	require.Equal(t, []uint64{2, 1}, w.issued(coupon))
+	require.Equal(t, []coupon.UserID{2, 1}, w.issued(couponID))
 }
 
 // A member who has left is under review until a person decides: that a coupon is to come, nobody says.
@@ -50,11 +51,11 @@ func TestAWithdrawnMemberIsPromisedNothing(t *testing.T) {
 	w := newWorld(t)
 	w.users(1)
 	w.exec("UPDATE `user` SET status = 'WITHDRAWN'")
-	coupon := w.coupon(1)
-	w.apply(coupon, 1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
 	w.settleNow()
-	w.must(coupon, 1, explain.StateReviewInactiveUser, explain.NotePersonDecides)
-	ko, en := w.readOut(coupon, 1)
+	w.must(couponID, 1, explain.StateReviewInactiveUser, explain.NotePersonDecides)
+	ko, en := w.readOut(couponID, 1)
 	require.Contains(t, ko, "담당자가 결정해야 합니다")
 	require.NotContains(t, ko, "처리됩니다")
 	require.Contains(t, en, "have to decide")
@@ -65,19 +66,19 @@ func TestNobodyIsToldByHowLittleACouponWasMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.users(1, 2)
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	now := w.now()
-	w.stand(coupon, "1", now)
-	w.stand(coupon, "2", now.Add(time.Microsecond))
+	w.stand(couponID, "1", now)
+	w.stand(couponID, "2", now.Add(time.Microsecond))
 	w.settleNow()
-	require.EqualValues(t, 1, w.explain(coupon, 2).Facts.Missed.Micros)
-	ko, en := w.readOut(coupon, 2)
+	require.EqualValues(t, 1, w.explain(couponID, 2).Facts.Missed.Micros)
+	ko, en := w.readOut(couponID, 2)
 	require.Contains(t, ko, "2번째로 신청하셨고")
 	require.Contains(t, ko, "먼저 신청하신 분들께 발급되어")
 	require.Contains(t, en, "went to those who applied earlier")
 	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
-	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", coupon)
-	ko, en = w.readOut(coupon, 2)
+	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
+	ko, en = w.readOut(couponID, 2)
 	require.Contains(t, ko, "마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다.")
 	require.Contains(t, en, "The last one that got a coupon had applied earlier.")
 	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
@@ -90,20 +91,20 @@ func TestAddedSeatsArePromisedToTheLineAndNotToWhoWasNotSelected(t *testing.T) {
 	w := newWorld(t)
 	w.users(1, 2, 3)
 	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
-	coupon := w.coupon(1)
-	w.apply(coupon, 1, 2, 3)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1, 2, 3)
 	w.settleNow() // 2 is issued, 3 not selected
 	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
-	code, _, stderr := w.dlq("retry", coupon, "--user=1", "--cutoff=now")
+	code, _, stderr := w.dlq("retry", couponID, "--user=1", "--cutoff=now")
 	require.Zero(t, code, stderr)
-	en := w.mustChange("add-seats", coupon, "--seats=1")
+	en := w.mustChange("add-seats", couponID, "--seats=1")
 	require.Contains(t, en, "The 1 NOT_SELECTED users are considered")
 	require.NotRegexp(t, "came first get them", en)
-	_, ko, _ := w.changes("add-seats", coupon, "--total=2", "--lang=ko")
+	_, ko, _ := w.changes("add-seats", couponID, "--total=2", "--lang=ko")
 	require.NotContains(t, ko, "받습니다")
 	w.settleNow()
-	require.Equal(t, []uint64{2, 1}, w.issued(coupon))
-	require.Equal(t, []uint64{3}, w.outcome(coupon, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2, 1}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{3}, w.outcome(couponID, "NOT_SELECTED"))
 }
 
 // The cutoff of a run is not the end of a coupon's window, and is not called so.
@@ -112,13 +113,13 @@ func TestACutoffIsNotCalledTheEndOfAWindow(t *testing.T) {
 	w := newWorld(t)
 	w.users(1)
 	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	coupon := w.coupon(1)
-	w.apply(coupon, 1)
+	couponID := w.coupon(1)
+	w.apply(couponID, 1)
 	w.settleNow()
-	code, _, late := w.dlq("retry", coupon, "--lang=ko") // the last midnight lies before the application
+	code, _, late := w.dlq("retry", couponID, "--lang=ko") // the last midnight lies before the application
 	require.Zero(t, code)
 	require.Contains(t, late, "1건은 정산 기준 시각보다 늦게 신청하여 시도하지 않았고")
-	for _, args := range [][]string{{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"run", "--dry-run"}, {"explain", fmt.Sprintf("--coupon=%d", coupon), "--user=1"}} {
+	for _, args := range [][]string{{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"run", "--dry-run"}, {"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"}} {
 		_, told, stderr := w.settle(append(args, "--lang=ko")...)
 		require.Contains(t, told, "정산 기준 시각", "%v %s", args, stderr)
 		require.NotContains(t, told, "마감 시각", "%v", args)
@@ -150,7 +151,7 @@ func TestPausingACouponWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
 	w := newWorldOn(t, *jajeongtest.RedisAt(t, server.Addr()))
-	coupon := w.coupon(1)
+	couponID := w.coupon(1)
 	w.refresh()
 	paused := func() bool {
 		return len(w.ids("SELECT id FROM coupon WHERE status = 'PAUSED'")) == 1
@@ -164,7 +165,7 @@ func TestPausingACouponWhileRedisIsAway(t *testing.T) {
 		{"pause", "ko", "변경을 기록했습니다", "새 신청은 PAUSED", "확인하지 못했습니다", true},
 	} {
 		require.NoError(t, server.Kill())
-		code, stdout, stderr := w.changes(c.verb, coupon, "--lang="+c.lang)
+		code, stdout, stderr := w.changes(c.verb, couponID, "--lang="+c.lang)
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, c.done)
 		require.NotContains(t, stdout, c.never)
@@ -173,14 +174,14 @@ func TestPausingACouponWhileRedisIsAway(t *testing.T) {
 		require.NoError(t, server.Restart(t.Context()))
 	}
 	testenv.Eventually(t, 20*time.Second, "Redis is back", func() bool { return w.rdb.Ping(t.Context()).Err() == nil })
-	require.Len(t, w.audited(coupon, "COUPON_PAUSED"), 2)
-	require.EqualValues(t, "ACCEPTED", w.answer(coupon, 1), "by what the door knew")
+	require.Len(t, w.audited(couponID, "COUPON_PAUSED"), 2)
+	require.EqualValues(t, "ACCEPTED", w.answer(couponID, 1), "by what the door knew")
 	w.refresh()
-	require.EqualValues(t, "PAUSED", w.answer(coupon, 2))
+	require.EqualValues(t, "PAUSED", w.answer(couponID, 2))
 
 	// A close is judged by the clock of Redis, and is refused without it.
 	require.NoError(t, server.Kill())
-	code, _, stderr := w.changes("close", coupon)
+	code, _, stderr := w.changes("close", couponID)
 	require.Equal(t, exitInfrastructure, code, stderr)
-	require.Empty(t, w.audited(coupon, "COUPON_CLOSED"))
+	require.Empty(t, w.audited(couponID, "COUPON_CLOSED"))
 }

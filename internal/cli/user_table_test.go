@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
@@ -27,7 +28,7 @@ func TestUsersWithoutAStatus(t *testing.T) {
 	couponID := w.coupon(5)
 	w.apply(couponID, 1, 2, 3, 4)
 	w.settleNow()
-	require.Equal(t, []uint64{1, 2, 4}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2, 4}, w.issued(couponID))
 	require.Equal(t, "UNKNOWN_USER", w.reason(couponID, "3").Cause)
 	w.verify()
 	for user, want := range map[int]string{1: "user 1\n", 3: "user 3 (unknown)\n"} {

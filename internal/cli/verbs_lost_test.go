@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
@@ -16,34 +17,36 @@ func TestALostConnectionAtAnyOperationOfAPersonsVerb(t *testing.T) {
 	t.Parallel()
 	person := []string{"--operator=kim", "--reason=test"}
 	for name, verb := range map[string]struct {
-		args func(coupon uint64) []string
-		done func(w *world, coupon uint64)
+		args func(couponID coupon.CouponID) []string
+		done func(w *world, couponID coupon.CouponID)
 	}{
 		"dlq drop": {
-			func(c uint64) []string { return []string{"dlq", "drop", fmt.Sprintf("--coupon=%d", c), "--user=3"} },
-			func(w *world, c uint64) { require.Equal(w.t, []uint64{3}, w.outcome(c, "REJECTED")) },
+			func(c coupon.CouponID) []string {
+				return []string{"dlq", "drop", fmt.Sprintf("--coupon=%d", c), "--user=3"}
+			},
+			func(w *world, c coupon.CouponID) { require.Equal(w.t, []coupon.UserID{3}, w.outcome(c, "REJECTED")) },
 		},
 		"dlq retry": {
-			func(c uint64) []string {
+			func(c coupon.CouponID) []string {
 				return []string{"dlq", "retry", fmt.Sprintf("--coupon=%d", c), "--user=3", "--cutoff=now"}
 			},
-			func(w *world, c uint64) { require.Equal(w.t, 2, w.reason(c, "3").Attempts) },
+			func(w *world, c coupon.CouponID) { require.Equal(w.t, 2, w.reason(c, "3").Attempts) },
 		},
 		"coupon close": {
-			func(c uint64) []string { return []string{"coupon", "close", fmt.Sprint(c)} },
-			func(w *world, c uint64) {
+			func(c coupon.CouponID) []string { return []string{"coupon", "close", fmt.Sprint(c)} },
+			func(w *world, c coupon.CouponID) {
 				require.Len(w.t, w.ids("SELECT id FROM coupon WHERE id = ? AND apply_closes_at < UTC_TIMESTAMP(6)", c), 1)
 			},
 		},
 		"coupon pause": {
-			func(c uint64) []string { return []string{"coupon", "pause", fmt.Sprint(c)} },
-			func(w *world, c uint64) {
+			func(c coupon.CouponID) []string { return []string{"coupon", "pause", fmt.Sprint(c)} },
+			func(w *world, c coupon.CouponID) {
 				require.Len(w.t, w.ids("SELECT id FROM coupon WHERE id = ? AND status = 'PAUSED'", c), 1)
 			},
 		},
 		"coupon add-seats": {
-			func(c uint64) []string { return []string{"coupon", "add-seats", fmt.Sprint(c), "--total=7"} },
-			func(w *world, c uint64) {
+			func(c coupon.CouponID) []string { return []string{"coupon", "add-seats", fmt.Sprint(c), "--total=7"} },
+			func(w *world, c coupon.CouponID) {
 				require.Equal(w.t, []uint64{7}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", c))
 			},
 		},
@@ -55,9 +58,9 @@ func TestALostConnectionAtAnyOperationOfAPersonsVerb(t *testing.T) {
 			w.setStanding("BLOCKED", 3)
 			w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
 			for lost, last := int64(1), int64(1); lost <= last; lost++ {
-				coupon := w.coupon(5)
-				w.apply(coupon, 1, 2, 3)
-				w.settleNow(fmt.Sprintf("--coupon=%d", coupon))
+				couponID := w.coupon(5)
+				w.apply(couponID, 1, 2, 3)
+				w.settleNow(fmt.Sprintf("--coupon=%d", couponID))
 				var turns atomic.Int64
 				var request atomic.Value
 				_, servers := w.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
@@ -72,16 +75,16 @@ func TestALostConnectionAtAnyOperationOfAPersonsVerb(t *testing.T) {
 				})
 				through := *w
 				through.servers = servers
-				code, stdout, stderr := through.settle(append(verb.args(coupon), person...)...)
+				code, stdout, stderr := through.settle(append(verb.args(couponID), person...)...)
 				last = turns.Load()
 				what := fmt.Sprintf("operation %d lost, %q: %s%s", lost, request.Load(), stdout, stderr)
 				require.Contains(t, []int{0, 1}, code, what)
 				require.NotContains(t, stderr, "coupon 0", what)
 				if code == 1 { // what is only read is not asked again
-					code, stdout, stderr = w.settle(append(verb.args(coupon), person...)...)
+					code, stdout, stderr = w.settle(append(verb.args(couponID), person...)...)
 					require.Zero(t, code, "%s; again: %s%s", what, stdout, stderr)
 				}
-				verb.done(w, coupon)
+				verb.done(w, couponID)
 			}
 			w.verify()
 		})

@@ -18,9 +18,9 @@ import (
 )
 
 type verifyCmd struct {
-	Coupon      []uint64 `placeholder:"ID"`
-	Output      string   `enum:"table,json" default:"table"`
-	PushGateway string   `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
+	Coupon      []coupon.CouponID `placeholder:"ID"`
+	Output      string            `enum:"table,json" default:"table"`
+	PushGateway string            `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
 }
 
 // Validate reports what is impossible about the flags.
@@ -67,7 +67,7 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 	found = ledger.Summary{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	l := s.ledger()
 	bar := output.NewProgress(p.stderr, p.sprintf(text.Checking))
-	err = s.eachCoupon(ctx, c.Coupon, func(id uint64) error {
+	err = s.eachCoupon(ctx, c.Coupon, func(id coupon.CouponID) error {
 		v, err := l.Check(ctx, s.MySQL, id)
 		if err != nil {
 			found.Unchecked = append(found.Unchecked, fmt.Sprintf("coupon %d: %s", id, err))

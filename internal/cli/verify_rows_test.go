@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -26,27 +27,27 @@ func codesOf(r ledger.Summary) (codes []ledger.Code) {
 func TestVerifyFindsWhoIsNeverSettled(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		do    func(w *world, coupon uint64)
+		do    func(w *world, couponID coupon.CouponID)
 		codes []ledger.Code
 	}{
-		"finalised while people wait": {func(w *world, coupon uint64) {
-			w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6), apply_closes_at = ? WHERE id = ?", w.now().UTC(), coupon)
+		"finalised while people wait": {func(w *world, couponID coupon.CouponID) {
+			w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6), apply_closes_at = ? WHERE id = ?", w.now().UTC(), couponID)
 		}, []ledger.Code{ledger.NeverSettled}},
-		"a coupon deleted": {func(w *world, coupon uint64) {
-			w.exec("DELETE FROM coupon WHERE id = ?", coupon)
+		"a coupon deleted": {func(w *world, couponID coupon.CouponID) {
+			w.exec("DELETE FROM coupon WHERE id = ?", couponID)
 		}, []ledger.Code{ledger.NeverSettled}},
-		"a night in the future": {func(w *world, coupon uint64) {
+		"a night in the future": {func(w *world, couponID coupon.CouponID) {
 			w.exec("INSERT INTO settlement_run (cutoff, finished_at, status) VALUES (UTC_TIMESTAMP(6) + INTERVAL 1 DAY, UTC_TIMESTAMP(6), 'SUCCEEDED')")
 		}, []ledger.Code{ledger.NightAhead}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			coupon := w.coupon(3)
+			couponID := w.coupon(3)
 			w.users(between(1, 5)...)
-			w.apply(coupon, between(1, 5)...)
+			w.apply(couponID, between(1, 5)...)
 			w.verify()
-			test.do(w, coupon)
+			test.do(w, couponID)
 			code, report := w.verifyCode()
 			require.Equal(t, 3, code)
 			require.True(t, report.Violated)
@@ -62,15 +63,15 @@ func TestVerifyFindsWhoIsNeverSettled(t *testing.T) {
 func TestVerifyComparesDoorAndRow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(3)
+	couponID := w.coupon(3)
 	asKim := []string{"--operator=kim", "--reason=INC-3"}
 	w.refresh()
 	w.verify()
-	require.NoError(t, w.rdb.HSet(t.Context(), "state:{"+w.queue(coupon)+"}", "closes", w.now().Add(2*time.Hour).UnixMicro()).Err())
+	require.NoError(t, w.rdb.HSet(t.Context(), "state:{"+w.queue(couponID)+"}", "closes", w.now().Add(2*time.Hour).UnixMicro()).Err())
 	code, report := w.verifyCode()
 	require.Equal(t, 3, code)
 	require.Equal(t, []ledger.Code{ledger.DoorDiffers}, codesOf(report))
-	code, _, stderr := w.settle(append([]string{"coupon", "resume", fmt.Sprint(coupon)}, asKim...)...)
+	code, _, stderr := w.settle(append([]string{"coupon", "resume", fmt.Sprint(couponID)}, asKim...)...)
 	require.Zero(t, code, stderr)
 	w.verify()
 }
@@ -79,12 +80,12 @@ func TestVerifyComparesDoorAndRow(t *testing.T) {
 func TestVerifyTellsWhomTwoServersCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for range 2 {
-		coupon := w.coupon(1)
-		w.users(coupon)
-		w.apply(coupon, coupon)
+	for _, user := range between(1, 2) {
+		couponID := w.coupon(1)
+		w.users(user)
+		w.apply(couponID, user)
 		w.exec("INSERT INTO promise (coupon_id, accepted, last_arrival, twice, seen_at) VALUES (?, 3, 0, 2, UTC_TIMESTAMP(6))"+
-			" ON DUPLICATE KEY UPDATE accepted = 3, twice = 2", coupon)
+			" ON DUPLICATE KEY UPDATE accepted = 3, twice = 2", couponID)
 	}
 	code, total := w.verifyCode()
 	require.Zero(t, code)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -15,37 +16,37 @@ import (
 func TestVerifyTellsExactlyWhatWasPlanted(t *testing.T) {
 	t.Parallel()
 	corruptions := map[string]struct {
-		plant func(w *world, coupon uint64)
+		plant func(w *world, couponID coupon.CouponID)
 		codes []ledger.Code
 	}{
-		"nothing": {func(*world, uint64) {}, nil},
-		"a wrong count": {func(w *world, coupon uint64) {
-			w.exec("UPDATE coupon SET issued_count = issued_count - 3 WHERE id = ?", coupon)
+		"nothing": {func(*world, coupon.CouponID) {}, nil},
+		"a wrong count": {func(w *world, couponID coupon.CouponID) {
+			w.exec("UPDATE coupon SET issued_count = issued_count - 3 WHERE id = ?", couponID)
 		}, []ledger.Code{ledger.CountWrong}},
-		"two lost applications": {func(w *world, coupon uint64) {
-			require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(coupon), 11, 12).Err())
+		"two lost applications": {func(w *world, couponID coupon.CouponID) {
+			require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), 11, 12).Err())
 		}, []ledger.Code{ledger.PromiseLost}},
-		"two seats exchanged": {func(w *world, coupon uint64) {
-			w.exec("UPDATE user_coupon SET position = 13 - position WHERE coupon_id = ? AND user_id IN (6, 7)", coupon)
+		"two seats exchanged": {func(w *world, couponID coupon.CouponID) {
+			w.exec("UPDATE user_coupon SET position = 13 - position WHERE coupon_id = ? AND user_id IN (6, 7)", couponID)
 		}, []ledger.Code{ledger.OrderWrong, ledger.RecordWrong}},
-		"a mark without a coupon": {func(w *world, coupon uint64) {
-			require.NoError(t, w.rdb.SAdd(t.Context(), w.d().Key("issued", coupon), 60).Err())
+		"a mark without a coupon": {func(w *world, couponID coupon.CouponID) {
+			require.NoError(t, w.rdb.SAdd(t.Context(), w.d().Key("issued", couponID), 60).Err())
 		}, []ledger.Code{ledger.MarkedWithoutCoupon}},
-		"an arrival in the future": {func(w *world, coupon uint64) { w.stand(coupon, "52", w.now().Add(time.Hour)) }, []ledger.Code{ledger.LineRewound}},
-		"a changed audit event": {func(w *world, coupon uint64) {
-			w.exec("UPDATE audit_event SET reason = 'TICKET-8' WHERE coupon_id = ? AND seq = 1", coupon)
+		"an arrival in the future": {func(w *world, couponID coupon.CouponID) { w.stand(couponID, "52", w.now().Add(time.Hour)) }, []ledger.Code{ledger.LineRewound}},
+		"a changed audit event": {func(w *world, couponID coupon.CouponID) {
+			w.exec("UPDATE audit_event SET reason = 'TICKET-8' WHERE coupon_id = ? AND seq = 1", couponID)
 		}, []ledger.Code{ledger.AuditChanged}},
 	}
 	w := newWorld(t)
 	w.users(between(1, 60)...)
-	coupons := map[string]uint64{}
+	coupons := map[string]coupon.CouponID{}
 	for name := range corruptions {
 		coupons[name] = w.coupon(8)
 		w.apply(coupons[name], between(1, 10)...)
 	}
 	cutoff := w.now()
-	for _, coupon := range coupons {
-		w.apply(coupon, 11, 12)
+	for _, couponID := range coupons {
+		w.apply(couponID, 11, 12)
 	}
 	w.settleNow("--cutoff=" + cutoff.Format(time.RFC3339Nano))
 	w.verify()
@@ -108,8 +109,8 @@ func TestVerify_ChecksOtherCouponsBesideBrokenOne(t *testing.T) {
 func TestOutput_EscapesControlCharactersInNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	coupon := w.coupon(1)
-	w.exec("UPDATE coupon SET name = ? WHERE id = ?", "a\x1b[31mred\nnext", coupon)
+	couponID := w.coupon(1)
+	w.exec("UPDATE coupon SET name = ? WHERE id = ?", "a\x1b[31mred\nnext", couponID)
 	for _, verb := range []string{"run", "verify"} {
 		_, stdout, _ := w.settle(verb)
 		require.NotContains(t, stdout, "\x1b")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
@@ -32,7 +33,7 @@ func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 		if err != nil {
 			return
 		}
-		ids := make([]uint64, len(coupons))
+		ids := make([]coupon.CouponID, len(coupons))
 		for i, c := range coupons {
 			ids[i] = c.ID
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -151,42 +152,50 @@ func (w *world) verifyCode() (int, ledger.Summary) {
 	return code, report
 }
 
-func (w *world) coupon(seats int) uint64 { return w.d().AddCoupon(seats) }
+func (w *world) coupon(seats int) coupon.CouponID { return w.d().AddCoupon(seats) }
 
-func (w *world) couponBetween(seats int, opens, closes time.Time) uint64 {
+func (w *world) couponBetween(seats int, opens, closes time.Time) coupon.CouponID {
 	return w.d().AddCouponBetween(seats, opens, closes)
 }
 
-func (w *world) now() time.Time                             { return w.d().Now() }
-func (w *world) users(ids ...uint64)                        { w.d().AddUsers(ids...) }
-func (w *world) setStanding(status string, ids ...uint64)   { w.d().SetStatus(status, ids...) }
-func (w *world) forget(user uint64)                         { w.d().RemoveUser(user) }
-func (w *world) exec(query string, args ...any)             { w.d().Exec(query, args...) }
-func (w *world) ids(query string, args ...any) []uint64     { return w.d().IDs(query, args...) }
-func (w *world) apply(coupon uint64, users ...uint64)       { w.d().Apply(coupon, users...) }
-func (w *world) answer(coupon, user uint64) candidates.Code { return w.d().Answer(coupon, user) }
-func (w *world) queue(coupon uint64) string                 { return w.d().Queue(coupon) }
-func (w *world) waiting(coupon uint64) []string             { return w.d().Waiting(coupon) }
-func (w *world) arrivals(coupon uint64) map[string]int64    { return w.d().Arrivals(coupon) }
-func (w *world) underReview(coupon uint64) map[string]int64 { return w.d().UnderReview(coupon) }
-func (w *world) issued(coupon uint64) []uint64              { return w.d().Issued(coupon) }
-func (w *world) refuseOddUsers()                            { w.d().RefuseOddUsers() }
-func (w *world) refresh()                                   { w.d().Refresh() }
-func (w *world) catalog() *catalog.Catalog                  { return w.d().Catalog() }
+func (w *world) now() time.Time                                  { return w.d().Now() }
+func (w *world) users(ids ...coupon.UserID)                      { w.d().AddUsers(ids...) }
+func (w *world) setStanding(status string, ids ...coupon.UserID) { w.d().SetStatus(status, ids...) }
+func (w *world) forget(user coupon.UserID)                       { w.d().RemoveUser(user) }
+func (w *world) exec(query string, args ...any)                  { w.d().Exec(query, args...) }
+func (w *world) ids(query string, args ...any) []uint64          { return w.d().IDs(query, args...) }
+func (w *world) apply(couponID coupon.CouponID, users ...coupon.UserID) {
+	w.d().Apply(couponID, users...)
+}
+func (w *world) answer(couponID coupon.CouponID, user coupon.UserID) candidates.Code {
+	return w.d().Answer(couponID, user)
+}
+func (w *world) queue(couponID coupon.CouponID) string     { return w.d().Queue(couponID) }
+func (w *world) waiting(couponID coupon.CouponID) []string { return w.d().Waiting(couponID) }
+func (w *world) arrivals(couponID coupon.CouponID) map[string]coupon.Arrival {
+	return w.d().Arrivals(couponID)
+}
+func (w *world) underReview(couponID coupon.CouponID) map[string]coupon.Arrival {
+	return w.d().UnderReview(couponID)
+}
+func (w *world) issued(couponID coupon.CouponID) []coupon.UserID { return w.d().Issued(couponID) }
+func (w *world) refuseOddUsers()                                 { w.d().RefuseOddUsers() }
+func (w *world) refresh()                                        { w.d().Refresh() }
+func (w *world) catalog() *catalog.Catalog                       { return w.d().Catalog() }
 
-func (w *world) stand(coupon uint64, member string, arrival time.Time) {
-	w.d().ApplyAt(coupon, member, arrival)
+func (w *world) stand(couponID coupon.CouponID, member string, arrival time.Time) {
+	w.d().ApplyAt(couponID, member, arrival)
 }
 
-func (w *world) reason(coupon uint64, member string) candidates.Reason {
-	return w.d().Reason(coupon, member)
+func (w *world) reason(couponID coupon.CouponID, member string) candidates.Reason {
+	return w.d().Reason(couponID, member)
 }
 
-func (w *world) outcome(coupon uint64, outcome string) []uint64 {
-	return w.d().Outcome(coupon, outcome)
+func (w *world) outcome(couponID coupon.CouponID, outcome string) []coupon.UserID {
+	return w.d().Outcome(couponID, outcome)
 }
 
-func (w *world) lock(coupon uint64) (release func()) { return w.d().Lock(coupon) }
+func (w *world) lock(couponID coupon.CouponID) (release func()) { return w.d().Lock(couponID) }
 
 // podsDie has all pods forget which applications they accepted.
 func (w *world) podsDie() {
@@ -195,7 +204,7 @@ func (w *world) podsDie() {
 	w.store = d.Store
 }
 
-func between(first, last uint64) []uint64 { return jajeongtest.Between(first, last) }
+func between(first, last coupon.UserID) []coupon.UserID { return jajeongtest.Between(first, last) }
 
 // newWiredWorld has a Redis of its own: a wire leads to one server, which TEST_REDIS_ADDRS need not be.
 func newWiredWorld(t *testing.T) *world {

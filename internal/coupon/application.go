@@ -93,22 +93,28 @@ const (
 )
 
 // CouponID identifies a coupon: the primary key of table coupon, from 1.
-type CouponID = uint64
+type CouponID uint64
+
+func (id CouponID) String() string { return strconv.FormatUint(uint64(id), 10) }
 
 // UserID identifies a user of the shop, from 1. 0 is no user.
-type UserID = uint64
+type UserID uint64
 
 // RunID identifies a run: the primary key of table settlement_run, from 1. 0 is no run.
-type RunID = uint64
+type RunID uint64
 
 // Arrival is the place of an application in its coupon's queue: microseconds since 1970 by the clock of the coupon's Redis
 // shard, strictly increasing for each coupon. 0 is no arrival.
-type Arrival = int64
+type Arrival int64
 
 // MaxArrival is the highest arrival that a Redis score, a double, holds exactly: in the year 2255.
 const MaxArrival Arrival = 1<<53 - 1
 
-func ArrivalAt(t time.Time) Arrival { return t.UnixMicro() }
+// ArrivalAt is the arrival of an application at an instant.
+func ArrivalAt(t time.Time) Arrival { return Arrival(t.UnixMicro()) }
+
+// Time is the instant of an arrival, in UTC.
+func (a Arrival) Time() time.Time { return time.UnixMicro(int64(a)).UTC() }
 
 // ParseUserID reads a member of the queue as a user id in canonical decimal; 0 for anything else.
 func ParseUserID(member string) UserID {
@@ -116,7 +122,8 @@ func ParseUserID(member string) UserID {
 	if err != nil || member[0] < '1' || member[0] > '9' {
 		return 0
 	}
-	return id
+	return UserID(id)
 }
 
-func Member(user UserID) string { return strconv.FormatUint(user, 10) }
+// Member is the user id as a member of the queue.
+func (id UserID) Member() string { return strconv.FormatUint(uint64(id), 10) }

@@ -2,7 +2,6 @@ package coupon
 
 import (
 	"math"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +9,7 @@ import (
 
 func TestParseUserTakesOnlyCanonicalIDs(t *testing.T) {
 	t.Parallel()
-	for member, want := range map[string]uint64{
+	for member, want := range map[string]UserID{
 		"1": 1, "42": 42, "18446744073709551615": math.MaxUint64,
 		"0": 0, "": 0, "01": 0, "+1": 0, "-1": 0, " 1": 0, "1 ": 0, "1.0": 0, "1e3": 0, "abc": 0, "18446744073709551616": 0, "１": 0, "1\x00": 0,
 	} {
@@ -23,7 +22,7 @@ func FuzzParseUser(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, member string) {
-		if user := ParseUserID(member); user != 0 && strconv.FormatUint(user, 10) != member {
+		if user := ParseUserID(member); user != 0 && user.Member() != member {
 			t.Errorf("%q was read as %d", member, user)
 		}
 	})

@@ -282,17 +282,17 @@ func changeUnknown(couponID coupon.CouponID, err error) error {
 
 // Summary is a change in the form that programs read.
 type Summary struct {
-	Coupon      uint64    `json:"coupon"`
-	Changed     bool      `json:"changed"`
-	Seats       int       `json:"seats"`
-	Issued      int       `json:"issued"`
-	OpensAt     time.Time `json:"opensAt"`
-	ClosesAt    time.Time `json:"closesAt"`
-	Paused      bool      `json:"paused"`
-	Finalised   bool      `json:"finalised"`
-	NotSelected int       `json:"notSelected"` // candidates for free seats
-	Published   bool      `json:"doorTold"`    // false: the catalog publishes the change within 5 s
-	SoldOut     *bool     `json:"soldOut"`     // whether new applications are answered SOLD_OUT; null: unknown
+	Coupon      coupon.CouponID `json:"coupon"`
+	Changed     bool            `json:"changed"`
+	Seats       int             `json:"seats"`
+	Issued      int             `json:"issued"`
+	OpensAt     time.Time       `json:"opensAt"`
+	ClosesAt    time.Time       `json:"closesAt"`
+	Paused      bool            `json:"paused"`
+	Finalised   bool            `json:"finalised"`
+	NotSelected int             `json:"notSelected"` // candidates for free seats
+	Published   bool            `json:"doorTold"`    // false: the catalog publishes the change within 5 s
+	SoldOut     *bool           `json:"soldOut"`     // whether new applications are answered SOLD_OUT; null: unknown
 }
 
 // Summary summarises the change.

@@ -57,7 +57,7 @@ func TestUnreachableRedis(t *testing.T) {
 	d.Refresh()
 	require.Equal(t, candidates.Paused, d.Answer(couponID, 2))
 	d.SettleNow()
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -123,7 +123,7 @@ func (d *deployment) refused(why text.Message) func(*couponadmin.Change, error) 
 }
 
 // audited are the details of the audit events of this action, in order.
-func (d *deployment) audited(couponID uint64, action audit.Action) []string {
+func (d *deployment) audited(couponID coupon.CouponID, action audit.Action) []string {
 	d.T.Helper()
 	return jajeongtest.Column[string](d.Deployment, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id",
 		couponID, action)
@@ -144,9 +144,9 @@ func TestExtend_ContinuesAfterLastSettlement(t *testing.T) {
 	receipt, err := d.Store.Apply(ctx, couponID, 2)
 	require.NoError(t, err)
 	require.Equal(t, candidates.Accepted, receipt.Code)
-	require.GreaterOrEqual(t, receipt.Arrival, report.Cutoff.UnixMicro())
+	require.GreaterOrEqual(t, receipt.Arrival, coupon.ArrivalAt(report.Cutoff))
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -156,13 +156,13 @@ func TestAddSeats_ToFinalisedCouponGoToNotSelectedUsers(t *testing.T) {
 	d, ctx := newDeployment(t), t.Context()
 	now := d.Now()
 	couponID := d.AddCouponBetween(2, now.Add(-96*time.Hour), now.Add(-72*time.Hour))
-	d.AddUsers(jajeongtest.Between(1, 6)...)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 6)...)
 	for user := range 6 {
 		d.ApplyAt(couponID, fmt.Sprint(6-user), now.Add(-80*time.Hour).Add(time.Duration(user)*time.Second))
 	}
 	night := func() { d.SettleAs(jajeongtest.Nightly(time.Time{})) }
 	night()
-	require.Equal(t, []uint64{6, 5}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{6, 5}, d.Issued(couponID))
 	finalised := func() int { return len(d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL")) }
 	require.Equal(t, 1, finalised())
 	require.NoError(t, d.Redis.Del(ctx, d.Key("state", couponID)).Err(), "after ten minutes")
@@ -181,8 +181,8 @@ func TestAddSeats_ToFinalisedCouponGoToNotSelectedUsers(t *testing.T) {
 	require.Equal(t, candidates.Closed, d.Answer(couponID, 9))
 
 	night()
-	require.Equal(t, []uint64{6, 5, 4, 3}, d.Issued(couponID), "by arrival, without applying again")
-	require.Equal(t, []uint64{2, 1}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{6, 5, 4, 3}, d.Issued(couponID), "by arrival, without applying again")
+	require.Equal(t, []coupon.UserID{2, 1}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Equal(t, 1, finalised(), "finalised again")
 	d.Verify()
 
@@ -190,7 +190,7 @@ func TestAddSeats_ToFinalisedCouponGoToNotSelectedUsers(t *testing.T) {
 	require.Equal(t, 1, finalised(), "no seat, no run")
 	d.done(d.admin.SetSeats(ctx, couponID, 9))
 	night()
-	require.Equal(t, []uint64{6, 5, 4, 3, 2, 1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{6, 5, 4, 3, 2, 1}, d.Issued(couponID))
 	require.Equal(t, 1, finalised())
 	require.Zero(t, d.done(d.admin.AddSeats(ctx, couponID, 1)).NotSelected)
 	require.Equal(t, 1, finalised(), "no applicant is left")
@@ -205,7 +205,7 @@ func TestExtend_RefusesCouponWithoutMarksInRedis(t *testing.T) {
 	d.AddUsers(1, 2)
 	now := d.Now()
 	later := now.Add(time.Hour)
-	settledCoupon := func() uint64 {
+	settledCoupon := func() coupon.CouponID {
 		couponID := d.AddCouponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
 		d.ApplyAt(couponID, "1", now.Add(-90*time.Minute))
 		d.ApplyAt(couponID, "99", now.Add(-80*time.Minute)) // no such user: the DLQ keeps the coupon from being finalised

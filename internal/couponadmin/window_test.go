@@ -22,7 +22,7 @@ import (
 )
 
 // changeWhileUsersApply makes a change that waits for the coupon's row while these users apply.
-func (d *deployment) changeWhileUsersApply(couponID uint64, change func(context.Context, coupon.CouponID) (*couponadmin.Change, error), users ...uint64) {
+func (d *deployment) changeWhileUsersApply(couponID coupon.CouponID, change func(context.Context, coupon.CouponID) (*couponadmin.Change, error), users ...coupon.UserID) {
 	d.T.Helper()
 	release := d.Lock(couponID)
 	done := make(chan error)
@@ -37,7 +37,7 @@ func (d *deployment) changeWhileUsersApply(couponID uint64, change func(context.
 }
 
 // latest is the last arrival of the queue.
-func (d *deployment) latest(couponID uint64) (arrival int64) {
+func (d *deployment) latest(couponID coupon.CouponID) (arrival coupon.Arrival) {
 	d.T.Helper()
 	for _, at := range d.Arrivals(couponID) {
 		arrival = max(arrival, at)
@@ -45,17 +45,16 @@ func (d *deployment) latest(couponID uint64) (arrival int64) {
 	return arrival
 }
 
-func (d *deployment) closesAt(couponID uint64) (at time.Time) {
+func (d *deployment) closesAt(couponID coupon.CouponID) coupon.Arrival {
 	d.T.Helper()
-	require.NoError(d.T, d.DB.QueryRow("SELECT apply_closes_at FROM coupon WHERE id = ?", couponID).Scan(&at))
-	return at
+	return coupon.ArrivalAt(jajeongtest.Column[time.Time](d.Deployment, "SELECT apply_closes_at FROM coupon WHERE id = ?", couponID)[0])
 }
 
-func (d *deployment) state(couponID uint64, field string) string {
+func (d *deployment) state(couponID coupon.CouponID, field string) string {
 	return d.Redis.HGet(d.T.Context(), d.Key("state", couponID), field).Val()
 }
 
-func (d *deployment) setState(couponID uint64, values ...any) {
+func (d *deployment) setState(couponID coupon.CouponID, values ...any) {
 	d.T.Helper()
 	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", couponID), values...).Err())
 }
@@ -71,8 +70,8 @@ func TestClose_EndsAfterLastArrival(t *testing.T) {
 			d.Refresh()
 			d.setState(couponID, "last", d.Now().Add(ahead).UnixMicro())
 			d.changeWhileUsersApply(couponID, d.admin.Close, 1, 2, 3, 4, 5)
-			require.Greater(t, d.closesAt(couponID).UnixMicro(), d.latest(couponID))
-			require.Equal(t, fmt.Sprint(d.closesAt(couponID).UnixMicro()), d.state(couponID, "closes"))
+			require.Greater(t, d.closesAt(couponID), d.latest(couponID))
+			require.Equal(t, fmt.Sprint(d.closesAt(couponID)), d.state(couponID, "closes"))
 			require.Equal(t, candidates.Closed, d.Answer(couponID, 6))
 			d.Refresh()
 			require.Equal(t, candidates.Closed, d.Answer(couponID, 6))
@@ -93,7 +92,7 @@ func TestPause_IsAfterLastArrival(t *testing.T) {
 	require.True(t, found, details[0])
 	at, err := time.Parse(time.RFC3339Nano, since)
 	require.NoError(t, err)
-	require.Greater(t, at.UnixMicro(), d.latest(couponID))
+	require.Greater(t, coupon.ArrivalAt(at), d.latest(couponID))
 }
 
 // A later end is recorded before it is published.
@@ -114,7 +113,7 @@ func TestExtend_RecordsEndBeforePublishingIt(t *testing.T) {
 	release()
 	require.NoError(t, <-done)
 	require.Equal(t, fmt.Sprint(later.UnixMicro()), d.state(couponID, "closes"))
-	require.True(t, later.Equal(d.closesAt(couponID)))
+	require.Equal(t, coupon.ArrivalAt(later), d.closesAt(couponID))
 }
 
 // The clock of the last change was an hour ahead.
@@ -213,7 +212,7 @@ func TestClose_LeavesRowAndWindowWithoutCommit(t *testing.T) {
 	d.Apply(couponID, 2)
 
 	d.done(d.admin.Close(t.Context(), couponID))
-	require.Greater(t, d.closesAt(couponID).UnixMicro(), d.latest(couponID))
+	require.Greater(t, d.closesAt(couponID), d.latest(couponID))
 	require.Equal(t, candidates.Closed, d.Answer(couponID, 3))
 	d.Refresh()
 	require.Equal(t, candidates.Closed, d.Answer(couponID, 3))
@@ -230,7 +229,7 @@ func TestClose_EndsAfterLastArrivalOfConcurrentUsers(t *testing.T) {
 	for range 8 {
 		crowd.Go(func() {
 			for {
-				receipt, err := d.Store.Apply(context.Background(), couponID, next.Add(1))
+				receipt, err := d.Store.Apply(context.Background(), couponID, coupon.UserID(next.Add(1)))
 				if !assert.NoError(t, err) || receipt.Code != candidates.Accepted {
 					assert.Equal(t, candidates.Closed, receipt.Code)
 					return
@@ -242,6 +241,6 @@ func TestClose_EndsAfterLastArrivalOfConcurrentUsers(t *testing.T) {
 	testenv.Eventually(t, 20*time.Second, "users apply", func() bool { return accepted.Load() > 200 })
 	d.done(d.admin.Close(t.Context(), couponID))
 	crowd.Wait()
-	require.Greater(t, d.closesAt(couponID).UnixMicro(), d.latest(couponID))
+	require.Greater(t, d.closesAt(couponID), d.latest(couponID))
 	require.EqualValues(t, accepted.Load(), len(d.Waiting(couponID)))
 }

@@ -113,7 +113,7 @@ func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory
 }
 
 func arrivedAt(t sql.NullTime, arrival coupon.Arrival) bool {
-	return t.Valid && t.Time.UnixMicro() == arrival
+	return t.Valid && coupon.ArrivalAt(t.Time) == arrival
 }
 
 const droppedSQL = `
@@ -156,7 +156,7 @@ func usersJSON(page []coupon.Application, order []int) string {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = strconv.AppendUint(text, page[place].User(), 10)
+		text = strconv.AppendUint(text, uint64(page[place].User()), 10)
 	}
 	return string(append(text, ']'))
 }

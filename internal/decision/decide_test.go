@@ -10,13 +10,13 @@ import (
 )
 
 func application(user coupon.UserID, arrival coupon.Arrival, source coupon.Source) coupon.Application {
-	return coupon.Application{Member: coupon.Member(user), Arrival: arrival, Source: source}
+	return coupon.Application{Member: user.Member(), Arrival: arrival, Source: source}
 }
 
 func TestDecide_GivesEachApplicationOneOutcome(t *testing.T) {
 	t.Parallel()
 	const boundary = 100
-	before, behind := int64(50), int64(150)
+	before, behind := coupon.Arrival(50), coupon.Arrival(150)
 	for name, c := range map[string]struct {
 		Application
 		free int

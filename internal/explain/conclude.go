@@ -139,7 +139,7 @@ func (f *Facts) inQueue(a, inDLQ *Application) Conclusion {
 // coupons of other runs are unknown.
 func (f *Facts) atWork(a *Application) bool {
 	return slices.ContainsFunc(f.Runs, func(r RunFacts) bool {
-		return r.Cutoff.UnixMicro() > a.Arrival && (r.Trigger == coupon.Cron || r.Settled) && r.Status == coupon.RunRunning
+		return coupon.ArrivalAt(r.Cutoff) > a.Arrival && (r.Trigger == coupon.Cron || r.Settled) && r.Status == coupon.RunRunning
 	})
 }
 
@@ -147,7 +147,7 @@ func (f *Facts) atWork(a *Application) bool {
 // of other runs are unknown.
 func (f *Facts) nightFailed(a *Application) (failed bool) {
 	for _, r := range f.Runs {
-		if r.Trigger == coupon.Cron && r.Cutoff.UnixMicro() > a.Arrival {
+		if r.Trigger == coupon.Cron && coupon.ArrivalAt(r.Cutoff) > a.Arrival {
 			failed = r.Status != coupon.RunSucceeded && !r.Settled
 		}
 	}

@@ -43,7 +43,7 @@ func with(changes ...change) *explain.Facts {
 // application adds an application of an hour ago, or that much later.
 func application(later time.Duration, set ...func(a *explain.Application)) change {
 	at := noon.Add(-time.Hour + later)
-	a := explain.Application{Arrival: at.UnixMicro(), AppliedAt: at}
+	a := explain.Application{Arrival: coupon.ArrivalAt(at), AppliedAt: at}
 	for _, s := range set {
 		s(&a)
 	}
@@ -74,7 +74,7 @@ func rejected(reason string) func(a *explain.Application) {
 
 func byOperator(a *explain.Application) { a.Dropped = true }
 
-func hasCoupon(run uint64, status string, expires *time.Time) change {
+func hasCoupon(run coupon.RunID, status string, expires *time.Time) change {
 	return func(f *explain.Facts) {
 		f.UserCoupon = &explain.UserCoupon{Seat: 3, IssuedAt: *hence(-10 * time.Minute), ExpiresAt: expires, Run: run, Status: status}
 	}
@@ -83,7 +83,7 @@ func hasCoupon(run uint64, status string, expires *time.Time) change {
 func nightlyRun(status coupon.RunStatus, settled bool) change {
 	return func(f *explain.Facts) {
 		f.Runs = append(f.Runs, explain.RunFacts{
-			RunIdentity: explain.RunIdentity{ID: uint64(len(f.Runs) + 1), Trigger: coupon.Cron, Status: status, Cutoff: *hence(-time.Minute)},
+			RunIdentity: explain.RunIdentity{ID: coupon.RunID(len(f.Runs) + 1), Trigger: coupon.Cron, Status: status, Cutoff: *hence(-time.Minute)},
 			RunRecord:   explain.RunRecord{Settled: settled},
 		})
 	}

@@ -203,7 +203,7 @@ func (f *Facts) application(arrival coupon.Arrival) *Application {
 		return cmp.Compare(a.Arrival, arrival)
 	})
 	if !found {
-		f.Applications = slices.Insert(f.Applications, at, Application{Arrival: arrival, AppliedAt: time.UnixMicro(arrival).UTC()})
+		f.Applications = slices.Insert(f.Applications, at, Application{Arrival: arrival, AppliedAt: arrival.Time()})
 	}
 	return &f.Applications[at]
 }

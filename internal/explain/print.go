@@ -7,6 +7,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/users"
@@ -119,7 +120,7 @@ func (p Phrasing) detail(of string) string {
 }
 
 // byRun names the run; it is empty for changes by hand, and for a run that MySQL could not record.
-func (p Phrasing) byRun(run uint64) string {
+func (p Phrasing) byRun(run coupon.RunID) string {
 	if run == 0 {
 		return ""
 	}

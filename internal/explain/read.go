@@ -96,7 +96,7 @@ func (r *reader) readUserCoupon(ctx context.Context) error {
 	}
 	r.UserCoupon = c
 	if c.Run > 0 && c.AppliedAt != nil { // not by hand
-		r.application(c.AppliedAt.UnixMicro()).Decision = Decision{Outcome: coupon.OutcomeIssued, Run: c.Run, RecordedAt: &c.IssuedAt}
+		r.application(coupon.ArrivalAt(*c.AppliedAt)).Decision = Decision{Outcome: coupon.OutcomeIssued, Run: c.Run, RecordedAt: &c.IssuedAt}
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (r *reader) readOutcomes(ctx context.Context) error {
 	}, outcomesSQL, audit.DLQDropped, r.CouponID, r.UserID, maxOutcomes+1)
 	for _, o := range bounded(r, outcomes, maxOutcomes) {
 		// An application with a coupon has no other outcome; `settle verify` reports the contrary.
-		if a := r.application(o.AppliedAt.UnixMicro()); a.Outcome != coupon.OutcomeIssued {
+		if a := r.application(coupon.ArrivalAt(o.AppliedAt)); a.Outcome != coupon.OutcomeIssued {
 			a.Decision = o.Decision
 		}
 	}
@@ -147,7 +147,7 @@ func (r *reader) readPlace(ctx context.Context) error {
 	}
 	r.Missed = &Missed{Arrival: a.Arrival}
 	if last := r.Coupon.LastSeated; last > 0 && last < a.Arrival {
-		r.Missed.Micros = a.Arrival - last
+		r.Missed.Micros = int64(a.Arrival - last)
 	}
 	return r.tx.QueryRowContext(ctx, rankSQL, r.CouponID, a.AppliedAt, a.AppliedAt, r.UserID).Scan(&r.Missed.Rank)
 }

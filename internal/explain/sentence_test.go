@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -27,7 +28,7 @@ func fullFacts() *Facts {
 		User:       User{UserKnown: true, UserActive: true, UserStatus: "ACTIVE"},
 		UserCoupon: &UserCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED"},
 		Missed:     &Missed{Rank: 12, Micros: 1_200_000},
-		Applications: []Application{{Arrival: at.UnixMicro(), AppliedAt: at, Position: 3, SettlesAt: &closes, Order: 212,
+		Applications: []Application{{Arrival: coupon.ArrivalAt(at), AppliedAt: at, Position: 3, SettlesAt: &closes, Order: 212,
 			Review: &candidates.Reason{Attempts: 3}, Decision: Decision{RecordedAt: &closes}}},
 	}
 }

@@ -73,12 +73,12 @@ func events(f *Facts, audits []Event) []Event {
 		t.add(&r.StartedAt, Event{Kind: EventRun, Run: r.ID, Actor: r.Operator, Reason: r.Reason, Settled: r})
 	}
 	if f.Coupon != nil && len(f.Applications) > 0 && f.Coupon.LastSeated > 0 {
-		t.add(new(time.UnixMicro(f.Coupon.LastSeated)), Event{Kind: EventLastSeated, Arrival: f.Coupon.LastSeated})
+		t.add(new(f.Coupon.LastSeated.Time()), Event{Kind: EventLastSeated, Arrival: f.Coupon.LastSeated})
 	}
 	if c := f.UserCoupon; c != nil {
 		issued := Event{Kind: EventIssued, Run: c.Run}
 		if c.Run > 0 && c.AppliedAt != nil {
-			issued.Arrival = c.AppliedAt.UnixMicro()
+			issued.Arrival = coupon.ArrivalAt(*c.AppliedAt)
 		}
 		t.add(&c.IssuedAt, issued)
 		t.add(c.ExpiresAt, Event{Kind: EventExpires})

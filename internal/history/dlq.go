@@ -50,7 +50,7 @@ func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID,
 			reason := reasons[e.Member]
 			reason.Cause = cmp.Or(reason.Cause, UnknownCause)
 			reason.Retryable = e.Source != coupon.SourceHeld // by the score, as settlements do
-			visit(DLQEntry{Coupon: couponID, User: e.Member, Arrival: time.UnixMicro(e.Arrival).UTC(), Reason: reason})
+			visit(DLQEntry{Coupon: couponID, User: e.Member, Arrival: e.Arrival.Time(), Reason: reason})
 		}
 		cursor = next
 	}

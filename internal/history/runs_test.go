@@ -22,7 +22,7 @@ func newFixture(t *testing.T) fixture {
 }
 
 // addRun adds a run; silent is the time since its last heartbeat, by the clock of the database.
-func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Duration) uint64 {
+func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Duration) coupon.RunID {
 	d.T.Helper()
 	var finished any
 	if status != "RUNNING" && status != "ABANDONED" {
@@ -34,24 +34,24 @@ func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Du
 	require.NoError(d.T, err)
 	id, err := done.LastInsertId()
 	require.NoError(d.T, err)
-	return uint64(id)
+	return coupon.RunID(id)
 }
 
 // addRecord adds what a run recorded of a coupon.
-func (d fixture) addRecord(run, coupon uint64, issued, rejected int) {
+func (d fixture) addRecord(run coupon.RunID, couponID coupon.CouponID, issued, rejected int) {
 	d.T.Helper()
 	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count) VALUES (?, ?, ?, ?, 3, 1)",
-		run, coupon, issued, rejected)
+		run, couponID, issued, rejected)
 }
 
 // addResult adds the result of a run for a coupon.
-func (d fixture) addResult(run, coupon uint64, status, failure string) {
+func (d fixture) addResult(run coupon.RunID, couponID coupon.CouponID, status, failure string) {
 	d.T.Helper()
-	d.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES (?, ?, ?, -2, 1500, ?)", run, coupon, status, failure)
+	d.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES (?, ?, ?, -2, 1500, ?)", run, couponID, status, failure)
 }
 
-func runIDs(runs []history.Run) []uint64 {
-	found := []uint64{}
+func runIDs(runs []history.Run) []coupon.RunID {
+	found := []coupon.RunID{}
 	for _, r := range runs {
 		found = append(found, r.ID)
 	}
@@ -76,21 +76,21 @@ func TestRunsByFilter(t *testing.T) {
 	reader := history.Reader{DB: d.DB}
 	for name, test := range map[string]struct {
 		filter history.RunFilter
-		want   []uint64
+		want   []coupon.RunID
 	}{
-		"all, the newest first":        {history.RunFilter{}, []uint64{fifth, fourth, third, second, first}},
-		"a page":                       {history.RunFilter{Limit: 2}, []uint64{fifth, fourth}},
-		"the next page":                {history.RunFilter{Limit: 2, Before: fourth}, []uint64{third, second}},
-		"of a business date":           {history.RunFilter{From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
-		"of the day before":            {history.RunFilter{From: midnight.AddDate(0, 0, -2), To: midnight.AddDate(0, 0, -1)}, []uint64{first}},
-		"of the day after":             {history.RunFilter{From: midnight, To: midnight.AddDate(0, 0, 1)}, []uint64{fifth, fourth, third}},
-		"of a coupon, with failures":   {history.RunFilter{Coupon: 7}, []uint64{second, first}},
-		"of another coupon":            {history.RunFilter{Coupon: 8}, []uint64{first}},
-		"of no coupon":                 {history.RunFilter{Coupon: 9}, []uint64{}},
-		"by trigger":                   {history.RunFilter{Trigger: "CRON"}, []uint64{second, first}},
-		"running":                      {history.RunFilter{Status: "RUNNING"}, []uint64{fourth}},
-		"abandoned, marked or not yet": {history.RunFilter{Status: "ABANDONED"}, []uint64{fifth, third}},
-		"all filters":                  {history.RunFilter{Status: "HELD", Trigger: "CRON", Coupon: 7, Before: third, From: midnight.AddDate(0, 0, -1), To: midnight}, []uint64{second}},
+		"all, the newest first":        {history.RunFilter{}, []coupon.RunID{fifth, fourth, third, second, first}},
+		"a page":                       {history.RunFilter{Limit: 2}, []coupon.RunID{fifth, fourth}},
+		"the next page":                {history.RunFilter{Limit: 2, Before: fourth}, []coupon.RunID{third, second}},
+		"of a business date":           {history.RunFilter{From: midnight.AddDate(0, 0, -1), To: midnight}, []coupon.RunID{second}},
+		"of the day before":            {history.RunFilter{From: midnight.AddDate(0, 0, -2), To: midnight.AddDate(0, 0, -1)}, []coupon.RunID{first}},
+		"of the day after":             {history.RunFilter{From: midnight, To: midnight.AddDate(0, 0, 1)}, []coupon.RunID{fifth, fourth, third}},
+		"of a coupon, with failures":   {history.RunFilter{Coupon: 7}, []coupon.RunID{second, first}},
+		"of another coupon":            {history.RunFilter{Coupon: 8}, []coupon.RunID{first}},
+		"of no coupon":                 {history.RunFilter{Coupon: 9}, []coupon.RunID{}},
+		"by trigger":                   {history.RunFilter{Trigger: "CRON"}, []coupon.RunID{second, first}},
+		"running":                      {history.RunFilter{Status: "RUNNING"}, []coupon.RunID{fourth}},
+		"abandoned, marked or not yet": {history.RunFilter{Status: "ABANDONED"}, []coupon.RunID{fifth, third}},
+		"all filters":                  {history.RunFilter{Status: "HELD", Trigger: "CRON", Coupon: 7, Before: third, From: midnight.AddDate(0, 0, -1), To: midnight}, []coupon.RunID{second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,17 +154,17 @@ func TestLastSettledPrefersTheDate(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	const coupon = 9
-	var nights []uint64
+	const couponID = 9
+	var nights []coupon.RunID
 	for n := range 3 {
 		nights = append(nights, d.addRun("CRON", "SUCCEEDED", midnight.AddDate(0, 0, n), 0))
-		d.addRecord(nights[n], coupon, 1, 0)
+		d.addRecord(nights[n], couponID, 1, 0)
 	}
 	drop := d.addRun("MANUAL", "SUCCEEDED", midnight.AddDate(0, 0, 1), 0)
-	d.addRecord(drop, coupon, 0, 1)
-	d.Exec("INSERT INTO audit_event (actor, action, coupon_id, run_id) VALUES ('kim', 'DLQ_DROPPED', ?, ?)", coupon, drop)
-	for cutoff, want := range map[int]uint64{-1: nights[2], 0: nights[0], 1: nights[1], 2: nights[2], 9: nights[2]} {
-		s, err := history.LastSettled(t.Context(), d.DB, coupon, drop+1, midnight.AddDate(0, 0, cutoff))
+	d.addRecord(drop, couponID, 0, 1)
+	d.Exec("INSERT INTO audit_event (actor, action, coupon_id, run_id) VALUES ('kim', 'DLQ_DROPPED', ?, ?)", couponID, drop)
+	for cutoff, want := range map[int]coupon.RunID{-1: nights[2], 0: nights[0], 1: nights[1], 2: nights[2], 9: nights[2]} {
+		s, err := history.LastSettled(t.Context(), d.DB, couponID, drop+1, midnight.AddDate(0, 0, cutoff))
 		require.NoError(t, err)
 		require.Equal(t, want, s.Run, cutoff)
 	}

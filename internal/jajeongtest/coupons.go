@@ -14,14 +14,14 @@ import (
 )
 
 // AddCoupon adds a coupon whose window began an hour ago and ends in an hour.
-func (d *Deployment) AddCoupon(seats int) uint64 {
+func (d *Deployment) AddCoupon(seats int) coupon.CouponID {
 	d.T.Helper()
 	now := d.Now()
 	return d.AddCouponBetween(seats, now.Add(-time.Hour), now.Add(time.Hour))
 }
 
 // AddCouponBetween adds a coupon with that window.
-func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) uint64 {
+func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) coupon.CouponID {
 	d.T.Helper()
 	added, err := d.DB.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES (?, ?, ?, ?)",
 		"심야 쿠폰", seats, opens.UTC(), closes.UTC())
@@ -29,20 +29,20 @@ func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) uint64
 	id, err := added.LastInsertId()
 	require.NoError(d.T, err)
 	_, published, err := d.Store.Publish(d.T.Context(),
-		coupon.Window{Coupon: uint64(id), Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
+		coupon.Window{Coupon: coupon.CouponID(id), Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
 	require.NoError(d.T, err)
 	require.True(d.T, published)
-	return uint64(id)
+	return coupon.CouponID(id)
 }
 
 // SetSeats sets the seats of a coupon in the database, as an administrator might.
-func (d *Deployment) SetSeats(couponID uint64, seats int) {
+func (d *Deployment) SetSeats(couponID coupon.CouponID, seats int) {
 	d.T.Helper()
 	d.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
 }
 
 // SetWindow sets the window of a coupon, in the database and for the pods.
-func (d *Deployment) SetWindow(couponID uint64, opens, closes time.Time) {
+func (d *Deployment) SetWindow(couponID coupon.CouponID, opens, closes time.Time) {
 	d.T.Helper()
 	d.Exec("UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ? WHERE id = ?", opens.UTC(), closes.UTC(), couponID)
 	_, _, err := d.Store.Publish(d.T.Context(), coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
@@ -50,7 +50,7 @@ func (d *Deployment) SetWindow(couponID uint64, opens, closes time.Time) {
 }
 
 // Apply lets users apply in this order. Every one must be accepted.
-func (d *Deployment) Apply(couponID uint64, users ...uint64) {
+func (d *Deployment) Apply(couponID coupon.CouponID, users ...coupon.UserID) {
 	d.T.Helper()
 	for _, user := range users {
 		require.Equal(d.T, candidates.Accepted, d.Answer(couponID, user), "user %d", user)
@@ -58,7 +58,7 @@ func (d *Deployment) Apply(couponID uint64, users ...uint64) {
 }
 
 // Answer lets a user apply and returns the answer.
-func (d *Deployment) Answer(couponID, user uint64) candidates.Code {
+func (d *Deployment) Answer(couponID coupon.CouponID, user coupon.UserID) candidates.Code {
 	d.T.Helper()
 	receipt, err := d.Store.Apply(d.T.Context(), couponID, user)
 	require.NoError(d.T, err)
@@ -66,24 +66,24 @@ func (d *Deployment) Answer(couponID, user uint64) candidates.Code {
 }
 
 // ApplyAt writes an application with this arrival into the queue, as if it had been accepted then.
-func (d *Deployment) ApplyAt(couponID uint64, member string, arrival time.Time) {
+func (d *Deployment) ApplyAt(couponID coupon.CouponID, member string, arrival time.Time) {
 	d.T.Helper()
 	require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Queue(couponID), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
 	d.AddPromises(couponID, 1)
 }
 
 // AddPromises has Redis count more accepted applications than there are.
-func (d *Deployment) AddPromises(couponID uint64, more int64) {
+func (d *Deployment) AddPromises(couponID coupon.CouponID, more int64) {
 	d.T.Helper()
 	require.NoError(d.T, d.Redis.HIncrBy(d.T.Context(), d.Key("state", couponID), "accepted", more).Err())
 }
 
 // ApplyLine writes a whole line of users into the queue, in this order, as if they had been accepted a minute ago.
-func (d *Deployment) ApplyLine(couponID uint64, users ...uint64) {
+func (d *Deployment) ApplyLine(couponID coupon.CouponID, users ...coupon.UserID) {
 	d.T.Helper()
 	ctx, first, pipe := d.T.Context(), d.Now().Add(-time.Minute).UnixMicro(), d.Redis.Pipeline()
 	for i, user := range users {
-		pipe.Do(ctx, "ZADD", d.Queue(couponID), first+int64(i), user)
+		pipe.Do(ctx, "ZADD", d.Queue(couponID), first+int64(i), uint64(user))
 	}
 	pipe.HIncrBy(ctx, d.Key("state", couponID), "accepted", int64(len(users)))
 	_, err := pipe.Exec(ctx)
@@ -91,7 +91,7 @@ func (d *Deployment) ApplyLine(couponID uint64, users ...uint64) {
 }
 
 // MoveToReview moves an application from the queue to the DLQ, as a run does.
-func (d *Deployment) MoveToReview(couponID uint64, member string, why coupon.Failure) {
+func (d *Deployment) MoveToReview(couponID coupon.CouponID, member string, why coupon.Failure) {
 	d.T.Helper()
 	why.Application = coupon.Application{Member: member, Arrival: d.Arrivals(couponID)[member], Source: coupon.SourceQueue}
 	moved, err := d.Store.Review(d.T.Context(), couponID, 0, time.Time{}, []coupon.Failure{why})
@@ -100,17 +100,17 @@ func (d *Deployment) MoveToReview(couponID uint64, member string, why coupon.Fai
 }
 
 // Queue is the key of a coupon's queue.
-func (d *Deployment) Queue(couponID uint64) string {
+func (d *Deployment) Queue(couponID coupon.CouponID) string {
 	return fmt.Sprintf("%scandidates:coupon:%d", d.Prefix, couponID)
 }
 
 // Key is another key of a coupon: state, issued, rejected, dlq or dlq:reason.
-func (d *Deployment) Key(kind string, couponID uint64) string {
+func (d *Deployment) Key(kind string, couponID coupon.CouponID) string {
 	return kind + ":{" + d.Queue(couponID) + "}"
 }
 
 // Waiting are the members of the queue, in order.
-func (d *Deployment) Waiting(couponID uint64) []string {
+func (d *Deployment) Waiting(couponID coupon.CouponID) []string {
 	d.T.Helper()
 	members, err := d.Redis.ZRange(d.T.Context(), d.Queue(couponID), 0, -1).Result()
 	require.NoError(d.T, err)
@@ -118,26 +118,28 @@ func (d *Deployment) Waiting(couponID uint64) []string {
 }
 
 // Arrivals are the arrivals of the queue's members, in µs.
-func (d *Deployment) Arrivals(couponID uint64) map[string]int64 { return d.scores(d.Queue(couponID)) }
+func (d *Deployment) Arrivals(couponID coupon.CouponID) map[string]coupon.Arrival {
+	return d.scores(d.Queue(couponID))
+}
 
 // UnderReview are the arrivals of the DLQ's members, in µs.
-func (d *Deployment) UnderReview(couponID uint64) map[string]int64 {
+func (d *Deployment) UnderReview(couponID coupon.CouponID) map[string]coupon.Arrival {
 	return d.scores(d.Key("dlq", couponID))
 }
 
-func (d *Deployment) scores(key string) map[string]int64 {
+func (d *Deployment) scores(key string) map[string]coupon.Arrival {
 	d.T.Helper()
 	entries, err := d.Redis.ZRangeWithScores(d.T.Context(), key, 0, -1).Result()
 	require.NoError(d.T, err)
-	found := map[string]int64{}
+	found := map[string]coupon.Arrival{}
 	for _, e := range entries {
-		found[e.Member.(string)] = int64(e.Score)
+		found[e.Member.(string)] = coupon.Arrival(e.Score)
 	}
 	return found
 }
 
 // Reason is why a member is in the DLQ.
-func (d *Deployment) Reason(couponID uint64, member string) candidates.Reason {
+func (d *Deployment) Reason(couponID coupon.CouponID, member string) candidates.Reason {
 	d.T.Helper()
 	reasons, err := d.Store.Reasons(d.T.Context(), couponID, []string{member})
 	require.NoError(d.T, err)
@@ -146,31 +148,31 @@ func (d *Deployment) Reason(couponID uint64, member string) candidates.Reason {
 }
 
 // Issued are the holders of the coupon, in order of their seats.
-func (d *Deployment) Issued(couponID uint64) []uint64 {
+func (d *Deployment) Issued(couponID coupon.CouponID) []coupon.UserID {
 	d.T.Helper()
-	return d.IDs("SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID)
+	return Column[coupon.UserID](d, "SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID)
 }
 
 // Seats are the seats that runs have issued, in order.
-func (d *Deployment) Seats(couponID uint64) []uint64 {
+func (d *Deployment) Seats(couponID coupon.CouponID) []uint64 {
 	d.T.Helper()
 	return d.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID)
 }
 
 // Outcome are the users with that outcome, in order of arrival.
-func (d *Deployment) Outcome(couponID uint64, outcome string) []uint64 {
+func (d *Deployment) Outcome(couponID coupon.CouponID, outcome string) []coupon.UserID {
 	d.T.Helper()
-	return d.IDs("SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", couponID, outcome)
+	return Column[coupon.UserID](d, "SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", couponID, outcome)
 }
 
 // Runs are the runs with a record of the coupon, in order.
-func (d *Deployment) Runs(couponID uint64) []uint64 {
+func (d *Deployment) Runs(couponID coupon.CouponID) []coupon.RunID {
 	d.T.Helper()
-	return d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id", couponID)
+	return Column[coupon.RunID](d, "SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id", couponID)
 }
 
 // Audit appends audit events in a transaction of its own.
-func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID uint64, entries ...audit.Entry) error {
+func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
 	d.T.Helper()
 	tx, err := d.DB.Begin()
 	require.NoError(d.T, err)
@@ -225,8 +227,8 @@ func (d *Deployment) Snapshot() (rows []string) {
 }
 
 // Between are the ids from first to last.
-func Between(first, last uint64) []uint64 {
-	ids := make([]uint64, 0, last-first+1)
+func Between[N ~uint64](first, last N) []N {
+	ids := make([]N, 0, last-first+1)
 	for id := first; id <= last; id++ {
 		ids = append(ids, id)
 	}
@@ -234,6 +236,6 @@ func Between(first, last uint64) []uint64 {
 }
 
 // list is ids in SQL.
-func list(ids []uint64) string {
+func list[ID ~uint64](ids []ID) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ids)), ","), "[]")
 }

@@ -3,11 +3,11 @@
 // account of `settle`; the test itself is an administrator. TestMain of a package calls [Main], a test calls [New]:
 //
 //	d := jajeongtest.New(t)
-//	coupon := d.AddCoupon(2)
+//	couponID := d.AddCoupon(2)
 //	d.AddUsers(1, 2, 3)
-//	d.Apply(coupon, 3, 1, 2)
+//	d.Apply(couponID, 3, 1, 2)
 //	d.SettleNow()
-//	require.Equal(t, []uint64{3, 1}, d.Issued(coupon))
+//	require.Equal(t, []coupon.UserID{3, 1}, d.Issued(couponID))
 //	d.Verify()
 package jajeongtest
 

@@ -21,7 +21,7 @@ import (
 var Zone, errZone = time.LoadLocation("Asia/Seoul")
 
 // Manual is the order of a person for these coupons, or for all, up to now.
-func Manual(coupons ...uint64) settle.Order {
+func Manual(coupons ...coupon.CouponID) settle.Order {
 	return settle.Order{Trigger: coupon.Manual, CutoffNow: true, Coupons: coupons, Operator: "kim", Reason: "test"}
 }
 
@@ -68,7 +68,7 @@ func (d *Deployment) Settle(order settle.Order) (*settle.Report, error) {
 }
 
 // SettleNow settles everything that has arrived. The run must succeed for these coupons, or for all.
-func (d *Deployment) SettleNow(coupons ...uint64) *settle.Report {
+func (d *Deployment) SettleNow(coupons ...coupon.CouponID) *settle.Report {
 	d.T.Helper()
 	report, err := d.Settle(Manual(coupons...))
 	d.requireSuccess(report, err)
@@ -101,26 +101,26 @@ func (d *Deployment) AcceptGap() *settle.Report {
 }
 
 // Retry retries members of the DLQ, or all, and settles the coupon. The run must succeed.
-func (d *Deployment) Retry(couponID uint64, members ...string) *settle.Report {
+func (d *Deployment) Retry(couponID coupon.CouponID, members ...string) *settle.Report {
 	d.T.Helper()
 	return d.RetryAs(Manual(), couponID, members...)
 }
 
 // RetryAs is Retry with an order.
-func (d *Deployment) RetryAs(order settle.Order, couponID uint64, members ...string) *settle.Report {
+func (d *Deployment) RetryAs(order settle.Order, couponID coupon.CouponID, members ...string) *settle.Report {
 	d.T.Helper()
 	return d.review((*settle.Settler).Retry, order, couponID, members)
 }
 
 // Drop drops members of the DLQ, or all. The run must succeed.
-func (d *Deployment) Drop(couponID uint64, members ...string) *settle.Report {
+func (d *Deployment) Drop(couponID coupon.CouponID, members ...string) *settle.Report {
 	d.T.Helper()
 	return d.review((*settle.Settler).Drop, Manual(), couponID, members)
 }
 
-type decision func(s *settle.Settler, ctx context.Context, couponID uint64, order settle.Order, members []string) (*settle.Report, error)
+type decision func(s *settle.Settler, ctx context.Context, couponID coupon.CouponID, order settle.Order, members []string) (*settle.Report, error)
 
-func (d *Deployment) review(decide decision, order settle.Order, couponID uint64, members []string) *settle.Report {
+func (d *Deployment) review(decide decision, order settle.Order, couponID coupon.CouponID, members []string) *settle.Report {
 	d.T.Helper()
 	s, disconnect := d.settler(nil)
 	defer disconnect()
@@ -160,7 +160,7 @@ func (d *Deployment) Refresh() {
 }
 
 // Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. Warnings count.
-func (d *Deployment) Verify(coupons ...uint64) {
+func (d *Deployment) Verify(coupons ...coupon.CouponID) {
 	d.T.Helper()
 	for _, v := range d.Check(coupons...) {
 		require.Empty(d.T, v.Findings, "coupon %d", v.Coupon)
@@ -173,7 +173,7 @@ func (d *Deployment) Verify(coupons ...uint64) {
 }
 
 // Findings are the codes of what a check of these coupons, or of all, finds.
-func (d *Deployment) Findings(coupons ...uint64) (codes []ledger.Code) {
+func (d *Deployment) Findings(coupons ...coupon.CouponID) (codes []ledger.Code) {
 	d.T.Helper()
 	for _, v := range d.Check(coupons...) {
 		for _, f := range v.Findings {
@@ -184,11 +184,11 @@ func (d *Deployment) Findings(coupons ...uint64) (codes []ledger.Code) {
 }
 
 // Check checks these coupons, or all.
-func (d *Deployment) Check(coupons ...uint64) (verdicts []*ledger.Verdict) {
+func (d *Deployment) Check(coupons ...coupon.CouponID) (verdicts []*ledger.Verdict) {
 	d.T.Helper()
 	ctx, l := d.T.Context(), &ledger.Ledger{Store: d.Store, Users: d.Users}
 	if len(coupons) == 0 {
-		coupons = d.IDs("SELECT id FROM coupon ORDER BY id")
+		coupons = Column[coupon.CouponID](d, "SELECT id FROM coupon ORDER BY id")
 	}
 	for _, couponID := range coupons {
 		v, err := l.Check(ctx, d.DB, couponID)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -51,7 +52,7 @@ func (d *Deployment) PodsDie() {
 }
 
 // RefuseRows has the database refuse new rows of these users, or of all, as a trigger of another team might.
-func (d *Deployment) RefuseRows(table string, users ...uint64) (allow func()) {
+func (d *Deployment) RefuseRows(table string, users ...coupon.UserID) (allow func()) {
 	d.T.Helper()
 	condition := "TRUE"
 	if len(users) > 0 {
@@ -72,7 +73,7 @@ func (d *Deployment) RefuseOddUsers() {
 }
 
 // Lock locks a coupon's row until release is called, at the latest at the end of the test.
-func (d *Deployment) Lock(couponID uint64) (release func()) {
+func (d *Deployment) Lock(couponID coupon.CouponID) (release func()) {
 	d.T.Helper()
 	tx, err := d.DB.Begin()
 	require.NoError(d.T, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -113,7 +114,7 @@ func (u UserTable) grants(script string) string {
 }
 
 // AddUsers adds active users.
-func (d *Deployment) AddUsers(ids ...uint64) {
+func (d *Deployment) AddUsers(ids ...coupon.UserID) {
 	d.T.Helper()
 	u := d.UserTable
 	for chunk := range slices.Chunk(ids, 1000) {
@@ -126,7 +127,7 @@ func (d *Deployment) AddUsers(ids ...uint64) {
 }
 
 // Update is the statement that sets the status of these users, or of all users.
-func (u UserTable) Update(status string, ids ...uint64) string {
+func (u UserTable) Update(status string, ids ...coupon.UserID) string {
 	statement := "UPDATE " + u.Table + " SET " + u.Status + " = " + u.Words[status]
 	if len(ids) > 0 {
 		statement += " WHERE " + u.ID + " IN (" + list(ids) + ")"
@@ -135,13 +136,13 @@ func (u UserTable) Update(status string, ids ...uint64) string {
 }
 
 // SetStatus sets the status of these users, or of all users.
-func (d *Deployment) SetStatus(status string, ids ...uint64) {
+func (d *Deployment) SetStatus(status string, ids ...coupon.UserID) {
 	d.T.Helper()
 	d.Exec(d.UserTable.Update(status, ids...))
 }
 
 // RemoveUser removes a user.
-func (d *Deployment) RemoveUser(id uint64) {
+func (d *Deployment) RemoveUser(id coupon.UserID) {
 	d.T.Helper()
 	d.Exec("DELETE FROM "+d.UserTable.Table+" WHERE "+d.UserTable.ID+" = ?", id)
 }

@@ -15,12 +15,12 @@ import (
 
 // Store is what the ledger reads of Redis; candidates.Store has it.
 type Store interface {
-	Counts(ctx context.Context, couponID coupon.CouponID, behind int64) (candidates.Counts, error)
+	Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 	MarkedIssued(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
 	MarkedRejected(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
 	Inspect(ctx context.Context, couponID coupon.CouponID) (candidates.Inspection, error)
-	ScanCoupons(ctx context.Context, visit func(coupons []uint64) error) error
+	ScanCoupons(ctx context.Context, visit func(coupons []coupon.CouponID) error) error
 	Now(ctx context.Context) (time.Time, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
 }
@@ -138,7 +138,7 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a 
 			Scan(&a.Past.Coupons, &a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
 		for _, at := range outcomes {
 			if at.Valid {
-				settledUpTo = max(settledUpTo, at.Time.UnixMicro())
+				settledUpTo = max(settledUpTo, coupon.ArrivalAt(at.Time))
 			}
 		}
 	}

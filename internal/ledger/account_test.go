@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
@@ -147,8 +148,8 @@ type hooked struct {
 	afterCounts func()
 }
 
-func (h hooked) Counts(ctx context.Context, coupon uint64, behind int64) (candidates.Counts, error) {
-	figures, err := h.Store.Counts(ctx, coupon, behind)
+func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error) {
+	figures, err := h.Store.Counts(ctx, couponID, behind)
 	h.afterCounts()
 	return figures, err
 }
@@ -215,7 +216,7 @@ func TestCheckWaitsForPodsToPutApplicationsBack(t *testing.T) {
 	v := c.checkWith(c.withHook(func(reads int) {
 		if reads == 1 {
 			time.AfterFunc(jajeongtest.PutBackTime/4, func() {
-				putBack <- c.Redis.Do(context.Background(), "ZADD", c.queue(), arrival, c.member(3)).Err()
+				putBack <- c.Redis.Do(context.Background(), "ZADD", c.queue(), int64(arrival), c.member(3)).Err()
 			})
 		}
 	}))

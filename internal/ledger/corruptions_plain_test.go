@@ -124,7 +124,7 @@ var plainCorruptions = map[string]corruption{
 		do: func(c *fixture) { c.change(1, "UPDATE promise SET written_off = 2 WHERE coupon_id = ?", c.id) }, gap: -2},
 	"added to the queue by hand": {do: func(c *fixture) { c.add(c.queue(), c.member(idle+5), c.Now()) }, gap: -1},
 	"in the queue and the DLQ": {do: func(c *fixture) {
-		c.add(c.key("dlq"), c.member(waiting+2), time.UnixMicro(c.Arrivals(c.id)[c.member(waiting+2)]))
+		c.add(c.key("dlq"), c.member(waiting+2), c.Arrivals(c.id)[c.member(waiting+2)].Time())
 	}, gap: -1, unexplained: 1},
 	"a winner in the DLQ, with a new arrival": {
 		do: func(c *fixture) { c.add(c.key("dlq"), c.member(17), c.Now()) }, gap: -1, unexplained: 1},
@@ -223,7 +223,7 @@ var plainCorruptions = map[string]corruption{
 			require.NoError(c.T, err)
 			require.Equal(c.T, figures.LastArrival, figures.Highest)
 			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, 'NOT_SELECTED')",
-				c.id, c.user(waitingEnds), time.UnixMicro(figures.Highest).UTC())
+				c.id, c.user(waitingEnds), figures.Highest.Time())
 		},
 		codes: found{ledger.OutcomeWrong: 1, ledger.StillStanding: 1}, alone: true},
 	"marks without a coupon": {do: redis(3, "SADD", "issued", idle+8, unknown+2, "park"), codes: found{ledger.MarkedWithoutCoupon: 3}},

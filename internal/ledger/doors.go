@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // window is when Redis accepts applications.
@@ -95,23 +97,23 @@ func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict
 }
 
 // publishedWindows are the windows of the catalog's snapshot; none when it is unreadable.
-func (l *Ledger) publishedWindows(ctx context.Context) (map[uint64]window, error) {
+func (l *Ledger) publishedWindows(ctx context.Context) (map[coupon.CouponID]window, error) {
 	text, err := l.Store.LoadCatalog(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var snapshot struct {
 		Coupons []struct {
-			ID       uint64    `json:"id"`
-			OpensAt  time.Time `json:"opensAt"`
-			ClosesAt time.Time `json:"closesAt"`
-			Paused   bool      `json:"paused"`
+			ID       coupon.CouponID `json:"id"`
+			OpensAt  time.Time       `json:"opensAt"`
+			ClosesAt time.Time       `json:"closesAt"`
+			Paused   bool            `json:"paused"`
 		} `json:"coupons"`
 	}
 	if json.Unmarshal(text, &snapshot) != nil {
 		return nil, nil
 	}
-	published := make(map[uint64]window, len(snapshot.Coupons))
+	published := make(map[coupon.CouponID]window, len(snapshot.Coupons))
 	for _, c := range snapshot.Coupons {
 		published[c.ID] = windowOf(c.OpensAt, c.ClosesAt, c.Paused)
 	}

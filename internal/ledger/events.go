@@ -150,7 +150,7 @@ func (c *check) checkRejected(ctx context.Context) error {
 		if err := rows.Scan(&user, &appliedAt, &run, &reason); err != nil || causeOfRun.MatchString(reason) {
 			return err
 		}
-		if why, ok := c.events.whyDropped(run, user, appliedAt.UnixMicro()); !ok || user != 0 && why != reason {
+		if why, ok := c.events.whyDropped(run, user, coupon.ArrivalAt(appliedAt)); !ok || user != 0 && why != reason {
 			unaudited++
 		}
 		return nil

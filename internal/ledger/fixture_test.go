@@ -45,7 +45,7 @@ func (c fixture) newCoupon(t *testing.T, seats int) *fixture {
 }
 
 // user is the id of the coupon's n-th user.
-func (c *fixture) user(n uint64) uint64 { return c.id*1_000_000 + n }
+func (c *fixture) user(n uint64) coupon.UserID { return coupon.UserID(uint64(c.id)*1_000_000 + n) }
 
 func (c *fixture) member(n uint64) string { return fmt.Sprint(c.user(n)) }
 

@@ -100,14 +100,14 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 		}, ledger.Account{Accepted: 5, Issued: 1, Outcomes: 4}},
 		"by hand to a user not selected": {3, func(c *fixture) {
 			all(addApplicants(7), settleNow, setSeats(6), giveByHand(4), settleNow)(c)
-			require.Equal(c.T, []uint64{c.user(1), c.user(2), c.user(3), c.user(4), c.user(5), c.user(6)}, c.holders())
+			require.Equal(c.T, []coupon.UserID{c.user(1), c.user(2), c.user(3), c.user(4), c.user(5), c.user(6)}, c.holders())
 		}, ledger.Account{Accepted: 7, Issued: 5, Outcomes: 2}},
 		"seats added": {3, all(addApplicants(9), settleNow, setSeats(5)), ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"seats added and settled": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow)(c)
 			c.setStatus(jajeongtest.Blocked, 4, 4) // becomes REJECTED
 			all(setSeats(5), settleNow)(c)
-			require.Equal(c.T, []uint64{c.user(1), c.user(2), c.user(3), c.user(5), c.user(6)}, c.holders())
+			require.Equal(c.T, []coupon.UserID{c.user(1), c.user(2), c.user(3), c.user(5), c.user(6)}, c.holders())
 		}, ledger.Account{Accepted: 9, Issued: 5, Outcomes: 4}},
 		"more seats added than needed": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow, setSeats(20), settleNow)(c)
@@ -165,9 +165,9 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 }
 
 // holders are the holders of the coupon, by user id.
-func (c *fixture) holders() []uint64 {
+func (c *fixture) holders() []coupon.UserID {
 	c.T.Helper()
-	return c.IDs("SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY user_id", c.id)
+	return jajeongtest.Column[coupon.UserID](c.Deployment, "SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY user_id", c.id)
 }
 
 func (c *fixture) finalised() bool {
@@ -204,7 +204,7 @@ func TestCheckOfAnUnknownCoupon(t *testing.T) {
 func TestCouponsArePaged(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	read := func(after uint64, limit int) []uint64 {
+	read := func(after coupon.CouponID, limit int) []coupon.CouponID {
 		t.Helper()
 		page, err := d.ledger.Coupons(t.Context(), d.DB, after, limit)
 		require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestCouponsArePaged(t *testing.T) {
 	}
 	require.Empty(t, read(0, 3))
 
-	var want []uint64
+	var want []coupon.CouponID
 	for range 7 {
 		want = append(want, d.AddCoupon(1))
 	}
@@ -220,7 +220,7 @@ func TestCouponsArePaged(t *testing.T) {
 	want = append(want[:3], want[4:]...)
 	d.Exec("DELETE FROM coupon WHERE id = ?", gone)
 	for limit := 1; limit <= 8; limit++ {
-		var ids []uint64
+		var ids []coupon.CouponID
 		for page := read(0, limit); len(page) > 0; page = read(page[len(page)-1], limit) {
 			require.Len(t, page, min(limit, len(want)-len(ids)), "every page but the last is full")
 			ids = append(ids, page...)

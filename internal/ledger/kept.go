@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // checkKept: invariants 4 and 6. Every application stays in Redis until a run settles it, and every DLQ entry has a reason.
@@ -34,8 +35,8 @@ func (c *check) checkExpiry(kept candidates.Inspection) {
 		c.find(4, Expiring, kept.DLQ, "%d DLQ entries or their reasons expire in %s", kept.DLQ, kept.ReviewLife)
 	}
 	f := c.figures
-	earliest := min(f.Highest, f.Now.UnixMicro()) + (candidates.MinTTL - time.Minute).Microseconds()
-	if kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).UnixMicro() < earliest {
+	earliest := min(f.Highest, coupon.ArrivalAt(f.Now)).Time().Add(candidates.MinTTL - time.Minute)
+	if kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).Before(earliest) {
 		c.findAny(4, Expiring, f.Waiting, "%d waiting applications expire in %s, less than %s after the last application", kept.QueueLife, candidates.MinTTL)
 	}
 }

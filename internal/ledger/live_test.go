@@ -76,7 +76,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	for range 2 {
 		settler := c.Settler()
 		loop("settle", time.Millisecond, func() error {
-			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true, Coupons: []uint64{c.id}})
+			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true, Coupons: []coupon.CouponID{c.id}})
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ func (c *check) countUnfounded(ctx context.Context, marked func(ctx context.Cont
 				unfounded++
 				continue
 			}
-			users = append(users, user)
+			users = append(users, coupon.UserID(user))
 		}
 		n, err := c.number(ctx, query, jsonArray(users), c.Coupon)
 		if err != nil {
@@ -55,7 +55,7 @@ func (c *check) countUnfounded(ctx context.Context, marked func(ctx context.Cont
 }
 
 // jsonArray is ids for a JSON_TABLE.
-func jsonArray(ids []uint64) string {
+func jsonArray[ID coupon.CouponID | coupon.UserID](ids []ID) string {
 	text, _ := json.Marshal(ids) // never fails
 	return string(text)
 }

@@ -49,7 +49,7 @@ func (c *check) checkOrder(ctx context.Context) error {
 // settled applications and moves failed ones to the DLQ.
 func (c *check) checkRedis(ctx context.Context) error {
 	var passed, settled, halfMoved int64
-	last := c.lastIssued.UnixMicro()
+	last := coupon.ArrivalAt(c.lastIssued)
 	err := c.ledger.walk(ctx, c.tx, c.Coupon, max(c.Account.LastArrival, c.figures.Highest), func(e Entry) {
 		switch {
 		case e.halfMoved():
@@ -81,11 +81,11 @@ func (c *check) checkPromises(context.Context) error {
 	case c.Gap < 0:
 		c.find(4, Excess, -c.Gap, "%d applications without a promise: %s", -c.Gap, c.Account)
 	}
-	highest := max(c.figures.Highest, c.lastIssued.UnixMicro())
-	if next := max(c.Account.LastArrival+1, c.figures.Now.UnixMicro()); highest >= next {
+	highest := max(c.figures.Highest, coupon.ArrivalAt(c.lastIssued))
+	if next := max(c.Account.LastArrival+1, coupon.ArrivalAt(c.figures.Now)); highest >= next {
 		c.find(5, LineRewound, 1, "arrival %d is in Redis or has a seat, but the next arrival can be %d", highest, next)
 	}
-	if ahead := time.UnixMicro(c.Account.LastArrival).Sub(c.figures.Now); ahead > maxAhead {
+	if ahead := c.Account.LastArrival.Time().Sub(c.figures.Now); ahead > maxAhead {
 		c.find(5, ClockAhead, 1, "the last arrival is %s ahead of the Redis clock; Redis accepts no application until the clock has caught up", ahead.Round(time.Millisecond))
 	}
 	return nil

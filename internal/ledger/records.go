@@ -103,7 +103,7 @@ func (c *check) recompute(ctx context.Context, run coupon.RunID) (r record, gap 
 		gap = gap || r.issued > 0 && seat > previous+1
 		previous = seat
 		fmt.Fprintf(hash, "%d\n", user)
-		r.last = appliedAt.Time.UnixMicro()
+		r.last = coupon.ArrivalAt(appliedAt.Time)
 		if r.issued == 0 {
 			r.first = r.last
 		}

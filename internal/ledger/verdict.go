@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Code identifies a kind of finding. Codes are stable.
@@ -59,15 +60,15 @@ type Finding struct {
 
 // Verdict is the result of checking one coupon.
 type Verdict struct {
-	Coupon        uint64     `json:"coupon"`
-	Name          string     `json:"name"`
-	TotalQuantity int64      `json:"totalQuantity"`
-	IssuedCount   int64      `json:"issuedCount"` // of the coupon's row
-	Coupons       int64      `json:"coupons"`     // rows of user_coupon
-	Account       Account    `json:"account"`
-	Gap           int64      `json:"gap"`
-	AuditHead     audit.Head `json:"auditHead"` // a copy elsewhere binds all audit events up to it
-	Findings      []Finding  `json:"findings"`
+	Coupon        coupon.CouponID `json:"coupon"`
+	Name          string          `json:"name"`
+	TotalQuantity int64           `json:"totalQuantity"`
+	IssuedCount   int64           `json:"issuedCount"` // of the coupon's row
+	Coupons       int64           `json:"coupons"`     // rows of user_coupon
+	Account       Account         `json:"account"`
+	Gap           int64           `json:"gap"`
+	AuditHead     audit.Head      `json:"auditHead"` // a copy elsewhere binds all audit events up to it
+	Findings      []Finding       `json:"findings"`
 }
 
 // Violated reports whether an invariant is broken. Warnings do not count.

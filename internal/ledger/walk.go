@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -58,7 +57,7 @@ func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
 	if err != nil {
 		return fmt.Errorf("walk the applications of coupon %d: %w", couponID, err)
 	}
-	query, end := directory.SQL(entriesSQL), time.UnixMicro(upTo+1)
+	query, end := directory.SQL(entriesSQL), (upTo + 1).Time()
 	var cursor coupon.Cursor
 	for {
 		page, next, err := l.Store.Page(ctx, couponID, cursor, end)

@@ -97,7 +97,7 @@ ORDER BY applied_at, user_id LIMIT ?`
 
 // selectNotSelected pages through the NOT_SELECTED applications before a cutoff, by arrival.
 func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
-	from := mysqltx.ArrivalTime(after.Arrival)
+	from := after.Arrival.Time()
 	page, err := mysqltx.CollectApplications(ctx, q, coupon.SourceNotSelected, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
 	return page, mysqltx.Wrap(err, "read not selected of coupon %d", couponID)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func application(user coupon.UserID, arrival coupon.Arrival, source coupon.Source) coupon.Application {
-	return coupon.Application{Member: coupon.Member(user), Arrival: arrival, Source: source}
+	return coupon.Application{Member: user.Member(), Arrival: arrival, Source: source}
 }
 
 // memoryLine serves pages of a sorted line; it is only read here.
@@ -22,7 +22,7 @@ type memoryLine struct {
 	size int
 }
 
-func (l memoryLine) Page(_ context.Context, _ uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l memoryLine) Page(_ context.Context, _ coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	from, _ := strconv.Atoi(after.Score)
 	page := l.all[from:min(len(l.all), from+l.size)]
 	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil
@@ -34,7 +34,7 @@ func TestReader_MergesByArrival(t *testing.T) {
 		arrivals := rapid.SliceOfN(rapid.Int64Range(0, 50), 0, 60)
 		line := func(source coupon.Source, size string) (all []coupon.Application) {
 			for i, arrival := range arrivals.Draw(t, size) {
-				all = append(all, application(uint64(i+1), arrival, source))
+				all = append(all, application(coupon.UserID(i+1), coupon.Arrival(arrival), source))
 			}
 			slices.SortStableFunc(all, func(a, b coupon.Application) int { return int(a.Arrival - b.Arrival) })
 			return all

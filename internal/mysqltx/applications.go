@@ -39,16 +39,13 @@ func ApplicationsJSON(page []coupon.Application) string {
 			text = append(text, ',')
 		}
 		text = append(text, '[')
-		text = strconv.AppendUint(text, a.User(), 10)
+		text = strconv.AppendUint(text, uint64(a.User()), 10)
 		text = append(text, ',')
-		text = strconv.AppendInt(text, a.Arrival, 10)
+		text = strconv.AppendInt(text, int64(a.Arrival), 10)
 		text = append(text, ']')
 	}
 	return string(append(text, ']'))
 }
-
-// ArrivalTime is the arrival as DATETIME(6).
-func ArrivalTime(a coupon.Arrival) time.Time { return time.UnixMicro(a).UTC() }
 
 // CollectApplications runs a query of user_id and applied_at, and returns its rows in order.
 func CollectApplications(ctx context.Context, q Querier, source coupon.Source, query string, args ...any) (page []coupon.Application, err error) {
@@ -56,7 +53,7 @@ func CollectApplications(ctx context.Context, q Querier, source coupon.Source, q
 		var user coupon.UserID
 		var appliedAt time.Time
 		err := rows.Scan(&user, &appliedAt)
-		page = append(page, coupon.Application{Member: coupon.Member(user), Arrival: coupon.ArrivalAt(appliedAt), Source: source})
+		page = append(page, coupon.Application{Member: user.Member(), Arrival: coupon.ArrivalAt(appliedAt), Source: source})
 		return err
 	}, query, args...)
 	return page, err

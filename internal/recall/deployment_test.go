@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,8 +57,8 @@ type pod struct {
 	*candidates.Store
 	*link
 	memory *Memory
-	told   map[uint64]int64 // by user: the lowest arrival it told
-	on     int              // the server it asks
+	told   map[coupon.UserID]coupon.Arrival // by user: the lowest arrival it told
+	on     int                              // the server it asks
 }
 
 // failing is a coupon on a primary and its replicas. promised is the promise in MySQL.
@@ -73,8 +72,8 @@ type failing struct {
 	clients  []*redis.Client
 	promised coupon.Promise
 
-	reached  map[uint64]bool // users whose application was ever accepted by a server
-	settled  map[uint64]int64
+	reached  map[coupon.UserID]bool // users whose application was ever accepted by a server
+	settled  map[coupon.UserID]coupon.Arrival
 	lost     bool  // a reply was lost
 	hasty    bool  // there was a hasty failover
 	changed  bool  // not every pod has refreshed in the present epoch
@@ -83,7 +82,7 @@ type failing struct {
 }
 
 func newFailing(t testingT, servers []redis.UniversalClient, prefix string, pods int) *failing {
-	f := &failing{t: t, servers: servers, prefix: prefix, reached: map[uint64]bool{}, settled: map[uint64]int64{}}
+	f := &failing{t: t, servers: servers, prefix: prefix, reached: map[coupon.UserID]bool{}, settled: map[coupon.UserID]coupon.Arrival{}}
 	now, err := servers[0].Time(t.Context()).Result()
 	require.NoError(t, err)
 	f.window = coupon.Window{Coupon: 42, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
@@ -125,7 +124,7 @@ func (f *failing) keys() (keys []string) {
 func newPod(t testingT, client redis.UniversalClient, way *link, prefix string) *pod {
 	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: prefix, TTL: candidates.MinTTL})
 	require.NoError(t, err)
-	return &pod{Store: store, link: way, memory: New(store), told: map[uint64]int64{}}
+	return &pod{Store: store, link: way, memory: New(store), told: map[coupon.UserID]coupon.Arrival{}}
 }
 
 // askEach has users first to last apply at a pod.
@@ -236,14 +235,12 @@ func (f *failing) forget() {
 
 func (f *failing) follow(p *pod) { p.on, p.to = f.primary, f.servers[f.primary] }
 
-func (f *failing) standing(server int) map[uint64]int64 {
+func (f *failing) standing(server int) map[coupon.UserID]coupon.Arrival {
 	found, err := f.servers[server].ZRangeWithScores(f.t.Context(), f.key(""), 0, -1).Result()
 	require.NoError(f.t, err)
-	standing := map[uint64]int64{}
+	standing := map[coupon.UserID]coupon.Arrival{}
 	for _, z := range found {
-		user, err := strconv.ParseUint(z.Member.(string), 10, 64)
-		require.NoError(f.t, err)
-		standing[user] = int64(z.Score)
+		standing[coupon.ParseUserID(z.Member.(string))] = coupon.Arrival(z.Score)
 	}
 	return standing
 }
@@ -265,7 +262,7 @@ func (f *failing) catchUp() {
 func (f *failing) check() {
 	f.catchUp()
 	standing := f.standing(f.primary)
-	want := map[uint64]int64{}
+	want := map[coupon.UserID]coupon.Arrival{}
 	for _, p := range f.pods {
 		for user, arrival := range p.told {
 			if before, ok := want[user]; !ok || arrival < before {
@@ -319,9 +316,7 @@ func (f *failing) settle(n int) {
 		return
 	}
 	for _, e := range entries {
-		user, err := strconv.ParseUint(e.Member, 10, 64)
-		require.NoError(f.t, err)
-		f.settled[user] = e.Arrival
+		f.settled[e.User()] = e.Arrival
 	}
 	_, err = p.Remove(f.t.Context(), 42, f.window.Closes, coupon.MarkIssued, entries)
 	require.NoError(f.t, err)
@@ -345,7 +340,7 @@ func (p *pod) forgetAnswers() {
 	promises.forgetAll()
 }
 
-func (f *failing) line(server int) []uint64 {
+func (f *failing) line(server int) []coupon.UserID {
 	standing := f.standing(server)
-	return slices.SortedFunc(maps.Keys(standing), func(a, b uint64) int { return int(standing[a] - standing[b]) })
+	return slices.SortedFunc(maps.Keys(standing), func(a, b coupon.UserID) int { return int(standing[a] - standing[b]) })
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -29,7 +30,7 @@ func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 	f.check()
 	require.Len(t, f.standing(1), 13)
 	line := f.line(1)
-	require.Equal(t, []uint64{1, 2, 3, 4, 5, 6, 101, 102, 103, 201, 202, 203, 204}, line)
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5, 6, 101, 102, 103, 201, 202, 203, 204}, line)
 }
 
 // Even if no application is put back, the counts reveal a loss that later applications would hide in a single maximum.
@@ -65,9 +66,9 @@ func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 	f.follow(two)
 	f.ask(two, 4, false)
 	f.ask(two, 2, false)
-	require.Equal(t, []uint64{1, 4, 2}, f.line(1))
+	require.Equal(t, []coupon.UserID{1, 4, 2}, f.line(1))
 	f.check()
-	require.Equal(t, []uint64{1, 2, 3, 4}, f.line(1))
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4}, f.line(1))
 }
 
 // The new primary accepts a user, and then the old one does, for pods that have not noticed the failover. The memories return
@@ -173,9 +174,9 @@ func TestModelOfFailovers(t *testing.T) {
 				switch rapid.SampledFrom([]string{"ask", "ask", "ask", "ask", "lose", "replicate", "replicate", "failover", "follow", "follow",
 					"refresh", "refresh", "settle", "forget", "die"}).Draw(t, "step") {
 				case "ask":
-					f.ask(anyPod(), rapid.Uint64Range(1, 20).Draw(t, "user"), false)
+					f.ask(anyPod(), coupon.UserID(rapid.Uint64Range(1, 20).Draw(t, "user")), false)
 				case "lose":
-					f.ask(anyPod(), rapid.Uint64Range(1, 20).Draw(t, "user"), true)
+					f.ask(anyPod(), coupon.UserID(rapid.Uint64Range(1, 20).Draw(t, "user")), true)
 				case "replicate":
 					f.replicate()
 				case "failover":

@@ -150,7 +150,7 @@ func (r *Reporter) inRedis(c *counter) func(context.Context, *sql.Tx) error {
 // before the buckets.
 func (r *Reporter) countUndecided(ctx context.Context, c *counter, from coupon.Arrival) error {
 	edges := c.period.edges(from)
-	waiting, dlq, err := r.Store.CountByInterval(ctx, c.Coupon.Coupon, []int64{edges[0], edges[len(edges)-1]})
+	waiting, dlq, err := r.Store.CountByInterval(ctx, c.Coupon.Coupon, []coupon.Arrival{edges[0], edges[len(edges)-1]})
 	if err != nil || waiting[0]+dlq[0] == 0 {
 		return err
 	}

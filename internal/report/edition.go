@@ -96,7 +96,7 @@ func figureCells(c Counts) (cells []cell) {
 func runsOf(c Coupon) string {
 	named := make([]string, len(c.Runs))
 	for i, run := range c.Runs {
-		named[i] = strconv.FormatUint(run, 10)
+		named[i] = strconv.FormatUint(uint64(run), 10)
 	}
 	if c.RunCount > len(named) {
 		named = append(named, fmt.Sprintf("… (%d)", c.RunCount))
@@ -144,7 +144,7 @@ func (e Edition) actions() (rows [][]any) {
 			if a.Count > 1 {
 				detail = e.Sprintf(text.ApplicationCount, output.Grouped(strconv.FormatInt(a.Count, 10)))
 			}
-			rows = append(rows, []any{strconv.FormatUint(c.Coupon, 10), e.second(a.At), output.Printable(a.Actor),
+			rows = append(rows, []any{c.Coupon.String(), e.second(a.At), output.Printable(a.Actor),
 				output.Word(e.Language, a.Action), output.Printable(a.Reason), detail})
 		}
 	}

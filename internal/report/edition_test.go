@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/report"
 	"github.com/jajeong/jajeong/internal/text"
@@ -33,7 +34,7 @@ func TestCSVKeepsHostileNamesText(t *testing.T) {
 		`a",=1,"b`, "a\r\n=1,2", "심야 쿠폰, \"최대\" 50%", "'=1", "1e5", "",
 	}
 	for i, name := range names {
-		e.Coupons = append(e.Coupons, report.Coupon{Coupon: uint64(i), Name: name, Counts: report.Counts{ValueWon: new(big.Int)}})
+		e.Coupons = append(e.Coupons, report.Coupon{Coupon: coupon.CouponID(i), Name: name, Counts: report.Counts{ValueWon: new(big.Int)}})
 	}
 	e.Coupons[0].Gap = -1
 	var written bytes.Buffer

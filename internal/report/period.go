@@ -17,19 +17,19 @@ func (p Period) buckets() int64 { return int64((p.To.Sub(p.From) + p.Bucket - 1)
 
 // edges are the bounds of the buckets from an arrival to the end of the period.
 func (p Period) edges(from coupon.Arrival) []coupon.Arrival {
-	from = max(from, p.From.UnixMicro())
+	from = max(from, coupon.ArrivalAt(p.From))
 	edges := []coupon.Arrival{from}
 	for next := p.From.Add(time.Duration(p.bucket(from)+1) * p.Bucket); next.Before(p.To); next = next.Add(p.Bucket) {
-		edges = append(edges, next.UnixMicro())
+		edges = append(edges, coupon.ArrivalAt(next))
 	}
-	return append(edges, max(from, p.To.UnixMicro()))
+	return append(edges, max(from, coupon.ArrivalAt(p.To)))
 }
 
 // bucket is the index of the bucket that counts an arrival.
 func (p Period) bucket(arrival coupon.Arrival) int {
-	return int((arrival - p.From.UnixMicro()) / p.Bucket.Microseconds())
+	return int(arrival.Time().Sub(p.From) / p.Bucket)
 }
 
 func (p Period) contains(arrival coupon.Arrival) bool {
-	return p.From.UnixMicro() <= arrival && arrival < p.To.UnixMicro()
+	return coupon.ArrivalAt(p.From) <= arrival && arrival < coupon.ArrivalAt(p.To)
 }

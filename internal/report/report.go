@@ -19,7 +19,7 @@ import (
 // Store is what a report reads of Redis; candidates.Store has it.
 type Store interface {
 	ledger.Store
-	CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []int64) (waiting, dlq []int64, err error)
+	CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error)
 }
 
 // Reporter reads reports of one deployment.

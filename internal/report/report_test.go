@@ -54,9 +54,9 @@ func opened(d *jajeongtest.Deployment, seats int, discount int64, opens, closes 
 }
 
 // applied adds an application with that arrival.
-func (c *fixture) applied(n uint64, arrival time.Time) {
+func (c *fixture) applied(n coupon.UserID, arrival time.Time) {
 	c.T.Helper()
-	c.ApplyAt(c.id, coupon.Member(n), arrival)
+	c.ApplyAt(c.id, n.Member(), arrival)
 }
 
 // settle settles the coupon up to a cutoff; the zero time is now.
@@ -95,7 +95,7 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	c := opened(d, 3, 5_000, at("2025-10-30 00:00:00"), at("2025-12-02 00:00:00"))
-	d.AddUsers(jajeongtest.Between(1, 22)...)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 22)...)
 	d.SetStatus(jajeongtest.Blocked, 21, 22)
 	c.applied(1, at("2025-10-31 23:59:59.999999"))
 	c.applied(2, at("2025-11-20 10:00:00"))
@@ -117,7 +117,7 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	first := read(d, day(t, "2025-11-20"))
 	require.Equal(t, [7]int64{3, 2, 0, 0, 0, 1, 0}, counts(first.Total))
 	require.EqualValues(t, 10_000, first.Total.ValueWon.Int64())
-	require.Equal(t, []uint64{runs[0]}, first.Coupons[0].Runs)
+	require.Equal(t, []coupon.RunID{runs[0]}, first.Coupons[0].Runs)
 	require.Equal(t, 1, first.Coupons[0].RunCount)
 	require.NotNil(t, first.Coupons[0].Millis)
 	require.Equal(t, [3]int64{3, 0, 0}, [3]int64{first.Total.Seats, first.Total.SeatsLeft, first.Total.Gap})
@@ -128,7 +128,7 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	second := read(d, day(t, "2025-11-21"))
 	require.Equal(t, [7]int64{2, 0, 1, 0, 0, 1, 0}, counts(second.Total))
 	require.EqualValues(t, 2, second.Timeline[0])
-	require.Equal(t, []uint64{runs[1]}, second.Coupons[0].Runs)
+	require.Equal(t, []coupon.RunID{runs[1]}, second.Coupons[0].Runs)
 
 	whole := read(d, month(t, "2025-11"))
 	require.Equal(t, [7]int64{6, 2, 2, 0, 0, 2, 0}, counts(whole.Total))
@@ -154,7 +154,7 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	require.NotNil(t, nothing.Coupons)
 	require.Empty(t, nothing.Coupons)
 	require.Len(t, read(d, month(t, "2024-02"), c.id).Coupons, 1, "a coupon that the caller names")
-	_, err := reporter(d).Report(t.Context(), month(t, "2025-11"), []uint64{c.id + 1})
+	_, err := reporter(d).Report(t.Context(), month(t, "2025-11"), []coupon.CouponID{c.id + 1})
 	require.ErrorIs(t, err, ledger.ErrNoCoupon)
 }
 
@@ -163,7 +163,7 @@ func TestReportCountsEveryOutcome(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	c := &fixture{d, d.AddCoupon(8)}
-	d.AddUsers(jajeongtest.Between(1, 22)...)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 22)...)
 	d.SetStatus(jajeongtest.Blocked, 21, 22)
 	d.Apply(c.id, 1, 2, 3, 4, 5, 21, 22, 6)
 	c.settle(time.Time{})
@@ -177,7 +177,7 @@ func TestReportCountsEveryOutcome(t *testing.T) {
 	stay := func(key, table string, user coupon.UserID) { // as before a clean-up
 		var appliedAt time.Time
 		require.NoError(t, d.DB.QueryRow("SELECT applied_at FROM "+table+" WHERE coupon_id = ? AND user_id = ?", c.id, user).Scan(&appliedAt))
-		require.NoError(t, d.Redis.ZAdd(t.Context(), key, redis.Z{Score: float64(appliedAt.UnixMicro()), Member: user}).Err())
+		require.NoError(t, d.Redis.ZAdd(t.Context(), key, redis.Z{Score: float64(appliedAt.UnixMicro()), Member: user.Member()}).Err())
 	}
 	stay(d.Queue(c.id), "user_coupon", 1)
 	stay(d.Queue(c.id), "application_outcome", 9)
@@ -206,7 +206,7 @@ func TestTimelineStaysWhenApplicationsAreSettled(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
-	d.AddUsers(jajeongtest.Between(1, 5)...)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 5)...)
 	c.applied(1, at("2025-11-19 23:59:59.999999"))
 	c.applied(2, at("2025-11-20 00:00:00"))
 	c.applied(3, at("2025-11-20 10:00:00"))
@@ -310,14 +310,14 @@ type hooked struct {
 	beforeIntervals, beforeCounts func()
 }
 
-func (h hooked) CountByInterval(ctx context.Context, coupon uint64, bounds []int64) (waiting, dlq []int64, err error) {
+func (h hooked) CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error) {
 	h.beforeIntervals()
-	return h.Store.CountByInterval(ctx, coupon, bounds)
+	return h.Store.CountByInterval(ctx, couponID, bounds)
 }
 
-func (h hooked) Counts(ctx context.Context, coupon uint64, behind int64) (candidates.Counts, error) {
+func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error) {
 	h.beforeCounts()
-	return h.Store.Counts(ctx, coupon, behind)
+	return h.Store.Counts(ctx, couponID, behind)
 }
 
 // A settlement between the reads of MySQL and Redis loses no application and counts none twice.
@@ -328,8 +328,8 @@ func TestReportWhileASettlementCommits(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
-			d.AddUsers(jajeongtest.Between(1, 5)...)
-			for n := range uint64(5) {
+			d.AddUsers(jajeongtest.Between[coupon.UserID](1, 5)...)
+			for n := range coupon.UserID(5) {
 				c.applied(n+1, at("2025-11-20 10:00:00").Add(time.Duration(n)*time.Second))
 			}
 			settled := false

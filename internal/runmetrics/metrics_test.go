@@ -21,10 +21,10 @@ func TestAGapIsToldUntilARunHasLooked(t *testing.T) {
 		err     error
 		told    string // the gap, "" for none
 	}
-	held := func(couponID uint64, gap int64) settle.Result {
+	held := func(couponID coupon.CouponID, gap int64) settle.Result {
 		return settle.Result{Coupon: couponID, Status: coupon.HeldBack, Gap: gap}
 	}
-	as := func(couponID uint64, status coupon.ResultStatus) settle.Result {
+	as := func(couponID coupon.CouponID, status coupon.ResultStatus) settle.Result {
 		return settle.Result{Coupon: couponID, Status: status}
 	}
 	for name, runs := range map[string][]ended{

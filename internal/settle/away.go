@@ -68,7 +68,7 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		n := done.aside.UnderReview
 		away := &mysqltx.Away{Err: fmt.Errorf("mysql refuses everything; %d from the head of the line went under review, to be tried by the next run", n)}
 		report.add(done.result(c, errors.Join(away, err), s.Now().Sub(began)))
-		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", c.ID), zap.Int("under_review", n), zap.Error(why))
+		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", uint64(c.ID)), zap.Int("under_review", n), zap.Error(why))
 	}
 	report.end(why, s.Now())
 	return report, errors.Join(why, r.stopped())

@@ -26,7 +26,7 @@ import (
 )
 
 // requireAwayReview requires that the DLQ holds exactly these applications because MySQL was away, with that many attempts.
-func requireAwayReview(d *jajeongtest.Deployment, couponID uint64, attempts int, arrivals map[string]int64) {
+func requireAwayReview(d *jajeongtest.Deployment, couponID coupon.CouponID, attempts int, arrivals map[string]coupon.Arrival) {
 	d.T.Helper()
 	require.Equal(d.T, arrivals, d.UnderReview(couponID))
 	for member := range arrivals {
@@ -39,7 +39,7 @@ func requireAwayReview(d *jajeongtest.Deployment, couponID uint64, attempts int,
 }
 
 // shorten gives a coupon's keys a short time to live.
-func shorten(d *jajeongtest.Deployment, couponID uint64) {
+func shorten(d *jajeongtest.Deployment, couponID coupon.CouponID) {
 	d.T.Helper()
 	for _, key := range []string{d.Queue(couponID), d.Key("state", couponID)} {
 		require.NoError(d.T, d.Redis.Expire(d.T.Context(), key, 10*time.Minute).Err())
@@ -47,7 +47,7 @@ func shorten(d *jajeongtest.Deployment, couponID uint64) {
 }
 
 // renewed reports whether a coupon's keys have their full time to live again.
-func renewed(d *jajeongtest.Deployment, couponID uint64) bool {
+func renewed(d *jajeongtest.Deployment, couponID coupon.CouponID) bool {
 	d.T.Helper()
 	for _, key := range []string{d.Queue(couponID), d.Key("state", couponID)} {
 		ends, err := d.Redis.ExpireTime(d.T.Context(), key).Result()
@@ -62,7 +62,7 @@ func renewed(d *jajeongtest.Deployment, couponID uint64) bool {
 func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	d, server := newOnPrivateMySQL(t)
-	d.AddUsers(jajeongtest.Between(1, 9)...)
+	d.AddUsers(between(1, 9)...)
 	short, long, sold, retried := d.AddCoupon(3), d.AddCoupon(10), d.AddCoupon(1), d.AddCoupon(2)
 	d.Apply(short, 5, 4, 3, 2, 1)
 	d.Apply(long, 1, 2)
@@ -80,11 +80,11 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 	d.Refresh()
 	unknown := d.AddCoupon(3) // after the refresh of the catalog
 	d.Apply(unknown, 1, 2)
-	all := []uint64{short, long, sold, retried}
+	all := []coupon.CouponID{short, long, sold, retried}
 	for _, couponID := range append(all, unknown) {
 		shorten(d, couponID)
 	}
-	arrivals := map[uint64]map[string]int64{
+	arrivals := map[coupon.CouponID]map[string]coupon.Arrival{
 		short: arrivalsOf(d, short, 5, 4, 3), long: arrivalsOf(d, long, 1, 2), sold: {}, retried: arrivalsOf(d, retried, 2),
 	}
 	held := d.UnderReview(retried)
@@ -96,13 +96,13 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 		require.ErrorContains(t, err, "refused")
 		require.Equal(t, settle.Total{Coupons: 4, Counts: settle.Counts{UnderReview: 7}, Failed: 4}, counts(report.Total))
 		require.Equal(t, []coupon.Class{coupon.Infrastructure}, slices.Compact(report.Classes()))
-		for _, couponID := range []uint64{short, long, sold} {
+		for _, couponID := range []coupon.CouponID{short, long, sold} {
 			requireAwayReview(d, couponID, attempt+1, arrivals[couponID])
 		}
 		require.Equal(t, []string{"2", "1"}, d.Waiting(short), "as many as there are seats, and no more")
 		require.Equal(t, []string{"2"}, d.Waiting(sold), "no application, without a free seat")
 		require.Equal(t, []string{"4", "5"}, d.Waiting(retried))
-		require.Equal(t, map[string]int64{"1": held["1"], "2": arrivals[retried]["2"], "3": held["3"]}, d.UnderReview(retried), "two seats: 2 and 3, as 1 is held")
+		require.Equal(t, map[string]coupon.Arrival{"1": held["1"], "2": arrivals[retried]["2"], "3": held["3"]}, d.UnderReview(retried), "two seats: 2 and 3, as 1 is held")
 		require.Equal(t, candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1}, d.Reason(retried, "1"))
 		why := d.Reason(retried, "3")
 		require.Equal(t, []any{"BAD_ROW", "once before", 2 + attempt}, []any{why.Cause, why.Message, why.Attempts}, "the cause stays")
@@ -119,15 +119,15 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 
 	require.NoError(t, server.Restart(t.Context()))
 	d.SettleNow()
-	require.Equal(t, []uint64{5, 4, 3}, d.Issued(short))
-	require.Equal(t, []uint64{2, 1}, d.Outcome(short, "NOT_SELECTED"))
-	require.Equal(t, []uint64{1, 2}, d.Issued(long))
-	require.Equal(t, []uint64{1}, d.Issued(sold))
-	require.Equal(t, []uint64{2, 3}, d.Issued(retried))
-	require.Equal(t, []uint64{4, 5}, d.Outcome(retried, "NOT_SELECTED"))
-	require.Equal(t, map[string]int64{"1": held["1"]}, d.UnderReview(retried))
-	require.Equal(t, []uint64{1, 2}, d.Issued(unknown))
-	for _, couponID := range []uint64{short, long, unknown} {
+	require.Equal(t, []coupon.UserID{5, 4, 3}, d.Issued(short))
+	require.Equal(t, []coupon.UserID{2, 1}, d.Outcome(short, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(long))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(sold))
+	require.Equal(t, []coupon.UserID{2, 3}, d.Issued(retried))
+	require.Equal(t, []coupon.UserID{4, 5}, d.Outcome(retried, "NOT_SELECTED"))
+	require.Equal(t, map[string]coupon.Arrival{"1": held["1"]}, d.UnderReview(retried))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(unknown))
+	for _, couponID := range []coupon.CouponID{short, long, unknown} {
 		require.Empty(t, d.UnderReview(couponID))
 	}
 	d.Verify()
@@ -137,9 +137,9 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 func TestSettle_MovesFirstToReviewAfterMySQLDied(t *testing.T) {
 	t.Parallel()
 	d, server := newOnPrivateMySQL(t)
-	d.AddUsers(jajeongtest.Between(1, 6)...)
+	d.AddUsers(between(1, 6)...)
 	before, hurt, behind := d.AddCoupon(2), d.AddCoupon(2), d.AddCoupon(3)
-	for _, couponID := range []uint64{before, hurt, behind} {
+	for _, couponID := range []coupon.CouponID{before, hurt, behind} {
 		d.Apply(couponID, 6, 5, 4, 3, 2, 1)
 	}
 	wantHurt, wantBehind := arrivalsOf(d, hurt, 6, 5), arrivalsOf(d, behind, 6, 5, 4)
@@ -167,11 +167,11 @@ func TestSettle_MovesFirstToReviewAfterMySQLDied(t *testing.T) {
 
 	require.NoError(t, server.Restart(t.Context()))
 	d.SettleNow()
-	require.Equal(t, []uint64{6, 5}, d.Issued(before))
-	require.Equal(t, []uint64{6, 5}, d.Issued(hurt))
-	require.Equal(t, []uint64{4, 3, 2, 1}, d.Outcome(hurt, "NOT_SELECTED"))
-	require.Equal(t, []uint64{6, 5, 4}, d.Issued(behind))
-	require.Equal(t, []uint64{3, 2, 1}, d.Outcome(behind, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{6, 5}, d.Issued(before))
+	require.Equal(t, []coupon.UserID{6, 5}, d.Issued(hurt))
+	require.Equal(t, []coupon.UserID{4, 3, 2, 1}, d.Outcome(hurt, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{6, 5, 4}, d.Issued(behind))
+	require.Equal(t, []coupon.UserID{3, 2, 1}, d.Outcome(behind, "NOT_SELECTED"))
 	require.Empty(t, d.UnderReview(hurt))
 	require.Empty(t, d.UnderReview(behind))
 	d.Verify()
@@ -203,15 +203,15 @@ func TestSettle_StaysCommittedWhenRedisDies(t *testing.T) {
 			require.Equal(t, coupon.Failed, report.Coupons[0].Status)
 			require.Equal(t, 2, report.Total.Issued)
 			require.Contains(t, report.Coupons[0].Error, "refused")
-			require.Equal(t, []uint64{3, 1}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{3, 1}, d.Issued(couponID))
 
 			require.NoError(t, server.Restart(t.Context()))
 			d.SettleNow()
-			require.Equal(t, []uint64{3, 1}, d.Issued(couponID))
-			require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+			require.Equal(t, []coupon.UserID{3, 1}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 			require.Empty(t, d.Waiting(couponID))
 			require.Empty(t, d.IDs("SELECT run_id FROM settlement WHERE cleaned_at IS NULL"))
-			require.Equal(t, []uint64{couponID}, d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL"))
+			require.Equal(t, []uint64{uint64(couponID)}, d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL"))
 			d.Verify()
 		})
 	}
@@ -330,8 +330,8 @@ func TestSettle_TriesEachCouponOnceAtRefusingServer(t *testing.T) {
 
 	b.set(false)
 	d.SettleNow()
-	for couponID := range uint64(coupons) {
-		require.Equal(t, []uint64{1}, d.Issued(couponID+1))
+	for couponID := range coupon.CouponID(coupons) {
+		require.Equal(t, []coupon.UserID{1}, d.Issued(couponID+1))
 	}
 	d.Verify()
 }
@@ -416,8 +416,8 @@ func TestScheduler_RepeatsNightUntilMySQLIsBack(t *testing.T) {
 	scheduler.Run(ctx)
 	require.Equal(t, time.Minute, waits[0])
 	require.True(t, slices.IsSorted(waits[:len(waits)-1]))
-	require.Equal(t, []uint64{3, 1}, d.Issued(couponID))
-	require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{3, 1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(t, d.UnderReview(couponID))
 	d.Verify()
 }

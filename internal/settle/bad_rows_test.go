@@ -15,7 +15,7 @@ import (
 )
 
 // requireBadRows requires that the DLQ holds exactly these applications because of their rows, retryable and with their arrivals.
-func requireBadRows(d *jajeongtest.Deployment, couponID uint64, message string, arrivals map[string]int64) {
+func requireBadRows(d *jajeongtest.Deployment, couponID coupon.CouponID, message string, arrivals map[string]coupon.Arrival) {
 	d.T.Helper()
 	require.Equal(d.T, arrivals, d.UnderReview(couponID))
 	for member := range arrivals {
@@ -29,9 +29,9 @@ func requireBadRows(d *jajeongtest.Deployment, couponID uint64, message string, 
 }
 
 // arrivalsOf are the arrivals of these users in the queue.
-func arrivalsOf(d *jajeongtest.Deployment, couponID uint64, users ...uint64) map[string]int64 {
+func arrivalsOf(d *jajeongtest.Deployment, couponID coupon.CouponID, users ...coupon.UserID) map[string]coupon.Arrival {
 	d.T.Helper()
-	found, all := map[string]int64{}, d.Arrivals(couponID)
+	found, all := map[string]coupon.Arrival{}, d.Arrivals(couponID)
 	for _, user := range users {
 		member := fmt.Sprint(user)
 		require.Contains(d.T, all, member)
@@ -40,8 +40,8 @@ func arrivalsOf(d *jajeongtest.Deployment, couponID uint64, users ...uint64) map
 	return found
 }
 
-func without(line []uint64, users ...uint64) []uint64 {
-	return slices.DeleteFunc(slices.Clone(line), func(user uint64) bool { return slices.Contains(users, user) })
+func without(line []coupon.UserID, users ...coupon.UserID) []coupon.UserID {
+	return slices.DeleteFunc(slices.Clone(line), func(user coupon.UserID) bool { return slices.Contains(users, user) })
 }
 
 // Applications whose row the database refuses go to the DLQ. The next applications get their seats.
@@ -65,11 +65,11 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			couponID := d.AddCoupon(c.seats)
-			line := jajeongtest.Between(1, uint64(c.applicants))
+			line := between(1, coupon.UserID(c.applicants))
 			slices.Reverse(line) // arrivals are not in the order of ids
 			d.AddUsers(line...)
 			d.Apply(couponID, line...)
-			var bad []uint64
+			var bad []coupon.UserID
 			for _, place := range c.bad {
 				bad = append(bad, line[place])
 			}
@@ -81,11 +81,11 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 			issued := min(c.seats, len(able))
 			require.EqualExportedValues(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: c.applicants, Issued: issued, UnderReview: len(bad), NotSelected: len(able) - issued},
 				Millis: report.Total.Millis}, report.Total)
-			require.Equal(t, append([]uint64{}, able[:issued]...), d.Issued(couponID))
+			require.Equal(t, append([]coupon.UserID{}, able[:issued]...), d.Issued(couponID))
 			if issued > 0 {
 				require.Equal(t, jajeongtest.Between(1, uint64(issued)), d.Seats(couponID), "without gaps")
 			}
-			require.Equal(t, append([]uint64{}, able[issued:]...), d.Outcome(couponID, "NOT_SELECTED"))
+			require.Equal(t, append([]coupon.UserID{}, able[issued:]...), d.Outcome(couponID, "NOT_SELECTED"))
 			require.Empty(t, d.Waiting(couponID))
 			requireBadRows(d, couponID, "an odd user", arrivals)
 			d.Verify()
@@ -104,7 +104,7 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 			allow()
 			d.SetSeats(couponID, issued+len(bad))
 			d.SettleNow()
-			require.Equal(t, append(append([]uint64{}, able[:issued]...), bad...), d.Issued(couponID), "they get the free seats, in order")
+			require.Equal(t, append(append([]coupon.UserID{}, able[:issued]...), bad...), d.Issued(couponID), "they get the free seats, in order")
 			require.Equal(t, jajeongtest.Between(1, uint64(issued+len(bad))), d.Seats(couponID))
 			require.Empty(t, d.UnderReview(couponID))
 			d.Verify()
@@ -116,13 +116,13 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 func TestSettle_FailsBeyondLimitOfRefusedRows(t *testing.T) {
 	t.Parallel()
 	const seats, applicants, allowed = 200, 310, 102
-	line := jajeongtest.Between(1, applicants)
+	line := between(1, applicants)
 	for name, c := range map[string]struct {
-		bad   []uint64 // none: all
+		bad   []coupon.UserID // none: all
 		fails bool
 	}{
-		"exactly the limit": {jajeongtest.Between(50, 50+allowed-1), false},
-		"one more":          {jajeongtest.Between(50, 50+allowed), true},
+		"exactly the limit": {between(50, 50+allowed-1), false},
+		"one more":          {between(50, 50+allowed), true},
 		"all":               {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestSettle_FailsBeyondLimitOfRefusedRows(t *testing.T) {
 			if !c.fails {
 				require.Empty(t, report.Classes())
 				require.Equal(t, without(line, c.bad...)[:seats], d.Issued(couponID))
-				require.Equal(t, jajeongtest.Between(1, seats), d.Seats(couponID))
+				require.Equal(t, jajeongtest.Between[uint64](1, seats), d.Seats(couponID))
 				require.Len(t, d.UnderReview(couponID), allowed)
 				d.Verify()
 				return
@@ -186,7 +186,7 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 			arrivals := arrivalsOf(d, couponID, odd)
 			d.Exec(c.fault)
 			d.SettleNow()
-			require.Equal(t, []uint64{9, 8, 7}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{9, 8, 7}, d.Issued(couponID))
 			requireBadRows(d, couponID, "", arrivals)
 			message := d.Reason(couponID, fmt.Sprint(uint64(odd))).Message
 			require.True(t, slices.ContainsFunc(c.number, func(n string) bool { return strings.HasPrefix(message, "Error "+n+" ") }), message)
@@ -194,7 +194,7 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 			d.Exec(c.repair)
 			d.SetSeats(couponID, 4)
 			d.SettleNow()
-			require.Equal(t, []uint64{9, 8, 7, odd}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{9, 8, 7, odd}, d.Issued(couponID))
 			require.Empty(t, d.UnderReview(couponID))
 			d.Verify()
 		})
@@ -206,7 +206,7 @@ func TestSettle_SeatOutOfRangeOfColumn(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(260)
-	line := jajeongtest.Between(1, 300)
+	line := between(1, 300)
 	d.AddUsers(line...)
 	d.ApplyLine(couponID, line...)
 	d.Exec("ALTER TABLE user_coupon MODIFY position TINYINT UNSIGNED NOT NULL DEFAULT 0")
@@ -229,27 +229,27 @@ func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
-	d.AddUsers(jajeongtest.Between(1, 5)...)
-	d.Apply(couponID, jajeongtest.Between(1, 5)...)
+	d.AddUsers(between(1, 5)...)
+	d.Apply(couponID, between(1, 5)...)
 	arrivals := arrivalsOf(d, couponID, 2)
 	d.SettleNow()
-	require.Equal(t, jajeongtest.Between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
 
 	allow := d.RefuseRows("user_coupon", 2)
 	d.SetSeats(couponID, 3)
 	report := d.SettleNow()
 	require.Equal(t, 1, report.Total.UnderReview)
-	require.Equal(t, []uint64{1, 3, 4}, d.Issued(couponID))
-	require.Equal(t, jajeongtest.Between(1, 3), d.Seats(couponID))
-	require.Equal(t, []uint64{5}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 3, 4}, d.Issued(couponID))
+	require.Equal(t, jajeongtest.Between[uint64](1, 3), d.Seats(couponID))
+	require.Equal(t, []coupon.UserID{5}, d.Outcome(couponID, "NOT_SELECTED"))
 	requireBadRows(d, couponID, "an odd user", arrivals)
 	d.Verify()
 
 	allow()
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 3, 4, 2}, d.Issued(couponID))
-	require.Equal(t, []uint64{5}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 3, 4, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{5}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(t, d.UnderReview(couponID))
 	d.Verify()
 }
@@ -259,8 +259,8 @@ func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
-	d.AddUsers(jajeongtest.Between(1, 4)...)
-	d.Apply(couponID, jajeongtest.Between(1, 4)...)
+	d.AddUsers(between(1, 4)...)
+	d.Apply(couponID, between(1, 4)...)
 	d.SettleNow()
 	allow := d.RefuseRows("user_coupon", 2)
 	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
@@ -277,8 +277,8 @@ func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	allow()
 	d.Exec("DROP TRIGGER refuses")
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
-	require.Equal(t, []uint64{3, 4}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{3, 4}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(t, d.UnderReview(couponID))
 	d.Verify()
 }
@@ -288,20 +288,20 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
-	d.AddUsers(jajeongtest.Between(1, 5)...)
-	d.Apply(couponID, jajeongtest.Between(1, 5)...)
+	d.AddUsers(between(1, 5)...)
+	d.Apply(couponID, between(1, 5)...)
 	arrivals := arrivalsOf(d, couponID, 3)
 	allow := d.RefuseRows("application_outcome", 3)
 	report := d.SettleNow()
 	require.Equal(t, 1, report.Total.UnderReview)
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
-	require.Equal(t, []uint64{2, 4, 5}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2, 4, 5}, d.Outcome(couponID, "NOT_SELECTED"))
 	requireBadRows(d, couponID, "an odd user", arrivals)
 	d.Verify()
 
 	allow()
 	d.SettleNow()
-	require.Equal(t, jajeongtest.Between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(t, d.UnderReview(couponID))
 	d.Verify()
 }
@@ -311,7 +311,7 @@ func TestSettle_FailsBeyondLimitOfRefusedOutcomes(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
-	line := jajeongtest.Between(1, 150)
+	line := between(1, 150)
 	d.AddUsers(line...)
 	d.ApplyLine(couponID, line...)
 	allow := d.RefuseRows("application_outcome")
@@ -320,13 +320,13 @@ func TestSettle_FailsBeyondLimitOfRefusedOutcomes(t *testing.T) {
 	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
 	require.Contains(t, report.Coupons[0].Error, "more than 100 rows cannot be stored")
 	require.NotContains(t, report.Coupons[0].Error, "nothing was moved", "a coupon was issued")
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	require.Len(t, d.Waiting(couponID), 149)
 	require.Empty(t, d.UnderReview(couponID))
 
 	allow()
 	d.SettleNow()
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	require.Equal(t, line[1:], d.Outcome(couponID, "NOT_SELECTED"))
 	d.Verify()
 }
@@ -355,14 +355,14 @@ func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
 
 			d.Exec("DROP TRIGGER counts")
 			d.SettleNow()
-			require.Equal(t, []uint64{1, 2}, d.Issued(hurt))
+			require.Equal(t, []coupon.UserID{1, 2}, d.Issued(hurt))
 			d.Verify()
 		})
 	}
 }
 
 // requireUnmoved requires that the queue is as before and that nothing is recorded.
-func requireUnmoved(d *jajeongtest.Deployment, couponID uint64, line ...uint64) {
+func requireUnmoved(d *jajeongtest.Deployment, couponID coupon.CouponID, line ...coupon.UserID) {
 	d.T.Helper()
 	waiting := make([]string, len(line))
 	for i, user := range line {

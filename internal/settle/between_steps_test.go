@@ -27,7 +27,7 @@ type watchedDoor struct {
 	soldOut func(ctx context.Context)
 }
 
-func (d watchedDoor) SetSold(ctx context.Context, couponID uint64, sold bool) error {
+func (d watchedDoor) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
 	d.soldOut(ctx)
 	return d.Door.SetSold(ctx, couponID, sold)
 }
@@ -38,14 +38,14 @@ type watchedLine struct {
 	page, remove func()
 }
 
-func (l watchedLine) Page(ctx context.Context, couponID uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l watchedLine) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	if l.page != nil {
 		l.page()
 	}
 	return l.Line.Page(ctx, couponID, after, cutoff)
 }
 
-func (l watchedLine) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+func (l watchedLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
 	if l.remove != nil {
 		l.remove()
 	}
@@ -76,7 +76,7 @@ func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
 	}}
 	_, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
-	require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Equal(t, candidates.SoldOut, d.Answer(couponID, 2))
 	d.Verify()
 }
@@ -117,7 +117,7 @@ func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 			require.NoError(t, server.Thaw())
 			<-ended
 			d.SettleNow()
-			require.Equal(t, []uint64{1}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 			d.Verify()
 		})
 	}
@@ -154,7 +154,7 @@ type meddledStore struct {
 	meddle func()
 }
 
-func (s meddledStore) Counts(ctx context.Context, couponID uint64, behind int64) (candidates.Counts, error) {
+func (s meddledStore) Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error) {
 	figures, err := s.Store.Counts(ctx, couponID, behind)
 	s.meddle()
 	return figures, err
@@ -165,15 +165,15 @@ func TestSettle_FindsGapDuringCleanupOfAnotherRun(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(50)
-	d.AddUsers(jajeongtest.Between(1, 30)...)
-	d.Apply(couponID, jajeongtest.Between(1, 10)...)
+	d.AddUsers(between(1, 30)...)
+	d.Apply(couponID, between(1, 10)...)
 	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
 	require.NoError(t, err)
 	d.SettleNow()
 	// As before the first run's clean-up.
 	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
 	d.Exec("UPDATE settlement SET cleaned_at = NULL")
-	d.Apply(couponID, jajeongtest.Between(11, 20)...)
+	d.Apply(couponID, between(11, 20)...)
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12").Err()) // lost
 
 	s := d.Settler()
@@ -195,8 +195,8 @@ func TestVerify_FindsNoExcessDuringCleanup(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(50)
-	d.AddUsers(jajeongtest.Between(1, 10)...)
-	d.Apply(couponID, jajeongtest.Between(1, 10)...)
+	d.AddUsers(between(1, 10)...)
+	d.Apply(couponID, between(1, 10)...)
 	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
 	require.NoError(t, err)
 	d.SettleNow()
@@ -229,7 +229,7 @@ type watchedFence struct {
 	waits func()
 }
 
-func (d watchedFence) Fence(ctx context.Context, couponID uint64, cutoff time.Time, promised coupon.Promise) (wait, forPods time.Duration, err error) {
+func (d watchedFence) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, promised coupon.Promise) (wait, forPods time.Duration, err error) {
 	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, promised)
 	if wait > 0 {
 		d.waits()
@@ -266,7 +266,7 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 	d := jajeongtest.New(t)
 	now := d.Now()
 	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240) // midnight is in four minutes
-	coupons := []uint64{d.AddCoupon(5), d.AddCoupon(5)}
+	coupons := []coupon.CouponID{d.AddCoupon(5), d.AddCoupon(5)}
 	d.AddUsers(1, 2)
 	for _, couponID := range coupons {
 		d.Apply(couponID, 1)
@@ -300,10 +300,10 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 		d.Apply(couponID, 2) // before midnight: no fence was set
 		receipt, err := d.Store.Apply(t.Context(), couponID, 2)
 		require.NoError(t, err)
-		require.Less(t, receipt.Arrival, calendar.DefaultCutoff(now, zone).UnixMicro())
+		require.Less(t, receipt.Arrival, coupon.ArrivalAt(calendar.DefaultCutoff(now, zone)))
 	}
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2}, d.Issued(coupons[0]))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(coupons[0]))
 	d.Verify()
 }
 
@@ -311,7 +311,7 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 func TestSettle_StopsBetweenPagesOfNotSelected(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	line := jajeongtest.Between(1, 21_000) // more than a page
+	line := between(1, 21_000) // more than a page
 	couponID := d.AddCoupon(1)
 	d.AddUsers(line...)
 	d.ApplyLine(couponID, line...)
@@ -326,7 +326,7 @@ func TestSettle_StopsBetweenPagesOfNotSelected(t *testing.T) {
 	report, err := s.RunOnce(stopping, jajeongtest.Manual())
 	require.ErrorIs(t, err, context.Canceled)
 	first := report.Coupons[0]
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	require.Equal(t, line[1:1+first.NotSelected], d.Outcome(couponID, "NOT_SELECTED"), "what is reported is recorded")
 	require.Positive(t, first.NotSelected)
 	require.Len(t, d.Waiting(couponID), len(line)-1-first.NotSelected)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
@@ -16,28 +17,28 @@ func TestRetry_TriesOnlyCanaries(t *testing.T) {
 	const refused = 27
 	for name, c := range map[string]struct {
 		seats     int
-		unknown   uint64 // number of held entries of unknown users
-		newcomers []uint64
-		late      []string // of the newcomers: still waiting after the canary
-		issued    []uint64 // in the end, when the rows of the first nine are accepted
+		unknown   coupon.UserID // number of held entries of unknown users
+		newcomers []coupon.UserID
+		late      []string        // of the newcomers: still waiting after the canary
+		issued    []coupon.UserID // in the end, when the rows of the first nine are accepted
 	}{
-		"held entries take no seat":  {seats: 30, unknown: 20, issued: jajeongtest.Between(1, 9)},
-		"a seat for each of them":    {seats: 26, newcomers: []uint64{60}, late: []string{"60"}, issued: append(jajeongtest.Between(1, 9), 60)},
-		"fewer seats than of them":   {seats: 5, newcomers: []uint64{60}, late: []string{"60"}, issued: jajeongtest.Between(1, 5)},
-		"the canary's for newcomers": {seats: 27, newcomers: []uint64{60, 61}, late: []string{"61"}, issued: append(append([]uint64{60}, jajeongtest.Between(1, 9)...), 61)},
+		"held entries take no seat":  {seats: 30, unknown: 20, issued: between(1, 9)},
+		"a seat for each of them":    {seats: 26, newcomers: []coupon.UserID{60}, late: []string{"60"}, issued: append(between(1, 9), 60)},
+		"fewer seats than of them":   {seats: 5, newcomers: []coupon.UserID{60}, late: []string{"60"}, issued: between(1, 5)},
+		"the canary's for newcomers": {seats: 27, newcomers: []coupon.UserID{60, 61}, late: []string{"61"}, issued: append(append([]coupon.UserID{60}, between(1, 9)...), 61)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			d.RefuseOddUsers()
-			line := jajeongtest.Between(1, refused)
-			d.AddUsers(append(jajeongtest.Between(1, refused), c.newcomers...)...)
+			line := between(1, refused)
+			d.AddUsers(append(between(1, refused), c.newcomers...)...)
 			for _, user := range line {
 				d.Exec("INSERT INTO odd_user (id) VALUES (?)", user)
 			}
 			couponID := d.AddCoupon(c.seats)
 			d.Apply(couponID, line...)
-			d.Apply(couponID, jajeongtest.Between(1000, 999+c.unknown)...)
+			d.Apply(couponID, between(1000, 999+c.unknown)...)
 			d.SettleNow()
 			d.Apply(couponID, c.newcomers...)
 			attempts := func() (all []int) {

@@ -47,7 +47,7 @@ func newCluster(t *testing.T) *cluster {
 }
 
 // master is the index of the master that has the coupon.
-func (c *cluster) master(couponID uint64) int {
+func (c *cluster) master(couponID coupon.CouponID) int {
 	c.T.Helper()
 	slot, err := c.Redis.ClusterKeySlot(c.T.Context(), c.Queue(couponID)).Result()
 	require.NoError(c.T, err)
@@ -55,12 +55,12 @@ func (c *cluster) master(couponID uint64) int {
 }
 
 // addCouponOn adds a coupon with two seats and four applicants on one of those masters.
-func (c *cluster) addCouponOn(user uint64, masters ...int) uint64 {
+func (c *cluster) addCouponOn(user coupon.UserID, masters ...int) coupon.CouponID {
 	c.T.Helper()
 	for {
 		couponID := c.AddCoupon(2)
 		if slices.Contains(masters, c.master(couponID)) {
-			c.Apply(couponID, jajeongtest.Between(user, user+3)...)
+			c.Apply(couponID, between(user, user+3)...)
 			return couponID
 		}
 		c.Exec("DELETE FROM coupon WHERE id = ?", couponID)
@@ -72,8 +72,8 @@ func (c *cluster) addCouponOn(user uint64, masters ...int) uint64 {
 func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
 	t.Parallel()
 	d := newCluster(t)
-	d.AddUsers(jajeongtest.Between(1, 100)...)
-	user := uint64(1)
+	d.AddUsers(between(1, 100)...)
+	user := coupon.UserID(1)
 	for master, from := range []settle.Step{"", settle.StepFence, settle.StepCleanUp} { // "": before the run
 		hung, healthy := d.addCouponOn(user, master), d.addCouponOn(user, (master+1)%3, (master+2)%3)
 		freeze := sync.OnceFunc(func() { assert.NoError(t, d.masters[master].Freeze()) })
@@ -82,7 +82,7 @@ func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
 			freeze()
 		}
 		s := d.Settler()
-		s.Hook = func(couponID uint64, step settle.Step) {
+		s.Hook = func(couponID coupon.CouponID, step settle.Step) {
 			if couponID == hung && step == from {
 				frozen = true
 				freeze()
@@ -92,8 +92,8 @@ func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
 		require.NoError(t, d.masters[master].Thaw())
 		require.NoError(t, err)
 		require.True(t, frozen)
-		require.Equal(t, []uint64{user, user + 1}, d.Issued(healthy), "%q", from)
-		var failed []uint64
+		require.Equal(t, []coupon.UserID{user, user + 1}, d.Issued(healthy), "%q", from)
+		var failed []coupon.CouponID
 		for _, c := range report.Coupons {
 			if c.Error != "" {
 				failed = append(failed, c.Coupon)
@@ -103,8 +103,8 @@ func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
 		require.Contains(t, failed, hung)
 		require.Equal(t, coupon.Infrastructure, slices.Max(report.Classes()))
 		d.SettleNow()
-		require.Equal(t, []uint64{user, user + 1}, d.Issued(hung))
-		require.Equal(t, []uint64{user + 2, user + 3}, d.Outcome(hung, "NOT_SELECTED"))
+		require.Equal(t, []coupon.UserID{user, user + 1}, d.Issued(hung))
+		require.Equal(t, []coupon.UserID{user + 2, user + 3}, d.Outcome(hung, "NOT_SELECTED"))
 		d.Verify()
 		user += 4
 	}
@@ -114,7 +114,7 @@ func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
 func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	d := newCluster(t)
-	d.AddUsers(jajeongtest.Between(1, 4)...)
+	d.AddUsers(between(1, 4)...)
 	for range 60 {
 		d.addCouponOn(1, 0)
 	}
@@ -140,7 +140,7 @@ func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
 func TestSettle_WaitsForMigratingSlot(t *testing.T) {
 	t.Parallel()
 	d := newCluster(t)
-	d.AddUsers(jajeongtest.Between(1, 4)...)
+	d.AddUsers(between(1, 4)...)
 	couponID := d.addCouponOn(1, 0)
 	clients := make([]*redis.Client, len(d.masters))
 	for i, node := range d.masters {
@@ -176,6 +176,6 @@ func TestSettle_WaitsForMigratingSlot(t *testing.T) {
 	set(to, "node", toID)
 	set(from, "node", toID)
 	require.NoError(t, <-ended)
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 }

@@ -26,15 +26,15 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 		"counted too high":                    {"UPDATE coupon SET issued_count = 9 WHERE id = ?", 9, 4, 0, 6},
 		"a coupon given by hand, uncounted":   {"INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", 4, 5, 0, 5},
 		"coupons taken away, still counted":   {"DELETE FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL", 5, 4, 0, 6},
-		"more coupons by hand than seats":     {"INSERT INTO user_coupon (coupon_id, user_id) SELECT ?, id FROM `user` WHERE id BETWEEN 41 AND 50", 4, 14, 5, 1},
+		"more coupons by hand than seats":     {"INSERT INTO user_coupon (coupon_id, user_id) SELECT ?, id FROM `user` WHERE id Between 41 AND 50", 4, 14, 5, 1},
 		"fewer seats than coupons, uncounted": {"UPDATE coupon SET issued_count = 0, total_quantity = 2 WHERE id = ?", 0, 4, 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			couponID := d.AddCoupon(10)
-			d.AddUsers(jajeongtest.Between(1, 60)...)
-			d.Apply(couponID, jajeongtest.Between(1, 4)...)
+			d.AddUsers(between(1, 60)...)
+			d.Apply(couponID, between(1, 4)...)
 			d.SettleNow()
 			if test.counted == 5 {
 				d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", couponID)
@@ -42,7 +42,7 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 			}
 			d.Exec(test.do, couponID)
 			held := d.Issued(couponID)
-			d.Apply(couponID, jajeongtest.Between(11, 25)...)
+			d.Apply(couponID, between(11, 25)...)
 
 			order := jajeongtest.Manual()
 			order.AcceptGap = true
@@ -74,7 +74,7 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 			}
 
 			d.SettleNow()
-			want := jajeongtest.Between(11, uint64(10+test.free))
+			want := between(11, coupon.UserID(10+test.free))
 			require.Subset(t, d.Issued(couponID), want, "in order of arrival")
 			require.Len(t, d.Issued(couponID), len(held)+test.free)
 			d.Verify()

@@ -21,14 +21,14 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	d := jajeongtest.New(t)
 	now := d.Now()
 	couponID := d.AddCouponBetween(50, now.Add(-72*time.Hour), now.Add(72*time.Hour))
-	d.AddUsers(jajeongtest.Between(1, 20)...)
-	d.Apply(couponID, jajeongtest.Between(1, 10)...)
+	d.AddUsers(between(1, 20)...)
+	d.Apply(couponID, between(1, 10)...)
 	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
 	require.NoError(t, err)
 	d.SettleNow()
 	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
 	d.Exec("UPDATE settlement SET cleaned_at = NULL")
-	d.Apply(couponID, jajeongtest.Between(11, 20)...)
+	d.Apply(couponID, between(11, 20)...)
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12", "13", "14", "15").Err())
 
 	report, err := d.Settle(jajeongtest.Nightly(calendar.DefaultCutoff(now, jajeongtest.Zone)))
@@ -41,18 +41,18 @@ func TestSettle_GivesOneSeatToUserWithTwoNotSelectedOutcomes(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
-	d.AddUsers(jajeongtest.Between(1, 4)...)
+	d.AddUsers(between(1, 4)...)
 	d.Apply(couponID, 1, 2, 3)
 	d.SettleNow()
 	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "sold", 0).Err()) // as after a loss in Redis
 	d.Apply(couponID, 2)
 	d.SettleNow()
-	require.Equal(t, []uint64{2, 3, 2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2, 3, 2}, d.Outcome(couponID, "NOT_SELECTED"))
 
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2, 3}, d.Issued(couponID))
-	require.Equal(t, []uint64{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
 	d.Verify()
 }
 
@@ -66,7 +66,7 @@ func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
 	d.Redis.Do(t.Context(), "ZADD", d.Queue(couponID), d.UnderReview(couponID)["2"], "2")
 
 	d.SettleNow()
-	require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(t, d.Waiting(couponID))
 	require.Empty(t, d.UnderReview(couponID))
 	d.Verify()
@@ -76,7 +76,7 @@ func TestSettle_ConcurrentRunsCountRejectionsOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(10)
-	d.Apply(couponID, jajeongtest.Between(1, 1200)...) // no such users exist
+	d.Apply(couponID, between(1, 1200)...) // no such users exist
 	var runs sync.WaitGroup
 	for range 8 {
 		runs.Go(func() {
@@ -104,7 +104,7 @@ func TestSettle_RejectsBlockedUserWhoWasNotSelectedBefore(t *testing.T) {
 	report := d.SettleNow()
 	require.Equal(t, coupon.Settled, report.Coupons[0].Status)
 	require.Equal(t, 1, report.Total.Rejected)
-	require.Equal(t, []uint64{report.Run}, d.IDs("SELECT run_id FROM settlement WHERE rejected_count = 1 AND cleaned_at IS NOT NULL"))
+	require.Equal(t, []uint64{uint64(report.Run)}, d.IDs("SELECT run_id FROM settlement WHERE rejected_count = 1 AND cleaned_at IS NOT NULL"))
 	require.Equal(t, candidates.Rejected, d.Answer(couponID, 2))
 	d.Verify()
 }
@@ -127,7 +127,7 @@ func TestSettle_FailedCouponDoesNotAffectOthers(t *testing.T) {
 	require.Equal(t, []coupon.ResultStatus{coupon.Failed, coupon.HeldBack, coupon.Settled},
 		[]coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
 	require.Equal(t, 7, report.Coupons[1].SeatsLeft, "nothing was issued")
-	require.Equal(t, []uint64{1}, d.Issued(whole))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(whole))
 }
 
 func TestSettle_OverridesParametersOfDSN(t *testing.T) {
@@ -140,7 +140,7 @@ func TestSettle_OverridesParametersOfDSN(t *testing.T) {
 	d.SettleNow()
 	d.SetSeats(couponID, 3)
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2, 3}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(couponID))
 	require.Empty(t, d.IDs("SELECT id FROM settlement_run WHERE status <> 'SUCCEEDED' OR finished_at IS NULL"))
 	d.Verify()
 }
@@ -165,20 +165,20 @@ func TestSettle_GivesOneSeatToUserInTwoPages(t *testing.T) {
 	const seats, blocked, applicants = 1200, 300, 1500 // the first page has an eighth more applications than seats
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(seats)
-	d.AddUsers(jajeongtest.Between(1, applicants)...)
-	d.SetStatus(jajeongtest.Blocked, jajeongtest.Between(2, blocked+1)...)
+	d.AddUsers(between(1, applicants)...)
+	d.SetStatus(jajeongtest.Blocked, between(2, blocked+1)...)
 	d.Apply(couponID, 1)
 	d.MoveToReview(couponID, "1", coupon.Failure{Retryable: true})
-	d.Apply(couponID, jajeongtest.Between(2, 1400)...)
+	d.Apply(couponID, between(2, 1400)...)
 	d.ApplyAt(couponID, "1", d.Now()) // accepted again by a Redis that had lost the DLQ
-	d.Apply(couponID, jajeongtest.Between(1401, applicants)...)
+	d.Apply(couponID, between(1401, applicants)...)
 
 	d.SettleNow()
 	issued := d.Issued(couponID)
 	require.Len(t, issued, seats)
 	require.EqualValues(t, 1, issued[0])
-	require.NotContains(t, issued[1:], uint64(1))
-	require.Equal(t, []uint64{1}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.NotContains(t, issued[1:], coupon.UserID(1))
+	require.Equal(t, []coupon.UserID{1}, d.Outcome(couponID, "ALREADY_ISSUED"))
 	require.Len(t, d.UnderReview(couponID), blocked)
 	d.Verify()
 }
@@ -191,15 +191,15 @@ func TestSettle_GivesNoSeatTooManyAfterUserTwiceInPage(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			couponID := d.AddCoupon(seats)
-			d.AddUsers(jajeongtest.Between(1, 3000)...)
+			d.AddUsers(between(1, 3000)...)
 			d.Apply(couponID, 1)
 			d.MoveToReview(couponID, "1", coupon.Failure{Retryable: true})
-			d.Apply(couponID, jajeongtest.Between(2, 11)...)
+			d.Apply(couponID, between(2, 11)...)
 			d.ApplyAt(couponID, "1", d.Now())
-			d.Apply(couponID, jajeongtest.Between(12, 3000)...)
+			d.Apply(couponID, between(12, 3000)...)
 
 			d.SettleNow()
-			require.Equal(t, jajeongtest.Between(1, uint64(seats)), d.Issued(couponID))
+			require.Equal(t, between(1, coupon.UserID(seats)), d.Issued(couponID))
 			d.Verify()
 		})
 	}

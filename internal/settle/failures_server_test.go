@@ -52,7 +52,7 @@ func useAccount(d *jajeongtest.Deployment, password, rights string) (name string
 const everyRight = "SELECT, INSERT, UPDATE, DELETE ON %s.*"
 
 // addThreeApplicants adds a coupon with two seats and three applicants.
-func addThreeApplicants(d *jajeongtest.Deployment) (couponID uint64) {
+func addThreeApplicants(d *jajeongtest.Deployment) (couponID coupon.CouponID) {
 	d.T.Helper()
 	couponID = d.AddCoupon(2)
 	d.AddUsers(1, 2, 3)
@@ -60,11 +60,11 @@ func addThreeApplicants(d *jajeongtest.Deployment) (couponID uint64) {
 	return couponID
 }
 
-func settleThree(d *jajeongtest.Deployment, couponID uint64) {
+func settleThree(d *jajeongtest.Deployment, couponID coupon.CouponID) {
 	d.T.Helper()
 	d.SettleNow()
-	require.Equal(d.T, []uint64{3, 1}, d.Issued(couponID))
-	require.Equal(d.T, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(d.T, []coupon.UserID{3, 1}, d.Issued(couponID))
+	require.Equal(d.T, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(d.T, d.Waiting(couponID))
 	require.Empty(d.T, d.UnderReview(couponID))
 	d.Verify()
@@ -125,7 +125,7 @@ func TestSettle_SettlesAfterServerTrouble(t *testing.T) {
 	d.AddUsers(1, 2, 3)
 	for _, trouble := range []struct {
 		name string
-		test func(*jajeongtest.Deployment, *testenv.MySQL, uint64)
+		test func(*jajeongtest.Deployment, *testenv.MySQL, coupon.CouponID)
 	}{
 		{"takes no writes", takesNoWrites},
 		{"takes no writes from the middle on", takesNoWritesFromTheMiddleOn},
@@ -145,7 +145,7 @@ func TestSettle_SettlesAfterServerTrouble(t *testing.T) {
 }
 
 // A former primary may accept writes again soon: no application goes to the DLQ.
-func takesNoWrites(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID uint64) {
+func takesNoWrites(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID coupon.CouponID) {
 	d.Exec("SET GLOBAL read_only = 1")
 	_, err := d.Settle(jajeongtest.Manual())
 	require.ErrorContains(d.T, err, "read-only")
@@ -155,7 +155,7 @@ func takesNoWrites(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID uint64)
 }
 
 // The server accepts writes again before the next attempt.
-func takesNoWritesFromTheMiddleOn(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID uint64) {
+func takesNoWritesFromTheMiddleOn(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID coupon.CouponID) {
 	s := oneByOne(d)
 	s.Hook = onStep(func(step settle.Step, times int) {
 		switch {
@@ -173,7 +173,7 @@ func takesNoWritesFromTheMiddleOn(d *jajeongtest.Deployment, _ *testenv.MySQL, c
 }
 
 // All connections are in use: the first applications go to the DLQ, as when the server is away.
-func hasTooManyConnections(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID uint64) {
+func hasTooManyConnections(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID coupon.CouponID) {
 	arrivals := arrivalsOf(d, couponID, 3, 1)
 	var before int
 	require.NoError(d.T, d.DB.QueryRow("SELECT @@max_connections").Scan(&before))
@@ -202,7 +202,7 @@ func hasTooManyConnections(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID
 }
 
 // The server restarts between the inserts and the commit. The same run repeats the transaction.
-func isKilledInTheMiddle(d *jajeongtest.Deployment, server *testenv.MySQL, couponID uint64) {
+func isKilledInTheMiddle(d *jajeongtest.Deployment, server *testenv.MySQL, couponID coupon.CouponID) {
 	s := oneByOne(d)
 	locked := 0
 	s.Hook = onStep(func(step settle.Step, times int) {
@@ -221,10 +221,10 @@ func isKilledInTheMiddle(d *jajeongtest.Deployment, server *testenv.MySQL, coupo
 }
 
 // onStep is a hook that calls do as each step begins, with how often that step has begun.
-func onStep(do func(step settle.Step, times int)) func(uint64, settle.Step) {
+func onStep(do func(step settle.Step, times int)) func(coupon.CouponID, settle.Step) {
 	var mu sync.Mutex
 	times := map[settle.Step]int{}
-	return func(_ uint64, step settle.Step) {
+	return func(_ coupon.CouponID, step settle.Step) {
 		mu.Lock()
 		defer mu.Unlock()
 		times[step]++

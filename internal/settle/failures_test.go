@@ -29,10 +29,10 @@ type running struct {
 	err    error
 }
 
-func begin(d *jajeongtest.Deployment, coupons ...uint64) *running {
+func begin(d *jajeongtest.Deployment, coupons ...coupon.CouponID) *running {
 	r := &running{d: d, ended: make(chan struct{})}
 	s := d.Settler()
-	s.Hook = func(_ uint64, step settle.Step) {
+	s.Hook = func(_ coupon.CouponID, step settle.Step) {
 		if step == settle.StepLock {
 			r.locked.Add(1)
 		}
@@ -82,7 +82,7 @@ func (p *bystander) exec(query string, args ...any) {
 	require.NoError(p.d.T, err)
 }
 
-func (p *bystander) gives(couponID, user uint64) {
+func (p *bystander) gives(couponID coupon.CouponID, user coupon.UserID) {
 	p.d.T.Helper()
 	p.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", couponID, user)
 }
@@ -105,7 +105,7 @@ func awaitStatement(d *jajeongtest.Deployment, words string) {
 }
 
 // requireUnchanged requires that the queue is as before and nothing is recorded.
-func requireUnchanged(d *jajeongtest.Deployment, couponID uint64, line ...uint64) {
+func requireUnchanged(d *jajeongtest.Deployment, couponID coupon.CouponID, line ...coupon.UserID) {
 	d.T.Helper()
 	waiting := make([]string, len(line))
 	for i, user := range line {
@@ -123,24 +123,24 @@ func requireUnchanged(d *jajeongtest.Deployment, couponID uint64, line ...uint64
 func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		end  func(*bystander, uint64)
-		want []uint64
+		end  func(*bystander, coupon.CouponID)
+		want []coupon.UserID
 	}{
-		"bystander rolls back": {func(p *bystander, _ uint64) { require.NoError(p.d.T, p.tx.Rollback()) }, []uint64{1, 2, 3}},
-		"bystander gives a coupon": {func(p *bystander, couponID uint64) {
+		"bystander rolls back": {func(p *bystander, _ coupon.CouponID) { require.NoError(p.d.T, p.tx.Rollback()) }, []coupon.UserID{1, 2, 3}},
+		"bystander gives a coupon": {func(p *bystander, couponID coupon.CouponID) {
 			p.exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID)
 			require.NoError(p.d.T, p.tx.Commit())
-		}, []uint64{2, 1, 3}},
+		}, []coupon.UserID{2, 1, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			couponID := d.AddCoupon(3)
 			d.AddUsers(1, 2, 3)
-			d.AddUsers(jajeongtest.Between(1000, 1499)...)
+			d.AddUsers(between(1000, 1499)...)
 			d.Apply(couponID, 1, 2, 3)
 			p := newBystander(d)
-			p.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id BETWEEN 1000 AND 1499")
+			p.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id Between 1000 AND 1499")
 			p.gives(couponID, 2)
 
 			r := begin(d)
@@ -164,7 +164,7 @@ func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 	d := jajeongtest.New(t)
 	row, seat, busy := d.AddCoupon(2), d.AddCoupon(2), d.AddCoupon(2)
 	d.AddUsers(1, 2, 3)
-	for _, couponID := range []uint64{row, seat, busy} {
+	for _, couponID := range []coupon.CouponID{row, seat, busy} {
 		d.Apply(couponID, 1, 2, 3)
 	}
 	short, long := newBystander(d), newBystander(d)
@@ -189,10 +189,10 @@ func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 	require.NoError(t, short.tx.Rollback())
 	r.end()
 	d.SettleNow(busy)
-	for _, couponID := range []uint64{row, seat, busy} {
-		require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	for _, couponID := range []coupon.CouponID{row, seat, busy} {
+		require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 		require.Equal(t, []uint64{1, 2}, d.Seats(couponID))
-		require.Equal(t, []uint64{3}, d.Outcome(couponID, "NOT_SELECTED"))
+		require.Equal(t, []coupon.UserID{3}, d.Outcome(couponID, "NOT_SELECTED"))
 	}
 	d.Verify()
 }
@@ -259,9 +259,9 @@ func TestSettle_WaitsForBlockedInsertOfAnotherCoupon(t *testing.T) {
 	}
 	r.end()
 	require.Equal(t, coupon.Settled, report.Coupons[0].Status, report.Coupons[0].Error)
-	for _, couponID := range []uint64{seat, other} {
-		require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
-		require.Equal(t, []uint64{3}, d.Outcome(couponID, "NOT_SELECTED"))
+	for _, couponID := range []coupon.CouponID{seat, other} {
+		require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
+		require.Equal(t, []coupon.UserID{3}, d.Outcome(couponID, "NOT_SELECTED"))
 	}
 	d.Verify()
 }
@@ -289,7 +289,7 @@ func TestSettle_LocksOutCouponGivenByHand(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report.Classes())
 	require.ErrorContains(t, <-gave, "1062")
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -310,9 +310,9 @@ func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 	require.NoError(t, p.tx.Commit())
 	r.end()
 	require.EqualValues(t, 1, r.locked.Load(), "only the page is classified again")
-	require.Equal(t, []uint64{2, 4, 3}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2, 4, 3}, d.Issued(couponID))
 	require.Equal(t, []uint64{1, 2}, d.Seats(couponID))
-	require.Equal(t, []uint64{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
 	require.Empty(t, d.Waiting(couponID))
 	requireBadRows(d, couponID, "an odd user", arrivals)
 	d.Exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID) // as the bystander should
@@ -333,7 +333,7 @@ func TestSettle_HoldsCouponAtDuplicateOfTrigger(t *testing.T) {
 	requireUnchanged(d, couponID, 1, 2)
 	d.Exec("DROP TRIGGER repeats")
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -352,8 +352,8 @@ func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {
 	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
 	require.Empty(t, report.Classes())
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
-	require.Equal(t, []uint64{3}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{3}, d.Outcome(couponID, "NOT_SELECTED"))
 	d.Verify()
 	require.Equal(t, coupon.Unchanged, d.SettleNow().Coupons[0].Status)
 }
@@ -375,8 +375,8 @@ func TestSettle_JudgesUndecidedUsersAfterCommit(t *testing.T) {
 	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
 	require.Empty(t, report.Classes())
-	require.Equal(t, []uint64{1, 3}, d.Issued(couponID))
-	require.Equal(t, []uint64{5}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 3}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{5}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Len(t, d.UnderReview(couponID), 2)
 	require.Equal(t, "PASSED_OVER", d.Reason(couponID, "2").Cause)
 	require.True(t, d.Reason(couponID, "2").Retryable)
@@ -385,6 +385,6 @@ func TestSettle_JudgesUndecidedUsersAfterCommit(t *testing.T) {
 
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 3, 2, 5}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 3, 2, 5}, d.Issued(couponID))
 	d.Verify()
 }

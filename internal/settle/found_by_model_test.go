@@ -34,7 +34,7 @@ func TestSettle_RestoredApplicationHidesNoGap(t *testing.T) {
 	require.Equal(t, []coupon.Class{coupon.Invariant}, report.Classes())
 	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 	require.EqualValues(t, 1, report.Coupons[0].Gap)
-	require.Equal(t, []uint64{1}, d.Issued(couponID), "user 3 must wait until the loss of user 2 is settled")
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID), "user 3 must wait until the loss of user 2 is settled")
 }
 
 // A user with a refused row has no coupon, so another application of that user is not ALREADY_ISSUED.
@@ -49,7 +49,7 @@ func TestSettle_RefusedRowIsNoHolder(t *testing.T) {
 	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "sold", 0).Err()) // as after a loss in Redis
 	d.Apply(couponID, 2)
 	d.SettleNow()
-	require.Equal(t, []uint64{2, 2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2, 2}, d.Outcome(couponID, "NOT_SELECTED"))
 
 	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
 	d.SetSeats(couponID, 2)
@@ -100,7 +100,7 @@ func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
 
 	d.Exec("DELETE FROM odd_user")
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -132,7 +132,7 @@ func TestSettle_CountsAttemptOfRunThatDied(t *testing.T) {
 	s.Line = diesAfterReview{s.Line}
 	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
 	require.NoError(t, err)
-	require.Equal(t, []uint64{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Equal(t, 1, d.Reason(couponID, "2").Refused)
 	d.SettleNow()
 	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))

@@ -19,15 +19,15 @@ import (
 // losing is a deployment in which 100 users applied for each of two coupons. The second loses applications.
 type losing struct {
 	*jajeongtest.Deployment
-	whole, hurt uint64
+	whole, hurt coupon.CouponID
 }
 
 func newLosing(t *testing.T, r *testenv.RedisHandle) *losing {
 	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: r})
 	l := &losing{Deployment: d, whole: d.AddCoupon(200), hurt: d.AddCoupon(200)}
-	d.AddUsers(jajeongtest.Between(1, 100)...)
-	d.Apply(l.whole, jajeongtest.Between(1, 100)...)
-	d.Apply(l.hurt, jajeongtest.Between(1, 50)...)
+	d.AddUsers(between(1, 100)...)
+	d.Apply(l.whole, between(1, 100)...)
+	d.Apply(l.hurt, between(1, 50)...)
 	return l
 }
 
@@ -36,16 +36,16 @@ func (l *losing) mustHold(lost int64) {
 	l.T.Helper()
 	report := l.SettleFailing(coupon.Invariant)
 	require.Equal(l.T, coupon.Settled, report.Coupons[0].Status)
-	require.Equal(l.T, jajeongtest.Between(1, 100), l.Issued(l.whole))
+	require.Equal(l.T, between(1, 100), l.Issued(l.whole))
 	require.Equal(l.T, coupon.HeldBack, report.Coupons[1].Status)
 	require.Equal(l.T, lost, report.Coupons[1].Gap)
 	require.Empty(l.T, l.Issued(l.hurt))
-	require.Equal(l.T, []uint64{l.hurt}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
+	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
 		report.Run, fmt.Sprintf("held: %d of 100%%", lost)))
 
 	l.AcceptGap()
 	require.Equal(l.T, 100-int(lost), len(l.Issued(l.hurt)))
-	require.Equal(l.T, []uint64{l.hurt}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim'"))
+	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim'"))
 	l.Verify()
 }
 
@@ -55,7 +55,7 @@ func TestSettle_HoldsGapAfterRedisRestoredFromOlderAOF(t *testing.T) {
 	l := newLosing(t, jajeongtest.RedisAt(t, server.Addr()))
 	backup := filepath.Join(t.TempDir(), "appendonlydir")
 	require.NoError(t, os.CopyFS(backup, os.DirFS(filepath.Join(server.Dir(), "appendonlydir"))))
-	l.Apply(l.hurt, jajeongtest.Between(51, 100)...)
+	l.Apply(l.hurt, between(51, 100)...)
 	l.Refresh()
 
 	require.NoError(t, server.Kill())
@@ -69,7 +69,7 @@ func TestSettle_HoldsGapAfterRedisRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	l := newLosing(t, jajeongtest.RedisAt(t, server.Addr()))
-	l.Apply(l.hurt, jajeongtest.Between(51, 100)...)
+	l.Apply(l.hurt, between(51, 100)...)
 	l.SettleNow(l.whole) // of the whole coupon nothing is lost any more
 	l.Refresh()
 	require.NoError(t, server.Kill())
@@ -89,7 +89,7 @@ func TestSettle_HoldsGapAfterRedisRestartedEmpty(t *testing.T) {
 	require.Greater(t, receipt.Arrival, last)
 	report = l.AcceptGap()
 	require.EqualValues(t, 100, report.Coupons[1].Gap)
-	require.Equal(t, []uint64{1}, l.Issued(l.hurt))
+	require.Equal(t, []coupon.UserID{1}, l.Issued(l.hurt))
 	l.Verify()
 }
 
@@ -106,7 +106,7 @@ func TestSettle_HoldsGapAfterFailoverToLaggingReplica(t *testing.T) {
 		return promoted.Client.ZCard(ctx, l.Queue(l.hurt)).Val() == 50 && promoted.Client.ZCard(ctx, l.Queue(l.whole)).Val() == 100
 	})
 	require.NoError(t, promoted.Client.(*redis.Client).ReplicaOf(ctx, "NO", "ONE").Err())
-	l.Apply(l.hurt, jajeongtest.Between(51, 100)...)
+	l.Apply(l.hurt, between(51, 100)...)
 	l.Refresh()
 	require.NoError(t, primary.Kill())
 
@@ -123,7 +123,7 @@ func TestSettle_HoldsGapAfterKeysDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLosing(t, nil)
-			l.Apply(l.hurt, jajeongtest.Between(51, 100)...)
+			l.Apply(l.hurt, between(51, 100)...)
 			l.Refresh()
 			require.NoError(t, l.Redis.Del(t.Context(), keys(l)...).Err())
 			l.mustHold(100)
@@ -135,14 +135,14 @@ func TestSettle_HoldsGapAfterKeysDeleted(t *testing.T) {
 func TestPods_PutBackLossBetweenRefreshes(t *testing.T) {
 	t.Parallel()
 	l := newLosing(t, nil)
-	l.Apply(l.hurt, jajeongtest.Between(51, 90)...) // no refresh writes these down
+	l.Apply(l.hurt, between(51, 90)...) // no refresh writes these down
 	key := l.Queue(l.hurt)
 	require.NoError(t, l.Redis.Del(t.Context(), key, "state:{"+key+"}").Err())
 	l.Refresh()
-	l.Apply(l.hurt, jajeongtest.Between(91, 100)...)
+	l.Apply(l.hurt, between(91, 100)...)
 	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), key).Val() == 100 })
 	l.SettleNow()
-	require.Equal(t, jajeongtest.Between(1, 100), l.Issued(l.hurt))
+	require.Equal(t, between(1, 100), l.Issued(l.hurt))
 	l.Verify()
 }
 
@@ -150,9 +150,9 @@ func TestSettle_HeldCouponDoesNotAffect499Others(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	const coupons = 500
-	d.AddUsers(jajeongtest.Between(1, 3)...)
-	line := jajeongtest.Between(1, 3)
-	ids := make([]uint64, coupons)
+	d.AddUsers(between(1, 3)...)
+	line := between(1, 3)
+	ids := make([]coupon.CouponID, coupons)
 	for i := range ids {
 		ids[i] = d.AddCoupon(2)
 		d.Apply(ids[i], line...)
@@ -181,12 +181,12 @@ func TestPods_PutBackLossWhileMySQLIsAway(t *testing.T) {
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	d := jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)})
 	couponID := d.AddCoupon(200)
-	d.AddUsers(jajeongtest.Between(1, 100)...)
-	d.Apply(couponID, jajeongtest.Between(1, 20)...)
+	d.AddUsers(between(1, 100)...)
+	d.Apply(couponID, between(1, 20)...)
 	d.Refresh()
 
 	require.NoError(t, server.Kill())
-	d.Apply(couponID, jajeongtest.Between(21, 100)...)
+	d.Apply(couponID, between(21, 100)...)
 	require.Error(t, d.Catalog().Refresh(t.Context()))
 	key := d.Queue(couponID)
 	require.NoError(t, d.Redis.Del(t.Context(), key, "state:{"+key+"}").Err())
@@ -194,7 +194,7 @@ func TestPods_PutBackLossWhileMySQLIsAway(t *testing.T) {
 	d.Refresh()
 	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return d.Redis.ZCard(t.Context(), key).Val() == 100 })
 	d.SettleNow()
-	require.Equal(t, jajeongtest.Between(1, 100), d.Issued(couponID))
+	require.Equal(t, between(1, 100), d.Issued(couponID))
 }
 
 // A preview shows the gap. A run writes off no more applications than the preview showed.
@@ -217,7 +217,7 @@ func TestSettle_WritesOffNoMoreThanApproved(t *testing.T) {
 	}
 	approved := approve()
 	d.AddPromises(couponID, 1) // after the preview
-	order.Expect = map[uint64]string{couponID: approved}
+	order.Expect = map[coupon.CouponID]string{couponID: approved}
 	report := d.SettleAs(order, coupon.Invariant)
 	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 	require.Contains(t, report.Coupons[0].Error, "not the approved "+approved)
@@ -225,24 +225,24 @@ func TestSettle_WritesOffNoMoreThanApproved(t *testing.T) {
 
 	order.Expect = nil
 	approved = approve()
-	order.Expect = map[uint64]string{couponID: approved}
+	order.Expect = map[coupon.CouponID]string{couponID: approved}
 	for _, want := range []coupon.ResultStatus{coupon.Settled, coupon.Unchanged} { // an earlier settlement counts as approved
 		require.Equal(t, want, d.SettleAs(order).Coupons[0].Status)
 	}
-	require.Equal(t, []uint64{couponID}, d.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?", "4 applications%"+approved))
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []uint64{uint64(couponID)}, d.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?", "4 applications%"+approved))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 }
 
 func TestPods_PutBackLossWithoutNewApplications(t *testing.T) {
 	t.Parallel()
 	l := newLosing(t, nil)
-	l.Apply(l.hurt, jajeongtest.Between(51, 90)...)
-	for _, user := range jajeongtest.Between(51, 90) {
-		require.NoError(t, l.Redis.ZRem(t.Context(), l.Queue(l.hurt), user).Err())
+	l.Apply(l.hurt, between(51, 90)...)
+	for _, user := range between(51, 90) {
+		require.NoError(t, l.Redis.ZRem(t.Context(), l.Queue(l.hurt), user.Member()).Err())
 	}
 	require.NoError(t, l.Redis.HSet(t.Context(), l.Key("state", l.hurt), "accepted", 50).Err())
 	l.Refresh()
 	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), l.Queue(l.hurt)).Val() == 90 })
 	l.SettleNow()
-	require.Equal(t, jajeongtest.Between(1, 90), l.Issued(l.hurt))
+	require.Equal(t, between(1, 90), l.Issued(l.hurt))
 }

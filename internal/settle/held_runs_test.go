@@ -40,14 +40,14 @@ type heldLine struct {
 	cleared       chan struct{} // closed when the first Remove is done; may be nil
 }
 
-func (l *heldLine) Page(ctx context.Context, couponID uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l *heldLine) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	if l.pages++; l.pages == l.page {
 		l.gate.pass(ctx)
 	}
 	return l.Line.Page(ctx, couponID, after, cutoff)
 }
 
-func (l *heldLine) Remove(ctx context.Context, couponID uint64, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+func (l *heldLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
 	if l.clears++; l.clears == l.remove {
 		l.gate.pass(ctx)
 	}
@@ -114,11 +114,11 @@ const (
 )
 
 // newCompanions is a sold-out coupon of which the first run has committed its coupons and is held before it cleans up.
-func newCompanions(t *testing.T) (c *companions, couponID uint64, first *heldLine) {
+func newCompanions(t *testing.T) (c *companions, couponID coupon.CouponID, first *heldLine) {
 	c = &companions{Deployment: jajeongtest.New(t)}
 	couponID = c.AddCoupon(firstSeats)
-	c.AddUsers(jajeongtest.Between(1, heldLineLength)...)
-	c.ApplyLine(couponID, jajeongtest.Between(1, heldLineLength)...)
+	c.AddUsers(between(1, heldLineLength)...)
+	c.ApplyLine(couponID, between(1, heldLineLength)...)
 	first = &heldLine{remove: 1, gate: newGate(), cleared: make(chan struct{})}
 	c.begin(first)
 	c.await(first.gate.reached, "a run reaches its gate")
@@ -180,9 +180,9 @@ func TestSettle_RecordsNotSelectedOnceWhileAnotherRunCleansUp(t *testing.T) {
 }
 
 // requireInOrder: the first of the line hold the coupon, in order, and the others are recorded.
-func (c *companions) requireInOrder(couponID uint64, seats int) {
+func (c *companions) requireInOrder(couponID coupon.CouponID, seats int) {
 	c.T.Helper()
-	line := jajeongtest.Between(1, heldLineLength)
+	line := between(1, heldLineLength)
 	require.Equal(c.T, line[:seats], c.Issued(couponID))
 	require.Equal(c.T, jajeongtest.Between(1, uint64(seats)), c.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
 	require.Equal(c.T, line[seats:], c.Outcome(couponID, "NOT_SELECTED"))
@@ -213,17 +213,17 @@ func TestSettle_IssuesAllCouponsBeforeRecordingLongQueue(t *testing.T) {
 	t.Parallel()
 	const long = 20_010
 	d := jajeongtest.New(t)
-	d.AddUsers(jajeongtest.Between(1, long)...)
+	d.AddUsers(between(1, long)...)
 	first, second := d.AddCoupon(2), d.AddCoupon(2)
-	d.ApplyLine(first, jajeongtest.Between(1, long)...)
+	d.ApplyLine(first, between(1, long)...)
 	d.Apply(second, 1, 2, 3)
 	type begun struct {
-		couponID uint64
+		couponID coupon.CouponID
 		step     settle.Step
 	}
 	var steps []begun
 	s := d.Settler()
-	s.Hook = func(couponID uint64, step settle.Step) { steps = append(steps, begun{couponID, step}) }
+	s.Hook = func(couponID coupon.CouponID, step settle.Step) { steps = append(steps, begun{couponID, step}) }
 	s.Parallel = 1
 	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
@@ -231,7 +231,9 @@ func TestSettle_IssuesAllCouponsBeforeRecordingLongQueue(t *testing.T) {
 	require.Equal(t, long-2, report.Coupons[0].NotSelected)
 	require.Equal(t, 1, report.Coupons[1].NotSelected)
 
-	at := func(couponID uint64, step settle.Step) int { return slices.Index(steps, begun{couponID, step}) }
+	at := func(couponID coupon.CouponID, step settle.Step) int {
+		return slices.Index(steps, begun{couponID, step})
+	}
 	require.Positive(t, at(first, settle.StepCleanUp))
 	require.Less(t, at(first, settle.StepCleanUp), at(second, settle.StepIssue))
 	require.Less(t, at(second, settle.StepFinish), at(first, settle.StepCloseOut))
@@ -268,6 +270,6 @@ func TestSettle_YieldsToAlterTable(t *testing.T) {
 	issued, _ := c.sum()
 	require.Equal(t, 2, issued)
 	require.NoError(t, <-altered)
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 }

@@ -20,10 +20,10 @@ import (
 // panickingAuditor panics for one coupon.
 type panickingAuditor struct {
 	settle.Auditor
-	couponID uint64
+	couponID coupon.CouponID
 }
 
-func (p panickingAuditor) Account(ctx context.Context, tx *sql.Tx, couponID uint64) (ledger.Account, error) {
+func (p panickingAuditor) Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error) {
 	if couponID == p.couponID {
 		panic("index out of range")
 	}
@@ -44,10 +44,10 @@ func TestSettle_PanicFailsOneCouponAndReleasesItsRow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, coupon.Failed, report.Coupons[0].Status)
 	require.Contains(t, report.Coupons[0].Error, "index out of range")
-	require.Equal(t, []uint64{1}, d.Issued(whole))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(whole))
 
 	d.SettleNow() // the row is not locked any more
-	require.Equal(t, []uint64{1}, d.Issued(hurt))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(hurt))
 	d.Verify()
 }
 
@@ -83,7 +83,7 @@ func TestScheduler_FailedCouponDoesNotDelayOthers(t *testing.T) {
 	})
 	require.NoError(t, err)
 	scheduler.Run(ctx)
-	require.Equal(t, []uint64{1, 2}, d.Issued(whole))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(whole))
 	nights := d.IDs("SELECT DISTINCT run_id FROM user_coupon WHERE coupon_id = ? ORDER BY run_id", whole)
 	require.Len(t, nights, 2, "one run per night")
 }

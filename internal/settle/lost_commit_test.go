@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -50,7 +51,7 @@ func (c *commit) passes(turn faultproxy.Turn) bool {
 }
 
 // settleOneByOne settles one coupon after the other.
-func settleOneByOne(proxied *jajeongtest.Deployment, coupons ...uint64) (*settle.Report, error) {
+func settleOneByOne(proxied *jajeongtest.Deployment, coupons ...coupon.CouponID) (*settle.Report, error) {
 	return proxied.Settler(func(s *settle.Settler) { s.Parallel = 1 }).RunOnce(proxied.T.Context(), jajeongtest.Manual(coupons...))
 }
 
@@ -217,7 +218,7 @@ type places struct {
 	err        error
 }
 
-func placesOf(d *jajeongtest.Deployment, couponID uint64) (p places) {
+func placesOf(d *jajeongtest.Deployment, couponID coupon.CouponID) (p places) {
 	ctx := context.Background() // also from a rule, where no test can be failed
 	var queueErr, dlqErr error
 	p.queue, queueErr = d.Redis.ZRangeWithScores(ctx, d.Queue(couponID), 0, -1).Result()

@@ -24,7 +24,7 @@ func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
 	d := jajeongtest.New(t)
 	const people, nights = 3000, 6
 	couponID := d.AddCoupon(people)
-	d.AddUsers(jajeongtest.Between(1, people)...)
+	d.AddUsers(between(1, people)...)
 
 	var (
 		next     atomic.Uint64
@@ -33,7 +33,7 @@ func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
 	)
 	for range 16 {
 		crowd.Go(func() {
-			for user := next.Add(1); user <= people; user = next.Add(1) {
+			for user := coupon.UserID(next.Add(1)); user <= people; user = coupon.UserID(next.Add(1)) {
 				receipt, err := d.Store.Apply(t.Context(), couponID, user)
 				if !assert.NoError(t, err) || !assert.Equal(t, candidates.Accepted, receipt.Code) {
 					return
@@ -60,11 +60,11 @@ func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
 	defer rows.Close()
 	seen := 0
 	for rows.Next() {
-		var user uint64
+		var user coupon.UserID
 		var appliedAt, cutoff time.Time
 		require.NoError(t, rows.Scan(&user, &appliedAt, &cutoff))
 		arrival, _ := arrivals.Load(user)
-		require.Equal(t, arrival, appliedAt.UnixMicro())
+		require.Equal(t, arrival, coupon.ArrivalAt(appliedAt))
 		for i, night := range cutoffs {
 			if appliedAt.Before(night) {
 				require.Equal(t, night, cutoff, "user %d arrived at %s: night %d", user, appliedAt, i)
@@ -82,7 +82,7 @@ func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
 func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	d.AddUsers(jajeongtest.Between(1, 50_000)...)
+	d.AddUsers(between(1, 50_000)...)
 	now := d.Now()
 	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-2) // midnight is in two seconds
 	midnight := calendar.NextCutoff(now, zone)
@@ -98,35 +98,36 @@ func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, midnight.Equal(report.Cutoff), "%s, not %s", report.Cutoff, midnight)
 	require.False(t, d.Now().Before(midnight), "the fence waited for the Redis clock")
-	issued := map[uint64]bool{}
+	issued := map[coupon.UserID]bool{}
 	for _, user := range d.Issued(couponID) {
 		issued[user] = true
 	}
 	require.True(t, issued[1])
 	for user, arrival := range arrivals {
-		require.Equal(t, arrival < midnight.UnixMicro(), issued[user], "user %d arrived at %d", user, arrival)
+		require.Equal(t, arrival < coupon.ArrivalAt(midnight), issued[user], "user %d arrived at %d", user, arrival)
 	}
 	d.Apply(couponID, 2) // arrives behind the fence
 	receipt, err := d.Store.Apply(t.Context(), couponID, 2)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, receipt.Arrival, midnight.UnixMicro())
+	require.GreaterOrEqual(t, receipt.Arrival, coupon.ArrivalAt(midnight))
 
 	require.True(t, midnight.Equal(calendar.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
 }
 
 // crowd lets users from first on apply, eight at a time, until ended is closed. The returned func waits for them and returns their
 // arrivals.
-func crowd(d *jajeongtest.Deployment, couponID, first uint64, ended <-chan struct{}) (arrivals func() map[uint64]int64) {
+func crowd(d *jajeongtest.Deployment, couponID coupon.CouponID, first coupon.UserID, ended <-chan struct{}) (arrivals func() map[coupon.UserID]coupon.Arrival) {
 	const maxUsers = 49_000
 	var (
 		next   atomic.Uint64
 		mu     sync.Mutex
-		all    = map[uint64]int64{}
+		all    = map[coupon.UserID]coupon.Arrival{}
 		people sync.WaitGroup
 	)
 	for range 8 {
 		people.Go(func() {
-			for user := first + next.Add(1); user < first+maxUsers; user = first + next.Add(1) {
+			for n := next.Add(1); n < maxUsers; n = next.Add(1) {
+				user := first + coupon.UserID(n)
 				select {
 				case <-ended:
 					return
@@ -142,7 +143,7 @@ func crowd(d *jajeongtest.Deployment, couponID, first uint64, ended <-chan struc
 			}
 		})
 	}
-	return func() map[uint64]int64 { people.Wait(); return all }
+	return func() map[coupon.UserID]coupon.Arrival { people.Wait(); return all }
 }
 
 // After a clock step, the last arrival is ahead of the Redis clock.
@@ -177,7 +178,7 @@ func TestSettle_SweepsNoCouponWithOpenPromises(t *testing.T) {
 	d := jajeongtest.New(t)
 	now := d.Now()
 	d.AddUsers(1)
-	shut := func(couponID uint64) uint64 {
+	shut := func(couponID coupon.CouponID) coupon.CouponID {
 		d.SetWindow(couponID, now.Add(-2*time.Hour), now.Add(-time.Minute))
 		return couponID
 	}
@@ -198,10 +199,10 @@ func TestSettle_SweepsNoCouponWithOpenPromises(t *testing.T) {
 	never := shut(d.AddCoupon(1))
 
 	d.SettleFailing(coupon.Invariant)
-	require.Equal(t, []uint64{over, never}, d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL ORDER BY id"))
+	require.Equal(t, []uint64{uint64(over), uint64(never)}, d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL ORDER BY id"))
 	require.NotEmpty(t, d.Waiting(waitingBehind))
 	require.NotEmpty(t, d.UnderReview(underReview))
-	for _, couponID := range []uint64{open, waitingBehind, underReview, held} {
+	for _, couponID := range []coupon.CouponID{open, waitingBehind, underReview, held} {
 		ttl := d.Redis.TTL(t.Context(), d.Key("state", couponID)).Val()
 		require.Greater(t, ttl, time.Hour, "coupon %d", couponID)
 	}

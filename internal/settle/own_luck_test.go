@@ -20,7 +20,7 @@ func TestSettle_ConnectionLossOfOneCouponDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.NewOnPrivateRedis(t)
 	d.AddUsers(1, 2)
-	var coupons []uint64
+	var coupons []coupon.CouponID
 	for range 3 {
 		couponID := d.AddCoupon(1)
 		d.Apply(couponID, 1, 2)
@@ -39,12 +39,12 @@ func TestSettle_ConnectionLossOfOneCouponDoesNotAffectOthers(t *testing.T) {
 	require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
 	require.Empty(t, d.Issued(coupons[0]))
 	require.Empty(t, d.UnderReview(coupons[0]), "MySQL is not away")
-	require.Equal(t, []uint64{1}, d.Issued(coupons[1]))
-	require.Equal(t, []uint64{1}, d.Issued(coupons[2]))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(coupons[1]))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(coupons[2]))
 	require.Empty(t, d.IDs("SELECT id FROM settlement_run WHERE status = 'RUNNING'"))
 
 	d.SettleNow()
-	require.Equal(t, []uint64{1}, d.Issued(coupons[0]))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(coupons[0]))
 	d.Verify()
 }
 
@@ -107,8 +107,8 @@ func TestVerify_CountsFractionalArrivalOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(2)
-	d.AddUsers(jajeongtest.Between(1, 5)...)
-	d.Apply(couponID, jajeongtest.Between(1, 5)...)
+	d.AddUsers(between(1, 5)...)
+	d.Apply(couponID, between(1, 5)...)
 	d.SettleNow()
 	var last time.Time
 	require.NoError(t, d.DB.QueryRow("SELECT MAX(applied_at) FROM application_outcome").Scan(&last))

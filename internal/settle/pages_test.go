@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func application(user uint64, arrival int64, source coupon.Source) coupon.Application {
-	return coupon.Application{Member: coupon.Member(user), Arrival: arrival, Source: source}
+func application(user coupon.UserID, arrival coupon.Arrival, source coupon.Source) coupon.Application {
+	return coupon.Application{Member: user.Member(), Arrival: arrival, Source: source}
 }
 
 func TestChoose(t *testing.T) {
@@ -29,18 +29,18 @@ func TestChoose(t *testing.T) {
 		{Application: application(6, 17, coupon.SourceQueue), Verdict: decision.InactiveUser},
 		{Application: application(7, 18, coupon.SourceQueue)},
 	}
-	chosen := func(s selection) []uint64 { return usersIn(s.chosen) }
+	chosen := func(s selection) []coupon.UserID { return usersIn(s.chosen) }
 	first := run{}.choose(all, 2, newPageUsers(all))
-	require.Equal(t, []uint64{1, 4}, chosen(first))
+	require.Equal(t, []coupon.UserID{1, 4}, chosen(first))
 	require.Equal(t, "[[1,1],[4,98306]]", first.rows.json)
 	require.Equal(t, all[1:2], first.ended)
 	require.Equal(t, all[4:], first.rest, "it looks no further than the last seat")
 
 	second := run{}.choose(first.rest, 2, first.users)
-	require.Equal(t, []uint64{5, 7}, chosen(second), "the first place of a user counts")
+	require.Equal(t, []coupon.UserID{5, 7}, chosen(second), "the first place of a user counts")
 	require.Equal(t, all[4:5], second.second)
 	whole := run{}.choose(all, 9, newPageUsers(all))
-	require.Equal(t, []uint64{1, 4, 5, 7}, chosen(whole))
+	require.Equal(t, []coupon.UserID{1, 4, 5, 7}, chosen(whole))
 	require.Equal(t, decision.HoldsAlready, whole.secondPlaces(whole.chosen)[0].Verdict)
 	require.Empty(t, whole.secondPlaces(whole.chosen[1:]), "the row of user 1 was refused: the record stays")
 }
@@ -54,11 +54,11 @@ func TestChooseEndsWhereArrivalsAreYearsApart(t *testing.T) {
 		{Application: application(3, maxLater+1, coupon.SourceQueue)}, {Application: application(4, last, coupon.SourceQueue)},
 	}
 	c := run{}.choose(all, 4, nil)
-	require.Equal(t, []uint64{1, 2}, usersIn(c.chosen))
+	require.Equal(t, []coupon.UserID{1, 2}, usersIn(c.chosen))
 	require.Equal(t, all[2:], c.rest)
 	require.Equal(t, fmt.Sprintf("[[1,1],[2,%d]]", int64(maxLater)<<placeBits+2), c.rows.json)
 	require.Positive(t, int64(maxLater)<<placeBits+2)
-	require.Equal(t, []uint64{3}, usersIn(run{}.choose(c.rest, 2, nil).chosen))
+	require.Equal(t, []coupon.UserID{3}, usersIn(run{}.choose(c.rest, 2, nil).chosen))
 }
 
 // memoryLine serves pages of a sorted line; it is only read here.
@@ -68,7 +68,7 @@ type memoryLine struct {
 	size int
 }
 
-func (l memoryLine) Page(_ context.Context, _ uint64, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l memoryLine) Page(_ context.Context, _ coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	from, _ := strconv.Atoi(after.Score)
 	page := l.all[from:min(len(l.all), from+l.size)]
 	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil

@@ -33,9 +33,9 @@ func TestPreview_ReleasesTheLockBeforeItWalksTheRest(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(2)
-	d.AddUsers(jajeongtest.Between(1, 5)...)
+	d.AddUsers(between(1, 5)...)
 	d.SetStatus("BLOCKED", 2)
-	d.Apply(couponID, jajeongtest.Between(1, 5)...)
+	d.Apply(couponID, between(1, 5)...)
 	walked := &restartedLine{restart: func() {
 		var id coupon.CouponID
 		assert.NoError(t, d.DB.QueryRow("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", couponID).Scan(&id))

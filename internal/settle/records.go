@@ -76,7 +76,7 @@ func selectIssued(ctx context.Context, q mysqltx.Querier, couponID coupon.Coupon
 
 // selectRejected pages through the applications that a run rejected, by arrival.
 func selectRejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
-	from := mysqltx.ArrivalTime(after.Arrival)
+	from := after.Arrival.Time()
 	page, err := mysqltx.CollectApplications(ctx, q, coupon.SourceQueue, selectRejectedSQL, couponID, run, from, from, after.User(), limit)
 	return page, mysqltx.Wrap(err, "read rejected of coupon %d", couponID)
 }
@@ -136,7 +136,7 @@ UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at 
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
-	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), mysqltx.ArrivalTime(a.Arrival))
+	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), a.Arrival.Time())
 	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
 }
 

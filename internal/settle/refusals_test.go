@@ -29,8 +29,8 @@ func newPicky(t *testing.T) *settlement {
 	return s
 }
 
-func usersIn(applications []coupon.Application) []uint64 {
-	users := make([]uint64, len(applications))
+func usersIn(applications []coupon.Application) []coupon.UserID {
+	users := make([]coupon.UserID, len(applications))
 	for i, a := range applications {
 		users[i] = a.User()
 	}
@@ -44,15 +44,15 @@ func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
 	s := newPicky(t)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "line")
-		users := make([]uint64, n)
+		users := make([]coupon.UserID, n)
 		for i := range users {
-			users[i] = uint64(i + 1)
+			users[i] = coupon.UserID(i + 1)
 		}
 		line := make([]coupon.Application, n)
 		for i, user := range rapid.Permutation(users).Draw(t, "order") {
-			line[i] = application(user, int64(1000+i), coupon.SourceQueue)
+			line[i] = application(user, coupon.Arrival(1000+i), coupon.SourceQueue)
 		}
-		odd := map[uint64]bool{}
+		odd := map[coupon.UserID]bool{}
 		for _, user := range rapid.SliceOfNDistinct(rapid.SampledFrom(users), 0, min(n, 8), rapid.ID).Draw(t, "odd") {
 			odd[user] = true
 		}
@@ -114,14 +114,14 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 	s.coupon.TotalQuantity = 200
 	line := make([]coupon.Application, 5000)
 	for i := range line {
-		line[i] = application(uint64(i+1), int64(i), coupon.SourceQueue)
+		line[i] = application(coupon.UserID(i+1), coupon.Arrival(i), coupon.SourceQueue)
 	}
 	for last, fails := range map[int]bool{102: false, 103: true, len(line): true} { // how many of the line are refused
 		inTransaction(t, s, func(tx *sql.Tx) {
 			refused := s.run.newRefusals(s.coupon.TotalQuantity, 0)
 			statements := 0
 			stored, err := refused.insert(t.Context(), tx, 0, line, func(_ int, part []coupon.Application) error {
-				if statements++; part[0].User() <= uint64(last) {
+				if statements++; part[0].User() <= coupon.UserID(last) {
 					return errOdd
 				}
 				return nil
@@ -155,7 +155,7 @@ func TestRowsThatWereRefusedBeforeMayBeAnyNumber(t *testing.T) {
 			if i >= before {
 				source = coupon.SourceQueue
 			}
-			line[i] = application(uint64(i+1), int64(i), source)
+			line[i] = application(coupon.UserID(i+1), coupon.Arrival(i), source)
 		}
 		inTransaction(t, s, func(tx *sql.Tx) {
 			refused := s.run.newRefusals(s.coupon.TotalQuantity, 0)

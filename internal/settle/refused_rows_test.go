@@ -16,12 +16,12 @@ import (
 // nights is a coupon that has been open for weeks, with nightly runs.
 type nights struct {
 	*jajeongtest.Deployment
-	couponID uint64
+	couponID coupon.CouponID
 	opened   time.Time
 	tonight  int // number of the current night since opened
 }
 
-func newNights(t *testing.T, seats int, users ...uint64) *nights {
+func newNights(t *testing.T, seats int, users ...coupon.UserID) *nights {
 	d := jajeongtest.New(t)
 	now := d.Now()
 	n := &nights{Deployment: d, couponID: d.AddCouponBetween(seats, now.AddDate(0, 0, -21), now.Add(time.Hour)),
@@ -31,7 +31,7 @@ func newNights(t *testing.T, seats int, users ...uint64) *nights {
 }
 
 // applyToday lets users apply on the day before tonight, in the order of their ids.
-func (n *nights) applyToday(users ...uint64) {
+func (n *nights) applyToday(users ...coupon.UserID) {
 	n.T.Helper()
 	n.AddUsers(users...)
 	for _, user := range users {
@@ -61,7 +61,7 @@ func (n *nights) nextNight() settle.Result {
 	return n.night()
 }
 
-func (n *nights) attempts(user uint64) int {
+func (n *nights) attempts(user coupon.UserID) int {
 	n.T.Helper()
 	return n.Reason(n.couponID, fmt.Sprint(user)).Attempts
 }
@@ -76,11 +76,11 @@ func TestSettle_TriesRefusedRowOncePerNight(t *testing.T) {
 	require.Equal(t, 1, why.Refused)
 	allow()
 	n.night()
-	require.Equal(t, []uint64{1, 3}, n.Issued(n.couponID), "2 was tried tonight")
+	require.Equal(t, []coupon.UserID{1, 3}, n.Issued(n.couponID), "2 was tried tonight")
 	require.Equal(t, why, n.Reason(n.couponID, "2"))
 	require.Equal(t, candidates.UnderReview, n.Answer(n.couponID, 2))
 	n.nextNight()
-	require.Equal(t, []uint64{1, 3, 2}, n.Issued(n.couponID))
+	require.Equal(t, []coupon.UserID{1, 3, 2}, n.Issued(n.couponID))
 }
 
 func TestSettle_ManualRunAlwaysTriesRefusedRow(t *testing.T) {
@@ -100,7 +100,7 @@ func TestSettle_ManualRunAlwaysTriesRefusedRow(t *testing.T) {
 			require.Equal(t, 2, n.attempts(1), "the night has had its attempt")
 			allow()
 			run(n)
-			require.Equal(t, []uint64{2, 1}, n.Issued(n.couponID))
+			require.Equal(t, []coupon.UserID{2, 1}, n.Issued(n.couponID))
 			n.Verify()
 		})
 	}
@@ -117,11 +117,11 @@ func TestSettle_KeepsSeatForRowTriedTonight(t *testing.T) {
 		allow()
 		n.applyToday(4) // one seat is left for 2 and for 4, who came later
 		n.night()
-		require.Equal(t, []uint64{1, 3}, n.Issued(n.couponID))
+		require.Equal(t, []coupon.UserID{1, 3}, n.Issued(n.couponID))
 		require.Equal(t, []string{"4"}, n.Waiting(n.couponID), "not decided yet")
 		n.nextNight()
-		require.Equal(t, []uint64{1, 3, 2}, n.Issued(n.couponID))
-		require.Equal(t, []uint64{4}, n.Outcome(n.couponID, "NOT_SELECTED"))
+		require.Equal(t, []coupon.UserID{1, 3, 2}, n.Issued(n.couponID))
+		require.Equal(t, []coupon.UserID{4}, n.Outcome(n.couponID, "NOT_SELECTED"))
 	})
 	t.Run("row refused the next night", func(t *testing.T) {
 		t.Parallel()
@@ -132,7 +132,7 @@ func TestSettle_KeepsSeatForRowTriedTonight(t *testing.T) {
 		n.night()
 		require.Equal(t, []string{"4"}, n.Waiting(n.couponID))
 		n.nextNight()
-		require.Equal(t, []uint64{1, 3, 4}, n.Issued(n.couponID), "the seat goes to the next application")
+		require.Equal(t, []coupon.UserID{1, 3, 4}, n.Issued(n.couponID), "the seat goes to the next application")
 		require.Equal(t, 2, n.attempts(2))
 	})
 	t.Run("another user was not selected", func(t *testing.T) {
@@ -140,14 +140,14 @@ func TestSettle_KeepsSeatForRowTriedTonight(t *testing.T) {
 		n := newNights(t, 2, 1, 2, 3, 4)
 		allow := n.RefuseRows("user_coupon", 2)
 		n.night()
-		require.Equal(t, []uint64{4}, n.Outcome(n.couponID, "NOT_SELECTED"))
+		require.Equal(t, []coupon.UserID{4}, n.Outcome(n.couponID, "NOT_SELECTED"))
 		allow()
 		_, err := n.CouponAdmin().AddSeats(t.Context(), n.couponID, 1)
 		require.NoError(t, err)
 		n.night()
-		require.Equal(t, []uint64{4}, n.Outcome(n.couponID, "NOT_SELECTED"), "the seat is kept for 2")
+		require.Equal(t, []coupon.UserID{4}, n.Outcome(n.couponID, "NOT_SELECTED"), "the seat is kept for 2")
 		n.nextNight()
-		require.Equal(t, []uint64{1, 3, 2}, n.Issued(n.couponID))
+		require.Equal(t, []coupon.UserID{1, 3, 2}, n.Issued(n.couponID))
 	})
 	t.Run("seats left for later applications", func(t *testing.T) {
 		t.Parallel()
@@ -156,10 +156,10 @@ func TestSettle_KeepsSeatForRowTriedTonight(t *testing.T) {
 		n.night()
 		n.applyToday(4, 5)
 		n.night()
-		require.Equal(t, []uint64{1, 3, 4}, n.Issued(n.couponID))
+		require.Equal(t, []coupon.UserID{1, 3, 4}, n.Issued(n.couponID))
 		require.Equal(t, []string{"5"}, n.Waiting(n.couponID))
 		n.nextNight()
-		require.Equal(t, []uint64{1, 3, 4, 5}, n.Issued(n.couponID))
+		require.Equal(t, []coupon.UserID{1, 3, 4, 5}, n.Issued(n.couponID))
 	})
 	t.Run("user blocked meanwhile", func(t *testing.T) {
 		t.Parallel()
@@ -169,7 +169,7 @@ func TestSettle_KeepsSeatForRowTriedTonight(t *testing.T) {
 		n.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
 		n.applyToday(4)
 		n.night()
-		require.Equal(t, []uint64{1, 3, 4}, n.Issued(n.couponID), "a blocked user keeps no seat")
+		require.Equal(t, []coupon.UserID{1, 3, 4}, n.Issued(n.couponID), "a blocked user keeps no seat")
 	})
 }
 
@@ -180,7 +180,7 @@ func TestSettle_TriesEntriesOfUnavailableDatabaseTheSameNight(t *testing.T) {
 	n := newNights(t, 9, 1)
 	n.MoveToReview(n.couponID, "1", coupon.Failure{Cause: coupon.CauseDatabaseAway, Retryable: true})
 	n.night()
-	require.Equal(t, []uint64{1}, n.Issued(n.couponID))
+	require.Equal(t, []coupon.UserID{1}, n.Issued(n.couponID))
 }
 
 // With 200 seats, a run accepts up to 102 refused rows. The rows of several nights do not add up.
@@ -189,9 +189,9 @@ func TestSettle_CountsRefusedRowsPerNight(t *testing.T) {
 	const eachNight = 60
 	n := newNights(t, 200)
 	n.RefuseOddUsers()
-	var good []uint64
-	for night := range uint64(3) {
-		odd := jajeongtest.Between(1000*night+1, 1000*night+eachNight)
+	var good []coupon.UserID
+	for night := range coupon.UserID(3) {
+		odd := between(1000*night+1, 1000*night+eachNight)
 		for _, user := range odd {
 			n.Exec("INSERT INTO odd_user (id) VALUES (?)", user)
 		}
@@ -211,11 +211,11 @@ func TestSettle_CountsAttemptsInFailedNight(t *testing.T) {
 	n := newNights(t, 200, 1, 2, 3)
 	allow := n.RefuseRows("user_coupon", 2)
 	n.night()
-	require.Equal(t, []uint64{1, 3}, n.Issued(n.couponID))
+	require.Equal(t, []coupon.UserID{1, 3}, n.Issued(n.couponID))
 	allow()
 	n.RefuseRows("user_coupon")
 	n.tonight++
-	others := jajeongtest.Between(1001, 1150)
+	others := between(1001, 1150)
 	n.applyToday(others...)
 	for night := range 9 {
 		for range 2 {
@@ -229,5 +229,5 @@ func TestSettle_CountsAttemptsInFailedNight(t *testing.T) {
 	require.False(t, n.Reason(n.couponID, "2").Retryable)
 	n.Exec("DROP TRIGGER refuses_user_coupon")
 	n.night()
-	require.Equal(t, append([]uint64{1, 3}, others...), n.Issued(n.couponID), "2 is held until an operator decides")
+	require.Equal(t, append([]coupon.UserID{1, 3}, others...), n.Issued(n.couponID), "2 is held until an operator decides")
 }

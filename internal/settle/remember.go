@@ -74,7 +74,7 @@ func (s *settlement) removeRemembered(ctx context.Context, winners *remembered) 
 	for some := range slices.Chunk(winners.all, cleanUpApplications) {
 		page := make([]coupon.Application, len(some))
 		for i, w := range some {
-			page[i] = coupon.Application{Member: coupon.Member(w.user), Arrival: w.arrival, Source: coupon.SourceQueue}
+			page[i] = coupon.Application{Member: w.user.Member(), Arrival: w.arrival, Source: coupon.SourceQueue}
 		}
 		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, page); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -56,7 +57,7 @@ func TestHandbook_RestoresRedisFromSnapshot(t *testing.T) {
 	t.Parallel()
 	saved := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
 	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, saved.Addr())})
-	d.AddUsers(jajeongtest.Between(1, 5)...)
+	d.AddUsers(between(1, 5)...)
 	settled, waits := d.AddCoupon(1), d.AddCoupon(3)
 	d.Apply(settled, 1, 2)
 	d.SettleNow()
@@ -101,7 +102,7 @@ func TestHandbook_RestoresRedisFromSnapshot(t *testing.T) {
 func TestHandbook_ReplacesCouponAfterClockAhead(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	d.AddUsers(jajeongtest.Between(1, 4)...)
+	d.AddUsers(between(1, 4)...)
 	couponID := d.AddCoupon(10)
 	d.Apply(couponID, 1)
 	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "last", d.Now().Add(time.Hour).UnixMicro()).Err())
@@ -123,6 +124,6 @@ func TestHandbook_ReplacesCouponAfterClockAhead(t *testing.T) {
 	d.Refresh()
 	d.Apply(another, 2)
 	d.SettleNow()
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
-	require.Equal(t, []uint64{2}, d.Issued(another))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2}, d.Issued(another))
 }

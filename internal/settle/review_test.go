@@ -28,16 +28,16 @@ func TestRetry_GivesNextFreeSeat(t *testing.T) {
 	d.SetStatus(jajeongtest.Blocked, 1, 2, 3)
 	d.Apply(couponID, 1, 2, 3, 4)
 	d.SettleNow()
-	require.Equal(t, []uint64{4}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{4}, d.Issued(couponID))
 
 	d.SetStatus(jajeongtest.Active, 1, 2)
 	d.Apply(couponID, 5)
 	d.SettleNow()
-	require.Equal(t, []uint64{4, 5}, d.Issued(couponID), "held entries are not tried")
+	require.Equal(t, []coupon.UserID{4, 5}, d.Issued(couponID), "held entries are not tried")
 	require.Len(t, d.UnderReview(couponID), 3)
 
 	require.Equal(t, coupon.DLQRetry, d.Retry(couponID).Trigger)
-	require.Equal(t, []uint64{4, 5, 1}, d.Issued(couponID), "the first application that can be issued")
+	require.Equal(t, []coupon.UserID{4, 5, 1}, d.Issued(couponID), "the first application that can be issued")
 	left := d.UnderReview(couponID)
 	require.Len(t, left, 2)
 	require.True(t, d.Reason(couponID, "2").Retryable)
@@ -48,7 +48,7 @@ func TestRetry_GivesNextFreeSeat(t *testing.T) {
 
 	d.SetSeats(couponID, 4)
 	d.Retry(couponID, "2")
-	require.Equal(t, []uint64{4, 5, 1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{4, 5, 1, 2}, d.Issued(couponID))
 	require.Contains(t, d.IDs("SELECT COALESCE(user_id, 0) FROM audit_event WHERE action = 'DLQ_RETRIED'"), uint64(2))
 	d.Verify()
 }
@@ -121,12 +121,12 @@ func TestRetry_ReadsAllPagesOfDLQ(t *testing.T) {
 	const many = 700 // several pages of the DLQ
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(many)
-	d.Apply(couponID, jajeongtest.Between(1, many)...) // there are no such users
+	d.Apply(couponID, between(1, many)...) // there are no such users
 	d.SettleNow()
 	require.Len(t, d.UnderReview(couponID), many)
-	d.AddUsers(jajeongtest.Between(1, many-1)...)
+	d.AddUsers(between(1, many-1)...)
 	d.Retry(couponID)
-	require.Equal(t, jajeongtest.Between(1, many-1), d.Issued(couponID))
+	require.Equal(t, between(1, many-1), d.Issued(couponID))
 	require.Len(t, d.UnderReview(couponID), 1)
 	d.Verify()
 }
@@ -137,14 +137,14 @@ func TestDrop_RecordsOneAuditEventPerApplication(t *testing.T) {
 	const many = 450 // several batches of events
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
-	users := append(jajeongtest.Between(1, many), 1<<63+7) // as far as ids go
-	d.Apply(couponID, users...)                            // there are no such users
+	users := append(between(1, many), 1<<63+7) // as far as ids go
+	d.Apply(couponID, users...)                // there are no such users
 	d.SettleNow()
 	members := strings.Fields(strings.Trim(fmt.Sprint(users), "[]"))
 	d.Drop(couponID, members[:10]...)
 	d.Drop(couponID, members[10:]...)
 	require.Empty(t, d.UnderReview(couponID))
-	require.Equal(t, users, d.IDs("SELECT user_id FROM audit_event WHERE coupon_id = ? AND action = 'DLQ_DROPPED' ORDER BY seq", couponID))
+	require.Equal(t, users, jajeongtest.Column[coupon.UserID](d, "SELECT user_id FROM audit_event WHERE coupon_id = ? AND action = 'DLQ_DROPPED' ORDER BY seq", couponID))
 	d.Verify()
 }
 
@@ -161,7 +161,7 @@ func TestRetry_AcceptsEntryWithoutReason(t *testing.T) {
 	d.SettleNow()
 	require.Empty(t, d.Issued(couponID))
 	d.Retry(couponID)
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -181,7 +181,7 @@ func TestRetry_BeforeCutoffIsKeptForNextRun(t *testing.T) {
 	require.Equal(t, coupon.NotDue, report.Coupons[0].Status)
 	require.True(t, d.Reason(couponID, "1").Retryable)
 	d.SettleNow()
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -233,7 +233,7 @@ func TestDrop_KeepsEntryWhoseRowTheDatabaseRefuses(t *testing.T) {
 	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
 	require.Equal(t, 2, report.Total.Rejected)
 	require.Contains(t, report.Coupons[0].Error, "an odd user")
-	require.Equal(t, []uint64{1, 3}, d.Outcome(couponID, "REJECTED"))
+	require.Equal(t, []coupon.UserID{1, 3}, d.Outcome(couponID, "REJECTED"))
 	require.Len(t, d.UnderReview(couponID), 1)
 	require.False(t, d.Reason(couponID, "2").Retryable, "it is held as before")
 	allow()
@@ -245,16 +245,16 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(2)
-	d.AddUsers(jajeongtest.Between(1, 9)...)
+	d.AddUsers(between(1, 9)...)
 	d.SetStatus(jajeongtest.Blocked, 1, 2)
-	d.Apply(couponID, jajeongtest.Between(1, 7)...)
+	d.Apply(couponID, between(1, 7)...)
 	d.ApplyAt(couponID, "kim \"x\"", d.Now())
 	d.SettleNow()
 	d.Drop(couponID, "1", `kim "x"`)
 	d.SetStatus(jajeongtest.Blocked, 5)
 	d.SetSeats(couponID, 3)
 	d.SettleNow() // rejects 5
-	require.ElementsMatch(t, []uint64{1, 0, 5}, d.Outcome(couponID, "REJECTED"))
+	require.ElementsMatch(t, []coupon.UserID{1, 0, 5}, d.Outcome(couponID, "REJECTED"))
 	d.Verify()
 
 	for name, altered := range map[string]string{
@@ -292,15 +292,15 @@ func TestRetry_KeepsEntryWithoutFreeSeat(t *testing.T) {
 		d.Retry(couponID, "2")
 		require.Contains(t, d.UnderReview(couponID), "2")
 		require.Equal(t, candidates.UnderReview, d.Answer(couponID, 2))
-		require.Equal(t, []uint64{3}, d.Outcome(couponID, "NOT_SELECTED"))
+		require.Equal(t, []coupon.UserID{3}, d.Outcome(couponID, "NOT_SELECTED"))
 		d.Verify()
 	}
 	d.SettleNow()
 	require.Empty(t, d.UnderReview(couponID))
-	require.Equal(t, []uint64{2, 3}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2, 3}, d.Outcome(couponID, "NOT_SELECTED"))
 	d.SetSeats(couponID, 2)
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -328,7 +328,7 @@ func TestSettle_TriesRefusedRowTenTimes(t *testing.T) {
 	require.Equal(t, maxRefusals+1, d.Reason(couponID, "1").Attempts)
 	d.Exec("DROP TRIGGER refuses_user_coupon")
 	d.Retry(couponID)
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -350,11 +350,11 @@ func TestRetry_KeepsEarlierEntryForAddedSeats(t *testing.T) {
 	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
 	d.Verify()
 	d.SettleNow()
-	require.Equal(t, map[string]int64{"1": arrival}, d.UnderReview(couponID), "it arrived before the last issued one")
-	require.Equal(t, []uint64{4}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, map[string]coupon.Arrival{"1": arrival}, d.UnderReview(couponID), "it arrived before the last issued one")
+	require.Equal(t, []coupon.UserID{4}, d.Outcome(couponID, "NOT_SELECTED"))
 	d.Verify()
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []uint64{2, 3, 1, 4}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2, 3, 1, 4}, d.Issued(couponID))
 	d.Verify()
 }

@@ -242,7 +242,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon,
 
 func (s *Settler) newSettlement(r run, c coupon.Coupon) *settlement {
 	return &settlement{Settler: s, run: r, coupon: c, steps: &stepTimer{observer: s.Observer, now: s.Now},
-		logger: s.Logger.With(zap.Uint64("run_id", r.id), zap.Uint64("coupon_id", c.ID))}
+		logger: s.Logger.With(zap.Uint64("run_id", uint64(r.id)), zap.Uint64("coupon_id", uint64(c.ID)))}
 }
 
 // each does something for every task, several at the same time.
@@ -322,7 +322,7 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 		for Wait(ctx, heartbeat) == nil {
 			beating, done := context.WithTimeout(ctx, beatTimeout)
 			if err := history.Beat(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
-				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", run), zap.Error(err))
+				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", uint64(run)), zap.Error(err))
 			}
 			done()
 		}

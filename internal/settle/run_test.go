@@ -25,7 +25,7 @@ func TestSettle_IssuesLowestArrivalsAndRepetitionChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(10)
-	line := jajeongtest.Between(1, 30)
+	line := between(1, 30)
 	slices.Reverse(line) // the order of arrivals is not the order of ids
 	d.AddUsers(line...)
 	d.Apply(couponID, line...)
@@ -52,8 +52,8 @@ func counts(t settle.Total) settle.Total {
 func TestSettle_ConcurrentRunsIssueOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	coupons := []uint64{d.AddCoupon(100), d.AddCoupon(5), d.AddCoupon(2000)}
-	line := jajeongtest.Between(1, 1000)
+	coupons := []coupon.CouponID{d.AddCoupon(100), d.AddCoupon(5), d.AddCoupon(2000)}
+	line := between(1, 1000)
 	d.AddUsers(line...)
 	for _, c := range coupons {
 		d.Apply(c, line...)
@@ -91,8 +91,8 @@ func TestSettle_GivesSeatsOfRejectedUsersToTheNext(t *testing.T) {
 			d := jajeongtest.New(t)
 			couponID := d.AddCoupon(50)
 			began := d.Now().Add(-time.Minute)
-			arrivals := map[string]int64{}
-			var able []uint64
+			arrivals := map[string]coupon.Arrival{}
+			var able []coupon.UserID
 			for place := range 60 {
 				member, arrival := fmt.Sprint(place+1), began.Add(time.Duration(place)*time.Millisecond)
 				switch place {
@@ -102,11 +102,11 @@ func TestSettle_GivesSeatsOfRejectedUsersToTheNext(t *testing.T) {
 				case bad[2]:
 					member = "abc"
 				default:
-					d.AddUsers(uint64(place + 1))
-					able = append(able, uint64(place+1))
+					d.AddUsers(coupon.UserID(place + 1))
+					able = append(able, coupon.UserID(place+1))
 				}
 				d.ApplyAt(couponID, member, arrival)
-				arrivals[member] = arrival.UnixMicro()
+				arrivals[member] = coupon.ArrivalAt(arrival)
 			}
 
 			report := d.SettleNow()
@@ -114,7 +114,7 @@ func TestSettle_GivesSeatsOfRejectedUsersToTheNext(t *testing.T) {
 			require.Equal(t, able[:50], d.Issued(couponID))
 			require.Equal(t, able[50:], d.Outcome(couponID, "NOT_SELECTED"))
 			unknown, blocked := fmt.Sprint(bad[0]+1), fmt.Sprint(bad[1]+1)
-			require.Equal(t, map[string]int64{unknown: arrivals[unknown], blocked: arrivals[blocked], "abc": arrivals["abc"]}, d.UnderReview(couponID))
+			require.Equal(t, map[string]coupon.Arrival{unknown: arrivals[unknown], blocked: arrivals[blocked], "abc": arrivals["abc"]}, d.UnderReview(couponID))
 			require.Equal(t, "UNKNOWN_USER", d.Reason(couponID, unknown).Cause)
 			require.Equal(t, "INACTIVE_USER", d.Reason(couponID, blocked).Cause)
 			require.Contains(t, d.Reason(couponID, blocked).Message, "BLOCKED")
@@ -145,12 +145,12 @@ func TestSettle_CutoffIsExclusiveToTheMicrosecond(t *testing.T) {
 		d.SettleAs(jajeongtest.Nightly(cutoff))
 	}
 	settleDay(midnight.Add(-time.Hour))
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	require.Equal(t, []string{"2"}, d.Waiting(couponID))
 	d.Verify()
 
 	settleDay(midnight.Add(time.Hour))
-	require.Equal(t, []uint64{1, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	var appliedAt time.Time
 	require.NoError(t, d.DB.QueryRow("SELECT applied_at FROM user_coupon WHERE user_id = 1").Scan(&appliedAt))
 	require.Equal(t, midnight.Add(-time.Microsecond).UTC(), appliedAt)
@@ -161,8 +161,8 @@ func TestSettle_GivesAddedSeatsToNotSelectedUsersFirst(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(2)
-	d.AddUsers(jajeongtest.Between(1, 9)...)
-	d.Apply(couponID, jajeongtest.Between(1, 8)...)
+	d.AddUsers(between(1, 9)...)
+	d.Apply(couponID, between(1, 8)...)
 	d.SettleNow()
 	require.Equal(t, candidates.SoldOut, d.Answer(couponID, 9))
 
@@ -170,10 +170,10 @@ func TestSettle_GivesAddedSeatsToNotSelectedUsersFirst(t *testing.T) {
 	d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 4)", couponID) // by hand
 	d.Exec("UPDATE coupon SET total_quantity = 5, issued_count = 3 WHERE id = ?", couponID)
 	d.SettleNow()
-	require.ElementsMatch(t, []uint64{1, 2, 4, 5, 6}, d.Issued(couponID))
-	require.Equal(t, []uint64{3}, d.Outcome(couponID, "REJECTED"))
-	require.Equal(t, []uint64{4}, d.Outcome(couponID, "ALREADY_ISSUED"))
-	require.Equal(t, []uint64{7, 8}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.ElementsMatch(t, []coupon.UserID{1, 2, 4, 5, 6}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{3}, d.Outcome(couponID, "REJECTED"))
+	require.Equal(t, []coupon.UserID{4}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.Equal(t, []coupon.UserID{7, 8}, d.Outcome(couponID, "NOT_SELECTED"))
 	d.Verify()
 
 	// With seats for all, users can apply again.
@@ -182,7 +182,7 @@ func TestSettle_GivesAddedSeatsToNotSelectedUsersFirst(t *testing.T) {
 	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
 	d.Apply(couponID, 9)
 	d.SettleNow()
-	require.Contains(t, d.Issued(couponID), uint64(9))
+	require.Contains(t, d.Issued(couponID), coupon.UserID(9))
 	d.Verify()
 }
 
@@ -190,8 +190,8 @@ func TestSettle_SettlesApplicationsBackInRedisOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(2)
-	d.AddUsers(jajeongtest.Between(1, 4)...)
-	d.Apply(couponID, jajeongtest.Between(1, 4)...)
+	d.AddUsers(between(1, 4)...)
+	d.Apply(couponID, between(1, 4)...)
 	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
 	require.NoError(t, err)
 	d.SettleNow()
@@ -217,9 +217,9 @@ func TestSettle_GapHoldsCouponUntilAccepted(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	hurt, whole := d.AddCoupon(10), d.AddCoupon(10)
-	d.AddUsers(jajeongtest.Between(1, 5)...)
-	d.Apply(hurt, jajeongtest.Between(1, 5)...)
-	d.Apply(whole, jajeongtest.Between(1, 5)...)
+	d.AddUsers(between(1, 5)...)
+	d.Apply(hurt, between(1, 5)...)
+	d.Apply(whole, between(1, 5)...)
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(hurt), "2", "4").Err())
 
 	report := d.SettleFailing(coupon.Invariant)
@@ -227,13 +227,13 @@ func TestSettle_GapHoldsCouponUntilAccepted(t *testing.T) {
 	require.EqualValues(t, 2, report.Coupons[0].Gap)
 	require.Contains(t, report.Coupons[0].Error, "--accept-gap")
 	require.Empty(t, d.Issued(hurt))
-	require.Equal(t, jajeongtest.Between(1, 5), d.Issued(whole))
+	require.Equal(t, between(1, 5), d.Issued(whole))
 	require.Equal(t, []string{"1", "3", "5"}, d.Waiting(hurt))
 	require.Equal(t, []ledger.Code{ledger.PromiseLost}, d.Findings())
 	require.EqualValues(t, 2, d.Check(hurt)[0].Gap)
 
 	d.AcceptGap()
-	require.Equal(t, []uint64{1, 3, 5}, d.Issued(hurt))
+	require.Equal(t, []coupon.UserID{1, 3, 5}, d.Issued(hurt))
 	var actor, reason, detail string
 	require.NoError(t, d.DB.QueryRow("SELECT actor, reason, detail FROM audit_event WHERE action = 'GAP_ACCEPTED' AND coupon_id = ?", hurt).Scan(&actor, &reason, &detail))
 	require.Equal(t, []string{"kim", "test"}, []string{actor, reason})
@@ -250,13 +250,13 @@ func TestSettle_SweepsAndFinalisesFinishedCoupon(t *testing.T) {
 	d.AddUsers(1, 2)
 	d.Apply(couponID, 1, 2)
 	d.Apply(underReview, 1, 99) // there is no user 99
-	for _, c := range []uint64{couponID, underReview} {
+	for _, c := range []coupon.CouponID{couponID, underReview} {
 		d.SetWindow(c, now.Add(-2*time.Hour), now.Add(-time.Hour))
 	}
 
 	d.SettleNow()
 	finalised := d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL")
-	require.Equal(t, []uint64{couponID}, finalised)
+	require.Equal(t, []uint64{uint64(couponID)}, finalised)
 	require.Zero(t, d.Redis.Exists(t.Context(), d.Queue(couponID), d.Key("issued", couponID)).Val())
 	ttl := d.Redis.TTL(t.Context(), d.Key("state", couponID)).Val()
 	require.InDelta(t, 600, ttl.Seconds(), 60)
@@ -276,7 +276,7 @@ func TestSettle_PagesLongQueueInOrder(t *testing.T) {
 	d := jajeongtest.New(t)
 	const applicants, seats, more = 45_000, 2_345, 40_000
 	couponID := d.AddCoupon(seats)
-	line := jajeongtest.Between(1, applicants)
+	line := between(1, applicants)
 	d.AddUsers(line...)
 	d.ApplyLine(couponID, line...)
 
@@ -298,7 +298,7 @@ func TestSettle_KeepsLargestUserIDs(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(3)
-	line := []uint64{math.MaxUint64, 1 << 63, 1<<53 + 1}
+	line := []coupon.UserID{math.MaxUint64, 1 << 63, 1<<53 + 1}
 	d.AddUsers(line...)
 	d.Apply(couponID, line...)
 	d.SettleNow()
@@ -330,7 +330,7 @@ func TestSettle_LeavesLockedCouponUnchangedWhenStopped(t *testing.T) {
 
 	release()
 	d.SettleNow()
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -341,9 +341,9 @@ func TestSettle_GivesNextFreeSeatToPassedOverUser(t *testing.T) {
 	d.AddUsers(1, 3, 4)
 	d.AddUsers(2)
 	d.SetStatus(jajeongtest.Blocked, 2)
-	d.Apply(couponID, jajeongtest.Between(1, 4)...)
+	d.Apply(couponID, between(1, 4)...)
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 3}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 3}, d.Issued(couponID))
 
 	// As if the run had died before it moved user 2 to the DLQ. The user is unblocked before the next run.
 	arrival := d.UnderReview(couponID)["2"]
@@ -353,14 +353,14 @@ func TestSettle_GivesNextFreeSeatToPassedOverUser(t *testing.T) {
 	d.SetStatus(jajeongtest.Active, 2)
 
 	d.SettleNow()
-	require.Equal(t, map[string]int64{"2": arrival}, d.UnderReview(couponID))
+	require.Equal(t, map[string]coupon.Arrival{"2": arrival}, d.UnderReview(couponID))
 	require.Equal(t, "PASSED_OVER", d.Reason(couponID, "2").Cause)
-	require.Equal(t, []uint64{4}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{4}, d.Outcome(couponID, "NOT_SELECTED"))
 	d.Verify()
 
 	d.SetSeats(couponID, 3)
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 3, 2}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1, 3, 2}, d.Issued(couponID))
 	require.Empty(t, d.UnderReview(couponID))
 	d.Verify()
 }
@@ -369,8 +369,8 @@ func TestSettle_IncludesRetryableDLQEntriesInOrder(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(3)
-	d.AddUsers(jajeongtest.Between(1, 5)...)
-	d.Apply(couponID, jajeongtest.Between(1, 5)...)
+	d.AddUsers(between(1, 5)...)
+	d.Apply(couponID, between(1, 5)...)
 	page, _, err := d.Store.Page(t.Context(), couponID, coupon.Cursor{}, d.Now())
 	require.NoError(t, err)
 	_, err = d.Store.Review(t.Context(), couponID, 0, time.Time{}, []coupon.Failure{
@@ -381,8 +381,8 @@ func TestSettle_IncludesRetryableDLQEntriesInOrder(t *testing.T) {
 	require.NoError(t, err)
 
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 3, 4}, d.Issued(couponID))
-	require.Equal(t, []uint64{5}, d.Outcome(couponID, "NOT_SELECTED"))
-	require.Equal(t, map[string]int64{"2": page[1].Arrival}, d.UnderReview(couponID))
+	require.Equal(t, []coupon.UserID{1, 3, 4}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{5}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, map[string]coupon.Arrival{"2": page[1].Arrival}, d.UnderReview(couponID))
 	d.Verify()
 }

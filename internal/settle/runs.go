@@ -31,7 +31,7 @@ func (s *Settler) markAbandoned(ctx context.Context) {
 		s.Logger.Warn("abandoned runs not marked", zap.Error(err))
 	}
 	for _, id := range abandoned {
-		s.Logger.Warn("run abandoned: its last heartbeat is old", zap.Uint64("run_id", id))
+		s.Logger.Warn("run abandoned: its last heartbeat is old", zap.Uint64("run_id", uint64(id)))
 	}
 }
 
@@ -44,7 +44,7 @@ func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
 		}
 	}
 	if err := history.Keep(ctx, s.DB.Pool(), r.id, results); err != nil {
-		s.Logger.Warn("timings and errors not kept", zap.Uint64("run_id", r.id), zap.Error(err))
+		s.Logger.Warn("timings and errors not kept", zap.Uint64("run_id", uint64(r.id)), zap.Error(err))
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *Settler) lookUpEarlier(ctx context.Context, r run, report *Report) {
 		}
 		var err error
 		if c.Earlier, err = history.LastSettled(ctx, s.DB.Pool(), c.Coupon, r.id, r.cutoff); err != nil {
-			s.Logger.Warn("earlier settlement not looked up", zap.Uint64("coupon_id", c.Coupon), zap.Error(err))
+			s.Logger.Warn("earlier settlement not looked up", zap.Uint64("coupon_id", uint64(c.Coupon)), zap.Error(err))
 			return
 		}
 	}

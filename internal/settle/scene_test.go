@@ -23,18 +23,18 @@ import (
 // roomy: three applicants and one who does not exist, for ten seats. over: closed, three applicants for two seats.
 type scene struct {
 	*jajeongtest.Deployment
-	full, roomy, over uint64
-	arrivals          map[uint64]map[string]int64 // of all members of the queues
+	full, roomy, over coupon.CouponID
+	arrivals          map[coupon.CouponID]map[string]coupon.Arrival // of all members of the queues
 }
 
 // ending is the result of a coupon of a scene.
 type ending struct {
-	Issued, NotSelected, AlreadyIssued, Rejected []uint64
+	Issued, NotSelected, AlreadyIssued, Rejected []coupon.UserID
 	Seats                                        []uint64 // of those issued
 	Waiting                                      []string
-	Review                                       map[string]string // cause
-	Arrivals                                     map[string]int64  // of those under review
-	DoorIssued, DoorRejected                     int64             // sizes of the sets issued and rejected
+	Review                                       map[string]string         // cause
+	Arrivals                                     map[string]coupon.Arrival // of those under review
+	DoorIssued, DoorRejected                     int64                     // sizes of the sets issued and rejected
 	Sold, Finalised                              bool
 	CountedIssued, CountedNot, CountedAlready    int // by all settlements' records
 }
@@ -48,7 +48,7 @@ func newStage(t *testing.T, n int, newDeployment func(testing.TB) *jajeongtest.D
 	st := make(stage, n)
 	for range n {
 		d := newDeployment(t)
-		d.AddUsers(slices.DeleteFunc(jajeongtest.Between(1, 49), func(id uint64) bool { return id == 12 || id == 30 })...)
+		d.AddUsers(slices.DeleteFunc(between(1, 49), func(id coupon.UserID) bool { return id == 12 || id == 30 })...)
 		d.AddUsers(60, 61, 62, 70, 71, 72)
 		st <- d
 	}
@@ -69,7 +69,7 @@ func oneScene(t *testing.T) *scene { return newStage(t, 1, jajeongtest.NewOnPriv
 // newcomer is the first user in the queue of full when seats were added.
 const newcomer = 8
 
-var byHand = []uint64{7, 18, 35}
+var byHand = []coupon.UserID{7, 18, 35}
 
 // newScene sets a new scene. The scenes before it are finalised.
 func newScene(d *jajeongtest.Deployment) *scene {
@@ -81,17 +81,17 @@ func newScene(d *jajeongtest.Deployment) *scene {
 	now := d.Now()
 	s := &scene{Deployment: d, full: d.AddCoupon(4), roomy: d.AddCoupon(10), over: d.AddCouponBetween(2, now.Add(-2*time.Hour), now.Add(-time.Hour))}
 
-	d.Apply(s.full, jajeongtest.Between(1, newcomer-1)...)
+	d.Apply(s.full, between(1, newcomer-1)...)
 	earlier := d.Now()
-	d.Apply(s.full, jajeongtest.Between(newcomer, 13)...)
+	d.Apply(s.full, between(newcomer, 13)...)
 	d.ApplyAt(s.full, "abc", d.Now())
-	d.Apply(s.full, jajeongtest.Between(14, 49)...)
+	d.Apply(s.full, between(14, 49)...)
 	d.ApplyAt(s.full, "x-1", d.Now())
-	d.Apply(s.roomy, jajeongtest.Between(60, 63)...)
+	d.Apply(s.roomy, between(60, 63)...)
 	for i, member := range []string{"70", "71", "72"} {
 		d.ApplyAt(s.over, member, now.Add(-90*time.Minute).Add(time.Duration(i)*time.Second))
 	}
-	s.arrivals = map[uint64]map[string]int64{s.full: d.Arrivals(s.full), s.roomy: d.Arrivals(s.roomy), s.over: d.Arrivals(s.over)}
+	s.arrivals = map[coupon.CouponID]map[string]coupon.Arrival{s.full: d.Arrivals(s.full), s.roomy: d.Arrivals(s.roomy), s.over: d.Arrivals(s.over)}
 
 	first := jajeongtest.Manual(s.full)
 	first.CutoffNow, first.Cutoff = false, earlier
@@ -109,11 +109,11 @@ func newScene(d *jajeongtest.Deployment) *scene {
 
 // expected are the results of full, roomy and over, no matter where runs were interrupted.
 func (s *scene) expected() [3]ending {
-	notSelected := slices.DeleteFunc(jajeongtest.Between(23, 49), func(id uint64) bool { return id == 25 || id == 30 || id == 35 })
+	notSelected := slices.DeleteFunc(between(23, 49), func(id coupon.UserID) bool { return id == 25 || id == 30 || id == 35 })
 	full := ending{
-		Issued:      []uint64{1, 2, 3, 4, 5, 8, 10, 11, 13, 14, 16, 17, 19, 20, 21, 22},
-		Seats:       slices.Concat(jajeongtest.Between(1, 4), jajeongtest.Between(8, 19)), // 5 to 7 were taken by hand
-		NotSelected: notSelected, AlreadyIssued: byHand, Rejected: []uint64{6},
+		Issued:      []coupon.UserID{1, 2, 3, 4, 5, 8, 10, 11, 13, 14, 16, 17, 19, 20, 21, 22},
+		Seats:       slices.Concat(jajeongtest.Between[uint64](1, 4), jajeongtest.Between[uint64](8, 19)), // 5 to 7 were taken by hand
+		NotSelected: notSelected, AlreadyIssued: byHand, Rejected: []coupon.UserID{6},
 		Waiting: []string{}, Review: map[string]string{
 			"9": "BY_HAND", "12": "UNKNOWN_USER", "15": "INACTIVE_USER", "25": "INACTIVE_USER", "30": "UNKNOWN_USER",
 			"abc": "MALFORMED_USER_ID", "x-1": "MALFORMED_USER_ID",
@@ -122,16 +122,16 @@ func (s *scene) expected() [3]ending {
 		CountedIssued: 4 + 12, CountedNot: 3 + len(notSelected), CountedAlready: len(byHand),
 	}
 	roomy := ending{
-		Issued: jajeongtest.Between(60, 62), Seats: jajeongtest.Between(1, 3), NotSelected: []uint64{}, AlreadyIssued: []uint64{}, Rejected: []uint64{},
+		Issued: between(60, 62), Seats: jajeongtest.Between[uint64](1, 3), NotSelected: []coupon.UserID{}, AlreadyIssued: []coupon.UserID{}, Rejected: []coupon.UserID{},
 		Waiting: []string{}, Review: map[string]string{"63": "UNKNOWN_USER"}, DoorIssued: 3, CountedIssued: 3,
 	}
 	over := ending{
-		Issued: jajeongtest.Between(70, 71), Seats: jajeongtest.Between(1, 2), NotSelected: []uint64{72}, AlreadyIssued: []uint64{}, Rejected: []uint64{},
+		Issued: between(70, 71), Seats: jajeongtest.Between[uint64](1, 2), NotSelected: []coupon.UserID{72}, AlreadyIssued: []coupon.UserID{}, Rejected: []coupon.UserID{},
 		Waiting: []string{}, Review: map[string]string{}, Sold: true, Finalised: true, CountedIssued: 2, CountedNot: 1,
 	}
 	endings := [3]ending{full, roomy, over}
 	for i, couponID := range s.coupons() {
-		endings[i].Arrivals = map[string]int64{}
+		endings[i].Arrivals = map[string]coupon.Arrival{}
 		for member := range endings[i].Review {
 			endings[i].Arrivals[member] = s.arrivals[couponID][member]
 		}
@@ -139,14 +139,14 @@ func (s *scene) expected() [3]ending {
 	return endings
 }
 
-func (s *scene) coupons() []uint64 { return []uint64{s.full, s.roomy, s.over} }
+func (s *scene) coupons() []coupon.CouponID { return []coupon.CouponID{s.full, s.roomy, s.over} }
 
 // found are the results in the servers.
 func (s *scene) found() (endings [3]ending) {
 	s.T.Helper()
 	for i, couponID := range s.coupons() {
 		e := ending{
-			Issued:        s.IDs("SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID),
+			Issued:        jajeongtest.Column[coupon.UserID](s.Deployment, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID),
 			Seats:         s.Deployment.Seats(couponID),
 			NotSelected:   s.Outcome(couponID, "NOT_SELECTED"),
 			AlreadyIssued: s.Outcome(couponID, "ALREADY_ISSUED"),
@@ -185,8 +185,8 @@ func TestScene_SettlesUndisturbed(t *testing.T) {
 	t.Parallel()
 	s := oneScene(t)
 	before := s.found()
-	require.Equal(t, jajeongtest.Between(1, 4), before[0].Issued)
-	require.Equal(t, jajeongtest.Between(5, 7), before[0].NotSelected)
+	require.Equal(t, between(1, 4), before[0].Issued)
+	require.Equal(t, between(5, 7), before[0].NotSelected)
 	require.Len(t, before[0].Waiting, 49-newcomer+1-2+2)
 	require.Equal(t, map[string]string{"8": "BY_HAND", "9": "BY_HAND"}, before[0].Review)
 	s.Verify(s.coupons()...)

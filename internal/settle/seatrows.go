@@ -58,9 +58,9 @@ func packSeats(applications []coupon.Application) *seatRows {
 			json = append(json, ',')
 		}
 		json = append(json, '[')
-		json = strconv.AppendUint(json, applications[place].User(), 10)
+		json = strconv.AppendUint(json, uint64(applications[place].User()), 10)
 		json = append(json, ',')
-		json = strconv.AppendInt(json, (applications[place].Arrival-first)<<placeBits+int64(place+1), 10)
+		json = strconv.AppendInt(json, int64(applications[place].Arrival-first)<<placeBits+int64(place+1), 10)
 		json = append(json, ']')
 	}
 	return &seatRows{len(applications), first, string(append(json, ']'))}
@@ -77,7 +77,7 @@ func (s selection) rowsOf(part []coupon.Application) *seatRows {
 // insertIssued inserts one user_coupon row for each application, numbering positions from seated + 1.
 func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, seated int, rows *seatRows) error {
 	expiresAt := run.startedAt.AddDate(0, 0, c.ValidityDays)
-	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, mysqltx.ArrivalTime(rows.first), run.startedAt, expiresAt, run.id, rows.json))
+	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, rows.first.Time(), run.startedAt, expiresAt, run.id, rows.json))
 	if err != nil {
 		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, rows.n, err)
 	}

@@ -58,8 +58,8 @@ func TestInsertIssuedStoresPlaceAndArrivalAsPacked(t *testing.T) {
 	const day = 24 * 3600 * 1_000_000
 	line := make([]coupon.Application, pageApplications)
 	for i := range line {
-		user := uint64(1 + (i*7919)%pageApplications)
-		line[i] = application(user, 1_700_000_000_000_000+int64(i)*365*day/pageApplications, coupon.SourceQueue)
+		user := coupon.UserID(1 + (i*7919)%pageApplications)
+		line[i] = application(user, 1_700_000_000_000_000+coupon.Arrival(i)*365*day/pageApplications, coupon.SourceQueue)
 	}
 	line[0].Member = "18446744073709551615"
 	line[0].Arrival = line[len(line)-1].Arrival - maxLater
@@ -73,13 +73,13 @@ func TestInsertIssuedStoresPlaceAndArrivalAsPacked(t *testing.T) {
 	defer rows.Close()
 	for i, a := range line {
 		require.True(t, rows.Next())
-		var user uint64
+		var user coupon.UserID
 		var position int
 		var appliedAt time.Time
 		require.NoError(t, rows.Scan(&user, &position, &appliedAt))
 		require.Equal(t, a.User(), user)
 		require.Equal(t, 500+i+1, position)
-		require.Equal(t, a.Arrival, appliedAt.UnixMicro())
+		require.Equal(t, a.Arrival, coupon.ArrivalAt(appliedAt))
 	}
 	require.False(t, rows.Next())
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
@@ -14,10 +15,10 @@ func TestSettle_SecondPlaceBehindRefusedRow(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
-	d.AddUsers(jajeongtest.Between(1, 5)...)
-	d.Apply(couponID, jajeongtest.Between(1, 4)...)
+	d.AddUsers(between(1, 5)...)
+	d.Apply(couponID, between(1, 4)...)
 	d.SettleNow()
-	require.Equal(t, jajeongtest.Between(2, 4), d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, between(2, 4), d.Outcome(couponID, "NOT_SELECTED"))
 	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id) SELECT coupon_id, 2, applied_at + INTERVAL 1 MICROSECOND, outcome, run_id " +
 		"FROM application_outcome WHERE user_id = 4") // as after Redis lost who was sold out
 	d.Exec(fmt.Sprintf("UPDATE promise SET accepted = accepted + 1 WHERE coupon_id = %d", couponID))
@@ -25,7 +26,7 @@ func TestSettle_SecondPlaceBehindRefusedRow(t *testing.T) {
 	d.RefuseRows("user_coupon", 3)
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []uint64{1, 2, 4}, d.Issued(couponID))
-	require.Equal(t, []uint64{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.Equal(t, []coupon.UserID{1, 2, 4}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
 	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
 }

@@ -22,9 +22,9 @@ import (
 
 type quietDoor struct{ Door }
 
-func (quietDoor) SetSold(context.Context, uint64, bool) error { return nil }
+func (quietDoor) SetSold(context.Context, coupon.CouponID, bool) error { return nil }
 
-func (quietDoor) Fence(context.Context, uint64, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
+func (quietDoor) Fence(context.Context, coupon.CouponID, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
 	return 0, 0, nil
 }
 
@@ -38,7 +38,7 @@ func (unobserved) End(*Report, error)        {}
 
 type balanced struct{}
 
-func (balanced) Account(context.Context, *sql.Tx, uint64) (ledger.Account, error) {
+func (balanced) Account(context.Context, *sql.Tx, coupon.CouponID) (ledger.Account, error) {
 	return ledger.Account{}, nil
 }
 
@@ -185,10 +185,10 @@ type watchedDoor struct {
 	atOnce  int
 	most    int
 	early   bool // a coupon was begun before every life was renewed
-	met     map[uint64]bool
+	met     map[coupon.CouponID]bool
 }
 
-func (d *watchedDoor) Renew(context.Context, uint64, time.Time) error {
+func (d *watchedDoor) Renew(context.Context, coupon.CouponID, time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.renewed++
@@ -198,7 +198,7 @@ func (d *watchedDoor) Renew(context.Context, uint64, time.Time) error {
 const watchedCoupons = 40
 
 // Fence holds each coupon for a moment when it is settled, so that others are in hand meanwhile. It is met before.
-func (d *watchedDoor) Fence(ctx context.Context, couponID uint64, _ time.Time, _ coupon.Promise) (wait, forPods time.Duration, err error) {
+func (d *watchedDoor) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time, _ coupon.Promise) (wait, forPods time.Duration, err error) {
 	d.mu.Lock()
 	if !d.met[couponID] {
 		d.met[couponID] = true
@@ -220,11 +220,11 @@ func TestRunRenewsEveryLifeFirstAndSettlesOnlySoManyCouponsAtATime(t *testing.T)
 	t.Parallel()
 	const parallel = 4
 	s := newSettlement(t, 1)
-	d := &watchedDoor{met: map[uint64]bool{}}
+	d := &watchedDoor{met: map[coupon.CouponID]bool{}}
 	s.Door, s.Parallel = d, parallel
 	coupons := make([]coupon.Coupon, watchedCoupons)
 	for i := range coupons {
-		coupons[i] = coupon.Coupon{ID: uint64(i + 1)}
+		coupons[i] = coupon.Coupon{ID: coupon.CouponID(i + 1)}
 	}
 	report := newReport(s.run)
 	require.NoError(t, s.settleAll(t.Context(), s.run, coupons, report))

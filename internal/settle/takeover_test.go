@@ -16,7 +16,7 @@ import (
 )
 
 // takenOver is a coupon with one seat and three applicants.
-func takenOver(t *testing.T) (d *jajeongtest.Deployment, couponID uint64) {
+func takenOver(t *testing.T) (d *jajeongtest.Deployment, couponID coupon.CouponID) {
 	d = jajeongtest.New(t)
 	d.AddUsers(1, 2, 3)
 	couponID = d.AddCoupon(1)
@@ -26,7 +26,7 @@ func takenOver(t *testing.T) (d *jajeongtest.Deployment, couponID uint64) {
 }
 
 // takeOver has another server answer for the coupon, as after a failover.
-func takeOver(d *jajeongtest.Deployment, couponID uint64) {
+func takeOver(d *jajeongtest.Deployment, couponID coupon.CouponID) {
 	assert.NoError(d.T, d.Redis.HDel(d.T.Context(), d.Key("state", couponID), "run_id").Err())
 }
 
@@ -62,8 +62,8 @@ func TestSettle_RestartsAfterFailoverAndIssuesInOrder(t *testing.T) {
 			report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 			require.NoError(t, err)
 			require.NoError(t, report.Err())
-			require.Equal(t, []uint64{1}, d.Issued(couponID))
-			require.Equal(t, []uint64{2, 3}, d.Outcome(couponID, "NOT_SELECTED"))
+			require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{2, 3}, d.Outcome(couponID, "NOT_SELECTED"))
 			d.Verify()
 		})
 	}
@@ -89,7 +89,7 @@ func TestSettle_IssuesNothingDuringRepeatedFailovers(t *testing.T) {
 	require.Empty(t, d.Issued(couponID))
 	require.Equal(t, []string{"1", "2", "3"}, d.Waiting(couponID))
 	d.SettleNow()
-	require.Equal(t, []uint64{1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	d.Verify()
 }
 
@@ -98,7 +98,7 @@ func TestSettle_WaitsForPodsOnceForAllCoupons(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	d.AddUsers(1)
-	var coupons []uint64
+	var coupons []coupon.CouponID
 	for range 3 {
 		couponID := d.AddCoupon(1)
 		d.Apply(couponID, 1)

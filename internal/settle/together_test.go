@@ -29,42 +29,45 @@ import (
 
 // request is one application by name: who, and when.
 type request struct {
-	user    uint64
-	arrival int64
+	user    coupon.UserID
+	arrival coupon.Arrival
 }
 
 // storm is a deployment in which everything happens concurrently, in step with the runs.
 type storm struct {
 	*jajeongtest.Deployment
-	people uint64
-	scarce uint64 // a coupon to which seats are added, but never enough
-	plenty uint64 // a coupon that ends with seats for everybody
+	people coupon.UserID
+	scarce coupon.CouponID // a coupon to which seats are added, but never enough
+	plenty coupon.CouponID // a coupon that ends with seats for everybody
 
 	settler *settle.Settler
 	binary  string
 
 	refused  atomic.Int64 // by a Redis that was full
 	mu       sync.Mutex
-	promised map[uint64]map[request]bool // by coupon: every application that was accepted
+	promised map[coupon.CouponID]map[request]bool // by coupon: every application that was accepted
 	reports  []*settle.Report
 }
 
 // knock is one user at one door.
-type knock struct{ couponID, user uint64 }
+type knock struct {
+	couponID coupon.CouponID
+	user     coupon.UserID
+}
 
-func (s *storm) coupons() []uint64 { return []uint64{s.scarce, s.plenty} }
+func (s *storm) coupons() []coupon.CouponID { return []coupon.CouponID{s.scarce, s.plenty} }
 
 // steady users are never blocked and exist from the beginning. Other users may lose a place for a while.
-func steady(user uint64) bool { return user%5 != 0 }
+func steady(user coupon.UserID) bool { return user%5 != 0 }
 
 // newborn users do not exist before the storm is over; nor are they steady.
-func newborn(user uint64) bool { return user%25 == 0 }
+func newborn(user coupon.UserID) bool { return user%25 == 0 }
 
-func newStorm(t *testing.T, people uint64) *storm {
+func newStorm(t *testing.T, people coupon.UserID) *storm {
 	d := jajeongtest.NewOnPrivateRedis(t)
-	s := &storm{Deployment: d, people: people, promised: map[uint64]map[request]bool{}, settler: d.Settler(), binary: testenv.Build(t, "./cmd/settle")}
+	s := &storm{Deployment: d, people: people, promised: map[coupon.CouponID]map[request]bool{}, settler: d.Settler(), binary: testenv.Build(t, "./cmd/settle")}
 	s.scarce, s.plenty = s.AddCoupon(5), s.AddCoupon(int(people)/2)
-	s.AddUsers(slices.DeleteFunc(jajeongtest.Between(1, people), newborn)...)
+	s.AddUsers(slices.DeleteFunc(between(1, people), newborn)...)
 	for _, couponID := range s.coupons() {
 		s.promised[couponID] = map[request]bool{}
 	}
@@ -80,7 +83,7 @@ func (s *storm) gust(n int, work []knock) {
 	for _, k := range work {
 		s.knock(k)
 	}
-	ids := make([]uint64, 6)
+	ids := make([]coupon.UserID, 6)
 	for i := range ids {
 		ids[i] = 5 * (1 + rand.N(s.people/5))
 	}
@@ -111,7 +114,7 @@ func (s *storm) do(query string, args ...any) {
 func (s *storm) knocks() (all []knock) {
 	for _, couponID := range s.coupons() {
 		for range 2 {
-			for _, user := range jajeongtest.Between(1, s.people) {
+			for _, user := range between(1, s.people) {
 				all = append(all, knock{couponID, user})
 			}
 		}
@@ -168,7 +171,7 @@ func (s *storm) keep(report *settle.Report) {
 }
 
 // drop ends the newest entry under review, unless another run settles it first.
-func (s *storm) drop(couponID uint64) {
+func (s *storm) drop(couponID coupon.CouponID) {
 	members, err := s.Redis.ZRange(context.Background(), s.Key("dlq", couponID), -1, -1).Result()
 	if !assert.NoError(s.T, err) || len(members) == 0 {
 		return
@@ -221,7 +224,7 @@ func (s *storm) keepSettling(times int, blow func()) {
 func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 	t.Parallel()
 	each := testenv.Rounds(6, 60) // runs of every kind
-	s := newStorm(t, uint64(testenv.Rounds(600, 6000)))
+	s := newStorm(t, coupon.UserID(testenv.Rounds(600, 6000)))
 	kinds := []func(){
 		func() { s.run(jajeongtest.Manual()) },
 		func() { s.run(jajeongtest.Manual()) },
@@ -274,7 +277,7 @@ func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 func (s *storm) calm() {
 	s.T.Helper()
 	s.limitMemory(false)
-	s.AddUsers(slices.DeleteFunc(jajeongtest.Between(1, s.people), func(user uint64) bool { return !newborn(user) })...)
+	s.AddUsers(slices.DeleteFunc(between(1, s.people), func(user coupon.UserID) bool { return !newborn(user) })...)
 	s.SetStatus(jajeongtest.Active)
 	s.Exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", s.people, s.plenty)
 	const maxRuns = 10
@@ -299,10 +302,10 @@ func (s *storm) requests(query string, args ...any) map[request]bool {
 	defer rows.Close()
 	found := map[request]bool{}
 	for rows.Next() {
-		var user uint64
+		var user coupon.UserID
 		var at time.Time
 		require.NoError(s.T, rows.Scan(&user, &at))
-		r := request{user, at.UnixMicro()}
+		r := request{user, coupon.ArrivalAt(at)}
 		require.NotContains(s.T, found, r, "twice")
 		found[r] = true
 	}
@@ -335,7 +338,7 @@ func (s *storm) requireEverybodyAccountedFor() {
 		for member, arrival := range s.UnderReview(couponID) {
 			user, err := strconv.ParseUint(member, 10, 64)
 			require.NoError(s.T, err)
-			reviewed[request{user, arrival}] = true
+			reviewed[request{coupon.UserID(user), arrival}] = true
 		}
 		put("under review", reviewed)
 
@@ -354,8 +357,8 @@ func (s *storm) requireFirstCome() {
 	s.T.Helper()
 	for _, couponID := range s.coupons() {
 		seated := s.requests(seatedQuery, couponID)
-		var last int64
-		holds := map[uint64]bool{}
+		var last coupon.Arrival
+		holds := map[coupon.UserID]bool{}
 		for r := range seated {
 			last = max(last, r.arrival)
 			holds[r.user] = true
@@ -376,7 +379,7 @@ func (s *storm) requireFirstCome() {
 		}
 		for member, arrival := range s.UnderReview(couponID) {
 			user, _ := strconv.ParseUint(member, 10, 64)
-			require.False(s.T, steady(user), "coupon %d: user %d", couponID, user)
+			require.False(s.T, steady(coupon.UserID(user)), "coupon %d: user %d", couponID, user)
 			require.Less(s.T, arrival, last, "coupon %d: user %d has no place to be first in line for", couponID, user)
 		}
 	}
@@ -411,7 +414,7 @@ func (s *storm) requireSeatsAndRecords() {
 }
 
 // recorded is whether a run has a record of a coupon, which must be what the run said; of promises, that none is missing.
-func (s *storm) recorded(run uint64, said settle.Result) bool {
+func (s *storm) recorded(run coupon.RunID, said settle.Result) bool {
 	s.T.Helper()
 	rows, err := s.DB.Query(`SELECT read_count, issued_count, rejected_count, already_issued_count, not_selected_count,
 		COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, ''),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -21,16 +22,16 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 		t.Run(table.Name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.NewWith(t, jajeongtest.Options{Users: &table})
-			d.AddUsers(jajeongtest.Between(1, 9)...)
+			d.AddUsers(between(1, 9)...)
 			d.SetStatus(jajeongtest.Blocked, 2, 5)
 			d.SetStatus(jajeongtest.Withdrawn, 6)
-			highest := []uint64{1<<8 + 1, 1<<16 + 1, 1<<24 + 1, 1<<32 + 1, math.MaxInt64, math.MaxUint64} // 1, or the last, if a server cut them off
+			highest := []coupon.UserID{1<<8 + 1, 1<<16 + 1, 1<<24 + 1, 1<<32 + 1, math.MaxInt64, math.MaxUint64} // 1, or the last, if a server cut them off
 			couponID := d.AddCoupon(3)
-			d.Apply(couponID, append(jajeongtest.Between(1, 9), highest...)...)
+			d.Apply(couponID, append(between(1, 9), highest...)...)
 
 			d.SettleNow()
-			require.Equal(t, []uint64{1, 3, 4}, d.Issued(couponID))
-			require.Equal(t, []uint64{7, 8, 9}, d.Outcome(couponID, "NOT_SELECTED"))
+			require.Equal(t, []coupon.UserID{1, 3, 4}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{7, 8, 9}, d.Outcome(couponID, "NOT_SELECTED"))
 			d.Verify()
 
 			d.SetStatus(jajeongtest.Blocked, 8)
@@ -41,8 +42,8 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, preview.Classes())
 			d.SettleNow()
-			require.Equal(t, []uint64{1, 3, 4, 7, 9}, d.Issued(couponID))
-			require.Equal(t, []uint64{8}, d.Outcome(couponID, "REJECTED"))
+			require.Equal(t, []coupon.UserID{1, 3, 4, 7, 9}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{8}, d.Outcome(couponID, "REJECTED"))
 			causes := map[string]string{}
 			for member := range d.UnderReview(couponID) {
 				causes[member] = d.Reason(couponID, member).Cause
@@ -55,7 +56,7 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 			d.Verify()
 
 			x := explain.Explainer{DB: d.DB, Redis: d.Store, Users: d.Users, Now: time.Now, SettlesAt: func(arrival time.Time) time.Time { return arrival }}
-			for user, want := range map[uint64][2]bool{5: {true, false}, 7: {true, true}, math.MaxUint64: {false, false}} {
+			for user, want := range map[coupon.UserID][2]bool{5: {true, false}, 7: {true, true}, math.MaxUint64: {false, false}} {
 				explained, err := x.Explain(t.Context(), couponID, user)
 				require.NoError(t, err)
 				require.Equal(t, want, [2]bool{explained.Facts.UserKnown, explained.Facts.UserActive}, "user %d is known, and active", user)
@@ -63,7 +64,7 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 
 			d.SetStatus(jajeongtest.Active, 5)
 			d.Retry(couponID, "5")
-			require.Equal(t, []uint64{1, 3, 4, 7, 9, 5}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{1, 3, 4, 7, 9, 5}, d.Issued(couponID))
 			d.Verify()
 		})
 	}

@@ -47,7 +47,7 @@ func (d *digest) add(issued []coupon.Application) {
 	}
 	d.buffer = d.buffer[:0]
 	for _, a := range issued {
-		d.buffer = append(strconv.AppendUint(d.buffer, a.User(), 10), '\n')
+		d.buffer = append(strconv.AppendUint(d.buffer, uint64(a.User()), 10), '\n')
 	}
 	d.hash.Write(d.buffer)
 	if d.count == 0 {

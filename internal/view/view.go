@@ -8,6 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -36,8 +37,7 @@ func (v View) instantOf(t time.Time) string {
 	return v.Instant(t)
 }
 
-// arrival writes µs since 1970.
-func (v View) arrival(µs int64) string { return v.Instant(time.UnixMicro(µs)) }
+func (v View) arrival(a coupon.Arrival) string { return v.Instant(a.Time()) }
 
 // span is a range of attempts.
 func span(least, most int) string {

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, and a changed setting is deployed without an error for
@@ -24,22 +26,22 @@ func TestDeployScript(t *testing.T) {
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"), "grants may follow before any program")
 	require.NoError(t, n.deploy())
 	pod := n.applyAPI()
-	coupon := n.AddCoupon(2)
+	couponID := n.AddCoupon(2)
 	n.AddUsers(1, 2, 3)
-	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, pod, coupon, 1) == "NOT_APPLIED" })
-	for user := 1; user <= 3; user++ {
-		require.Equal(t, "ACCEPTED", n.ask(http.MethodPost, pod, coupon, user))
+	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, pod, couponID, 1) == "NOT_APPLIED" })
+	for user := range 3 {
+		require.Equal(t, "ACCEPTED", n.ask(http.MethodPost, pod, couponID, user+1))
 	}
 
-	n.complete(n.script("run", fmt.Sprintf("--coupon=%d", coupon), "--cutoff=now", "--operator=kim", "--reason=TICKET-123"))
-	n.mustBeSettled(coupon, 2)
+	n.complete(n.script("run", fmt.Sprintf("--coupon=%d", couponID), "--cutoff=now", "--operator=kim", "--reason=TICKET-123"))
+	n.mustBeSettled(couponID, 2)
 
 	n.settings["LOG_LEVEL"] = "debug"
 	require.NoError(t, n.deploy())
 	second := n.applyAPI()
 	require.NotEqual(t, pod.Name, second.Name, "a changed setting rolls the Pods")
-	require.Equal(t, "ISSUED", n.ask(http.MethodGet, second, coupon, 1))
-	require.Equal(t, "NOT_SELECTED", n.ask(http.MethodGet, second, coupon, 3))
+	require.Equal(t, "ISSUED", n.ask(http.MethodGet, second, couponID, 1))
+	require.Equal(t, "NOT_SELECTED", n.ask(http.MethodGet, second, couponID, 3))
 }
 
 // After a failed migration the script changes no program.
@@ -87,9 +89,9 @@ func (n *night) applyAPI() (only *v1.Pod) {
 }
 
 // ask sends a request of a user. It returns the status of the application, or the code of the problem.
-func (n *night) ask(method string, pod *v1.Pod, coupon uint64, user int) string {
+func (n *night) ask(method string, pod *v1.Pod, couponID coupon.CouponID, user int) string {
 	n.t.Helper()
-	url := fmt.Sprintf("http://%s:8080/v1/coupons/%d/applications", pod.Status.PodIP, coupon)
+	url := fmt.Sprintf("http://%s:8080/v1/coupons/%d/applications", pod.Status.PodIP, couponID)
 	if method == http.MethodGet {
 		url += "/me"
 	}

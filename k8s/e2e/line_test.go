@@ -8,12 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
 // yesterday adds a coupon and users who applied for it before the last midnight in Seoul. Users are numbered from 1, in order
 // of arrival.
-func (n *night) yesterday(seats int, users uint64) (couponID uint64) {
+func (n *night) yesterday(seats int, users coupon.UserID) (couponID coupon.CouponID) {
 	n.t.Helper()
 	year, month, day := time.Now().In(jajeongtest.Zone).Date()
 	midnight := time.Date(year, month, day, 0, 0, 0, 0, jajeongtest.Zone)
@@ -23,7 +24,7 @@ func (n *night) yesterday(seats int, users uint64) (couponID uint64) {
 	n.AddUsers(line...)
 	queue := make([]redis.Z, len(line))
 	for i, user := range line {
-		queue[i] = redis.Z{Score: float64(opens.Add(time.Duration(user) * time.Second).UnixMicro()), Member: user}
+		queue[i] = redis.Z{Score: float64(opens.Add(time.Duration(user) * time.Second).UnixMicro()), Member: user.Member()}
 	}
 	require.NoError(n.t, n.Redis.ZAdd(n.t.Context(), n.Queue(couponID), queue...).Err())
 	n.AddPromises(couponID, int64(users))
@@ -31,9 +32,9 @@ func (n *night) yesterday(seats int, users uint64) (couponID uint64) {
 }
 
 // mustBeSettled demands that the first users have the coupon, each once, and that every invariant holds.
-func (n *night) mustBeSettled(couponID uint64, seats int) {
+func (n *night) mustBeSettled(couponID coupon.CouponID, seats int) {
 	n.t.Helper()
-	require.Equal(n.t, jajeongtest.Between(1, uint64(seats)), n.Issued(couponID))
+	require.Equal(n.t, jajeongtest.Between(1, coupon.UserID(seats)), n.Issued(couponID))
 	n.mustHold()
 }
 

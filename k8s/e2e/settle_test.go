@@ -30,10 +30,10 @@ func TestCronJob_Settles(t *testing.T) {
 	n := newNight(t)
 	gateway := prometheus.StartPushgateway(t)
 	n.settings["PUSH_GATEWAY"] = "http://" + gateway.Addr()
-	coupon := n.yesterday(seats, users)
+	couponID := n.yesterday(seats, users)
 	job := n.complete(n.scheduled(n.fall()))
 	require.Zero(t, job.Status.Failed)
-	n.mustBeSettled(coupon, seats)
+	n.mustBeSettled(couponID, seats)
 
 	response, err := http.Get("http://" + gateway.Addr() + "/metrics")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestCronJob_Settles(t *testing.T) {
 func TestCronJob_RetriesWhileDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	coupon := n.yesterday(seats, users)
+	couponID := n.yesterday(seats, users)
 	midnight := n.fall()
 	require.NoError(t, n.mysql.Kill())
 	job := n.scheduled(midnight)
@@ -55,16 +55,16 @@ func TestCronJob_RetriesWhileDatabaseIsDown(t *testing.T) {
 	require.NoError(t, n.mysql.Restart(t.Context()))
 
 	require.Positive(t, n.complete(job).Status.Failed)
-	n.mustBeSettled(coupon, seats)
+	n.mustBeSettled(couponID, seats)
 }
 
 func TestCronJob_FailsAfterWrongSetup(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	coupon := n.yesterday(seats, users)
+	couponID := n.yesterday(seats, users)
 	n.Accounts["jajeong_settle"] = withWrongPassword(n.Accounts["jajeong_settle"])
 	n.mustFailAtOnce(n.scheduled(n.fall()), 2)
-	require.Empty(t, n.Issued(coupon))
+	require.Empty(t, n.Issued(couponID))
 }
 
 func withWrongPassword(dsn string) string { return strings.Replace(dsn, ":", ":not-", 1) }
@@ -72,10 +72,10 @@ func withWrongPassword(dsn string) string { return strings.Replace(dsn, ":", ":n
 func TestCronJob_FailsAfterGap(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	coupon := n.yesterday(seats, users)
-	require.NoError(t, n.Redis.ZRem(t.Context(), n.Queue(coupon), "1", "2").Err())
+	couponID := n.yesterday(seats, users)
+	require.NoError(t, n.Redis.ZRem(t.Context(), n.Queue(couponID), "1", "2").Err())
 	n.mustFailAtOnce(n.scheduled(n.fall()), 3)
-	require.Empty(t, n.Issued(coupon), "a coupon with a gap is not issued")
+	require.Empty(t, n.Issued(couponID), "a coupon with a gap is not issued")
 	n.mustFailAtOnce(n.verify("verify-now").Name, 3)
 }
 
@@ -96,11 +96,11 @@ func (n *night) mustFailAtOnce(name string, code int32) {
 func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	coupon := n.yesterday(seats, users)
-	release := n.Lock(coupon)
+	couponID := n.yesterday(seats, users)
+	release := n.Lock(couponID)
 	scheduled := n.scheduled(n.fall())
 	n.running(scheduled)
-	manual := n.script("run", fmt.Sprintf("--coupon=%d", coupon), "--date="+time.Now().In(jajeongtest.Zone).AddDate(0, 0, -1).Format(time.DateOnly),
+	manual := n.script("run", fmt.Sprintf("--coupon=%d", couponID), "--date="+time.Now().In(jajeongtest.Zone).AddDate(0, 0, -1).Format(time.DateOnly),
 		"--operator=kim", "--reason=TICKET-123")
 	n.running(manual)
 	n.awaitLocked(2)
@@ -108,7 +108,7 @@ func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 
 	require.NotEmpty(t, n.complete(scheduled).OwnerReferences)
 	require.Empty(t, n.complete(manual).OwnerReferences, "the CronJob would count it among its nights")
-	n.mustBeSettled(coupon, seats)
+	n.mustBeSettled(couponID, seats)
 	for _, trigger := range []string{"CRON", "MANUAL"} {
 		require.Positive(t, n.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = ? AND status = 'SUCCEEDED'", trigger), trigger)
 	}
@@ -130,7 +130,7 @@ func (n *night) script(args ...string) (job string) {
 func TestCronJob_RetriesAfterKilledPod(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	coupon := n.yesterday(seats, users)
+	couponID := n.yesterday(seats, users)
 	release := n.holdMiddle(seats / 2)
 	job := n.scheduled(n.fall())
 	pod := n.running(job)
@@ -140,7 +140,7 @@ func TestCronJob_RetriesAfterKilledPod(t *testing.T) {
 	release()
 
 	require.EqualValues(t, 1, n.complete(job).Status.Failed)
-	n.mustBeSettled(coupon, seats)
+	n.mustBeSettled(couponID, seats)
 }
 
 // A drained node evicts the Pod, which does not count as an attempt.
@@ -148,7 +148,7 @@ func TestCronJob_RetriesAfterEviction(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	n.settings["SHUTDOWN_GRACE"] = "2s"
-	coupon := n.yesterday(seats, users)
+	couponID := n.yesterday(seats, users)
 	release := n.holdMiddle(seats / 2)
 	job := n.scheduled(n.fall())
 	pod := n.running(job)
@@ -159,5 +159,5 @@ func TestCronJob_RetriesAfterEviction(t *testing.T) {
 	release()
 
 	require.Zero(t, n.complete(job).Status.Failed)
-	n.mustBeSettled(coupon, seats)
+	n.mustBeSettled(couponID, seats)
 }

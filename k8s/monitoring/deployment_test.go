@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
@@ -41,7 +42,7 @@ type deployment struct {
 }
 
 // deploy starts all servers and programs. It creates the coupons first, so that no test waits for the catalog.
-func deploy(t *testing.T, coupons ...uint64) *deployment {
+func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	t.Helper()
 	m, r := testenv.MySQLFor(t), testenv.RedisFor(t)
 	d := &deployment{Deployment: jajeongtest.NewWith(t, jajeongtest.Options{Redis: &r, MySQL: &m}), t: t}
@@ -106,16 +107,16 @@ func (d *deployment) shell(line string) {
 }
 
 // apply applies for a coupon until the application is accepted.
-func (d *deployment) apply(coupon, user uint64) {
+func (d *deployment) apply(couponID coupon.CouponID, user coupon.UserID) {
 	d.t.Helper()
 	testenv.Eventually(d.t, patience, fmt.Sprintf("user %d is accepted", user), func() bool {
-		return d.ask(http.MethodPost, coupon, user, "") == http.StatusAccepted
+		return d.ask(http.MethodPost, couponID, user, "") == http.StatusAccepted
 	})
 }
 
-func (d *deployment) ask(method string, coupon, user uint64, path string) int {
+func (d *deployment) ask(method string, couponID coupon.CouponID, user coupon.UserID, path string) int {
 	d.t.Helper()
-	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", d.api, coupon, path), nil)
+	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", d.api, couponID, path), nil)
 	require.NoError(d.t, err)
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
 	response, err := http.DefaultClient.Do(request)

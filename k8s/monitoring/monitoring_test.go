@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
@@ -56,22 +56,22 @@ func TestKustomization_HasAllRulesAndDashboards(t *testing.T) {
 	require.ElementsMatch(t, append(dashboards, "rules.yaml"), named)
 }
 
-// coupon is the coupon of the test applications.
-const coupon = 42
+// couponID is the coupon of the test applications.
+const couponID coupon.CouponID = 42
 
 // Queries name existing metrics and labels only, and all metrics are documented.
 func TestMetricsAndQueries(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, coupon)
+	d := deploy(t, couponID)
 	d.AddUsers(1, 2)
-	for user := range uint64(3) {
-		d.apply(coupon, user+1) // user 3 is unknown and goes to the DLQ
+	for user := range coupon.UserID(3) {
+		d.apply(couponID, user+1) // user 3 is unknown and goes to the DLQ
 	}
-	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, coupon, 1, "/me"))
+	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, couponID, 1, "/me"))
 	d.shell("settle run --cutoff now --operator kim --reason test --push-gateway " + d.gateway)
 	d.shell("settle run --push-gateway " + d.gateway)
 	d.shell("settle verify --push-gateway " + d.gateway)
-	d.apply(coupon, 4)
+	d.apply(couponID, 4)
 
 	t.Run("Metrics", d.testMetrics)
 	t.Run("Queries", d.testQueries)
@@ -109,7 +109,7 @@ func (d *deployment) testQueries(t *testing.T) {
 		// The query may need two more scrapes and evaluations.
 		var problem error
 		testenv.Eventually(t, patience, q.where, func() bool {
-			d.ask(http.MethodPost, coupon, 4, "") // increases a counter
+			d.ask(http.MethodPost, couponID, 4, "") // increases a counter
 			last := problem
 			problem = d.problem(q)
 			if problem != nil && (last == nil || problem.Error() != last.Error()) {
@@ -144,9 +144,9 @@ func TestPlaybooks(t *testing.T) {
 	const folder = "../../docs/playbooks/"
 	files, err := filepath.Glob(folder + "*.md")
 	require.NoError(t, err)
-	coupons := make([]uint64, len(files))
+	coupons := make([]coupon.CouponID, len(files))
 	for i := range coupons {
-		coupons[i] = uint64(100 + i)
+		coupons[i] = coupon.CouponID(100 + i)
 	}
 	d := deploy(t, coupons...)
 
@@ -167,9 +167,9 @@ func TestPlaybooks(t *testing.T) {
 	require.ElementsMatch(t, alerts, pages)
 
 	// The DLQ of each coupon has user 5, who exists at the retry, and the unknown users 6 and 7.
-	for _, coupon := range coupons {
+	for _, id := range coupons {
 		for _, user := range []string{"5", "6", "7"} {
-			d.ApplyAt(coupon, user, time.Now().Add(-48*time.Hour))
+			d.ApplyAt(id, user, time.Now().Add(-48*time.Hour))
 		}
 	}
 	d.shell("settle run")
@@ -190,7 +190,7 @@ func TestPlaybooks(t *testing.T) {
 		for _, command := range commands {
 			command = strings.NewReplacer("http://pushgateway:9091", d.gateway, "RUN", run,
 				"2026-11-18", day(-3), "2026-11-20", day(-1), "2026-11-22", day(2)).Replace(command)
-			d.shell(regexp.MustCompile(`\b42\b`).ReplaceAllString(command, strconv.FormatUint(coupons[i], 10)))
+			d.shell(regexp.MustCompile(`\b42\b`).ReplaceAllString(command, coupons[i].String()))
 		}
 	}
 }
