@@ -8,14 +8,10 @@ var (
 	AcceptedMissing = Message{"접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다", "%d of %d accepted applications are missing"}
 	WrittenOffCount = Message{"유실 인정: %d건", "applications written off as lost: %d"}
 	EventsLeftOut   = Message{"오래된 일 %d건 이상을 생략했습니다", "left out: %d or more, the oldest"}
-	RedisNotRead    = Message{
-		"Redis를 읽지 못했습니다: 대기 중이거나 검토 중인 신청은 알 수 없습니다",
-		"Redis could not be read: waiting applications and those under review are unknown",
-	}
-	MySQLNotRead = Message{
-		"MySQL을 읽지 못했습니다: 정산 결과와 운영 기록은 알 수 없습니다",
-		"MySQL could not be read: outcomes, runs and operators' actions are unknown",
-	}
+	RedisNotRead    = Message{"Redis를 읽지 못했습니다: 대기 중이거나 검토 중인 신청은 알 수 없습니다",
+		"Redis could not be read: waiting applications and those under review are unknown"}
+	MySQLNotRead = Message{"MySQL을 읽지 못했습니다: 정산 결과와 운영 기록은 알 수 없습니다",
+		"MySQL could not be read: outcomes, runs and operators' actions are unknown"}
 	LossNotCounted    = Message{"유실된 신청이 있는지 확인하지 못했습니다", "whether applications were lost could not be checked"}
 	UnknownUserMark   = Message{" (없는 사용자)", " (unknown)"}
 	EventOpens        = Message{"신청 시작", "applications open"}

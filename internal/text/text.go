@@ -1,5 +1,6 @@
 // Package text holds every sentence that people read, in Korean and in English. A message is a package-level variable, in
-// the file of its subject; its Go name is its id. What programs read (JSON, logs, the English columns of CSV) is not
+// the file of its subject; its Go name is its id. The Korean text comes first, the English one on a line of its own if both
+// do not fit in one. What programs read (JSON, logs, the English columns of CSV) is not
 // translated.
 package text
 
