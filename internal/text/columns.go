@@ -30,7 +30,7 @@ var (
 	ColumnAction         = Message{"작업", "action"}
 	ColumnDetail         = Message{"내용", "detail"}
 	ColumnAt             = Message{"시각", "time"}
-	ColumnEvent          = Message{"일어난 일", "event"}
+	ColumnEvent          = Message{"내역", "event"}
 	ColumnTrigger        = Message{"시작 방식", "trigger"}
 	ColumnCutoff         = Message{"정산 기준 시각", "cutoff"}
 	ColumnStartedAt      = Message{"시작", "started at"}
@@ -41,7 +41,7 @@ var (
 	ColumnOtherOutcomes  = Message{"다른 결과", "other outcomes"}
 	ColumnVerdict        = Message{"판정", "verdict"}
 	ColumnInvariant      = Message{"불변식", "invariant"}
-	ColumnHolds          = Message{"지켜짐", "holds"}
+	ColumnHolds          = Message{"준수", "holds"}
 	ColumnFigures        = Message{"수치", "figures"}
 	ColumnCause          = Message{"사유", "cause"}
 	ColumnCount          = Message{"건수", "count"}
@@ -49,22 +49,22 @@ var (
 	ColumnAwaitsDecision = Message{"담당자 결정", "for an operator"}
 	ColumnFirstArrival   = Message{"첫 신청", "first arrival"}
 	ColumnLastArrival    = Message{"마지막 신청", "last arrival"}
-	ColumnLongestReview  = Message{"가장 오래된 검토", "longest review"}
+	ColumnLongestReview  = Message{"최장 검토 시간", "longest review"}
 	ColumnAttempts       = Message{"시도", "attempts"}
 	ColumnUser           = Message{"사용자", "user"}
 	ColumnAppliedAt      = Message{"신청 시각", "applied at"}
 	ColumnMessage        = Message{"내용", "message"}
 	ColumnLastAttempt    = Message{"마지막 시도", "last attempt"}
 	ColumnNext           = Message{"다음 처리", "next"}
-	ColumnPlace          = Message{"순번", "place"}
-	ColumnWindow         = Message{"신청 기간", "applications"}
+	ColumnPlace          = Message{"순번", "no."}
+	ColumnWindow         = Message{"신청 기간", "apply window"}
 	ColumnFinalisedAt    = Message{"종결 시각", "finalised at"}
 	ColumnCampaign       = Message{"캠페인", "campaign"}
 	ColumnValidity       = Message{"유효 기간", "validity"}
 	ColumnDiscount       = Message{"할인", "discount"}
-	ColumnIssuedByRuns   = Message{"정산으로 발급", "issued by runs"}
+	ColumnIssuedByRuns   = Message{"정산 발급", "issued by runs"}
 	ColumnIssuedByHand   = Message{"수동 발급", "issued by hand"}
 	ColumnWrittenOff     = Message{"유실 인정", "written off"}
 	Total                = Message{"합계", "total"}
-	CouponCount          = Message{"쿠폰 %d개", "coupons: %d"}
+	CouponCount          = Message{"쿠폰 %d개", "%d coupon{|s}"}
 )

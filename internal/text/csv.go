@@ -14,7 +14,7 @@ var (
 	CSVHeld           = Message{"담당자 결정", "held"}
 	CSVOldestArrival  = Message{"첫 신청", "oldest_arrival"}
 	CSVNewestArrival  = Message{"마지막 신청", "newest_arrival"}
-	CSVOldestReview   = Message{"가장 오래된 검토", "oldest_review"}
+	CSVOldestReview   = Message{"최초 검토 시작", "oldest_review"}
 	CSVLeastAttempts  = Message{"최소 시도", "least_attempts"}
 	CSVMostAttempts   = Message{"최대 시도", "most_attempts"}
 	CSVArrival        = Message{"신청 시각", "arrival"}

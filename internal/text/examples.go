@@ -90,11 +90,7 @@ func Detail(verb string, l Language) string {
 	if intro := d.intro.In(l); intro != "" {
 		shown.WriteString(intro + "\n\n")
 	}
-	title := HelpExamples
-	if len(d.examples) == 1 {
-		title = HelpExample
-	}
-	shown.WriteString(title.In(l))
+	shown.WriteString(HelpExamples.In(l))
 	for _, e := range d.examples {
 		shown.WriteString("\n  " + e.command)
 		if comment := e.comment.In(l); comment != "" {

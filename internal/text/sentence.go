@@ -3,11 +3,11 @@ package text
 // The sentence of settle explain that support staff read out to a customer: no codes, and no claim that may prove false.
 var (
 	// The first of them follow SentenceApplied.
-	StateAppliedUnseen = Message{"신청이 접수된 것은 확인되지만 결과는 지금 확인할 수 없습니다. 잠시 후 다시 확인해 주세요.",
+	StateAppliedUnseen = Message{"신청이 접수된 것은 확인되지만 결과는 지금 확인할 수 없습니다. 잠시 후 다시 확인해 주시기 바랍니다.",
 		"the application was received, but its result cannot be looked up at the moment. Please ask again a little later."}
-	StateHolderNoMore = Message{"당시 이미 이 쿠폰을 가지고 계셔서 추가로 발급되지 않았습니다. 지금은 가지고 계신 기록이 없어 담당자의 확인이 필요합니다.",
+	StateHolderNoMore = Message{"당시 이미 이 쿠폰을 보유하고 계셔서 추가로 발급되지 않았습니다. 지금은 보유하신 기록이 없어 담당자의 확인이 필요합니다.",
 		"no second coupon was issued, since the customer held this coupon then. There is no record that they hold it now, so our staff have to look into it."}
-	StateWaitingSettling = Message{"지금 정산이 진행되고 있으며 아직 결과가 나오지 않았습니다. 잠시 후 다시 확인해 주세요.",
+	StateWaitingSettling = Message{"지금 정산이 진행 중이어서 아직 결과가 나오지 않았습니다. 잠시 후 다시 확인해 주시기 바랍니다.",
 		"a settlement is under way and there is no result yet. Please ask again a little later."}
 	StateWaitingRunFailed = Message{"예정되었던 정산이 정상적으로 끝나지 않아 아직 결과가 나오지 않았습니다. 신청은 접수하신 순서 그대로 대기 중이며, 다음 정산의 대상입니다.",
 		"the settlement that was due did not finish, so there is no result yet. The application keeps its place, and the next settlement will consider it."}
@@ -19,7 +19,7 @@ var (
 		"no coupon could be issued, since no such customer was found."}
 	StateReviewInactiveUser = Message{"정산 당시 계정이 이용할 수 없는 상태여서 발급이 보류되었습니다.",
 		"no coupon could be issued, since the account could not be used at the time."}
-	StateReviewPassedOver = Message{"차례가 되었을 때 쿠폰이 발급되지 못해 검토 중입니다. 수량이 생기면 더 늦게 신청하신 분들보다 순서가 앞섭니다.",
+	StateReviewPassedOver = Message{"차례가 되었을 때 쿠폰을 발급해 드리지 못해 검토 중입니다. 수량이 생기면 더 늦게 신청하신 분들보다 순서가 앞섭니다.",
 		"no coupon could be issued when its turn came, and it is under review. When a coupon becomes free, it comes before everybody who applied later."}
 	StateReviewBadRow = Message{"시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다.",
 		"a fault in our system kept the coupon from being stored, and the application is under review."}
@@ -27,15 +27,15 @@ var (
 		"our system was not available at the settlement, and the application is under review."}
 	StateReviewOther = Message{"정상적으로 처리되지 못해 검토 중입니다.",
 		"it could not be settled in the usual way, and is under review."}
-	StateUnknown = Message{"지금은 %d번 고객님의 신청 내역을 확인할 수 없습니다. 잠시 후 다시 확인해 주세요.",
-		"Whether customer %d has applied cannot be looked up at the moment. Please ask again a little later."}
-	StateIssuedUnseen = Message{"%d번 고객님은 이 쿠폰을 발급받으신 것으로 확인됩니다. 자세한 내용은 지금 확인할 수 없으니 잠시 후 다시 확인해 주세요.",
+	StateUnknown = Message{"지금은 %d번 고객님의 신청 내역을 확인할 수 없습니다. 잠시 후 다시 확인해 주시기 바랍니다.",
+		"It cannot be looked up at the moment whether customer %d has applied. Please ask again a little later."}
+	StateIssuedUnseen = Message{"%d번 고객님은 이 쿠폰을 발급받으신 것으로 확인됩니다. 자세한 내용은 지금 확인할 수 없으니 잠시 후 다시 확인해 주시기 바랍니다.",
 		"Customer %d has been issued this coupon. The details cannot be looked up at the moment; please ask again a little later."}
-	StateRejectedUnseen = Message{"%d번 고객님의 신청이 발급 대상에서 제외된 기록이 있습니다. 현재 상태는 지금 확인할 수 없으니 잠시 후 다시 확인해 주세요.",
+	StateRejectedUnseen = Message{"%d번 고객님의 신청이 발급 대상에서 제외된 기록이 있습니다. 현재 상태는 지금 확인할 수 없으니 잠시 후 다시 확인해 주시기 바랍니다.",
 		"There is a record that an application of customer %d was declined. Its present state cannot be looked up at the moment; please ask again a little later."}
 	StateNeverPaused = Message{"%d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 지금은 신청 접수가 잠시 중단되어 있습니다.",
 		"There is no record that customer %d applied for this coupon. Applications are paused at the moment."}
-	StateNeverSoldOut = Message{"%d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 준비된 수량이 모두 배정되어 지금은 새 신청을 받지 않고 있습니다.",
+	StateNeverSoldOut = Message{"%d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 준비된 수량이 모두 소진되어 지금은 새 신청을 받지 않고 있습니다.",
 		"There is no record that customer %d applied for this coupon. All coupons are taken, and no new applications are accepted at the moment."}
 	StateNeverAdded = Message{"%d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 수량이 남아 있지만 다음 정산이 끝날 때까지는 새 신청을 받지 않습니다.",
 		"There is no record that customer %d applied for this coupon. Coupons are left, but no new applications are accepted until the next settlement is done."}
@@ -49,31 +49,30 @@ var (
 	NoteRevoked    = Message{"이 쿠폰은 발급 후 회수되었습니다.", "The coupon was withdrawn afterwards."}
 	NoteTriedAgain = Message{"다음 정산의 대상이며, 먼저 신청하신 순서대로 처리됩니다.",
 		"The next settlement will consider it, in the order of application."}
-	NotePersonDecides = Message{"어떻게 할지는 담당자가 결정해야 합니다.", "Our staff have to decide about it."}
+	NotePersonDecides = Message{"처리 방법은 담당자가 결정해야 합니다.", "Our staff have to decide on it."}
 	NoteCouponHeld    = Message{"다만 이 쿠폰의 접수 기록에 확인이 필요한 부분이 있어 정산이 보류된 상태입니다.",
 		"But the settlement of this coupon is on hold, since some of its records have to be checked first."}
 	NoteCouponOver = Message{"이 쿠폰의 정기 정산은 이미 끝나, 담당자가 정산을 다시 진행해야 결과가 나옵니다.",
 		"The regular settlements of this coupon are over, so our staff have to settle it once more before there is a result."}
 	NoteNoSeatLeft      = Message{"지금은 남은 수량이 없습니다.", "No coupons are left at present."}
 	NoteAccountInactive = Message{"현재 계정이 이용할 수 없는 상태이며, 이 상태로는 쿠폰이 발급되지 않습니다.",
-		"The account cannot be used at present, and gets no coupon in this state."}
+		"The account cannot be used at present, and in this state it gets no coupon."}
 	NoteAccountUnknown = Message{"현재 이 번호의 회원 정보를 찾을 수 없으며, 이 상태로는 쿠폰이 발급되지 않습니다.",
 		"There is no customer with this number at present, so no coupon can be issued."}
 	NoteAccountActive   = Message{"현재 계정은 정상입니다.", "The account is in order now."}
-	NoteAlsoUnderReview = Message{"이와 별도로 검토 중인 신청이 한 건 더 있습니다.",
-		"Besides, another application of theirs is under review."}
-	NoteAlsoStanding = Message{"다른 신청이 아직 남아 있지만, 한 분께 한 장만 발급되므로 추가로 발급되지 않습니다.",
+	NoteAlsoUnderReview = Message{"이와 별도로 검토 중인 신청이 한 건 더 있습니다.", "Another application of theirs is also under review."}
+	NoteAlsoStanding    = Message{"다른 신청이 아직 남아 있지만, 한 분께 한 장만 발급되므로 추가로 발급되지 않습니다.",
 		"Another application of theirs is still open; it brings no second coupon, since there is one for each customer."}
-	NoteAppliedAgain = Message{"고객님의 다른 신청은 이미 쿠폰을 가지고 계셔서 추가로 발급되지 않았습니다.",
+	NoteAppliedAgain = Message{"고객님의 다른 신청은 이미 쿠폰을 보유하고 계셔서 추가로 발급되지 않았습니다.",
 		"Another application of theirs brought no second coupon, since there is one for each customer."}
 	NoteEarlierNotSelected = Message{"고객님의 다른 신청은 선정되지 않았습니다.", "Another application of theirs was not selected."}
 	NoteEarlierRejected    = Message{"고객님의 다른 신청은 발급 대상에서 제외되었습니다.", "Another application of theirs was declined."}
 	NoteLaterUnknown       = Message{"그 뒤에 다시 신청하셨는지는 지금 확인할 수 없습니다.",
-		"Whether they have applied again since cannot be looked up at the moment."}
+		"It cannot be looked up at the moment whether they have applied again since."}
 	NoteShownOld = Message{"앱에는 다음 정산이 끝날 때까지 이전 상태로 보일 수 있습니다.",
 		"The app may show the former state until the next settlement is done."}
-	TriedSoOften = Message{"지금까지 %d번 처리를 시도했습니다.", "It has been tried %d times so far."}
-	NeverExpires = Message{"사용 기한은 정해져 있지 않습니다.", "It has no date of expiry."}
+	TriedSoOften = Message{"지금까지 %d번 처리를 시도했습니다.", "It has been tried %d time{|s} so far."}
+	NeverExpires = Message{"사용 기한은 정해져 있지 않습니다.", "It has no expiry date."}
 	UsableUntil  = Message{"%s까지 사용하실 수 있습니다.", "It can be used until %s."}
 	HasExpired   = Message{"쿠폰의 사용 기한이 지났습니다.", "The coupon has expired."}
 	ExpiredAt    = Message{"쿠폰의 사용 기한은 %s에 지났습니다.", "The coupon expired at %s."}
@@ -86,7 +85,7 @@ var (
 	NeverApplied    = Message{"%d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. ",
 		"There is no record that customer %d applied for this coupon. "}
 	MaybeLost = Message{"다만 접수된 신청 가운데 %d건의 기록이 유실되어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",
-		"But records of applications were lost (%d), so it is not certain that there was none."}
+		"But records of %d application{|s} were lost, so it is not certain that there was none."}
 	ApplicationsOpenAt   = Message{"신청은 %s에 시작됩니다.", "Applications open at %s."}
 	ApplicationsClosedAt = Message{"신청 기간은 %s에 끝났습니다.", "Applications closed at %s."}
 	ApplicationsCloseAt  = Message{"신청 기간은 %s까지입니다.", "Applications close at %s."}
@@ -101,7 +100,7 @@ var (
 	AllAreTaken = Message{"%d장이 모두 발급되어 선정되지 않으셨습니다.",
 		"all coupons (%d) are taken, so the application was not selected."}
 	LastAppliedEarlier = Message{" 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다.",
-		" The last one that got a coupon had applied earlier."}
+		" The last customer who got a coupon had applied earlier."}
 	NumberOfNotSelected = Message{" 선정되지 않으신 분들 가운데 %s이며, ", " It is number %s of those not selected; "}
 	IfCouponsAreAdded   = Message{"수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 		"if coupons are added and settled, it goes in the order of application."}

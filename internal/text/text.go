@@ -1,12 +1,13 @@
 // Package text holds every sentence that people read, in Korean and in English. A message is a package-level variable, in
 // the file of its subject; its Go name is its id. The Korean text comes first, the English one on a line of its own if both
-// do not fit in one. What programs read (JSON, logs, the English columns of CSV) is not
-// translated.
+// do not fit in one. What programs read (JSON, logs, the English columns of CSV) is not translated.
 package text
 
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -30,7 +31,7 @@ func (m Message) In(l Language) string {
 	return m.en
 }
 
-// Sprintf formats a message. Arguments that are messages or errors appear in the same language.
+// Sprintf formats a message, as Plurals says. Arguments that are messages or errors appear in the same language.
 func (l Language) Sprintf(m Message, args ...any) string {
 	localized := make([]any, len(args))
 	for i, arg := range args {
@@ -43,7 +44,33 @@ func (l Language) Sprintf(m Message, args ...any) string {
 			localized[i] = arg
 		}
 	}
-	return fmt.Sprintf(m.In(l), localized...)
+	return fmt.Sprintf(Plurals(m.In(l), args...), localized...)
+}
+
+// verbOrPlural is a verb of fmt, or a singular and a plural.
+var verbOrPlural = regexp.MustCompile(`%(?:\[(\d+)\])?[a-z]|\{([^{}|]*)\|([^{}|]*)\}`)
+
+// Plurals chooses between the singular and the plural in a format, such as "%d event{|s} {is|are} new". Each agrees with
+// the argument of the verb before it.
+func Plurals(format string, args ...any) string {
+	count, next := "", 0
+	return verbOrPlural.ReplaceAllStringFunc(format, func(found string) string {
+		m := verbOrPlural.FindStringSubmatch(found)
+		switch {
+		case found[0] == '{' && count == "1":
+			return m[2]
+		case found[0] == '{':
+			return m[3]
+		case m[1] != "":
+			next, _ = strconv.Atoi(m[1])
+			next--
+		}
+		if next < len(args) {
+			count = fmt.Sprint(args[next])
+		}
+		next++
+		return found
+	})
 }
 
 // Nth is a place in an order. Korean has a word of its own for the first.
@@ -85,6 +112,8 @@ func RetryableErrorf(m Message, args ...any) error { return &RetryableError{cont
 
 func (c content) Error() string { return c.In(English) }
 
+func (c content) message() Message { return c.Message }
+
 // In implements Localized.
 func (c content) In(l Language) string { return l.Sprintf(c.Message, c.Args...) }
 
@@ -106,11 +135,8 @@ func (*RetryableError) Infrastructure() bool { return true }
 
 // Is reports whether a message is the first one in the tree of an error.
 func Is(err error, m Message) bool {
-	var plain *Error
-	var usage *UsageError
-	var retryable *RetryableError
-	return errors.As(err, &usage) && usage.Message == m || errors.As(err, &retryable) && retryable.Message == m ||
-		errors.As(err, &plain) && plain.Message == m
+	var made interface{ message() Message }
+	return errors.As(err, &made) && made.message() == m
 }
 
 // In renders an error in a language, as far as it was made for people. Texts of servers and libraries stay in English.
