@@ -31,7 +31,7 @@ func (m Message) In(l Language) string {
 	return m.en
 }
 
-// Sprintf formats a message, as Plurals says. Arguments that are messages or errors appear in the same language.
+// Sprintf formats a message, its plurals as Plurals says. Arguments that are messages or errors appear in the same language.
 func (l Language) Sprintf(m Message, args ...any) string {
 	localized := make([]any, len(args))
 	for i, arg := range args {
