@@ -9,24 +9,6 @@ var HelpHeadings = []Message{
 	{"명령의 도움말을 보려면 \"settle <command> --help\"를 실행하세요.", "Run \"settle <command> --help\" for more information on a command."},
 }
 
-// Texts of the examples in a page of help.
-var (
-	HelpExamples  = Message{"예:", "Examples:"}
-	HelpOfMigrate = Message{"동시에 여러 번 실행하면 서로 기다리고, 이미 한 일은 다시 하지 않습니다. 기존 사용자 테이블은 그대로 두며, 읽을 수 없으면(--user-table과 그다음 플래그 참고) 아무것도 만들지 않고 오류로 끝납니다.",
-		"Concurrent runs wait for each other, and completed steps are not repeated. An existing table of users is left alone. If it cannot be read (see --user-table and the flags after it), the verb fails before it creates anything."}
-	HelpOfRun = Message{"여러 번 실행해도 안전합니다. 이미 정산된 신청은 그대로입니다.",
-		"Running again is always safe: settled applications stay as they are."}
-	HelpOfSchedule = Message{"CronJob 대신 쓸 수 있습니다. 둘을 함께 실행해도 안전합니다.",
-		"An alternative to a CronJob; running both is safe."}
-
-	ExampleNightlyRun  = Message{"야간 실행: 지난 자정 전의 모든 신청", "the nightly run: everything before the last midnight"}
-	ExamplePush        = Message{"같은 실행, 메트릭을 Prometheus로도 전송", "the same, with metrics for Prometheus"}
-	ExamplePreview     = Message{"미리 보기와 발급될 사람의 다이제스트", "the preview, with the digest of the winners"}
-	ExampleVerify      = Message{"모든 쿠폰. 불변식 위반이 있으면 종료 코드 3", "every coupon; exits 3 when an invariant is violated"}
-	ExampleThisSession = Message{"현재 세션에만. 항상 쓰려면 ~/.bashrc에 추가",
-		"for this session; add it to ~/.bashrc for every session"}
-)
-
 // help is the help of verbs by their path, and of flags and arguments by the path of their verb and their name, or by the
 // name alone where all verbs mean the same. kong puts the default of a flag in place of ${default}.
 var help = map[string]Message{
@@ -188,7 +170,7 @@ var help = map[string]Message{
 	"settle report --out": {"이 파일에 씁니다.", "Write the report to this file."},
 	"settle schedule --admin-listen": {"liveness, readiness, 메트릭, 프로파일을 제공하는 주소. :9090처럼 주고, 외부에 공개하지 마세요. 없으면 제공하지 않습니다.",
 		"Address for liveness, readiness, metrics and profiles, such as :9090; never public. Without it, none."},
-	"<shell>": {"bash, zsh, fish.", "bash, zsh or fish."},
+	"<shell>": {"bash, zsh, fish 중 하나.", "bash, zsh or fish."},
 }
 
 // Help returns the help of a verb, or of one of its flags or arguments when name is not empty.

@@ -19,9 +19,10 @@ var (
 	WrongCutoff = Message{"--cutoff=%q: now나 2026-11-21T00:00:00+09:00 같은 시각을 주세요",
 		"--cutoff=%q is neither now nor an instant such as 2026-11-21T00:00:00+09:00"}
 	CutoffBefore1970 = Message{"정산 기준 시각(%s)이 1970년보다 이릅니다", "the cutoff %s is before 1970"}
-	WrongLimit       = Message{"--limit이 %d입니다. 1부터 %d까지 가능하고, 다음 페이지는 %s로 봅니다", "--limit is %d: want 1 to %d, and %s for the next page"}
-	OperatorMissing  = Message{"--operator가 없습니다: %s", "--operator is missing: %s"}
-	ReasonMissing    = Message{"--reason이 없습니다. 티켓 번호 같은 사유를 주세요. 기록에 남깁니다",
+	WrongLimit       = Message{"--limit이 %d입니다. 1부터 %d까지 가능하고, 다음 페이지는 %s로 봅니다",
+		"--limit is %d: want 1 to %d, and %s for the next page"}
+	OperatorMissing = Message{"--operator가 없습니다: %s", "--operator is missing: %s"}
+	ReasonMissing   = Message{"--reason이 없습니다. 티켓 번호 같은 사유를 주세요. 기록에 남깁니다",
 		"--reason is missing: give a reason, such as a ticket; it is recorded"}
 	OperatorOrReasonTooLong = Message{"--operator는 %d자, --reason은 %d자까지입니다",
 		"--operator takes up to %d characters and --reason up to %d"}
