@@ -46,7 +46,7 @@ var (
 	ClosedNow = Message{"마감 시각: %s (이전: %s). 이미 접수된 신청은 그대로 정산됩니다.",
 		"It closes at %s (before: %s). Earlier applications are settled as before."}
 	CouponIsExtended  = Message{"쿠폰 %d %s: 신청 기간을 늘렸습니다.", "coupon %d %s is extended."}
-	CouponWasExtended = Message{"쿠폰 %d %s: 마감 시각이 이미 그 시각입니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasExtended = Message{"쿠폰 %d %s: 이미 그 시각에 마감됩니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s already closes at that time: nothing was changed."}
 	ClosesAt  = Message{"마감 시각: %s (이전: %s).", "It closes at %s (before: %s)."}
 	OpenAgain = Message{"마감되었던 쿠폰이 다시 열렸습니다. 새 신청의 순서는 기존의 모든 신청보다 뒤입니다.",
@@ -62,7 +62,7 @@ var (
 	CouponIsRecounted = Message{"쿠폰 %d %s: 발급 수를 다시 셌습니다.", "coupon %d %s: issued_count is corrected."}
 	CouponWasRight    = Message{"쿠폰 %d %s: 발급 수가 맞습니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s: issued_count is correct, nothing was changed."}
-	Recounted = Message{"발급 %d(이전: %d), 수량 %d, 남은 수량 %d. 다음 실행부터 이 쿠폰을 다시 정산합니다.",
+	Recounted = Message{"발급 %d (이전: %d), 수량 %d, 남은 수량 %d. 다음 실행부터 이 쿠폰을 다시 정산합니다.",
 		"%d issued (before: %d), %d seat{|s}, %d left. Runs settle this coupon again."}
 	CouponHasNewSeats   = Message{"쿠폰 %d %s: 수량을 바꿨습니다.", "coupon %d %s: the number of seats is changed."}
 	CouponHadTheseSeats = Message{"쿠폰 %d %s: 이미 그 수량입니다. 아무것도 바꾸지 않았습니다.",

@@ -8,7 +8,7 @@ var (
 		"The %d application{|s} tried first {was|were} settled; the other %d {is|are} tried now."}
 	FailedAgain = Message{"%d건이 다시 실패하여 검토 중으로 남습니다. 사유 확인: settle dlq list --coupon %d --list",
 		"%d failed again and {stays|stay} under review. To see why: settle dlq list --coupon %d --list"}
-	StayWithoutSeat = Message{"남은 수량이 없어 %d건은 검토 중으로 남습니다. 다음 정산까지 수량이 생기지 않으면, 마지막 발급자보다 늦은 신청은 NOT_SELECTED로 기록됩니다.",
+	StayWithoutSeat = Message{"남은 수량이 없어 %d건은 검토 중으로 남습니다. 다음 정산까지 수량이 생기지 않으면, 그중 마지막 발급자보다 늦은 신청은 NOT_SELECTED로 기록됩니다.",
 		"No seat is left: %d {stays|stay} under review. If no seat is free by the next run, it records NOT_SELECTED for those that arrived after the last issued one."}
 	StayBehindEarlier = Message{"남은 수량은 먼저 신청한 건의 몫이어서 %d건은 시도하지 않았고 검토 중으로 남습니다.",
 		"The remaining seats belong to earlier applications: %d {was|were} not tried and {stays|stay} under review."}

@@ -77,7 +77,7 @@ var (
 	HasExpired   = Message{"쿠폰의 사용 기한이 지났습니다.", "The coupon has expired."}
 	ExpiredAt    = Message{"쿠폰의 사용 기한은 %s에 지났습니다.", "The coupon expired at %s."}
 	StateWaiting = Message{"대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장이고, 정산은 %[4]s에 예정되어 있으며 먼저 신청하신 순서대로 처리됩니다.",
-		"the application is number %[1]s of %[2]d that are waiting. Coupons left at present: %[3]d. The settlement is planned for %[4]s and goes in the order of application."}
+		"the application is number %[1]s of %[2]d that {is|are} waiting. Coupons left at present: %[3]d. The settlement is planned for %[4]s and goes in the order of application."}
 	StateWaitingOverdue = Message{"%s에 예정되었던 정산의 결과가 아직 나오지 않았습니다. 신청은 접수하신 순서 그대로 대기 중입니다.",
 		"the settlement was planned for %s, and there is no result yet. The application is waiting in its place."}
 	AsNumber        = Message{"%s로 ", " as number %s"}
