@@ -48,7 +48,7 @@ func TestMissedNightsAreSettledInOrder(t *testing.T) {
 
 	for want, args := range map[string][]string{
 		"--from and --to belong together": {"--from=2026-11-20"},
-		"lies after":                      {"--from=2026-11-20", "--to=2026-11-19"},
+		"is after":                        {"--from=2026-11-20", "--to=2026-11-19"},
 		"more than 366 nights":            {"--from=2020-01-01", "--to=2026-11-19"},
 		"--dry-run shows one night":       {"--from=2026-11-18", "--to=2026-11-19", "--dry-run"},
 	} {

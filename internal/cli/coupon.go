@@ -56,7 +56,7 @@ type change struct {
 
 // Validate reports what is impossible about the flags.
 func (c *change) Validate() error {
-	return c.operatorFlags.check(text.ChangeIsRecorded)
+	return c.operatorFlags.check(text.OperatorIsRecorded)
 }
 
 // changeCoupon makes a change.
@@ -180,7 +180,7 @@ func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, 
 // Validate reports what is impossible about the flags.
 func (c *couponCreateCmd) Validate() error {
 	_, err := c.coupon(time.UTC)
-	return errors.Join(err, c.operatorFlags.check(text.CreationIsRecorded))
+	return errors.Join(err, c.operatorFlags.check(text.OperatorIsRecorded))
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {

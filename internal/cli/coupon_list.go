@@ -24,7 +24,7 @@ type couponListCmd struct {
 
 // Validate reports what is impossible about the flags.
 func (c *couponListCmd) Validate() error {
-	return refuse(c.Limit < 1 || c.Limit > maxPerPage, text.WrongLimit, c.Limit, maxPerPage)
+	return refuse(c.Limit < 1 || c.Limit > maxPerPage, text.WrongLimit, c.Limit, maxPerPage, "--after")
 }
 
 // reading reads coupons from both servers.

@@ -144,9 +144,9 @@ func TestRefusedChanges(t *testing.T) {
 		"close of a finalised one": {"close", over, nil, "finalised"},
 		"ends before it opens":     {"extend", ahead, []string{"--closes=" + stamp(30*time.Minute)}, "would end before it opens"},
 		"ends as it opens":         {"extend", ahead, []string{"--closes=" + now.Add(time.Hour).UTC().Format(time.RFC3339Nano)}, "would end before it opens"},
-		"ends in the past":         {"extend", closed, []string{"--closes=" + stamp(-time.Minute)}, "which is past"},
+		"ends in the past":         {"extend", closed, []string{"--closes=" + stamp(-time.Minute)}, "in the past"},
 		"ends earlier":             {"extend", opened, []string{"--closes=" + stamp(time.Minute)}, "extend only makes it later"},
-		"ends too far off":         {"extend", opened, []string{"--closes=2250-06-01 00:00"}, "too far off"},
+		"ends too far off":         {"extend", opened, []string{"--closes=2250-06-01 00:00"}, "too late"},
 		"ends at no time":          {"extend", opened, []string{"--closes=tomorrow"}, "tomorrow"},
 		"ends never":               {"extend", opened, nil, "--closes"},
 	} {
@@ -160,7 +160,7 @@ func TestRefusedChanges(t *testing.T) {
 		want  string
 	}{
 		"no name":            {[]string{"--name=  "}, "name"},
-		"long name":          {[]string{"--name=" + strings.Repeat("쿠", 201)}, "1 to 200 letters"},
+		"long name":          {[]string{"--name=" + strings.Repeat("쿠", 201)}, "1 to 200 characters"},
 		"name of two lines":  {[]string{"--name=a\nb"}, "line breaks"},
 		"no seats":           {[]string{"--seats=0"}, "0 seats"},
 		"seats below zero":   {[]string{"--seats=-5"}, "-5 seats"},
@@ -169,8 +169,8 @@ func TestRefusedChanges(t *testing.T) {
 		"valid for ages":     {[]string{"--validity-days=36501"}, "36501 days"},
 		"discount below 0":   {[]string{"--discount-won=-1"}, "-1 won"},
 		"ends before opens":  {[]string{"--opens=" + stamp(2*time.Hour)}, "would end before it opens"},
-		"ended before it is": {[]string{"--closes=" + stamp(-time.Minute)}, "which is past"},
-		"ends in ages":       {[]string{"--closes=2251-01-01 00:00"}, "too far off"},
+		"ended before it is": {[]string{"--closes=" + stamp(-time.Minute)}, "in the past"},
+		"ends in ages":       {[]string{"--closes=2251-01-01 00:00"}, "too late"},
 		"opens at no time":   {[]string{"--opens=noon"}, "noon"},
 		"nobody's":           {[]string{"--operator="}, "--operator"},
 		"for no reason":      {[]string{"--reason="}, "--reason"},
@@ -215,7 +215,7 @@ func TestAChangeSaysHowNewApplicationsAreAnswered(t *testing.T) {
 
 	w.settleNow()
 	require.Equal(t, candidates.Accepted, w.answer(couponID, 2))
-	require.Contains(t, w.mustChange("add-seats", couponID, "--seats=1"), "considers the waiting applications, and those that arrive before then, by arrival")
+	require.Contains(t, w.mustChange("add-seats", couponID, "--seats=1"), "considers, by arrival, the applications waiting now and those that arrive before it")
 	w.mustChange("pause", couponID)
 	require.Contains(t, w.mustChange("resume", couponID), "takes applications")
 	w.mustChange("pause", couponID)

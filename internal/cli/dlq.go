@@ -110,7 +110,7 @@ type reviewFlags struct {
 
 // Validate reports what is impossible about the flags.
 func (d *reviewFlags) Validate() error {
-	return errors.Join(d.operatorFlags.check(text.ReviewIsRecorded), refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
+	return errors.Join(d.operatorFlags.check(text.OperatorIsRecorded), refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
 }
 
 // retry tries the entries that the flags choose.

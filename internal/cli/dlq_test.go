@@ -35,7 +35,7 @@ func TestCanariesGoFirst(t *testing.T) {
 
 	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now", "--canary=2", "--cause=INACTIVE_USER")
 	require.Equal(t, 1, code, stderr)
-	require.Contains(t, stderr, "Of the first 2 applications 1 were not settled: the other 2 were not tried.")
+	require.Contains(t, stderr, "Of 2 applications tried first, 1 was not settled, so the other 2 were not tried.")
 	require.Equal(t, []coupon.UserID{3}, w.issued(couponID), "the first two of that cause by arrival are 3 and 1")
 	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+1)
 	for _, untried := range []string{"2", "4", "99"} {
@@ -47,7 +47,7 @@ func TestCanariesGoFirst(t *testing.T) {
 	w.exec("UPDATE `user` SET status = 'ACTIVE'")
 	code, _, stderr = w.dlq("retry", couponID, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "The first 1 applications were settled; the other 2 are tried now.")
+	require.Contains(t, stderr, "The 1 application tried first was settled; the other 2 are tried now.")
 	require.Equal(t, []coupon.UserID{3, 1, 2, 4}, w.issued(couponID))
 	require.Equal(t, 1, w.reason(couponID, "99").Attempts, "of another cause")
 	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
@@ -159,7 +159,7 @@ func TestACanaryWaitsForItsTurn(t *testing.T) {
 	w.exec("DELETE FROM odd_user")
 	code, _, stderr := w.dlq("retry", couponID, "--user=3", "--user=2", "--canary=1", "--cutoff=now", "--lang=en")
 	require.Equal(t, 1, code, stderr)
-	require.Contains(t, stderr, "belong to earlier applications: 1 were not tried")
+	require.Contains(t, stderr, "belong to earlier applications: 1 was not tried")
 	require.NotContains(t, stderr, "failed again")
 	require.Empty(t, w.issued(couponID), "the seat is kept for 1")
 	w.settleNow()

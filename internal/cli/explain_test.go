@@ -241,7 +241,7 @@ func TestExplainWhatRedisLost(t *testing.T) {
 	w.apply(couponID, 1, 2, 3)
 	w.apply(intact, 1)
 	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), "1").Err())
-	require.Contains(t, w.must(couponID, 1, explain.StateMaybeLost), "applications were lost (1)")
+	require.Contains(t, w.must(couponID, 1, explain.StateMaybeLost), "records of 1 application were lost")
 	w.must(couponID, 4, explain.StateMaybeLost)
 	w.must(intact, 4, explain.StateNeverOpen)
 	w.must(couponID, 2, explain.StateWaitingHeld)
@@ -358,7 +358,7 @@ func TestExplainWithoutAServer(t *testing.T) {
 	w.must(another, 2, explain.StateWaiting)
 
 	_, stdout, _ := without(true, false).settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=3", "--lang=ko")
-	require.Contains(t, stdout, "MySQL을 읽지 못했습니다")
+	require.Contains(t, stdout, "MySQL을 읽지 못해")
 }
 
 // What support asks in a week, and what it reads out.
@@ -462,5 +462,5 @@ func TestExplainTellsEveryAttemptThatIsKept(t *testing.T) {
 	require.Contains(t, kinds, explain.EventAttempt)
 	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1", "--lang=en")
 	require.Regexp(t, `attempt failed: [^│]+\(INACTIVE_USER\), by run 1; `, told)
-	require.Regexp(t, `under review: [^│]+\(BAD_ROW\), attempts 2`, told)
+	require.Regexp(t, `under review: [^│]+\(BAD_ROW\), 2 attempts`, told)
 }

@@ -33,7 +33,7 @@ func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
 		code, stdout, stderr = w.settle(args...)
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "no coupon is due")
-		require.Contains(t, stdout, "coupon 1 심야 쿠폰: 2 waiting, the first of them for the settlement of "+
+		require.Contains(t, stdout, "coupon 1 심야 쿠폰: 2 waiting, the first due for settlement at "+
 			output.InZone(calendar.NextCutoff(arrival.Time(), seoul), seoul)+".")
 		require.Contains(t, stdout, "settle run --coupon 1 --cutoff now")
 	}

@@ -44,7 +44,7 @@ func TestRun_PrintsApplicationsWrittenOff(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		says string
-	}{{append(run, "--dry-run"), "would be written off as lost: 4"}, {run, "written off as lost: 4"}} {
+	}{{append(run, "--dry-run"), "4 accepted applications would be written off as lost"}, {run, "4 accepted applications written off as lost"}} {
 		code, stdout, stderr := w.settle(c.args...)
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, c.says)

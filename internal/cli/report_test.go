@@ -135,8 +135,8 @@ func TestReportBesideACouponThatIsHeld(t *testing.T) {
 	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", held)
 	require.NoError(t, err)
 	for output, says := range map[string]string{
-		"table": "coupon 2 =1+1 could not be read, since another session holds it.",
-		"html":  `<p class="bad">coupon 2 =1&#43;1 could not be read, since another session holds it.`,
+		"table": "coupon 2 =1+1 could not be read, because another session has locked it.",
+		"html":  `<p class="bad">coupon 2 =1&#43;1 could not be read, because another session has locked it.`,
 		"csv":   "\r\n2025-11-20,2,'=1+1,,,,,,,,,,,,",
 		"json":  `"coupon": 2,` + "\n" + `      "name": "=1+1",`,
 	} {

@@ -30,7 +30,7 @@ type runsCmd struct {
 // Validate reports what is impossible about the flags.
 func (c *runsCmd) Validate() error {
 	_, err := c.filter(time.UTC)
-	return errors.Join(refuse(c.Limit < 1 || c.Limit > maxRunsListed, text.WrongRunsLimit, c.Limit, maxRunsListed), err)
+	return errors.Join(refuse(c.Limit < 1 || c.Limit > maxRunsListed, text.WrongLimit, c.Limit, maxRunsListed, "--before"), err)
 }
 
 func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {

@@ -175,7 +175,7 @@ func TestWhatDoesNotFinishWithinTheGraceIsRolledBack(t *testing.T) {
 		cancel()
 		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), stderr.String())
 		require.Contains(t, stderr.String(), "stopped by a signal")
-		require.Contains(t, stderr.String(), "the open transaction is rolled back: terminated signal received")
+		require.Contains(t, stderr.String(), "terminated signal received; the open transaction was rolled back")
 		if c.verb == "run" {
 			require.Contains(t, stderr.String(), "coupon 2: stopped by a signal")
 			require.Contains(t, stderr.String(), "of 3 coupons")
@@ -204,7 +204,7 @@ func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
 		release()
 		n.awaitNobody(n.coupons[1])
 		require.Equal(t, code, r.code, verb)
-		require.Contains(t, r.stderr.String(), "the open transaction is rolled back", verb)
+		require.Contains(t, r.stderr.String(), "the open transaction was rolled back", verb)
 		if verb == "run" {
 			require.Contains(t, r.stderr.String(), "of 2 coupons")
 			require.Contains(t, r.stderr.String(), "end run", "nobody could write down how it ended")

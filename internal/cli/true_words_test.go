@@ -80,7 +80,7 @@ func TestNobodyIsToldByHowLittleACouponWasMissed(t *testing.T) {
 	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 	ko, en = w.readOut(couponID, 2)
 	require.Contains(t, ko, "마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다.")
-	require.Contains(t, en, "The last one that got a coupon had applied earlier.")
+	require.Contains(t, en, "The last customer who got a coupon had applied earlier.")
 	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
 }
 
@@ -98,7 +98,7 @@ func TestAddedSeatsArePromisedToTheLineAndNotToWhoWasNotSelected(t *testing.T) {
 	code, _, stderr := w.dlq("retry", couponID, "--user=1", "--cutoff=now")
 	require.Zero(t, code, stderr)
 	en := w.mustChange("add-seats", couponID, "--seats=1")
-	require.Contains(t, en, "The 1 NOT_SELECTED users are considered")
+	require.Contains(t, en, "considers 1 NOT_SELECTED user and")
 	require.NotRegexp(t, "came first get them", en)
 	_, ko, _ := w.changes("add-seats", couponID, "--total=2", "--lang=ko")
 	require.NotContains(t, ko, "받습니다")
@@ -118,7 +118,7 @@ func TestACutoffIsNotCalledTheEndOfAWindow(t *testing.T) {
 	w.settleNow()
 	code, _, late := w.dlq("retry", couponID, "--lang=ko") // the last midnight lies before the application
 	require.Zero(t, code)
-	require.Contains(t, late, "1건은 정산 기준 시각보다 늦게 신청하여 시도하지 않았고")
+	require.Contains(t, late, "1건은 정산 기준 시각 이후에 신청하여 시도하지 않았고")
 	for _, args := range [][]string{{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"run", "--dry-run"}, {"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"}} {
 		_, told, stderr := w.settle(append(args, "--lang=ko")...)
 		require.Contains(t, told, "정산 기준 시각", "%v %s", args, stderr)
@@ -160,8 +160,8 @@ func TestPausingACouponWhileRedisIsAway(t *testing.T) {
 		verb, lang, done, never, hears string
 		paused                         bool
 	}{
-		{"pause", "en", "the change is recorded", "answered PAUSED", "Until then Redis may take applications", true},
-		{"resume", "en", "the change is recorded", "It takes applications", "Until then Redis may take applications", false},
+		{"pause", "en", "the change is recorded", "answered PAUSED", "Until then, Redis may take applications", true},
+		{"resume", "en", "the change is recorded", "It takes applications", "Until then, Redis may take applications", false},
 		{"pause", "ko", "변경을 기록했습니다", "새 신청은 PAUSED", "확인하지 못했습니다", true},
 	} {
 		require.NoError(t, server.Kill())

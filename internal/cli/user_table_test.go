@@ -61,7 +61,7 @@ func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
 		"a status that is a bit":    {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status BIT(1))", nil, `USER_ACTIVE_VALUES has "ACTIVE". Set it to the numbers`},
 		"a status that is a date":   {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status DATETIME)", nil, "user.status is datetime"},
 		"a status that is bytes":    {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status BINARY(9))", nil, "user.status is binary(9)"},
-		"a status of other values":  {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status ENUM('active','gone'))", nil, `user.status is enum('active','gone'), which never is "ACTIVE"`},
+		"a status of other values":  {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status ENUM('active','gone'))", nil, `user.status is enum('active','gone'), which cannot be "ACTIVE"`},
 		"another table":             {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status VARCHAR(9))", []string{"--user-table=member"}, "there is no table member"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,16 +113,16 @@ func (w *world) ownName() (name string) {
 func TestSettingsOfUsersAreChecked(t *testing.T) {
 	t.Parallel()
 	for flag, says := range map[string]string{
-		"--user-table=":                                          "USER_TABLE (--user-table) is given empty",
+		"--user-table=":                                          "USER_TABLE (--user-table) is empty",
 		"--user-table=a`b":                                       "USER_TABLE is \"a`b\"",
 		"--user-table=a.b.c":                                     `USER_TABLE is "a.b.c"`,
 		"--user-table=.user":                                     `USER_TABLE is ".user"`,
-		"--user-id-column=":                                      "USER_ID_COLUMN (--user-id-column) is given empty",
+		"--user-id-column=":                                      "USER_ID_COLUMN (--user-id-column) is empty",
 		"--user-id-column=u.id":                                  `USER_ID_COLUMN is "u.id"`,
-		"--user-status-column=":                                  "USER_STATUS_COLUMN (--user-status-column) is given empty",
+		"--user-status-column=":                                  "USER_STATUS_COLUMN (--user-status-column) is empty",
 		"--user-status-column=status ":                           `USER_STATUS_COLUMN is "status "`,
-		"--user-active-values=":                                  "USER_ACTIVE_VALUES (--user-active-values) is given empty",
-		"--user-active-values=A,,B":                              "USER_ACTIVE_VALUES (--user-active-values) is given empty",
+		"--user-active-values=":                                  "USER_ACTIVE_VALUES (--user-active-values) is empty",
+		"--user-active-values=A,,B":                              "USER_ACTIVE_VALUES (--user-active-values) is empty",
 		"--user-active-values=A, B":                              `USER_ACTIVE_VALUES has " B"`,
 		"--user-active-values=" + strings.Repeat("x", 65):        "USER_ACTIVE_VALUES has ",
 		"--user-active-values=" + strings.Repeat("x,", 32) + "x": "USER_ACTIVE_VALUES has 33 values",
@@ -145,7 +145,7 @@ func TestAnotherSessionIsRefused(t *testing.T) {
 	w.users(1)
 	couponID := w.coupon(1)
 	w.apply(couponID, 1)
-	for lang, says := range map[string]string{"en": `the session variable insert_id is "7"`, "ko": `세션 변수 insert_id이(가) "7"`} {
+	for lang, says := range map[string]string{"en": `session variable insert_id is "7"`, "ko": `세션 변수 insert_id의 값은 "7"`} {
 		for _, verb := range []string{"run", "verify"} {
 			code, _, stderr := w.settle(verb, "--lang="+lang)
 			require.Equal(t, exitUse, code, stderr)

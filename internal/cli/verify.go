@@ -35,13 +35,14 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	if _, err := s.users.Look(ctx, s.MySQL); err != nil {
 		return err
 	}
-	found, classes, err := c.check(ctx, p, s)
+	found, unchecked, err := c.check(ctx, p, s)
 	if len(c.Coupon) == 0 {
 		p.pushFindings(c.PushGateway, found, err == nil && len(found.Unchecked) == 0)
 	}
 	if err != nil {
 		return err
 	}
+	var classes []coupon.Class
 	if len(found.Violations()) > 0 {
 		found.Violated = true
 		classes = append(classes, coupon.Invariant)
@@ -53,8 +54,9 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	default:
 		p.view().Verdicts(found)
 	}
-	for _, unchecked := range found.Unchecked {
-		fmt.Fprintln(p.stderr, "settle:", unchecked)
+	for _, failed := range unchecked {
+		fmt.Fprintln(p.stderr, "settle:", text.In(p.language, failed))
+		classes = append(classes, classOf(failed))
 	}
 	if slices.Contains(classes, coupon.Infrastructure) {
 		p.warn(text.AdviseRunAgain)
@@ -62,16 +64,15 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	return errors.Join(err, worst(classes))
 }
 
-// check checks the coupons. It returns the classes of the errors about single coupons.
-func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found ledger.Summary, classes []coupon.Class, err error) {
+// check checks the coupons. It returns the errors about single coupons.
+func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found ledger.Summary, unchecked []error, err error) {
 	found = ledger.Summary{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	l := s.ledger()
 	bar := output.NewProgress(p.stderr, p.sprintf(text.Checking))
 	err = s.eachCoupon(ctx, c.Coupon, func(id coupon.CouponID) error {
 		v, err := l.Check(ctx, s.MySQL, id)
 		if err != nil {
-			found.Unchecked = append(found.Unchecked, fmt.Sprintf("coupon %d: %s", id, err))
-			classes = append(classes, classOf(err))
+			found.Unchecked, unchecked = append(found.Unchecked, err.Error()), append(unchecked, err)
 			return nil
 		}
 		found.Add(v)
@@ -90,7 +91,7 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 	if err == nil && len(c.Coupon) == 0 {
 		found.Strays, err = l.Strays(ctx, s.MySQL)
 	}
-	return found, classes, err
+	return found, unchecked, err
 }
 
 // pushFindings sends the result of a check of every coupon to a gateway. An incomplete check sends violations, but neither their

@@ -103,7 +103,7 @@ func TestVerify_ChecksOtherCouponsBesideBrokenOne(t *testing.T) {
 	require.Len(t, verdicts.Unchecked, 1)
 	code, stdout, _ = w.settle("verify", fmt.Sprintf("--coupon=%d", whole), fmt.Sprintf("--coupon=%d", whole))
 	require.Zero(t, code)
-	require.Contains(t, stdout, "1 coupons for 1 seats")
+	require.Contains(t, stdout, "1 coupon for 1 seat")
 }
 
 func TestOutput_EscapesControlCharactersInNames(t *testing.T) {

@@ -137,7 +137,7 @@ func TestParseTellsEveryProblemAtOnce(t *testing.T) {
 				"MYSQL_DSN": dsn, "APPLY_LISTN": ":1", "SETTLE_SCHEDULE": "0 0 * * *",
 				"APPLY_API_SERVICE_HOST": "10.0.0.1", "APPLY_API_PORT_8080_TCP": "tcp://10.0.0.1:8080",
 			},
-			want: []string{"APPLY_LISTN is not a setting; known are APPLY_ADMIN_LISTEN, APPLY_LISTEN"},
+			want: []string{"APPLY_LISTN is not a setting: known settings are APPLY_ADMIN_LISTEN, APPLY_LISTEN"},
 		},
 		"secrets given twice or unreadable": {
 			environment: map[string]string{"MYSQL_DSN": "secret", "REDIS_PASSWORD": "secret", "REDIS_PASSWORD_FILE": "/nowhere"},

@@ -88,9 +88,9 @@ func TestPlanSeats(t *testing.T) {
 	_, err = planSeats(opened, facts{}, 3)
 	requireRefused(t, err, text.RefusedFewerThanIssued, opened.ID, 4, 3)
 	_, err = planSeats(opened, facts{}, MaxSeats+1)
-	requireRefused(t, err, text.RefusedSeats, MaxSeats+1, int64(MaxSeats))
+	requireRefused(t, err, text.WrongSeats, MaxSeats+1, int64(MaxSeats))
 	_, err = planSeats(with(func(c *coupon.Coupon) { c.IssuedCount = 0 }), facts{}, 0)
-	requireRefused(t, err, text.RefusedSeats, 0, int64(MaxSeats))
+	requireRefused(t, err, text.WrongSeats, 0, int64(MaxSeats))
 
 	finalised := with(func(c *coupon.Coupon) { c.FinalisedAt, c.TotalQuantity = now, 4 })
 	for name, c := range map[string]struct {

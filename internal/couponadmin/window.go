@@ -105,7 +105,7 @@ func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {
 		return c, text.UsageErrorf(text.RefusedFewerThanIssued, c.ID, c.IssuedCount, total)
 	}
 	if total < 1 || total > MaxSeats {
-		return c, text.UsageErrorf(text.RefusedSeats, total, int64(MaxSeats))
+		return c, text.UsageErrorf(text.WrongSeats, total, int64(MaxSeats))
 	}
 	c.TotalQuantity = total
 	return dueAgain(c, f), nil

@@ -3,12 +3,12 @@ package explain
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -47,7 +47,7 @@ type Explanation struct {
 }
 
 // Explain reads the facts. It reads them again when it finds no application, because a settlement that moves a NOT_SELECTED
-// application to the DLQ has it in neither place for a moment. The error is ErrNoCoupon or that of ctx; failures of servers are
+// application to the DLQ has it in neither place for a moment. The error is text.NoSuchCoupon or that of ctx; failures of servers are
 // in Unread.
 func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	x, err := e.explain(ctx, couponID, user)
@@ -68,7 +68,7 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 	}
 	audits, leftOut, err := e.read(ctx, f)
 	switch {
-	case errors.Is(err, ledger.ErrNoCoupon), ctx.Err() != nil && err != nil:
+	case text.Is(err, text.NoSuchCoupon), ctx.Err() != nil && err != nil:
 		return nil, err
 	case err != nil:
 		f.NoMySQL = x.unread(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // reader adds the facts of MySQL, all as of one instant.
@@ -37,7 +37,9 @@ func (e *Explainer) read(ctx context.Context, f *Facts) (audits []Event, leftOut
 			{"coupon", r.readCoupon}, {"user coupon of coupon", r.readUserCoupon}, {"outcomes of coupon", r.readOutcomes},
 			{"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns}, {"audit of coupon", r.readAudits},
 		} {
-			if err := part.read(ctx); err != nil {
+			if err := part.read(ctx); text.Is(err, text.NoSuchCoupon) {
+				return err
+			} else if err != nil {
 				return fmt.Errorf("read %s %d: %w", part.what, f.CouponID, err)
 			}
 		}
@@ -76,7 +78,7 @@ func (r *reader) readCoupon(ctx context.Context) error {
 		&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt, &c.Paused, &c.FinalisedAt, &r.UserKnown, &r.UserActive, &r.UserStatus,
 		&c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand)
 	if errors.Is(err, sql.ErrNoRows) {
-		return ledger.ErrNoCoupon
+		return text.UsageErrorf(text.NoSuchCoupon, r.CouponID)
 	}
 	r.Coupon = c
 	return err

@@ -97,12 +97,12 @@ func TestSentences(t *testing.T) {
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 100장이 모두 발급되어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
 				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; all coupons (100) are taken, so the application was not selected. " +
-				"The last one that got a coupon had applied earlier. It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
+				"The last customer who got a coupon had applied earlier. It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
 		{"the first not selected, seats added", func(f *Facts) { f.Missed.Rank = 1 }, StateSeatsFree, nil,
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
 				"선정되지 않으신 분들 가운데 첫 번째이며, 지금은 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다.",
-			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. The last one " +
-				"that got a coupon had applied earlier. It is number 1 of those not selected; the next settlement will issue the coupons that are left now (3), in the order of application."},
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. The last customer " +
+				"who got a coupon had applied earlier. It is number 1 of those not selected; the next settlement will issue the coupons that are left now (3), in the order of application."},
 		{"issued", nil, StateIssued, []Note{NoteUsable},
 			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 2026-11-20 15:00:03.123 KST에 쿠폰이 발급되었습니다. 전체 103장 가운데 12번째 쿠폰입니다. " +
 				"2026-12-20 14:00:03.123 KST까지 사용하실 수 있습니다.",
@@ -119,7 +119,7 @@ func TestSentences(t *testing.T) {
 				"It has been tried 3 times so far. The next settlement will consider it, in the order of application."},
 		{"promises lost", func(f *Facts) { f.Coupon.WrittenOff = 1 }, StateMaybeLost, nil,
 			"7번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 다만 접수된 신청 가운데 3건의 기록이 유실되어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",
-			"There is no record that customer 7 applied for this coupon. But records of applications were lost (3), so it is not certain that there was none."},
+			"There is no record that customer 7 applied for this coupon. But records of 3 applications were lost, so it is not certain that there was none."},
 	} {
 		f := fullFacts()
 		if c.state != StateReviewBadRow {

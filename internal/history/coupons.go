@@ -11,8 +11,8 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // CouponStatus is the state of a coupon by the clock of MySQL, the first of the list that applies.
@@ -68,11 +68,11 @@ func (r Reader) List(ctx context.Context, status CouponStatus, after coupon.Coup
 	return r.coupons(ctx, listCouponsSQL, after, status, status, limit)
 }
 
-// Coupon returns one coupon; ledger.ErrNoCoupon when there is none.
+// Coupon returns one coupon; text.NoSuchCoupon when there is none.
 func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) {
 	found, err := r.coupons(ctx, couponSQL, id)
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("coupon %d: %w", id, ledger.ErrNoCoupon)
+		err = text.UsageErrorf(text.NoSuchCoupon, id)
 	}
 	if err != nil {
 		return Coupon{}, err

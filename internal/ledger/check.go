@@ -13,9 +13,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// ErrNoCoupon reports a coupon that does not exist.
-var ErrNoCoupon = text.UsageErrorf(text.NoCoupon)
-
 const couponIDsSQL = "SELECT id FROM coupon WHERE id > ? ORDER BY id LIMIT ?"
 
 // Coupons returns up to limit coupon ids above after, in order.
@@ -106,7 +103,7 @@ func (l *Ledger) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID
 		err = tx.QueryRowContext(ctx, query, couponID).Scan(&c.Name, &c.TotalQuantity, &c.IssuedCount,
 			&c.row.opens, &c.row.closes, &c.row.finalised, &c.row.validityDays)
 		if errors.Is(err, sql.ErrNoRows) {
-			return ErrNoCoupon
+			return text.UsageErrorf(text.NoSuchCoupon, couponID)
 		}
 		if err == nil {
 			c.Account, c.figures, err = l.count(ctx, tx, couponID)
@@ -116,8 +113,8 @@ func (l *Ledger) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID
 		}
 		return err
 	})
-	if errors.Is(err, ErrNoCoupon) {
-		return nil, fmt.Errorf("coupon %d: %w", couponID, err)
+	if text.Is(err, text.NoSuchCoupon) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("check coupon %d: %w", couponID, err)

@@ -76,9 +76,9 @@ func (c *check) checkAudit(ctx context.Context) error {
 		return err
 	}
 	c.AuditHead = chain.Head
-	c.findAny(6, AuditChanged, chain.Changed.Count, "%d audit events were changed; the first is event %d", chain.Changed.First)
-	c.findAny(6, AuditRemoved, chain.Removed.Count, "%d of %d audit events were removed; the first is event %d", chain.Head.Seq, chain.Removed.First)
-	c.findAny(6, AuditInserted, chain.Inserted, "%d audit events were not written by Jajeong; the audit chain has %d events", chain.Head.Seq)
+	c.findAny(6, AuditChanged, chain.Changed.Count, "%d audit event{|s} {was|were} changed; the first is event %d", chain.Changed.First)
+	c.findAny(6, AuditRemoved, chain.Removed.Count, "%d of %d audit event{|s} removed; the first is event %d", chain.Head.Seq, chain.Removed.First)
+	c.findAny(6, AuditInserted, chain.Inserted, "%d audit event{|s} {was|were} not written by Jajeong; the audit chain has %d event{|s}", chain.Head.Seq)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (c *check) checkRuns(ctx context.Context) error {
 		}
 		return nil
 	}, auditedRunsSQL, c.Coupon)
-	c.findAny(6, RunWrong, wrong, "%d runs differ from their audit events in trigger, operator, reason, start or cutoff; the first is run %d", first)
+	c.findAny(6, RunWrong, wrong, "%d run{|s} {differs|differ} from {its|their} audit events in trigger, operator, reason, start or cutoff; the first is run %d", first)
 	return err
 }
 
@@ -155,6 +155,6 @@ func (c *check) checkRejected(ctx context.Context) error {
 		}
 		return nil
 	}, rejectedSQL, c.Coupon)
-	c.findAny(6, OutcomeWrong, unaudited, "%d REJECTED outcomes have no audit event with their reason")
+	c.findAny(6, OutcomeWrong, unaudited, "%d REJECTED outcome{|s} {has|have} no audit event with {its|their} reason")
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // setSeats changes the seats after the last run.
@@ -197,8 +198,8 @@ func TestCheckOfAnUnknownCoupon(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 1)
 	_, err := c.ledger.Check(t.Context(), c.DB, c.id+1)
-	require.ErrorIs(t, err, ledger.ErrNoCoupon)
-	require.ErrorContains(t, err, fmt.Sprintf("coupon %d", c.id+1))
+	require.True(t, text.Is(err, text.NoSuchCoupon))
+	require.EqualError(t, err, fmt.Sprintf("coupon %d does not exist", c.id+1))
 }
 
 func TestCouponsArePaged(t *testing.T) {

@@ -22,9 +22,9 @@ func (c *check) checkKept(ctx context.Context) error {
 func (c *check) checkReasons(kept candidates.Inspection) {
 	switch {
 	case kept.Unexplained > 0:
-		c.find(6, ReasonMissing, kept.Unexplained, "%d of %d DLQ entries have no readable reason", kept.Unexplained, kept.DLQ)
+		c.find(6, ReasonMissing, kept.Unexplained, "no readable reason for %d of %d DLQ {entry|entries}", kept.Unexplained, kept.DLQ)
 	case kept.DLQ != kept.Reasons:
-		c.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "the DLQ has %d entries and %d reasons", kept.DLQ, kept.Reasons)
+		c.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "the DLQ has %d {entry|entries} and %d reason{|s}", kept.DLQ, kept.Reasons)
 	}
 }
 
@@ -32,12 +32,12 @@ func (c *check) checkReasons(kept candidates.Inspection) {
 // a minute is for the time between two reads.
 func (c *check) checkExpiry(kept candidates.Inspection) {
 	if kept.ReviewLife >= 0 {
-		c.find(4, Expiring, kept.DLQ, "%d DLQ entries or their reasons expire in %s", kept.DLQ, kept.ReviewLife)
+		c.find(4, Expiring, kept.DLQ, "%d DLQ {entry or its reason expires|entries or their reasons expire} in %s", kept.DLQ, kept.ReviewLife)
 	}
 	f := c.figures
 	earliest := min(f.Highest, coupon.ArrivalAt(f.Now)).Time().Add(candidates.MinTTL - time.Minute)
 	if kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).Before(earliest) {
-		c.findAny(4, Expiring, f.Waiting, "%d waiting applications expire in %s, less than %s after the last application", kept.QueueLife, candidates.MinTTL)
+		c.findAny(4, Expiring, f.Waiting, "%d waiting application{|s} {expires|expire} in %s, less than %s after the last application", kept.QueueLife, candidates.MinTTL)
 	}
 }
 
@@ -49,17 +49,17 @@ func (c *check) checkDue(ctx context.Context) error {
 	a, latest := c.Account, c.figures.Now.Add(maxAhead)
 	undecided := a.Waiting + a.UnderReview - a.Twice
 	if c.row.opens.After(latest) {
-		c.findAny(4, NeverSettled, undecided, "%d applications are undecided, but no run settles the coupon before it opens at %s", stamp(c.row.opens))
+		c.findAny(4, NeverSettled, undecided, "%d application{|s} {is|are} undecided, but no run settles the coupon before it opens at %s", stamp(c.row.opens))
 	}
 	if !c.row.finalised.Valid {
 		return nil
 	}
-	c.findAny(4, NeverSettled, undecided, "%d applications are undecided, but the coupon is finalised, and no nightly run settles it")
+	c.findAny(4, NeverSettled, undecided, "%d application{|s} {is|are} undecided, but the coupon is finalised, and no nightly run settles it")
 	if c.row.closes.After(latest) {
 		c.find(4, NeverSettled, 1, "the coupon is finalised, but closes at %s: no nightly run settles later applications", stamp(c.row.closes))
 	}
 	notSelected, err := c.number(ctx, notSelectedSQL, c.Coupon)
 	c.findAny(4, NeverSettled, min(c.TotalQuantity-c.Coupons, notSelected),
-		"%d free seats are for users who were not selected, but the coupon is finalised, and no nightly run issues them")
+		"%d free seat{|s} {is|are} for users who were not selected, but the coupon is finalised, and no nightly run issues {it|them}")
 	return err
 }

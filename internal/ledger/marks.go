@@ -22,9 +22,9 @@ func (c *check) checkMarks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.findAny(6, MarkedWithoutCoupon, n, "Redis answers ALREADY_ISSUED to %d users without the coupon")
+	c.findAny(6, MarkedWithoutCoupon, n, "Redis answers ALREADY_ISSUED to %d user{|s} without the coupon")
 	n, err = c.countUnfounded(ctx, c.ledger.Store.MarkedRejected, rejectedMarksSQL)
-	c.findAny(6, MarkedWithoutRejection, n, "Redis answers REJECTED to %d users without a REJECTED outcome")
+	c.findAny(6, MarkedWithoutRejection, n, "Redis answers REJECTED to %d user{|s} without a REJECTED outcome")
 	return err
 }
 

@@ -40,9 +40,9 @@ func (c *check) checkOrder(ctx context.Context) error {
 		return err
 	}
 	return c.apply(ctx,
-		rule{3, OrderWrong, "%d seats went to a later arrival than the next seat", orderSQL, []any{c.Coupon}},
-		rule{5, ArrivalWrong, "%d settled applications have no arrival before the cutoff of their run", arrivalsWrongSQL, []any{c.Coupon, c.Coupon}},
-		rule{3, PassedOver, "%d active users are NOT_SELECTED, but arrived before the last user with a seat", directory.SQL(passedOverSQL), []any{c.Coupon, c.lastIssued}})
+		rule{3, OrderWrong, "%d seat{|s} went to a later arrival than the next seat", orderSQL, []any{c.Coupon}},
+		rule{5, ArrivalWrong, "%d settled application{|s} {has|have} no arrival before the cutoff of {its|their} run", arrivalsWrongSQL, []any{c.Coupon, c.Coupon}},
+		rule{3, PassedOver, "%d active user{|s} {is|are} NOT_SELECTED, but arrived before the last user with a seat", directory.SQL(passedOverSQL), []any{c.Coupon, c.lastIssued}})
 }
 
 // checkRedis: invariants 3 and 6 of every application in Redis. It finds nothing while a clean-up is pending, which removes
@@ -63,9 +63,9 @@ func (c *check) checkRedis(ctx context.Context) error {
 	if err != nil || c.pendingCleanup > 0 {
 		return err
 	}
-	c.findAny(3, PassedOver, passed, "%d active users are waiting, but arrived before the last user with a seat")
-	c.findAny(6, CleanUpToDo, halfMoved, "%d DLQ entries still have a NOT_SELECTED outcome; the next `settle run` removes the entries")
-	c.findAny(6, StillStanding, settled, "%d applications are settled and cleaned up, but still in Redis")
+	c.findAny(3, PassedOver, passed, "%d active user{|s} {is|are} waiting, but arrived before the last user with a seat")
+	c.findAny(6, CleanUpToDo, halfMoved, "%d DLQ {entry still has|entries still have} a NOT_SELECTED outcome; the next `settle run` removes {it|them}")
+	c.findAny(6, StillStanding, settled, "%d application{|s} {is|are} settled and cleaned up, but still in Redis")
 	return nil
 }
 
@@ -77,9 +77,9 @@ func (c *check) checkPromises(context.Context) error {
 	c.Gap = c.Account.Gap()
 	switch {
 	case c.Gap > 0:
-		c.find(4, PromiseLost, c.Gap, "%d promises lost: %s", c.Gap, c.Account)
+		c.find(4, PromiseLost, c.Gap, "%d promise{|s} lost: %s", c.Gap, c.Account)
 	case c.Gap < 0:
-		c.find(4, Excess, -c.Gap, "%d applications without a promise: %s", -c.Gap, c.Account)
+		c.find(4, Excess, -c.Gap, "%d application{|s} without a promise: %s", -c.Gap, c.Account)
 	}
 	highest := max(c.figures.Highest, coupon.ArrivalAt(c.lastIssued))
 	if next := max(c.Account.LastArrival+1, coupon.ArrivalAt(c.figures.Now)); highest >= next {

@@ -16,7 +16,7 @@ const pendingCleanupSQL = "SELECT COUNT(*) FROM settlement WHERE coupon_id = ? A
 // checkCleanup: invariant 6.
 func (c *check) checkCleanup(ctx context.Context) (err error) {
 	c.pendingCleanup, err = c.number(ctx, pendingCleanupSQL, c.Coupon)
-	c.findAny(6, CleanUpToDo, c.pendingCleanup, "%d settlements are not cleaned up in Redis; the next `settle run` does it")
+	c.findAny(6, CleanUpToDo, c.pendingCleanup, "%d settlement{|s} {is|are} not cleaned up in Redis; the next `settle run` does it")
 	return err
 }
 
@@ -43,9 +43,9 @@ WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0) OR s
 func (c *check) checkRows(ctx context.Context) error {
 	id := c.Coupon
 	return c.apply(ctx,
-		rule{6, RecordMissing, "%d coupons or outcomes are of a run without a record of this coupon", unrecordedSQL, []any{id, id}},
-		rule{6, RunMissing, "%d records are of a run that does not exist", runMissingSQL, []any{id}},
-		rule{6, RecordWrong, "%d records differ from the outcomes of their run", outcomesWrongSQL, []any{id, id}})
+		rule{6, RecordMissing, "%d coupon{|s} or outcome{|s} {is|are} of a run without a record of this coupon", unrecordedSQL, []any{id, id}},
+		rule{6, RunMissing, "%d record{|s} {is|are} of a run that does not exist", runMissingSQL, []any{id}},
+		rule{6, RecordWrong, "%d record{|s} {differs|differ} from the outcomes of {its|their} run", outcomesWrongSQL, []any{id, id}})
 }
 
 // record sums up the coupons of a run.
@@ -77,7 +77,7 @@ func (c *check) checkRecords(ctx context.Context) error {
 			c.find(1, SeatWrong, 1, "run %d left a seat free between two seats that it issued", r.run)
 		}
 		if found != r {
-			c.find(6, RecordWrong, int64(r.issued)-int64(found.issued), "run %d recorded %d coupons, arrivals %d to %d, %s; user_coupon has %d, arrivals %d to %d, %s",
+			c.find(6, RecordWrong, int64(r.issued)-int64(found.issued), "run %d recorded %d coupon{|s}, arrivals %d to %d, %s; user_coupon has %d, arrivals %d to %d, %s",
 				r.run, r.issued, r.first, r.last, r.digest, found.issued, found.first, found.last, found.digest)
 		}
 	}
@@ -137,15 +137,15 @@ func (c *check) checkIssued(ctx context.Context) error {
 	if err := c.tx.QueryRowContext(ctx, holdersSQL, c.Coupon).Scan(&c.Coupons, &users); err != nil {
 		return err
 	}
-	c.findAny(1, Oversold, c.Coupons-c.TotalQuantity, "%d coupons too many: %d for %d seats", c.Coupons, c.TotalQuantity)
+	c.findAny(1, Oversold, c.Coupons-c.TotalQuantity, "%d coupon{|s} too many: %d for %d seat{|s}", c.Coupons, c.TotalQuantity)
 	if c.Coupons != c.IssuedCount {
-		c.find(1, CountWrong, c.IssuedCount-c.Coupons, "issued_count is %d, but user_coupon has %d rows", c.IssuedCount, c.Coupons)
+		c.find(1, CountWrong, c.IssuedCount-c.Coupons, "issued_count is %d, but user_coupon has %d row{|s}", c.IssuedCount, c.Coupons)
 	}
-	c.findAny(2, HeldTwice, c.Coupons-users, "%d coupons too many: %d for %d users", c.Coupons, users)
+	c.findAny(2, HeldTwice, c.Coupons-users, "%d coupon{|s} too many: %d for %d user{|s}", c.Coupons, users)
 	seats := max(c.TotalQuantity, c.Coupons) // OVERSOLD is a finding of its own
 	return c.apply(ctx,
-		rule{2, SettledTwice, "%d applications have both a coupon and another outcome", settledTwiceSQL, []any{c.Coupon}},
-		rule{1, SeatWrong, fmt.Sprintf("%%d coupons have no seat, the seat of another coupon, or a seat above %d", c.TotalQuantity), seatsWrongSQL, []any{seats, c.Coupon}})
+		rule{2, SettledTwice, "%d application{|s} {has|have} both a coupon and another outcome", settledTwiceSQL, []any{c.Coupon}},
+		rule{1, SeatWrong, fmt.Sprintf("%%d coupon{|s} {has|have} no seat, the seat of another coupon, or a seat above %d", c.TotalQuantity), seatsWrongSQL, []any{seats, c.Coupon}})
 }
 
 // validityWrongSQL: a coupon is issued at the start of its run and expires after the coupon's days of validity.
@@ -170,7 +170,7 @@ SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE
 func (c *check) checkRunRows(ctx context.Context) error {
 	days := c.row.validityDays
 	return c.apply(ctx,
-		rule{6, ValidityWrong, fmt.Sprintf("%%d coupons were not issued at the start of their run, or do not expire %d days later", days), validityWrongSQL, []any{c.Coupon, days}},
-		rule{6, OutcomeWrong, "%d outcomes have a run, time, user or reason that no run records", outcomesAlteredSQL, []any{c.Coupon}},
-		rule{6, RecordWrong, "%d records have another time than their run", recordTimesSQL, []any{c.Coupon}})
+		rule{6, ValidityWrong, fmt.Sprintf("%%d coupon{|s} {was|were} not issued at the start of {its|their} run, or {does|do} not expire %d days later", days), validityWrongSQL, []any{c.Coupon, days}},
+		rule{6, OutcomeWrong, "%d outcome{|s} {has|have} a run, time, user or reason that no run records", outcomesAlteredSQL, []any{c.Coupon}},
+		rule{6, RecordWrong, "%d record{|s} {has|have} another time than {its|their} run", recordTimesSQL, []any{c.Coupon}})
 }

@@ -51,15 +51,15 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	}
 	v := Verdict{Findings: []Finding{}}
 	for _, r := range []rule{
-		{6, AuditInserted, "%d audit events have no coupon; the first has the id %d", eventsOfNoneSQL, nil},
-		{6, AuditInserted, "%d audit events are about coupons that do not exist; the first is coupon %d", eventsOfMissingSQL, nil},
-		{6, AuditRemoved, "%d audit events about coupons that do not exist were removed; the first is coupon %d", headsOfMissingSQL, nil},
-		{6, CouponMissing, "user_coupon has rows of %d coupons that do not exist; the first is coupon %d", couponsMissingSQL, nil},
-		{6, CouponMissing, "application_outcome has rows of %d coupons that do not exist; the first is coupon %d", outcomesMissingSQL, nil},
-		{6, CouponMissing, "settlement has rows of %d coupons that do not exist; the first is coupon %d", recordsMissingSQL, nil},
-		{6, CouponMissing, "promise has rows of %d coupons that do not exist; the first is coupon %d", promisesMissingSQL, nil},
-		{6, RunWrong, "%d runs have a final status without an end, or an end without a final status; the first is run %d", runsEndedWrongSQL, nil},
-		{5, NightAhead, "%d runs ended before their cutoff by the Redis clock; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
+		{6, AuditInserted, "%d audit event{|s} {has|have} no coupon; the first has the id %d", eventsOfNoneSQL, nil},
+		{6, AuditInserted, "%d audit event{|s} {is|are} about a missing coupon; the first is coupon %d", eventsOfMissingSQL, nil},
+		{6, AuditRemoved, "%d audit event{|s} about a missing coupon {was|were} removed; the first is coupon %d", headsOfMissingSQL, nil},
+		{6, CouponMissing, "user_coupon has rows of %d missing coupon{|s}; the first is coupon %d", couponsMissingSQL, nil},
+		{6, CouponMissing, "application_outcome has rows of %d missing coupon{|s}; the first is coupon %d", outcomesMissingSQL, nil},
+		{6, CouponMissing, "settlement has rows of %d missing coupon{|s}; the first is coupon %d", recordsMissingSQL, nil},
+		{6, CouponMissing, "promise has rows of %d missing coupon{|s}; the first is coupon %d", promisesMissingSQL, nil},
+		{6, RunWrong, "%d run{|s} {has|have} a final status without an end, or an end without a final status; the first is run %d", runsEndedWrongSQL, nil},
+		{5, NightAhead, "%d run{|s} ended before {its|their} cutoff by the Redis clock; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
 	} {
 		var n int64
 		var first uint64
@@ -98,7 +98,7 @@ func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error 
 		if err != nil {
 			return err
 		}
-		v.findAny(4, NeverSettled, f.Waiting+f.DLQ, "%d applications in Redis are for coupon %d, which does not exist; no run settles them", id)
+		v.findAny(4, NeverSettled, f.Waiting+f.DLQ, "%d application{|s} in Redis {is|are} for coupon %d, which does not exist; no run settles it", id)
 	}
 	return nil
 }

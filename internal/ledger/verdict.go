@@ -5,6 +5,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Code identifies a kind of finding. Codes are stable.
@@ -83,7 +84,7 @@ func (v *Verdict) Violated() bool {
 
 func (v *Verdict) find(invariant int, code Code, count int64, format string, args ...any) {
 	warning := code == Excess || code == ClockAhead || code == CleanUpToDo
-	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(format, args...)})
+	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(text.Plurals(format, args...), args...)})
 }
 
 // findAny adds a finding if n is above zero. The format begins with n.

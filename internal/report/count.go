@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // counter counts one coupon in one transaction.
@@ -48,7 +49,7 @@ func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Per
 	err := mysqltx.Read(ctx, r.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error { // one snapshot for all counts
 		err := tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).Scan(&c.Name, &c.DiscountWon, &c.Seats, &issued, &c.open)
 		if errors.Is(err, sql.ErrNoRows) {
-			return ledger.ErrNoCoupon
+			return text.UsageErrorf(text.NoSuchCoupon, id)
 		}
 		for _, read := range []func(context.Context, *sql.Tx) error{c.readOutcomes, r.inRedis(c), c.readRuns, c.readAudit} {
 			if err == nil {
@@ -57,8 +58,8 @@ func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Per
 		}
 		return err
 	})
-	if errors.Is(err, ledger.ErrNoCoupon) {
-		return c, fmt.Errorf("coupon %d: %w", id, err)
+	if text.Is(err, text.NoSuchCoupon) {
+		return c, err
 	}
 	if err != nil {
 		return c, fmt.Errorf("report coupon %d: %w", id, err)

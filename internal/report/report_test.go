@@ -16,9 +16,9 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/report"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -155,7 +155,7 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	require.Empty(t, nothing.Coupons)
 	require.Len(t, read(d, month(t, "2024-02"), c.id).Coupons, 1, "a coupon that the caller names")
 	_, err := reporter(d).Report(t.Context(), month(t, "2025-11"), []coupon.CouponID{c.id + 1})
-	require.ErrorIs(t, err, ledger.ErrNoCoupon)
+	require.True(t, text.Is(err, text.NoSuchCoupon))
 }
 
 // The coupon has every outcome, settled applications that are still in Redis, and a gap.

@@ -48,7 +48,7 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 			order.AcceptGap = true
 			report := d.SettleAs(order, coupon.Invariant)
 			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
-			for _, said := range []string{fmt.Sprintf(" is %d,", test.counted), fmt.Sprintf("there are %d", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
+			for _, said := range []string{fmt.Sprintf(" is %d,", test.counted), fmt.Sprintf("user_coupon has %d row", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
 				require.Contains(t, report.Coupons[0].Error, said)
 			}
 			require.Contains(t, d.Findings(), ledger.CountWrong)

@@ -208,7 +208,7 @@ func TestDrop_KeepsOneOfTwoMembersWithSameArrival(t *testing.T) {
 	}
 	report := drop(append(hostile, "twin", "of-twin")...)
 	require.Equal(t, len(hostile)+1, report.Total.Rejected)
-	require.Contains(t, report.Coupons[0].Error, "stays under review: a dropped entry has the same arrival")
+	require.Contains(t, report.Coupons[0].Error, "stays under review: it has the same arrival as a dropped entry")
 	left := d.UnderReview(couponID)
 	require.Len(t, left, 1)
 	last := slices.Collect(maps.Keys(left))[0]

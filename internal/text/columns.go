@@ -30,7 +30,7 @@ var (
 	ColumnAction         = Message{"작업", "action"}
 	ColumnDetail         = Message{"내용", "detail"}
 	ColumnAt             = Message{"시각", "time"}
-	ColumnEvent          = Message{"일어난 일", "event"}
+	ColumnEvent          = Message{"내역", "event"}
 	ColumnTrigger        = Message{"시작 방식", "trigger"}
 	ColumnCutoff         = Message{"정산 기준 시각", "cutoff"}
 	ColumnStartedAt      = Message{"시작", "started at"}
@@ -41,7 +41,7 @@ var (
 	ColumnOtherOutcomes  = Message{"다른 결과", "other outcomes"}
 	ColumnVerdict        = Message{"판정", "verdict"}
 	ColumnInvariant      = Message{"불변식", "invariant"}
-	ColumnHolds          = Message{"지켜짐", "holds"}
+	ColumnHolds          = Message{"준수", "holds"}
 	ColumnFigures        = Message{"수치", "figures"}
 	ColumnCause          = Message{"사유", "cause"}
 	ColumnCount          = Message{"건수", "count"}
@@ -49,22 +49,56 @@ var (
 	ColumnAwaitsDecision = Message{"담당자 결정", "for an operator"}
 	ColumnFirstArrival   = Message{"첫 신청", "first arrival"}
 	ColumnLastArrival    = Message{"마지막 신청", "last arrival"}
-	ColumnLongestReview  = Message{"가장 오래된 검토", "longest review"}
+	ColumnLongestReview  = Message{"최장 검토 시간", "longest review"}
 	ColumnAttempts       = Message{"시도", "attempts"}
 	ColumnUser           = Message{"사용자", "user"}
 	ColumnAppliedAt      = Message{"신청 시각", "applied at"}
 	ColumnMessage        = Message{"내용", "message"}
 	ColumnLastAttempt    = Message{"마지막 시도", "last attempt"}
 	ColumnNext           = Message{"다음 처리", "next"}
-	ColumnPlace          = Message{"순번", "place"}
-	ColumnWindow         = Message{"신청 기간", "applications"}
+	ColumnPlace          = Message{"순번", "no."}
+	ColumnWindow         = Message{"신청 기간", "apply window"}
 	ColumnFinalisedAt    = Message{"종결 시각", "finalised at"}
 	ColumnCampaign       = Message{"캠페인", "campaign"}
 	ColumnValidity       = Message{"유효 기간", "validity"}
 	ColumnDiscount       = Message{"할인", "discount"}
-	ColumnIssuedByRuns   = Message{"정산으로 발급", "issued by runs"}
+	ColumnIssuedByRuns   = Message{"정산 발급", "issued by runs"}
 	ColumnIssuedByHand   = Message{"수동 발급", "issued by hand"}
 	ColumnWrittenOff     = Message{"유실 인정", "written off"}
 	Total                = Message{"합계", "total"}
-	CouponCount          = Message{"쿠폰 %d개", "coupons: %d"}
+	CouponCount          = Message{"쿠폰 %d개", "%d coupon{|s}"}
+)
+
+// Columns of CSV. The English names are a contract with programs; the Korean ones are for people.
+var (
+	CSVStartedAt      = Message{"시작", "started_at"}
+	CSVFinishedAt     = Message{"끝", "finished_at"}
+	CSVTimeZone       = Message{"시간대", "time_zone"}
+	CSVDuration       = Message{"소요 시간(ms)", "duration_ms"}
+	CSVMovedToReview  = Message{"검토로 이동", "under_review"}
+	CSVAlreadyIssued  = Message{"이미 보유", "already_issued"}
+	CSVNotSelected    = Message{"미선정", "not_selected"}
+	CSVUnsettled      = Message{"미정산", "unsettled"}
+	CSVRetryable      = Message{"자동 재시도", "retryable"}
+	CSVHeld           = Message{"담당자 결정", "held"}
+	CSVOldestArrival  = Message{"첫 신청", "oldest_arrival"}
+	CSVNewestArrival  = Message{"마지막 신청", "newest_arrival"}
+	CSVOldestReview   = Message{"최초 검토 시작", "oldest_review"}
+	CSVLeastAttempts  = Message{"최소 시도", "least_attempts"}
+	CSVMostAttempts   = Message{"최대 시도", "most_attempts"}
+	CSVArrival        = Message{"신청 시각", "arrival"}
+	CSVReviewedSince  = Message{"검토 시작", "since"}
+	CSVLastAttempt    = Message{"마지막 시도", "at"}
+	CSVPeriod         = Message{"기간", "period"}
+	CSVCouponID       = Message{"쿠폰", "coupon_id"}
+	CSVDiscount       = Message{"할인액(원)", "discount_won"}
+	CSVUnderReview    = Message{"검토 중", "in_dlq"}
+	CSVValue          = Message{"금액(원)", "value_won"}
+	CSVSeatsLeft      = Message{"남은 수량", "seats_left"}
+	CSVFirstSettledAt = Message{"첫 정산 시각", "first_settled_at"}
+	CSVLastSettledAt  = Message{"마지막 정산 시각", "last_settled_at"}
+	CSVRunCount       = Message{"실행 수", "run_count"}
+	CSVAuditSeq       = Message{"감사 번호", "audit_seq"}
+	CSVAuditHash      = Message{"감사 해시", "audit_hash"}
+	CSVReadError      = Message{"읽지 못한 사유", "error"}
 )

@@ -2,79 +2,92 @@ package text
 
 import "strings"
 
-// detail is what --help of a verb shows besides its flags.
-type detail struct {
-	intro    Message
-	examples []example
+// HelpExamples is the heading of the examples in a page of help.
+var HelpExamples = Message{"예:", "Examples:"}
+
+// intros are what --help of a verb says besides its flags, by the path of the verb.
+var intros = map[string]Message{
+	"settle migrate": {"동시에 여러 번 실행하면 서로 기다리고, 이미 한 일은 다시 하지 않습니다. 기존 사용자 테이블은 그대로 두며, 읽을 수 없으면(--user-table과 그다음 플래그 참고) 아무것도 만들지 않고 오류로 끝납니다.",
+		"Concurrent runs wait for each other, and completed steps are not repeated. An existing table of users is left alone. If it cannot be read (see --user-table and the flags after it), the verb fails before it creates anything."},
+	"settle run": {"여러 번 실행해도 안전합니다. 이미 정산된 신청은 그대로입니다.",
+		"Running again is always safe: settled applications stay as they are."},
+	"settle schedule": {"CronJob 대신 쓸 수 있습니다. 둘을 함께 실행해도 안전합니다.", "An alternative to a CronJob; running both is safe."},
 }
 
-type example struct {
-	command string
-	comment Message
-}
-
-// examples are commands without comments.
-func examples(commands ...string) detail {
-	var d detail
-	for _, command := range commands {
-		d.examples = append(d.examples, example{command: command})
-	}
-	return d
-}
-
-// details are keyed by the full path of the verb.
-var details = map[string]detail{
-	"settle migrate": {HelpOfMigrate, []example{{"settle migrate", Message{}}}},
-	"settle run": {HelpOfRun, []example{
-		{"settle run", ExampleNightlyRun},
-		{"settle run --push-gateway http://pushgateway:9091", ExamplePush},
-		{"settle run --dry-run --date 2026-11-20", ExamplePreview},
-		{"settle run --coupon 42 --date 2026-11-20 --operator kim --reason TICKET-123", Message{}},
-		{"settle run --coupon 42 --date 2026-11-20 --expect-digest sha256:… --operator kim --reason TICKET-123", Message{}},
-		{`settle run --from 2026-11-18 --to 2026-11-20 --operator kim --reason "missed nights"`, Message{}},
-		{`settle run --coupon 42 --cutoff now --accept-gap --operator kim --reason "Redis lost 3 applications"`, Message{}},
-	}},
-	"settle schedule": {HelpOfSchedule, examples(
+// examples are commands by the path of their verb.
+var examples = map[string][]string{
+	"settle migrate": {"settle migrate"},
+	"settle run": {
+		"settle run",
+		"settle run --push-gateway http://pushgateway:9091",
+		"settle run --dry-run --date 2026-11-20",
+		"settle run --coupon 42 --date 2026-11-20 --operator kim --reason TICKET-123",
+		"settle run --coupon 42 --date 2026-11-20 --expect-digest sha256:… --operator kim --reason TICKET-123",
+		`settle run --from 2026-11-18 --to 2026-11-20 --operator kim --reason "missed nights"`,
+		`settle run --coupon 42 --cutoff now --accept-gap --operator kim --reason "Redis lost 3 applications"`,
+	},
+	"settle schedule": {
 		"settle schedule",
 		"settle schedule --admin-listen :9090",
-		`settle schedule --settle-schedule "0 0 * * *" --settle-time-zone Asia/Seoul`).examples},
-	"settle dlq list": examples(
+		`settle schedule --settle-schedule "0 0 * * *" --settle-time-zone Asia/Seoul`,
+	},
+	"settle dlq list": {
 		"settle dlq list",
 		"settle dlq list --coupon 42 --cause BAD_ROW --list",
-		"settle dlq list --list --output csv"),
-	"settle dlq retry": examples(
+		"settle dlq list --list --output csv",
+	},
+	"settle dlq retry": {
 		"settle dlq retry --coupon 42 --user 7 --operator lee --reason CS-123",
-		"settle dlq retry --coupon 42 --cause BAD_ROW --canary 1 --operator kim --reason INC-9"),
-	"settle dlq drop":    examples(`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`),
-	"settle coupon list": examples("settle coupon list", "settle coupon list --status open --output json"),
-	"settle coupon show": examples("settle coupon show 42"),
-	"settle coupon create": examples(`settle coupon create --name "Black Friday" --seats 500 --opens "2026-11-20 14:00" --closes "2026-11-21 00:00" \
-      --discount-won 5000 --operator park --reason MKT-1`),
-	"settle coupon close":   examples("settle coupon close 42 --operator park --reason MKT-4"),
-	"settle coupon extend":  examples(`settle coupon extend 42 --closes "2026-11-22 00:00" --operator park --reason MKT-3`),
-	"settle coupon pause":   examples("settle coupon pause 42 --operator park --reason INC-10"),
-	"settle coupon resume":  examples("settle coupon resume 42 --operator park --reason INC-10"),
-	"settle coupon recount": examples(`settle coupon recount 42 --operator kim --reason "INC-3: one given by hand"`),
-	"settle coupon add-seats": examples(
+		"settle dlq retry --coupon 42 --cause BAD_ROW --canary 1 --operator kim --reason INC-9",
+	},
+	"settle dlq drop":    {`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`},
+	"settle coupon list": {"settle coupon list", "settle coupon list --status open --output json"},
+	"settle coupon show": {"settle coupon show 42"},
+	"settle coupon create": {`settle coupon create --name "Black Friday" --seats 500 --opens "2026-11-20 14:00" --closes "2026-11-21 00:00" \
+      --discount-won 5000 --operator park --reason MKT-1`},
+	"settle coupon close":   {"settle coupon close 42 --operator park --reason MKT-4"},
+	"settle coupon extend":  {`settle coupon extend 42 --closes "2026-11-22 00:00" --operator park --reason MKT-3`},
+	"settle coupon pause":   {"settle coupon pause 42 --operator park --reason INC-10"},
+	"settle coupon resume":  {"settle coupon resume 42 --operator park --reason INC-10"},
+	"settle coupon recount": {`settle coupon recount 42 --operator kim --reason "INC-3: one given by hand"`},
+	"settle coupon add-seats": {
 		"settle coupon add-seats 42 --seats 100 --operator park --reason MKT-2",
-		"settle coupon add-seats 42 --total 600 --operator park --reason MKT-2"),
-	"settle verify": {examples: []example{
-		{"settle verify", ExampleVerify},
-		{"settle verify --push-gateway http://pushgateway:9091", ExamplePush},
-		{"settle verify --coupon 42 --output json", Message{}},
-	}},
-	"settle explain": examples("settle explain --coupon 42 --user 7", "settle explain --coupon 42 --user 7 --lang ko"),
-	"settle runs":    examples("settle runs", "settle runs --date 2026-11-20 --status FAILED", "settle runs --coupon 42 --output csv"),
-	"settle show":    examples("settle show 17", "settle show 17 --output json"),
-	"settle report": examples(
+		"settle coupon add-seats 42 --total 600 --operator park --reason MKT-2",
+	},
+	"settle verify": {
+		"settle verify",
+		"settle verify --push-gateway http://pushgateway:9091",
+		"settle verify --coupon 42 --output json",
+	},
+	"settle explain": {"settle explain --coupon 42 --user 7", "settle explain --coupon 42 --user 7 --lang ko"},
+	"settle runs": {
+		"settle runs",
+		"settle runs --date 2026-11-20 --status FAILED",
+		"settle runs --coupon 42 --output csv",
+	},
+	"settle show": {"settle show 17", "settle show 17 --output json"},
+	"settle report": {
 		"settle report --date 2026-11-20",
 		"settle report --month 2026-11 --output html --out 2026-11.html --lang ko",
-		"settle report --month 2026-11 --output csv --out 2026-11.csv --lang ko"),
-	"settle completion": {examples: []example{
-		{"source <(settle completion bash)", ExampleThisSession},
-		{"source <(settle completion zsh)", Message{}},
-		{"settle completion fish | source", Message{}},
-	}},
+		"settle report --month 2026-11 --output csv --out 2026-11.csv --lang ko",
+	},
+	"settle completion": {
+		"source <(settle completion bash)",
+		"source <(settle completion zsh)",
+		"settle completion fish | source",
+	},
+}
+
+// exampleComments are by their command.
+var exampleComments = map[string]Message{
+	"settle run": {"야간 실행: 지난 자정 전의 모든 신청", "the nightly run: everything before the last midnight"},
+	"settle run --push-gateway http://pushgateway:9091": {"같은 실행, 메트릭을 Prometheus로도 전송",
+		"the same, with metrics for Prometheus"},
+	"settle run --dry-run --date 2026-11-20": {"미리 보기와 발급될 사람의 다이제스트", "the preview, with the digest of the winners"},
+	"settle verify": {"모든 쿠폰. 불변식 위반이 있으면 종료 코드 3",
+		"every coupon; exits 3 when an invariant is violated"},
+	"source <(settle completion bash)": {"현재 세션에만. 항상 쓰려면 ~/.bashrc에 추가",
+		"for this session; add it to ~/.bashrc for every session"},
 }
 
 // commentColumn is where the comments of examples begin, after shorter commands.
@@ -82,23 +95,19 @@ const commentColumn = 56
 
 // Detail is the part of a verb's help after its flags; empty for other nodes.
 func Detail(verb string, l Language) string {
-	d, known := details[verb]
+	commands, known := examples[verb]
 	if !known {
 		return ""
 	}
 	var shown strings.Builder
-	if intro := d.intro.In(l); intro != "" {
+	if intro := intros[verb].In(l); intro != "" {
 		shown.WriteString(intro + "\n\n")
 	}
-	title := HelpExamples
-	if len(d.examples) == 1 {
-		title = HelpExample
-	}
-	shown.WriteString(title.In(l))
-	for _, e := range d.examples {
-		shown.WriteString("\n  " + e.command)
-		if comment := e.comment.In(l); comment != "" {
-			shown.WriteString(strings.Repeat(" ", max(1, commentColumn-len(e.command))) + comment)
+	shown.WriteString(HelpExamples.In(l))
+	for _, command := range commands {
+		shown.WriteString("\n  " + command)
+		if comment := exampleComments[command].In(l); comment != "" {
+			shown.WriteString(strings.Repeat(" ", max(1, commentColumn-len(command))) + comment)
 		}
 	}
 	return shown.String()

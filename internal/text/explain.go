@@ -3,20 +3,16 @@ package text
 // The timeline of settle explain, for operators.
 var (
 	CouponNumber    = Message{"쿠폰 %d", "coupon %d"}
-	SeatsTaken      = Message{"수량 %d장 중 %d장 발급", "%[2]d of %[1]d seats taken"}
+	SeatsTaken      = Message{"수량 %d장 중 %d장 발급", "%[2]d of %[1]d seat{|s} taken"}
 	UserNumber      = Message{"; 사용자 %d", "; user %d"}
-	AcceptedMissing = Message{"접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다", "%d of %d accepted applications are missing"}
-	WrittenOffCount = Message{"유실 인정: %d건", "applications written off as lost: %d"}
-	EventsLeftOut   = Message{"오래된 일 %d건 이상을 생략했습니다", "left out: %d or more, the oldest"}
-	RedisNotRead    = Message{
-		"Redis를 읽지 못했습니다: 대기 중이거나 검토 중인 신청은 알 수 없습니다",
-		"Redis could not be read: waiting applications and those under review are unknown",
-	}
-	MySQLNotRead = Message{
-		"MySQL을 읽지 못했습니다: 정산 결과와 운영 기록은 알 수 없습니다",
-		"MySQL could not be read: outcomes, runs and operators' actions are unknown",
-	}
-	LossNotCounted    = Message{"유실된 신청이 있는지 확인하지 못했습니다", "whether applications were lost could not be checked"}
+	AcceptedMissing = Message{"접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다", "missing: %d of %d accepted application{|s}"}
+	WrittenOffCount = Message{"유실 인정: %d건", "%d application{|s} written off as lost"}
+	EventsLeftOut   = Message{"오래된 내역 %d건 이상을 생략했습니다", "%d or more of the oldest events are left out"}
+	RedisNotRead    = Message{"Redis를 읽지 못해 대기 중이거나 검토 중인 신청을 알 수 없습니다",
+		"Redis could not be read: applications waiting or under review are unknown"}
+	MySQLNotRead = Message{"MySQL을 읽지 못해 정산 결과와 운영 기록을 알 수 없습니다",
+		"MySQL could not be read: outcomes, runs and operators' actions are unknown"}
+	LossNotCounted    = Message{"유실된 신청이 있는지 확인하지 못했습니다", "it could not be checked whether applications were lost"}
 	UnknownUserMark   = Message{" (없는 사용자)", " (unknown)"}
 	EventOpens        = Message{"신청 시작", "applications open"}
 	EventCloses       = Message{"신청 마감", "applications close"}
@@ -43,5 +39,5 @@ var (
 	UntilDecided      = Message{"담당자 결정 대기", "waiting for an operator's decision"}
 	RetriedNightly    = Message{"야간 실행마다 다시 시도", "retried by every nightly run"}
 	RetriedByEveryRun = Message{"실행마다 다시 시도", "retried by every run"}
-	EventReview       = Message{"검토 대상: %s, %d번 시도, %s", "under review: %s, attempts %d, %s"}
+	EventReview       = Message{"검토 중: %s, %d번 시도, %s", "under review: %s, %d attempt{|s}, %s"}
 )

@@ -28,7 +28,7 @@ var words = map[string]Message{
 	"UNKNOWN_USER":      {"없는 사용자", "unknown user"},
 	"INACTIVE_USER":     {"이용할 수 없는 사용자", "inactive user"},
 	"MALFORMED_USER_ID": {"사용자 번호가 아닌 항목", "not a user id"},
-	"PASSED_OVER":       {"차례가 지나간 신청", "passed over"},
+	"PASSED_OVER":       {"차례가 지난 신청", "passed over"},
 	"BAD_ROW":           {"데이터베이스가 거부한 행", "row refused by the database"},
 	"DATABASE_AWAY":     {"데이터베이스 연결 실패", "database not reachable"},
 

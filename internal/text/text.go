@@ -1,11 +1,15 @@
 // Package text holds every sentence that people read, in Korean and in English. A message is a package-level variable, in
-// the file of its subject; its Go name is its id. What programs read (JSON, logs, the English columns of CSV) is not
-// translated.
+// the file of its subject; its Go name is its id. The Korean text comes first, the English one on a line of its own if both
+// do not fit in one. What programs read (JSON, logs, the English columns of CSV) is not translated.
 package text
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +22,26 @@ const (
 	English Language = "en"
 )
 
+// LanguageOf is the language that a command asks for with --lang; otherwise that of the session's locale: Korean, or else
+// English. The command need not be valid.
+func LanguageOf(args []string, getenv func(string) string) Language {
+	asked := ""
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--lang="); ok {
+			asked = value
+		} else if arg == "--lang" && i+1 < len(args) {
+			asked = args[i+1]
+		}
+	}
+	if l := Language(asked); slices.Contains([]Language{Korean, English}, l) {
+		return l
+	}
+	if strings.HasPrefix(cmp.Or(getenv("LC_ALL"), getenv("LC_MESSAGES"), getenv("LANG")), string(Korean)) {
+		return Korean
+	}
+	return English
+}
+
 // Message is a text in both languages, with the same verbs of fmt.
 type Message struct{ ko, en string }
 
@@ -29,7 +53,7 @@ func (m Message) In(l Language) string {
 	return m.en
 }
 
-// Sprintf formats a message. Arguments that are messages or errors appear in the same language.
+// Sprintf formats a message, its plurals as Plurals says. Arguments that are messages or errors appear in the same language.
 func (l Language) Sprintf(m Message, args ...any) string {
 	localized := make([]any, len(args))
 	for i, arg := range args {
@@ -42,7 +66,33 @@ func (l Language) Sprintf(m Message, args ...any) string {
 			localized[i] = arg
 		}
 	}
-	return fmt.Sprintf(m.In(l), localized...)
+	return fmt.Sprintf(Plurals(m.In(l), args...), localized...)
+}
+
+// verbOrPlural is a verb of fmt, or a singular and a plural.
+var verbOrPlural = regexp.MustCompile(`%(?:\[(\d+)\])?[a-z]|\{([^{}|]*)\|([^{}|]*)\}`)
+
+// Plurals chooses between the singular and the plural in a format, such as "%d event{|s} {is|are} new". Each agrees with
+// the argument of the verb before it.
+func Plurals(format string, args ...any) string {
+	count, next := "", 0
+	return verbOrPlural.ReplaceAllStringFunc(format, func(found string) string {
+		m := verbOrPlural.FindStringSubmatch(found)
+		switch {
+		case found[0] == '{' && count == "1":
+			return m[2]
+		case found[0] == '{':
+			return m[3]
+		case m[1] != "":
+			next, _ = strconv.Atoi(m[1])
+			next--
+		}
+		if next < len(args) {
+			count = fmt.Sprint(args[next])
+		}
+		next++
+		return found
+	})
 }
 
 // Nth is a place in an order. Korean has a word of its own for the first.
@@ -84,6 +134,8 @@ func RetryableErrorf(m Message, args ...any) error { return &RetryableError{cont
 
 func (c content) Error() string { return c.In(English) }
 
+func (c content) message() Message { return c.Message }
+
 // In implements Localized.
 func (c content) In(l Language) string { return l.Sprintf(c.Message, c.Args...) }
 
@@ -105,11 +157,8 @@ func (*RetryableError) Infrastructure() bool { return true }
 
 // Is reports whether a message is the first one in the tree of an error.
 func Is(err error, m Message) bool {
-	var plain *Error
-	var usage *UsageError
-	var retryable *RetryableError
-	return errors.As(err, &usage) && usage.Message == m || errors.As(err, &retryable) && retryable.Message == m ||
-		errors.As(err, &plain) && plain.Message == m
+	var made interface{ message() Message }
+	return errors.As(err, &made) && made.message() == m
 }
 
 // In renders an error in a language, as far as it was made for people. Texts of servers and libraries stay in English.

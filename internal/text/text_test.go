@@ -92,15 +92,22 @@ func TestMessages(t *testing.T) {
 		require.Equal(t, verbs(m.en), verbs(m.ko), name)
 		require.Equal(t, len(verbs(m.en)), len(slices.Collect(maps.Keys(verbs(m.ko)))), name)
 		require.NotRegexp(t, hangul, m.en, name)
+		require.NotRegexp(t, `^[^%]*\{|\|`, m.ko, name)
+		require.NotRegexp(t, `^[^%]*\{[^{}]*\|`, m.en, "%s: a plural agrees with the number before it", name)
 		if !slices.Contains(untranslated, name) {
 			require.Regexp(t, hangul, m.ko, name)
 		}
 		require.Empty(t, seen[m], "%s says the same", name)
 		seen[m] = name
 	}
+	for _, catalogue := range []map[string]Message{help, words, intros, exampleComments} {
+		for name, m := range catalogue {
+			require.Regexp(t, hangul, m.ko, name)
+			require.NotEmpty(t, m.en, name)
+			require.NotRegexp(t, hangul, m.en, name)
+		}
+	}
 	for name, m := range help {
-		require.NotEmpty(t, m.ko, name)
-		require.NotEmpty(t, m.en, name)
 		require.Equal(t, strings.Contains(m.en, "${default}"), strings.Contains(m.ko, "${default}"), name)
 	}
 }
@@ -151,6 +158,15 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+func TestPlurals(t *testing.T) {
+	t.Parallel()
+	m := Message{"쿠폰 %d개, %d건", "%[2]d event{|s} of %[1]d coupon{|s} {is|are} new"}
+	require.Equal(t, "1 event of 2 coupons are new", English.Sprintf(m, 2, int64(1)))
+	require.Equal(t, "0 events of 1 coupon is new", English.Sprintf(m, uint8(1), 0))
+	require.Equal(t, "쿠폰 1개, 1건", Korean.Sprintf(m, 1, 1))
+	require.Equal(t, "{|s}: {a|b}", English.Sprintf(Message{"%s: %s", "%s: %s"}, "{|s}", "{a|b}"), "an argument is no format")
+}
+
 func called(call *ast.CallExpr) string {
 	if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
 		return selector.Sel.Name
@@ -161,20 +177,20 @@ func called(call *ast.CallExpr) string {
 func TestIn(t *testing.T) {
 	t.Parallel()
 	missing := Errorf(NoSuchCoupon, 42)
-	usage := UsageErrorf(OperatorMissing, ReviewIsRecorded)
+	usage := UsageErrorf(OperatorMissing, OperatorIsRecorded)
 	server := errors.New("connection refused")
 	for name, c := range map[string]struct {
 		err    error
 		ko, en string
 	}{
-		"Plain":         {missing, "쿠폰 42은(는) 없습니다", "coupon 42 does not exist"},
-		"Wrapped":       {fmt.Errorf("%w; nothing was moved", missing), "쿠폰 42은(는) 없습니다", "coupon 42 does not exist; nothing was moved"},
-		"MessageInside": {usage, "--operator가 없습니다: 작업한 담당자를 기록에 남깁니다", "--operator is missing: the operator is recorded"},
-		"ErrorInside": {Errorf(Stopped, missing), "중지 신호를 받았습니다: 쿠폰 42은(는) 없습니다",
+		"Plain":         {missing, "42번 쿠폰은 없습니다", "coupon 42 does not exist"},
+		"Wrapped":       {fmt.Errorf("%w; nothing was moved", missing), "42번 쿠폰은 없습니다", "coupon 42 does not exist; nothing was moved"},
+		"MessageInside": {usage, "--operator가 없습니다: 담당자 이름을 기록에 남깁니다", "--operator is missing: the operator is recorded"},
+		"ErrorInside": {Errorf(Stopped, missing), "중지 신호를 받았습니다: 42번 쿠폰은 없습니다",
 			"stopped by a signal: coupon 42 does not exist"},
-		"Joined":       {fmt.Errorf("run 7: %w", errors.Join(missing, server)), "쿠폰 42은(는) 없습니다\nconnection refused", "run 7: coupon 42 does not exist\nconnection refused"},
+		"Joined":       {fmt.Errorf("run 7: %w", errors.Join(missing, server)), "42번 쿠폰은 없습니다\nconnection refused", "run 7: coupon 42 does not exist\nconnection refused"},
 		"OfAServer":    {fmt.Errorf("read: %w", server), "read: connection refused", "read: connection refused"},
-		"NestedInJoin": {errors.Join(errors.Join(missing, server), server), "쿠폰 42은(는) 없습니다\nconnection refused\nconnection refused", "coupon 42 does not exist\nconnection refused\nconnection refused"},
+		"NestedInJoin": {errors.Join(errors.Join(missing, server), server), "42번 쿠폰은 없습니다\nconnection refused\nconnection refused", "coupon 42 does not exist\nconnection refused\nconnection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,19 +200,14 @@ func TestIn(t *testing.T) {
 	}
 	require.ErrorIs(t, Errorf(Stopped, server), server)
 	require.True(t, Is(fmt.Errorf("x: %w", usage), OperatorMissing))
-	require.False(t, Is(missing, NoCoupon))
+	require.False(t, Is(missing, MoreStay))
 	var setup interface{ Setup() bool }
 	require.ErrorAs(t, fmt.Errorf("x: %w", usage), &setup)
 	require.False(t, errors.As(missing, &setup))
 }
 
-func TestWordsAreInBothLanguages(t *testing.T) {
+func TestWord(t *testing.T) {
 	t.Parallel()
-	for code, word := range words {
-		require.Regexp(t, hangul, word.ko, code)
-		require.NotRegexp(t, hangul, word.en, code)
-		require.NotEmpty(t, word.en, code)
-		require.Equal(t, word.ko, Word(Korean, code))
-	}
+	require.Equal(t, "신청 중", Word(Korean, "OPEN"))
 	require.Empty(t, Word(English, "FROM_TOMORROW"))
 }

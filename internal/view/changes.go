@@ -57,11 +57,11 @@ func (v View) refusal(c *couponadmin.Change) string {
 	case !is.ClosesAt.After(c.At):
 		return v.Sprintf(text.NewcomersClosed, v.Instant(is.ClosesAt))
 	case is.OpensAt.After(c.At):
-		return v.Sprintf(text.OpensAt, v.Instant(is.OpensAt))
+		return v.Sprintf(text.ApplicationsOpenAt, v.Instant(is.OpensAt))
 	case c.SoldOut && is.TotalQuantity == is.IssuedCount:
 		return v.Sprintf(text.NewcomersSoldOut)
 	case c.SoldOut:
-		return v.Sprintf(text.NewcomersSoldOutUntilRun, is.ID)
+		return v.Sprintf(text.NewcomersSoldOutUntilRun) + "\n" + v.Sprintf(text.SettleNow, is.ID)
 	default:
 		return ""
 	}
@@ -79,14 +79,16 @@ func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
 	switch {
 	case left == 0:
 	case c.NotSelected > 0:
-		v.Println(text.SeatsForNotSelected, c.NotSelected, v.Instant(night), c.After.ID)
+		v.Println(text.SeatsForNotSelected, c.NotSelected, v.Instant(night))
+		v.Println(text.SettleNow, c.After.ID)
 	case !c.After.FinalisedAt.IsZero():
 		v.Println(text.SeatsForNobody)
 	case !c.After.ClosesAt.After(c.At):
 		v.Println(text.SeatsAfterClosing, v.Instant(night))
 	case c.PublishErr != nil: // the answer to new applications is unknown
 	case c.SoldOut:
-		v.Println(text.SeatsAfterSoldOut, v.Instant(night), c.After.ID)
+		v.Println(text.SeatsAfterSoldOut, v.Instant(night))
+		v.Println(text.SettleNow, c.After.ID)
 	default:
 		v.Println(text.SeatsForQueue, v.Instant(night))
 	}

@@ -39,7 +39,7 @@ func (v View) Settlement(r *settle.Report, errs io.Writer) {
 	for _, c := range r.Coupons {
 		v.settled(c, r.DryRun)
 		if c.Error != "" {
-			v.Fprintln(errs, text.CouponError, c.Coupon, c.Err())
+			fmt.Fprintln(errs, "settle:", v.Sprintf(text.CouponDetail, c.Coupon, c.Err()))
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (v View) Verdicts(s ledger.Summary) {
 func (v View) verdict(c *ledger.Verdict) string {
 	switch {
 	case c.Violated():
-		return output.Bad(v.W, v.Sprintf(text.VerdictViolated))
+		return output.Bad(v.W, v.Sprintf(text.Violated))
 	case len(c.Findings) > 0:
 		return v.Sprintf(text.Warning)
 	default:

@@ -92,7 +92,7 @@ func named(v *kong.Value, stderr string) bool {
 	}
 	for line := range strings.Lines(stderr) {
 		_, problem, found := strings.Cut(line, name+" ")
-		for _, text := range []string{"is given empty", "is 0", "is given more than once", "has line breaks", `is "`} {
+		for _, text := range []string{"is empty", "is 0", "is given more than once", "has line breaks", `is "`} {
 			if found && strings.HasPrefix(problem, text) {
 				return true
 			}
