@@ -125,9 +125,10 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 
 // pageSeats is what one page got.
 type pageSeats struct {
-	stored []coupon.Application
-	ended  []decision.Application // NOT_SELECTED applications that cannot get a seat any more
-	kept   int
+	stored   []coupon.Application
+	ended    []decision.Application // NOT_SELECTED applications that cannot get a seat any more
+	rejected []coupon.Failure       // likewise, because a row of the same user was refused
+	kept     int
 }
 
 // room is the seats of a coupon that a transaction may still give.
@@ -167,7 +168,9 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 			return on, err
 		}
 		on.stored, on.kept = append(on.stored, stored...), on.kept+next.kept
-		on.ended = slices.Concat(on.ended, next.ended, next.secondPlaces(on.stored))
+		ended, second := next.secondPlaces(on.stored)
+		on.rejected = append(on.rejected, refused.of(second)...)
+		on.ended = slices.Concat(on.ended, next.ended, ended)
 		if left = before.without(on); left.free() == 0 || len(next.rest) == 0 {
 			return on, nil
 		}
@@ -181,17 +184,22 @@ func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeat
 	if err := deleteNotSelected(ctx, tx, s.coupon.ID, slices.DeleteFunc(slices.Clone(on.stored), isNot(coupon.SourceNotSelected))); err != nil {
 		return tally{}, nil, err
 	}
+	rejected = on.rejected
 	for _, c := range on.ended {
-		became, reason, one := coupon.OutcomeAlreadyIssued, "", tally{Counts: Counts{Read: 1, AlreadyIssued: 1}}
 		if f, ok := c.Failure(); ok {
-			became, reason = coupon.OutcomeRejected, string(f.Cause)+": "+f.Message
-			one = tally{Counts: Counts{Read: 1, Rejected: 1}, causes: causes{f.Cause: 1}}
 			rejected = append(rejected, f)
+			continue
 		}
-		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, became, reason); err != nil {
+		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, coupon.OutcomeAlreadyIssued, ""); err != nil {
 			return tally{}, nil, err
 		}
-		sum = sum.plus(one)
+		sum = sum.plus(tally{Counts: Counts{Read: 1, AlreadyIssued: 1}})
+	}
+	for _, f := range rejected {
+		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, f.Application, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message); err != nil {
+			return tally{}, nil, err
+		}
+		sum = sum.plus(tally{Counts: Counts{Read: 1, Rejected: 1}, causes: causes{f.Cause: 1}})
 	}
 	return sum, rejected, nil
 }

@@ -48,23 +48,26 @@ func newPageUsers(page []decision.Application) map[coupon.UserID]bool {
 // seats are how many are given or kept, if every row is stored.
 func (s selection) seats() int { return len(s.chosen) + s.kept }
 
-// secondPlaces are the NOT_SELECTED applications whose user got a seat by an earlier one of the page. Of any other user in
-// the page twice, the first place counts, and the close-out decides about the second.
-func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.Application) {
+// secondPlaces are the second applications of users who have one in the page already, where they were NOT_SELECTED. If the
+// first got a seat, the second has ended; if its row was refused, so is the second one's. The close-out decides about the second
+// places that are in Redis.
+func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.Application, refused []coupon.Application) {
 	if len(s.second) == 0 {
-		return nil
+		return nil, nil
 	}
 	holders := make(map[coupon.UserID]bool, len(stored))
 	for _, a := range stored {
 		holders[a.User()] = true
 	}
 	for _, c := range s.second {
-		if holders[c.User()] {
-			c.Verdict = decision.HoldsAlready
-			ended = append(ended, c)
+		if !holders[c.User()] {
+			refused = append(refused, c.Application)
+			continue
 		}
+		c.Verdict = decision.HoldsAlready
+		ended = append(ended, c)
 	}
-	return ended
+	return ended, refused
 }
 
 // choose selects the first eligible applications for the free seats, and keeps a seat for each that the run leaves out.

@@ -41,8 +41,12 @@ func TestChoose(t *testing.T) {
 	require.Equal(t, all[4:5], second.second)
 	whole := run{}.choose(all, 9, newPageUsers(all))
 	require.Equal(t, []coupon.UserID{1, 4, 5, 7}, chosen(whole))
-	require.Equal(t, decision.HoldsAlready, whole.secondPlaces(whole.chosen)[0].Verdict)
-	require.Empty(t, whole.secondPlaces(whole.chosen[1:]), "the row of user 1 was refused: the record stays")
+	ended, refused := whole.secondPlaces(whole.chosen)
+	require.Equal(t, decision.HoldsAlready, ended[0].Verdict)
+	require.Empty(t, refused)
+	ended, refused = whole.secondPlaces(whole.chosen[1:])
+	require.Empty(t, ended)
+	require.Equal(t, []coupon.Application{all[4].Application}, refused, "the row of user 1 was refused")
 }
 
 // A score written by hand may be anything from 0 on.

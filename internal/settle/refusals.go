@@ -92,6 +92,19 @@ func (r *refusals) note(a coupon.Application, why error) error {
 	return nil
 }
 
+// of are the failures of further applications of users whose rows were refused.
+func (r *refusals) of(further []coupon.Application) (failures []coupon.Failure) {
+	for _, a := range further {
+		at := slices.IndexFunc(r.failures, func(f coupon.Failure) bool { return f.User() == a.User() })
+		if at >= 0 {
+			f := r.failures[at]
+			f.Application = a
+			failures = append(failures, f)
+		}
+	}
+	return failures
+}
+
 // tooManyRefused rows are no fault of the rows.
 type tooManyRefused struct {
 	allowed int

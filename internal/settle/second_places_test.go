@@ -10,9 +10,9 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
-// A user has two NOT_SELECTED records. Between them, in the same page, a refused row leaves its seat to a later application.
-func TestSettle_SecondPlaceBehindRefusedRow(t *testing.T) {
-	t.Parallel()
+// newSecondPlace returns a coupon whose only seat user 1 has. Users 2 to 4 have NOT_SELECTED records, and user 2 a second one.
+func newSecondPlace(t *testing.T) (*jajeongtest.Deployment, coupon.CouponID) {
+	t.Helper()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
 	d.AddUsers(between(1, 5)...)
@@ -20,13 +20,33 @@ func TestSettle_SecondPlaceBehindRefusedRow(t *testing.T) {
 	d.SettleNow()
 	require.Equal(t, between(2, 4), d.Outcome(couponID, "NOT_SELECTED"))
 	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id) SELECT coupon_id, 2, applied_at + INTERVAL 1 MICROSECOND, outcome, run_id " +
-		"FROM application_outcome WHERE user_id = 4") // as after Redis lost who was sold out
+		"FROM application_outcome WHERE user_id = 4") // as after Redis lost that the coupon is sold out
 	d.Exec(fmt.Sprintf("UPDATE promise SET accepted = accepted + 1 WHERE coupon_id = %d", couponID))
+	return d, couponID
+}
 
+// Between the two records, in the same page, a refused row leaves its seat to a later application.
+func TestSettle_SecondPlaceBehindRefusedRow(t *testing.T) {
+	t.Parallel()
+	d, couponID := newSecondPlace(t)
 	d.RefuseRows("user_coupon", 3)
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
 	require.Equal(t, []coupon.UserID{1, 2, 4}, d.Issued(couponID))
 	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
 	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
+}
+
+// MySQL refuses the row of the first application. The second one ends as if it were in another page.
+func TestSettle_RejectsSecondPlaceOfRefusedRow(t *testing.T) {
+	t.Parallel()
+	d, couponID := newSecondPlace(t)
+	d.RefuseRows("user_coupon", 2)
+	d.SetSeats(couponID, 4)
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1, 3, 4}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "REJECTED"))
+	require.Contains(t, d.UnderReview(couponID), "2")
+	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"), "a free seat goes to newcomers again")
+	d.Verify(couponID)
 }
