@@ -1,4 +1,4 @@
-// Command settle turns the queue of every due coupon into coupons, at midnight or by hand, and proves what it did.
+// Command settle settles the applications for coupons, at midnight or by hand, and verifies the result.
 package main
 
 import (
@@ -16,8 +16,7 @@ import (
 // version is set when a release is built.
 var version = "dev"
 
-// The collector seldom runs until the garbage of a settlement reaches the soft limit. GOGC and GOMEMLIMIT in the
-// environment take precedence.
+// Few garbage collections run below the soft memory limit. GOGC and GOMEMLIMIT in the environment take precedence.
 const (
 	gcPercent       = 400
 	softMemoryLimit = 64 << 20

@@ -14,36 +14,35 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// isTerminal reports whether a person can be asked.
-func (p *program) isTerminal() bool { return output.IsTerminal(p.stdin) && output.IsTerminal(p.stderr) }
+func (p *program) isTerminal() bool { return output.IsTerminal(p.Stdin) && output.IsTerminal(p.Stderr) }
 
 // askFirst shows a preview and asks for confirmation. The run must repeat the confirmed preview.
 func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) (may bool, err error) {
 	var shown *settle.Report
 	aside := *p
-	aside.stdout = p.stderr // stdout is for the run itself
+	aside.Stdout = p.Stderr // stdout is for the run itself
 	err = aside.settle(ctx, "table", func(settler *settle.Settler) (report *settle.Report, err error) {
 		shown, err = settler.Preview(ctx, *order)
 		return shown, err
 	})
-	if shown == nil || exitCode(err) == exitUse { // a coupon that is held or busy does not keep the others from being settled
+	if shown == nil || exitCode(err) == exitUse { // a held or busy coupon does not delay the others
 		return false, err
 	}
-	question := p.sprintf(text.AskSettle)
+	question := p.Sprintf(text.AskSettle)
 	if nights > 0 {
-		question = p.sprintf(text.AskBackfill, nights)
+		question = p.Sprintf(text.AskBackfill, nights)
 	} else {
 		review.Pin(order, shown)
 	}
 	return p.ask(ctx, question)
 }
 
-// ask asks a question. Any answer but yes means no, as the end of the input does; the exit code is then 0. A signal is an error.
+// ask asks a question. Every answer but yes means no, and so does the end of the input. A signal is an error.
 func (p *program) ask(ctx context.Context, question string) (yes bool, err error) {
-	fmt.Fprintf(p.stderr, "%s [y/N] ", question)
+	fmt.Fprintf(p.Stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(io.LimitReader(p.stdin, 100)).ReadString('\n')
+		line, _ := bufio.NewReader(io.LimitReader(p.Stdin, 100)).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {
@@ -54,7 +53,7 @@ func (p *program) ask(ctx context.Context, question string) (yes bool, err error
 		p.warn(text.NothingChanged)
 		return false, nil
 	case <-ctx.Done():
-		fmt.Fprintln(p.stderr)
+		fmt.Fprintln(p.Stderr)
 		return false, settle.ToldToStop(ctx)
 	}
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // A server that logs statements refuses every write at READ COMMITTED. Only an account with further rights can log rows.
-func TestAServerThatLogsStatements(t *testing.T) {
+func TestVerbs_RefuseServerThatLogsStatements(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{Args: []string{"--log-bin=binlog", "--binlog-format=STATEMENT", "--server-id=1"}})
 	admin, err := sql.Open("mysql", server.DSN(""))
@@ -32,17 +33,17 @@ func TestAServerThatLogsStatements(t *testing.T) {
 	require.Equal(t, exitUse, code, stderr)
 	require.Contains(t, stderr, "binlog_format=ROW")
 
-	w := newWorldWith(t, testenv.RedisFor(t), testenv.MySQLHandle{DSN: asAdmin}) // migrates
+	w := newWorldWith(t, jajeongtest.Options{MySQL: &testenv.MySQLHandle{DSN: asAdmin}}) // migrates
 	w.servers[0] = "--mysql-dsn=" + asAdmin
-	couponID := w.coupon(2)
-	w.users(1, 2, 3)
-	w.apply(couponID, 3, 1, 2)
+	couponID := w.AddCoupon(2)
+	w.AddUsers(1, 2, 3)
+	w.Apply(couponID, 3, 1, 2)
 	w.settleNow()
-	require.Equal(t, []coupon.UserID{3, 1}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{3, 1}, w.Issued(couponID))
 	w.mustChange("add-seats", couponID, "--seats=1")
 
 	w.servers[0] = "--mysql-dsn=" + asPlain
-	runs := w.ids("SELECT id FROM settlement_run")
+	runs := w.IDs("SELECT id FROM settlement_run")
 	person := []string{"--operator=kim", "--reason=test"}
 	for _, verb := range [][]string{{"migrate"}, {"run"}, {"run", "--dry-run"}, {"schedule"}, append([]string{"coupon", "pause", "1"}, person...),
 		append([]string{"coupon", "create", "--name=x", "--seats=1", "--opens=2026-01-01 00:00", "--closes=2249-01-01 00:00"}, person...),
@@ -55,7 +56,7 @@ func TestAServerThatLogsStatements(t *testing.T) {
 	}
 	_, _, stderr = w.settle("run", "--lang=ko")
 	require.Regexp(t, hangul, stderr)
-	require.Equal(t, runs, w.ids("SELECT id FROM settlement_run"))
+	require.Equal(t, runs, w.IDs("SELECT id FROM settlement_run"))
 	for _, verb := range []string{"verify", "runs", "coupon list", "dlq list", "report --month=2026-11"} {
 		code, _, stderr := w.settle(strings.Fields(verb)...)
 		require.Zero(t, code, "%s: %s", verb, stderr)

@@ -1,7 +1,7 @@
-// Package cli holds the verbs of the program settle.
+// Package cli has the verbs of settle.
 //
 // Exit codes: 0 settled or nothing to do; 1 infrastructure failed or busy, safe to run again; 2 wrong use or setup, do
-// not retry; 3 an invariant is violated, a person must look. Of several failures 2 takes precedence over 1, and 1 over 3.
+// not retry; 3 an invariant is violated, an operator must look. Of several failures 2 takes precedence over 1, and 1 over 3.
 package cli
 
 import (
@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // the zone of the cutoff must be known on images without zone files
 
 	"github.com/alecthomas/kong"
+	"github.com/robfig/cron/v3"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -68,7 +70,6 @@ type cli struct {
 	Completion completion.Command `cmd:""`
 }
 
-// Validate reports what is impossible about the program's own settings.
 func (c *cli) Validate() error {
 	zone, err := time.LoadLocation(c.SettleTimeZone)
 	noZone := err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local"
@@ -83,7 +84,6 @@ func (c *cli) Validate() error {
 		refuse(c.ShutdownGrace <= 0, text.WrongGrace, c.ShutdownGrace))
 }
 
-// verb is one command of settle.
 type verb interface {
 	run(ctx context.Context, p *program) error
 }
@@ -93,31 +93,22 @@ type reader interface {
 	read(ctx context.Context, p *program, s *servers) error
 }
 
-// program holds the settings and streams of a verb.
+// program is a process with the settings of a verb.
 type program struct {
 	*cli
-	verb           string // its name, without those it is below
-	zone           *time.Location
-	language       text.Language
-	logger         *zap.Logger
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	now            func() time.Time
+	Process
+	output.Locale
+	verb   string // its name, without that of its group
+	logger *zap.Logger
 }
 
-func (p *program) locale() output.Locale { return output.Locale{Language: p.language, Zone: p.zone} }
+// view prints results to stdout, errors prints warnings to stderr.
+func (p *program) view() view.View   { return view.View{Locale: p.Locale, W: p.Stdout} }
+func (p *program) errors() view.View { return view.View{Locale: p.Locale, W: p.Stderr} }
 
-// sprintf formats a message in the language of the session.
-func (p *program) sprintf(m text.Message, args ...any) string { return p.language.Sprintf(m, args...) }
-
-// view prints results, errors prints what accompanies them.
-func (p *program) view() view.View   { return view.View{Locale: p.locale(), W: p.stdout} }
-func (p *program) errors() view.View { return view.View{Locale: p.locale(), W: p.stderr} }
-
-// warn prints a message beside the results.
 func (p *program) warn(m text.Message, args ...any) { p.errors().Println(m, args...) }
 
-// Process is what the program gets from the process it runs in.
+// Process has the arguments, streams and clock of a process.
 type Process struct {
 	Args           []string // without the program's name
 	Stdin          io.Reader
@@ -129,11 +120,11 @@ type Process struct {
 // Run runs the verb that the arguments name and returns the exit code.
 func Run(ctx context.Context, process Process) int {
 	out, errs := output.NewStream(process.Stdout), output.NewStream(process.Stderr)
-	args := process.Args
 	process.Stdout, process.Stderr = out, errs
-	code := runVerb(ctx, process)
+	p := &program{cli: new(cli), Process: process, Locale: output.Locale{Language: text.LanguageOf(process.Args, os.Getenv)}}
+	code := p.parseAndRun(ctx)
 	if err := out.Failure(); err != nil {
-		fmt.Fprintln(errs, text.LanguageOf(args, os.Getenv).Sprintf(text.OutputNotWritten, err))
+		p.warn(text.OutputNotWritten, err)
 		if code != exitUse {
 			code = exitInfrastructure
 		}
@@ -141,38 +132,47 @@ func Run(ctx context.Context, process Process) int {
 	return code
 }
 
-func runVerb(ctx context.Context, process Process) int {
-	var c cli
-	p := &program{cli: &c, language: text.LanguageOf(process.Args, os.Getenv), stdin: process.Stdin, stdout: process.Stdout, stderr: process.Stderr, now: process.Now}
-	selected, err := connect.Parse(&c, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: p.language},
-		process.Args, p.stdout, p.stderr, kong.Vars{"version": process.Version, "log_level": "warn"}, kong.PostBuild(completion.Answer))
+func (p *program) parseAndRun(ctx context.Context) int {
+	selected, err := connect.Parse(p.cli, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: p.Language},
+		p.Args, p.Stdout, p.Stderr, kong.Vars{"version": p.Process.Version, "log_level": "warn"}, kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}
 	if err == nil {
-		p.verb, p.logger = selected.Selected().Name, c.Logger(p.stderr)
-		p.zone, _ = time.LoadLocation(c.SettleTimeZone) // Validate has loaded it
+		p.verb, p.logger = selected.Selected().Name, p.Logger(p.Stderr)
+		p.Zone, _ = time.LoadLocation(p.SettleTimeZone) // Validate has loaded it
 		err = p.run(ctx, selected.Selected().Target.Addr().Interface())
 	}
 	if err == nil {
 		return exitDone
 	}
-	p.printError(err)
+	p.printErrors(err)
 	return exitCode(err)
 }
 
-// printError prints an error with advice. An exit code prints nothing.
-func (p *program) printError(err error) {
-	printed := text.In(p.language, err)
-	if printed == "" {
-		return
+func (p *program) timetable() cron.Schedule {
+	timetable, _ := schedule.Parse(p.SettleSchedule, p.Zone) // Validate has parsed it
+	return timetable
+}
+
+// printErrors prints errors, and each advice once. An exit code prints nothing. It returns the classes of the errors.
+func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
+	var advice []text.Message
+	for _, err := range errs {
+		for line := range strings.Lines(text.In(p.Language, err)) {
+			fmt.Fprintln(p.Stderr, "settle:", strings.TrimSpace(line))
+		}
+		classes = append(classes, classOf(err))
+		if err.Error() != "" && !errors.As(err, new(*connect.SettingError)) { // errors about settings contain their advice
+			advice = append(advice, settle.Advice(err))
+		}
 	}
-	for line := range strings.Lines(printed) {
-		fmt.Fprintln(p.stderr, "settle:", strings.TrimSpace(line))
+	for i, a := range advice {
+		if a != (text.Message{}) && !slices.Contains(advice[:i], a) {
+			p.warn(a)
+		}
 	}
-	if advice := advice(err); advice != (text.Message{}) {
-		p.warn(advice)
-	}
+	return classes
 }
 
 func (p *program) run(ctx context.Context, selected any) error {
@@ -195,53 +195,27 @@ func (exitError) Error() string { return "" }
 
 func exitCode(err error) int {
 	var code exitError
-	if errors.As(err, &code) {
-		return int(code)
+	if !errors.As(err, &code) {
+		errors.As(worst(classOf(err)), &code)
 	}
-	return codeOf(classOf(err))
+	return int(code)
 }
 
-// classOf classifies an error of any package.
 func classOf(err error) coupon.Class {
-	var setting *connect.SettingError
-	if errors.As(err, &setting) {
+	if errors.As(err, new(*connect.SettingError)) {
 		return coupon.Setup
 	}
 	return mysqltx.ClassOf(err)
 }
 
-// advice is the advice about an error of a server; errors about settings contain theirs.
-func advice(err error) text.Message {
-	if classOf(err) == coupon.Setup && mysqltx.ClassOf(err) != coupon.Setup {
-		return text.Message{}
-	}
-	return settle.Advice(err)
-}
-
-func codeOf(class coupon.Class) int {
-	switch class {
-	case coupon.Setup:
-		return exitUse
-	case coupon.Invariant:
-		return exitInvariant
-	default:
-		return exitInfrastructure
-	}
-}
-
-// worst is the exit code of several failures.
-func worst(classes []coupon.Class) error {
-	found := map[int]bool{}
-	for _, class := range classes {
-		found[codeOf(class)] = true
-	}
-	return worstCode(found)
-}
-
-func worstCode(found map[int]bool) error {
-	for _, code := range []int{exitUse, exitInfrastructure, exitInvariant} {
-		if found[code] {
-			return exitError(code)
+// worst is the exit code of several failures; nil when there is none.
+func worst(classes ...coupon.Class) error {
+	for _, exit := range []struct {
+		class coupon.Class
+		code  exitError
+	}{{coupon.Setup, exitUse}, {coupon.Infrastructure, exitInfrastructure}, {coupon.Invariant, exitInvariant}} {
+		if slices.Contains(classes, exit.class) {
+			return exit.code
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-func TestShellsCompleteVerbsAndFlags(t *testing.T) {
+func TestCompletion_OfVerbsFlagsAndValues(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{
 		"settle ver":           {"verify"},
@@ -31,7 +31,7 @@ func TestShellsCompleteVerbsAndFlags(t *testing.T) {
 	}
 }
 
-func TestCompletionNeedsNoSettings(t *testing.T) {
+func TestCompletion_NeedsNoSettings(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		code, stdout, stderr := settleBare(t, "completion", shell)

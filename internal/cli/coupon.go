@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
-	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/view"
 )
@@ -29,20 +27,13 @@ type couponCmd struct {
 	AddSeats couponSeatsCmd  `cmd:"" name:"add-seats"`
 }
 
-// explainRefusal prints why a change was refused, its times in the zone of the settlements. It returns other errors
-// unchanged.
-func (p *program) explainRefusal(err error) error {
-	var refused *text.UsageError
-	if !errors.As(err, &refused) {
+// printRefusal prints why a change was refused, with times in the zone of the settlements. It returns other errors unchanged.
+func (p *program) printRefusal(err error) error {
+	refused, ok := errors.AsType[*text.UsageError](err)
+	if !ok {
 		return err
 	}
-	args := slices.Clone(refused.Args)
-	for i, arg := range args {
-		if at, ok := arg.(time.Time); ok {
-			args[i] = output.InZone(at, p.zone)
-		}
-	}
-	fmt.Fprintln(p.stderr, "settle:", p.sprintf(refused.Message, args...))
+	fmt.Fprintln(p.Stderr, "settle:", p.Sprintf(refused.Message, refused.Args...))
 	p.warn(text.NothingChanged)
 	return exitError(exitUse)
 }
@@ -54,25 +45,23 @@ type change struct {
 	Output        string `enum:"table,json" default:"table"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *change) Validate() error {
 	return c.operatorFlags.check(text.OperatorIsRecorded)
 }
 
-// changeCoupon makes a change.
 func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (*couponadmin.Change, error) {
 	s, err := p.openWriting(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Clock: s.store, Windows: s.store, Now: p.now,
+	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Clock: s.store, Windows: s.store, Now: p.Now,
 		Operator: person.Operator, Reason: person.Reason})
 	if err != nil {
 		return nil, err
 	}
 	made, err := make(admin)
-	return made, p.explainRefusal(err)
+	return made, p.printRefusal(err)
 }
 
 // changing says how a change is made and described.
@@ -92,14 +81,13 @@ var changes = map[string]changing{
 
 func (c *change) run(ctx context.Context, p *program) error { return c.do(ctx, p, changes[p.verb]) }
 
-// do makes a change and prints the result.
 func (c *change) do(ctx context.Context, p *program, how changing) error {
 	made, err := p.changeCoupon(ctx, c.operatorFlags, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
 	if err != nil {
 		return err
 	}
 	if c.Output == "json" {
-		err = output.JSON(p.stdout, made.Summary())
+		err = output.JSON(p.Stdout, made.Summary())
 	} else {
 		p.view().Changed(made, how.done, how.already)
 	}
@@ -117,14 +105,13 @@ type couponExtendCmd struct {
 	Closes string `required:"" placeholder:"TIME"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *couponExtendCmd) Validate() error {
 	_, err := instant("--closes", c.Closes, time.UTC)
 	return errors.Join(err, c.change.Validate())
 }
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
-	closes, _ := instant("--closes", c.Closes, p.zone) // Validate has read it
+	closes, _ := instant("--closes", c.Closes, p.Zone) // Validate has read it
 	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
 		return a.Extend(ctx, id, closes)
 	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended})
@@ -136,7 +123,6 @@ type couponSeatsCmd struct {
 	Total  int64 `xor:"seats" placeholder:"N"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *couponSeatsCmd) Validate() error {
 	return errors.Join(
 		refuse(c.Seats < 0 || c.Seats > couponadmin.MaxSeats || c.Total < 0 || c.Seats+c.Total == 0, text.SeatsOrTotalMissing, int64(couponadmin.MaxSeats)),
@@ -144,17 +130,13 @@ func (c *couponSeatsCmd) Validate() error {
 }
 
 func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
-	timetable, err := schedule.Parse(p.SettleSchedule, p.zone)
-	if err != nil {
-		return err
-	}
 	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
 		if c.Total > 0 {
 			return a.SetSeats(ctx, id, int(c.Total))
 		}
 		return a.AddSeats(ctx, id, int(c.Seats))
 	}, text.CouponHasNewSeats, text.CouponHadTheseSeats, func(v view.View, made *couponadmin.Change) {
-		v.SeatsChanged(made, timetable.Next(made.At))
+		v.SeatsChanged(made, p.timetable().Next(made.At))
 	}})
 }
 
@@ -177,24 +159,23 @@ func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, 
 	return n, errors.Join(wrongOpens, wrongCloses, errors.Join(n.Problems()...))
 }
 
-// Validate reports what is impossible about the flags.
 func (c *couponCreateCmd) Validate() error {
 	_, err := c.coupon(time.UTC)
 	return errors.Join(err, c.operatorFlags.check(text.OperatorIsRecorded))
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
-	n, _ := c.coupon(p.zone) // Validate has read it
+	n, _ := c.coupon(p.Zone) // Validate has read it
 	made, err := p.changeCoupon(ctx, c.operatorFlags, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
 	if err != nil {
 		return err
 	}
 	if c.Output == "json" {
-		return json.NewEncoder(p.stdout).Encode(map[string]coupon.CouponID{"coupon": made.After.ID})
+		return json.NewEncoder(p.Stdout).Encode(map[string]coupon.CouponID{"coupon": made.After.ID})
 	}
-	fmt.Fprintln(p.stdout, made.After.ID)
-	p.warn(text.CouponIsCreated,
-		made.After.ID, output.Printable(made.After.Name), made.After.TotalQuantity, output.InZone(made.After.OpensAt, p.zone), output.InZone(made.After.ClosesAt, p.zone))
+	fmt.Fprintln(p.Stdout, made.After.ID)
+	is := made.After
+	p.warn(text.CouponIsCreated, is.ID, output.Printable(is.Name), is.TotalQuantity, is.OpensAt, is.ClosesAt)
 	return nil
 }
 

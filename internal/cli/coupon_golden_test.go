@@ -8,18 +8,18 @@ import (
 func TestGoldenCoupon(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "coupon", func(w *world) {
-		w.users(between(1, 4)...)
+		w.AddUsers(between(1, 4)...)
 	}, func(s *spoken) {
 		person := []string{"--operator=park", "--reason=TICKET-9"}
-		at := func(d time.Duration) string { return s.now().Add(d).UTC().Format(time.RFC3339) }
+		at := func(d time.Duration) string { return s.Now().Add(d).UTC().Format(time.RFC3339) }
 		does := func(args ...string) { s.says(append(append([]string{"coupon"}, args...), person...)...) }
 		s.says("coupon", "list")
 		does("create", "--name=블랙 프라이데이", "--seats=2", "--opens="+at(-time.Hour), "--closes="+at(time.Hour), "--discount-won=5000")
 		does("create", "--name=다음 회차", "--seats=100", "--opens="+at(24*time.Hour), "--closes="+at(48*time.Hour), "--output=json")
 		does("create", "--name=", "--seats=0", "--opens=noon", "--closes="+at(time.Hour), "--validity-days=40000")
 		s.says("coupon", "list")
-		s.refresh()
-		s.apply(1, 1, 2, 3, 99, 4)
+		s.Refresh()
+		s.Apply(1, 1, 2, 3, 99, 4)
 		does("pause", "1")
 		does("pause", "1")
 		does("resume", "1")
@@ -43,10 +43,10 @@ func TestGoldenCoupon(t *testing.T) {
 func TestGoldenDLQ(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "dlq", func(w *world) {
-		w.users(between(1, 5)...)
-		w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id < 4")
-		w.coupon(2)
-		w.apply(1, 1, 2, 98, 4, 5, 3, 99)
+		w.AddUsers(between(1, 5)...)
+		w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id < 4")
+		w.AddCoupon(2)
+		w.Apply(1, 1, 2, 98, 4, 5, 3, 99)
 	}, func(s *spoken) {
 		person := []string{"--operator=lee", "--reason=TICKET-7"}
 		decides := func(args ...string) { s.says(append(append([]string{"dlq"}, args...), person...)...) }
@@ -56,9 +56,9 @@ func TestGoldenDLQ(t *testing.T) {
 		s.says("dlq", "list", "--user=98")
 		s.says("dlq", "list", "--output=csv")
 		s.says("dlq", "list", "--list", "--output=csv", "--cause=UNKNOWN_USER")
-		s.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 2")
+		s.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 2")
 		decides("retry", "--coupon=1", "--cause=INACTIVE_USER", "--canary=1", "--cutoff=now")
-		s.exec("UPDATE coupon SET total_quantity = 3")
+		s.Exec("UPDATE coupon SET total_quantity = 3")
 		decides("retry", "--coupon=1", "--cause=INACTIVE_USER", "--canary=1", "--cutoff=now")
 		decides("drop", "--coupon=1", "--cause=UNKNOWN_USER")
 		s.saysOnTerminal([]string{"n"}, append([]string{"dlq", "drop", "--coupon=1", "--cause=UNKNOWN_USER"}, person...)...)

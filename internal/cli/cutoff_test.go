@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A date leads to the first instant behind that day, wherever clocks change; an instant to itself; and whatever is wrong
-// is told in one line that a person can act on.
+// The cutoff of a date is the first instant after that day, also where clocks change. The cutoff of an instant is the instant.
+// Every error is one line that names a flag.
 func FuzzCutoff(f *testing.F) {
 	zones := []*time.Location{time.UTC}
 	for _, name := range []string{
@@ -25,7 +25,7 @@ func FuzzCutoff(f *testing.F) {
 			got, err := c.cutoff(zone)
 			if err != nil {
 				if text := err.Error(); strings.ContainsAny(text, "\n\r\x1b") || !strings.Contains(text, "--") && !strings.Contains(text, "1970") {
-					t.Errorf("%+v is told as %q", c, text)
+					t.Errorf("%+v has the error %q", c, text)
 				}
 				continue
 			}
@@ -33,7 +33,7 @@ func FuzzCutoff(f *testing.F) {
 			case c.Date != "":
 				day, err := time.Parse(time.DateOnly, c.Date)
 				if err != nil {
-					t.Fatalf("%q was taken for a date", c.Date)
+					t.Fatalf("%q was parsed as a date", c.Date)
 				}
 				if last := got.Add(-time.Nanosecond).In(zone).Format(time.DateOnly); last != c.Date && c.Date != "2011-12-30" { // which Apia left out
 					t.Errorf("the cutoff of %s in %s is %s: before it is %s", c.Date, zone, got, last)

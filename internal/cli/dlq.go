@@ -63,7 +63,7 @@ func (c *dlqListCmd) run(ctx context.Context, p *program) error {
 	view := p.view()
 	switch {
 	case c.Output == "json":
-		return output.JSON(p.stdout, list)
+		return output.JSON(p.Stdout, list)
 	case c.Output == "csv" && single:
 		return view.DLQEntriesCSV(list.Entries)
 	case c.Output == "csv":
@@ -108,12 +108,10 @@ type reviewFlags struct {
 	Output        string `enum:"table,json" default:"table"`
 }
 
-// Validate reports what is impossible about the flags.
 func (d *reviewFlags) Validate() error {
 	return errors.Join(d.operatorFlags.check(text.OperatorIsRecorded), refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
 }
 
-// retry tries the entries that the flags choose.
 func (d *reviewFlags) retry(p *program) review.Retry {
 	return review.Retry{
 		Selection: review.Selection{Coupons: []coupon.CouponID{d.Coupon}, Users: d.User, Causes: d.Cause},
@@ -130,18 +128,14 @@ type dlqRetryCmd struct {
 	Cutoff      string `enum:"midnight,now" default:"midnight"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *dlqRetryCmd) Validate() error {
 	return errors.Join(c.reviewFlags.Validate(), refuse(c.Canary < 0, text.WrongCanary, c.Canary))
 }
 
-// retried is the JSON of a retry with canaries.
-type retried struct {
-	Runs []*settle.Report `json:"runs"`
-}
-
 func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
-	var done retried
+	var done struct { // the JSON of a retry with canaries
+		Runs []*settle.Report `json:"runs"`
+	}
 	retry := c.retry(p)
 	retry.Canaries = c.Canary
 	retry.Run = func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) {
@@ -171,9 +165,9 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	case c.Output != "json" || len(done.Runs) == 0:
 		return err
 	case c.Canary > 0:
-		return errors.Join(err, output.JSON(p.stdout, done))
+		return errors.Join(err, output.JSON(p.Stdout, done))
 	default:
-		return errors.Join(err, output.JSON(p.stdout, done.Runs[0]))
+		return errors.Join(err, output.JSON(p.Stdout, done.Runs[0]))
 	}
 }
 
@@ -182,7 +176,6 @@ type dlqDropCmd struct {
 	Yes         bool
 }
 
-// Validate reports what is impossible about the flags.
 func (c *dlqDropCmd) Validate() error {
 	return errors.Join(refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing), c.reviewFlags.Validate())
 }
@@ -198,8 +191,13 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 			p.warn(text.NoSuchCause)
 			return nil
 		}
-		if may, err := c.mayDrop(ctx, p, len(chosen)); err != nil || !may {
-			return err
+		if !c.Yes && !p.isTerminal() { // the causes may choose more entries than the operator expects
+			return text.UsageErrorf(text.DropNeedsYes, len(chosen))
+		}
+		if !c.Yes {
+			if may, err := p.ask(ctx, p.Sprintf(text.AskDrop, len(chosen), c.Coupon)); err != nil || !may {
+				return err
+			}
 		}
 		members = review.Users(chosen)
 	}
@@ -210,15 +208,4 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		}
 		return report, err
 	})
-}
-
-// mayDrop asks for confirmation: the causes may choose more entries than the operator expects.
-func (c *dlqDropCmd) mayDrop(ctx context.Context, p *program, n int) (may bool, err error) {
-	if c.Yes {
-		return true, nil
-	}
-	if !p.isTerminal() {
-		return false, text.UsageErrorf(text.DropNeedsYes, n)
-	}
-	return p.ask(ctx, p.sprintf(text.AskDrop, n, c.Coupon))
 }

@@ -14,43 +14,47 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/review"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // dlq runs `settle dlq VERB` for a coupon.
 func (w *world) dlq(verb string, couponID coupon.CouponID, extra ...string) (code int, stdout, stderr string) {
-	w.t.Helper()
+	w.T.Helper()
 	return w.settle(append([]string{"dlq", verb, fmt.Sprintf("--coupon=%d", couponID), "--operator=lee", "--reason=TICKET-7"}, extra...)...)
 }
 
-func TestCanariesGoFirst(t *testing.T) {
+func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(9)
-	w.users(1, 2, 3, 4)
-	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	w.apply(couponID, 3, 1, 2, 4, 99)
+	couponID := w.AddCoupon(9)
+	w.AddUsers(1, 2, 3, 4)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.Apply(couponID, 3, 1, 2, 4, 99)
 	w.settleNow()
-	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 1")
-	runs := len(w.ids("SELECT id FROM settlement_run"))
+	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 1")
+	runs := len(w.IDs("SELECT id FROM settlement_run"))
 
 	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now", "--canary=2", "--cause=INACTIVE_USER")
 	require.Equal(t, 1, code, stderr)
 	require.Contains(t, stderr, "Of 2 applications tried first, 1 was not settled, so the other 2 were not tried.")
-	require.Equal(t, []coupon.UserID{3}, w.issued(couponID), "the first two of that cause by arrival are 3 and 1")
-	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+1)
+	require.Equal(t, []coupon.UserID{3}, w.Issued(couponID), "the first two of that cause by arrival are 3 and 1")
+	require.Len(t, w.IDs("SELECT id FROM settlement_run"), runs+1)
 	for _, untried := range []string{"2", "4", "99"} {
-		require.False(t, w.reason(couponID, untried).Retryable, untried)
-		require.Equal(t, 1, w.reason(couponID, untried).Attempts, untried)
+		require.False(t, w.Reason(couponID, untried).Retryable, untried)
+		require.Equal(t, 1, w.Reason(couponID, untried).Attempts, untried)
 	}
 	w.verify()
 
-	w.exec("UPDATE `user` SET status = 'ACTIVE'")
-	code, _, stderr = w.dlq("retry", couponID, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER")
+	w.Exec("UPDATE `user` SET status = 'ACTIVE'")
+	code, stdout, stderr := w.dlq("retry", couponID, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER", "--output=json")
 	require.Zero(t, code, stderr)
+	var done struct{ Runs []settle.Report }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "one document")
+	require.Len(t, done.Runs, 2)
 	require.Contains(t, stderr, "The 1 application tried first was settled; the other 2 are tried now.")
-	require.Equal(t, []coupon.UserID{3, 1, 2, 4}, w.issued(couponID))
-	require.Equal(t, 1, w.reason(couponID, "99").Attempts, "of another cause")
-	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
+	require.Equal(t, []coupon.UserID{3, 1, 2, 4}, w.Issued(couponID))
+	require.Equal(t, 1, w.Reason(couponID, "99").Attempts, "it has another cause")
+	require.Len(t, w.IDs("SELECT id FROM settlement_run"), runs+3)
 	w.verify()
 
 	code, _, stderr = w.dlq("retry", couponID, "--cause=INACTIVE_USER")
@@ -60,19 +64,19 @@ func TestCanariesGoFirst(t *testing.T) {
 		code, _, stderr = w.dlq("retry", couponID, wrong...)
 		require.Equal(t, 2, code, "%s%s", wrong, stderr)
 	}
-	require.Len(t, w.ids("SELECT id FROM settlement_run"), runs+3)
+	require.Len(t, w.IDs("SELECT id FROM settlement_run"), runs+3)
 }
 
-func TestWhoIsUnderReviewIsListed(t *testing.T) {
+func TestDLQList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.coupon(1) // nobody is under review
-	couponID, other := w.coupon(9), w.coupon(9)
-	w.users(1, 2)
-	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	w.apply(couponID, 1, 98, 2, 99)
-	w.stand(couponID, "=HYPERLINK(1)", w.now())
-	w.apply(other, 99)
+	w.AddCoupon(1) // without DLQ entries
+	couponID, other := w.AddCoupon(9), w.AddCoupon(9)
+	w.AddUsers(1, 2)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.Apply(couponID, 1, 98, 2, 99)
+	w.ApplyAt(couponID, "=HYPERLINK(1)", w.Now())
+	w.Apply(other, 99)
 	w.settleNow()
 	listed := func(extra ...string) (list reviewList) {
 		t.Helper()
@@ -84,13 +88,13 @@ func TestWhoIsUnderReviewIsListed(t *testing.T) {
 	all := listed()
 	require.Equal(t, 6, all.Total)
 	require.Len(t, all.Groups, 4)
-	arrivals := w.underReview(couponID)
+	arrivals := w.UnderReview(couponID)
 	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g history.DLQGroup) bool { return g.Cause == "INACTIVE_USER" })]
 	require.Equal(t, couponID, blocked.Coupon)
 	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.MinAttempts, blocked.MaxAttempts})
 	require.Equal(t, arrivals["1"], coupon.ArrivalAt(blocked.OldestArrival))
 	require.Equal(t, arrivals["2"], coupon.ArrivalAt(blocked.NewestArrival))
-	require.WithinDuration(t, w.now(), blocked.OldestReview, time.Minute)
+	require.WithinDuration(t, w.Now(), blocked.OldestReview, time.Minute)
 	require.Equal(t, 2, listed("--cause=UNKNOWN_USER", fmt.Sprintf("--coupon=%d", couponID)).Total)
 	require.Equal(t, 3, listed("--cause=UNKNOWN_USER").Total)
 
@@ -117,23 +121,23 @@ func TestWhoIsUnderReviewIsListed(t *testing.T) {
 	require.Contains(t, stderr, "coupon 999")
 }
 
-func TestAllOfACauseAreDroppedOnlyByAYes(t *testing.T) {
+func TestDLQDrop_OfCauseNeedsConfirmation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(9)
-	w.users(1)
-	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	w.apply(couponID, 98, 1, 99)
+	couponID := w.AddCoupon(9)
+	w.AddUsers(1)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.Apply(couponID, 98, 1, 99)
 	w.settleNow()
 	code, _, stderr := w.dlq("drop", couponID, "--cause=UNKNOWN_USER")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "drop 2 applications: confirm with --yes")
-	require.Len(t, w.underReview(couponID), 3)
+	require.Len(t, w.UnderReview(couponID), 3)
 	code, _, stderr = w.dlq("drop", couponID, "--cause=UNKNOWN_USER", "--yes")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, "2 applications")
-	require.Equal(t, []coupon.UserID{98, 99}, w.outcome(couponID, "REJECTED"))
-	require.Len(t, w.underReview(couponID), 1)
+	require.Equal(t, []coupon.UserID{98, 99}, w.Outcome(couponID, "REJECTED"))
+	require.Len(t, w.UnderReview(couponID), 1)
 	code, _, stderr = w.dlq("drop", couponID, "--cause=UNKNOWN_USER", "--yes")
 	require.Zero(t, code)
 	require.Contains(t, stderr, "No application is under review")
@@ -146,23 +150,22 @@ func TestAllOfACauseAreDroppedOnlyByAYes(t *testing.T) {
 	w.verify()
 }
 
-// A canary whose turn does not come is not said to have failed.
-func TestACanaryWaitsForItsTurn(t *testing.T) {
+func TestDLQRetry_CanaryBehindEarlierEntryHasNotFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.refuseOddUsers()
-	w.users(between(1, 3)...)
-	w.exec("INSERT INTO odd_user (id) VALUES (1), (2), (3)")
-	couponID := w.coupon(1)
-	w.apply(couponID, between(1, 3)...)
+	w.RefuseOddUsers()
+	w.AddUsers(between(1, 3)...)
+	w.Exec("INSERT INTO odd_user (id) VALUES (1), (2), (3)")
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, between(1, 3)...)
 	w.settleNow()
-	w.exec("DELETE FROM odd_user")
+	w.Exec("DELETE FROM odd_user")
 	code, _, stderr := w.dlq("retry", couponID, "--user=3", "--user=2", "--canary=1", "--cutoff=now", "--lang=en")
 	require.Equal(t, 1, code, stderr)
 	require.Contains(t, stderr, "belong to earlier applications: 1 was not tried")
 	require.NotContains(t, stderr, "failed again")
-	require.Empty(t, w.issued(couponID), "the seat is kept for 1")
+	require.Empty(t, w.Issued(couponID), "the seat is kept for 1")
 	w.settleNow()
-	require.Equal(t, []coupon.UserID{1}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, w.Issued(couponID))
 	w.verify()
 }

@@ -18,23 +18,16 @@ type explainCmd struct {
 }
 
 func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
-	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.now,
-		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.zone) }}
+	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now,
+		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {
 		return err
 	}
 	if c.Output == "json" {
-		err = output.JSON(p.stdout, x)
+		err = output.JSON(p.Stdout, x)
 	} else {
-		p.phrasing().Print(p.stdout, x)
+		explain.Phrasing{Locale: p.Locale}.Print(p.Stdout, x)
 	}
-	var classes []coupon.Class
-	for _, unread := range x.Unread {
-		p.printError(unread)
-		classes = append(classes, classOf(unread))
-	}
-	return errors.Join(err, worst(classes))
+	return errors.Join(err, worst(p.printErrors(x.Unread...)...))
 }
-
-func (p *program) phrasing() explain.Phrasing { return explain.Phrasing{Locale: p.locale()} }

@@ -13,76 +13,77 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// explain runs the program in both of its forms, which must agree.
+// explain runs the program with both outputs, which must agree.
 func (w *world) explain(couponID coupon.CouponID, user coupon.UserID) *explain.Explanation {
-	w.t.Helper()
+	w.T.Helper()
 	code, x := w.explainCode(couponID, user)
-	require.Zero(w.t, code)
+	require.Zero(w.T, code)
 	return x
 }
 
 func (w *world) explainCode(couponID coupon.CouponID, user coupon.UserID) (int, *explain.Explanation) {
-	w.t.Helper()
+	w.T.Helper()
 	about := []string{"explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user)}
 	code, stdout, stderr := w.settle(append(about, "--output=json")...)
 	x := new(explain.Explanation)
-	require.NoError(w.t, json.Unmarshal([]byte(stdout), x), "%s%s", stdout, stderr)
-	tableCode, told, _ := w.settle(append(about, "--lang=en")...)
-	require.Equal(w.t, code, tableCode)
-	lines := strings.Split(strings.TrimSpace(told), "\n")
+	require.NoError(w.T, json.Unmarshal([]byte(stdout), x), "%s%s", stdout, stderr)
+	tableCode, printed, _ := w.settle(append(about, "--lang=en")...)
+	require.Equal(w.T, code, tableCode)
+	lines := strings.Split(strings.TrimSpace(printed), "\n")
 	last := lines[len(lines)-1]
-	require.Equal(w.t, last, speaker(text.English).phrasing().Sentence(&x.Facts, x.Conclusion))
+	require.Equal(w.T, last, phrasing(text.English).Sentence(&x.Facts, x.Conclusion))
 	return code, x
 }
 
 // must demands a state and its notes, and returns the sentence.
 func (w *world) must(couponID coupon.CouponID, user coupon.UserID, state explain.State, notes ...explain.Note) string {
-	w.t.Helper()
+	w.T.Helper()
 	x := w.explain(couponID, user)
-	require.Equal(w.t, state, x.Conclusion.State, "user %d", user)
-	require.Equal(w.t, append([]explain.Note{}, notes...), x.Conclusion.Notes, "user %d", user)
-	return speaker(text.English).phrasing().Sentence(&x.Facts, x.Conclusion)
+	require.Equal(w.T, state, x.Conclusion.State, "user %d", user)
+	require.Equal(w.T, append([]explain.Note{}, notes...), x.Conclusion.Notes, "user %d", user)
+	return phrasing(text.English).Sentence(&x.Facts, x.Conclusion)
 }
 
 // happened are the kinds of events of a timeline, in order.
 func (w *world) happened(couponID coupon.CouponID, user coupon.UserID) (kinds []explain.EventKind) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, e := range w.explain(couponID, user).Events {
 		kinds = append(kinds, e.Kind)
 	}
 	return kinds
 }
 
-func TestExplainWhoNeverApplied(t *testing.T) {
+func TestExplain_UserWithoutApplication(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1, 2)
-	now := w.now()
-	open := w.coupon(2)
+	w.AddUsers(1, 2)
+	now := w.Now()
+	open := w.AddCoupon(2)
 	w.must(open, 1, explain.StateNeverOpen)
 	w.must(open, 9, explain.StateNoSuchUser)
-	w.must(w.couponBetween(2, now.Add(time.Hour), now.Add(2*time.Hour)), 1, explain.StateNeverNotOpen)
-	over := w.couponBetween(2, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	w.must(w.AddCouponBetween(2, now.Add(time.Hour), now.Add(2*time.Hour)), 1, explain.StateNeverNotOpen)
+	over := w.AddCouponBetween(2, now.Add(-2*time.Hour), now.Add(-time.Hour))
 	w.must(over, 1, explain.StateNeverClosed)
-	paused := w.coupon(2)
-	_, _, err := w.store.Publish(t.Context(), coupon.Window{Coupon: paused, Version: 2, Opens: now.Add(-time.Hour),
+	paused := w.AddCoupon(2)
+	_, _, err := w.Store.Publish(t.Context(), coupon.Window{Coupon: paused, Version: 2, Opens: now.Add(-time.Hour),
 		Closes: now.Add(time.Hour), Paused: true}, coupon.Promise{})
 	require.NoError(t, err)
 	w.must(paused, 1, explain.StateNeverPaused)
-	sold := w.coupon(1)
-	w.apply(sold, 2)
+	sold := w.AddCoupon(1)
+	w.Apply(sold, 2)
 	w.settleNow()
 	w.must(sold, 1, explain.StateNeverSoldOut)
 
-	// The nightly run has swept what was over; of one that is not, Redis should know.
+	// Redis has forgotten both coupons. It should know the open one.
 	w.must(over, 1, explain.StateNeverClosed)
 	for _, couponID := range []coupon.CouponID{over, open} {
-		require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err())
+		require.NoError(t, w.Redis.Del(t.Context(), "state:{"+w.Queue(couponID)+"}").Err())
 	}
 	w.must(over, 1, explain.StateNeverClosed)
 	w.must(open, 1, explain.StateNotSure)
@@ -96,45 +97,45 @@ func TestExplainWhoNeverApplied(t *testing.T) {
 	require.Contains(t, stderr, "--user is 0")
 }
 
-// tellsTheNextNight: who was tried by a night is told that the next one tries again.
-func (w *world) tellsTheNextNight(couponID coupon.CouponID, user coupon.UserID) {
-	w.t.Helper()
-	seoul := speaker(text.English).zone
-	reason := w.reason(couponID, fmt.Sprint(user))
-	reason.Night = calendar.NextCutoff(w.now(), seoul).UTC()
+// mustRetryNextNight marks an entry as tried by the coming nightly run, and requires that explain names the run after it.
+func (w *world) mustRetryNextNight(couponID coupon.CouponID, user coupon.UserID) {
+	w.T.Helper()
+	seoul := jajeongtest.Zone
+	reason := w.Reason(couponID, fmt.Sprint(user))
+	reason.Night = calendar.NextCutoff(w.Now(), seoul).UTC()
 	text, err := json.Marshal(reason)
-	require.NoError(w.t, err)
-	require.NoError(w.t, w.rdb.HSet(w.t.Context(), "dlq:reason:{"+w.queue(couponID)+"}", user.Member(), text).Err())
+	require.NoError(w.T, err)
+	require.NoError(w.T, w.Redis.HSet(w.T.Context(), "dlq:reason:{"+w.Queue(couponID)+"}", user.Member(), text).Err())
 	next := calendar.NextCutoff(reason.Night, seoul)
 	x := w.explain(couponID, user)
-	require.True(w.t, next.Equal(*x.Conclusion.Application.SettlesAt))
-	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
-	require.Contains(w.t, told, "retried by every nightly run")
-	require.Regexp(w.t, regexp.QuoteMeta(output.InZone(next, seoul))+` +│ settlement \(planned\)`, told)
+	require.True(w.T, next.Equal(*x.Conclusion.Application.SettlesAt))
+	_, printed, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
+	require.Contains(w.T, printed, "retried by every nightly run")
+	require.Regexp(w.T, regexp.QuoteMeta((output.Locale{Zone: seoul}).Instant(next))+` +│ settlement \(planned\)`, printed)
 }
 
-func TestExplainHowASettlementCameOut(t *testing.T) {
+func TestExplain_Outcomes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.refuseOddUsers()
-	w.users(between(1, 12)...)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
-	w.exec("INSERT INTO odd_user (id) VALUES (3)")
-	couponID := w.coupon(3)
-	w.apply(couponID, 1, 2, 3, 99, 4, 5)
+	w.RefuseOddUsers()
+	w.AddUsers(between(1, 12)...)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
+	w.Exec("INSERT INTO odd_user (id) VALUES (3)")
+	couponID := w.AddCoupon(3)
+	w.Apply(couponID, 1, 2, 3, 99, 4, 5)
 	require.Contains(t, w.must(couponID, 4, explain.StateWaiting), "number 5 of 6 that are waiting. Coupons left at present: 3.")
 	w.must(couponID, 2, explain.StateWaiting, explain.NoteAccountInactive)
 	w.must(couponID, 99, explain.StateWaiting, explain.NoteAccountUnknown)
 	underWay := "INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at) VALUES (?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
-	w.exec(underWay, "MANUAL")
-	w.must(couponID, 4, explain.StateWaiting) // it may be about any other coupon
-	w.exec(underWay, "CRON")
+	w.Exec(underWay, "MANUAL")
+	w.must(couponID, 4, explain.StateWaiting) // it may settle another coupon
+	w.Exec(underWay, "CRON")
 	w.must(couponID, 4, explain.StateWaitingSettling)
-	w.exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
-	w.must(couponID, 4, explain.StateWaiting) // they died
+	w.Exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
+	w.must(couponID, 4, explain.StateWaiting) // both are abandoned
 	failed := func(with coupon.CouponID) {
-		w.exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
-		w.exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
+		w.Exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
+		w.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
 	}
 	failed(couponID)
 	failed(couponID + 1)
@@ -142,22 +143,22 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	for _, r := range w.explain(couponID, 4).Facts.Runs {
 		runs = append(runs, string(r.Status))
 	}
-	require.Equal(t, []string{"ABANDONED", "ABANDONED", "FAILED"}, runs, "what failed with another coupon is not the user's business")
-	w.exec("DELETE FROM run_coupon")
-	w.exec("DELETE FROM settlement_run")
+	require.Equal(t, []string{"ABANDONED", "ABANDONED", "FAILED"}, runs, "failures of another coupon are omitted")
+	w.Exec("DELETE FROM run_coupon")
+	w.Exec("DELETE FROM settlement_run")
 
 	w.settleNow()
 	require.Contains(t, w.must(couponID, 1, explain.StateIssued, explain.NoteUsable), "as number 1; the coupon was issued at")
 	require.Contains(t, w.must(couponID, 5, explain.StateIssued, explain.NoteUsable), "as number 6; the coupon was issued at")
 	w.must(couponID, 2, explain.StateReviewInactiveUser, explain.NotePersonDecides, explain.NoteNoSeatLeft)
-	w.tellsTheNextNight(couponID, 3)
+	w.mustRetryNextNight(couponID, 3)
 	w.must(couponID, 3, explain.StateReviewBadRow, explain.NoteTriedAgain, explain.NoteNoSeatLeft)
 	w.must(couponID, 99, explain.StateReviewUnknownUser, explain.NotePersonDecides, explain.NoteNoSeatLeft)
 	require.Equal(t, []explain.EventKind{explain.EventOpens, explain.EventApplied, explain.EventLastSeated, explain.EventRun, explain.EventReview,
 		explain.EventAudit, explain.EventCloses}, w.happened(couponID, 2))
 
-	// What was wrong is right now; seats are gone, so that who is tried again is passed over.
-	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
+	// 2 is active again, but no seat is free.
+	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
 	w.must(couponID, 2, explain.StateReviewInactiveUser, explain.NotePersonDecides, explain.NoteNoSeatLeft, explain.NoteAccountActive)
 	code, _, stderr := w.dlq("retry", couponID, "--user=99", "--cutoff=now")
 	require.Zero(t, code, stderr)
@@ -167,40 +168,40 @@ func TestExplainHowASettlementCameOut(t *testing.T) {
 	require.Zero(t, code, stderr)
 	w.must(couponID, 99, explain.StateRejectedByPerson)
 
-	w.exec("UPDATE user_coupon SET status = 'USED' WHERE user_id = 1")
+	w.Exec("UPDATE user_coupon SET status = 'USED' WHERE user_id = 1")
 	w.must(couponID, 1, explain.StateIssued, explain.NoteUsed)
-	w.exec("UPDATE user_coupon SET status = 'REVOKED' WHERE user_id = 1")
+	w.Exec("UPDATE user_coupon SET status = 'REVOKED' WHERE user_id = 1")
 	w.must(couponID, 1, explain.StateIssued, explain.NoteRevoked)
-	w.exec("UPDATE user_coupon SET status = 'EXPIRED' WHERE user_id = 1")
+	w.Exec("UPDATE user_coupon SET status = 'EXPIRED' WHERE user_id = 1")
 	w.must(couponID, 1, explain.StateIssued, explain.NoteExpired)
 }
 
-func TestExplainWhoWasNotSelected(t *testing.T) {
+func TestExplain_NotSelected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(between(1, 8)...)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1, 2, 3, 4, 5)
+	w.AddUsers(between(1, 8)...)
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1, 2, 3, 4, 5)
 	w.settleNow()
 	x := w.explain(couponID, 3)
 	require.Equal(t, explain.StateNotSelected, x.Conclusion.State)
 	require.EqualValues(t, 2, x.Facts.Missed.Rank)
 	require.EqualValues(t, 3, x.Conclusion.Application.Order)
-	arrivals := w.ids("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM user_coupon UNION ALL SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM application_outcome WHERE user_id = 3")
+	arrivals := w.IDs("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM user_coupon UNION ALL SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM application_outcome WHERE user_id = 3")
 	require.EqualValues(t, arrivals[1]-arrivals[0], x.Facts.Missed.Micros)
 	require.Contains(t, w.must(couponID, 3, explain.StateNotSelected), "all coupons (1) went to those who applied earlier")
 
-	// An application that came to light behind the settlement.
-	w.stand(couponID, "8", time.UnixMicro(int64(arrivals[0])-1))
+	// An earlier application appears after the settlement.
+	w.ApplyAt(couponID, "8", time.UnixMicro(int64(arrivals[0])-1))
 	w.settleNow()
 	w.must(couponID, 8, explain.StateReviewPassedOver, explain.NoteTriedAgain, explain.NoteNoSeatLeft)
 	code, _, stderr := w.dlq("drop", couponID, "--user=8")
 	require.Zero(t, code, stderr)
 
-	// 2 is given one by hand, 3 is blocked, and there is one seat more than that.
-	w.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", couponID)
-	w.exec("UPDATE coupon SET total_quantity = 3, issued_count = 2 WHERE id = ?", couponID)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
+	// 2 gets a coupon by hand, 3 is blocked, and one more seat is free.
+	w.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", couponID)
+	w.Exec("UPDATE coupon SET total_quantity = 3, issued_count = 2 WHERE id = ?", couponID)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
 	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteEarlierNotSelected)
 	w.must(couponID, 3, explain.StateSeatsFree, explain.NoteAccountInactive)
 	require.Contains(t, w.must(couponID, 4, explain.StateSeatsFree), "number 3 of those not selected; the next settlement will issue the coupons that are left now (1)")
@@ -210,37 +211,37 @@ func TestExplainWhoWasNotSelected(t *testing.T) {
 	w.must(couponID, 4, explain.StateIssued, explain.NoteUsable)
 	require.NotContains(t, w.must(couponID, 5, explain.StateNotSelected), "those who applied earlier", "one was given by hand")
 
-	// The door has forgotten who was rejected, and 3 applies again.
-	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")
-	require.NoError(t, w.rdb.Del(t.Context(), "rejected:{"+w.queue(couponID)+"}").Err())
-	require.NoError(t, w.store.SetSold(t.Context(), couponID, false))
-	w.apply(couponID, 3)
+	// Redis has lost its set of rejected users, and 3 applies again.
+	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")
+	require.NoError(t, w.Redis.Del(t.Context(), "rejected:{"+w.Queue(couponID)+"}").Err())
+	require.NoError(t, w.Store.SetSold(t.Context(), couponID, false))
+	w.Apply(couponID, 3)
 	w.must(couponID, 3, explain.StateWaiting, explain.NoteEarlierRejected)
 	w.settleNow()
 	w.must(couponID, 3, explain.StateNotSelected, explain.NoteEarlierRejected)
 
-	// What is over and swept from Redis says the same.
-	w.exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
-	_, _, err := w.store.Publish(t.Context(), coupon.Window{Coupon: couponID, Version: 2, Opens: w.now().Add(-time.Hour), Closes: w.now()}, coupon.Promise{})
+	// The conclusions stay after the coupon is finalised and swept from Redis.
+	w.Exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
+	_, _, err := w.Store.Publish(t.Context(), coupon.Window{Coupon: couponID, Version: 2, Opens: w.Now().Add(-time.Hour), Closes: w.Now()}, coupon.Promise{})
 	require.NoError(t, err)
 	w.settleNow()
-	require.NoError(t, w.rdb.Del(t.Context(), "state:{"+w.queue(couponID)+"}").Err())
+	require.NoError(t, w.Redis.Del(t.Context(), "state:{"+w.Queue(couponID)+"}").Err())
 	w.must(couponID, 5, explain.StateNotSelected)
 	w.must(couponID, 4, explain.StateIssued, explain.NoteUsable)
 	w.must(couponID, 7, explain.StateNeverClosed)
 	require.Contains(t, w.happened(couponID, 5), explain.EventFinalised)
-	w.exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", couponID)
+	w.Exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", couponID)
 	w.must(couponID, 5, explain.StateSeatsFreeOver)
 }
 
-func TestExplainWhatRedisLost(t *testing.T) {
+func TestExplain_LostApplications(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(between(1, 4)...)
-	couponID, intact := w.coupon(3), w.coupon(3)
-	w.apply(couponID, 1, 2, 3)
-	w.apply(intact, 1)
-	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(couponID), "1").Err())
+	w.AddUsers(between(1, 4)...)
+	couponID, intact := w.AddCoupon(3), w.AddCoupon(3)
+	w.Apply(couponID, 1, 2, 3)
+	w.Apply(intact, 1)
+	require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(couponID), "1").Err())
 	require.Contains(t, w.must(couponID, 1, explain.StateMaybeLost), "records of 1 application were lost")
 	w.must(couponID, 4, explain.StateMaybeLost)
 	w.must(intact, 4, explain.StateNeverOpen)
@@ -252,69 +253,69 @@ func TestExplainWhatRedisLost(t *testing.T) {
 	require.Contains(t, w.happened(couponID, 2), explain.EventRun)
 	w.settleNow("--accept-gap")
 	w.must(couponID, 1, explain.StateMaybeLost)
-	require.Contains(t, w.must(couponID, 2, explain.StateIssued, explain.NoteUsable), "KST; the coupon", "how many were before is not sure any more")
+	require.Contains(t, w.must(couponID, 2, explain.StateIssued, explain.NoteUsable), "KST; the coupon", "the number of earlier applications is unknown")
 
-	// Marks without anything behind them.
-	require.NoError(t, w.rdb.SAdd(t.Context(), "issued:{"+w.queue(intact)+"}", 4).Err())
+	// 4 is in the set of issued users, without a coupon.
+	require.NoError(t, w.Redis.SAdd(t.Context(), "issued:{"+w.Queue(intact)+"}", 4).Err())
 	w.must(intact, 4, explain.StateContradiction)
-	// A holder whose coupon somebody deleted.
-	w.exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED')", intact)
+	// The coupon of a holder was deleted.
+	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED')", intact)
 	w.must(intact, 3, explain.StateHolderNoMore)
 }
 
 // MySQL holds the coupon and Redis still has the application, as after a crash.
-func TestExplainWhatRedisHasNotHeard(t *testing.T) {
+func TestExplain_PendingCleanup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1, 2, 3)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1, 2)
-	before := w.arrivals(couponID)
+	w.AddUsers(1, 2, 3)
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1, 2)
+	before := w.Arrivals(couponID)
 	w.settleNow()
-	require.NoError(t, w.rdb.Del(t.Context(), "issued:{"+w.queue(couponID)+"}").Err())
+	require.NoError(t, w.Redis.Del(t.Context(), "issued:{"+w.Queue(couponID)+"}").Err())
 	for _, user := range []string{"1", "2"} {
-		w.stand(couponID, user, before[user].Time())
-		require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(couponID)+"}", "accepted", -1).Err())
+		w.ApplyAt(couponID, user, before[user].Time())
+		require.NoError(t, w.Redis.HIncrBy(t.Context(), "state:{"+w.Queue(couponID)+"}", "accepted", -1).Err())
 	}
 	w.must(couponID, 1, explain.StateIssued, explain.NoteUsable, explain.NoteShownOld)
 	w.must(couponID, 2, explain.StateNotSelected, explain.NoteShownOld)
-	// Another application of a holder.
-	w.stand(couponID, "1", w.now())
+	// 1 applies again.
+	w.ApplyAt(couponID, "1", w.Now())
 	w.must(couponID, 1, explain.StateIssued, explain.NoteUsable, explain.NoteAlsoStanding)
 }
 
-func TestExplainWhoseNightFailed(t *testing.T) {
+func TestExplain_FailedNight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1, 2, 3)
-	now := w.now()
-	couponID := w.couponBetween(1, now.Add(-72*time.Hour), now.Add(time.Hour))
-	w.stand(couponID, "1", now.Add(-48*time.Hour))
-	w.stand(couponID, "2", now.Add(-47*time.Hour))
+	w.AddUsers(1, 2, 3)
+	now := w.Now()
+	couponID := w.AddCouponBetween(1, now.Add(-72*time.Hour), now.Add(time.Hour))
+	w.ApplyAt(couponID, "1", now.Add(-48*time.Hour))
+	w.ApplyAt(couponID, "2", now.Add(-47*time.Hour))
 	w.must(couponID, 1, explain.StateWaitingOverdue)
-	w.exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
+	w.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
 	code, _, _ := w.settle("run")
 	require.NotZero(t, code)
 	w.must(couponID, 1, explain.StateWaitingRunFailed)
-	w.exec("DROP TRIGGER refuses")
-	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
+	w.Exec("DROP TRIGGER refuses")
+	w.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
 	w.must(couponID, 1, explain.StateWaitingOver)
-	w.exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", couponID)
+	w.Exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", couponID)
 	code, _, stderr := w.settle("run")
 	require.Zero(t, code, stderr)
 	w.must(couponID, 1, explain.StateIssued, explain.NoteUsable)
 	w.must(couponID, 2, explain.StateNotSelected)
 }
 
-func TestExplainWithoutAServer(t *testing.T) {
+func TestExplain_ServerAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(between(1, 4)...)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1, 2)
+	w.AddUsers(between(1, 4)...)
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1, 2)
 	w.settleNow()
-	require.NoError(t, w.store.SetSold(t.Context(), couponID, false))
-	w.apply(couponID, 3)
+	require.NoError(t, w.Store.SetSold(t.Context(), couponID, false))
+	w.Apply(couponID, 3)
 	const nowhere = "127.0.0.1:1"
 	without := func(mysql, redis bool) *world {
 		away := *w
@@ -348,10 +349,10 @@ func TestExplainWithoutAServer(t *testing.T) {
 		require.Equal(t, c.mysql, x.Facts.NoMySQL != "")
 		require.Equal(t, c.redis, x.Facts.NoRedis != "")
 	}
-	// The night that could not reach MySQL sets the first in line aside.
-	another := w.coupon(1)
-	w.apply(another, 1, 2)
-	w.refresh()
+	// A run without MySQL moves the first of the queue to the DLQ.
+	another := w.AddCoupon(1)
+	w.Apply(another, 1, 2)
+	w.Refresh()
 	code, _, _ := without(true, false).settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
 	require.Equal(t, exitInfrastructure, code)
 	w.must(another, 1, explain.StateReviewDatabaseAway, explain.NoteTriedAgain)
@@ -361,15 +362,14 @@ func TestExplainWithoutAServer(t *testing.T) {
 	require.Contains(t, stdout, "MySQL을 읽지 못해")
 }
 
-// What support asks in a week, and what it reads out.
 func TestGoldenExplain(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "explain", func(w *world) {
-		w.users(between(1, 6)...)
-		w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
-		now := w.now()
-		w.couponBetween(2, now.Add(-time.Hour), now.Add(48*time.Hour)) // closes behind the next midnight, whenever that is
-		w.apply(1, 1, 2, 3, 4, 5)
+		w.AddUsers(between(1, 6)...)
+		w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
+		now := w.Now()
+		w.AddCouponBetween(2, now.Add(-time.Hour), now.Add(48*time.Hour)) // closes after the next midnight
+		w.Apply(1, 1, 2, 3, 4, 5)
 	}, func(s *spoken) {
 		explain := func(user string, more ...string) {
 			s.says(append([]string{"explain", "--coupon=1", "--user=" + user}, more...)...)
@@ -385,7 +385,7 @@ func TestGoldenExplain(t *testing.T) {
 		code, _, _ := s.dlq("drop", 1, "--user=2")
 		require.Zero(t, code)
 		explain("2")
-		s.exec("UPDATE coupon SET total_quantity = 3")
+		s.Exec("UPDATE coupon SET total_quantity = 3")
 		explain("5")
 		s.servers[1] = "--redis-addrs=127.0.0.1:1"
 		explain("4")
@@ -393,17 +393,17 @@ func TestGoldenExplain(t *testing.T) {
 	})
 }
 
-// What somebody has put among the audit events is no fact: it is for verify to tell, and nobody is told it as the truth.
-func TestExplainTellsNoEventThatStandsInNoChain(t *testing.T) {
+// Audit events outside the hash chain are findings of verify and no facts for explain.
+func TestExplain_IgnoresInsertedAuditEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
+	w.AddUsers(1)
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1)
 	code, _, stderr := w.settle("coupon", "pause", fmt.Sprint(couponID), "--operator=park", "--reason=INC-10")
 	require.Zero(t, code, stderr)
-	w.exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('eve', 'DLQ_DROPPED', NULL, 1), ('eve', 'DLQ_DROPPED', ?, 1), ('eve', 'COUPON_CLOSED', ?, NULL)", couponID, couponID)
-	w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (2, 'eve', 'DLQ_DROPPED', ?, 1)", couponID)
+	w.Exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('eve', 'DLQ_DROPPED', NULL, 1), ('eve', 'DLQ_DROPPED', ?, 1), ('eve', 'COUPON_CLOSED', ?, NULL)", couponID, couponID)
+	w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (2, 'eve', 'DLQ_DROPPED', ?, 1)", couponID)
 	var actors []string
 	for _, e := range w.explain(couponID, 1).Events {
 		if e.Kind == explain.EventAudit {
@@ -422,19 +422,18 @@ func TestExplainTellsNoEventThatStandsInNoChain(t *testing.T) {
 	require.Equal(t, ledger.AuditInserted, report.Strays[0].Code)
 }
 
-// However much has happened, a timeline is one that can be read.
-func TestATimelineIsBounded(t *testing.T) {
+func TestExplain_BoundsTimeline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
+	w.AddUsers(1)
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1)
 	for n := range 70 {
-		w.exec("INSERT INTO settlement_run (cutoff, status) VALUES (UTC_TIMESTAMP(6), 'FAILED')")
-		w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)
-		w.exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (?, 'kim', 'ELSE', ?, 2)", 2*n+2, couponID)
+		w.Exec("INSERT INTO settlement_run (cutoff, status) VALUES (UTC_TIMESTAMP(6), 'FAILED')")
+		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)
+		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (?, 'kim', 'ELSE', ?, 2)", 2*n+2, couponID)
 	}
-	w.exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", couponID)
+	w.Exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", couponID)
 	x := w.explain(couponID, 1)
 	require.LessOrEqual(t, len(x.Events), explain.MaxEvents)
 	require.Equal(t, 2, x.LeftOut)
@@ -443,24 +442,23 @@ func TestATimelineIsBounded(t *testing.T) {
 	}
 }
 
-// What was tried before is told, as far as it is kept: not only why it failed the last time.
-func TestExplainTellsEveryAttemptThatIsKept(t *testing.T) {
+func TestExplain_ShowsEarlierAttempts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.refuseOddUsers()
-	w.users(1)
-	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
+	w.RefuseOddUsers()
+	w.AddUsers(1)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1)
 	w.settleNow()
-	w.exec("UPDATE `user` SET status = 'ACTIVE'")
-	w.exec("INSERT INTO odd_user (id) VALUES (1)")
+	w.Exec("UPDATE `user` SET status = 'ACTIVE'")
+	w.Exec("INSERT INTO odd_user (id) VALUES (1)")
 	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now")
 	require.Zero(t, code, stderr)
 	w.must(couponID, 1, explain.StateReviewBadRow, explain.NoteTriedAgain)
 	kinds := w.happened(couponID, 1)
 	require.Contains(t, kinds, explain.EventAttempt)
-	_, told, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1", "--lang=en")
-	require.Regexp(t, `attempt failed: [^│]+\(INACTIVE_USER\), by run 1; `, told)
-	require.Regexp(t, `under review: [^│]+\(BAD_ROW\), 2 attempts`, told)
+	_, printed, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1", "--lang=en")
+	require.Regexp(t, `attempt failed: [^│]+\(INACTIVE_USER\), by run 1; `, printed)
+	require.Regexp(t, `under review: [^│]+\(BAD_ROW\), 2 attempts`, printed)
 }

@@ -26,7 +26,7 @@ import (
 // update writes the golden files anew: go test ./internal/cli -run Golden -update. Read the difference before you keep it.
 var update = flag.Bool("update", false, "write golden files")
 
-// spoken is a session with the program as a person has it: each command, what it said on both streams, its exit code.
+// spoken records a session with the program: each command, its output on both streams and its exit code.
 type spoken struct {
 	*world
 	name string
@@ -34,8 +34,8 @@ type spoken struct {
 	text strings.Builder
 }
 
-// inBothLanguages drives the built program in Korean and in English, and compares all it says with
-// testdata/golden/<name>.<language>.txt. Each language has a world of its own, made by prepare.
+// inBothLanguages runs the built program in Korean and in English, and compares its output with
+// testdata/golden/<name>.<language>.txt. prepare prepares the world of each language.
 func inBothLanguages(t *testing.T, name string, prepare func(w *world), session func(s *spoken)) {
 	t.Helper()
 	for lang, locale := range map[string]string{"ko": "ko_KR.UTF-8", "en": "C.UTF-8"} {
@@ -52,15 +52,15 @@ func inBothLanguages(t *testing.T, name string, prepare func(w *world), session 
 const runsFor = 30 * time.Second
 
 func (s *spoken) command(args ...string) (cmd *exec.Cmd, cancel func()) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), runsFor)
-	cmd = exec.CommandContext(ctx, testenv.Build(s.t, "./cmd/settle"), append(args, s.serversFor(args)...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=" + s.lang, "TERM=xterm", "HOME=" + s.t.TempDir()}
+	ctx, cancel := context.WithTimeout(s.T.Context(), runsFor)
+	cmd = exec.CommandContext(ctx, testenv.Build(s.T, "./cmd/settle"), append(args, s.serversFor(args)...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=" + s.lang, "TERM=xterm", "HOME=" + s.T.TempDir()}
 	return cmd, cancel
 }
 
-// says runs a command with its streams in pipes and writes down what it says.
+// says runs a command with pipes as its streams, and notes the output.
 func (s *spoken) says(args ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	cmd, cancel := s.command(args...)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -69,24 +69,24 @@ func (s *spoken) says(args ...string) {
 	s.note(args, code, stdout.String(), stderr.String())
 }
 
-// interrupt is Ctrl-C, after which nobody presses Enter.
+// interrupt is Ctrl-C, typed without Enter.
 const interrupt = "\x03"
 
 // saysOnTerminal runs a command on a pseudo-terminal, types an answer at each question, and notes the output.
 func (s *spoken) saysOnTerminal(answers []string, args ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	said, code := s.onTerminal(nil, answers, args...)
 	s.note(args, code, said, "")
 }
 
-// onTerminal returns what stood on the terminal, with all that moves its cursor and colours it.
+// onTerminal returns the output on the terminal with its escape sequences.
 func (s *spoken) onTerminal(environment, answers []string, args ...string) (text string, code int) {
-	s.t.Helper()
+	s.T.Helper()
 	cmd, cancel := s.command(args...)
 	defer cancel()
 	cmd.Env = append(cmd.Env, environment...)
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	defer terminal.Close()
 	var said bytes.Buffer
 	buffer := make([]byte, 4096)
@@ -99,7 +99,7 @@ func (s *spoken) onTerminal(environment, answers []string, args ...string) (text
 				typed = interrupt
 			}
 			_, err = io.WriteString(terminal, typed)
-			require.NoError(s.t, err)
+			require.NoError(s.T, err)
 			answers = answers[1:]
 		}
 		if err != nil {
@@ -112,29 +112,29 @@ func (s *spoken) onTerminal(environment, answers []string, args ...string) (text
 
 // saysUntilStopped stops a command after a log line and notes its log, without the lines about the stop.
 func (s *spoken) saysUntilStopped(until string, args ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	cmd, cancel := s.command(args...)
 	defer cancel()
 	logs, err := cmd.StderrPipe()
-	require.NoError(s.t, err)
-	require.NoError(s.t, cmd.Start())
+	require.NoError(s.T, err)
+	require.NoError(s.T, cmd.Start())
 	var said strings.Builder
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
 		if !strings.Contains(lines.Text(), "stopped by a signal") {
 			said.WriteString(lines.Text() + "\n")
 		}
 		if strings.Contains(lines.Text(), until) {
-			require.NoError(s.t, cmd.Process.Signal(syscall.SIGTERM))
+			require.NoError(s.T, cmd.Process.Signal(syscall.SIGTERM))
 		}
 	}
 	s.note(args, s.exitCode(cmd.Wait()), "", said.String())
 }
 
 func (s *spoken) exitCode(err error) int {
-	s.t.Helper()
+	s.T.Helper()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		require.NoError(s.t, err)
+		require.NoError(s.T, err)
 	}
 	if exit != nil {
 		return exit.ExitCode()
@@ -151,37 +151,37 @@ func (s *spoken) note(args []string, code int, stdout, stderr string) {
 }
 
 func (s *spoken) compare() {
-	s.t.Helper()
+	s.T.Helper()
 	got := normalised(s.text.String())
 	path := filepath.Join("testdata", "golden", s.name+".txt")
 	if *update {
-		require.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(s.t, os.WriteFile(path, []byte(got), 0o644))
+		require.NoError(s.T, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(s.T, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
-	require.NoError(s.t, err, "write it with -update")
-	require.Equal(s.t, string(want), got)
+	require.NoError(s.T, err, "write it with -update")
+	require.Equal(s.T, string(want), got)
 }
 
-// What differs from run to run, in the order in which it is replaced.
+// variable are patterns of text that varies, in the order of their replacement.
 var variable = []struct {
 	pattern *regexp.Regexp
 	by      string
 }{
-	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`), ""},           // what moves the cursor of a terminal and what colours
-	{regexp.MustCompile(`[\x{2800}-\x{28FF}] .*?\[[^\]]*\] +`), ""}, // how far long work has come
+	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`), ""},           // escape sequences of the terminal
+	{regexp.MustCompile(`[\x{2800}-\x{28FF}] .*?\[[^\]]*\] +`), ""}, // progress
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST|Z|[+-]\d\d:\d\d)?`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s)\b`), "<duration>"},
 	{regexp.MustCompile(`\b\d{16}\b`), "<arrival>"},
-	{regexp.MustCompile(`(끝납니다, |with event \d+, |"hash": "|,\d+,)sha256:[0-9a-f]{64}`), "${1}<hash>"}, // of events, which have their time in it
+	{regexp.MustCompile(`(끝납니다, |with event \d+, |"hash": "|,\d+,)sha256:[0-9a-f]{64}`), "${1}<hash>"}, // hashes of events contain a time
 	{regexp.MustCompile(`(\d+(일|시간|분) )*\d+(\.\d+)?초`), "<duration>"},
 	{regexp.MustCompile(`(\d+ (days?|hours?|minutes?) )*\d+(\.\d+)? seconds?\b`), "<duration>"},
 	{regexp.MustCompile(`"(in|next_try_in)":[\d.e+]+`), `"$1":<number>`},
 	{regexp.MustCompile(`"micros": \d+`), `"micros": <number>`},
 	{regexp.MustCompile(`"durationMs": \d+`), `"durationMs": <number>`},
-	{regexp.MustCompile(`[ ]{2,}│`), " │"}, // cells are as wide as what stood there
+	{regexp.MustCompile(`[ ]{2,}│`), " │"}, // widths of cells
 	{regexp.MustCompile(`─+`), "─"},
 }
 
@@ -193,7 +193,7 @@ func normalised(text string) string {
 	return text
 }
 
-func TestWhatDiffersIsMadeAlike(t *testing.T) {
+func TestNormalised(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "<time>, <time>, <date>, <duration>, <duration>, <duration>, <duration>, run 17, <arrival>\n┌─┐\n│ 7 │\n",
 		normalised("2026-11-20 23:59:59.123456 KST, 2026-11-20T15:00:00Z, 2026-11-20, 12.5ms, 1m2s, 1시간 2분 0.5초, 2 minutes 1 second, run 17, 1795143600000001\n┌──────┐\n│ 7    │\n"))

@@ -8,15 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/history"
 )
 
-// TestWhatTheGrantsRefuse: that every account can do its work, all other tests show.
-func TestWhatTheGrantsRefuse(t *testing.T) {
+// All other tests use the accounts for their permitted work.
+func TestGrants_RefuseEverythingElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.exec("ALTER TABLE `user` ADD COLUMN phone VARCHAR(20) NOT NULL DEFAULT ''") // the team that owns it has more of them
-	var nobody []string                                                           // may do this, but for who migrates
+	w.Exec("ALTER TABLE `user` ADD COLUMN phone VARCHAR(20) NOT NULL DEFAULT ''") // a column that Jajeong does not need
+	var nobody []string                                                           // statements that only the migrating account may execute
 	for _, table := range []string{"audit_event", "audit_head", "coupon", "user_coupon", "promise", "settlement", "settlement_run", "`user`"} {
 		nobody = append(nobody, "DELETE FROM "+table)
 	}
@@ -53,7 +52,7 @@ func TestWhatTheGrantsRefuse(t *testing.T) {
 			_, err := db.ExecContext(t.Context(), statement)
 			var refused *mysql.MySQLError
 			require.True(t, errors.As(err, &refused), "%s: %s: %v", account, statement, err)
-			// 1419 is what MySQL answers to a trigger where it has a binlog.
+			// MySQL with a binlog refuses triggers with 1419.
 			require.Contains(t, []uint16{1044, 1045, 1142, 1143, 1227, 1419}, refused.Number, "%s: %s: %v", account, statement, err)
 		}
 	}
@@ -61,54 +60,22 @@ func TestWhatTheGrantsRefuse(t *testing.T) {
 	require.ErrorContains(t, err, "1227")
 }
 
-// The API's account reads how applications came out; that it writes promises, every refresh of the tests shows.
-func TestTheAccountOfTheAPIReadsHowApplicationsCameOut(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	couponID := w.coupon(2)
-	w.users(1, 2, 3)
-	w.apply(couponID, 3, 1, 2)
-	w.settleNow()
-	history := history.Reader{DB: w.as("jajeong_api")}
-	for user, want := range map[coupon.UserID]coupon.Standing{3: coupon.StandingIssued, 2: coupon.StandingNotSelected, 7: coupon.StandingNone} {
-		got, _, err := history.Standing(t.Context(), couponID, user)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-}
-
-// Whoever migrates needs no administrator, from the first table on.
-func TestTheAccountThatMigratesMakesTheWholeSchema(t *testing.T) {
+func TestGrants_MigratingAccountCreatesSchema(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	db := w.as("jajeong_migrate")
 	_, err := db.ExecContext(t.Context(), "DROP TABLE user_coupon, coupon, `user`, application_outcome, promise, settlement_run, settlement, audit_event, audit_head, goose_db_version")
 	require.NoError(t, err)
 	job := w.servers[0]
-	w.servers[0] = "--mysql-dsn=" + w.accounts["jajeong_migrate"]
+	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_migrate"]
 	code, stdout, stderr := w.settle("migrate")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "applied 00001_initial.sql")
 	w.servers[0] = job
-	w.users(1)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
+	w.AddUsers(1)
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1)
 	w.settleNow()
-	require.Equal(t, []coupon.UserID{1}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, w.Issued(couponID))
 	w.verify()
-}
-
-func TestRun_WrongPasswordNamesSetting(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	dsn, err := mysql.ParseDSN(w.accounts["jajeong_settle"])
-	require.NoError(t, err)
-	dsn.Passwd = "not-the-password"
-	w.servers[0] = "--mysql-dsn=" + dsn.FormatDSN()
-	code, _, stderr := w.settle("run")
-	require.Equal(t, exitUse, code, stderr)
-	require.Contains(t, stderr, "1045")
-	require.Contains(t, stderr, "MYSQL_DSN")
-	require.NotContains(t, stderr, "safe to run again")
-	require.NotContains(t, stderr, dsn.Passwd)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-func TestHelpOfEveryVerbHasExamples(t *testing.T) {
+func TestHelp_HasExamplesOfEveryVerb(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}))
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestHelpOfEveryVerbHasExamples(t *testing.T) {
 	}
 }
 
-func TestHelpInBothLanguages(t *testing.T) {
+func TestHelp_InBothLanguages(t *testing.T) {
 	t.Parallel()
 	for _, l := range []text.Language{text.Korean, text.English} {
 		parser, err := kong.New(new(cli), kong.Name("settle"), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}), connect.HelpIn(l))

@@ -14,20 +14,20 @@ import (
 // hostileMembers are members written into Redis by hand.
 var hostileMembers = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")", strings.Repeat("x", 1<<20), "a\r\nb\u2028c"}
 
-// What others wrote into Redis and MySQL reaches no terminal and no spreadsheet as control characters, and widens no table.
-func TestNothingThatOthersWroteCommandsATerminal(t *testing.T) {
+// Foreign texts in Redis and MySQL are printed without control characters and do not widen tables.
+func TestOutput_EscapesForeignTexts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(5)
-	w.users(1, 2)
-	at := w.now().Add(-time.Minute)
+	couponID := w.AddCoupon(5)
+	w.AddUsers(1, 2)
+	at := w.Now().Add(-time.Minute)
 	for i, member := range hostileMembers {
-		w.stand(couponID, member, at.Add(time.Duration(i)*time.Millisecond))
+		w.ApplyAt(couponID, member, at.Add(time.Duration(i)*time.Millisecond))
 	}
-	w.apply(couponID, 1)
+	w.Apply(couponID, 1)
 	esc := "\x1b[2J\u009b31m\x7f\r\nnext"
-	w.exec("UPDATE coupon SET name = ?", esc)
-	w.exec("CREATE TRIGGER rude BEFORE INSERT ON user_coupon FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '" + esc + "'")
+	w.Exec("UPDATE coupon SET name = ?", esc)
+	w.Exec("CREATE TRIGGER rude BEFORE INSERT ON user_coupon FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '" + esc + "'")
 	printed := func(args ...string) {
 		t.Helper()
 		_, stdout, stderr := w.settle(args...)
@@ -45,10 +45,10 @@ func TestNothingThatOthersWroteCommandsATerminal(t *testing.T) {
 	}
 	printed("run", "--dry-run", "--list", "--cutoff=now", "--accept-gap")
 	printed("run", "--cutoff=now", "--accept-gap", "--operator=kim", "--reason=test")
-	w.exec("UPDATE settlement_run SET operator = ?, reason = ?", esc, esc)
-	w.exec("UPDATE run_coupon SET error = ?", esc)
-	w.exec("UPDATE audit_event SET actor = ?, reason = ?, detail = ?", esc, esc, esc+strings.Repeat("y", 1900))
-	day := w.now().In(time.FixedZone("KST", 9*60*60)).Format(time.DateOnly)
+	w.Exec("UPDATE settlement_run SET operator = ?, reason = ?", esc, esc)
+	w.Exec("UPDATE run_coupon SET error = ?", esc)
+	w.Exec("UPDATE audit_event SET actor = ?, reason = ?, detail = ?", esc, esc, esc+strings.Repeat("y", 1900))
+	day := w.Now().In(time.FixedZone("KST", 9*60*60)).Format(time.DateOnly)
 	for _, args := range [][]string{
 		{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"coupon", "list"}, {"coupon", "show", "1"}, {"verify"},
 		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--lang=ko"},

@@ -14,13 +14,13 @@ import (
 func TestGoldenPreview(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "preview", func(w *world) {
-		w.users(between(1, 5)...)
-		w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
-		couponID := w.coupon(3)
-		w.apply(couponID, 1, 2, 99, 3, 4, 5)
+		w.AddUsers(between(1, 5)...)
+		w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
+		couponID := w.AddCoupon(3)
+		w.Apply(couponID, 1, 2, 99, 3, 4, 5)
 	}, func(s *spoken) {
 		const digest = "sha256:9ae0b8e8c98acdde6a0d0b1d8ae2a0fb0cd9d4bd8c9b9d3f2ef3f5a7a5d7b1c0"
-		cutoff := "--cutoff=" + s.now().Format("2006-01-02T15:04:05.999999Z07:00")
+		cutoff := "--cutoff=" + s.Now().Format("2006-01-02T15:04:05.999999Z07:00")
 		person := []string{"--operator=kim", "--reason=TICKET-1"}
 		s.says("run", "--dry-run", "--cutoff=now")
 		s.says("run", "--dry-run", "--cutoff=now", "--list")
@@ -38,8 +38,8 @@ func TestGoldenPreview(t *testing.T) {
 func TestRun_PrintsApplicationsWrittenOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(2)
-	w.d().AddPromises(couponID, 4)
+	couponID := w.AddCoupon(2)
+	w.AddPromises(couponID, 4)
 	run := []string{"run", "--accept-gap", "--cutoff=now", "--operator=kim", "--reason=INC-9"}
 	for _, c := range []struct {
 		args []string
@@ -56,19 +56,19 @@ func TestRun_PrintsApplicationsWrittenOff(t *testing.T) {
 func TestRun_WithoutFlagsIsNightlyRunUpToLastMidnight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	midnight := calendar.DefaultCutoff(w.now(), jajeongtest.Zone)
-	couponID := w.couponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
-	w.users(1, 2)
-	w.stand(couponID, "1", midnight.Add(-time.Minute))
-	w.stand(couponID, "2", midnight)
+	midnight := calendar.DefaultCutoff(w.Now(), jajeongtest.Zone)
+	couponID := w.AddCouponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+	w.AddUsers(1, 2)
+	w.ApplyAt(couponID, "1", midnight.Add(-time.Minute))
+	w.ApplyAt(couponID, "2", midnight)
 
 	code, stdout, stderr := w.settle("run")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "CRON")
-	require.Equal(t, []coupon.UserID{1}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, w.Issued(couponID))
 	var trigger, status string
 	var cutoff time.Time
-	require.NoError(t, w.db.QueryRow("SELECT trigger_kind, status, cutoff FROM settlement_run").Scan(&trigger, &status, &cutoff))
+	require.NoError(t, w.DB.QueryRow("SELECT trigger_kind, status, cutoff FROM settlement_run").Scan(&trigger, &status, &cutoff))
 	require.Equal(t, []string{"CRON", "SUCCEEDED"}, []string{trigger, status})
 	require.Equal(t, midnight.UTC(), cutoff)
 }

@@ -50,10 +50,10 @@ func pushed(t *testing.T, gateway, job, trigger string) map[string]string {
 	return found
 }
 
-func TestARunIsPushed(t *testing.T) {
+func TestRun_PushesMetrics(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
-	n.stand(n.coupons[0], "99", n.now().Add(-72*time.Hour)) // nobody knows this user
+	n.ApplyAt(n.coupons[0], "99", n.Now().Add(-72*time.Hour)) // an unknown user
 	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
 
 	code, _, stderr := n.settle("run", "--push-gateway="+gateway)
@@ -82,9 +82,9 @@ func TestARunIsPushed(t *testing.T) {
 		require.NotEqual(t, "0", night[key], key)
 	}
 
-	// A person's run leaves that of the night as it is, and a run that fails leaves when one last succeeded.
-	n.exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", n.coupons[1])
-	n.exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", n.coupons[1])
+	// A manual run keeps the metrics of the nightly run, and a failed run keeps the time of the last success.
+	n.Exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", n.coupons[1])
+	n.Exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", n.coupons[1])
 	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway)
 	require.Equal(t, exitInvariant, code)
 	person := pushed(t, gateway, "settle", "MANUAL")
@@ -94,7 +94,7 @@ func TestARunIsPushed(t *testing.T) {
 	require.NotContains(t, person, "jajeong_run_last_success_timestamp_seconds")
 	require.Equal(t, night, pushed(t, gateway, "settle", "CRON"))
 
-	// Nor does one that could look at nothing say that nothing is missing.
+	// A run without Redis keeps the last known gap.
 	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
 	require.Equal(t, exitInfrastructure, code)
 	blind := pushed(t, gateway, "settle", "MANUAL")
@@ -109,17 +109,17 @@ func TestARunIsPushed(t *testing.T) {
 	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"], failed["jajeong_run_last_success_timestamp_seconds"])
 }
 
-func TestARunIsPushedWhileItGoesOn(t *testing.T) {
+func TestRun_PushesMetricsWhileRunning(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
 	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
-	release := n.lock(n.coupons[0])
+	release := n.Lock(n.coupons[0])
 	ended := make(chan int, 1)
 	go func() {
 		code, _, _ := n.settle("run", "--push-gateway="+gateway)
 		ended <- code
 	}()
-	testenv.Eventually(t, hangs, "it is seen", func() bool { return pushed(t, gateway, "settle", "CRON")["jajeong_run_status RUNNING"] == "1" })
+	testenv.Eventually(t, hangs, "the gateway has the run", func() bool { return pushed(t, gateway, "settle", "CRON")["jajeong_run_status RUNNING"] == "1" })
 	release()
 	require.Zero(t, <-ended)
 	night := pushed(t, gateway, "settle", "CRON")
@@ -128,9 +128,9 @@ func TestARunIsPushedWhileItGoesOn(t *testing.T) {
 	require.Equal(t, "2", night["jajeong_run_applications ISSUED"])
 }
 
-func TestAGatewayThatIsAwayIsAWarning(t *testing.T) {
+func TestRun_WarnsOfUnreachableGateway(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody else does
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are established and never answered
 	require.NoError(t, err)
 	t.Cleanup(func() { silent.Close() })
 	for name, gateway := range map[string]string{"refused": "http://127.0.0.1:1", "silent": "http://" + silent.Addr().String()} {
@@ -141,13 +141,13 @@ func TestAGatewayThatIsAwayIsAWarning(t *testing.T) {
 			require.Zero(t, code, stderr)
 			require.Contains(t, stdout, "SETTLED")
 			require.Contains(t, stderr, "the last metrics not pushed")
-			require.Equal(t, []coupon.UserID{1, 2}, n.issued(n.coupons[0]))
+			require.Equal(t, []coupon.UserID{1, 2}, n.Issued(n.coupons[0]))
 		})
 	}
 }
 
-// A check of one coupon is not pushed, and a check that could not see all coupons changes nothing.
-func TestFindingsOfVerifyArePushed(t *testing.T) {
+// A check of one coupon and an incomplete check without violations push nothing.
+func TestVerify_PushesFindings(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
 	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
@@ -167,32 +167,32 @@ func TestFindingsOfVerifyArePushed(t *testing.T) {
 	code, found = verify()
 	require.Zero(t, code)
 	require.Equal(t, "0", found[findings])
-	well := found[success]
-	require.NotEmpty(t, well)
+	first := found[success]
+	require.NotEmpty(t, first)
 
 	for _, couponID := range n.coupons {
-		n.exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", couponID)
+		n.Exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", couponID)
 	}
 	code, found = verify()
 	require.Equal(t, exitInvariant, code)
 	require.Equal(t, "2", found[findings])
-	require.NotEqual(t, well, found[success], "a check that finds something has succeeded")
-	ill := found[success]
+	require.NotEqual(t, first, found[success], "a check with findings is a success")
+	second := found[success]
 
-	n.exec("UPDATE promise SET accepted = accepted - 3 WHERE coupon_id = ?", n.coupons[0])
+	n.Exec("UPDATE promise SET accepted = accepted - 3 WHERE coupon_id = ?", n.coupons[0])
 	code, found = verify(fmt.Sprintf("--coupon=%d", n.coupons[0]))
 	require.Zero(t, code)
 	require.Equal(t, "2", found[findings])
 
-	// Redis is away: nothing is known, so nothing is said.
+	// A check without Redis pushes nothing.
 	code, found = verify("--redis-addrs=127.0.0.1:1")
 	require.Equal(t, exitInfrastructure, code)
 	require.Equal(t, "2", found[findings])
-	require.Equal(t, ill, found[success])
-	require.Empty(t, pushed(t, gateway, "settle", "CRON"), "runs are another group")
+	require.Equal(t, second, found[success])
+	require.Empty(t, pushed(t, gateway, "settle", "CRON"), "runs have a group of their own")
 }
 
-func TestTheLastPushIsRepeated(t *testing.T) {
+func TestRun_RepeatsLastPush(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
 	holds, err := url.Parse("http://" + prometheus.StartPushgateway(t).Addr())
@@ -215,7 +215,7 @@ func TestTheLastPushIsRepeated(t *testing.T) {
 	require.Greater(t, asked.Load(), int32(1))
 }
 
-func TestAGatewayIsAURLWithoutAPassword(t *testing.T) {
+func TestPushGateway_RefusesOtherValues(t *testing.T) {
 	t.Parallel()
 	for _, gateway := range []string{"pushgateway:9091", "http://", "ftp://pushgateway", "http://kim:secret@pushgateway:9091", "::"} {
 		for _, verb := range []string{"run", "verify"} {

@@ -10,24 +10,24 @@ import (
 )
 
 // Verbs that only read do so on a server that takes no writes, as a replica, whatever they find.
-func TestAReadOnlyServerIsRead(t *testing.T) {
+func TestVerbs_ReadFromReadOnlyServer(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, testenv.RedisFor(t), *jajeongtest.DatabaseOn(t, testenv.PrivateMySQL(t, testenv.MySQLOptions{})))
-	couponID := w.coupon(2)
-	w.users(1, 2, 3)
-	w.apply(couponID, 3, 1, 2)
+	w := newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, testenv.PrivateMySQL(t, testenv.MySQLOptions{}))})
+	couponID := w.AddCoupon(2)
+	w.AddUsers(1, 2, 3)
+	w.Apply(couponID, 3, 1, 2)
 	w.settleNow()
-	lost := w.coupon(2)
-	w.apply(lost, 1, 2)
-	require.NoError(t, w.rdb.ZRem(t.Context(), w.queue(lost), "1").Err())
-	w.exec("SET GLOBAL read_only = 1")
+	lost := w.AddCoupon(2)
+	w.Apply(lost, 1, 2)
+	require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(lost), "1").Err())
+	w.Exec("SET GLOBAL read_only = 1")
 	for _, c := range []struct {
 		code int
 		args []string
 	}{
 		{exitInvariant, []string{"verify"}},
-		{exitDone, []string{"report", "--month=" + w.now().In(jajeongtest.Zone).Format("2006-01")}},
-		{exitDone, []string{"report", "--date=" + w.now().In(jajeongtest.Zone).Format("2006-01-02"), "--output=json"}},
+		{exitDone, []string{"report", "--month=" + w.Now().In(jajeongtest.Zone).Format("2006-01")}},
+		{exitDone, []string{"report", "--date=" + w.Now().In(jajeongtest.Zone).Format("2006-01-02"), "--output=json"}},
 		{exitDone, []string{"explain", "--coupon=1", "--user=3"}},
 		{exitDone, []string{"runs"}},
 		{exitDone, []string{"show", "1"}},

@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// TestWhatTheRedisUsersRefuse: that each can do its work, the tests of its program show, which log in as these users.
-func TestWhatTheRedisUsersRefuse(t *testing.T) {
+// TestRedisUsers_RefuseEverythingElse: that each can do its work, the tests of its program show, which log in as these users.
+func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 	t.Parallel()
 	const prefix = "shop:"
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -47,16 +47,16 @@ func TestWhatTheRedisUsersRefuse(t *testing.T) {
 	}
 }
 
-func TestARightThatIsMissingInRedisIsSaid(t *testing.T) {
+func TestRun_NamesMissingRedisRight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1)
-	w.apply(w.coupon(1), 1)
-	username, _ := w.redisAs.As("jajeong_settle")
-	require.NoError(t, w.rdb.ACLSetUser(t.Context(), username, "-zrange").Err())
+	w.AddUsers(1)
+	w.Apply(w.AddCoupon(1), 1)
+	username, _ := w.RedisUsers.As("jajeong_settle")
+	require.NoError(t, w.Redis.ACLSetUser(t.Context(), username, "-zrange").Err())
 	code, _, stderr := w.settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
 	require.Equal(t, exitUse, code)
 	require.Contains(t, stderr, "docs/redis-users.acl")
-	require.NoError(t, w.rdb.ACLSetUser(t.Context(), username, "+zrange").Err())
+	require.NoError(t, w.Redis.ACLSetUser(t.Context(), username, "+zrange").Err())
 	w.settleNow()
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -22,7 +21,6 @@ type reportCmd struct {
 	Out    string            `type:"path" placeholder:"FILE"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *reportCmd) Validate() error {
 	_, err := c.period(time.UTC)
 	return errors.Join(refuse(c.Date == "" && c.Month == "", text.PeriodMissing), err)
@@ -48,20 +46,24 @@ func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 }
 
 func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
-	period, _ := c.period(p.zone) // Validate has read it
+	period, _ := c.period(p.Zone) // Validate has read it
 	found, err := (&report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}).Report(ctx, period, c.Coupon)
 	if err != nil {
 		return err
 	}
-	e := report.Edition{Report: found, Period: period, Locale: p.locale(), Name: c.Date + c.Month, GeneratedAt: p.now()}
+	e := report.Edition{Report: found, Period: period, Locale: p.Locale, Name: c.Date + c.Month, GeneratedAt: p.Now()}
 	if c.Out == "" {
-		return errors.Join(c.print(p.stdout, e), p.reportUnread(found))
-	}
-	if err := output.WriteFile(c.Out, func(w io.Writer) error { return c.print(w, e) }); err != nil {
+		err = c.print(p.Stdout, e)
+	} else if err := output.WriteFile(c.Out, func(w io.Writer) error { return c.print(w, e) }); err != nil {
 		return text.UsageErrorf(text.OutNotWritten, err)
+	} else {
+		p.warn(text.WrittenTo, c.Out)
 	}
-	p.warn(text.WrittenTo, c.Out)
-	return p.reportUnread(found)
+	var unread []error
+	for _, u := range found.Unread {
+		unread = append(unread, u.Err)
+	}
+	return errors.Join(err, worst(p.printErrors(unread...)...))
 }
 
 func (c *reportCmd) print(w io.Writer, e report.Edition) error {
@@ -76,17 +78,4 @@ func (c *reportCmd) print(w io.Writer, e report.Edition) error {
 		e.Table(w)
 		return nil
 	}
-}
-
-// reportUnread prints which coupons are missing in the report. It returns the exit code.
-func (p *program) reportUnread(r *report.Report) error {
-	var classes []coupon.Class
-	for _, u := range r.Unread {
-		fmt.Fprintf(p.stderr, "settle: %s\n", u.Error)
-		classes = append(classes, classOf(u.Err))
-	}
-	if len(classes) > 0 {
-		p.warn(text.AdviseRunAgain)
-	}
-	return worst(classes)
 }

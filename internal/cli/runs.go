@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
@@ -14,7 +13,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxRunsListed bounds a page.
 const maxRunsListed = 500
 
 type runsCmd struct {
@@ -27,7 +25,6 @@ type runsCmd struct {
 	Output  string          `enum:"table,json,csv" default:"table"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *runsCmd) Validate() error {
 	_, err := c.filter(time.UTC)
 	return errors.Join(refuse(c.Limit < 1 || c.Limit > maxRunsListed, text.WrongLimit, c.Limit, maxRunsListed, "--before"), err)
@@ -45,38 +42,32 @@ func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
 	return f, after1970(f.From)
 }
 
-// next are the flags of the next page.
+// next is the command for the next page.
 func (c *runsCmd) next(before coupon.RunID) string {
-	flags := []string{"settle runs"}
-	for _, flag := range []struct {
-		name             string
-		value, byDefault any
-	}{
-		{"date", c.Date, ""}, {"status", c.Status, ""}, {"trigger", c.Trigger, ""},
-		{"coupon", c.Coupon, coupon.CouponID(0)}, {"limit", c.Limit, 20}, {"before", before, coupon.RunID(0)},
-	} {
-		if flag.value != flag.byDefault {
-			flags = append(flags, fmt.Sprintf("--%s=%v", flag.name, flag.value))
+	next := "settle runs"
+	add := func(name string, value any, given bool) {
+		if given {
+			next += fmt.Sprintf(" --%s=%v", name, value)
 		}
 	}
-	return strings.Join(flags, " ")
+	add("date", c.Date, c.Date != "")
+	add("status", c.Status, c.Status != "")
+	add("trigger", c.Trigger, c.Trigger != "")
+	add("coupon", c.Coupon, c.Coupon > 0)
+	add("limit", c.Limit, c.Limit != 20)
+	add("before", before, true)
+	return next
 }
 
-// runsPage is the JSON of runs.
 type runsPage struct {
 	Runs   []history.Run `json:"runs"`
 	Before coupon.RunID  `json:"before,omitempty"` // for the next page, when there is one
 }
 
-func (c *runsCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	filter, _ := c.filter(p.zone) // Validate has read it
+func (c *runsCmd) read(ctx context.Context, p *program, s *servers) error {
+	filter, _ := c.filter(p.Zone) // Validate has read it
 	filter.Limit++                // one more tells whether there are more
-	runs, err := history.Reader{DB: db}.Runs(ctx, filter)
+	runs, err := history.Reader{DB: s.MySQL}.Runs(ctx, filter)
 	if err != nil {
 		return err
 	}
@@ -87,7 +78,7 @@ func (c *runsCmd) run(ctx context.Context, p *program) error {
 	}
 	switch c.Output {
 	case "json":
-		return output.JSON(p.stdout, page)
+		return output.JSON(p.Stdout, page)
 	case "csv":
 		if err := p.view().RunsCSV(page.Runs); err != nil {
 			return err
@@ -106,19 +97,8 @@ type showCmd struct {
 	Output string       `enum:"table,json" default:"table"`
 }
 
-// shownRun is the JSON of show.
-type shownRun struct {
-	history.Run
-	Details []history.RunCoupon `json:"details"` // coupons that it changed or could not settle
-}
-
-func (c *showCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	reader := history.Reader{DB: db}
+func (c *showCmd) read(ctx context.Context, p *program, s *servers) error {
+	reader := history.Reader{DB: s.MySQL}
 	run, err := reader.Run(ctx, c.Run)
 	if err != nil {
 		return err
@@ -128,7 +108,10 @@ func (c *showCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.Output == "json" {
-		return output.JSON(p.stdout, shownRun{run, coupons})
+		return output.JSON(p.Stdout, struct {
+			history.Run
+			Details []history.RunCoupon `json:"details"` // coupons that it changed or could not settle
+		}{run, coupons})
 	}
 	p.view().Run(run, coupons)
 	return nil

@@ -21,7 +21,6 @@ type scheduleCmd struct {
 	AdminListen string `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *scheduleCmd) Validate() error {
 	if c.AdminListen == "" {
 		return nil
@@ -31,8 +30,8 @@ func (c *scheduleCmd) Validate() error {
 
 // run settles every night until a signal stops it. It logs and prints nothing.
 func (c *scheduleCmd) run(ctx context.Context, p *program) error {
-	if p.LogLevel == "warn" { // the default of the verbs that people run
-		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.stderr)
+	if p.LogLevel == "warn" { // the default of the other verbs
+		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
 	}
 	settler, err := p.openSettler(ctx)
 	if err != nil {
@@ -42,17 +41,13 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	if err := settler.readable(ctx); err != nil {
 		return err
 	}
-	timetable, err := schedule.Parse(p.SettleSchedule, p.zone)
-	if err != nil {
-		return err
-	}
 	closeAdmin, err := c.serveAdmin(ctx, p, settler)
 	if err != nil {
 		return err
 	}
 	defer closeAdmin()
 	scheduler, err := schedule.New(schedule.Config{
-		Timetable: timetable, Zone: p.zone, Clock: settler.Clock, LastNight: settler.LastNight,
+		Timetable: p.timetable(), Zone: p.Zone, Clock: settler.Clock, LastNight: settler.LastNight,
 		Settle: settler.night, Wait: settle.Wait, Logger: p.logger.Named("schedule"),
 	})
 	if err != nil {
@@ -70,7 +65,6 @@ func (c *scheduleCmd) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// night settles one night and logs the result.
 func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, err error) {
 	report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 	if err != nil {
@@ -85,17 +79,17 @@ func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, e
 	return true, report.Err()
 }
 
-// readableWithin is how long a database that hangs may keep a scheduler from starting, well below the patience of a probe.
+// readableWithin bounds the delay of the start by a database that hangs. A startup probe waits longer.
 const readableWithin = 5 * time.Second
 
-// readable refuses users that cannot be judged at the start, and not first at midnight. A database that is away is no
-// reason not to start: each run looks again.
+// readable refuses a table of users that cannot be read, at the start and not first at midnight. If the database is away, the
+// schedule starts: each run looks at the table.
 func (s *settler) readable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readableWithin)
 	defer cancel()
 	_, err := s.users.Look(ctx, s.MySQL)
 	if err != nil && classOf(err) != coupon.Setup {
-		s.Logger.Warn("the table of users was not looked at; each run does", zap.Error(err))
+		s.Logger.Warn("the table of users was not checked; each run checks it", zap.Error(err))
 		return nil
 	}
 	return err
@@ -111,8 +105,8 @@ func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settl
 	registry.MustRegister(settler.servers.Servers.Metrics(), settler.store.Metrics(), catalog.Queues{
 		Coupons:   catalog.Snapshot{Store: settler.store}.Coupons,
 		Heads:     settler.store,
-		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.zone) },
-		Now:       p.now,
+		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) },
+		Now:       p.Now,
 	})
 	admin := ops.New(ops.Config{Redis: settler.store, MySQL: settler.MySQL, Registry: registry})
 	if closeAdmin, err = admin.Serve(ctx, c.AdminListen, p.logger); err != nil {

@@ -22,8 +22,8 @@ import (
 // startSchedule runs `settle schedule` in this process until stop is called. The test must read the logs to their end.
 func (w *world) startSchedule(args ...string) (logs io.Reader, stop func(), ended <-chan int) {
 	reader, writer := io.Pipe()
-	ctx, stop := context.WithCancel(w.t.Context())
-	w.t.Cleanup(stop)
+	ctx, stop := context.WithCancel(w.T.Context())
+	w.T.Cleanup(stop)
 	code := make(chan int, 1)
 	go func() {
 		code <- run(ctx, slices.Concat([]string{"schedule"}, args, w.servers), io.Discard, writer)
@@ -32,24 +32,24 @@ func (w *world) startSchedule(args ...string) (logs io.Reader, stop func(), ende
 	return reader, stop, code
 }
 
-func TestScheduleSettlesTheLastNightAtOnceAndStopsWhenTold(t *testing.T) {
+func TestSchedule_SettlesLastNightAndStops(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
 	for runs := range 2 { // started again, it settles the night again, which changes nothing
 		logs, stop, ended := n.startSchedule()
 		go func() { _, _ = io.Copy(io.Discard, logs) }()
 		testenv.Eventually(t, 20*time.Second, "the night is settled", func() bool {
-			return len(n.ids("SELECT id FROM settlement_run WHERE status = 'SUCCEEDED'")) == runs+1
+			return len(n.IDs("SELECT id FROM settlement_run WHERE status = 'SUCCEEDED'")) == runs+1
 		})
 		stop()
 		require.Zero(t, <-ended)
 	}
-	midnight := calendar.DefaultCutoff(n.now(), jajeongtest.Zone)
-	require.Len(t, n.ids("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", midnight.UTC()), 2)
+	midnight := calendar.DefaultCutoff(n.Now(), jajeongtest.Zone)
+	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", midnight.UTC()), 2)
 	n.requireRepaired()
 }
 
-func TestScheduleServesTheAdminPort(t *testing.T) {
+func TestSchedule_ServesAdminPort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	logs, stop, ended := w.startSchedule("--admin-listen=127.0.0.1:0")
@@ -82,7 +82,7 @@ func TestScheduleServesTheAdminPort(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestScheduleNeedsItsAdminAddress(t *testing.T) {
+func TestSchedule_RefusesUnusableAdminAddress(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -94,10 +94,10 @@ func TestScheduleNeedsItsAdminAddress(t *testing.T) {
 	}
 }
 
-func TestAScheduleWarnsOfANightThatWasNotSettledWhole(t *testing.T) {
+func TestSchedule_WarnsOfHeldCoupon(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
-	n.d().AddPromises(n.coupons[0], 1) // one application is lost
+	n.AddPromises(n.coupons[0], 1) // one application is lost
 	logs, stop, ended := n.startSchedule()
 	levels := map[string]string{}
 	for lines := bufio.NewScanner(logs); lines.Scan(); {

@@ -16,7 +16,6 @@ import (
 	shop "github.com/jajeong/jajeong/internal/users"
 )
 
-// servers are the connections of a verb.
 type servers struct {
 	*connect.Servers
 	store *candidates.Store
@@ -53,7 +52,6 @@ func (p *program) openWriting(ctx context.Context) (*servers, error) {
 	return s, nil
 }
 
-// couponsPerPage bounds a page of coupon ids.
 const couponsPerPage = 1000
 
 // eachCoupon visits the given coupons, or all, page by page.
@@ -81,7 +79,6 @@ func (s *servers) eachCoupon(ctx context.Context, given []coupon.CouponID, visit
 	}
 }
 
-// settler is a settler with its servers.
 type settler struct {
 	*settle.Settler
 	*servers
@@ -98,8 +95,8 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 	}
 	one, err := settle.New(settle.Config{
 		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
-		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Users: s.users, Observer: runmetrics.New(p.now),
-		Zone: p.zone, Now: p.now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
+		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Users: s.users, Observer: runmetrics.New(p.Now),
+		Zone: p.Zone, Now: p.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	})
 	return &settler{one, s}, err
 }

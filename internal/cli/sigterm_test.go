@@ -23,11 +23,10 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// hangs is when a program that was told to stop with a grace of a second is taken for one that hangs. It must stay
-// below the two minutes after which a read from MySQL gives up by itself.
+// hangs is the limit for stopping with a grace of a second. It is below the two minutes of the timeout of reads from MySQL.
 const hangs = 40 * time.Second
 
-// night is a world in which users 1, 2 and 3 stood in each line before the last midnight, for two seats.
+// night is a world in which users 1, 2 and 3 applied for two seats of each coupon before the last midnight.
 type night struct {
 	*world
 	coupons []coupon.CouponID
@@ -35,63 +34,63 @@ type night struct {
 
 func newNight(w *world, coupons int) *night {
 	n := &night{world: w}
-	midnight := calendar.DefaultCutoff(w.now(), w.settler().Zone)
-	w.users(1, 2, 3)
+	midnight := calendar.DefaultCutoff(w.Now(), w.Settler().Zone)
+	w.AddUsers(1, 2, 3)
 	for range coupons {
-		couponID := w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
+		couponID := w.AddCouponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 		for i, member := range []string{"1", "2", "3"} {
-			w.stand(couponID, member, midnight.Add(time.Duration(i-5)*time.Minute))
+			w.ApplyAt(couponID, member, midnight.Add(time.Duration(i-5)*time.Minute))
 		}
 		n.coupons = append(n.coupons, couponID)
 	}
 	return n
 }
 
-// requireUntouched demands that nothing has happened to the coupons.
+// requireUntouched requires that the coupons are not settled.
 func (n *night) requireUntouched(coupons ...coupon.CouponID) {
-	n.t.Helper()
+	n.T.Helper()
 	for _, couponID := range coupons {
-		require.Empty(n.t, n.issued(couponID), "coupon %d", couponID)
-		require.Equal(n.t, []string{"1", "2", "3"}, n.waiting(couponID), "coupon %d", couponID)
+		require.Empty(n.T, n.Issued(couponID), "coupon %d", couponID)
+		require.Equal(n.T, []string{"1", "2", "3"}, n.Waiting(couponID), "coupon %d", couponID)
 	}
 }
 
-// requireRepaired demands that one more run settles all that was left.
+// requireRepaired requires that one more run settles the rest.
 func (n *night) requireRepaired() {
-	n.t.Helper()
+	n.T.Helper()
 	code, _, stderr := n.settle("run")
-	require.Zero(n.t, code, stderr)
+	require.Zero(n.T, code, stderr)
 	for _, couponID := range n.coupons {
-		require.Equal(n.t, []coupon.UserID{1, 2}, n.issued(couponID))
-		require.Equal(n.t, []coupon.UserID{3}, n.outcome(couponID, "NOT_SELECTED"))
-		require.Empty(n.t, n.waiting(couponID))
+		require.Equal(n.T, []coupon.UserID{1, 2}, n.Issued(couponID))
+		require.Equal(n.T, []coupon.UserID{3}, n.Outcome(couponID, "NOT_SELECTED"))
+		require.Empty(n.T, n.Waiting(couponID))
 	}
 	n.verify()
 }
 
-// awaitTurn returns when some session waits for the row of that coupon, which this test holds.
+// awaitTurn waits until a session waits for the row of the coupon, which the test has locked.
 func (w *world) awaitTurn(couponID coupon.CouponID) {
-	w.t.Helper()
-	testenv.Eventually(w.t, hangs, "a session waits for the coupon", func() bool { return w.turns(couponID) > 0 })
+	w.T.Helper()
+	testenv.Eventually(w.T, hangs, "a session waits for the coupon", func() bool { return w.turns(couponID) > 0 })
 }
 
-// awaitNobody returns when no session waits any more: also none that an ended program has left behind at the server.
+// awaitNobody waits until no session waits, including sessions that an ended process has left at the server.
 func (w *world) awaitNobody(couponID coupon.CouponID) {
-	w.t.Helper()
-	testenv.Eventually(w.t, hangs, "nobody waits for the coupon", func() bool { return w.turns(couponID) == 0 })
+	w.T.Helper()
+	testenv.Eventually(w.T, hangs, "no session waits for the coupon", func() bool { return w.turns(couponID) == 0 })
 }
 
 func (w *world) turns(couponID coupon.CouponID) int {
-	w.t.Helper()
+	w.T.Helper()
 	lock := fmt.Sprintf("WHERE c.id = %d FOR UPDATE", couponID)
-	return testenv.Sessions(w.t, w.db, func(s testenv.Session) bool {
+	return testenv.Sessions(w.T, w.DB, func(s testenv.Session) bool {
 		return s.Command == "Query" && strings.HasSuffix(s.Statement, lock)
 	})
 }
 
-// running is the program on its way, in this process: to be told so that it has heard when stop returns.
+// running is the program in this process. When stop returns, the program has received the signal.
 type running struct {
-	t              *testing.T
+	t              testing.TB
 	cancel         context.CancelCauseFunc
 	ended          chan struct{}
 	code           int
@@ -100,7 +99,7 @@ type running struct {
 
 func (w *world) begin(args ...string) *running {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	r := &running{t: w.t, cancel: cancel, ended: make(chan struct{})}
+	r := &running{t: w.T, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
 		r.code = run(ctx, append(args, w.servers...), &r.stdout, &r.stderr)
@@ -119,12 +118,12 @@ func (r *running) end() {
 	}
 }
 
-func TestARunToldToStopFinishesWhatIsInHandAndSaysHowFarItCame(t *testing.T) {
+func TestRun_StoppedFinishesOpenTransaction(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 4)
-	release := n.lock(n.coupons[1])
+	release := n.Lock(n.coupons[1])
 	r := n.begin("run", "--parallel=1")
-	n.awaitTurn(n.coupons[1]) // the first is settled, the second in hand
+	n.awaitTurn(n.coupons[1]) // the first is settled, the second one is open
 	r.stop()
 	release()
 	r.end()
@@ -134,15 +133,15 @@ func TestARunToldToStopFinishesWhatIsInHandAndSaysHowFarItCame(t *testing.T) {
 	require.Contains(t, r.stderr.String(), "coupon 2: ")
 	require.Contains(t, r.stderr.String(), "safe to run again")
 
-	require.Equal(t, []coupon.UserID{3}, n.outcome(n.coupons[0], "NOT_SELECTED"))
-	require.Equal(t, []coupon.UserID{1, 2}, n.issued(n.coupons[1]), "the transaction in hand")
-	require.Empty(t, n.outcome(n.coupons[1], "NOT_SELECTED"), "the transaction behind it")
+	require.Equal(t, []coupon.UserID{3}, n.Outcome(n.coupons[0], "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{1, 2}, n.Issued(n.coupons[1]), "by the open transaction")
+	require.Empty(t, n.Outcome(n.coupons[1], "NOT_SELECTED"), "the next transaction was not begun")
 	n.requireUntouched(n.coupons[2:]...)
-	require.Len(t, n.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
+	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
 	n.requireRepaired()
 }
 
-func TestARunToldToStopBeforeItBeginsMovesNothing(t *testing.T) {
+func TestRun_StoppedBeforeStartChangesNothing(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -154,14 +153,14 @@ func TestARunToldToStopBeforeItBeginsMovesNothing(t *testing.T) {
 	n.requireRepaired()
 }
 
-func TestWhatDoesNotFinishWithinTheGraceIsRolledBack(t *testing.T) {
+func TestStop_RollsBackAfterGrace(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 3)
 	for _, c := range []struct {
 		verb string
 		code int
 	}{{"run", 1}, {"schedule", 0}} {
-		release := n.lock(n.coupons[1])
+		release := n.Lock(n.coupons[1])
 		ctx, cancel := context.WithTimeout(t.Context(), hangs)
 		cmd := exec.CommandContext(ctx, testenv.Build(t, "./cmd/settle"),
 			append([]string{c.verb, "--parallel=1", "--shutdown-grace=1s"}, n.servers...)...)
@@ -185,16 +184,16 @@ func TestWhatDoesNotFinishWithinTheGraceIsRolledBack(t *testing.T) {
 		release()
 		n.awaitNobody(n.coupons[1])
 	}
-	require.Len(t, n.ids("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 2)
+	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 2)
 	n.requireRepaired()
 }
 
-func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
+func TestStop_DespiteFrozenMySQL(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	n := newNight(newWorldWith(t, testenv.RedisFor(t), *jajeongtest.DatabaseOn(t, server)), 2)
+	n := newNight(newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}), 2)
 	for verb, code := range map[string]int{"run": 1, "schedule": 0} {
-		release := n.lock(n.coupons[1])
+		release := n.Lock(n.coupons[1])
 		r := n.begin(verb, "--parallel=1", "--shutdown-grace=1s")
 		n.awaitTurn(n.coupons[1])
 		require.NoError(t, server.Freeze())
@@ -207,17 +206,17 @@ func TestAFrozenMySQLDoesNotKeepAProgramThatIsToldToStop(t *testing.T) {
 		require.Contains(t, r.stderr.String(), "the open transaction was rolled back", verb)
 		if verb == "run" {
 			require.Contains(t, r.stderr.String(), "of 2 coupons")
-			require.Contains(t, r.stderr.String(), "end run", "nobody could write down how it ended")
+			require.Contains(t, r.stderr.String(), "end run", "the end of the run could not be recorded")
 		}
 		n.requireUntouched(n.coupons[1])
 	}
 	n.requireRepaired()
 }
 
-func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
+func TestStop_SecondSignalEndsProcess(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
-	release := n.lock(n.coupons[0])
+	release := n.Lock(n.coupons[0])
 	cmd := exec.Command(testenv.Build(t, "./cmd/settle"), append([]string{"run", "--shutdown-grace=1h"}, n.servers...)...)
 	require.NoError(t, cmd.Start())
 	n.awaitTurn(n.coupons[0])
@@ -228,7 +227,7 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 		_ = cmd.Wait()
 		ended.Store(true)
 	}()
-	// Two signals that the program has not looked at yet are one.
+	// Two signals before the program reads the first count as one.
 	testenv.Eventually(t, hangs, "a further signal ends it", func() bool {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		return ended.Load()
@@ -242,11 +241,10 @@ func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	n.requireRepaired()
 }
 
-// The settlement in hand is finished. The next run settles the rest.
-func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
+func TestSchedule_SIGTERMFinishesOpenSettlement(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
-	release := n.lock(n.coupons[0]) // the night waits here
+	release := n.Lock(n.coupons[0]) // the run waits here
 	cmd := exec.Command(testenv.Build(t, "./cmd/settle"), append([]string{"schedule", "--parallel=1"}, n.servers...)...)
 	cmd.Env = os.Environ()
 	logs, err := cmd.StderrPipe()
@@ -258,41 +256,35 @@ func TestSIGTERMInTheMiddleOfANight(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), `"msg":"stopping"`) {
 	}
 	release()
-	for lines.Scan() { // to its end, as Wait wants it
+	for lines.Scan() { // to its end, as Wait requires
 	}
 	require.NoError(t, cmd.Wait())
-	require.Equal(t, []coupon.UserID{1, 2}, n.issued(n.coupons[0]), "what was in hand is finished")
-	n.requireUntouched(n.coupons[1]) // nothing else was begun
+	require.Equal(t, []coupon.UserID{1, 2}, n.Issued(n.coupons[0]), "the open settlement is finished")
+	n.requireUntouched(n.coupons[1])
 	n.requireRepaired()
 }
 
-func TestHowFarItCameDoesNotCountWhatIsInHand(t *testing.T) {
+func TestStop_CountsSettledCouponsOnly(t *testing.T) {
 	t.Parallel()
-	for _, finishes := range []bool{true, false} {
-		t.Run(fmt.Sprint("finishes ", finishes), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		verb    string
+		commits bool // within the grace
+	}{"committed": {"run", true}, "rolled back": {"run", false}, "schedule": {"schedule", false}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newNight(newWorld(t), 4)
-			release := n.lock(n.coupons[1])
-			r := n.begin("run", "--parallel=1", "--shutdown-grace=1s")
+			release := n.Lock(n.coupons[1])
+			r := n.begin(c.verb, "--parallel=1", "--shutdown-grace=1s")
 			n.awaitTurn(n.coupons[1])
 			r.stop()
-			if finishes {
+			if c.commits {
 				release()
 			}
 			r.end()
 			require.Contains(t, r.stderr.String(), "1 of 4 coupons", "only the first is settled")
-			require.Equal(t, 1, strings.Count(r.stderr.String(), "safe to run again"), "said once")
+			if c.verb == "run" {
+				require.Equal(t, 1, strings.Count(r.stderr.String(), "safe to run again"))
+			}
 		})
 	}
-}
-
-func TestAScheduleToldToStopSaysHowFarItCame(t *testing.T) {
-	t.Parallel()
-	n := newNight(newWorld(t), 3)
-	n.lock(n.coupons[1])
-	r := n.begin("schedule", "--parallel=1", "--shutdown-grace=1s")
-	n.awaitTurn(n.coupons[1])
-	r.stop()
-	r.end()
-	require.Contains(t, r.stderr.String(), "1 of 3 coupons")
 }

@@ -20,7 +20,7 @@ func settleBare(t *testing.T, args ...string) (code int, stdout, stderr string) 
 	return code, out.String(), errs.String()
 }
 
-func TestWrongUseIsToldAllAtOnce(t *testing.T) {
+func TestUsageErrors_AllTogether(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := settleBare(t, "run", "--mysql-dsn=nonsense", "--redis-addrs=localhost", "--candidate-ttl=1h",
 		"--settle-time-zone=Mars/Base", "--date=2026-13-01")
@@ -32,7 +32,7 @@ func TestWrongUseIsToldAllAtOnce(t *testing.T) {
 	require.NotContains(t, stderr, "nonsense", "a DSN holds a password and is not repeated")
 }
 
-// requireWrongUse demands what every refusal of arguments has in common, and a text in it.
+// requireWrongUse requires a usage error with this text.
 func requireWrongUse(t *testing.T, want string, code int, stdout, stderr string) {
 	t.Helper()
 	require.Equal(t, exitUse, code, stderr)
@@ -43,12 +43,12 @@ func requireWrongUse(t *testing.T, want string, code int, stdout, stderr string)
 	}
 }
 
-func TestWrongUse(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1, 2)
-	couponID := w.coupon(5)
-	w.apply(couponID, 1, 2)
+	w.AddUsers(1, 2)
+	couponID := w.AddCoupon(5)
+	w.Apply(couponID, 1, 2)
 	person := []string{"--operator=kim", "--reason=test"}
 	for name, c := range map[string]struct {
 		args []string
@@ -90,30 +90,42 @@ func TestWrongUse(t *testing.T) {
 		"a coupon is no id": {[]string{"report", "--month=2026-11", "--coupon=-1"}, "--coupon"},
 
 		// An empty or repeated value must not select more than was meant.
-		"no digest":           {append([]string{"run", "--coupon=1", "--date=2026-11-20", "--expect-digest", ""}, person...), "--expect-digest is empty"},
-		"no coupon":           {append([]string{"run", "--coupon", "", "--cutoff=now"}, person...), "--coupon is empty"},
-		"coupon 0":            {append([]string{"run", "--coupon=0", "--cutoff=now"}, person...), "--coupon is 0"},
-		"no date":             {append([]string{"run", "--date", ""}, person...), "--date is empty"},
-		"nobody's night":      {append([]string{"run"}, person...), "--operator and --reason belong to a manual run"},
-		"preview of that":     {append([]string{"run", "--dry-run"}, person...), "--operator and --reason belong to a manual run"},
-		"retry of nobody":     {append([]string{"dlq", "retry", "--coupon=1", "--user", ""}, person...), "--user is empty"},
-		"retry for no cause":  {append([]string{"dlq", "retry", "--coupon=1", "--cause", ""}, person...), "--cause is empty"},
-		"no canary":           {append([]string{"dlq", "retry", "--coupon=1", "--canary=0"}, person...), "--canary is 0"},
-		"of two users one":    {[]string{"explain", "--coupon=1", "--user=1", "--user=2"}, "--user is given more than once"},
-		"of two coupons one":  {append([]string{"dlq", "drop", "--coupon=1", "--coupon=2", "--user=1"}, person...), "--coupon is given more than once"},
-		"a reason in latin-1": {[]string{"coupon", "pause", "1", "--operator=kim", "--reason=caf\xe9"}, "--reason has line breaks"},
-		"a name with ESC":     {[]string{"coupon", "pause", "1", "--operator=\x1b[2Jkim", "--reason=test"}, "--operator has line breaks"},
+		"no digest":                 {append([]string{"run", "--coupon=1", "--date=2026-11-20", "--expect-digest", ""}, person...), "--expect-digest is empty"},
+		"no coupon":                 {append([]string{"run", "--coupon", "", "--cutoff=now"}, person...), "--coupon is empty"},
+		"coupon 0":                  {append([]string{"run", "--coupon=0", "--cutoff=now"}, person...), "--coupon is 0"},
+		"no date":                   {append([]string{"run", "--date", ""}, person...), "--date is empty"},
+		"operator of a nightly run": {append([]string{"run"}, person...), "--operator and --reason belong to a manual run"},
+		"preview of a nightly run":  {append([]string{"run", "--dry-run"}, person...), "--operator and --reason belong to a manual run"},
+		"retry of no user":          {append([]string{"dlq", "retry", "--coupon=1", "--user", ""}, person...), "--user is empty"},
+		"retry of no cause":         {append([]string{"dlq", "retry", "--coupon=1", "--cause", ""}, person...), "--cause is empty"},
+		"no canary":                 {append([]string{"dlq", "retry", "--coupon=1", "--canary=0"}, person...), "--canary is 0"},
+		"two users":                 {[]string{"explain", "--coupon=1", "--user=1", "--user=2"}, "--user is given more than once"},
+		"two coupons":               {append([]string{"dlq", "drop", "--coupon=1", "--coupon=2", "--user=1"}, person...), "--coupon is given more than once"},
+		"a reason in latin-1":       {[]string{"coupon", "pause", "1", "--operator=kim", "--reason=caf\xe9"}, "--reason has line breaks"},
+		"a name with ESC":           {[]string{"coupon", "pause", "1", "--operator=\x1b[2Jkim", "--reason=test"}, "--operator has line breaks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code, stdout, stderr := w.settle(c.args...)
 			requireWrongUse(t, c.want, code, stdout, stderr)
-			require.Equal(t, []string{"1", "2"}, w.waiting(couponID), "nothing was done")
+			require.Equal(t, []string{"1", "2"}, w.Waiting(couponID), "nothing was settled")
 		})
 	}
 }
 
-func TestHelpAndVersion(t *testing.T) {
+func TestUsageErrors_OfIDs(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"-1", "1.5", "", "99999999999999999999"} {
+		for _, flag := range []string{"--coupon", "--before"} {
+			code, stdout, stderr := settleBare(t, "runs", flag+"="+value, "--mysql-dsn=u:p@tcp("+nowhere+")/x")
+			requireWrongUse(t, flag+" is \""+value+"\": want a whole number", code, stdout, stderr)
+		}
+		code, stdout, stderr := settleBare(t, "verify", "--coupon="+value, "--mysql-dsn=u:p@tcp("+nowhere+")/x")
+		requireWrongUse(t, "--coupon is ", code, stdout, stderr)
+	}
+}
+
+func TestHelp_AndVersion(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"--version"}} {
 		code, stdout, stderr := settleBare(t, args...)
@@ -126,12 +138,12 @@ func TestHelpAndVersion(t *testing.T) {
 // nowhere is an address that refuses connections: no server is ever given the port 1, unlike one just closed.
 const nowhere = "127.0.0.1:1"
 
-func TestServersThatAreDown(t *testing.T) {
+func TestVerbs_UnreachableServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(5)
-	w.users(1)
-	w.apply(couponID, 1)
+	couponID := w.AddCoupon(5)
+	w.AddUsers(1)
+	w.Apply(couponID, 1)
 	noRedis := []string{w.servers[0], "--redis-addrs=" + nowhere}
 	noMySQL := append([]string{"--mysql-dsn=root@tcp(" + nowhere + ")/coupons"}, w.servers[1:]...)
 	for name, c := range map[string]struct {
@@ -150,12 +162,12 @@ func TestServersThatAreDown(t *testing.T) {
 			require.Equal(t, 1, code, stderr)
 			require.Contains(t, stderr, "refused")
 			require.Contains(t, stderr, "safe to run again")
-			require.Equal(t, []string{"1"}, w.waiting(couponID))
+			require.Equal(t, []string{"1"}, w.Waiting(couponID))
 		})
 	}
 }
 
-func TestADatabaseThatIsNotSetUp(t *testing.T) {
+func TestRun_DatabaseWithoutSchemaOrAccess(t *testing.T) {
 	t.Parallel()
 	r, m := testenv.RedisFor(t), testenv.MySQLFor(t)
 	servers := []string{"--redis-addrs=" + strings.Join(r.Addrs, ","), "--redis-key-prefix=" + r.Prefix}
@@ -171,7 +183,7 @@ func TestADatabaseThatIsNotSetUp(t *testing.T) {
 	require.NotContains(t, stderr, "wrong")
 }
 
-func TestSecretsFromFiles(t *testing.T) {
+func TestSettings_SecretsFromFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	file := filepath.Join(t.TempDir(), "dsn")
@@ -189,7 +201,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	require.Contains(t, stderr, "MYSQL_DSN_FILE")
 }
 
-func TestMigrateAgainAndManyAtOnce(t *testing.T) {
+func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 	t.Parallel()
 	m := testenv.MySQLFor(t)
 	refused := make(chan string)
@@ -219,7 +231,7 @@ func TestMigrateAgainAndManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestMistypedEnvironmentIsRefused(t *testing.T) {
+func TestSettings_RefuseMistypedEnvironment(t *testing.T) {
 	t.Setenv("SETTLE_TIMEZONE", "Asia/Seoul")
 	t.Setenv("SETTLE_API_PORT_8080_TCP", "tcp://10.0.0.1:8080") // Kubernetes gives every pod such names
 	code, _, stderr := settleBare(t, "verify", "--mysql-dsn=root@tcp(127.0.0.1:1)/x")
@@ -229,12 +241,12 @@ func TestMistypedEnvironmentIsRefused(t *testing.T) {
 	require.NotContains(t, stderr, "8080")
 }
 
-func TestTheWorstFailureDecidesTheExitCode(t *testing.T) {
+func TestExitCode_OfWorstFailure(t *testing.T) {
 	t.Parallel()
 	const infrastructure, setup, invariant = coupon.Infrastructure, coupon.Setup, coupon.Invariant
-	require.NoError(t, worst(nil))
-	require.Equal(t, exitError(1), worst([]coupon.Class{infrastructure}))
-	require.Equal(t, exitError(3), worst([]coupon.Class{invariant}))
-	require.Equal(t, exitError(1), worst([]coupon.Class{invariant, infrastructure}))
-	require.Equal(t, exitError(2), worst([]coupon.Class{invariant, infrastructure, setup}))
+	require.NoError(t, worst())
+	require.Equal(t, exitError(1), worst(infrastructure))
+	require.Equal(t, exitError(3), worst(invariant))
+	require.Equal(t, exitError(1), worst(invariant, infrastructure))
+	require.Equal(t, exitError(2), worst(invariant, infrastructure, setup))
 }

@@ -14,22 +14,22 @@ import (
 	shop "github.com/jajeong/jajeong/internal/users"
 )
 
-// Without a status column everybody who exists is active, which must be said.
-func TestUsersWithoutAStatus(t *testing.T) {
+// Without a status column every existing user is active.
+func TestUsers_WithoutStatusColumn(t *testing.T) {
 	t.Parallel()
 	m := testenv.MySQLFor(t)
 	var database string
 	require.NoError(t, m.DB.QueryRow("SELECT DATABASE()").Scan(&database))
-	w := newWorldOf(t, testenv.RedisFor(t), m, &jajeongtest.UserTable{
+	w := newWorldWith(t, jajeongtest.Options{MySQL: &m, Users: &jajeongtest.UserTable{
 		DDL: "CREATE TABLE member (id BIGINT PRIMARY KEY)", Table: "member", ID: "id",
 		Configured: shop.Settings{UserTable: database + ".member", UserIDColumn: "id", UserStatusColumn: "-", UserActiveValues: shop.Default().UserActiveValues},
-	})
-	w.exec("INSERT INTO member VALUES (1), (2), (4)")
-	couponID := w.coupon(5)
-	w.apply(couponID, 1, 2, 3, 4)
+	}})
+	w.Exec("INSERT INTO member VALUES (1), (2), (4)")
+	couponID := w.AddCoupon(5)
+	w.Apply(couponID, 1, 2, 3, 4)
 	w.settleNow()
-	require.Equal(t, []coupon.UserID{1, 2, 4}, w.issued(couponID))
-	require.Equal(t, "UNKNOWN_USER", w.reason(couponID, "3").Cause)
+	require.Equal(t, []coupon.UserID{1, 2, 4}, w.Issued(couponID))
+	require.Equal(t, "UNKNOWN_USER", w.Reason(couponID, "3").Cause)
 	w.verify()
 	for user, want := range map[int]string{1: "user 1\n", 3: "user 3 (unknown)\n"} {
 		code, stdout, stderr := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
@@ -38,9 +38,8 @@ func TestUsersWithoutAStatus(t *testing.T) {
 	}
 }
 
-// A table that cannot be read right is refused before anybody is judged: by `settle migrate`, which makes nothing then, and
-// by whatever reads it, at once.
-func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
+// Every verb that reads users refuses an unreadable table before it classifies a user. `settle migrate` then creates nothing.
+func TestUsers_RefuseUnreadableTable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		ddl   string
@@ -67,15 +66,15 @@ func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.users(1, 2)
-			couponID := w.coupon(1)
-			w.apply(couponID, 1, 2)
-			w.exec("DROP TABLE `user`")
+			w.AddUsers(1, 2)
+			couponID := w.AddCoupon(1)
+			w.Apply(couponID, 1, 2)
+			w.Exec("DROP TABLE `user`")
 			for statement := range strings.SplitSeq(test.ddl, "; ") {
-				w.exec(statement)
+				w.Exec(statement)
 			}
 			w.servers = append(w.servers, test.flags...)
-			w.exec("GRANT SELECT ON `user` TO " + w.ownName()) // the people's account keeps its two columns
+			w.Exec("GRANT SELECT ON `user` TO " + w.ownName()) // operators keep their two columns
 			for _, verb := range [][]string{
 				{"run"}, {"run", "--cutoff=now", "--operator=kim", "--reason=test"}, {"run", "--dry-run", "--cutoff=now"}, {"schedule"}, {"verify"},
 				{"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"},
@@ -85,8 +84,8 @@ func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
 				require.Contains(t, stderr, "the users cannot be read: ", verb)
 				require.Contains(t, stderr, test.says, verb)
 			}
-			require.Equal(t, []string{"1", "2"}, w.waiting(couponID))
-			require.Empty(t, w.underReview(couponID))
+			require.Equal(t, []string{"1", "2"}, w.Waiting(couponID))
+			require.Empty(t, w.UnderReview(couponID))
 
 			fresh := testenv.MySQLFor(t)
 			for statement := range strings.SplitSeq(test.ddl, "; ") {
@@ -97,20 +96,19 @@ func TestUsersThatCannotBeReadAreRefused(t *testing.T) {
 			code, stdout, stderr := w.settle("migrate", "--lang=en")
 			require.Equal(t, exitUse, code, stdout+stderr)
 			require.Contains(t, stderr, test.says)
-			require.Empty(t, stdout, "nothing was made")
+			require.Empty(t, stdout, "nothing was created")
 		})
 	}
 }
 
 // ownName is the account of the job.
 func (w *world) ownName() (name string) {
-	w.t.Helper()
-	require.NoError(w.t, w.as("jajeong_settle").QueryRowContext(w.t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&name))
+	w.T.Helper()
+	require.NoError(w.T, w.as("jajeong_settle").QueryRowContext(w.T.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&name))
 	return name
 }
 
-// Settings that name nothing there can be are refused at once, each.
-func TestSettingsOfUsersAreChecked(t *testing.T) {
+func TestUsers_RefuseWrongSettings(t *testing.T) {
 	t.Parallel()
 	for flag, says := range map[string]string{
 		"--user-table=":                                          "USER_TABLE (--user-table) is empty",
@@ -137,14 +135,13 @@ func TestSettingsOfUsersAreChecked(t *testing.T) {
 	require.Contains(t, errs.String(), "USER_STATUS_COLUMN is - and USER_ACTIVE_VALUES is")
 }
 
-// A session that is otherwise than it must be is a matter of setup, in both languages.
-func TestAnotherSessionIsRefused(t *testing.T) {
+func TestVerbs_RefuseOtherSessionVariables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.servers[0] = "--mysql-dsn=" + hostile.DSN(t, w.accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
-	w.users(1)
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
+	w.servers[0] = "--mysql-dsn=" + hostile.DSN(t, w.Accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
+	w.AddUsers(1)
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1)
 	for lang, says := range map[string]string{"en": `session variable insert_id is "7"`, "ko": `세션 변수 insert_id의 값은 "7"`} {
 		for _, verb := range []string{"run", "verify"} {
 			code, _, stderr := w.settle(verb, "--lang="+lang)
@@ -152,6 +149,6 @@ func TestAnotherSessionIsRefused(t *testing.T) {
 			require.Contains(t, stderr, says)
 		}
 	}
-	require.Equal(t, []string{"1"}, w.waiting(couponID))
-	require.Empty(t, w.underReview(couponID))
+	require.Equal(t, []string{"1"}, w.Waiting(couponID))
+	require.Empty(t, w.UnderReview(couponID))
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
-	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
 func TestGoldenVerify(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "verify", func(w *world) {
-		w.users(between(1, 4)...)
-		w.coupon(2)
-		w.coupon(3)
-		w.apply(1, 1, 2, 3)
+		w.AddUsers(between(1, 4)...)
+		w.AddCoupon(2)
+		w.AddCoupon(3)
+		w.Apply(1, 1, 2, 3)
 		w.settleNow()
-		w.apply(2, 4)
+		w.Apply(2, 4)
 	}, func(s *spoken) {
 		s.says("verify")
 		s.says("verify", "--coupon=1", "--output=json")
-		s.exec("UPDATE audit_event SET reason = 'for a friend' WHERE coupon_id = 1")
-		s.exec("INSERT INTO audit_event (actor, action) VALUES ('eve', 'GAP_ACCEPTED')")
-		s.exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('eve', 'GAP_ACCEPTED', 9)")
-		s.exec("UPDATE coupon SET issued_count = 1 WHERE id = 1")
-		require.NoError(s.t, s.rdb.ZRem(s.t.Context(), s.queue(2), 4).Err())
+		s.Exec("UPDATE audit_event SET reason = 'for a friend' WHERE coupon_id = 1")
+		s.Exec("INSERT INTO audit_event (actor, action) VALUES ('eve', 'GAP_ACCEPTED')")
+		s.Exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('eve', 'GAP_ACCEPTED', 9)")
+		s.Exec("UPDATE coupon SET issued_count = 1 WHERE id = 1")
+		require.NoError(s.T, s.Redis.ZRem(s.T.Context(), s.Queue(2), 4).Err())
 		s.says("verify")
 		s.saysOnTerminal(nil, "verify", "--coupon=2")
 		s.says("verify", "--coupon=8")
@@ -39,10 +39,10 @@ func TestGoldenVerify(t *testing.T) {
 func TestGoldenMigrate(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "migrate", func(w *world) {
-		w.exec("ALTER TABLE coupon DROP COLUMN version")
-		w.exec("DELETE FROM goose_db_version WHERE version_id = 5") // the last
+		w.Exec("ALTER TABLE coupon DROP COLUMN version")
+		w.Exec("DELETE FROM goose_db_version WHERE version_id = 5") // the last
 	}, func(s *spoken) {
-		s.servers[0] = "--mysql-dsn=" + s.accounts["jajeong_migrate"]
+		s.servers[0] = "--mysql-dsn=" + s.Accounts["jajeong_migrate"]
 		s.says("migrate")
 		s.says("migrate")
 		s.says("migrate", "--now")
@@ -53,10 +53,10 @@ func TestGoldenMigrate(t *testing.T) {
 func TestGoldenSchedule(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "schedule", func(w *world) {
-		midnight := calendar.DefaultCutoff(w.now(), speaker(text.English).zone)
-		w.couponBetween(2, midnight.Add(-time.Hour), midnight.Add(96*time.Hour))
-		w.users(1)
-		w.stand(1, "1", midnight.Add(-time.Minute))
+		midnight := calendar.DefaultCutoff(w.Now(), jajeongtest.Zone)
+		w.AddCouponBetween(2, midnight.Add(-time.Hour), midnight.Add(96*time.Hour))
+		w.AddUsers(1)
+		w.ApplyAt(1, "1", midnight.Add(-time.Minute))
 	}, func(s *spoken) {
 		s.saysUntilStopped("waiting for the next night", "schedule")
 		s.saysUntilStopped("waiting for the next night", "schedule", "--settle-schedule=30 4 * * *")
@@ -64,11 +64,11 @@ func TestGoldenSchedule(t *testing.T) {
 	})
 }
 
-func TestColoursAreForTerminals(t *testing.T) {
+func TestOutput_ColoursTerminalsOnly(t *testing.T) {
 	t.Parallel()
 	s := &spoken{world: newWorld(t), lang: "C.UTF-8"}
-	s.coupon(2)
-	s.exec("UPDATE coupon SET issued_count = 1")
+	s.AddCoupon(2)
+	s.Exec("UPDATE coupon SET issued_count = 1")
 	const red = "\x1b[31mVIOLATED"
 	for environment, coloured := range map[string]bool{"": true, "NO_COLOR=": true, "NO_COLOR=1": false, "NO_COLOR=0": false, "TERM=dumb": false} {
 		said, code := s.onTerminal([]string{environment}, nil, "verify")

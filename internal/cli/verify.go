@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,7 +21,6 @@ type verifyCmd struct {
 	PushGateway string            `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
 }
 
-// Validate reports what is impossible about the flags.
 func (c *verifyCmd) Validate() error {
 	return refuse(ops.CheckGateway(c.PushGateway) != nil, text.WrongGateway)
 }
@@ -37,42 +34,35 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	}
 	found, unchecked, err := c.check(ctx, p, s)
 	if len(c.Coupon) == 0 {
-		p.pushFindings(c.PushGateway, found, err == nil && len(found.Unchecked) == 0)
+		p.pushFindings(c.PushGateway, found, err == nil && len(unchecked) == 0)
 	}
 	if err != nil {
 		return err
 	}
-	var classes []coupon.Class
-	if len(found.Violations()) > 0 {
-		found.Violated = true
-		classes = append(classes, coupon.Invariant)
-	}
+	found.Violated = len(found.Violations()) > 0
 	switch {
-	case len(found.Coupons)+len(found.Strays) == 0 && len(found.Unchecked) > 0: // only errors
+	case len(found.Coupons)+len(found.Strays) == 0 && len(unchecked) > 0: // only errors
 	case c.Output == "json":
-		err = output.JSON(p.stdout, found)
+		err = output.JSON(p.Stdout, found)
 	default:
 		p.view().Verdicts(found)
 	}
-	for _, failed := range unchecked {
-		fmt.Fprintln(p.stderr, "settle:", text.In(p.language, failed))
-		classes = append(classes, classOf(failed))
+	classes := p.printErrors(unchecked...)
+	if found.Violated {
+		classes = append(classes, coupon.Invariant)
 	}
-	if slices.Contains(classes, coupon.Infrastructure) {
-		p.warn(text.AdviseRunAgain)
-	}
-	return errors.Join(err, worst(classes))
+	return errors.Join(err, worst(classes...))
 }
 
-// check checks the coupons. It returns the errors about single coupons.
+// check checks the coupons. unchecked are the errors about single coupons.
 func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found ledger.Summary, unchecked []error, err error) {
 	found = ledger.Summary{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	l := s.ledger()
-	bar := output.NewProgress(p.stderr, p.sprintf(text.Checking))
+	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Checking))
 	err = s.eachCoupon(ctx, c.Coupon, func(id coupon.CouponID) error {
 		v, err := l.Check(ctx, s.MySQL, id)
 		if err != nil {
-			found.Unchecked, unchecked = append(found.Unchecked, err.Error()), append(unchecked, err)
+			unchecked, found.Unchecked = append(unchecked, err), append(found.Unchecked, err.Error())
 			return nil
 		}
 		found.Add(v)

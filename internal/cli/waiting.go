@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
@@ -17,19 +18,18 @@ const (
 	waitingTimeout = 3 * time.Second
 )
 
-// printWaiting lists coupons with waiting applications and the settlement they wait for. It omits what it cannot read.
+// printWaiting lists coupons with waiting applications and the settlement they wait for. Unreadable coupons are omitted.
 func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 	s, err := p.open()
 	if err != nil {
 		return
 	}
 	defer s.Close()
-	r := s.reading()
 	ctx, cancel := context.WithTimeout(ctx, waitingTimeout)
 	defer cancel()
-	told := 0
+	printed := 0
 	for _, status := range []history.CouponStatus{history.Open, history.Paused, history.Closed} { // other coupons have no queue
-		coupons, err := r.List(ctx, status, 0, maxPerPage)
+		coupons, err := history.Reader{DB: s.MySQL}.List(ctx, status, 0, maxPerPage)
 		if err != nil {
 			return
 		}
@@ -37,22 +37,18 @@ func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 		for i, c := range coupons {
 			ids[i] = c.ID
 		}
-		heads := r.store.QueueStats(ctx, ids)
+		stats := s.store.QueueStats(ctx, ids)
 		for _, c := range coupons {
-			head := heads[c.ID]
-			if head.Waiting == 0 {
+			queue := stats[c.ID]
+			if queue.Waiting == 0 {
 				continue
 			}
-			if told++; told > maxWaiting {
+			if printed++; printed > maxWaiting {
 				p.view().Println(text.OtherQueues)
 				return
 			}
-			first := head.Oldest
-			if first.Before(cutoff) {
-				first = cutoff
-			}
-			p.view().Println(text.QueueOf,
-				c.ID, output.Printable(c.Name), head.Waiting, output.InZone(calendar.NextCutoff(first, p.zone), p.zone))
+			first := slices.MaxFunc([]time.Time{queue.Oldest, cutoff}, time.Time.Compare)
+			p.view().Println(text.QueueOf, c.ID, output.Printable(c.Name), queue.Waiting, calendar.NextCutoff(first, p.Zone))
 		}
 	}
 }

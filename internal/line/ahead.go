@@ -7,9 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Ahead ranges over pages that are read in the background, up to two of them before they are asked for, so that one
-// server works while the other is waited for. A nil page or an error ends it. When the range is left before, the read in
-// hand is cancelled and waited for.
+// Ahead ranges over pages and reads up to two of them ahead, so that Redis and MySQL work at the same time. A nil page or an
+// error ends the range. Leaving the range cancels the current read and waits for it.
 func Ahead[T any](ctx context.Context, read func(ctx context.Context) (*T, error)) iter.Seq2[*T, error] {
 	type result struct {
 		page     *T
@@ -45,12 +44,12 @@ func Ahead[T any](ctx context.Context, read func(ctx context.Context) (*T, error
 		defer func() {
 			cancel()
 			close(quit)
-			for range results { // until the reader has ended
+			for range results { // until the reading goroutine has ended
 			}
 		}()
 		for r := range results {
 			if r.panicked != nil {
-				panic(r.panicked) // in the hands of whoever is responsible for this one
+				panic(r.panicked) // in the goroutine that recovers the panics of the settlement
 			}
 			if r.err == nil && r.page == nil {
 				return

@@ -21,7 +21,7 @@ func numbers(last int64, failure error) (read func(context.Context) (*int64, err
 	}, reads
 }
 
-func TestAheadGivesWhatIsReadInOrderAndThenItsEnd(t *testing.T) {
+func TestAhead_YieldsPagesInOrder(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{nil, errors.New("broken")} {
 		read, reads := numbers(100, failure)
@@ -35,17 +35,17 @@ func TestAheadGivesWhatIsReadInOrderAndThenItsEnd(t *testing.T) {
 		}
 		require.EqualValues(t, 100, got)
 		require.Equal(t, failure, last)
-		require.EqualValues(t, 101, reads.Load(), "nothing is read behind the end")
+		require.EqualValues(t, 101, reads.Load(), "nothing is read after the end")
 	}
 }
 
-func TestAheadCancelsTheReadInHandAndWaitsForIt(t *testing.T) {
+func TestAhead_CancelsAndAwaitsCurrentRead(t *testing.T) {
 	t.Parallel()
-	for name, leave := range map[string]func(){"break": nil, "panic": func() { panic("of whoever asks") }} {
+	for name, leave := range map[string]func(){"break": nil, "panic": func() { panic("of the consumer") }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var reads atomic.Int64
-			reading := false // racy, unless the reader is waited for
+			reading := false // a data race unless Ahead waits for the reader
 			read := func(ctx context.Context) (*int64, error) {
 				n := reads.Add(1)
 				if n <= 2 {
@@ -70,13 +70,12 @@ func TestAheadCancelsTheReadInHandAndWaitsForIt(t *testing.T) {
 				}
 			}()
 			require.False(t, reading)
-			require.EqualValues(t, 3, reads.Load(), "it is bounded how far it reads ahead")
+			require.EqualValues(t, 3, reads.Load(), "reading ahead is bounded")
 		})
 	}
 }
 
-// It must be caught by whoever catches those of the settlement.
-func TestAPanicAheadIsOneOfWhoeverAsks(t *testing.T) {
+func TestAhead_PanicsInConsumer(t *testing.T) {
 	t.Parallel()
 	defer func() { require.Contains(t, recover(), "a bug, reading ahead:") }()
 	for _, err := range Ahead(t.Context(), func(context.Context) (*int, error) { panic("a bug") }) {

@@ -1,4 +1,4 @@
-// Package line reads the line of a coupon: the applications that wait for a seat, in the order of their arrivals.
+// Package line reads the line of a coupon: the applications that wait for a seat, by arrival.
 package line
 
 import (
@@ -9,19 +9,19 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Queue is the part of the line that Redis holds: queue and DLQ.
+// Queue is the part of the line in Redis: queue and DLQ.
 type Queue interface {
 	// Page reads the applications behind the cursor with an arrival before the cutoff, by arrival; none at the end.
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 }
 
-// Reader reads the line of one coupon before a cutoff, by arrival: the applications in Redis and, where seats are free
-// again, the NOT_SELECTED ones. It holds two pages in memory, however long the line is.
+// Reader reads the line of one coupon before a cutoff: the applications in Redis and, if seats are free again, the NOT_SELECTED
+// ones in MySQL. It holds at most two pages of each in memory.
 type Reader struct {
 	Queue       Queue
 	Coupon      coupon.CouponID
 	Cutoff      time.Time
-	NotSelected bool // read those from MySQL too; Next needs a connection
+	NotSelected bool // also read the NOT_SELECTED applications; Next then needs a connection
 	Size        int  // of a page
 
 	inRedis    []coupon.Application
@@ -44,9 +44,11 @@ func (r *Reader) Next(ctx context.Context, q mysqltx.Querier) ([]coupon.Applicat
 		r.inRedis = append(r.inRedis, entries...)
 	}
 	if r.NotSelected && len(r.inMySQL) < r.Size && !r.mysqlEnded {
-		rows, err := selectNotSelected(ctx, q, r.Coupon, r.after, r.Cutoff, r.Size)
+		from := r.after.Arrival.Time()
+		rows, err := mysqltx.CollectApplications(ctx, q, coupon.SourceNotSelected, selectNotSelectedSQL,
+			r.Coupon, r.Cutoff.UTC(), from, from, r.after.User(), r.Size)
 		if err != nil {
-			return nil, err
+			return nil, mysqltx.Wrap(err, "read not selected of coupon %d", r.Coupon)
 		}
 		r.inMySQL, r.mysqlEnded = append(r.inMySQL, rows...), len(rows) < r.Size
 		if len(rows) > 0 {
@@ -62,7 +64,7 @@ func (r *Reader) Next(ctx context.Context, q mysqltx.Querier) ([]coupon.Applicat
 	return r.merge(), nil
 }
 
-// NextOrNil is Next as Ahead asks for it, of what Redis holds.
+// NextOrNil is Next for Ahead, without MySQL.
 func (r *Reader) NextOrNil(ctx context.Context) (*[]coupon.Application, error) {
 	page, err := r.Next(ctx, nil)
 	if err != nil || len(page) == 0 {
@@ -71,8 +73,8 @@ func (r *Reader) NextOrNil(ctx context.Context) (*[]coupon.Application, error) {
 	return &page, nil
 }
 
-// merge takes the next page out of both sources, by arrival. It ends where one of them runs out and may go on: what
-// follows there may come before the next of the other.
+// merge takes the next page out of both sources, by arrival. It stops when the pages of one source are used up and the source
+// is not: its next application may be earlier than the next one of the other source.
 func (r *Reader) merge() []coupon.Application {
 	page := make([]coupon.Application, 0, r.Size)
 	for len(page) < r.Size && len(r.inRedis)+len(r.inMySQL) > 0 {
@@ -89,15 +91,9 @@ func (r *Reader) merge() []coupon.Application {
 	return page
 }
 
+// selectNotSelectedSQL reads a page by arrival, after the last application read.
 const selectNotSelectedSQL = `
 SELECT user_id, applied_at FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?
   AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
 ORDER BY applied_at, user_id LIMIT ?`
-
-// selectNotSelected pages through the NOT_SELECTED applications before a cutoff, by arrival.
-func selectNotSelected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, after coupon.Application, cutoff time.Time, limit int) ([]coupon.Application, error) {
-	from := after.Arrival.Time()
-	page, err := mysqltx.CollectApplications(ctx, q, coupon.SourceNotSelected, selectNotSelectedSQL, couponID, cutoff.UTC(), from, from, after.User(), limit)
-	return page, mysqltx.Wrap(err, "read not selected of coupon %d", couponID)
-}

@@ -16,7 +16,7 @@ func application(user coupon.UserID, arrival coupon.Arrival, source coupon.Sourc
 	return coupon.Application{Member: user.Member(), Arrival: arrival, Source: source}
 }
 
-// memoryLine serves pages of a sorted line; it is only read here.
+// memoryLine is a queue in memory.
 type memoryLine struct {
 	all  []coupon.Application
 	size int

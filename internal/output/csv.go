@@ -10,8 +10,7 @@ import (
 	"unicode"
 )
 
-// CSV writes rows in the form that Excel reads: UTF-8 with a byte order mark, and CRLF at the end of a line. Cells whose kind
-// is string are made harmless; all others are numbers.
+// CSV writes rows as Excel reads them: UTF-8 with a byte order mark and CRLF. Cells whose kind is string are made harmless.
 func CSV(w io.Writer, rows func(row func(cells ...any))) error {
 	buffered := bufio.NewWriter(unchecked(w))
 	_, _ = buffered.WriteString("\uFEFF") // Flush returns the error
@@ -31,9 +30,8 @@ func CSV(w io.Writer, rows func(row func(cells ...any))) error {
 	return c.Error()
 }
 
-// harmless makes a text safe as a cell of CSV. A spreadsheet takes a text that begins with one of these characters, or with
-// its wide form, for a formula, which may run programs or send data away; an apostrophe before it makes it text. Control
-// characters that separate words become spaces. The others, which a terminal might obey, become U+FFFD.
+// harmless puts an apostrophe before a text that a spreadsheet would read as a formula: a formula may run programs or send data
+// away. Tabs and line breaks become spaces. Other control characters, which a terminal might obey, become U+FFFD.
 func harmless(given string) string {
 	given = strings.Map(func(r rune) rune {
 		switch {
@@ -42,7 +40,7 @@ func harmless(given string) string {
 		case unicode.IsControl(r):
 			return unicode.ReplacementChar
 		default:
-			return r // what is no UTF-8 comes as U+FFFD
+			return r // U+FFFD for invalid UTF-8
 		}
 	}, given)
 	start := strings.TrimLeft(given, " \u3000\u00A0\uFEFF\u200B")

@@ -1,3 +1,2 @@
-// Package output writes what people and programs read: tables, CSV, JSON, and streams that keep foreign control characters from
-// the terminal.
+// Package output writes tables, CSV, JSON and progress, and streams without control characters of foreign texts.
 package output

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWriteFileKeepsDevicesPipesAndLinks(t *testing.T) {
+func TestWriteFile_KeepsPipesAndLinks(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write := func(w io.Writer) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/text"
@@ -15,10 +16,17 @@ type Locale struct {
 	Zone     *time.Location
 }
 
-// Sprintf formats a message.
-func (l Locale) Sprintf(m text.Message, args ...any) string { return l.Language.Sprintf(m, args...) }
+// Sprintf formats a message. Instants among the arguments appear in the zone.
+func (l Locale) Sprintf(m text.Message, args ...any) string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if at, ok := arg.(time.Time); ok {
+			args[i] = l.Instant(at)
+		}
+	}
+	return l.Language.Sprintf(m, args...)
+}
 
-// Fprintln writes a message as a line.
 func (l Locale) Fprintln(w io.Writer, m text.Message, args ...any) {
 	fmt.Fprintln(w, l.Sprintf(m, args...))
 }
@@ -31,10 +39,11 @@ func (l Locale) Cells(messages ...text.Message) (cells []any) {
 	return cells
 }
 
-// Instant writes an instant in the zone.
-func (l Locale) Instant(t time.Time) string { return InZone(t, l.Zone) }
+func (l Locale) Instant(t time.Time) string {
+	return t.In(l.Zone).Format("2006-01-02 15:04:05.999999 MST")
+}
 
-// SheetTime is an instant in the form that spreadsheets recognise, in the zone that another column names; empty for nil.
+// SheetTime is an instant as spreadsheets recognise it, without its zone; empty for nil.
 func (l Locale) SheetTime(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
@@ -42,7 +51,7 @@ func (l Locale) SheetTime(t *time.Time) string {
 	return t.In(l.Zone).Format(time.DateTime)
 }
 
-// Known is a number that may be unknown, or another text in its place.
+// Known is a number, or a text in place of an unknown one.
 func Known(n *int64, unknown string) any {
 	if n == nil {
 		return unknown
@@ -50,7 +59,7 @@ func Known(n *int64, unknown string) any {
 	return *n
 }
 
-// Took is a duration in milliseconds that may be unknown.
+// Took is a duration of milliseconds; nil is an unknown one.
 func Took(n *int64) string {
 	if n == nil {
 		return "–"
@@ -58,7 +67,7 @@ func Took(n *int64) string {
 	return Millis(*n)
 }
 
-// Word is the word for a status, a trigger, a cause or an action; the code itself when another version of the program wrote it.
+// Word is the word for a status, a trigger, a cause or an action. A code of another version of the program stays as it is.
 func Word[C ~string](l text.Language, code C) string {
 	return cmp.Or(text.Word(l, code), Printable(string(code)))
 }

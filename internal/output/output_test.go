@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStreamReplacesControlCharacters(t *testing.T) {
+func TestStream_ReplacesControlCharacters(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{
 		"쿠폰\tx\n":                "쿠폰\tx\n",
@@ -30,7 +30,7 @@ func TestStreamReplacesControlCharacters(t *testing.T) {
 	}
 }
 
-func TestCSVDefusesFormulas(t *testing.T) {
+func TestCSV_DefusesFormulas(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
 		"": "", "kim": "kim", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "' =1", "\r=1": "' =1", "\x1b[2J": "\uFFFD[2J", "a\u009bb": "a\uFFFDb", "\xff": "\uFFFD", "1=1": "1=1", "쿠폰": "쿠폰",
@@ -39,7 +39,7 @@ func TestCSVDefusesFormulas(t *testing.T) {
 	}
 }
 
-func TestCSVRecognisesTextByItsKind(t *testing.T) {
+func TestCSV_RecognisesTextByKind(t *testing.T) {
 	t.Parallel()
 	type name string
 	var written bytes.Buffer

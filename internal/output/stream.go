@@ -12,56 +12,48 @@ import (
 	"golang.org/x/term"
 )
 
-// Stream is standard output or error. It keeps control characters from the terminal: names, reasons and members of Redis were
-// written by others. It remembers the first write that failed, because printing code rarely checks.
+// Stream is standard output or error. It replaces control characters, because names, reasons and members of Redis are foreign
+// texts. It remembers the first write that failed, because printing code rarely checks.
 type Stream struct {
 	to io.Writer
 
 	mu      sync.Mutex
-	partial []byte // of a character that the next write completes
+	partial []byte // an incomplete character, which the next write completes
 	failed  error
 }
 
-// NewStream wraps a writer.
 func NewStream(to io.Writer) *Stream { return &Stream{to: to} }
 
-// Write takes everything, so that printing goes on; Failure returns what went wrong.
+// Write never fails; Failure returns the first error.
 func (s *Stream) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.write(s.clean(p))
+	_ = s.write(p, true)
 	return len(p), nil
 }
 
-func (s *Stream) write(p []byte) {
-	if len(p) == 0 || s.failed != nil {
-		return
+func (s *Stream) write(p []byte, clean bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if clean {
+		p = s.clean(p)
 	}
-	_, s.failed = s.to.Write(p)
-}
-
-// verbatim is for output that is clean already and needs its control characters: CSV, and what moves a cursor.
-type verbatim struct{ *Stream }
-
-func (s verbatim) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.write(p)
-	return len(p), s.failed
-}
-
-// Failure is the error of the first write that failed.
-func (s *Stream) Failure() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if len(p) > 0 && s.failed == nil {
+		_, s.failed = s.to.Write(p)
+	}
 	return s.failed
 }
 
-// colours are the only sequences that the program itself sends to a terminal.
+// Failure is the error of the first write that failed.
+func (s *Stream) Failure() error { return s.write(nil, false) }
+
+// verbatim is a Stream for CSV and progress, which are clean and need their control characters.
+type verbatim struct{ *Stream }
+
+func (s verbatim) Write(p []byte) (int, error) { return len(p), s.write(p, false) }
+
+// colours are the only escape sequences that the program prints through a Stream.
 var colours = [][]byte{[]byte(pretty.FgRed.EscapeSeq()), []byte(pretty.Reset.EscapeSeq())}
 
-// clean puts U+FFFD in place of control characters and of what is no UTF-8, but for what ends a line, and colours where there
-// are any.
+// clean replaces control characters and invalid UTF-8 by U+FFFD. It keeps tabs, line feeds and, on a coloured terminal, colours.
 func (s *Stream) clean(p []byte) []byte {
 	rest := p
 	if len(s.partial) > 0 {
@@ -93,21 +85,12 @@ next:
 	return cleaned
 }
 
-// underneath is what a stream leads to.
-func underneath(w any) any {
-	switch s := w.(type) {
-	case *Stream:
-		return s.to
-	case verbatim:
-		return s.to
-	default:
-		return w
-	}
-}
-
 // IsTerminal reports whether a reader, a writer or a Stream is a terminal.
 func IsTerminal(w any) bool {
-	file, ok := underneath(w).(*os.File)
+	if s, ok := w.(*Stream); ok {
+		w = s.to
+	}
+	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
@@ -115,7 +98,7 @@ func hasColours(w any) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// unchecked is a stream for output that is clean already.
+// unchecked is the stream for clean output.
 func unchecked(w io.Writer) io.Writer {
 	if s, ok := w.(*Stream); ok {
 		return verbatim{s}

@@ -15,7 +15,6 @@ import (
 	pretty "github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table starts a table that is written to w.
 func Table(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
@@ -25,7 +24,7 @@ func Table(w io.Writer) table.Writer {
 	return t
 }
 
-// Bad marks a word that needs attention: in red on a terminal, unless NO_COLOR is set.
+// Bad colours a word red on a terminal.
 func Bad(w io.Writer, word any) string {
 	if hasColours(w) {
 		return pretty.FgRed.EscapeSeq() + fmt.Sprint(word) + pretty.Reset.EscapeSeq()
@@ -33,10 +32,10 @@ func Bad(w io.Writer, word any) string {
 	return fmt.Sprint(word)
 }
 
-// maxPrinted bounds a text in letters. MySQL keeps no longer ones; Redis keeps whatever was written there by hand.
+// maxPrinted bounds a text in letters. Texts in MySQL are shorter; members in Redis that were written by hand may be longer.
 const maxPrinted = 2000
 
-// Printable keeps control characters of a name from reaching the terminal, and a megabyte from making a table as wide.
+// Printable replaces characters that cannot be printed, and cuts a long text.
 func Printable(name string) string {
 	cut := ""
 	if letters := []rune(name[:min(len(name), utf8.UTFMax*(maxPrinted+1))]); len(letters) > maxPrinted {
@@ -50,16 +49,9 @@ func Printable(name string) string {
 	}, name) + cut
 }
 
-// InZone writes an instant as people in a zone read it, with the zone.
-func InZone(t time.Time, zone *time.Location) string {
-	return t.In(zone).Format("2006-01-02 15:04:05.999999 MST")
-}
-
-// Millis writes milliseconds as a duration.
 func Millis(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
-// Progress shows on one line of a terminal how far long work is. It is nil anywhere else. It is safe for concurrent use, and
-// keeps log lines in between.
+// Progress shows the progress of long work on one line of a terminal; nil shows nothing. It is safe for concurrent use.
 type Progress struct {
 	to    io.Writer
 	every *time.Ticker
@@ -72,7 +64,6 @@ const (
 	eraseLine     = "\r\x1b[K"
 )
 
-// NewProgress starts the progress of a kind of work.
 func NewProgress(w io.Writer, what string) *Progress {
 	if !IsTerminal(w) {
 		return nil
@@ -82,7 +73,7 @@ func NewProgress(w io.Writer, what string) *Progress {
 	return p
 }
 
-// Add reports that n more are done, of the thing that is named.
+// Add counts n more, of the named thing.
 func (p *Progress) Add(what string, n int) {
 	if p == nil {
 		return
@@ -101,7 +92,6 @@ func (p *Progress) draw(what string) {
 	fmt.Fprintf(p.to, "%s⠿ %s [%d] ", eraseLine, what, p.count)
 }
 
-// End removes the progress from the terminal.
 func (p *Progress) End() {
 	if p != nil {
 		p.every.Stop()
@@ -109,8 +99,8 @@ func (p *Progress) End() {
 	}
 }
 
-// JSON writes indented JSON with every control character escaped: encoding/json leaves those behind 0x7E, and terminals obey
-// some of them.
+// JSON writes indented JSON with every control character escaped. encoding/json keeps those above 0x7E, some of which terminals
+// obey.
 func JSON(w io.Writer, what any) error {
 	var written bytes.Buffer
 	encoder := json.NewEncoder(&written)
@@ -118,26 +108,17 @@ func JSON(w io.Writer, what any) error {
 	if err := encoder.Encode(what); err != nil {
 		return err
 	}
-	_, err := w.Write(escapeControl(written.Bytes()))
-	return err
-}
-
-func escapeControl(encoded []byte) []byte {
-	if !bytes.ContainsFunc(encoded, isHighControl) {
-		return encoded
-	}
-	escaped := make([]byte, 0, len(encoded)+64)
-	for _, r := range string(encoded) {
-		if isHighControl(r) {
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+	var escaped strings.Builder
+	for _, r := range written.String() {
+		if r >= 0x7F && unicode.IsControl(r) {
+			fmt.Fprintf(&escaped, `\u%04x`, r)
 		} else {
-			escaped = utf8.AppendRune(escaped, r)
+			escaped.WriteRune(r)
 		}
 	}
-	return escaped
+	_, err := io.WriteString(w, escaped.String())
+	return err
 }
-
-func isHighControl(r rune) bool { return r >= 0x7F && unicode.IsControl(r) }
 
 // Grouped writes a whole number with a comma every three digits.
 func Grouped(number string) string {

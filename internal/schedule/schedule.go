@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxMissed bounds the nights of one catch-up, whose first one settles all older applications.
+	// maxMissed bounds the nights of one catch-up. The first of them settles all older applications.
 	maxMissed = 400
 	// A failed night is repeated after firstRetry. The pause doubles with each failure, up to maxRetry.
 	firstRetry = time.Minute
@@ -51,15 +51,15 @@ type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Config is what a Scheduler needs. Every field is required.
+// Every field is required.
 type Config struct {
 	Timetable cron.Schedule
 	Zone      *time.Location
 	Clock     Clock
 	// LastNight is the highest cutoff up to newest that a nightly run has settled; zero: none.
 	LastNight func(ctx context.Context, newest time.Time) (time.Time, error)
-	// Settle settles one night. complete reports whether the run reached every coupon; the error is then about single
-	// coupons, and does not keep the later nights from the other coupons.
+	// Settle settles one night. complete reports that the run reached every coupon. Its error is then about single coupons, and
+	// later nights are settled for the other coupons.
 	Settle func(ctx context.Context, cutoff time.Time) (complete bool, err error)
 	// Wait returns after d, or with an error when ctx has ended.
 	Wait   func(ctx context.Context, d time.Duration) error
@@ -129,9 +129,8 @@ func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
 	}
 }
 
-// settleMissed settles every cutoff since the last settled one, in order, and returns the Redis clock; zero when nights
-// after a failure were left out. The newest cutoff is settled even if a run of it is recorded, which repairs an interrupted
-// or too early run.
+// settleMissed settles every cutoff since the last settled one, in order, and returns the Redis clock, or zero if it skipped
+// nights after a failure. It settles the newest cutoff again, because the recorded run may have been interrupted or early.
 func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error) {
 	now, err = s.Clock.Now(ctx)
 	if err != nil {
@@ -140,7 +139,7 @@ func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error)
 	newest := calendar.DefaultCutoff(now, s.Zone)
 	last, err := s.LastNight(ctx, newest)
 	if err != nil {
-		// MySQL is probably away. A run of the newest night does what can be done without it, for all nights.
+		// MySQL is probably away. A run of the newest night moves the first applications of all nights to the DLQ.
 		if _, settling := s.settle(ctx, newest); settling != nil {
 			err = settling
 		}

@@ -22,7 +22,7 @@ type night struct {
 	settledAt []time.Time // by the Redis clock
 	waits     []time.Duration
 	settle    func(cutoff time.Time) error // nil: every night succeeds
-	until     time.Time                    // the scheduler is stopped then
+	until     time.Time                    // when the scheduler is stopped
 	away      time.Time                    // until then MySQL is away, and the last night unknown
 	ahead     time.Duration                // of the Redis clock
 	waiting   func()                       // called in each wait; may be nil
@@ -86,7 +86,7 @@ func at(t *testing.T, text string) time.Time {
 	return instant
 }
 
-func TestScheduleSettlesEveryNightAndCatchesUpInOrder(t *testing.T) {
+func TestScheduler_CatchesUpInOrder(t *testing.T) {
 	t.Parallel()
 	n := &night{now: at(t, "2026-11-20 15:00:00"), last: at(t, "2026-11-17"), until: at(t, "2026-11-23")}
 	n.run(t)
@@ -99,7 +99,7 @@ func TestScheduleSettlesEveryNightAndCatchesUpInOrder(t *testing.T) {
 }
 
 // A Redis clock that was ahead led to runs of cutoffs in the future. Those cutoffs are settled again when they come.
-func TestScheduleSettlesNightsAgainThatRanTooEarly(t *testing.T) {
+func TestScheduler_RepeatsNightsThatRanTooEarly(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{12 * time.Hour, 60 * time.Hour} {
 		n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), ahead: ahead, until: at(t, "2026-11-24 12:00:00")}
@@ -119,7 +119,7 @@ func TestScheduleSettlesNightsAgainThatRanTooEarly(t *testing.T) {
 }
 
 // After the Redis clock is put forward, a night is settled when it has come by that clock.
-func TestScheduleNoticesThatTheClockWasPutForward(t *testing.T) {
+func TestScheduler_FollowsClockPutForward(t *testing.T) {
 	t.Parallel()
 	n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), until: at(t, "2026-11-20 15:00:00")}
 	n.waiting = func() { n.ahead = 11 * time.Hour }
@@ -129,7 +129,7 @@ func TestScheduleNoticesThatTheClockWasPutForward(t *testing.T) {
 }
 
 // Without MySQL a nightly run moves the first applications of the queue to the DLQ.
-func TestScheduleSettlesTheNewestNightWhenTheLastIsUnknown(t *testing.T) {
+func TestScheduler_SettlesNewestNightWithoutMySQL(t *testing.T) {
 	t.Parallel()
 	var tried []time.Time
 	n := &night{now: at(t, "2026-11-21"), last: at(t, "2026-11-18"),
@@ -147,7 +147,7 @@ func TestScheduleSettlesTheNewestNightWhenTheLastIsUnknown(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, n.waits[:2])
 }
 
-func TestScheduleTriesAFailedNightAgainBeforeTheNext(t *testing.T) {
+func TestScheduler_RepeatsFailedNightFirst(t *testing.T) {
 	t.Parallel()
 	failures := 3
 	n := &night{now: at(t, "2026-11-21"), last: at(t, "2026-11-19"), until: at(t, "2026-11-21 12:00:00")}
@@ -162,7 +162,7 @@ func TestScheduleTriesAFailedNightAgainBeforeTheNext(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute}, n.waits[:3])
 }
 
-func TestScheduleSettlesLaterNightsAfterTheErrorOfOneCoupon(t *testing.T) {
+func TestScheduler_GoesOnAfterErrorOfOneCoupon(t *testing.T) {
 	t.Parallel()
 	var tried []time.Time
 	n := &night{now: at(t, "2026-11-21"), last: at(t, "2026-11-19"), until: at(t, "2026-11-21 00:01:00")}
@@ -174,7 +174,7 @@ func TestScheduleSettlesLaterNightsAfterTheErrorOfOneCoupon(t *testing.T) {
 	require.Equal(t, []time.Time{at(t, "2026-11-20"), at(t, "2026-11-21")}, tried)
 }
 
-func TestScheduleSettlesTheLastMidnightOnlyWhenItNeverRan(t *testing.T) {
+func TestScheduler_FirstStartSettlesLastMidnight(t *testing.T) {
 	t.Parallel()
 	for name, panics := range map[string]int{"succeeds": 0, "panics once": 1} {
 		n := &night{now: at(t, "2026-11-20 15:00:00"), until: at(t, "2026-11-20 23:00:00")}
@@ -189,7 +189,7 @@ func TestScheduleSettlesTheLastMidnightOnlyWhenItNeverRan(t *testing.T) {
 	}
 }
 
-func TestMissedNightsAreBounded(t *testing.T) {
+func TestMissedNights_AreBounded(t *testing.T) {
 	t.Parallel()
 	zone := seoul(t)
 	newest := at(t, "2026-11-21")

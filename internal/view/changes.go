@@ -21,14 +21,12 @@ func (v View) Changed(c *couponadmin.Change, done, already text.Message) {
 	v.Println(done, c.After.ID, output.Printable(c.After.Name))
 }
 
-// Closed prints the end of applying.
 func (v View) Closed(c *couponadmin.Change) {
-	v.Println(text.ClosedNow, v.Instant(c.After.ClosesAt), v.Instant(c.Before.ClosesAt))
+	v.Println(text.ClosedNow, c.After.ClosesAt, c.Before.ClosesAt)
 }
 
-// Extended prints the end of applying, and the answer to new applications.
 func (v View) Extended(c *couponadmin.Change) {
-	v.Println(text.ClosesAt, v.Instant(c.After.ClosesAt), v.Instant(c.Before.ClosesAt))
+	v.Println(text.ClosesAt, c.After.ClosesAt, c.Before.ClosesAt)
 	accepted := ""
 	if !c.Before.ClosesAt.After(c.At) {
 		accepted = v.Sprintf(text.OpenAgain)
@@ -36,7 +34,6 @@ func (v View) Extended(c *couponadmin.Change) {
 	v.answer(c, accepted)
 }
 
-// Resumed prints the answer to new applications.
 func (v View) Resumed(c *couponadmin.Change) {
 	v.answer(c, v.Sprintf(text.TakesApplications))
 }
@@ -55,9 +52,9 @@ func (v View) refusal(c *couponadmin.Change) string {
 	case is.Paused():
 		return v.Sprintf(text.NewcomersPaused)
 	case !is.ClosesAt.After(c.At):
-		return v.Sprintf(text.NewcomersClosed, v.Instant(is.ClosesAt))
+		return v.Sprintf(text.NewcomersClosed, is.ClosesAt)
 	case is.OpensAt.After(c.At):
-		return v.Sprintf(text.ApplicationsOpenAt, v.Instant(is.OpensAt))
+		return v.Sprintf(text.ApplicationsOpenAt, is.OpensAt)
 	case c.SoldOut && is.TotalQuantity == is.IssuedCount:
 		return v.Sprintf(text.NewcomersSoldOut)
 	case c.SoldOut:
@@ -67,7 +64,6 @@ func (v View) refusal(c *couponadmin.Change) string {
 	}
 }
 
-// Recounted prints the issued count.
 func (v View) Recounted(c *couponadmin.Change) {
 	v.Println(text.Recounted, c.After.IssuedCount, c.Before.IssuedCount, c.After.TotalQuantity, c.After.TotalQuantity-c.After.IssuedCount)
 }
@@ -79,17 +75,17 @@ func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
 	switch {
 	case left == 0:
 	case c.NotSelected > 0:
-		v.Println(text.SeatsForNotSelected, c.NotSelected, v.Instant(night))
+		v.Println(text.SeatsForNotSelected, c.NotSelected, night)
 		v.Println(text.SettleNow, c.After.ID)
 	case !c.After.FinalisedAt.IsZero():
 		v.Println(text.SeatsForNobody)
 	case !c.After.ClosesAt.After(c.At):
-		v.Println(text.SeatsAfterClosing, v.Instant(night))
+		v.Println(text.SeatsAfterClosing, night)
 	case c.PublishErr != nil: // the answer to new applications is unknown
 	case c.SoldOut:
-		v.Println(text.SeatsAfterSoldOut, v.Instant(night))
+		v.Println(text.SeatsAfterSoldOut, night)
 		v.Println(text.SettleNow, c.After.ID)
 	default:
-		v.Println(text.SeatsForQueue, v.Instant(night))
+		v.Println(text.SeatsForQueue, night)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Coupons prints coupons.
 func (v View) Coupons(coupons []history.CouponFigures) {
 	if len(coupons) == 0 {
 		v.Println(text.NoCoupons)
@@ -37,7 +36,7 @@ func (v View) Coupon(c history.CouponDetails, now time.Time) {
 	row(text.ColumnName, output.Printable(c.Name))
 	row(text.ColumnStatus, status)
 	row(text.ColumnSeats, v.Sprintf(text.SeatsIssuedLeft, c.TotalQuantity, c.IssuedCount, c.Left))
-	row(text.ColumnWindow, v.Sprintf(text.FromTo, v.Instant(c.OpensAt), v.Instant(c.ClosesAt)))
+	row(text.ColumnWindow, v.Sprintf(text.FromTo, c.OpensAt, c.ClosesAt))
 	if c.FinalisedAt != nil {
 		row(text.ColumnFinalisedAt, v.Instant(*c.FinalisedAt))
 	}

@@ -31,7 +31,6 @@ func (v View) DLQGroups(groups []history.DLQGroup, now time.Time) {
 	t.Render()
 }
 
-// DLQEntries prints DLQ entries one by one.
 func (v View) DLQEntries(entries []history.DLQEntry) {
 	t := v.table(text.ColumnCoupon, text.ColumnUser, text.ColumnAppliedAt, text.ColumnCause, text.ColumnMessage,
 		text.ColumnAttempts, text.ColumnRun, text.ColumnLastAttempt, text.ColumnNext)
@@ -42,7 +41,7 @@ func (v View) DLQEntries(entries []history.DLQEntry) {
 	t.Render()
 }
 
-// member is a member of a queue: a user id, or a text that was written there by hand.
+// member is a user id, or a text that was written into Redis by hand.
 func member(name string) string { return output.Printable(settle.Shown(name)) }
 
 // next says whether a run or an operator handles an entry next.
@@ -57,7 +56,6 @@ func (v View) next(e history.DLQEntry) string {
 	}
 }
 
-// age rounds a duration to minutes, hours or days.
 func (v View) age(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -71,7 +69,6 @@ func (v View) age(d time.Duration) string {
 	}
 }
 
-// DLQGroupsCSV writes groups of DLQ entries as CSV.
 func (v View) DLQGroupsCSV(groups []history.DLQGroup) error {
 	return output.CSV(v.W, func(row func(cells ...any)) {
 		row(v.Cells(text.ColumnCoupon, text.ColumnCause, text.ColumnCount, text.CSVRetryable, text.CSVHeld,
@@ -84,7 +81,6 @@ func (v View) DLQGroupsCSV(groups []history.DLQGroup) error {
 	})
 }
 
-// DLQEntriesCSV writes DLQ entries as CSV.
 func (v View) DLQEntriesCSV(entries []history.DLQEntry) error {
 	return output.CSV(v.W, func(row func(cells ...any)) {
 		row(v.Cells(text.ColumnCoupon, text.ColumnUser, text.CSVArrival, text.ColumnCause, text.ColumnMessage,
@@ -110,7 +106,7 @@ func (v View) Round(r review.Round, couponID coupon.CouponID) {
 		v.Println(text.StayBehindEarlier, s.Kept)
 	}
 	if s.Late > 0 {
-		v.Println(text.ArrivedAfterCutoff, s.Late, v.Instant(s.LastArrival))
+		v.Println(text.ArrivedAfterCutoff, s.Late, s.LastArrival)
 	}
 	if n := r.Report.Coupons[0].NotSelected; n > 0 {
 		v.Println(text.RecordedNotSelected, n)

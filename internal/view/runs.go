@@ -11,7 +11,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Runs prints runs.
 func (v View) Runs(runs []history.Run) {
 	if len(runs) == 0 {
 		v.Println(text.NoSuchRuns)
@@ -28,7 +27,6 @@ func (v View) Runs(runs []history.Run) {
 	t.Render()
 }
 
-// RunsCSV writes runs as CSV.
 func (v View) RunsCSV(runs []history.Run) error {
 	return output.CSV(v.W, func(row func(cells ...any)) {
 		row(v.Cells(text.ColumnRun, text.ColumnTrigger, text.ColumnStatus, text.ColumnCutoff, text.CSVStartedAt,
@@ -43,19 +41,18 @@ func (v View) RunsCSV(runs []history.Run) error {
 	})
 }
 
-// Run prints one run and what it did to each coupon.
 func (v View) Run(r history.Run, coupons []history.RunCoupon) {
-	v.Println(text.RunSummary, r.ID, output.Word(v.Language, r.Trigger), output.Word(v.Language, r.Status), v.Instant(r.Cutoff))
+	v.Println(text.RunSummary, r.ID, output.Word(v.Language, r.Trigger), output.Word(v.Language, r.Status), r.Cutoff)
 	if r.Operator != "" || r.Reason != "" {
 		v.Println(text.RunOperator, output.Printable(r.Operator), output.Printable(r.Reason))
 	}
 	switch {
 	case r.FinishedAt != nil:
-		v.Println(text.RunTook, v.Instant(r.StartedAt), v.Instant(*r.FinishedAt), output.Took(r.Millis))
+		v.Println(text.RunTook, r.StartedAt, *r.FinishedAt, output.Took(r.Millis))
 	case r.Status == coupon.RunAbandoned:
-		v.Println(text.RunDied, v.Instant(r.StartedAt), v.Instant(r.HeartbeatAt))
+		v.Println(text.RunDied, r.StartedAt, r.HeartbeatAt)
 	default:
-		v.Println(text.RunBeats, v.Instant(r.StartedAt), v.Instant(r.HeartbeatAt))
+		v.Println(text.RunBeats, r.StartedAt, r.HeartbeatAt)
 	}
 	if len(coupons) == 0 {
 		v.Println(text.RunChangedNothing)
@@ -90,7 +87,6 @@ func (v View) runCoupon(c history.RunCoupon) {
 	}
 }
 
-// rejected prints how many applications of a coupon were ended for good.
 func (v View) rejected(couponID coupon.CouponID, n int64) {
 	if n > 0 {
 		v.Println(text.EndedAsRejected, couponID, n)

@@ -14,7 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Settlement prints what a run did, or a preview would do. Why coupons were not settled goes to errs.
+// Settlement prints the result of a run or a preview. The errors of coupons go to errs.
 func (v View) Settlement(r *settle.Report, errs io.Writer) {
 	title := v.Sprintf(text.RunNumber, r.Run)
 	if r.DryRun {
@@ -22,7 +22,7 @@ func (v View) Settlement(r *settle.Report, errs io.Writer) {
 	} else if r.Run == 0 {
 		title = v.Sprintf(text.RunNotRecorded)
 	}
-	v.Println(text.RunTitle, title, output.Word(v.Language, r.Trigger), v.Instant(r.Cutoff))
+	v.Println(text.RunTitle, title, output.Word(v.Language, r.Trigger), r.Cutoff)
 	if len(r.Coupons) == 0 && r.Status == coupon.RunSucceeded {
 		v.Println(text.NoCouponDue)
 		return
@@ -44,7 +44,7 @@ func (v View) Settlement(r *settle.Report, errs io.Writer) {
 	}
 }
 
-// result is marked where a coupon was not settled.
+// result is the status of a coupon, marked if the coupon was not settled.
 func (v View) result(s coupon.ResultStatus) string {
 	word := output.Word(v.Language, s)
 	if s == coupon.HeldBack || s == coupon.Busy || s == coupon.Failed {
@@ -56,7 +56,7 @@ func (v View) result(s coupon.ResultStatus) string {
 // settled prints the details that do not fit into the table.
 func (v View) settled(c settle.Result, dryRun bool) {
 	if c.Earlier != nil {
-		v.Println(text.SettledEarlier, c.Coupon, c.Earlier.Run, v.Instant(c.Earlier.At))
+		v.Println(text.SettledEarlier, c.Coupon, c.Earlier.Run, c.Earlier.At)
 	}
 	v.rejected(c.Coupon, int64(c.Rejected))
 	if c.Preview != nil && c.Error == "" {

@@ -8,25 +8,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// invariants are those of docs/design.md §2 that stored data can show, in their order.
-var invariants = []struct {
-	name   text.Message
-	figure func(v View, t ledger.Total) string
-}{
-	{text.NeverMoreThanSeats, func(v View, t ledger.Total) string { return v.Sprintf(text.CouponsForSeats, t.Coupons, t.Seats) }},
-	{text.NeverTwice, func(v View, t ledger.Total) string {
-		return v.Sprintf(text.CouponsAndOutcomes, t.Coupons, t.Account.Outcomes)
-	}},
-	{text.FirstCome, func(v View, t ledger.Total) string {
-		return v.Sprintf(text.IssuedInOrder, t.Account.Issued, t.Account.Waiting)
-	}},
-	{text.NoBrokenPromise, View.account},
-	{text.OneClock, func(v View, t ledger.Total) string { return v.Sprintf(text.QueuesChecked, t.Checked) }},
-	{text.SourceOfTruth, func(v View, t ledger.Total) string {
-		return v.Sprintf(text.SettlementsRecounted, t.Checked, t.AuditEvents)
-	}},
-}
-
 func (v View) account(t ledger.Total) string {
 	a, again := t.Account, ""
 	if a.AskedAgain > 0 {
@@ -35,7 +16,6 @@ func (v View) account(t ledger.Total) string {
 	return v.Sprintf(text.AccountFigures, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff, again, t.Gap)
 }
 
-// Verdicts prints the result of a check.
 func (v View) Verdicts(s ledger.Summary) {
 	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnSeats, text.ColumnCoupons,
 		text.ColumnAccepted, text.ColumnWaiting, text.ColumnUnderReview, text.ColumnIssued, text.ColumnOtherOutcomes,
@@ -71,15 +51,26 @@ func (v View) verdict(c *ledger.Verdict) string {
 	}
 }
 
+// invariants prints the invariants of docs/design.md §2 that stored data can show, in their order.
 func (v View) invariants(s ledger.Summary) {
-	violations := s.Violations()
+	violations, total := s.Violations(), s.Total
 	t := v.table(text.Message{}, text.ColumnInvariant, text.ColumnHolds, text.ColumnFigures)
-	for i, invariant := range invariants {
+	for i, invariant := range []struct {
+		name    text.Message
+		figures string
+	}{
+		{text.NeverMoreThanSeats, v.Sprintf(text.CouponsForSeats, total.Coupons, total.Seats)},
+		{text.NeverTwice, v.Sprintf(text.CouponsAndOutcomes, total.Coupons, total.Account.Outcomes)},
+		{text.FirstCome, v.Sprintf(text.IssuedInOrder, total.Account.Issued, total.Account.Waiting)},
+		{text.NoBrokenPromise, v.account(total)},
+		{text.OneClock, v.Sprintf(text.QueuesChecked, total.Checked)},
+		{text.SourceOfTruth, v.Sprintf(text.SettlementsRecounted, total.Checked, total.AuditEvents)},
+	} {
 		holds := v.Sprintf(text.Yes)
 		if violations[i+1] > 0 {
 			holds = output.Bad(v.W, v.Sprintf(text.No))
 		}
-		t.AppendRow(table.Row{i + 1, v.Sprintf(invariant.name), holds, invariant.figure(v, s.Total)})
+		t.AppendRow(table.Row{i + 1, v.Sprintf(invariant.name), holds, invariant.figures})
 	}
 	t.Render()
 }

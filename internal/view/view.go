@@ -1,4 +1,4 @@
-// Package view prints what was read as tables and paragraphs for a terminal, and as CSV.
+// Package view prints runs, coupons, DLQ entries, changes and verdicts for a terminal and as CSV.
 package view
 
 import (
@@ -13,23 +13,19 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// View prints to W.
 type View struct {
 	output.Locale
 	W io.Writer
 }
 
-// Println prints a message.
 func (v View) Println(m text.Message, args ...any) { v.Fprintln(v.W, m, args...) }
 
-// table starts a table.
 func (v View) table(columns ...text.Message) table.Writer {
 	t := output.Table(v.W)
 	t.AppendHeader(v.Cells(columns...))
 	return t
 }
 
-// instantOf is an instant that may be unknown.
 func (v View) instantOf(t time.Time) string {
 	if t.IsZero() {
 		return "?"

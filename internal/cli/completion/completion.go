@@ -4,13 +4,13 @@ package completion
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// Command prints the shell code that completes verbs and flags.
 type Command struct {
 	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
@@ -65,7 +65,7 @@ func Answer(k *kong.Kong) error {
 	return nil
 }
 
-// completions are the verbs, flags and values that complete the last word of a line, which is empty behind a space.
+// completions are the verbs, flags and values that complete the last word of a line. After a space the last word is empty.
 func completions(root *kong.Node, line string) (found []string) {
 	words := strings.Fields(strings.ReplaceAll(line, "=", " ")) // --flag=value is --flag value
 	last := ""
@@ -97,10 +97,8 @@ func completions(root *kong.Node, line string) (found []string) {
 	case value != nil:
 		offer(value.EnumSlice()...)
 	case strings.HasPrefix(last, "-"):
-		for _, flags := range node.AllFlags(true) {
-			for _, flag := range flags {
-				offer("--" + flag.Name)
-			}
+		for _, flag := range slices.Concat(node.AllFlags(true)...) {
+			offer("--" + flag.Name)
 		}
 	case arguments < len(node.Positional):
 		offer(node.Positional[arguments].EnumSlice()...)
@@ -113,21 +111,17 @@ func completions(root *kong.Node, line string) (found []string) {
 }
 
 func childOf(node *kong.Node, name string) *kong.Node {
-	for _, child := range node.Children {
-		if child.Name == name {
-			return child
-		}
+	if at := slices.IndexFunc(node.Children, func(child *kong.Node) bool { return child.Name == name }); at >= 0 {
+		return node.Children[at]
 	}
 	return nil
 }
 
-// valueOf is the value that a flag waits for; nil where it takes none.
+// valueOf is the value that a flag takes, or nil.
 func valueOf(node *kong.Node, name string) *kong.Value {
-	for _, flags := range node.AllFlags(false) {
-		for _, flag := range flags {
-			if "--"+flag.Name == name && !flag.IsBool() {
-				return flag.Value
-			}
+	for _, flag := range slices.Concat(node.AllFlags(false)...) {
+		if "--"+flag.Name == name && !flag.IsBool() {
+			return flag.Value
 		}
 	}
 	return nil

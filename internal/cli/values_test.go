@@ -13,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/badinput"
 )
 
-func TestEveryVerbRefusesBadValues(t *testing.T) {
+func TestVerbs_RefuseBadValues(t *testing.T) {
 	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}))
 	require.NoError(t, err)
 	told, stop := context.WithCancel(t.Context())
@@ -27,7 +27,7 @@ func TestEveryVerbRefusesBadValues(t *testing.T) {
 	})
 }
 
-func TestAnEmptySecretFileIsRefused(t *testing.T) {
+func TestSettings_RefuseEmptySecretFile(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
@@ -38,7 +38,7 @@ func TestAnEmptySecretFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestProblemsAreToldInKorean(t *testing.T) {
+func TestUsageErrors_InKorean(t *testing.T) {
 	t.Parallel()
 	_, _, stderr := settleBare(t, "run", "--lang=ko", "--date=", "--mysql-dsn=nobody@tcp(127.0.0.1:1)/none")
 	require.Contains(t, stderr, "--date: 값이 비어 있습니다")

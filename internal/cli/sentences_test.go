@@ -14,23 +14,22 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// readOut is what explain says last, in both languages.
+// readOut is the last sentence of explain in both languages.
 func (w *world) readOut(couponID coupon.CouponID, user coupon.UserID) (ko, en string) {
-	w.t.Helper()
+	w.T.Helper()
 	x := w.explain(couponID, user)
-	return speaker(text.Korean).phrasing().Sentence(&x.Facts, x.Conclusion), speaker(text.English).phrasing().Sentence(&x.Facts, x.Conclusion)
+	return phrasing(text.Korean).Sentence(&x.Facts, x.Conclusion), phrasing(text.English).Sentence(&x.Facts, x.Conclusion)
 }
 
-// Whoever is under review is told that a settlement is to come, and that no seat is left where none is.
-func TestWhoIsUnderReviewHearsWhetherSeatsAreLeft(t *testing.T) {
+func TestExplain_ReviewWithoutFreeSeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1, 2, 3)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
-	couponID := w.coupon(1)
-	w.apply(couponID, 1, 2)
+	w.AddUsers(1, 2, 3)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1, 2)
 	w.settleNow() // 2 has the seat
-	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
+	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
 	code, _, stderr := w.dlq("retry", couponID, "--user=1", "--cutoff=now")
 	require.Zero(t, code, stderr)
 	w.must(couponID, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteNoSeatLeft, explain.NoteAccountActive)
@@ -39,20 +38,20 @@ func TestWhoIsUnderReviewHearsWhetherSeatsAreLeft(t *testing.T) {
 	require.Contains(t, en, "No coupons are left at present.")
 	require.NotRegexp(t, "다시 처리됩니다|tries again|is tried again", ko+en)
 
-	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
+	w.Exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 	w.must(couponID, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteAccountActive)
 	w.settleNow()
-	require.Equal(t, []coupon.UserID{2, 1}, w.issued(couponID))
+	require.Equal(t, []coupon.UserID{2, 1}, w.Issued(couponID))
 }
 
-// A member who has left is under review until a person decides: that a coupon is to come, nobody says.
-func TestAWithdrawnMemberIsPromisedNothing(t *testing.T) {
+// An operator decides about a withdrawn user. The sentence promises nothing.
+func TestExplain_WithdrawnUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1)
-	w.exec("UPDATE `user` SET status = 'WITHDRAWN'")
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
+	w.AddUsers(1)
+	w.Exec("UPDATE `user` SET status = 'WITHDRAWN'")
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1)
 	w.settleNow()
 	w.must(couponID, 1, explain.StateReviewInactiveUser, explain.NotePersonDecides)
 	ko, en := w.readOut(couponID, 1)
@@ -61,15 +60,15 @@ func TestAWithdrawnMemberIsPromisedNothing(t *testing.T) {
 	require.Contains(t, en, "have to decide")
 }
 
-// Two who ask at once are a microsecond apart: whoever gets none hears of the place, and not by how little it was missed.
-func TestNobodyIsToldByHowLittleACouponWasMissed(t *testing.T) {
+// The sentence has the place of an application, and not the microseconds to the last winner.
+func TestExplain_HidesMissedMicroseconds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1, 2)
-	couponID := w.coupon(1)
-	now := w.now()
-	w.stand(couponID, "1", now)
-	w.stand(couponID, "2", now.Add(time.Microsecond))
+	w.AddUsers(1, 2)
+	couponID := w.AddCoupon(1)
+	now := w.Now()
+	w.ApplyAt(couponID, "1", now)
+	w.ApplyAt(couponID, "2", now.Add(time.Microsecond))
 	w.settleNow()
 	require.EqualValues(t, 1, w.explain(couponID, 2).Facts.Missed.Micros)
 	ko, en := w.readOut(couponID, 2)
@@ -77,24 +76,23 @@ func TestNobodyIsToldByHowLittleACouponWasMissed(t *testing.T) {
 	require.Contains(t, ko, "먼저 신청하신 분들께 발급되어")
 	require.Contains(t, en, "went to those who applied earlier")
 	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
-	w.exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
+	w.Exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 	ko, en = w.readOut(couponID, 2)
 	require.Contains(t, ko, "마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다.")
 	require.Contains(t, en, "The last customer who got a coupon had applied earlier.")
 	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
 }
 
-// Added seats go to the line by arrival: an application under review that is tried again comes before whoever was not selected
-// and arrived later.
-func TestAddedSeatsArePromisedToTheLineAndNotToWhoWasNotSelected(t *testing.T) {
+// An earlier retryable application gets an added seat before a NOT_SELECTED one.
+func TestAddSeats_PromisesNoSeatToNotSelected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1, 2, 3)
-	w.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
-	couponID := w.coupon(1)
-	w.apply(couponID, 1, 2, 3)
+	w.AddUsers(1, 2, 3)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1, 2, 3)
 	w.settleNow() // 2 is issued, 3 not selected
-	w.exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
+	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
 	code, _, stderr := w.dlq("retry", couponID, "--user=1", "--cutoff=now")
 	require.Zero(t, code, stderr)
 	en := w.mustChange("add-seats", couponID, "--seats=1")
@@ -103,38 +101,38 @@ func TestAddedSeatsArePromisedToTheLineAndNotToWhoWasNotSelected(t *testing.T) {
 	_, ko, _ := w.changes("add-seats", couponID, "--total=2", "--lang=ko")
 	require.NotContains(t, ko, "받습니다")
 	w.settleNow()
-	require.Equal(t, []coupon.UserID{2, 1}, w.issued(couponID))
-	require.Equal(t, []coupon.UserID{3}, w.outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, []coupon.UserID{2, 1}, w.Issued(couponID))
+	require.Equal(t, []coupon.UserID{3}, w.Outcome(couponID, "NOT_SELECTED"))
 }
 
-// The cutoff of a run is not the end of a coupon's window, and is not called so.
-func TestACutoffIsNotCalledTheEndOfAWindow(t *testing.T) {
+// 정산 기준 시각 is the cutoff of a run, 마감 시각 the end of applying.
+func TestSentences_DistinguishCutoffAndEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.users(1)
-	w.exec("UPDATE `user` SET status = 'BLOCKED'")
-	couponID := w.coupon(1)
-	w.apply(couponID, 1)
+	w.AddUsers(1)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
+	couponID := w.AddCoupon(1)
+	w.Apply(couponID, 1)
 	w.settleNow()
-	code, _, late := w.dlq("retry", couponID, "--lang=ko") // the last midnight lies before the application
+	code, _, late := w.dlq("retry", couponID, "--lang=ko") // the application is after the last midnight
 	require.Zero(t, code)
 	require.Contains(t, late, "1건은 정산 기준 시각 이후에 신청하여 시도하지 않았고")
 	for _, args := range [][]string{{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"run", "--dry-run"}, {"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"}} {
-		_, told, stderr := w.settle(append(args, "--lang=ko")...)
-		require.Contains(t, told, "정산 기준 시각", "%v %s", args, stderr)
-		require.NotContains(t, told, "마감 시각", "%v", args)
+		_, stdout, stderr := w.settle(append(args, "--lang=ko")...)
+		require.Contains(t, stdout, "정산 기준 시각", "%v %s", args, stderr)
+		require.NotContains(t, stdout, "마감 시각", "%v", args)
 	}
 	require.NotContains(t, late, "마감")
 }
 
-// Redis has lost the whole line and goes away: it is safe to run again, and nobody says that nothing is lost.
-func TestAFailureDoesNotSayThatNothingIsLost(t *testing.T) {
+// Redis has lost the queue before it becomes unreachable: it is safe to run again, but applications are lost.
+func TestFailure_ClaimsNoSafety(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	w := newWorldOn(t, *jajeongtest.RedisAt(t, server.Addr()))
-	w.users(1)
-	w.apply(w.coupon(1), 1)
-	require.NoError(t, w.rdb.FlushAll(t.Context()).Err())
+	w := newWorldWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+	w.AddUsers(1)
+	w.Apply(w.AddCoupon(1), 1)
+	require.NoError(t, w.Redis.FlushAll(t.Context()).Err())
 	require.NoError(t, server.Kill())
 	for lang, says := range map[string]string{"ko": "다시 실행해도 안전합니다.", "en": "It is safe to run again."} {
 		for _, args := range [][]string{{"run"}, {"verify"}, {"coupon", "close", "1", "--operator=kim", "--reason=INC-1"}} {
@@ -146,15 +144,15 @@ func TestAFailureDoesNotSayThatNothingIsLost(t *testing.T) {
 	}
 }
 
-// Redis is away as the door is to be shut: the row says so, and the words do not say that the door does.
-func TestPausingACouponWhileRedisIsAway(t *testing.T) {
+// The pause is recorded in MySQL. The output does not claim that Redis has it.
+func TestPause_WhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
-	w := newWorldOn(t, *jajeongtest.RedisAt(t, server.Addr()))
-	couponID := w.coupon(1)
-	w.refresh()
+	w := newWorldWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+	couponID := w.AddCoupon(1)
+	w.Refresh()
 	paused := func() bool {
-		return len(w.ids("SELECT id FROM coupon WHERE status = 'PAUSED'")) == 1
+		return len(w.IDs("SELECT id FROM coupon WHERE status = 'PAUSED'")) == 1
 	}
 	for _, c := range []struct {
 		verb, lang, done, never, hears string
@@ -173,13 +171,13 @@ func TestPausingACouponWhileRedisIsAway(t *testing.T) {
 		require.Equal(t, c.paused, paused())
 		require.NoError(t, server.Restart(t.Context()))
 	}
-	testenv.Eventually(t, 20*time.Second, "Redis is back", func() bool { return w.rdb.Ping(t.Context()).Err() == nil })
+	testenv.Eventually(t, 20*time.Second, "Redis is back", func() bool { return w.Redis.Ping(t.Context()).Err() == nil })
 	require.Len(t, w.audited(couponID, "COUPON_PAUSED"), 2)
-	require.EqualValues(t, "ACCEPTED", w.answer(couponID, 1), "by what the door knew")
-	w.refresh()
-	require.EqualValues(t, "PAUSED", w.answer(couponID, 2))
+	require.EqualValues(t, "ACCEPTED", w.Answer(couponID, 1), "Redis still has the old window")
+	w.Refresh()
+	require.EqualValues(t, "PAUSED", w.Answer(couponID, 2))
 
-	// A close is judged by the clock of Redis, and is refused without it.
+	// A close needs the Redis clock.
 	require.NoError(t, server.Kill())
 	code, _, stderr := w.changes("close", couponID)
 	require.Equal(t, exitInfrastructure, code, stderr)

@@ -13,16 +13,16 @@ import (
 )
 
 // Every verb reports output that it could not write. Its changes remain.
-func TestAFullDiskIsNoticed(t *testing.T) {
+func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.coupon(5)
-	w.users(1)
-	w.apply(couponID, 1, 2, 3)
+	couponID := w.AddCoupon(5)
+	w.AddUsers(1)
+	w.Apply(couponID, 1, 2, 3)
 	w.settleNow()
 	person := []string{"--operator=kim", "--reason=test"}
-	closes := "--closes=" + w.now().Add(2*time.Hour).Format(time.RFC3339)
-	month := "--month=" + w.now().Format("2006-01")
+	closes := "--closes=" + w.Now().Add(2*time.Hour).Format(time.RFC3339)
+	month := "--month=" + w.Now().Format("2006-01")
 	spoken := map[string]bool{}
 	for _, args := range [][]string{
 		{"--help"}, {"run", "--help"}, {"--version"}, {"completion", "bash"},
@@ -51,7 +51,7 @@ func TestAFullDiskIsNoticed(t *testing.T) {
 		require.Contains(t, stderr.String(), "the output could not be written", args)
 		spoken[args[0]] = true
 	}
-	require.Equal(t, []uint64{6}, w.ids("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
+	require.Equal(t, []uint64{6}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
 
 	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"})
 	require.NoError(t, err)

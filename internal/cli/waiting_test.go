@@ -11,7 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/output"
 )
 
-func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
+func TestRun_WithNothingDuePrintsQueues(t *testing.T) {
 	t.Parallel()
 	seoul := jajeongtest.Zone
 	w := newWorld(t)
@@ -20,21 +20,21 @@ func TestARunWithNothingDueSaysWhoWaitsForWhichMidnight(t *testing.T) {
 	require.Contains(t, stdout, "no coupon is due")
 	require.NotContains(t, stdout, "waiting")
 
-	now := w.now()
+	now := w.Now()
 	yesterday := now.In(seoul).AddDate(0, 0, -1).Format(time.DateOnly)
 	midnight, err := calendar.DateCutoff(yesterday, seoul)
 	require.NoError(t, err)
-	couponID := w.couponBetween(5, midnight, now.Add(time.Hour))
-	w.users(1, 2)
-	w.apply(couponID, 1, 2)
-	arrival := w.arrivals(couponID)["1"]
+	couponID := w.AddCouponBetween(5, midnight, now.Add(time.Hour))
+	w.AddUsers(1, 2)
+	w.Apply(couponID, 1, 2)
+	arrival := w.Arrivals(couponID)["1"]
 	night := []string{"run", "--date=" + yesterday, "--operator=kim", "--reason=test"}
 	for _, args := range [][]string{night, append(night, "--dry-run")} {
 		code, stdout, stderr = w.settle(args...)
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "no coupon is due")
 		require.Contains(t, stdout, "coupon 1 심야 쿠폰: 2 waiting, the first due for settlement at "+
-			output.InZone(calendar.NextCutoff(arrival.Time(), seoul), seoul)+".")
+			(output.Locale{Zone: seoul}).Instant(calendar.NextCutoff(arrival.Time(), seoul))+".")
 		require.Contains(t, stdout, "settle run --coupon 1 --cutoff now")
 	}
 	_, stdout, _ = w.settle(append(night, "--lang=ko")...)
