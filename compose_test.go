@@ -2,9 +2,7 @@ package jajeong_test
 
 import (
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,16 +17,14 @@ import (
 // TestComposeDemo runs the script of the service demo in compose.yaml, and every command that the script prints.
 func TestComposeDemo(t *testing.T) {
 	t.Parallel()
-	m := testenv.MySQLFor(t)
-	d := deployOn(t, &m)
+	d := deploy(t)
 	d.serve(1000)
-	settle := testenv.Build(t, "./cmd/settle")
-	dsn, err := mysql.ParseDSN(m.DSN)
+	dsn, err := mysql.ParseDSN(d.Admin.MySQLDSN)
 	require.NoError(t, err)
 	shell := func(args ...string) string {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), "bash", args...)
-		command.Env = append(d.env, "MYSQL_PWD="+dsn.Passwd, "PATH="+filepath.Dir(settle)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		command.Env = append(d.env, "MYSQL_PWD="+dsn.Passwd)
 		output, err := command.CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		return string(output)
@@ -37,7 +33,7 @@ func TestComposeDemo(t *testing.T) {
 		t.Helper()
 		host, port, err := net.SplitHostPort(dsn.Addr)
 		require.NoError(t, err)
-		apiHost, apiPort, err := net.SplitHostPort(strings.TrimPrefix(d.api, "http://"))
+		apiHost, apiPort, err := net.SplitHostPort(d.pod.Apply)
 		require.NoError(t, err)
 		return shell("compose/demo.sh", apiHost, apiPort, "--host="+host, "--port="+port, "--user="+dsn.User, dsn.DBName)
 	}
@@ -46,7 +42,7 @@ func TestComposeDemo(t *testing.T) {
 	testenv.Eventually(t, 20*time.Second, "the API knows the coupon", func() bool { return d.me(1, 1).Code == "NOT_APPLIED" })
 	commands := regexp.MustCompile(`(?m)^    ((?:curl|for|docker) .*)$`).FindAllStringSubmatch(output, -1)
 	require.Len(t, commands, 7, output)
-	here := strings.NewReplacer("http://localhost:8080", d.api, "docker compose run --rm settle", settle)
+	here := strings.NewReplacer("localhost:8080", d.pod.Apply, "docker compose run --rm settle", "settle")
 	for _, command := range commands {
 		require.NotContains(t, shell("-c", here.Replace(command[1])), "urn:jajeong:problem", command[1])
 	}

@@ -17,10 +17,10 @@ import (
 
 var update = flag.Bool("update", false, "write docs/cli.md and docs/configuration.md anew")
 
-// generated is the line above the generated part of a document. People write what is above it.
+// generated is the line above the generated part of a document. The part above it is written by hand.
 const generated = "<!-- Generated from --help by `go test -run TestGeneratedDocuments . -update`. Change the help texts in the code. -->\n\n"
 
-// TestGeneratedDocumentsAreCurrent compares docs/cli.md and docs/configuration.md with what --help of both programs prints.
+// TestGeneratedDocumentsAreCurrent compares docs/cli.md and docs/configuration.md with --help of both programs.
 func TestGeneratedDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
 	for file, text := range map[string]string{
@@ -37,13 +37,13 @@ func TestGeneratedDocumentsAreCurrent(t *testing.T) {
 	}
 }
 
-// helpPage is what --help prints of a program or of one of its verbs.
+// helpPage is the output of --help of a program or a verb.
 type helpPage struct {
 	usage    string
-	about    string // the paragraphs in front of the examples
-	examples string // one command to a line, as printed
+	about    string // the paragraphs before the examples
+	examples string // one command per line
 	flags    []flagHelp
-	verbs    []string // of the page of a program with verbs
+	verbs    []string // of a program
 }
 
 // flagHelp is one flag. environment is its variable and standard its default; either may be empty.
@@ -87,7 +87,7 @@ func flagTable(flags []flagHelp) string {
 	return table.String()
 }
 
-// configurationReference lists every flag that has an environment variable. Programs that say the same of it share a row.
+// configurationReference lists every flag that has an environment variable. Programs with the same help of a flag share a row.
 func configurationReference(t *testing.T) string {
 	t.Helper()
 	type row struct {
@@ -183,7 +183,7 @@ func readAbout(text string) (about, examples string) {
 			commands = append(commands, regexp.MustCompile(`(?m)^    `).ReplaceAllString(paragraph, ""))
 		default:
 			line := strings.Join(strings.Fields(paragraph), " ")
-			paragraphs = append(paragraphs, regexp.MustCompile(`<[^>]+>`).ReplaceAllString(line, "`$0`")) // it is no HTML
+			paragraphs = append(paragraphs, regexp.MustCompile(`<[^>]+>`).ReplaceAllString(line, "`$0`")) // not HTML
 		}
 	}
 	return strings.Join(paragraphs, "\n\n"), strings.Join(commands, "\n")

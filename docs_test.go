@@ -24,8 +24,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// What tests cannot run stands in a block whose fence says what it needs: ```sh cluster, ```sh docker or ```sh servers.
-// Everything else in a block is a command of Jajeong, and these are tried wherever they stand.
+// needs are the programs that a block may call, by the mark of its fence, such as ```sh cluster. Tests do not run commands of
+// marked blocks, except for the commands of Jajeong, which every block may call.
 var needs = map[string][]string{
 	"":        {"make", "go", "source", "export", "settle", "apply-api"},
 	"servers": {"mysql", "mysqldump", "mariadb-dump", "redis-cli", "curl", "grep", "sleep"},
@@ -37,8 +37,8 @@ type script struct {
 	file, mark, text string
 }
 
-// scripts are the fenced blocks of all documents, and the indented lines that begin with a command. inline are the verbs that
-// a text names between backticks.
+// scripts returns the fenced blocks of all documents and the indented lines that begin with a command. inline are the verbs
+// between backticks in a text.
 func scripts(t *testing.T) (found []script, inline []script) {
 	t.Helper()
 	command := regexp.MustCompile(`^( {4,}|\t)([A-Z_]+=\S+ )*(bin/|\./)?(settle|apply-api|make|go run|kubectl|docker|mysql|mysqldump|redis-cli|curl|k8s/\S+\.sh) `)
@@ -72,7 +72,7 @@ func scripts(t *testing.T) (found []script, inline []script) {
 	return found, inline
 }
 
-// documents are the texts of all documents but the CHANGELOG, by path.
+// documents returns the text of every document except for the CHANGELOG, by path.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -96,7 +96,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// calls are the commands of a script, expanded as a shell would, but for what other commands print.
+// calls returns the commands of a script with the expansions of a shell, except for command substitutions, which are empty.
 func (s script) calls(t *testing.T) (calls [][]string) {
 	t.Helper()
 	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(s.text), s.file)
@@ -122,17 +122,24 @@ func (s script) calls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-func TestEveryCommandInTheDocuments(t *testing.T) {
+func TestDocuments_CommandsAreAccepted(t *testing.T) {
 	t.Parallel()
 	makefile := read(t, "Makefile")
 	blocks, inline := scripts(t)
-	tried := map[string]int{}
+	tried := map[string]bool{} // programs, and calls of ours
+	accepted := func(file, program string, args []string, part bool) {
+		t.Helper()
+		if call := fmt.Sprint(program, args, part); !tried[call] {
+			tried[call] = true
+			requireAccepted(t, file, program, args, part)
+		}
+	}
 	for _, s := range blocks {
 		may, known := needs[s.mark]
 		require.True(t, known, "%s: a block cannot be marked %q", s.file, s.mark)
 		for _, words := range s.calls(t) {
 			name, args := strings.TrimPrefix(words[0], "bin/"), words[1:]
-			tried[name]++
+			tried[name] = true
 			assert.True(t, slices.Contains(may, name) || slices.Contains(needs[""], name),
 				"%s: %q cannot be run by a test: mark its block with what it needs", s.file, words)
 			for _, word := range words {
@@ -143,11 +150,11 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 			}
 			switch {
 			case name == "settle", name == "apply-api":
-				requireTaken(t, s.file, name, args, false)
+				accepted(s.file, name, args, false)
 			case name == "k8s/settle.sh":
-				requireTaken(t, s.file, "settle", args, false)
+				accepted(s.file, "settle", args, false)
 			case name == "docker" && len(args) > 3 && slices.Equal(args[:4], []string{"compose", "run", "--rm", "settle"}):
-				requireTaken(t, s.file, "settle", args[4:], false)
+				accepted(s.file, "settle", args[4:], false)
 			case name == "make":
 				for _, target := range args {
 					require.Regexp(t, `(?m)^`+regexp.QuoteMeta(target)+`:`, makefile, "%s: %q", s.file, words)
@@ -156,25 +163,25 @@ func TestEveryCommandInTheDocuments(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"settle", "apply-api", "make", "kubectl", "docker", "mysql", "k8s/settle.sh"} {
-		require.Positive(t, tried[name], "%s was not found in any document: what looks for commands is wrong", name)
+		require.True(t, tried[name], "no document has a call of %s: the search for commands is wrong", name)
 	}
 	require.Greater(t, len(inline), 40)
 	for _, s := range inline {
-		requireTaken(t, s.file, "settle", strings.Fields(s.text)[1:], true)
+		accepted(s.file, "settle", strings.Fields(s.text)[1:], true)
 	}
 }
 
 var inRepository = regexp.MustCompile(`^(\./)?(k8s|sql|docs|scripts|bench|examples|compose)/[\w./-]+$`)
 
-// placeholders are what documents say where a reader puts something of their own.
+// placeholders are the words that a reader replaces, with values for the tests.
 var placeholders = map[string]string{
 	"RUN": "17", "실행": "17", "ID": "42", "USER": "7", "N": "3", "D": "2026-11-20", "TIME": "2026-11-21T00:00:00+09:00",
 	"sha256:…": "sha256:" + strings.Repeat("0", 64),
 }
 
-// requireTaken demands that the program accepts these arguments. An unknown flag is added, which must be the only reported
-// mistake and keeps the program from doing anything. part is a command without its mandatory flags.
-func requireTaken(t *testing.T, file, program string, args []string, part bool) {
+// requireAccepted demands that the program accepts these arguments. It adds an unknown flag, which must be the only reported
+// mistake, so that the program does nothing. A part is a command without its mandatory flags.
+func requireAccepted(t *testing.T, file, program string, args []string, part bool) {
 	t.Helper()
 	var given []string
 	for _, arg := range args {
@@ -195,7 +202,7 @@ func requireTaken(t *testing.T, file, program string, args []string, part bool) 
 	command.Env = []string{"MYSQL_DSN=nobody:secret@tcp(127.0.0.1:1)/coupons", "REDIS_ADDRS=127.0.0.1:1"}
 	command.Stderr = &stderr
 	err := command.Run()
-	if slices.Contains(given, "completion") { // it prints what a shell needs, whatever else it is told
+	if slices.Contains(given, "completion") { // it ignores other arguments
 		require.NoError(t, err, "%s: %s %q", file, program, args)
 		return
 	}
@@ -208,9 +215,9 @@ func requireTaken(t *testing.T, file, program string, args []string, part bool) 
 	assert.Empty(t, objections, "%s: %s %q", file, program, args)
 }
 
-// What operators type is carried out from the top of each page to its end, on a deployment where coupon 42 has been open for days,
-// a run has settled some of its line, and user 7 is under review. Playbooks are carried out where their alerts are.
-func TestTheHandbooksAreCarriedOut(t *testing.T) {
+// The test runs the commands of each page from top to end, on a deployment where coupon 42 has been open for days, a run has
+// settled a part of its queue, and user 7 is under review. k8s/monitoring runs the commands of the playbooks.
+func TestHandbooks_CommandsSucceed(t *testing.T) {
 	t.Parallel()
 	blocks, _ := scripts(t)
 	pages := map[string][]string{}
@@ -241,7 +248,6 @@ type handbook struct {
 func newHandbook(t *testing.T) *handbook {
 	t.Helper()
 	h := &handbook{deployment: deploy(t), dir: t.TempDir()}
-	h.env = append(h.env, "PATH="+filepath.Dir(testenv.Build(t, "./cmd/settle"))+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	h.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 		VALUES (42, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 5 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`)
 	h.AddUsers(5, 6, 8) // and not 7
@@ -249,14 +255,15 @@ func newHandbook(t *testing.T) *handbook {
 		h.ApplyAt(42, user, time.Now().Add(-96*time.Hour))
 	}
 	h.carryOut("settle run")
-	h.ApplyAt(42, "8", time.Now().Add(-72*time.Hour)) // whom the page's first run settles
+	h.ApplyAt(42, "8", time.Now().Add(-72*time.Hour)) // for the first run of the page
 	h.run = fmt.Sprint(h.Number("SELECT MAX(id) FROM settlement_run"))
 	return h
 }
 
-// carryOut runs a line as an operator types it, on other days: nights lie behind, windows of coupons ahead. It must succeed.
+// carryOut runs a line as an operator types it, with other dates: nights are in the past, windows of coupons in the future. The
+// line must succeed.
 func (h *handbook) carryOut(line string) {
-	h.t.Helper()
+	h.T.Helper()
 	day := func(days int) string {
 		return time.Now().In(jajeongtest.Zone).AddDate(0, 0, days).Format(time.DateOnly)
 	}
@@ -270,23 +277,24 @@ func (h *handbook) carryOut(line string) {
 	}
 	line = strings.NewReplacer("RUN", h.run, "실행", h.run, "2026-11-18", day(-3+ahead), "2026-11-20", day(-1+ahead), "2026-11-21", day(ahead),
 		"2026-11-22", day(1+ahead), "2026-11", day(0)[:len("2026-11")], "sha256:…", digest).Replace(line)
-	shell := exec.CommandContext(h.t.Context(), "/bin/sh", "-c", line)
+	shell := exec.CommandContext(h.T.Context(), "/bin/sh", "-c", line)
 	shell.Dir, shell.Env = h.dir, h.env
 	output, err := shell.CombinedOutput()
-	require.NoError(h.t, err, "%s\n%s", line, output)
+	require.NoError(h.T, err, "%s\n%s", line, output)
 }
 
+// approved returns the digest of a preview.
 func (h *handbook) approved(date string) string {
-	h.t.Helper()
+	h.T.Helper()
 	code, preview, stderr := h.settle("run", "--coupon=42", "--date="+date, "--dry-run")
-	require.Zero(h.t, code, stderr)
+	require.Zero(h.T, code, stderr)
 	digest := regexp.MustCompile(`sha256:[0-9a-f]{64}`).FindString(preview)
-	require.NotEmpty(h.t, digest, preview)
+	require.NotEmpty(h.T, digest, preview)
 	return digest
 }
 
-// TestEveryLinkInTheDocuments: to a file of the repository, and to a heading in it.
-func TestEveryLinkInTheDocuments(t *testing.T) {
+// A link to the repository leads to an existing file, and to an existing heading in it.
+func TestDocuments_LinksAreValid(t *testing.T) {
 	t.Parallel()
 	links := 0
 	for file, text := range documents(t) {
@@ -312,7 +320,7 @@ func TestEveryLinkInTheDocuments(t *testing.T) {
 	require.Greater(t, links, 40)
 }
 
-// headings are what a link may name in a document, as GitHub makes it of each heading.
+// headings returns the anchors that GitHub makes of the headings of a document.
 func headings(document []byte) (anchors []string) {
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllSubmatch(document, -1) {
 		words := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(string(heading[1])), "")
@@ -321,8 +329,8 @@ func headings(document []byte) (anchors []string) {
 	return anchors
 }
 
-// TestReadmeIsShort limits both READMEs to 120 lines, and the sentences of the English one to 30 words.
-func TestReadmeIsShort(t *testing.T) {
+// Both READMEs have at most 120 lines, and the sentences of the English one have at most 30 words.
+func TestReadme_IsShort(t *testing.T) {
 	t.Parallel()
 	const maxLines, maxWords = 120, 30
 	for _, file := range []string{"README.md", "README.ko.md"} {
@@ -335,8 +343,8 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// TestEveryTestNamedInTheDocuments: a test that a document names exists. One that ends in … stands for all that begin so.
-func TestEveryTestNamedInTheDocuments(t *testing.T) {
+// Every test that a document names exists. A name that ends in … matches all tests with this beginning.
+func TestDocuments_NamedTestsExist(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {

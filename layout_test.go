@@ -1,4 +1,4 @@
-// Package jajeong_test holds what concerns the whole house: its packages, and the promises of the two programs together.
+// Package jajeong_test tests the whole repository: its layout, its documents, and both programs together.
 package jajeong_test
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPackagesAreKnown keeps the house in order: a new package is written down here and in docs/design.md. The linter
-// depguard judges which package may import which, see .golangci.yaml.
+// A new package is added here and to docs/design.md. The linter depguard checks the imports between packages, see
+// .golangci.yaml.
 func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
 	known := []string{"api", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect", "coupon", "couponadmin", "decision", "explain", "history",
@@ -27,7 +27,7 @@ func TestPackagesAreKnown(t *testing.T) {
 	}
 }
 
-// TestKeysAreBuiltInOnePlace: every key of a coupon contains one of these strings, which no other product file mentions.
+// Every key of a coupon contains one of these strings, and one file alone has them.
 func TestKeysAreBuiltInOnePlace(t *testing.T) {
 	t.Parallel()
 	key := regexp.MustCompile("candidates:coupon|catalog:coupons")

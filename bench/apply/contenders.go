@@ -27,7 +27,7 @@ var contenders = []contender{
 	{"api", "Jajeong", startAPI},
 	{plainest, "one EVALSHA per request", onRedis},
 	{"row-lock", "a row lock per request", onDatabase},
-	{"pipeliner", "go-redis's automatic pipeliner", onRedis}, // only with -contenders
+	{"pipeliner", "go-redis's automatic pipeliner", onRedis},
 }
 
 func contenderNames() (names []string) {

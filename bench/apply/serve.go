@@ -30,11 +30,6 @@ var handlers = map[string]func(wiring) (http.Handler, error){
 	"row-lock":  rowLock,
 }
 
-// listening is the log line with the addresses of a server, as that of the API.
-type listening struct{ Msg, Apply, Admin string }
-
-const listeningMsg = "listening"
-
 // gcPercent is that of apply-api, so that garbage collection makes no difference.
 const gcPercent = 400
 
@@ -60,7 +55,7 @@ func serve(args []string, stdin io.Reader, stderr io.Writer) error {
 		_, _ = io.Copy(io.Discard, stdin)
 		os.Exit(0)
 	}()
-	if err := json.NewEncoder(stderr).Encode(listening{Msg: listeningMsg, Apply: listener.Addr().String()}); err != nil {
+	if err := json.NewEncoder(stderr).Encode(map[string]string{"msg": "listening", "apply": listener.Addr().String()}); err != nil {
 		return err
 	}
 	return http.Serve(listener, handler)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -18,7 +16,6 @@ import (
 // server is a running contender with its store.
 type server struct {
 	address  string
-	admin    string // empty: none
 	pid      int
 	redis    *testenv.Redis // nil: none
 	storePid int            // of Redis or MySQL; 0: none, or not started by the bench
@@ -44,24 +41,17 @@ const (
 )
 
 // started waits until the first application is accepted. After an error everything is stopped.
-func (v *server) started(p *program) (*server, error) {
-	v.ends = append(v.ends, p.stop)
-	err := p.err
+func (v *server) started(p *testenv.Program, err error) (*server, error) {
 	if err == nil {
-		select {
-		case at := <-p.at:
-			v.address, v.admin = at.Apply, at.Admin
-			v.pid = p.cmd.Process.Pid
-			err = v.answers()
-		case <-p.gone:
-			err = errors.New("it ended before it listened")
-		case <-time.After(startWithin):
-			err = fmt.Errorf("it does not listen after %s", startWithin)
+		v.ends = append(v.ends, func() { _ = p.Stop() })
+		v.address, v.pid = p.Apply, p.Process.Pid
+		if err = v.answers(); err != nil {
+			err = fmt.Errorf("start server: %w; %s", err, p.LastWarning())
 		}
 	}
 	if err != nil {
 		v.stop()
-		return nil, fmt.Errorf("start server: %w: %s", err, p.last.String())
+		return nil, err
 	}
 	return v, nil
 }
@@ -120,31 +110,6 @@ func (v *server) take(ctx context.Context, l load) (r sample, err error) {
 	r.peakBytes, _ = process.PeakMemory(v.pid)
 	v.accepted = append(v.accepted, r.Accepted...)
 	return r, nil
-}
-
-// profile writes a CPU profile of the server under a load, if it has an admin port.
-func (v *server) profile(ctx context.Context, path string, l load) error {
-	if path == "" || v.admin == "" {
-		return nil
-	}
-	time.Sleep(l.Warmup)
-	seconds := max(1, int(l.Length.Seconds()))
-	ctx, cancel := context.WithTimeout(ctx, l.Length+grace)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", v.admin, seconds), nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("profile: %w", err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("profile: %w", err)
-	}
-	return os.WriteFile(path, text, 0o644)
 }
 
 // verify returns an error unless the store has every accepted user.

@@ -22,35 +22,38 @@ type stage struct {
 	redisVersion string
 }
 
-func openStage(ctx context.Context) (s *stage, err error) {
-	s = new(stage)
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	if s.dir, err = os.MkdirTemp("", "jajeong-bench-"); err != nil {
+func openStage(ctx context.Context) (*stage, error) {
+	s := new(stage)
+	if err := s.open(ctx); err != nil {
+		s.close()
 		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stage) open(ctx context.Context) (err error) {
+	if s.dir, err = os.MkdirTemp("", "jajeong-bench-"); err != nil {
+		return err
 	}
 	if s.apply, err = testenv.BuildBinary(ctx, s.dir, "./cmd/apply-api"); err != nil {
-		return nil, err
+		return err
 	}
 	if s.Server, err = database.Start(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	store, err := testenv.StartRedis(ctx, testenv.RedisOptions{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = store.Stop() }()
 	rdb := redis.NewClient(&redis.Options{Addr: store.Addr()})
 	defer rdb.Close()
 	info, err := rdb.InfoMap(ctx, "server").Result()
 	if err != nil {
-		return nil, fmt.Errorf("read the version of Redis: %w", err)
+		return fmt.Errorf("read the version of Redis: %w", err)
 	}
 	s.redisVersion = info["Server"]["redis_version"]
-	return s, nil
+	return nil
 }
 
 func (s *stage) close() {
@@ -65,14 +68,14 @@ func (s *stage) facts() string {
 }
 
 // own starts the bench itself as a server.
-func (s *stage) own(ctx context.Context, c contender, w wiring) *program {
+func (s *stage) own(ctx context.Context, c contender, w wiring) (*testenv.Program, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return &program{err: err}
+		return nil, err
 	}
 	line, err := json.Marshal(w)
 	if err != nil {
-		return &program{err: err}
+		return nil, err
 	}
 	return s.program(ctx, self, line, serveVerb, c.name)
 }

@@ -16,7 +16,9 @@ import (
 )
 
 // serverArgs are typical of production: durable commits, a buffer pool for all tables, and a redo log that does not stall.
-var serverArgs = []string{"--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G", "--innodb-flush-log-at-trx-commit=1", "--local-infile=1", "--max-allowed-packet=64M"}
+// MariaDB and MySQL name the size of the redo log differently.
+var serverArgs = []string{"--innodb-buffer-pool-size=2G", "--loose-innodb-log-file-size=1G", "--loose-innodb-redo-log-capacity=1G",
+	"--innodb-flush-log-at-trx-commit=1", "--max-allowed-packet=64M"}
 
 // Server is a started server, or that of TEST_MYSQL_DSN.
 type Server struct {

@@ -32,7 +32,7 @@ type settled struct {
 
 // settle measures a run. If beside is not nil, it runs at the same time.
 func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.Context, db *sql.DB, prefix string) error) (r settled, err error) {
-	db, name, drop, err := s.fresh(ctx, c)
+	db, name, drop, err := s.Fresh(ctx, c.coupons, c.seats)
 	if err != nil {
 		return r, err
 	}
@@ -172,10 +172,7 @@ func (s *stage) fillQueue(ctx context.Context, prefix string, coupon int, start 
 
 func (s *stage) clear(prefix string) {
 	ctx := context.Background()
-	for _, pattern := range []string{prefix + "*", "*{" + prefix + "*"} {
-		keys := s.rdb.Scan(ctx, 0, pattern, 1000).Iterator()
-		for keys.Next(ctx) {
-			_ = s.rdb.Unlink(ctx, keys.Val())
-		}
+	for keys := s.rdb.Scan(ctx, 0, "*"+prefix+"*", 1000).Iterator(); keys.Next(ctx); {
+		_ = s.rdb.Unlink(ctx, keys.Val())
 	}
 }

@@ -20,7 +20,7 @@ const userCouponColumns = "coupon_id, user_id, position, applied_at, issued_at, 
 
 // inOneTransaction measures work in one transaction on a new database.
 func (s *stage) inOneTransaction(ctx context.Context, n int, work func(tx *sql.Tx) error) (time.Duration, int64, error) {
-	db, _, drop, err := s.fresh(ctx, campaign{1, n, n})
+	db, _, drop, err := s.Fresh(ctx, 1, n)
 	if err != nil {
 		return 0, 0, err
 	}

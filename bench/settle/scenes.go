@@ -168,7 +168,7 @@ type noticed struct{ applied, blocked waits }
 func (s *stage) others(ctx context.Context, db *sql.DB, prefix string, users int) (n noticed, err error) {
 	if db == nil {
 		const few = 1000
-		quiet, _, drop, err := s.fresh(ctx, campaign{1, few, few})
+		quiet, _, drop, err := s.Fresh(ctx, 1, few)
 		if err != nil {
 			return n, err
 		}

@@ -25,8 +25,8 @@ type stage struct {
 
 	redisVersion string
 
-	jobCores []int // cores of the job; none: all
-	urgent   bool  // whether this process has the highest priority
+	jobCores string // cores of the job, such as 1-3; empty: all
+	urgent   bool   // whether this process has the highest priority
 }
 
 func openStage(ctx context.Context) (*stage, error) {
@@ -87,11 +87,6 @@ func (s *stage) close() {
 
 // couponID is the coupon of the contenders that insert rows.
 const couponID = 1
-
-// fresh creates a database with the coupons of a campaign, numbered from 1. The caller drops it.
-func (s *stage) fresh(ctx context.Context, c campaign) (db *sql.DB, name string, drop func(), err error) {
-	return s.Fresh(ctx, c.coupons, c.seats)
-}
 
 // load writes rows with LOAD DATA LOCAL INFILE.
 func load(ctx context.Context, q interface {

@@ -73,7 +73,7 @@ func (p *pod) apply(ctx context.Context, a application) (answer, error) {
 }
 
 func (p *pod) applyOnce(ctx context.Context, a application) (got answer, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+a.path(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Apply+a.path(), nil)
 	if err != nil {
 		return got, err
 	}

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -155,80 +152,41 @@ func (d *deployment) stop() error {
 
 // pod is one process of apply-api.
 type pod struct {
-	name        string
-	url         string // of the public API
-	cmd         *exec.Cmd
-	logged      chan struct{} // closed at the end of its log
-	lastWarning atomic.Value  // string
+	name string
+	*testenv.Program
 }
 
-// startPod returns when the pod logs its address. The pod may not be ready yet.
+// startPod returns when the pod listens. The pod may not be ready yet.
 func (d *deployment) startPod(ctx context.Context) error {
-	p := &pod{name: fmt.Sprintf("pod %d", len(d.pods)+1), logged: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(d.bin, "apply-api"))
-	p.cmd.Env = d.settings()
-	// In a process group of its own the pod does not get Ctrl-C. This process sends it SIGTERM instead, once.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// If the demo is killed, the next write to the broken pipe ends the pod.
-	logs, err := p.cmd.StderrPipe()
+	cmd := exec.Command(filepath.Join(d.bin, "apply-api"))
+	cmd.Env = d.settings()
+	// In a process group of its own the pod does not get Ctrl-C. This process sends it SIGTERM instead, once. If the demo is
+	// killed, the next write of the pod to its log fails and ends it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	program, err := testenv.StartProgram(ctx, cmd)
 	if err != nil {
-		return fmt.Errorf("start %s: %w", p.name, err)
+		return err
 	}
-	if err := p.cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", p.name, err)
-	}
-	d.pods = append(d.pods, p)
-	listening := make(chan struct{})
-	go p.readLog(logs, listening)
-	select {
-	case <-listening:
-		return nil
-	case <-p.logged:
-		return fmt.Errorf("%s ended before it listened", p.name)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// readLog reads the address of the pod and keeps the last warning.
-func (p *pod) readLog(logs io.Reader, listening chan<- struct{}) {
-	defer close(p.logged)
-	for lines := bufio.NewScanner(logs); lines.Scan(); {
-		var line struct{ Level, Msg, Apply string }
-		parsed := json.Unmarshal(lines.Bytes(), &line) == nil
-		switch {
-		case parsed && line.Msg == "listening":
-			p.url = "http://" + line.Apply
-			close(listening)
-		case !parsed || line.Level != "info":
-			p.lastWarning.Store(lines.Text())
-		}
-	}
-	_, _ = io.Copy(io.Discard, logs) // the rest after a line that is too long
+	d.pods = append(d.pods, &pod{fmt.Sprintf("pod %d", len(d.pods)+1), program})
+	return nil
 }
 
 func (d *deployment) withPodLogs(err error) error {
 	for _, p := range d.pods {
-		if warning, ok := p.lastWarning.Load().(string); ok {
+		if warning := p.LastWarning(); warning != "" {
 			err = fmt.Errorf("%w\nlast warning of %s: %s", err, p.name, warning)
 		}
 	}
 	return err
 }
 
-// stopPods sends SIGTERM to the pods and demands the exit code 0 of each.
+// stopPods demands the exit code 0 of each pod.
 func (d *deployment) stopPods() error {
 	var errs []error
 	for _, p := range d.pods {
-		errs = append(errs, p.cmd.Process.Signal(syscall.SIGTERM))
-	}
-	for _, p := range d.pods {
-		tooLate := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() })
-		<-p.logged // Wait closes the pipe, so the log is read first
-		if err := p.cmd.Wait(); err != nil {
+		if err := p.Stop(); err != nil {
 			errs = append(errs, fmt.Errorf("stop %s: %w", p.name, err))
 		}
-		tooLate.Stop()
 	}
 	err := errors.Join(errs...)
 	if err != nil {

@@ -14,7 +14,7 @@ func load(t *testing.T, name string) *time.Location {
 	return zone
 }
 
-func TestDefaultCutoffIsTheLastMidnightFromFiveMinutesBeforeIt(t *testing.T) {
+func TestDefaultCutoff_IsMidnightFromFiveMinutesBefore(t *testing.T) {
 	t.Parallel()
 	zone := load(t, "Asia/Seoul")
 	night := time.Date(2026, 11, 21, 0, 0, 0, 0, zone)
@@ -22,7 +22,7 @@ func TestDefaultCutoffIsTheLastMidnightFromFiveMinutesBeforeIt(t *testing.T) {
 		night:                                        night,
 		night.Add(time.Hour):                         night,
 		night.Add(24*time.Hour - time.Minute*6):      night,
-		night.Add(-time.Second):                      night, // the controller's clock is ahead of Redis's
+		night.Add(-time.Second):                      night, // the clock of the scheduler is ahead of the Redis clock
 		night.Add(-5 * time.Minute):                  night,
 		night.Add(-5*time.Minute - time.Microsecond): night.AddDate(0, 0, -1),
 		night.Add(-time.Hour):                        night.AddDate(0, 0, -1),
@@ -31,7 +31,7 @@ func TestDefaultCutoffIsTheLastMidnightFromFiveMinutesBeforeIt(t *testing.T) {
 	}
 }
 
-func TestNextCutoffIsStrictlyAfterTheArrival(t *testing.T) {
+func TestNextCutoff_IsAfterArrival(t *testing.T) {
 	t.Parallel()
 	zone := load(t, "Asia/Seoul")
 	night := time.Date(2026, 11, 21, 0, 0, 0, 0, zone)
@@ -39,7 +39,7 @@ func TestNextCutoffIsStrictlyAfterTheArrival(t *testing.T) {
 	require.True(t, night.AddDate(0, 0, 1).Equal(NextCutoff(night.UTC(), zone)))
 }
 
-func TestDateCutoffIsTheMidnightThatEndsTheDay(t *testing.T) {
+func TestDateCutoff_IsMidnightAtEndOfDay(t *testing.T) {
 	t.Parallel()
 	zone := load(t, "Asia/Seoul")
 	cutoff, err := DateCutoff("2026-12-31", zone)
@@ -51,15 +51,8 @@ func TestDateCutoffIsTheMidnightThatEndsTheDay(t *testing.T) {
 	}
 }
 
-func TestMidnightWhereClocksChange(t *testing.T) {
-	t.Parallel()
-	zone := load(t, "Europe/Berlin") // 29 March 2026 has 23 hours
-	began := time.Date(2026, 3, 29, 0, 0, 0, 0, zone)
-	require.Equal(t, 23*time.Hour, NextCutoff(began, zone).Sub(began))
-}
-
 // Each day of each kind of zone begins at the end of the day before, and the cutoff of an arrival is later than the arrival.
-func TestDayBeginsAtTheEndOfTheDayBefore(t *testing.T) {
+func TestDay_BeginsAtEndOfDayBefore(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Santiago", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia"} {
 		zone := load(t, name)
@@ -81,7 +74,7 @@ func TestDayBeginsAtTheEndOfTheDayBefore(t *testing.T) {
 
 // A month begins with its first day and ends with its last, also where the first day has no 00:00, as in Asunción in
 // October 2017 and in Amman in April 2011.
-func TestMonthIsFromItsFirstDayToItsLast(t *testing.T) {
+func TestMonth_IsFromFirstDayToLast(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Asuncion", "Asia/Amman", "America/Havana", "Africa/Cairo", "Pacific/Apia"} {
 		zone := load(t, name)

@@ -55,7 +55,7 @@ func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make f
 		return nil, err
 	}
 	defer s.Close()
-	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Clock: s.store, Windows: s.store, Now: p.Now,
+	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Redis: s.store, Now: p.Now,
 		Operator: person.Operator, Reason: person.Reason})
 	if err != nil {
 		return nil, err

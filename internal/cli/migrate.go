@@ -25,7 +25,7 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 	}
 	applied, err := connect.Migrate(ctx, db)
 	for _, m := range applied {
-		p.view().Println(text.MigrationApplied, m.File, m.Took.Round(time.Millisecond))
+		p.view().Println(text.MigrationApplied, m.Source.Path, m.Duration.Round(time.Millisecond))
 	}
 	if err == nil && len(applied) == 0 {
 		p.view().Println(text.SchemaUpToDate)

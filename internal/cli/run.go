@@ -45,7 +45,7 @@ func (c *runCmd) Validate() error {
 	return errors.Join(operator,
 		refuse(!c.manual() && c.Operator+c.Reason != "", text.NightlyRunHasNoOperator),
 		wrongCutoff, wrongNights,
-		refuse(ops.CheckGateway(c.PushGateway) != nil, text.WrongGateway),
+		refuse(!ops.ValidGateway(c.PushGateway), text.WrongGateway),
 		refuse(c.List && !c.DryRun, text.ListNeedsDryRun),
 		refuse(c.ExpectDigest != "" && !digestForm.MatchString(c.ExpectDigest), text.WrongDigest, c.ExpectDigest),
 		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.DigestNeedsOneCoupon))

@@ -22,7 +22,7 @@ type verifyCmd struct {
 }
 
 func (c *verifyCmd) Validate() error {
-	return refuse(ops.CheckGateway(c.PushGateway) != nil, text.WrongGateway)
+	return refuse(!ops.ValidGateway(c.PushGateway), text.WrongGateway)
 }
 
 // windowTimeout bounds how long Redis may lag behind a changed window: two refreshes of every pod and their duration.

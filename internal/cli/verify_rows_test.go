@@ -13,7 +13,7 @@ func TestVerify_NeverSettledInBothLanguages(t *testing.T) {
 	w.AddUsers(1, 2)
 	w.Apply(couponID, 1, 2)
 	w.Exec("DELETE FROM coupon WHERE id = ?", couponID)
-	for lang, want := range map[string]string{"ko": "위반 NEVER_SETTLED", "en": "violated NEVER_SETTLED"} {
+	for lang, want := range map[string]string{"ko": "위반 NEVER_SETTLED", "en": "VIOLATED NEVER_SETTLED"} {
 		code, stdout, _ := w.settle("verify", "--lang="+lang)
 		require.Equal(t, exitInvariant, code)
 		require.Contains(t, stdout, want)

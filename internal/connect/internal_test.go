@@ -65,7 +65,7 @@ func TestRetryRefused(t *testing.T) {
 	}
 }
 
-func TestRetryRefused_CallsNothingAfterTheStop(t *testing.T) {
+func TestRetryRefused_CallsNothingAfterStop(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

@@ -15,14 +15,8 @@ import (
 // migrationLockWait is shorter than mysqlIOTimeout.
 const migrationLockWait = time.Minute
 
-type Migration struct {
-	Version int64
-	File    string
-	Took    time.Duration
-}
-
 // Migrate brings the schema up to date and returns the applied steps. The next call repairs one that was killed.
-func Migrate(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
+func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
@@ -36,11 +30,7 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
-	results, err := provider.Up(ctx)
-	for _, r := range results {
-		applied = append(applied, Migration{Version: r.Source.Version, File: r.Source.Path, Took: r.Duration})
-	}
-	if err != nil {
+	if applied, err = provider.Up(ctx); err != nil {
 		return applied, fmt.Errorf("migrate: %w", err)
 	}
 	return applied, nil

@@ -55,7 +55,7 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 	return config, nil
 }
 
-// Open returns a pool of sessions with sessionVariables, whatever the DSN says. It does not connect.
+// Open returns a pool of sessions with sessionVariables, which a DSN cannot change. It does not connect.
 func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config, err := s.config()
 	if err != nil {
@@ -73,7 +73,10 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config.Timeout = mysqlDialTimeout
 	config.ReadTimeout = mysqlIOTimeout
 	config.WriteTimeout = mysqlIOTimeout
-	config.Logger = mysqlLogger{logger.Named("mysql").WithOptions(zap.AddCallerSkip(1)).Sugar()}
+	config.Logger, err = zap.NewStdLogAt(logger.Named("mysql"), zap.WarnLevel)
+	if err != nil {
+		return nil, err
+	}
 	if err := config.Apply(mysql.Charset("utf8mb4", ""), mysql.TimeTruncate(0)); err != nil {
 		return nil, fmt.Errorf("set options: %w", err)
 	}
@@ -88,7 +91,3 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	db.SetConnMaxLifetime(30 * time.Minute) // lets a DNS change and a drained server take effect
 	return db, nil
 }
-
-type mysqlLogger struct{ log *zap.SugaredLogger }
-
-func (l mysqlLogger) Print(v ...any) { l.log.Warn(v...) }

@@ -114,7 +114,7 @@ func unread(err error, args []string, at int) error {
 	}
 }
 
-// combination finds missing and exclusive flags. kong checks them only when all values are valid.
+// combination finds missing and exclusive flags. kong itself checks them only if all values are valid.
 func combination(kctx *kong.Context) (problems []error) {
 	if kctx == nil || kctx.Error != nil {
 		return nil
@@ -165,7 +165,7 @@ func unselected(kctx *kong.Context) (problems []error) {
 	return problems
 }
 
-// validator is what kong calls too, until the first problem.
+// validator is an interface of kong, which stops at the first problem.
 type validator interface{ Validate() error }
 
 // invalid validates a command and its groups of settings; verbs only when selected.
@@ -209,7 +209,7 @@ type lenient struct {
 	problems *[]error
 }
 
-// Decode replaces a wrong value by the default, so that no further problem follows from it.
+// Decode replaces a wrong value by the default, so that it causes no further problem.
 func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	given, v := ctx.Scan.Peek(), ctx.Value
 	err := l.Mapper.Decode(ctx, target)
@@ -243,7 +243,7 @@ func (l lenient) problem(v *kong.Value, given string, target reflect.Value, err 
 	case isDefault(v, target):
 		return nil
 	default:
-		return slip(v, given, target)
+		return unusable(v, given, target)
 	}
 }
 

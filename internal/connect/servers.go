@@ -32,7 +32,7 @@ func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, err
 	return &Servers{MySQL: db, Redis: rdb}, nil
 }
 
-func (s *Servers) Metrics() prometheus.Collector { return pools{s.Redis, s.MySQL} }
+func (s *Servers) Metrics() prometheus.Collector { return (*pools)(s) }
 
 func (s *Servers) Close() {
 	_ = s.Redis.Close()
@@ -56,10 +56,7 @@ func (s *LogSettings) Logger(w io.Writer) *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoder), zapcore.Lock(zapcore.AddSync(w)), level))
 }
 
-type pools struct {
-	rdb redis.UniversalClient
-	db  *sql.DB
-}
+type pools Servers
 
 var (
 	connectionsDesc = prometheus.NewDesc("jajeong_pool_connections", "Open connections, by server and state.", []string{"server", "state"}, nil)
@@ -68,16 +65,16 @@ var (
 	timeoutsDesc    = prometheus.NewDesc("jajeong_pool_timeouts_total", "Number of waits for a free connection that timed out.", []string{"server"}, nil)
 )
 
-func (p pools) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, to) }
+func (p *pools) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, to) }
 
-func (p pools) Collect(to chan<- prometheus.Metric) {
+func (p *pools) Collect(to chan<- prometheus.Metric) {
 	gauge := func(value int, server, state string) {
 		to <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(value), server, state)
 	}
 	counter := func(desc *prometheus.Desc, value float64, server string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, server)
 	}
-	redis, mysql := p.rdb.PoolStats(), p.db.Stats()
+	redis, mysql := p.Redis.PoolStats(), p.MySQL.Stats()
 	gauge(int(redis.IdleConns), "redis", "idle")
 	gauge(int(redis.TotalConns-redis.IdleConns), "redis", "in_use")
 	gauge(mysql.Idle, "mysql", "idle")

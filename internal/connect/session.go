@@ -155,17 +155,18 @@ func prepare(ctx context.Context, conn driver.Conn) error {
 		}
 	}
 	if err := logRows(ctx, conn); err != nil {
-		return err
+		return fmt.Errorf("log rows: %w", err)
 	}
-	found, err := look(ctx, conn)
+	found, err := firstRow(ctx, conn, provingSQL)
 	if err != nil {
 		return err
 	}
 	return prove(found)
 }
 
-func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
-	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, provingSQL, nil)
+// firstRow returns the first row of a query by column, or values "<nil>" without a row.
+func firstRow(ctx context.Context, conn driver.Conn, query string) (map[string]string, error) {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,10 @@ func look(ctx context.Context, conn driver.Conn) (map[string]string, error) {
 	}
 	found := map[string]string{}
 	for i, name := range rows.Columns() {
-		found[name] = asText(values[i])
+		if text, ok := values[i].([]byte); ok {
+			values[i] = string(text)
+		}
+		found[name] = fmt.Sprint(values[i])
 	}
 	return found, nil
 }
@@ -221,7 +225,7 @@ func sameList(a, b string) bool {
 
 // InnoDB takes no writes at READ COMMITTED from a session with a binary log of statements.
 const (
-	binlogSQL  = "SELECT @@log_bin + 0, @@SESSION.binlog_format"
+	binlogSQL  = "SELECT @@log_bin + 0 AS logs, @@SESSION.binlog_format AS format"
 	logRowsSQL = "SET SESSION binlog_format = 'ROW'"
 )
 
@@ -234,29 +238,12 @@ const (
 
 // logRows makes the server log changes as rows, if the account may set that; otherwise the session can only read.
 func logRows(ctx context.Context, conn driver.Conn) error {
-	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, binlogSQL, nil)
-	if isNumber(err, unknownVariable) {
-		return nil
+	found, err := firstRow(ctx, conn, binlogSQL)
+	if err == nil && isStatements(found["logs"], found["format"]) {
+		_, err = conn.(driver.ExecerContext).ExecContext(ctx, logRowsSQL, nil)
 	}
-	if err != nil {
-		return fmt.Errorf("read binlog_format: %w", err)
-	}
-	found := make([]driver.Value, 2)
-	err = rows.Next(found)
-	if end := rows.Close(); err == nil {
-		err = end
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read binlog_format: %w", err)
-	}
-	if !isStatements(asText(found[0]), asText(found[1])) {
-		return nil
-	}
-	_, err = conn.(driver.ExecerContext).ExecContext(ctx, logRowsSQL, nil)
-	if isNumber(err, accessDenied) {
+	refusal, ok := errors.AsType[*mysql.MySQLError](err)
+	if ok && (refusal.Number == unknownVariable || refusal.Number == accessDenied) {
 		return nil
 	}
 	return err
@@ -273,16 +260,4 @@ func LogsStatements(ctx context.Context, db *sql.DB) bool {
 
 func isStatements(logs, format string) bool {
 	return logs == "1" && strings.EqualFold(format, "STATEMENT")
-}
-
-func isNumber(err error, number uint16) bool {
-	numbered, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && numbered.Number == number
-}
-
-func asText(v driver.Value) string {
-	if bytes, ok := v.([]byte); ok {
-		return string(bytes)
-	}
-	return fmt.Sprint(v)
 }

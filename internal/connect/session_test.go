@@ -1,4 +1,4 @@
-package connect_test
+package connect
 
 import (
 	"database/sql"
@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
@@ -21,10 +20,21 @@ import (
 
 func open(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
+	db, err := (&MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
+}
+
+// forcedVariables are the forced variables with their values, on MariaDB or MySQL.
+func forcedVariables(onMariaDB bool) map[string]string {
+	all := map[string]string{}
+	for _, v := range sessionVariables {
+		if v.on == both || (v.on == mariadb) == onMariaDB {
+			all[v.name] = v.want
+		}
+	}
+	return all
 }
 
 // requireForced demands that a session has the forced variables.
@@ -69,7 +79,7 @@ func TestSession_ForcesVariablesAgainstTheDSN(t *testing.T) {
 	db := open(t, hostile)
 	requireForced(t, db)
 
-	named := connect.ForcedVariables(onMariaDB)
+	named := forcedVariables(onMariaDB)
 	raw, err := sql.Open("mysql", hostile)
 	require.NoError(t, err)
 	defer raw.Close()
@@ -80,14 +90,14 @@ func TestSession_ForcesVariablesAgainstTheDSN(t *testing.T) {
 		require.Contains(t, named, name, "a setting that is hostile and not forced")
 		var there string
 		if name == "sql_select_limit" || name == "max_statement_time" {
-			continue // under these nothing can be asked
+			continue // no query succeeds under these
 		}
 		_ = raw.QueryRow("SELECT @@SESSION." + name).Scan(&there)
 		require.NotEqual(t, named[name], there, "%s is not hostile", name)
 	}
 }
 
-// Nor can a default of the server.
+// A default of the server cannot change a forced variable either.
 func TestSession_ForcesVariablesAgainstServerDefaults(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{Init: hostile.Globals()})
@@ -96,13 +106,13 @@ func TestSession_ForcesVariablesAgainstServerDefaults(t *testing.T) {
 	defer admin.Close()
 	_, err = admin.Exec("CREATE DATABASE hostile")
 	require.NoError(t, err)
-	for name, value := range hostile.Settings(t, admin) { // those that would have hindered the administrator
+	for name, value := range hostile.Settings(t, admin) { // including those that would have kept the administrator from working
 		_, err := admin.Exec("SET GLOBAL " + name + " = " + value)
 		require.NoError(t, err, name)
 	}
 	db := open(t, server.DSN("hostile"))
 	requireForced(t, db)
-	_, err = connect.Migrate(t.Context(), db)
+	_, err = Migrate(t.Context(), db)
 	require.NoError(t, err)
 }
 
@@ -116,20 +126,20 @@ func TestSession_RefusesOtherVariables(t *testing.T) {
 		require.NoError(t, err)
 		config.Params[name] = value
 		err = open(t, config.FormatDSN()).PingContext(t.Context())
-		var refused *connect.SessionError
+		var refused *SessionError
 		require.ErrorAs(t, err, &refused, name)
 		require.Equal(t, name, refused.Variable)
 		require.True(t, refused.Setup(), "repeating does not help")
 	}
 	for _, onMariaDB := range []bool{true, false} {
-		right := connect.ForcedVariables(onMariaDB)
-		require.NoError(t, connect.Prove(right))
+		right := forcedVariables(onMariaDB)
+		require.NoError(t, prove(right))
 		for name := range right {
 			other := maps.Clone(right)
 			other[name] = "17"
-			require.ErrorContains(t, connect.Prove(other), name+` is "17"`)
+			require.ErrorContains(t, prove(other), name+` is "17"`)
 			delete(other, name)
-			require.Error(t, connect.Prove(other), "%s is unknown to the server", name)
+			require.Error(t, prove(other), "%s is unknown to the server", name)
 		}
 	}
 }
@@ -149,8 +159,8 @@ func TestSession_CostsSixStatements(t *testing.T) {
 	require.LessOrEqual(t, before-ownParameters, 7)
 }
 
-// After a machine has lost power during a settlement, its session must not lock the coupon's row for eight hours, whatever the
-// DSN says.
+// After a machine has lost power during a settlement, its session must not lock the coupon's row for eight hours. A DSN cannot
+// change that.
 func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 	t.Parallel()
 	config, err := mysql.ParseDSN(testenv.MySQLFor(t).DSN)
@@ -161,19 +171,19 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT @@SESSION.wait_timeout").Scan(&seconds))
 	waits := time.Duration(seconds) * time.Second
 	require.LessOrEqual(t, waits, 5*time.Minute)
-	require.Greater(t, waits, connect.MySQLIOTimeout, "a transaction pauses while another session reads")
-	require.Less(t, connect.MySQLIdleTime, waits, "the pool would hand out what the server has closed")
+	require.Greater(t, waits, mysqlIOTimeout, "a transaction pauses while another session reads")
+	require.Less(t, mysqlIdleTime, waits, "the pool would return a session that the server has closed")
 
-	_, err = connect.Migrate(t.Context(), db)
+	_, err = Migrate(t.Context(), db)
 	require.NoError(t, err)
-	_, err = connect.Migrate(t.Context(), db)
-	require.NoError(t, err, "the lock of the first is free")
+	_, err = Migrate(t.Context(), db)
+	require.NoError(t, err, "the lock of the first migration is free")
 }
 
 func TestMetrics_CountConnections(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.MySQLFor(t).DSN)
-	rdb, err := (&connect.RedisSettings{RedisAddrs: testenv.RedisFor(t).Addrs}).Open()
+	rdb, err := (&RedisSettings{RedisAddrs: testenv.RedisFor(t).Addrs}).Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { rdb.Close() })
 	require.NoError(t, rdb.Ping(t.Context()).Err())
@@ -182,7 +192,7 @@ func TestMetrics_CountConnections(t *testing.T) {
 	defer inUse.Close()
 
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister((&connect.Servers{MySQL: db, Redis: rdb}).Metrics())
+	registry.MustRegister((&Servers{MySQL: db, Redis: rdb}).Metrics())
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP jajeong_pool_connections Open connections, by server and state.
 # TYPE jajeong_pool_connections gauge

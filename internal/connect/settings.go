@@ -52,7 +52,7 @@ func withPrefix(known map[string]bool, prefix string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(known)), without)
 }
 
-// CheckListen refuses an invalid listen address.
+// CheckListen returns an error for an invalid listen address.
 func CheckListen(name, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -84,8 +84,9 @@ func secret(name, value, file string) (string, error) {
 // anyBytes is the tag of values that may have any bytes: secrets and members of Redis.
 const anyBytes = "bytes"
 
-// slip finds an empty value, which must not switch a feature off. Zero is empty unless the flag has a default.
-func slip(v *kong.Value, given string, target reflect.Value) error {
+// unusable returns the problem of an empty, zero or unprintable value, or nil. An empty value must not switch a feature off.
+// Zero counts as empty unless the flag has a default.
+func unusable(v *kong.Value, given string, target reflect.Value) error {
 	parts := []string{given}
 	if v.IsSlice() {
 		parts = kong.SplitEscaped(given, v.Tag.Sep)
@@ -96,7 +97,7 @@ func slip(v *kong.Value, given string, target reflect.Value) error {
 		return text.UsageErrorf(text.GivenEmpty, nameOf(v))
 	case !v.HasDefault && hasZero(target):
 		return text.UsageErrorf(text.GivenZero, nameOf(v))
-	case isText(v, target) && !isPlain(given):
+	case isText(v, target) && (!utf8.ValidString(given) || strings.ContainsFunc(given, unicode.IsControl)):
 		return text.UsageErrorf(text.GivenNotPlain, nameOf(v))
 	default:
 		return nil
@@ -123,11 +124,7 @@ func isText(v *kong.Value, target reflect.Value) bool {
 	return of.Kind() == reflect.String && v.Tag.Type != "path" && !v.Tag.Has(anyBytes)
 }
 
-func isPlain(given string) bool {
-	return utf8.ValidString(given) && !strings.ContainsFunc(given, unicode.IsControl)
-}
-
-// isDefault reports whether kong decodes a default, directly into the field as it does with the environment.
+// isDefault reports whether kong applies the default. It then decodes into the field itself, as it does with the environment.
 func isDefault(v *kong.Value, target reflect.Value) bool {
 	if target.Addr().Pointer() != v.Target.Addr().Pointer() {
 		return false

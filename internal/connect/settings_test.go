@@ -79,7 +79,7 @@ func parse(t *testing.T, args ...string) (c command, printed string, problems []
 
 const dsn = "user:secret@tcp(127.0.0.1:3306)/coupons"
 
-func TestParseReadsDefaultsEnvironmentAndFlags(t *testing.T) {
+func TestParse_ReadsDefaultsEnvironmentAndFlags(t *testing.T) {
 	t.Setenv("MYSQL_DSN", dsn)
 	t.Setenv("REDIS_ADDRS", "a:1,b:2")
 	t.Setenv("CANDIDATE_TTL", "60h")
@@ -95,8 +95,8 @@ func TestParseReadsDefaultsEnvironmentAndFlags(t *testing.T) {
 	require.Equal(t, 3*time.Second, c.Show.Wait)
 }
 
-// Whatever is wrong, each problem is told once, and nothing that follows from another.
-func TestParseTellsEveryProblemAtOnce(t *testing.T) {
+// The error has each problem once, and no problem that follows from another.
+func TestParse_ReportsEveryProblem(t *testing.T) {
 	for name, test := range map[string]struct {
 		environment map[string]string
 		args        []string
@@ -105,7 +105,7 @@ func TestParseTellsEveryProblemAtOnce(t *testing.T) {
 		"nothing set": {
 			want: []string{"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database"},
 		},
-		"unknown flags hide nothing": {
+		"unknown flags and other problems": {
 			environment: map[string]string{"MYSQL_DSN": dsn, "REDIS_TLS": "maybe"},
 			args:        []string{"--bogus", "--redis-addrs=nowhere", "--nope=1", "-z"},
 			want: []string{
@@ -146,17 +146,17 @@ func TestParseTellsEveryProblemAtOnce(t *testing.T) {
 				"REDIS_PASSWORD and REDIS_PASSWORD_FILE are both set: give one",
 			},
 		},
-		"a verb's own check": {
+		"check of a verb": {
 			environment: map[string]string{"MYSQL_DSN": dsn},
 			args:        []string{"show", "--reason=none", "--bogus"},
 			want:        []string{"--reason says nothing: name one", "unknown flag --bogus: see --help"},
 		},
-		"a group of a verb": {
+		"check of a group of a verb": {
 			environment: map[string]string{"MYSQL_DSN": dsn},
 			args:        []string{"list", "--page=0"},
 			want:        []string{"--page is below 1"},
 		},
-		"the default verb's own check": {
+		"check of the default verb": {
 			environment: map[string]string{"MYSQL_DSN": dsn},
 			args:        []string{"--reason=none"},
 			want:        []string{"--reason says nothing: name one"},
@@ -173,7 +173,7 @@ func TestParseTellsEveryProblemAtOnce(t *testing.T) {
 	}
 }
 
-func TestHelpListsEverySettingWhateverElseIsWrong(t *testing.T) {
+func TestHelp_ListsEverySettingDespiteProblems(t *testing.T) {
 	t.Setenv("CANDIDATE_TTL", "banana")
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"--bogus", "--help"}, {"--help", "--pages=many"}} {
 		_, printed, problems := parse(t, args...)
@@ -185,7 +185,7 @@ func TestHelpListsEverySettingWhateverElseIsWrong(t *testing.T) {
 	}
 }
 
-func TestSecretsComeFromFiles(t *testing.T) {
+func TestParse_ReadsSecretsFromFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dsn")
 	require.NoError(t, os.WriteFile(file, []byte(dsn+"\n"), 0o600))
 	t.Setenv("MYSQL_DSN_FILE", file)
@@ -198,7 +198,7 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	require.Contains(t, problems[0], "MYSQL_DSN_FILE: ")
 }
 
-// Arguments may be any text without a crash, and without an error a program gets something to go by.
+// No argument crashes Parse, and without an error there is a command and settings.
 func FuzzParse(f *testing.F) {
 	f.Add("--candidate-ttl=60h", "info")
 	f.Add("--", "")

@@ -73,11 +73,11 @@ const (
 // Causes are the causes that the program itself writes.
 var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow, CauseDatabaseAway}
 
-// Cursor is a place in the applications of a coupon in Redis, also when entries around it are removed. Only package
-// candidates reads its fields.
+// Cursor is a position among the applications of a coupon in Redis. It stays valid when entries around it are removed. Only
+// package candidates reads its fields.
 type Cursor struct {
 	Score, Member string
-	End           bool // no entry was behind it
+	End           bool // of the last entry
 }
 
 // Standing is where an application of a user is now: the status that an applicant is shown.

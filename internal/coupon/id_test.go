@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseUserTakesOnlyCanonicalIDs(t *testing.T) {
+func TestParseUserID_AcceptsCanonicalIDsOnly(t *testing.T) {
 	t.Parallel()
 	for member, want := range map[string]UserID{
 		"1": 1, "42": 42, "18446744073709551615": math.MaxUint64,
@@ -17,7 +17,7 @@ func TestParseUserTakesOnlyCanonicalIDs(t *testing.T) {
 	}
 }
 
-func FuzzParseUser(f *testing.F) {
+func FuzzParseUserID(f *testing.F) {
 	for _, seed := range []string{"1", "01", "abc", "18446744073709551616", "", "１"} {
 		f.Add(seed)
 	}

@@ -1,7 +1,7 @@
 // Package couponadmin changes coupons for operators: create, close, extend, pause, resume, add seats, recount.
 //
 // Each change is one transaction under the coupon's row lock, and is recorded in audit_event with the old and the new values.
-// A change that would break a promise is refused, and nothing is changed.
+// A change that would break a promise returns an error and changes nothing.
 //
 // Redis judges applications by the window that it was given last. A change that accepts fewer applications is applied to Redis
 // first, so that no application is accepted after the instant that MySQL records. A change that accepts more is published
@@ -26,14 +26,11 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Clock is the Redis clock, by which windows are judged.
-type Clock interface {
+// Redis judges applications by its clock and the windows that it was given.
+type Redis interface {
 	Now(ctx context.Context) (time.Time, error)
-}
-
-type Windows interface {
-	// StopApplying ends the window of a row now, or pauses it, and returns the version that the row must get and an instant after
-	// every arrival. The caller holds the lock of the row. If it fails to write, the catalog restores the window.
+	// StopApplying ends or pauses the window of a row now. It returns the version that the row must get, and an instant after
+	// every arrival. The caller has locked the row. If the caller does not commit, the catalog restores the window.
 	StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error)
 	// Announce publishes a window and the life of the keys, and returns whether Redis answers SOLD_OUT.
 	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
@@ -44,8 +41,7 @@ type Windows interface {
 // Config is what an Admin needs. Every field is required.
 type Config struct {
 	DB       *mysqltx.DB
-	Clock    Clock
-	Windows  Windows
+	Redis    Redis
 	Now      func() time.Time // for the audit events
 	Operator string
 	Reason   string
@@ -55,7 +51,7 @@ type Config struct {
 type Admin struct{ Config }
 
 func New(config Config) (*Admin, error) {
-	if config.DB == nil || config.Clock == nil || config.Windows == nil || config.Now == nil || config.Operator == "" || config.Reason == "" {
+	if config.DB == nil || config.Redis == nil || config.Now == nil || config.Operator == "" || config.Reason == "" {
 		return nil, errors.New("couponadmin: a field of Config is missing")
 	}
 	return &Admin{config}, nil
@@ -72,7 +68,7 @@ type Change struct {
 
 type operation struct {
 	action       audit.Action
-	withoutRedis bool // the change needs no clock
+	withoutRedis bool // the change is possible while Redis is unreachable
 	// needsMarks reports whether plan needs facts.marksLost; nil: never.
 	needsMarks func(old coupon.Coupon, now time.Time) bool
 	// plan returns the coupon as it is to be, or a *text.UsageError. It is pure.
@@ -80,7 +76,7 @@ type operation struct {
 }
 
 func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operation) (*Change, error) {
-	now, clockErr := a.Clock.Now(ctx)
+	now, clockErr := a.Redis.Now(ctx)
 	if clockErr != nil && !(op.withoutRedis && mysqltx.ClassOf(clockErr) == coupon.Infrastructure) {
 		return nil, clockErr
 	}
@@ -109,7 +105,7 @@ func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operati
 		return nil, changeUnknown(couponID, err)
 	}
 	if !made.After.Finalised() && made.PublishErr == nil { // also without a change: an earlier one may not have reached Redis
-		made.SoldOut, made.PublishErr = a.Windows.Announce(ctx, made.After.Window(), made.After.Promise)
+		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, made.After.Window(), made.After.Promise)
 	}
 	return &made, nil
 }
@@ -137,16 +133,15 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	}
 	withoutVersion := made.After
 	withoutVersion.Version = made.Before.Version
-	if made.Changed = withoutVersion != made.Before; !made.Changed { // the window had ended at that very instant
+	if made.Changed = withoutVersion != made.Before; !made.Changed { // the window ended at this instant anyway
 		made.After = made.Before
 		return nil
 	}
 	return write(ctx, tx, origin, op.action, *made, shutAt)
 }
 
-// shut sets the version of the new row. If it accepts fewer applications, Redis applies it first, and the row gets the end
-// that Redis returned: every accepted application arrived before it. A pause is written also if Redis is unreachable, since
-// it records no end.
+// shut sets the version of the new row. A row that accepts fewer applications is applied to Redis first, and gets the end
+// that Redis returns, which is after every arrival. A pause is also written if Redis is unreachable, because it records no end.
 func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err error) {
 	was, is := made.Before, &made.After
 	closes, pauses := is.ClosesAt.Before(was.ClosesAt), is.Paused() && !was.Paused()
@@ -157,7 +152,7 @@ func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err e
 	if !closes && !pauses {
 		return time.Time{}, nil
 	}
-	version, end, err := a.Windows.StopApplying(ctx, was.Window(), was.Promise, pauses)
+	version, end, err := a.Redis.StopApplying(ctx, was.Window(), was.Promise, pauses)
 	switch {
 	case err != nil && pauses:
 		return time.Time{}, nil
@@ -219,7 +214,7 @@ func (a *Admin) origin() audit.Origin {
 	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, Reason: a.Reason}
 }
 
-// lock takes the row lock that settlements take too.
+// lock takes the row lock of the coupon, as settlements do.
 func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon, err error) {
 	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
 	switch {
@@ -235,8 +230,9 @@ type facts struct {
 	notSelected int  // users who wait for free seats
 	holders     int  // rows of user_coupon
 	swept       bool // the coupon was finalised once, and its Redis keys were deleted
-	uncleaned   bool // a settlement is committed, and its results may not be in Redis yet
-	marksLost   bool // Redis knows fewer holders and rejected users than MySQL; read only where operation.needsMarks
+	// pendingCleanup: a settlement is committed, and its results may not be in Redis yet.
+	pendingCleanup bool
+	marksLost      bool // Redis knows fewer holders and rejected users than MySQL; read only where operation.needsMarks
 }
 
 const factsSQL = `
@@ -246,7 +242,7 @@ SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
 
 func readFacts(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (f facts, err error) {
-	if err := tx.QueryRowContext(ctx, factsSQL, id, id, id, id).Scan(&f.notSelected, &f.holders, &f.swept, &f.uncleaned); err != nil {
+	if err := tx.QueryRowContext(ctx, factsSQL, id, id, id, id).Scan(&f.notSelected, &f.holders, &f.swept, &f.pendingCleanup); err != nil {
 		return f, fmt.Errorf("read the outcomes of coupon %d: %w", id, err)
 	}
 	return f, nil
@@ -262,7 +258,7 @@ func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (
 	if err := tx.QueryRowContext(ctx, markedSQL, id, id).Scan(&issued, &rejected); err != nil {
 		return false, fmt.Errorf("count holders and rejected users of coupon %d: %w", id, err)
 	}
-	markedIssued, markedRejected, err := a.Windows.CountMarked(ctx, id)
+	markedIssued, markedRejected, err := a.Redis.CountMarked(ctx, id)
 	return markedIssued < issued || markedRejected < rejected, err
 }
 
@@ -299,10 +295,10 @@ type Summary struct {
 func (c *Change) Summary() Summary {
 	s := Summary{
 		Coupon: c.After.ID, Changed: c.Changed, Seats: c.After.TotalQuantity, Issued: c.After.IssuedCount, OpensAt: c.After.OpensAt,
-		ClosesAt: c.After.ClosesAt, Paused: c.After.Paused(), Finalised: !c.After.FinalisedAt.IsZero(), NotSelected: c.NotSelected,
+		ClosesAt: c.After.ClosesAt, Paused: c.After.Paused(), Finalised: c.After.Finalised(), NotSelected: c.NotSelected,
 		Published: c.PublishErr == nil,
 	}
-	if s.Published && !s.Finalised { // else Redis was not asked
+	if s.Published && !s.Finalised { // otherwise Redis was not called
 		s.SoldOut = &c.SoldOut
 	}
 	return s

@@ -22,8 +22,11 @@ import (
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
-// unreachable is a Redis that answers no call about windows.
-type unreachable struct{ err error }
+// unreachable is a Redis that returns the time and nothing else.
+type unreachable struct {
+	*candidates.Store
+	err error
+}
 
 func (u unreachable) StopApplying(context.Context, coupon.Window, coupon.Promise, bool) (int64, time.Time, error) {
 	return 0, time.Time{}, u.err
@@ -43,9 +46,9 @@ func TestUnreachableRedis(t *testing.T) {
 	couponID := d.AddCoupon(1)
 	away := errors.New("away")
 	admin := d.CouponAdmin()
-	admin.Windows = unreachable{away}
+	admin.Redis = unreachable{d.Store, away}
 	_, err := admin.Close(t.Context(), couponID)
-	require.ErrorIs(t, err, away, "an end is not written unless Redis applies it")
+	require.ErrorIs(t, err, away, "MySQL has no end that Redis does not apply")
 	require.Zero(t, d.Number("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ?", couponID))
 
 	made, err := admin.Pause(t.Context(), couponID)
@@ -53,7 +56,7 @@ func TestUnreachableRedis(t *testing.T) {
 	require.True(t, made.Changed)
 	require.ErrorIs(t, made.PublishErr, away)
 	d.AddUsers(1)
-	d.Apply(couponID, 1) // accepted before Redis has the pause: a promise
+	d.Apply(couponID, 1) // Redis does not have the pause yet
 	d.Refresh()
 	require.Equal(t, candidates.Paused, d.Answer(couponID, 2))
 	d.SettleNow()

@@ -30,7 +30,7 @@ type NewCoupon struct {
 	Campaign                  uint64 // 0: none
 }
 
-// Problems are the impossible values, whatever the time is.
+// Problems are the values that are impossible at any time.
 func (n NewCoupon) Problems() (problems []error) {
 	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
 		problems = append(problems, text.UsageErrorf(text.WrongName, n.Name, maxNameLetters))
@@ -51,20 +51,12 @@ func (n NewCoupon) refusal(now time.Time) error {
 	if problems := n.Problems(); problems != nil {
 		return &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}
 	}
-	switch {
-	case !n.Closes.After(n.Opens):
-		return text.UsageErrorf(text.RefusedEndsBeforeItOpens, text.NewCoupon, n.Closes, n.Opens)
-	case !n.Closes.After(now):
-		return text.UsageErrorf(text.RefusedPast, text.NewCoupon, n.Closes, now)
-	case n.Closes.After(maxCloses):
-		return text.UsageErrorf(text.RefusedFar, n.Closes, maxCloses)
-	}
-	return nil
+	return checkEnd(text.NewCoupon, n.Opens, n.Closes, now)
 }
 
 // Create makes a coupon. The catalog publishes its window within seconds.
 func (a *Admin) Create(ctx context.Context, n NewCoupon) (*Change, error) {
-	now, err := a.Clock.Now(ctx)
+	now, err := a.Redis.Now(ctx)
 	if err != nil {
 		return nil, err
 	}

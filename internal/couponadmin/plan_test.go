@@ -71,7 +71,7 @@ func TestPlanExtend(t *testing.T) {
 		"too late":            {opened, facts{}, maxCloses.Add(1), text.RefusedFar, []any{maxCloses.Add(1), maxCloses}},
 		"shorter":             {opened, facts{}, now.Add(time.Minute), text.RefusedShorter, []any{opened.ID, now.Add(time.Minute), opened.ClosesAt}},
 		"marks lost":          {opened, facts{marksLost: true}, later, text.RefusedForgotten, []any{opened.ID}},
-		"not cleaned up":      {opened, facts{marksLost: true, uncleaned: true}, later, text.RefusedUnfinished, []any{opened.ID}},
+		"not cleaned up":      {opened, facts{marksLost: true, pendingCleanup: true}, later, text.RefusedUnfinished, []any{opened.ID}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := planExtend(c.coupon, now, c.facts, c.closes)
@@ -99,7 +99,7 @@ func TestPlanSeats(t *testing.T) {
 		due   bool
 	}{
 		"free seats and NOT_SELECTED users": {facts{notSelected: 1}, 5, true},
-		"nobody is NOT_SELECTED":            {facts{}, 5, false},
+		"no NOT_SELECTED users":             {facts{}, 5, false},
 		"no free seat":                      {facts{notSelected: 1}, 4, false},
 	} {
 		is, err := planSeats(finalised, c.facts, c.total)

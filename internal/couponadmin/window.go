@@ -29,7 +29,7 @@ func planClose(c coupon.Coupon, now time.Time, _ facts) (coupon.Coupon, error) {
 }
 
 // Extend makes a window end later, also one that has closed: the fence keeps arrivals after a settled cutoff. Redis must
-// still know the users it has to refuse.
+// still know the users with a coupon and the rejected users.
 func (a *Admin) Extend(ctx context.Context, couponID coupon.CouponID, closes time.Time) (*Change, error) {
 	return a.change(ctx, couponID, operation{
 		action:     audit.CouponExtended,
@@ -46,15 +46,14 @@ func planExtend(c coupon.Coupon, now time.Time, f facts, closes time.Time) (coup
 		return c, text.UsageErrorf(text.RefusedFinalised, c.ID, c.FinalisedAt)
 	case f.swept:
 		return c, text.UsageErrorf(text.RefusedSwept, c.ID)
-	case !closes.After(c.OpensAt):
-		return c, text.UsageErrorf(text.RefusedEndsBeforeItOpens, c.ID, closes, c.OpensAt)
-	case !closes.After(now):
-		return c, text.UsageErrorf(text.RefusedPast, c.ID, closes, now)
-	case closes.After(maxCloses):
-		return c, text.UsageErrorf(text.RefusedFar, closes, maxCloses)
+	}
+	if err := checkEnd(c.ID, c.OpensAt, closes, now); err != nil {
+		return c, err
+	}
+	switch {
 	case closes.Before(c.ClosesAt):
 		return c, text.UsageErrorf(text.RefusedShorter, c.ID, closes, c.ClosesAt)
-	case f.marksLost && f.uncleaned:
+	case f.marksLost && f.pendingCleanup:
 		return c, text.UsageErrorf(text.RefusedUnfinished, c.ID)
 	case f.marksLost:
 		return c, text.UsageErrorf(text.RefusedForgotten, c.ID)
@@ -63,7 +62,20 @@ func planExtend(c coupon.Coupon, now time.Time, f facts, closes time.Time) (coup
 	return c, nil
 }
 
-// Pause makes Redis refuse new applications, as soon as it is reachable.
+// checkEnd refuses an impossible end of a window. The coupon is its id, or text.NewCoupon.
+func checkEnd(couponID any, opens, closes, now time.Time) error {
+	switch {
+	case !closes.After(opens):
+		return text.UsageErrorf(text.RefusedEndsBeforeItOpens, couponID, closes, opens)
+	case !closes.After(now):
+		return text.UsageErrorf(text.RefusedPast, couponID, closes, now)
+	case closes.After(maxCloses):
+		return text.UsageErrorf(text.RefusedFar, closes, maxCloses)
+	}
+	return nil
+}
+
+// Pause makes Redis refuse new applications, immediately or when it is reachable again.
 func (a *Admin) Pause(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.setStatus(ctx, couponID, audit.CouponPaused, coupon.Paused)
 }
@@ -111,7 +123,7 @@ func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {
 	return dueAgain(c, f), nil
 }
 
-// Recount sets issued_count to the number of issued coupons; while they differ, runs hold the coupon.
+// Recount sets issued_count to the number of issued coupons. While they differ, runs do not settle the coupon.
 func (a *Admin) Recount(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: audit.CouponRecounted, plan: planRecount})
 }

@@ -3,6 +3,8 @@ package couponadmin_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,42 +23,70 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// changeWhileUsersApply makes a change that waits for the coupon's row while these users apply.
-func (d *deployment) changeWhileUsersApply(couponID coupon.CouponID, change func(context.Context, coupon.CouponID) (*couponadmin.Change, error), users ...coupon.UserID) {
+type change func(context.Context, coupon.CouponID) (*couponadmin.Change, error)
+
+// openCoupon is an open coupon with nine seats, which a pod knows.
+type openCoupon struct {
+	*deployment
+	id coupon.CouponID
+}
+
+func newOpenCoupon(d *deployment) *openCoupon {
 	d.T.Helper()
-	release := d.Lock(couponID)
+	c := &openCoupon{d, d.AddCoupon(9)}
+	c.Refresh()
+	return c
+}
+
+// during begins a change, which waits for the coupon's row while do runs.
+func (c *openCoupon) during(begin change, do func()) {
+	c.T.Helper()
+	release := c.Lock(c.id)
 	done := make(chan error)
 	go func() {
-		_, err := change(d.T.Context(), couponID)
+		_, err := begin(c.T.Context(), c.id)
 		done <- err
 	}()
-	d.AwaitLockWait()
-	d.Apply(couponID, users...)
+	c.AwaitLockWait()
+	do()
 	release()
-	require.NoError(d.T, <-done)
+	require.NoError(c.T, <-done)
+}
+
+func (c *openCoupon) extend(by time.Duration) change {
+	return func(ctx context.Context, couponID coupon.CouponID) (*couponadmin.Change, error) {
+		return c.admin.Extend(ctx, couponID, c.Now().Add(by))
+	}
 }
 
 // latest is the last arrival of the queue.
-func (d *deployment) latest(couponID coupon.CouponID) (arrival coupon.Arrival) {
-	d.T.Helper()
-	for _, at := range d.Arrivals(couponID) {
-		arrival = max(arrival, at)
-	}
-	return arrival
+func (c *openCoupon) latest() coupon.Arrival {
+	c.T.Helper()
+	return slices.Max(slices.Collect(maps.Values(c.Arrivals(c.id))))
 }
 
-func (d *deployment) closesAt(couponID coupon.CouponID) coupon.Arrival {
-	d.T.Helper()
-	return coupon.ArrivalAt(jajeongtest.Column[time.Time](d.Deployment, "SELECT apply_closes_at FROM coupon WHERE id = ?", couponID)[0])
+// closesAt is the end of the window in MySQL.
+func (c *openCoupon) closesAt() coupon.Arrival {
+	c.T.Helper()
+	return coupon.ArrivalAt(jajeongtest.Column[time.Time](c.Deployment, "SELECT apply_closes_at FROM coupon WHERE id = ?", c.id)[0])
 }
 
-func (d *deployment) state(couponID coupon.CouponID, field string) string {
-	return d.Redis.HGet(d.T.Context(), d.Key("state", couponID), field).Val()
+// state is a field of the coupon's state in Redis.
+func (c *openCoupon) state(field string) string {
+	return c.Redis.HGet(c.T.Context(), c.Key("state", c.id), field).Val()
 }
 
-func (d *deployment) setState(couponID coupon.CouponID, values ...any) {
-	d.T.Helper()
-	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", couponID), values...).Err())
+func (c *openCoupon) setState(values ...any) {
+	c.T.Helper()
+	require.NoError(c.T, c.Redis.HSet(c.T.Context(), c.Key("state", c.id), values...).Err())
+}
+
+// requireAnswer demands this answer to a user, also after a refresh of the pod.
+func (c *openCoupon) requireAnswer(want candidates.Code, user coupon.UserID) {
+	c.T.Helper()
+	require.Equal(c.T, want, c.Answer(c.id, user))
+	c.Refresh()
+	require.Equal(c.T, want, c.Answer(c.id, user))
 }
 
 // No arrival is at or after the recorded end, even if the change waits for the row or arrivals are ahead of the clock.
@@ -65,16 +95,12 @@ func TestClose_EndsAfterLastArrival(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"by the clock": 0, "ahead of the clock": 3 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDeployment(t)
-			couponID := d.AddCoupon(9)
-			d.Refresh()
-			d.setState(couponID, "last", d.Now().Add(ahead).UnixMicro())
-			d.changeWhileUsersApply(couponID, d.admin.Close, 1, 2, 3, 4, 5)
-			require.Greater(t, d.closesAt(couponID), d.latest(couponID))
-			require.Equal(t, fmt.Sprint(d.closesAt(couponID)), d.state(couponID, "closes"))
-			require.Equal(t, candidates.Closed, d.Answer(couponID, 6))
-			d.Refresh()
-			require.Equal(t, candidates.Closed, d.Answer(couponID, 6))
+			c := newOpenCoupon(newDeployment(t))
+			c.setState("last", c.Now().Add(ahead).UnixMicro())
+			c.during(c.admin.Close, func() { c.Apply(c.id, 1, 2, 3, 4, 5) })
+			require.Greater(t, c.closesAt(), c.latest())
+			require.Equal(t, fmt.Sprint(c.closesAt()), c.state("closes"))
+			c.requireAnswer(candidates.Closed, 6)
 		})
 	}
 }
@@ -82,154 +108,110 @@ func TestClose_EndsAfterLastArrival(t *testing.T) {
 // The audit event of a pause has the instant after the last arrival.
 func TestPause_IsAfterLastArrival(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddCoupon(9)
-	d.changeWhileUsersApply(couponID, d.admin.Pause, 1, 2, 3, 4, 5)
-	require.Equal(t, candidates.Paused, d.Answer(couponID, 6))
-	details := d.audited(couponID, "COUPON_PAUSED")
+	c := newOpenCoupon(newDeployment(t))
+	c.during(c.admin.Pause, func() { c.Apply(c.id, 1, 2, 3, 4, 5) })
+	require.Equal(t, candidates.Paused, c.Answer(c.id, 6))
+	details := c.audited(c.id, "COUPON_PAUSED")
 	require.Len(t, details, 1)
 	_, since, found := strings.Cut(details[0], "status OPEN → PAUSED, door_shut_at ")
 	require.True(t, found, details[0])
 	at, err := time.Parse(time.RFC3339Nano, since)
 	require.NoError(t, err)
-	require.Greater(t, coupon.ArrivalAt(at), d.latest(couponID))
+	require.Greater(t, coupon.ArrivalAt(at), c.latest())
 }
 
 // A later end is recorded before it is published.
 func TestExtend_RecordsEndBeforePublishingIt(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddCoupon(9)
-	later := d.Now().Add(3 * time.Hour).Truncate(time.Second)
-	before := d.state(couponID, "closes")
-	release := d.Lock(couponID)
-	done := make(chan error)
-	go func() {
-		_, err := d.admin.Extend(t.Context(), couponID, later)
-		done <- err
-	}()
-	d.AwaitLockWait()
-	require.Equal(t, before, d.state(couponID, "closes"))
-	release()
-	require.NoError(t, <-done)
-	require.Equal(t, fmt.Sprint(later.UnixMicro()), d.state(couponID, "closes"))
-	require.Equal(t, coupon.ArrivalAt(later), d.closesAt(couponID))
-}
-
-// The clock of the last change was an hour ahead.
-func TestClose_AppliesAfterChangeWithClockAhead(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddCoupon(9)
-	d.Exec("UPDATE coupon SET updated_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = ?", couponID)
-	d.Refresh()
-	d.Apply(couponID, 1)
-	require.True(t, d.done(d.admin.Close(t.Context(), couponID)).Changed)
-	require.Equal(t, candidates.Closed, d.Answer(couponID, 2))
-	d.Refresh()
-	require.Equal(t, candidates.Closed, d.Answer(couponID, 2))
+	c := newOpenCoupon(newDeployment(t))
+	before := c.closesAt()
+	c.during(c.extend(3*time.Hour), func() { require.Equal(t, fmt.Sprint(before), c.state("closes")) })
+	require.Greater(t, c.closesAt(), before)
+	require.Equal(t, fmt.Sprint(c.closesAt()), c.state("closes"))
 }
 
 // Each change of the window or status increments the version. Other changes do not.
 func TestChange_IncrementsVersion(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddCoupon(9)
-	d.Refresh()
-	version := func() uint64 { return d.IDs("SELECT version FROM coupon WHERE id = ?", couponID)[0] }
+	c := newOpenCoupon(newDeployment(t))
+	version := func() uint64 { return c.IDs("SELECT version FROM coupon WHERE id = ?", c.id)[0] }
 	last := version()
 	ctx := t.Context()
-	extend := func(by time.Duration) func(context.Context, coupon.CouponID) (*couponadmin.Change, error) {
-		return func(ctx context.Context, couponID coupon.CouponID) (*couponadmin.Change, error) {
-			return d.admin.Extend(ctx, couponID, d.Now().Add(by))
-		}
-	}
-	for change, make := range []func(context.Context, coupon.CouponID) (*couponadmin.Change, error){
-		d.admin.Pause, d.admin.Resume, extend(2 * time.Hour), d.admin.Close, extend(3 * time.Hour),
-	} {
-		d.done(make(ctx, couponID))
-		require.Equal(t, last+1, version(), change)
-		require.Equal(t, fmt.Sprint(last+1), d.state(couponID, "version"), change)
+	for i, begin := range []change{c.admin.Pause, c.admin.Resume, c.extend(2 * time.Hour), c.admin.Close, c.extend(3 * time.Hour)} {
+		c.done(begin(ctx, c.id))
 		last++
+		require.Equal(t, last, version(), i)
+		require.Equal(t, fmt.Sprint(last), c.state("version"), i)
 	}
-	d.done(d.admin.Resume(ctx, couponID))
-	d.done(d.admin.AddSeats(ctx, couponID, 1))
-	d.AddUsers(1)
-	d.Apply(couponID, 1)
-	d.SettleNow()
+	c.done(c.admin.Resume(ctx, c.id))
+	c.done(c.admin.AddSeats(ctx, c.id, 1))
+	c.AddUsers(1)
+	c.Apply(c.id, 1)
+	c.SettleNow()
 	require.Equal(t, last, version())
 
 	// Redis has a newer version, as after a restore of MySQL. The row continues after it.
-	d.setState(couponID, "version", last+7, "version_at", d.Now().UnixMicro())
-	d.done(d.admin.Pause(ctx, couponID))
-	require.Equal(t, candidates.Paused, d.Answer(couponID, 2))
+	c.setState("version", last+7, "version_at", c.Now().UnixMicro())
+	c.done(c.admin.Pause(ctx, c.id))
+	require.Equal(t, candidates.Paused, c.Answer(c.id, 2))
 	require.Equal(t, last+7, version())
 }
 
 // Redis does not take a window older than its own.
 func TestChange_ReportsNewerVersionInRedis(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddCoupon(9)
-	d.done(d.admin.Pause(t.Context(), couponID))
-	d.setState(couponID, "version", 8_000_000_000_000_000, "version_at", d.Now().UnixMicro())
-	change, err := d.admin.Resume(t.Context(), couponID)
+	c := newOpenCoupon(newDeployment(t))
+	c.done(c.admin.Pause(t.Context(), c.id))
+	c.setState("version", 8_000_000_000_000_000, "version_at", c.Now().UnixMicro())
+	change, err := c.admin.Resume(t.Context(), c.id)
 	require.NoError(t, err)
 	require.Error(t, change.PublishErr)
-	require.Equal(t, candidates.Paused, d.Answer(couponID, 1))
-	d.Refresh()
-	require.Equal(t, candidates.Paused, d.Answer(couponID, 1))
+	c.requireAnswer(candidates.Paused, 1)
 
-	d.setState(couponID, "version_at", d.Now().Add(-3*time.Minute).UnixMicro())
-	d.Refresh()
-	require.Equal(t, candidates.Accepted, d.Answer(couponID, 1))
+	c.setState("version_at", c.Now().Add(-3*time.Minute).UnixMicro())
+	c.Refresh()
+	c.Apply(c.id, 1)
 }
 
 // MySQL is lost before the COMMIT: the row is unchanged, and the catalog opens the window again.
 func TestClose_LeavesRowAndWindowWithoutCommit(t *testing.T) {
 	t.Parallel()
 	private := jajeongtest.NewOnPrivateRedis(t)
-	d := &deployment{private, private.CouponAdmin()}
-	couponID := d.AddCoupon(9)
-	d.Refresh()
-	d.Apply(couponID, 1)
-	before := d.closesAt(couponID)
+	c := newOpenCoupon(&deployment{private, private.CouponAdmin()})
+	c.Apply(c.id, 1)
+	before := c.closesAt()
 	var proxies []*faultproxy.Proxy
 	rule, found := commitOfChange(func() faultproxy.Action { return faultproxy.DropRequest(proxies[jajeongtest.ToMySQL].Down) })
-	proxies, proxied := d.Proxied(rule)
-	_, err := proxied.CouponAdmin().Close(t.Context(), couponID)
+	proxies, proxied := c.Proxied(rule)
+	_, err := proxied.CouponAdmin().Close(t.Context(), c.id)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
 	require.True(t, found.Load())
 	testenv.Eventually(t, 20*time.Second, "the transaction is rolled back", func() bool {
-		_, err := d.DB.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", couponID)
+		_, err := c.DB.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", c.id)
 		return err == nil
 	})
-	require.Equal(t, before, d.closesAt(couponID))
-	d.Refresh()
-	require.Equal(t, candidates.Closed, d.Answer(couponID, 2), "it may still be committed")
-	d.setState(couponID, "version_at", d.Now().Add(-3*time.Minute).UnixMicro())
-	d.Refresh()
-	d.Apply(couponID, 2)
+	require.Equal(t, before, c.closesAt())
+	c.Refresh()
+	require.Equal(t, candidates.Closed, c.Answer(c.id, 2), "it may still be committed")
+	c.setState("version_at", c.Now().Add(-3*time.Minute).UnixMicro())
+	c.Refresh()
+	c.Apply(c.id, 2)
 
-	d.done(d.admin.Close(t.Context(), couponID))
-	require.Greater(t, d.closesAt(couponID), d.latest(couponID))
-	require.Equal(t, candidates.Closed, d.Answer(couponID, 3))
-	d.Refresh()
-	require.Equal(t, candidates.Closed, d.Answer(couponID, 3))
+	c.done(c.admin.Close(t.Context(), c.id))
+	require.Greater(t, c.closesAt(), c.latest())
+	c.requireAnswer(candidates.Closed, 3)
 }
 
 // Users apply during the change. Each arrival is before the end.
 func TestClose_EndsAfterLastArrivalOfConcurrentUsers(t *testing.T) {
 	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddCoupon(9)
-	d.Refresh()
+	c := newOpenCoupon(newDeployment(t))
 	var next, accepted atomic.Uint64
-	var crowd sync.WaitGroup
+	var applying sync.WaitGroup
 	for range 8 {
-		crowd.Go(func() {
+		applying.Go(func() {
 			for {
-				receipt, err := d.Store.Apply(context.Background(), couponID, coupon.UserID(next.Add(1)))
+				receipt, err := c.Store.Apply(context.Background(), c.id, coupon.UserID(next.Add(1)))
 				if !assert.NoError(t, err) || receipt.Code != candidates.Accepted {
 					assert.Equal(t, candidates.Closed, receipt.Code)
 					return
@@ -239,8 +221,8 @@ func TestClose_EndsAfterLastArrivalOfConcurrentUsers(t *testing.T) {
 		})
 	}
 	testenv.Eventually(t, 20*time.Second, "users apply", func() bool { return accepted.Load() > 200 })
-	d.done(d.admin.Close(t.Context(), couponID))
-	crowd.Wait()
-	require.Greater(t, d.closesAt(couponID), d.latest(couponID))
-	require.EqualValues(t, accepted.Load(), len(d.Waiting(couponID)))
+	c.done(c.admin.Close(t.Context(), c.id))
+	applying.Wait()
+	require.Greater(t, c.closesAt(), c.latest())
+	require.EqualValues(t, accepted.Load(), len(c.Waiting(c.id)))
 }

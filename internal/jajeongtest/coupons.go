@@ -35,7 +35,7 @@ func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) coupon
 	return coupon.CouponID(id)
 }
 
-// SetSeats sets the seats of a coupon in the database, as an administrator might.
+// SetSeats sets the seats of a coupon in the database.
 func (d *Deployment) SetSeats(couponID coupon.CouponID, seats int) {
 	d.T.Helper()
 	d.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
@@ -72,13 +72,13 @@ func (d *Deployment) ApplyAt(couponID coupon.CouponID, member string, arrival ti
 	d.AddPromises(couponID, 1)
 }
 
-// AddPromises has Redis count more accepted applications than there are.
+// AddPromises increases the count of accepted applications in Redis.
 func (d *Deployment) AddPromises(couponID coupon.CouponID, more int64) {
 	d.T.Helper()
 	require.NoError(d.T, d.Redis.HIncrBy(d.T.Context(), d.Key("state", couponID), "accepted", more).Err())
 }
 
-// ApplyLine writes a whole line of users into the queue, in this order, as if they had been accepted a minute ago.
+// ApplyLine writes applications of these users into the queue, in this order, as if they had been accepted a minute ago.
 func (d *Deployment) ApplyLine(couponID coupon.CouponID, users ...coupon.UserID) {
 	d.T.Helper()
 	ctx, first, pipe := d.T.Context(), d.Now().Add(-time.Minute).UnixMicro(), d.Redis.Pipeline()
@@ -211,7 +211,7 @@ func (d *Deployment) Number(query string, args ...any) int64 {
 	return Column[int64](d, query, args...)[0]
 }
 
-// Snapshot is all that a settlement may write to MySQL, without the list of runs.
+// Snapshot has every row that a settlement may write to MySQL, except for the list of runs.
 func (d *Deployment) Snapshot() (rows []string) {
 	d.T.Helper()
 	for _, query := range []string{

@@ -32,7 +32,7 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// PutBackTime is how long tests wait for lost applications to be put back. Many tests lose some for good.
+// PutBackTime is the time that pods have to put lost applications back. It is short, because many tests lose them for good.
 const PutBackTime = 100 * time.Millisecond
 
 // Main runs the tests on a database server with hostile defaults and exits. For TestMain.
@@ -49,12 +49,12 @@ type Deployment struct {
 	DB     *sql.DB               // as administrator
 	Redis  redis.UniversalClient // as administrator
 	Prefix string                // of all keys
-	Store  *candidates.Store     // as a pod has it: it remembers which applications it accepted
+	Store  *candidates.Store     // of a pod, which remembers the applications that it accepted
 	Users  *users.Directory
 
-	Accounts           map[string]string // DSNs by the names in sql/grants.sql
-	RedisUsers         *testenv.RedisUsers
-	Job, Operator, API Access // of the settlement, of people, of the pods
+	Accounts                  map[string]string // DSNs by the names in sql/grants.sql
+	RedisUsers                *testenv.RedisUsers
+	Admin, Job, Operator, API Access // of the test, the settlement, operators and pods
 
 	UserTable UserTable
 }
@@ -65,7 +65,7 @@ type Access struct {
 	connect.RedisSettings
 }
 
-// Options choose the servers and the users' table of a deployment. The zero Options are what New takes.
+// Options choose the servers and the users' table of a deployment. New takes the zero Options.
 type Options struct {
 	Redis *testenv.RedisHandle // nil: a share of the shared Redis
 	MySQL *testenv.MySQLHandle // nil: a database on the shared server
@@ -93,6 +93,7 @@ func NewWith(t testing.TB, o Options) *Deployment {
 		o.Users = &MigratedUsers
 	}
 	d := &Deployment{T: t, Redis: o.Redis.Client, Prefix: o.Redis.Prefix, UserTable: *o.Users, Users: o.Users.Settings().Directory()}
+	d.Admin.MySQLDSN, d.Admin.RedisAddrs = o.MySQL.DSN, o.Redis.Addrs
 	d.DB = d.open(o.MySQL.DSN)
 	if o.Users.DDL != "" {
 		d.Exec(o.Users.DDL)

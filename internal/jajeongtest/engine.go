@@ -30,8 +30,8 @@ func Nightly(cutoff time.Time) settle.Order {
 	return settle.Order{Trigger: coupon.Cron, Cutoff: cutoff}
 }
 
-// Settler is a settler with connections of its own under the account of the settlement, as a process that has just started.
-// The test may replace parts of it.
+// Settler is a settler with connections of its own under the account of the settlement, as of a new process. The test may
+// replace parts of it.
 func (d *Deployment) Settler(change ...func(*settle.Settler)) *settle.Settler {
 	d.T.Helper()
 	s, disconnect := d.settler(change)
@@ -141,7 +141,7 @@ func (d *Deployment) requireSuccess(report *settle.Report, err error) {
 // CouponAdmin changes coupons in an operator's name, under the operators' account.
 func (d *Deployment) CouponAdmin() *couponadmin.Admin {
 	d.T.Helper()
-	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(d.open(d.Operator.MySQLDSN)), Clock: d.Store, Windows: d.Store,
+	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(d.open(d.Operator.MySQLDSN)), Redis: d.Store,
 		Now: time.Now, Operator: "park", Reason: "TICKET-9"})
 	require.NoError(d.T, err)
 	return admin
@@ -159,7 +159,8 @@ func (d *Deployment) Refresh() {
 	require.NoError(d.T, d.Catalog().Refresh(d.T.Context()))
 }
 
-// Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. Warnings count.
+// Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. It accepts no
+// warning either.
 func (d *Deployment) Verify(coupons ...coupon.CouponID) {
 	d.T.Helper()
 	for _, v := range d.Check(coupons...) {
@@ -172,7 +173,7 @@ func (d *Deployment) Verify(coupons ...coupon.CouponID) {
 	}
 }
 
-// Findings are the codes of what a check of these coupons, or of all, finds.
+// Findings returns the codes of the findings of a check of these coupons, or of all.
 func (d *Deployment) Findings(coupons ...coupon.CouponID) (codes []ledger.Code) {
 	d.T.Helper()
 	for _, v := range d.Check(coupons...) {

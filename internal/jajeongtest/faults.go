@@ -15,7 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// The indexes of the proxies of Proxied.
+// The indexes of the proxies that Proxied returns.
 const (
 	ToMySQL = iota
 	ToRedis
@@ -36,22 +36,21 @@ func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deploy
 	return proxies, &proxied
 }
 
-// MoveRedis has everything use another server with the same data, as after a failover. The pods are
-// new ones.
+// MoveRedis replaces Redis by another server with the same data, as after a failover, and the pods by new ones.
 func (d *Deployment) MoveRedis(to *testenv.RedisHandle) {
 	d.RedisUsers.MakeOn(to.Client)
 	d.Redis, d.Job.RedisAddrs, d.Operator.RedisAddrs, d.API.RedisAddrs = to.Client, to.Addrs, to.Addrs, to.Addrs
 	d.PodsDie()
 }
 
-// PodsDie replaces Store by that of a new pod, which does not remember who was accepted.
+// PodsDie replaces Store by that of a new pod, which remembers no accepted application.
 func (d *Deployment) PodsDie() {
 	d.T.Helper()
 	d.Store = d.newStore(d.Redis)
 	recall.New(d.Store)
 }
 
-// RefuseRows has the database refuse new rows of these users, or of all, as a trigger of another team might.
+// RefuseRows adds a trigger that refuses new rows of these users, or of all, as one of another team might.
 func (d *Deployment) RefuseRows(table string, users ...coupon.UserID) (allow func()) {
 	d.T.Helper()
 	condition := "TRUE"
@@ -63,7 +62,7 @@ func (d *Deployment) RefuseRows(table string, users ...coupon.UserID) (allow fun
 	return func() { d.Exec("DROP TRIGGER refuses_" + table) }
 }
 
-// RefuseOddUsers has the database refuse coupons for the users in the table odd_user, as a constraint of another team might.
+// RefuseOddUsers adds a trigger that refuses coupons for the users in the table odd_user.
 func (d *Deployment) RefuseOddUsers() {
 	d.T.Helper()
 	d.Exec("CREATE TABLE odd_user (id BIGINT UNSIGNED PRIMARY KEY)")

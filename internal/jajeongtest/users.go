@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// UserTable is one way in which a shop may keep its users. Names and words are as in SQL.
+// UserTable is a possible table of users of a shop. Names and values are in SQL.
 type UserTable struct {
 	Name              string            // of the case
 	DDL               string            // executed before the migration; empty: the migration makes the table
@@ -21,7 +21,7 @@ type UserTable struct {
 	Configured        users.Settings    // the zero Settings are the default
 }
 
-// Statuses of users, whatever the words of the table are.
+// Statuses of users, independent of the values in a table.
 const (
 	Active    = "ACTIVE"
 	Blocked   = "BLOCKED"

@@ -38,8 +38,10 @@ type ready struct {
 	}
 }
 
+// get is a probe, with a time limit below that of a command to Redis.
 func get(t *testing.T, client *http.Client, url string) (int, string) {
 	t.Helper()
+	client.Timeout = 2500 * time.Millisecond
 	response, err := client.Get(url)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -72,7 +74,7 @@ func TestReadiness(t *testing.T) {
 		site := httptest.NewServer(admin)
 		defer site.Close()
 		status, _ := get(t, site.Client(), site.URL+"/livez")
-		require.Equal(t, http.StatusOK, status, "alive whatever happens")
+		require.Equal(t, http.StatusOK, status, "alive in every state")
 		status, text := get(t, site.Client(), site.URL+"/readyz")
 		var r ready
 		require.NoError(t, json.Unmarshal([]byte(text), &r))
@@ -98,7 +100,7 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, "0 % of maxmemory", r.Checks["memory"].Detail)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	status, r = look(true, nil, false)
-	require.Equal(t, http.StatusOK, status, "who stands in line is still answered")
+	require.Equal(t, http.StatusOK, status, "users in the queue are still answered")
 	require.False(t, r.Checks["memory"].OK)
 	require.Contains(t, r.Checks["memory"].Detail, "00 % of maxmemory")
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
@@ -112,7 +114,7 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.NotContains(t, r.Checks, "catalog")
 	status, _ = lookAt(ops.Config{MySQL: pinger{errors.New("mysql is away")}}, false)
-	require.Equal(t, http.StatusServiceUnavailable, status, "settling does")
+	require.Equal(t, http.StatusServiceUnavailable, status, "settling needs it")
 
 	status, r = look(false, nil, false)
 	require.Equal(t, http.StatusServiceUnavailable, status)
@@ -130,11 +132,9 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, "volatile-lru", r.Checks["maxmemory_policy"].Detail)
 
 	require.NoError(t, server.Freeze())
-	began := time.Now()
 	status, r = look(true, nil, false)
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.False(t, r.Checks["redis"].OK)
-	require.Less(t, time.Since(began), 3*time.Second)
 	require.NoError(t, server.Thaw())
 
 	require.NoError(t, server.Kill())
@@ -164,14 +164,14 @@ func TestReadiness_WithoutAShard(t *testing.T) {
 	require.True(t, r.Checks["redis"].OK)
 
 	require.NoError(t, nodes[0].Kill())
-	for range 4 { // whom the client asks first who the masters are is by chance
+	for range 4 { // the client asks a random node for the masters
 		r = look()
 		require.True(t, r.Ready)
 		require.False(t, r.Checks["redis"].OK)
-		require.Contains(t, r.Checks["redis"].Detail, nodes[0].Addr(), "who did not answer is told")
+		require.Contains(t, r.Checks["redis"].Detail, nodes[0].Addr(), "the silent shard")
 	}
 	require.NoError(t, nodes[1].Freeze())
-	require.False(t, look().Ready, "nobody answers")
+	require.False(t, look().Ready, "no shard answers")
 	require.NoError(t, nodes[1].Thaw())
 	testenv.Eventually(t, 10*time.Second, "ready with the other shard", func() bool { return look().Ready })
 }

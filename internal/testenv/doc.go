@@ -1,5 +1,5 @@
 // Package testenv gives tests, the demo and the benchmarks real servers: redis-server and mariadbd (or Oracle's mysqld). Each
-// server that it starts is a private child process, see package process, which removes it whatever happens to this process.
+// server that it starts is a private child process, see package process, which removes it even if this process is killed.
 //
 // # For tests
 //

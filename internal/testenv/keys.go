@@ -7,40 +7,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scanCount and unlinkCount block Redis for a fraction of a millisecond.
-const (
-	scanCount   = 1000
-	unlinkCount = 500
-)
+// scanCount blocks Redis for a fraction of a millisecond.
+const scanCount = 500
 
-// removeKeys removes every key with the prefix, at its start or after an opening brace, on every
-// master of a Cluster. Prefixes are random: a key that contains the prefix anywhere belongs to this test.
+// removeKeys removes every key that contains the prefix, on every master of a Cluster. Prefixes are random, so all these keys
+// belong to this test.
 func removeKeys(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	return onEveryMaster(ctx, client, func(ctx context.Context, node redis.UniversalClient) error {
-		return removeKeysOn(ctx, node, prefix)
-	})
-}
-
-func removeKeysOn(ctx context.Context, node redis.Cmdable, prefix string) error {
-	var found []string
-	for keys := node.Scan(ctx, 0, "*"+prefix+"*", scanCount).Iterator(); ; {
-		more := keys.Next(ctx)
-		if more {
-			found = append(found, keys.Val())
-		}
-		if !more && keys.Err() != nil {
-			return fmt.Errorf("scan keys of %s: %w", prefix, keys.Err())
-		}
-		if len(found) == unlinkCount || !more && len(found) > 0 {
-			if err := unlink(ctx, node, found); err != nil {
-				return fmt.Errorf("unlink keys of %s: %w", prefix, err)
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, "*"+prefix+"*", scanCount).Result()
+			if err == nil {
+				err = unlink(ctx, node, keys)
 			}
-			found = found[:0]
+			if err != nil {
+				return fmt.Errorf("remove the keys of %s: %w", prefix, err)
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
 		}
-		if !more {
-			return nil
-		}
-	}
+	})
 }
 
 // unlink sends a command for each key: in a Cluster, one command's keys must share a slot.

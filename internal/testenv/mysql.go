@@ -5,13 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -19,7 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-// Installation and start take about a second; the rest is for a machine that runs many tests at once.
+// Installation and start take about a second; the rest is for a machine that runs many tests.
 const (
 	mysqlInstallWithin = 90 * time.Second
 	mysqlWithin        = 60 * time.Second
@@ -175,7 +175,7 @@ func installMySQL(ctx context.Context, s *process.Server, d daemon) error {
 func storageArgs(dir string) []string {
 	return []string{
 		"--datadir=" + dataDir(dir),
-		"--tmpdir=" + dir,                    // a starting server removes files there that it takes for its own
+		"--tmpdir=" + dir,                    // a starting server removes files in it that look like its own
 		"--innodb-flush-log-at-trx-commit=2", // handed to the operating system at each commit
 		"--loose-innodb-flush-method=nosync",
 		"--loose-innodb-log-file-size=64M",
@@ -214,8 +214,4 @@ func mysqlReady(ctx context.Context, cfg *mysql.Config) error {
 }
 
 // randomName is valid in names of keys, accounts and databases.
-func randomName() string {
-	var b [6]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
+func randomName() string { return strings.ToLower(rand.Text()[:12]) }

@@ -14,7 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-// A Redis is up in a tenth of a second; the rest is for a machine that runs many tests at once.
+// A Redis is up in a tenth of a second; the rest is for a machine that runs many tests.
 const redisWithin = 20 * time.Second
 
 // RedisHint is the advice when a Redis does not start.
@@ -47,7 +47,7 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 				"--dir", dir,
 				"--aclfile", filepath.Join(dir, "users.acl"),
 				"--save", "",
-				"--appendonly", yesNo(opts.AppendOnly),
+				"--appendonly", map[bool]string{true: "yes", false: "no"}[opts.AppendOnly],
 				// Redis writes before each answer and never waits for the disk: enough to survive a kill.
 				"--appendfsync", "no",
 				// A rewriting child process would outlive its killed parent.
@@ -83,11 +83,4 @@ func RedisReady(ctx context.Context, s process.Instance) error {
 	}
 	// A Redis that loads its file refuses everything but INFO.
 	return client.Ping(ctx).Err()
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }

@@ -38,25 +38,6 @@ func TestRedisAppendOnlySurvivesKill(t *testing.T) {
 	require.Equal(t, "yes", client.Get(ctx, "kept").Val())
 }
 
-func TestRedisInMemoryLosesDataOnRestart(t *testing.T) {
-	t.Parallel()
-	r := PrivateRedis(t, RedisOptions{})
-	client := newClient(t, r.Addr())
-	require.NoError(t, client.Set(t.Context(), "lost", "yes", 0).Err())
-	require.NoError(t, r.Restart(t.Context()))
-	require.ErrorIs(t, client.Get(t.Context(), "lost").Err(), redis.Nil)
-}
-
-func TestRedisSettings(t *testing.T) {
-	t.Parallel()
-	policy := func(opts RedisOptions) string {
-		client := newClient(t, PrivateRedis(t, opts).Addr())
-		return client.ConfigGet(t.Context(), "maxmemory-policy").Val()["maxmemory-policy"]
-	}
-	require.Equal(t, "noeviction", policy(RedisOptions{}))
-	require.Equal(t, "allkeys-lru", policy(RedisOptions{Args: []string{"--maxmemory-policy", "allkeys-lru"}}))
-}
-
 func TestMySQLCommitsSurviveKill(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -136,14 +117,11 @@ func TestStartFailureShowsServerLog(t *testing.T) {
 	cancel()
 	_, err = StartRedis(ctx, RedisOptions{})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, entries(t, tmp), "nothing left behind")
-}
-
-func TestMissingProgramNamesRemedy(t *testing.T) {
-	t.Setenv("TESTENV_MYSQLD", filepath.Join(t.TempDir(), "mysqld"))
-	_, err := StartMySQL(t.Context(), MySQLOptions{})
+	t.Setenv("TESTENV_MYSQLD", filepath.Join(tmp, "mysqld"))
+	_, err = StartMySQL(t.Context(), MySQLOptions{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "make setup")
+	require.Empty(t, entries(t, tmp), "nothing left behind")
 }
 
 func TestFailedInstallationLeavesNothing(t *testing.T) {

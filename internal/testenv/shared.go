@@ -197,23 +197,22 @@ func execAlone(ctx context.Context, cfg *mysql.Config, statement string) error {
 // PrivateRedis starts a Redis for this test alone, which may kill and freeze it.
 func PrivateRedis(t testing.TB, opts RedisOptions) *Redis {
 	t.Helper()
-	NeedsServers(t)
-	r, err := StartRedis(t.Context(), opts)
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
-	r.StopAfter(t)
-	return r
+	return private(t, StartRedis, opts)
 }
 
 // PrivateMySQL starts a database server for this test alone, which may kill and freeze it.
 func PrivateMySQL(t testing.TB, opts MySQLOptions) *MySQL {
 	t.Helper()
+	return private(t, StartMySQL, opts)
+}
+
+func private[S interface{ StopAfter(testing.TB) }, O any](t testing.TB, start func(context.Context, O) (S, error), opts O) S {
+	t.Helper()
 	NeedsServers(t)
-	m, err := StartMySQL(t.Context(), opts)
+	s, err := start(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	m.StopAfter(t)
-	return m
+	s.StopAfter(t)
+	return s
 }

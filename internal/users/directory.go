@@ -1,11 +1,11 @@
 // Package users reads the users of the shop, whose table belongs to another team: its name, whether its columns are usable, and
 // which users are active. One comparison in SQL decides which users are active:
 //
-//   - A status is compared byte by byte, whatever the collation of its column is. 'active' and 'ACTIVE ' are not ACTIVE.
+//   - A status is compared byte by byte, independent of the collation of its column. 'active' and 'ACTIVE ' are not ACTIVE.
 //   - Every value that is not an active value is inactive, and so is NULL.
 //   - Without a status column, every user in the table is active.
 //
-// An unusable table is refused before any user is judged: see Directory.Look.
+// Directory.Look returns an error for an unusable table, before any user is judged.
 package users
 
 import (
@@ -35,11 +35,10 @@ type Querier interface {
 }
 
 func (d *Directory) Table(ctx context.Context, q Querier) (*Table, error) {
-	if d == nil {
-		return Default().Directory().Look(ctx, q)
-	}
-	if t := d.table.Load(); t != nil {
-		return t, nil
+	if d != nil {
+		if t := d.table.Load(); t != nil {
+			return t, nil
+		}
 	}
 	return d.Look(ctx, q)
 }
@@ -50,12 +49,13 @@ func (d *Directory) Look(ctx context.Context, q Querier) (*Table, error) {
 		d = Default().Directory()
 	}
 	d.table.Store(nil)
-	t, err := d.look(ctx, q)
+	s, err := d.read(ctx, q)
 	if err != nil {
-		if errors.As(err, new(*text.UsageError)) {
-			return nil, err
-		}
 		return nil, fmt.Errorf("inspect the table of users: %w", err)
+	}
+	t, err := d.settings.judge(s)
+	if err != nil {
+		return nil, err
 	}
 	d.table.Store(t)
 	return t, nil
@@ -82,7 +82,7 @@ GROUP BY index_name HAVING COUNT(*) = 1 AND MAX(column_name = ?) = 1 AND MAX(sub
 ORDER BY index_name = 'PRIMARY' DESC, index_name LIMIT 1`
 )
 
-// shape is the definition of the table; what it lacks is empty.
+// shape is the definition of the table. A missing part is empty.
 type shape struct {
 	schema, table string
 	kind          string // BASE TABLE, VIEW, …
@@ -91,14 +91,6 @@ type shape struct {
 }
 
 type column struct{ data, full string } // the name of the type; with length, sign and values
-
-func (d *Directory) look(ctx context.Context, q Querier) (*Table, error) {
-	s, err := d.read(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return d.settings.judge(s)
-}
 
 func (d *Directory) read(ctx context.Context, q Querier) (s shape, err error) {
 	schema, table, elsewhere := strings.Cut(d.settings.UserTable, ".")
@@ -193,7 +185,7 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	case slices.Contains(textTypes, is.status.data):
 		compared = fmt.Sprintf("CAST(%s AS BINARY)", shown) // no collation, no padding
 		for _, value := range s.UserActiveValues {
-			if is.status.data == "enum" && !slices.Contains(members(is.status.full), value) {
+			if is.status.data == "enum" && !hasMember(is.status.full, value) {
 				return text.UsageErrorf(text.ValueNotInEnum, s.UserTable, s.UserStatusColumn, is.status.full, value)
 			}
 			values = append(values, fmt.Sprintf("X'%X'", value))
@@ -206,14 +198,12 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	return nil
 }
 
-func members(full string) (all []string) {
-	for _, m := range member.FindAllStringSubmatch(full, -1) {
-		all = append(all, strings.ReplaceAll(m[1], "''", "'"))
-	}
-	return all
+// hasMember reports whether the type of an ENUM column has a value.
+func hasMember(enum, value string) bool {
+	return slices.Contains(member.FindAllString(enum, -1), "'"+strings.ReplaceAll(value, "'", "''")+"'")
 }
 
-var member = regexp.MustCompile(`'((?:[^']|'')*)'`)
+var member = regexp.MustCompile(`'(?:[^']|'')*'`)
 
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
@@ -232,7 +222,7 @@ func (t *Table) SQL(query string) string {
 
 var word = regexp.MustCompile(`^[0-9A-Za-z_-]+$`)
 
-// Shown is a status for a sentence. Values that are not plain words are quoted, so that trailing spaces show.
+// Shown is a status for a sentence. It quotes values that are not plain words, so that trailing spaces are visible.
 func Shown(status string) string {
 	if !word.MatchString(status) {
 		return strconv.Quote(status)
@@ -240,7 +230,7 @@ func Shown(status string) string {
 	return status
 }
 
-// NoStatus is the setting for a table without a status column: no possible name of one, and not empty.
+// NoStatus is the setting for a table without a status column. It cannot be a column's name, and is not empty.
 const NoStatus = "-"
 
 // Settings are the names of the table of users and its columns, and the values of the status of active users.

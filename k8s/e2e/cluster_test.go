@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -230,8 +229,4 @@ func build(ctx context.Context, module, into string, env []string, args ...strin
 }
 
 // randomName is valid in the name of a namespace.
-func randomName() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
+func randomName() string { return strings.ToLower(rand.Text()[:8]) }

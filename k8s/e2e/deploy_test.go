@@ -1,20 +1,17 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
 // k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, and a changed setting is deployed without an error for
@@ -29,7 +26,7 @@ func TestDeployScript(t *testing.T) {
 	couponID := n.AddCoupon(2)
 	n.AddUsers(1, 2, 3)
 	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, pod, couponID, 1) == "NOT_APPLIED" })
-	for user := range 3 {
+	for user := range coupon.UserID(3) {
 		require.Equal(t, "ACCEPTED", n.ask(http.MethodPost, pod, couponID, user+1))
 	}
 
@@ -89,22 +86,7 @@ func (n *night) applyAPI() (only *v1.Pod) {
 }
 
 // ask sends a request of a user. It returns the status of the application, or the code of the problem.
-func (n *night) ask(method string, pod *v1.Pod, couponID coupon.CouponID, user int) string {
-	n.t.Helper()
-	url := fmt.Sprintf("http://%s:8080/v1/coupons/%d/applications", pod.Status.PodIP, couponID)
-	if method == http.MethodGet {
-		url += "/me"
-	}
-	request, err := http.NewRequestWithContext(n.t.Context(), method, url, nil)
-	require.NoError(n.t, err)
-	request.Header.Set("X-User-ID", strconv.Itoa(user))
-	response, err := (&http.Client{Timeout: 10 * time.Second}).Do(request)
-	require.NoError(n.t, err)
-	defer response.Body.Close()
-	var answer struct {
-		Code   string
-		Status any // a word for an application, a number for a problem
-	}
-	require.NoError(n.t, json.NewDecoder(response.Body).Decode(&answer))
-	return cmp.Or(answer.Code, fmt.Sprint(answer.Status))
+func (n *night) ask(method string, pod *v1.Pod, couponID coupon.CouponID, user coupon.UserID) string {
+	path := map[string]string{http.MethodGet: "/me"}[method]
+	return jajeongtest.Ask(nil, pod.Status.PodIP+":8080", method, path, couponID, user).Status
 }

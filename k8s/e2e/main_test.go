@@ -77,15 +77,15 @@ func setUp(ctx context.Context, stopped chan<- error) (err error) {
 		programs: map[string]string{"ghcr.io/jajeong/jajeong": kube.programs},
 		dir:      filepath.Join(dir, "pods"),
 	}
-	if err := errors.Join(kube.node.register(ctx), welcome(ctx)); err != nil {
+	if err := errors.Join(kube.node.register(ctx), removeTaint(ctx)); err != nil {
 		return err
 	}
 	go func() { stopped <- kube.node.run(ctx) }()
 	return nil
 }
 
-// welcome removes the taint of a new node. The node controller would do it, but it needs a heartbeat every few seconds.
-func welcome(ctx context.Context) error {
+// removeTaint removes the taint of a new node. The node controller would do it, but it needs a heartbeat every few seconds.
+func removeTaint(ctx context.Context) error {
 	_, err := kube.client.CoreV1().Nodes().Patch(ctx, nodeName, types.JSONPatchType,
 		[]byte(`[{"op": "remove", "path": "/spec/taints"}]`), metav1.PatchOptions{})
 	return err

@@ -70,7 +70,7 @@ func (n *night) tearDown() {
 		pods, err := kube.client.CoreV1().Pods(n.namespace).List(context.Background(), metav1.ListOptions{})
 		if err == nil {
 			for i := range pods.Items {
-				n.t.Logf("pod %s said:\n%s", pods.Items[i].Name, kube.node.said(&pods.Items[i]))
+				n.t.Logf("output of pod %s:\n%s", pods.Items[i].Name, kube.node.output(&pods.Items[i]))
 			}
 		}
 	}
@@ -129,9 +129,9 @@ func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
 	return map[string]any{"patch": string(text)}
 }
 
-// fall applies the Jobs and CronJobs, with the next minute in Seoul as the schedule of settle, and returns that minute. It does
-// not start apply-api: all applications exist before.
-func (n *night) fall() (midnight time.Time) {
+// applyWithNextMinute applies the Jobs and CronJobs, with the next minute in Seoul as the schedule of settle, and returns that
+// minute. It does not start apply-api: all applications exist before.
+func (n *night) applyWithNextMinute() (midnight time.Time) {
 	n.t.Helper()
 	const toApply, attempts = 15 * time.Second, 5
 	for range attempts {

@@ -55,8 +55,8 @@ func (n *node) run(ctx context.Context) error {
 	})
 	pods := informers.NewSharedInformerFactoryWithOptions(n.client, 0, mine).Core().V1().Pods().Informer()
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(pod any) { n.see(ctx, pod.(*v1.Pod)) },
-		UpdateFunc: func(_, pod any) { n.see(ctx, pod.(*v1.Pod)) },
+		AddFunc:    func(pod any) { n.sync(ctx, pod.(*v1.Pod)) },
+		UpdateFunc: func(_, pod any) { n.sync(ctx, pod.(*v1.Pod)) },
 		DeleteFunc: func(pod any) { n.forget(pod) },
 	})
 	if err != nil {
@@ -80,8 +80,8 @@ func (n *node) register(ctx context.Context) error {
 	return err
 }
 
-// see starts a new Pod and stops a deleted one.
-func (n *node) see(ctx context.Context, pod *v1.Pod) {
+// sync starts a new Pod and stops a deleted one.
+func (n *node) sync(ctx context.Context, pod *v1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.pods[pod.UID]
@@ -125,13 +125,13 @@ func (n *node) kill(pod *v1.Pod) error {
 	return syscall.Kill(int(l.pid.Load()), syscall.SIGKILL)
 }
 
-// said returns the output of a Pod so far.
-func (n *node) said(pod *v1.Pod) string {
-	said, err := os.ReadFile(filepath.Join(n.dir, string(pod.UID), logName))
+// output returns the output of a Pod so far.
+func (n *node) output(pod *v1.Pod) string {
+	written, err := os.ReadFile(filepath.Join(n.dir, string(pod.UID), logName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err.Error()
 	}
-	return string(said)
+	return string(written)
 }
 
 // live runs one Pod from its arrival to its end and reports its status.

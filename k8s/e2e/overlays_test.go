@@ -33,10 +33,10 @@ func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 			require.Contains(t, stdout, "deployment.apps/apply-api serverside-applied (server dry run)")
 
 			_, stderr, err = apply(t, strings.Replace(manifests, "concurrencyPolicy:", "concurencyPolicy:", 1), strictly...)
-			require.Error(t, err, "a slip of the pen is to be refused")
+			require.Error(t, err, "a misspelt field")
 			require.Contains(t, stderr, "concurencyPolicy")
 			_, stderr, err = apply(t, strings.Replace(manifests, "timeZone: Asia/Seoul", "timeZone: Asia/Soul", 1), strictly...)
-			require.Error(t, err, "and a zone that there is not")
+			require.Error(t, err, "an unknown time zone")
 			require.Contains(t, stderr, "Asia/Soul")
 		})
 	}

@@ -31,7 +31,7 @@ func TestCronJob_Settles(t *testing.T) {
 	gateway := prometheus.StartPushgateway(t)
 	n.settings["PUSH_GATEWAY"] = "http://" + gateway.Addr()
 	couponID := n.yesterday(seats, users)
-	job := n.complete(n.scheduled(n.fall()))
+	job := n.complete(n.scheduled(n.applyWithNextMinute()))
 	require.Zero(t, job.Status.Failed)
 	n.mustBeSettled(couponID, seats)
 
@@ -47,7 +47,7 @@ func TestCronJob_RetriesWhileDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	couponID := n.yesterday(seats, users)
-	midnight := n.fall()
+	midnight := n.applyWithNextMinute()
 	require.NoError(t, n.mysql.Kill())
 	job := n.scheduled(midnight)
 	failed := n.pod(job, "has failed", func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodFailed })
@@ -63,7 +63,7 @@ func TestCronJob_FailsAfterWrongSetup(t *testing.T) {
 	n := newNight(t)
 	couponID := n.yesterday(seats, users)
 	n.Accounts["jajeong_settle"] = withWrongPassword(n.Accounts["jajeong_settle"])
-	n.mustFailAtOnce(n.scheduled(n.fall()), 2)
+	n.mustFailWithoutRetry(n.scheduled(n.applyWithNextMinute()), 2)
 	require.Empty(t, n.Issued(couponID))
 }
 
@@ -74,13 +74,13 @@ func TestCronJob_FailsAfterGap(t *testing.T) {
 	n := newNight(t)
 	couponID := n.yesterday(seats, users)
 	require.NoError(t, n.Redis.ZRem(t.Context(), n.Queue(couponID), "1", "2").Err())
-	n.mustFailAtOnce(n.scheduled(n.fall()), 3)
+	n.mustFailWithoutRetry(n.scheduled(n.applyWithNextMinute()), 3)
 	require.Empty(t, n.Issued(couponID), "a coupon with a gap is not issued")
-	n.mustFailAtOnce(n.verify("verify-now").Name, 3)
+	n.mustFailWithoutRetry(n.verify("verify-now").Name, 3)
 }
 
-// mustFailAtOnce demands that a Job fails after the exit code of its first Pod, without a second one.
-func (n *night) mustFailAtOnce(name string, code int32) {
+// mustFailWithoutRetry demands that a Job fails with the exit code of its first Pod, without a second Pod.
+func (n *night) mustFailWithoutRetry(name string, code int32) {
 	n.t.Helper()
 	job := n.ended(name)
 	failed := condition(job, batchv1.JobFailed)
@@ -98,7 +98,7 @@ func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 	n := newNight(t)
 	couponID := n.yesterday(seats, users)
 	release := n.Lock(couponID)
-	scheduled := n.scheduled(n.fall())
+	scheduled := n.scheduled(n.applyWithNextMinute())
 	n.running(scheduled)
 	manual := n.script("run", fmt.Sprintf("--coupon=%d", couponID), "--date="+time.Now().In(jajeongtest.Zone).AddDate(0, 0, -1).Format(time.DateOnly),
 		"--operator=kim", "--reason=TICKET-123")
@@ -107,7 +107,7 @@ func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 	release()
 
 	require.NotEmpty(t, n.complete(scheduled).OwnerReferences)
-	require.Empty(t, n.complete(manual).OwnerReferences, "the CronJob would count it among its nights")
+	require.Empty(t, n.complete(manual).OwnerReferences, "a Job of the CronJob would count as its run")
 	n.mustBeSettled(couponID, seats)
 	for _, trigger := range []string{"CRON", "MANUAL"} {
 		require.Positive(t, n.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = ? AND status = 'SUCCEEDED'", trigger), trigger)
@@ -132,7 +132,7 @@ func TestCronJob_RetriesAfterKilledPod(t *testing.T) {
 	n := newNight(t)
 	couponID := n.yesterday(seats, users)
 	release := n.holdMiddle(seats / 2)
-	job := n.scheduled(n.fall())
+	job := n.scheduled(n.applyWithNextMinute())
 	pod := n.running(job)
 	n.awaitMiddle()
 	require.NoError(t, kube.node.kill(pod))
@@ -150,7 +150,7 @@ func TestCronJob_RetriesAfterEviction(t *testing.T) {
 	n.settings["SHUTDOWN_GRACE"] = "2s"
 	couponID := n.yesterday(seats, users)
 	release := n.holdMiddle(seats / 2)
-	job := n.scheduled(n.fall())
+	job := n.scheduled(n.applyWithNextMinute())
 	pod := n.running(job)
 	n.awaitMiddle()
 	require.NoError(t, kube.client.PolicyV1().Evictions(n.namespace).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: pod.Name}}))

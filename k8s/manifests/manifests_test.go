@@ -105,8 +105,8 @@ func TestOwnPods_GracePeriodAccountMemory(t *testing.T) {
 			require.GreaterOrEqual(t, limit, 0, name)
 			require.Equal(t, "requests.memory", container.Env[limit].ValueFrom.ResourceFieldRef.Resource, name)
 			require.Zero(t, container.Env[limit].ValueFrom.ResourceFieldRef.Divisor.Value(), "%s: GOMEMLIMIT is in bytes", name)
-			room := float64(container.Resources.Requests.Memory().Value()) / float64(container.Resources.Limits.Memory().Value())
-			require.LessOrEqual(t, room, 0.9, "%s: the limit leaves no space for memory that Go does not count", name)
+			share := float64(container.Resources.Requests.Memory().Value()) / float64(container.Resources.Limits.Memory().Value())
+			require.LessOrEqual(t, share, 0.9, "%s: the limit leaves no space for memory that Go does not count", name)
 		}
 		require.Len(t, images, 1, "both programs are in one image")
 	})
@@ -191,7 +191,7 @@ func TestJobsFollowTheExitCodes(t *testing.T) {
 			require.Equal(t, name, job.Template.Spec.Containers[0].Name)
 			require.Positive(t, *job.BackoffLimit, name)
 			require.Positive(t, *job.ActiveDeadlineSeconds, name)
-			require.GreaterOrEqual(t, *job.TTLSecondsAfterFinished, int32(24*60*60), "%s is gone before anybody has looked", name)
+			require.GreaterOrEqual(t, *job.TTLSecondsAfterFinished, int32(24*60*60), "%s is deleted before an operator can look at it", name)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func TestApplyAPI(t *testing.T) {
 		require.NoError(t, err)
 		connections += int64(constants(t, "../../internal/api/connections.go")["surplus"])
 		require.Less(t, idlePod+connections*eachConnection, container.Resources.Requests.Memory().Value(),
-			"in a stampede the collector would work without end: GOMEMLIMIT is the request")
+			"GOMEMLIMIT is the request: with less memory, the garbage collector would run without pause in a stampede")
 		require.Equal(t, "admin", container.LivenessProbe.HTTPGet.Port.StrVal)
 		require.Equal(t, "admin", container.ReadinessProbe.HTTPGet.Port.StrVal)
 		for _, service := range c.services {

@@ -22,6 +22,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -132,18 +133,12 @@ func everywhere(t *testing.T, test func(t *testing.T, c *cluster)) {
 }
 
 // matches reports whether a selector matches these labels.
-func matches(t *testing.T, selector *metav1.LabelSelector, labels map[string]string) bool {
+func matches(t *testing.T, selector *metav1.LabelSelector, of map[string]string) bool {
 	t.Helper()
 	s, err := metav1.LabelSelectorAsSelector(selector)
 	require.NoError(t, err)
-	return s.Matches(set(labels))
+	return s.Matches(labels.Set(of))
 }
-
-type set map[string]string
-
-func (s set) Has(key string) bool                      { _, has := s[key]; return has }
-func (s set) Get(key string) string                    { return s[key] }
-func (s set) Lookup(key string) (value string, _ bool) { value, has := s[key]; return value, has }
 
 // programs are the built programs of the product. TestMain removes them.
 var programs struct {

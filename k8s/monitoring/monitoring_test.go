@@ -68,9 +68,9 @@ func TestMetricsAndQueries(t *testing.T) {
 		d.apply(couponID, user+1) // user 3 is unknown and goes to the DLQ
 	}
 	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, couponID, 1, "/me"))
-	d.shell("settle run --cutoff now --operator kim --reason test --push-gateway " + d.gateway)
-	d.shell("settle run --push-gateway " + d.gateway)
-	d.shell("settle verify --push-gateway " + d.gateway)
+	d.shell("settle run --cutoff now --operator kim --reason test --push-gateway http://" + d.gateway)
+	d.shell("settle run --push-gateway http://" + d.gateway)
+	d.shell("settle verify --push-gateway http://" + d.gateway)
 	d.apply(couponID, 4)
 
 	t.Run("Metrics", d.testMetrics)
@@ -90,12 +90,12 @@ func (d *deployment) testMetrics(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	for base, want := range map[string][]string{d.apiAdmin: documented(1, 2), d.schedule: documented(2, 3), d.gateway: documented(3, 4)} {
+	for addr, want := range map[string][]string{d.api.Admin: documented(1, 2), d.schedule.Admin: documented(2, 3), d.gateway: documented(3, 4)} {
 		testenv.Eventually(t, patience, "all documented metrics exist", func() bool { // the first run of settle schedule may not have ended
-			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(base))
+			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr))
 			return len(got) >= len(want)
 		})
-		require.Equal(t, want, distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(base)), base)
+		require.Equal(t, want, distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr)), addr)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestPlaybooks(t *testing.T) {
 		commands := matches(`(?m)^ {4,}(settle .*)$`, string(text))
 		require.NotEmpty(t, commands, file)
 		for _, command := range commands {
-			command = strings.NewReplacer("http://pushgateway:9091", d.gateway, "RUN", run,
+			command = strings.NewReplacer("pushgateway:9091", d.gateway, "RUN", run,
 				"2026-11-18", day(-3), "2026-11-20", day(-1), "2026-11-22", day(2)).Replace(command)
 			d.shell(regexp.MustCompile(`\b42\b`).ReplaceAllString(command, coupons[i].String()))
 		}

@@ -12,17 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echoServer is a server that returns each line.
+// echoServer is a server that writes a greeting and then returns each line.
 type echoServer struct {
 	listener net.Listener
+	greeting string
 	heard    chan string
 	serving  sync.WaitGroup
 }
 
-func newEchoServer(t *testing.T) *echoServer {
+func newEchoServer(t *testing.T, greeting string) *echoServer {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &echoServer{listener: listener, heard: make(chan string, 100)}
+	p := &echoServer{listener: listener, greeting: greeting, heard: make(chan string, 100)}
 	p.serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -38,6 +39,7 @@ func newEchoServer(t *testing.T) *echoServer {
 
 func (p *echoServer) serve(conn net.Conn) {
 	defer conn.Close()
+	_, _ = io.WriteString(conn, p.greeting)
 	for lines := bufio.NewReader(conn); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
@@ -112,10 +114,16 @@ func (f *script) rule(turn Turn) Action {
 	return f.of[string(turn.Request)]
 }
 
+// proxied starts an echo server behind a proxy with actions for some requests.
+func proxied(t *testing.T, actions map[string]Action) (*echoServer, *Proxy) {
+	p := newEchoServer(t, "")
+	return p, New(t, (&script{of: actions}).rule, p.addr())
+}
+
 func TestPassCountsTurns(t *testing.T) {
 	t.Parallel()
 	f := &script{}
-	one, two := newEchoServer(t), newEchoServer(t)
+	one, two := newEchoServer(t, ""), newEchoServer(t, "")
 	proxies := NewGroup(t, f.rule, one.addr(), two.addr())
 	first, second := connect(t, proxies[0]), connect(t, proxies[1])
 	first.mustEcho(t, "a\n")
@@ -126,24 +134,10 @@ func TestPassCountsTurns(t *testing.T) {
 	require.Equal(t, []Turn{{1, 0, nil}, {2, 0, nil}, {3, 1, nil}, {4, 0, nil}}, f.seen)
 }
 
-// Some servers write first.
-func TestServerGreetingIsNoTurn(t *testing.T) {
+func TestGreetingOfServerIsNoTurn(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		_, _ = io.WriteString(conn, "welcome\n")
-		_, _ = io.Copy(conn, conn)
-	})
-	t.Cleanup(func() { listener.Close(); serving.Wait() })
 	f := &script{}
-	w := New(t, f.rule, listener.Addr().String())
+	w := New(t, f.rule, newEchoServer(t, "welcome\n").addr())
 	c := connect(t, w)
 	greeting, err := c.replies.ReadString('\n')
 	require.NoError(t, err)
@@ -155,10 +149,8 @@ func TestServerGreetingIsNoTurn(t *testing.T) {
 
 func TestDropRequest(t *testing.T) {
 	t.Parallel()
-	p := newEchoServer(t)
 	done := false
-	f := &script{of: map[string]Action{"b\n": DropRequest(func() { done = true })}}
-	w := New(t, f.rule, p.addr())
+	p, w := proxied(t, map[string]Action{"b\n": DropRequest(func() { done = true })})
 	c := connect(t, w)
 	c.mustEcho(t, "a\n")
 	c.mustFail(t, "b\n")
@@ -170,10 +162,9 @@ func TestDropRequest(t *testing.T) {
 
 func TestDropReply(t *testing.T) {
 	t.Parallel()
-	p := newEchoServer(t)
+	var p *echoServer
 	heard := make(chan string, 1)
-	f := &script{of: map[string]Action{"b\n": DropReply(func() { heard <- <-p.heard }), "c\n": DropReply(nil)}}
-	w := New(t, f.rule, p.addr())
+	p, w := proxied(t, map[string]Action{"b\n": DropReply(func() { heard <- <-p.heard }), "c\n": DropReply(nil)})
 	connect(t, w).mustFail(t, "b\n")
 	require.Equal(t, "b\n", <-heard, "the server had heard it at that instant")
 	connect(t, w).mustFail(t, "c\n")
@@ -198,10 +189,8 @@ func TestDropReplyRunsDoWithoutReply(t *testing.T) {
 
 func TestDelayRequest(t *testing.T) {
 	t.Parallel()
-	p := newEchoServer(t)
 	later := make(chan struct{})
-	f := &script{of: map[string]Action{"b\n": DelayRequest(later)}}
-	w := New(t, f.rule, p.addr())
+	p, w := proxied(t, map[string]Action{"b\n": DelayRequest(later)})
 	connect(t, w).mustFail(t, "b\n")
 	connect(t, w).mustEcho(t, "c\n")
 	require.Equal(t, "c\n", <-p.heard)
@@ -212,10 +201,8 @@ func TestDelayRequest(t *testing.T) {
 
 func TestDelayReply(t *testing.T) {
 	t.Parallel()
-	p := newEchoServer(t)
 	later := make(chan struct{})
-	f := &script{of: map[string]Action{"b\n": DelayReply(later)}}
-	w := New(t, f.rule, p.addr())
+	p, w := proxied(t, map[string]Action{"b\n": DelayReply(later)})
 	slow := connect(t, w)
 	_, err := io.WriteString(slow, "b\n")
 	require.NoError(t, err)
@@ -230,10 +217,8 @@ func TestNoTurnBeginsWhileDoRuns(t *testing.T) {
 	for name, cut := range map[string]func(func()) Action{"before": DropRequest, "after": DropReply} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newEchoServer(t)
 			began, release := make(chan struct{}), make(chan struct{})
-			f := &script{of: map[string]Action{"a\n": cut(func() { close(began); <-release })}}
-			w := New(t, f.rule, p.addr())
+			_, w := proxied(t, map[string]Action{"a\n": cut(func() { close(began); <-release })})
 			broken, other := connect(t, w), connect(t, w)
 			_, err := io.WriteString(broken, "a\n")
 			require.NoError(t, err)
@@ -247,10 +232,8 @@ func TestNoTurnBeginsWhileDoRuns(t *testing.T) {
 
 func TestDownRefusesConnections(t *testing.T) {
 	t.Parallel()
-	p := newEchoServer(t)
 	var w *Proxy
-	f := &script{of: map[string]Action{"b\n": DropRequest(func() { w.Down() })}}
-	w = New(t, f.rule, p.addr())
+	_, w = proxied(t, map[string]Action{"b\n": DropRequest(func() { w.Down() })})
 	open, c := connect(t, w), connect(t, w)
 	open.mustEcho(t, "a\n")
 	c.mustFail(t, "b\n")
@@ -272,10 +255,10 @@ func requireRefuses(t *testing.T, w *Proxy) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// Whatever state its connections are in, a proxy leaves nothing behind.
+// A proxy leaves nothing behind, in any state of its connections.
 func TestProxyEndsWithItsTest(t *testing.T) {
 	t.Parallel()
-	p := newEchoServer(t)
+	p := newEchoServer(t, "")
 	var w *Proxy
 	t.Run("inner", func(t *testing.T) {
 		f := &script{of: map[string]Action{"b\n": DelayRequest(nil), "no end": DropReply(nil)}}

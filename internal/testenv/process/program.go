@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -42,7 +43,16 @@ func Start(ctx context.Context, p Program) (*Server, error) {
 			return nil, fmt.Errorf("start %s: %w\n%s", p.Name, err, p.Hint)
 		}
 	}
-	return launch(ctx, p)
+	for attempt := 1; ; attempt++ {
+		s, err := launch(ctx, p)
+		if err == nil {
+			return s, nil
+		}
+		// The usual cause: a process of another test took the port, perhaps only for a moment.
+		if !errors.Is(err, ErrExited) || attempt == portAttempts {
+			return nil, fmt.Errorf("start %s: %w\n%s", p.Name, err, p.Hint)
+		}
+	}
 }
 
 // StartFor starts a server for this test alone and stops it at the end of the test.

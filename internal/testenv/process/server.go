@@ -46,19 +46,6 @@ type Server struct {
 }
 
 func launch(ctx context.Context, p Program) (*Server, error) {
-	for attempt := 1; ; attempt++ {
-		s, err := launchOnce(ctx, p)
-		if err == nil {
-			return s, nil
-		}
-		// The usual cause: a process of another test took the port, perhaps only for a moment.
-		if !errors.Is(err, ErrExited) || attempt == portAttempts {
-			return nil, fmt.Errorf("start %s: %w\n%s", p.Name, err, p.Hint)
-		}
-	}
-}
-
-func launchOnce(ctx context.Context, p Program) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,72 @@
+package jajeongtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// Environment is the environment of a built program: the administrators' accounts, free ports, and settle on PATH.
+func (d *Deployment) Environment() []string {
+	d.T.Helper()
+	return append(os.Environ(),
+		"MYSQL_DSN="+d.Admin.MySQLDSN, "REDIS_ADDRS="+strings.Join(d.Admin.RedisAddrs, ","), "REDIS_KEY_PREFIX="+d.Prefix,
+		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
+		"USER_RATE=0", "SHUTDOWN_DELAY=0s", "LOG_LEVEL=info",
+		"PATH="+filepath.Dir(testenv.Build(d.T, "./cmd/settle"))+string(filepath.ListSeparator)+os.Getenv("PATH"))
+}
+
+// Start starts a server program. At the end of the test the program must exit with 0 after SIGTERM.
+func (d *Deployment) Start(environment []string, pkg string, args ...string) *testenv.Program {
+	d.T.Helper()
+	cmd := exec.Command(testenv.Build(d.T, pkg), args...)
+	cmd.Env = environment
+	p, err := testenv.StartProgram(d.T.Context(), cmd)
+	require.NoError(d.T, err)
+	d.T.Cleanup(func() { assert.NoError(d.T, p.Stop()) })
+	return p
+}
+
+// APIAnswer is an answer of the public API. Status is the code of a problem document, or the error without an answer.
+type APIAnswer struct {
+	HTTP       int
+	Status     string
+	Code       string
+	Position   int64
+	Seats      int64
+	AppliedAt  string
+	OpensAt    string
+	ServerTime string
+}
+
+// Ask sends a request of a user to an API at a host:port: POST applies, GET with the path /me asks for the application. A nil
+// transport is the default one.
+func Ask(transport http.RoundTripper, api, method, path string, couponID coupon.CouponID, user coupon.UserID) (a APIAnswer) {
+	request, err := http.NewRequest(method, fmt.Sprintf("http://%s/v1/coupons/%d/applications%s", api, couponID, path), nil)
+	if err != nil {
+		return APIAnswer{Status: err.Error()}
+	}
+	request.Header.Set("X-User-ID", user.Member())
+	response, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Do(request)
+	if err != nil {
+		return APIAnswer{Status: err.Error()}
+	}
+	defer response.Body.Close()
+	_ = json.NewDecoder(response.Body).Decode(&a) // the status of a problem document is a number, which Status does not take
+	a.HTTP = response.StatusCode
+	if a.Code != "" {
+		a.Status = a.Code
+	}
+	return a
+}

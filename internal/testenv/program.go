@@ -1,0 +1,87 @@
+package testenv
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Both take milliseconds; the rest is for a busy machine.
+const (
+	programListensWithin = 30 * time.Second
+	programEndsWithin    = 20 * time.Second
+)
+
+// Program is a running server program, such as apply-api, with the addresses that it logs as "listening".
+type Program struct {
+	*exec.Cmd
+	Apply, Admin string // host:port; may be empty
+
+	logged  chan struct{} // closed at the end of its log
+	warning atomic.Value  // string: the last line that is not at level info
+}
+
+// StartProgram starts a command and returns it when it listens. After an error the command has ended.
+func StartProgram(ctx context.Context, cmd *exec.Cmd) (*Program, error) {
+	p := &Program{Cmd: cmd, logged: make(chan struct{})}
+	logs, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", filepath.Base(cmd.Path), err)
+	}
+	listening := make(chan struct{})
+	go p.readLog(logs, listening)
+	select {
+	case <-listening:
+		return p, nil
+	case <-p.logged:
+		err = errors.New("it ended before it listened")
+	case <-time.After(programListensWithin):
+		err = fmt.Errorf("it does not listen after %v", programListensWithin)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	_ = p.Stop()
+	return nil, fmt.Errorf("start %s: %w; %s", filepath.Base(cmd.Path), err, p.LastWarning())
+}
+
+func (p *Program) readLog(logs io.Reader, listening chan<- struct{}) {
+	defer close(p.logged)
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
+		var line struct{ Level, Msg, Apply, Admin string }
+		parsed := json.Unmarshal(lines.Bytes(), &line) == nil
+		switch {
+		case parsed && line.Msg == "listening":
+			p.Apply, p.Admin = line.Apply, line.Admin
+			close(listening)
+		case !parsed || line.Level != "info":
+			p.warning.Store(lines.Text())
+		}
+	}
+	_, _ = io.Copy(io.Discard, logs) // the rest after a line that is too long
+}
+
+// LastWarning is the last line of the log that is not at level info, or empty.
+func (p *Program) LastWarning() string {
+	line, _ := p.warning.Load().(string)
+	return line
+}
+
+// Stop sends SIGTERM, and SIGKILL after a time limit. The program must exit with 0.
+func (p *Program) Stop() error {
+	err := p.Process.Signal(syscall.SIGTERM)
+	tooLate := time.AfterFunc(programEndsWithin, func() { _ = p.Process.Kill() })
+	defer tooLate.Stop()
+	<-p.logged // Wait closes the pipe, so the log is read first
+	return errors.Join(err, p.Wait())
+}
