@@ -32,22 +32,22 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
-type talk struct {
+type rawConn struct {
 	net.Conn
 	t       *testing.T
 	answers *bufio.Reader
 }
 
-func talkTo(t *testing.T, site string) talk {
+func connectTo(t *testing.T, site string) rawConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(site, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(soon)))
-	return talk{conn, t, bufio.NewReader(conn)}
+	return rawConn{conn, t, bufio.NewReader(conn)}
 }
 
-func (c talk) say(text string) {
+func (c rawConn) send(text string) {
 	c.t.Helper()
 	_, err := fmt.Fprint(c, text)
 	require.NoError(c.t, err)
@@ -57,8 +57,8 @@ func application(user int, more string) string {
 	return fmt.Sprintf("POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: %d\r\n%s\r\n", user, more)
 }
 
-// hear is the next answer, read to its end.
-func (c talk) hear() *http.Response {
+// receive reads the next response.
+func (c rawConn) receive() *http.Response {
 	c.t.Helper()
 	request := httptest.NewRequest(http.MethodPost, "/v1/coupons/1/applications", nil)
 	response, err := http.ReadResponse(c.answers, request)
@@ -71,17 +71,17 @@ func (c talk) hear() *http.Response {
 	return response
 }
 
-// begin sends an application without its body, and returns once it is being dealt with.
-func (c talk) begin(user int) {
+// begin sends an application without its body, and returns when the handler waits for the body.
+func (c rawConn) begin(user int) {
 	c.t.Helper()
-	c.say(application(user, "Expect: 100-continue\r\nContent-Length: 2\r\n"))
-	require.Equal(c.t, http.StatusContinue, c.hear().StatusCode)
+	c.send(application(user, "Expect: 100-continue\r\nContent-Length: 2\r\n"))
+	require.Equal(c.t, http.StatusContinue, c.receive().StatusCode)
 }
 
-func (c talk) finish() *http.Response {
+func (c rawConn) finish() *http.Response {
 	c.t.Helper()
-	c.say("{}")
-	return c.hear()
+	c.send("{}")
+	return c.receive()
 }
 
 func (p *program) terminate() {
@@ -89,14 +89,14 @@ func (p *program) terminate() {
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
 }
 
-func TestTheEndAnswersWhatIsInFlight(t *testing.T) {
+func TestShutdownAnswersRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "SHUTDOWN_DELAY=3s", "SHUTDOWN_GRACE=20s")
-	kept := talkTo(t, p.apply)
-	kept.say(application(1, ""))
-	require.False(t, kept.hear().Close)
-	inFlight := []talk{talkTo(t, p.apply), talkTo(t, p.apply), talkTo(t, p.apply)}
+	kept := connectTo(t, p.apply)
+	kept.send(application(1, ""))
+	require.False(t, kept.receive().Close)
+	inFlight := []rawConn{connectTo(t, p.apply), connectTo(t, p.apply), connectTo(t, p.apply)}
 	for i, c := range inFlight {
 		c.begin(10 + i)
 	}
@@ -104,37 +104,37 @@ func TestTheEndAnswersWhatIsInFlight(t *testing.T) {
 	p.terminate()
 	p.awaitReady(http.StatusServiceUnavailable)
 	// A request on an open connection is still served, and the connection is closed.
-	kept.say(application(2, ""))
-	fresh := talkTo(t, p.apply)
-	fresh.say(application(3, ""))
-	for _, c := range []talk{kept, fresh} {
-		response := c.hear()
+	kept.send(application(2, ""))
+	fresh := connectTo(t, p.apply)
+	fresh.send(application(3, ""))
+	for _, c := range []rawConn{kept, fresh} {
+		response := c.receive()
 		require.Equal(t, http.StatusAccepted, response.StatusCode)
 		require.True(t, response.Close)
 	}
 	p.awaitNoConnections()
-	require.Equal(t, http.StatusServiceUnavailable, p.ready(), "until the last answer")
+	require.Equal(t, http.StatusServiceUnavailable, p.ready(), "the admin port is open until the last response")
 	for _, c := range inFlight {
 		response := c.finish()
 		require.Equal(t, http.StatusAccepted, response.StatusCode)
 		require.True(t, response.Close)
 	}
 	require.Equal(t, 0, p.exit(soon))
-	require.Len(t, readLine(t, redisClient(t, redis.Addr())).queue, 6)
+	require.Len(t, readQueue(t, redisClient(t, redis.Addr())).queue, 6)
 }
 
-func TestTheEndDoesNotWaitLongerThanItsGrace(t *testing.T) {
+func TestShutdownEndsAfterItsGrace(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "SHUTDOWN_DELAY=0s", "SHUTDOWN_GRACE=500ms")
-	talkTo(t, p.apply).begin(7) // and never finishes
+	connectTo(t, p.apply).begin(7) // without an end
 	p.terminate()
-	require.Equal(t, 1, p.exit(api.Timeouts.Read-time.Second), "before the client is given up")
+	require.Equal(t, 1, p.exit(api.Timeouts.Read-time.Second), "earlier than the read timeout")
 	require.Contains(t, p.stderr.String(), "some requests were not answered within the grace")
-	require.Empty(t, readLine(t, redisClient(t, redis.Addr())).queue)
+	require.Empty(t, readQueue(t, redisClient(t, redis.Addr())).queue)
 }
 
-func TestARollingRestartFailsNoRequest(t *testing.T) {
+func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	settings := []string{"REDIS_ADDRS=" + redis.Addr(), "USER_RATE=0", "SHUTDOWN_DELAY=1500ms", "MYSQL_DSN=" + migrated(t, testenv.MySQLFor(t).DSN)}
@@ -144,23 +144,22 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 		b.add(p)
 	}
 	testenv.Eventually(t, soon, "both pods are ready", func() bool { return len(b.ready()) == 2 })
-	c := gather(t, b.URL, someAtOnce)
-	c.hears(http.StatusAccepted, 100)
+	c := startCrowd(t, b.URL, crowdSize)
+	c.awaitResponses(http.StatusAccepted, 100)
 	for _, p := range old {
 		b.add(startAt(t, listening, settings...))
 		testenv.Eventually(t, soon, "the new pod is ready", func() bool { return len(b.ready()) == 3 })
-		c.hears(http.StatusAccepted, 50)
+		c.awaitResponses(http.StatusAccepted, 50)
 		p.terminate()
 		require.Equal(t, 0, p.exit(soon))
 		testenv.Eventually(t, soon, "the old pod is gone", func() bool { return len(b.ready()) == 2 })
-		c.hears(http.StatusAccepted, 50)
+		c.awaitResponses(http.StatusAccepted, 50)
 	}
 	require.Zero(t, c.count(http.StatusServiceUnavailable))
-	c.end(redisClient(t, redis.Addr()))
+	c.verify(redisClient(t, redis.Addr()))
 }
 
-// balancer passes each request to the next pod that was ready when it last looked. It keeps connections, and tries
-// nothing twice.
+// balancer passes each request to the next ready pod. It keeps connections and repeats nothing.
 type balancer struct {
 	*httptest.Server
 	t       *testing.T
@@ -177,7 +176,7 @@ func newBalancer(t *testing.T) *balancer {
 	b := &balancer{t: t, pods: map[string]bool{}}
 	ended, end := context.WithCancel(context.Background())
 	b.ended = ended
-	transport := &http.Transport{MaxIdleConnsPerHost: 2 * someAtOnce}
+	transport := &http.Transport{MaxIdleConnsPerHost: 2 * crowdSize}
 	b.Server = httptest.NewServer(&httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(b.pick()) },
@@ -231,11 +230,11 @@ func (b *balancer) pick() *url.URL {
 	return to
 }
 
-// trickleEvery is how often a slow client sends a byte: often enough that it is never quiet for long.
+// trickleEvery is how often a slow client sends a byte.
 const trickleEvery = 50 * time.Millisecond
 
-// untilEnded reads what the server says until it ends the connection, serving others meanwhile.
-func untilEnded(t *testing.T, c talk, others func()) (said string) {
+// readUntilClosed reads until the server closes the connection, and calls others meanwhile.
+func readUntilClosed(t *testing.T, c rawConn, others func()) (said string) {
 	t.Helper()
 	ended := make(chan string, 1)
 	go func() {
@@ -256,8 +255,8 @@ func untilEnded(t *testing.T, c talk, others func()) (said string) {
 	}
 }
 
-// trickle sends a byte now and then until the connection has ended.
-func trickle(c talk, text string) {
+// trickle sends one byte at a time until the connection is closed.
+func trickle(c rawConn, text string) {
 	tick := time.NewTicker(trickleEvery)
 	defer tick.Stop()
 	for i := 0; ; i++ {
@@ -268,45 +267,45 @@ func trickle(c talk, text string) {
 	}
 }
 
-func TestSlowHeadersAreNotWaitedFor(t *testing.T) {
+func TestSlowHeadersDelayNoRequest(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := serving(t, "REDIS_ADDRS="+redis.Addr())
 	for range 20 {
-		talkTo(t, p.apply).say("POST /v1/coupons/1/applications HTTP/1.1\r\n")
+		connectTo(t, p.apply).send("POST /v1/coupons/1/applications HTTP/1.1\r\n")
 	}
-	mute, slow := talkTo(t, p.apply), talkTo(t, p.apply)
+	mute, slow := connectTo(t, p.apply), connectTo(t, p.apply)
 	go trickle(slow, "POST /v1/coupons/1/applications HTTP/1.1\r\nX-Slow: aaa")
-	c, user := gather(t, p.apply, 0), 0
-	others := func() { user++; require.Equal(t, http.StatusAccepted, c.ask(user).status) }
-	require.Empty(t, untilEnded(t, slow, others))
-	require.Empty(t, untilEnded(t, mute, others))
-	c.end(redisClient(t, redis.Addr()))
+	c, user := startCrowd(t, p.apply, 0), 0
+	others := func() { user++; require.Equal(t, http.StatusAccepted, c.apply(user).status) }
+	require.Empty(t, readUntilClosed(t, slow, others))
+	require.Empty(t, readUntilClosed(t, mute, others))
+	c.verify(redisClient(t, redis.Addr()))
 }
 
-func TestSlowBodiesTakeNobodysPlace(t *testing.T) {
+func TestSlowBodiesAreNotInFlight(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "MAX_IN_FLIGHT=2")
-	slow := make([]talk, 10)
+	slow := make([]rawConn, 10)
 	for i := range slow {
-		slow[i] = talkTo(t, p.apply)
+		slow[i] = connectTo(t, p.apply)
 		slow[i].begin(1000 + i)
 	}
-	c := gather(t, p.apply, 0)
+	c := startCrowd(t, p.apply, 0)
 	for user := range 10 {
-		require.Equal(t, http.StatusAccepted, c.ask(user+1).status)
+		require.Equal(t, http.StatusAccepted, c.apply(user+1).status)
 	}
-	require.Len(t, readLine(t, redisClient(t, redis.Addr())).queue, 10)
+	require.Len(t, readQueue(t, redisClient(t, redis.Addr())).queue, 10)
 	for _, conn := range slow {
 		require.Equal(t, http.StatusAccepted, conn.finish().StatusCode)
 	}
-	require.Len(t, readLine(t, redisClient(t, redis.Addr())).queue, 20)
+	require.Len(t, readQueue(t, redisClient(t, redis.Addr())).queue, 20)
 	require.Zero(t, p.metric(refusedInFlight))
 	require.Zero(t, p.metric("jajeong_apply_in_flight"))
 }
 
-// oneCoupon is a door that is always open.
+// oneCoupon accepts every application.
 type oneCoupon struct{ arrivals atomic.Int64 }
 
 func (o *oneCoupon) Apply(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
@@ -318,12 +317,12 @@ func (o *oneCoupon) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 }
 func (o *oneCoupon) Loaded() bool { return true }
 
-// impatient serves the public API with timeouts that a test can wait for.
-func impatient(t *testing.T, within ops.Timeouts) (site string) {
+// serveWithTimeouts serves the public API with timeouts that a test can wait for.
+func serveWithTimeouts(t *testing.T, within ops.Timeouts) (site string) {
 	t.Helper()
-	door := new(oneCoupon)
+	open := new(oneCoupon)
 	handler := api.New(api.Options{
-		Applier: door, Coupons: door, Zone: time.UTC, SettlesAt: func(at time.Time) time.Time { return at },
+		Applier: open, Coupons: open, Zone: time.UTC, SettlesAt: func(at time.Time) time.Time { return at },
 		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -341,46 +340,46 @@ const (
 	short = 1500 * time.Millisecond
 )
 
-func TestSlowClientsAreEnded(t *testing.T) {
+func TestSlowClientsAreDisconnected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		within ops.Timeouts
-		slowly func(talk)
+		slowly func(rawConn)
 		said   string
 	}{
 		"header": {ops.Timeouts{Header: short, Read: never, Write: never, Idle: never},
-			func(c talk) { trickle(c, "POST /v1/coupons/1/applications HTTP/1.1\r\nX-Slow: aaa") }, ""},
+			func(c rawConn) { trickle(c, "POST /v1/coupons/1/applications HTTP/1.1\r\nX-Slow: aaa") }, ""},
 		"body": {ops.Timeouts{Header: never, Read: short, Write: never, Idle: never},
-			func(c talk) { trickle(c, application(7, "Content-Length: 1000\r\n")) }, "HTTP/1.1 400 Bad Request"},
-		"nothing after an answer": {ops.Timeouts{Header: never, Read: never, Write: never, Idle: short},
-			func(c talk) { c.say(application(7, "")) }, "HTTP/1.1 202 Accepted"},
+			func(c rawConn) { trickle(c, application(7, "Content-Length: 1000\r\n")) }, "HTTP/1.1 400 Bad Request"},
+		"nothing after a response": {ops.Timeouts{Header: never, Read: never, Write: never, Idle: short},
+			func(c rawConn) { c.send(application(7, "")) }, "HTTP/1.1 202 Accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			site := impatient(t, c.within)
-			slow := talkTo(t, site)
+			site := serveWithTimeouts(t, c.within)
+			slow := connectTo(t, site)
 			go c.slowly(slow)
-			others := gather(t, site, 0)
-			said := untilEnded(t, slow, func() { require.Equal(t, http.StatusAccepted, others.ask(8).status) })
+			others := startCrowd(t, site, 0)
+			said := readUntilClosed(t, slow, func() { require.Equal(t, http.StatusAccepted, others.apply(8).status) })
 			require.True(t, strings.HasPrefix(said, c.said), said)
 		})
 	}
-	t.Run("reads no answer", func(t *testing.T) {
+	t.Run("reads no response", func(t *testing.T) {
 		t.Parallel()
-		site := impatient(t, ops.Timeouts{Header: never, Read: never, Write: short, Idle: never})
-		deaf := talkTo(t, site)
+		site := serveWithTimeouts(t, ops.Timeouts{Header: never, Read: never, Write: short, Idle: never})
+		conn := connectTo(t, site)
 		ended := make(chan error, 1)
 		go func() {
 			for {
-				if _, err := fmt.Fprint(deaf, application(7, "")); err != nil {
+				if _, err := fmt.Fprint(conn, application(7, "")); err != nil {
 					ended <- err
 					return
 				}
 			}
 		}()
-		others := gather(t, site, 0)
+		others := startCrowd(t, site, 0)
 		for {
-			require.Equal(t, http.StatusAccepted, others.ask(8).status)
+			require.Equal(t, http.StatusAccepted, others.apply(8).status)
 			select {
 			case err := <-ended:
 				timeout, ok := err.(net.Error)
@@ -392,24 +391,24 @@ func TestSlowClientsAreEnded(t *testing.T) {
 	})
 }
 
-func TestTimeoutsAreOnesThatALoadBalancerCanLiveWith(t *testing.T) {
+func TestTimeoutsSuitLoadBalancers(t *testing.T) {
 	t.Parallel()
 	for _, within := range []ops.Timeouts{api.Timeouts, ops.AdminTimeouts} {
 		require.LessOrEqual(t, within.Header, within.Read)
 		require.Less(t, within.Read+2*time.Second, within.Write)
-		require.Greater(t, within.Idle, 75*time.Second, "how long nginx keeps a connection")
+		require.Greater(t, within.Idle, 75*time.Second, "longer than nginx keeps a connection")
 		require.LessOrEqual(t, within.Idle, 5*time.Minute)
 	}
 }
 
-// limited is the binary that may open so many files.
+// limited starts the binary with a limit of open files.
 func limited(t *testing.T, files int, environment ...string) *program {
 	t.Helper()
 	shell := exec.Command("/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0"`, files), testenv.Build(t, "./cmd/apply-api"))
 	return startCommand(t, shell, anywhere(environment))
 }
 
-func TestFewFilesAreKeptForTheServersAndTheAdminPort(t *testing.T) {
+func TestOpenFilesAreReservedForServersAndAdminPort(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := limited(t, 1024, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0")
@@ -417,17 +416,17 @@ func TestFewFilesAreKeptForTheServersAndTheAdminPort(t *testing.T) {
 	p.awaitReady(http.StatusOK)
 	require.Contains(t, p.stderr.String(), `"max_connections":720,"default":16384,"open_files_limit":1024,"kept":224`)
 
-	first := talkTo(t, p.apply)
-	first.say(application(1, ""))
-	require.Equal(t, http.StatusAccepted, first.hear().StatusCode)
+	first := connectTo(t, p.apply)
+	first.send(application(1, ""))
+	require.Equal(t, http.StatusAccepted, first.receive().StatusCode)
 	for range 1500 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 	}
-	testenv.Eventually(t, soon, "all of them have come", func() bool { return p.ready() == http.StatusOK && p.metric("jajeong_connections_open") >= 800 })
-	first.say(application(2, ""))
-	require.Equal(t, http.StatusAccepted, first.hear().StatusCode)
+	testenv.Eventually(t, soon, "the connections are open", func() bool { return p.ready() == http.StatusOK && p.metric("jajeong_connections_open") >= 800 })
+	first.send(application(2, ""))
+	require.Equal(t, http.StatusAccepted, first.receive().StatusCode)
 	require.NoError(t, redis.Restart(t.Context()))
 	p.awaitReady(http.StatusOK)
 	require.Less(t, p.metric("process_open_fds"), 1000.0)

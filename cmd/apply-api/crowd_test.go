@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// answeredWithin bounds each answer, whatever has happened to Redis: two seconds, and a machine that is busy.
+	// answeredWithin bounds each response: two seconds, whatever happens to Redis, and some more on a busy machine.
 	answeredWithin = 8 * time.Second
-	// soon is when something must have happened that takes a few seconds at most.
+	// soon bounds waits for events that take a few seconds at most.
 	soon = 30 * time.Second
-	// pace is how often one of a crowd asks.
+	// pace is the time between two requests of a crowd.
 	pace = 4 * time.Millisecond
 )
 
-// asAPI are the settings with which the binary logs in to these servers of Redis, as docs/redis-users.acl wants it.
+// asAPI are the settings of a login to these Redis servers, with the rights of docs/redis-users.acl.
 func asAPI(t *testing.T, prefix string, addrs ...string) []string {
 	t.Helper()
 	users := testenv.RedisUsersFor(t, redisClient(t, addrs[0]), prefix, docs.RedisUsers)
@@ -41,7 +41,8 @@ func asAPI(t *testing.T, prefix string, addrs ...string) []string {
 	return []string{"REDIS_USERNAME=" + username, "REDIS_PASSWORD=" + password}
 }
 
-// serving is the binary over a database of its own and the given Redis, ready. Behind Sentinels it must be told how to log in.
+// serving starts the binary with a database of its own and a given Redis, and waits until it is ready. It adds a Redis login,
+// except for Sentinels, whose callers add it.
 func serving(t *testing.T, environment ...string) *program {
 	t.Helper()
 	all := strings.Join(environment, "\n")
@@ -57,12 +58,12 @@ func serving(t *testing.T, environment ...string) *program {
 func underCrowd(t *testing.T, addrs string, environment ...string) (*program, *crowd) {
 	t.Helper()
 	p := serving(t, append([]string{"REDIS_ADDRS=" + addrs}, environment...)...)
-	c := gather(t, p.apply, someAtOnce)
-	c.hears(http.StatusAccepted, 50)
+	c := startCrowd(t, p.apply, crowdSize)
+	c.awaitResponses(http.StatusAccepted, 50)
 	return p, c
 }
 
-// metric is a number that the binary tells of itself; name has the labels with it.
+// metric returns the value of a metric; name includes the labels.
 func (p *program) metric(name string) float64 {
 	p.t.Helper()
 	_, text := p.get("/metrics")
@@ -84,64 +85,64 @@ func redisClient(t *testing.T, addr string) *redis.Client {
 	return client
 }
 
-// crowd asks for coupon 1, without end: new applicants, those who do not know whether they stand, and those who do.
+// crowd sends applications for coupon 1 without end: first applications, repetitions after a lost response, and duplicates.
 type crowd struct {
 	*record
-	t      *testing.T
-	url    string
-	client *http.Client
-	size   int
-	users  atomic.Int64
-	tick   *time.Ticker
-	home   chan struct{}
-	asking sync.WaitGroup
+	t          *testing.T
+	url        string
+	client     *http.Client
+	size       int
+	users      atomic.Int64
+	tick       *time.Ticker
+	stopped    chan struct{}
+	applicants sync.WaitGroup
 }
 
-// gather has so many ask at once, until the test or the crowd ends.
-func gather(t *testing.T, url string, size int) *crowd {
+// startCrowd starts a crowd of so many concurrent applicants.
+func startCrowd(t *testing.T, url string, size int) *crowd {
 	t.Helper()
 	c := &crowd{
 		record: newRecord(), t: t, url: url, size: size,
 		client: &http.Client{Transport: openapi.Transport(t, &http.Transport{MaxIdleConnsPerHost: size}), Timeout: answeredWithin},
 	}
-	c.come()
-	t.Cleanup(c.goHome)
+	c.resume()
+	t.Cleanup(c.stop)
 	return c
 }
 
-// come begins the asking, also after they went home.
-func (c *crowd) come() {
-	c.tick, c.home = time.NewTicker(pace), make(chan struct{})
+// resume starts the applicants, also after stop.
+func (c *crowd) resume() {
+	c.tick, c.stopped = time.NewTicker(pace), make(chan struct{})
 	for range c.size {
-		c.asking.Go(func() {
+		c.applicants.Go(func() {
 			for n := 0; ; n++ {
 				select {
-				case <-c.home:
+				case <-c.stopped:
 					return
 				case <-c.tick.C:
-					c.ask(c.whom(n))
+					c.apply(c.nextUser(n))
 				}
 			}
 		})
 	}
 }
 
-// goHome ends the asking; who asks already is still told.
-func (c *crowd) goHome() {
+// stop stops the applicants after the responses to their last requests.
+func (c *crowd) stop() {
 	select {
-	case <-c.home:
+	case <-c.stopped:
 	default:
-		close(c.home)
+		close(c.stopped)
 	}
-	c.asking.Wait()
+	c.applicants.Wait()
 	c.tick.Stop()
 	c.client.CloseIdleConnections()
 }
 
-func (c *crowd) whom(n int) int {
+func (c *crowd) nextUser(n int) int {
 	switch n % 4 {
 	case 1:
-		if user, ok := c.takeUnsure(); ok {
+		if user, ok := c.takeUnanswered(); ok {
 			return user
 		}
 	case 2:
@@ -152,36 +153,36 @@ func (c *crowd) whom(n int) int {
 	return int(c.users.Add(1))
 }
 
-// plain hides what the client would need to send a request again by itself.
+// plain hides the methods that the client needs to repeat a request by itself.
 type plain struct{ io.Reader }
 
-func (c *crowd) ask(user int) word {
-	w := c.hear(user)
-	c.note(user, w)
+func (c *crowd) apply(user int) result {
+	w := c.send(user)
+	c.add(user, w)
 	return w
 }
 
-func (c *crowd) hear(user int) (w word) {
+func (c *crowd) send(user int) (w result) {
 	request, err := http.NewRequest(http.MethodPost, c.url+"/v1/coupons/1/applications", plain{strings.NewReader("{}")})
 	if err != nil {
-		return word{trouble: err.Error()}
+		return result{problem: err.Error()}
 	}
 	request.ContentLength = 2
 	request.Header.Set("X-User-ID", strconv.Itoa(user))
 	response, err := c.client.Do(request)
 	if err != nil {
-		return word{trouble: err.Error()}
+		return result{problem: err.Error()}
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return word{trouble: err.Error()}
+		return result{problem: err.Error()}
 	}
 	return c.read(response, text, user)
 }
 
-// read also tells whether an answer is one that an applicant can work with.
-func (c *crowd) read(response *http.Response, text []byte, user int) (w word) {
+// read also checks the response against the API's contract.
+func (c *crowd) read(response *http.Response, text []byte, user int) (w result) {
 	w.status = response.StatusCode
 	var document struct {
 		Status    any
@@ -198,33 +199,33 @@ func (c *crowd) read(response *http.Response, text []byte, user int) (w word) {
 	}[w.status]
 	switch {
 	case err != nil:
-	case w.stands() && document.Status == want && document.UserID == user && document.Position > 0:
+	case w.queued() && document.Status == want && document.UserID == user && document.Position > 0:
 		w.arrival, w.position = document.AppliedAt.UnixMicro(), document.Position
 		return w
-	case !w.stands() && document.Code == want && seconds > 0 && response.Header.Get("Content-Type") == "application/problem+json":
+	case !w.queued() && document.Code == want && seconds > 0 && response.Header.Get("Content-Type") == "application/problem+json":
 		return w
 	}
-	w.trouble = fmt.Sprintf("%s %s with Retry-After %q", response.Status, text, response.Header.Get("Retry-After"))
+	w.problem = fmt.Sprintf("%s %s with Retry-After %q", response.Status, text, response.Header.Get("Retry-After"))
 	return w
 }
 
-// hears waits until so many more have been told a status.
-func (c *crowd) hears(status, more int) {
+// awaitResponses waits for so many more responses with a status.
+func (c *crowd) awaitResponses(status, more int) {
 	c.t.Helper()
 	enough := c.count(status) + more
-	testenv.Eventually(c.t, soon, fmt.Sprintf("%d more hear %d", more, status), func() bool {
+	testenv.Eventually(c.t, soon, fmt.Sprintf("%d more responses with status %d", more, status), func() bool {
 		return c.count(status) >= enough
 	})
 }
 
-// settle sends the crowd home, and asks for those who do not know until they do.
-func (c *crowd) settle() {
+// awaitResults stops the crowd, and repeats applications until every user has a result.
+func (c *crowd) awaitResults() {
 	c.t.Helper()
-	c.goHome()
-	testenv.Eventually(c.t, soon, "everybody knows", func() bool {
-		user, ok := c.takeUnsure()
-		for ; ok; user, ok = c.takeUnsure() {
-			if w := c.ask(user); !w.stands() && w.trouble == "" {
+	c.stop()
+	testenv.Eventually(c.t, soon, "every user has a result", func() bool {
+		user, ok := c.takeUnanswered()
+		for ; ok; user, ok = c.takeUnanswered() {
+			if w := c.apply(user); !w.queued() && w.problem == "" {
 				return false
 			}
 		}
@@ -233,9 +234,9 @@ func (c *crowd) settle() {
 	c.client.CloseIdleConnections()
 }
 
-// end sends the crowd home and checks that all it was told is so.
-func (c *crowd) end(rdb redis.Cmdable) {
+// verify stops the crowd and compares all responses with Redis.
+func (c *crowd) verify(rdb redis.Cmdable) {
 	c.t.Helper()
-	c.settle()
-	require.Empty(c.t, c.wrong(readLine(c.t, rdb), nil))
+	c.awaitResults()
+	require.Empty(c.t, c.violations(readQueue(c.t, rdb), nil))
 }

@@ -33,53 +33,53 @@ func servingOnPair(t *testing.T) (*topology.Pair, *program) {
 	return redis, serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
 }
 
-func TestFailoverUnderACrowd(t *testing.T) {
+func TestFailoverLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis, p := servingOnPair(t)
-			// The replica is not waited for: what was acknowledged in the last instant may be gone. So nobody new asks in it.
-			c := gather(t, p.apply, someAtOnce)
-			c.hears(http.StatusAccepted, 100)
-			c.settle()
+			// Redis does not wait for the replica, so the last acknowledged applications may be lost. The crowd pauses meanwhile.
+			c := startCrowd(t, p.apply, crowdSize)
+			c.awaitResponses(http.StatusAccepted, 100)
+			c.awaitResults()
 			redis.Replicated(t)
 			require.NoError(t, fail(redis.Master))
 
-			c.come()
-			c.hears(http.StatusServiceUnavailable, 10)
-			c.hears(http.StatusAccepted, 100)
-			c.hears(http.StatusOK, 20)
+			c.resume()
+			c.awaitResponses(http.StatusServiceUnavailable, 10)
+			c.awaitResponses(http.StatusAccepted, 100)
+			c.awaitResponses(http.StatusOK, 20)
 			p.awaitReady(http.StatusOK)
-			c.end(redis.OnReplica)
-			if name == "frozen" { // the old master wakes up believing that it is one: nobody asks it any more
+			c.verify(redis.OnReplica)
+			if name == "frozen" { // the old master still takes itself for the master
 				require.NoError(t, redis.Master.Thaw())
-				c.come()
-				c.hears(http.StatusAccepted, 100)
-				c.end(redis.OnReplica)
+				c.resume()
+				c.awaitResponses(http.StatusAccepted, 100)
+				c.verify(redis.OnReplica)
 			}
 		})
 	}
 }
 
 // The pod puts lost applications back at their first arrival, also after a second application of the user.
-func TestAFailoverToAReplicaThatLagsBehindLosesNobody(t *testing.T) {
+func TestFailoverToLaggingReplicaLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	redis, p := servingOnPair(t)
-	c := gather(t, p.apply, someAtOnce)
-	c.hears(http.StatusAccepted, 100)
+	c := startCrowd(t, p.apply, crowdSize)
+	c.awaitResponses(http.StatusAccepted, 100)
 	redis.Replicated(t)
 	redis.Link.Down()
-	c.hears(http.StatusAccepted, 50)
+	c.awaitResponses(http.StatusAccepted, 50)
 	require.NoError(t, redis.Master.Kill())
-	c.hears(http.StatusServiceUnavailable, 10)
-	c.hears(http.StatusAccepted, 100)
-	c.settle()
+	c.awaitResponses(http.StatusServiceUnavailable, 10)
+	c.awaitResponses(http.StatusAccepted, 100)
+	c.awaitResults()
 
 	first := c.firstArrivals()
-	testenv.Eventually(t, soon, "everybody who was told stands there", func() bool {
+	testenv.Eventually(t, soon, "every acknowledged user is in the queue", func() bool {
 		standing := map[string]bool{}
-		for _, p := range readLine(t, redis.OnReplica).queue {
+		for _, p := range readQueue(t, redis.OnReplica).queue {
 			standing[p.user] = true
 		}
 		for user := range first {
@@ -89,22 +89,22 @@ func TestAFailoverToAReplicaThatLagsBehindLosesNobody(t *testing.T) {
 		}
 		return true
 	})
-	held := readLine(t, redis.OnReplica)
-	for _, place := range held.queue {
+	stored := readQueue(t, redis.OnReplica)
+	for _, place := range stored.queue {
 		user, err := strconv.Atoi(place.user)
 		require.NoError(t, err)
-		if arrival, told := first[user]; told {
-			require.Equal(t, arrival, place.arrival, "user %d stands at the first arrival", user)
+		if arrival, answered := first[user]; answered {
+			require.Equal(t, arrival, place.arrival, "user %d has the first arrival", user)
 		}
 	}
-	require.Equal(t, int64(len(held.queue)), held.accepted, "nobody is missing, and nobody is counted twice")
-	require.Greater(t, p.metric("jajeong_promises_put_back_total"), 50.0-2*someAtOnce) // some were on their way when the link went down
+	require.Equal(t, int64(len(stored.queue)), stored.accepted, "every application is counted once")
+	require.Greater(t, p.metric("jajeong_promises_put_back_total"), 50.0-2*crowdSize) // some were in flight when the link went down
 }
 
-// promotedWithin is less than the minute after which the client would look for the master anyway.
+// promotedWithin is less than the minute after which the client looks for the master in any case.
 const promotedWithin = 15 * time.Second
 
-func TestAPromotedReplicaIsFoundAtOnce(t *testing.T) {
+func TestPromotedReplicaIsFoundWithinSeconds(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAPromotedReplicaIsFoundAtOnce(t *testing.T) {
 				return strings.Contains(promoted.Info(t.Context(), "replication").Val(), "role:master")
 			})
 			at := time.Now()
-			testenv.Eventually(t, promotedWithin, "it is asked", func() bool {
+			testenv.Eventually(t, promotedWithin, "the promoted replica accepts applications", func() bool {
 				status, _ := p.ask(1, 3)
 				return status == http.StatusAccepted
 			})
@@ -141,23 +141,23 @@ func TestAPromotedReplicaIsFoundAtOnce(t *testing.T) {
 }
 
 // While a slot moves, a Cluster answers no script with keys on both nodes. A missing key counts as moved.
-func TestReshardingUnderACrowd(t *testing.T) {
+func TestReshardingLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	t.Run("with keys that do not exist", func(t *testing.T) {
 		t.Parallel()
 		m := newMove(t)
 		_, c := underCrowd(t, m.addrs())
 		m.begin()
-		c.hears(http.StatusServiceUnavailable, 20)
+		c.awaitResponses(http.StatusServiceUnavailable, 20)
 		m.moveKeys()
-		c.hears(http.StatusServiceUnavailable, 20)
+		c.awaitResponses(http.StatusServiceUnavailable, 20)
 		m.end()
-		c.hears(http.StatusAccepted, 50)
-		c.end(m.to)
-		require.Zero(t, c.clearedUp(), "who was not told did not stand in line")
-		m.nothingStaysBehind()
+		c.awaitResponses(http.StatusAccepted, 50)
+		c.verify(m.to)
+		require.Zero(t, c.recoveredUsers(), "applications without a response were not queued")
+		m.requireNoKeyLeft()
 	})
-	// With every key there is, the node that has them all answers, asked in the way that a move wants.
+	// If every key of the coupon exists, the node that has all of them answers.
 	t.Run("with all keys", func(t *testing.T) {
 		t.Parallel()
 		m := newMove(t)
@@ -165,20 +165,21 @@ func TestReshardingUnderACrowd(t *testing.T) {
 		require.NoError(t, m.from.SAdd(t.Context(), "issued:"+tag, "1000001").Err())
 		require.NoError(t, m.from.SAdd(t.Context(), "rejected:"+tag, "1000002").Err())
 		require.NoError(t, m.from.ZAdd(t.Context(), "dlq:"+tag, redis.Z{Score: 1, Member: "1000003"}).Err())
+		require.NoError(t, m.from.HSet(t.Context(), "dlq:reason:"+tag, "1000003", "{}").Err())
 		p := serving(t, "REDIS_ADDRS="+m.addrs())
 		require.NoError(t, m.from.HIncrBy(t.Context(), stateKey, "accepted", 1).Err()) // the application under review
-		c := gather(t, p.apply, someAtOnce)
-		c.hears(http.StatusAccepted, 50)
+		c := startCrowd(t, p.apply, crowdSize)
+		c.awaitResponses(http.StatusAccepted, 50)
 		m.begin()
-		c.hears(http.StatusAccepted, 50)
+		c.awaitResponses(http.StatusAccepted, 50)
 		m.moveKeys()
-		c.hears(http.StatusAccepted, 50)
+		c.awaitResponses(http.StatusAccepted, 50)
 		require.NoError(t, m.to.ScriptFlush(t.Context()).Err())
-		c.hears(http.StatusAccepted, 50)
+		c.awaitResponses(http.StatusAccepted, 50)
 		m.end()
-		c.hears(http.StatusAccepted, 50)
-		c.end(m.to)
-		m.nothingStaysBehind()
+		c.awaitResponses(http.StatusAccepted, 50)
+		c.verify(m.to)
+		m.requireNoKeyLeft()
 	})
 }
 
@@ -235,25 +236,25 @@ func (m *move) end() {
 	m.setSlot(m.from, "node", m.toID)
 }
 
-func (m *move) nothingStaysBehind() {
+func (m *move) requireNoKeyLeft() {
 	m.t.Helper()
 	left, err := m.from.ClusterCountKeysInSlot(m.t.Context(), int(m.slot)).Result()
 	require.NoError(m.t, err)
 	require.Zero(m.t, left)
 }
 
-func TestAClusterNodeIsFrozenUnderACrowd(t *testing.T) {
+func TestFrozenClusterNodeLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
 	holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*2/16384]
 	p, c := underCrowd(t, nodes[0].Addr()+","+nodes[1].Addr())
 	require.NoError(t, holder.Freeze())
-	c.hears(http.StatusServiceUnavailable, 20)
+	c.awaitResponses(http.StatusServiceUnavailable, 20)
 	p.awaitReady(http.StatusOK) // for the coupons of the other node
 	require.NoError(t, holder.Thaw())
-	c.hears(http.StatusAccepted, 50)
-	c.end(redisClient(t, holder.Addr()))
-	require.Positive(t, c.clearedUp(), "who was not told stood in line")
+	c.awaitResponses(http.StatusAccepted, 50)
+	c.verify(redisClient(t, holder.Addr()))
+	require.Positive(t, c.recoveredUsers(), "applications without a response were queued")
 }
 
 // shards is a Cluster of three masters, and apply-api with coupons on all of them.
@@ -268,11 +269,11 @@ type shards struct {
 	users          atomic.Int64
 	stop           chan struct{}
 	end            func()
-	asking         sync.WaitGroup
+	applicants     sync.WaitGroup
 	healthyAnswers atomic.Int64
 }
 
-// newShards has so many coupons; those of one master are the hung ones.
+// newShards adds so many coupons. The coupons of the first master are the hung ones.
 func newShards(t *testing.T, coupons int) *shards {
 	t.Helper()
 	nodes := topology.StartCluster(t, 3)
@@ -290,7 +291,7 @@ func newShards(t *testing.T, coupons int) *shards {
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: answeredWithin}}
 	s.end = sync.OnceFunc(func() {
 		close(s.stop)
-		s.asking.Wait()
+		s.applicants.Wait()
 		s.client.CloseIdleConnections()
 	})
 	for id := 2; id < coupons+2; id++ {
@@ -302,7 +303,7 @@ func newShards(t *testing.T, coupons int) *shards {
 	return s
 }
 
-// add makes one more coupon and says whether it is on the first master.
+// add adds a coupon and reports whether it is on the first master.
 func (s *shards) add(id int) (hung bool) {
 	s.t.Helper()
 	_, err := s.db.ExecContext(s.t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
@@ -317,7 +318,7 @@ VALUES (?, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTER
 	return hung
 }
 
-// ask returns the status of an answer; 0 when there was none.
+// ask returns the status of a response; 0 without a response.
 func (s *shards) ask(method string, couponID int, user int64, path string) int {
 	request, err := http.NewRequest(method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", s.api.apply, couponID, path), nil)
 	if err != nil {
@@ -333,10 +334,10 @@ func (s *shards) ask(method string, couponID int, user int64, path string) int {
 	return response.StatusCode
 }
 
-// crowd has so many ask for coupons, one after the other, and look where they stand, until the end.
+// crowd starts so many applicants. Each applies for the coupons in turn and looks up its standing, until the end.
 func (s *shards) crowd(size int, coupons []int, healthy bool) {
 	for range size {
-		s.asking.Go(func() {
+		s.applicants.Go(func() {
 			for i := 0; ; i++ {
 				select {
 				case <-s.stop:
@@ -344,20 +345,20 @@ func (s *shards) crowd(size int, coupons []int, healthy bool) {
 				default:
 				}
 				user, coupon := s.users.Add(1), coupons[i%len(coupons)]
-				applied, told := s.ask(http.MethodPost, coupon, user, ""), s.ask(http.MethodGet, coupon, user, "/me")
+				applied, standing := s.ask(http.MethodPost, coupon, user, ""), s.ask(http.MethodGet, coupon, user, "/me")
 				if !healthy {
 					continue
 				}
 				s.healthyAnswers.Add(1)
-				if applied != http.StatusAccepted || told != http.StatusOK {
-					s.t.Errorf("healthy coupon %d: applied %d, told %d", coupon, applied, told)
+				if applied != http.StatusAccepted || standing != http.StatusOK {
+					s.t.Errorf("healthy coupon %d: status %d of applying, status %d of the standing", coupon, applied, standing)
 				}
 			}
 		})
 	}
 }
 
-// lengths are the lengths of queues, by coupon, as one scrape has them.
+// lengths are the lengths of queues by coupon, from one scrape.
 func (p *program) lengths() map[int]int {
 	p.t.Helper()
 	_, text := p.get("/metrics")
@@ -371,19 +372,19 @@ func (p *program) lengths() map[int]int {
 	return lengths
 }
 
-// promised is how many healthy coupons MySQL has as many promises of as were asked for.
-func (s *shards) promised(least int64) (coupons int) {
+// promised counts the healthy coupons with so many accepted applications in MySQL.
+func (s *shards) promised(minAccepted int64) (coupons int) {
 	s.t.Helper()
 	for _, id := range s.healthy {
 		var accepted int64
-		if err := s.db.QueryRowContext(s.t.Context(), "SELECT accepted FROM promise WHERE coupon_id = ?", id).Scan(&accepted); err == nil && accepted >= least {
+		if err := s.db.QueryRowContext(s.t.Context(), "SELECT accepted FROM promise WHERE coupon_id = ?", id).Scan(&accepted); err == nil && accepted >= minAccepted {
 			coupons++
 		}
 	}
 	return coupons
 }
 
-func TestAShardThatHangsCostsOnlyItsCoupons(t *testing.T) {
+func TestHangingShardAffectsOnlyItsCoupons(t *testing.T) {
 	t.Parallel()
 	s := newShards(t, 150)
 	require.Greater(t, len(s.hung), 20)
@@ -394,7 +395,7 @@ func TestAShardThatHangsCostsOnlyItsCoupons(t *testing.T) {
 	healthy := s.healthy // without the coupons that follow
 	s.crowd(4, healthy, true)
 	first := s.healthyAnswers.Load()
-	testenv.Eventually(t, soon, "everybody has been asked for", func() bool { return s.healthyAnswers.Load() > first+int64(4*len(healthy)) })
+	testenv.Eventually(t, soon, "every healthy coupon has had applicants", func() bool { return s.healthyAnswers.Load() > first+int64(4*len(healthy)) })
 	testenv.Eventually(t, soon, "MySQL knows the promises of all healthy coupons", func() bool { return s.promised(4) == len(healthy) })
 
 	id := 1000
@@ -413,7 +414,7 @@ func TestAShardThatHangsCostsOnlyItsCoupons(t *testing.T) {
 
 	s.end()
 	require.NoError(t, s.frozen.Thaw())
-	testenv.Eventually(t, soon, "the others are well again", func() bool {
+	testenv.Eventually(t, soon, "the hung coupons accept applications again", func() bool {
 		return s.ask(http.MethodGet, s.hung[0], 1, "/me") == http.StatusOK && s.ask(http.MethodPost, s.hung[1], s.users.Add(1), "") == http.StatusAccepted
 	})
 }

@@ -60,29 +60,36 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var s settings
-	parsed, err := connect.Parse(&s, connect.Program{Name: "apply-api", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: text.English},
+	language := text.LanguageOf(nil, os.Getenv)
+	refuse := func(err error) int { // every wrong setting on a line of its own
+		for line := range strings.Lines(text.In(language, err)) {
+			fmt.Fprintln(stderr, "apply-api:", strings.TrimSpace(line))
+		}
+		return exitSettings
+	}
+	parsed, err := connect.Parse(&s, connect.Program{Name: "apply-api", Prefixes: []string{"APPLY_", "SETTLE_"}, Language: language},
 		args, stdout, stderr, kong.Vars{"version": version})
 	if errors.Is(err, connect.ErrHelp) {
 		return exitEnded
 	}
 	if err != nil {
-		return refuse(stderr, err)
+		return refuse(err)
 	}
 	logger := s.Log.Logger(stderr)
 	defer func() { _ = logger.Sync() }()
 	surplus, err := s.fitConnections(connectionsGiven(parsed), logger)
 	if err != nil {
-		return refuse(stderr, err)
+		return refuse(err)
 	}
 	connect.LogRedis(logger)
 	servers, err := connect.Open(&s.MySQL, &s.Redis, logger)
 	if err != nil {
-		return refuse(stderr, err)
+		return refuse(err)
 	}
 	defer servers.Close()
 	store, err := candidates.NewStore(servers.Redis, s.Candidates)
 	if err != nil {
-		return refuse(stderr, err)
+		return refuse(err)
 	}
 	logger.Info("starting", zap.String("version", version))
 	return serve(ctx, &s, surplus, servers, store, logger)
@@ -95,8 +102,9 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	registry := prometheus.NewRegistry()
 	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: logger.Named("catalog"), Now: time.Now})
 	settlesAt := func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, s.zone) }
-	registry.MustRegister(servers.Metrics(), store.Metrics(), memory, coupons.Metrics(),
-		catalog.Queues{Coupons: coupons.Coupons, Heads: store, SettlesAt: settlesAt, Now: time.Now})
+	registry.MustRegister(memory.Metrics()...)
+	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(),
+		catalog.Queues{Coupons: coupons.Coupons, Stats: store, SettlesAt: settlesAt, Now: time.Now})
 	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{
 		Applier:   batch.New(store.ApplyAll, registry, time.Now),
@@ -138,12 +146,4 @@ func logPutBack(logger *zap.Logger, p recall.PutBack) {
 	}
 	logger.Warn(message, zap.Uint64("coupon_id", uint64(p.Coupon)), zap.Int("remembered", p.Compared), zap.Int("put_back", p.Back),
 		zap.Int("moved", p.Moved), zap.Error(p.Err))
-}
-
-// refuse prints every wrong setting on a line of its own.
-func refuse(stderr io.Writer, err error) int {
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintln(stderr, "apply-api:", strings.TrimSpace(line))
-	}
-	return exitSettings
 }

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 
-// program is the binary as it is shipped, started with an environment of its own.
+// program is the shipped binary, started with an environment of its own.
 type program struct {
 	t              *testing.T
 	cmd            *exec.Cmd
@@ -89,7 +89,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd, environment []string) *program {
 	return p
 }
 
-// The lines of the log that tell addresses.
+// The log lines with addresses.
 const (
 	adminOpen = "admin port open; the public port opens when this process is ready"
 	listening = "listening"
@@ -107,10 +107,10 @@ func anywhere(environment []string) []string {
 	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
 }
 
-// await waits for a line of the log that tells addresses.
+// await waits for a log line with addresses.
 func (p *program) await(msg string) {
 	p.t.Helper()
-	testenv.Eventually(p.t, 20*time.Second, "apply-api says: "+msg, func() bool {
+	testenv.Eventually(p.t, 20*time.Second, "apply-api logs: "+msg, func() bool {
 		for line := range strings.Lines(p.stderr.String()) {
 			var event struct{ Msg, Apply, Admin string }
 			if json.Unmarshal([]byte(line), &event) == nil && event.Msg == msg {
@@ -133,7 +133,7 @@ func (p *program) exit(within time.Duration) int {
 	}
 }
 
-// get asks the admin port. The status is 0 without an answer.
+// get requests a page of the admin port. The status is 0 without a response.
 func (p *program) get(path string) (status int, text string) {
 	response, err := p.client.Get(p.admin + path)
 	if err != nil {
@@ -160,7 +160,7 @@ func (p *program) awaitReady(status int) {
 // awaitNoConnections waits until the public port is closed.
 func (p *program) awaitNoConnections() {
 	p.t.Helper()
-	testenv.Eventually(p.t, soon, "it takes no more connections", func() bool {
+	testenv.Eventually(p.t, soon, "the public port is closed", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
 		if err == nil {
 			_ = conn.Close()
@@ -197,7 +197,7 @@ VALUES (1, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTER
 	return testenv.Accounts(t, dsn, migrations.Grants)["jajeong_api"]
 }
 
-func TestWrongSettingsAreToldAtOnce(t *testing.T) {
+func TestWrongSettingsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	p := start(t, []string{
 		"APPLY_LISTN=:1", "APPLY_LISTEN=http", "CANDIDATE_TTL=1h", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
@@ -212,7 +212,7 @@ func TestWrongSettingsAreToldAtOnce(t *testing.T) {
 		"apply-api: APPLY_LISTN is not a setting: known settings are APPLY_ADMIN_LISTEN, APPLY_LISTEN",
 		`apply-api: APPLY_LISTEN is "http": want host:port or :port, with a port up to 65535`,
 		`apply-api: APPLY_ADMIN_LISTEN is ":99999": want host:port or :port, with a port up to 65535`,
-		`apply-api: SETTLE_TIME_ZONE is "Mars": want a zone of the IANA database such as Asia/Seoul`,
+		`apply-api: SETTLE_TIME_ZONE="Mars" is not a time zone such as Asia/Seoul`,
 		"apply-api: SHUTDOWN_GRACE is 0s: want a duration above zero such as 25s",
 		`apply-api: REDIS_KEY_PREFIX="{x}" must not contain braces: they decide the Cluster slot`,
 		"apply-api: CANDIDATE_TTL is 1h0m0s: want at least 54h0m0s, so that a queue outlives its settlement",
@@ -221,17 +221,28 @@ func TestWrongSettingsAreToldAtOnce(t *testing.T) {
 	}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 }
 
-func TestWrongLimitsAreToldAtOnce(t *testing.T) {
+func TestWrongLimitsAreReportedInTheSessionsLanguage(t *testing.T) {
 	t.Parallel()
-	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=-1", "MAX_IN_FLIGHT=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=25s"})
-	require.Equal(t, 2, p.exit(20*time.Second))
-	require.ElementsMatch(t, []string{
-		"apply-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
-		"apply-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
-		"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
-		"apply-api: SHUTDOWN_DELAY is 25s: want at least 0s and less than SHUTDOWN_GRACE, 25s, such as 5s",
-	}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
-	p = start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=NaN"})
+	for locale, want := range map[string][]string{
+		"C": {
+			"apply-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
+			"apply-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
+			"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
+			"apply-api: SHUTDOWN_DELAY is 25s: want at least 0s and less than SHUTDOWN_GRACE, 25s, such as 5s",
+		},
+		"ko_KR.UTF-8": {
+			"apply-api: USER_RATE가 -1입니다. 초당 0.001부터 1000000까지, 또는 무제한이면 0을 주세요",
+			"apply-api: MAX_IN_FLIGHT가 0입니다. 1부터 1000000까지 가능합니다",
+			"apply-api: MAX_CONNECTIONS가 2000000입니다. 1부터 1000000까지 가능합니다",
+			"apply-api: SHUTDOWN_DELAY가 25s입니다. 5s처럼 0s 이상이고 SHUTDOWN_GRACE(25s)보다 짧은 시간을 주세요",
+		},
+	} {
+		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d",
+			"USER_RATE=-1", "MAX_IN_FLIGHT=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=25s"})
+		require.Equal(t, 2, p.exit(20*time.Second))
+		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
+	}
+	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=NaN"})
 	require.Equal(t, 2, p.exit(20*time.Second))
 	require.Contains(t, p.stderr.String(), "USER_RATE is NaN")
 }
@@ -249,7 +260,7 @@ func TestHelpAndVersion(t *testing.T) {
 	require.Empty(t, stderr.String())
 }
 
-func TestAPortInUse(t *testing.T) {
+func TestPortInUseIsNamed(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -285,7 +296,7 @@ func TestApplying(t *testing.T) {
 		require.Contains(t, metrics, metric)
 	}
 
-	inFlight := talkTo(t, p.apply)
+	inFlight := connectTo(t, p.apply)
 	inFlight.begin(8)
 	p.terminate()
 	p.awaitReady(http.StatusServiceUnavailable)
@@ -295,17 +306,17 @@ func TestApplying(t *testing.T) {
 	require.Empty(t, p.stdout.String())
 }
 
-func TestThePublicPortOpensWhenTheProcessCanServe(t *testing.T) {
+func TestPublicPortOpensAtFirstReadiness(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	require.NoError(t, redis.Kill())
-	former := testenv.PrivateRedis(t, testenv.RedisOptions{}) // a port that no outgoing connection takes
+	former := testenv.PrivateRedis(t, testenv.RedisOptions{}) // reserves a port that no outgoing connection takes
 	address := former.Addr()
 	require.NoError(t, former.Kill())
 	p := startAt(t, adminOpen, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "APPLY_LISTEN="+address)
 
-	// A balancer that sends to whoever listens: nobody is refused.
-	ended, heard := make(chan struct{}), make(chan int, 1)
+	// A load balancer without health checks sends a request as soon as the port is open: it must succeed.
+	ended, firstStatus := make(chan struct{}), make(chan int, 1)
 	go func() {
 		defer close(ended)
 		tick := time.NewTicker(pace)
@@ -315,7 +326,7 @@ func TestThePublicPortOpensWhenTheProcessCanServe(t *testing.T) {
 			request.Header.Set("X-User-ID", fmt.Sprint(user))
 			if response, err := p.client.Do(request); err == nil {
 				_ = response.Body.Close()
-				heard <- response.StatusCode
+				firstStatus <- response.StatusCode
 				return
 			}
 			select {
@@ -334,16 +345,16 @@ func TestThePublicPortOpensWhenTheProcessCanServe(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, text)
 	require.NotContains(t, p.stderr.String(), `"listening"`)
 	require.NoError(t, redis.Restart(t.Context()))
-	require.Equal(t, http.StatusAccepted, <-heard)
+	require.Equal(t, http.StatusAccepted, <-firstStatus)
 	<-ended
 
 	p.await(listening)
 	require.NoError(t, redis.Kill())
 	status, _ = p.ask(1, 1000)
-	require.Equal(t, http.StatusServiceUnavailable, status, "it stays open")
+	require.Equal(t, http.StatusServiceUnavailable, status, "the port stays open")
 	p.awaitReady(http.StatusServiceUnavailable)
 	require.NoError(t, redis.Restart(t.Context()))
-	testenv.Eventually(t, 30*time.Second, "it accepts", func() bool {
+	testenv.Eventually(t, 30*time.Second, "applications are accepted", func() bool {
 		status, _ := p.ask(1, 7)
 		return status == http.StatusAccepted
 	})
@@ -351,7 +362,7 @@ func TestThePublicPortOpensWhenTheProcessCanServe(t *testing.T) {
 	require.Equal(t, 0, p.exit(20*time.Second))
 }
 
-func TestWithoutMySQLItWaits(t *testing.T) {
+func TestPublicPortStaysClosedWithoutMySQL(t *testing.T) {
 	t.Parallel()
 	redis := testenv.RedisFor(t)
 	p := startAt(t, adminOpen, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)
@@ -364,11 +375,11 @@ func TestWithoutMySQLItWaits(t *testing.T) {
 func TestBadValuesAreRefused(t *testing.T) {
 	parser, err := kong.New(new(settings), kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
 	require.NoError(t, err)
-	told, stop := context.WithCancel(t.Context())
-	stop() // so that it does not stay where it should not have begun
+	ended, stop := context.WithCancel(t.Context())
+	stop() // ends a process that starts by mistake
 	badinput.CheckAll(t, parser.Model, func(args ...string) (int, string) {
 		var stdout, stderr bytes.Buffer
-		code := run(told, args, &stdout, &stderr)
+		code := run(ended, args, &stdout, &stderr)
 		require.Empty(t, stdout.String(), "%v", args)
 		return code, stderr.String()
 	})

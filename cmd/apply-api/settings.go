@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Bounds of settings, so that a typing error does not switch a limit off.
@@ -29,15 +29,15 @@ type settings struct {
 	Log        connect.LogSettings   `embed:""`
 	Candidates candidates.Options    `embed:""`
 
-	Listen         string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT" help:"The public API. Default ${default}."`
-	AdminListen    string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT" help:"Liveness, readiness, metrics and profiles; never public. Default ${default}."`
-	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul" placeholder:"ZONE" help:"Time zone whose midnight is the cutoff. Default ${default}."`
-	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N" help:"Requests per second and user that this process takes, with a burst of two seconds; 0: no limit. Default ${default}."`
-	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N" help:"Applications that wait for Redis at one time, per shard of a Cluster; more are refused. Default ${default}."`
-	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N" help:"Open connections; requests on further ones are refused. Default ${default}, or fewer if the limit of open files is low."`
-	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION" help:"How long the process takes requests after SIGTERM, when it is no longer ready: load balancers notice late. Default ${default}."`
-	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION" help:"Longest time from SIGTERM to the end, the delay included. Default ${default}."`
-	Version        kong.VersionFlag `name:"version" help:"Print the version and exit."`
+	Listen         string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT"`
+	AdminListen    string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT"`
+	TimeZone       string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
+	UserRate       float64          `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N"`
+	MaxInFlight    int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N"`
+	MaxConnections int              `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N"`
+	ShutdownDelay  time.Duration    `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION"`
+	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION"`
+	Version        kong.VersionFlag `name:"version"`
 
 	zone *time.Location `kong:"-"` // of TimeZone; set by Validate
 }
@@ -47,20 +47,20 @@ func (s *settings) Validate() error {
 	var err error
 	s.zone, err = time.LoadLocation(s.TimeZone)
 	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)}
-	check := func(right bool, problem string, args ...any) {
+	check := func(right bool, problem text.Message, args ...any) {
 		if !right {
-			problems = append(problems, fmt.Errorf(problem, args...))
+			problems = append(problems, text.UsageErrorf(problem, args...))
 		}
 	}
-	check(err == nil && s.TimeZone != "" && s.TimeZone != "Local",
-		"SETTLE_TIME_ZONE is %q: want a zone of the IANA database such as Asia/Seoul", s.TimeZone)
-	check(s.ShutdownGrace > 0, "SHUTDOWN_GRACE is %s: want a duration above zero such as 25s", s.ShutdownGrace)
+	check(err == nil && s.TimeZone != "" && s.TimeZone != "Local", text.WrongTimeZone, s.TimeZone)
+	check(s.ShutdownGrace > 0, text.WrongGrace, s.ShutdownGrace)
 	check(s.ShutdownDelay >= 0 && (s.ShutdownDelay < s.ShutdownGrace || s.ShutdownGrace <= 0),
-		"SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s", s.ShutdownDelay, s.ShutdownGrace)
+		text.WrongDelay, s.ShutdownDelay, s.ShutdownGrace)
 	check(s.UserRate == 0 || s.UserRate >= minUserRate && s.UserRate <= maxUserRate,
-		"USER_RATE is %v: want %v to %d requests a second, or 0 for any number", s.UserRate, minUserRate, maxUserRate)
-	check(s.MaxInFlight >= 1 && s.MaxInFlight <= maxConnections, "MAX_IN_FLIGHT is %d: want 1 to %d", s.MaxInFlight, maxConnections)
-	check(s.MaxConnections >= 1 && s.MaxConnections <= maxConnections, "MAX_CONNECTIONS is %d: want 1 to %d", s.MaxConnections, maxConnections)
+		text.WrongUserRate, s.UserRate, minUserRate, maxUserRate)
+	check(s.MaxInFlight >= 1 && s.MaxInFlight <= maxConnections, text.WrongNumber, "MAX_IN_FLIGHT", s.MaxInFlight, maxConnections)
+	check(s.MaxConnections >= 1 && s.MaxConnections <= maxConnections,
+		text.WrongNumber, "MAX_CONNECTIONS", s.MaxConnections, maxConnections)
 	return errors.Join(problems...)
 }
 
@@ -76,17 +76,17 @@ func connectionsGiven(parsed *kong.Context) bool {
 func (s *settings) fitConnections(given bool, logger *zap.Logger) (surplus int, err error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("read the limit of open files: %w", err)
+		return 0, text.Errorf(text.OpenFilesUnknown, err)
 	}
 	kept := ownFiles + s.Redis.Connections() + s.MySQL.Connections()
 	left := int(min(limit.Cur, 10*maxConnections)) - kept // the limit may be infinite
 	limited, surplus := api.Fit(left, s.MaxConnections)
 	switch {
 	case limited < 1:
-		return 0, fmt.Errorf("this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: raise the limit (ulimit -n, LimitNOFILE) to %d or more", limit.Cur, kept, kept+2*surplus)
+		return 0, text.UsageErrorf(text.TooFewOpenFiles, limit.Cur, kept, kept+2*surplus)
 	case limited == s.MaxConnections:
 	case given:
-		return 0, fmt.Errorf("MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)", s.MaxConnections, limit.Cur, kept, limited)
+		return 0, text.UsageErrorf(text.TooManyConnections, s.MaxConnections, limit.Cur, kept, limited)
 	default:
 		logger.Warn("MAX_CONNECTIONS lowered to fit the limit of open files; raise the limit (ulimit -n, LimitNOFILE)",
 			zap.Int("max_connections", limited), zap.Int("default", s.MaxConnections), zap.Uint64("open_files_limit", limit.Cur), zap.Int("kept", kept))

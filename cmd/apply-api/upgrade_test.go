@@ -18,15 +18,15 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-// advised are the settings of the handbook.
+// advised are the Redis settings of docs/deploy.md.
 var advised = testenv.RedisOptions{AppendOnly: true, Args: []string{
 	"--appendfsync", "everysec", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "10", "--repl-diskless-sync-delay", "0",
 }}
 
-// patience is how long a Sentinel waits before it takes a master for down; longer than the handbook lets a failover take.
+// patience is how long a Sentinel waits before it regards a master as down: longer than a failover of the handbook.
 const patience = 5 * time.Second
 
-// fleet is a primary with two replicas, under three Sentinels. Its order is that of joining.
+// fleet is a primary with two replicas and three Sentinels, in the order of joining.
 type fleet struct {
 	t         *testing.T
 	nodes     []*testenv.Redis
@@ -52,7 +52,7 @@ func newFleet(t *testing.T) *fleet {
 		s := topology.StartSentinel(t, masterName, f.nodes[0], patience)
 		client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr()})
 		t.Cleanup(func() { client.Close() })
-		// Sentinels look at replicas every ten seconds. They are asked to more often, and decide the same.
+		// Sentinels look at replicas every ten seconds. More often, they decide the same.
 		require.NoError(t, client.Process(t.Context(), redis.NewCmd(t.Context(), "sentinel", "debug", "info-period", "500")))
 		testenv.Eventually(t, soon, "the sentinel knows the replicas", func() bool { return len(client.Replicas(t.Context(), masterName).Val()) == 2 })
 		if f.sentinels = append(f.sentinels, s); f.asked == nil {
@@ -63,7 +63,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// follow waits until everybody else follows a primary, and it takes writes.
+// follow waits until both replicas follow a primary, and it takes writes.
 func (f *fleet) follow(primary int) {
 	f.t.Helper()
 	testenv.Eventually(f.t, soon, "all follow the primary", func() bool {
@@ -76,7 +76,7 @@ func (f *fleet) named() string {
 	return strings.Join(f.asked.GetMasterAddrByName(f.t.Context(), masterName).Val(), ":")
 }
 
-// preferred is whether the Sentinel that is asked has heard of a node's priority.
+// preferred reports whether the Sentinel knows the priority of a node.
 func (f *fleet) preferred(node int, priority string) bool {
 	for _, replica := range f.asked.Replicas(f.t.Context(), masterName).Val() {
 		if replica["ip"]+":"+replica["port"] == f.nodes[node].Addr() {
@@ -86,7 +86,7 @@ func (f *fleet) preferred(node int, priority string) bool {
 	return false
 }
 
-// upgradeLines are the commands of the handbook's chapter, in both languages the same.
+// upgradeLines are the commands of the handbook, the same in both languages.
 func upgradeLines(t *testing.T) []string {
 	t.Helper()
 	var all [][]string
@@ -106,8 +106,8 @@ func upgradeLines(t *testing.T) []string {
 	return all[0]
 }
 
-// types carries out a line of the handbook, where the old primary, the new one and the Sentinel are these.
-func (f *fleet) types(line string, old, new int) {
+// runLine runs a line of the handbook with these nodes as old and new primary.
+func (f *fleet) runLine(line string, old, new int) {
 	f.t.Helper()
 	at := func(address string) (host, port string) {
 		host, port, err := net.SplitHostPort(address)
@@ -127,42 +127,41 @@ func (f *fleet) types(line string, old, new int) {
 	require.NotRegexp(f.t, `(?m)^\(?(error|ERR|NOGOODSLAVE|INPROG)`, string(output), line)
 }
 
-// Redis is upgraded as the handbook says, under load: everybody who was told that they stand in line does, place for place,
-// and it takes no pod to put them back.
-func TestAnUpgradeOfRedisLosesNobody(t *testing.T) {
+// An upgrade of Redis by the handbook, under load, keeps every acknowledged application and its position. No pod puts one back.
+func TestRedisUpgradeLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	lines := upgradeLines(t)
 	f := newFleet(t)
 	p := serving(t, append(asAPI(t, "", f.nodes[0].Addr(), f.nodes[1].Addr(), f.nodes[2].Addr()), "REDIS_MASTER_NAME="+masterName,
 		"REDIS_ADDRS="+f.sentinels[0].Addr()+","+f.sentinels[1].Addr()+","+f.sentinels[2].Addr())...)
-	c := gather(t, p.apply, someAtOnce)
+	c := startCrowd(t, p.apply, crowdSize)
 	const failovers = 6
 	old := 0
 	for n := range failovers {
 		new := (old + 1 + n%2) % 3
-		c.hears(http.StatusAccepted, 100)
+		c.awaitResponses(http.StatusAccepted, 100)
 		for i, line := range lines {
-			f.types(line, old, new)
+			f.runLine(line, old, new)
 			switch {
 			case i == 0:
-				testenv.Eventually(t, soon, "the sentinel prefers the new one", func() bool { return f.preferred(new, "1") })
+				testenv.Eventually(t, soon, "the sentinel prefers the new primary", func() bool { return f.preferred(new, "1") })
 			case strings.Contains(line, "SENTINEL FAILOVER"):
-				testenv.Eventually(t, soon, "the new one is named", func() bool { return f.named() == f.nodes[new].Addr() })
+				testenv.Eventually(t, soon, "the sentinel names the new primary", func() bool { return f.named() == f.nodes[new].Addr() })
 			}
 		}
 		f.follow(new)
-		testenv.Eventually(t, soon, "the sentinel takes nobody for preferred", func() bool {
+		testenv.Eventually(t, soon, "the new primary has the normal priority again", func() bool {
 			info, err := f.clients[new].ConfigGet(t.Context(), "replica-priority").Result()
 			return err == nil && info["replica-priority"] == "100"
 		})
-		c.hears(http.StatusAccepted, 100)
+		c.awaitResponses(http.StatusAccepted, 100)
 		old = new
 	}
-	c.settle()
-	require.Zero(t, p.metric("jajeong_promises_put_back_total"), "nobody had to be put back")
-	held := readLine(t, f.clients[old])
-	require.Empty(t, c.wrong(held, nil))
-	told := c.firstArrivals()
-	require.Len(t, held.queue, len(told), "acknowledged and present")
-	t.Logf("%d acknowledged over %d failovers", len(told), failovers)
+	c.awaitResults()
+	require.Zero(t, p.metric("jajeong_promises_put_back_total"), "no application was put back")
+	stored := readQueue(t, f.clients[old])
+	require.Empty(t, c.violations(stored, nil))
+	acknowledged := c.firstArrivals()
+	require.Len(t, stored.queue, len(acknowledged), "acknowledged and present")
+	t.Logf("%d acknowledged over %d failovers", len(acknowledged), failovers)
 }

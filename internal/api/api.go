@@ -7,8 +7,8 @@
 //	200 DUPLICATE  it has been in the queue since the first time; nothing has changed
 //	4xx            it is not in the queue, and repeating the same request does not help
 //	429            the user sends too many requests: this one was not processed
-//	503            the result is unknown, or the service is not ready; repeat after Retry-After. The detail tells requests
-//	               that were certainly not processed from requests that may have been
+//	503            the result is unknown, or the service is not ready; repeat after Retry-After. The detail
+//	               distinguishes requests that were not processed from requests that may have been
 //
 // Repeating a request is always safe: a user has one place in the queue, that of the first arrival. UNDER_REVIEW is an
 // exception among the 4xx: that application keeps its place and waits for an operator.
@@ -49,7 +49,7 @@ import (
 // maxLoggedFailures bounds equal log lines per second: without Redis every request fails.
 const maxLoggedFailures = 5
 
-// Applier asks Redis for a coupon. It returns within two seconds, with an error if Redis did not answer.
+// Applier applies in Redis. It returns within two seconds, with an error if Redis did not reply.
 type Applier interface {
 	Apply(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error)
 }

@@ -41,7 +41,8 @@ func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (coupo
 		if wait == 0 {
 			return couponID, user, nil
 		}
-		a = m.tooOften(wait)
+		a = m.turnAway(tooManyRequests, "user_rate")
+		a.retryAfter = wait
 	}
 	return 0, 0, &a
 }
@@ -97,7 +98,7 @@ func (s *server) notAnswered(couponID coupon.CouponID, err error) answer {
 }
 
 func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user coupon.UserID) answer {
-	a := answer{result: ofRedis(receipt.Code)}
+	a := answer{result: result(receipt.Code)} // the codes have the same names
 	switch a.result {
 	case accepted:
 		a.status = http.StatusAccepted
@@ -109,11 +110,18 @@ func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user co
 	default:
 		return a
 	}
+	// Written by hand: no field needs escaping, and reflection takes four times as long.
+	const size = 256 // more than the longest
 	arrival := receipt.Arrival.Time()
-	a.json = application{
-		status: a.result, couponID: of.ID, user: user, position: receipt.Position, seats: uint64(of.Free()),
-		applied: arrival.In(s.Zone), settles: s.SettlesAt(arrival).In(s.Zone),
-	}.json()
+	text := append(make([]byte, 0, size), `{"status":"`...)
+	text = append(text, a.result...)
+	text = strconv.AppendUint(append(text, `","couponId":`...), uint64(of.ID), 10)
+	text = strconv.AppendUint(append(text, `,"userId":`...), uint64(user), 10)
+	text = strconv.AppendInt(append(text, `,"position":`...), receipt.Position, 10)
+	text = strconv.AppendInt(append(text, `,"seats":`...), int64(of.Free()), 10)
+	text = appendTime(append(text, `,"appliedAt":"`...), arrival.In(s.Zone))
+	text = appendTime(append(text, `","settlesAt":"`...), s.SettlesAt(arrival).In(s.Zone))
+	a.json = append(text, "\"}\n"...)
 	return a
 }
 
@@ -150,29 +158,6 @@ func (s *server) lookup(id coupon.CouponID) (found coupon.Coupon, problem result
 	return found, ""
 }
 
-type application struct {
-	status           result
-	couponID         coupon.CouponID
-	user             coupon.UserID
-	position         int64
-	seats            uint64
-	applied, settles time.Time // in the zone of responses
-}
-
-// json is written by hand: no field needs escaping, and reflection takes four times as long.
-func (a application) json() []byte {
-	const size = 256 // more than the longest
-	text := append(make([]byte, 0, size), `{"status":"`...)
-	text = append(text, a.status...)
-	text = strconv.AppendUint(append(text, `","couponId":`...), uint64(a.couponID), 10)
-	text = strconv.AppendUint(append(text, `,"userId":`...), uint64(a.user), 10)
-	text = strconv.AppendInt(append(text, `,"position":`...), a.position, 10)
-	text = strconv.AppendUint(append(text, `,"seats":`...), a.seats, 10)
-	text = appendTime(append(text, `,"appliedAt":"`...), a.applied)
-	text = appendTime(append(text, `","settlesAt":"`...), a.settles)
-	return append(text, "\"}\n"...)
-}
-
 // standingTimeout bounds the wait for an answer that Redis gives in a millisecond.
 const standingTimeout = 2 * time.Second
 
@@ -181,7 +166,7 @@ type standingBody struct {
 	CouponID  coupon.CouponID `json:"couponId"`
 	UserID    coupon.UserID   `json:"userId"`
 	Position  int64           `json:"position,omitempty"`  // while PENDING
-	Seats     *uint64         `json:"seats,omitempty"`     // while PENDING
+	Seats     *int            `json:"seats,omitempty"`     // while PENDING
 	AppliedAt string          `json:"appliedAt,omitempty"` // if known
 	SettlesAt string          `json:"settlesAt,omitempty"` // while PENDING
 }
@@ -203,7 +188,7 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
 	status, err := s.Standings.Status(ctx, id, user)
-	// MySQL is asked only for users that Redis does not know, and only when the coupon has been settled.
+	// MySQL is read only for users without a state in Redis, and only after a settlement of the coupon.
 	if err == nil && status.Standing == coupon.StandingNone && (status.Sold || found.Finalised() || found.IssuedCount > 0) {
 		if !s.histories.acquire() {
 			return s.metrics.standing.turnAway(overloaded, "histories")
@@ -215,16 +200,16 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 		s.Logger.Warn("standing unknown", zap.Uint64("coupon_id", uint64(id)), zap.Error(err))
 		return s.metrics.standing.turnAway(standingUnknown, "unanswered")
 	}
-	a := answer{result: ofStanding(status.Standing), status: http.StatusOK}
 	if status.Standing == coupon.StandingNone {
-		return a
+		return refuse(notApplied)
 	}
+	a := answer{result: result(status.Standing), status: http.StatusOK}
 	body := standingBody{Status: status.Standing, CouponID: id, UserID: user}
 	if status.Arrival > 0 {
 		body.AppliedAt = s.format(status.Arrival.Time())
 	}
 	if status.Standing == coupon.StandingPending {
-		seats := uint64(found.Free())
+		seats := found.Free()
 		body.Position, body.Seats = status.Position, &seats
 		body.SettlesAt = s.format(s.SettlesAt(status.Arrival.Time()))
 	}

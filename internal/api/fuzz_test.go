@@ -45,15 +45,13 @@ func FuzzRequest(f *testing.F) {
 		case problems[string(body)] || response.Header.Get("Content-Type") == "application/yaml":
 		case strings.Contains(string(body), `"code":"NOT_OPEN"`): // with two times, which the document bounds
 		default:
-			var told struct {
-				CouponID, UserID json.Number
-			}
-			require.NoError(t, json.Unmarshal(body, &told))
-			coupon, _ := url.PathUnescape(strings.Split(request.URL.EscapedPath(), "/")[3])
-			require.Equal(t, coupon, told.CouponID.String(), "%q", raw)
-			require.Equal(t, request.Header.Get("X-User-ID"), told.UserID.String(), "%q", raw)
+			var answer struct{ CouponID, UserID json.Number }
+			require.NoError(t, json.Unmarshal(body, &answer))
+			couponID, _ := url.PathUnescape(strings.Split(request.URL.EscapedPath(), "/")[3])
+			require.Equal(t, couponID, answer.CouponID.String(), "%q", raw)
+			require.Equal(t, request.Header.Get("X-User-ID"), answer.UserID.String(), "%q", raw)
 		}
-		// Whom the fake does not answer, or tells to wait.
+		// The fakes answer these users with a status from 500 on.
 		if user := request.Header.Get("X-User-ID"); response.StatusCode >= 500 && !strings.Contains(" 6 7 10 11 12 13 ", " "+user+" ") {
 			t.Errorf("%q was answered with %d", raw, response.StatusCode)
 		}

@@ -17,7 +17,7 @@ type Limits struct {
 	UserRate float64 // requests per second and user, with a burst of two seconds and at least one request; 0: no limit
 }
 
-// Limits of questions about an application, per shard of Redis and for MySQL: applications and the catalog keep connections.
+// Limits of standing requests, per shard of Redis and for MySQL, so that applying and the catalog keep connections.
 const (
 	maxStandings = 32
 	maxHistories = 16

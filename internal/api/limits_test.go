@@ -26,9 +26,9 @@ import (
 )
 
 var (
-	tooMany   = refusal{429, "TOO_MANY_REQUESTS", "1", "요청이 너무 많습니다", "Too many requests", "too often"}
-	tooCrowd  = refusal{503, "UNAVAILABLE", "1", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "was not processed"}
-	leftAlone = refusal{503, "UNAVAILABLE", "2", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "cannot be received at the moment"}
+	tooMany    = refusal{429, "TOO_MANY_REQUESTS", "1", "요청이 너무 많습니다", "Too many requests", "too often"}
+	overloaded = refusal{503, "UNAVAILABLE", "1", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "was not processed"}
+	resting    = refusal{503, "UNAVAILABLE", "2", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "cannot be received at the moment"}
 )
 
 func accepts(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
@@ -43,21 +43,21 @@ func (s *site) where(couponID, user string) reply {
 // Requests above the limit are refused immediately, until one in flight has been answered.
 func TestLimits_InFlight(t *testing.T) {
 	t.Parallel()
-	held, open := make(chan struct{}, 2), make(chan struct{})
+	reached, open := make(chan struct{}, 2), make(chan struct{})
 	s := newLimitedSite(t, applier(func(ctx context.Context, _ coupon.CouponID, _ coupon.UserID) (candidates.Receipt, error) {
-		held <- struct{}{}
+		reached <- struct{}{}
 		<-open
 		return accepts(ctx, 0, 0)
 	}), coupons{}, api.Limits{InFlight: 2})
 	answered := make(chan int, 2)
 	for user := range 2 {
 		go func() { answered <- s.apply("1", fmt.Sprint(user+1)).status }()
-		<-held
+		<-reached
 	}
-	refuses(t, tooCrowd, s.asking("1", "3"))
+	refuses(t, overloaded, s.asking("1", "3"))
 	require.InDelta(t, 2, s.counter("jajeong_apply_refused_total", "in_flight"), 0)
 	require.InDelta(t, 2, s.counted("OVERLOADED"), 0)
-	require.Equal(t, http.StatusNotFound, s.where("1", "3").status, "where one stands is told all the same")
+	require.Equal(t, http.StatusNotFound, s.where("1", "3").status, "questions have a limit of their own")
 	require.NoError(t, testutil.GatherAndCompare(s.registry, strings.NewReader(`
 # HELP jajeong_apply_in_flight Applications that wait for Redis; in a Cluster, of the shard with the most.
 # TYPE jajeong_apply_in_flight gauge
@@ -65,18 +65,18 @@ jajeong_apply_in_flight 2
 `), "jajeong_apply_in_flight"))
 	close(open)
 	require.Equal(t, []int{http.StatusAccepted, http.StatusAccepted}, []int{<-answered, <-answered})
-	go func() { <-held }()
+	go func() { <-reached }()
 	require.Equal(t, http.StatusAccepted, s.apply("1", "3").status)
 }
 
 // Requests of one shard do not count for another.
 func TestLimits_InFlightPerShard(t *testing.T) {
 	t.Parallel()
-	held, open := make(chan struct{}), make(chan struct{})
+	reached, open := make(chan struct{}), make(chan struct{})
 	s := newSiteOf(t, api.Options{
 		Applier: applier(func(ctx context.Context, couponID coupon.CouponID, _ coupon.UserID) (candidates.Receipt, error) {
 			if couponID == 1 {
-				held <- struct{}{}
+				reached <- struct{}{}
 				<-open
 			}
 			return accepts(ctx, 0, 0)
@@ -88,7 +88,7 @@ func TestLimits_InFlightPerShard(t *testing.T) {
 	t.Cleanup(release)
 	answered := make(chan int, 1)
 	go func() { answered <- s.apply("1", "7").status }()
-	<-held
+	<-reached
 	require.Equal(t, http.StatusAccepted, s.apply("2", "8").status)
 	require.Equal(t, http.StatusServiceUnavailable, s.apply("3", "9").status, "of the shard of coupon 1")
 	release()
@@ -159,7 +159,7 @@ func TestLimits_QuestionsDoNotDelayApplying(t *testing.T) {
 		go func() { answered <- s.where("1", fmt.Sprint(user+100)).status }()
 		<-slow.asked
 	}
-	refuses(t, tooCrowd, func(more ...string) reply {
+	refuses(t, overloaded, func(more ...string) reply {
 		return s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}, "Accept-Language": more[1:]})
 	})
 	require.InDelta(t, 2, s.counter("jajeong_standing_refused_total", "histories"), 0)
@@ -170,26 +170,18 @@ func TestLimits_QuestionsDoNotDelayApplying(t *testing.T) {
 	}
 }
 
-func TestLimits_NoUserRate(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, applier(accepts), coupons{})
-	for range 100 {
-		require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
-	}
-}
-
 // Requests that were not sent to Redis have other texts than requests that Redis did not answer.
 func TestLimits_RequestsNotSentToRedisAreDistinguished(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[batch.NotSent]refusal{
-		batch.QueueFull: tooCrowd, batch.Expired: tooCrowd, batch.BreakerOpen: leftAlone,
+		batch.QueueFull: overloaded, batch.Expired: overloaded, batch.BreakerOpen: resting,
 	} {
 		s := newSite(t, applier(func(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
 			return candidates.Receipt{}, fmt.Errorf("apply: %w", reason)
 		}), coupons{})
 		refuses(t, want, s.asking("1", "7"))
 		require.InDelta(t, 2, s.counter("jajeong_apply_refused_total", string(reason)), 0)
-		require.Empty(t, s.logs.All(), "an overload is counted, not logged a thousand times")
+		require.Empty(t, s.logs.All(), "an overload is counted and not logged")
 	}
 	s := newSite(t, applier(func(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
 		return candidates.Receipt{}, context.DeadlineExceeded
@@ -221,20 +213,20 @@ func TestDraining_ClosesConnections(t *testing.T) {
 // within is a timeout that no test reaches.
 const within = 10 * time.Second
 
-// listen serves a handler on connections as the public API does. open is how many are.
-func listen(t *testing.T, most int, write time.Duration, handler http.HandlerFunc) (address string, open func() float64) {
+// listen serves a handler on connections as the public API does. open counts the open connections.
+func listen(t *testing.T, limit int, write time.Duration, handler http.HandlerFunc) (address string, open func() float64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
-	connections := api.NewConnections(listener.(*net.TCPListener), most, 1024, registry)
+	connections := api.NewConnections(listener.(*net.TCPListener), limit, 1024, registry)
 	server := &http.Server{
 		Handler: handler, ConnContext: connections.Context,
 		ReadTimeout: within, WriteTimeout: write, IdleTimeout: within,
 	}
 	t.Cleanup(func() {
 		_ = server.Close()
-		require.Zero(t, open(), "the end closes all")
+		require.Zero(t, open(), "Close closes every connection")
 	})
 	go func() { _ = server.Serve(connections) }()
 	return listener.Addr().String(), func() float64 {
@@ -254,7 +246,7 @@ func dial(t *testing.T, address string) net.Conn {
 	return conn
 }
 
-func hear(t *testing.T, in *bufio.Reader) string {
+func read(t *testing.T, in *bufio.Reader) string {
 	t.Helper()
 	response, err := http.ReadResponse(in, nil)
 	require.NoError(t, err)
@@ -278,26 +270,26 @@ func TestConnections_KeepPipelinedRequests(t *testing.T) {
 	})
 	conn := dial(t, address)
 	in := bufio.NewReader(conn)
-	say := func(text string) {
+	send := func(text string) {
 		_, err := io.WriteString(conn, text)
 		require.NoError(t, err)
 	}
-	say("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n")
+	send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.Equal(t, "/1", <-asked)
-	say("G")
+	send("G")
 	answered <- struct{}{}
-	require.Equal(t, "200 /1 ", hear(t, in))
-	say("ET /2 HTTP/1.1\r\nHost: x\r\n\r\nPOST /3 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+	require.Equal(t, "200 /1 ", read(t, in))
+	send("ET /2 HTTP/1.1\r\nHost: x\r\n\r\nPOST /3 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
 	require.Equal(t, "/2", <-asked)
 	answered <- struct{}{}
-	require.Equal(t, "200 /2 ", hear(t, in))
-	say("}GET /4 HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.Equal(t, "200 /2 ", read(t, in))
+	send("}GET /4 HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.Equal(t, "/3", <-asked)
 	answered <- struct{}{}
-	require.Equal(t, "200 /3 {}", hear(t, in))
+	require.Equal(t, "200 /3 {}", read(t, in))
 	require.Equal(t, "/4", <-asked)
 	answered <- struct{}{}
-	require.Equal(t, "200 /4 ", hear(t, in))
+	require.Equal(t, "200 /4 ", read(t, in))
 }
 
 // A read without a deadline returns nothing and consumes nothing.
@@ -333,23 +325,23 @@ func TestConnections_ReadNothingWithoutADeadline(t *testing.T) {
 // Connections above the surplus are closed, until others have closed.
 func TestConnections_CloseAboveTheSurplus(t *testing.T) {
 	t.Parallel()
-	const most, surplus = 1, 1024
-	address, open := listen(t, most, within, func(http.ResponseWriter, *http.Request) {})
-	var let []net.Conn
-	for range most + surplus {
-		let = append(let, dial(t, address))
+	const limit, surplus = 1, 1024
+	address, open := listen(t, limit, within, func(http.ResponseWriter, *http.Request) {})
+	var conns []net.Conn
+	for range limit + surplus {
+		conns = append(conns, dial(t, address))
 	}
-	last := let[len(let)-1]
+	last := conns[len(conns)-1]
 	_, err := io.WriteString(last, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
-	require.Equal(t, "200 ", hear(t, bufio.NewReader(last)))
+	require.Equal(t, "200 ", read(t, bufio.NewReader(last)))
 	_, err = dial(t, address).Read(make([]byte, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
-	for _, conn := range let {
+	for _, conn := range conns {
 		require.NoError(t, conn.Close())
 	}
-	testenv.Eventually(t, within, "all are closed", func() bool { return open() == 0 })
+	testenv.Eventually(t, within, "all connections are closed", func() bool { return open() == 0 })
 }
 
 // The write deadline of an earlier response may have passed.
@@ -363,7 +355,7 @@ func TestConnections_SetAWriteDeadlinePerResponse(t *testing.T) {
 		for range 2 {
 			_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 			require.NoError(t, err)
-			require.Equal(t, "200 ", hear(t, in))
+			require.Equal(t, "200 ", read(t, in))
 		}
 		<-time.After(short)
 	}

@@ -73,9 +73,3 @@ func (m *endpointMetrics) turnAway(r result, reason string) answer {
 	m.refused[reason].Inc()
 	return refuse(r)
 }
-
-func (m *endpointMetrics) tooOften(wait time.Duration) answer {
-	a := m.turnAway(tooManyRequests, "user_rate")
-	a.retryAfter = wait
-	return a
-}

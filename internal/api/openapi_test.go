@@ -52,11 +52,13 @@ func TestOpenAPI_NeedsNoUser(t *testing.T) {
 	require.Equal(t, "GET, HEAD", response.Header.Get("Allow"))
 }
 
+// opens is the opening of every coupon; the clock of Redis is one second earlier.
+var opens = time.Date(2026, 11, 20, 14, 0, 0, 0, seoul)
+
 // answers are the codes of Redis by user; other users are ACCEPTED.
 type answers map[coupon.UserID]candidates.Code
 
 func (a answers) Apply(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
-	opens := time.Date(2026, 11, 20, 14, 0, 0, 0, seoul)
 	code, ok := a[user]
 	switch {
 	case code == "panic":
@@ -161,7 +163,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	}
 	require.ElementsMatch(t, documented, slices.Collect(maps.Keys(happened)))
 
-	// What no operation takes.
+	// Requests that no operation takes.
 	for _, c := range []struct{ method, template, coupon string }{
 		{"DELETE", apply, "42"}, {"PUT", me, "42"}, {"POST", openAPI, ""}, {"GET", "/", ""}, {"GET", apply, "."}, {"CONNECT", me, "1"},
 	} {
@@ -228,7 +230,7 @@ func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {
 		require.NoError(t, conn.Close())
 		require.True(t, strings.HasPrefix(string(raw), "HTTP/1."), "%q: %q", request, raw)
 		require.NotContains(t, strings.ToLower(string(raw)), word, request)
-		require.NotContains(t, string(raw), "\nServer:", "nobody needs to know what answers")
+		require.NotContains(t, string(raw), "\nServer:", "the software of the server is not named")
 	}
 }
 
@@ -237,17 +239,17 @@ func TestOpenAPI_ExamplesAreTheTexts(t *testing.T) {
 	t.Parallel()
 	document, err := openapi.Document()
 	require.NoError(t, err)
-	type words struct{ title, detail any }
-	said := map[words]bool{}
+	type sentences struct{ title, detail any }
+	known := map[sentences]bool{}
 	for body := range api.ProblemBodies() {
 		var p struct{ Title, Detail string }
 		require.NoError(t, json.Unmarshal([]byte(body), &p))
-		said[words{p.Title, p.Detail}] = true
+		known[sentences{p.Title, p.Detail}] = true
 	}
 	languages := map[any]map[bool]bool{} // code → whether Korean
 	for name, example := range document.Components.Examples {
 		value := example.Value.Value.(map[string]any)
-		require.True(t, said[words{value["title"], value["detail"]}], name)
+		require.True(t, known[sentences{value["title"], value["detail"]}], name)
 		require.Equal(t, "urn:jajeong:problem:"+value["code"].(string), value["type"], name)
 		if languages[value["code"]] == nil {
 			languages[value["code"]] = map[bool]bool{}

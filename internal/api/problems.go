@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/text/language"
-
-	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // result is what a request led to, and its label in the metrics. Each that is no success has an entry in problems.
@@ -46,26 +43,6 @@ const (
 	resting          result = "RESTING"
 	tooManyRequests  result = "TOO_MANY_REQUESTS"
 )
-
-func ofRedis(code candidates.Code) result {
-	switch code {
-	case candidates.Accepted, candidates.Duplicate, candidates.NotOpen, candidates.Closed, candidates.Paused, candidates.UnderReview,
-		candidates.AlreadyIssued, candidates.Rejected, candidates.SoldOut, candidates.NoWindow, candidates.ClockBehind:
-		return result(code)
-	}
-	return internal
-}
-
-func ofStanding(standing coupon.Standing) result {
-	switch standing {
-	case coupon.StandingNone:
-		return notApplied
-	case coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected,
-		coupon.StandingNotSelected:
-		return result(standing)
-	}
-	return internal
-}
 
 // problem is the response to a refused request. Results that share a public code differ in detail and in the metrics.
 type problem struct {
@@ -166,13 +143,6 @@ func describe(r result) problem {
 		return p
 	}
 	return problems[internal]
-}
-
-func (p problem) in(tag language.Tag) text {
-	if tag == language.English {
-		return p.english
-	}
-	return p.korean
 }
 
 // maxAcceptLanguage is more than browsers send; a longer header is ignored.

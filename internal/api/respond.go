@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/docs"
+	"golang.org/x/text/language"
 )
 
 type answer struct {
@@ -62,13 +63,16 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 		a.status, a.json = s.problem(header, r, a)
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.json) // a client that has hung up can ask again
+	_, _ = w.Write(a.json) // a client that has hung up can repeat the request
 }
 
 func (s *server) problem(header http.Header, r *http.Request, a answer) (status int, body []byte) {
 	p := describe(a.result)
 	tag := negotiate(r.Header)
-	sentences := p.in(tag)
+	sentences := p.korean
+	if tag == language.English {
+		sentences = p.english
+	}
 	header["Content-Type"] = problemContent
 	header["Vary"] = byLanguage
 	header.Set("Content-Language", tag.String())

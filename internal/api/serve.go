@@ -112,11 +112,7 @@ func (s *Server) open(ctx context.Context) (net.Listener, error) {
 	tick, report := time.NewTicker(readyInterval), time.NewTicker(readyLogged)
 	defer tick.Stop()
 	defer report.Stop()
-	for {
-		problem := s.ready(ctx)
-		if problem == nil {
-			break
-		}
+	for problem := s.ready(ctx); problem != nil; problem = s.ready(ctx) {
 		select {
 		case <-report.C:
 			s.Logger.Warn("the public port is not open yet: this process is not ready", zap.Error(problem))

@@ -42,13 +42,13 @@ func (h history) Standing(_ context.Context, _ coupon.CouponID, user coupon.User
 	return "", 0, errors.New("mysql is away")
 }
 
-// shelf are all coupons.
+// shelf is a catalog of these coupons.
 type shelf map[coupon.CouponID]coupon.Coupon
 
 func (s shelf) Loaded() bool { return true }
 func (s shelf) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
-	couponID, ok := s[id]
-	return couponID, ok
+	found, ok := s[id]
+	return found, ok
 }
 
 func TestStandingOfEveryKind(t *testing.T) {
@@ -76,20 +76,20 @@ func TestStandingOfEveryKind(t *testing.T) {
 	}{
 		"pending": {"42", "1", 200, map[string]any{"status": "PENDING", "position": 5.0, "seats": 7.0,
 			"appliedAt": "2026-11-21T05:33:52.382634+09:00", "settlesAt": "2026-11-22T00:00:00.000000+09:00"}},
-		"under review":                    {"42", "2", 200, map[string]any{"status": "UNDER_REVIEW", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
-		"issued":                          {"42", "3", 200, map[string]any{"status": "ISSUED"}},
-		"rejected":                        {"42", "4", 200, map[string]any{"status": "REJECTED"}},
-		"not applied, MySQL is not asked": {"42", "9", 404, map[string]any{"code": "NOT_APPLIED"}},
-		"not selected":                    {"42", "100", 200, map[string]any{"status": "NOT_SELECTED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
-		"not applied, says MySQL":         {"42", "101", 404, map[string]any{"code": "NOT_APPLIED"}},
-		"finalised, issued long ago":      {"43", "5", 200, map[string]any{"status": "ISSUED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
-		"MySQL away":                      {"42", "102", 503, map[string]any{"code": "UNAVAILABLE"}},
-		"Redis away":                      {"42", "666", 503, map[string]any{"code": "UNAVAILABLE"}},
-		"issued, Redis has lost it":       {"44", "5", 200, map[string]any{"status": "ISSUED"}},
-		"no such coupon":                  {"45", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
-		"no coupon id":                    {"042", "1", 400, map[string]any{"code": "INVALID_COUPON_ID"}},
-		"no user id":                      {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},
-		"nobody":                          {"42", "", 401, map[string]any{"code": "UNAUTHENTICATED"}},
+		"under review":               {"42", "2", 200, map[string]any{"status": "UNDER_REVIEW", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"issued":                     {"42", "3", 200, map[string]any{"status": "ISSUED"}},
+		"rejected":                   {"42", "4", 200, map[string]any{"status": "REJECTED"}},
+		"not applied, without MySQL": {"42", "9", 404, map[string]any{"code": "NOT_APPLIED"}},
+		"not selected":               {"42", "100", 200, map[string]any{"status": "NOT_SELECTED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"not applied, in MySQL":      {"42", "101", 404, map[string]any{"code": "NOT_APPLIED"}},
+		"finalised, issued long ago": {"43", "5", 200, map[string]any{"status": "ISSUED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"MySQL away":                 {"42", "102", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"Redis away":                 {"42", "666", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"issued, lost in Redis":      {"44", "5", 200, map[string]any{"status": "ISSUED"}},
+		"no such coupon":             {"45", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
+		"no coupon id":               {"042", "1", 400, map[string]any{"code": "INVALID_COUPON_ID"}},
+		"no user id":                 {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},
+		"no user":                    {"42", "", 401, map[string]any{"code": "UNAUTHENTICATED"}},
 	} {
 		request := httptest.NewRequest(http.MethodGet, "/v1/coupons/"+c.couponID+"/applications/me", nil)
 		request.Header.Set("X-User-ID", c.user)
@@ -132,18 +132,18 @@ func TestProblems_ClaimNothingAboutAnUnreachableRedis(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
 	require.NoError(t, client.FlushAll(t.Context()).Err())
 	require.NoError(t, server.Kill())
-	told := map[string]bool{}
-	for range 5 { // not answered, and then left alone
+	details := map[string]bool{}
+	for range 5 { // after three failures the circuit breaker is open
 		for _, l := range []string{"ko", "en"} {
-			told[s.apply("1", "7", "Accept-Language", l).body["detail"].(string)] = true
+			details[s.apply("1", "7", "Accept-Language", l).body["detail"].(string)] = true
 			me := s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}, "Accept-Language": {l}})
 			require.Equal(t, http.StatusServiceUnavailable, me.status)
-			told[me.body["detail"].(string)] = true
+			details[me.body["detail"].(string)] = true
 		}
 	}
-	require.Len(t, told, 6, "of either language: not answered, left alone, where it stands")
-	for words := range told {
-		require.NotRegexp(t, assurances, words)
+	require.Len(t, details, 6, "per language: no answer, breaker open, standing unknown")
+	for detail := range details {
+		require.NotRegexp(t, assurances, detail)
 	}
 }
 
@@ -152,25 +152,22 @@ func TestProblems_LimitsSpeakOfThisRequestOnly(t *testing.T) {
 	t.Parallel()
 	busy := newLimitedSite(t, applier(accepts), coupons{}, api.Limits{InFlight: 1000, UserRate: 0.001})
 	require.Equal(t, http.StatusAccepted, busy.apply("1", "7").status)
-	for l, words := range map[string]string{"ko": "먼저 접수된 신청에는 영향이 없습니다", "en": "an application received before is not affected"} {
+	for l, sentence := range map[string]string{"ko": "먼저 접수된 신청에는 영향이 없습니다", "en": "an application received before is not affected"} {
 		var refused reply
 		for refused.status != http.StatusTooManyRequests {
 			refused = busy.apply("1", "7", "Accept-Language", l)
 		}
-		require.Contains(t, refused.body["detail"], words)
+		require.Contains(t, refused.body["detail"], sentence)
 		require.NotRegexp(t, `유지|is kept`, refused.body["detail"])
 	}
 }
 
 // After seats were added to a sold-out coupon, new applications are still SOLD_OUT until a run has ended.
 func TestProblems_SoldOutDoesNotClaimEverySeatIsIssued(t *testing.T) {
-	d := deploy(t)
-	d.coupon(1, "issued_count = 10")
-	require.NoError(t, d.store.SetSold(t.Context(), 1, true))
-	d.exec("UPDATE coupon SET total_quantity = 11 WHERE id = 1")
-	require.NoError(t, d.catalog.Refresh(t.Context()))
+	t.Parallel()
+	s := newSite(t, everyAnswer, coupons{})
 	for _, l := range []string{"ko", "en"} {
-		refused := d.apply("1", "7", "Accept-Language", l)
+		refused := s.apply("1", "9", "Accept-Language", l)
 		require.Equal(t, "SOLD_OUT", refused.body["code"])
 		require.NotRegexp(t, `모두 발급|Every coupon|no longer`, refused.body["detail"])
 	}

@@ -28,11 +28,11 @@ type receipt struct {
 	call int
 }
 
-// server answers calls. A held one answers when the test lets it.
+// server answers calls. With block it waits for the test.
 type server struct {
 	mu    sync.Mutex
 	calls [][]coupon.UserID
-	hold  chan struct{} // nil: calls are answered immediately
+	block chan struct{} // nil: calls are answered immediately
 	fails atomic.Bool
 }
 
@@ -43,8 +43,8 @@ func (s *server) call(_ context.Context, _ coupon.CouponID, users []coupon.UserI
 	s.calls = append(s.calls, users)
 	number := len(s.calls)
 	s.mu.Unlock()
-	if s.hold != nil {
-		<-s.hold
+	if s.block != nil {
+		<-s.block
 	}
 	if s.fails.Load() {
 		return nil, errAway
@@ -91,9 +91,9 @@ func (a *applicants) waiting() int {
 	return len(q.waiting)
 }
 
-// held returns applicants of a server whose calls are held.
-func held() (*server, *applicants) {
-	s := &server{hold: make(chan struct{})}
+// blocked returns a server whose calls wait until block is closed, and applicants.
+func blocked() (*server, *applicants) {
+	s := &server{block: make(chan struct{})}
 	return s, &applicants{b: newBatcher(s), answers: map[coupon.UserID]answer[receipt]{}}
 }
 
@@ -107,11 +107,11 @@ func between(first, last coupon.UserID) (users []coupon.UserID) {
 func TestFirstApplicationGoesAloneAndLaterOnesTogetherInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, a := held()
+		s, a := blocked()
 		a.apply(1)
 		rest := []coupon.UserID{9, 7, 8, 3}
 		a.apply(rest...)
-		close(s.hold)
+		close(s.block)
 		for user, got := range a.all() {
 			want := receipt{user, 2}
 			if user == 1 {
@@ -127,21 +127,21 @@ func TestFirstApplicationGoesAloneAndLaterOnesTogetherInOrder(t *testing.T) {
 func TestStampedeUsesSeveralCallsAndIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, a := held()
+		s, a := blocked()
 		a.b.Limits = Limits{Users: 3, Calls: 3, Waiting: 8}
 		a.apply(between(1, 1+3+3+8)...)
 		require.Len(t, s.calls, 3)
 		require.Equal(t, 8, a.waiting())
 		_, err := a.b.Apply(t.Context(), 42, 99)
 		require.ErrorIs(t, err, QueueFull)
-		close(s.hold)
+		close(s.block)
 		for user, got := range a.all() {
 			require.NoError(t, got.err)
 			require.Equal(t, user, got.receipt.user)
 		}
 		sent := slices.Concat(s.calls...)
 		slices.Sort(sent)
-		require.Equal(t, between(1, 15), sent, "each once, and not the refused one")
+		require.Equal(t, between(1, 15), sent, "each application once, without the refused one")
 		for _, users := range s.calls {
 			require.LessOrEqual(t, len(users), 3)
 		}
@@ -151,11 +151,11 @@ func TestStampedeUsesSeveralCallsAndIsBounded(t *testing.T) {
 func TestExpiredApplicationIsNotSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, a := held()
+		s, a := blocked()
 		a.apply(1, 2)
 		time.Sleep(maxWait + 1)
 		a.apply(3)
-		close(s.hold)
+		close(s.block)
 		answers := a.all()
 		require.ErrorIs(t, answers[2].err, Expired)
 		require.NoError(t, answers[1].err)

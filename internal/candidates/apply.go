@@ -56,33 +56,33 @@ func (s *Store) Apply(ctx context.Context, couponID coupon.CouponID, user coupon
 // ApplyAll applies for several users in one script, in their order. After an error it is unknown whether any application was
 // accepted.
 func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]Receipt, error) {
-	k, carried := s.names.coupon(couponID), s.Recorder.Seen(couponID)
+	carried := s.Recorder.Seen(couponID)
 	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds)
 	for _, user := range users {
 		args = append(args, user.Member())
 	}
-	reply, err := applyScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, args...)
+	reply, err := s.run(ctx, applyScript, couponID, args...)
 	if err != nil {
 		if mayHaveRun(err) {
 			s.Recorder.Unanswered(couponID, users)
 		}
-		return nil, fmt.Errorf("apply for coupon %d: %w", couponID, err)
+		return nil, err
 	}
 	receipts, promises, err := readReceipts(reply, users)
 	if err != nil {
-		return nil, fmt.Errorf("apply for coupon %d: %w", couponID, err)
+		return nil, applyScript.failed(couponID, err)
 	}
 	s.Recorder.Answered(couponID, carried, promises)
 	return receipts, nil
 }
 
-// readReceipts also returns what the script says about the promises. LastArrival is the highest new one, 0 without any.
+// readReceipts also returns the counts. LastArrival is the highest new arrival; 0 without one.
 func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promises Reply, err error) {
 	const common, each = 5, 3
 	if len(reply) != common+each*len(users) {
 		return nil, Reply{}, fmt.Errorf("%d values in the reply about %d users, want %d", len(reply), len(users), common+each*len(users))
 	}
-	n, err := applyScript.integers(reply[:common-1], common-1)
+	n, err := values[int64](reply[:common-1], common-1)
 	if err != nil {
 		return nil, Reply{}, err
 	}

@@ -21,8 +21,7 @@ func TestPositionsAreRightAmongHandwrittenEntries(t *testing.T) {
 	c.open(t)
 	first := µs(noon)
 	c.addByHand(t, c.queue, place{decimal(first + 2), "0"}, place{"+inf", "77"}, place{"-5", "78"})
-	receipts, err := c.ApplyAll(t.Context(), c.id, []coupon.UserID{11, 12, 13, 14, 15, 77, 78})
-	require.NoError(t, err)
+	receipts := c.applyAll(t, 11, 12, 13, 14, 15, 77, 78)
 	for i, user := range []coupon.UserID{11, 12, 13, 14, 15} {
 		rank := c.rdb.ZRank(t.Context(), c.queue, fmt.Sprint(user)).Val()
 		require.Equal(t, rank+1, receipts[i].Position, "user %d", user)
@@ -39,8 +38,7 @@ func TestBatchStopsBeforeTheEndOfTheWindow(t *testing.T) {
 	c := newCoupon(t)
 	w := c.open(t)
 	c.freeze(w.Closes.Add(-3 * time.Microsecond))
-	receipts, err := c.ApplyAll(t.Context(), c.id, []coupon.UserID{1, 2, 3, 4, 5, 2})
-	require.NoError(t, err)
+	receipts := c.applyAll(t, 1, 2, 3, 4, 5, 2)
 	var codes []Code
 	for _, r := range receipts {
 		codes = append(codes, r.Code)
@@ -61,8 +59,7 @@ func TestBatchAnswersLikeSingleApplications(t *testing.T) {
 	c.add(t, c.rejected, "5")
 	later := noon.Add(time.Second)
 	c.freeze(later)
-	receipts, err := c.ApplyAll(t.Context(), c.id, []coupon.UserID{9, 2, 3, 8, 4, 9, 5, 7, 8, 18446744073709551615})
-	require.NoError(t, err)
+	receipts := c.applyAll(t, 9, 2, 3, 8, 4, 9, 5, 7, 8, 18446744073709551615)
 	first := µs(later)
 	want := []Receipt{
 		{Code: Accepted, Arrival: first, Position: 3},
@@ -88,12 +85,10 @@ func TestBatchAnswersLikeSingleApplications(t *testing.T) {
 	require.Equal(t, decimal(first+3), c.get(t, "last"))
 
 	c.set(t, "sold", 1)
-	receipts, err = c.ApplyAll(t.Context(), c.id, []coupon.UserID{10, 9})
-	require.NoError(t, err)
+	receipts = c.applyAll(t, 10, 9)
 	require.Equal(t, []Code{SoldOut, Duplicate}, []Code{receipts[0].Code, receipts[1].Code})
 	c.freeze(w.Closes)
-	receipts, err = c.ApplyAll(t.Context(), c.id, []coupon.UserID{10, 9})
-	require.NoError(t, err)
+	receipts = c.applyAll(t, 10, 9)
 	require.Equal(t, []Code{Closed, Closed}, []Code{receipts[0].Code, receipts[1].Code})
 }
 
@@ -135,9 +130,9 @@ func TestParallelApplicationsAreAcceptedOnceWithConsecutivePositions(t *testing.
 	require.Len(t, got, 2)
 	require.Len(t, got[Accepted], users)
 	require.Len(t, got[Duplicate], users*(len(pods)-1))
-	for user, told := range arrivals {
-		require.Len(t, slices.Compact(told), 1, "user %d", user)
-		require.EqualValues(t, told[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
+	for user, all := range arrivals {
+		require.Len(t, slices.Compact(all), 1, "user %d", user)
+		require.EqualValues(t, all[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
 	}
 	accepted := got[Accepted]
 	slices.SortFunc(accepted, func(a, b Receipt) int { return cmp.Compare(a.Position, b.Position) })

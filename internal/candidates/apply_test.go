@@ -53,9 +53,8 @@ func TestApplyAgainAnswersDuplicateWithFirstArrival(t *testing.T) {
 	require.Equal(t, Receipt{Code: Duplicate, Arrival: at[2].Arrival, Position: 3, Now: later, OpensAt: w.Opens}, c.apply(t, 9))
 	require.Equal(t, before, c.content(t))
 
-	// The place is among those waiting now.
-	_, err := c.Remove(t.Context(), c.id, w.Closes, coupon.MarkNone, []coupon.Application{{Member: "7", Arrival: at[0].Arrival}})
-	require.NoError(t, err)
+	// The position counts the present queue.
+	c.remove(t, w.Closes, coupon.MarkNone, coupon.Application{Member: "7", Arrival: at[0].Arrival})
 	require.EqualValues(t, 2, c.apply(t, 9).Position)
 	require.Equal(t, at[2].Arrival, c.apply(t, 9).Arrival)
 }
@@ -79,7 +78,7 @@ func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	opens, past := noon.Add(time.Minute), noon.Add(-time.Minute)
 	for _, step := range []struct {
 		want Receipt
-		then func() // takes the obstacle away
+		then func() // removes the obstacle
 	}{
 		{Receipt{Code: NotOpen, OpensAt: opens}, func() { c.set(t, "opens", µs(past)) }},
 		{Receipt{Code: Closed, OpensAt: past}, func() { c.set(t, "closes", µs(opens)) }},
@@ -172,7 +171,7 @@ func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 	c := newCoupon(t)
 	c.open(t)
 	for i := range coupon.Arrival(100) {
-		// Falling ids: it is the arrival that orders, not the member.
+		// Falling ids: the queue is ordered by arrival, not by member.
 		receipt := c.accept(t, coupon.UserID(1000-i))[0]
 		require.Equal(t, µs(noon)+i, receipt.Arrival)
 		require.Equal(t, int64(i)+1, receipt.Position)
@@ -180,7 +179,7 @@ func TestArrivalsIncreaseWithinOneMicrosecond(t *testing.T) {
 	}
 }
 
-// A double just holds 16 digits, and a careless format rounds them.
+// A double holds these 16 digits, but Lua's default format rounds them.
 func TestArrivalsAreNotRounded(t *testing.T) {
 	t.Parallel()
 	for _, now := range []coupon.Arrival{1795143599999999, 1795143600000001, 7999999999999999, 8999999999999997} {
@@ -197,8 +196,7 @@ func TestArrivalsAreNotRounded(t *testing.T) {
 				require.Equal(t, float64(now+i), c.scores(t, c.queue)[decimal(i)])
 				require.Equal(t, now+i, c.apply(t, coupon.UserID(i)).Arrival, "of the duplicate")
 			}
-			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, (now + 1).Time())
-			require.NoError(t, err)
+			entries, _ := c.page(t, coupon.Cursor{}, (now + 1).Time())
 			require.Equal(t, []coupon.Application{entry("0", now, coupon.SourceQueue)}, entries)
 		})
 	}
@@ -238,7 +236,7 @@ func TestApplyAnswersClockFarBehindTheLastArrival(t *testing.T) {
 					require.Equal(t, before, c.content(t))
 					c.freeze(noon.Add(time.Duration(ahead.last)*time.Microsecond - 5*time.Second))
 					receipt = c.apply(t, 7)
-					require.Equal(t, Accepted, receipt.Code, "once the clock has caught up")
+					require.Equal(t, Accepted, receipt.Code, "after the clock has caught up")
 				}
 				require.Equal(t, last+1, receipt.Arrival)
 			})
@@ -258,26 +256,11 @@ func TestApplyContinuesAboveSeenArrivalsOfAnEmptiedRedis(t *testing.T) {
 	other := newStore(t, c.rdb, c.names.prefix)
 	_, _, err := other.Publish(t.Context(), w, coupon.Promise{})
 	require.NoError(t, err)
-	require.Equal(t, "0", c.get(t, "accepted"), "nothing is left of the promises")
+	require.Equal(t, "0", c.get(t, "accepted"), "the counts are lost")
 
-	c.freeze(noon.Add(-time.Second)) // the new primary's clock is behind as well
+	c.freeze(noon.Add(-time.Second)) // the clock of the new primary is behind
 	receipt := c.accept(t, 4)[0]
 	require.Equal(t, at[2].Arrival+1, receipt.Arrival)
-}
-
-func TestSeenPromisesAreKeptPerCoupon(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.open(t)
-	c.recorder()[c.id] = Seen{LastArrival: µs(noon) + 1000, Accepted: 1000}
-	_, _, err := c.Publish(t.Context(), coupon.Window{Coupon: 43, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}, coupon.Promise{})
-	require.NoError(t, err)
-	receipt, err := c.Apply(t.Context(), 43, 7)
-	require.NoError(t, err)
-	require.Equal(t, µs(noon), receipt.Arrival)
-	counts, err := c.Counts(t.Context(), 43, 0)
-	require.NoError(t, err)
-	require.EqualValues(t, 1, counts.Accepted)
 }
 
 func TestApplyRenewsTTL(t *testing.T) {
@@ -289,7 +272,7 @@ func TestApplyRenewsTTL(t *testing.T) {
 	require.Equal(t, want, c.expires(t, c.queue))
 	require.Equal(t, want, c.expires(t, c.state))
 
-	// Even should the keys have been shortened meanwhile.
+	// A shortened TTL becomes full again.
 	require.NoError(t, c.rdb.Expire(t.Context(), c.queue, 600*time.Second).Err())
 	require.NoError(t, c.rdb.Expire(t.Context(), c.state, 600*time.Second).Err())
 	c.accept(t, 8)

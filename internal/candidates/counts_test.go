@@ -14,34 +14,31 @@ func TestCountsOfEverything(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	require.Equal(t, Counts{Now: noon, PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime}, c.counts(t), "of a coupon that nobody knows")
+	require.Equal(t, Counts{Now: noon, PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime}, c.counts(t), "an unknown coupon")
 
 	c.open(t)
 	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7)
 	closes := noon.Add(time.Hour)
 	remove := func(mark coupon.Mark, i int) {
-		_, err := c.Remove(t.Context(), c.id, closes, mark, []coupon.Application{{Member: strconv.Itoa(i + 1), Arrival: at[i].Arrival}})
-		require.NoError(t, err)
+		c.remove(t, closes, mark, coupon.Application{Member: strconv.Itoa(i + 1), Arrival: at[i].Arrival})
 	}
 	remove(coupon.MarkIssued, 0)
 	remove(coupon.MarkIssued, 1)
 	remove(coupon.MarkRejected, 2)
 	remove(coupon.MarkNone, 3)
-	_, err := c.moveToDLQ(t.Context(), c.id, []failed{{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival, Source: coupon.SourceQueue}}})
-	require.NoError(t, err)
+	c.review(t, failed{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival, Source: coupon.SourceQueue}})
 	require.Equal(t, Counts{
 		Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime,
 		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
 		WaitingAfter: 2, DLQAfter: 1,
-	}, c.counts(t), "the highest stands in the DLQ")
+	}, c.counts(t), "the highest arrival is in the DLQ")
 	for behind, want := range map[coupon.Arrival][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
 		f, err := c.Counts(t.Context(), c.id, behind)
 		require.NoError(t, err)
 		require.Equal(t, want, [2]int64{f.WaitingAfter, f.DLQAfter})
 	}
 
-	_, err = c.Remove(t.Context(), c.id, closes, coupon.MarkNone, []coupon.Application{{Member: "7", Arrival: at[6].Arrival}})
-	require.NoError(t, err)
+	c.remove(t, closes, coupon.MarkNone, coupon.Application{Member: "7", Arrival: at[6].Arrival})
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.Equal(t, Counts{
 		Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime,
@@ -74,7 +71,7 @@ func TestCountByIntervalIncludesLowerBounds(t *testing.T) {
 		require.Len(t, dlq, 1)
 		return [2]int64{waiting[0], dlq[0]}
 	}
-	const first = 1795143600000000 // µs, which a double still tells apart
+	const first = 1795143600000000 // µs, which a double holds exactly
 	require.Equal(t, [2]int64{}, count(0, first), "no keys")
 	for i, member := range []string{"1", "2", "3"} {
 		require.NoError(t, c.rdb.ZAdd(t.Context(), c.queue, redis.Z{Score: float64(first + i), Member: member}).Err())
@@ -88,7 +85,7 @@ func TestCountByIntervalIncludesLowerBounds(t *testing.T) {
 	require.Equal(t, [2]int64{}, count(first+2, first+2))
 	require.Equal(t, [2]int64{}, count(first+2, first+1))
 
-	// More spans than a call counts, each with its own.
+	// More intervals than one call takes.
 	bounds := []coupon.Arrival{first - 2*maxIntervals}
 	for len(bounds) <= 2*maxIntervals+5 {
 		bounds = append(bounds, bounds[len(bounds)-1]+1)
@@ -108,5 +105,5 @@ func TestCountByIntervalIncludesLowerBounds(t *testing.T) {
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
 	require.NoError(t, c.rdb.Set(t.Context(), c.queue, "taken by something else", 0).Err())
 	_, _, err = c.CountByInterval(t.Context(), c.id, []coupon.Arrival{0, first})
-	require.ErrorContains(t, err, "count intervals of coupon 42")
+	require.ErrorContains(t, err, "count_by_interval for coupon 42")
 }

@@ -1,37 +1,30 @@
 package candidates
 
-import "github.com/redis/go-redis/v9"
+import (
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // setupCodes begin errors of Redis that a repetition cannot cure: a wrong password, missing rights, or a key of another type.
 // The last one has no code: a script used a command that its user may not use.
 var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE", "The user executing the script can't"}
 
-// SetupError is an error of Redis that a repetition cannot cure.
-type SetupError struct{ err error }
+// Error is an error of Redis or of the network. Its methods classify it for packages that do not import this one.
+type Error struct {
+	error
+	setup bool
+}
 
-func (e *SetupError) Error() string { return e.err.Error() }
-func (e *SetupError) Unwrap() error { return e.err }
+func (e *Error) Unwrap() error { return e.error }
 
-// Setup classifies the error for packages that do not import this one.
-func (e *SetupError) Setup() bool { return true }
+// Setup reports that a repetition cannot cure the error; otherwise it may.
+func (e *Error) Setup() bool          { return e.setup }
+func (e *Error) Infrastructure() bool { return !e.setup }
 
-// RedisRefuses says that the error comes from Redis.
-func (e *SetupError) RedisRefuses() bool { return true }
-
-// ServerError is an error of Redis or of the network that a repetition may cure.
-type ServerError struct{ err error }
-
-func (e *ServerError) Error() string { return e.err.Error() }
-func (e *ServerError) Unwrap() error { return e.err }
-
-// Infrastructure classifies the error for packages that do not import this one.
-func (e *ServerError) Infrastructure() bool { return true }
+// RedisRefuses reports that Redis refused the command.
+func (e *Error) RedisRefuses() bool { return e.setup }
 
 func classify(err error) error {
-	for _, code := range setupCodes {
-		if redis.HasErrorPrefix(err, code) {
-			return &SetupError{err}
-		}
-	}
-	return &ServerError{err}
+	return &Error{err, slices.ContainsFunc(setupCodes, func(code string) bool { return redis.HasErrorPrefix(err, code) })}
 }

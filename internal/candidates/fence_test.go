@@ -14,8 +14,7 @@ func TestFenceWaitsForCutoff(t *testing.T) {
 	c.open(t)
 	before := c.content(t)
 	for _, ahead := range []time.Duration{time.Microsecond, 1500 * time.Millisecond, 5 * time.Minute} {
-		wait, _, err := c.Fence(t.Context(), c.id, noon.Add(ahead), coupon.Promise{})
-		require.NoError(t, err)
+		wait, _ := c.fence(t, noon.Add(ahead))
 		require.Equal(t, ahead, wait)
 	}
 	require.Equal(t, before, c.content(t))
@@ -34,22 +33,19 @@ func TestApplicationsAfterTheFenceArriveAboveTheCutoff(t *testing.T) {
 			cutoff := noon.Add(-passed)
 			want := max(µs(noon.Add(-time.Second)), µs(cutoff)-1)
 			for range 2 {
-				wait, _, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
-				require.NoError(t, err)
+				wait, _ := c.fence(t, cutoff)
 				require.Zero(t, wait)
 				require.Equal(t, decimal(want), c.get(t, "last"))
 			}
 			before := c.content(t)
-			_, _, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
-			require.NoError(t, err)
-			require.Equal(t, before, c.content(t), "the fence stands already")
+			c.fence(t, cutoff)
+			require.Equal(t, before, c.content(t), "a repetition changes nothing")
 
-			c.freeze(noon.Add(-2 * time.Second)) // a new primary's clock
+			c.freeze(noon.Add(-2 * time.Second)) // the clock of a new primary
 			receipt := c.accept(t, 2)[0]
 			require.GreaterOrEqual(t, receipt.Arrival, µs(cutoff))
 			require.Equal(t, max(want, µs(noon.Add(-2*time.Second))-1)+1, receipt.Arrival)
-			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, cutoff)
-			require.NoError(t, err)
+			entries, _ := c.page(t, coupon.Cursor{}, cutoff)
 			for _, e := range entries {
 				require.Equal(t, "1", e.Member)
 			}
@@ -63,43 +59,37 @@ func TestFenceByTheRealClock(t *testing.T) {
 	c.openNow(t)
 	now, err := c.Now(t.Context())
 	require.NoError(t, err)
-	wait, _, err := c.Fence(t.Context(), c.id, now.Add(time.Hour), coupon.Promise{})
-	require.NoError(t, err)
+	wait, _ := c.fence(t, now.Add(time.Hour))
 	require.InDelta(t, time.Hour, wait, float64(time.Minute))
-	wait, _, err = c.Fence(t.Context(), c.id, now, coupon.Promise{})
-	require.NoError(t, err)
+	wait, _ = c.fence(t, now)
 	require.Zero(t, wait)
 	require.GreaterOrEqual(t, c.accept(t, 7)[0].Arrival, µs(now))
 }
 
-// Without a state, only processes know whether anything was promised.
+// Without a state, only processes know of accepted applications.
 func TestFenceWaitsForPutBackWithoutState(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	now, err := c.Now(t.Context())
 	require.NoError(t, err)
-	_, forPods, err := c.Fence(t.Context(), c.id, now, coupon.Promise{})
-	require.NoError(t, err)
-	require.Positive(t, forPods)
+	_, putBackWait := c.fence(t, now)
+	require.Positive(t, putBackWait)
 
 	c.openNow(t)
-	_, forPods, err = c.Fence(t.Context(), c.id, now, coupon.Promise{})
-	require.NoError(t, err)
-	require.Zero(t, forPods, "nobody was promised anything before")
+	_, putBackWait = c.fence(t, now)
+	require.Zero(t, putBackWait, "no earlier epoch counted anything")
 }
 
 func TestFenceSetsTTLOfNewState(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	_, _, err := c.Fence(t.Context(), c.id, noon, coupon.Promise{})
-	require.NoError(t, err)
+	c.fence(t, noon)
 	requireLives(t, c, testTTL)
 
 	require.NoError(t, c.rdb.Expire(t.Context(), c.state, time.Hour).Err())
 	c.freeze(noon.Add(time.Minute))
-	_, _, err = c.Fence(t.Context(), c.id, noon.Add(time.Minute), coupon.Promise{})
-	require.NoError(t, err)
+	c.fence(t, noon.Add(time.Minute))
 	require.Equal(t, decimal(µs(noon.Add(time.Minute))-1), c.get(t, "last"))
 	requireLives(t, c, time.Hour)
 }

@@ -11,11 +11,11 @@ import (
 // fill exhausts the memory of the coupon's own Redis, or restores it.
 func (c *fixture) fill(t *testing.T, full bool) {
 	t.Helper()
-	most := "0"
+	limit := "0"
 	if full {
-		most = "1"
+		limit = "1"
 	}
-	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", most).Err())
+	require.NoError(t, c.rdb.ConfigSet(t.Context(), "maxmemory", limit).Err())
 }
 
 // Settlements, windows and clean-ups need no memory: they free it.
@@ -32,22 +32,20 @@ func TestFullRedisServesAllButNewApplications(t *testing.T) {
 	require.NoError(t, err)
 	c.fill(t, true)
 
-	_, err = c.Apply(ctx, c.id, 10)
+	before := c.content(t)
+	receipt, err := c.Apply(ctx, c.id, 10)
 	require.ErrorContains(t, err, "OOM")
-	require.Equal(t, Duplicate, c.apply(t, 1).Code, "who stands in line is answered")
+	require.Zero(t, receipt)
+	require.Equal(t, before, c.content(t))
+	require.Equal(t, Duplicate, c.apply(t, 1).Code, "a queued user gets an answer")
 
-	wait, _, err := c.Fence(ctx, c.id, now.Add(-time.Second), coupon.Promise{})
-	require.NoError(t, err)
+	wait, _ := c.fence(t, now.Add(-time.Second))
 	require.Zero(t, wait)
 	require.NoError(t, c.Renew(ctx, c.id, now.Add(time.Hour)))
-	require.EqualValues(t, 3, c.remove(t, now, coupon.MarkIssued, entry(1), entry(2), entry(3)), "side by side")
+	require.EqualValues(t, 3, c.remove(t, now, coupon.MarkIssued, entry(1), entry(2), entry(3)), "neighbours")
 	require.EqualValues(t, 2, c.remove(t, now, coupon.MarkIssued, entry(4), entry(6)), "one by one")
-	reviewed, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entry(5)}})
-	require.NoError(t, err)
-	require.EqualValues(t, 1, reviewed)
-	released, err := c.Release(ctx, c.id, []coupon.Application{entry(5)})
-	require.NoError(t, err)
-	require.EqualValues(t, 1, released)
+	require.EqualValues(t, 1, c.review(t, failed{Application: entry(5)}))
+	require.EqualValues(t, 1, c.release(t, entry(5)))
 	require.EqualValues(t, 1, c.remove(t, now, coupon.MarkRejected, entry(5)))
 	require.EqualValues(t, 3, c.remove(t, now, coupon.MarkNone, entry(7), entry(8), entry(9)))
 	require.NoError(t, c.SetSold(ctx, c.id, true))
@@ -58,15 +56,13 @@ func TestFullRedisServesAllButNewApplications(t *testing.T) {
 
 	f := c.counts(t)
 	require.EqualValues(t, []int64{0, 0, 5, 1}, []int64{f.Waiting, f.DLQ, f.Issued, f.Rejected})
-	swept, err := c.Sweep(ctx, c.id, end)
-	require.NoError(t, err)
-	require.True(t, swept)
+	c.sweep(t, true, end)
 	c.requireExists(t, false, c.queue, c.dlq, c.issued, c.rejected)
 
-	// A door that has forgotten everything is told its window too.
+	// A coupon without a state gets its window.
 	c.publish(t, coupon.Window{Coupon: 43, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)})
 	c.fill(t, false)
-	receipt, err := c.Apply(ctx, 43, 10)
+	receipt, err = c.Apply(ctx, 43, 10)
 	require.NoError(t, err)
 	require.Equal(t, Accepted, receipt.Code)
 }
@@ -84,12 +80,11 @@ func TestReadsWorkWhileWritesArePaused(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, coupon.StandingPending, status.Standing)
 		require.EqualValues(t, 1, c.counts(t).Waiting)
-		entries, _, err := c.Page(ctx, c.id, coupon.Cursor{}, time.UnixMicro(9e15))
-		require.NoError(t, err)
+		entries, _ := c.page(t, coupon.Cursor{}, time.UnixMicro(9e15))
 		require.Len(t, entries, 1)
-		traces, err := c.LookupUser(ctx, c.id, 1)
+		found, err := c.LookupUser(ctx, c.id, 1)
 		require.NoError(t, err)
-		require.EqualValues(t, 1, traces.Waiting)
+		require.EqualValues(t, 1, found.Waiting)
 		waiting, _, err := c.CountByInterval(ctx, c.id, []coupon.Arrival{0, 9e15})
 		require.NoError(t, err)
 		require.Equal(t, []int64{1}, waiting)

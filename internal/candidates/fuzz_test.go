@@ -61,8 +61,8 @@ func FuzzReadReceipts(f *testing.F) {
 		}
 		highest := coupon.Arrival(0)
 		for i, r := range receipts {
-			if said := reply[5+3*i:][:3]; !slices.Equal(said, []any{string(r.Code), int64(r.Arrival), r.Position}) || !codes[r.Code] {
-				t.Errorf("%v was read as %+v", said, r)
+			if values := reply[5+3*i:][:3]; !slices.Equal(values, []any{string(r.Code), int64(r.Arrival), r.Position}) || !codes[r.Code] {
+				t.Errorf("%v was read as %+v", values, r)
 			}
 			if r.Code == Accepted {
 				highest = max(highest, r.Arrival)
@@ -111,7 +111,7 @@ func FuzzReadCounts(f *testing.F) {
 		if (sold == int64(1)) != n.Sold {
 			t.Errorf("sold %v was read as %v", sold, n.Sold)
 		}
-		// The clock apart, which is µs here and a time there, everything is told as it was said.
+		// Apart from the clock, every value is that of the reply.
 		read := []any{n.Accepted, int64(n.LastArrival), n.Waiting, n.DLQ, n.Issued, n.Rejected, sold, int64(n.Highest), n.WaitingAfter, n.DLQAfter, n.Twice, int64(n.Since),
 			int64(n.PutBackWait / time.Microsecond)}
 		if !slices.Equal(reply[1:], read) {

@@ -17,10 +17,10 @@ const (
 	// NoEviction is the only safe maxmemory-policy. Every other one evicts keys with a TTL.
 	NoEviction = "noeviction"
 
-	// NearlyFull is the share of maxmemory above which Redis is reported as nearly full: a full one refuses new applicants.
+	// NearlyFull is the share of maxmemory above which Redis is reported as nearly full. A full Redis rejects new applications.
 	NearlyFull = 0.9
 
-	// mastersTimeout bounds the discovery of masters. If the first node hangs, there must be time to ask the others.
+	// mastersTimeout bounds the discovery of masters, so that a node that hangs leaves time for the others.
 	mastersTimeout = 300 * time.Millisecond
 
 	// collectTimeout is shorter than that of a scrape.

@@ -36,21 +36,21 @@ func TestEvictionPolicy(t *testing.T) {
 	}
 }
 
-// gauges are what the Store tells by its metrics.
+// gauges are the Store's metrics by name.
 func gauges(t *testing.T, s *Store) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(s.Metrics()))
 	families, err := registry.Gather()
 	require.NoError(t, err)
-	told := map[string]float64{}
+	values := map[string]float64{}
 	for _, family := range families {
-		told[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
+		values[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
 	}
-	return told
+	return values
 }
 
-// How full a Redis is goes by what makes it refuse newcomers; of a Cluster it is the fullest master.
+// The ratio is that of the memory that counts against maxmemory; in a Cluster, of the fullest master.
 func TestMemoryUsed(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -89,7 +89,7 @@ func TestEvictionPolicyOfACluster(t *testing.T) {
 	require.Equal(t, "volatile-lru", got.Policy)
 }
 
-// Each time anew, since whom the client asks first who the masters are is by chance.
+// Several rounds, since the client picks the node for the discovery of masters at random.
 func TestEvictionPolicyOfClusterWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
@@ -97,7 +97,7 @@ func TestEvictionPolicyOfClusterWithoutAMaster(t *testing.T) {
 	t.Cleanup(func() { cluster.Close() })
 	s := newStore(t, cluster, "")
 	policy := func() (Memory, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // less than the client waits for one that hangs
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // shorter than the client's own timeout
 		defer cancel()
 		return s.Memory(ctx)
 	}

@@ -30,20 +30,11 @@ const explainedEntries = 500
 
 // Inspect inspects a coupon in one script.
 func (s *Store) Inspect(ctx context.Context, couponID coupon.CouponID) (Inspection, error) {
-	k := s.names.coupon(couponID)
-	reply, err := inspectScript.run(ctx, s.rdb, []string{k.queue, k.state, k.dlq, k.reason}, explainedEntries)
-	if err != nil {
-		return Inspection{}, fmt.Errorf("inspect coupon %d in redis: %w", couponID, err)
-	}
-	i, err := readInspection(reply)
-	if err != nil {
-		return Inspection{}, fmt.Errorf("inspect coupon %d in redis: %w", couponID, err)
-	}
-	return i, nil
+	return ask(ctx, s, inspectScript, couponID, readInspection, explainedEntries)
 }
 
 func readInspection(reply []any) (i Inspection, err error) {
-	n, texts, err := inspectScript.mixed(reply, 6, 4)
+	n, texts, err := mixed(reply, 6, 4)
 	if err != nil {
 		return Inspection{}, err
 	}
@@ -56,13 +47,13 @@ func readInspection(reply []any) (i Inspection, err error) {
 	return i, nil
 }
 
-// MarkedIssued pages through the users who are answered ALREADY_ISSUED, in no order. Cursor 0 begins, and marks the last page. A
+// MarkedIssued pages through the users with the answer ALREADY_ISSUED, in no order. Cursor 0 begins, and marks the last page. A
 // user may appear twice.
 func (s *Store) MarkedIssued(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error) {
 	return s.marked(ctx, couponID, s.names.coupon(couponID).issued, after)
 }
 
-// MarkedRejected pages through the users who are answered REJECTED, as MarkedIssued.
+// MarkedRejected pages through the users with the answer REJECTED, as MarkedIssued.
 func (s *Store) MarkedRejected(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error) {
 	return s.marked(ctx, couponID, s.names.coupon(couponID).rejected, after)
 }

@@ -54,8 +54,8 @@ func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	got = inspect()
 	require.InDelta(t, time.Hour, got.QueueLife, float64(time.Minute))
 	got.QueueLife = want.QueueLife
-	want.Reasons, want.Unexplained, want.Closes = 2, 2, time.Time{} // 4 has one that says nothing, 6 is nobody
-	require.Equal(t, want, got, "a version without a window is a door, too")
+	want.Reasons, want.Unexplained, want.Closes = 2, 2, time.Time{} // the reason of 4 is unreadable, and 6 has no entry
+	require.Equal(t, want, got, "a version counts as a window")
 }
 
 // Every key of a coupon leads to it, on any master. Keys of other deployments do not.
@@ -104,14 +104,14 @@ func TestScanCouponsFindsThisDeployment(t *testing.T) {
 		want := fill(cluster, "shop:")
 		require.Equal(t, want, find(newStore(t, cluster, "shop:")))
 	})
-	t.Run("a visit that fails", func(t *testing.T) {
+	t.Run("a failing visit", func(t *testing.T) {
 		h := testenv.RedisFor(t)
 		fill(h.Client, h.Prefix)
 		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).ScanCoupons(ctx, func([]coupon.CouponID) error { return errVisit }), errVisit)
 	})
 }
 
-var errVisit = fmt.Errorf("no visitors")
+var errVisit = fmt.Errorf("visit failed")
 
 func TestMarkedUsersAreReturnedByPages(t *testing.T) {
 	t.Parallel()

@@ -15,9 +15,9 @@ const couponKey = "candidates:coupon:"
 // `{candidates:coupon:42}` lies beside `candidates:coupon:42`.
 type keys struct {
 	queue    string // ZSET: user id → arrival
-	state    string // HASH: opens, closes, status, sold, version, version_at, final, last, accepted, twice; lua/epoch.lua: run_id, since, base, base_twice
-	issued   string // SET: users who hold the coupon
-	rejected string // SET: users whose application was rejected for good
+	state    string // HASH: opens, closes, status, sold, version, version_at, final, last, accepted, twice; lua/epoch.lua: run_id, since, base, base_twice; lua/restore.lua: twice:<user id>
+	issued   string // SET: users with an issued coupon
+	rejected string // SET: users with a rejected application
 	dlq      string // ZSET: as queue
 	reason   string // HASH: user id → JSON Reason
 }
@@ -27,14 +27,13 @@ type namespace struct{ prefix string }
 
 func (n namespace) coupon(id coupon.CouponID) keys {
 	queue := n.prefix + couponKey + id.String()
-	tag := "{" + queue + "}"
 	return keys{
 		queue:    queue,
-		state:    "state:" + tag,
-		issued:   "issued:" + tag,
-		rejected: "rejected:" + tag,
-		dlq:      "dlq:" + tag,
-		reason:   "dlq:reason:" + tag,
+		state:    "state:{" + queue + "}",
+		issued:   "issued:{" + queue + "}",
+		rejected: "rejected:{" + queue + "}",
+		dlq:      "dlq:{" + queue + "}",
+		reason:   "dlq:reason:{" + queue + "}",
 	}
 }
 

@@ -19,12 +19,12 @@ type pod struct {
 	*batch.Batcher[Receipt]
 	metrics *prometheus.Registry
 	on      *wire
-	calls   *callsAtOnce
+	calls   *overlaps
 }
 
-// client does one thing after the other.
+// client performs one operation after the other.
 type client struct {
-	*story
+	*scenario
 	id     int
 	chance *rand.Rand
 }
@@ -34,17 +34,17 @@ func (c *client) act() {
 	user := coupon.UserID(1 + c.chance.IntN(c.users))
 	switch dice := c.chance.IntN(100); {
 	case dice < 70:
-		for !c.apply(at.id, user) && c.chance.IntN(3) > 0 { // who is not answered mostly asks again, of whoever it may be
+		for !c.apply(at.id, user) && c.chance.IntN(3) > 0 { // after an error it mostly repeats, perhaps at another pod
 		}
 	case dice < 90:
-		c.look(at.id, user)
+		c.lookUp(at.id, user)
 	case dice < 96:
 		c.read(at.id)
 	default:
 		c.settle(at)
 	}
 	if c.chance.IntN(3) == 0 {
-		c.late.arrive()
+		c.delayed.releaseOldest()
 	}
 	if c.jumps && c.chance.IntN(3) == 0 {
 		c.pod().on.clock.Store(jumpsTo[c.chance.IntN(len(jumpsTo))].UnixMicro())
@@ -53,12 +53,12 @@ func (c *client) act() {
 
 func (c *client) pod() *pod { return c.pods[c.chance.IntN(len(c.pods))] }
 
-// apply says whether it was answered.
+// apply reports whether a response came.
 func (c *client) apply(couponID coupon.CouponID, user coupon.UserID) bool {
 	ctx, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
 	if c.chance.IntN(20) == 0 {
-		giveUp() // what it asked for goes on
+		giveUp() // the call continues
 	}
 	call := c.clock.Add(1)
 	receipt, err := c.pod().Batcher.Apply(ctx, couponID, user)
@@ -66,20 +66,20 @@ func (c *client) apply(couponID coupon.CouponID, user coupon.UserID) bool {
 	if errors.As(err, &not) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.unasked++
-		return true // a breaker rests for longer than a history takes
+		c.unsent++
+		return true // the breaker stays open for longer than a history
 	}
-	c.note(call, asked{coupon: couponID, act: toApply, user: user}, err,
-		told{code: string(receipt.Code), arrival: receipt.Arrival, position: receipt.Position})
+	c.note(call, input{coupon: couponID, act: toApply, user: user}, err,
+		output{code: string(receipt.Code), arrival: receipt.Arrival, position: receipt.Position})
 	return err == nil
 }
 
-func (c *client) look(couponID coupon.CouponID, user coupon.UserID) {
+func (c *client) lookUp(couponID coupon.CouponID, user coupon.UserID) {
 	call := c.clock.Add(1)
 	status, err := c.pod().Status(context.Background(), couponID, user)
 	if err == nil {
-		c.note(call, asked{coupon: couponID, act: toLook, user: user}, nil,
-			told{code: string(status.Standing), arrival: status.Arrival, position: status.Position})
+		c.note(call, input{coupon: couponID, act: toLookUp, user: user}, nil,
+			output{code: string(status.Standing), arrival: status.Arrival, position: status.Position})
 	}
 }
 
@@ -87,12 +87,12 @@ func (c *client) read(couponID coupon.CouponID) (entries []coupon.Application) {
 	call := c.clock.Add(1)
 	entries, _, err := c.pod().Page(context.Background(), couponID, coupon.Cursor{}, forever)
 	if err == nil {
-		c.note(call, asked{coupon: couponID, act: toRead}, nil, told{spots: spotsOf(entries)})
+		c.note(call, input{coupon: couponID, act: toRead}, nil, output{entries: queueEntries(entries)})
 	}
 	return entries
 }
 
-// settle takes the first away as a settlement does: sometimes others have meanwhile.
+// settle removes the first entries as a settlement does; another client may have removed some meanwhile.
 func (c *client) settle(at *fixture) {
 	entries := c.read(at.id)
 	if len(entries) == 0 {
@@ -101,14 +101,14 @@ func (c *client) settle(at *fixture) {
 	entries = entries[:1+c.chance.IntN(min(5, len(entries)))]
 	call := c.clock.Add(1)
 	removed, err := c.pod().Remove(context.Background(), at.id, forever, coupon.MarkIssued, entries)
-	c.note(call, asked{coupon: at.id, act: toSettle, spots: spotsOf(entries)}, err, told{removed: removed})
+	c.note(call, input{coupon: at.id, act: toSettle, entries: queueEntries(entries)}, err, output{removed: removed})
 }
 
-// note writes down what has just been answered. After an error nothing was: the operation may still happen.
-func (c *client) note(call int64, in asked, err error, out told) {
+// note records an operation and its output. After an error the operation may still take effect.
+func (c *client) note(call int64, in input, err error, out output) {
 	at := c.clock.Add(1)
 	if err != nil {
-		at, out = never, told{lost: true}
+		at, out = never, output{lost: true}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,9 +118,9 @@ func (c *client) note(call int64, in asked, err error, out told) {
 // forever is after all arrivals.
 var forever = noon.Add(time.Hour)
 
-func spotsOf(entries []coupon.Application) (spots []spot) {
-	for _, e := range entries {
-		spots = append(spots, spot{e.User(), e.Arrival})
+func queueEntries(applications []coupon.Application) (entries []queueEntry) {
+	for _, e := range applications {
+		entries = append(entries, queueEntry{e.User(), e.Arrival})
 	}
-	return spots
+	return entries
 }

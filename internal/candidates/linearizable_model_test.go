@@ -16,103 +16,103 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// act is what a client asks of a coupon.
+// act is the kind of an operation.
 type act string
 
 const (
 	toApply  act = "apply"  // Apply
-	toLook   act = "look"   // Status
-	toRead   act = "read"   // the whole line
+	toLookUp act = "look"   // Status
+	toRead   act = "read"   // Page: the whole queue
 	toSettle act = "settle" // Remove, as issued
 )
 
-// spot is one user's place in line.
-type spot struct {
+// queueEntry is an entry of the queue.
+type queueEntry struct {
 	user    coupon.UserID
 	arrival coupon.Arrival
 }
 
-// asked is the input of an operation.
-type asked struct {
-	coupon coupon.CouponID
-	act    act
-	user   coupon.UserID // who applies or looks
-	spots  []spot        // what is settled
-	call   int64         // names the operation; no two have the same
+// input is the input of an operation.
+type input struct {
+	coupon  coupon.CouponID
+	act     act
+	user    coupon.UserID // of toApply and toLookUp
+	entries []queueEntry  // of toSettle: the entries to remove
+	call    int64         // when it was called: identifies the operation
 }
 
-// told is its output.
-type told struct {
+// output is the output of an operation.
+type output struct {
 	code     string // the Code of Apply, the Standing of Status
 	arrival  coupon.Arrival
 	position int64
-	spots    []spot // the line that was read
+	entries  []queueEntry // of toRead: the queue
 	removed  int64
-	// lost: no reply came. The operation takes effect at any time after its call, or never.
+	// lost: no response came. The operation takes effect at any time after its call, or never.
 	lost bool
-	// ahead is how many arrivals of the coupon are lower than that of a lost application: see withoutDoubt.
+	// ahead is the number of lower arrivals of the coupon, for a lost application: see resolveLost.
 	ahead int
 }
 
-func describe(in asked, out told) string {
+func describe(in input, out output) string {
 	question, answer := fmt.Sprintf("coupon %d: %s", in.coupon, in.act), ""
 	switch in.act {
-	case toApply, toLook:
+	case toApply, toLookUp:
 		question += fmt.Sprint(" ", in.user)
 		answer = fmt.Sprintf("%s %d at %d", out.code, out.arrival, out.position)
 	case toRead:
-		answer = fmt.Sprint(out.spots)
+		answer = fmt.Sprint(out.entries)
 	case toSettle:
-		question += fmt.Sprint(" ", in.spots)
+		question += fmt.Sprint(" ", in.entries)
 		answer = fmt.Sprint(out.removed, " removed")
 	}
 	switch {
 	case out.lost && out.arrival != 0:
-		answer = fmt.Sprintf("lost, but known as number %d with arrival %d", out.ahead+1, out.arrival)
+		answer = fmt.Sprintf("lost, but later seen as number %d with arrival %d", out.ahead+1, out.arrival)
 	case out.lost:
 		answer = "lost"
 	}
 	return question + " → " + answer
 }
 
-// queueOf is all that a coupon is, to who asks one thing after the other. It is never changed in place.
-type queueOf struct {
-	line   []spot
+// couponState is the state of a coupon for sequential operations. It is never changed in place.
+type couponState struct {
+	line   []queueEntry
 	issued map[coupon.UserID]bool
 	last   coupon.Arrival // the highest arrival ever given
 }
 
-func (q queueOf) equal(o queueOf) bool {
+func (q couponState) equal(o couponState) bool {
 	return q.last == o.last && slices.Equal(q.line, o.line) && maps.Equal(q.issued, o.issued)
 }
 
 // place is the position of a user, from 1; 0: not in the queue.
-func (q queueOf) place(user coupon.UserID) int64 {
-	return 1 + int64(slices.IndexFunc(q.line, func(s spot) bool { return s.user == user }))
+func (q couponState) place(user coupon.UserID) int64 {
+	return 1 + int64(slices.IndexFunc(q.line, func(s queueEntry) bool { return s.user == user }))
 }
 
-func (q queueOf) accept(user coupon.UserID, arrival coupon.Arrival) queueOf {
-	q.line = append(slices.Clip(q.line), spot{user, arrival})
+func (q couponState) accept(user coupon.UserID, arrival coupon.Arrival) couponState {
+	q.line = append(slices.Clip(q.line), queueEntry{user, arrival})
 	q.last = arrival
 	return q
 }
 
-// settle leaves the line without those spots.
-func (q queueOf) settle(spots []spot) queueOf {
+// settle removes entries and marks their users as issued.
+func (q couponState) settle(entries []queueEntry) couponState {
 	issued := maps.Clone(q.issued)
 	if issued == nil {
 		issued = map[coupon.UserID]bool{}
 	}
-	for _, s := range spots {
+	for _, s := range entries {
 		issued[s.user] = true
 	}
 	q.issued = issued
-	q.line = slices.DeleteFunc(slices.Clone(q.line), func(s spot) bool { return slices.Contains(spots, s) })
+	q.line = slices.DeleteFunc(slices.Clone(q.line), func(s queueEntry) bool { return slices.Contains(entries, s) })
 	return q
 }
 
-// step says whether the operation may be answered so, and what the coupon is then.
-func (q queueOf) step(in asked, out told) (bool, queueOf) {
+// step reports whether an operation may have this output, and returns the next state.
+func (q couponState) step(in input, out output) (bool, couponState) {
 	place := q.place(in.user)
 	switch in.act {
 	case toApply:
@@ -126,7 +126,7 @@ func (q queueOf) step(in asked, out told) (bool, queueOf) {
 			return out.is(string(AlreadyIssued), 0, 0), q
 		}
 		return out.arrival > q.last && out.is(string(Accepted), out.arrival, int64(len(q.line))+1), q.accept(in.user, out.arrival)
-	case toLook:
+	case toLookUp:
 		switch {
 		case q.issued[in.user]:
 			return out.is(string(coupon.StandingIssued), 0, 0), q
@@ -135,51 +135,50 @@ func (q queueOf) step(in asked, out told) (bool, queueOf) {
 		}
 		return out.is(string(coupon.StandingNone), 0, 0), q
 	case toRead:
-		return slices.Equal(q.line, out.spots), q
+		return slices.Equal(q.line, out.entries), q
 	case toSettle:
-		for _, s := range in.spots { // it settles what it has read, so they did stand there
+		for _, s := range in.entries { // the client has read these entries
 			if q.place(s.user) == 0 && !q.issued[s.user] {
 				return false, q
 			}
 		}
-		then := q.settle(in.spots)
+		then := q.settle(in.entries)
 		return out.lost || int(out.removed) == len(q.line)-len(then.line), then
 	}
 	panic("no act: " + in.act)
 }
 
-func (a told) is(code string, arrival coupon.Arrival, position int64) bool {
+func (a output) is(code string, arrival coupon.Arrival, position int64) bool {
 	return a.code == code && a.arrival == arrival && a.position == position
 }
 
 // changes reports whether an answer implies a change.
-func changes(in asked, out told) bool {
+func changes(in input, out output) bool {
 	return in.act == toSettle || in.act == toApply && (out.lost || out.code == string(Accepted))
 }
 
 // modelOf is the model of one coupon, for this history in the order of the calls.
 //
-// An answer that changes nothing is best explained as soon as it can be: that forbids nothing later. So there is one
-// next step wherever such an answer fits, and Step refuses all others. Otherwise the checker would try all subsets of
-// them whenever it has to go back, and many clients ask at once.
+// An operation without an effect takes its place as early as possible, since it forbids nothing later: Step refuses every other
+// operation meanwhile. Otherwise the checker would try all subsets of such operations each time it goes back.
 func modelOf(history []porcupine.Operation) porcupine.Model {
 	type state struct {
-		queueOf
-		done []bool // by place in the history; never changed in place
+		couponState
+		done []bool // by index in the history; never changed in place
 	}
 	numberOf := map[int64]int{} // by the call
 	for i, op := range history {
 		numberOf[op.Call] = i
 	}
-	// finding is the first answer that changes nothing and fits; false where there is none.
-	finding := func(s state) (int, bool) {
-		horizon := int64(never) // what was called later comes after something that is not done
+	// nextEffectless returns the first operation without an effect whose output fits.
+	nextEffectless := func(s state) (int, bool) {
+		horizon := int64(never) // later calls follow an operation that is not done
 		for i := slices.Index(s.done, false); i < len(history) && history[i].Call <= horizon; i++ {
 			if s.done[i] {
 				continue
 			}
 			horizon = min(horizon, history[i].Return)
-			in, out := history[i].Input.(asked), history[i].Output.(told)
+			in, out := history[i].Input.(input), history[i].Output.(output)
 			if !changes(in, out) {
 				if fits, _ := s.step(in, out); fits {
 					return i, true
@@ -190,13 +189,13 @@ func modelOf(history []porcupine.Operation) porcupine.Model {
 	}
 	return porcupine.Model{
 		Init: func() any { return state{done: make([]bool, len(history))} },
-		Step: func(before, input, output any) (bool, any) {
-			s, in := before.(state), input.(asked)
+		Step: func(before, called, returned any) (bool, any) {
+			s, in := before.(state), called.(input)
 			number := numberOf[in.call]
-			if first, found := finding(s); found && first != number {
+			if first, found := nextEffectless(s); found && first != number {
 				return false, nil
 			}
-			ok, next := s.step(in, output.(told))
+			ok, next := s.step(in, returned.(output))
 			if !ok {
 				return false, nil
 			}
@@ -204,41 +203,41 @@ func modelOf(history []porcupine.Operation) porcupine.Model {
 			done[number] = true
 			return true, state{next, done}
 		},
-		Equal:             func(a, b any) bool { return a.(state).equal(b.(state).queueOf) }, // the checker compares what is done
-		DescribeOperation: func(in, out any) string { return describe(in.(asked), out.(told)) },
+		Equal:             func(a, b any) bool { return a.(state).equal(b.(state).couponState) }, // the checker compares done
+		DescribeOperation: func(in, out any) string { return describe(in.(input), out.(output)) },
 		DescribeState:     func(s any) string { return fmt.Sprintf("%v, issued %v", s.(state).line, s.(state).issued) },
 	}
 }
 
-// withoutDoubt says of each lost application what became of it, since guessing would take the checker exponential time.
-// The history must end with a reading of each coupon's line. Then whoever was ever put in line is named with the arrival,
-// there or by a settlement, and users never stand in line a second time. So an application that was lost
-//   - put nobody in line when another of that user was told ACCEPTED or when nobody ever heard of that user: it goes;
-//   - put the user in line otherwise, with that arrival, and at its turn: after all that have a lower one. Of several by
-//     one user it is the first, as good as any, for it may have come in at every moment when a later one may.
+// resolveLost resolves lost applications, since trying both outcomes would take the checker exponential time. A history ends
+// with a read of each queue, and no user is queued twice. So each queued user appears with the arrival in that read or in a
+// removal. A lost application
+//   - had no effect if the user never appears, or if another application of the user was accepted: it is left out;
+//   - otherwise has that arrival, after all lower ones. Of several lost applications of a user the first one has it: it may have
+//     taken effect whenever a later one may.
 //
-// A history is left as wrong, or as right, as it was.
-func withoutDoubt(history []porcupine.Operation) (clear []porcupine.Operation) {
-	type who struct {
+// The verdict on a history stays the same.
+func resolveLost(history []porcupine.Operation) (clear []porcupine.Operation) {
+	type userKey struct {
 		coupon coupon.CouponID
 		user   coupon.UserID
 	}
 	arrivals := map[coupon.CouponID][]coupon.Arrival{}
-	named, settled := map[who]coupon.Arrival{}, map[who]bool{}
+	named, settled := map[userKey]coupon.Arrival{}, map[userKey]bool{}
 	name := func(couponID coupon.CouponID, user coupon.UserID, arrival coupon.Arrival) {
 		if arrival != 0 {
-			named[who{couponID, user}] = arrival
+			named[userKey{couponID, user}] = arrival
 			arrivals[couponID] = append(arrivals[couponID], arrival)
 		}
 	}
 	for _, op := range history {
-		in, out := op.Input.(asked), op.Output.(told)
+		in, out := op.Input.(input), op.Output.(output)
 		name(in.coupon, in.user, out.arrival)
-		for _, s := range slices.Concat(in.spots, out.spots) {
+		for _, s := range slices.Concat(in.entries, out.entries) {
 			name(in.coupon, s.user, s.arrival)
 		}
 		if out.code == string(Accepted) {
-			settled[who{in.coupon, in.user}] = true
+			settled[userKey{in.coupon, in.user}] = true
 		}
 	}
 	for couponID, all := range arrivals {
@@ -247,9 +246,9 @@ func withoutDoubt(history []porcupine.Operation) (clear []porcupine.Operation) {
 	}
 	byCall := slices.SortedFunc(slices.Values(history), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	for _, op := range byCall {
-		in, out := op.Input.(asked), op.Output.(told)
+		in, out := op.Input.(input), op.Output.(output)
 		if in.act == toApply && out.lost {
-			user := who{in.coupon, in.user}
+			user := userKey{in.coupon, in.user}
 			if named[user] == 0 || settled[user] {
 				continue
 			}
@@ -263,18 +262,18 @@ func withoutDoubt(history []porcupine.Operation) (clear []porcupine.Operation) {
 	return clear
 }
 
-// never is when a reply that was lost came.
+// never is the return of an operation whose response was lost.
 const never = math.MaxInt64
 
-// checkWithin is far more than a check takes, which is milliseconds: the machine may be busy.
+// checkWithin bounds a check, which takes milliseconds on an idle machine.
 const checkWithin = 2 * time.Minute
 
-// linearizable is Ok where the operations of each coupon can be put in one order that explains all answers. Otherwise
-// show, unless it is nil, is given those of the coupon that cannot.
+// linearizable is Ok if one order of the operations of each coupon explains all outputs. Otherwise it calls show, unless nil,
+// with the operations of a coupon that has no such order.
 func linearizable(history []porcupine.Operation, show func(porcupine.Model, []porcupine.Operation)) porcupine.CheckResult {
 	byCoupon := map[coupon.CouponID][]porcupine.Operation{}
-	for _, op := range withoutDoubt(history) {
-		in := op.Input.(asked)
+	for _, op := range resolveLost(history) {
+		in := op.Input.(input)
 		in.call = op.Call
 		op.Input = in
 		byCoupon[in.coupon] = append(byCoupon[in.coupon], op)
@@ -291,8 +290,7 @@ func linearizable(history []porcupine.Operation, show func(porcupine.Model, []po
 	return porcupine.Ok
 }
 
-// requireLinearizable shows a history that is not: as a page to look at, kept when tests run with -artifacts, and in the
-// log.
+// requireLinearizable shows a wrong history in the log and as a page, which -artifacts keeps.
 func requireLinearizable(t *testing.T, history []porcupine.Operation) {
 	t.Helper()
 	page := filepath.Join(t.ArtifactDir(), "history.html")
@@ -315,9 +313,9 @@ func unexplained(history []porcupine.Operation, orders [][]porcupine.Operation) 
 	var b strings.Builder
 	show := func(op porcupine.Operation) {
 		fmt.Fprintf(&b, "  %5d to %5d  client %2d  %s\n", op.Call, op.Return, op.ClientId,
-			describe(op.Input.(asked), op.Output.(told)))
+			describe(op.Input.(input), op.Output.(output)))
 	}
-	b.WriteString("could be put in order:\n")
+	b.WriteString("possible order:\n")
 	placed := map[int64]bool{} // by the call
 	for _, op := range longest {
 		placed[op.Call] = true

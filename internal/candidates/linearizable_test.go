@@ -46,8 +46,8 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	total := map[string]int{}
 	for i, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			s := newStory(t, server, fmt.Sprint("history", i, ":"), seed)
-			s.tell()
+			s := newScenario(t, server, fmt.Sprint("history", i, ":"), seed)
+			s.run()
 			s.end(t)
 			requireLinearizable(t, s.history)
 			for what, n := range s.seen() {
@@ -58,47 +58,47 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Logf("%d histories: %v", len(seeds), total)
 	if len(seeds) > 1 && !t.Failed() {
 		for _, what := range []string{
-			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "PENDING", "NONE", "ISSUED", "lost", "lost and in line", "line read", "settled", "in company", "in a call beside another",
+			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "PENDING", "NONE", "ISSUED", "lost", "lost and queued", "read", "settled", "batched", "in overlapping calls",
 		} {
-			require.NotZero(t, total[what], "too tame: nobody was %s in %v", what, total)
+			require.NotZero(t, total[what], "no history had %s: %v", what, total)
 		}
 	}
-	t.Logf("passed: %d histories of %d operations", len(seeds), total["asked"])
+	t.Logf("passed: %d histories of %d operations", len(seeds), total["operations"])
 }
 
-// story is one history as it happens.
-type story struct {
-	seed    uint64
-	server  *redis.Client
-	pods    []*pod
-	coupons []*fixture
-	users   int // of each coupon, from 1
-	clients int
-	acts    int  // of each client
-	jumps   bool // the clock of Redis
-	crammed bool // batches are tiny
-	clock   atomic.Int64
-	late    late
+// scenario is a running history.
+type scenario struct {
+	seed         uint64
+	server       *redis.Client
+	pods         []*pod
+	coupons      []*fixture
+	users        int // of each coupon, from 1
+	clients      int
+	acts         int  // of each client
+	jumps        bool // the clock of Redis
+	smallBatches bool // tiny batches and few waiting applications
+	clock        atomic.Int64
+	delayed      delayed
 
 	mu      sync.Mutex
 	history []porcupine.Operation
-	unasked int
+	unsent  int
 }
 
-// callsAtOnce counts the calls of the apply script that are under way, by coupon.
-type callsAtOnce struct {
-	mu       sync.Mutex
-	underWay map[any]int // by the key of the queue
-	beside   int         // how often one began beside another
+// overlaps counts concurrent calls of the apply script for one coupon.
+type overlaps struct {
+	mu          sync.Mutex
+	underWay    map[any]int // by the key of the queue
+	overlapping int         // calls that began during another one
 }
 
-func (c *callsAtOnce) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *overlaps) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (c *callsAtOnce) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (c *overlaps) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (c *callsAtOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (c *overlaps) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		args := cmd.Args()
 		if args[0] != "evalsha" || args[1] != applyScript.sha {
@@ -107,7 +107,7 @@ func (c *callsAtOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		queue := args[3]
 		c.mu.Lock()
 		if c.underWay[queue]++; c.underWay[queue] > 1 {
-			c.beside++
+			c.overlapping++
 		}
 		c.mu.Unlock()
 		defer func() {
@@ -119,15 +119,15 @@ func (c *callsAtOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// jumpsTo are the instants between which a clock jumps: few, since each makes scripts of its own, which Redis keeps.
+// jumpsTo are the instants of a jumping clock: few, since Redis keeps the frozen scripts of each.
 var jumpsTo = []time.Time{noon.Add(-time.Second), noon, noon.Add(time.Microsecond), noon.Add(20 * time.Microsecond)}
 
-func newStory(t *testing.T, server, prefix string, seed uint64) *story {
+func newScenario(t *testing.T, server, prefix string, seed uint64) *scenario {
 	chance := rand.New(rand.NewPCG(seed, 0))
-	s := &story{seed: seed, server: newClient(t, server), users: 5 + chance.IntN(60), clients: 4 + chance.IntN(29), acts: 4 + chance.IntN(9),
-		jumps: chance.IntN(2) == 0, crammed: chance.IntN(2) == 0}
+	s := &scenario{seed: seed, server: newClient(t, server), users: 5 + chance.IntN(60), clients: 4 + chance.IntN(29), acts: 4 + chance.IntN(9),
+		jumps: chance.IntN(2) == 0, smallBatches: chance.IntN(2) == 0}
 	for id := range 1 + coupon.CouponID(chance.IntN(3)) {
-		c := couponOn(t, newClient(t, server), prefix, id+1) // a client each, for the hook it gets
+		c := couponOn(t, newClient(t, server), prefix, id+1) // each with its own hook
 		if s.jumps {
 			c.open(t)
 		} else {
@@ -137,22 +137,22 @@ func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 	}
 	for i := range 2 + chance.IntN(3) {
 		addr := server
-		if i > 0 { // the first is lucky
-			addr = faultproxy.New(t, s.loses(rand.New(rand.NewPCG(seed, chance.Uint64())), chance.Float64()*0.4), addr).Addr
+		if i > 0 { // the first pod has no proxy
+			addr = faultproxy.New(t, s.faults(rand.New(rand.NewPCG(seed, chance.Uint64())), chance.Float64()*0.4), addr).Addr
 		}
 		settings := connect.RedisSettings{RedisAddrs: []string{addr}}
 		rdb, err := settings.Open()
 		require.NoError(t, err)
 		t.Cleanup(func() { rdb.Close() })
 		on, store, metrics := &wire{}, newStore(t, rdb, prefix), prometheus.NewRegistry()
-		calls := &callsAtOnce{underWay: map[any]int{}}
-		rdb.AddHook(calls) // before the clock is frozen, which makes another script of it
+		calls := &overlaps{underWay: map[any]int{}}
+		rdb.AddHook(calls) // before the hook that replaces the script by a frozen one
 		rdb.AddHook(on)
 		if s.jumps {
 			on.clock.Store(noon.UnixMicro())
 		}
 		b := batch.New(store.ApplyAll, metrics, time.Now)
-		if s.crammed { // so that several calls are under way at once, batches overtake one another, and not everybody may wait
+		if s.smallBatches { // several concurrent calls, batches that overtake one another, and a full queue
 			b.Limits = batch.Limits{Users: 2, Calls: 3, Waiting: 10}
 		}
 		s.pods = append(s.pods, &pod{store, b, metrics, on, calls})
@@ -160,8 +160,8 @@ func newStory(t *testing.T, server, prefix string, seed uint64) *story {
 	return s
 }
 
-// loses breaks a share of the calls of scripts.
-func (s *story) loses(chance *rand.Rand, share float64) faultproxy.Rule {
+// faults breaks a share of the calls of scripts.
+func (s *scenario) faults(chance *rand.Rand, share float64) faultproxy.Rule {
 	return func(turn faultproxy.Turn) faultproxy.Action {
 		if !bytes.Contains(turn.Request, []byte("\r\neval")) || chance.Float64() >= share {
 			return faultproxy.Pass()
@@ -170,20 +170,20 @@ func (s *story) loses(chance *rand.Rand, share float64) faultproxy.Rule {
 		case 0:
 			return faultproxy.DropRequest(nil)
 		case 1:
-			return faultproxy.DelayRequest(s.late.keep())
+			return faultproxy.DelayRequest(s.delayed.keep())
 		default:
 			return faultproxy.DropReply(nil)
 		}
 	}
 }
 
-// late are the requests that wait on the way though their clients have given them up.
-type late struct {
+// delayed are delayed requests whose clients no longer wait.
+type delayed struct {
 	mu   sync.Mutex
 	gone []chan struct{}
 }
 
-func (l *late) keep() <-chan struct{} {
+func (l *delayed) keep() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	until := make(chan struct{})
@@ -191,8 +191,8 @@ func (l *late) keep() <-chan struct{} {
 	return until
 }
 
-// arrive lets the oldest go on.
-func (l *late) arrive() (more bool) {
+// releaseOldest passes on the oldest request.
+func (l *delayed) releaseOldest() (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.gone) == 0 {
@@ -203,12 +203,12 @@ func (l *late) arrive() (more bool) {
 	return true
 }
 
-// tell starts all clients together and waits for them.
-func (s *story) tell() {
+// run starts all clients together and waits for them.
+func (s *scenario) run() {
 	var all sync.WaitGroup
 	begin := make(chan struct{})
 	for i := range s.clients {
-		c := &client{story: s, id: i, chance: rand.New(rand.NewPCG(s.seed, uint64(i)+1))}
+		c := &client{scenario: s, id: i, chance: rand.New(rand.NewPCG(s.seed, uint64(i)+1))}
 		all.Go(func() {
 			<-begin
 			for range s.acts {
@@ -218,13 +218,13 @@ func (s *story) tell() {
 	}
 	close(begin)
 	all.Wait()
-	for s.late.arrive() {
+	for s.delayed.releaseOldest() {
 	}
 }
 
-// end reads what Redis holds in the end, in one transaction since what is late may still come: the last operation of
-// the history. The counters must agree with it.
-func (s *story) end(t *testing.T) {
+// end adds a read of the final queue as the last operation. It is one transaction, since delayed requests may still releaseOldest. The
+// counters must agree with it.
+func (s *scenario) end(t *testing.T) {
 	for _, c := range s.coupons {
 		call := s.clock.Add(1)
 		var line *redis.ZSliceCmd
@@ -237,56 +237,56 @@ func (s *story) end(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err)
-		var spots []spot
+		var entries []queueEntry
 		for _, z := range line.Val() {
-			spots = append(spots, spot{coupon.ParseUserID(z.Member.(string)), coupon.Arrival(z.Score)})
+			entries = append(entries, queueEntry{coupon.ParseUserID(z.Member.(string)), coupon.Arrival(z.Score)})
 		}
 		s.history = append(s.history, porcupine.Operation{
-			ClientId: s.clients, Input: asked{coupon: c.id, act: toRead}, Call: call, Output: told{spots: spots}, Return: s.clock.Add(1),
+			ClientId: s.clients, Input: input{coupon: c.id, act: toRead}, Call: call, Output: output{entries: entries}, Return: s.clock.Add(1),
 		})
 
 		settled, last := map[string]bool{}, coupon.Arrival(0)
 		for _, op := range s.history {
-			in, out := op.Input.(asked), op.Output.(told)
+			in, out := op.Input.(input), op.Output.(output)
 			if in.coupon != c.id {
 				continue
 			}
-			for _, at := range slices.Concat(in.spots, out.spots) {
+			for _, at := range slices.Concat(in.entries, out.entries) {
 				last = max(last, at.arrival)
 			}
-			for _, at := range in.spots {
+			for _, at := range in.entries {
 				settled[at.user.Member()] = true
 			}
 		}
 		for _, user := range issued.Val() {
 			assert.Contains(t, settled, user)
 		}
-		assert.Equal(t, []any{strconv.Itoa(len(spots) + len(issued.Val())), decimal(last)}, state.Val(), "accepted and last of coupon %d", c.id)
+		assert.Equal(t, []any{strconv.Itoa(len(entries) + len(issued.Val())), decimal(last)}, state.Val(), "accepted and last of coupon %d", c.id)
 	}
 }
 
-// seen counts what the history is made of.
-func (s *story) seen() map[string]int {
-	n := map[string]int{"asked": len(s.history), "not asked": s.unasked}
+// seen counts the operations of the history by kind.
+func (s *scenario) seen() map[string]int {
+	n := map[string]int{"operations": len(s.history), "not sent": s.unsent}
 	for _, op := range s.history {
-		switch in, out := op.Input.(asked), op.Output.(told); {
+		switch in, out := op.Input.(input), op.Output.(output); {
 		case out.lost:
 			n["lost"]++
 		case in.act == toRead:
-			n["line read"]++
+			n["read"]++
 		case in.act == toSettle:
 			n["settled"]++
 		default:
 			n[out.code]++
 		}
 	}
-	for _, op := range withoutDoubt(s.history) {
-		if op.Output.(told).lost && op.Input.(asked).act == toApply {
-			n["lost and in line"]++
+	for _, op := range resolveLost(s.history) {
+		if op.Output.(output).lost && op.Input.(input).act == toApply {
+			n["lost and queued"]++
 		}
 	}
 	for _, p := range s.pods {
-		n["in a call beside another"] += p.calls.beside
+		n["in overlapping calls"] += p.calls.overlapping
 		families, err := p.metrics.Gather()
 		if err != nil {
 			panic(err)
@@ -294,7 +294,7 @@ func (s *story) seen() map[string]int {
 		for _, f := range families {
 			if f.GetName() == "jajeong_apply_batch_size" {
 				h := f.GetMetric()[0].GetHistogram()
-				n["in company"] += int(h.GetSampleSum()) - int(h.GetSampleCount())
+				n["batched"] += int(h.GetSampleSum()) - int(h.GetSampleCount())
 			}
 		}
 	}

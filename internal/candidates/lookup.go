@@ -25,26 +25,19 @@ type WindowState struct {
 	Known         bool // Redis has a window; it has none before the first refresh, after a sweep and after a loss
 	Opens, Closes time.Time
 	Paused, Sold  bool
-	Accepted      int64          // promises ever made, as far as this Redis remembers
+	Accepted      int64          // applications ever accepted, as far as this Redis remembers
 	LastArrival   coupon.Arrival // highest ever given, µs since 1970
 }
 
 // LookupUser reads everything of one user and one coupon in one script.
 func (s *Store) LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (UserLookup, error) {
-	k, member := s.names.coupon(couponID), user.Member()
-	reply, err := lookupUserScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, member)
-	if err != nil {
-		return UserLookup{}, fmt.Errorf("look up user %d of coupon %d: %w", user, couponID, err)
-	}
-	found, err := readUserLookup(reply, member)
-	if err != nil {
-		return UserLookup{}, fmt.Errorf("look up user %d of coupon %d: %w", user, couponID, err)
-	}
-	return found, nil
+	member := user.Member()
+	return ask(ctx, s, lookupUserScript, couponID,
+		func(reply []any) (UserLookup, error) { return readUserLookup(reply, member) }, member)
 }
 
 func readUserLookup(reply []any, member string) (found UserLookup, err error) {
-	n, texts, err := lookupUserScript.mixed(reply, 7, 7)
+	n, texts, err := mixed(reply, 7, 7)
 	if err != nil {
 		return UserLookup{}, err
 	}

@@ -10,12 +10,12 @@ import (
 func TestLookupUserReadsEveryState(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	traces := func(user coupon.UserID) UserLookup {
+	lookUp := func(user coupon.UserID) UserLookup {
 		got, err := c.LookupUser(t.Context(), c.id, user)
 		require.NoError(t, err)
 		return got
 	}
-	blank := traces(1)
+	blank := lookUp(1)
 	require.False(t, blank.Window.Known)
 	require.Empty(t, blank.Entries)
 
@@ -37,7 +37,7 @@ func TestLookupUserReadsEveryState(t *testing.T) {
 		6: {MarkedRejected: true},
 		7: {},
 	} {
-		got := traces(user)
+		got := lookUp(user)
 		require.True(t, got.Window.Known)
 		require.False(t, got.Window.Paused)
 		require.False(t, got.Window.Sold)
@@ -50,5 +50,5 @@ func TestLookupUserReadsEveryState(t *testing.T) {
 		require.Equal(t, want, got, "user %d", user)
 	}
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
-	require.True(t, traces(7).Window.Sold)
+	require.True(t, lookUp(7).Window.Sold)
 }

@@ -30,7 +30,7 @@ func TestLostReplyIsNotRepeated(t *testing.T) {
 		proxy := newLosing(t, server.Options().Addr)
 		loseReplies(t, server, proxy, []string{proxy.addr})
 	})
-	// The Cluster client retries whatever MaxRetries says, and looks for another way to the node.
+	// The Cluster client ignores MaxRetries and also tries other nodes.
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		server := clusterNode(t)
@@ -82,7 +82,7 @@ func loseReplies(t *testing.T, server *redis.Client, proxy *losing, addrs []stri
 	require.Equal(t, user.Member(), server.HGet(t.Context(), c.state, "accepted").Val())
 }
 
-// callsOf is how often the server has executed a command.
+// callsOf counts the executions of a command.
 func callsOf(t *testing.T, server *redis.Client, verb string) int {
 	t.Helper()
 	info, err := server.Info(t.Context(), "commandstats").Result()
@@ -134,7 +134,7 @@ func clusterNode(t *testing.T) *redis.Client {
 	return newClient(t, topology.StartCluster(t, 1)[0].Addr())
 }
 
-// announce changes the address under which clients find the node.
+// announce changes the port that the node announces to clients.
 func announce(t *testing.T, node *redis.Client, addr string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(addr)
@@ -160,12 +160,11 @@ func TestEveryOperationWorksInACluster(t *testing.T) {
 	ctx := context.WithoutCancel(t.Context())
 	w := c.open(t)
 	at := c.accept(t, 1, 2, 3)
-	wait, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{})
-	require.NoError(t, err)
+	wait, _ := c.fence(t, noon)
 	require.Zero(t, wait)
 	require.NoError(t, c.Renew(ctx, c.id, w.Closes))
 	require.EqualValues(t, 1, c.review(t, failed{Application: entry("2", at[1].Arrival, coupon.SourceQueue), Reason: because(1)}))
-	all, _ := c.line(t, w.Closes)
+	all, _ := c.pages(t, w.Closes)
 	require.Equal(t, []coupon.Application{entry("1", at[0].Arrival, coupon.SourceQueue), entry("2", at[1].Arrival, coupon.SourceRetryable), entry("3", at[2].Arrival, coupon.SourceQueue)}, all)
 	require.Equal(t, map[string]Reason{"2": because(1)}, c.reasons(t, "1", "2"))
 	require.NoError(t, c.SetSold(ctx, c.id, true))
@@ -176,8 +175,6 @@ func TestEveryOperationWorksInACluster(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"1", "2"}, marked)
 	c.freeze(w.Closes)
-	swept, err := c.Sweep(ctx, c.id, w.Closes)
-	require.NoError(t, err)
-	require.True(t, swept)
+	c.sweep(t, true, w.Closes)
 	require.NoError(t, c.SaveCatalog(ctx, []byte("[]")))
 }

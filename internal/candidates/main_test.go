@@ -34,11 +34,11 @@ func TestMain(m *testing.M) {
 // testTTL is the --candidate-ttl of every Store here.
 const testTTL = 168 * time.Hour
 
-// noon is when frozen clocks stand unless a test says otherwise. It lies ahead of every machine's clock, since Redis
-// deletes at once what is to expire in its past, and its µs have all the 16 digits that can occur.
+// noon is the instant of a frozen clock by default. It lies in the future, since Redis deletes a key whose expiry is in the
+// past, and its µs have 16 digits, as many as can occur.
 var noon = time.Date(2199, 11, 20, 3, 0, 0, 123457000, time.UTC)
 
-// fixture is one fixture on a real Redis, with its keys spelled out.
+// fixture is a coupon on a real Redis, with the names of its keys.
 type fixture struct {
 	*Store
 	id  coupon.CouponID
@@ -48,7 +48,7 @@ type fixture struct {
 	queue, state, issued, rejected, dlq, reason string
 }
 
-// testingT is what both *testing.T and *rapid.T give.
+// testingT are the methods of both *testing.T and *rapid.T.
 type testingT interface {
 	require.TestingT
 	Helper()
@@ -94,13 +94,13 @@ func newStore(t testingT, rdb redis.UniversalClient, prefix string) *Store {
 	return s
 }
 
-// wire is what a test changes between a Store and its Redis.
+// wire is a hook with which a test changes calls between a Store and its Redis.
 type wire struct {
-	clock     atomic.Int64                      // µs that every script takes for the time; 0 is the real clock
-	queuePage atomic.Int64                      // limits of a page; 0 is the real one
+	clock     atomic.Int64                      // the frozen time of scripts, in µs; 0: the real clock
+	queuePage atomic.Int64                      // limits of a page; 0: the real ones
 	dlqPage   atomic.Int64                      //
-	answer    atomic.Pointer[any]               // what a script is said to answer, instead of being run
-	seen      atomic.Pointer[func(redis.Cmder)] // is shown every command
+	answer    atomic.Pointer[any]               // the reply to every script instead of a call
+	seen      atomic.Pointer[func(redis.Cmder)] // gets every command
 }
 
 func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -122,7 +122,7 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			}
 			s := scriptOf(args[1].(string))
 			if n := w.queuePage.Load(); n > 0 && s.name == "page" {
-				args[7], args[8] = n, w.dlqPage.Load()
+				args[10], args[11] = n, w.dlqPage.Load()
 			}
 			if now := w.clock.Load(); now != 0 {
 				args[0], args[1] = "eval", frozen(s, now)
@@ -132,13 +132,15 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+var allScripts = []script{
+	applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript, pageScript, removeRangeScript, removeScript,
+	reviewScript, releaseScript, setSoldScript, sweepScript, statusScript, countByIntervalScript, lookupUserScript, missingScript,
+	restoreScript, inspectScript,
+}
+
 // scriptOf finds a script by its SHA-1 or its source.
 func scriptOf(body string) script {
-	for _, s := range []script{
-		applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript,
-		pageScript, removeRangeScript, removeScript, reviewScript, releaseScript, setSoldScript, sweepScript, statusScript, countByIntervalScript, lookupUserScript,
-		missingScript, restoreScript, inspectScript,
-	} {
+	for _, s := range allScripts {
 		if s.sha == body || s.source == body {
 			return s
 		}
@@ -151,10 +153,10 @@ func frozen(s script, now int64) string {
 	return strings.ReplaceAll(s.source, "redis.call('TIME')", fmt.Sprintf("({'%d','%d'})", now/1e6, now%1e6))
 }
 
-// seenBy is a Recorder that carries what the last reply said.
+// seenBy is a Recorder that carries the counts of the last reply.
 type seenBy map[coupon.CouponID]Seen
 
-// recorder has the store carry what it sees, and returns it.
+// recorder makes the store carry the counts that it has seen.
 func (c *fixture) recorder() seenBy {
 	seen := seenBy{}
 	c.Recorder = seen
@@ -205,7 +207,7 @@ func (c *fixture) apply(t testingT, user coupon.UserID) Receipt {
 	return receipt
 }
 
-// accept applies for users that must get in.
+// accept applies for users, who must be accepted.
 func (c *fixture) accept(t testingT, users ...coupon.UserID) (receipts []Receipt) {
 	t.Helper()
 	for _, user := range users {
@@ -213,6 +215,34 @@ func (c *fixture) accept(t testingT, users ...coupon.UserID) (receipts []Receipt
 		require.Equal(t, Accepted, receipts[len(receipts)-1].Code)
 	}
 	return receipts
+}
+
+func (c *fixture) applyAll(t testingT, users ...coupon.UserID) []Receipt {
+	t.Helper()
+	receipts, err := c.ApplyAll(t.Context(), c.id, users)
+	require.NoError(t, err)
+	return receipts
+}
+
+func (c *fixture) fence(t testingT, cutoff time.Time) (wait, putBackWait time.Duration) {
+	t.Helper()
+	wait, putBackWait, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
+	require.NoError(t, err)
+	return wait, putBackWait
+}
+
+func (c *fixture) release(t testingT, entries ...coupon.Application) int64 {
+	t.Helper()
+	n, err := c.Release(t.Context(), c.id, entries)
+	require.NoError(t, err)
+	return n
+}
+
+func (c *fixture) sweep(t testingT, want bool, closes time.Time) {
+	t.Helper()
+	swept, err := c.Sweep(t.Context(), c.id, closes)
+	require.NoError(t, err)
+	require.Equal(t, want, swept)
 }
 
 func (c *fixture) counts(t testingT) Counts {
@@ -252,7 +282,7 @@ func (c *fixture) add(t testingT, set string, members ...string) {
 	}
 }
 
-// place is the position of a user, from 1; 0: not in the queue.
+// place is an entry of queue or DLQ.
 type place struct{ score, member string }
 
 // addByHand writes entries into queue or DLQ.
@@ -272,11 +302,11 @@ func (c *fixture) scores(t testingT, key string) map[string]float64 {
 	t.Helper()
 	found, err := c.rdb.ZRangeWithScores(t.Context(), key, 0, -1).Result()
 	require.NoError(t, err)
-	standing := map[string]float64{}
+	scores := map[string]float64{}
 	for _, z := range found {
-		standing[z.Member.(string)] = z.Score
+		scores[z.Member.(string)] = z.Score
 	}
-	return standing
+	return scores
 }
 
 // content returns everything that Redis holds of the coupon, byte by byte, with expiry times.
@@ -294,7 +324,7 @@ func (c *fixture) content(t testingT) map[string]string {
 	return content
 }
 
-// expires is the second at which a key ends; -1 when never, -2 when there is no such key.
+// expires is the expiry of a key, in s since 1970; -1: never, -2: no such key.
 func (c *fixture) expires(t testingT, key string) int64 {
 	t.Helper()
 	at, err := c.rdb.ExpireTime(t.Context(), key).Result()

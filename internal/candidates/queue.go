@@ -42,15 +42,13 @@ func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon
 	if after.End {
 		return nil, after, nil
 	}
-	k := s.names.coupon(couponID)
-	reply, err := pageScript.run(ctx, s.rdb, []string{k.queue, k.dlq, k.reason},
-		cutoff, queueMembers, dlqPageMembers, after.Score, after.Member, night)
+	reply, err := s.run(ctx, pageScript, couponID, cutoff, queueMembers, dlqPageMembers, after.Score, after.Member, night)
 	if err != nil {
-		return nil, after, fmt.Errorf("read queue of coupon %d: %w", couponID, err)
+		return nil, after, err
 	}
 	entries, next, err := parsePage(reply)
 	if err != nil {
-		return nil, after, fmt.Errorf("read queue of coupon %d: %w", couponID, err)
+		return nil, after, pageScript.failed(couponID, err)
 	}
 	return entries, next, nil
 }
@@ -63,12 +61,12 @@ func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 	if !ok {
 		return nil, coupon.Cursor{}, fmt.Errorf("entries are %T, want a list", reply[4])
 	}
-	head, err := pageScript.texts(reply[:4], 4)
+	head, err := values[string](reply[:4], 4)
 	if err != nil {
 		return nil, coupon.Cursor{}, err
 	}
 	sources := head[3]
-	texts, err := pageScript.texts(body, 2*len(sources))
+	texts, err := values[string](body, 2*len(sources))
 	if err != nil {
 		return nil, coupon.Cursor{}, err
 	}
@@ -100,30 +98,28 @@ func arrivalOf(score string) (coupon.Arrival, error) {
 	return coupon.Arrival(math.Max(0, math.Min(math.Floor(number), float64(coupon.MaxArrival)))), nil
 }
 
+// markSets are the sets that Remove adds users to, as the scripts name them.
+var markSets = map[coupon.Mark]string{coupon.MarkNone: "", coupon.MarkIssued: "issued", coupon.MarkRejected: "rejected"}
+
 // Remove removes settled applications from queue and DLQ, each only with this arrival, and marks their users. It returns how
 // many it found. It is safe to repeat.
 func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, entries []coupon.Application) (removed int64, err error) {
-	k := s.names.coupon(couponID)
-	var set string
-	until := any(closes.UnixMicro())
-	switch mark {
-	case coupon.MarkNone:
-		set, until = k.issued, ""
-	case coupon.MarkIssued:
-		set = k.issued
-	case coupon.MarkRejected:
-		set = k.rejected
-	default:
+	set, known := markSets[mark]
+	if !known {
 		return 0, fmt.Errorf("remove settled of coupon %d: unknown mark %d", couponID, mark)
 	}
-	keys := []string{k.queue, k.dlq, k.reason, set}
+	common := []any{set, closes.UnixMicro(), s.ttlSeconds}
 	for chunk := range slices.Chunk(entries, writeMembers) { // one call each, so that Redis serves others in between
-		n, err := s.removeRange(ctx, keys, until, chunk)
+		n, err := s.removeRange(ctx, couponID, common, chunk)
 		if err == nil && n < 0 {
-			n, err = s.removeEach(ctx, keys, until, chunk)
+			args := slices.Grow(slices.Clone(common), 2*len(chunk))
+			for _, e := range chunk {
+				args = append(args, e.Member, e.Arrival)
+			}
+			n, err = s.number(ctx, removeScript, couponID, args...)
 		}
 		if err != nil {
-			return removed, fmt.Errorf("remove settled of coupon %d: %w", couponID, err)
+			return removed, err
 		}
 		removed += n
 	}
@@ -131,23 +127,14 @@ func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes tim
 }
 
 // removeRange removes entries that are neighbours in the queue; -1 if they are not.
-func (s *Store) removeRange(ctx context.Context, keys []string, until any, entries []coupon.Application) (removed int64, err error) {
+func (s *Store) removeRange(ctx context.Context, couponID coupon.CouponID, common []any, entries []coupon.Application) (removed int64, err error) {
 	digest := sha1.New()
 	var line []byte
 	for _, e := range entries {
 		line = append(append(line[:0], e.Member...), '\n')
 		digest.Write(line)
 	}
-	last := entries[len(entries)-1]
-	return removeRangeScript.count(ctx, s.rdb, keys, until, s.ttlSeconds, len(entries), entries[0].Member,
-		entries[0].Arrival, last.Arrival, hex.EncodeToString(digest.Sum(nil)))
-}
-
-func (s *Store) removeEach(ctx context.Context, keys []string, until any, entries []coupon.Application) (removed int64, err error) {
-	args := make([]any, 0, 2+2*len(entries))
-	args = append(args, until, s.ttlSeconds)
-	for _, e := range entries {
-		args = append(args, e.Member, e.Arrival)
-	}
-	return removeScript.count(ctx, s.rdb, keys, args...)
+	args := append(slices.Clone(common), len(entries), entries[0].Member, entries[0].Arrival, entries[len(entries)-1].Arrival,
+		hex.EncodeToString(digest.Sum(nil)))
+	return s.number(ctx, removeRangeScript, couponID, args...)
 }

@@ -2,6 +2,7 @@ package candidates
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -53,11 +54,6 @@ type statsReplies struct {
 	ttl                  *redis.DurationCmd
 }
 
-func (r statsReplies) failed() bool {
-	return slices.ContainsFunc([]redis.Cmder{r.waiting, r.underReview, r.first, r.firstReviewed, r.ttl},
-		func(cmd redis.Cmder) bool { return cmd.Err() != nil })
-}
-
 func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]QueueStats {
 	replies := make([]statsReplies, len(coupons))
 	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
@@ -74,7 +70,7 @@ func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) m
 	reviewed := map[coupon.CouponID]string{} // the first member of each DLQ
 	for i, id := range coupons {
 		r := replies[i]
-		if r.failed() {
+		if errors.Join(r.waiting.Err(), r.underReview.Err(), r.first.Err(), r.firstReviewed.Err(), r.ttl.Err()) != nil {
 			continue
 		}
 		stats := QueueStats{Waiting: r.waiting.Val(), TTL: max(0, r.ttl.Val()), UnderReview: r.underReview.Val()}

@@ -17,8 +17,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// reasonsBySource are the reasons that make an entry of the DLQ what it is; "-" stands for none.
-var reasonsBySource = map[string]coupon.Source{
+// sourcesByReason are the sources of DLQ entries with these reasons; "-" is no reason.
+var sourcesByReason = map[string]coupon.Source{
 	"-":                                     coupon.SourceHeld,
 	"":                                      coupon.SourceHeld,
 	"not json":                              coupon.SourceHeld,
@@ -36,18 +36,18 @@ var reasonsBySource = map[string]coupon.Source{
 	`{"a":1,"retryable":true,"attempts":3}`: coupon.SourceRetryable,
 }
 
-// standingEntry is what the line should show, and by what it orders.
-type standingEntry struct {
+// scoredEntry is an expected entry of a page, with its score.
+type scoredEntry struct {
 	coupon.Application
 	score float64
 }
 
-// before is the line's order, told again without Redis.
-func (e standingEntry) compare(other standingEntry) int {
+// compare is the order of entries, without Redis.
+func (e scoredEntry) compare(other scoredEntry) int {
 	return cmp.Or(cmp.Compare(e.score, other.score), cmp.Compare(e.Member, other.Member))
 }
 
-func expected(score, member string, source coupon.Source) standingEntry {
+func expected(score, member string, source coupon.Source) scoredEntry {
 	number, err := strconv.ParseFloat(score, 64)
 	if err != nil {
 		panic(err)
@@ -56,11 +56,11 @@ func expected(score, member string, source coupon.Source) standingEntry {
 	if number > 0 {
 		arrival = coupon.Arrival(math.Min(math.Floor(number), 1<<53-1))
 	}
-	return standingEntry{entry(member, arrival, source), number}
+	return scoredEntry{entry(member, arrival, source), number}
 }
 
-// standUnderReview writes a place into the DLQ by hand, with its reason.
-func (c *fixture) standUnderReview(t testingT, at place, reason string) {
+// addToDLQ writes a DLQ entry by hand, with its reason.
+func (c *fixture) addToDLQ(t testingT, at place, reason string) {
 	t.Helper()
 	c.addByHand(t, c.dlq, at)
 	if reason != "-" {
@@ -75,36 +75,26 @@ func (c *fixture) page(t testingT, after coupon.Cursor, cutoff time.Time) ([]cou
 	return entries, next
 }
 
-// mostPages are more than any line here has.
-const mostPages = 100
-
-// line reads all pages.
-func (c *fixture) line(t testingT, cutoff time.Time) (all []coupon.Application, pages []int) {
+// pages reads all pages.
+func (c *fixture) pages(t testingT, cutoff time.Time) (all []coupon.Application, pages []int) {
 	t.Helper()
 	for cursor := (coupon.Cursor{}); ; {
 		entries, next := c.page(t, cursor, cutoff)
 		if len(entries) == 0 {
 			cursor.End = true
-			require.Equal(t, cursor, next, "at the end the cursor stays")
+			require.Equal(t, cursor, next, "the last cursor stays")
 			return all, pages
 		}
 		all, pages, cursor = append(all, entries...), append(pages, len(entries)), next
-		require.Less(t, len(pages), mostPages, "the line has no end")
+		require.Less(t, len(pages), 100, "the pages have no end")
 	}
-}
-
-func TestPageOfEmptyQueueIsEmpty(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	all, _ := c.line(t, noon)
-	require.Empty(t, all)
 }
 
 func TestPageOrdersByArrivalThenMember(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.addByHand(t, c.queue, place{"1002", "1"}, place{"1000", "20"}, place{"1001", "9"}, place{"1001", "10"}, place{"1001", "100"})
-	all, pages := c.line(t, time.UnixMicro(2000))
+	all, pages := c.pages(t, time.UnixMicro(2000))
 	require.Equal(t, []coupon.Application{
 		entry("20", 1000, coupon.SourceQueue), entry("10", 1001, coupon.SourceQueue), entry("100", 1001, coupon.SourceQueue), entry("9", 1001, coupon.SourceQueue), entry("1", 1002, coupon.SourceQueue),
 	}, all)
@@ -119,11 +109,11 @@ func TestPageEndsBelowTheCutoff(t *testing.T) {
 		c.addByHand(t, key, place{decimal(at - 1), fmt.Sprint("in", i)}, place{decimal(at), fmt.Sprint("out", i)},
 			place{decimal(at + 1), fmt.Sprint("later", i)}, place{"+inf", fmt.Sprint("inf", i)})
 	}
-	all, _ := c.line(t, noon)
+	all, _ := c.pages(t, noon)
 	require.Equal(t, []coupon.Application{entry("in0", at-1, coupon.SourceQueue), entry("in1", at-1, coupon.SourceHeld)}, all)
-	all, _ = c.line(t, noon.Add(time.Microsecond))
+	all, _ = c.pages(t, noon.Add(time.Microsecond))
 	require.Len(t, all, 4)
-	all, _ = c.line(t, noon.Add(-time.Microsecond))
+	all, _ = c.pages(t, noon.Add(-time.Microsecond))
 	require.Empty(t, all)
 }
 
@@ -131,12 +121,12 @@ func TestPageReturnsSources(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	var want []coupon.Application
-	for reason, source := range reasonsBySource {
+	for reason, source := range sourcesByReason {
 		i := len(want)
-		c.standUnderReview(t, place{strconv.Itoa(1000 + i), strconv.Itoa(i)}, reason)
+		c.addToDLQ(t, place{strconv.Itoa(1000 + i), strconv.Itoa(i)}, reason)
 		want = append(want, entry(strconv.Itoa(i), coupon.Arrival(1000+i), source))
 	}
-	all, _ := c.line(t, noon)
+	all, _ := c.pages(t, noon)
 	require.Equal(t, want, all)
 }
 
@@ -146,28 +136,28 @@ func TestPageReadsHandwrittenScores(t *testing.T) {
 	c.addByHand(t, c.queue, place{"-inf", "a"}, place{"-7", "b"}, place{"-0.5", "c"}, place{"0", "d"}, place{"0.25", "e"},
 		place{"1000.999", "f"}, place{"1999.5", "g"}, place{"2000", "h"}, place{"1e300", "i"}, place{"+inf", "j"})
 	c.addByHand(t, c.dlq, place{"-inf", "A"}, place{"1000.5", "F"})
-	all, _ := c.line(t, time.UnixMicro(2000))
+	all, _ := c.pages(t, time.UnixMicro(2000))
 	want := []coupon.Application{
 		entry("A", 0, coupon.SourceHeld), entry("a", 0, coupon.SourceQueue), entry("b", 0, coupon.SourceQueue), entry("c", 0, coupon.SourceQueue), entry("d", 0, coupon.SourceQueue), entry("e", 0, coupon.SourceQueue),
 		entry("F", 1000, coupon.SourceHeld), entry("f", 1000, coupon.SourceQueue), entry("g", 1999, coupon.SourceQueue),
 	}
 	require.Equal(t, want, all)
 
-	// The same, with every page border in turn.
+	// The same with pages of one entry.
 	c.on.queuePage.Store(1)
 	c.on.dlqPage.Store(1)
-	all, _ = c.line(t, time.UnixMicro(2000))
+	all, _ = c.pages(t, time.UnixMicro(2000))
 	require.Equal(t, want, all)
 }
 
-// Thousands in queue and DLQ, with ties across every page border, at the limits that are shipped.
+// Thousands of entries in queue and DLQ, with ties across every page border, at the real limits.
 func TestPagesReturnEveryEntryOnce(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
 	for name, tc := range map[string]struct {
 		queue, dlq int
-		tie        int // how many share a score
-		dlqFrom    int // where the DLQ begins, in µs after the queue
+		tie        int // entries per score
+		dlqFrom    int // first score of the DLQ, in µs after the queue's
 	}{
 		"queue alone":              {queue: 3500, tie: 7},
 		"DLQ alone":                {dlq: 900, tie: 7},
@@ -182,7 +172,7 @@ func TestPagesReturnEveryEntryOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
-			var want []standingEntry
+			var want []scoredEntry
 			var queue, dlq []place
 			for i := range tc.queue {
 				p := place{decimal(at + coupon.Arrival(i/tc.tie)), "q" + strconv.Itoa(i)}
@@ -208,19 +198,19 @@ func TestPagesReturnEveryEntryOnce(t *testing.T) {
 			if len(reasons) > 0 {
 				require.NoError(t, c.rdb.HSet(t.Context(), c.reason, reasons).Err())
 			}
-			slices.SortFunc(want, standingEntry.compare)
-			all, pages := c.line(t, noon.Add(time.Hour))
+			slices.SortFunc(want, scoredEntry.compare)
+			all, pages := c.pages(t, noon.Add(time.Hour))
 			require.Equal(t, entriesOf(want), all)
 			for _, n := range pages {
 				require.LessOrEqual(t, n, queuePageMembers+dlqPageMembers)
 			}
-			require.LessOrEqual(t, len(pages), tc.queue/queuePageMembers+tc.dlq/dlqPageMembers+2, "pages are as full as they can be")
+			require.LessOrEqual(t, len(pages), tc.queue/queuePageMembers+tc.dlq/dlqPageMembers+2, "pages are full")
 		})
 	}
 }
 
-func entriesOf(standing []standingEntry) (entries []coupon.Application) {
-	for _, e := range standing {
+func entriesOf(scored []scoredEntry) (entries []coupon.Application) {
+	for _, e := range scored {
 		entries = append(entries, e.Application)
 	}
 	return entries
@@ -230,15 +220,15 @@ func entriesOf(standing []standingEntry) (entries []coupon.Application) {
 func TestPagesSurviveRemovals(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]func(read []coupon.Application) []coupon.Application{
-		"all that was read": func(read []coupon.Application) []coupon.Application { return read },
-		"the cursor's own":  func(read []coupon.Application) []coupon.Application { return read[len(read)-1:] },
-		"all but that":      func(read []coupon.Application) []coupon.Application { return read[:len(read)-1] },
+		"the whole page":          func(read []coupon.Application) []coupon.Application { return read },
+		"the entry of the cursor": func(read []coupon.Application) []coupon.Application { return read[len(read)-1:] },
+		"all other entries":       func(read []coupon.Application) []coupon.Application { return read[:len(read)-1] },
 	} {
 		for _, tie := range []int{1, 5000} {
 			t.Run(fmt.Sprint(name, tie), func(t *testing.T) {
 				t.Parallel()
 				c := newCoupon(t)
-				var want []standingEntry
+				var want []scoredEntry
 				var queue, dlq []place
 				for i := range 3000 {
 					p := place{strconv.Itoa(1000 + i/tie), strconv.Itoa(i)}
@@ -252,7 +242,7 @@ func TestPagesSurviveRemovals(t *testing.T) {
 				}
 				c.addByHand(t, c.queue, queue...)
 				c.addByHand(t, c.dlq, dlq...)
-				slices.SortFunc(want, standingEntry.compare)
+				slices.SortFunc(want, scoredEntry.compare)
 				var all []coupon.Application
 				for cursor := (coupon.Cursor{}); ; {
 					entries, next := c.page(t, cursor, noon)
@@ -260,7 +250,7 @@ func TestPagesSurviveRemovals(t *testing.T) {
 						break
 					}
 					all, cursor = append(all, entries...), next
-					require.LessOrEqual(t, len(all), len(want), "the line has no end")
+					require.LessOrEqual(t, len(all), len(want), "the pages have no end")
 					leave := gone(entries)
 					require.EqualValues(t, len(leave), c.remove(t, noon, coupon.MarkNone, leave...))
 				}
@@ -281,7 +271,7 @@ func TestPagesAreSorted(t *testing.T) {
 	scores := []string{"-inf", "-9007199254740993", "-2.5", "-1", "0", "0.5", "1", "1.25", "2", "2", "2", "3", "99", "99.5", "100", "100.5", "1e18", "+inf"}
 	cutoff := time.UnixMicro(100)
 	reasons := []string{}
-	for reason := range reasonsBySource {
+	for reason := range sourcesByReason {
 		reasons = append(reasons, reason)
 	}
 	slices.Sort(reasons)
@@ -295,23 +285,23 @@ func TestPagesAreSorted(t *testing.T) {
 		id++
 		c := c.another(id)
 		queue, dlq := places.Draw(t, "queue"), places.Draw(t, "dlq")
-		var line []standingEntry
+		var rest []scoredEntry
 		for member, score := range queue {
 			c.addByHand(t, c.queue, place{score, member})
-			line = append(line, expected(score, member, coupon.SourceQueue))
+			rest = append(rest, expected(score, member, coupon.SourceQueue))
 		}
 		for _, member := range sorted(dlq) {
 			reason := rapid.SampledFrom(reasons).Draw(t, "reason of "+strconv.Quote(member))
-			c.standUnderReview(t, place{dlq[member], member}, reason)
+			c.addToDLQ(t, place{dlq[member], member}, reason)
 			if queue[member] == dlq[member] {
-				// The same application twice: whether it comes once or twice is open.
-				line = slices.DeleteFunc(line, func(e standingEntry) bool { return e.Member == member && e.Source == coupon.SourceQueue })
+				// Pages may have an application of both keys once or twice.
+				rest = slices.DeleteFunc(rest, func(e scoredEntry) bool { return e.Member == member && e.Source == coupon.SourceQueue })
 				require.NoError(t, c.rdb.ZRem(t.Context(), c.queue, member).Err())
 			}
-			line = append(line, expected(dlq[member], member, reasonsBySource[reason]))
+			rest = append(rest, expected(dlq[member], member, sourcesByReason[reason]))
 		}
-		line = slices.DeleteFunc(line, func(e standingEntry) bool { return e.score >= 100 })
-		slices.SortFunc(line, standingEntry.compare)
+		rest = slices.DeleteFunc(rest, func(e scoredEntry) bool { return e.score >= 100 })
+		slices.SortFunc(rest, scoredEntry.compare)
 
 		limits := rapid.IntRange(1, 12)
 		c.on.queuePage.Store(int64(limits.Draw(t, "queue page")))
@@ -319,17 +309,17 @@ func TestPagesAreSorted(t *testing.T) {
 		for cursor := (coupon.Cursor{}); ; {
 			entries, next := c.page(t, cursor, cutoff)
 			if len(entries) == 0 {
-				require.Empty(t, entriesOf(line), "the line had not ended")
+				require.Empty(t, entriesOf(rest), "the pages ended early")
 				return
 			}
 			require.LessOrEqual(t, int64(len(entries)), c.on.queuePage.Load()+c.on.dlqPage.Load())
-			require.LessOrEqual(t, len(entries), len(line))
-			require.Equal(t, entriesOf(line[:len(entries)]), entries)
-			read := line[:len(entries)]
-			line, cursor = slices.Clone(line[len(entries):]), next
+			require.LessOrEqual(t, len(entries), len(rest))
+			require.Equal(t, entriesOf(rest[:len(entries)]), entries)
+			read := rest[:len(entries)]
+			rest, cursor = slices.Clone(rest[len(entries):]), next
 
-			// Some of those read go, and some of those still to come.
-			drop := func(what string, of []standingEntry) (left []standingEntry) {
+			// Some entries of this page and of later ones are removed.
+			drop := func(what string, of []scoredEntry) (left []scoredEntry) {
 				for _, e := range of {
 					if !rapid.Bool().Draw(t, what) {
 						left = append(left, e)
@@ -343,9 +333,9 @@ func TestPagesAreSorted(t *testing.T) {
 				}
 				return left
 			}
-			drop("a read one goes", read)
-			if rapid.IntRange(0, 3).Draw(t, "later ones go") == 0 {
-				line = drop("a later one goes", line)
+			drop("a read entry is removed", read)
+			if rapid.IntRange(0, 3).Draw(t, "later entries are removed") == 0 {
+				rest = drop("a later entry is removed", rest)
 			}
 		}
 	})
@@ -359,7 +349,7 @@ func sorted[V any](m map[string]V) (keys []string) {
 	return keys
 }
 
-// another is the same client's next coupon.
+// another is another coupon of the same client.
 func (c *fixture) another(id coupon.CouponID) *fixture {
 	k := c.names.coupon(id)
 	return &fixture{
@@ -377,7 +367,7 @@ func TestPageReturnsEntriesOfBothKeys(t *testing.T) {
 	for limit := range int64(4) {
 		c.on.queuePage.Store(limit + 1)
 		c.on.dlqPage.Store(limit + 1)
-		all, _ := c.line(t, noon)
+		all, _ := c.pages(t, noon)
 		once := slices.CompactFunc(all, func(a, b coupon.Application) bool { return a.Member == b.Member })
 		require.Equal(t, []coupon.Application{entry("1", 1000, coupon.SourceQueue), entry("2", 1001, coupon.SourceHeld), entry("3", 1002, coupon.SourceQueue), entry("1", 1003, coupon.SourceHeld)}, once)
 	}

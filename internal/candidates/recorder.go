@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Seen is what a process has seen of a coupon's promises. Scripts carry it into Redis, see lua/epoch.lua.
+// Seen are the counts of accepted applications that a process has seen. Scripts carry them into Redis: see lua/epoch.lua.
 type Seen struct {
 	LastArrival coupon.Arrival // highest of any epoch
 	Epoch       string         // the last one that replied, "<run_id>:<since in µs>"; empty: none has
@@ -34,7 +34,7 @@ type Answer struct {
 	Counted bool           // the server counted this application, or may have: ACCEPTED or no reply, not DUPLICATE
 }
 
-// Reply is what a script says about a coupon's promises.
+// Reply is the part of a script's reply about a coupon's accepted applications.
 type Reply struct {
 	Seen              // Epoch is empty if applying is not possible now
 	Now      int64    // the shard's clock, µs since 1970
@@ -74,45 +74,35 @@ func mayHaveRun(err error) bool {
 	}
 }
 
-// How many answers one call of Missing and of Restore takes.
-const (
-	MaxMissing = 500
-	MaxRestore = 150 // each costs several commands
-)
+// MaxAnswers is how many answers one call of Missing or Restore takes: as many as one call of ApplyAll gives.
+const MaxAnswers = 250
 
 // Missing returns those answers whose application Redis has nowhere, or at another arrival, and the epoch of the server that
-// says so. It is a read.
+// replied. It is a read.
 func (s *Store) Missing(ctx context.Context, couponID coupon.CouponID, answers []Answer) (epoch string, missing []Answer, err error) {
-	k := s.names.coupon(couponID)
-	reply, err := missingScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, answerArgs(nil, answers)...)
+	reply, err := s.run(ctx, missingScript, couponID, answerArgs(nil, answers)...)
 	if err != nil {
-		return "", nil, fmt.Errorf("find missing applications of coupon %d: %w", couponID, err)
+		return "", nil, err
 	}
-	epoch, places, err := readMissing(reply, len(answers))
+	epoch, missing, err = readMissing(reply, answers)
 	if err != nil {
-		return "", nil, fmt.Errorf("find missing applications of coupon %d: %w", couponID, err)
-	}
-	for _, place := range places {
-		missing = append(missing, answers[place-1])
+		return "", nil, missingScript.failed(couponID, err)
 	}
 	return epoch, missing, nil
 }
 
-func readMissing(reply []any, users int) (epoch string, places []int64, err error) {
-	if len(reply) == 0 {
-		return "", nil, errors.New("empty answer")
+func readMissing(reply []any, answers []Answer) (epoch string, missing []Answer, err error) {
+	places, texts, err := mixed(reply, max(0, len(reply)-1), 1)
+	if err != nil {
+		return "", nil, err
 	}
-	epoch, ok := reply[0].(string)
-	if !ok {
-		return "", nil, fmt.Errorf("epoch %v, want text", reply[0])
-	}
-	places, err = missingScript.integers(reply[1:], len(reply)-1)
 	for _, place := range places {
-		if place < 1 || place > int64(users) {
-			return "", nil, fmt.Errorf("place %d of %d", place, users)
+		if place < 1 || place > int64(len(answers)) {
+			return "", nil, fmt.Errorf("place %d of %d", place, len(answers))
 		}
+		missing = append(missing, answers[place-1])
 	}
-	return epoch, places, err
+	return texts[0], missing, nil
 }
 
 func answerArgs(args []any, answers []Answer) []any {
@@ -142,38 +132,21 @@ type Restored struct {
 // Restore puts applications back, and lifts the server's counts to what was seen. Without answers it does only the latter. It
 // is safe to repeat.
 func (s *Store) Restore(ctx context.Context, couponID coupon.CouponID, carried Seen, answers []Answer) (Restored, error) {
-	k := s.names.coupon(couponID)
 	args := answerArgs([]any{carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds}, answers)
-	reply, err := restoreScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, args...)
-	if err != nil {
-		return Restored{}, fmt.Errorf("put applications of coupon %d back: %w", couponID, err)
-	}
-	r, err := readRestored(reply)
-	if err != nil {
-		return Restored{}, fmt.Errorf("put applications of coupon %d back: %w", couponID, err)
-	}
-	return r, nil
+	return ask(ctx, s, restoreScript, couponID, readRestored, args...)
 }
 
 func readRestored(reply []any) (Restored, error) {
-	const texts, numbers = 2, 5
-	if len(reply) != texts+numbers {
-		return Restored{}, fmt.Errorf("%d values in the reply, want %d", len(reply), texts+numbers)
-	}
-	said, err := restoreScript.texts(reply[:texts], texts)
+	n, texts, err := mixed(reply, 5, 2)
 	if err != nil {
 		return Restored{}, err
 	}
-	n, err := restoreScript.integers(reply[texts:], numbers)
-	if err != nil {
-		return Restored{}, err
-	}
-	r := Restored{Code: RestoreCode(said[0]), Back: int(n[3]), Moved: int(n[4]),
-		Reply: Reply{Now: n[0], Seen: Seen{Epoch: said[1], Accepted: n[1], Twice: n[2]}}}
+	r := Restored{Code: RestoreCode(texts[0]), Back: int(n[3]), Moved: int(n[4]),
+		Reply: Reply{Now: n[0], Seen: Seen{Epoch: texts[1], Accepted: n[1], Twice: n[2]}}}
 	switch r.Code {
 	case RestoreDone, RestoreNoWindow, RestoreFinal:
 		return r, nil
 	default:
-		return Restored{}, fmt.Errorf("unknown answer %q", said[0])
+		return Restored{}, fmt.Errorf("unknown answer %q", texts[0])
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watch shows how many members each further command carries, or each call of a script by its SHA; a member takes so many
+// watch returns how many members each further command, or call of a script by its SHA, carries. A member takes argsEach
 // arguments.
 func (c *fixture) watch(argsEach int) (carried func(verb string, before int) []int) {
 	var mu sync.Mutex
@@ -46,13 +46,13 @@ func TestRemoveMatchesArrivals(t *testing.T) {
 	}
 	require.EqualValues(t, 5, c.remove(t, noon, coupon.MarkNone,
 		coupon.Application{Member: "1", Arrival: 1000},
-		coupon.Application{Member: "2", Arrival: 1000}, // came again
-		coupon.Application{Member: "3", Arrival: 1003}, // never stood so
+		coupon.Application{Member: "2", Arrival: 1000}, // has applied again
+		coupon.Application{Member: "3", Arrival: 1003}, // another arrival
 		coupon.Application{Member: "4", Arrival: 1004},
 		coupon.Application{Member: "5", Arrival: 1004},
 		coupon.Application{Member: "both", Arrival: 1003},
-		coupon.Application{Member: "older", Arrival: 1006}, // the one under review; the one in the queue stays
-		coupon.Application{Member: "nobody", Arrival: 1000},
+		coupon.Application{Member: "older", Arrival: 1006}, // the DLQ entry; the queue entry stays
+		coupon.Application{Member: "absent", Arrival: 1000},
 	))
 	require.Equal(t, map[string]float64{"2": 1001, "3": 1002, "older": 1009}, c.scores(t, c.queue))
 	require.Equal(t, map[string]float64{"5": 1005}, c.scores(t, c.dlq))
@@ -109,7 +109,7 @@ func TestRemoveMarksUsers(t *testing.T) {
 	}
 }
 
-// A settled user is marked also when a run that crashed has removed him before.
+// A crashed run may have removed the entry before.
 func TestRemoveMarksUsersOfMissingEntries(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -138,7 +138,7 @@ func TestRemoveSplitsLargeBatches(t *testing.T) {
 	c.addByHand(t, c.dlq, dlq...)
 	calls := c.watch(2)
 	require.EqualValues(t, many, c.remove(t, noon, coupon.MarkIssued, entries[:many]...))
-	require.ElementsMatch(t, []int{500, 500, 7}, calls(removeScript.sha, 3+4+2))
+	require.ElementsMatch(t, []int{500, 500, 7}, calls(removeScript.sha, 3+6+3))
 	require.Len(t, c.rdb.SMembers(t.Context(), c.issued).Val(), many)
 	require.Equal(t, 1, len(c.scores(t, c.queue))+len(c.scores(t, c.dlq)))
 }
@@ -152,8 +152,7 @@ func TestRemoveMatchesHandwrittenScores(t *testing.T) {
 			member := "no\x00user\xff한"
 			c.addByHand(t, c.queue, place{score, member})
 			c.addByHand(t, c.dlq, place{score, "\xfe"})
-			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(9e15))
-			require.NoError(t, err)
+			entries, _ := c.page(t, coupon.Cursor{}, time.UnixMicro(9e15))
 			require.Len(t, entries, 2)
 			require.EqualValues(t, 2, c.remove(t, noon, coupon.MarkNone, entries...))
 			c.requireExists(t, false, c.queue, c.dlq)
@@ -164,38 +163,38 @@ func TestRemoveMatchesHandwrittenScores(t *testing.T) {
 // Neighbours are removed by rank. Other entries are looked up one by one.
 func TestRemoveRangeRemovesNoOtherEntry(t *testing.T) {
 	t.Parallel()
-	stand := func(c *fixture, key string, arrival coupon.Arrival, member string) {
+	add := func(c *fixture, key string, arrival coupon.Arrival, member string) {
 		require.NoError(t, c.rdb.ZAdd(t.Context(), key, redis.Z{Score: float64(arrival), Member: member}).Err())
 	}
 	gone := func(c *fixture, members ...any) {
 		require.NoError(t, c.rdb.ZRem(t.Context(), c.queue, members...).Err())
 	}
 	for name, test := range map[string]struct {
-		meddle func(c *fixture, at []Receipt)
-		cut    bool
+		change func(c *fixture, at []Receipt)
+		byRank bool
 		left   []string
 	}{
-		"as it is":               {cut: true, left: []string{"1", "5"}},
-		"they are the head":      {func(c *fixture, _ []Receipt) { gone(c, "1") }, true, []string{"5"}},
-		"they are all":           {func(c *fixture, _ []Receipt) { gone(c, "1", "5") }, true, []string{}},
-		"the first is gone":      {func(c *fixture, _ []Receipt) { gone(c, "2") }, false, []string{"1", "5"}},
-		"one between is gone":    {func(c *fixture, _ []Receipt) { gone(c, "3") }, false, []string{"1", "5"}},
-		"the last is gone":       {func(c *fixture, _ []Receipt) { gone(c, "4") }, false, []string{"1", "5"}},
-		"all are gone":           {func(c *fixture, _ []Receipt) { gone(c, "1", "2", "3", "4", "5") }, false, []string{}},
-		"one stands between":     {func(c *fixture, at []Receipt) { stand(c, c.queue, at[2].Arrival, "29") }, false, []string{"1", "29", "5"}},
-		"one stands for another": {func(c *fixture, at []Receipt) { gone(c, "3"); stand(c, c.queue, at[2].Arrival, "9") }, false, []string{"1", "9", "5"}},
-		"the first came again":   {func(c *fixture, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "2") }, false, []string{"1", "5", "2"}},
-		"one between came again": {func(c *fixture, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "3") }, false, []string{"1", "5", "3"}},
-		"the last came again":    {func(c *fixture, at []Receipt) { stand(c, c.queue, at[4].Arrival+1, "4") }, false, []string{"1", "5", "4"}},
-		"the last came again, and is the last": {func(c *fixture, at []Receipt) {
+		"unchanged":                 {byRank: true, left: []string{"1", "5"}},
+		"the head of the queue":     {func(c *fixture, _ []Receipt) { gone(c, "1") }, true, []string{"5"}},
+		"the whole queue":           {func(c *fixture, _ []Receipt) { gone(c, "1", "5") }, true, []string{}},
+		"the first is gone":         {func(c *fixture, _ []Receipt) { gone(c, "2") }, false, []string{"1", "5"}},
+		"one between is gone":       {func(c *fixture, _ []Receipt) { gone(c, "3") }, false, []string{"1", "5"}},
+		"the last is gone":          {func(c *fixture, _ []Receipt) { gone(c, "4") }, false, []string{"1", "5"}},
+		"all are gone":              {func(c *fixture, _ []Receipt) { gone(c, "1", "2", "3", "4", "5") }, false, []string{}},
+		"another entry between":     {func(c *fixture, at []Receipt) { add(c, c.queue, at[2].Arrival, "29") }, false, []string{"1", "29", "5"}},
+		"another entry instead":     {func(c *fixture, at []Receipt) { gone(c, "3"); add(c, c.queue, at[2].Arrival, "9") }, false, []string{"1", "9", "5"}},
+		"the first applied again":   {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "2") }, false, []string{"1", "5", "2"}},
+		"one between applied again": {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "3") }, false, []string{"1", "5", "3"}},
+		"the last applied again":    {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "4") }, false, []string{"1", "5", "4"}},
+		"the last applied again, and is the last": {func(c *fixture, at []Receipt) {
 			gone(c, "5")
-			stand(c, c.queue, at[4].Arrival+1, "4")
+			add(c, c.queue, at[4].Arrival+1, "4")
 		}, false, []string{"1", "4"}},
-		"the first is earlier": {func(c *fixture, at []Receipt) { stand(c, c.queue, at[0].Arrival, "2") }, false, []string{"1", "2", "5"}},
-		"a score by hand":      {func(c *fixture, at []Receipt) { stand(c, c.queue, at[1].Arrival-1, "1"); gone(c, "5") }, true, []string{"1"}},
-		"one stands in the DLQ as well": {func(c *fixture, at []Receipt) {
-			stand(c, c.dlq, at[2].Arrival, "3")
-			stand(c, c.dlq, at[3].Arrival+1, "4") // another application
+		"the first is earlier": {func(c *fixture, at []Receipt) { add(c, c.queue, at[0].Arrival, "2") }, false, []string{"1", "2", "5"}},
+		"a handwritten score":  {func(c *fixture, at []Receipt) { add(c, c.queue, at[1].Arrival-1, "1"); gone(c, "5") }, true, []string{"1"}},
+		"an entry in the DLQ as well": {func(c *fixture, at []Receipt) {
+			add(c, c.dlq, at[2].Arrival, "3")
+			add(c, c.dlq, at[3].Arrival+1, "4") // of another application
 			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "3", "{}", "4", "{}").Err())
 		}, true, []string{"1", "5"}},
 	} {
@@ -208,13 +207,13 @@ func TestRemoveRangeRemovesNoOtherEntry(t *testing.T) {
 			for i := range settled {
 				settled[i] = coupon.Application{Member: strconv.Itoa(i + 2), Arrival: at[i+1].Arrival}
 			}
-			if test.meddle != nil {
-				test.meddle(c, at)
+			if test.change != nil {
+				test.change(c, at)
 			}
 			before := c.rdb.ZCard(t.Context(), c.queue).Val() + c.rdb.ZCard(t.Context(), c.dlq).Val()
 			calls := c.watch(1)
 			removed := c.remove(t, noon.Add(time.Hour), coupon.MarkIssued, settled...)
-			require.Len(t, calls(removeScript.sha, 0), map[bool]int{true: 0, false: 1}[test.cut])
+			require.Len(t, calls(removeScript.sha, 0), map[bool]int{true: 0, false: 1}[test.byRank])
 
 			require.Equal(t, test.left, c.rdb.ZRange(t.Context(), c.queue, 0, -1).Val())
 			require.ElementsMatch(t, []string{"2", "3", "4"}, c.rdb.SMembers(t.Context(), c.issued).Val())

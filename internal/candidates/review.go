@@ -10,7 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Reason says why an application is under review.
+// Reason is the reason why an application is under review.
 type Reason struct {
 	Cause     string       `json:"cause"`     // stable, in capitals: `dlq list` groups by it
 	Message   string       `json:"message"`   // for people
@@ -37,7 +37,7 @@ type Attempt struct {
 	Message string       `json:"message"`
 }
 
-// maxRefusals of its row hold an entry for an operator. Ten, one per night, leave a week and a half to notice it.
+// maxRefusals is after how many refusals of its row an entry becomes held. Ten nights are enough time to notice the cause.
 const maxRefusals = 10
 
 // failed is an application that was not settled, with its reason.
@@ -68,7 +68,6 @@ func (s *Store) Review(ctx context.Context, couponID coupon.CouponID, run coupon
 }
 
 func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []failed) (moved int64, err error) {
-	k := s.names.coupon(couponID)
 	for chunk := range slices.Chunk(all, reviewMembers) {
 		args := append(make([]any, 0, 1+4*len(chunk)), maxRefusals)
 		for _, f := range chunk {
@@ -85,9 +84,9 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 			}
 			args = append(args, f.Member, f.Arrival, source, reason)
 		}
-		n, err := reviewScript.count(ctx, s.rdb, []string{k.queue, k.dlq, k.reason}, args...)
+		n, err := s.number(ctx, reviewScript, couponID, args...)
 		if err != nil {
-			return moved, fmt.Errorf("move applications of coupon %d to the DLQ: %w", couponID, err)
+			return moved, err
 		}
 		moved += n
 	}
@@ -102,15 +101,14 @@ var reviewLetters = map[coupon.Source]string{
 
 // Release makes held DLQ entries retryable. It returns how many it found with this arrival. It is safe to repeat.
 func (s *Store) Release(ctx context.Context, couponID coupon.CouponID, entries []coupon.Application) (released int64, err error) {
-	k := s.names.coupon(couponID)
 	for chunk := range slices.Chunk(entries, reviewMembers) {
 		args := make([]any, 0, 2*len(chunk))
 		for _, e := range chunk {
 			args = append(args, e.Member, e.Arrival)
 		}
-		n, err := releaseScript.count(ctx, s.rdb, []string{k.dlq, k.reason}, args...)
+		n, err := s.number(ctx, releaseScript, couponID, args...)
 		if err != nil {
-			return released, fmt.Errorf("release applications of coupon %d from review: %w", couponID, err)
+			return released, err
 		}
 		released += n
 	}

@@ -54,13 +54,12 @@ func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
 		"attempts":1,"run":12345678901234,"at":"2026-11-21T00:00:01.234567Z"}`,
 		c.rdb.HGet(t.Context(), c.reason, "18446744073709551615").Val())
 	for _, key := range []string{c.dlq, c.reason} {
-		require.EqualValues(t, -1, c.expires(t, key), "%s never ends by itself", key)
+		require.EqualValues(t, -1, c.expires(t, key), "%s has no expiry", key)
 	}
 
 	require.Equal(t, UnderReview, c.apply(t, 1).Code)
 	require.Equal(t, at[0].Arrival, c.apply(t, 1).Arrival)
-	entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, noon.Add(time.Second))
-	require.NoError(t, err)
+	entries, _ := c.page(t, coupon.Cursor{}, noon.Add(time.Second))
 	require.Equal(t, []coupon.Application{
 		entry("1", at[0].Arrival, coupon.SourceHeld), entry("2", at[1].Arrival, coupon.SourceQueue), entry("18446744073709551615", at[2].Arrival, coupon.SourceRetryable),
 	}, entries)
@@ -78,13 +77,13 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 		reason := because(1)
 		reason.Run += coupon.RunID(attempt)
 		require.EqualValues(t, 1, c.review(t, failed{Application: entry("7", at[0].Arrival, source), Reason: reason}))
-		require.Zero(t, c.review(t, failed{Application: entry("7", at[0].Arrival, coupon.SourceQueue), Reason: reason}), "another run that saw it in the queue")
+		require.Zero(t, c.review(t, failed{Application: entry("7", at[0].Arrival, coupon.SourceQueue), Reason: reason}), "a run that read it in the queue")
 		source = coupon.SourceRetryable
 		tried = append(tried, Attempt{reason.At, reason.Run, reason.Cause, reason.Message})
 		if reason.Attempts = attempt + 1; attempt > 0 {
 			reason.Since, reason.Tried = reason.At, tried[max(0, len(tried)-5):]
 		}
-		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the latest reason, and how often")
+		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the last reason with the number of attempts")
 	}
 	require.Equal(t, map[string]float64{"7": float64(at[0].Arrival)}, c.scores(t, c.dlq))
 	require.Empty(t, c.scores(t, c.queue))
@@ -105,10 +104,10 @@ func TestReviewKeepsCauseWhenAsked(t *testing.T) {
 	why.Attempts, why.Run, why.At, why.Since = 2, 9, away.At, refused.At
 	why.Tried = []Attempt{{refused.At, refused.Run, refused.Cause, refused.Message}, {away.At, 9, away.Cause, away.Message}}
 	require.Equal(t, map[string]Reason{"7": why}, c.reasons(t, "7"))
-	require.Zero(t, c.review(t, failed{Keep: true, Application: entry("8", at, coupon.SourceRetryable), Reason: away}), "who does not stand there")
+	require.Zero(t, c.review(t, failed{Keep: true, Application: entry("8", at, coupon.SourceRetryable), Reason: away}), "no such entry")
 }
 
-// Refused rows are counted, whichever run tries them, and after the tenth time a person must decide.
+// The tenth refusal of a row, by any run, makes the entry held.
 func TestReviewCountsRefusedRows(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -128,28 +127,24 @@ func TestReviewCountsRefusedRows(t *testing.T) {
 	why := c.reasons(t, "7")["7"]
 	require.Equal(t, []int{10, 10}, []int{why.Refused, why.Attempts})
 
-	n, err := c.Release(t.Context(), c.id, []coupon.Application{{Member: "7", Arrival: at}})
-	require.NoError(t, err)
-	require.EqualValues(t, 1, n)
+	require.EqualValues(t, 1, c.release(t, coupon.Application{Member: "7", Arrival: at}))
 	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, noon.Add(time.Hour)))
-	c.review(t, failed{Application: entry("7", at, coupon.SourceRetryable), Reason: because(1)}) // the database was away, or anything else
-	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, noon.Add(time.Hour)), "that is no refused row")
-	require.Equal(t, 10, c.reasons(t, "7")["7"].Refused, "but those are not forgotten")
+	c.review(t, failed{Application: entry("7", at, coupon.SourceRetryable), Reason: because(1)}) // any other failure
+	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, noon.Add(time.Hour)), "no further refusal")
+	require.Equal(t, 10, c.reasons(t, "7")["7"].Refused, "the refusals stay counted")
 	c.review(t, failed{Application: entry("7", at, coupon.SourceRetryable), Reason: refused})
 	require.Equal(t, coupon.SourceHeld, c.sourceOf7(t, noon.Add(time.Hour)))
 }
 
-// sourceOf7 is what a page before the cutoff says of the only entry.
+// sourceOf7 is the source of the only entry on a page before the cutoff.
 func (c *fixture) sourceOf7(t *testing.T, cutoff time.Time) coupon.Source {
 	t.Helper()
-	entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, cutoff)
-	require.NoError(t, err)
+	entries, _ := c.page(t, coupon.Cursor{}, cutoff)
 	require.Len(t, entries, 1)
 	return entries[0].Source
 }
 
-// An entry is known as tried for the night that tried it last, and for no other; neither what a person tries nor a release
-// changes that.
+// An entry is SourceTriedTonight for the last night that tried it. A manual run or a release does not change that.
 func TestReviewKeepsTheNight(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
@@ -167,12 +162,11 @@ func TestReviewKeepsTheNight(t *testing.T) {
 	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first.In(time.FixedZone("Seoul", 9*3600))), "the same instant")
 	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, second))
 	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, first.Add(time.Microsecond)))
-	refusedBy(coupon.SourceRetryable, time.Time{}) // a person's run
+	refusedBy(coupon.SourceRetryable, time.Time{}) // a manual run
 	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first))
 	c.review(t, failed{Keep: true, Application: entry("7", at, coupon.SourceRetryable), Reason: because(1)})
 	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first))
-	_, err := c.Release(t.Context(), c.id, []coupon.Application{{Member: "7", Arrival: at}})
-	require.NoError(t, err)
+	c.release(t, coupon.Application{Member: "7", Arrival: at})
 	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first))
 	refusedBy(coupon.SourceRetryable, second)
 	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, first))
@@ -190,37 +184,29 @@ func TestReviewSkipsHeldEntries(t *testing.T) {
 		"garbage": "not json", "empty": "", "list": "[1]", "number": "3", "null": "null", "no attempts": "{}", "attempts text": `{"attempts":"3"}`,
 		"held":     `{"cause":"UNKNOWN_USER","retryable":false}`,
 		"too deep": strings.Repeat("[", 5000),
+		"none":     "-",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
-			c.addByHand(t, c.dlq, place{"1000", "7"})
-			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "7", old).Err())
+			c.addToDLQ(t, place{"1000", "7"}, old)
 			before := c.content(t)
 			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceRetryable), Reason: because(1)}))
 			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceQueue), Reason: because(1)}))
 			require.Equal(t, before, c.content(t))
 		})
 	}
-	t.Run("none", func(t *testing.T) {
-		t.Parallel()
-		c := newCoupon(t)
-		c.addByHand(t, c.dlq, place{"1000", "7"})
-		require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceRetryable), Reason: because(1)}))
-		require.Empty(t, c.reasons(t, "7"))
-	})
 }
 
 func TestReviewSkipsChangedApplications(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ queue, dlq []place }{
-		"who stands nowhere":                         {},
-		"who has left the queue and come again":      {queue: []place{{"1001", "7"}}},
-		"who stood in the queue later":               {queue: []place{{"999", "7"}}},
-		"who stands in the DLQ with another arrival": {dlq: []place{{"999", "7"}}},
-		// Two promises never become one.
-		"who has an older entry under review": {queue: []place{{"1000", "7"}}, dlq: []place{{"999", "7"}}},
-		"another member":                      {queue: []place{{"1000", "07"}, {"1000", "7 "}, {"1000", ""}}},
+		"no entry":                          {},
+		"a new application in the queue":    {queue: []place{{"1001", "7"}}},
+		"an earlier arrival in the queue":   {queue: []place{{"999", "7"}}},
+		"another arrival in the DLQ":        {dlq: []place{{"999", "7"}}},
+		"an older entry in the DLQ as well": {queue: []place{{"1000", "7"}}, dlq: []place{{"999", "7"}}},
+		"another member":                    {queue: []place{{"1000", "07"}, {"1000", "7 "}, {"1000", ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -254,14 +240,13 @@ func TestReviewMatchesHandwrittenScores(t *testing.T) {
 			c := newCoupon(t)
 			member := "no\x00user\xff한"
 			c.addByHand(t, c.queue, place{score, member})
-			entries, _, err := c.Page(t.Context(), c.id, coupon.Cursor{}, time.UnixMicro(9e15))
-			require.NoError(t, err)
+			entries, _ := c.page(t, coupon.Cursor{}, time.UnixMicro(9e15))
 			require.Len(t, entries, 1)
 			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}))
 			require.Empty(t, c.scores(t, c.queue))
 			require.Equal(t, map[string]float64{member: want}, c.scores(t, c.dlq))
 			entries[0].Source = coupon.SourceRetryable
-			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}), "and again in the DLQ")
+			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}), "again in the DLQ")
 			require.Equal(t, 2, c.reasons(t, member)[member].Attempts)
 		})
 	}
@@ -285,7 +270,7 @@ func TestReviewAndReasonsSplitLargeBatches(t *testing.T) {
 	c.addByHand(t, c.queue, places...)
 	calls := c.watch(4)
 	require.EqualValues(t, many, c.review(t, all...))
-	require.Equal(t, []int{150, 150, 150, 150, 150, 150, 101}, calls("evalsha", 3+3))
+	require.Equal(t, []int{150, 150, 150, 150, 150, 150, 101}, calls("evalsha", 3+6+1))
 	require.Empty(t, c.scores(t, c.queue))
 	require.Len(t, c.scores(t, c.dlq), many)
 

@@ -15,7 +15,7 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is one Lua operation. Its file states KEYS, ARGV and the reply.
+// script is one Lua operation. Its file states ARGV and the reply; shared.lua states KEYS.
 type script struct{ name, source, sha string }
 
 var (
@@ -26,8 +26,8 @@ var (
 	renewScript           = load("renew")
 	countsScript          = load("counts", "epoch")
 	pageScript            = load("page")
-	removeRangeScript     = load("remove_range")
-	removeScript          = load("remove")
+	removeRangeScript     = load("remove_range", "settled")
+	removeScript          = load("remove", "settled")
 	reviewScript          = load("review")
 	releaseScript         = load("release")
 	setSoldScript         = load("set_sold")
@@ -40,18 +40,19 @@ var (
 	inspectScript         = load("inspect")
 )
 
-// load prepends shared sources to a script, behind its shebang line.
+// load puts shared sources between the shebang line of a script and its text.
 func load(name string, shared ...string) script {
 	source := read(name)
-	shebang := ""
+	shebang, text := "", source
 	if strings.HasPrefix(source, "#!") {
 		end := strings.Index(source, "\n") + 1
-		shebang, source = source[:end], source[end:]
+		shebang, text = source[:end], source[end:]
 	}
-	for _, part := range shared {
-		source = read(part) + source
+	source = shebang
+	for _, part := range append([]string{"shared"}, shared...) {
+		source += read(part)
 	}
-	source = shebang + source
+	source += text
 	sum := sha1.Sum([]byte(source))
 	return script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 }
@@ -68,17 +69,17 @@ func read(name string) string {
 // application whose caller already got an error.
 type onceCmd struct{ *redis.Cmd }
 
-// NoRetry is for the Cluster client, which retries whatever MaxRetries says.
+// NoRetry is for the Cluster client, which ignores MaxRetries.
 func (onceCmd) NoRetry() bool { return true }
 
-// run calls the script, and loads it if the server does not know it. NOSCRIPT means that nothing was executed.
-func (s script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) ([]any, error) {
-	reply, err := s.call(ctx, rdb, "evalsha", s.sha, keys, args)
+// run runs a script for a coupon, and loads it if the server does not know it. NOSCRIPT means that nothing was executed.
+func (s *Store) run(ctx context.Context, of script, couponID coupon.CouponID, args ...any) ([]any, error) {
+	reply, err := s.call(ctx, couponID, "evalsha", of.sha, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = s.call(ctx, rdb, "eval", s.source, keys, args)
+		reply, err = s.call(ctx, couponID, "eval", of.source, args)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s script: %w", s.name, classify(err))
+		return nil, of.failed(couponID, classify(err))
 	}
 	if list, ok := reply.([]any); ok {
 		return list, nil
@@ -86,12 +87,9 @@ func (s script) run(ctx context.Context, rdb redis.UniversalClient, keys []strin
 	return []any{reply}, nil
 }
 
-func (s script) call(ctx context.Context, rdb redis.UniversalClient, verb, body string, keys []string, args []any) (any, error) {
-	line := make([]any, 0, 3+len(keys)+len(args))
-	line = append(line, verb, body, len(keys))
-	for _, key := range keys {
-		line = append(line, key)
-	}
+func (s *Store) call(ctx context.Context, couponID coupon.CouponID, verb, body string, args []any) (any, error) {
+	k := s.names.coupon(couponID)
+	line := append(make([]any, 0, 9+len(args)), verb, body, 6, k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason)
 	for _, arg := range args {
 		if arrival, ok := arg.(coupon.Arrival); ok {
 			arg = int64(arrival) // the client takes no defined types
@@ -99,62 +97,69 @@ func (s script) call(ctx context.Context, rdb redis.UniversalClient, verb, body 
 		line = append(line, arg)
 	}
 	cmd := onceCmd{redis.NewCmd(ctx, line...)}
-	if err := rdb.Process(ctx, cmd); err != nil {
+	if err := s.rdb.Process(ctx, cmd); err != nil {
 		return nil, err
 	}
 	return cmd.Val(), nil
 }
 
-// numbers runs a script that returns exactly want whole numbers.
-func (s script) numbers(ctx context.Context, rdb redis.UniversalClient, want int, keys []string, args ...any) ([]int64, error) {
-	reply, err := s.run(ctx, rdb, keys, args...)
-	if err != nil {
-		return nil, err
-	}
-	return s.integers(reply, want)
+func (s script) failed(couponID coupon.CouponID, err error) error {
+	return fmt.Errorf("run redis script %s for coupon %d: %w", s.name, couponID, err)
 }
 
-// count runs a script that returns one number.
-func (s script) count(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (int64, error) {
-	n, err := s.numbers(ctx, rdb, 1, keys, args...)
+// ask runs a script for a coupon, and reads its reply.
+func ask[R any](ctx context.Context, s *Store, of script, couponID coupon.CouponID, read func(reply []any) (R, error), args ...any) (R, error) {
+	reply, err := s.run(ctx, of, couponID, args...)
+	if err != nil {
+		var none R
+		return none, err
+	}
+	r, err := read(reply)
+	if err != nil {
+		err = of.failed(couponID, err)
+	}
+	return r, err
+}
+
+// numbers runs a script that returns exactly want whole numbers.
+func (s *Store) numbers(ctx context.Context, of script, couponID coupon.CouponID, want int, args ...any) ([]int64, error) {
+	return ask(ctx, s, of, couponID, func(reply []any) ([]int64, error) { return values[int64](reply, want) }, args...)
+}
+
+// number runs a script that returns one whole number.
+func (s *Store) number(ctx context.Context, of script, couponID coupon.CouponID, args ...any) (int64, error) {
+	n, err := s.numbers(ctx, of, couponID, 1, args...)
 	if err != nil {
 		return 0, err
 	}
 	return n[0], nil
 }
 
-// integers reads exactly want whole numbers from a reply.
-func (s script) integers(reply []any, want int) ([]int64, error) {
-	return values[int64](s, reply, want)
-}
-
-// texts reads exactly want texts from a reply.
-func (s script) texts(reply []any, want int) ([]string, error) { return values[string](s, reply, want) }
-
 // mixed reads whole numbers and, behind them, a list of texts.
-func (s script) mixed(reply []any, numbers, texts int) ([]int64, []string, error) {
+func mixed(reply []any, numbers, texts int) ([]int64, []string, error) {
 	var list []any
 	if len(reply) == numbers+1 {
 		list, _ = reply[numbers].([]any)
 		reply = reply[:numbers]
 	}
-	n, err := s.integers(reply, numbers)
+	n, err := values[int64](reply, numbers)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := s.texts(list, texts)
+	all, err := values[string](list, texts)
 	return n, all, err
 }
 
-func values[V any](s script, reply []any, want int) ([]V, error) {
+// values reads exactly want values of one type from a reply.
+func values[V any](reply []any, want int) ([]V, error) {
 	if len(reply) != want {
-		return nil, fmt.Errorf("%s script: %d values in the reply, want %d", s.name, len(reply), want)
+		return nil, fmt.Errorf("%d values in the reply, want %d", len(reply), want)
 	}
 	all := make([]V, want)
 	for i, value := range reply {
 		v, ok := value.(V)
 		if !ok {
-			return nil, fmt.Errorf("%s script: value %d is %T, want %T", s.name, i, value, all[i])
+			return nil, fmt.Errorf("value %d is %T, want %T", i, value, all[i])
 		}
 		all[i] = v
 	}

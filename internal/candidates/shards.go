@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Now asks several shards of a Cluster in turn. So many do not hang by accident.
+// Now tries this many shards of a Cluster in turn.
 const (
 	clockShards  = 5
 	clockTimeout = time.Second
@@ -39,7 +39,7 @@ func (s *Store) clock(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
-// ended is a context in which the client asks no server.
+// ended is canceled, so that a lookup with it contacts no server.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

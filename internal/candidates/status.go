@@ -18,16 +18,7 @@ type Status struct {
 
 // Status reads the standing of one user's application.
 func (s *Store) Status(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Status, error) {
-	k := s.names.coupon(couponID)
-	reply, err := statusScript.run(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq}, user.Member())
-	if err != nil {
-		return Status{}, fmt.Errorf("status for coupon %d: %w", couponID, err)
-	}
-	status, err := readStatus(reply)
-	if err != nil {
-		return Status{}, fmt.Errorf("status for coupon %d: %w", couponID, err)
-	}
-	return status, nil
+	return ask(ctx, s, statusScript, couponID, readStatus, user.Member())
 }
 
 func readStatus(reply []any) (Status, error) {
@@ -37,7 +28,7 @@ func readStatus(reply []any) (Status, error) {
 	text, _ := reply[0].(string)
 	switch standing := coupon.Standing(text); standing {
 	case coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone:
-		n, err := statusScript.integers(reply[1:], 3)
+		n, err := values[int64](reply[1:], 3)
 		if err != nil {
 			return Status{}, err
 		}

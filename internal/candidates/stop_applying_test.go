@@ -63,7 +63,7 @@ func TestPublishRestoresWindowThreeMinutesAfterStopApplying(t *testing.T) {
 		later time.Duration
 		opens bool
 	}{
-		"at once":               {0, false},
+		"immediately":           {0, false},
 		"within three minutes":  {3*time.Minute - time.Microsecond, false},
 		"after three minutes":   {3 * time.Minute, true},
 		"the clock was ahead":   {-time.Hour, true},

@@ -2,7 +2,6 @@ package candidates
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // Publish writes the window into Redis, unless Redis got a newer version in the last three minutes. It lifts the counts in
-// Redis to those that MySQL and this process know, and returns the counts in force. published reports that Redis now has this
+// Redis to those of MySQL and of this process, and returns the counts in force. published reports that Redis now has this
 // window. A publish without a change writes nothing. It is safe to repeat.
 func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
 	carried := s.Recorder.Seen(w.Coupon)
@@ -18,15 +17,15 @@ func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promi
 	if w.Paused {
 		status = "PAUSED"
 	}
-	reply, err := publishScript.run(ctx, s.rdb, []string{s.names.coupon(w.Coupon).state},
+	reply, err := s.run(ctx, publishScript, w.Coupon,
 		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.LastArrival),
 		s.ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since)
 	if err != nil {
-		return coupon.Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
+		return coupon.Promise{}, false, err
 	}
 	published, promises, err := readPublished(reply)
 	if err != nil {
-		return coupon.Promise{}, false, fmt.Errorf("publish window of coupon %d: %w", w.Coupon, err)
+		return coupon.Promise{}, false, publishScript.failed(w.Coupon, err)
 	}
 	s.Recorder.Answered(w.Coupon, carried, promises)
 	return promises.Promise(), published, nil
@@ -41,19 +40,12 @@ func flag(b bool) int {
 }
 
 func readPublished(reply []any) (published bool, promises Reply, err error) {
-	const numbers = 5
-	if len(reply) != numbers+1 {
-		return false, Reply{}, fmt.Errorf("%d values in the reply, want %d", len(reply), numbers+1)
-	}
-	n, err := publishScript.integers(reply[:numbers], numbers)
+	n, texts, err := mixed(reply, 5, 1)
 	if err != nil {
 		return false, Reply{}, err
 	}
-	epoch, ok := reply[numbers].(string)
-	if !ok {
-		return false, Reply{}, fmt.Errorf("epoch %v, want text", reply[numbers])
-	}
-	return n[0] == 1, Reply{Seen: Seen{LastArrival: coupon.Arrival(n[2]), Epoch: epoch, Accepted: n[1], Twice: n[3]}, Now: n[4]}, nil
+	seen := Seen{LastArrival: coupon.Arrival(n[2]), Epoch: texts[0], Accepted: n[1], Twice: n[3]}
+	return n[0] == 1, Reply{Seen: seen, Now: n[4]}, nil
 }
 
 // StopApplying closes the window, or pauses the coupon: no application is accepted after it. w is the window in the coupon's row,
@@ -72,12 +64,12 @@ func (s *Store) stopApplying(ctx context.Context, couponID coupon.CouponID, vers
 	if pause {
 		how = "PAUSED"
 	}
-	n, err := stopApplyingScript.numbers(ctx, s.rdb, 2, []string{s.names.coupon(couponID).state}, version, how)
+	n, err := s.numbers(ctx, stopApplyingScript, couponID, 2, version, how)
 	if err == nil && n[0] == 0 {
-		err = errors.New("redis has no window")
+		err = fmt.Errorf("stop applying for coupon %d: redis has no window", couponID)
 	}
 	if err != nil {
-		return 0, time.Time{}, fmt.Errorf("stop applying for coupon %d: %w", couponID, err)
+		return 0, time.Time{}, err
 	}
 	return n[0], time.UnixMicro(n[1]).UTC(), nil
 }
@@ -103,40 +95,29 @@ func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Prom
 // lost. It returns how long the shard's clock needs to reach the cutoff, and how long the processes need; the fence is complete
 // if both are 0. known is the promise in MySQL. It is safe to repeat.
 func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, putBackWait time.Duration, err error) {
-	n, err := fenceScript.numbers(ctx, s.rdb, 2, []string{s.names.coupon(couponID).state}, cutoff.UnixMicro(), s.ttlSeconds,
+	n, err := s.numbers(ctx, fenceScript, couponID, 2, cutoff.UnixMicro(), s.ttlSeconds,
 		known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
 	if err != nil {
-		return 0, 0, fmt.Errorf("fence coupon %d: %w", couponID, err)
+		return 0, 0, err
 	}
 	return time.Duration(n[0]) * time.Microsecond, time.Duration(n[1]) * time.Microsecond, nil
 }
 
 // Renew gives a coupon's keys their full TTL again. It is safe to repeat.
 func (s *Store) Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error {
-	k := s.names.coupon(couponID)
-	_, err := renewScript.count(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected}, closes.UnixMicro(), s.ttlSeconds)
-	if err != nil {
-		return fmt.Errorf("renew keys of coupon %d: %w", couponID, err)
-	}
-	return nil
+	_, err := s.number(ctx, renewScript, couponID, closes.UnixMicro(), s.ttlSeconds)
+	return err
 }
 
 // SetSold writes whether every seat is taken. It is safe to repeat.
 func (s *Store) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
-	if _, err := setSoldScript.count(ctx, s.rdb, []string{s.names.coupon(couponID).state}, flag(sold), s.ttlSeconds); err != nil {
-		return fmt.Errorf("set sold of coupon %d: %w", couponID, err)
-	}
-	return nil
+	_, err := s.number(ctx, setSoldScript, couponID, flag(sold), s.ttlSeconds)
+	return err
 }
 
 // Sweep unlinks the keys of a finalised coupon and lets its state expire. Nothing is swept while the queue or the DLQ has
 // entries or the window is open. It is safe to repeat.
 func (s *Store) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (swept bool, err error) {
-	k := s.names.coupon(couponID)
-	n, err := sweepScript.count(ctx, s.rdb, []string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason},
-		closes.UnixMicro(), int64(FinishedTTL/time.Second))
-	if err != nil {
-		return false, fmt.Errorf("sweep coupon %d: %w", couponID, err)
-	}
-	return n == 1, nil
+	n, err := s.number(ctx, sweepScript, couponID, closes.UnixMicro(), int64(FinishedTTL/time.Second))
+	return n == 1, err
 }

@@ -38,7 +38,7 @@ func TestPublishPrefersTheNewerVersion(t *testing.T) {
 		return coupon.Window{Version: version, Opens: noon.Add(-d), Closes: noon.Add(d), Paused: minutes%2 == 1}
 	}
 	for name, tc := range map[string]struct {
-		stands, comes int64
+		present, next int64
 		want          bool
 	}{
 		"newer":               {1, 2, true},
@@ -52,21 +52,21 @@ func TestPublishPrefersTheNewerVersion(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.freeze(noon)
-			stands, comes := window(tc.stands, 10), window(tc.comes, 15)
-			stands.Coupon, comes.Coupon = c.id, c.id
-			c.publish(t, stands)
-			_, published, err := c.Publish(t.Context(), comes, coupon.Promise{})
+			present, next := window(tc.present, 10), window(tc.next, 15)
+			present.Coupon, next.Coupon = c.id, c.id
+			c.publish(t, present)
+			_, published, err := c.Publish(t.Context(), next, coupon.Promise{})
 			require.NoError(t, err)
 			require.Equal(t, tc.want, published)
-			want, status := stands, "OPEN"
+			want, status := present, "OPEN"
 			if tc.want {
-				want, status = comes, "PAUSED"
+				want, status = next, "PAUSED"
 			}
 			require.Equal(t, decimal(want.Version), c.get(t, "version"))
 			require.Equal(t, decimal(µs(want.Opens)), c.get(t, "opens"))
 			require.Equal(t, decimal(µs(want.Closes)), c.get(t, "closes"))
 			require.Equal(t, status, c.get(t, "status"))
-			require.Equal(t, want.Closes.Add(testTTL).Unix(), c.expires(t, c.state), "it lives by the window that stands")
+			require.Equal(t, want.Closes.Add(testTTL).Unix(), c.expires(t, c.state), "the TTL is that of the window in force")
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestPublishKeepsSold(t *testing.T) {
 func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
-	for name, tc := range map[string]struct{ stands, known, want coupon.Promise }{
+	for name, tc := range map[string]struct{ inRedis, known, want coupon.Promise }{
 		"nothing anywhere":  {coupon.Promise{}, coupon.Promise{}, coupon.Promise{}},
 		"redis knows more":  {coupon.Promise{Accepted: 9, LastArrival: at + 9}, coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
 		"mysql knows more":  {coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
@@ -100,11 +100,11 @@ func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 				c.freeze(noon)
 				w := coupon.Window{Coupon: c.id, Version: 2, Opens: noon, Closes: noon.Add(time.Hour)}
 				c.publish(t, w)
-				c.set(t, "accepted", tc.stands.Accepted)
-				c.set(t, "last", tc.stands.LastArrival)
+				c.set(t, "accepted", tc.inRedis.Accepted)
+				c.set(t, "last", tc.inRedis.LastArrival)
 				w.Version = version
-				tc := tc                                           // of each version its own
-				tc.known.Since, tc.want.Since = µs(noon), µs(noon) // MySQL heard it from this server
+				tc := tc
+				tc.known.Since, tc.want.Since = µs(noon), µs(noon) // the counts of MySQL are of this epoch
 				now, published, err := c.Publish(t.Context(), w, tc.known)
 				require.NoError(t, err)
 				require.Equal(t, version == 3, published)
@@ -120,7 +120,7 @@ func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 func TestPublishAddsCountsOfAnEarlierEpoch(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	w := c.open(t) // this server has begun with nobody
+	w := c.open(t) // the epoch begins without applications
 	c.accept(t, 1, 2)
 	for _, step := range []struct {
 		accepted int64
@@ -213,7 +213,7 @@ func TestRenewRestoresFullTTL(t *testing.T) {
 					require.Equal(t, want, c.expires(t, key), key)
 				}
 				for _, key := range []string{c.dlq, c.reason} {
-					require.EqualValues(t, -1, c.expires(t, key), "%s never ends by itself", key)
+					require.EqualValues(t, -1, c.expires(t, key), "%s has no expiry", key)
 				}
 			}
 		})
@@ -234,7 +234,7 @@ func TestSetSoldStopsAndResumesApplying(t *testing.T) {
 		}
 	}
 	c.accept(t, 2)
-	require.Equal(t, noon.Add(time.Hour+testTTL).Unix(), c.expires(t, c.state), "its life is not touched")
+	require.Equal(t, noon.Add(time.Hour+testTTL).Unix(), c.expires(t, c.state), "the TTL is unchanged")
 }
 
 func TestSetSoldSetsTTLOfNewState(t *testing.T) {
@@ -254,12 +254,10 @@ func TestSweepUnlinksKeysOfFinalisedCoupon(t *testing.T) {
 	closes := noon.Add(time.Hour)
 	c.add(t, c.issued, "1")
 	c.add(t, c.rejected, "2")
-	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "9", "{}").Err(), "a reason whose entry is gone")
+	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "9", "{}").Err(), "a reason without an entry")
 	c.freeze(closes)
 	for range 2 {
-		swept, err := c.Sweep(t.Context(), c.id, closes)
-		require.NoError(t, err)
-		require.True(t, swept)
+		c.sweep(t, true, closes)
 		c.requireExists(t, false, c.queue, c.issued, c.rejected, c.dlq, c.reason)
 		require.Equal(t, decimal(µs(closes)), c.get(t, "closes"), "the state stays for a while")
 		requireLives(t, c, 600*time.Second)
@@ -274,12 +272,12 @@ func TestSweepKeepsUnfinishedCoupons(t *testing.T) {
 		now, published, given time.Time
 		queue, dlq            []place
 	}{
-		"the queue holds somebody":         {now: closes, published: closes, given: closes, queue: []place{{"1", "7"}}},
-		"the DLQ holds somebody":           {now: closes, published: closes, given: closes, dlq: []place{{"1", "7"}}},
-		"the door is open":                 {now: closes.Add(-1000), published: closes, given: closes},
-		"the door was extended":            {now: closes, published: closes.Add(time.Microsecond), given: closes},
-		"the door is not yet told so":      {now: closes, published: closes, given: closes.Add(time.Microsecond)},
-		"somebody waits beyond any cutoff": {now: closes, published: closes, given: closes, queue: []place{{"+inf", "x"}}},
+		"an entry in the queue":          {now: closes, published: closes, given: closes, queue: []place{{"1", "7"}}},
+		"an entry in the DLQ":            {now: closes, published: closes, given: closes, dlq: []place{{"1", "7"}}},
+		"the window is open":             {now: closes.Add(-1000), published: closes, given: closes},
+		"the window was extended":        {now: closes, published: closes.Add(time.Microsecond), given: closes},
+		"the extension is not published": {now: closes, published: closes, given: closes.Add(time.Microsecond)},
+		"an entry above any cutoff":      {now: closes, published: closes, given: closes, queue: []place{{"+inf", "x"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -290,9 +288,7 @@ func TestSweepKeepsUnfinishedCoupons(t *testing.T) {
 			c.addByHand(t, c.dlq, tc.dlq...)
 			c.add(t, c.issued, "1")
 			before := c.content(t)
-			swept, err := c.Sweep(t.Context(), c.id, tc.given)
-			require.NoError(t, err)
-			require.False(t, swept)
+			c.sweep(t, false, tc.given)
 			require.Equal(t, before, c.content(t))
 		})
 	}
@@ -311,7 +307,7 @@ func TestCatalogSnapshotIsKept(t *testing.T) {
 		require.NotNil(t, snapshot)
 		require.Equal(t, want, string(snapshot))
 	}
-	require.EqualValues(t, -1, c.expires(t, c.names.catalog()), "an outage of MySQL may be long")
+	require.EqualValues(t, -1, c.expires(t, c.names.catalog()), "the snapshot has no expiry")
 
 	require.NoError(t, c.rdb.Del(t.Context(), c.names.catalog()).Err())
 	require.NoError(t, c.rdb.SAdd(t.Context(), c.names.catalog(), "x").Err())
@@ -339,5 +335,5 @@ func TestPublishOfUnchangedWindowWritesNothing(t *testing.T) {
 	require.Equal(t, before, writes())
 	c.freeze(noon.Add(time.Hour))
 	c.publish(t, w)
-	require.Equal(t, expires+3600, c.expires(t, c.state), "life is given again in steps of an hour")
+	require.Equal(t, expires+3600, c.expires(t, c.state), "the expiry moves in steps of an hour")
 }

@@ -45,6 +45,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -228,58 +229,46 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 
 // publish sends every window to Redis, and returns the promises that are higher there.
 func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err error) {
-	var (
-		mu      sync.Mutex // guards failed and risen
-		failed  failures
-		sending int
-
-		coupons = make(chan coupon.Coupon)
-		workers sync.WaitGroup
-	)
-	for range publishers {
-		workers.Go(func() {
-			for one := range coupons {
-				known := one.Promise
-				promise, err := c.publishOne(ctx, one.Window(), known)
-				mu.Lock()
-				switch {
-				case err != nil:
-					failed.add(err)
-				case promise.Accepted > known.Accepted || promise.LastArrival > known.LastArrival ||
-					promise.Twice > known.Twice || promise.Accepted > 0 && promise.Since > known.Since:
-					risen = append(risen, raised{one.ID, promise})
-				}
-				mu.Unlock()
+	var mu sync.Mutex // guards failed and risen
+	var failed failures
+	var workers errgroup.Group
+	workers.SetLimit(publishers)
+	var late []raised // promises of finalised coupons that this process did not write in time
+	sending := 0
+	for _, one := range r.Coupons {
+		if one.Finalised() {
+			if seen := c.Memory.Seen(one.ID).Promise(); seen.Accepted > one.Promise.Accepted {
+				late = append(late, raised{one.ID, seen})
 			}
+			continue
+		}
+		sending++
+		workers.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+			defer cancel()
+			known := one.Promise
+			now, _, err := c.Store.Publish(ctx, one.Window(), known)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				failed.add(err)
+			case now.Accepted > known.Accepted || now.LastArrival > known.LastArrival || now.Twice > known.Twice ||
+				now.Accepted > 0 && now.Since > known.Since:
+				risen = append(risen, raised{one.ID, now})
+			}
+			return nil
 		})
 	}
-	var late []raised // promises of finalised coupons that this process did not write in time
-	for _, one := range r.Coupons {
-		if !one.Finalised() {
-			sending++
-			coupons <- one
-		} else if seen := c.Memory.Seen(one.ID).Promise(); seen.Accepted > one.Promise.Accepted {
-			late = append(late, raised{one.ID, seen})
-		}
-	}
-	close(coupons)
-	workers.Wait()
+	_ = workers.Wait() // failed has the errors
 	for _, l := range late {
 		c.Logger.Error("a coupon was finalised without applications that this process has seen accepted; settle verify counts them",
 			zap.Uint64("coupon_id", uint64(l.coupon)), zap.Int64("accepted", l.promise.Accepted))
 	}
-	risen = append(risen, late...)
 	if sending == 0 || failed.count < sending {
 		c.sent.Store(true)
 	}
-	return risen, failed.join()
-}
-
-func (c *Catalog) publishOne(ctx context.Context, w coupon.Window, known coupon.Promise) (coupon.Promise, error) {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	now, _, err := c.Store.Publish(ctx, w, known)
-	return now, err
+	return append(risen, late...), failed.join()
 }
 
 // failures keep the first errors and count the rest.

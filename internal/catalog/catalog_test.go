@@ -10,124 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
-
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
-
-func TestMain(m *testing.M) {
-	// A pool that was closed while its Redis was away tries once more before it notices.
-	goleak.VerifyTestMain(testenv.WithServers{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
-
-// world is a deployment: a MySQL database, a key prefix in Redis, and a catalog.
-type world struct {
-	t       *testing.T
-	db      *sql.DB
-	redis   testenv.RedisHandle
-	store   *candidates.Store
-	memory  *recall.Memory // of the newest process
-	catalog *catalog.Catalog
-}
-
-func newWorld(t *testing.T) *world {
-	t.Parallel()
-	return newWorldOn(t, testenv.MySQLFor(t).DSN)
-}
-
-func newWorldOn(t *testing.T, dsn string) *world {
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zaptest.NewLogger(t))
-	require.NoError(t, err)
-	t.Cleanup(func() { db.Close() })
-	_, err = connect.Migrate(t.Context(), db)
-	require.NoError(t, err)
-	w := &world{t: t, db: db, redis: testenv.RedisFor(t)}
-	w.store, w.catalog = w.process()
-	return w
-}
-
-// process is another process of the deployment.
-func (w *world) process() (*candidates.Store, *catalog.Catalog) {
-	store, err := candidates.NewStore(w.redis.Client, candidates.Options{KeyPrefix: w.redis.Prefix, TTL: candidates.MinTTL})
-	require.NoError(w.t, err)
-	w.memory = recall.New(store)
-	return store, w.catalogOver(store)
-}
-
-func (w *world) catalogOver(store catalog.Store) *catalog.Catalog {
-	return catalog.New(catalog.Options{DB: w.db, Store: store, Memory: w.memory, Logger: zaptest.NewLogger(w.t), Now: time.Now})
-}
-
-func storeAt(t *testing.T, addr string) *candidates.Store {
-	t.Helper()
-	client, err := (&connect.RedisSettings{RedisAddrs: []string{addr}}).Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
-	require.NoError(t, err)
-	return store
-}
-
-func (w *world) exec(statement string, args ...any) {
-	w.t.Helper()
-	_, err := w.db.ExecContext(w.t.Context(), statement, args...)
-	require.NoError(w.t, err)
-}
-
-// coupon adds a coupon with ten seats that opened an hour ago.
-func (w *world) coupon(id coupon.CouponID) {
-	w.t.Helper()
-	w.couponBetween(id, "-1 HOUR", "1 DAY")
-}
-
-func (w *world) couponBetween(id coupon.CouponID, opens, closes string) {
-	w.t.Helper()
-	w.exec(fmt.Sprintf(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
-VALUES (?, '자정 쿠폰', 10, UTC_TIMESTAMP(6) + INTERVAL %s, UTC_TIMESTAMP(6) + INTERVAL %s)`, opens, closes), uint64(id))
-}
-
-func (w *world) requireKnown(coupons map[coupon.CouponID]bool) {
-	w.t.Helper()
-	for id, want := range coupons {
-		_, ok := w.catalog.Lookup(id)
-		require.Equal(w.t, want, ok, "coupon %d", id)
-	}
-}
-
-func (w *world) refresh() {
-	w.t.Helper()
-	require.NoError(w.t, w.catalog.Refresh(w.t.Context()))
-}
-
-func (w *world) apply(couponID coupon.CouponID, user coupon.UserID) candidates.Receipt {
-	w.t.Helper()
-	receipt, err := w.store.Apply(w.t.Context(), couponID, user)
-	require.NoError(w.t, err)
-	return receipt
-}
-
-func (w *world) promise(couponID coupon.CouponID) (p coupon.Promise) {
-	w.t.Helper()
-	err := w.db.QueryRowContext(w.t.Context(), "SELECT accepted, last_arrival FROM promise WHERE coupon_id = ?", couponID).
-		Scan(&p.Accepted, &p.LastArrival)
-	require.NoError(w.t, err)
-	return p
-}
-
-// forget removes a coupon from Redis, as a failover to an empty replica does.
-func (w *world) forget(couponID coupon.CouponID) {
-	w.t.Helper()
-	queue := fmt.Sprintf("%scandidates:coupon:%d", w.redis.Prefix, couponID)
-	require.NoError(w.t, w.redis.Client.Del(w.t.Context(), queue, "state:{"+queue+"}").Err())
-}
 
 func TestRefresh_PublishesWindowStatusAndSeats(t *testing.T) {
 	w := newWorld(t)
@@ -140,13 +29,13 @@ func TestRefresh_PublishesWindowStatusAndSeats(t *testing.T) {
 	_, known = w.catalog.Age()
 	require.True(t, known)
 
-	coupon, ok := w.catalog.Lookup(1)
+	found, ok := w.catalog.Lookup(1)
 	require.True(t, ok)
-	require.Equal(t, "자정 쿠폰", coupon.Name)
-	require.Equal(t, 10, coupon.Free())
-	require.Equal(t, time.UTC, coupon.OpensAt.Location())
-	require.WithinDuration(t, time.Now().Add(-time.Hour), coupon.OpensAt, time.Minute)
-	require.WithinDuration(t, time.Now().Add(24*time.Hour), coupon.ClosesAt, time.Minute)
+	require.Equal(t, "자정 쿠폰", found.Name)
+	require.Equal(t, 10, found.Free())
+	require.Equal(t, time.UTC, found.OpensAt.Location())
+	require.WithinDuration(t, time.Now().Add(-time.Hour), found.OpensAt, time.Minute)
+	require.WithinDuration(t, time.Now().Add(24*time.Hour), found.ClosesAt, time.Minute)
 	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
 
 	w.exec("UPDATE coupon SET status = 'PAUSED', issued_count = 3, total_quantity = 20 WHERE id = 1")
@@ -178,7 +67,7 @@ func TestRefresh_ReadsFromADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T
 	w.requireKnown(map[coupon.CouponID]bool{1: true, 2: false, 3: true, 4: false, 5: true, 6: false})
 	finalised, _ := w.catalog.Lookup(5)
 	require.True(t, finalised.Finalised())
-	require.Equal(t, candidates.NoWindow, w.apply(5, 7).Code, "a finalised coupon has no door")
+	require.Equal(t, candidates.NoWindow, w.apply(5, 7).Code, "a finalised coupon has no window in Redis")
 	require.Equal(t, candidates.NotOpen, w.apply(1, 7).Code)
 	require.Equal(t, candidates.Closed, w.apply(3, 7).Code)
 }
@@ -212,7 +101,7 @@ func TestRefresh_OlderWindowNeverReplacesNewer(t *testing.T) {
 	close(slow.released)
 	require.NoError(t, <-done)
 	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
-	require.NoError(t, behind.Refresh(t.Context()), "and it learns the newer")
+	require.NoError(t, behind.Refresh(t.Context()), "the next refresh reads the newer window")
 	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
 }
 
@@ -265,7 +154,7 @@ func TestRefresh_PromiseNeverFalls(t *testing.T) {
 
 	var rows int
 	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM promise").Scan(&rows))
-	require.Equal(t, 1, rows, "nothing was promised of coupon 2")
+	require.Equal(t, 1, rows, "coupon 2 has no accepted application")
 }
 
 // raiser raises the promise row after the refresh has read it.
@@ -303,16 +192,16 @@ func TestRefresh_RestoresWindowAndPromiseOfEmptiedRedis(t *testing.T) {
 	w.refresh()
 	w.forget(1)
 
-	w.store, w.catalog = w.process() // one that has seen nothing itself
+	w.store, w.catalog = w.process() // a new process without a memory
 	require.Equal(t, candidates.NoWindow, w.apply(1, 9).Code)
 	w.refresh()
 	next := w.apply(1, 9)
 	require.Equal(t, candidates.Accepted, next.Code)
 	require.Greater(t, next.Arrival, last.Arrival)
-	figures, err := w.store.Counts(t.Context(), 1, 0)
+	counts, err := w.store.Counts(t.Context(), 1, 0)
 	require.NoError(t, err)
-	require.Equal(t, int64(3), figures.Accepted, "what was lost stays counted")
-	require.Equal(t, int64(1), figures.Waiting)
+	require.Equal(t, int64(3), counts.Accepted, "lost applications stay counted")
+	require.Equal(t, int64(1), counts.Waiting)
 	w.refresh()
 	require.Equal(t, coupon.Promise{Accepted: 3, LastArrival: next.Arrival}, w.promise(1))
 }
@@ -329,7 +218,7 @@ func TestRefresh_WritesPromisesInBatches(t *testing.T) {
 	for id := range coupon.CouponID(coupons) {
 		require.Equal(t, candidates.Accepted, w.apply(id+1, 7).Code)
 	}
-	// Several processes at once: none may fail or lower what another wrote.
+	// No process may fail, or lower the counts of another one.
 	var others sync.WaitGroup
 	for range 4 {
 		_, other := w.process()
@@ -374,7 +263,7 @@ func TestRefresh_FailureOfOneCouponStopsNoOther(t *testing.T) {
 	}
 
 	err = w.catalogOver(broken{w.store, 0}).Refresh(t.Context())
-	require.ErrorContains(t, err, "and 4 more coupons", "an error has an end")
+	require.ErrorContains(t, err, "and 4 more coupons", "the number of messages is bounded")
 }
 
 func TestRefresh_UnreadableRowStopsNoOther(t *testing.T) {
@@ -409,25 +298,25 @@ func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 	require.Error(t, fresh.Refresh(t.Context()))
 	require.True(t, fresh.Loaded())
 	_, known := fresh.Age()
-	require.False(t, known, "it has never read MySQL itself")
-	coupon, ok := fresh.Lookup(1)
+	require.False(t, known, "this process has never read MySQL")
+	found, ok := fresh.Lookup(1)
 	require.True(t, ok)
-	require.Equal(t, 6, coupon.Free())
+	require.Equal(t, 6, found.Free())
 	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
 
 	require.Error(t, second.Refresh(t.Context()))
-	coupon, _ = second.Lookup(1)
-	require.Equal(t, 6, coupon.Free(), "a newer snapshot is taken over")
+	found, _ = second.Lookup(1)
+	require.Equal(t, 6, found.Free(), "a newer snapshot replaces the reading")
 	_, known = second.Age()
 	require.True(t, known)
 
-	// An older snapshot is not.
+	// An older snapshot replaces nothing.
 	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{"at":"2020-01-01T00:00:00Z","coupons":[]}`)))
 	require.Error(t, second.Refresh(t.Context()))
 	_, ok = second.Lookup(1)
 	require.True(t, ok)
 
-	// Nor is one that cannot be read.
+	// An unreadable snapshot replaces nothing.
 	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{`)))
 	require.ErrorContains(t, second.Refresh(t.Context()), "decode catalog snapshot")
 
@@ -443,7 +332,7 @@ func TestRefresh_RestoresLostApplicationsWithoutMySQL(t *testing.T) {
 	w.coupon(1)
 	w.refresh()
 	w.apply(1, 7)
-	told := w.apply(1, 8)
+	receipt := w.apply(1, 8)
 	w.refresh()
 	require.NoError(t, w.db.Close())
 
@@ -452,14 +341,14 @@ func TestRefresh_RestoresLostApplicationsWithoutMySQL(t *testing.T) {
 	require.NoError(t, w.redis.Client.HSet(t.Context(), "state:{"+queue+"}", "run_id", "the-primary-before").Err())
 
 	require.Error(t, w.catalog.Refresh(t.Context()))
-	testenv.Eventually(t, 10*time.Second, "the user stands in line again", func() bool {
+	testenv.Eventually(t, 10*time.Second, "the user is in the queue again", func() bool {
 		arrival, err := w.redis.Client.ZScore(t.Context(), queue, "8").Result()
-		return err == nil && coupon.Arrival(arrival) == told.Arrival
+		return err == nil && coupon.Arrival(arrival) == receipt.Arrival
 	})
 }
 
-// A process was unreachable during a failover and the end of the coupon, and has seen promises that nobody counts.
-func TestRefresh_LogsPromisesThatAFinalisedCouponLacks(t *testing.T) {
+// A process was cut off during a failover and the end of the coupon. It has seen applications that MySQL does not count.
+func TestRefresh_WritesPromisesThatAFinalisedCouponLacks(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.refresh()
@@ -514,7 +403,7 @@ func TestRunRefreshesUntilItsContextEnds(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); coupons.Run(ctx) }()
 	w.coupon(1)
-	testenv.Eventually(t, 10*time.Second, "the coupon is there", func() bool { _, ok := coupons.Lookup(1); return ok })
+	testenv.Eventually(t, 10*time.Second, "the catalog has the coupon", func() bool { _, ok := coupons.Lookup(1); return ok })
 	cancel()
 	<-done
 }

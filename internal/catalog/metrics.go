@@ -22,7 +22,8 @@ const (
 	collectTimeout = 2 * time.Second
 )
 
-type Heads interface {
+// Stats reads the queues of coupons.
+type Stats interface {
 	QueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]candidates.QueueStats
 }
 
@@ -50,7 +51,7 @@ func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 // not answer are left out.
 type Queues struct {
 	Coupons   func(ctx context.Context) ([]coupon.Coupon, error)
-	Heads     Heads
+	Stats     Stats
 	SettlesAt func(arrival time.Time) time.Time
 	Now       func() time.Time
 }
@@ -85,31 +86,31 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	var due time.Time
 	var minTTL time.Duration
 	opened := opened(coupons, q.Now())
-	heads := q.Heads.QueueStats(ctx, opened)
+	all := q.Stats.QueueStats(ctx, opened)
 	for i, id := range opened {
-		head, ok := heads[id]
+		stats, ok := all[id]
 		if !ok {
 			continue
 		}
-		if head.Waiting > 0 {
-			if at := q.SettlesAt(head.Oldest); due.IsZero() || at.Before(due) {
+		if stats.Waiting > 0 {
+			if at := q.SettlesAt(stats.Oldest); due.IsZero() || at.Before(due) {
 				due = at
 			}
-			if head.TTL > 0 && (minTTL == 0 || head.TTL < minTTL) {
-				minTTL = head.TTL
+			if stats.TTL > 0 && (minTTL == 0 || stats.TTL < minTTL) {
+				minTTL = stats.TTL
 			}
 		}
 		if i >= maxQueueMetrics {
 			continue
 		}
 		label := id.String()
-		gauge(lenDesc, float64(head.Waiting), label)
-		gauge(reviewDesc, float64(head.UnderReview), label)
-		if head.Waiting > 0 {
-			gauge(oldDesc, seconds(head.Oldest), label)
+		gauge(lenDesc, float64(stats.Waiting), label)
+		gauge(reviewDesc, float64(stats.UnderReview), label)
+		if stats.Waiting > 0 {
+			gauge(oldDesc, seconds(stats.Oldest), label)
 		}
-		if !head.ReviewedSince.IsZero() {
-			gauge(reviewedDesc, seconds(head.ReviewedSince), label)
+		if !stats.ReviewedSince.IsZero() {
+			gauge(reviewedDesc, seconds(stats.ReviewedSince), label)
 		}
 	}
 	if !due.IsZero() {

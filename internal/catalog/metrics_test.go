@@ -21,8 +21,8 @@ import (
 
 var queueMetrics = []string{"jajeong_queue_length", "jajeong_queue_oldest_arrival_timestamp_seconds"}
 
-func (w *world) queues(heads catalog.Heads) catalog.Queues {
-	return catalog.Queues{Coupons: w.catalog.Coupons, Heads: heads, SettlesAt: func(at time.Time) time.Time { return at.Add(time.Hour) }, Now: time.Now}
+func (w *world) queues(stats catalog.Stats) catalog.Queues {
+	return catalog.Queues{Coupons: w.catalog.Coupons, Stats: stats, SettlesAt: func(at time.Time) time.Time { return at.Add(time.Hour) }, Now: time.Now}
 }
 
 // gauges returns the values of a metric by its label, at least one.
@@ -87,7 +87,7 @@ func TestQueues_DueTimeTTLAndReview(t *testing.T) {
 	w.refresh()
 	collector := w.queues(w.store)
 	whole := []string{"jajeong_settlement_due_timestamp_seconds", "jajeong_queue_least_ttl_seconds", "jajeong_dlq_oldest_timestamp_seconds"}
-	require.Zero(t, testutil.CollectAndCount(collector, whole...), "nobody waits")
+	require.Zero(t, testutil.CollectAndCount(collector, whole...), "every queue is empty")
 	first := w.apply(1, 7)
 	w.apply(2, 7)
 	later := w.apply(2, 8)
@@ -111,10 +111,10 @@ jajeong_dlq_oldest_timestamp_seconds{coupon_id="2"} %d
 jajeong_settlement_due_timestamp_seconds %v
 `, since.Unix(), float64(first.Arrival)/1e6+3600)), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
 
-	heads := w.store.QueueStats(t.Context(), []coupon.CouponID{1, 2})
-	least := min(heads[1].TTL, heads[2].TTL)
-	require.Positive(t, least)
-	require.InDelta(t, least.Seconds(), gauges(t, collector, "jajeong_queue_least_ttl_seconds")[""], 60)
+	stats := w.store.QueueStats(t.Context(), []coupon.CouponID{1, 2})
+	minTTL := min(stats[1].TTL, stats[2].TTL)
+	require.Positive(t, minTTL)
+	require.InDelta(t, minTTL.Seconds(), gauges(t, collector, "jajeong_queue_least_ttl_seconds")[""], 60)
 }
 
 // The number of series is bounded; the coupons that close first have them.

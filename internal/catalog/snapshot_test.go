@@ -21,8 +21,8 @@ func FuzzSnapshot(f *testing.F) {
 		c := New(Options{})
 		c.replace(r, time.Time{})
 		for _, coupon := range r.Coupons {
-			held, ok := c.Lookup(coupon.ID)
-			require.True(t, ok && held.Free() <= held.TotalQuantity, "coupon %d of %q is %+v", coupon.ID, snapshot, held)
+			found, ok := c.Lookup(coupon.ID)
+			require.True(t, ok && found.Free() <= found.TotalQuantity, "coupon %d of %q is %+v", coupon.ID, snapshot, found)
 		}
 		saved, err := json.Marshal(r)
 		require.NoError(t, err, "%q cannot be saved again", snapshot)

@@ -96,7 +96,7 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	}
 	defer conn.Close()
 
-	// The clock first: the coupons are at least as new as that.
+	// The clock is read first, so that the coupons are at least as new.
 	r := new(reading)
 	if err := conn.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&r.At); err != nil {
 		return nil, fmt.Errorf("read mysql clock: %w", err)

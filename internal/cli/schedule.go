@@ -104,7 +104,7 @@ func (c *scheduleCmd) serveAdmin(ctx context.Context, p *program, settler *settl
 	prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(coupon.Cron)}, registry).MustRegister(metricsOf(settler.Settler))
 	registry.MustRegister(settler.servers.Servers.Metrics(), settler.store.Metrics(), catalog.Queues{
 		Coupons:   catalog.Snapshot{Store: settler.store}.Coupons,
-		Heads:     settler.store,
+		Stats:     settler.store,
 		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) },
 		Now:       p.Now,
 	})

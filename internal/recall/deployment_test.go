@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,20 +20,21 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// testingT is what both *testing.T and *rapid.T give.
+// testingT are the methods of both *testing.T and *rapid.T.
 type testingT interface {
 	require.TestingT
 	Helper()
 	Context() context.Context
 }
 
-// errReplyLost is what a pod sees of a call that was carried out.
+// errReplyLost is the error of an executed call whose reply is lost.
 var errReplyLost = errors.New("the reply was lost")
 
-// link is the way of one pod to the server that it takes for the primary.
+// link connects a pod to the server that it takes for the primary.
 type link struct {
-	to   redis.UniversalClient
-	lose atomic.Bool // the replies
+	to      redis.UniversalClient
+	lose    atomic.Bool  // the replies
+	restore atomic.Int64 // how many further replies to put-back calls are lost
 }
 
 func (l *link) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -44,7 +46,7 @@ func (l *link) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func (l *link) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := l.to.Process(ctx, cmd)
-		if l.lose.Load() {
+		if l.lose.Load() || putsBack(cmd) && l.restore.Add(-1) >= 0 {
 			err = errReplyLost
 			cmd.SetErr(err)
 		}
@@ -52,13 +54,19 @@ func (l *link) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// putsBack reports whether a command put applications back: only the restore script answers DONE.
+func putsBack(cmd redis.Cmder) bool {
+	const withoutAnswers = 3 + 6 + 4 // command, script, number of keys; keys; epoch, accepted, twice, ttl
+	return len(cmd.Args()) > withoutAnswers && strings.Contains(cmd.String(), string(candidates.RestoreDone))
+}
+
 // pod is a process and its link.
 type pod struct {
 	*candidates.Store
 	*link
-	memory *Memory
-	told   map[coupon.UserID]coupon.Arrival // by user: the lowest arrival it told
-	on     int                              // the server it asks
+	memory  *Memory
+	answers map[coupon.UserID]coupon.Arrival // lowest arrival in its answers, by user
+	on      int                              // index of its server
 }
 
 // failing is a coupon on a primary and its replicas. promised is the promise in MySQL.
@@ -72,12 +80,12 @@ type failing struct {
 	clients  []*redis.Client
 	promised coupon.Promise
 
-	reached  map[coupon.UserID]bool // users whose application was ever accepted by a server
+	reached  map[coupon.UserID]bool // users with an application that a server accepted
 	settled  map[coupon.UserID]coupon.Arrival
 	lost     bool  // a reply was lost
 	hasty    bool  // there was a hasty failover
-	changed  bool  // not every pod has refreshed in the present epoch
-	repeated int64 // acceptances of users whom another server had accepted
+	changed  bool  // some pod has not refreshed in the present epoch
+	repeated int64 // acceptances of users that another server had accepted
 	dead     bool  // a pod has died
 }
 
@@ -93,7 +101,7 @@ func newFailing(t testingT, servers []redis.UniversalClient, prefix string, pods
 		f.clients = append(f.clients, client)
 		f.pods = append(f.pods, newPod(t, client, way, prefix))
 	}
-	for _, p := range f.pods { // before anybody is let in
+	for _, p := range f.pods { // before the first application
 		f.refresh(p)
 	}
 	return f
@@ -105,7 +113,7 @@ func (f *failing) close() {
 	}
 }
 
-// key is the key of the coupon's queue, or with a kind the one beside it.
+// key is the key of a kind of the coupon, or of its queue without a kind.
 func (f *failing) key(kind string) string {
 	queue := f.prefix + "candidates:coupon:42"
 	if kind == "" {
@@ -124,10 +132,10 @@ func (f *failing) keys() (keys []string) {
 func newPod(t testingT, client redis.UniversalClient, way *link, prefix string) *pod {
 	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: prefix, TTL: candidates.MinTTL})
 	require.NoError(t, err)
-	return &pod{Store: store, link: way, memory: New(store), told: map[coupon.UserID]coupon.Arrival{}}
+	return &pod{Store: store, link: way, memory: New(store), answers: map[coupon.UserID]coupon.Arrival{}}
 }
 
-// askEach has users first to last apply at a pod.
+// askEach applies for the users from first to last at a pod.
 func (f *failing) askEach(p *pod, first, last coupon.UserID) {
 	for user := first; user <= last; user++ {
 		f.ask(p, user, false)
@@ -135,7 +143,7 @@ func (f *failing) askEach(p *pod, first, last coupon.UserID) {
 }
 
 func (f *failing) ask(p *pod, user coupon.UserID, lose bool) {
-	queued := lose && f.standing(p.on)[user] > 0
+	queued := lose && f.arrivals(p.on)[user] > 0
 	p.lose.Store(lose)
 	receipt, err := p.Apply(f.t.Context(), 42, user)
 	p.lose.Store(false)
@@ -143,7 +151,7 @@ func (f *failing) ask(p *pod, user coupon.UserID, lose bool) {
 	if lose {
 		require.ErrorIs(f.t, err, errReplyLost)
 		f.lost = true
-		if f.standing(p.on)[user] > 0 {
+		if f.arrivals(p.on)[user] > 0 {
 			if !queued && f.reached[user] {
 				f.repeated++
 			}
@@ -160,12 +168,12 @@ func (f *failing) ask(p *pod, user coupon.UserID, lose bool) {
 		f.repeated++
 	}
 	f.reached[user] = true
-	if before, ok := p.told[user]; !ok || receipt.Arrival < before {
-		p.told[user] = receipt.Arrival
+	if before, ok := p.answers[user]; !ok || receipt.Arrival < before {
+		p.answers[user] = receipt.Arrival
 	}
 }
 
-// refresh is what the catalog does with one coupon, every 5 s.
+// refresh does for one coupon what the catalog does every 5 s.
 func (f *failing) refresh(p *pod) {
 	now, _, err := p.Publish(f.t.Context(), f.window, f.promised)
 	require.NoError(f.t, err)
@@ -180,18 +188,18 @@ func (f *failing) quiet(p *pod) {
 	m := p.memory.promisesOf(42)
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		m.mu.Lock()
-		putting := m.comparing
+		running := m.comparing
 		m.mu.Unlock()
-		if !putting {
+		if !running {
 			return
 		}
 		require.NoError(f.t, pause(f.t.Context(), time.Millisecond/4))
 	}
-	f.t.Errorf("people are still being put back")
+	f.t.Errorf("a comparison still runs")
 	f.t.FailNow()
 }
 
-// copyState lets one server have what another has, as replication does.
+// copyState copies the coupon from one server to another, as replication does.
 func (f *failing) copyState(from, to int) {
 	for _, key := range f.keys() {
 		value, err := f.servers[from].Dump(f.t.Context(), key).Result()
@@ -227,7 +235,7 @@ func (f *failing) failover(hasty bool) {
 	}
 }
 
-// forget deletes what the primary has of the coupon.
+// forget deletes the coupon on the primary.
 func (f *failing) forget() {
 	f.change(true)
 	require.NoError(f.t, f.servers[f.primary].Del(f.t.Context(), f.key(""), f.key("state:"), f.key("issued:")).Err())
@@ -235,17 +243,17 @@ func (f *failing) forget() {
 
 func (f *failing) follow(p *pod) { p.on, p.to = f.primary, f.servers[f.primary] }
 
-func (f *failing) standing(server int) map[coupon.UserID]coupon.Arrival {
+func (f *failing) arrivals(server int) map[coupon.UserID]coupon.Arrival {
 	found, err := f.servers[server].ZRangeWithScores(f.t.Context(), f.key(""), 0, -1).Result()
 	require.NoError(f.t, err)
-	standing := map[coupon.UserID]coupon.Arrival{}
+	arrivals := map[coupon.UserID]coupon.Arrival{}
 	for _, z := range found {
-		standing[coupon.ParseUserID(z.Member.(string))] = coupon.Arrival(z.Score)
+		arrivals[coupon.ParseUserID(z.Member.(string))] = coupon.Arrival(z.Score)
 	}
-	return standing
+	return arrivals
 }
 
-// catchUp is what happens in the time that a settlement gives pods: all of them have heard of the primary and refreshed twice.
+// catchUp does what pods do while a settlement waits for them: all follow the primary and refresh twice.
 func (f *failing) catchUp() {
 	for _, p := range f.pods {
 		f.follow(p)
@@ -258,13 +266,13 @@ func (f *failing) catchUp() {
 	f.changed = false
 }
 
-// check is after catchUp, as a settlement would find things.
+// check checks the queue and the counts that a settlement finds after catchUp.
 func (f *failing) check() {
 	f.catchUp()
-	standing := f.standing(f.primary)
+	arrivals := f.arrivals(f.primary)
 	want := map[coupon.UserID]coupon.Arrival{}
 	for _, p := range f.pods {
-		for user, arrival := range p.told {
+		for user, arrival := range p.answers {
 			if before, ok := want[user]; !ok || arrival < before {
 				want[user] = arrival
 			}
@@ -274,38 +282,38 @@ func (f *failing) check() {
 		if _, ok := f.settled[user]; ok {
 			continue
 		}
-		require.Contains(f.t, standing, user, "a living pod told user %d that the application stands", user)
-		require.LessOrEqual(f.t, standing[user], arrival, "user %d stands behind the first arrival", user)
+		require.Contains(f.t, arrivals, user, "user %d has an answer of a living pod", user)
+		require.LessOrEqual(f.t, arrivals[user], arrival, "user %d is behind the first arrival", user)
 	}
 	missing, both := 0, 0
 	for user := range f.reached {
-		_, stands := standing[user]
+		_, queued := arrivals[user]
 		_, settled := f.settled[user]
-		if !stands && !settled {
+		if !queued && !settled {
 			missing++
 		}
-		if stands && settled {
+		if queued && settled {
 			both++
 		}
 	}
-	figures, err := f.pods[0].Counts(f.t.Context(), 42, 0)
+	counts, err := f.pods[0].Counts(f.t.Context(), 42, 0)
 	require.NoError(f.t, err)
-	gap := figures.Accepted - figures.Twice - figures.Waiting - int64(len(f.settled)) + int64(both)
+	gap := counts.Accepted - counts.Twice - counts.Waiting - int64(len(f.settled)) + int64(both)
 	if f.dead {
 		return
 	}
-	unnoticed := int64(0) // users whom several servers accepted, and hasty failovers left uncounted in twice
+	unnoticed := int64(0) // users of several servers that twice lacks after hasty failovers
 	if f.hasty {
-		unnoticed = max(0, f.repeated-figures.Twice)
+		unnoticed = max(0, f.repeated-counts.Twice)
 	}
-	require.LessOrEqual(f.t, gap, int64(missing)+unnoticed, "a gap with nobody missing: %+v", figures)
+	require.LessOrEqual(f.t, gap, int64(missing)+unnoticed, "a gap without a missing application: %+v", counts)
 	if !f.lost {
 		require.Zero(f.t, missing)
-		require.True(f.t, gap >= 0 || f.hasty, "%+v", figures)
+		require.True(f.t, gap >= 0 || f.hasty, "%+v", counts)
 	}
 }
 
-// settle settles the first of the line, as a run does after its fence.
+// settle settles the first entries of the queue, as a run does after its fence.
 func (f *failing) settle(n int) {
 	f.check()
 	p := f.pods[0]
@@ -332,7 +340,7 @@ func servers(t *testing.T, n int) (all []redis.UniversalClient) {
 	return all
 }
 
-// forgetsAnswers has a pod forget its answers, but not the counts that it has seen.
+// forgetAnswers makes a pod forget its answers, but not the counts that it has seen.
 func (p *pod) forgetAnswers() {
 	promises := p.memory.promisesOf(42)
 	promises.mu.Lock()
@@ -340,7 +348,7 @@ func (p *pod) forgetAnswers() {
 	promises.forgetAll()
 }
 
-func (f *failing) line(server int) []coupon.UserID {
-	standing := f.standing(server)
-	return slices.SortedFunc(maps.Keys(standing), func(a, b coupon.UserID) int { return int(standing[a] - standing[b]) })
+func (f *failing) order(server int) []coupon.UserID {
+	arrivals := f.arrivals(server)
+	return slices.SortedFunc(maps.Keys(arrivals), func(a, b coupon.UserID) int { return int(arrivals[a] - arrivals[b]) })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// The replica lacks the last three of nine. Three others apply to it before they are put back.
+// The replica lacks the last three of nine applications. It accepts three others before the lost ones are put back.
 func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 2)
@@ -28,9 +28,9 @@ func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 
 	f.ask(one, 204, false)
 	f.check()
-	require.Len(t, f.standing(1), 13)
-	line := f.line(1)
-	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5, 6, 101, 102, 103, 201, 202, 203, 204}, line)
+	require.Len(t, f.arrivals(1), 13)
+	order := f.order(1)
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5, 6, 101, 102, 103, 201, 202, 203, 204}, order)
 }
 
 // Even if no application is put back, the counts reveal a loss that later applications would hide in a single maximum.
@@ -66,13 +66,12 @@ func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 	f.follow(two)
 	f.ask(two, 4, false)
 	f.ask(two, 2, false)
-	require.Equal(t, []coupon.UserID{1, 4, 2}, f.line(1))
+	require.Equal(t, []coupon.UserID{1, 4, 2}, f.order(1))
 	f.check()
-	require.Equal(t, []coupon.UserID{1, 2, 3, 4}, f.line(1))
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4}, f.order(1))
 }
 
-// The new primary accepts a user, and then the old one does, for pods that have not noticed the failover. The memories return
-// every answer of the old one, which counted the user once.
+// The new primary accepts a user. Then the old one does, for pods that have not noticed the failover: it counted the user once.
 func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 3)
@@ -92,7 +91,7 @@ func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 	require.EqualValues(t, 1, counts.Twice)
 }
 
-// The first replica settles who was counted twice. The second one has the entry of before, and moves it without counting again.
+// The first replica counts the user in twice. The second one lacks the move, and moves the user without counting again.
 func TestMoveAfterASecondFailoverIsNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 3), "", 2)
@@ -112,10 +111,10 @@ func TestMoveAfterASecondFailoverIsNotCountedAgain(t *testing.T) {
 	require.EqualValues(t, 1, counts.Twice)
 }
 
-// The server that is gone may have accepted an application without a reply.
+// The lost server may have accepted an application without a reply.
 func TestUnansweredApplicationsLeaveNoGap(t *testing.T) {
 	t.Parallel()
-	for name, again := range map[string]bool{"they ask again": true, "they do not": false} {
+	for name, again := range map[string]bool{"with a repetition": true, "without a repetition": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFailing(t, servers(t, 2), "", 2)
@@ -124,16 +123,77 @@ func TestUnansweredApplicationsLeaveNoGap(t *testing.T) {
 			f.ask(one, 1, false)
 			f.replicate()
 			f.ask(one, 2, true)
-			f.ask(two, 3, false) // who is answered tells of the count before
+			f.ask(two, 3, false) // the reply has the count
 			f.failover(false)
 			if again {
 				f.follow(two)
 				f.ask(two, 2, false)
 			}
 			f.check()
-			require.Len(t, f.standing(1), 3)
+			require.Len(t, f.arrivals(1), 3)
 		})
 	}
+}
+
+// One server accepted the user without a reply, and the next one accepted the user again. Two servers counted the user, however
+// often a process repeats a call whose reply is lost, and however many processes have an answer.
+func TestLostReplyToRestoreCountsAnApplicantOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lost  int64 // replies to restore
+		other bool  // another process got the answer of the first server
+	}{
+		"no lost reply": {}, "one lost reply": {lost: 1}, "three lost replies": {lost: 3}, "another process": {other: true},
+		"another process and lost replies": {lost: 2, other: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFailing(t, servers(t, 2), "", 3)
+			defer f.close()
+			one, two, three := f.pods[0], f.pods[1], f.pods[2]
+			f.ask(one, 1, false)
+			f.replicate()
+			f.ask(one, 2, true)
+			if tc.other {
+				f.ask(three, 2, false)
+			}
+			f.failover(false)
+			f.follow(two)
+			f.ask(two, 2, false)
+			one.restore.Store(tc.lost)
+			f.follow(one)
+			for range tc.lost + 1 {
+				f.refresh(one)
+			}
+			require.LessOrEqual(t, one.restore.Load(), int64(0), "the replies were lost")
+			f.check()
+			counts, err := two.Counts(t.Context(), 42, 0)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, counts.Twice)
+			require.EqualValues(t, 2, counts.Accepted-counts.Twice)
+		})
+	}
+}
+
+// The process without a reply comes first, and puts the user at the end. The other one moves the user to the first arrival.
+func TestApplicantPutAtTheEndIsNotCountedTwice(t *testing.T) {
+	t.Parallel()
+	f := newFailing(t, servers(t, 2), "", 2)
+	defer f.close()
+	one, two := f.pods[0], f.pods[1]
+	f.ask(one, 1, false)
+	f.replicate()
+	f.ask(one, 2, false)
+	f.ask(two, 2, true)
+	f.failover(false)
+	f.follow(two)
+	f.refresh(two)
+	require.Len(t, f.arrivals(1), 2)
+	f.check()
+	counts, err := two.Counts(t.Context(), 42, 0)
+	require.NoError(t, err)
+	require.Zero(t, counts.Twice)
+	require.EqualValues(t, 2, counts.Accepted)
 }
 
 // Every application of a finalised coupon has an outcome.
@@ -152,14 +212,14 @@ func TestFinalisedCouponGetsNothingBack(t *testing.T) {
 	f.replicate()
 	f.failover(false)
 	f.catchUp()
-	require.Empty(t, f.standing(1))
+	require.Empty(t, f.arrivals(1))
 	require.Zero(t, p.memory.remembered.Load())
 }
 
 // Pods, failovers to replicas that lag, primaries that some pods still use, lost replies, lost states and settlements. Every
 // answered application is in the queue, at its first arrival or earlier, while a pod lives that answered it. The gap equals the
-// number of missing applications. After a hasty failover or loss it may be smaller, or larger by the users whom several servers
-// accepted: twice may lack them.
+// number of missing applications. After a hasty failover or loss it may be smaller, or larger by users of several servers, which
+// twice may lack.
 func TestModelOfFailovers(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 4)

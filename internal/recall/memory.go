@@ -4,8 +4,8 @@
 // remembers its answers for ten seconds. When another server replies (see the epochs of candidates, lua/epoch.lua), or the
 // coupon's state is gone, the process compares all of them with the server and puts missing applications back at their first
 // arrival. An applicant who applied again meanwhile gets the first arrival back. Two servers counted this applicant; `twice`
-// says how many there are. Settlements wait at the fence until all processes had time for that, so a failover loses no
-// application whose process lives.
+// counts such applicants. Settlements wait at the fence for all processes, so a failover loses no application of a process that
+// lives.
 package recall
 
 import (

@@ -1,30 +1,23 @@
 package recall
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"sync/atomic"
 
-var (
-	rememberedDesc = prometheus.NewDesc("jajeong_promises_remembered",
-		"Answers that this process remembers, to put applications back after a failover of Redis.", nil, nil)
-	droppedDesc = prometheus.NewDesc("jajeong_promises_not_remembered_total",
-		"Answers that this process did not remember because its memory was full.", nil, nil)
-	putBackDesc = prometheus.NewDesc("jajeong_promises_put_back_total",
-		"Applications that this process put back into the queue after a failover of Redis.", nil, nil)
-	movedDesc = prometheus.NewDesc("jajeong_promises_moved_total",
-		"Applications that this process moved to their first arrival, because their users had applied again after a failover.", nil, nil)
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Describe implements prometheus.Collector.
-func (m *Memory) Describe(to chan<- *prometheus.Desc) {
-	to <- rememberedDesc
-	to <- droppedDesc
-	to <- putBackDesc
-	to <- movedDesc
-}
-
-// Collect implements prometheus.Collector.
-func (m *Memory) Collect(to chan<- prometheus.Metric) {
-	to <- prometheus.MustNewConstMetric(rememberedDesc, prometheus.GaugeValue, float64(m.remembered.Load()))
-	to <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(m.dropped.Load()))
-	to <- prometheus.MustNewConstMetric(putBackDesc, prometheus.CounterValue, float64(m.putBack.Load()))
-	to <- prometheus.MustNewConstMetric(movedDesc, prometheus.CounterValue, float64(m.moved.Load()))
+// Metrics are the metrics of this process's memory.
+func (m *Memory) Metrics() []prometheus.Collector {
+	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "jajeong_promises_remembered",
+		Help: "Answers that this process remembers, to put applications back after a failover of Redis.",
+	}, func() float64 { return float64(m.remembered.Load()) })
+	counter := func(name, help string, count *atomic.Int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(count.Load()) })
+	}
+	return []prometheus.Collector{gauge,
+		counter("jajeong_promises_not_remembered_total", "Answers that this process did not remember because its memory was full.", &m.dropped),
+		counter("jajeong_promises_put_back_total", "Applications that this process put back into the queue after a failover of Redis.", &m.putBack),
+		counter("jajeong_promises_moved_total",
+			"Applications that this process moved to their first arrival, because their users had applied again after a failover.", &m.moved)}
 }

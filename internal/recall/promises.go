@@ -20,7 +20,7 @@ const (
 type batch struct {
 	answers []candidates.Answer
 	at      int64 // when, µs since 1970 by the shard's clock
-	epoch   int   // the epoch whose server is known to have them, as promises.number; 0: none
+	epoch   int   // epoch whose server has them for certain, as promises.number; 0: none
 }
 
 // promises is the memory of one coupon: the counts that this process has seen, and its answers.
@@ -62,7 +62,7 @@ func (p *promises) learn(carried candidates.Seen, r candidates.Reply) {
 	p.doubt()
 }
 
-// doubt notes that the present server may lack answers.
+// doubt records that the present server may lack answers.
 func (p *promises) doubt() {
 	p.changes++
 	p.changed = p.count > 0
@@ -88,7 +88,7 @@ func (p *promises) uncompared(from int, epoch string) (answers []candidates.Answ
 		if b.epoch == known {
 			continue
 		}
-		if len(answers) > 0 && len(answers)+len(b.answers) > candidates.MaxMissing {
+		if len(answers) > 0 && len(answers)+len(b.answers) > candidates.MaxAnswers {
 			break
 		}
 		answers = append(answers, b.answers...)
@@ -96,7 +96,7 @@ func (p *promises) uncompared(from int, epoch string) (answers []candidates.Answ
 	return answers, to
 }
 
-// compared notes that the server of an epoch has these batches. They are kept for a full period again.
+// compared records that the server of an epoch has these batches. They are kept for a full period again.
 func (p *promises) compared(from, to int, epoch string) {
 	known := p.number(epoch)
 	for i := from; i < min(to, len(p.batches)); i++ {

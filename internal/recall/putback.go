@@ -25,16 +25,16 @@ const (
 func (m *Memory) compare(couponID coupon.CouponID, p *promises) {
 	ctx, cancel := context.WithTimeout(context.Background(), compareTimeout)
 	defer cancel()
-	c := &comparison{store: m.store, promises: p, result: PutBack{Coupon: couponID}}
-	for again := true; again && c.result.Err == nil; {
-		again, c.result.Err = c.run(ctx)
+	result := PutBack{Coupon: couponID}
+	for again := true; again && result.Err == nil; {
+		again, result.Err = m.compareAll(ctx, p, &result)
 	}
-	m.putBack.Add(int64(c.result.Back))
-	m.moved.Add(int64(c.result.Moved))
-	if m.OnPutBack != nil && (c.result.Back+c.result.Moved > 0 || c.result.Err != nil) {
-		m.OnPutBack(c.result)
+	m.putBack.Add(int64(result.Back))
+	m.moved.Add(int64(result.Moved))
+	if m.OnPutBack != nil && (result.Back+result.Moved > 0 || result.Err != nil) {
+		m.OnPutBack(result)
 	}
-	if c.result.Err != nil {
+	if result.Err != nil {
 		_ = pause(context.Background(), retryAfter)
 	}
 	p.mu.Lock()
@@ -42,20 +42,12 @@ func (m *Memory) compare(couponID coupon.CouponID, p *promises) {
 	p.comparing = false
 }
 
-// comparison compares the answers of one coupon with its server.
-type comparison struct {
-	store    *candidates.Store
-	promises *promises
-	result   PutBack
-}
-
-// run compares all answers that the present server may lack. It must run again if another server replies meanwhile.
-func (c *comparison) run(ctx context.Context) (again bool, err error) {
-	now, err := c.restore(ctx, nil)
+// compareAll compares all answers that the present server may lack. It must run again if another server replies meanwhile.
+func (m *Memory) compareAll(ctx context.Context, p *promises, result *PutBack) (again bool, err error) {
+	now, err := m.restore(ctx, p, nil, result)
 	if err != nil || now.Code == candidates.RestoreNoWindow { // the next refresh of the catalog publishes the window
 		return false, err
 	}
-	p := c.promises
 	p.mu.Lock()
 	if now.Code == candidates.RestoreFinal { // every application has its outcome
 		p.forgetAll()
@@ -70,13 +62,18 @@ func (c *comparison) run(ctx context.Context) (again bool, err error) {
 		if len(answers) == 0 {
 			break
 		}
-		c.result.Compared += len(answers)
-		same, err := c.putBack(ctx, now.Epoch, answers)
-		if err != nil || !same {
+		result.Compared += len(answers)
+		epoch, missing, err := m.store.Missing(ctx, result.Coupon, answers)
+		if err == nil && epoch == now.Epoch && len(missing) > 0 {
+			var r candidates.Restored
+			r, err = m.restore(ctx, p, missing, result)
+			epoch = r.Epoch
+		}
+		if err != nil || epoch != now.Epoch {
 			return err == nil, err
 		}
 		p.mu.Lock()
-		p.compared(from, to, now.Epoch)
+		p.compared(from, to, epoch)
 		p.mu.Unlock()
 		from = to
 		if err := pause(ctx, pauseBetween); err != nil {
@@ -92,40 +89,23 @@ func (c *comparison) run(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// putBack puts missing applications back. same is false if a server of another epoch replied.
-func (c *comparison) putBack(ctx context.Context, epoch string, answers []candidates.Answer) (same bool, err error) {
-	is, missing, err := c.store.Missing(ctx, c.result.Coupon, answers)
-	for err == nil && is == epoch && len(missing) > 0 {
-		n := min(len(missing), candidates.MaxRestore)
-		r, err := c.restore(ctx, missing[:n])
-		if err != nil {
-			return false, err
-		}
-		is = r.Epoch
-		c.result.Back += r.Back
-		c.result.Moved += r.Moved
-		if missing = missing[n:]; len(missing) > 0 {
-			if err := pause(ctx, pauseBetween); err != nil {
-				return false, err
-			}
-		}
-	}
-	return is == epoch, err
-}
-
-// restore puts applications back and learns the server's counts. Without applications it does only the latter.
-func (c *comparison) restore(ctx context.Context, answers []candidates.Answer) (candidates.Restored, error) {
-	p := c.promises
+// restore puts applications back and learns the server's counts. Without answers it does only the latter.
+func (m *Memory) restore(ctx context.Context, p *promises, answers []candidates.Answer, result *PutBack) (candidates.Restored, error) {
 	p.mu.Lock()
 	carried := p.seen
 	p.mu.Unlock()
-	r, err := c.store.Restore(ctx, c.result.Coupon, carried, answers)
-	if err == nil && r.Code == candidates.RestoreDone {
+	r, err := m.store.Restore(ctx, result.Coupon, carried, answers)
+	if err != nil {
+		return r, err
+	}
+	result.Back += r.Back
+	result.Moved += r.Moved
+	if r.Code == candidates.RestoreDone {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.learn(carried, r.Reply)
 	}
-	return r, err
+	return r, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

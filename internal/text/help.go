@@ -170,7 +170,20 @@ var help = map[string]Message{
 	"settle report --out": {"이 파일에 씁니다.", "Write the report to this file."},
 	"settle schedule --admin-listen": {"liveness, readiness, 메트릭, 프로파일을 제공하는 주소. :9090처럼 주고, 외부에 공개하지 마세요. 없으면 제공하지 않습니다.",
 		"Address for liveness, readiness, metrics and profiles, such as :9090; never public. Without it, none."},
-	"<shell>": {"bash, zsh, fish 중 하나.", "bash, zsh or fish."},
+	"<shell>":        {"bash, zsh, fish 중 하나.", "bash, zsh or fish."},
+	"--apply-listen": {"공개 API의 주소. 기본값 ${default}.", "The public API. Default ${default}."},
+	"--apply-admin-listen": {"liveness, readiness, 메트릭, 프로파일의 주소. 절대 공개하지 마세요. 기본값 ${default}.",
+		"Liveness, readiness, metrics and profiles; never public. Default ${default}."},
+	"--user-rate": {"사용자 한 명에게서 이 프로세스가 받는 초당 요청 수. 2초 분량은 한꺼번에 받습니다. 0은 무제한. 기본값 ${default}.",
+		"Requests per second and user that this process takes, with a burst of two seconds; 0: no limit. Default ${default}."},
+	"--max-in-flight": {"Redis의 응답을 동시에 기다리는 신청 수. Cluster에서는 샤드마다. 그 이상은 거절합니다. 기본값 ${default}.",
+		"Applications that wait for Redis at one time, per shard of a Cluster; more are refused. Default ${default}."},
+	"--max-connections": {"열린 연결 수. 그 이상의 연결에서 온 요청은 거절합니다. 기본값 ${default}, 열 수 있는 파일 수가 적으면 그보다 적음.",
+		"Open connections; requests on further ones are refused. Default ${default}, or fewer if the limit of open files is low."},
+	"--shutdown-delay": {"SIGTERM 뒤 준비되지 않은 상태로 요청을 더 받는 시간. 로드 밸런서는 늦게 알아챕니다. 기본값 ${default}.",
+		"How long the process takes requests after SIGTERM, when it is no longer ready: load balancers notice late. Default ${default}."},
+	"apply-api --shutdown-grace": {"SIGTERM부터 끝날 때까지의 최대 시간. --shutdown-delay를 포함합니다. 기본값 ${default}.",
+		"Longest time from SIGTERM to the end, the delay included. Default ${default}."},
 }
 
 // Help returns the help of a verb, or of one of its flags or arguments when name is not empty.

@@ -58,4 +58,16 @@ var (
 	OutNotWritten       = Message{"--out: %v", "--out: %v"}
 	StatementsAreLogged = Message{"MySQL이 변경을 문장으로 기록하도록 설정되어(binlog_format=STATEMENT) 모든 쓰기를 거부합니다. 서버 설정에 binlog_format=ROW나 MIXED를 주거나, 이 계정에 BINLOG ADMIN(MariaDB)이나 SESSION_VARIABLES_ADMIN(MySQL) 권한을 주세요. 아무것도 바꾸지 않았습니다",
 		"MySQL logs changes as statements (binlog_format=STATEMENT) and so refuses every write: set binlog_format=ROW or MIXED on the server, or grant this account BINLOG ADMIN (MariaDB) or SESSION_VARIABLES_ADMIN (MySQL). Nothing was changed"}
+
+	// Settings of apply-api.
+	WrongDelay = Message{"SHUTDOWN_DELAY가 %s입니다. 5s처럼 0s 이상이고 SHUTDOWN_GRACE(%s)보다 짧은 시간을 주세요",
+		"SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s"}
+	WrongUserRate = Message{"USER_RATE가 %v입니다. 초당 %v부터 %d까지, 또는 무제한이면 0을 주세요",
+		"USER_RATE is %v: want %v to %d requests a second, or 0 for any number"}
+	WrongNumber      = Message{"%s가 %d입니다. 1부터 %d까지 가능합니다", "%s is %d: want 1 to %d"}
+	OpenFilesUnknown = Message{"열 수 있는 파일 수를 알 수 없습니다: %v", "read the limit of open files: %v"}
+	TooFewOpenFiles  = Message{"이 프로세스는 파일을 %d개까지 열 수 있고 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. 제한(ulimit -n, LimitNOFILE)을 %d 이상으로 올리세요",
+		"this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: raise the limit (ulimit -n, LimitNOFILE) to %d or more"}
+	TooManyConnections = Message{"MAX_CONNECTIONS가 %d인데 이 프로세스는 파일을 %d개까지 열 수 있고 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. %d 이하로 주거나 제한(ulimit -n, LimitNOFILE)을 올리세요",
+		"MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
 )

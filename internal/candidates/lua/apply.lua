@@ -1,6 +1,4 @@
--- Applies for users, in their order. Without a line of flags, unlike the other scripts: a Redis without memory refuses new
--- applications and still answers all other users.
--- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
+-- Applies for users, in their order. It has no allow-oom flag: a full Redis rejects new applications, but answers all others.
 -- ARGV  1 highest arrival that the process has seen (µs)  2 epoch that it knows  3, 4 accepted and twice as it has seen them
 --       5 ttl (s)  6… user ids
 -- Returns {now, opens, accepted, twice, epoch, then code, arrival, position of each user}. Numbers without a meaning are 0.
@@ -10,13 +8,10 @@
 --   CLOSED     also if the arrival, which follows the last one, would not be before the end
 --   NO_WINDOW  no catalog refresh has written this coupon's window yet
 --   CLOCK      the last arrival is more than 5 s ahead of this clock: nothing is accepted until it has caught up
-local queue, state, issued, rejected, dlq = unpack(KEYS)
 local users = {unpack(ARGV, 6)}
 local MAX_AHEAD = 5000000 -- µs
-local LAST_ARRIVAL = 9007199254740991 -- µs: above it a double does not hold every whole number
 
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+local now = clock()
 local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', unpack(EPOCH_FIELDS))
 local opens, closes = tonumber(s[1]), tonumber(s[2])
 
@@ -24,9 +19,6 @@ local reply, n = {now, opens or 0, 0, 0, ''}, 5
 local function answer(code, arrival, position)
   reply[n + 1], reply[n + 2], reply[n + 3] = code, arrival or 0, position or 0
   n = n + 3
-end
-local function arrivalOf(score) -- which may be written by hand
-  return math.max(0, math.min(tonumber(score), LAST_ARRIVAL))
 end
 local function answerAll(code)
   for _ = 1, #users do answer(code) end
@@ -43,8 +35,8 @@ if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)
 
 local queued = redis.call('ZMSCORE', queue, unpack(users))
 local reviewed = redis.call('ZMSCORE', dlq, unpack(users))
-local holding = redis.call('SMISMEMBER', issued, unpack(users))
-local refused = redis.call('SMISMEMBER', rejected, unpack(users))
+local isIssued = redis.call('SMISMEMBER', issued, unpack(users))
+local isRejected = redis.call('SMISMEMBER', rejected, unpack(users))
 
 local last = math.max(tonumber(s[5]) or 0, tonumber(ARGV[1]))
 local first = math.max(now, last + 1)
@@ -58,9 +50,9 @@ for i, user in ipairs(users) do
     answer('DUPLICATE', arrivals[user])
   elseif reviewed[i] then
     answer('UNDER_REVIEW', arrivalOf(reviewed[i]))
-  elseif holding[i] == 1 then
+  elseif isIssued[i] == 1 then
     answer('ALREADY_ISSUED')
-  elseif refused[i] == 1 then
+  elseif isRejected[i] == 1 then
     answer('REJECTED')
   elseif s[4] == '1' then
     answer('SOLD_OUT')
@@ -80,8 +72,8 @@ if count == 0 then return reply end
 
 redis.call('ZADD', queue, 'NX', unpack(accepted))
 reply[3] = promised.accepted + count
-redis.call('HSET', state, 'last', string.format('%.0f', first + count - 1), 'accepted', string.format('%.0f', reply[3]))
-local expires = string.format('%.0f', math.floor(math.max(now, closes) / 1000000) + ARGV[5])
+redis.call('HSET', state, 'last', whole(first + count - 1), 'accepted', whole(reply[3]))
+local expires = expiry(math.max(now, closes), ARGV[5])
 redis.call('EXPIREAT', queue, expires)
 redis.call('EXPIREAT', state, expires)
 

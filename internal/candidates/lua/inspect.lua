@@ -1,12 +1,9 @@
 #!lua flags=no-writes
 -- Reads a coupon's window, and whether its entries will stay, at one instant. A read.
--- KEYS  1 queue  2 state  3 dlq  4 dlq reasons
 -- ARGV  1 how many dlq entries, from the first, are read
 -- Returns {now, ms until the queue expires or -1, dlq entries, reasons, read entries without a readable reason,
 --          ms until one of the dlq's two keys expires or -1, {opens, closes, status, version}}
 -- Missing texts are ''.
-local queue, state, dlq, reasons = unpack(KEYS)
-local time = redis.call('TIME')
 local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'version')
 
 local function life(key) return math.max(-1, redis.call('PTTL', key)) end
@@ -23,5 +20,5 @@ if #members > 0 then
     if not ok or type(read) ~= 'table' then unexplained = unexplained + 1 end
   end
 end
-return {time[1] * 1000000 + time[2], life(queue), redis.call('ZCARD', dlq), redis.call('HLEN', reasons), unexplained, expires,
+return {clock(), life(queue), redis.call('ZCARD', dlq), redis.call('HLEN', reasons), unexplained, expires,
   {s[1] or '', s[2] or '', s[3] or '', s[4] or ''}}

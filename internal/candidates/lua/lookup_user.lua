@@ -1,16 +1,13 @@
 #!lua flags=no-writes
 -- Reads everything of one user and one coupon, at one instant.
--- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq  6 dlq reasons
 -- ARGV  1 user id
 -- Returns {now, marked issued, marked rejected, waiting, position, accepted, last,
 --          {opens, closes, status, sold, score in the queue, score in the dlq, reason}}
 -- Missing texts are '' and missing numbers 0.
-local queue, state, issued, rejected, dlq, reasons = unpack(KEYS)
 local user = ARGV[1]
-local time = redis.call('TIME')
 local s = redis.call('HMGET', state, 'accepted', 'last', 'opens', 'closes', 'status', 'sold')
 local waits, reviewed = redis.call('ZSCORE', queue, user), redis.call('ZSCORE', dlq, user)
-return {time[1] * 1000000 + time[2],
+return {clock(),
   redis.call('SISMEMBER', issued, user), redis.call('SISMEMBER', rejected, user),
   redis.call('ZCARD', queue), waits and redis.call('ZRANK', queue, user) + 1 or 0,
   tonumber(s[1]) or 0, tonumber(s[2]) or 0,

@@ -1,6 +1,5 @@
 #!lua flags=no-writes
 -- Reads the next page before a cutoff: queue and DLQ, merged by (arrival, member).
--- KEYS  1 queue  2 dlq  3 dlq reasons
 -- ARGV  1 cutoff (µs, exclusive)  2 limit of queue entries, 0 for none  3 limit of DLQ entries
 --       4 score and 5 member of the cursor; a score of '' begins
 --       6 the cutoff as reasons name nights
@@ -8,7 +7,6 @@
 -- the source of each entry, and the entries.
 --   Q in the queue   R in the DLQ, retryable   B the same, and its row was refused before
 --   T the same, by a nightly run of this cutoff   H in the DLQ, held for an operator
-local queue, dlq, reasons = unpack(KEYS)
 local cutoff = tonumber(ARGV[1])
 local after_score, after_member, night = ARGV[4], ARGV[5], ARGV[6]
 
@@ -48,25 +46,25 @@ local function slice(key, limit)
 end
 
 local waiting, waiting_n, waiting_cut = slice(queue, tonumber(ARGV[2]))
-local held, held_n, held_cut = slice(dlq, tonumber(ARGV[3]))
+local reviewed, reviewed_n, reviewed_cut = slice(dlq, tonumber(ARGV[3]))
 
-local more = (waiting_cut or held_cut) and '1' or '0'
-local apart = held_n == 0 or waiting_cut and tonumber(waiting[2 * waiting_n]) < tonumber(held[2])
-if waiting_n > 0 and apart then -- almost always: queue entries alone, as they are
+local more = (waiting_cut or reviewed_cut) and '1' or '0'
+local apart = reviewed_n == 0 or waiting_cut and tonumber(waiting[2 * waiting_n]) < tonumber(reviewed[2])
+if waiting_n > 0 and apart then -- almost always: queue entries alone
   for i = #waiting, 2 * waiting_n + 1, -1 do waiting[i] = nil end
   return {waiting[2 * waiting_n], waiting[2 * waiting_n - 1], more, string.rep('Q', waiting_n), waiting}
 end
 
-local held_reasons = {}
-if held_n > 0 then
+local reviewed_reasons = {}
+if reviewed_n > 0 then
   local members = {}
-  for i = 1, held_n do members[i] = held[2 * i - 1] end
-  held_reasons = redis.call('HMGET', reasons, unpack(members))
+  for i = 1, reviewed_n do members[i] = reviewed[2 * i - 1] end
+  reviewed_reasons = redis.call('HMGET', reasons, unpack(members))
 end
 
 local function dlq_source(i)
-  if not held_reasons[i] then return 'H' end
-  local ok, reason = pcall(cjson.decode, held_reasons[i])
+  if not reviewed_reasons[i] then return 'H' end
+  local ok, reason = pcall(cjson.decode, reviewed_reasons[i])
   if not ok or type(reason) ~= 'table' or reason.retryable ~= true then return 'H' end
   if reason.night == night then return 'T' end
   return type(reason.refused) == 'number' and 'B' or 'R'
@@ -74,19 +72,19 @@ end
 
 local page, sources = {}, {}
 local w, h = 1, 1
-while w <= waiting_n or h <= held_n do
-  -- The entries behind a cut-off slice are unknown and may precede the other slice: the page ends here.
-  if (waiting_cut and w > waiting_n) or (held_cut and h > held_n) then break end
+while w <= waiting_n or h <= reviewed_n do
+  -- The entries behind a cut-off slice are not read and may precede the other slice: the page ends here.
+  if (waiting_cut and w > waiting_n) or (reviewed_cut and h > reviewed_n) then break end
   local take_waiting = w <= waiting_n
-  if take_waiting and h <= held_n then
-    local a, b = tonumber(waiting[2 * w]), tonumber(held[2 * h])
-    take_waiting = a < b or (a == b and precedes(waiting[2 * w - 1], held[2 * h - 1]))
+  if take_waiting and h <= reviewed_n then
+    local a, b = tonumber(waiting[2 * w]), tonumber(reviewed[2 * h])
+    take_waiting = a < b or (a == b and precedes(waiting[2 * w - 1], reviewed[2 * h - 1]))
   end
   local entries, i, source = waiting, w, 'Q'
   if take_waiting then
     w = w + 1
   else
-    entries, i, source = held, h, dlq_source(h)
+    entries, i, source = reviewed, h, dlq_source(h)
     h = h + 1
   end
   page[#page + 1] = entries[2 * i - 1]

@@ -1,25 +1,22 @@
 #!lua flags=allow-oom
 -- Writes a coupon's window and exchanges counts of promises with the caller. An unchanged value is not written, so that an idle
 -- refresh does not load replicas and the append-only file.
--- KEYS  1 state
 -- ARGV  1 version  2 opens (µs)  3 closes (µs)  4 status  5 accepted in MySQL
 --       6 highest arrival that MySQL or the process knows (µs)  7 ttl (s)
 --       8 sold, 1 if every seat is taken: only for a state that is lost; otherwise settlements write it
 --       9 twice in MySQL  10 epoch that the process knows  11, 12 accepted and twice as it has seen them
 --       13 beginning of the epoch of MySQL's counts (µs)
--- Returns {published, accepted, last, twice, now, epoch}; published is 0 if a newer version was written in the last three
+-- Returns {published, accepted, last, twice, now, {epoch}}; published is 0 if a newer version was written in the last three
 -- minutes. No refresh and no COMMIT takes that long: an older version that comes later is the one in MySQL.
-local state = KEYS[1]
 local KEPT, HOUR = 180 * 1000000, 3600 -- µs, s
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+local now = clock()
 local s = redis.call('HMGET', state, 'version', 'last', 'opens', 'closes', 'status', 'version_at', unpack(EPOCH_FIELDS))
 local published, changed, closes = 0, false, s[4]
 if (tonumber(s[1]) or 0) <= tonumber(ARGV[1]) or math.abs(now - (tonumber(s[6]) or 0)) >= KEPT then
   changed = s[1] ~= ARGV[1] or s[3] ~= ARGV[2] or s[4] ~= ARGV[3] or s[5] ~= ARGV[4]
   if changed then
     redis.call('HSET', state, 'version', ARGV[1], 'opens', ARGV[2], 'closes', ARGV[3], 'status', ARGV[4],
-      'version_at', string.format('%.0f', now))
+      'version_at', whole(now))
     if tonumber(ARGV[3]) > now then redis.call('HDEL', state, 'final') end -- the coupon was reopened
   end
   if ARGV[8] == '1' and not s[1] then redis.call('HSET', state, 'sold', 1) end
@@ -28,12 +25,12 @@ end
 local promised = promises(now, {unpack(s, 7)}, {unpack(ARGV, 10, 12)}, {ARGV[13], ARGV[5], ARGV[9]})
 local changes = promised.changes
 local last = math.max(tonumber(s[2]) or 0, tonumber(ARGV[6]))
-if tonumber(s[2]) ~= last then changes[#changes + 1], changes[#changes + 2] = 'last', string.format('%.0f', last) end
-if not s[9] then changes[#changes + 1], changes[#changes + 2] = 'accepted', string.format('%.0f', promised.accepted) end
+if tonumber(s[2]) ~= last then changes[#changes + 1], changes[#changes + 2] = 'last', whole(last) end
+if not s[9] then changes[#changes + 1], changes[#changes + 2] = 'accepted', whole(promised.accepted) end
 if #changes > 0 then redis.call('HSET', state, unpack(changes)) end
 
-local expires = math.max(time[1], math.floor(tonumber(closes) / 1000000)) + ARGV[7]
+local expires = expiry(math.max(now, closes), ARGV[7])
 if changed or math.abs(expires - redis.call('EXPIRETIME', state)) >= HOUR then
-  redis.call('EXPIREAT', state, string.format('%.0f', expires))
+  redis.call('EXPIREAT', state, expires)
 end
-return {published, promised.accepted, last, promised.twice, now, promised.epoch}
+return {published, promised.accepted, last, promised.twice, now, {promised.epoch}}

@@ -1,14 +1,11 @@
 #!lua flags=allow-oom
 -- Makes held DLQ entries retryable.
--- KEYS  1 dlq  2 dlq reasons
 -- ARGV  member, arrival (µs), …
 -- Returns how many are in the DLQ with this arrival. They are retryable now.
-local dlq, reasons = unpack(KEYS)
 local n = 0
 for i = 1, #ARGV, 2 do
   local member = ARGV[i]
-  local score = redis.call('ZSCORE', dlq, member)
-  if score and math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)) == tonumber(ARGV[i + 1]) then
+  if arrivalOf(redis.call('ZSCORE', dlq, member)) == tonumber(ARGV[i + 1]) then
     local ok, reason = pcall(cjson.decode, redis.call('HGET', reasons, member) or '')
     if not ok or type(reason) ~= 'table' then reason = {cause = 'UNKNOWN', message = 'no readable reason was kept', attempts = 0} end
     reason.retryable = true

@@ -1,26 +1,31 @@
 #!lua flags=allow-oom
 -- Puts back applications that a server lost: accepted ones at their first arrival, and ones without a reply at the end.
--- KEYS  1 queue  2 state  3 issued  4 rejected  5 dlq
 -- ARGV  1 epoch that the process knows  2, 3 accepted and twice as it has seen them  4 ttl (s)
 --       5… user id, arrival (µs; 0: no reply came), counted (1: another server has, or may have, counted this application), …
--- Returns {code, epoch, now, accepted, twice, how many were put back, how many were moved to their earlier arrival}
+-- Returns {now, accepted, twice, how many were put back, how many were moved to their earlier arrival, {code, epoch}}
 --   DONE
 --   NO_WINDOW  nothing has changed: no catalog refresh has written this coupon's window yet
 --   FINAL      nothing has changed: the coupon is finalised
 -- A user under review, issued, rejected, or queued at that arrival or earlier stays. `twice` counts the users whom two servers
--- have counted. One acceptance has one counted answer in one process, so it is counted once however often it is answered.
-local queue, state, issued, rejected, dlq = unpack(KEYS)
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+-- have counted: each user once per epoch, however many processes have an answer and however often a call is repeated.
+local now = clock()
 local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', 'final', unpack(EPOCH_FIELDS))
 local opens, closes = tonumber(s[1]), tonumber(s[2])
-if not opens or not closes then return {'NO_WINDOW', '', now, 0, 0, 0, 0} end
-if s[6] then return {'FINAL', '', now, 0, 0, 0, 0} end
+if not opens or not closes then return {now, 0, 0, 0, 0, {'NO_WINDOW', ''}} end
+if s[6] then return {now, 0, 0, 0, 0, {'FINAL', ''}} end
 
 local promised = promises(now, {unpack(s, 7)}, {unpack(ARGV, 1, 3)}, {0, 0, 0})
 if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)) end
 local last, twice = tonumber(s[5]) or 0, promised.twice
 local open = s[3] == 'OPEN' and s[4] ~= '1' and now >= opens
+
+-- Notes that `twice` is right about a user in this epoch. Returns how much `twice` increases: 1 at the first time.
+local function note(user)
+  local field, since = 'twice:' .. user, whole(promised.since)
+  if redis.call('HGET', state, field) == since then return 0 end
+  redis.call('HSET', state, field, since)
+  return 1
+end
 
 local back, moved = 0, 0
 for i = 5, #ARGV, 3 do
@@ -34,24 +39,25 @@ for i = 5, #ARGV, 3 do
   elseif at and arrival > 0 and at > arrival then
     redis.call('ZADD', queue, 'XX', ARGV[i + 1], user)
     moved = moved + 1
-    if at >= promised.since then twice = twice + 1 end -- this server counted the user, too
+    if at >= promised.since then twice = twice + note(user) end -- this server counted the user, too
   elseif at then
-    if counted and at ~= arrival and at >= promised.since then twice = twice + 1 end -- as above
+    if counted and at ~= arrival and at >= promised.since then twice = twice + note(user) end -- as above
   elseif arrival > 0 then
     redis.call('ZADD', queue, 'NX', ARGV[i + 1], user)
     last, back = math.max(last, arrival), back + 1
   elseif open and math.max(now, last + 1) < closes then
     last = math.max(now, last + 1)
-    redis.call('ZADD', queue, 'NX', string.format('%.0f', last), user)
+    redis.call('ZADD', queue, 'NX', whole(last), user)
+    note(user) -- this server does not count the user
   end
 end
 -- No server's count includes the applications without a reply. Everything in Redis was accepted at some time, and before this
 -- epoch, which counts its own.
 local uncounted = math.max(redis.call('ZCARD', queue) + redis.call('ZCARD', dlq) + twice - promised.accepted, 0)
 local accepted = promised.accepted + uncounted
-redis.call('HSET', state, 'last', string.format('%.0f', last), 'twice', string.format('%.0f', twice),
-  'accepted', string.format('%.0f', accepted), 'base', string.format('%.0f', promised.base + uncounted))
-local expires = string.format('%.0f', math.floor(math.max(now, closes) / 1000000) + ARGV[4])
+redis.call('HSET', state, 'last', whole(last), 'twice', whole(twice),
+  'accepted', whole(accepted), 'base', whole(promised.base + uncounted))
+local expires = expiry(math.max(now, closes), ARGV[4])
 redis.call('EXPIREAT', queue, expires)
 redis.call('EXPIREAT', state, expires)
-return {'DONE', promised.epoch, now, accepted, twice, back, moved}
+return {now, accepted, twice, back, moved, {'DONE', promised.epoch}}

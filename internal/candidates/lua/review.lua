@@ -1,20 +1,15 @@
 #!lua flags=allow-oom
 -- Moves applications that were not settled from the queue to the DLQ, with their arrivals, and notes one more attempt of those
 -- in the DLQ.
--- KEYS  1 queue  2 dlq  3 dlq reasons
--- ARGV  1 how many refusals of its row hold an entry for an operator
+-- ARGV  1 after how many refusals of its row an entry becomes held
 --       2… member, arrival (µs), source (Q queue, R DLQ, K DLQ with the old cause kept, N only in MySQL), reason (JSON), …
 -- Returns how many were moved or noted. An application is skipped if it is no longer in its source with this arrival, if it is
--- held, or if its user has another DLQ entry: two promises never become one. A reason with refused = 1 means that the row of
+-- held, or if its user has another DLQ entry: two applications never become one. A reason with refused = 1 means that the row of
 -- the applicant was refused: the script adds these up and keeps the last night.
-local queue, dlq, reasons = unpack(KEYS)
 local maxRefusals = tonumber(ARGV[1])
 local n = 0
 
-local function has(key, member, at)
-  local score = redis.call('ZSCORE', key, member)
-  return score and math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)) == tonumber(at)
-end
+local function has(key, member, at) return arrivalOf(redis.call('ZSCORE', key, member)) == tonumber(at) end
 
 local function retryable(member)
   local ok, reason = pcall(cjson.decode, redis.call('HGET', reasons, member) or '')

@@ -1,9 +1,7 @@
 #!lua flags=allow-oom
 -- Writes whether every seat is taken.
--- KEYS  1 state
 -- ARGV  1 sold, 0 or 1  2 ttl (s), for a new state
 -- Returns 1 if it changed.
-local state = KEYS[1]
 if (redis.call('HGET', state, 'sold') or '0') == ARGV[1] then return 0 end
 redis.call('HSET', state, 'sold', ARGV[1])
 if redis.call('TTL', state) == -1 then redis.call('EXPIRE', state, ARGV[2]) end
