@@ -28,7 +28,7 @@ func check(d *jajeongtest.Deployment, couponID coupon.CouponID) (v audit.Verdict
 	return v, intact
 }
 
-// event is the n-th of events with and without a user and a run, and with texts of every kind.
+// event is one of a series of events with and without a user and a run, and with texts of every kind.
 func event(n uint64) audit.Event {
 	texts := []string{"", "TICKET-7", "자정 쿠폰 \U0001F319 재시도", `"quoted", 'and' \ backslash`, "1:a", "-", " ends in blanks  "}
 	text := func(i uint64) string { return texts[i%uint64(len(texts))] }
@@ -120,14 +120,14 @@ func TestMigrationChainsOlderEvents(t *testing.T) {
 	d.Exec("ALTER TABLE audit_event DROP KEY audit_event_chain, DROP COLUMN seq, DROP COLUMN hash")
 	d.Exec("DROP TABLE audit_head")
 	for n := uint64(1); n <= events; n++ {
-		for id := 1; id <= 2; id++ { // alternately
+		for id := 1; id <= 2; id++ { // the chains of two coupons
 			e := event(n)
 			d.Exec("INSERT INTO audit_event (at, actor, action, coupon_id, user_id, run_id, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 				e.At, e.Actor, e.Action, id, e.User, e.Run, e.Reason, e.Detail)
 		}
 	}
 	d.Exec("INSERT INTO audit_event (actor, action) VALUES ('kim', 'IMPORT')") // of no coupon
-	for range 2 {                                                              // again, as after a migration that was killed before goose noted it
+	for range 2 {                                                              // again, as after a migration that was killed before goose recorded it
 		d.Exec("DELETE FROM goose_db_version WHERE version_id >= 2")
 		_, err := connect.Migrate(t.Context(), d.DB)
 		require.NoError(t, err)
@@ -179,29 +179,26 @@ func TestAppendRefusesAForkedChain(t *testing.T) {
 func TestRecordedFindsTheEvent(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	origin := audit.Origin{At: time.UnixMicro(1795143600000000).UTC(), Actor: "kim", Run: 4}
+	at := time.UnixMicro(1795143600000000).UTC()
+	origin := audit.Origin{At: at, Actor: "kim", Run: 4}
 	require.NoError(t, d.Audit(origin, audit.CouponPaused, 7, audit.Entry{}))
-	recorded := func(run coupon.RunID, action audit.Action, couponID coupon.CouponID) bool {
-		found, err := audit.Recorded(t.Context(), d.DB, run, action, couponID)
+	recorded := func(origin audit.Origin, action audit.Action, couponID coupon.CouponID) bool {
+		found, err := audit.Recorded(t.Context(), d.DB, origin, action, couponID)
 		require.NoError(t, err)
 		return found
 	}
-	require.True(t, recorded(4, audit.CouponPaused, 7))
-	require.False(t, recorded(5, audit.CouponPaused, 7))
-	require.False(t, recorded(4, audit.CouponResumed, 7))
-	require.False(t, recorded(4, audit.CouponPaused, 8))
-
-	by := func(origin audit.Origin) bool {
-		found, err := audit.RecordedBy(t.Context(), d.DB, origin, audit.CouponPaused, 7)
-		require.NoError(t, err)
-		return found
-	}
-	require.True(t, by(origin))
-	require.False(t, by(audit.Origin{At: origin.At, Actor: "lee"}))
-	require.False(t, by(audit.Origin{At: origin.At.Add(time.Microsecond), Actor: "kim"}))
+	require.True(t, recorded(origin, audit.CouponPaused, 7))
+	require.False(t, recorded(origin, audit.CouponResumed, 7))
+	require.False(t, recorded(origin, audit.CouponPaused, 8))
+	require.False(t, recorded(audit.Origin{At: at, Actor: "kim", Run: 5}, audit.CouponPaused, 7))
+	require.False(t, recorded(audit.Origin{At: at, Actor: "kim"}, audit.CouponPaused, 7), "outside any run")
+	require.False(t, recorded(audit.Origin{At: at, Actor: "lee", Run: 4}, audit.CouponPaused, 7))
+	require.False(t, recorded(audit.Origin{At: at.Add(time.Microsecond), Actor: "kim", Run: 4}, audit.CouponPaused, 7))
+	require.NoError(t, d.Audit(audit.Origin{At: at}, audit.GapHeld, 7, audit.Entry{}))
+	require.True(t, recorded(audit.Origin{At: at}, audit.GapHeld, 7), "of no operator and no run")
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	_, err := audit.Recorded(stopped, d.DB, 4, audit.CouponPaused, 7)
+	_, err := audit.Recorded(stopped, d.DB, origin, audit.CouponPaused, 7)
 	require.ErrorIs(t, err, context.Canceled)
 }
 

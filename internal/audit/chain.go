@@ -1,14 +1,96 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
+
+// Origin are the common fields of the events of one change.
+type Origin struct {
+	At     time.Time    // UTC, to the microsecond
+	Actor  string       // the operator; empty: NightlyActor
+	Run    coupon.RunID // 0: outside any run
+	Reason string
+}
+
+// Entry are the fields that differ between the events of one change.
+type Entry struct {
+	User   coupon.UserID // 0: the coupon as a whole
+	Detail string        // Append cuts it to the column's width
+}
+
+// ErrForked reports events after the head of a chain: events were added, or the head was moved back.
+var ErrForked = errors.New("the chain of audit events goes on after its head")
+
+const (
+	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, run_id, reason, detail, hash) VALUES "
+	insertRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = ?, hash = ?"
+
+	maxBatch         = 200  // bounds one INSERT to 2 MB
+	maxDetailLetters = 2000 // of the column
+)
+
+// Append adds one event per entry to the coupon's chain. tx must hold the coupon's lock.
+func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID, entries ...Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	head, err := ReadHead(ctx, tx, couponID)
+	if err != nil {
+		return err
+	}
+	event := Event{At: origin.At, Actor: origin.actor(), Action: action, Coupon: couponID, Run: idOrNull(origin.Run), Reason: origin.Reason}
+	for batch := range slices.Chunk(entries, maxBatch) {
+		if head, err = insert(ctx, tx, head, event, batch); err != nil {
+			return fmt.Errorf("audit %s of coupon %d: %w", action, couponID, err)
+		}
+	}
+	err = mysqltx.Upsert(ctx, tx, moveHeadSQL, couponID, head.Seq, head.Hash, head.Seq, head.Hash)
+	return mysqltx.Wrap(err, "move head of the audit chain of coupon %d", couponID)
+}
+
+func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, entries []Entry) (Head, error) {
+	var args []any
+	for _, entry := range entries {
+		head.Seq++
+		event.Seq, event.User, event.Detail = head.Seq, idOrNull(entry.User), mysqltx.Shorten(entry.Detail, maxDetailLetters)
+		head.Hash = event.Hash(head.Hash)
+		args = append(args, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.Run, event.Reason, event.Detail, head.Hash)
+	}
+	err := mysqltx.Exec(ctx, tx, len(entries), insertSQL+strings.Repeat(insertRow+", ", len(entries)-1)+insertRow, args...)
+	if mysqltx.IsDuplicate(err) {
+		err = &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("%w: %w; nothing was changed; run `settle verify`", ErrForked, err)}
+	}
+	return head, err
+}
+
+const recordedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ? AND run_id <=> ?)"
+
+// Recorded reports whether Append has recorded the change. It compares all of the origin but the reason.
+func Recorded(ctx context.Context, q mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID) (found bool, err error) {
+	err = q.QueryRowContext(ctx, recordedSQL, couponID, action, origin.actor(), origin.At, idOrNull(origin.Run)).Scan(&found)
+	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
+}
+
+func (o Origin) actor() string { return cmp.Or(o.Actor, NightlyActor) }
+
+func idOrNull[ID coupon.UserID | coupon.RunID](id ID) *ID {
+	if id == 0 {
+		return nil
+	}
+	return &id
+}
 
 type Head struct {
 	Seq  uint64 `json:"seq"`  // of the last event; 0: the chain is empty
@@ -18,18 +100,17 @@ type Head struct {
 const headSQL = "SELECT seq, hash FROM audit_head WHERE coupon_id = ?"
 
 // ReadHead reads the end of a coupon's chain; zero without events.
-func ReadHead(ctx context.Context, q RowQuerier, couponID coupon.CouponID) (head Head, err error) {
+func ReadHead(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID) (head Head, err error) {
 	err = q.QueryRowContext(ctx, headSQL, couponID).Scan(&head.Seq, &head.Hash)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return Head{}, fmt.Errorf("read end of the audit chain of coupon %d: %w", couponID, err)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Head{}, nil
 	}
-	return head, nil
+	return head, mysqltx.Wrap(err, "read end of the audit chain of coupon %d", couponID)
 }
 
 // Chained is the FROM clause of the events e of a chain. Other rows were not written by the program.
 const Chained = " FROM audit_event e JOIN audit_head h ON h.coupon_id = e.coupon_id AND e.seq BETWEEN 1 AND h.seq "
 
-// Verdict is what Check found in one chain.
 type Verdict struct {
 	Head     Head
 	Changed  Damage // events that differ from what was written
@@ -49,67 +130,47 @@ FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
 // Check visits each intact event of a chain. It hashes with the stored hash of the previous event, so that each change is
 // found once.
-func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, visit func(Event)) (Verdict, error) {
-	head, err := ReadHead(ctx, q, couponID)
-	if err != nil {
-		return Verdict{}, err
+func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, visit func(Event)) (v Verdict, err error) {
+	if v.Head, err = ReadHead(ctx, q, couponID); err != nil {
+		return v, err
 	}
-	w := walk{Verdict: Verdict{Head: head}, next: 1, present: true}
+	next, previous := uint64(1), "" // the expected number, and the hash stored with the event before it
+	present, intact := true, true   // that event was there, and its hash was right
+	skipTo := func(seq uint64) {
+		if seq > next {
+			v.Removed.add(next, int64(seq-next))
+			present = false
+		}
+	}
 	err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		var e Event
 		var seq sql.Null[uint64]
 		var hash string
-		err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.Run, &e.Reason, &e.Detail, &hash)
-		e.Seq = seq.V // 0 for NULL, which no event has
-		if err == nil && w.add(e, hash) {
-			visit(e)
+		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.Run, &e.Reason, &e.Detail, &hash); err != nil {
+			return err
 		}
-		return err
+		e.Seq = seq.V // 0 for NULL, which no event has
+		if e.Seq < next || e.Seq > v.Head.Seq {
+			v.Inserted++
+			return nil
+		}
+		skipTo(e.Seq)
+		if intact = !present || e.Hash(previous) == hash; intact {
+			visit(e)
+		} else {
+			v.Changed.add(e.Seq, 1)
+		}
+		next, previous, present = e.Seq+1, hash, true
+		return nil
 	}, checkSQL, couponID)
-	w.end()
-	return w.Verdict, err
-}
-
-type walk struct {
-	Verdict
-	next     uint64 // the expected number
-	previous string // the hash stored with the previous event
-	present  bool   // the previous event was there
-	intact   bool   // and its hash was right
-}
-
-func (w *walk) add(e Event, hash string) bool {
-	if e.Seq < w.next || e.Seq > w.Head.Seq {
-		w.Inserted++
-		return false
+	skipTo(v.Head.Seq + 1)
+	if v.Head.Seq > 0 && present && intact && previous != v.Head.Hash { // the last event and its hash were changed
+		v.Changed.add(v.Head.Seq, 1)
 	}
-	w.skipTo(e.Seq)
-	w.intact = !w.present || e.Hash(w.previous) == hash
-	if !w.intact {
-		w.Changed.add(e.Seq, 1)
-	}
-	w.next, w.previous, w.present = e.Seq+1, hash, true
-	return w.intact
-}
-
-func (w *walk) skipTo(seq uint64) {
-	if seq > w.next {
-		w.Removed.add(w.next, int64(seq-w.next))
-		w.present = false
-	}
-}
-
-// end compares the last event with the head, which shows a change of both the event and its hash.
-func (w *walk) end() {
-	w.skipTo(w.Head.Seq + 1)
-	if w.Head.Seq > 0 && w.present && w.intact && w.previous != w.Head.Hash {
-		w.Changed.add(w.Head.Seq, 1)
-	}
+	return v, err
 }
 
 func (d *Damage) add(first uint64, n int64) {
-	if d.Count == 0 {
-		d.First = first
-	}
+	d.First = cmp.Or(d.First, first)
 	d.Count += n
 }

@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"strconv"
 	"strings"
 	"time"
@@ -41,9 +40,6 @@ const (
 	CouponUnfinalised Action = "COUPON_UNFINALISED" // its Redis keys had been swept
 )
 
-var Actions = []Action{GapHeld, CountHeld, GapAccepted, DLQRetried, DLQDropped, ManualSettle, CouponCreated,
-	CouponClosed, CouponExtended, CouponPaused, CouponResumed, CouponSeats, CouponRecounted, CouponUnfinalised}
-
 // NightlyActor is the actor of events that no operator caused.
 const NightlyActor = "settle"
 
@@ -64,25 +60,22 @@ type Event struct {
 // A length in bytes precedes each field and NULL is -, so that two events never hash the same bytes.
 func (e Event) Hash(previous string) string {
 	h := sha256.New()
-	writeField(h, previous)
-	writeField(h, strconv.FormatUint(e.Seq, 10))
-	writeField(h, strconv.FormatInt(e.At.UnixMicro(), 10))
-	writeField(h, e.Actor)
-	writeField(h, string(e.Action))
-	writeField(h, e.Coupon.String())
-	for _, id := range []*uint64{(*uint64)(e.User), (*uint64)(e.Run)} {
-		if id != nil {
-			writeField(h, strconv.FormatUint(*id, 10))
-		} else {
-			_, _ = h.Write([]byte{'-'}) // never fails
+	write := func(fields ...string) {
+		for _, field := range fields {
+			fmt.Fprintf(h, "%d:%s", len(field), field)
 		}
 	}
-	writeField(h, e.Reason)
-	writeField(h, e.Detail)
+	write(previous, fmt.Sprint(e.Seq), fmt.Sprint(e.At.UnixMicro()), e.Actor, string(e.Action), e.Coupon.String())
+	for _, id := range []*uint64{(*uint64)(e.User), (*uint64)(e.Run)} {
+		if id != nil {
+			write(fmt.Sprint(*id))
+		} else {
+			fmt.Fprint(h, "-")
+		}
+	}
+	write(e.Reason, e.Detail)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
-
-func writeField(h hash.Hash, text string) { fmt.Fprintf(h, "%d:%s", len(text), text) }
 
 // The checker parses the details of two actions.
 const (

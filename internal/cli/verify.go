@@ -71,7 +71,7 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 	})
 	bar.End()
 	if err == nil {
-		err = l.Doors(ctx, s.MySQL, found.Coupons, func(ctx context.Context) error {
+		err = l.CheckWindows(ctx, s.MySQL, found.Coupons, func(ctx context.Context) error {
 			if settle.Wait(ctx, windowTimeout) != nil {
 				return settle.ToldToStop(ctx)
 			}

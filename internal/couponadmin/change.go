@@ -89,7 +89,7 @@ func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operati
 			return err
 		}
 		if attempt > 1 { // an earlier attempt may have been committed
-			done, err := audit.RecordedBy(ctx, tx, origin, op.action, couponID)
+			done, err := audit.Recorded(ctx, tx, origin, op.action, couponID)
 			if err != nil {
 				return err
 			}

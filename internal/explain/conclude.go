@@ -7,7 +7,102 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Conclusion is the state that follows from the facts.
+// State is the state of one user's applications for one coupon. Every state is certain: missing facts have states of their own.
+type State string
+
+const (
+	// A server is away.
+	StateUnknown        State = "UNKNOWN"         // nothing is certain
+	StateAppliedUnseen  State = "APPLIED_UNSEEN"  // Redis has the application; MySQL, which knows the outcome, is away
+	StateIssuedUnseen   State = "ISSUED_UNSEEN"   // Redis answers ALREADY_ISSUED; MySQL is away
+	StateRejectedUnseen State = "REJECTED_UNSEEN" // Redis answers REJECTED; MySQL is away
+
+	// There is no application.
+	StateNeverNotOpen  State = "NEVER_APPLIED_NOT_OPEN"
+	StateNeverOpen     State = "NEVER_APPLIED_OPEN"
+	StateNeverPaused   State = "NEVER_APPLIED_PAUSED"
+	StateNeverSoldOut  State = "NEVER_APPLIED_SOLD_OUT"
+	StateNeverAdded    State = "NEVER_APPLIED_SEATS_ADDED" // sold out, seats added; Redis accepts applications again after the next run
+	StateNeverClosed   State = "NEVER_APPLIED_CLOSED"
+	StateNoSuchUser    State = "NO_SUCH_USER"
+	StateMaybeLost     State = "MAYBE_LOST"     // applications for this coupon were lost, possibly one of this user
+	StateNotSure       State = "NOT_SURE"       // lost applications could not be counted, or Redis does not know the coupon
+	StateContradiction State = "CONTRADICTION"  // Redis has a mark without a record in MySQL
+	StateHolderNoMore  State = "HOLDER_NO_MORE" // the outcome is ALREADY_ISSUED, and the coupon is gone
+
+	// In the queue.
+	StateWaiting          State = "WAITING"
+	StateWaitingSettling  State = "WAITING_SETTLING"   // a run that covers the application is under way
+	StateWaitingOverdue   State = "WAITING_OVERDUE"    // the settlement is overdue
+	StateWaitingRunFailed State = "WAITING_RUN_FAILED" // overdue, and the nightly run failed
+	StateWaitingHeld      State = "WAITING_HELD"       // promises are missing, and no run settles the coupon
+	StateWaitingOver      State = "WAITING_OVER"       // the coupon is finalised; nightly runs do not settle it
+
+	// In the DLQ, by cause.
+	StateReviewUnknownUser  State = "REVIEW_UNKNOWN_USER"
+	StateReviewInactiveUser State = "REVIEW_INACTIVE_USER"
+	StateReviewPassedOver   State = "REVIEW_PASSED_OVER"
+	StateReviewBadRow       State = "REVIEW_BAD_ROW"
+	StateReviewDatabaseAway State = "REVIEW_DATABASE_AWAY"
+	StateReviewOther        State = "REVIEW_OTHER" // another cause, or an unreadable one
+
+	// Settled.
+	StateIssued           State = "ISSUED"
+	StateIssuedByHand     State = "ISSUED_BY_HAND"
+	StateNotSelected      State = "NOT_SELECTED"
+	StateSeatsFree        State = "NOT_SELECTED_SEATS_FREE"      // seats are free; the next run issues them in order
+	StateSeatsFreeOver    State = "NOT_SELECTED_SEATS_FREE_OVER" // seats are free, but the coupon is finalised
+	StateRejectedByPerson State = "REJECTED_BY_PERSON"
+	StateRejectedInactive State = "REJECTED_INACTIVE_USER" // rejected by a run when a seat was free again
+	StateRejectedUnknown  State = "REJECTED_UNKNOWN_USER"
+	StateRejectedBadRow   State = "REJECTED_BAD_ROW"
+	StateRejectedOther    State = "REJECTED_OTHER"
+)
+
+var States = []State{
+	StateUnknown, StateAppliedUnseen, StateIssuedUnseen, StateRejectedUnseen, StateNeverNotOpen, StateNeverOpen, StateNeverPaused,
+	StateNeverSoldOut, StateNeverAdded, StateNeverClosed, StateNoSuchUser, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
+	StateWaiting, StateWaitingSettling, StateWaitingOverdue, StateWaitingRunFailed, StateWaitingHeld, StateWaitingOver,
+	StateReviewUnknownUser, StateReviewInactiveUser, StateReviewPassedOver, StateReviewBadRow, StateReviewDatabaseAway,
+	StateReviewOther, StateIssued, StateIssuedByHand, StateNotSelected, StateSeatsFree, StateSeatsFreeOver, StateRejectedByPerson,
+	StateRejectedInactive, StateRejectedUnknown, StateRejectedBadRow, StateRejectedOther,
+}
+
+// Note is a further certain statement.
+type Note string
+
+const (
+	NoteUsable  Note = "USABLE" // every coupon holder has exactly one of these four
+	NoteUsed    Note = "USED"
+	NoteExpired Note = "EXPIRED"
+	NoteRevoked Note = "REVOKED"
+
+	NoteTriedAgain    Note = "TRIED_AGAIN"    // every DLQ entry has exactly one of these four: the next settlement tries it
+	NotePersonDecides Note = "PERSON_DECIDES" // an operator decides
+	NoteCouponHeld    Note = "COUPON_HELD"    // promises are missing; also of NOT_SELECTED_SEATS_FREE
+	NoteCouponOver    Note = "COUPON_OVER"    // finalised
+	NoteNoSeatLeft    Note = "NO_SEAT_LEFT"   // no seat is free; not in states that name the free seats
+
+	NoteAccountInactive Note = "ACCOUNT_INACTIVE" // the user cannot receive a coupon as the account is now
+	NoteAccountUnknown  Note = "ACCOUNT_UNKNOWN"
+	NoteAccountActive   Note = "ACCOUNT_ACTIVE" // the cause about the user is resolved
+
+	NoteAlsoUnderReview    Note = "ALSO_UNDER_REVIEW" // another application of the user is in the DLQ
+	NoteAlsoStanding       Note = "ALSO_STANDING"     // another application of a holder is undecided; it brings no second coupon
+	NoteAppliedAgain       Note = "APPLIED_AGAIN"     // another application of a holder ended as ALREADY_ISSUED
+	NoteEarlierNotSelected Note = "EARLIER_NOT_SELECTED"
+	NoteEarlierRejected    Note = "EARLIER_REJECTED"
+	NoteLaterUnknown       Note = "LATER_UNKNOWN" // Redis is away; the user may have applied again since
+	NoteShownOld           Note = "SHOWN_OLD"     // the clean-up in Redis is pending; until then users may see the old state
+)
+
+// Notes are all of them, in the order of Conclusion.Notes.
+var Notes = []Note{
+	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteNoSeatLeft,
+	NoteAccountInactive, NoteAccountUnknown, NoteAccountActive, NoteAlsoUnderReview, NoteAlsoStanding, NoteAppliedAgain,
+	NoteEarlierNotSelected, NoteEarlierRejected, NoteLaterUnknown, NoteShownOld,
+}
+
 type Conclusion struct {
 	State State  `json:"state"`
 	Notes []Note `json:"notes"`
@@ -21,7 +116,7 @@ func (c *Conclusion) note(n Note, when bool) {
 	}
 }
 
-// Conclude draws the conclusion. It is pure.
+// Conclude depends on the facts alone.
 func Conclude(f *Facts) Conclusion {
 	c := f.conclude()
 	if c.Notes == nil {
@@ -54,8 +149,6 @@ func (f *Facts) conclude() Conclusion {
 // withoutMySQL concludes from Redis, which has no outcomes. Its marks are set after a commit.
 func (f *Facts) withoutMySQL() Conclusion {
 	switch {
-	case f.Door == nil:
-		return Conclusion{State: StateUnknown}
 	case f.MarkedIssued:
 		return Conclusion{State: StateIssuedUnseen}
 	case len(f.Applications) > 0:
@@ -160,18 +253,18 @@ func (f *Facts) noteAccount(c *Conclusion) {
 	c.note(NoteAccountInactive, f.UserKnown && !f.UserActive)
 }
 
-// reviewStates are the states of the causes that the program writes.
-var reviewStates = map[coupon.Cause]State{
-	coupon.CauseUnknownUser: StateReviewUnknownUser, coupon.CauseInactiveUser: StateReviewInactiveUser, coupon.CausePassedOver: StateReviewPassedOver,
-	coupon.CauseBadRow: StateReviewBadRow, coupon.CauseDatabaseAway: StateReviewDatabaseAway,
+// stateOf is the state that is named after a cause, or the other state when there is none.
+func stateOf(prefix, cause string, other State) State {
+	if s := State(prefix + cause); slices.Contains(coupon.Causes, coupon.Cause(cause)) && slices.Contains(States, s) {
+		return s
+	}
+	return other
 }
 
 func (f *Facts) inDLQ(a *Application) Conclusion {
 	c := Conclusion{State: StateReviewOther, Application: a}
 	if a.Review != nil {
-		if s, ok := reviewStates[coupon.Cause(a.Review.Cause)]; ok {
-			c.State = s
-		}
+		c.State = stateOf("REVIEW_", a.Review.Cause, StateReviewOther)
 	}
 	switch {
 	case a.Place == InHeld:
@@ -197,59 +290,39 @@ func (f *Facts) decided(a *Application) Conclusion {
 	c := Conclusion{Application: a}
 	switch a.Outcome {
 	case coupon.OutcomeNotSelected:
-		c.State = f.notSelected()
-		c.note(NoteCouponHeld, c.State == StateSeatsFree && f.Gap > 0)
+		switch {
+		case f.Coupon.Free() == 0:
+			c.State = StateNotSelected
+		case f.Coupon.FinalisedAt != nil:
+			c.State = StateSeatsFreeOver
+		default:
+			c.State = StateSeatsFree
+			c.note(NoteCouponHeld, f.Gap > 0)
+		}
 		f.noteAccount(&c)
 	case coupon.OutcomeRejected:
-		c.State = rejected(a)
+		cause, _, _ := strings.Cut(a.Reason, ":")
+		c.State = stateOf("REJECTED_", cause, StateRejectedOther)
+		if a.Dropped { // the reason of an operator can begin like a cause
+			c.State = StateRejectedByPerson
+		}
 	default: // ALREADY_ISSUED or ISSUED without a coupon
 		c.State = StateHolderNoMore
 	}
 	f.noteOthers(&c)
-	c.note(NoteLaterUnknown, f.Door == nil)
+	c.note(NoteLaterUnknown, f.Published == nil)
 	c.note(NoteShownOld, a.Place != "")
 	return c
-}
-
-func (f *Facts) notSelected() State {
-	switch {
-	case f.Coupon.Free() == 0:
-		return StateNotSelected
-	case f.Coupon.FinalisedAt != nil:
-		return StateSeatsFreeOver
-	default:
-		return StateSeatsFree
-	}
-}
-
-// rejectedStates are the states of the causes with which the reason of a run begins.
-var rejectedStates = map[coupon.Cause]State{
-	coupon.CauseInactiveUser: StateRejectedInactive, coupon.CauseUnknownUser: StateRejectedUnknown, coupon.CauseBadRow: StateRejectedBadRow,
-}
-
-// rejected tests Dropped first, because the reason of an operator can begin like a cause.
-func rejected(a *Application) State {
-	if a.Dropped {
-		return StateRejectedByPerson
-	}
-	cause, _, _ := strings.Cut(a.Reason, ":")
-	if s, ok := rejectedStates[coupon.Cause(cause)]; ok {
-		return s
-	}
-	return StateRejectedOther
 }
 
 // unrecorded concludes when neither MySQL nor Redis has an application.
 func (f *Facts) unrecorded() Conclusion {
 	c := Conclusion{State: StateNeverOpen}
-	opens, closes, paused := f.Coupon.OpensAt, f.Coupon.ClosesAt, f.Coupon.Paused
-	if f.Door != nil && f.Door.Known { // Redis decides
-		opens, closes, paused = *f.Door.OpensAt, *f.Door.ClosesAt, f.Door.Paused
-	}
-	// Redis must have a coupon that has opened and is not finalised.
-	lost := f.Door != nil && !f.Door.Known && f.Coupon.FinalisedAt == nil && !f.At.Before(opens)
+	opens, closes, paused := f.window()
+	// Redis has each coupon that has opened and is not finalised, unless it lost its data.
+	lost := f.Published != nil && !f.Published.Known && f.Coupon.FinalisedAt == nil && !f.At.Before(opens)
 	switch {
-	case f.Door == nil:
+	case f.Published == nil:
 		c.State = StateUnknown
 	case f.MarkedIssued, f.MarkedRejected:
 		c.State = StateContradiction
@@ -267,9 +340,9 @@ func (f *Facts) unrecorded() Conclusion {
 		c.State = StateNeverClosed
 	case paused:
 		c.State = StateNeverPaused
-	case f.Door.Sold && f.Coupon.Free() > 0:
+	case f.Published.Sold && f.Coupon.Free() > 0:
 		c.State = StateNeverAdded
-	case f.Door.Sold:
+	case f.Published.Sold:
 		c.State = StateNeverSoldOut
 	}
 	return c

@@ -23,9 +23,9 @@ func blank() *explain.Facts {
 		Subject: explain.Subject{CouponID: 42, UserID: 7, At: noon},
 		User:    explain.User{UserKnown: true, UserActive: true, UserStatus: "ACTIVE"},
 		CouponSide: explain.CouponSide{
-			Coupon:  &explain.CouponFacts{Name: "심야 쿠폰", Seats: 100, Issued: 60, CouponWindow: explain.CouponWindow{OpensAt: *hence(-2 * time.Hour), ClosesAt: *hence(2 * time.Hour)}},
-			Door:    &explain.DoorFacts{Known: true, OpensAt: hence(-2 * time.Hour), ClosesAt: hence(2 * time.Hour), Waiting: 9},
-			Account: &ledger.Account{},
+			Coupon:    &explain.CouponFacts{Name: "심야 쿠폰", Seats: 100, Issued: 60, CouponWindow: explain.CouponWindow{OpensAt: *hence(-2 * time.Hour), ClosesAt: *hence(2 * time.Hour)}},
+			Published: &explain.PublishedWindow{Known: true, OpensAt: hence(-2 * time.Hour), ClosesAt: hence(2 * time.Hour), Waiting: 9},
+			Account:   &ledger.Account{},
 		},
 	}
 }
@@ -100,11 +100,11 @@ var (
 	noMySQL     = change(func(f *explain.Facts) {
 		f.Coupon, f.Account, f.UserKnown, f.UserActive, f.UserStatus, f.NoMySQL = nil, nil, false, false, "", "away"
 	})
-	noRedis     = change(func(f *explain.Facts) { f.Door, f.Account, f.NoRedis = nil, nil, "away" })
+	noRedis     = change(func(f *explain.Facts) { f.Published, f.Account, f.NoRedis = nil, nil, "away" })
 	gap         = change(func(f *explain.Facts) { f.Gap = 2 })
 	writtenOff  = change(func(f *explain.Facts) { f.Coupon.WrittenOff = 2 })
 	finalised   = change(func(f *explain.Facts) { f.Coupon.FinalisedAt = hence(-time.Minute) })
-	swept       = change(func(f *explain.Facts) { f.Door = &explain.DoorFacts{} })
+	swept       = change(func(f *explain.Facts) { f.Published = &explain.PublishedWindow{} })
 	unknownUser = change(func(f *explain.Facts) { f.UserKnown, f.UserActive, f.UserStatus = false, false, "" })
 	blocked     = change(func(f *explain.Facts) { f.UserActive, f.UserStatus = false, "BLOCKED" })
 	markedYes   = change(func(f *explain.Facts) { f.MarkedIssued = true })
@@ -112,7 +112,7 @@ var (
 )
 
 func window(opens, closes time.Duration) change {
-	return func(f *explain.Facts) { f.Door.OpensAt, f.Door.ClosesAt = hence(opens), hence(closes) }
+	return func(f *explain.Facts) { f.Published.OpensAt, f.Published.ClosesAt = hence(opens), hence(closes) }
 }
 
 func notes(n ...explain.Note) []explain.Note { return append([]explain.Note{}, n...) }
@@ -143,10 +143,10 @@ func TestConclusions(t *testing.T) {
 		{"open", blank(), explain.StateNeverOpen, nil},
 		{"opens now", with(window(0, time.Hour)), explain.StateNeverOpen, nil},
 		{"closes now", with(window(-time.Hour, 0)), explain.StateNeverClosed, nil},
-		{"closed and sold out", with(window(-time.Hour, 0), func(f *explain.Facts) { f.Door.Sold = true }), explain.StateNeverClosed, nil},
-		{"paused", with(func(f *explain.Facts) { f.Door.Paused = true }), explain.StateNeverPaused, nil},
-		{"sold out", with(full, func(f *explain.Facts) { f.Door.Sold = true }), explain.StateNeverSoldOut, nil},
-		{"sold out, and seats added", with(func(f *explain.Facts) { f.Door.Sold = true }), explain.StateNeverAdded, nil},
+		{"closed and sold out", with(window(-time.Hour, 0), func(f *explain.Facts) { f.Published.Sold = true }), explain.StateNeverClosed, nil},
+		{"paused", with(func(f *explain.Facts) { f.Published.Paused = true }), explain.StateNeverPaused, nil},
+		{"sold out", with(full, func(f *explain.Facts) { f.Published.Sold = true }), explain.StateNeverSoldOut, nil},
+		{"sold out, and seats added", with(func(f *explain.Facts) { f.Published.Sold = true }), explain.StateNeverAdded, nil},
 		{"paused, not yet in Redis", with(func(f *explain.Facts) { f.Coupon.Paused = true }), explain.StateNeverOpen, nil},
 		{"finalised and swept", with(finalised, swept, func(f *explain.Facts) { f.Coupon.ClosesAt = noon }), explain.StateNeverClosed, nil},
 		{"not published yet", with(swept, func(f *explain.Facts) { f.Coupon.OpensAt = *hence(time.Hour) }), explain.StateNeverNotOpen, nil},

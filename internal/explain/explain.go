@@ -1,3 +1,6 @@
+// Package explain explains the state of one user's applications for one coupon: the facts of Redis and MySQL, a timeline, and a
+// conclusion that contains only certain statements. It changes nothing. When a server is away, the explanation names it and has
+// the facts of the other.
 package explain
 
 import (
@@ -18,7 +21,6 @@ type Store interface {
 	LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.UserLookup, error)
 }
 
-// Explainer explains the users of one deployment.
 type Explainer struct {
 	DB        *sql.DB
 	Redis     Store
@@ -36,7 +38,6 @@ const (
 	MaxEvents = 200
 )
 
-// Explanation explains one user's applications for one coupon.
 type Explanation struct {
 	Facts      Facts      `json:"facts"`
 	Events     []Event    `json:"events"`  // by time
@@ -46,9 +47,9 @@ type Explanation struct {
 	Unread []error `json:"-"` // why facts are missing
 }
 
-// Explain reads the facts. It reads them again when it finds no application, because a settlement that moves a NOT_SELECTED
-// application to the DLQ has it in neither place for a moment. The error is text.NoSuchCoupon or that of ctx; failures of servers are
-// in Unread.
+// Explain reads the facts. It reads them again when it finds no application, because an application that a settlement moves from
+// NOT_SELECTED to the DLQ is in neither place for a moment. The error is text.NoSuchCoupon or that of ctx; failures of servers are in
+// Unread.
 func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	x, err := e.explain(ctx, couponID, user)
 	if err == nil && len(x.Unread) == 0 && len(x.Facts.Applications) == 0 && x.Facts.UserCoupon == nil {
@@ -58,32 +59,36 @@ func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user 
 }
 
 func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
-	x := &Explanation{Facts: Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{}, Runs: []RunFacts{}}}
-	f := &x.Facts
 	// Redis comes first: an application that leaves it is already in MySQL.
-	if traces, err := e.Redis.LookupUser(ctx, couponID, user); err != nil {
-		f.NoRedis = x.unread(err)
-	} else {
-		f.addTraces(traces, e.SettlesAt)
+	found, err := e.Redis.LookupUser(ctx, couponID, user)
+	withRedis := func() *Explanation {
+		facts := Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{}, Runs: []RunFacts{}}
+		x := &Explanation{Facts: facts, Events: []Event{}}
+		if err != nil {
+			x.Facts.NoRedis = x.unread(err)
+		} else {
+			x.Facts.addRedis(found, e.SettlesAt)
+		}
+		return x
 	}
-	audits, leftOut, err := e.read(ctx, f)
-	switch {
+	x := withRedis()
+	switch err := e.readMySQL(ctx, x); {
 	case text.Is(err, text.NoSuchCoupon), ctx.Err() != nil && err != nil:
 		return nil, err
 	case err != nil:
-		f.NoMySQL = x.unread(err)
-		f.forgetMySQL()
-	case f.Door != nil:
+		x = withRedis() // without the facts of a reading that failed half way
+		x.Facts.NoMySQL = x.unread(err)
+	case x.Facts.Published != nil:
 		a, err := (&ledger.Ledger{Store: e.Redis, Users: e.Users}).AccountOf(ctx, e.DB, couponID)
 		if err != nil {
-			f.NoAccount = x.unread(err)
+			x.Facts.NoAccount = x.unread(err)
 		} else {
-			f.Account, f.Gap = &a, a.Gap()
+			x.Facts.Account, x.Facts.Gap = &a, a.Gap()
 		}
 	}
-	f.dropUncertainOrder()
-	x.Conclusion = Conclude(f)
-	x.setEvents(events(f, audits), leftOut)
+	x.Facts.dropUncertainOrder()
+	x.Conclusion = Conclude(&x.Facts)
+	x.addEvents()
 	return x, nil
 }
 
@@ -91,10 +96,4 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 func (x *Explanation) unread(err error) string {
 	x.Unread = append(x.Unread, err)
 	return err.Error()
-}
-
-// setEvents keeps the newest events; leftOut more were not read.
-func (x *Explanation) setEvents(all []Event, leftOut int) {
-	more := max(0, len(all)-MaxEvents)
-	x.Events, x.LeftOut = all[more:], leftOut+more
 }

@@ -16,11 +16,12 @@ type Facts struct {
 	Failures
 	CouponSide
 	User
-	UserCoupon *UserCoupon `json:"held,omitempty"`
-	Marks
-	Applications []Application `json:"applications"` // by arrival
-	Missed       *Missed       `json:"missed,omitempty"`
-	Runs         []RunFacts    `json:"runs"`
+	UserCoupon     *UserCoupon   `json:"held,omitempty"`
+	MarkedIssued   bool          `json:"markedIssued"` // in Redis
+	MarkedRejected bool          `json:"markedRejected"`
+	Applications   []Application `json:"applications"` // by arrival
+	Missed         *Missed       `json:"missed,omitempty"`
+	Runs           []RunFacts    `json:"runs"`
 }
 
 // Subject is the user and the coupon that the facts are about.
@@ -37,25 +38,18 @@ type Failures struct {
 	NoAccount string `json:"noAccount,omitempty"`
 }
 
-// CouponSide are the facts about the coupon.
+// CouponSide is the coupon, and its account.
 type CouponSide struct {
-	Coupon  *CouponFacts    `json:"coupon,omitempty"`  // nil without MySQL
-	Account *ledger.Account `json:"account,omitempty"` // nil without MySQL or Redis, or while the coupon's row is locked
-	Gap     int64           `json:"gap"`
-	Door    *DoorFacts      `json:"door,omitempty"` // nil without Redis
+	Coupon    *CouponFacts     `json:"coupon,omitempty"`  // nil without MySQL
+	Account   *ledger.Account  `json:"account,omitempty"` // nil without MySQL or Redis, or while the coupon's row is locked
+	Gap       int64            `json:"gap"`
+	Published *PublishedWindow `json:"door,omitempty"` // nil without Redis
 }
 
-// User is the user in the shop's table.
 type User struct {
 	UserKnown  bool   `json:"userKnown"`  // the user exists; false also when not looked up
 	UserActive bool   `json:"userActive"` // the user exists and can receive coupons
 	UserStatus string `json:"userStatus"` // as in the shop's table; empty: no such user, not looked up, or no such column
-}
-
-// Marks are the marks of the user in Redis.
-type Marks struct {
-	MarkedIssued   bool `json:"markedIssued"`
-	MarkedRejected bool `json:"markedRejected"`
 }
 
 // CouponFacts are the coupon in MySQL.
@@ -70,7 +64,7 @@ type CouponFacts struct {
 	LastSeated coupon.Arrival `json:"lastSeated,omitempty"` // the last arrival that a run issued a seat to
 }
 
-// CouponWindow is when users can apply, by MySQL.
+// CouponWindow is the window in MySQL.
 type CouponWindow struct {
 	OpensAt     time.Time  `json:"opensAt"`
 	ClosesAt    time.Time  `json:"closesAt"`
@@ -81,8 +75,8 @@ type CouponWindow struct {
 // Free is the number of free seats.
 func (c *CouponFacts) Free() int64 { return max(0, c.Seats-c.Issued) }
 
-// DoorFacts are the coupon in Redis.
-type DoorFacts struct {
+// PublishedWindow are the coupon in Redis.
+type PublishedWindow struct {
 	Known    bool       `json:"known"` // false: swept, lost, or never published
 	OpensAt  *time.Time `json:"opensAt,omitempty"`
 	ClosesAt *time.Time `json:"closesAt,omitempty"`
@@ -104,7 +98,6 @@ type UserCoupon struct {
 // Place is where Redis stores an application.
 type Place string
 
-// The places.
 const (
 	InQueue     Place = "QUEUE"
 	InRetryable Place = "DLQ_RETRYABLE" // every run tries it again
@@ -170,31 +163,37 @@ type RunRecord struct {
 	Cleaned     bool           `json:"cleaned"`               // the clean-up in Redis is done
 }
 
-// addTraces adds the facts of Redis.
-func (f *Facts) addTraces(t candidates.UserLookup, settlesAt func(time.Time) time.Time) {
-	f.At = t.Now
-	f.Door = &DoorFacts{Known: t.Window.Known, Sold: t.Window.Sold, Waiting: t.Waiting}
-	if t.Window.Known {
-		f.Door.OpensAt, f.Door.ClosesAt, f.Door.Paused = &t.Window.Opens, &t.Window.Closes, t.Window.Paused
+func (f *Facts) addRedis(found candidates.UserLookup, settlesAt func(time.Time) time.Time) {
+	f.At, f.MarkedIssued, f.MarkedRejected = found.Now, found.MarkedIssued, found.MarkedRejected
+	f.Published = &PublishedWindow{Known: found.Window.Known, Sold: found.Window.Sold, Waiting: found.Waiting}
+	if found.Window.Known {
+		f.Published.OpensAt, f.Published.ClosesAt, f.Published.Paused = &found.Window.Opens, &found.Window.Closes, found.Window.Paused
 	}
-	f.MarkedIssued, f.MarkedRejected = t.MarkedIssued, t.MarkedRejected
-	for _, s := range t.Entries {
-		a := f.application(s.Arrival)
+	for _, entry := range found.Entries {
+		a := f.application(entry.Arrival)
 		if a.Place != "" {
-			continue // the queue comes first and decides
+			continue // the queue comes first
 		}
-		a.Place = places[s.Source]
+		a.Place = places[entry.Source]
 		next := a.AppliedAt
-		if s.Source == coupon.SourceQueue {
-			a.Position = t.Position
+		if entry.Source == coupon.SourceQueue {
+			a.Position = found.Position
 		} else {
-			a.Review = t.Reason
+			a.Review = found.Reason
 		}
-		if s.Source == coupon.SourceRetryable && t.Reason.Night.After(next) {
-			next = t.Reason.Night
+		if entry.Source == coupon.SourceRetryable && found.Reason.Night.After(next) {
+			next = found.Reason.Night
 		}
 		a.SettlesAt = new(settlesAt(next).UTC())
 	}
+}
+
+// window is the window in Redis, which decides about applications; that in MySQL when Redis does not have the coupon.
+func (f *Facts) window() (opens, closes time.Time, paused bool) {
+	if f.Published != nil && f.Published.Known {
+		return *f.Published.OpensAt, *f.Published.ClosesAt, f.Published.Paused
+	}
+	return f.Coupon.OpensAt, f.Coupon.ClosesAt, f.Coupon.Paused
 }
 
 // application finds or adds the user's application with that arrival.
@@ -208,7 +207,7 @@ func (f *Facts) application(arrival coupon.Arrival) *Application {
 	return &f.Applications[at]
 }
 
-// undecided are the first application in the queue and the first in the DLQ without an outcome.
+// undecided returns the first application without an outcome in the queue, and the first in the DLQ.
 func (f *Facts) undecided() (queued, inDLQ *Application) {
 	for i := range f.Applications {
 		a := &f.Applications[i]
@@ -232,15 +231,6 @@ func (f *Facts) latest() (found *Application) {
 		}
 	}
 	return found
-}
-
-// forgetMySQL removes the facts of MySQL, after a failure half way.
-func (f *Facts) forgetMySQL() {
-	f.Coupon, f.UserCoupon, f.Missed, f.Runs, f.User = nil, nil, nil, []RunFacts{}, User{}
-	f.Applications = slices.DeleteFunc(f.Applications, func(a Application) bool { return a.Place == "" })
-	for i := range f.Applications {
-		f.Applications[i].Decision, f.Applications[i].Order = Decision{}, 0
-	}
 }
 
 // dropUncertainOrder removes Order unless every promise is found exactly once.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,20 +17,18 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// reader adds the facts of MySQL, all as of one instant.
+// reader reads the facts of MySQL in one snapshot.
 type reader struct {
 	*Explainer
 	*Facts
-	tx      *sql.Tx
-	audits  []Event
-	leftOut int // rows beyond the bounds, at least
+	explanation *Explanation
+	tx          *sql.Tx
 }
 
-// read adds the facts of MySQL. It returns the audit events and the number of rows beyond the bounds.
-func (e *Explainer) read(ctx context.Context, f *Facts) (audits []Event, leftOut int, err error) {
-	r := &reader{Explainer: e, Facts: f}
-	err = mysqltx.Read(ctx, e.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error {
-		r.tx = tx
+// readMySQL adds the facts of MySQL, and the audit events as the first events.
+func (e *Explainer) readMySQL(ctx context.Context, x *Explanation) error {
+	return mysqltx.Read(ctx, e.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error {
+		r := &reader{e, &x.Facts, x, tx}
 		for _, part := range []struct {
 			what string
 			read func(context.Context) error
@@ -40,33 +39,28 @@ func (e *Explainer) read(ctx context.Context, f *Facts) (audits []Event, leftOut
 			if err := part.read(ctx); text.Is(err, text.NoSuchCoupon) {
 				return err
 			} else if err != nil {
-				return fmt.Errorf("read %s %d: %w", part.what, f.CouponID, err)
+				return fmt.Errorf("read %s %d: %w", part.what, r.CouponID, err)
 			}
 		}
 		return nil
 	})
-	return r.audits, r.leftOut, err
 }
 
-// bounded returns at most limit rows, and notes more of them in leftOut.
+// bounded returns at most limit rows, and counts an omission in LeftOut.
 func bounded[T any](r *reader, rows []T, limit int) []T {
 	if len(rows) <= limit {
 		return rows
 	}
-	r.leftOut++
+	r.explanation.LeftOut++
 	return rows[:limit]
 }
 
 const couponSQL = `
 SELECT c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
-       EXISTS (SELECT 1 FROM {users} WHERE {id} = ? AND ? <= {last}),
-       EXISTS (SELECT 1 FROM {users} WHERE {id} = ? AND ? <= {last} AND {active}),
-       COALESCE((SELECT {status} FROM {users} WHERE {id} = ? AND ? <= {last}), ''),
-       COALESCE((SELECT accepted FROM promise WHERE coupon_id = c.id), 0),
-       COALESCE((SELECT written_off FROM promise WHERE coupon_id = c.id), 0),
+       {id} IS NOT NULL, {active}, {status}, COALESCE(p.accepted, 0), COALESCE(p.written_off, 0),
        COALESCE((SELECT MAX(last_arrival) FROM settlement WHERE coupon_id = c.id), 0),
        (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = c.id AND run_id IS NULL)
-FROM coupon c WHERE c.id = ?`
+FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id LEFT JOIN {users} ON {id} = ? AND ? <= {last} WHERE c.id = ?`
 
 func (r *reader) readCoupon(ctx context.Context) error {
 	directory, err := r.Users.Table(ctx, r.tx)
@@ -74,7 +68,7 @@ func (r *reader) readCoupon(ctx context.Context) error {
 		return err
 	}
 	c, user := new(CouponFacts), r.UserID
-	err = r.tx.QueryRowContext(ctx, directory.SQL(couponSQL), user, user, user, user, user, user, r.CouponID).Scan(
+	err = r.tx.QueryRowContext(ctx, directory.SQL(couponSQL), user, user, r.CouponID).Scan(
 		&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt, &c.Paused, &c.FinalisedAt, &r.UserKnown, &r.UserActive, &r.UserStatus,
 		&c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -113,7 +107,7 @@ func (r *reader) readOutcomes(ctx context.Context) error {
 		return []any{&a.AppliedAt, &a.Outcome, &a.Reason, &a.Run, &a.RecordedAt, &a.Dropped}
 	}, outcomesSQL, audit.DLQDropped, r.CouponID, r.UserID, maxOutcomes+1)
 	for _, o := range bounded(r, outcomes, maxOutcomes) {
-		// An application with a coupon has no other outcome; `settle verify` reports the contrary.
+		// An application with a coupon and another outcome is a finding of `settle verify`.
 		if a := r.application(coupon.ArrivalAt(o.AppliedAt)); a.Outcome != coupon.OutcomeIssued {
 			a.Decision = o.Decision
 		}
@@ -135,13 +129,13 @@ func (r *reader) readPlace(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
-	if r.Door != nil {
+	if r.Published != nil {
 		var settled int64
 		if err := r.tx.QueryRowContext(ctx, orderSQL, r.CouponID, a.AppliedAt, r.CouponID, a.AppliedAt).Scan(&settled); err != nil {
 			return err
 		}
-		if f, err := r.Redis.Counts(ctx, r.CouponID, a.Arrival); err == nil { // else Order stays 0
-			a.Order = settled + f.Waiting - f.WaitingAfter + f.DLQ - f.DLQAfter
+		if counts, err := r.Redis.Counts(ctx, r.CouponID, a.Arrival); err == nil { // else Order stays 0
+			a.Order = settled + counts.Waiting - counts.WaitingAfter + counts.DLQ - counts.DLQAfter
 		}
 	}
 	if a.Outcome != coupon.OutcomeNotSelected {
@@ -161,7 +155,7 @@ SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.hea
 FROM settlement_run r LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id = ?
 `
 
-const runSQL = runColumnsSQL + "WHERE r.id = ?"
+const namedRunsSQL = runColumnsSQL + "WHERE r.id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j)"
 
 // runsSQL finds the runs with a cutoff after the user's first application: those with a record of the coupon, and, while an
 // application was undecided, those that failed with this coupon or with all.
@@ -180,28 +174,22 @@ func (r *reader) readRuns(ctx context.Context) error {
 		}
 		r.Runs = append(r.Runs, bounded(r, runs, maxRuns)...)
 	}
-	for _, id := range r.namedRuns() { // no more than there are outcomes
-		if slices.ContainsFunc(r.Runs, func(run RunFacts) bool { return run.ID == id }) {
-			continue
-		}
-		runs, err := r.runs(ctx, runSQL, id)
-		if err != nil {
-			return err
-		}
-		r.Runs = append(r.Runs, runs...)
-	}
+	ids, _ := json.Marshal(r.namedRuns()) // never fails
+	named, err := r.runs(ctx, namedRunsSQL, string(ids))
+	r.Runs = append(r.Runs, named...)
 	slices.SortFunc(r.Runs, func(a, b RunFacts) int { return cmp.Compare(a.ID, b.ID) })
-	return nil
+	r.Runs = slices.CompactFunc(r.Runs, func(a, b RunFacts) bool { return a.ID == b.ID })
+	return err
 }
 
 func (r *reader) runs(ctx context.Context, query string, args ...any) ([]RunFacts, error) {
-	return mysqltx.Collect(ctx, r.tx, func(r *RunFacts) []any {
-		return []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status,
-			&r.Settled, &r.Read, &r.Issued, &r.NotSelected, &r.LastArrival, &r.Cleaned}
+	return mysqltx.Collect(ctx, r.tx, func(f *RunFacts) []any {
+		return []any{&f.ID, &f.Trigger, &f.Operator, &f.Reason, &f.Cutoff, &f.StartedAt, &f.HeartbeatAt, &f.FinishedAt, &f.Status,
+			&f.Settled, &f.Read, &f.Issued, &f.NotSelected, &f.LastArrival, &f.Cleaned}
 	}, query, append([]any{history.SilentSeconds, r.CouponID}, args...)...)
 }
 
-// namedRuns are the runs in applications, DLQ entries and the coupon of the user.
+// namedRuns are the runs in applications, DLQ entries and the coupon of the user; 0 is no run.
 func (f *Facts) namedRuns() (ids []coupon.RunID) {
 	for _, a := range f.Applications {
 		ids = append(ids, a.Run)
@@ -212,14 +200,13 @@ func (f *Facts) namedRuns() (ids []coupon.RunID) {
 	if f.UserCoupon != nil {
 		ids = append(ids, f.UserCoupon.Run)
 	}
-	slices.Sort(ids)
-	return slices.DeleteFunc(slices.Compact(ids), func(id coupon.RunID) bool { return id == 0 })
+	return ids
 }
 
 // never is later than any run.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// concernedUntil is the time until which runs concern the user: runs that settled the coupon, and runs that did not. It is the
+// concernedUntil is the time until which runs concern the user: for runs that settled the coupon, and for other runs. It is the
 // time of the last outcome, but a user who was not selected can still receive a seat from a later settlement.
 func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil {
@@ -242,10 +229,10 @@ WHERE e.coupon_id = ? AND (e.user_id IS NULL OR e.user_id = ?)
 ORDER BY e.seq DESC LIMIT ?`
 
 func (r *reader) readAudits(ctx context.Context) error {
-	audits, err := mysqltx.Collect(ctx, r.tx, func(e *Event) []any {
+	events, err := mysqltx.Collect(ctx, r.tx, func(e *Event) []any {
 		e.Kind = EventAudit
 		return []any{&e.At, &e.Actor, &e.Action, &e.Run, &e.Reason, &e.Detail}
 	}, auditsSQL, r.CouponID, r.UserID, maxAudits+1)
-	r.audits = bounded(r, audits, maxAudits)
+	r.explanation.Events = bounded(r, events, maxAudits)
 	return err
 }

@@ -10,10 +10,8 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// EventKind is the kind of an event.
 type EventKind string
 
-// The kinds.
 const (
 	EventOpens       EventKind = "OPENS"
 	EventApplied     EventKind = "APPLIED"
@@ -24,9 +22,9 @@ const (
 	EventReview      EventKind = "REVIEW"  // the last attempt that failed and has the application in the DLQ
 	EventAudit       EventKind = "AUDIT"   // an operator's change
 	EventIssued      EventKind = "ISSUED"
-	EventNotSelected EventKind = "NOT_SELECTED"
-	EventRejected    EventKind = "REJECTED"
-	EventAlready     EventKind = "ALREADY_ISSUED"
+	EventNotSelected EventKind = EventKind(coupon.OutcomeNotSelected)
+	EventRejected    EventKind = EventKind(coupon.OutcomeRejected)
+	EventAlready     EventKind = EventKind(coupon.OutcomeAlreadyIssued)
 	EventFinalised   EventKind = "FINALISED"
 	EventSettles     EventKind = "SETTLES" // expected
 	EventExpires     EventKind = "EXPIRES"
@@ -50,7 +48,6 @@ type Event struct {
 	Settled *RunFacts          `json:"-"` // the run of EventRun, which Facts.Runs prints
 }
 
-// timeline collects events.
 type timeline []Event
 
 // add adds an event unless its instant is unknown.
@@ -61,19 +58,26 @@ func (t *timeline) add(at *time.Time, e Event) {
 	}
 }
 
-// events are the facts as events, by time.
-func events(f *Facts, audits []Event) []Event {
-	t := append(timeline{}, audits...)
-	t.addWindow(f)
+// addEvents adds the facts as events, by time, and keeps the newest.
+func (x *Explanation) addEvents() {
+	f, t := &x.Facts, timeline(x.Events)
+	if f.Coupon != nil || f.Published != nil && f.Published.Known {
+		opens, closes, _ := f.window()
+		t.add(&opens, Event{Kind: EventOpens})
+		t.add(&closes, Event{Kind: EventCloses})
+	}
+	if c := f.Coupon; c != nil {
+		t.add(c.FinalisedAt, Event{Kind: EventFinalised})
+		if len(f.Applications) > 0 && c.LastSeated > 0 {
+			t.add(new(c.LastSeated.Time()), Event{Kind: EventLastSeated, Arrival: c.LastSeated})
+		}
+	}
 	for i := range f.Applications {
 		t.addApplication(&f.Applications[i])
 	}
 	for i := range f.Runs {
 		r := &f.Runs[i]
 		t.add(&r.StartedAt, Event{Kind: EventRun, Run: r.ID, Actor: r.Operator, Reason: r.Reason, Settled: r})
-	}
-	if f.Coupon != nil && len(f.Applications) > 0 && f.Coupon.LastSeated > 0 {
-		t.add(new(f.Coupon.LastSeated.Time()), Event{Kind: EventLastSeated, Arrival: f.Coupon.LastSeated})
 	}
 	if c := f.UserCoupon; c != nil {
 		issued := Event{Kind: EventIssued, Run: c.Run}
@@ -86,25 +90,8 @@ func events(f *Facts, audits []Event) []Event {
 	slices.SortStableFunc(t, func(a, b Event) int {
 		return cmp.Or(a.At.Compare(b.At), slices.Index(EventKinds, a.Kind)-slices.Index(EventKinds, b.Kind))
 	})
-	return t
-}
-
-// addWindow adds the window in Redis, which decides about applications; that in MySQL when Redis does not have the coupon.
-func (t *timeline) addWindow(f *Facts) {
-	if d := f.Door; d != nil && d.Known {
-		t.add(d.OpensAt, Event{Kind: EventOpens})
-		t.add(d.ClosesAt, Event{Kind: EventCloses})
-	} else if f.Coupon != nil {
-		t.add(&f.Coupon.OpensAt, Event{Kind: EventOpens})
-		t.add(&f.Coupon.ClosesAt, Event{Kind: EventCloses})
-	}
-	if f.Coupon != nil {
-		t.add(f.Coupon.FinalisedAt, Event{Kind: EventFinalised})
-	}
-}
-
-var outcomeEvents = map[coupon.Outcome]EventKind{
-	coupon.OutcomeNotSelected: EventNotSelected, coupon.OutcomeRejected: EventRejected, coupon.OutcomeAlreadyIssued: EventAlready,
+	more := max(0, len(t)-MaxEvents)
+	x.Events, x.LeftOut = t[more:], x.LeftOut+more
 }
 
 func (t *timeline) addApplication(a *Application) {
@@ -112,11 +99,11 @@ func (t *timeline) addApplication(a *Application) {
 	if a.Review != nil {
 		t.addReview(a)
 	}
-	if kind, ok := outcomeEvents[a.Outcome]; ok {
-		t.add(a.RecordedAt, Event{Kind: kind, Arrival: a.Arrival, Run: a.Run, Reason: a.Reason})
-	}
-	if a.Outcome == "" && a.Place != InHeld {
+	switch {
+	case a.Outcome == "" && a.Place != InHeld:
 		t.add(a.SettlesAt, Event{Kind: EventSettles, Arrival: a.Arrival})
+	case a.Outcome != "" && a.Outcome != coupon.OutcomeIssued:
+		t.add(a.RecordedAt, Event{Kind: EventKind(a.Outcome), Arrival: a.Arrival, Run: a.Run, Reason: a.Reason})
 	}
 }
 

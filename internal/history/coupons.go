@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -31,17 +30,14 @@ type Coupon struct {
 	ID     coupon.CouponID `json:"id"`
 	Name   string          `json:"name"`
 	Status CouponStatus    `json:"status"`
-	Seats
+
+	TotalQuantity int64 `json:"totalQuantity"`
+	IssuedCount   int64 `json:"issuedCount"`
 	Window
 	CampaignID   *uint64   `json:"campaignId"`
 	ValidityDays int64     `json:"validityDays"`
 	DiscountWon  int64     `json:"discountWon"`
 	UpdatedAt    time.Time `json:"updatedAt"`
-}
-
-type Seats struct {
-	TotalQuantity int64 `json:"totalQuantity"`
-	IssuedCount   int64 `json:"issuedCount"`
 }
 
 type Window struct {
@@ -51,44 +47,35 @@ type Window struct {
 	FinalisedAt *time.Time `json:"finalisedAt"`
 }
 
-func (s Seats) Free() int64 { return max(0, s.TotalQuantity-s.IssuedCount) }
+func (c Coupon) Free() int64 { return max(0, c.TotalQuantity-c.IssuedCount) }
 
 const (
 	statusOfCoupon = `CASE WHEN finalised_at IS NOT NULL THEN 'FINALISED' WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
-	couponColumns = "id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at, apply_closes_at, status = 'PAUSED',
-       finalised_at, campaign_id, validity_days, discount_won, updated_at`
-	listCouponsSQL = "SELECT " + couponColumns + ` FROM coupon
-WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) ORDER BY id LIMIT ?`
-	couponSQL = "SELECT " + couponColumns + " FROM coupon WHERE id = ?"
+	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at, apply_closes_at, status = 'PAUSED',
+       finalised_at, campaign_id, validity_days, discount_won, updated_at
+FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) ORDER BY id LIMIT ?`
 )
 
 // List returns up to limit coupons with ids above after, by id; only those of a status unless it is empty.
 func (r Reader) List(ctx context.Context, status CouponStatus, after coupon.CouponID, limit int) ([]Coupon, error) {
-	return r.coupons(ctx, listCouponsSQL, after, status, status, limit)
+	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
+		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
+			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.UpdatedAt}
+	}, listCouponsSQL, after, status, status, limit)
+	return found, mysqltx.Wrap(err, "read coupons")
 }
 
 // Coupon returns one coupon; text.NoSuchCoupon when there is none.
 func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) {
-	found, err := r.coupons(ctx, couponSQL, id)
-	if err == nil && len(found) == 0 {
+	found, err := r.List(ctx, "", id-1, 1)
+	if err == nil && (len(found) == 0 || found[0].ID != id) {
 		err = text.UsageErrorf(text.NoSuchCoupon, id)
 	}
 	if err != nil {
 		return Coupon{}, err
 	}
 	return found[0], nil
-}
-
-func (r Reader) coupons(ctx context.Context, query string, args ...any) ([]Coupon, error) {
-	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
-		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
-			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.UpdatedAt}
-	}, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read coupons: %w", err)
-	}
-	return found, nil
 }
 
 type Outcomes struct {
@@ -112,10 +99,7 @@ SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT N
 func (r Reader) Outcomes(ctx context.Context, id coupon.CouponID) (o Outcomes, err error) {
 	err = r.DB.QueryRowContext(ctx, outcomesSQL, id, id, id, id, id, id).
 		Scan(&o.Issued, &o.ByHand, &o.NotSelected, &o.Rejected, &o.AlreadyIssued, &o.Accepted, &o.WrittenOff)
-	if err != nil {
-		return o, fmt.Errorf("count outcomes of coupon %d: %w", id, err)
-	}
-	return o, nil
+	return o, mysqltx.Wrap(err, "count outcomes of coupon %d", id)
 }
 
 type AuditEntry struct {
@@ -134,10 +118,7 @@ func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int)
 	entries, err := mysqltx.Collect(ctx, r.DB, func(e *AuditEntry) []any {
 		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail}
 	}, auditEntriesSQL, id, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read audit entries of coupon %d: %w", id, err)
-	}
-	return entries, nil
+	return entries, mysqltx.Wrap(err, "read audit entries of coupon %d", id)
 }
 
 const standingSQL = `
@@ -151,14 +132,11 @@ func (r Reader) Standing(ctx context.Context, couponID coupon.CouponID, user cou
 	var standing coupon.Standing
 	var appliedAt sql.NullTime
 	err := r.DB.QueryRowContext(ctx, standingSQL, couponID, user, couponID, user).Scan(&standing, &appliedAt)
-	if errors.Is(err, sql.ErrNoRows) {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
 		return coupon.StandingNone, 0, nil
-	}
-	if err != nil {
-		return "", 0, fmt.Errorf("outcome of user %d with coupon %d: %w", user, couponID, err)
-	}
-	if !appliedAt.Valid {
-		return standing, 0, nil
+	case err != nil || !appliedAt.Valid:
+		return standing, 0, mysqltx.Wrap(err, "outcome of user %d with coupon %d", user, couponID)
 	}
 	return standing, coupon.ArrivalAt(appliedAt.Time), nil
 }
@@ -171,7 +149,6 @@ type CouponFigures struct {
 	DLQ     *int64 `json:"dlq"`
 }
 
-// CouponDetails is everything about one coupon.
 type CouponDetails struct {
 	CouponFigures
 	Outcomes Outcomes     `json:"outcomes"`

@@ -46,12 +46,10 @@ func Begin(ctx context.Context, q mysqltx.Querier, s Start, attempt int) (id cou
 	return coupon.RunID(inserted), mysqltx.Wrap(err, "record run")
 }
 
-// Beat records that a run is alive.
 func Beat(ctx context.Context, q mysqltx.Querier, run coupon.RunID) error {
 	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, beatSQL, run), "heartbeat of run %d", run)
 }
 
-// End records how a run ended.
 func End(ctx context.Context, q mysqltx.Querier, run coupon.RunID, status coupon.RunStatus, at time.Time) error {
 	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, endSQL, status, at, run), "end run %d", run)
 }
@@ -59,7 +57,7 @@ func End(ctx context.Context, q mysqltx.Querier, run coupon.RunID, status coupon
 const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL AND cutoff <= ?"
 
 // LastNight is the highest cutoff, up to newest, of a nightly run that has ended; zero when there was none. Coupons that it
-// could not settle stay due. A later night has not come: the Redis clock was ahead.
+// could not settle stay due. A run of a later night ended while the Redis clock was ahead, and does not count.
 func LastNight(ctx context.Context, q mysqltx.Querier, newest time.Time) (time.Time, error) {
 	var last sql.NullTime
 	err := q.QueryRowContext(ctx, lastNightSQL, newest.UTC()).Scan(&last)
@@ -70,14 +68,13 @@ const (
 	silentSQL  = "SELECT id FROM settlement_run WHERE status = 'RUNNING' AND " + IsSilent + " ORDER BY id LIMIT ?"
 	abandonSQL = "UPDATE settlement_run SET status = 'ABANDONED' WHERE id = ? AND status = 'RUNNING' AND " + IsSilent
 
-	// maxAbandoned are marked by one run. The others are left to the next.
-	maxAbandoned = 100
+	maxAbandoned = 100 // runs that one run marks; the next run marks the others
 )
 
 // Abandon marks runs whose last heartbeat is old: their processes died, or lost the database before they could record their
-// end. A run that lives takes that back with its next heartbeat. finished_at stays NULL, so that a night is caught up.
+// end. The next heartbeat of a run removes the mark. finished_at stays NULL, so that a later run catches up the night.
 func Abandon(ctx context.Context, q mysqltx.Querier) (abandoned []coupon.RunID, err error) {
-	silent, err := mysqltx.Collect(ctx, q, func(id *coupon.RunID) []any { return []any{id} }, silentSQL, SilentSeconds, maxAbandoned)
+	silent, err := mysqltx.Column[coupon.RunID](ctx, q, silentSQL, SilentSeconds, maxAbandoned)
 	if err != nil {
 		return nil, fmt.Errorf("look for abandoned runs: %w", err)
 	}
@@ -86,7 +83,7 @@ func Abandon(ctx context.Context, q mysqltx.Querier) (abandoned []coupon.RunID, 
 		if err != nil {
 			return abandoned, fmt.Errorf("mark run %d abandoned: %w", id, err)
 		}
-		if n > 0 { // else it has beaten, or another run was faster
+		if n > 0 { // else there was a heartbeat, or another run was faster
 			abandoned = append(abandoned, id)
 		}
 	}
@@ -97,10 +94,8 @@ const (
 	replaceResultsSQL = "REPLACE INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES "
 	resultRow         = "(?, ?, ?, ?, ?, ?)"
 
-	// maxResults are stored by one statement: with 2,000 letters each, well below the 16 MB of a packet.
-	maxResults = 200
-	// maxErrorLetters is the width of run_coupon.error.
-	maxErrorLetters = 2000
+	maxResults      = 200  // of one statement: with 2,000 letters each, well below the 16 MB of a packet
+	maxErrorLetters = 2000 // of run_coupon.error
 )
 
 // Result is what a run did to one coupon, as far as table settlement does not say it.

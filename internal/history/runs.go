@@ -13,7 +13,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Reader reads the history of a deployment.
 type Reader struct{ DB *sql.DB }
 
 // SilentSeconds is the time without a heartbeat, six of them, after which a run counts as abandoned until its next one.
@@ -26,32 +25,41 @@ const IsSilent = "heartbeat_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"
 const RunStatus = "IF(r.status = 'RUNNING' AND r." + IsSilent + ", 'ABANDONED', r.status)"
 
 type Run struct {
-	ID          coupon.RunID   `json:"run"`
-	Trigger     coupon.Trigger `json:"trigger"`
-	Operator    string         `json:"operator"`
-	Reason      string         `json:"reason"`
-	Cutoff      time.Time      `json:"cutoff"`
-	StartedAt   time.Time      `json:"startedAt"`
-	HeartbeatAt time.Time      `json:"heartbeatAt"`
+	ID        coupon.RunID   `json:"run"`
+	Trigger   coupon.Trigger `json:"trigger"`
+	Operator  string         `json:"operator"`
+	Reason    string         `json:"reason"`
+	Cutoff    time.Time      `json:"cutoff"`
+	StartedAt time.Time      `json:"startedAt"`
 	RunEnd
-	RunSums
+	Coupons int64 `json:"coupons"` // changed by the run
+	Counts
+	Unsettled int64 `json:"unsettled"` // coupons that were held, busy or failed
 }
 
 type RunEnd struct {
-	FinishedAt *time.Time       `json:"finishedAt,omitempty"` // nil while it runs, and of an abandoned run
-	Millis     *int64           `json:"durationMs,omitempty"` // nil when FinishedAt is
-	Status     coupon.RunStatus `json:"status"`               // ABANDONED of a silent run, whether a later run has marked it or not
+	HeartbeatAt time.Time        `json:"heartbeatAt"`
+	FinishedAt  *time.Time       `json:"finishedAt,omitempty"` // nil while it runs, and of an abandoned run
+	Millis      *int64           `json:"durationMs,omitempty"` // nil when FinishedAt is
+	Status      coupon.RunStatus `json:"status"`               // ABANDONED of a silent run, whether a later run has marked it or not
 }
 
-type RunSums struct {
-	Coupons       int64 `json:"coupons"` // changed by the run
+// Counts are the applications that a run decided.
+type Counts struct {
 	Issued        int64 `json:"issued"`
 	UnderReview   int64 `json:"underReview"` // moved to the DLQ
 	Rejected      int64 `json:"rejected"`    // ended for good
 	AlreadyIssued int64 `json:"alreadyIssued"`
 	NotSelected   int64 `json:"notSelected"`
-	Unsettled     int64 `json:"unsettled"` // coupons that were held, busy or failed
 }
+
+// fields are for issued_count, rejected_count, rejectedBy, already_issued_count and not_selected_count. separate must follow.
+func (c *Counts) fields() []any {
+	return []any{&c.Issued, &c.UnderReview, &c.Rejected, &c.AlreadyIssued, &c.NotSelected}
+}
+
+// separate subtracts the applications that ended for good from rejected_count.
+func (c *Counts) separate() { c.UnderReview = max(0, c.UnderReview-c.Rejected) }
 
 // RunFilter restricts Runs. A zero field does not restrict.
 type RunFilter struct {
@@ -63,94 +71,70 @@ type RunFilter struct {
 	Limit    int          // required
 }
 
-const (
-	runColumns      = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, "
-	runColumnsNamed = runColumns + RunStatus + " AS status FROM settlement_run r "
-
-	// rejectedBy counts the applications that a settlement s ended for good; rejected_count also counts those moved to the
-	// DLQ.
-	rejectedBy = `IF(s.rejected_count = 0, 0, (SELECT COUNT(*) FROM application_outcome o
+// rejectedBy counts the applications that a settlement s ended for good; rejected_count also counts applications that it moved
+// to the DLQ.
+const rejectedBy = `IF(s.rejected_count = 0, 0, (SELECT COUNT(*) FROM application_outcome o
        WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id))`
 
-	summedRuns = `
-SELECT ` + runColumns + `r.status,
-       COUNT(s.coupon_id), COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.rejected_count), 0), COALESCE(SUM(` + rejectedBy + `), 0),
+const runColumns = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, "
+
+const runsSQL = "SELECT " + runColumns + `r.status, COUNT(s.coupon_id),
+       COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.rejected_count), 0), COALESCE(SUM(` + rejectedBy + `), 0),
        COALESCE(SUM(s.already_issued_count), 0), COALESCE(SUM(s.not_selected_count), 0),
        (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id AND x.status <> 'SETTLED')
-FROM (SELECT ` + runColumnsNamed
-	groupedByRun = `) r LEFT JOIN settlement s ON s.run_id = r.id
+FROM (SELECT ` + runColumns + RunStatus + ` AS status FROM settlement_run r
+      WHERE (? = 0 OR id < ?) AND (? IS NULL OR cutoff > ?) AND (? IS NULL OR cutoff <= ?)
+        AND (? = '' OR trigger_kind = ?) AND (? = '' OR ` + RunStatus + ` = ?)
+        AND (? = 0 OR EXISTS (SELECT 1 FROM settlement f WHERE f.run_id = r.id AND f.coupon_id = ?)
+             OR EXISTS (SELECT 1 FROM run_coupon t WHERE t.run_id = r.id AND t.coupon_id = ?))
+      ORDER BY id DESC LIMIT ?) r LEFT JOIN settlement s ON s.run_id = r.id
 GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
-
-	runSQL  = summedRuns + "WHERE id = ?" + groupedByRun
-	runsSQL = summedRuns + `
-WHERE (? = 0 OR id < ?) AND (? IS NULL OR cutoff > ?) AND (? IS NULL OR cutoff <= ?)
-  AND (? = '' OR trigger_kind = ?) AND (? = '' OR ` + RunStatus + ` = ?)
-  AND (? = 0 OR EXISTS (SELECT 1 FROM settlement f WHERE f.run_id = r.id AND f.coupon_id = ?)
-       OR EXISTS (SELECT 1 FROM run_coupon t WHERE t.run_id = r.id AND t.coupon_id = ?))
-ORDER BY id DESC LIMIT ?` + groupedByRun
-)
 
 var ErrNoRun = text.UsageErrorf(text.NoRun)
 
-// Runs reads runs, the newest first.
 func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 	from, to := timeOrNull(f.From), timeOrNull(f.To)
-	runs, err := r.runs(ctx, runsSQL, SilentSeconds, f.Before, f.Before, from, from, to, to, f.Trigger, f.Trigger,
+	runs, err := mysqltx.Collect(ctx, r.DB, func(r *Run) []any {
+		fields := []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status, &r.Coupons}
+		return append(append(fields, r.Counts.fields()...), &r.Unsettled)
+	}, runsSQL, SilentSeconds, f.Before, f.Before, from, from, to, to, f.Trigger, f.Trigger,
 		f.Status, SilentSeconds, f.Status, f.Coupon, f.Coupon, f.Coupon, f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("read runs: %w", err)
+	for i := range runs {
+		r := &runs[i]
+		r.separate()
+		if r.FinishedAt != nil {
+			r.Millis = new(r.FinishedAt.Sub(r.StartedAt).Milliseconds())
+		}
 	}
-	return runs, nil
+	return runs, mysqltx.Wrap(err, "read runs")
 }
 
 // Run reads one run; ErrNoRun when there is none.
 func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
-	runs, err := r.runs(ctx, runSQL, SilentSeconds, id)
-	if err != nil {
-		return Run{}, fmt.Errorf("read run %d: %w", id, err)
+	runs, err := r.Runs(ctx, RunFilter{Before: id + 1, Limit: 1})
+	if err == nil && (len(runs) == 0 || runs[0].ID != id) {
+		err = ErrNoRun
 	}
-	if len(runs) == 0 {
-		return Run{}, fmt.Errorf("run %d: %w", id, ErrNoRun)
+	if err != nil {
+		return Run{}, fmt.Errorf("run %d: %w", id, err)
 	}
 	return runs[0], nil
 }
 
 func timeOrNull(t time.Time) sql.NullTime { return sql.NullTime{Time: t.UTC(), Valid: !t.IsZero()} }
 
-func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, error) {
-	runs, err := mysqltx.Collect(ctx, r.DB, func(r *Run) []any {
-		return []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status,
-			&r.Coupons, &r.Issued, &r.UnderReview, &r.Rejected, &r.AlreadyIssued, &r.NotSelected, &r.Unsettled}
-	}, query, args...)
-	for i := range runs {
-		runs[i].UnderReview = max(0, runs[i].UnderReview-runs[i].Rejected)
-		if r := &runs[i]; r.FinishedAt != nil {
-			r.Millis = new(r.FinishedAt.Sub(r.StartedAt).Milliseconds())
-		}
-	}
-	return runs, err
-}
-
 type RunCoupon struct {
 	Coupon coupon.CouponID     `json:"coupon"`
 	Name   string              `json:"name"`   // empty when the coupon does not exist
 	Status coupon.ResultStatus `json:"status"` // SETTLED, HELD, BUSY or FAILED
-	CouponCounts
+	Read   int64               `json:"read"`
+	Counts
 	Gap int64 `json:"gap"` // lost promises that the run found
 	CouponRecord
 	Millis *int64 `json:"durationMs,omitempty"` // nil of a run that was killed
 	Error  string `json:"error,omitempty"`
 
 	Recorded bool `json:"-"` // the run changed something
-}
-
-type CouponCounts struct {
-	Read          int64 `json:"read"`
-	Issued        int64 `json:"issued"`
-	UnderReview   int64 `json:"underReview"` // moved to the DLQ
-	Rejected      int64 `json:"rejected"`    // ended for good
-	AlreadyIssued int64 `json:"alreadyIssued"`
-	NotSelected   int64 `json:"notSelected"`
 }
 
 type CouponRecord struct {
@@ -174,16 +158,13 @@ ORDER BY k.coupon_id`
 
 func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
 	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
-		return []any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read, &c.Issued, &c.UnderReview, &c.Rejected, &c.AlreadyIssued, &c.NotSelected,
-			&c.Gap, &c.FirstArrival, &c.LastArrival, &c.WinnersDigest, &c.CleanedAt, &c.Millis, &c.Error}
+		fields := append([]any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read}, c.Counts.fields()...)
+		return append(fields, &c.Gap, &c.FirstArrival, &c.LastArrival, &c.WinnersDigest, &c.CleanedAt, &c.Millis, &c.Error)
 	}, runCouponsSQL, run, run, run, run)
-	if err != nil {
-		return nil, fmt.Errorf("read coupons of run %d: %w", run, err)
-	}
 	for i := range coupons {
-		coupons[i].UnderReview = max(0, coupons[i].UnderReview-coupons[i].Rejected)
+		coupons[i].separate()
 	}
-	return coupons, nil
+	return coupons, mysqltx.Wrap(err, "read coupons of run %d", run)
 }
 
 type Settled struct {
@@ -199,14 +180,11 @@ ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
 // LastSettled is the last run before another that settled a coupon, nil without one. Runs of the same or an earlier cutoff
 // come first. A run that only dropped applications does not count.
-func LastSettled(ctx context.Context, q audit.RowQuerier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
+func LastSettled(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
 	var s Settled
 	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("last settlement of coupon %d: %w", couponID, err)
-	}
-	return &s, nil
+	return &s, mysqltx.Wrap(err, "last settlement of coupon %d", couponID)
 }

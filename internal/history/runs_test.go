@@ -37,7 +37,7 @@ func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Du
 	return coupon.RunID(id)
 }
 
-// addRecord adds what a run recorded of a coupon.
+// addRecord adds the record of a run for a coupon.
 func (d fixture) addRecord(run coupon.RunID, couponID coupon.CouponID, issued, rejected int) {
 	d.T.Helper()
 	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count) VALUES (?, ?, ?, ?, 3, 1)",
@@ -170,15 +170,6 @@ func TestLastSettledPrefersTheDate(t *testing.T) {
 	}
 }
 
-func TestRunWithARecentHeartbeatIsRunning(t *testing.T) {
-	t.Parallel()
-	d := newFixture(t)
-	run := d.addRun("CRON", "RUNNING", time.Now().Add(-5*time.Hour), (history.SilentSeconds-10)*time.Second)
-	r, err := history.Reader{DB: d.DB}.Run(t.Context(), run)
-	require.NoError(t, err)
-	require.Equal(t, coupon.RunRunning, r.Status)
-}
-
 var cutoff = time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
 
 // begin records a run that starts at that instant.
@@ -203,7 +194,7 @@ func TestBegin_FindsTheRowOfALostReply(t *testing.T) {
 func TestAbandon(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	begin := func() coupon.RunID { // the clock of its pod is wrong, which must not matter
+	begin := func() coupon.RunID { // the wrong clock of its pod does not matter
 		return d.begin(history.Start{Trigger: coupon.Cron, Cutoff: cutoff, StartedAt: cutoff.Add(-24 * time.Hour)})
 	}
 	silence := func(run coupon.RunID, seconds int) {
@@ -227,7 +218,7 @@ func TestAbandon(t *testing.T) {
 	require.Empty(t, mark())
 	require.Equal(t, []string{"ABANDONED", "RUNNING", "HELD finished"}, []string{status(silent), status(beating), status(ended)})
 
-	// It lives: it was only cut off from the database.
+	// The run was only cut off from the database.
 	require.NoError(t, history.Beat(t.Context(), d.DB, silent))
 	require.Equal(t, "RUNNING", status(silent))
 	require.Empty(t, mark())
@@ -266,7 +257,7 @@ func TestKeep(t *testing.T) {
 	require.NoError(t, history.Keep(t.Context(), d.DB, run, nil))
 }
 
-// A night that was settled before it came, because the Redis clock was ahead, does not count before it comes.
+// A run of a future cutoff, which ended while the Redis clock was ahead, counts only from that cutoff on.
 func TestLastNight(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -196,6 +196,6 @@ func (d *Deployment) Check(coupons ...coupon.CouponID) (verdicts []*ledger.Verdi
 		require.NoError(d.T, err, "coupon %d", couponID)
 		verdicts = append(verdicts, v)
 	}
-	require.NoError(d.T, l.Doors(ctx, d.DB, verdicts, func(context.Context) error { return nil }))
+	require.NoError(d.T, l.CheckWindows(ctx, d.DB, verdicts, func(context.Context) error { return nil }))
 	return verdicts
 }

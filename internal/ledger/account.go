@@ -15,7 +15,7 @@ import (
 
 // Store is what the ledger reads of Redis; candidates.Store has it.
 type Store interface {
-	Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error)
+	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 	MarkedIssued(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
 	MarkedRejected(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
@@ -25,7 +25,6 @@ type Store interface {
 	LoadCatalog(ctx context.Context) ([]byte, error)
 }
 
-// Ledger counts and checks one deployment.
 type Ledger struct {
 	Store Store
 	Users *users.Directory
@@ -45,7 +44,7 @@ type Account struct {
 	WrittenOff  int64 `json:"writtenOff"`  // lost promises that an operator has accepted
 
 	// AskedAgain counts applications that two Redis servers have counted: a failover lost the application, the user applied
-	// again, and an API pod put the first arrival back.
+	// again, and an API pod restored the first arrival.
 	AskedAgain int64 `json:"askedAgain"`
 	Arrivals
 
@@ -58,10 +57,10 @@ type Arrivals struct {
 	LastArrival  coupon.Arrival `json:"lastArrival"` // the highest ever given
 }
 
-// Past is what MySQL has recorded of a coupon. It is empty at the first settlement of most coupons.
+// Past describes the rows of a coupon in MySQL. It is empty at the first settlement of most coupons.
 type Past struct {
-	Held     bool  // users hold the coupon, by a run or by hand
-	Coupons  int64 // rows of user_coupon
+	Held     bool  // user_coupon has rows, by runs or by hand
+	Coupons  int64 // their number
 	Recorded bool  // application_outcome has rows
 	Settled  bool  // settlement has rows
 }
@@ -80,7 +79,7 @@ func (a Account) String() string {
 	return text
 }
 
-// Account counts one coupon in a transaction that holds its lock.
+// Account counts one coupon in a transaction, which holds the coupon's lock if the count must be exact.
 func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, error) {
 	a, _, err := l.count(ctx, tx, couponID)
 	return a, err
@@ -89,26 +88,20 @@ func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.Coupon
 const existsSQL = "SELECT id FROM coupon WHERE id = ?"
 
 // AccountOf counts one coupon in a transaction of its own. It repeats the count under the coupon's lock before it reports a gap.
-func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (Account, error) {
-	a, err := l.accountOf(ctx, db, couponID, existsSQL)
-	if err == nil && a.Gap() > 0 {
-		a, err = l.accountOf(ctx, db, couponID, existsSQL+UnderLock)
-	}
-	return a, err
-}
-
-func (l *Ledger) accountOf(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (a Account, err error) {
-	err = mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
-		err := tx.QueryRowContext(ctx, query, couponID).Scan(&couponID)
-		if err == nil {
-			a, err = l.Account(ctx, tx, couponID)
+func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (a Account, err error) {
+	for _, query := range []string{existsSQL, existsSQL + UnderLock} {
+		err = mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
+			err := tx.QueryRowContext(ctx, query, couponID).Scan(&couponID)
+			if err == nil {
+				a, err = l.Account(ctx, tx, couponID)
+			}
+			return err
+		})
+		if err != nil || a.Gap() <= 0 {
+			break
 		}
-		return err
-	})
-	if err != nil {
-		return Account{}, fmt.Errorf("account for coupon %d: %w", couponID, err)
 	}
-	return a, nil
+	return a, mysqltx.Wrap(err, "account for coupon %d", couponID)
 }
 
 const promisedSQL = `
@@ -129,12 +122,11 @@ FROM user_coupon WHERE coupon_id = ?`
 
 // ReadRecorded counts what MySQL has recorded of a coupon. settledUpTo is the highest arrival with an outcome.
 func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, settledUpTo coupon.Arrival, err error) {
-	id := couponID
-	err = tx.QueryRowContext(ctx, promisedSQL, id, id, id, id).
+	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID).
 		Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
 	if err == nil && a.Past != (Past{}) {
 		var outcomes [3]sql.NullTime
-		err = tx.QueryRowContext(ctx, settledSQL, id, id, id, id, id, id).
+		err = tx.QueryRowContext(ctx, settledSQL, couponID, couponID, couponID, couponID, couponID, couponID).
 			Scan(&a.Past.Coupons, &a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
 		for _, at := range outcomes {
 			if at.Valid {
@@ -142,14 +134,11 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a 
 			}
 		}
 	}
-	if err != nil {
-		return Account{}, 0, fmt.Errorf("count outcomes of coupon %d: %w", id, err)
-	}
-	return a, settledUpTo, nil
+	return a, settledUpTo, mysqltx.Wrap(err, "count outcomes of coupon %d", couponID)
 }
 
-// count reads MySQL before Redis. Applications arrive and API pods raise the promise row even under the coupon's lock. A
-// promise row that is read after Redis would include later applications, which would look lost.
+// count reads MySQL before Redis. Even under the coupon's lock, applications arrive and API pods raise the promise row. A promise
+// row that was read after Redis would include later applications, and these would look lost.
 func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, candidates.Counts, error) {
 	recorded, settledUpTo, err := ReadRecorded(ctx, tx, couponID)
 	if err != nil {
@@ -158,19 +147,19 @@ func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	return l.AddUp(ctx, tx, couponID, recorded, settledUpTo, func(Entry) {})
 }
 
-// AddUp adds the applications in Redis to the recorded counts. Applications up to settledUpTo can be settled: before a
-// clean-up, or after Redis fell back to an older state. AddUp compares these one by one and calls visit for each. It counts
-// them on the way, because a run can clean up meanwhile; no run removes applications above settledUpTo.
+// AddUp adds the applications in Redis to the recorded counts. An application up to settledUpTo can be settled already: the
+// clean-up is pending, or Redis fell back to an older state. AddUp compares these applications one by one and calls visit for
+// each. It also counts them there, because a run can clean up meanwhile; no run removes applications above settledUpTo.
 func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, settledUpTo coupon.Arrival, visit func(Entry)) (Account, candidates.Counts, error) {
-	f, err := l.Store.Counts(ctx, couponID, settledUpTo)
+	counts, err := l.Store.Counts(ctx, couponID, settledUpTo)
 	if err != nil {
-		return Account{}, f, err
+		return Account{}, counts, err
 	}
-	a.Accepted, a.LastArrival = max(a.Accepted, f.Accepted), max(a.LastArrival, f.LastArrival)
-	a.AskedAgain, a.CountedSince = max(a.AskedAgain, f.Twice), max(a.CountedSince, f.Since)
-	a.Waiting, a.UnderReview = f.WaitingAfter, f.DLQAfter
-	if f.Waiting == f.WaitingAfter && f.DLQ == f.DLQAfter {
-		return a, f, nil
+	a.Accepted, a.LastArrival = max(a.Accepted, counts.Accepted), max(a.LastArrival, counts.LastArrival)
+	a.AskedAgain, a.CountedSince = max(a.AskedAgain, counts.Twice), max(a.CountedSince, counts.Since)
+	a.Waiting, a.UnderReview = counts.WaitingAfter, counts.DLQAfter
+	if counts.Waiting == counts.WaitingAfter && counts.DLQ == counts.DLQAfter {
+		return a, counts, nil
 	}
 	err = l.walk(ctx, tx, couponID, settledUpTo, func(e Entry) {
 		if e.Source == coupon.SourceQueue {
@@ -183,5 +172,5 @@ func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 		}
 		visit(e)
 	})
-	return a, f, err
+	return a, counts, err
 }

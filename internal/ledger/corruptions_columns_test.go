@@ -20,10 +20,10 @@ func finalise(more string) func(*fixture) {
 // closeRow ends the window in MySQL alone.
 func closeRow(c *fixture) { alterCoupon("apply_closes_at = ?", c.Now())(c) }
 
-// columnCorruptions concern applications that no run settles, and single columns and keys.
+// columnCorruptions are of single columns and keys, or leave applications that no run settles.
 var columnCorruptions = map[string]corruption{
 	// Invariant 1.
-	"a seat of another run": { // which leaves a seat of its own run free
+	"a seat of another run": { // its own run has a free seat then
 		do: alter("user_coupon", secondRun, "position = position - 1"), codes: found{ledger.SeatWrong: 2}, alone: true},
 	"a seat of a run, by hand": {do: alter("user_coupon", byHandAlone, "position = 3"), codes: found{ledger.SeatWrong: 1}, alone: true},
 	"a seat above the last": {

@@ -111,17 +111,14 @@ var plainCorruptions = map[string]corruption{
 		}, codes: found{ledger.OutcomeWrong: 1}, gap: -1},
 	"more promises in Redis": {do: addPromises(4), gap: 4},
 	"more promises in MySQL": {
-		do: func(c *fixture) {
-			c.change(1, "UPDATE promise SET accepted = ? WHERE coupon_id = ?", worldlyAccepted+3, c.id)
-		}, gap: 3, alone: true},
+		do: write(1, "UPDATE promise SET accepted = ? WHERE coupon_id = ?", populatedAccepted+3), gap: 3, alone: true},
 	"fewer promises in Redis": {do: addPromises(-2), alone: true}, // MySQL has them
 	"fewer promises in both": {
 		do: func(c *fixture) {
 			c.AddPromises(c.id, -2)
 			c.change(1, "UPDATE promise SET accepted = 0 WHERE coupon_id = ?", c.id)
 		}, gap: -2, alone: true},
-	"written off, but not lost": {
-		do: func(c *fixture) { c.change(1, "UPDATE promise SET written_off = 2 WHERE coupon_id = ?", c.id) }, gap: -2},
+	"written off, but not lost":  {do: write(1, "UPDATE promise SET written_off = 2 WHERE coupon_id = ?"), gap: -2},
 	"added to the queue by hand": {do: func(c *fixture) { c.add(c.queue(), c.member(idle+5), c.Now()) }, gap: -1},
 	"in the queue and the DLQ": {do: func(c *fixture) {
 		c.add(c.key("dlq"), c.member(waiting+2), c.Arrivals(c.id)[c.member(waiting+2)].Time())
@@ -129,7 +126,7 @@ var plainCorruptions = map[string]corruption{
 	"a winner in the DLQ, with a new arrival": {
 		do: func(c *fixture) { c.add(c.key("dlq"), c.member(17), c.Now()) }, gap: -1, unexplained: 1},
 	"added to the DLQ by hand": {do: func(c *fixture) { c.add(c.key("dlq"), "lee", c.Now()) }, gap: -1, unexplained: 1},
-	"a winner in the queue, with a leading zero": { // which is no user id
+	"a winner in the queue, with a leading zero": { // the member is no user id
 		do: func(c *fixture) { c.add(c.queue(), "0"+c.member(7), c.appliedAt(7)) }, gap: -1},
 	"a winner in the queue, with a new arrival": {do: func(c *fixture) { c.add(c.queue(), c.member(18), c.Now()) }, gap: -1},
 
@@ -192,9 +189,7 @@ var plainCorruptions = map[string]corruption{
 		do:    alterRecord("coupon_id = coupon_id + 1000000"),
 		codes: found{ledger.RecordMissing: thirdRunEnds - thirdRun + 1 + 1 + notSelectedEnds - notSelected + 1}, alone: true},
 	"a record without coupons": {
-		do: func(c *fixture) {
-			c.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival, winners_digest, cleaned_at) VALUES (1000001, ?, 1, 1, 1, 'x', NOW(6))", c.id)
-		},
+		do:    write(1, "INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival, winners_digest, cleaned_at) VALUES (1000001, ?, 1, 1, 1, 'x', NOW(6))"),
 		codes: found{ledger.RunMissing: 1, ledger.RecordWrong: 1}},
 	"a run removed": {
 		do:    func(c *fixture) { c.change(1, "DELETE FROM settlement_run WHERE id = ?", c.Runs(c.id)[0]) },
@@ -250,9 +245,7 @@ var plainCorruptions = map[string]corruption{
 	"the last audit event with another detail": {do: alterEvents("detail = 'x'", auditEvents), codes: found{ledger.AuditChanged: 1}, alone: true},
 	"the last audit event without its hash":    {do: alterEvents("hash = NULL", auditEvents), codes: found{ledger.AuditChanged: 1}, alone: true},
 	"an audit event without a number": {
-		do: func(c *fixture) {
-			c.Exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('kim', 'GAP_ACCEPTED', ?)", c.id)
-		},
+		do:    write(1, "INSERT INTO audit_event (actor, action, coupon_id) VALUES ('kim', 'GAP_ACCEPTED', ?)"),
 		codes: found{ledger.AuditInserted: 1}},
 	"an audit event with a number in use": {do: func(c *fixture) { c.writeEvent(9, "") }, codes: found{ledger.AuditInserted: 1}},
 	"an audit event far behind the last":  {do: func(c *fixture) { c.writeEvent(1000, "") }, codes: found{ledger.AuditInserted: 1}},
@@ -266,20 +259,16 @@ var plainCorruptions = map[string]corruption{
 		},
 		codes: found{ledger.AuditChanged: 4, ledger.AuditInserted: 1}, alone: true},
 	"two audit events exchanged": {
-		do: func(c *fixture) {
-			c.change(2, "UPDATE audit_event SET seq = 11 - seq WHERE coupon_id = ? AND seq IN (5, 6)", c.id)
-		},
+		do:    write(2, "UPDATE audit_event SET seq = 11 - seq WHERE coupon_id = ? AND seq IN (5, 6)"),
 		codes: found{ledger.AuditChanged: 3}, alone: true},
 	"the head of the audit chain with another hash": {
-		do:    func(c *fixture) { c.change(1, "UPDATE audit_head SET hash = 'sha256:0' WHERE coupon_id = ?", c.id) },
+		do:    write(1, "UPDATE audit_head SET hash = 'sha256:0' WHERE coupon_id = ?"),
 		codes: found{ledger.AuditChanged: 1}, alone: true},
 	"the head of the audit chain moved back": {
-		do: func(c *fixture) {
-			c.change(1, `UPDATE audit_head SET hash = (SELECT e.hash FROM audit_event e WHERE e.coupon_id = audit_head.coupon_id AND e.seq = audit_head.seq - 2),
-				seq = seq - 2 WHERE coupon_id = ?`, c.id)
-		},
+		do: write(1, `UPDATE audit_head SET hash = (SELECT e.hash FROM audit_event e WHERE e.coupon_id = audit_head.coupon_id AND e.seq = audit_head.seq - 2),
+				seq = seq - 2 WHERE coupon_id = ?`),
 		codes: found{ledger.AuditInserted: 2}, alone: true},
 	"the head of the audit chain removed": {
-		do:    func(c *fixture) { c.change(1, "DELETE FROM audit_head WHERE coupon_id = ?", c.id) },
+		do:    write(1, "DELETE FROM audit_head WHERE coupon_id = ?"),
 		codes: found{ledger.AuditInserted: auditEvents}, alone: true},
 }

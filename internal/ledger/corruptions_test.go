@@ -15,12 +15,12 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
-// corruption is one corruption of a worldly coupon and what must be found. Differences between two counts are numbers of their
+// corruption is one corruption of a populated coupon and its findings. Differences between two counts are numbers of their
 // own, because several corruptions can cancel out: a lost row and an extra one leave the count right.
 type corruption struct {
 	do func(c *fixture)
 
-	codes found // beside those that follow from the numbers
+	codes found // in addition to those that follow from the numbers below
 	gap   int64 // lost promises; negative: applications without a promise
 
 	unexplained             int64 // DLQ entries without a reason; negative: reasons without an entry, which are found only when no entry lacks its reason
@@ -54,7 +54,7 @@ func expected(all ...corruption) found {
 	if sum.counted != sum.coupons {
 		want[ledger.CountWrong] = sum.counted - sum.coupons
 	}
-	if sum.coupons > sum.seats { // a worldly coupon is sold out
+	if sum.coupons > sum.seats { // a populated coupon is sold out
 		want[ledger.Oversold] = sum.coupons - sum.seats
 	}
 	return want
@@ -80,7 +80,7 @@ func TestCheckFindsEachCorruption(t *testing.T) {
 	t.Parallel()
 	d := newUnguarded(t)
 	covered := map[ledger.Code]bool{
-		ledger.DoorDiffers: true, ledger.NightAhead: true, ledger.CouponMissing: true, // TestDoors…, TestStrays…
+		ledger.DoorDiffers: true, ledger.NightAhead: true, ledger.CouponMissing: true, // TestCheckWindows…, TestStrays…
 	}
 	for name, one := range corruptions {
 		for code := range expected(one) {
@@ -88,7 +88,7 @@ func TestCheckFindsEachCorruption(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := d.worldly(t)
+			c := d.populated(t)
 			c.requireHealthy()
 			one.do(c)
 			v := c.check()
@@ -120,7 +120,7 @@ func TestCheckFindsMixedCorruptions(t *testing.T) {
 	for name, names := range mixtures {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := d.worldly(t)
+			c := d.populated(t)
 			var mixed []corruption
 			var gap int64
 			for _, name := range names {
@@ -135,13 +135,13 @@ func TestCheckFindsMixedCorruptions(t *testing.T) {
 	}
 }
 
-// longAgo is before every arrival of a worldly coupon.
+// longAgo is before every arrival of a populated coupon.
 func (c *fixture) longAgo() time.Time { return c.Now().Add(-30 * time.Minute) }
 
 // justBefore is an arrival before the last that got a seat.
 func (c *fixture) justBefore() time.Time { return c.appliedAt(thirdRunEnds).Add(-time.Microsecond) }
 
-// all does one thing after the other.
+// all runs steps in order.
 func all(steps ...func(*fixture)) func(*fixture) {
 	return func(c *fixture) {
 		for _, step := range steps {
@@ -170,7 +170,7 @@ func enqueue(at func(*fixture) time.Time, users ...uint64) func(*fixture) {
 	}
 }
 
-// returned adds applications that were settled to the queue or the DLQ again.
+// returned adds settled applications to the queue or the DLQ again.
 func returned(kind string, users ...uint64) func(*fixture) {
 	return func(c *fixture) {
 		for _, n := range users {
@@ -184,7 +184,7 @@ func moveOutcome(n uint64, at func(*fixture) time.Time) func(*fixture) {
 	return func(c *fixture) { alter("application_outcome", n, "applied_at = ?", at(c))(c) }
 }
 
-// recordToo records another outcome of an application that won.
+// recordToo records an outcome of an application that has a coupon.
 func recordToo(n uint64, outcome string) func(*fixture) {
 	return func(c *fixture) {
 		c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, ?)", c.id, c.user(n), c.appliedAt(n), outcome)
@@ -205,7 +205,7 @@ func alterRun(n int, set string) func(*fixture) {
 	return func(c *fixture) { c.change(1, "UPDATE settlement_run SET "+set+" WHERE id = ?", c.Runs(c.id)[n]) }
 }
 
-// alterRecord changes what the third run recorded.
+// alterRecord changes the record of the third run.
 func alterRecord(set string) func(*fixture) {
 	return func(c *fixture) {
 		c.change(1, "UPDATE settlement SET "+set+" WHERE coupon_id = ? AND run_id = ?", c.id, c.Runs(c.id)[2])
@@ -221,7 +221,7 @@ func alterEvents(set string, numbers ...uint64) func(*fixture) {
 	}
 }
 
-// removeEvents deletes audit events by their numbers.
+// removeEvents deletes a range of audit events.
 func removeEvents(first, last uint64) func(*fixture) {
 	return func(c *fixture) {
 		c.change(int64(last-first+1), "DELETE FROM audit_event WHERE coupon_id = ? AND seq BETWEEN ? AND ?", c.id, first, last)

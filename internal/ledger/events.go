@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -12,21 +13,19 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// runEvents are the runs of a coupon and the applications that operators dropped, according to the audit chain.
+// runEvents are the runs of a coupon and the applications that operators dropped, from the audit chain.
 type runEvents struct {
 	runs    map[coupon.RunID]runIdentity
 	dropped map[droppedApplication]string // the reason
 }
 
-// runIdentity is a run. In an audit event the cutoff and the trigger can be missing.
+// runIdentity identifies a run. An audit event can lack the cutoff and the trigger.
 type runIdentity struct {
-	actor, reason string
-	startedAt     int64 // µs since 1970
-	cutoff        string
-	trigger       coupon.Trigger
+	actor, reason     string
+	startedAt, cutoff string
+	trigger           coupon.Trigger
 }
 
-// droppedApplication is an application that an operator dropped.
 type droppedApplication struct {
 	run     coupon.RunID
 	user    coupon.UserID  // 0: the member is no user id
@@ -37,12 +36,9 @@ func (r *runEvents) add(e audit.Event) {
 	if e.Run == nil {
 		return
 	}
-	if r.runs == nil {
-		r.runs, r.dropped = map[coupon.RunID]runIdentity{}, map[droppedApplication]string{}
-	}
 	run, known := r.runs[*e.Run]
 	if !known {
-		run = runIdentity{actor: e.Actor, reason: e.Reason, startedAt: e.At.UnixMicro()}
+		run = runIdentity{actor: e.Actor, reason: e.Reason, startedAt: stamp(e.At)}
 	}
 	switch e.Action {
 	case audit.DLQRetried:
@@ -56,17 +52,9 @@ func (r *runEvents) add(e audit.Event) {
 			d.user = *e.User
 		}
 		r.dropped[d] = e.Reason
-	default: // no more about the run
+	default: // such an event says no more about the run
 	}
 	r.runs[*e.Run] = run
-}
-
-// whyDropped is the reason for which an operator dropped an application; false when none did.
-func (r *runEvents) whyDropped(run coupon.RunID, user coupon.UserID, arrival coupon.Arrival) (reason string, ok bool) {
-	if reason, ok = r.dropped[droppedApplication{run, user, arrival}]; !ok {
-		reason, ok = r.dropped[droppedApplication{run, user, 0}]
-	}
-	return reason, ok
 }
 
 // checkAudit: invariant 6. The audit chain is complete and unchanged.
@@ -76,9 +64,9 @@ func (c *check) checkAudit(ctx context.Context) error {
 		return err
 	}
 	c.AuditHead = chain.Head
-	c.findAny(6, AuditChanged, chain.Changed.Count, "%d audit event{|s} {was|were} changed; the first is event %d", chain.Changed.First)
-	c.findAny(6, AuditRemoved, chain.Removed.Count, "%d of %d audit event{|s} removed; the first is event %d", chain.Head.Seq, chain.Removed.First)
-	c.findAny(6, AuditInserted, chain.Inserted, "%d audit event{|s} {was|were} not written by Jajeong; the audit chain has %d event{|s}", chain.Head.Seq)
+	c.findAny(6, AuditChanged, chain.Changed.Count, "changed audit events: %d; the first is event %d", chain.Changed.First)
+	c.findAny(6, AuditRemoved, chain.Removed.Count, "removed audit events: %d of %d; the first is event %d", chain.Head.Seq, chain.Removed.First)
+	c.findAny(6, AuditInserted, chain.Inserted, "audit events that Jajeong did not write: %d; the audit chain ends with event %d", chain.Head.Seq)
 	return nil
 }
 
@@ -100,46 +88,31 @@ func (c *check) checkRuns(ctx context.Context) error {
 		if err := rows.Scan(&id, (*string)(&is.trigger), &is.actor, &is.reason, &startedAt, &cutoff); err != nil {
 			return err
 		}
-		is.startedAt, is.cutoff = startedAt.UnixMicro(), stamp(cutoff)
-		if c.events.differs(id, is) {
+		is.startedAt, is.cutoff, is.actor = stamp(startedAt), stamp(cutoff), cmp.Or(is.actor, audit.NightlyActor)
+		if audited, known := c.events.runs[id]; known && audited.differs(is) {
 			wrong++
 			first = cmp.Or(first, id)
 		}
 		return nil
 	}, auditedRunsSQL, c.Coupon)
-	c.findAny(6, RunWrong, wrong, "%d run{|s} {differs|differ} from {its|their} audit events in trigger, operator, reason, start or cutoff; the first is run %d", first)
+	c.findAny(6, RunWrong, wrong, "runs that differ from their audit events in trigger, operator, reason, start or cutoff: %d; the first is run %d", first)
 	return err
 }
 
-// differs compares a run with its intact events, field by field that these have.
-func (r *runEvents) differs(id coupon.RunID, is runIdentity) bool {
-	audited, known := r.runs[id]
-	if !known {
-		return false
-	}
-	if is.actor == "" {
-		is.actor = audit.NightlyActor
-	}
-	if audited.cutoff == "" {
-		is.cutoff = ""
-	}
-	if audited.trigger == "" {
-		is.trigger = ""
-	}
-	return is != audited
+// differs compares the fields that an audited run has.
+func (audited runIdentity) differs(run runIdentity) bool {
+	audited.cutoff, audited.trigger = cmp.Or(audited.cutoff, run.cutoff), cmp.Or(audited.trigger, run.trigger)
+	return audited != run
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-// causeOfRun is the cause with which the reason of a run begins, when it rejects an application.
-var causeOfRun = regexp.MustCompile(`^(UNKNOWN_USER|INACTIVE_USER|MALFORMED_USER_ID|PASSED_OVER|BAD_ROW|DATABASE_AWAY): `)
 
 const rejectedSQL = `
 SELECT user_id, applied_at, run_id, reason FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id IS NOT NULL AND LENGTH(reason) > 0`
 
-// checkRejected: invariant 6. Runs reject with a cause, operators with an audit event of the same reason. The reason for a
-// member that is no user id begins with the member and can be cut.
+// checkRejected: invariant 6. The reason of a run begins with a cause, and that of an operator is in an audit event. The reason for
+// a member that is no user id begins with the member and can be cut.
 func (c *check) checkRejected(ctx context.Context) error {
 	var unaudited int64
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
@@ -147,14 +120,21 @@ func (c *check) checkRejected(ctx context.Context) error {
 		var run coupon.RunID
 		var appliedAt time.Time
 		var reason string
-		if err := rows.Scan(&user, &appliedAt, &run, &reason); err != nil || causeOfRun.MatchString(reason) {
+		if err := rows.Scan(&user, &appliedAt, &run, &reason); err != nil {
 			return err
 		}
-		if why, ok := c.events.whyDropped(run, user, coupon.ArrivalAt(appliedAt)); !ok || user != 0 && why != reason {
+		if cause, _, ok := strings.Cut(reason, ": "); ok && slices.Contains(coupon.Causes, coupon.Cause(cause)) {
+			return nil
+		}
+		audited, ok := c.events.dropped[droppedApplication{run, user, coupon.ArrivalAt(appliedAt)}]
+		if !ok {
+			audited, ok = c.events.dropped[droppedApplication{run: run, user: user}]
+		}
+		if !ok || user != 0 && audited != reason {
 			unaudited++
 		}
 		return nil
 	}, rejectedSQL, c.Coupon)
-	c.findAny(6, OutcomeWrong, unaudited, "%d REJECTED outcome{|s} {has|have} no audit event with {its|their} reason")
+	c.findAny(6, OutcomeWrong, unaudited, "REJECTED outcomes without an audit event of their reason: %d")
 	return err
 }

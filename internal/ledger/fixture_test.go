@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,9 +111,14 @@ func (c *fixture) change(rows int64, query string, args ...any) {
 	require.Equal(c.T, rows, changed, query)
 }
 
+// write executes a statement that must change that many rows. Its last placeholder is the coupon.
+func write(rows int64, statement string, args ...any) func(*fixture) {
+	return func(c *fixture) { c.change(rows, statement, append(slices.Clone(args), c.id)...) }
+}
+
 // alterCoupon changes the coupon's row.
 func alterCoupon(set string, args ...any) func(*fixture) {
-	return func(c *fixture) { c.change(1, "UPDATE coupon SET "+set+" WHERE id = ?", append(args, c.id)...) }
+	return write(1, "UPDATE coupon SET "+set+" WHERE id = ?", args...)
 }
 
 // alter changes the row of the n-th user.
@@ -232,7 +238,7 @@ var codes = map[ledger.Code]kind{
 	ledger.AuditChanged: {6, false}, ledger.AuditRemoved: {6, false}, ledger.AuditInserted: {6, false},
 }
 
-// The users of the coupon that worldly makes. A run of its own settled each of the first three groups.
+// The users of the coupon that populated makes. A run of its own settled each of the first three groups.
 const (
 	firstRun, firstRunEnds       = 1, 6
 	secondRun, secondRunEnds     = 7, 12
@@ -246,17 +252,17 @@ const (
 
 	auditEvents = 12
 
-	worldlySeats    = thirdRunEnds + 2
-	worldlyAccepted = thirdRunEnds + 1 + 1 + (notSelectedEnds - notSelected + 1) + (waitingEnds - waiting + 1)
+	populatedSeats    = thirdRunEnds + 2
+	populatedAccepted = thirdRunEnds + 1 + 1 + (notSelectedEnds - notSelected + 1) + (waitingEnds - waiting + 1)
 )
 
-// worldlyAccount is the account of the coupon that worldly makes.
-var worldlyAccount = ledger.Account{Accepted: worldlyAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
+// populatedAccount is the account of the coupon that populated makes.
+var populatedAccount = ledger.Account{Accepted: populatedAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
 
-// worldly makes a sold-out coupon with three runs, coupons given by hand, every outcome, and applications after the last cutoff.
-func (c *fixture) worldly(t *testing.T) *fixture {
+// populated makes a sold-out coupon with three runs, coupons given by hand, every outcome, and applications after the last cutoff.
+func (c *fixture) populated(t *testing.T) *fixture {
 	t.Helper()
-	c = c.newCoupon(t, worldlySeats)
+	c = c.newCoupon(t, populatedSeats)
 	c.addUsers(1, waitingEnds)
 	c.addUsers(idle, idleEnds)
 	c.addUsers(blocked, blocked)

@@ -159,9 +159,9 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 	}
 	t.Run("everything", func(t *testing.T) {
 		t.Parallel()
-		v := d.worldly(t).requireHealthy()
+		v := d.populated(t).requireHealthy()
 		v.Account.LastArrival = 0
-		require.Equal(t, worldlyAccount, v.Account)
+		require.Equal(t, populatedAccount, v.Account)
 	})
 }
 

@@ -140,57 +140,17 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	require.Positive(t, v.Account.UnderReview)
 }
 
-// faulty fails calls to Redis, as if the process had died there.
-type faulty struct {
-	*candidates.Store
-	fails func(call string) bool
-}
-
-var errCrash = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("crash")}
-
-func (f faulty) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
-	if mark == coupon.MarkNone && f.fails("remove others") || mark == coupon.MarkIssued && f.fails("remove issued") {
-		n, err := f.Store.Remove(ctx, couponID, closes, mark, settled[:len(settled)/2])
-		return n, errors.Join(errCrash, err)
-	}
-	return f.Store.Remove(ctx, couponID, closes, mark, settled)
-}
-
-func (f faulty) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error) {
-	if f.fails("review") {
-		return 0, errCrash
-	}
-	return f.Store.Review(ctx, couponID, run, at, failed)
-}
-
-func (f faulty) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
-	if f.fails("set sold") {
-		return errCrash
-	}
-	return f.Store.SetSold(ctx, couponID, sold)
-}
-
-func (f faulty) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (bool, error) {
-	if f.fails("sweep") {
-		return false, errCrash
-	}
-	return f.Store.Sweep(ctx, couponID, closes)
-}
-
-// crash settles the coupon with a process that dies at the n-th call of a kind.
-func (c *fixture) crash(kind string, n int) settle.Result {
+// crash settles the coupon with a run that fails at a step.
+func (c *fixture) crash(at settle.Step) {
 	c.T.Helper()
-	calls := 0
-	f := faulty{c.Store, func(call string) bool {
-		if call == kind {
-			calls++
+	result := c.run(jajeongtest.Manual(c.id), func(s *settle.Settler) {
+		s.Hook = func(_ coupon.CouponID, step settle.Step) {
+			if step == at {
+				panic("crash")
+			}
 		}
-		return call == kind && calls == n
-	}}
-	result := c.run(jajeongtest.Manual(c.id), func(s *settle.Settler) { s.Line, s.Door = f, f })
+	})
 	require.Equal(c.T, coupon.Failed, result.Status)
-	require.Contains(c.T, result.Error, errCrash.Error())
-	return result
 }
 
 // A settlement that stops after its commit leaves a pending clean-up and no violation. The next run cleans up.
@@ -198,15 +158,14 @@ func TestCheckReportsPendingCleanup(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
 	for name, test := range map[string]struct {
-		call  string
-		nth   int // of these calls
+		at    settle.Step
+		then  func(*fixture)
 		twice int64
 	}{
-		"winners not removed":        {"remove issued", 1, 5 - 2},
-		"sold out not set":           {"set sold", 1, 0},
-		"ALREADY_ISSUED not removed": {"remove issued", 2, 1 + 4},
-		"others not removed":         {"remove others", 1, 4 - 2},
-		"not moved to the DLQ":       {"review", 1, 0},
+		"nothing removed":             {settle.StepCleanUp, func(*fixture) {}, 5},
+		"some winners removed":        {settle.StepCleanUp, redis(2, "ZREM", "queue", 2, 3), 3},
+		"winners removed":             {settle.StepCloseOut, func(*fixture) {}, 0},
+		"others recorded and removed": {settle.StepFinish, func(*fixture) {}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,11 +174,13 @@ func TestCheckReportsPendingCleanup(t *testing.T) {
 			c.setStatus(jajeongtest.Blocked, 1, 1)
 			c.giveByHand(4)
 			c.apply(1, 11) // 2, 3, 5, 6 and 7 win
-			require.Equal(t, 5, c.crash(test.call, test.nth).Issued)
+			c.crash(test.at)
+			test.then(c)
 
 			v := c.check()
 			requireFindings(t, found{ledger.CleanUpToDo: 1}, v)
 			require.Zero(t, v.Gap)
+			require.EqualValues(t, 5, v.Account.Issued)
 			require.Equal(t, test.twice, v.Account.Twice)
 
 			c.setStatus(jajeongtest.Active, 1, 1) // a user with an earlier arrival than the winners
@@ -239,7 +200,7 @@ func TestCheckAfterAStoppedSweep(t *testing.T) {
 	c := newCoupon(t, 5)
 	c.addApplicants(9)
 	c.close()
-	c.crash("sweep", 1)
+	c.crash(settle.StepSweep)
 	c.requireHealthy()
 	require.False(t, c.finalised())
 	c.settleNow()

@@ -12,19 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-const (
-	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
-	eventsOfMissingSQL = `
-SELECT COUNT(*), COALESCE(MIN(e.coupon_id), 0) FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id
-WHERE e.coupon_id IS NOT NULL AND c.id IS NULL`
-	// headsOfMissingSQL leaves out chains with events, which eventsOfMissingSQL counts.
-	headsOfMissingSQL = `
-SELECT COALESCE(SUM(h.seq), 0), COALESCE(MIN(h.coupon_id), 0) FROM audit_head h LEFT JOIN coupon c ON c.id = h.coupon_id
-WHERE c.id IS NULL AND h.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = h.coupon_id)`
-)
-
-// The coupons that rows name and that do not exist: their number, and the first. An index that begins with the coupon gives the
-// coupons of each table.
+// These queries return a count and the first id of what they count. An index that begins with the coupon gives the coupons of
+// each table.
 const (
 	missingOf          = "SELECT COUNT(*), COALESCE(MIN(t.coupon_id), 0) FROM "
 	missing            = " t LEFT JOIN coupon c ON c.id = t.coupon_id WHERE c.id IS NULL"
@@ -32,18 +21,22 @@ const (
 	outcomesMissingSQL = missingOf + "(SELECT DISTINCT coupon_id FROM application_outcome)" + missing
 	recordsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM settlement)" + missing
 	promisesMissingSQL = missingOf + "promise" + missing + " AND t.accepted > 0"
-)
 
-// A run has an end exactly when its status is final. A run that starts shortly before its cutoff and has nothing to settle can
-// end before it.
-const (
+	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
+	eventsOfMissingSQL = missingOf + "audit_event" + missing + " AND t.coupon_id IS NOT NULL"
+	// headsOfMissingSQL counts the events of chains of which eventsOfMissingSQL finds no event.
+	headsOfMissingSQL = "SELECT COALESCE(SUM(t.seq), 0), COALESCE(MIN(t.coupon_id), 0) FROM audit_head" + missing + `
+AND t.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = t.coupon_id)`
+
+	// runsEndedWrongSQL: a run has an end exactly when its status is final.
 	runsEndedWrongSQL = `
 SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
+	// nightsAheadSQL: a run can start shortly before its cutoff, and end before it when it has nothing to settle.
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
 )
 
 // Strays finds rows and Redis keys of missing coupons, and impossible runs. Every audit event is of a coupon that exists, and the
-// program has no right to delete one.
+// program has no right to delete a coupon.
 func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	now, err := l.Store.Now(ctx)
 	if err != nil {
@@ -51,15 +44,15 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	}
 	v := Verdict{Findings: []Finding{}}
 	for _, r := range []rule{
-		{6, AuditInserted, "%d audit event{|s} {has|have} no coupon; the first has the id %d", eventsOfNoneSQL, nil},
-		{6, AuditInserted, "%d audit event{|s} {is|are} about a missing coupon; the first is coupon %d", eventsOfMissingSQL, nil},
-		{6, AuditRemoved, "%d audit event{|s} about a missing coupon {was|were} removed; the first is coupon %d", headsOfMissingSQL, nil},
-		{6, CouponMissing, "user_coupon has rows of %d missing coupon{|s}; the first is coupon %d", couponsMissingSQL, nil},
-		{6, CouponMissing, "application_outcome has rows of %d missing coupon{|s}; the first is coupon %d", outcomesMissingSQL, nil},
-		{6, CouponMissing, "settlement has rows of %d missing coupon{|s}; the first is coupon %d", recordsMissingSQL, nil},
-		{6, CouponMissing, "promise has rows of %d missing coupon{|s}; the first is coupon %d", promisesMissingSQL, nil},
-		{6, RunWrong, "%d run{|s} {has|have} a final status without an end, or an end without a final status; the first is run %d", runsEndedWrongSQL, nil},
-		{5, NightAhead, "%d run{|s} ended before {its|their} cutoff by the Redis clock; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
+		{6, AuditInserted, "audit events without a coupon: %d; the first has the id %d", eventsOfNoneSQL, nil},
+		{6, AuditInserted, "audit events about coupons that do not exist: %d; the first is about coupon %d", eventsOfMissingSQL, nil},
+		{6, AuditRemoved, "removed audit events about coupons that do not exist: %d; the first is about coupon %d", headsOfMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in user_coupon: %d; the first is coupon %d", couponsMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in application_outcome: %d; the first is coupon %d", outcomesMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in settlement: %d; the first is coupon %d", recordsMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in promise: %d; the first is coupon %d", promisesMissingSQL, nil},
+		{6, RunWrong, "runs with a final status and no end, or with an end and no final status: %d; the first is run %d", runsEndedWrongSQL, nil},
+		{5, NightAhead, "runs that ended before their cutoff by the Redis clock: %d; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
 	} {
 		var n int64
 		var first uint64
@@ -68,14 +61,16 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 		}
 		v.findAny(r.invariant, r.code, n, r.detail, first)
 	}
-	if err := l.findOrphans(ctx, db, &v); err != nil {
-		return nil, err
-	}
-	return v.Findings, nil
+	err = l.findOrphans(ctx, db, &v)
+	return v.Findings, err
 }
 
 // maxOrphans bounds the missing coupons in Redis. More of them have one cause.
 const maxOrphans = 10_000
+
+const notInMySQLSQL = `
+SELECT DISTINCT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j
+WHERE NOT EXISTS (SELECT 1 FROM coupon c WHERE c.id = j.id)`
 
 // findOrphans finds applications in Redis for missing coupons. No run settles them.
 func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error {
@@ -84,33 +79,21 @@ func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error 
 		if len(unknown) >= maxOrphans {
 			return nil
 		}
-		missing, err := notInMySQL(ctx, db, coupons)
+		missing, err := mysqltx.Column[coupon.CouponID](ctx, db, notInMySQLSQL, jsonArray(coupons))
 		for _, id := range missing {
 			unknown[id] = true
 		}
-		return err
+		return mysqltx.Wrap(err, "find missing coupons")
 	})
 	if err != nil {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(unknown)) {
-		f, err := l.Store.Counts(ctx, id, 0)
+		counts, err := l.Store.Counts(ctx, id, 0)
 		if err != nil {
 			return err
 		}
-		v.findAny(4, NeverSettled, f.Waiting+f.DLQ, "%d application{|s} in Redis {is|are} for coupon %d, which does not exist; no run settles it", id)
+		v.findAny(4, NeverSettled, counts.Waiting+counts.DLQ, "applications in Redis: %d; coupon %d does not exist, and no run settles them", id)
 	}
 	return nil
-}
-
-const notInMySQLSQL = `
-SELECT DISTINCT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j
-WHERE NOT EXISTS (SELECT 1 FROM coupon c WHERE c.id = j.id)`
-
-func notInMySQL(ctx context.Context, db *sql.DB, coupons []coupon.CouponID) ([]coupon.CouponID, error) {
-	missing, err := mysqltx.Column[coupon.CouponID](ctx, db, notInMySQLSQL, jsonArray(coupons))
-	if err != nil {
-		return nil, fmt.Errorf("find missing coupons: %w", err)
-	}
-	return missing, nil
 }

@@ -21,7 +21,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 	key := func(name func(c *fixture) string) func(*fixture) {
 		return func(c *fixture) { c.redis(2, "ZADD", name(c), 1, "1", 2, "2") }
 	}
-	remove := func(c *fixture) { c.change(1, "DELETE FROM coupon WHERE id = ?", c.id) }
+	remove := write(1, "DELETE FROM coupon WHERE id = ?")
 	run := func(cutoff time.Duration, columns, values string) func(*fixture) {
 		return func(c *fixture) {
 			c.Exec("INSERT INTO settlement_run (cutoff"+columns+") VALUES (?"+values+")", c.Now().Add(cutoff))

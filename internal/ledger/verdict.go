@@ -2,10 +2,10 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Code identifies a kind of finding. Codes are stable.
@@ -74,17 +74,12 @@ type Verdict struct {
 
 // Violated reports whether an invariant is broken. Warnings do not count.
 func (v *Verdict) Violated() bool {
-	for _, f := range v.Findings {
-		if !f.Warning {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return !f.Warning })
 }
 
 func (v *Verdict) find(invariant int, code Code, count int64, format string, args ...any) {
 	warning := code == Excess || code == ClockAhead || code == CleanUpToDo
-	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(text.Plurals(format, args...), args...)})
+	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(format, args...)})
 }
 
 // findAny adds a finding if n is above zero. The format begins with n.
@@ -92,4 +87,59 @@ func (v *Verdict) findAny(invariant int, code Code, n int64, format string, args
 	if n > 0 {
 		v.find(invariant, code, n, format, append([]any{n}, args...)...)
 	}
+}
+
+// Summary is the result of a check of several coupons.
+type Summary struct {
+	Violated  bool       `json:"violated"`
+	Coupons   []*Verdict `json:"coupons"`
+	Strays    []Finding  `json:"strays"`              // of no existing coupon; looked for only when every coupon is checked
+	Unchecked []string   `json:"unchecked,omitempty"` // errors, a line per coupon
+	Total     Total      `json:"total"`
+}
+
+// Total adds up coupons.
+type Total struct {
+	Checked     int     `json:"checked"`
+	Seats       int64   `json:"seats"`
+	Coupons     int64   `json:"coupons"`
+	Account     Account `json:"account"`
+	Gap         int64   `json:"gap"`
+	AuditEvents uint64  `json:"auditEvents"`
+}
+
+// Add adds a coupon.
+func (s *Summary) Add(v *Verdict) {
+	s.Coupons = append(s.Coupons, v)
+	t := &s.Total
+	t.Checked++
+	t.Seats += v.TotalQuantity
+	t.Coupons += v.Coupons
+	t.Gap += v.Gap
+	t.AuditEvents += v.AuditHead.Seq
+	a, b := &t.Account, v.Account
+	a.Accepted += b.Accepted
+	a.Waiting += b.Waiting
+	a.UnderReview += b.UnderReview
+	a.Issued += b.Issued
+	a.Outcomes += b.Outcomes
+	a.Twice += b.Twice
+	a.WrittenOff += b.WrittenOff
+	a.AskedAgain += b.AskedAgain
+	a.LastArrival = max(a.LastArrival, b.LastArrival)
+}
+
+// Violations counts the findings that are no warnings, by invariant.
+func (s *Summary) Violations() map[int]int {
+	findings := slices.Clone(s.Strays)
+	for _, v := range s.Coupons {
+		findings = append(findings, v.Findings...)
+	}
+	violations := map[int]int{}
+	for _, f := range findings {
+		if !f.Warning {
+			violations[f.Invariant]++
+		}
+	}
+	return violations
 }

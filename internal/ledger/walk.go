@@ -15,7 +15,7 @@ import (
 type Entry struct {
 	coupon.Application
 	active    bool // the user exists and is active
-	hasCoupon bool // the user holds the coupon, by a run or by hand
+	hasCoupon bool // the user has the coupon, by a run or by hand
 	issued    bool // a run issued a coupon for this application
 	recorded  bool // this application has another outcome
 
@@ -28,21 +28,17 @@ func (e Entry) Settled() bool { return e.issued || e.recorded }
 // halfMoved reports an application in the DLQ that still has its NOT_SELECTED, because the run's transaction did not commit.
 func (e Entry) halfMoved() bool { return e.notSelected && e.Source != coupon.SourceQueue }
 
-// appliedAt is the arrival of a JSON_TABLE j as DATETIME(6); FROM_UNIXTIME would lose microseconds.
-const appliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
-
 // entriesSQL has placeholders for the shop's user table, which users.Table fills in.
 const entriesSQL = `
 SELECT j.n, {active},
        EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
        EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id AND c.run_id IS NOT NULL
-               AND c.applied_at = ` + appliedAt + `),
+               AND c.applied_at = ` + mysqltx.AppliedAt + `),
        o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE), COALESCE(o.reason, '')
-FROM JSON_TABLE(?, '$[*]' COLUMNS (
-	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]')) AS j
+FROM ` + mysqltx.ApplicationsTable + `
 LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.user_id = j.user_id
-     AND o.applied_at = ` + appliedAt + `
+     AND o.applied_at = ` + mysqltx.AppliedAt + `
 ORDER BY j.n`
 
 // Malformed is the beginning of the reason for a member that is no user id. All such outcomes have user 0 and differ by it.
@@ -58,36 +54,28 @@ func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
 		return fmt.Errorf("walk the applications of coupon %d: %w", couponID, err)
 	}
 	query, end := directory.SQL(entriesSQL), (upTo + 1).Time()
-	var cursor coupon.Cursor
-	for {
+	for cursor := (coupon.Cursor{}); ; {
 		page, next, err := l.Store.Page(ctx, couponID, cursor, end)
 		if err != nil || len(page) == 0 {
 			return err
 		}
 		cursor = next
-		if err := visitPage(ctx, tx, query, couponID, page, visit); err != nil {
+		err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+			var n int
+			var reason string
+			var e Entry
+			if err := rows.Scan(&n, &e.active, &e.hasCoupon, &e.issued, &e.recorded, &e.notSelected, &reason); err != nil {
+				return err
+			}
+			e.Application = page[n-1]
+			if e.User() == 0 {
+				e.recorded = e.recorded && strings.HasPrefix(reason, Malformed(e.Member))
+			}
+			visit(e)
+			return nil
+		}, query, couponID, couponID, mysqltx.ApplicationsJSON(page), couponID)
+		if err != nil {
 			return fmt.Errorf("walk the applications of coupon %d: %w", couponID, err)
 		}
 	}
-}
-
-func visitPage(ctx context.Context, tx *sql.Tx, query string, couponID coupon.CouponID, page []coupon.Application, visit func(Entry)) error {
-	pairs := make([]string, len(page))
-	for i, e := range page {
-		pairs[i] = fmt.Sprintf("[%d,%d]", coupon.ParseUserID(e.Member), e.Arrival)
-	}
-	return mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
-		var n int
-		var reason string
-		e := new(Entry)
-		if err := rows.Scan(&n, &e.active, &e.hasCoupon, &e.issued, &e.recorded, &e.notSelected, &reason); err != nil {
-			return err
-		}
-		e.Application = page[n-1]
-		if coupon.ParseUserID(e.Member) == 0 {
-			e.recorded = e.recorded && strings.HasPrefix(reason, Malformed(e.Member))
-		}
-		visit(*e)
-		return nil
-	}, query, couponID, couponID, "["+strings.Join(pairs, ",")+"]", couponID)
 }

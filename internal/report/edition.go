@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
+	pretty "github.com/jedib0t/go-pretty/v6/text"
+
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -22,7 +25,6 @@ type Edition struct {
 	GeneratedAt time.Time
 }
 
-// figures are the columns of counts.
 var figures = []struct{ column, csv text.Message }{
 	{text.ColumnApplications, text.ColumnApplications},
 	{text.ColumnIssued, text.ColumnIssued},
@@ -37,10 +39,9 @@ var figures = []struct{ column, csv text.Message }{
 	{text.ColumnGap, text.ColumnGap},
 }
 
-// The figures that add up to the applications.
+// The range of figures that add up to the applications.
 const firstOutcome, outcomesEnd = 1, 7
 
-// values are the figures.
 func (c Counts) values() []*big.Int {
 	var all []*big.Int
 	for _, n := range c.numbers() {
@@ -49,26 +50,24 @@ func (c Counts) values() []*big.Int {
 	return slices.Insert(all, outcomesEnd, c.ValueWon)
 }
 
-// cell is a cell of the table of coupons.
 type cell struct {
 	Text   string
 	Number bool
 	Bad    bool // needs attention
 }
 
-func texts(of ...string) (cells []cell) {
-	for _, t := range of {
-		cells = append(cells, cell{Text: t})
-	}
-	return cells
+// row is a row of the table of coupons.
+func row(id, name string, figures []cell, at, runs, took string) []cell {
+	return slices.Concat([]cell{{Text: id}, {Text: name}}, figures, []cell{{Text: at}, {Text: runs}, {Text: took}})
 }
 
 func (e Edition) header() []cell {
-	cells := texts(text.ColumnCoupon.In(e.Language), text.ColumnName.In(e.Language))
+	var cells []cell
 	for _, f := range figures {
 		cells = append(cells, cell{Text: f.column.In(e.Language), Number: true})
 	}
-	return append(cells, texts(text.ColumnSettledAt.In(e.Language), text.ColumnRuns.In(e.Language), text.ColumnTime.In(e.Language))...)
+	return row(e.Sprintf(text.ColumnCoupon), e.Sprintf(text.ColumnName), cells,
+		e.Sprintf(text.ColumnSettledAt), e.Sprintf(text.ColumnRuns), e.Sprintf(text.ColumnTime))
 }
 
 func (e Edition) row(c Coupon) []cell {
@@ -76,13 +75,11 @@ func (e Edition) row(c Coupon) []cell {
 	if c.LastSettledAt != nil {
 		at = e.second(*c.LastSettledAt)
 	}
-	cells := append(texts(fmt.Sprint(c.Coupon), output.Printable(c.Name)), figureCells(c.Counts)...)
-	return append(cells, texts(at, runsOf(c), output.Took(c.Millis))...)
+	return row(c.Coupon.String(), output.Printable(c.Name), figureCells(c.Counts), at, runsOf(c), output.Took(c.Millis))
 }
 
 func (e Edition) total() []cell {
-	cells := append(texts(e.Sprintf(text.Total), e.Sprintf(text.CouponCount, len(e.Coupons))), figureCells(e.Total)...)
-	return append(cells, texts("", "", "")...)
+	return row(e.Sprintf(text.Total), e.Sprintf(text.CouponCount, len(e.Coupons)), figureCells(e.Total), "", "", "")
 }
 
 func figureCells(c Counts) (cells []cell) {
@@ -92,26 +89,21 @@ func figureCells(c Counts) (cells []cell) {
 	return cells
 }
 
-// runsOf are the runs that settled a coupon, with … for those that are not named.
+// runsOf names the runs that settled a coupon, with … and their number when some are left out.
 func runsOf(c Coupon) string {
-	named := make([]string, len(c.Runs))
-	for i, run := range c.Runs {
-		named[i] = strconv.FormatUint(uint64(run), 10)
+	named := strings.Trim(fmt.Sprint(c.Runs), "[]")
+	if c.RunCount > len(c.Runs) {
+		named += fmt.Sprintf(" … (%d)", c.RunCount)
 	}
-	if c.RunCount > len(named) {
-		named = append(named, fmt.Sprintf("… (%d)", c.RunCount))
-	}
-	return strings.Join(named, " ")
+	return named
 }
 
 func (e Edition) title() string { return e.Sprintf(text.ReportTitle, e.Name) }
 
 func (e Edition) generated() string { return e.Sprintf(text.GeneratedAt, e.second(e.GeneratedAt)) }
 
-// second is an instant without fractions.
 func (e Edition) second(at time.Time) string { return e.Instant(at.Truncate(time.Second)) }
 
-// missing describes the coupons that could not be read.
 func (e Edition) missing() (lines []string) {
 	for _, u := range e.Unread {
 		lines = append(lines, e.Sprintf(text.CouponNotRead, u.Coupon, output.Printable(u.Name)))
@@ -119,12 +111,11 @@ func (e Edition) missing() (lines []string) {
 	return lines
 }
 
-// meaning explains the figures.
 func (e Edition) meaning() []string {
 	return []string{e.Sprintf(text.ReportMeaning, e.Instant(e.From), e.Instant(e.To)), e.Sprintf(text.ReportValue), e.Sprintf(text.ReportWholeCoupon)}
 }
 
-// chains are the ends of the audit chains: with a kept report, later changes of earlier events can be detected.
+// chains are the ends of the audit chains. With a report of an earlier time, a later change of its events can be detected.
 func (e Edition) chains() (lines []string) {
 	for _, c := range e.Coupons {
 		if c.AuditHead.Seq > 0 {
@@ -151,7 +142,6 @@ func (e Edition) actions() (rows [][]any) {
 	return rows
 }
 
-// leftOut reports the actions that are not listed.
 func (e Edition) leftOut() (lines []string) {
 	for _, c := range e.Coupons {
 		if c.AuditLeftOut > 0 {
@@ -161,7 +151,6 @@ func (e Edition) leftOut() (lines []string) {
 	return lines
 }
 
-// JSON writes the report for programs.
 func (e Edition) JSON(w io.Writer) error {
 	return output.JSON(w, struct {
 		Period      string    `json:"period"`
@@ -188,10 +177,7 @@ func (e Edition) CSV(w io.Writer) error {
 			row(e.csvRow(c)...)
 		}
 		for _, u := range e.Unread {
-			cells := make([]any, len(columns))
-			for i := range cells {
-				cells[i] = ""
-			}
+			cells := slices.Repeat([]any{""}, len(columns))
 			cells[0], cells[1], cells[2], cells[len(cells)-1] = e.Name, u.Coupon, u.Name, u.Error
 			row(cells...)
 		}
@@ -209,4 +195,56 @@ func (e Edition) csvRow(c Coupon) []any {
 	}
 	return append(cells, e.SheetTime(c.FirstSettledAt), e.SheetTime(c.LastSettledAt), e.Zone.String(), runsOf(c), c.RunCount,
 		output.Known(c.Millis, ""), seq, c.AuditHead.Hash, "")
+}
+
+func (e Edition) Table(w io.Writer) {
+	fmt.Fprintln(w, e.title())
+	fmt.Fprintln(w, e.generated())
+	for _, line := range e.missing() {
+		fmt.Fprintln(w, output.Bad(w, line))
+	}
+	if len(e.Coupons) == 0 {
+		if len(e.Unread) == 0 {
+			e.Fprintln(w, text.ReportEmpty)
+		}
+		return
+	}
+	t := output.Table(w)
+	header := e.header()
+	columns := []table.ColumnConfig{rightAligned(1)}
+	for i, c := range header {
+		if c.Number {
+			columns = append(columns, rightAligned(i+1))
+		}
+	}
+	t.SetColumnConfigs(columns)
+	t.AppendHeader(tableRow(header))
+	for _, c := range e.Coupons {
+		t.AppendRow(tableRow(e.row(c)))
+	}
+	t.AppendFooter(tableRow(e.total()))
+	t.Render()
+	if actions := e.actions(); len(actions) > 0 {
+		e.Fprintln(w, text.ReportActions)
+		t := output.Table(w)
+		t.AppendHeader(e.Cells(actionColumns...))
+		for _, row := range actions {
+			t.AppendRow(row)
+		}
+		t.Render()
+	}
+	for _, line := range slices.Concat(e.leftOut(), e.meaning(), e.chains()) {
+		fmt.Fprintln(w, line)
+	}
+}
+
+func rightAligned(column int) table.ColumnConfig {
+	return table.ColumnConfig{Number: column, Align: pretty.AlignRight, AlignHeader: pretty.AlignRight, AlignFooter: pretty.AlignRight}
+}
+
+func tableRow(cells []cell) (row table.Row) {
+	for _, c := range cells {
+		row = append(row, c.Text)
+	}
+	return row
 }

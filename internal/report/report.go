@@ -1,3 +1,11 @@
+// Package report counts the outcomes of the applications of a day or a month.
+//
+// A report selects applications by their arrival, which never changes, and not by the time of their settlement: each
+// application is in exactly one day, and a month is the sum of its days. Outcomes are the present ones. An application that was
+// not selected and later gets an added seat moves from one column to another of the same day.
+//
+// Each coupon is counted in one snapshot of MySQL and then in Redis. When the account does not balance, promises are lost or
+// a settlement has committed between the two, and the coupon is counted again under its lock.
 package report
 
 import (
@@ -22,7 +30,6 @@ type Store interface {
 	CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error)
 }
 
-// Reporter reads reports of one deployment.
 type Reporter struct {
 	DB    *sql.DB
 	Store Store
@@ -40,7 +47,6 @@ type Report struct {
 	Timeline []int64 `json:"-"`
 }
 
-// Coupon is one coupon in a period.
 type Coupon struct {
 	Coupon      coupon.CouponID `json:"coupon"`
 	Name        string          `json:"name"`
@@ -55,11 +61,14 @@ type Coupon struct {
 	AuditLeftOut int64        `json:"deedsLeftOut"`
 }
 
-// Counts are the applications of a period by outcome, the value of the issued coupons, and the state of the coupon.
+// Counts are the applications of a period by outcome, the value of the issued coupons, and the present state of the coupon, which
+// does not depend on the period.
 type Counts struct {
 	Outcomes
-	ValueWon *big.Int `json:"valueWon"` // of the issued coupons
-	State
+	ValueWon  *big.Int `json:"valueWon"` // of the issued coupons
+	Seats     int64    `json:"seats"`
+	SeatsLeft int64    `json:"seatsLeft"`
+	Gap       int64    `json:"gap"` // lost promises, whose arrivals are unknown
 }
 
 // Outcomes count each application once: Applications is the sum of the other fields.
@@ -71,13 +80,6 @@ type Outcomes struct {
 	AlreadyIssued int64 `json:"alreadyIssued"`
 	UnderReview   int64 `json:"underReview"` // in the DLQ
 	Waiting       int64 `json:"waiting"`
-}
-
-// State is the present state of the coupon. It does not depend on the period.
-type State struct {
-	Seats     int64 `json:"seats"`
-	SeatsLeft int64 `json:"seatsLeft"`
-	Gap       int64 `json:"gap"` // lost promises, whose arrivals are unknown
 }
 
 // numbers are all but ValueWon, in the order of figures.
@@ -135,7 +137,8 @@ ORDER BY c.id LIMIT ?`
 // Report reports a period for the given coupons. Without any it reports all coupons that were open in the period or have
 // applications of it.
 func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.CouponID) (*Report, error) {
-	report := &Report{Coupons: []Coupon{}, Total: Counts{ValueWon: new(big.Int)}, Unread: []Unread{}, Timeline: make([]int64, period.buckets())}
+	buckets := (period.To.Sub(period.From) + period.Bucket - 1) / period.Bucket
+	report := &Report{Coupons: []Coupon{}, Total: Counts{ValueWon: new(big.Int)}, Unread: []Unread{}, Timeline: make([]int64, buckets)}
 	if len(coupons) > 0 {
 		return report, r.addAll(ctx, report, period, slices.Compact(slices.Sorted(slices.Values(coupons))), true)
 	}
@@ -158,22 +161,43 @@ func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.C
 // addAll adds coupons to the report: all when the caller named them, else those that were open in the period or have applications.
 func (r *Reporter) addAll(ctx context.Context, report *Report, period Period, coupons []coupon.CouponID, named bool) error {
 	for _, id := range coupons {
-		f, err := r.count(ctx, id, period)
-		if mysqltx.IsLockWait(err) && len(report.Unread) < maxUnread {
-			report.Unread = append(report.Unread, Unread{id, f.Name, err.Error(), err})
-			continue
-		}
-		if err != nil {
+		c, err := r.count(ctx, id, period)
+		switch {
+		case mysqltx.IsLockWait(err) && len(report.Unread) < maxUnread:
+			report.Unread = append(report.Unread, Unread{id, c.Name, err.Error(), err})
+		case err != nil:
 			return err
-		}
-		if !named && !f.open && f.Applications == 0 {
-			continue
-		}
-		report.Coupons = append(report.Coupons, f.Coupon)
-		report.Total.add(f.Counts)
-		for bucket, n := range f.timeline {
-			report.Timeline[bucket] += n
+		case named || c.open || c.Applications > 0:
+			report.Coupons = append(report.Coupons, c.Coupon)
+			report.Total.add(c.Counts)
+			for bucket, n := range c.timeline {
+				report.Timeline[bucket] += n
+			}
 		}
 	}
 	return nil
+}
+
+// Period is a range of arrivals: from From on and before To.
+type Period struct {
+	From, To time.Time
+	Bucket   time.Duration // of the timeline, whole seconds
+}
+
+// edges are the bounds of the buckets from an arrival to the end of the period.
+func (p Period) edges(from coupon.Arrival) []coupon.Arrival {
+	from = max(from, coupon.ArrivalAt(p.From))
+	edges := []coupon.Arrival{from}
+	for next := p.From.Add(time.Duration(p.bucket(from)+1) * p.Bucket); next.Before(p.To); next = next.Add(p.Bucket) {
+		edges = append(edges, coupon.ArrivalAt(next))
+	}
+	return append(edges, max(from, coupon.ArrivalAt(p.To)))
+}
+
+func (p Period) bucket(arrival coupon.Arrival) int {
+	return int(arrival.Time().Sub(p.From) / p.Bucket)
+}
+
+func (p Period) contains(arrival coupon.Arrival) bool {
+	return coupon.ArrivalAt(p.From) <= arrival && arrival < coupon.ArrivalAt(p.To)
 }

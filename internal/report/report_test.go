@@ -191,7 +191,7 @@ func TestReportCountsEveryOutcome(t *testing.T) {
 	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(7)), got.ValueWon, "more than 64 bits")
 	got.ValueWon = nil
 	require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 14, Issued: 7, NotSelected: 2, Rejected: 1, AlreadyIssued: 1, UnderReview: 1, Waiting: 2},
-		State: report.State{Seats: 8, Gap: 2}}, got)
+		Seats: 8, Gap: 2}, got)
 	require.Equal(t, c.Runs(c.id), r.Coupons[0].Runs)
 
 	var timeline int64
@@ -236,7 +236,7 @@ func TestReportNamesLockedCoupons(t *testing.T) {
 	for _, c := range []*fixture{free, taken} {
 		c.applied(1, at("2025-11-20 10:00:00"))
 	}
-	taken.AddPromises(taken.id, 1) // a gap, so that the report repeats the count under the lock
+	taken.AddPromises(taken.id, 1) // because of the gap the report repeats the count under the lock
 	release := d.Lock(taken.id)
 	r := read(d, day(t, "2025-11-20"))
 	require.Len(t, r.Coupons, 1)
@@ -265,7 +265,7 @@ func TestReportListsAuditEntries(t *testing.T) {
 	did("2025-11-20 12:00:00", "DLQ_DROPPED", 1)
 	did("2025-11-20 12:00:00", "DLQ_DROPPED", 2)
 	did("2025-11-21 00:00:00", "COUPON_RESUMED", 0)
-	c.Exec("INSERT INTO audit_event (at, actor, action, coupon_id) VALUES (?, 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // in no chain
+	c.Exec("INSERT INTO audit_event (at, actor, action, coupon_id) VALUES (?, 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // outside the chain
 	entries := func() (lines []string) {
 		for _, e := range read(d, day(t, "2025-11-20")).Coupons[0].Audit {
 			lines = append(lines, fmt.Sprint(e.Actor, " ", e.Action, " ", e.Count, " ", e.Reason, " ", e.Detail))
@@ -346,7 +346,7 @@ func TestReportWhileASettlementCommits(t *testing.T) {
 			require.True(t, settled)
 			got := r.Total
 			got.ValueWon = nil
-			require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 5, Issued: 3, NotSelected: 2}, State: report.State{Seats: 3}}, got)
+			require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 5, Issued: 3, NotSelected: 2}, Seats: 3}, got)
 			require.EqualValues(t, 300, r.Total.ValueWon.Int64())
 			require.EqualValues(t, 5, r.Timeline[600])
 		})

@@ -276,7 +276,7 @@ func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) err
 	if s.run.Trigger != coupon.Manual {
 		return nil
 	}
-	if done, err := audit.Recorded(ctx, tx, s.run.id, audit.ManualSettle, s.coupon.ID); err != nil || done {
+	if done, err := audit.Recorded(ctx, tx, s.run.origin(), audit.ManualSettle, s.coupon.ID); err != nil || done {
 		return err
 	}
 	return s.run.audit(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, w.count, w.digest))
@@ -285,7 +285,7 @@ func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) err
 // auditHold keeps that this run held the coupon, and why.
 func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {
 	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
-		if done, err := audit.Recorded(ctx, tx, s.run.id, action, s.coupon.ID); err != nil || done {
+		if done, err := audit.Recorded(ctx, tx, s.run.origin(), action, s.coupon.ID); err != nil || done {
 			return err
 		}
 		return s.run.audit(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})

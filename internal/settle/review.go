@@ -67,7 +67,7 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
 			return err
 		}
-		if done, err := audit.Recorded(ctx, tx, s.run.id, audit.DLQRetried, s.coupon.ID); err != nil || done {
+		if done, err := audit.Recorded(ctx, tx, s.run.origin(), audit.DLQRetried, s.coupon.ID); err != nil || done {
 			return err
 		}
 		if len(members) == 0 {

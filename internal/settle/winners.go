@@ -79,11 +79,12 @@ func (s *settlement) approve(ctx context.Context, tx *sql.Tx, done issued) error
 	return invariant(text.Errorf(text.OtherWinners, n, done.pin, want))
 }
 
+// anySettlementOfSQL compares the end of the detail that writeOff writes, of events in the audit chain alone.
 const anySettlementOfSQL = `
 SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)
-    OR EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND detail LIKE CONCAT('%', ?))`
+    OR EXISTS (SELECT 1` + audit.Chained + `WHERE e.coupon_id = ? AND e.action = ? AND SUBSTRING_INDEX(e.detail, '; ', -1) = ?)`
 
-// anySettlementOf reports whether a run has issued the coupon to the winners of this pin, and accepted its gap.
+// anySettlementOf reports whether a run has issued the coupon to the winners of this pin, or accepted its gap for this pin.
 func anySettlementOf(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, pin string) (bool, error) {
 	var found bool
 	if err := q.QueryRowContext(ctx, anySettlementOfSQL, couponID, pin, couponID, audit.GapAccepted, pin).Scan(&found); err != nil {

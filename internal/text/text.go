@@ -53,7 +53,7 @@ func (m Message) In(l Language) string {
 	return m.en
 }
 
-// Sprintf formats a message, its plurals as Plurals says. Arguments that are messages or errors appear in the same language.
+// Sprintf formats a message, its plurals as plurals says. Arguments that are messages or errors appear in the same language.
 func (l Language) Sprintf(m Message, args ...any) string {
 	localized := make([]any, len(args))
 	for i, arg := range args {
@@ -66,15 +66,15 @@ func (l Language) Sprintf(m Message, args ...any) string {
 			localized[i] = arg
 		}
 	}
-	return fmt.Sprintf(Plurals(m.In(l), args...), localized...)
+	return fmt.Sprintf(plurals(m.In(l), args...), localized...)
 }
 
 // verbOrPlural is a verb of fmt, or a singular and a plural.
 var verbOrPlural = regexp.MustCompile(`%(?:\[(\d+)\])?[a-z]|\{([^{}|]*)\|([^{}|]*)\}`)
 
-// Plurals chooses between the singular and the plural in a format, such as "%d event{|s} {is|are} new". Each agrees with
+// plurals chooses between the singular and the plural in a format, such as "%d event{|s} {is|are} new". Each agrees with
 // the argument of the verb before it.
-func Plurals(format string, args ...any) string {
+func plurals(format string, args ...any) string {
 	count, next := "", 0
 	return verbOrPlural.ReplaceAllStringFunc(format, func(found string) string {
 		m := verbOrPlural.FindStringSubmatch(found)

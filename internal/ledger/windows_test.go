@@ -12,7 +12,7 @@ import (
 )
 
 // A difference is a finding when the row's window was published and the difference is still there after the wait.
-func TestDoorsFindsDifferences(t *testing.T) {
+func TestCheckWindowsFindsDifferences(t *testing.T) {
 	t.Parallel()
 	set := func(field string, value any) func(*fixture) {
 		return func(c *fixture) {
@@ -41,7 +41,10 @@ func TestDoorsFindsDifferences(t *testing.T) {
 		"published by snapshot, another version": {do: all(refresh, closesLater, set("version", 7)), found: 1},
 		"a version above MySQL's keeps a change out": {
 			do: all(refresh, set("version", int64(9e15)), pause, refresh), found: 1},
-		"a change that no pod has read":   {do: all(refresh, pause)},
+		"published by snapshot, a paused row": {do: all(pause, refresh, set("status", "OPEN"), set("version", 1)), found: 1},
+		"a change that no pod has read":       {do: all(refresh, pause)},
+		"the end of a pause that no pod has read": {
+			do: all(pause, refresh, alterCoupon("status = 'OPEN', version = version + 1"))},
 		"a row that no pod has published": {do: alterCoupon("apply_closes_at = apply_closes_at + INTERVAL 1 HOUR, version = version + 1")},
 		"the row changes during the wait": {do: all(refresh, paused), meanwhile: pause},
 		"the row changes to a third window during the wait": {
@@ -57,7 +60,7 @@ func TestDoorsFindsDifferences(t *testing.T) {
 			test.do(c)
 			v := &ledger.Verdict{Coupon: c.id}
 			waits := 0
-			require.NoError(t, c.ledger.Doors(t.Context(), c.DB, []*ledger.Verdict{v}, func(context.Context) error {
+			require.NoError(t, c.ledger.CheckWindows(t.Context(), c.DB, []*ledger.Verdict{v}, func(context.Context) error {
 				if waits++; test.meanwhile != nil {
 					test.meanwhile(c)
 				}
@@ -77,6 +80,6 @@ func TestDoorsFindsDifferences(t *testing.T) {
 		c := newCoupon(t, 5)
 		all(refresh, paused)(c)
 		stop := errors.New("stop")
-		require.ErrorIs(t, c.ledger.Doors(t.Context(), c.DB, []*ledger.Verdict{{Coupon: c.id}}, func(context.Context) error { return stop }), stop)
+		require.ErrorIs(t, c.ledger.CheckWindows(t.Context(), c.DB, []*ledger.Verdict{{Coupon: c.id}}, func(context.Context) error { return stop }), stop)
 	})
 }

@@ -2,11 +2,13 @@ package explain
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
@@ -22,8 +24,8 @@ func fullFacts() *Facts {
 		CouponSide: CouponSide{
 			Coupon: &CouponFacts{Name: "심야 쿠폰", Seats: 103, Issued: 100,
 				CouponWindow: CouponWindow{OpensAt: at.Add(-time.Hour), ClosesAt: closes}},
-			Gap:  2,
-			Door: &DoorFacts{Known: true, OpensAt: &at, ClosesAt: &closes, Waiting: 250},
+			Gap:       2,
+			Published: &PublishedWindow{Known: true, OpensAt: &at, ClosesAt: &closes, Waiting: 250},
 		},
 		User:       User{UserKnown: true, UserActive: true, UserStatus: "ACTIVE"},
 		UserCoupon: &UserCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED"},
@@ -62,14 +64,18 @@ func TestEveryConclusionHasASentence(t *testing.T) {
 		}
 		for _, s := range States {
 			f := fullFacts()
-			sentence := p.Sentence(f, Conclusion{State: s, Application: &f.Applications[0]})
+			a := &f.Applications[0]
+			switch message := stateMessages[s].In(l); {
+			case strings.Contains(message, "%d"): // the user, without an application
+				a = nil
+			case strings.Contains(message, "%s"): // the time of the rejection
+				a.Outcome = coupon.OutcomeRejected
+			}
+			sentence := p.Sentence(f, Conclusion{State: s, Application: a})
 			readable(sentence, string(s))
 			require.Contains(t, sentence, "7", "the user in %s", s)
 			require.NotContains(t, seen, sentence, "%s has the sentence of another state", s)
 			seen[sentence] = s
-			_, hasMessage := stateMessages[s]
-			_, hasUserMessage := userMessages[s]
-			require.False(t, hasMessage && hasUserMessage, "%s has two messages", s)
 		}
 		for _, n := range Notes {
 			f := fullFacts()
@@ -134,20 +140,25 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// Without a free seat the sentence does not promise a seat from the next run.
-func TestSentenceAfterAFailedRunDependsOnFreeSeats(t *testing.T) {
+var actions = []audit.Action{audit.GapHeld, audit.CountHeld, audit.GapAccepted, audit.DLQRetried, audit.DLQDropped, audit.ManualSettle,
+	audit.CouponCreated, audit.CouponClosed, audit.CouponExtended, audit.CouponPaused, audit.CouponResumed, audit.CouponSeats,
+	audit.CouponRecounted, audit.CouponUnfinalised}
+
+func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 	t.Parallel()
 	f := fullFacts()
-	f.UserCoupon, f.Missed = nil, nil
-	f.Applications[0].Place, f.Applications[0].Review, f.Applications[0].RecordedAt = InQueue, nil, nil
-	due := f.At.Add(-1)
-	f.Gap, f.Applications[0].SettlesAt = 0, &due
-	f.Runs = []RunFacts{{RunIdentity: RunIdentity{Trigger: "CRON", Cutoff: f.At, Status: "FAILED"}}}
-	for free, notes := range map[int64][]Note{0: {NoteNoSeatLeft}, 3: {}} {
-		f.Coupon.Seats = f.Coupon.Issued + free
-		c := Conclude(f)
-		require.Equal(t, StateWaitingRunFailed, c.State)
-		require.Equal(t, notes, c.Notes)
-		require.NotRegexp(t, "다시 처리됩니다|taken up", phrasing(text.Korean).Sentence(f, c)+phrasing(text.English).Sentence(f, c))
+	for _, l := range []text.Language{text.Korean, text.English} {
+		p := phrasing(l)
+		for _, k := range EventKinds {
+			line := p.Event(f, Event{At: f.At, Kind: k, Run: 5, Settled: &RunFacts{}, Review: &candidates.Reason{}})
+			require.NotEmpty(t, line, k)
+			require.NotContains(t, line, "%!")
+			require.Equal(t, l == text.Korean, hangul.MatchString(line), "%s: %s", k, line)
+		}
+		for _, action := range actions {
+			require.Equal(t, l == text.Korean, hangul.MatchString(text.Word(l, action)), action)
+			require.NotEmpty(t, text.Word(l, action), action)
+		}
+		require.Equal(t, "FROM_TOMORROW", output.Word(l, "FROM_TOMORROW"))
 	}
 }

@@ -1,0 +1,352 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/users"
+)
+
+// Phrasing describes explanations: for operators a timeline, and for customers a sentence that support staff read out. A sentence
+// has no codes and only certain statements.
+type Phrasing struct{ output.Locale }
+
+// Print writes the timeline and the sentence for the customer.
+func (p Phrasing) Print(w io.Writer, x *Explanation) {
+	f := &x.Facts
+	fmt.Fprint(w, p.Sprintf(text.CouponNumber, f.CouponID))
+	if c := f.Coupon; c != nil {
+		fmt.Fprintf(w, " %s, %s", output.Printable(c.Name), p.Sprintf(text.SeatsTaken, c.Seats, c.Issued))
+	}
+	fmt.Fprintln(w, p.Sprintf(text.UserNumber, f.UserID)+p.userStatus(f))
+	if f.Gap > 0 {
+		p.Fprintln(w, text.AcceptedMissing, f.Gap, f.Account.Accepted)
+	}
+	if f.Coupon != nil && f.Coupon.WrittenOff > 0 {
+		p.Fprintln(w, text.WrittenOffCount, f.Coupon.WrittenOff)
+	}
+	t := output.Table(w)
+	t.AppendHeader(p.Cells(text.ColumnAt, text.ColumnEvent))
+	for _, e := range x.Events {
+		t.AppendRow(table.Row{p.Instant(e.At), p.Event(f, e)})
+	}
+	t.Render()
+	if x.LeftOut > 0 {
+		p.Fprintln(w, text.EventsLeftOut, x.LeftOut)
+	}
+	if f.NoRedis != "" {
+		p.Fprintln(w, text.RedisNotRead)
+	}
+	if f.NoMySQL != "" {
+		p.Fprintln(w, text.MySQLNotRead)
+	}
+	if f.NoAccount != "" {
+		p.Fprintln(w, text.LossNotCounted)
+	}
+	fmt.Fprintf(w, "\n%s\n", p.Sentence(f, x.Conclusion))
+}
+
+func (p Phrasing) userStatus(f *Facts) string {
+	switch {
+	case f.Coupon == nil:
+		return ""
+	case !f.UserKnown:
+		return p.Sprintf(text.UnknownUserMark)
+	case f.UserStatus == "" && f.UserActive: // there is no status column
+		return ""
+	default:
+		return " (" + users.Shown(f.UserStatus) + ")"
+	}
+}
+
+var eventMessages = map[EventKind]text.Message{
+	EventOpens:       text.EventOpens,
+	EventCloses:      text.EventCloses,
+	EventLastSeated:  text.EventLastIssued,
+	EventFinalised:   text.EventFinalised,
+	EventSettles:     text.EventSettles,
+	EventExpires:     text.EventExpires,
+	EventApplied:     text.EventApplied,
+	EventNotSelected: text.ColumnNotSelected,
+	EventRejected:    text.ColumnRejected,
+	EventAlready:     text.EventAlreadyHeld,
+}
+
+func (p Phrasing) Event(f *Facts, e Event) string {
+	line := p.Sprintf(eventMessages[e.Kind])
+	switch e.Kind {
+	case EventApplied:
+		line += p.Sprintf(text.ArrivalNumber, e.Arrival) + p.placed(f, e.Arrival)
+	case EventLastSeated:
+		line += p.Sprintf(text.ArrivalNumber, e.Arrival)
+	case EventRun:
+		line = p.runEvent(e)
+	case EventAttempt:
+		line = p.Sprintf(text.EventAttempt, p.causeAndCode(e.Reason)) + p.byRun(e.Run) + p.detail(e.Detail)
+	case EventReview:
+		line = p.reviewEvent(e)
+	case EventAudit:
+		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason) + p.detail(e.Detail)
+	case EventIssued:
+		line = p.Sprintf(text.ColumnIssuedByHand)
+		if e.Run > 0 {
+			line = p.Sprintf(text.EventIssued, f.UserCoupon.Seat) + p.byRun(e.Run)
+		}
+		if f.UserCoupon.Status != "ISSUED" {
+			line += p.Sprintf(text.StatusNow, f.UserCoupon.Status)
+		}
+	case EventNotSelected, EventRejected, EventAlready:
+		line += p.byRun(e.Run) + p.detail(e.Reason)
+	default: // the message has no details
+	}
+	if e.At.After(f.At) {
+		line += p.Sprintf(text.Planned)
+	}
+	return line
+}
+
+func (p Phrasing) detail(of string) string {
+	if of == "" {
+		return ""
+	}
+	return "; " + output.Printable(of)
+}
+
+// byRun names the run; it is empty for changes by hand, and for a run that MySQL could not record.
+func (p Phrasing) byRun(run coupon.RunID) string {
+	if run == 0 {
+		return ""
+	}
+	return p.Sprintf(text.ByRun, run)
+}
+
+// placed describes the order and the place of an application.
+func (p Phrasing) placed(f *Facts, arrival coupon.Arrival) (line string) {
+	for _, a := range f.Applications {
+		if a.Arrival != arrival {
+			continue
+		}
+		if a.Order > 0 {
+			line += p.Sprintf(text.OrderOfAll, p.Language.Nth(a.Order))
+		}
+		switch {
+		case a.Place == "":
+		case a.Outcome != "":
+			line += p.Sprintf(text.NotCleanedUp)
+		case a.Place == InQueue:
+			line += p.Sprintf(text.PlaceInQueue, p.Language.Nth(a.Position), f.Published.Waiting)
+		default:
+			line += p.Sprintf(text.IsUnderReview)
+		}
+	}
+	return line
+}
+
+func (p Phrasing) runEvent(e Event) string {
+	r := e.Settled
+	cause := output.Word(p.Language, r.Trigger)
+	if r.Operator != "" {
+		cause += ", " + output.Printable(r.Operator)
+	}
+	if r.Reason != "" {
+		cause += ", " + output.Printable(r.Reason)
+	}
+	line := p.Sprintf(text.EventRun, r.ID, cause, p.Instant(r.Cutoff), output.Word(p.Language, r.Status))
+	if !r.Settled {
+		return line + p.Sprintf(text.RunDidNothing)
+	}
+	return line + p.Sprintf(text.RunCounts, r.Read, r.Issued, r.NotSelected)
+}
+
+func (p Phrasing) reviewEvent(e Event) string {
+	r := e.Review
+	next := p.Sprintf(text.UntilDecided)
+	if r.Retryable && r.Refused > 0 {
+		next = p.Sprintf(text.RetriedNightly)
+	} else if r.Retryable {
+		next = p.Sprintf(text.RetriedByEveryRun)
+	}
+	return p.Sprintf(text.EventReview,
+		p.causeAndCode(r.Cause), r.Attempts, next) + p.byRun(r.Run) + p.detail(r.Message)
+}
+
+func (p Phrasing) causeAndCode(cause string) string {
+	if word := text.Word(p.Language, cause); word != "" {
+		return word + " (" + cause + ")"
+	}
+	return cmp.Or(output.Printable(cause), "?")
+}
+
+// stateMessages are the messages of states that have one form.
+var stateMessages = map[State]text.Message{
+	StateAppliedUnseen:      text.StateAppliedUnseen,
+	StateHolderNoMore:       text.StateHolderNoMore,
+	StateWaitingSettling:    text.StateWaitingSettling,
+	StateWaitingRunFailed:   text.StateWaitingRunFailed,
+	StateWaitingHeld:        text.StateWaitingHeld,
+	StateWaitingOver:        text.StateWaitingOver,
+	StateReviewUnknownUser:  text.StateReviewUnknownUser,
+	StateReviewInactiveUser: text.StateReviewInactiveUser,
+	StateReviewPassedOver:   text.StateReviewPassedOver,
+	StateReviewBadRow:       text.StateReviewBadRow,
+	StateReviewDatabaseAway: text.StateReviewDatabaseAway,
+	StateReviewOther:        text.StateReviewOther,
+
+	StateRejectedByPerson: text.DeclinedByStaff,
+	StateRejectedInactive: text.DeclinedInactive,
+	StateRejectedUnknown:  text.DeclinedUnknown,
+	StateRejectedBadRow:   text.DeclinedBadRow,
+	StateRejectedOther:    text.DeclinedOther,
+
+	StateUnknown:        text.StateUnknown,
+	StateIssuedUnseen:   text.StateIssuedUnseen,
+	StateRejectedUnseen: text.StateRejectedUnseen,
+	StateNeverPaused:    text.StateNeverPaused,
+	StateNeverSoldOut:   text.StateNeverSoldOut,
+	StateNeverAdded:     text.StateNeverAdded,
+	StateNoSuchUser:     text.StateNoSuchUser,
+	StateNotSure:        text.StateNotSure,
+	StateContradiction:  text.StateContradiction,
+}
+
+var noteMessages = map[Note]text.Message{
+	NoteUsed:               text.NoteUsed,
+	NoteRevoked:            text.NoteRevoked,
+	NoteTriedAgain:         text.NoteTriedAgain,
+	NotePersonDecides:      text.NotePersonDecides,
+	NoteCouponHeld:         text.NoteCouponHeld,
+	NoteCouponOver:         text.NoteCouponOver,
+	NoteNoSeatLeft:         text.NoteNoSeatLeft,
+	NoteAccountInactive:    text.NoteAccountInactive,
+	NoteAccountUnknown:     text.NoteAccountUnknown,
+	NoteAccountActive:      text.NoteAccountActive,
+	NoteAlsoUnderReview:    text.NoteAlsoUnderReview,
+	NoteAlsoStanding:       text.NoteAlsoStanding,
+	NoteAppliedAgain:       text.NoteAppliedAgain,
+	NoteEarlierNotSelected: text.NoteEarlierNotSelected,
+	NoteEarlierRejected:    text.NoteEarlierRejected,
+	NoteLaterUnknown:       text.NoteLaterUnknown,
+	NoteShownOld:           text.NoteShownOld,
+}
+
+// Sentence is the sentence for the customer about a conclusion.
+func (p Phrasing) Sentence(f *Facts, c Conclusion) string {
+	parts := []string{p.state(f, c)}
+	if a := c.Application; a != nil && a.Review != nil && a.Outcome == "" && a.Review.Attempts > 1 {
+		parts = append(parts, p.Sprintf(text.TriedSoOften, a.Review.Attempts))
+	}
+	for _, n := range c.Notes {
+		parts = append(parts, p.noted(f, n))
+	}
+	return strings.Join(parts, " ")
+}
+
+func (p Phrasing) noted(f *Facts, n Note) string {
+	switch expires := f.UserCoupon; {
+	case n == NoteUsable && expires.ExpiresAt == nil:
+		return p.Sprintf(text.NeverExpires)
+	case n == NoteUsable:
+		return p.Sprintf(text.UsableUntil, p.Instant(*expires.ExpiresAt))
+	case n == NoteExpired && (expires.ExpiresAt == nil || expires.ExpiresAt.After(f.At)):
+		return p.Sprintf(text.HasExpired)
+	case n == NoteExpired:
+		return p.Sprintf(text.ExpiredAt, p.Instant(*expires.ExpiresAt))
+	default:
+		return p.Sprintf(noteMessages[n])
+	}
+}
+
+func (p Phrasing) state(f *Facts, c Conclusion) string {
+	m, ok := stateMessages[c.State]
+	switch a := c.Application; {
+	case ok && a == nil:
+		return p.Sprintf(m, f.UserID)
+	case ok && a.Outcome == coupon.OutcomeRejected:
+		return p.applied(f, c) + p.Sprintf(m, p.Instant(*a.RecordedAt))
+	case ok:
+		return p.applied(f, c) + p.Sprintf(m)
+	}
+	switch c.State {
+	case StateNeverNotOpen, StateNeverOpen, StateNeverClosed, StateMaybeLost:
+		return p.neverApplied(f, c.State)
+	case StateWaiting:
+		return p.applied(f, c) + p.Sprintf(text.StateWaiting,
+			p.Language.Nth(c.Application.Position), f.Published.Waiting, f.Coupon.Free(), p.Instant(*c.Application.SettlesAt))
+	case StateWaitingOverdue:
+		return p.applied(f, c) + p.Sprintf(text.StateWaitingOverdue, p.Instant(*c.Application.SettlesAt))
+	case StateIssued, StateIssuedByHand:
+		return p.issued(f, c)
+	case StateNotSelected, StateSeatsFree, StateSeatsFreeOver:
+		return p.applied(f, c) + p.notSelected(f, c.State)
+	default:
+		return ""
+	}
+}
+
+// applied is the beginning of a sentence about an application.
+func (p Phrasing) applied(f *Facts, c Conclusion) string {
+	order := ""
+	if c.Application.Order > 0 {
+		order = p.Sprintf(text.AsNumber, p.Language.Nth(c.Application.Order))
+	}
+	return p.Sprintf(text.SentenceApplied, f.UserID, p.Instant(c.Application.AppliedAt), order)
+}
+
+func (p Phrasing) neverApplied(f *Facts, s State) string {
+	none := p.Sprintf(text.NeverApplied, f.UserID)
+	opens, closes, _ := f.window()
+	switch s {
+	case StateMaybeLost:
+		return none + p.Sprintf(text.MaybeLost, f.Gap+f.Coupon.WrittenOff)
+	case StateNeverNotOpen:
+		return none + p.Sprintf(text.ApplicationsOpenAt, p.Instant(opens))
+	case StateNeverClosed:
+		return none + p.Sprintf(text.ApplicationsClosedAt, p.Instant(closes))
+	default:
+		return none + p.Sprintf(text.ApplicationsCloseAt, p.Instant(closes))
+	}
+}
+
+func (p Phrasing) issued(f *Facts, c Conclusion) string {
+	at := p.Instant(f.UserCoupon.IssuedAt)
+	switch {
+	case c.State == StateIssuedByHand:
+		return p.Sprintf(text.IssuedByStaff, f.UserID, at)
+	case c.Application == nil:
+		return p.Sprintf(text.WasIssued, f.UserID, at)
+	default:
+		return p.applied(f, c) + p.Sprintf(text.IssuedSeat, at, p.Language.Nth(f.UserCoupon.Seat), f.Coupon.Seats)
+	}
+}
+
+func (p Phrasing) notSelected(f *Facts, s State) string {
+	sentence, later := "", f.Missed.Micros > 0 // without the margin: concurrent applications are a microsecond apart
+	switch {
+	case s != StateNotSelected:
+		sentence = p.Sprintf(text.NoneWasLeft)
+	case later && f.Coupon.ByHand == 0:
+		later = false // the message says so
+		sentence = p.Sprintf(text.AllWentToEarlier, f.Coupon.Issued)
+	default: // coupons by hand, or an unknown last arrival
+		sentence = p.Sprintf(text.AllAreTaken, f.Coupon.Issued)
+	}
+	if later {
+		sentence += p.Sprintf(text.LastAppliedEarlier)
+	}
+	sentence += p.Sprintf(text.NumberOfNotSelected, p.Language.Nth(f.Missed.Rank))
+	switch s {
+	case StateSeatsFree:
+		return sentence + p.Sprintf(text.LeftForNextSettlement, f.Coupon.Free())
+	case StateSeatsFreeOver:
+		return sentence + p.Sprintf(text.LeftForManualSettlement, f.Coupon.Free())
+	default:
+		return sentence + p.Sprintf(text.IfCouponsAreAdded)
+	}
+}

@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+const pendingSQL = "SELECT COUNT(*) FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL"
+
+// checkRedis: invariants 3 and 6 of every application in Redis. While a clean-up is pending it compares none, because the clean-up
+// removes settled applications and moves failed ones to the DLQ.
+func (c *check) checkRedis(ctx context.Context) error {
+	pending, err := c.number(ctx, pendingSQL, c.Coupon)
+	c.findAny(6, CleanUpToDo, pending, "settlements whose clean-up in Redis is pending: %d; the next `settle run` does it")
+	if err != nil || pending > 0 {
+		return err
+	}
+	var passed, settled, halfMoved int64
+	err = c.ledger.walk(ctx, c.tx, c.Coupon, max(c.Account.LastArrival, c.counts.Highest), func(e Entry) {
+		switch {
+		case e.halfMoved():
+			halfMoved++
+		case e.Settled():
+			settled++
+		case e.Source == coupon.SourceQueue && e.active && !e.hasCoupon && e.Arrival < c.lastIssued:
+			passed++
+		}
+	})
+	c.findAny(3, PassedOver, passed, "active users who are waiting, but arrived before the last user with a seat: %d")
+	c.findAny(6, CleanUpToDo, halfMoved, "DLQ entries that still have a NOT_SELECTED outcome: %d; the next `settle run` removes the entries")
+	c.findAny(6, StillStanding, settled, "applications that are settled and cleaned up, but still in Redis: %d")
+	return err
+}
+
+// checkKept: invariants 4 and 6. Every application stays in Redis until a run settles it, and every DLQ entry has a reason.
+func (c *check) checkKept(ctx context.Context) error {
+	kept, err := c.ledger.Store.Inspect(ctx, c.Coupon)
+	if err != nil {
+		return err
+	}
+	switch {
+	case kept.Unexplained > 0:
+		c.find(6, ReasonMissing, kept.Unexplained, "DLQ entries without a readable reason: %d of %d", kept.Unexplained, kept.DLQ)
+	case kept.DLQ != kept.Reasons:
+		c.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "DLQ entries: %d, reasons: %d", kept.DLQ, kept.Reasons)
+	}
+	c.checkExpiry(kept)
+	return c.checkDue(ctx)
+}
+
+// checkExpiry: the DLQ never expires, and the queue expires MinTTL after the last application at the earliest. The tolerance of
+// a minute is for the time between two reads.
+func (c *check) checkExpiry(kept candidates.Inspection) {
+	if kept.ReviewLife >= 0 {
+		c.find(4, Expiring, kept.DLQ, "DLQ entries that expire in %s, or whose reasons do: %d", kept.ReviewLife, kept.DLQ)
+	}
+	earliest := min(c.counts.Highest, coupon.ArrivalAt(c.counts.Now)).Time().Add(candidates.MinTTL - time.Minute)
+	if kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).Before(earliest) {
+		c.findAny(4, Expiring, c.counts.Waiting, "waiting applications: %d; they expire in %s, less than %s after the last application", kept.QueueLife, candidates.MinTTL)
+	}
+}
+
+const notSelectedSQL = "SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'"
+
+// checkDue: a coupon with undecided applications has opened and is not finalised, and a finalised coupon is closed and has no
+// free seats for users who were not selected.
+func (c *check) checkDue(ctx context.Context) error {
+	a, latest := c.Account, c.counts.Now.Add(maxAhead)
+	undecided := a.Waiting + a.UnderReview - a.Twice
+	if c.row.OpensAt.After(latest) {
+		c.findAny(4, NeverSettled, undecided, "undecided applications: %d; no run settles the coupon before it opens at %s", stamp(c.row.OpensAt))
+	}
+	if !c.row.Finalised() {
+		return nil
+	}
+	c.findAny(4, NeverSettled, undecided, "undecided applications: %d; the coupon is finalised, and no nightly run settles it")
+	if c.row.ClosesAt.After(latest) {
+		c.find(4, NeverSettled, 1, "the coupon is finalised, but closes at %s: no nightly run settles later applications", stamp(c.row.ClosesAt))
+	}
+	notSelected, err := c.number(ctx, notSelectedSQL, c.Coupon)
+	c.findAny(4, NeverSettled, min(c.TotalQuantity-c.Coupons, notSelected),
+		"free seats for users who were not selected: %d; the coupon is finalised, and no nightly run issues them")
+	return err
+}
+
+const markedUsers = "SELECT COUNT(*) FROM JSON_TABLE(?, '$[*]' COLUMNS (user_id BIGINT UNSIGNED PATH '$')) AS j WHERE NOT EXISTS "
+
+const (
+	issuedMarksSQL   = markedUsers + "(SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id)"
+	rejectedMarksSQL = markedUsers + "(SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = j.user_id AND o.outcome = 'REJECTED')"
+)
+
+// checkMarks: invariant 6. Every mark in Redis has its row in MySQL, because marks are set after the commit.
+func (c *check) checkMarks(ctx context.Context) error {
+	n, err := c.countUnfounded(ctx, c.ledger.Store.MarkedIssued, issuedMarksSQL)
+	if err != nil {
+		return err
+	}
+	c.findAny(6, MarkedWithoutCoupon, n, "users without the coupon whose applications Redis answers with ALREADY_ISSUED: %d")
+	n, err = c.countUnfounded(ctx, c.ledger.Store.MarkedRejected, rejectedMarksSQL)
+	c.findAny(6, MarkedWithoutRejection, n, "users without a REJECTED outcome whose applications Redis answers with REJECTED: %d")
+	return err
+}
+
+type readMarks func(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
+
+// countUnfounded counts the marks without a row in MySQL. A mark that Redis returns twice counts twice.
+func (c *check) countUnfounded(ctx context.Context, marked readMarks, query string) (unfounded int64, err error) {
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		members, next, err := marked(ctx, c.Coupon, cursor)
+		if err != nil {
+			return 0, err
+		}
+		cursor = next
+		users := []coupon.UserID{}
+		for _, member := range members {
+			if user := coupon.ParseUserID(member); user != 0 {
+				users = append(users, user)
+			} else {
+				unfounded++
+			}
+		}
+		n, err := c.number(ctx, query, jsonArray(users), c.Coupon)
+		if err != nil {
+			return 0, err
+		}
+		unfounded += n
+	}
+	return unfounded, nil
+}
+
+func jsonArray[ID coupon.CouponID | coupon.UserID](ids []ID) string {
+	text, _ := json.Marshal(ids) // never fails
+	return string(text)
+}
+
+// maxAhead is how far the last arrival can be ahead of the Redis clock while Redis accepts applications.
+const maxAhead = 5 * time.Second
+
+// checkPromises: invariants 4 and 5.
+func (c *check) checkPromises(context.Context) error {
+	c.Gap = c.Account.Gap()
+	c.findAny(4, PromiseLost, c.Gap, "promises lost: %d; %s", c.Account)
+	c.findAny(4, Excess, -c.Gap, "applications without a promise: %d; %s", c.Account)
+	highest := max(c.counts.Highest, c.lastIssued)
+	if next := max(c.Account.LastArrival+1, coupon.ArrivalAt(c.counts.Now)); highest >= next {
+		c.find(5, LineRewound, 1, "arrival %d is in Redis or has a seat, but the next arrival can be %d", highest, next)
+	}
+	if ahead := c.Account.LastArrival.Time().Sub(c.counts.Now); ahead > maxAhead {
+		c.find(5, ClockAhead, 1, "the last arrival is %s ahead of the Redis clock; Redis accepts no application until the clock has caught up", ahead.Round(time.Millisecond))
+	}
+	return nil
+}

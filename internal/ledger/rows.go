@@ -1,0 +1,216 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+const issuedSQL = `
+SELECT COUNT(*), COUNT(DISTINCT user_id), MAX(IF(run_id IS NULL, NULL, applied_at)) FROM user_coupon WHERE coupon_id = ?`
+
+// checkIssued: invariants 1 and 2. There are no more coupons than seats, and one for each user.
+func (c *check) checkIssued(ctx context.Context) error {
+	var users int64
+	var last sql.NullTime
+	if err := c.tx.QueryRowContext(ctx, issuedSQL, c.Coupon).Scan(&c.Coupons, &users, &last); err != nil {
+		return err
+	}
+	if last.Valid {
+		c.lastIssued = coupon.ArrivalAt(last.Time)
+	}
+	c.findAny(1, Oversold, c.Coupons-c.TotalQuantity, "coupons above the number of seats: %d; coupons %d, seats %d", c.Coupons, c.TotalQuantity)
+	if c.Coupons != c.IssuedCount {
+		c.find(1, CountWrong, c.IssuedCount-c.Coupons, "issued_count is %d, but the number of rows in user_coupon is %d", c.IssuedCount, c.Coupons)
+	}
+	c.findAny(2, HeldTwice, c.Coupons-users, "coupons beyond one for each user: %d; coupons %d, users %d", c.Coupons, users)
+	return nil
+}
+
+// rule is a query that counts rows that break an invariant.
+type rule struct {
+	invariant int
+	code      Code
+	detail    string // of the finding, with %d for the count
+	query     string
+	args      []any
+}
+
+const (
+	unrecordedSQL = `
+SELECT (SELECT COUNT(*) FROM user_coupon c WHERE c.coupon_id = ? AND c.run_id IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = c.run_id AND s.coupon_id = c.coupon_id))
+     + (SELECT COUNT(*) FROM application_outcome o WHERE o.coupon_id = ? AND o.run_id IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = o.run_id AND s.coupon_id = o.coupon_id))`
+
+	runMissingSQL = `
+SELECT COUNT(*) FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND r.id IS NULL`
+
+	recordTimesSQL = `
+SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND s.settled_at <> r.started_at`
+
+	// outcomesWrongSQL: the rows of ALREADY_ISSUED are as many as recorded. Those of NOT_SELECTED and REJECTED can be fewer, because
+	// later runs replace them and DLQ entries count as rejected, but never more.
+	outcomesWrongSQL = `
+SELECT COUNT(*) FROM settlement s LEFT JOIN (
+	SELECT run_id, SUM(outcome = 'ALREADY_ISSUED') AS already, SUM(outcome = 'NOT_SELECTED') AS not_selected, SUM(outcome = 'REJECTED') AS rejected
+	FROM application_outcome WHERE coupon_id = ? AND run_id IS NOT NULL GROUP BY run_id
+) o ON o.run_id = s.run_id
+WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0) OR s.not_selected_count < COALESCE(o.not_selected, 0)
+	OR s.rejected_count < COALESCE(o.rejected, 0) OR s.read_count < s.issued_count)`
+
+	// outcomesAlteredSQL: an outcome has a run, and the start of the run as its time. REJECTED alone has a reason. A member that is
+	// no user id is always REJECTED. A user with ALREADY_ISSUED has the coupon.
+	outcomesAlteredSQL = `
+SELECT COUNT(*) FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
+WHERE o.coupon_id = ? AND (o.run_id IS NULL OR o.recorded_at <> r.started_at
+	OR (o.outcome = 'REJECTED') = (LENGTH(o.reason) = 0)
+	OR o.user_id = 0 AND o.outcome <> 'REJECTED'
+	OR o.outcome = 'ALREADY_ISSUED' AND NOT EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = o.coupon_id AND c.user_id = o.user_id))`
+
+	settledTwiceSQL = `
+SELECT COUNT(*) FROM application_outcome o
+JOIN user_coupon c ON c.coupon_id = o.coupon_id AND c.user_id = o.user_id AND c.applied_at = o.applied_at AND c.run_id IS NOT NULL
+WHERE o.coupon_id = ?`
+
+	// seatsWrongSQL counts coupons of runs without a seat, seats of more than one coupon, and seats above a number. A coupon by
+	// hand needs no seat; NULLIF leaves position 0 out.
+	seatsWrongSQL = `
+SELECT COALESCE(SUM(run_id IS NOT NULL AND position = 0), 0)
+     + COUNT(NULLIF(position, 0)) - COUNT(DISTINCT NULLIF(position, 0))
+     + COALESCE(SUM(position > ?), 0)
+FROM user_coupon WHERE coupon_id = ?`
+
+	// validityWrongSQL: a coupon is issued at the start of its run and expires after the coupon's days of validity.
+	validityWrongSQL = `
+SELECT COUNT(*) FROM user_coupon c LEFT JOIN settlement_run r ON r.id = c.run_id
+WHERE c.coupon_id = ? AND c.run_id IS NOT NULL
+  AND (c.issued_at <> r.started_at OR c.expires_at IS NULL OR c.expires_at <> c.issued_at + INTERVAL ? DAY)`
+
+	orderSQL = `
+SELECT COUNT(*) FROM (
+	SELECT applied_at, LAG(applied_at) OVER (PARTITION BY run_id ORDER BY position, user_id) AS before_it
+	FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL
+) seats WHERE applied_at < before_it`
+
+	passedOverSQL = `
+SELECT COUNT(*) FROM application_outcome o JOIN {users} ON {id} = o.user_id AND o.user_id <= {last} AND {active}
+WHERE o.coupon_id = ? AND o.outcome = 'NOT_SELECTED' AND o.applied_at < ?`
+
+	arrivalsWrongSQL = `
+SELECT (SELECT COUNT(*) FROM user_coupon c LEFT JOIN settlement_run r ON r.id = c.run_id
+        WHERE c.coupon_id = ? AND c.run_id IS NOT NULL AND (c.applied_at IS NULL OR c.applied_at >= r.cutoff))
+     + (SELECT COUNT(*) FROM application_outcome o JOIN settlement_run r ON r.id = o.run_id
+        WHERE o.coupon_id = ? AND o.outcome <> 'REJECTED' AND o.applied_at >= r.cutoff)`
+)
+
+func (c *check) checkRows(ctx context.Context) error {
+	directory, err := c.ledger.Users.Table(ctx, c.tx)
+	if err != nil {
+		return err
+	}
+	id, days := c.Coupon, c.row.ValidityDays
+	seats := max(c.TotalQuantity, c.Coupons) // checkIssued reports OVERSOLD
+	for _, r := range []rule{
+		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL, []any{id, id}},
+		{6, RunMissing, "records of a run that does not exist: %d", runMissingSQL, []any{id}},
+		{6, RecordWrong, "records with another time than their run: %d", recordTimesSQL, []any{id}},
+		{6, RecordWrong, "records that differ from the outcomes of their run: %d", outcomesWrongSQL, []any{id, id}},
+		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL, []any{id}},
+		{2, SettledTwice, "applications with both a coupon and another outcome: %d", settledTwiceSQL, []any{id}},
+		{1, SeatWrong, fmt.Sprintf("coupons without a seat, with the seat of another coupon, or with a seat above %d: %%d", c.TotalQuantity), seatsWrongSQL, []any{seats, id}},
+		{6, ValidityWrong, fmt.Sprintf("coupons not issued at the start of their run, or with other days of validity than %d: %%d", days), validityWrongSQL, []any{id, days}},
+		{3, OrderWrong, "seats with a later arrival than the next seat: %d", orderSQL, []any{id}},
+		{3, PassedOver, "active users who are NOT_SELECTED, but arrived before the last user with a seat: %d", directory.SQL(passedOverSQL), []any{id, c.lastIssued.Time()}},
+		{5, ArrivalWrong, "settled applications without an arrival before the cutoff of their run: %d", arrivalsWrongSQL, []any{id, id}},
+	} {
+		n, err := c.number(ctx, r.query, r.args...)
+		if err != nil {
+			return err
+		}
+		count := n
+		if r.code == RecordWrong {
+			count = 0 // RECORD_WRONG counts missing coupons
+		}
+		if n > 0 {
+			c.find(r.invariant, r.code, count, r.detail, n)
+		}
+	}
+	return nil
+}
+
+// record sums up the coupons of a run.
+type record struct {
+	run         coupon.RunID
+	issued      int64
+	first, last coupon.Arrival
+	digest      string
+}
+
+func (r record) String() string {
+	return fmt.Sprintf("coupons %d, arrivals %d to %d, %s", r.issued, r.first, r.last, r.digest)
+}
+
+const recordsSQL = `
+SELECT run_id, issued_count, COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
+FROM settlement WHERE coupon_id = ? ORDER BY run_id`
+
+// checkRecords: invariants 1 and 6. Each record matches the coupons of its run.
+func (c *check) checkRecords(ctx context.Context) error {
+	records, err := mysqltx.Collect(ctx, c.tx, func(r *record) []any {
+		return []any{&r.run, &r.issued, &r.first, &r.last, &r.digest}
+	}, recordsSQL, c.Coupon)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		found, gap, err := c.recompute(ctx, r.run)
+		if err != nil {
+			return err
+		}
+		if gap && found.issued == r.issued {
+			c.find(1, SeatWrong, 1, "run %d left a seat free between two seats that it issued", r.run)
+		}
+		if found != r {
+			c.find(6, RecordWrong, r.issued-found.issued, "run %d recorded: %s; user_coupon has: %s", r.run, r, found)
+		}
+	}
+	return nil
+}
+
+const winnersSQL = "SELECT user_id, applied_at, position FROM user_coupon WHERE coupon_id = ? AND run_id = ? ORDER BY position, user_id"
+
+// recompute sums up the coupons of a run. gap reports that their seats are distinct but not consecutive.
+func (c *check) recompute(ctx context.Context, run coupon.RunID) (r record, gap bool, err error) {
+	r.run = run
+	hash := sha256.New()
+	var previous int64 // seat
+	distinct := true
+	err = mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
+		var user coupon.UserID
+		var appliedAt sql.NullTime
+		var seat int64
+		if err := rows.Scan(&user, &appliedAt, &seat); err != nil {
+			return err
+		}
+		distinct = distinct && seat > previous // and no seat is 0
+		gap = gap || r.issued > 0 && seat > previous+1
+		previous = seat
+		fmt.Fprintf(hash, "%d\n", user)
+		r.last = coupon.ArrivalAt(appliedAt.Time)
+		if r.issued == 0 {
+			r.first = r.last
+		}
+		r.issued++
+		return nil
+	}, winnersSQL, c.Coupon, run)
+	if r.issued > 0 {
+		r.digest = "sha256:" + hex.EncodeToString(hash.Sum(nil))
+	}
+	return r, gap && distinct, err
+}
