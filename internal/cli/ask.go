@@ -54,6 +54,6 @@ func (p *program) ask(ctx context.Context, question string) (yes bool, err error
 		return false, nil
 	case <-ctx.Done():
 		fmt.Fprintln(p.Stderr)
-		return false, settle.ToldToStop(ctx)
+		return false, settle.Stopped(ctx)
 	}
 }

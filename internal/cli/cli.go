@@ -26,7 +26,6 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/schedule"
-	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
 	shop "github.com/jajeong/jajeong/internal/users"
 	"github.com/jajeong/jajeong/internal/view"
@@ -164,7 +163,7 @@ func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
 		}
 		classes = append(classes, classOf(err))
 		if err.Error() != "" && !errors.As(err, new(*connect.SettingError)) { // errors about settings contain their advice
-			advice = append(advice, settle.Advice(err))
+			advice = append(advice, mysqltx.Advice(err))
 		}
 	}
 	for i, a := range advice {

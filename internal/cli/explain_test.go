@@ -349,14 +349,16 @@ func TestExplain_ServerAway(t *testing.T) {
 		require.Equal(t, c.mysql, x.Facts.NoMySQL != "")
 		require.Equal(t, c.redis, x.Facts.NoRedis != "")
 	}
-	// A run without MySQL moves the first of the queue to the DLQ.
-	another := w.AddCoupon(1)
-	w.Apply(another, 1, 2)
+	// A nightly run without MySQL moves the first of the queue to the DLQ.
+	yesterday := w.Now().Add(-25 * time.Hour)
+	another := w.AddCouponBetween(1, yesterday.Add(-time.Hour), w.Now().Add(time.Hour))
+	w.ApplyAt(another, "1", yesterday)
+	w.ApplyAt(another, "2", yesterday.Add(time.Second))
 	w.Refresh()
-	code, _, _ := without(true, false).settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
+	code, _, _ := without(true, false).settle("run")
 	require.Equal(t, exitInfrastructure, code)
 	w.must(another, 1, explain.StateReviewDatabaseAway, explain.NoteTriedAgain)
-	w.must(another, 2, explain.StateWaiting)
+	w.must(another, 2, explain.StateWaitingOverdue)
 
 	_, stdout, _ := without(true, false).settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=3", "--lang=ko")
 	require.Contains(t, stdout, "MySQL을 읽지 못해")

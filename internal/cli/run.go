@@ -176,7 +176,7 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 	var classes []coupon.Class
 	for _, order.Cutoff = range nights {
 		if ctx.Err() != nil {
-			err = settle.ToldToStop(ctx)
+			err = settle.Stopped(ctx)
 			break
 		}
 		var report *settle.Report

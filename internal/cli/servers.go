@@ -66,7 +66,7 @@ func (s *servers) eachCoupon(ctx context.Context, given []coupon.CouponID, visit
 		}
 		for _, id := range page {
 			if ctx.Err() != nil {
-				return settle.ToldToStop(ctx)
+				return settle.Stopped(ctx)
 			}
 			if err := visit(id); err != nil {
 				return err
@@ -94,7 +94,7 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 		return nil, err
 	}
 	one, err := settle.New(settle.Config{
-		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store, DLQ: s.store,
+		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store,
 		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Users: s.users, Observer: runmetrics.New(p.Now),
 		Zone: p.Zone, Now: p.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	})

@@ -73,7 +73,7 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 	if err == nil {
 		err = l.CheckWindows(ctx, s.MySQL, found.Coupons, func(ctx context.Context) error {
 			if settle.Wait(ctx, windowTimeout) != nil {
-				return settle.ToldToStop(ctx)
+				return settle.Stopped(ctx)
 			}
 			return nil
 		})

@@ -172,7 +172,7 @@ UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, sta
 func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change, shutAt time.Time) error {
 	is := made.After
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: is.Finalised()}
-	if err := mysqltx.One(tx.ExecContext(ctx, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, is.Version, is.ID)); err != nil {
+	if err := mysqltx.Exec(ctx, tx, 1, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, is.Version, is.ID); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	if made.Before.Finalised() && !is.Finalised() {

@@ -1,5 +1,4 @@
-// Package decision says what becomes of an application: Classify reads what MySQL knows of it, Decide is the rule for the
-// applications that got no seat.
+// Package decision decides applications: Classify finds their state in MySQL, Decide is the rule for those without a seat.
 package decision
 
 import (
@@ -15,10 +14,9 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// Verdict is what MySQL says of one application. The zero Verdict is Eligible, because almost all are.
+// Verdict is the state of an application in MySQL. The zero Verdict is Eligible, because almost all are.
 type Verdict uint8
 
-// The verdicts.
 const (
 	Eligible      Verdict = iota
 	Settled               // recorded in MySQL with this arrival; Redis still has it
@@ -36,7 +34,7 @@ type Application struct {
 	Status  string // the user's status, for InactiveUser
 }
 
-// Failure is why this application cannot be settled; ok is false if nothing is against it.
+// Failure returns the reason why this application cannot be settled; ok is false if there is none.
 func (c Application) Failure() (f coupon.Failure, ok bool) {
 	f.Application = c.Application
 	switch c.Verdict {
@@ -52,9 +50,9 @@ func (c Application) Failure() (f coupon.Failure, ok bool) {
 	return f, true
 }
 
-// exceptionsSQL finds the users that are not simply eligible; users.Table inserts the shop's table. A user with several outcomes
-// has several rows. FORCE INDEX keeps a server that takes a table for empty from reading all of it for each page. The boolean
-// parameters switch off the lookup in a table that has no row of the coupon.
+// exceptionsSQL finds the users that are not eligible; users.Table inserts the shop's table. A user with several outcomes has
+// several rows. Without FORCE INDEX, a server with old statistics may read the whole table for each page. The boolean
+// parameters switch off the lookup in a table without a row of the coupon.
 const exceptionsSQL = `
 SELECT j.n, {id} IS NOT NULL, {active}, {status}, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
 FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
@@ -63,17 +61,17 @@ LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
 WHERE NOT {active} OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
 
-// AssumeExisting has Classify look for coupons and outcomes of each user.
+// AssumeExisting makes Classify look for coupons and outcomes of each user.
 var AssumeExisting = ledger.Past{Held: true, Recorded: true, Settled: true}
 
-// Classify looks up a page of the line, in the order of the page.
+// Classify looks up a page of the line and keeps its order.
 func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]Application, error) {
 	all := make([]Application, len(page))
 	for i, a := range page {
 		all[i].Application = a
 	}
 	malformed := false
-	order := mysqltx.ByUser(page) // as the keys have them
+	order := mysqltx.ByUser(page) // the order of the keys
 	table, err := directory.Table(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
@@ -90,7 +88,7 @@ func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory
 		c.Holds = holds && c.User() != 0 // many members are user 0
 		switch {
 		case c.Verdict == Settled: // by another row
-		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != coupon.SourceNotSelected: // whose own record that is
+		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != coupon.SourceNotSelected: // which is that record itself
 			c.Verdict = Settled
 		case c.User() == 0:
 			c.Verdict, malformed = MalformedUser, true
@@ -120,8 +118,8 @@ const droppedSQL = `
 SELECT j.n, o.reason FROM ` + mysqltx.ApplicationsTable + `
 JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = 0 AND o.applied_at = ` + mysqltx.AppliedAt
 
-// findDropped marks the members that are no user ids and were dropped before. All of them are user 0; the reason of the record
-// names the member.
+// findDropped marks malformed members that were dropped before. All of them are user 0; the reason of the record has the
+// member.
 func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, all []Application) error {
 	var malformed []coupon.Application
 	var at []int
@@ -147,7 +145,7 @@ func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponI
 	return nil
 }
 
-// usersJSON is [user, …]. It is a string, because MySQL does not take the driver's bytes for JSON.
+// usersJSON is [user, …], a string as ApplicationsJSON.
 func usersJSON(page []coupon.Application, order []int) string {
 	const perUser = 12 // a number and a comma
 	text := make([]byte, 1, 2+perUser*len(page))

@@ -2,7 +2,7 @@ package decision
 
 import "github.com/jajeong/jajeong/internal/coupon"
 
-// Decisions are what becomes of a page of the rest of the line. An application in none of the lists stays where it is.
+// Decisions are the results of a page of the rest of the line. An application in none of the lists stays where it is.
 type Decisions struct {
 	Read           int                  // applications in the line
 	IssuedBefore   []coupon.Application // the user holds the coupon by this application
@@ -12,13 +12,13 @@ type Decisions struct {
 	Review         []coupon.Failure
 }
 
-// Decide decides a page when so many seats are free and boundary is the highest arrival that ever got one. stays reports
-// whether an application stays under review although no seat is left.
+// Decide decides a page. boundary is the highest arrival that ever got a seat. stays reports whether an application stays in
+// the DLQ although no seat is left.
 func Decide(all []Application, free int, boundary coupon.Arrival, stays func(coupon.Application) bool) (d Decisions) {
 	for i, c := range all {
 		if i > 0 && c.User() != 0 && c.User() == all[i-1].User() && c.Arrival == all[i-1].Arrival {
-			// One application in queue and DLQ, written by hand or after Redis fell back. Removal takes it out of both; what
-			// stays under review leaves the queue.
+			// One application is in queue and DLQ, for example after a failover of Redis. If it stays in the DLQ, it leaves the
+			// queue.
 			if all[i-1].Source != coupon.SourceQueue {
 				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true,
 					Message: "stood under review and in the queue"})
@@ -44,7 +44,7 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true,
 					Message: "could not be given a coupon in turn; the next free seat is theirs"})
 			}
-		case free > 0: // kept, or added meanwhile: the next run gives them in order
+		case free > 0: // kept or added seats, which the next run gives in order
 		case stays(c.Application):
 		default:
 			d.NotSelected = append(d.NotSelected, c.Application)

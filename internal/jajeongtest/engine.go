@@ -48,7 +48,7 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	store := d.newStore(servers.Redis)
 	directory := d.UserTable.Settings().Directory()
 	s, err = settle.New(settle.Config{
-		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store, DLQ: store,
+		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store,
 		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory}, Users: directory, Observer: runmetrics.New(time.Now),
 		Zone: Zone, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
 	})

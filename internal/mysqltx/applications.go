@@ -11,7 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// ApplicationsTable turns ApplicationsJSON into rows. JSON_TABLE turns text that is no number into 0.
+// ApplicationsTable turns ApplicationsJSON into rows.
 const ApplicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]'
 )) AS j`
@@ -19,7 +19,7 @@ const ApplicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 // AppliedAt is the arrival of ApplicationsTable as DATETIME(6). FROM_UNIXTIME would lose microseconds.
 const AppliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
-// ByUser returns the indexes of a page in the order of user ids, as the keys of all tables have them.
+// ByUser returns the indexes of a page in the order of user ids, which is the order of the keys.
 func ByUser(page []coupon.Application) []int {
 	places := make([]int, len(page))
 	for i := range places {
@@ -29,7 +29,7 @@ func ByUser(page []coupon.Application) []int {
 	return places
 }
 
-// ApplicationsJSON is [[user, arrival], …]. It is a string, because MySQL does not take the driver's bytes for JSON.
+// ApplicationsJSON is [[user, arrival], …]. It is a string, because MySQL does not accept the driver's bytes as JSON.
 func ApplicationsJSON(page []coupon.Application) string {
 	const perApplication = 40 // two numbers, brackets, commas
 	text := make([]byte, 0, 2+perApplication*len(page))

@@ -1,4 +1,4 @@
-// Package mysqltx runs work on MySQL, repeats what repeating can cure, and decides what an error of MySQL means.
+// Package mysqltx runs work on MySQL, repeats it after transient errors, and classifies errors.
 package mysqltx
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/sethvargo/go-retry"
 )
 
-// Bounds of repeating: a failover takes some seconds; a row lock is given up after a minute, since an attempt waits 10 s.
+// Bounds of repetition. A failover takes some seconds. For a row lock, seven attempts of 10 s are a minute.
 const (
 	maxAttempts  = 7
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 4 * time.Second
-	jitter       = 50 // percent, so that runs that collided do not meet again
+	jitter       = 50 // percent, so that runs that collided do not collide again
 )
 
-// DB runs work on a pool of package connect. Once MySQL is away, further work is tried once until some succeeds.
+// DB runs work on a pool of package connect. While MySQL is away, further work is tried once.
 type DB struct {
 	pool *sql.DB
-	away atomic.Bool // MySQL refused everything when it was last asked
+	away atomic.Bool // MySQL refused the last operation
 }
 
 func New(pool *sql.DB) *DB { return &DB{pool: pool} }
@@ -38,9 +38,9 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Do runs work in one transaction, and again after an error that repeating can cure. attempt counts from 1. Since the reply
-// to COMMIT may be lost, work must first lock a row that every transaction of its kind locks, and then, from attempt 2 on,
-// look up whether it is recorded already. Unless a later attempt succeeds, the error is a *CommitUnknown.
+// Do runs work in one transaction, and repeats it after a transient error. attempt counts from 1. Since the reply to COMMIT may
+// be lost, work must first lock a row that every transaction of its kind locks, and then, from attempt 2 on, look up whether it
+// is recorded already. If a reply was lost and no later attempt succeeds, the error is a *CommitUnknown.
 func (d *DB) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, attempt int) error) error {
 	var unknown *CommitUnknown
 	err := d.repeat(ctx, func(ctx context.Context, conn *sql.Conn, attempt int) error {
@@ -64,8 +64,8 @@ func (d *DB) Once(ctx context.Context, work func(ctx context.Context, q Querier)
 	return d.once(ctx, func(ctx context.Context, conn *sql.Conn) error { return work(ctx, conn) })
 }
 
-// repeat runs work until it succeeds, repeating cannot help, or the attempts are spent. If MySQL refused the last attempt
-// and refuses everything, the error is an *Away; otherwise the work itself loses its connections.
+// repeat runs work until it succeeds, repeating cannot help, or the attempts are spent. The error is an *Away if MySQL refused
+// the last attempt, and then a simple statement too.
 func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sql.Conn, attempt int) error) error {
 	retries := uint64(maxAttempts - 1)
 	if d.away.Load() {
@@ -99,7 +99,7 @@ func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sq
 	}
 }
 
-// interrupted keeps the error of a deadline that ran out: that is no request to stop.
+// interrupted keeps the error of a deadline, which is no request to stop.
 func interrupted(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
@@ -114,7 +114,7 @@ func (d *DB) once(ctx context.Context, work func(ctx context.Context, conn *sql.
 	}
 	defer func() { // after a panic too
 		if ctx.Err() != nil {
-			go conn.Close() // it waits for a statement that may hang
+			go conn.Close() // Close waits for a statement that may hang
 			return
 		}
 		_ = conn.Close()
@@ -126,14 +126,14 @@ func (d *DB) once(ctx context.Context, work func(ctx context.Context, conn *sql.
 	case isBroken(conn):
 		return &connectionError{err}
 	case kindOf(err) == readOnly:
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the pool throws it away
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the pool closes it
 	}
 	return err
 }
 
 const takesWritesSQL = "UPDATE settlement_run SET heartbeat_at = heartbeat_at WHERE id = 0"
 
-// takesWrites fails on a server that takes no writes, and changes nothing.
+// takesWrites fails on a server that accepts no writes. It changes nothing.
 func takesWrites(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, takesWritesSQL)
 	return err
@@ -160,7 +160,7 @@ func bounded(ctx context.Context, statement func() error) error {
 	}
 }
 
-// isBroken asks the connection: not every error says so.
+// isBroken asks the connection, because an error may not show that it is broken.
 func isBroken(conn *sql.Conn) bool {
 	return conn.Raw(func(c any) error {
 		if v, ok := c.(driver.Validator); ok && !v.IsValid() {
@@ -175,9 +175,9 @@ func transact(ctx context.Context, conn *sql.Conn, work func(tx *sql.Tx) error) 
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	defer func() { _ = bounded(ctx, tx.Rollback) }() // after a panic the connection cannot be given back with it open
+	defer func() { _ = bounded(ctx, tx.Rollback) }() // after a panic too, else the connection cannot be closed
 	if err := work(tx); err != nil {
-		// The whole transaction goes: a lock wait that ran out has undone only its own statement.
+		// Always the whole transaction: a lock wait that ran out has undone only its own statement.
 		if undo := bounded(ctx, tx.Rollback); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
 			return errors.Join(err, fmt.Errorf("roll back: %w", undo))
 		}

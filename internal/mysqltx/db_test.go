@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 func TestMain(m *testing.M) { testenv.MainHostile(m) }
@@ -84,7 +85,7 @@ func selectOne(ctx context.Context, q Querier, _ int) error {
 	return q.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 }
 
-func TestAServerThatIsAwayIsTriedOnceByFurtherWork(t *testing.T) {
+func TestOnConn_TriesOnceWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	s := newSwitchable(t)
 	synctest.Test(t, func(t *testing.T) { // the pauses take no time
@@ -111,7 +112,7 @@ func TestAServerThatIsAwayIsTriedOnceByFurtherWork(t *testing.T) {
 	})
 }
 
-func TestWorkIsRepeatedAfterErrorsThatRepeatingCures(t *testing.T) {
+func TestOnConn_RepeatsAfterTransientErrors(t *testing.T) {
 	t.Parallel()
 	s := newSwitchable(t)
 	synctest.Test(t, func(t *testing.T) { // the pauses take no time
@@ -136,7 +137,7 @@ func TestWorkIsRepeatedAfterErrorsThatRepeatingCures(t *testing.T) {
 	})
 }
 
-func TestAServerThatLivesIsNotAway(t *testing.T) {
+func TestOnConn_LivingServerIsNotAway(t *testing.T) {
 	t.Parallel()
 	d := newDB(t)
 	err := d.OnConn(t.Context(), func(context.Context, Querier, int) error { return driver.ErrBadConn })
@@ -144,7 +145,7 @@ func TestAServerThatLivesIsNotAway(t *testing.T) {
 	require.False(t, IsAway(err))
 }
 
-func TestWorkThatIsInterruptedSaysWhatBecameOfIt(t *testing.T) {
+func TestDo_InterruptedErrorNamesTheResult(t *testing.T) {
 	t.Parallel()
 	d := newDB(t)
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -164,7 +165,7 @@ func TestWorkThatIsInterruptedSaysWhatBecameOfIt(t *testing.T) {
 }
 
 // A connection to a server that takes no writes would be used again, and lead there again.
-func TestAConnectionThatTakesNoWritesIsThrownAway(t *testing.T) {
+func TestDo_ReplacesReadOnlyConnection(t *testing.T) {
 	t.Parallel()
 	d := newDB(t)
 	d.Pool().SetMaxOpenConns(1)
@@ -189,8 +190,8 @@ func TestAConnectionThatTakesNoWritesIsThrownAway(t *testing.T) {
 	require.NotEqual(t, used[0], used[1])
 }
 
-// MySQL tells a session that it was given up, where MariaDB only hangs up. Either way another one does the work.
-func TestASessionThatTheServerGaveUpIsReplaced(t *testing.T) {
+// MySQL sends an error to an idle session that it ends; MariaDB closes the connection. Another session does the work.
+func TestDo_ReplacesSessionThatTheServerEnded(t *testing.T) {
 	t.Parallel()
 	d := newDB(t)
 	var used []uint64
@@ -217,7 +218,7 @@ func TestASessionThatTheServerGaveUpIsReplaced(t *testing.T) {
 }
 
 // After a panic the connection is free for others.
-func TestAPanicKeepsNoConnection(t *testing.T) {
+func TestDo_PanicReturnsConnection(t *testing.T) {
 	t.Parallel()
 	d := newDB(t)
 	d.Pool().SetMaxOpenConns(1)
@@ -229,7 +230,7 @@ func TestAPanicKeepsNoConnection(t *testing.T) {
 	require.NoError(t, d.OnConn(t.Context(), func(context.Context, Querier, int) error { return nil }))
 }
 
-func TestKindsOfErrors(t *testing.T) {
+func TestKindOf(t *testing.T) {
 	t.Parallel()
 	for want, numbers := range map[kind][]uint16{
 		transient: {1205, 3572, 1467, 1213, 1020, 3101},
@@ -251,7 +252,7 @@ func TestKindsOfErrors(t *testing.T) {
 	require.Equal(t, own, kindOf(errors.New("2 rows, want 1")))
 }
 
-func TestClassesOfErrors(t *testing.T) {
+func TestClassOf(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[uint16]coupon.Class{1213: coupon.Infrastructure, 1467: coupon.Infrastructure, 1290: coupon.Infrastructure,
 		1062: coupon.Invariant, 1146: coupon.Setup, 1644: coupon.Setup, 3819: coupon.Invariant, 4025: coupon.Invariant} {
@@ -262,4 +263,13 @@ func TestClassesOfErrors(t *testing.T) {
 	require.Equal(t, coupon.Infrastructure, ClassOf(context.DeadlineExceeded))
 	require.Equal(t, coupon.Invariant, ClassOf(errors.New("2 rows, want 1")))
 	require.Equal(t, coupon.Setup, ClassOf(fmt.Errorf("x: %w", &coupon.Error{Class: coupon.Setup, Err: errors.New("no such coupon")})))
+}
+
+func TestAdvice_NamesTheRemedy(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, text.AdviseMigrate, Advice(&mysql.MySQLError{Number: 1146}))
+	require.Equal(t, text.AdviseGrants, Advice(&mysql.MySQLError{Number: 1045}))
+	require.Equal(t, text.AdviseRunAgain, Advice(driver.ErrBadConn))
+	require.Empty(t, Advice(errors.New("2 rows, want 1")))
+	require.Empty(t, Advice(&coupon.Error{Class: coupon.Setup, Err: errors.New("no such coupon")}))
 }

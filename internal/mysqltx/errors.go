@@ -17,18 +17,18 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// kind is what an error means for a transaction.
+// kind is the meaning of an error for a transaction.
 type kind uint8
 
 const (
 	transient kind = iota + 1 // the whole transaction may succeed another time
 	away                      // the same: the connection is refused or lost
-	readOnly                  // the same on another connection: this one leads to a server that takes no writes
+	readOnly                  // the same on another connection: the server of this one accepts no writes
 	duplicate                 // a row with this key exists
 	badRow                    // one row cannot be stored; the others can
 	check                     // a CHECK is violated: of user_coupon as badRow, of coupon an invariant that MySQL itself guards
 	fatal                     // repeating cannot help
-	own                       // an error of the program: what it expected of MySQL or Redis is not so
+	own                       // an error of the program: MySQL or Redis is not as expected
 )
 
 // kindOf decides by number, never by text. A number that is not listed is fatal.
@@ -36,7 +36,7 @@ func kindOf(err error) kind {
 	numbered, hasNumber := errors.AsType[*mysql.MySQLError](err)
 	_, lost := errors.AsType[*connectionError](err)
 	switch {
-	case isSetup(err): // also where it shows as the connection is opened: the server is not away
+	case isSetup(err): // also while the connection is opened: the server is not away
 		return fatal
 	case hasNumber:
 		return kindOfNumber(numbered.Number)
@@ -104,7 +104,7 @@ func repeatable(err error) bool {
 	}
 }
 
-// refuses reports whether MySQL is away or takes no writes.
+// refuses reports whether MySQL is away or accepts no writes.
 func refuses(err error) bool {
 	return err != nil && (kindOf(err) == away || kindOf(err) == readOnly)
 }
@@ -118,14 +118,39 @@ func ClassOf(err error) coupon.Class {
 		return coupon.Infrastructure
 	case fatal, badRow:
 		return coupon.Setup
-	default: // also a duplicate that outlived every attempt
+	default: // also a duplicate after every attempt
 		return coupon.Invariant
+	}
+}
+
+// Advice returns the remedy of an error; it is empty if the error's text has it.
+func Advice(err error) text.Message {
+	if errors.As(err, new(*coupon.Error)) {
+		return text.Message{}
+	}
+	var numbered *mysql.MySQLError
+	if errors.As(err, &numbered) {
+		switch numbered.Number {
+		case 1146, 1054:
+			return text.AdviseMigrate
+		case 1044, 1045, 1049, 1142, 1698:
+			return text.AdviseGrants
+		}
+	}
+	var redis interface{ RedisRefuses() bool } // of its adapter
+	switch {
+	case errors.As(err, &redis) && redis.RedisRefuses():
+		return text.AdviseRedis
+	case ClassOf(err) == coupon.Infrastructure:
+		return text.AdviseRunAgain
+	default:
+		return text.Message{}
 	}
 }
 
 func IsDuplicate(err error) bool { return err != nil && kindOf(err) == duplicate }
 
-// IsBadRow reports whether one of the inserted rows cannot be stored; a CHECK there is about a row.
+// IsBadRow reports whether one of the inserted rows cannot be stored, by a CHECK too.
 func IsBadRow(err error) bool {
 	return err != nil && (kindOf(err) == badRow || kindOf(err) == check)
 }
@@ -149,13 +174,13 @@ type connectionError struct{ err error }
 func (e *connectionError) Error() string { return e.err.Error() }
 func (e *connectionError) Unwrap() error { return e.err }
 
-// Away is an error of a server that refuses everything.
+// Away is an error of a server that refuses every statement.
 type Away struct{ Err error }
 
 func (e *Away) Error() string { return e.Err.Error() }
 func (e *Away) Unwrap() error { return e.Err }
 
-// CommitUnknown is a COMMIT whose reply was lost. Nothing may be moved until the next run finds out.
+// CommitUnknown is a COMMIT whose reply was lost. No application may be moved until the next run has looked up the result.
 type CommitUnknown struct{ Err error }
 
 func (e *CommitUnknown) Error() string { return e.In(text.English) }
@@ -167,7 +192,7 @@ func (e *CommitUnknown) Unwrap() error { return e.Err }
 type Interrupted struct {
 	Cause         error // of the context
 	Err           error // of the work
-	CommitUnknown bool  // else the transaction in hand was rolled back
+	CommitUnknown bool  // else the transaction was rolled back
 }
 
 func (e *Interrupted) Error() string { return e.In(text.English) }

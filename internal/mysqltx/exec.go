@@ -8,22 +8,13 @@ import (
 	"strings"
 )
 
-// Affected is the number of rows that a statement found, changed or not.
+// Affected returns the number of rows that a statement found, changed or not.
 func Affected(done sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err
 	}
 	n, err := done.RowsAffected()
 	return int(n), err
-}
-
-// One is an error unless a statement found exactly one row.
-func One(done sql.Result, err error) error {
-	n, err := Affected(done, err)
-	if err == nil && n != 1 {
-		return fmt.Errorf("%d rows, want 1", n)
-	}
-	return err
 }
 
 // Exec runs a statement that must change so many rows.
@@ -41,7 +32,7 @@ func Upsert(ctx context.Context, q Querier, query string, args ...any) error {
 	return err
 }
 
-// Wrap adds to an error what failed. It returns nil for nil.
+// Wrap adds the failed operation to an error. It returns nil for nil.
 func Wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -49,7 +40,7 @@ func Wrap(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// WithinSavepoint undoes work alone when it fails on a row. Any other error undoes the whole transaction.
+// WithinSavepoint rolls back only work when it fails on a row. After any other error the caller rolls back the transaction.
 func WithinSavepoint(ctx context.Context, tx *sql.Tx, name string, work func() error) error {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
@@ -64,6 +55,42 @@ func WithinSavepoint(ctx context.Context, tx *sql.Tx, name string, work func() e
 	return err
 }
 
+// InsertGood inserts rows in order and returns those that were stored. insert inserts a part after so many stored rows. If
+// MySQL refuses a row, the part is halved until the row is alone and goes to refuse, whose error ends the insertion. A
+// statement that fails undoes itself; only the halving needs a savepoint.
+func InsertGood[T any](ctx context.Context, tx *sql.Tx, before int, all []T, insert func(stored int, part []T) error, refuse func(T, error) error) (stored []T, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	why := insert(before, all)
+	if !IsBadRow(why) {
+		return all, why
+	}
+	err = WithinSavepoint(ctx, tx, "whole", func() (err error) {
+		stored, err = insertHalves(before, all, why, insert, refuse)
+		return err
+	})
+	return stored, err
+}
+
+func insertHalves[T any](before int, part []T, why error, insert func(stored int, part []T) error, refuse func(T, error) error) (stored []T, err error) {
+	if len(part) == 1 {
+		return nil, refuse(part[0], why)
+	}
+	for _, half := range [][]T{part[:len(part)/2], part[len(part)/2:]} {
+		at := before + len(stored)
+		err := insert(at, half)
+		if IsBadRow(err) {
+			half, err = insertHalves(at, half, err, insert, refuse)
+		}
+		if err != nil {
+			return nil, err
+		}
+		stored = append(stored, half...)
+	}
+	return stored, nil
+}
+
 // Shorten cuts text to a column's width, in letters, and makes it valid UTF-8.
 func Shorten(text string, letters int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -73,12 +100,8 @@ func Shorten(text string, letters int) string {
 	return text
 }
 
-type RowsQuerier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // Each calls visit for each row of a query.
-func Each(ctx context.Context, q RowsQuerier, visit func(*sql.Rows) error, query string, args ...any) error {
+func Each(ctx context.Context, q Querier, visit func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
@@ -93,7 +116,7 @@ func Each(ctx context.Context, q RowsQuerier, visit func(*sql.Rows) error, query
 }
 
 // Collect returns the rows of a query, never nil. fields are the scan destinations of one row.
-func Collect[T any](ctx context.Context, q RowsQuerier, fields func(*T) []any, query string, args ...any) ([]T, error) {
+func Collect[T any](ctx context.Context, q Querier, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	found := []T{}
 	err := Each(ctx, q, func(rows *sql.Rows) error {
 		var row T
@@ -108,11 +131,11 @@ func Collect[T any](ctx context.Context, q RowsQuerier, fields func(*T) []any, q
 }
 
 // Column returns the values of a query of one column, never nil.
-func Column[T any](ctx context.Context, q RowsQuerier, query string, args ...any) ([]T, error) {
+func Column[T any](ctx context.Context, q Querier, query string, args ...any) ([]T, error) {
 	return Collect(ctx, q, func(value *T) []any { return []any{value} }, query, args...)
 }
 
-// Read reads in one transaction, which it rolls back.
+// Read reads in one transaction, and rolls it back.
 func Read(ctx context.Context, pool *sql.DB, isolation sql.IsolationLevel, read func(tx *sql.Tx) error) error {
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
 	if err != nil {

@@ -1,3 +1,5 @@
+// Package review prepares an operator's decisions: it selects DLQ entries, tries canaries first, counts the entries that stay
+// in the DLQ and why, and pins a run to a confirmed preview. The settlement itself is in package settle.
 package review
 
 import (
@@ -7,8 +9,8 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// Pin makes an order repeat a confirmed preview exactly, or fail: it takes the cutoff of the preview, and the digest of each coupon
-// that could be previewed unless the order expects another.
+// Pin makes an order repeat a confirmed preview or fail: by the cutoff of the preview, and by the digest of each coupon that it
+// could compute, unless the order expects another.
 func Pin(order *settle.Order, preview *settle.Report) {
 	order.Cutoff, order.CutoffNow = preview.Cutoff, false
 	pinned := map[coupon.CouponID]string{}

@@ -3,14 +3,16 @@ package review
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// Errors of Retry.Do. Nothing failed that another run could not do.
+// Errors of Retry.Do. Another run may succeed.
 var (
 	ErrNoEntry        = errors.New("no entry has one of the causes")
 	ErrCanariesFailed = errors.New("not all canaries were settled")
@@ -28,23 +30,23 @@ type Retry struct {
 
 // Round is one run of a retry.
 type Round struct {
-	Canaries int // tried in this run; 0: not a run of canaries
-	Rest     int // entries that the canaries go before
+	Canaries int // tried in this run; 0: a run without canaries
+	Rest     int // entries that are tried after the canaries
 	Report   *settle.Report
 	Stay     Stay
 }
 
-// Stay counts the tried entries that stay under review, by the reason.
+// Stay counts the tried entries that stay in the DLQ, by reason.
 type Stay struct {
 	Again    int // failed again
 	Late     int // arrived after the cutoff
 	Seatless int // no seat is left
-	Kept     int // canaries that seats of earlier applications did not reach
+	Kept     int // canaries whose seats went to earlier applications
 
-	LastArrival time.Time // of the late
+	LastArrival time.Time // of Late
 }
 
-// All is their sum.
+// All is the sum.
 func (s Stay) All() int { return s.Again + s.Late + s.Seatless + s.Kept }
 
 // Do retries.
@@ -55,6 +57,10 @@ func (r Retry) Do(ctx context.Context) error {
 	}
 	if len(chosen) == 0 && len(r.Causes) > 0 {
 		return ErrNoEntry
+	}
+	members := r.Users // the settler refuses users without an entry
+	if len(r.Causes) > 0 {
+		members = Users(chosen)
 	}
 	canaries := min(r.Canaries, len(chosen))
 	if canaries > 0 && canaries < len(chosen) && len(r.Users) <= len(chosen) {
@@ -69,18 +75,13 @@ func (r Retry) Do(ctx context.Context) error {
 		if chosen, err = r.Chosen(ctx); err != nil || len(chosen) == 0 { // another run has settled them meanwhile
 			return err
 		}
-		_, err = r.round(ctx, Round{}, chosen, Users(chosen))
-		return err
-	}
-	members := r.Users // the settler refuses users without an entry
-	if len(r.Causes) > 0 {
 		members = Users(chosen)
 	}
 	_, err = r.round(ctx, Round{}, chosen, members)
 	return err
 }
 
-// Chosen are the chosen entries, by arrival, without messages and attempts: there may be very many.
+// Chosen returns the chosen entries, by arrival, without messages and attempts to save memory.
 func (r Retry) Chosen(ctx context.Context) (chosen []history.DLQEntry, err error) {
 	err = r.Each(ctx, func(e history.DLQEntry) {
 		if r.Has(e) {
@@ -91,7 +92,7 @@ func (r Retry) Chosen(ctx context.Context) (chosen []history.DLQEntry, err error
 	return chosen, err
 }
 
-// round makes one run, and returns how many of its entries stay under review.
+// round makes one run, and returns the number of its entries that stay in the DLQ.
 func (r Retry) round(ctx context.Context, round Round, tried []history.DLQEntry, members []string) (stay int, err error) {
 	if round.Report, err = r.Run(ctx, round.Canaries > 0, members); err != nil {
 		return 0, err
@@ -125,7 +126,7 @@ func (s *Stay) add(before history.DLQEntry, now candidates.Reason, round Round) 
 	}
 }
 
-// still are the reasons of the entries that are still there, by user.
+// still returns the reasons of the entries that are still in the DLQ, by user.
 func (r Retry) still(ctx context.Context, tried []history.DLQEntry) (map[string]candidates.Reason, error) {
 	arrivals := make(map[string]time.Time, len(tried))
 	for _, e := range tried {
@@ -138,4 +139,25 @@ func (r Retry) still(ctx context.Context, tried []history.DLQEntry) (map[string]
 		}
 	})
 	return still, err
+}
+
+// Selection chooses DLQ entries. An empty field does not restrict.
+type Selection struct {
+	Coupons []coupon.CouponID
+	Users   []string // as in the DLQ
+	Causes  []string
+}
+
+// Has reports whether an entry of one of the coupons is chosen.
+func (s Selection) Has(e history.DLQEntry) bool {
+	return (len(s.Users) == 0 || slices.Contains(s.Users, e.User)) && (len(s.Causes) == 0 || slices.Contains(s.Causes, e.Cause))
+}
+
+// Users returns the users of entries.
+func Users(entries []history.DLQEntry) []string {
+	users := make([]string, len(entries))
+	for i, e := range entries {
+		users[i] = e.User
+	}
+	return users
 }

@@ -83,7 +83,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestStayCountsEachEntryByOneReason(t *testing.T) {
+func TestStay_CountsEachEntryByOneReason(t *testing.T) {
 	t.Parallel()
 	before := entries("1")[0]
 	for want, change := range map[Stay]func(r *Round, before, now *history.DLQEntry){

@@ -1,4 +1,4 @@
-// Package runmetrics shows Prometheus the last run of a process.
+// Package runmetrics exports the last run of a process to Prometheus.
 package runmetrics
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// Metrics describe the last run of this process, also while it goes on. All are gauges that start again with each run: a process
-// of one run pushes them, and a pushed counter would hide that it starts at zero every night. The gap alone keeps its value until
-// a run has ended, because a run that is killed has not found that nothing is missing.
+// Metrics describe the last run of this process, or the run in progress. All are gauges that each run resets, because a pushed
+// counter would hide that it starts at zero every night. The gap alone keeps its value until a run has ended, because a run
+// that was killed has not counted.
 type Metrics struct {
 	now func() time.Time
 
 	mu          sync.Mutex
 	last        lastRun
 	lastSuccess time.Time
-	gaps        map[coupon.CouponID]int64 // as last accounted for
+	gaps        map[coupon.CouponID]int64 // by the last account
 	gapKnown    bool
 }
 
@@ -46,7 +46,7 @@ var (
 	cutoffDesc    = prometheus.NewDesc("jajeong_run_cutoff_timestamp_seconds", "The cutoff of the last run.", nil, nil)
 	durationDesc  = prometheus.NewDesc("jajeong_run_duration_seconds", "Duration of the last run, so far.", nil, nil)
 	couponsDesc   = prometheus.NewDesc("jajeong_run_coupons", "Coupons of the last run by result.", []string{"result"}, nil)
-	outcomesDesc  = prometheus.NewDesc("jajeong_run_applications", "Applications of the last run by decision; REJECTED ones were moved to the DLQ or ended for good.", []string{"outcome"}, nil)
+	outcomesDesc  = prometheus.NewDesc("jajeong_run_applications", "Applications of the last run by decision: REJECTED ended for good, UNDER_REVIEW moved to the DLQ.", []string{"outcome"}, nil)
 	rejectedDesc  = prometheus.NewDesc("jajeong_run_rejected_applications", "Applications that the last run moved to the DLQ, or that failed there again, by cause.", []string{"cause"}, nil)
 	processedDesc = prometheus.NewDesc("jajeong_run_processed_applications", "Applications that the last run has processed; those of a repeated transaction count again.", nil, nil)
 	rateDesc      = prometheus.NewDesc("jajeong_run_applications_per_second", "Processed applications per second, since the start of the run.", nil, nil)
@@ -60,14 +60,14 @@ var (
 	allCauses   = []coupon.Cause{coupon.CauseUnknownUser, coupon.CauseInactiveUser, coupon.CauseMalformed, coupon.CausePassedOver, coupon.CauseBadRow, coupon.CauseDatabaseAway}
 )
 
-// Begin starts again for a run.
+// Begin resets the metrics for a run.
 func (m *Metrics) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last = lastRun{status: coupon.RunRunning, started: m.now(), phases: map[settle.Step]time.Duration{}, coupons: map[coupon.CouponID]settle.Result{}}
 }
 
-// Note keeps how far a coupon has come. Only RunOnce is described.
+// Note keeps the state of a coupon, for RunOnce alone.
 func (m *Metrics) Note(r settle.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *Metrics) Spend(phase settle.Step, took time.Duration) {
 	}
 }
 
-// End notes how the run ended. A run without a report could not begin.
+// End notes the result of the run. A run without a report could not begin.
 func (m *Metrics) End(report *settle.Report, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,8 +113,8 @@ func (m *Metrics) End(report *settle.Report, err error) {
 	}
 }
 
-// account updates the gaps. A coupon without a result keeps its gap. If that is unknown, no gap is exported unless one was
-// found, and the value that another process has pushed remains.
+// account updates the gaps. A coupon without a result keeps its gap. If that is unknown and no gap was found, none is exported,
+// so that the value of another process remains at the gateway.
 func (m *Metrics) account(coupons []settle.Result, whole bool) {
 	before, sure := m.gaps, whole
 	m.gaps = make(map[coupon.CouponID]int64, len(coupons))
@@ -195,7 +195,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		gauge(couponsDesc, float64(byStatus[status]), string(status))
 	}
 	for outcome, n := range map[coupon.Outcome]int{coupon.OutcomeIssued: sum.Issued, coupon.OutcomeAlreadyIssued: sum.AlreadyIssued,
-		coupon.OutcomeNotSelected: sum.NotSelected, coupon.OutcomeRejected: sum.UnderReview + sum.Rejected} {
+		coupon.OutcomeNotSelected: sum.NotSelected, coupon.OutcomeRejected: sum.Rejected, "UNDER_REVIEW": sum.UnderReview} {
 		gauge(outcomesDesc, float64(n), string(outcome))
 	}
 	for _, cause := range allCauses {

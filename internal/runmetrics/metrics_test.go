@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A gap is told until a run has looked again. What a run could not look at is missing what it was before; a process that
-// does not know says nothing, so that what stands at a gateway stays.
-func TestAGapIsToldUntilARunHasLooked(t *testing.T) {
+// A coupon without a result keeps its gap. A process that does not know the gaps exports none, so that the gateway keeps its
+// value.
+func TestMetrics_KeepGapUntilNextAccount(t *testing.T) {
 	t.Parallel()
 	type ended struct {
 		coupons []settle.Result
 		err     error
-		told    string // the gap, "" for none
+		gap     string // exported; "": none
 	}
 	held := func(couponID coupon.CouponID, gap int64) settle.Result {
 		return settle.Result{Coupon: couponID, Status: coupon.HeldBack, Gap: gap}
@@ -33,29 +33,29 @@ func TestAGapIsToldUntilARunHasLooked(t *testing.T) {
 			{[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(1, coupon.Failed), as(2, coupon.Busy)}, nil, "3"},
 			{[]settle.Result{as(1, coupon.Settled), as(2, coupon.Failed)}, nil, "0"},
 		},
-		"nobody knows what it was":             {{[]settle.Result{as(1, coupon.Failed), as(2, coupon.Settled)}, nil, ""}, {[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, ""}, {[]settle.Result{as(1, coupon.Settled)}, nil, "0"}},
-		"nobody knows, but something is":       {{[]settle.Result{as(1, coupon.Failed), held(2, 4)}, nil, "4"}},
-		"a run is stopped, or could not begin": {{nil, errors.New("told to stop"), ""}, {[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(2, coupon.Unchanged)}, errors.New("told to stop"), "3"}},
+		"unknown before":                       {{[]settle.Result{as(1, coupon.Failed), as(2, coupon.Settled)}, nil, ""}, {[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, ""}, {[]settle.Result{as(1, coupon.Settled)}, nil, "0"}},
+		"unknown, but one found":               {{[]settle.Result{as(1, coupon.Failed), held(2, 4)}, nil, "4"}},
+		"a run is stopped, or could not begin": {{nil, errors.New("stopped"), ""}, {[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(2, coupon.Unchanged)}, errors.New("stopped"), "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := New(time.Now)
-			told := ""
+			exported := ""
 			for _, run := range runs {
 				m.Begin()
-				tells(t, m, told) // a run that is killed here has told what was known before
+				requireGap(t, m, exported) // a run that is killed here has exported the last gap
 				m.End(&settle.Report{Status: coupon.RunSucceeded, Coupons: run.coupons}, run.err)
-				told = run.told
-				tells(t, m, told)
+				exported = run.gap
+				requireGap(t, m, exported)
 			}
 			m.Begin()
 			m.End(nil, errors.New("no database"))
-			tells(t, m, told)
+			requireGap(t, m, exported)
 		})
 	}
 }
 
-func tells(t *testing.T, m *Metrics, gap string) {
+func requireGap(t *testing.T, m *Metrics, gap string) {
 	t.Helper()
 	const name = "jajeong_run_gap_applications"
 	want := ""

@@ -3,7 +3,6 @@ package settle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
@@ -12,9 +11,8 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// setAside puts the first applications of the line, as many as seats are free, under review: they are first in the next
-// run, and until then applying again answers UNDER_REVIEW. A DLQ entry keeps its cause, which an operator may have to mend.
-// The others wait on.
+// setAside moves as many of the first applications as seats are free to the DLQ. The next run tries them first; until then the
+// door answers UNDER_REVIEW. A DLQ entry keeps its cause. The other applications keep waiting.
 func (s *settlement) setAside(ctx context.Context, c coupon.Coupon, why error) (sum tally, err error) {
 	var cursor coupon.Cursor
 	for seats := c.Free(); seats > 0; {
@@ -41,8 +39,9 @@ func (s *settlement) setAside(ctx context.Context, c coupon.Coupon, why error) (
 	return sum, nil
 }
 
-// withoutDatabase does what a run can that could not even begin: it renews every coupon's life and, where MySQL cannot be
-// reached, puts the first applications under review, as far as the catalog knows the coupons. The run is not recorded.
+// withoutDatabase does what a run can do that could not begin: it renews every coupon's keys, as far as the catalog knows the
+// coupons. If MySQL cannot be reached, a nightly run moves the first applications to the DLQ; a run of an operator leaves the
+// queue as it is, because the operator sees the error and can run again. The run is not recorded.
 func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.Coupon, why error) (*Report, error) {
 	if !errors.As(why, new(*mysqltx.Away)) || ctx.Err() != nil {
 		return nil, why
@@ -52,7 +51,10 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		if err != nil {
 			return nil, errors.Join(why, err)
 		}
-		coupons = slices.DeleteFunc(known, func(c coupon.Coupon) bool { return !r.wants(c) })
+		coupons = slices.DeleteFunc(known, func(c coupon.Coupon) bool { // as chooseCoupons
+			asked := len(r.Coupons) > 0
+			return asked && !slices.Contains(r.Coupons, c.ID) || !asked && (c.Finalised() || !c.OpensAt.Before(r.cutoff))
+		})
 	}
 	report := newReport(r)
 	for _, c := range coupons {
@@ -62,22 +64,13 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		var done settled
 		began := s.Now()
 		err := s.Door.Renew(ctx, c.ID, c.ClosesAt)
-		if err == nil && mysqltx.IsAway(why) {
+		if err == nil && r.Trigger == coupon.Cron && mysqltx.IsAway(why) {
 			done.aside, err = s.newSettlement(r, c).setAside(ctx, c, why)
 		}
-		n := done.aside.UnderReview
-		away := &mysqltx.Away{Err: fmt.Errorf("mysql refuses everything; %d from the head of the line went under review, to be tried by the next run", n)}
+		away := &mysqltx.Away{Err: errors.New("mysql refuses everything")}
 		report.add(done.result(c, errors.Join(away, err), s.Now().Sub(began)))
-		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", uint64(c.ID)), zap.Int("under_review", n), zap.Error(why))
+		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", uint64(c.ID)), zap.Int("under_review", done.aside.UnderReview), zap.Error(why))
 	}
-	report.end(why, s.Now())
+	report.end(why, s.Now().Sub(r.startedAt))
 	return report, errors.Join(why, r.stopped())
-}
-
-// wants is chooseCoupons for when MySQL cannot be asked.
-func (r run) wants(c coupon.Coupon) bool {
-	if len(r.Coupons) > 0 {
-		return slices.Contains(r.Coupons, c.ID)
-	}
-	return !c.Finalised() && c.OpensAt.Before(r.cutoff)
 }

@@ -13,17 +13,18 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
+
+// nightNow is the order of a nightly run with the present as its cutoff.
+var nightNow = settle.Order{Trigger: coupon.Cron, CutoffNow: true}
 
 // requireAwayReview requires that the DLQ holds exactly these applications because MySQL was away, with that many attempts.
 func requireAwayReview(d *jajeongtest.Deployment, couponID coupon.CouponID, attempts int, arrivals map[string]coupon.Arrival) {
@@ -92,7 +93,7 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 
 	s := oneByOne(d)
 	for attempt := range 2 { // a second run changes nothing but the number of attempts
-		report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+		report, err := s.RunOnce(t.Context(), nightNow)
 		require.ErrorContains(t, err, "refused")
 		require.Equal(t, settle.Total{Coupons: 4, Counts: settle.Counts{UnderReview: 7}, Failed: 4}, counts(report.Total))
 		require.Equal(t, []coupon.Class{coupon.Infrastructure}, slices.Compact(report.Classes()))
@@ -152,7 +153,7 @@ func TestSettle_MovesFirstToReviewAfterMySQLDied(t *testing.T) {
 			require.NoError(t, server.Kill())
 		}
 	})
-	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	report, err := s.RunOnce(t.Context(), nightNow)
 	require.Error(t, err, "the end of the run could not be recorded")
 	require.Equal(t, []coupon.ResultStatus{coupon.Settled, coupon.Failed, coupon.Failed}, []coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
 	require.Equal(t, settle.Total{Coupons: 3, Counts: settle.Counts{Read: 6, Issued: 2, UnderReview: 5, NotSelected: 4}, Failed: 2}, counts(report.Total))
@@ -321,7 +322,7 @@ func TestSettle_TriesEachCouponOnceAtRefusingServer(t *testing.T) {
 			b.set(true)
 		}
 	})
-	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	report, err := s.RunOnce(t.Context(), nightNow)
 	require.Error(t, err, "the end of the run could not be recorded")
 	require.Equal(t, coupons, report.Total.Failed)
 	require.Equal(t, coupons, report.Total.UnderReview, "the other coupons are tried: one seat each")
@@ -336,6 +337,29 @@ func TestSettle_TriesEachCouponOnceAtRefusingServer(t *testing.T) {
 	d.Verify()
 }
 
+func TestManualRun_LeavesQueueAsItIsWhileMySQLIsAway(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := addThreeApplicants(d)
+	d.Refresh()
+	b := newBarrier(d)
+	s := oneByOne(d)
+	s.Hook = onStep(func(step settle.Step, _ int) { b.set(step == settle.StepCount) })
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.Error(t, err, "the end of the run could not be recorded")
+	require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
+	require.ErrorContains(t, report.Coupons[0].Err(), "nothing was moved")
+	requireUnchanged(d, couponID, 3, 1, 2)
+
+	b.set(true)
+	report, err = s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
+	require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
+	requireUnchanged(d, couponID, 3, 1, 2)
+	b.set(false)
+	settleThree(d, couponID)
+}
+
 // Without a readable snapshot of the catalog, the first applications cannot be determined.
 func TestSettle_NeedsReadableSnapshotWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
@@ -344,20 +368,19 @@ func TestSettle_NeedsReadableSnapshotWhileMySQLIsAway(t *testing.T) {
 	arrivals := arrivalsOf(d, couponID, 3, 1)
 	b := newBarrier(d)
 	b.set(true)
-	_, err := d.Settle(jajeongtest.Manual())
+	_, err := d.Settle(nightNow)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
 	require.LessOrEqual(t, b.turned.Load(), int64(maxAttempts+2), "the look at how it logs, one series of attempts, and the question whether it refuses everything")
 	requireUnchanged(d, couponID, 3, 1, 2)
 
 	require.NoError(t, d.Store.SaveCatalog(t.Context(), []byte("{")))
 	s := oneByOne(d)
-	order := settle.Order{Trigger: coupon.Cron, CutoffNow: true}
-	_, err = s.RunOnce(t.Context(), order)
+	_, err = s.RunOnce(t.Context(), nightNow)
 	require.ErrorContains(t, err, "snapshot")
 	requireUnchanged(d, couponID, 3, 1, 2)
 
 	d.Refresh()
-	report, err := s.RunOnce(t.Context(), order)
+	report, err := s.RunOnce(t.Context(), nightNow)
 	require.True(t, mysqltx.IsAway(err), err)
 	require.Equal(t, 2, report.Total.UnderReview)
 	require.LessOrEqual(t, b.turned.Load(), int64(3*(maxAttempts+1)+1), "three series of attempts, each with the question whether it refuses everything, and the look at how it logs")
@@ -384,35 +407,23 @@ func TestScheduler_RepeatsNightUntilMySQLIsBack(t *testing.T) {
 	arrivals := arrivalsOf(d, couponID, 3, 1)
 	require.NoError(t, server.Kill())
 
-	timetable, err := schedule.Parse("0 0 * * *", s.Zone)
-	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var waits []time.Duration
-	scheduler, err := schedule.New(schedule.Config{
-		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
-		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
-			report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
-			if err != nil {
-				return false, err
-			}
-			return true, report.Err()
-		},
-		Wait: func(ctx context.Context, wait time.Duration) error {
-			waits = append(waits, wait)
-			switch {
-			case len(waits) == 1:
-				requireAwayReview(d, couponID, 1, arrivals)
-				require.Equal(t, []string{"2"}, d.Waiting(couponID))
-				require.True(t, renewed(d, couponID))
-				require.NoError(t, server.Restart(ctx))
-			case len(d.Issued(couponID)) > 0:
-				stop()
-			}
-			return settle.Wait(ctx, min(wait, 500*time.Millisecond))
-		},
-	})
-	require.NoError(t, err)
+	wait := func(ctx context.Context, wait time.Duration) error {
+		waits = append(waits, wait)
+		switch {
+		case len(waits) == 1:
+			requireAwayReview(d, couponID, 1, arrivals)
+			require.Equal(t, []string{"2"}, d.Waiting(couponID))
+			require.True(t, renewed(d, couponID))
+			require.NoError(t, server.Restart(ctx))
+		case len(d.Issued(couponID)) > 0:
+			stop()
+		}
+		return settle.Wait(ctx, min(wait, 500*time.Millisecond))
+	}
+	scheduler := newScheduler(t, s, s.Zone, wait, func(*settle.Report, error) {})
 	scheduler.Run(ctx)
 	require.Equal(t, time.Minute, waits[0])
 	require.True(t, slices.IsSorted(waits[:len(waits)-1]))

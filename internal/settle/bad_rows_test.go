@@ -14,7 +14,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// requireBadRows requires that the DLQ holds exactly these applications because of their rows, retryable and with their arrivals.
+// requireBadRows requires that the DLQ holds exactly these applications because of their rows, retryable and with their
+// arrivals.
 func requireBadRows(d *jajeongtest.Deployment, couponID coupon.CouponID, message string, arrivals map[string]coupon.Arrival) {
 	d.T.Helper()
 	require.Equal(d.T, arrivals, d.UnderReview(couponID))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -52,8 +53,8 @@ func (l watchedLine) Remove(ctx context.Context, couponID coupon.CouponID, close
 	return l.Line.Remove(ctx, couponID, closes, mark, settled)
 }
 
-// A run has marked the coupon as sold out and is about to record NOT_SELECTED. Then a seat is added, another run removes the mark,
-// and the seat is gone. A user who is not selected now must not be accepted again.
+// A run has marked the coupon as sold out and is about to record NOT_SELECTED. Then a seat is added, another run removes the
+// mark, and the seat is gone. A user who is not selected now must not be accepted again.
 func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -139,55 +140,54 @@ func TestSettle_SucceedsWhenStoppedAfterLastCoupon(t *testing.T) {
 	require.Equal(t, coupon.RunSucceeded, report.Status)
 }
 
-func TestSettle_ReportsStopAtFence(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	d.AddCoupon(2)
-	s := d.Settler()
-	report, _ := s.RunOnce(atTheFence(t, s), settle.Order{Trigger: coupon.Cron, Cutoff: d.Now().Add(4 * time.Minute)})
-	require.Contains(t, report.Coupons[0].Error, "stopped by a signal")
-}
-
-// meddledStore calls meddle after the figures of Redis were read. No lock keeps another run from cleaning up then.
+// meddledStore calls meddle after the counts of Redis were read. No lock prevents a clean-up by another run then.
 type meddledStore struct {
 	*candidates.Store
 	meddle func()
 }
 
 func (s meddledStore) Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error) {
-	figures, err := s.Store.Counts(ctx, couponID, behind)
+	counts, err := s.Store.Counts(ctx, couponID, behind)
 	s.meddle()
-	return figures, err
+	return counts, err
 }
 
-// A run that cleans up while another counts does not hide a loss in Redis.
-func TestSettle_FindsGapDuringCleanupOfAnotherRun(t *testing.T) {
+// settleWithoutCleanUp settles a coupon and restores its queue, as before the clean-up.
+func settleWithoutCleanUp(d *jajeongtest.Deployment, couponID coupon.CouponID) (line []redis.Z) {
+	d.T.Helper()
+	line, err := d.Redis.ZRangeWithScores(d.T.Context(), d.Queue(couponID), 0, -1).Result()
+	require.NoError(d.T, err)
+	d.SettleNow()
+	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Queue(couponID), line...).Err())
+	return line
+}
+
+// A pending clean-up of a run with a later cutoff does not hide a loss in Redis, even if it takes place while another run
+// counts.
+func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(50)
+	now := d.Now()
+	couponID := d.AddCouponBetween(50, now.Add(-72*time.Hour), now.Add(72*time.Hour))
 	d.AddUsers(between(1, 30)...)
 	d.Apply(couponID, between(1, 10)...)
-	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
-	require.NoError(t, err)
-	d.SettleNow()
-	// As before the first run's clean-up.
-	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
-	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	line := settleWithoutCleanUp(d, couponID)
 	d.Apply(couponID, between(11, 20)...)
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12").Err()) // lost
 
 	s := d.Settler()
-	s.Auditor = &ledger.Ledger{Store: meddledStore{d.Store, sync.OnceFunc(func() {
-		settled := make([]any, len(line))
-		for i, z := range line {
-			settled[i] = z.Member
-		}
-		require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), settled...).Err())
-	})}, Users: d.Users}
-	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
-	require.NoError(t, err)
-	require.EqualValues(t, 2, report.Coupons[0].Gap)
-	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+	for _, order := range []settle.Order{jajeongtest.Nightly(calendar.DefaultCutoff(now, jajeongtest.Zone)), jajeongtest.Manual()} {
+		report, err := s.RunOnce(t.Context(), order)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, report.Coupons[0].Gap)
+		require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
+		s.Auditor = &ledger.Ledger{Store: meddledStore{d.Store, sync.OnceFunc(func() {
+			for _, z := range line {
+				require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), z.Member).Err())
+			}
+		})}, Users: d.Users}
+	}
 }
 
 // The same for the checker, without a loss: no excess is reported.
@@ -197,30 +197,23 @@ func TestVerify_FindsNoExcessDuringCleanup(t *testing.T) {
 	couponID := d.AddCoupon(50)
 	d.AddUsers(between(1, 10)...)
 	d.Apply(couponID, between(1, 10)...)
-	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
-	require.NoError(t, err)
-	d.SettleNow()
-	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	line := settleWithoutCleanUp(d, couponID)
 	l := &ledger.Ledger{Store: meddledStore{d.Store, func() {
 		for _, z := range line {
 			require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), z.Member).Err())
 		}
 	}}, Users: d.Users}
-	for _, settling := range []bool{true, false} {
-		require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), []redis.Z(line)...).Err())
-		if settling {
-			tx, err := d.DB.Begin()
-			require.NoError(t, err)
-			account, err := l.Account(t.Context(), tx, couponID)
-			require.NoError(t, tx.Rollback())
-			require.NoError(t, err)
-			require.Zero(t, account.Gap())
-			continue
-		}
-		v, err := l.Check(t.Context(), d.DB, couponID)
-		require.NoError(t, err)
-		require.Zero(t, v.Gap)
-	}
+	tx, err := d.DB.Begin()
+	require.NoError(t, err)
+	account, err := l.Account(t.Context(), tx, couponID)
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, err)
+	require.Zero(t, account.Gap())
+
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
+	v, err := l.Check(t.Context(), d.DB, couponID)
+	require.NoError(t, err)
+	require.Zero(t, v.Gap)
 }
 
 // watchedFence calls waits when a settlement begins to wait for its cutoff.
@@ -260,6 +253,27 @@ func atTheFence(t *testing.T, s *settle.Settler) (stopping context.Context) {
 	}}
 }
 
+// newScheduler settles every midnight, and fires by the zone. ended is called after each run.
+func newScheduler(t *testing.T, s *settle.Settler, zone *time.Location, wait func(context.Context, time.Duration) error,
+	ended func(*settle.Report, error)) *schedule.Scheduler {
+	t.Helper()
+	timetable, err := schedule.Parse("0 0 * * *", zone)
+	require.NoError(t, err)
+	scheduler, err := schedule.New(schedule.Config{
+		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: wait,
+		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
+			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))
+			ended(report, err)
+			if err != nil {
+				return false, err
+			}
+			return true, report.Err()
+		},
+	})
+	require.NoError(t, err)
+	return scheduler
+}
+
 // A scheduler that fired early waits for midnight at the fence, without a transaction in progress.
 func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 	t.Parallel()
@@ -271,26 +285,19 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 	for _, couponID := range coupons {
 		d.Apply(couponID, 1)
 	}
-	timetable, err := schedule.Parse("0 0 * * *", time.UTC)
-	require.NoError(t, err)
 	s := d.Settler()
 	s.Zone, s.Parallel, s.Grace = zone, 2, time.Hour
 	stopping := atTheFence(t, s)
-	ended := make(chan error, 1)
-	scheduler, err := schedule.New(schedule.Config{
-		Timetable: timetable, Zone: zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
-		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
-			_, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
-			ended <- err
-			return false, err
-		},
+	ended := make(chan *settle.Report, 1)
+	scheduler := newScheduler(t, s, time.UTC, settle.Wait, func(report *settle.Report, err error) {
+		assert.ErrorContains(t, err, "stopped by a signal: terminated signal received")
+		assert.ErrorContains(t, err, "of 2 coupons")
+		ended <- report
 	})
-	require.NoError(t, err)
 	go scheduler.Run(stopping)
 	select {
-	case err := <-ended:
-		require.ErrorContains(t, err, "stopped by a signal: terminated signal received")
-		require.ErrorContains(t, err, "of 2 coupons")
+	case report := <-ended:
+		require.Contains(t, report.Coupons[0].Error, "stopped by a signal")
 	case <-time.After(40 * time.Second):
 		t.Fatal("waits for midnight")
 	}
@@ -319,7 +326,7 @@ func TestSettle_StopsBetweenPagesOfNotSelected(t *testing.T) {
 	s := d.Settler()
 	s.Grace = time.Hour
 	s.Progress = func(_ coupon.Coupon, applications int) {
-		if applications > 1 { // a page of those who found no seat
+		if applications > 1 { // a page without seats
 			stop()
 		}
 	}

@@ -67,8 +67,8 @@ func (c *cluster) addCouponOn(user coupon.UserID, masters ...int) coupon.CouponI
 	}
 }
 
-// A master hangs before the run, or from one of its steps on. The coupons of the other masters are settled. Those of the hanging
-// master fail, and the next run settles them.
+// A master hangs before the run, or from one of its steps on. The coupons of the other masters are settled. Those of the
+// hanging master fail, and the next run settles them.
 func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
 	t.Parallel()
 	d := newCluster(t)

@@ -4,38 +4,15 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
-
-// A settlement with a later cutoff is not cleaned up. It must not hide a gap from a run with an earlier cutoff.
-func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	now := d.Now()
-	couponID := d.AddCouponBetween(50, now.Add(-72*time.Hour), now.Add(72*time.Hour))
-	d.AddUsers(between(1, 20)...)
-	d.Apply(couponID, between(1, 10)...)
-	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
-	require.NoError(t, err)
-	d.SettleNow()
-	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
-	d.Exec("UPDATE settlement SET cleaned_at = NULL")
-	d.Apply(couponID, between(11, 20)...)
-	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12", "13", "14", "15").Err())
-
-	report, err := d.Settle(jajeongtest.Nightly(calendar.DefaultCutoff(now, jajeongtest.Zone)))
-	require.NoError(t, err)
-	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
-	require.EqualValues(t, 5, report.Coupons[0].Gap)
-}
 
 func TestSettle_GivesOneSeatToUserWithTwoNotSelectedOutcomes(t *testing.T) {
 	t.Parallel()
@@ -60,15 +37,19 @@ func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(1)
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1, 2)
+	d.AddUsers(1, 2, 3)
+	d.Apply(couponID, 1, 2, 3)
 	d.MoveToReview(couponID, "2", coupon.Failure{Retryable: true})
-	d.Redis.Do(t.Context(), "ZADD", d.Queue(couponID), d.UnderReview(couponID)["2"], "2")
+	d.MoveToReview(couponID, "3", coupon.Failure{Cause: "BY_HAND"}) // held
+	for member, arrival := range d.UnderReview(couponID) {
+		require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), redis.Z{Score: float64(arrival), Member: member}).Err())
+	}
 
 	d.SettleNow()
 	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(t, d.Waiting(couponID))
-	require.Empty(t, d.UnderReview(couponID))
+	require.Len(t, d.UnderReview(couponID), 1)
+	require.Equal(t, "BY_HAND", d.Reason(couponID, "3").Cause)
 	d.Verify()
 }
 

@@ -13,21 +13,21 @@
 //
 //   - Fence: the coupon's Redis shard passes the cutoff, and nothing arrives below it any more. If another Redis server takes
 //     over before the commit, the transaction is rolled back and the settlement starts again, three times in all.
-//   - Lock: one MySQL transaction begins with SELECT … FOR UPDATE of the coupon's row. This lock is the only mutual exclusion.
+//   - Lock: the MySQL transaction begins with SELECT … FOR UPDATE of the coupon's row. This lock is the only mutual exclusion.
 //   - Account: a wrong issued_count or a gap holds the coupon.
 //   - Issue, count, record: seats, issued_count and the settlement row are committed in the same transaction. Pages are read
 //     and classified on other connections, which see what was committed when the coupon was locked.
-//   - Clean-up: issued and rejected applications are removed from Redis, from memory or by what was committed.
+//   - Clean-up: the issued and rejected applications, remembered or read from MySQL, are removed from Redis.
 //   - Close-out: every other application before the cutoff goes to the DLQ, or is recorded NOT_SELECTED if no seat is free. Each
-//     page has a transaction that locks the coupon and closes the door. A long line waits until all coupons of the run are issued.
-//   - Finish: the settlement is marked clean. If seats are left, newcomers may apply again; if the coupon is over, it is swept
+//     page has its own transaction, which locks the coupon. A long line waits until all coupons of the run are issued.
+//   - Finish: the settlement is marked clean. If seats are left, the door opens again; if the coupon is over, it is swept
 //     from Redis and finalised. A coupon with DLQ entries is not finalised, because an operator may still grant them a seat.
 //
 // # Clocks and memory
 //
-// MySQL decides what was settled, Redis who waits. Arrivals, windows and cutoffs go by the clock of the coupon's Redis shard,
-// heartbeats by the clock of MySQL. The clock of this process decides nothing. What the process remembers only saves queries:
-// an application waits if Redis has it and MySQL has no outcome of the same arrival.
+// MySQL holds the settled applications, Redis the waiting ones. An application waits if Redis has it and MySQL has no outcome
+// of the same arrival; the memory of the process only saves queries. Arrivals, windows and cutoffs go by the clock of the
+// coupon's Redis shard, heartbeats by the clock of MySQL. The clock of this process decides nothing.
 //
 // # Crashes
 //
@@ -48,17 +48,18 @@
 //
 // # Failures
 //
-// Package mysqltx classifies errors and repeats transactions. A row that MySQL refuses is found by halving and moved to the DLQ;
-// the others are issued. If MySQL cannot be reached, as many applications as seats are free move to the DLQ, first in line for
-// the next run; the others wait with a renewed life. If Redis fails after the commit, the next run cleans up.
+// Package mysqltx classifies errors and repeats transactions. A row that MySQL refuses is found by halving and moved to the
+// DLQ; the others are issued. If MySQL cannot be reached, a nightly run moves as many applications as seats are free to the
+// DLQ, first in line for the next run; the others wait with a renewed life. A run of an operator moves nothing then. If Redis
+// fails after the commit, the next run cleans up.
 //
 // # Refused rows
 //
 // A DLQ entry of cause BAD_ROW is tried once per nightly cutoff and ten times in all, then by an operator only. Redis counts.
-// A run that a person starts always tries, and counts. A run that leaves an entry out keeps a seat free for it, so that no later
+// A manual run always tries, and counts. A run that leaves an entry out keeps a seat free for it, so that no later
 // application passes it over untried. A retry with canaries leaves out the other DLQ entries in the same way. If too many rows
 // are refused for the first time, the settlement fails, and the attempts at the known ones count all the same.
 //
-// A retried entry that finds no seat stays in the DLQ. The next run that is no retry decides it by its arrival: it keeps its claim
-// if it came before the last winner, and is recorded NOT_SELECTED if it came after.
+// A retried entry that finds no seat stays in the DLQ. The next run that is no retry decides it by its arrival: it keeps its
+// claim if it arrived before the last winner, and is recorded NOT_SELECTED if it arrived later.
 package settle

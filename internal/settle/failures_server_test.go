@@ -104,7 +104,7 @@ func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 			}
 			require.Equal(t, coupon.Setup, mysqltx.ClassOf(err))
 			for _, word := range c.says {
-				require.Contains(t, err.Error()+settle.Advice(err).In(text.English), word)
+				require.Contains(t, err.Error()+mysqltx.Advice(err).In(text.English), word)
 			}
 			require.NotContains(t, err.Error(), "secret")
 
@@ -190,7 +190,7 @@ func hasTooManyConnections(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID
 		}
 		taken = append(taken, conn)
 	}
-	_, err = d.Settle(jajeongtest.Manual())
+	_, err = d.Settle(nightNow)
 	require.ErrorContains(d.T, err, "1040")
 	require.Equal(d.T, coupon.Infrastructure, mysqltx.ClassOf(err))
 	requireAwayReview(d, couponID, 1, arrivals)

@@ -118,8 +118,8 @@ func requireUnchanged(d *jajeongtest.Deployment, couponID coupon.CouponID, line 
 	require.Empty(d.T, d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
 }
 
-// The settlement waits for a row of the bystander, who then asks for the coupon's row. The server rolls back the transaction that has
-// written less, which is the settlement.
+// The settlement waits for a row of the bystander, which then locks the coupon's row. The server rolls back the transaction
+// with fewer writes, which is the settlement.
 func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -156,9 +156,9 @@ func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
 	}
 }
 
-// A lock wait that runs out undoes its own statement only: what the transaction has written before must go as well.
-// Three coupons concurrently, since each wait takes long: the row of the first is locked for one wait, a seat of the second, and
-// the row of the third for all waits.
+// A lock wait that runs out undoes only its own statement. The earlier writes of the transaction must be rolled back too. Three
+// coupons concurrently, since each wait takes long: the row of the first is locked for one wait, a seat of the second, and the
+// row of the third for all waits.
 func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -217,8 +217,8 @@ func impatient(d *jajeongtest.Deployment) *mysqltx.DB {
 	return mysqltx.New(db)
 }
 
-// An insert that waits for a row may block the numbers of all other inserts into the table. How long, and with which error, depends
-// on the server.
+// An insert that waits for a row may block the numbers of all other inserts into the table. How long, and with which error,
+// depends on the server.
 func TestSettle_WaitsForBlockedInsertOfAnotherCoupon(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -293,8 +293,8 @@ func TestSettle_LocksOutCouponGivenByHand(t *testing.T) {
 	d.Verify()
 }
 
-// By the time the row of the coupon given by hand is met, the page is isolated already: user 4 has a seat, user 1 is set
-// apart. All of that begins again with the page.
+// A row of user 1 is refused, so that the page is halved and user 4 has a seat. Then a half finds the coupon given by hand, and
+// the whole page begins again.
 func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -319,7 +319,7 @@ func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 	d.Verify()
 }
 
-// A trigger that always finds its own table's row there is no coupon given by hand.
+// A trigger that always reports a duplicate is not a coupon given by hand.
 func TestSettle_HoldsCouponAtDuplicateOfTrigger(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -337,7 +337,8 @@ func TestSettle_HoldsCouponAtDuplicateOfTrigger(t *testing.T) {
 	d.Verify()
 }
 
-// A user who was active at the classification gets the coupon. The settlement and the table of users do not wait for each other.
+// A user who was active at the classification gets the coupon. The settlement and the table of users do not wait for each
+// other.
 func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -358,7 +359,7 @@ func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {
 	require.Equal(t, coupon.Unchanged, d.SettleNow().Coupons[0].Status)
 }
 
-// Users blocked after the commit keep their results. Users without an outcome are judged by their present status.
+// Users blocked after the commit keep their results. Users without an outcome are decided by their present status.
 func TestSettle_JudgesUndecidedUsersAfterCommit(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

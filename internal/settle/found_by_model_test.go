@@ -71,39 +71,6 @@ func (l diesAfterReview) Review(ctx context.Context, couponID coupon.CouponID, r
 	return n, err
 }
 
-// newRefusedOnReturn has a free seat for a user who was not selected before, and whose row MySQL refuses.
-func newRefusedOnReturn(t *testing.T) (*jajeongtest.Deployment, coupon.CouponID) {
-	t.Helper()
-	d := jajeongtest.New(t)
-	d.RefuseOddUsers()
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1, 2)
-	d.SettleNow()
-	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
-	d.SetSeats(couponID, 2)
-	return d, couponID
-}
-
-// The refused row of a user who was not selected before is written to Redis before the COMMIT. After a crash in between, the
-// application is in both: a pending clean-up and no violation.
-func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
-	t.Parallel()
-	d, couponID := newRefusedOnReturn(t)
-
-	s := d.Settler()
-	s.Line = diesAfterReview{s.Line}
-	report, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
-	require.NoError(t, err)
-	require.Equal(t, coupon.Failed, report.Coupons[0].Status)
-	require.False(t, d.Check()[0].Violated())
-
-	d.Exec("DELETE FROM odd_user")
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
-	d.Verify()
-}
-
 // A backup of Redis restores an application that was not selected. Its row is refused, and it is in the DLQ alone.
 func TestSettle_RestoredApplicationWithRefusedRowLeavesQueue(t *testing.T) {
 	t.Parallel()
@@ -124,18 +91,34 @@ func TestSettle_RestoredApplicationWithRefusedRowLeavesQueue(t *testing.T) {
 	d.Verify()
 }
 
-// A run that dies after it has moved an application to the DLQ has tried the row. The next run counts on.
-func TestSettle_CountsAttemptOfRunThatDied(t *testing.T) {
+// The refused row of a user who was not selected before is written to Redis before the COMMIT. After a crash in between, the
+// application is in both: a pending clean-up and no violation. The attempt counts.
+func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
 	t.Parallel()
-	d, couponID := newRefusedOnReturn(t)
+	d := jajeongtest.New(t)
+	d.RefuseOddUsers()
+	couponID := d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.Apply(couponID, 1, 2)
+	d.SettleNow()
+	d.Exec("INSERT INTO odd_user (id) VALUES (2)")
+	d.SetSeats(couponID, 2)
+
 	s := d.Settler()
 	s.Line = diesAfterReview{s.Line}
-	_, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, CutoffNow: true})
+	report, err := s.RunOnce(t.Context(), nightNow)
 	require.NoError(t, err)
+	require.Equal(t, coupon.Failed, report.Coupons[0].Status)
+	require.False(t, d.Check()[0].Violated())
 	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Equal(t, 1, d.Reason(couponID, "2").Refused)
+
 	d.SettleNow()
 	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
 	require.Equal(t, 2, d.Reason(couponID, "2").Refused)
+	d.Verify()
+	d.Exec("DELETE FROM odd_user")
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 }

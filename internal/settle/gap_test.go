@@ -13,6 +13,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -39,13 +40,17 @@ func (l *losing) mustHold(lost int64) {
 	require.Equal(l.T, between(1, 100), l.Issued(l.whole))
 	require.Equal(l.T, coupon.HeldBack, report.Coupons[1].Status)
 	require.Equal(l.T, lost, report.Coupons[1].Gap)
+	require.Contains(l.T, report.Coupons[1].Error, "--accept-gap")
+	require.Contains(l.T, l.Findings(), ledger.PromiseLost)
+	require.Equal(l.T, lost, l.Check(l.hurt)[0].Gap)
 	require.Empty(l.T, l.Issued(l.hurt))
 	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
 		report.Run, fmt.Sprintf("held: %d of 100%%", lost)))
 
 	l.AcceptGap()
 	require.Equal(l.T, 100-int(lost), len(l.Issued(l.hurt)))
-	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim'"))
+	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim' AND reason = 'test' AND detail LIKE ?",
+		fmt.Sprintf("%d applications%%", lost)))
 	l.Verify()
 }
 
@@ -82,7 +87,7 @@ func TestSettle_HoldsGapAfterRedisRestartedEmpty(t *testing.T) {
 	// The line goes on above what was lost.
 	l.PodsDie()
 	l.Refresh()
-	var last int64
+	var last coupon.Arrival
 	require.NoError(t, l.DB.QueryRow("SELECT last_arrival FROM promise WHERE coupon_id = ?", l.hurt).Scan(&last))
 	receipt, err := l.Store.Apply(t.Context(), l.hurt, 1)
 	require.NoError(t, err)
@@ -175,7 +180,8 @@ func TestSettle_HeldCouponDoesNotAffect499Others(t *testing.T) {
 	d.Verify()
 }
 
-// While MySQL is away, the counter is not stored. Living pods put applications back when MySQL is available again, before any run.
+// While MySQL is away, the counter is not stored. Living pods put applications back when MySQL is available again, before any
+// run.
 func TestPods_PutBackLossWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})

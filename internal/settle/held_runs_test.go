@@ -17,12 +17,12 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// gate is a place where a run is held: it says that it has come there, and goes on when it may.
+// gate stops a run until the test opens it.
 type gate struct{ reached, open chan struct{} }
 
 func newGate() *gate { return &gate{make(chan struct{}), make(chan struct{})} }
 
-// pass gives up with ctx, which ends before a test is cleaned up: a test that has failed leaves no run behind.
+// pass ends with ctx, so that a failed test leaves no run behind.
 func (g *gate) pass(ctx context.Context) {
 	close(g.reached)
 	select {
@@ -66,7 +66,7 @@ type companions struct {
 	reports []*settle.Report
 }
 
-// begin lets a run go that is held by its line; nil: by nothing.
+// begin starts a run whose line may have a gate.
 func (c *companions) begin(held *heldLine) {
 	s := c.Settler()
 	if held != nil {
@@ -83,7 +83,7 @@ func (c *companions) begin(held *heldLine) {
 	})
 }
 
-// await fails when something does not happen, as when a run has ended before.
+// await fails if the event does not happen, for example because a run has ended before.
 func (c *companions) await(happened <-chan struct{}, what string) {
 	c.T.Helper()
 	testenv.Eventually(c.T, time.Minute, what, func() bool {
@@ -96,7 +96,7 @@ func (c *companions) await(happened <-chan struct{}, what string) {
 	})
 }
 
-// sum is what all runs together said they did.
+// sum adds up the reports of all runs.
 func (c *companions) sum() (issued, notSelected int) {
 	c.under.Wait()
 	for _, r := range c.reports {
@@ -125,8 +125,8 @@ func newCompanions(t *testing.T) (c *companions, couponID coupon.CouponID, first
 	return c, couponID, first
 }
 
-// Seats are added while one run cleans up; another reads the line to give them, and what it has not read yet moves up
-// under its hands; a third waits for its turn to read.
+// Seats are added while one run cleans up. A second run reads the line to give them, while the clean-up shortens it. A third
+// waits for the lock.
 func TestSettle_IssuesLowestArrivalsWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
 	for name, page := range map[string]int{"before the first page": 1, "between two pages": 2, "before the last page": 3} {
@@ -151,8 +151,8 @@ func TestSettle_IssuesLowestArrivalsWhileAnotherRunCleansUp(t *testing.T) {
 	}
 }
 
-// Two runs without free seats read the rest of the queue, without the coupon's row, while the first cleans up. Another run settles
-// what they have read before they decide about it.
+// Two runs without free seats read the rest of the queue, without the coupon's row, while the first cleans up. Another run
+// settles what they have read before they decide about it.
 func TestSettle_RecordsNotSelectedOnceWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
 	for name, seats := range map[string]int{"sold out": firstSeats, "seats are added": laterSeats} {
@@ -179,7 +179,7 @@ func TestSettle_RecordsNotSelectedOnceWhileAnotherRunCleansUp(t *testing.T) {
 	}
 }
 
-// requireInOrder: the first of the line hold the coupon, in order, and the others are recorded.
+// requireInOrder: the first applications have the seats, in order, and the others are recorded.
 func (c *companions) requireInOrder(couponID coupon.CouponID, seats int) {
 	c.T.Helper()
 	line := between(1, heldLineLength)
@@ -208,7 +208,7 @@ func TestSettle_AcceptsApplicationsAfterSeatAddedDuringCleanup(t *testing.T) {
 	d.Apply(couponID, 3)
 }
 
-// Nobody with a seat waits until it is written down who of another coupon's long line has none.
+// No winner waits until the outcomes of another coupon's long line are recorded.
 func TestSettle_IssuesAllCouponsBeforeRecordingLongQueue(t *testing.T) {
 	t.Parallel()
 	const long = 20_010

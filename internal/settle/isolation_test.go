@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
-	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -66,22 +64,10 @@ func TestScheduler_FailedCouponDoesNotDelayOthers(t *testing.T) {
 	require.NoError(t, d.Redis.Set(t.Context(), state, "a value of another type", 0).Err())
 	d.Exec("INSERT INTO settlement_run (cutoff, status, finished_at) VALUES (?, 'SUCCEEDED', ?)", last.AddDate(0, 0, -2).UTC(), last.UTC())
 
-	timetable, err := schedule.Parse("0 0 * * *", s.Zone)
-	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	scheduler, err := schedule.New(schedule.Config{
-		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
-		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
-			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))
-			if err != nil {
-				return false, err
-			}
-			return true, report.Err()
-		},
-		Wait: func(context.Context, time.Duration) error { stop(); return context.Canceled },
-	})
-	require.NoError(t, err)
+	wait := func(context.Context, time.Duration) error { stop(); return context.Canceled }
+	scheduler := newScheduler(t, s, s.Zone, wait, func(*settle.Report, error) {})
 	scheduler.Run(ctx)
 	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(whole))
 	nights := d.IDs("SELECT DISTINCT run_id FROM user_coupon WHERE coupon_id = ? ORDER BY run_id", whole)
@@ -98,29 +84,12 @@ func TestRefresh_CouponWithoutSeatsIsNotSoldOut(t *testing.T) {
 	d.Apply(couponID, 1)
 }
 
-func TestPublish_StaleVersionDoesNotSellOut(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	now := d.Now()
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1)
-	d.SettleNow()
-	d.Refresh()
-	version := d.Number("SELECT version FROM coupon WHERE id = ?", couponID)
-	d.SetSeats(couponID, 10)
-	d.SettleNow()
-	_, _, err := d.Store.Publish(t.Context(), coupon.Window{
-		Coupon: couponID, Version: version, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), Sold: true,
-	}, coupon.Promise{})
-	require.NoError(t, err)
-	d.Apply(couponID, 2)
-}
-
-func TestSettle_CountsNothingAfterRollback(t *testing.T) {
+func TestRun_CountsNothingAfterRollback(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(5)
+	d.Apply(couponID, 99) // no such user exists
+	d.SettleNow()
 	d.AddUsers(1, 2, 3)
 	d.Apply(couponID, 1, 2, 3)
 	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'")
@@ -131,6 +100,14 @@ func TestSettle_CountsNothingAfterRollback(t *testing.T) {
 	require.Zero(t, report.Total.Issued)
 	require.Equal(t, 5, report.Coupons[0].SeatsLeft)
 	require.Equal(t, []string{"1", "2", "3"}, d.Waiting(couponID))
+
+	report, err = d.Settler().Drop(t.Context(), couponID, jajeongtest.Manual(), []string{"99"})
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	require.Zero(t, report.Total.Rejected)
+	require.Len(t, d.UnderReview(couponID), 1)
+	d.Exec("DROP TRIGGER refuses")
+	d.Verify()
 }
 
 // A manual run with a later cutoff died after its COMMIT. The nightly run with an earlier cutoff cleans up what it can see.
@@ -149,11 +126,7 @@ func TestSettle_EarlierCutoffCompletesCleanupOnlyOfClosedCoupon(t *testing.T) {
 	} {
 		couponID := d.AddCouponBetween(5, midnight.Add(-48*time.Hour), c.closes)
 		d.ApplyAt(couponID, "1", midnight.Add(-2*time.Hour))
-		line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
-		require.NoError(t, err)
-		d.SettleNow()
-		require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
-		d.Exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", couponID)
+		settleWithoutCleanUp(d, couponID)
 		d.Exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", couponID)
 
 		report, err := d.Settle(jajeongtest.Nightly(midnight))
@@ -162,18 +135,4 @@ func TestSettle_EarlierCutoffCompletesCleanupOnlyOfClosedCoupon(t *testing.T) {
 		require.Empty(t, d.Waiting(couponID), name)
 		require.Equal(t, c.clean, len(d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", couponID)) == 0, name)
 	}
-}
-
-func TestSettle_ApplicationInQueueAndHeldStaysHeld(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1, 2)
-	d.MoveToReview(couponID, "2", coupon.Failure{Cause: "BY_HAND"})
-	d.Redis.Do(t.Context(), "ZADD", d.Queue(couponID), d.UnderReview(couponID)["2"], "2")
-	d.SettleNow()
-	require.Empty(t, d.Waiting(couponID))
-	require.Equal(t, "BY_HAND", d.Reason(couponID, "2").Cause)
-	d.Verify()
 }

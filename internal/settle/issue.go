@@ -14,33 +14,33 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxPageAttempts bounds classifying a page again because its users were given the coupon by hand meanwhile.
+// maxPageAttempts bounds the attempts at a page whose users are given the coupon by hand meanwhile.
 const maxPageAttempts = 3
 
-// seated is what a transaction has given, before it is committed.
+// seated is the result of a transaction before its commit.
 type seated struct {
 	winners  winners
 	kept     int              // seats kept for applications that the run leaves out
 	refused  refusals         // rows that MySQL refused
-	tally    tally            // of the winners and of NOT_SELECTED applications; the others are counted by clean-up and close-out
+	tally    tally            // of winners and NOT_SELECTED applications; clean-up and close-out count the others
 	returned []coupon.Failure // NOT_SELECTED applications that were rejected
-	moved    map[place]bool   // NOT_SELECTED applications that go under review
+
+	moved map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ, without their sources
 }
 
-// place identifies an application, wherever it is stored.
-type place struct {
-	member  string
-	arrival coupon.Arrival
+// withoutSource identifies an application in queue, DLQ and records.
+func withoutSource(a coupon.Application) coupon.Application {
+	a.Source = 0
+	return a
 }
 
-func placeOf(a coupon.Application) place { return place{a.Member, a.Arrival} }
-
-// waitForFence returns when the clock of the coupon's shard has passed the cutoff, and pods have had the time to put back
-// the applications that a failover lost. From then on nothing arrives below the cutoff.
+// waitForFence returns when the clock of the coupon's shard has passed the cutoff, and pods have had time to put back the
+// applications that a failover lost. From then on no arrival is below the cutoff.
 func (s *settlement) waitForFence(ctx context.Context) error {
 	s.begin(StepFence)
 	for {
@@ -65,17 +65,16 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 }
 
 func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
-	if s.coupon.Finalised() { // no promise was made since its door was closed
+	if s.coupon.Finalised() { // its door is closed
 		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, coupon.Promise{})
 		return wait, 0, err
 	}
 	return s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, s.coupon.Promise)
 }
 
-// errTakenOver: another Redis server took over while the line was read.
 var errTakenOver = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.TakenOver)}
 
-// sameServer is an error if another server has taken over since the fence, or the coupon's state was lost.
+// sameServer returns an error if another server has taken over since the fence, or the coupon's state was lost.
 func (s *settlement) sameServer(ctx context.Context) error {
 	_, forPods, err := s.fence(ctx)
 	if err == nil && forPods > 0 {
@@ -88,9 +87,10 @@ func (s *settlement) sameServer(ctx context.Context) error {
 func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past ledger.Past, winners *remembered) (seated, error) {
 	got := seated{refused: s.run.newRefusals(c.TotalQuantity, 0)}
 	digest := newDigest()
-	pages := s.newPageReader(past)
-	left := room{coupon: c}
-	for left.free() > 0 && !pages.ended { // once, unless rows are refused
+	pages := &pageReader{settlement: s, past: past, ask: firstApplications,
+		line: &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, NotSelected: past.Recorded}}
+	left := budget{coupon: c}
+	for left.free() > 0 && !pages.ended { // more than once only if rows are refused
 		for page, err := range pages.read(ctx, left.free()) {
 			if err != nil {
 				return seated{}, err
@@ -114,16 +114,16 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 		}
 	}
 	got.winners, got.kept = digest.sum(), left.kept
-	moved := got.refusedReturned()
-	got.moved = make(map[place]bool, len(moved))
+	moved := got.refusedOf(true)
+	got.moved = make(map[coupon.Application]bool, len(moved))
 	for _, f := range moved {
-		got.moved[placeOf(f.Application)] = true
+		got.moved[withoutSource(f.Application)] = true
 	}
 	got.tally = got.tally.plus(tally{Counts: Counts{Read: got.winners.count + len(moved), Issued: got.winners.count}}).plus(reviewed(moved))
 	return got, nil
 }
 
-// pageSeats is what one page got.
+// pageSeats is the result of one page.
 type pageSeats struct {
 	stored   []coupon.Application
 	ended    []decision.Application // NOT_SELECTED applications that cannot get a seat any more
@@ -131,23 +131,22 @@ type pageSeats struct {
 	kept     int
 }
 
-// room is the seats of a coupon that a transaction may still give.
-type room struct {
+// budget is the seats of a coupon that a transaction may still give.
+type budget struct {
 	coupon      coupon.Coupon // locked
 	given, kept int
 }
 
-func (r room) free() int { return r.coupon.Free() - r.given - r.kept }
+func (b budget) free() int { return b.coupon.Free() - b.given - b.kept }
 
-func (r room) without(on pageSeats) room {
-	return room{r.coupon, r.given + len(on.stored), r.kept + on.kept}
+func (b budget) without(on pageSeats) budget {
+	return budget{b.coupon, b.given + len(on.stored), b.kept + on.kept}
 }
 
-// seatPage gives or keeps the free seats to the first eligible applications of a page. It goes on in the page where a
-// refused row left its seat free. Where users were given the coupon since the page was classified, it classifies the rest of
-// the page again.
-func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, before room, refused *refusals) (on pageSeats, err error) {
-	if next.seats() > before.free() { // an earlier page went on behind a refused row, and gave more seats than it asked for
+// seatPage gives seats to the first eligible applications of a page, or keeps seats for them. If a refused row leaves a seat
+// free, it goes on in the page. If a user was given the coupon since the page was classified, it classifies the rest again.
+func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, before budget, refused *refusals) (on pageSeats, err error) {
+	if next.seats() > before.free() { // an earlier page has given more seats than planned, after a refused row
 		next = s.run.choose(next.from, before.free(), newPageUsers(next.from))
 	}
 	for attempt := 1; ; {
@@ -156,7 +155,8 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 			return insertIssued(ctx, tx, s.run, left.coupon, left.coupon.IssuedCount+given, next.rowsOf(part))
 		})
 		if mysqltx.IsDuplicate(err) && attempt < maxPageAttempts {
-			again, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, applicationsIn(next.from))
+			page := applications(next.from, func(c decision.Application) coupon.Application { return c.Application })
+			again, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
 			if err != nil {
 				return on, err
 			}
@@ -178,10 +178,11 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 	}
 }
 
-// recordReturned keeps the records of NOT_SELECTED applications in step: a seat replaces the record. An application that
-// cannot get a seat any more ends, and its seat goes to the next in line.
+// recordReturned updates the records of NOT_SELECTED applications: a seat replaces the record, and an application that cannot
+// get a seat any more gets its final outcome.
 func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeats) (sum tally, rejected []coupon.Failure, err error) {
-	if err := deleteNotSelected(ctx, tx, s.coupon.ID, slices.DeleteFunc(slices.Clone(on.stored), isNot(coupon.SourceNotSelected))); err != nil {
+	seatedNow := slices.DeleteFunc(slices.Clone(on.stored), func(a coupon.Application) bool { return a.Source != coupon.SourceNotSelected })
+	if err := deleteNotSelected(ctx, tx, s.coupon.ID, seatedNow); err != nil {
 		return tally{}, nil, err
 	}
 	rejected = on.rejected
@@ -199,31 +200,24 @@ func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeat
 		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, f.Application, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message); err != nil {
 			return tally{}, nil, err
 		}
-		sum = sum.plus(tally{Counts: Counts{Read: 1, Rejected: 1}, causes: causes{f.Cause: 1}})
+		sum = sum.plus(tally{Counts: Counts{Read: 1, Rejected: 1}})
 	}
 	return sum, rejected, nil
 }
 
-func isNot(source coupon.Source) func(coupon.Application) bool {
-	return func(a coupon.Application) bool { return a.Source != source }
+// refusedOf returns the refused rows of NOT_SELECTED applications, which move to the DLQ before the commit that deletes their
+// records, or the refused rows of the others, which move after the commit.
+func (s seated) refusedOf(returned bool) []coupon.Failure {
+	return slices.DeleteFunc(slices.Clone(s.refused.failures), func(f coupon.Failure) bool {
+		return returned != (f.Source == coupon.SourceNotSelected)
+	})
 }
 
-// refusedReturned are the refused rows of NOT_SELECTED applications. They go under review before the commit, because
-// their records are taken back by it.
-func (s seated) refusedReturned() []coupon.Failure {
-	return slices.DeleteFunc(slices.Clone(s.refused.failures), func(f coupon.Failure) bool { return f.Source != coupon.SourceNotSelected })
-}
-
-// refusedWaiting are the other refused rows. They go under review after the commit.
-func (s seated) refusedWaiting() []coupon.Failure {
-	return slices.DeleteFunc(slices.Clone(s.refused.failures), func(f coupon.Failure) bool { return f.Source == coupon.SourceNotSelected })
-}
-
-// readAgain counts the applications of a page that were read already as NOT_SELECTED ones, and moved under review.
+// readAgain counts the applications of a page that were moved to the DLQ as NOT_SELECTED ones, and counted then.
 func (s seated) readAgain(page []coupon.Application) (n int) {
-	last := place{}
+	last := coupon.Application{}
 	for _, a := range page {
-		is := placeOf(a)
+		is := withoutSource(a)
 		if a.Source != coupon.SourceHeld && s.moved[is] && is != last {
 			n++
 		}
@@ -232,11 +226,11 @@ func (s seated) readAgain(page []coupon.Application) (n int) {
 	return n
 }
 
-// reviewReturned moves refused NOT_SELECTED applications to the DLQ. If the commit then fails, they are stored in both
-// places, and the record counts. One whose user has another DLQ entry is rejected.
+// reviewReturned moves refused NOT_SELECTED applications to the DLQ. If the commit then fails, they are in the DLQ and in the
+// records, and the records count. If the user has another DLQ entry, the application is rejected.
 func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seated) (tally, error) {
 	sum := seats.tally
-	for _, f := range seats.refusedReturned() {
+	for _, f := range seats.refusedOf(true) {
 		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, []coupon.Failure{f})
 		if err != nil {
 			return sum, err
@@ -245,6 +239,7 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 			continue
 		}
 		sum.UnderReview--
+		sum.causes[f.Cause]--
 		sum.Rejected++
 		reason := mysqltx.Shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
 		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, reason, []coupon.Application{f.Application}); err != nil {
@@ -254,8 +249,8 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 	return sum, nil
 }
 
-// countAttempts counts the attempts at rows that were refused in earlier settlements too, when those of others made this
-// one fail. It may fail every night, and these must not be tried for ever.
+// countAttempts counts the attempts at rows that earlier settlements refused too, when too many others made this settlement
+// fail. Else they would be tried for ever if it fails every night.
 func (s *settlement) countAttempts(ctx context.Context, err error) error {
 	var many *tooManyRefused
 	if !errors.As(err, &many) {
@@ -271,24 +266,18 @@ func (s *settlement) moveToReview(ctx context.Context, failures []coupon.Failure
 	return reviewed(failures[:min(int(n), len(failures))]), err
 }
 
-// auditManual keeps in whose name a person's run settled the coupon, with the first that it records.
+// auditManual records the operator of a manual run, together with the first outcome that the run records for the coupon.
 func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) error {
 	if s.run.Trigger != coupon.Manual {
 		return nil
 	}
-	if done, err := audit.Recorded(ctx, tx, s.run.origin(), audit.ManualSettle, s.coupon.ID); err != nil || done {
-		return err
-	}
-	return s.run.audit(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, w.count, w.digest))
+	return s.run.auditOnce(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, w.count, w.digest))
 }
 
-// auditHold keeps that this run held the coupon, and why.
+// auditHold records why this run held the coupon.
 func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {
 	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
-		if done, err := audit.Recorded(ctx, tx, s.run.origin(), action, s.coupon.ID); err != nil || done {
-			return err
-		}
-		return s.run.audit(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})
+		return s.run.auditOnce(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})
 	})
 }
 
@@ -303,18 +292,11 @@ func (s *settlement) underLock(ctx context.Context, work func(ctx context.Contex
 	})
 }
 
-func applicationsOf(failures []coupon.Failure) []coupon.Application {
-	all := make([]coupon.Application, len(failures))
-	for i, f := range failures {
-		all[i] = f.Application
-	}
-	return all
-}
-
-func applicationsIn(page []decision.Application) []coupon.Application {
-	all := make([]coupon.Application, len(page))
-	for i, c := range page {
-		all[i] = c.Application
+// applications maps a list to its applications.
+func applications[T any](list []T, of func(T) coupon.Application) []coupon.Application {
+	all := make([]coupon.Application, len(list))
+	for i, one := range list {
+		all[i] = of(one)
 	}
 	return all
 }

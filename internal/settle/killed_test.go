@@ -115,7 +115,7 @@ func (s *scene) undisturbed() (operations []operation, took time.Duration) {
 	return operations, took
 }
 
-// blow is the place of a fault in a run.
+// blow is the turn of a fault in a run.
 type blow struct {
 	turn     int
 	after    bool // the request is delivered, and its reply is lost
@@ -131,7 +131,7 @@ func (b blow) String() string {
 	return fmt.Sprintf("%s operation %d, parallel %d, reruns %d", when, b.turn, b.parallel, b.reruns)
 }
 
-// at is a rule that lets strike happen there.
+// at is a rule that calls strike at this turn.
 func (b blow) at(strike func(*process)) func(*process, faultproxy.Turn) faultproxy.Action {
 	return func(p *process, turn faultproxy.Turn) faultproxy.Action {
 		switch {
@@ -170,7 +170,7 @@ func someBlows(operations []operation, each int) (blows []blow) {
 	return blows
 }
 
-// tally counts what has been struck, and in which steps.
+// tally counts the faults by step.
 type tally struct {
 	mu    sync.Mutex
 	total int
@@ -187,7 +187,7 @@ func (c *tally) count(step settle.Step) {
 	c.steps[step]++
 }
 
-// missed are the steps that nothing has struck.
+// missed are the steps without a fault.
 func (c *tally) missed() []settle.Step {
 	return slices.DeleteFunc(slices.Clone(allSteps), func(step settle.Step) bool { return c.steps[step] > 0 })
 }
@@ -232,14 +232,14 @@ func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tal
 			}
 			s.rerun(b.reruns)
 			s.mustBeSettled()
-			s.mustNotCountRefusalsTwice()
+			s.mustNotCountRejectionsTwice()
 		})
 	}
 }
 
-// mustNotCountRefusalsTwice: who is put under review is counted at the end of a settlement, which a killed run does not
-// reach.
-func (s *scene) mustNotCountRefusalsTwice() {
+// mustNotCountRejectionsTwice: applications moved to the DLQ are counted at the end of a settlement, which a killed run does
+// not reach.
+func (s *scene) mustNotCountRejectionsTwice() {
 	s.T.Helper()
 	counted := 0
 	for _, couponID := range s.coupons() {
@@ -252,7 +252,7 @@ func (s *scene) mustNotCountRefusalsTwice() {
 
 func killedAtAnyMoment(t *testing.T, st stage, within time.Duration, struck *tally) {
 	for n := range testenv.Rounds(6, 200) {
-		t.Run(fmt.Sprint(n), func(t *testing.T) { // one after another: each tells the next how long a run takes
+		t.Run(fmt.Sprint(n), func(t *testing.T) { // one after another: each measures a run for the next
 			s := st.scene(t)
 			moment := rand.N(within)
 			t.Logf("killed after %s", moment)
@@ -267,7 +267,7 @@ func killedAtAnyMoment(t *testing.T, st stage, within time.Duration, struck *tal
 			timer.Stop()
 			s.rerun(1 + n%2)
 			s.mustBeSettled()
-			s.mustNotCountRefusalsTwice()
+			s.mustNotCountRejectionsTwice()
 		})
 	}
 }

@@ -119,7 +119,8 @@ func goesOn(t *testing.T, s *scene, c commit, fate faultproxy.Action) {
 	s.mustReport(report)
 }
 
-// The lost transaction is still open when the run looks for its result. Its lock makes the run wait until the COMMIT has arrived.
+// The lost transaction is still open when the run looks for its result. Its lock makes the run wait until the COMMIT has
+// arrived.
 func waitsForTheLost(t *testing.T, s *scene, c commit) {
 	late := make(chan struct{})
 	_, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action {

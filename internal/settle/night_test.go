@@ -22,18 +22,18 @@ import (
 func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	const people, nights = 3000, 6
-	couponID := d.AddCoupon(people)
-	d.AddUsers(between(1, people)...)
+	const users, nights = 3000, 6
+	couponID := d.AddCoupon(users)
+	d.AddUsers(between(1, users)...)
 
 	var (
 		next     atomic.Uint64
 		arrivals sync.Map // user → arrival
-		crowd    sync.WaitGroup
+		applying sync.WaitGroup
 	)
 	for range 16 {
-		crowd.Go(func() {
-			for user := coupon.UserID(next.Add(1)); user <= people; user = coupon.UserID(next.Add(1)) {
+		applying.Go(func() {
+			for user := coupon.UserID(next.Add(1)); user <= users; user = coupon.UserID(next.Add(1)) {
 				receipt, err := d.Store.Apply(t.Context(), couponID, user)
 				if !assert.NoError(t, err) || !assert.Equal(t, candidates.Accepted, receipt.Code) {
 					return
@@ -49,10 +49,10 @@ func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
 		total += report.Total.Issued
 		cutoffs = append(cutoffs, report.Cutoff)
 	}
-	crowd.Wait()
+	applying.Wait()
 	last := d.SettleNow()
 	cutoffs = append(cutoffs, last.Cutoff)
-	require.Equal(t, people, total+last.Total.Issued)
+	require.Equal(t, users, total+last.Total.Issued)
 
 	// Every application was settled by the first run whose cutoff lies behind its arrival.
 	rows, err := d.DB.Query("SELECT c.user_id, c.applied_at, r.cutoff FROM user_coupon c JOIN settlement_run r ON r.id = c.run_id")
@@ -74,7 +74,7 @@ func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
 		seen++
 	}
 	require.NoError(t, rows.Err())
-	require.Equal(t, people, seen)
+	require.Equal(t, users, seen)
 	d.Verify()
 }
 
@@ -91,7 +91,7 @@ func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 
 	settler := d.Settler(func(s *settle.Settler) { s.Zone = zone })
 	ended := make(chan struct{})
-	arrivalsOf := crowd(d, couponID, 100, ended)
+	arrivalsOf := applyConcurrently(d, couponID, 100, ended)
 	report, err := settler.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron})
 	close(ended)
 	arrivals := arrivalsOf()
@@ -114,18 +114,18 @@ func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	require.True(t, midnight.Equal(calendar.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
 }
 
-// crowd lets users from first on apply, eight at a time, until ended is closed. The returned func waits for them and returns their
-// arrivals.
-func crowd(d *jajeongtest.Deployment, couponID coupon.CouponID, first coupon.UserID, ended <-chan struct{}) (arrivals func() map[coupon.UserID]coupon.Arrival) {
+// applyConcurrently makes users from first on apply, eight at a time, until ended is closed. The returned func waits for the
+// last and returns all arrivals.
+func applyConcurrently(d *jajeongtest.Deployment, couponID coupon.CouponID, first coupon.UserID, ended <-chan struct{}) (arrivals func() map[coupon.UserID]coupon.Arrival) {
 	const maxUsers = 49_000
 	var (
-		next   atomic.Uint64
-		mu     sync.Mutex
-		all    = map[coupon.UserID]coupon.Arrival{}
-		people sync.WaitGroup
+		next  atomic.Uint64
+		mu    sync.Mutex
+		all   = map[coupon.UserID]coupon.Arrival{}
+		users sync.WaitGroup
 	)
 	for range 8 {
-		people.Go(func() {
+		users.Go(func() {
 			for n := next.Add(1); n < maxUsers; n = next.Add(1) {
 				user := first + coupon.UserID(n)
 				select {
@@ -143,7 +143,7 @@ func crowd(d *jajeongtest.Deployment, couponID coupon.CouponID, first coupon.Use
 			}
 		})
 	}
-	return func() map[coupon.UserID]coupon.Arrival { people.Wait(); return all }
+	return func() map[coupon.UserID]coupon.Arrival { users.Wait(); return all }
 }
 
 // After a clock step, the last arrival is ahead of the Redis clock.

@@ -68,40 +68,6 @@ func TestRetry_IsAuditedOnceAfterLostCommitReply(t *testing.T) {
 	require.Len(t, d.IDs("SELECT id FROM audit_event WHERE action = 'DLQ_RETRIED' AND run_id IS NOT NULL"), 1)
 }
 
-func TestDrop_CountsNothingAfterRollback(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.Apply(couponID, 1, 2)
-	d.SettleNow()
-	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
-	report, err := d.Settler().Drop(t.Context(), couponID, jajeongtest.Manual(), []string{"1"})
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
-	require.Zero(t, report.Total.Rejected)
-	require.Len(t, d.UnderReview(couponID), 2)
-	d.Exec("DROP TRIGGER refuses")
-	d.Verify()
-}
-
-// Only a write to Redis by hand leads to two such members.
-func TestDrop_DistinguishesMembersWithSameArrival(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(5)
-	at := d.Now()
-	d.ApplyAt(couponID, "abc", at)
-	d.ApplyAt(couponID, "def", at)
-	d.SettleNow()
-	d.Drop(couponID, "abc")
-	report, err := d.Settler().Drop(t.Context(), couponID, jajeongtest.Manual(), []string{"def"})
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
-	require.Contains(t, report.Coupons[0].Error, "by hand")
-	d.SettleNow()
-	require.Contains(t, d.UnderReview(couponID), "def", "no application is removed without a record")
-}
-
 // A score with a fraction is on one side of a boundary.
 func TestVerify_CountsFractionalArrivalOnce(t *testing.T) {
 	t.Parallel()

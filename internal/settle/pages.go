@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
@@ -13,28 +14,28 @@ import (
 
 // Bounds of a page, in applications.
 const (
-	// pageApplications are classified and inserted by one statement each: enough that round trips do not show and that
-	// sorting by user id pays, few enough that a page of JSON stays below a megabyte.
+	// pageApplications are classified by one statement and inserted by one: enough for few round trips and for sorting by user
+	// id to pay, few enough to keep the JSON below a megabyte.
 	pageApplications = 20_000
-	// firstApplications are the first page, so that inserting soon begins; each further page is twice as long.
+	// firstApplications make a short first page, so that inserting begins soon; each further page is twice as long.
 	firstApplications = 2_500
 	// minApplications are read for even the fewest seats, because some of them may be refused.
 	minApplications = 1_000
 )
 
-// selection is the part of a page that is to get seats.
+// selection is the applications of a page that get seats, if their rows are stored.
 type selection struct {
 	chosen []coupon.Application
 	rows   *seatRows              // of chosen
 	kept   int                    // seats kept for applications that the run leaves out
-	ended  []decision.Application // NOT_SELECTED applications on the way that cannot get a seat any more
+	ended  []decision.Application // NOT_SELECTED applications that cannot get a seat any more
 	second []decision.Application // NOT_SELECTED applications of users chosen before in the page
 	users  map[coupon.UserID]bool // chosen from the page so far; nil: no user can be in the page twice
-	from   []decision.Application // the page from the first application that was looked at
-	rest   []decision.Application // not looked at
+	from   []decision.Application // the page, from the first application that was considered
+	rest   []decision.Application // not considered
 }
 
-// newPageUsers returns an empty set where a user can be in the page twice. The queue alone holds a user once; the DLQ and
+// newPageUsers returns an empty set if a user can be in the page twice, else nil. The queue holds a user once, but the DLQ and
 // the records may hold the same user, for example after Redis lost data.
 func newPageUsers(page []decision.Application) map[coupon.UserID]bool {
 	for _, c := range page {
@@ -45,7 +46,7 @@ func newPageUsers(page []decision.Application) map[coupon.UserID]bool {
 	return nil
 }
 
-// seats are how many are given or kept, if every row is stored.
+// seats is the number of seats given or kept if every row is stored.
 func (s selection) seats() int { return len(s.chosen) + s.kept }
 
 // secondPlaces are the second applications of users who have one in the page already, where they were NOT_SELECTED. If the
@@ -70,7 +71,7 @@ func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.A
 	return ended, refused
 }
 
-// choose selects the first eligible applications for the free seats, and keeps a seat for each that the run leaves out.
+// choose selects the first eligible applications for the free seats, and keeps a seat for each one that the run leaves out.
 func (r run) choose(page []decision.Application, free int, users map[coupon.UserID]bool) selection {
 	s := selection{from: page, users: users, chosen: make([]coupon.Application, 0, min(len(page), free))}
 	for i, c := range page {
@@ -98,27 +99,28 @@ func (r run) choose(page []decision.Application, free int, users map[coupon.User
 	return s
 }
 
-// leavesOut reports whether this run keeps a seat for an application under review instead of trying it. A nightly run
-// tries a refused row once for its cutoff; a run with canaries tries no other application under review.
+// leavesOut reports whether this run keeps a seat for a DLQ entry instead of trying it. A nightly run tries a refused row once
+// for its cutoff; a run with canaries tries no other entry.
 func (r run) leavesOut(a coupon.Application) bool {
 	switch {
 	case a.Source == coupon.SourceQueue || a.Source == coupon.SourceNotSelected || a.Source == coupon.SourceHeld:
 		return false
-	case r.canaries != nil:
-		return !r.canaries[a.Member]
+	case r.Canaries != nil:
+		_, isCanary := slices.BinarySearch(r.Canaries, a.Member)
+		return !isCanary
 	default:
 		return a.Source == coupon.SourceTriedTonight && r.Trigger == coupon.Cron
 	}
 }
 
-// stays reports whether an application that finds no seat stays under review: one that this run leaves out and, in a
-// retry, every one under review, because the operator wanted applications tried and none ended.
+// stays reports whether a DLQ entry without a seat stays in the DLQ: an entry that this run leaves out and, in a retry, every
+// entry, because a retry ends no application.
 func (r run) stays(a coupon.Application) bool {
 	return a.Source != coupon.SourceQueue && (r.Trigger == coupon.DLQRetry || r.leavesOut(a))
 }
 
-// pageReader reads the line, classifies it and selects from it, on connections beside the transaction's. These do not see
-// what the transaction has inserted: a user with an application in two pages shows as a duplicate row.
+// pageReader reads the line, classifies it and selects from it on other connections than the transaction. These do not see the
+// rows of the transaction: a user who is in two pages shows as a duplicate row.
 type pageReader struct {
 	*settlement
 	line  *line.Reader
@@ -127,12 +129,7 @@ type pageReader struct {
 	ended bool
 }
 
-func (s *settlement) newPageReader(past ledger.Past) *pageReader {
-	return &pageReader{settlement: s, line: &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, NotSelected: past.Recorded},
-		past: past, ask: firstApplications}
-}
-
-// read reads as many pages as so many seats need if every row is stored.
+// read reads the pages that so many seats need if every row is stored.
 func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, error] {
 	return line.Ahead(ctx, func(ctx context.Context) (*selection, error) {
 		if free == 0 || r.ended {
@@ -159,9 +156,4 @@ func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, e
 		free -= next.seats()
 		return &next, nil
 	})
-}
-
-// restOfLine reads what Redis holds of the line.
-func (s *settlement) restOfLine() *line.Reader {
-	return &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
 }

@@ -50,7 +50,7 @@ func TestChoose(t *testing.T) {
 }
 
 // A score written by hand may be anything from 0 on.
-func TestChooseEndsWhereArrivalsAreYearsApart(t *testing.T) {
+func TestChoose_EndsWhereArrivalsAreYearsApart(t *testing.T) {
 	t.Parallel()
 	const last = 1<<53 - 1
 	all := []decision.Application{

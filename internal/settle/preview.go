@@ -10,27 +10,29 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
-	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Preview is what a run would do to a coupon, beside the counts of its Result.
+// Preview is the part of a preview's Result that a run does not have.
 type Preview struct {
-	Digest   string      `json:"digest"`          // of the winners and the gap, for Order.Expect
-	First    *Winner     `json:"first,omitempty"` // of the winners
-	Last     *Winner     `json:"last,omitempty"`
-	Causes   causes      `json:"rejectedBy,omitempty"` // how many would go under review or be rejected, and why
-	Winners  []Winner    `json:"winners,omitempty"`    // all in order, with Order.List
-	Rejected []Rejection `json:"rejected,omitempty"`   // the same
+	Digest  string  `json:"digest"`          // of the winners and the gap, for Order.Expect
+	First   *Winner `json:"first,omitempty"` // of the winners
+	Last    *Winner `json:"last,omitempty"`
+	Reviews causes  `json:"underReviewBy,omitempty"` // applications that would move to the DLQ, by cause
+
+	// With Order.List alone, in order:
+	Winners     []Winner    `json:"winners,omitempty"`
+	UnderReview []Rejection `json:"underReview,omitempty"` // would move to the DLQ
+	Rejected    []Rejection `json:"rejected,omitempty"`    // would end for good
 }
 
-// Winner is an application that would get a seat.
+// Winner is an application that gets a seat.
 type Winner struct {
 	User    coupon.UserID  `json:"user"`
 	Arrival coupon.Arrival `json:"arrival"` // µs since 1970
 }
 
-// Rejection is an application that would go to the DLQ.
+// Rejection is an application that can get no seat.
 type Rejection struct {
 	User    string         `json:"user"` // as Redis holds it
 	Arrival coupon.Arrival `json:"arrival"`
@@ -38,7 +40,7 @@ type Rejection struct {
 	Message string         `json:"message"`
 }
 
-// unfenced is the door of a preview, which moves nothing and waits for nothing.
+// unfenced is the door of a preview, which does not wait for the cutoff.
 type unfenced struct{ Door }
 
 func (unfenced) Fence(context.Context, coupon.CouponID, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
@@ -48,9 +50,9 @@ func (unfenced) Fence(context.Context, coupon.CouponID, time.Time, coupon.Promis
 // errRolledBack ends a preview's transaction.
 var errRolledBack = &coupon.Error{Class: coupon.Setup, Err: errors.New("a preview is rolled back")}
 
-// Preview says what RunOnce would do: it seats the winners by the same code in a transaction that is rolled back, and
-// decides the rest of the line by the same code without a lock. It changes nothing and leaves no record. Applications that
-// arrive between it and the run may change the result of a cutoff that has not come.
+// Preview reports what RunOnce would do, by the same code: it seats the winners in a transaction that is rolled back, and
+// decides the rest of the line without a lock. It changes and records nothing. Applications that arrive between it and the run
+// may change the result if the cutoff is in the future.
 func (s *Settler) Preview(stop context.Context, order Order) (*Report, error) {
 	ctx, release := outlive(stop, 0)
 	defer release()
@@ -67,7 +69,7 @@ func (s *Settler) Preview(stop context.Context, order Order) (*Report, error) {
 	}
 	report := newReport(r)
 	err = planner.settleAll(ctx, r, coupons, report)
-	report.end(err, s.Now())
+	report.end(err, s.Now().Sub(r.startedAt))
 	return report, err
 }
 
@@ -84,44 +86,46 @@ func (s *settlement) plan(ctx context.Context) (settled, error) {
 	seated := seats.seated
 	if all := seats.winners.all; len(all) > 0 {
 		first, last := all[0], all[len(all)-1]
-		done.preview.First, done.preview.Last = &Winner{first.user, first.arrival}, &Winner{last.user, last.arrival}
-		for i := 0; s.run.List && i < len(all); i++ {
-			done.preview.Winners = append(done.preview.Winners, Winner{all[i].user, all[i].arrival})
+		done.preview.First, done.preview.Last = &first, &last
+		if s.run.List {
+			done.preview.Winners = all
 		}
 	}
-	done.cleaned = reviewed(seated.refusedWaiting())
+	done.cleaned = reviewed(seated.refusedOf(false))
 	done.cleaned.Read = done.cleaned.UnderReview
 	rest, review, err := s.planRest(ctx, seats)
 	if err != nil {
-		return settled{issued: seats.issued.undone()}, err
+		return settled{issued: seats.issued.rolledBack()}, err
 	}
-	done.closed.tally = rest
-	done.preview.Causes = done.tally().causes
+	done.closed = rest
+	done.preview.Reviews = done.tally().causes
 	if s.run.List {
-		for _, f := range slices.Concat(seated.returned, seated.refused.failures, review) {
-			done.preview.Rejected = append(done.preview.Rejected, Rejection{f.Member, f.Arrival, f.Cause, f.Message})
-		}
+		done.preview.UnderReview = rejections(seated.refused.failures, review)
+		done.preview.Rejected = rejections(seated.returned)
 	}
 	return done, nil
 }
 
-// plannedSeats is what a preview's transaction gave before it was rolled back.
+func rejections(lists ...[]coupon.Failure) (all []Rejection) {
+	for _, f := range slices.Concat(lists...) {
+		all = append(all, Rejection{f.Member, f.Arrival, f.Cause, f.Message})
+	}
+	return all
+}
+
+// plannedSeats is the result of a preview's transaction before its rollback.
 type plannedSeats struct {
 	issued
 	winners  *remembered
 	boundary coupon.Arrival // the highest arrival that ever got a seat
 }
 
-// planSeats gives the seats as issue does. The lock is released as soon as the winners are known.
+// planSeats gives the seats as issue does, and releases the lock as soon as the winners are known.
 func (s *settlement) planSeats(ctx context.Context) (seats plannedSeats, err error) {
-	err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
-		seats = plannedSeats{issued: issued{coupon: s.coupon}}
-		s.begin(StepLock)
-		locked, err := lockCoupon(ctx, tx, s.coupon.ID)
-		if err != nil {
-			return err
-		}
-		seats.coupon, seats.winners = locked, &remembered{memory: new(memory), room: locked.Free()}
+	seats.coupon = s.coupon
+	s.begin(StepLock)
+	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
+		seats.coupon, seats.winners = locked, &remembered{room: locked.Free(), complete: true}
 		if seats.issued, err = s.give(ctx, tx, locked, seats.winners); err != nil {
 			return err
 		}
@@ -135,53 +139,46 @@ func (s *settlement) planSeats(ctx context.Context) (seats plannedSeats, err err
 	if errors.Is(err, errRolledBack) {
 		return seats, nil
 	}
-	seats.issued = seats.issued.undone()
+	seats.issued = seats.issued.rolledBack()
 	return seats, err
 }
 
-// planRest decides the rest of the line as the close-out does, and returns what would go under review.
+// planRest decides the rest of the line as the close-out does. review has the applications that would move to the DLQ.
 func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tally, review []coupon.Failure, err error) {
-	refused := map[coupon.Application]bool{} // would be in the DLQ by now
+	refused := map[coupon.Application]bool{} // in a run they would be in the DLQ
 	for _, f := range seats.seated.refused.failures {
 		refused[f.Application] = true
 	}
 	byUser := slices.Clone(seats.winners.all)
-	slices.SortFunc(byUser, func(a, b winner) int { return cmp.Compare(a.user, b.user) })
-	for page, err := range line.Ahead(ctx, s.restOfLine().NextOrNil) {
-		if err != nil {
-			return tally{}, nil, err
-		}
-		if err := s.run.stopped(); err != nil {
-			return tally{}, nil, err
-		}
-		read := len(*page)
-		rest := slices.DeleteFunc(*page, func(a coupon.Application) bool { return refused[a] })
+	slices.SortFunc(byUser, func(a, b Winner) int { return cmp.Compare(a.User, b.User) })
+	err = s.eachPage(ctx, func(page []coupon.Application) error {
+		rest := slices.DeleteFunc(page, func(a coupon.Application) bool { return refused[a] })
 		var all []decision.Application
 		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
 			all, err = decision.Classify(ctx, q, s.Users, s.coupon.ID, decision.AssumeExisting, rest)
 			return err
 		})
 		if err != nil {
-			return tally{}, nil, err
+			return err
 		}
 		d := decision.Decide(withWinners(all, byUser), seats.seatsLeft, seats.boundary, s.run.stays)
 		sum = sum.plus(reviewed(d.Review)).plus(tally{Counts: Counts{Read: d.Read, NotSelected: len(d.NotSelected), AlreadyIssued: len(d.AlreadyIssued)}})
 		if s.run.List {
 			review = append(review, d.Review...)
 		}
-		s.progress(read)
-	}
-	return sum, review, nil
+		return nil
+	})
+	return sum, review, err
 }
 
-// withWinners classifies a page as if the winners, which are in the order of users, held the coupon. Their own applications
-// would be gone by now.
-func withWinners(page []decision.Application, winners []winner) []decision.Application {
+// withWinners classifies a page as if the winners held the coupon and their applications were removed. winners are in the order
+// of users.
+func withWinners(page []decision.Application, winners []Winner) []decision.Application {
 	rest := make([]decision.Application, 0, len(page))
 	for _, c := range page {
-		at, won := slices.BinarySearchFunc(winners, c.User(), func(w winner, user coupon.UserID) int { return cmp.Compare(w.user, user) })
+		at, won := slices.BinarySearchFunc(winners, c.User(), func(w Winner, user coupon.UserID) int { return cmp.Compare(w.User, user) })
 		switch {
-		case won && winners[at].arrival == c.Arrival:
+		case won && winners[at].Arrival == c.Arrival:
 			continue
 		case won && c.Verdict != decision.Settled:
 			c.Verdict, c.Holds = decision.HoldsAlready, true

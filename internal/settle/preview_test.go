@@ -29,7 +29,7 @@ func (l *restartedLine) Page(ctx context.Context, couponID coupon.CouponID, afte
 	return l.Line.Page(ctx, couponID, after, cutoff)
 }
 
-func TestPreview_ReleasesTheLockBeforeItWalksTheRest(t *testing.T) {
+func TestPreview_ReleasesLockBeforeRestOfLine(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(2)

@@ -23,13 +23,9 @@ const (
 WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
 )
 
-// lockCoupon is the first statement of every transaction here: the row lock is the only mutual exclusion there is.
+// lockCoupon is the first statement of every transaction here. Its row lock is the only mutual exclusion.
 func lockCoupon(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error) {
 	return readCoupon(ctx, tx, coupon.LockSQL, id)
-}
-
-func selectCoupon(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (coupon.Coupon, error) {
-	return readCoupon(ctx, q, selectCouponSQL, id)
 }
 
 func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.CouponID) (c coupon.Coupon, err error) {
@@ -40,7 +36,6 @@ func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.
 	return c, mysqltx.Wrap(err, "read coupon %d", id)
 }
 
-// selectDue reads the coupons to settle: opened before the cutoff and not finalised.
 func selectDue(ctx context.Context, q mysqltx.Querier, cutoff time.Time) ([]coupon.Coupon, error) {
 	due, err := mysqltx.Collect(ctx, q, (*coupon.Coupon).FieldsWithPromise, selectDueSQL, cutoff)
 	return due, mysqltx.Wrap(err, "read due coupons")
@@ -68,35 +63,24 @@ WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
 ORDER BY applied_at, user_id LIMIT ?`
 )
 
-// selectIssued pages through the applications that a run issued, by user id.
-func selectIssued(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
-	page, err := mysqltx.CollectApplications(ctx, q, coupon.SourceQueue, selectIssuedSQL, couponID, after.User(), run, limit)
-	return page, mysqltx.Wrap(err, "read issued of coupon %d", couponID)
-}
-
-// selectRejected pages through the applications that a run rejected, by arrival.
-func selectRejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error) {
-	from := after.Arrival.Time()
-	page, err := mysqltx.CollectApplications(ctx, q, coupon.SourceQueue, selectRejectedSQL, couponID, run, from, from, after.User(), limit)
-	return page, mysqltx.Wrap(err, "read rejected of coupon %d", couponID)
-}
-
-// cleanUpApplications are removed from Redis by one call, and read back from MySQL where they must be.
+// cleanUpApplications are removed from Redis by one call.
 const cleanUpApplications = 5_000
 
-type selectPage func(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after coupon.Application, limit int) ([]coupon.Application, error)
-
-// removePages takes out of Redis what a run has committed.
-func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark coupon.Mark, next selectPage) error {
+// removePages removes from Redis what a run has committed: issued applications by user id, or rejected ones by arrival.
+func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark coupon.Mark) error {
 	var last coupon.Application
 	for {
+		query, args := selectIssuedSQL, []any{s.coupon.ID, last.User(), run, cleanUpApplications}
+		if from := last.Arrival.Time(); mark == coupon.MarkRejected {
+			query, args = selectRejectedSQL, []any{s.coupon.ID, run, from, from, last.User(), cleanUpApplications}
+		}
 		var page []coupon.Application
 		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-			page, err = next(ctx, q, s.coupon.ID, run, last, cleanUpApplications)
+			page, err = mysqltx.CollectApplications(ctx, q, coupon.SourceQueue, query, args...)
 			return err
 		})
 		if err != nil || len(page) == 0 {
-			return err
+			return mysqltx.Wrap(err, "read settled applications of coupon %d", s.coupon.ID)
 		}
 		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
 			return err
@@ -119,7 +103,7 @@ const deleteNotSelectedSQL = `
 DELETE o FROM application_outcome o JOIN ` + mysqltx.ApplicationsTable + `
 ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + mysqltx.AppliedAt + ` AND o.outcome = 'NOT_SELECTED'`
 
-// deleteNotSelected takes back the records of applications that have a seat now, or go under review.
+// deleteNotSelected deletes the records of applications that have a seat now, or move to the DLQ.
 func deleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, applications []coupon.Application) error {
 	if len(applications) == 0 {
 		return nil
@@ -152,7 +136,7 @@ INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, se
 ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATEST(last_arrival, ?), twice = GREATEST(twice, ?),
                         counted_since = GREATEST(counted_since, ?), seen_at = ?`
 
-// keepPromise records the promises that Redis knows of, so that they survive it.
+// keepPromise stores the promises that Redis knows, so that they survive a loss of Redis.
 func keepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, at time.Time) error {
 	err := mysqltx.Upsert(ctx, tx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
 		a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at)
@@ -161,7 +145,7 @@ func keepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a le
 
 const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
 
-// writeOff accepts a gap in the name of the run's operator. The audit event names what was approved.
+// writeOff accepts a gap on behalf of the run's operator. The audit event has the approved digest.
 func writeOff(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a ledger.Account, pin string) error {
 	if err := mysqltx.Exec(ctx, tx, 1, writeOffSQL, a.Gap(), couponID); err != nil {
 		return mysqltx.Wrap(err, "write off gap of coupon %d", couponID)
@@ -174,7 +158,8 @@ INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_co
                         first_arrival, last_arrival, winners_digest, settled_at)
 VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)`
 
-// insertRecord records what a transaction has issued and decided. rejected_count is under review and rejected together.
+// insertRecord records the results of a transaction. rejected_count counts the rejected applications and those moved to the
+// DLQ.
 func insertRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, seats seated) error {
 	t, w := seats.tally, seats.winners
 	err := mysqltx.Exec(ctx, tx, 1, insertRecordSQL, run.id, couponID, t.Read, t.Issued, t.UnderReview+t.Rejected, t.AlreadyIssued,
@@ -187,7 +172,7 @@ INSERT INTO settlement (run_id, coupon_id, already_issued_count, not_selected_co
 ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_selected_count = not_selected_count + ?,
                         cleaned_at = NULL`
 
-// addToRecord counts a page's outcomes in the transaction of the page.
+// addToRecord adds the outcomes of a page, in the transaction of the page.
 func addToRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, d decision.Decisions) error {
 	already, not := len(d.AlreadyIssued), len(d.NotSelected)
 	err := mysqltx.Upsert(ctx, tx, addToRecordSQL, run.id, couponID, already, not, run.startedAt, already, not)
@@ -198,7 +183,7 @@ const completeRecordSQL = `
 INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_at, cleaned_at) VALUES (?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?, cleaned_at = COALESCE(cleaned_at, ?)`
 
-// completeRecord writes what only the end of a settlement knows, and that Redis is clean.
+// completeRecord writes the final counts, and that Redis is clean.
 func completeRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, c Counts, at time.Time) error {
 	rejected := c.UnderReview + c.Rejected
 	err := mysqltx.Upsert(ctx, q, completeRecordSQL, run.id, couponID, c.Read, rejected, run.startedAt, at, c.Read, rejected, at)
@@ -211,7 +196,7 @@ SELECT s.read_count, s.issued_count, s.rejected_count, s.already_issued_count, s
        (SELECT COUNT(*) FROM application_outcome o WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id)
 FROM settlement s WHERE s.run_id = ? AND s.coupon_id = ?`
 
-// loadRecord reads what a run has committed already; false when that is nothing.
+// loadRecord reads what a run has committed already.
 func loadRecord(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID) (done seated, found bool, err error) {
 	t, w := &done.tally, &done.winners
 	err = q.QueryRowContext(ctx, selectRecordSQL, run, couponID).Scan(&t.Read, &t.Issued, &t.UnderReview, &t.AlreadyIssued, &t.NotSelected,
@@ -225,10 +210,10 @@ func loadRecord(ctx context.Context, q mysqltx.Querier, run coupon.RunID, coupon
 	return done, true, mysqltx.Wrap(err, "read record of coupon %d", couponID)
 }
 
-// pendingCleanup is a run whose settlement of a coupon Redis may not know of.
+// pendingCleanup is a run whose settled applications Redis may still hold.
 type pendingCleanup struct {
 	run     coupon.RunID
-	covered bool // its cutoff is not later than this run's, which therefore walks all that it may have left
+	covered bool // its cutoff is not later than that of this run, which therefore reads all applications that it may have left
 }
 
 const selectPendingSQL = `
@@ -242,7 +227,7 @@ func selectPendingCleanups(ctx context.Context, tx *sql.Tx, couponID coupon.Coup
 
 const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?"
 
-// selectLastIssued is the highest arrival that ever got a seat.
+// selectLastIssued returns the highest arrival that ever got a seat.
 func selectLastIssued(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (last coupon.Arrival, err error) {
 	err = tx.QueryRowContext(ctx, selectLastIssuedSQL, couponID).Scan(&last)
 	return last, mysqltx.Wrap(err, "read last arrival issued of coupon %d", couponID)
@@ -259,4 +244,30 @@ func markCleaned(ctx context.Context, q mysqltx.Querier, run coupon.RunID, coupo
 
 func markFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at time.Time) error {
 	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, markFinalisedSQL, at, couponID), "finalise coupon %d", couponID)
+}
+
+// origin says in audit events who has done what the run does.
+func (r run) origin() audit.Origin {
+	return audit.Origin{At: r.startedAt, Actor: r.Operator, Run: r.id, Reason: r.Reason}
+}
+
+// audit appends events of the run to the coupon's chain. The transaction must hold the coupon's lock.
+func (r run) audit(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
+	return audit.Append(ctx, tx, r.origin(), action, couponID, entries...)
+}
+
+// auditOnce is audit, unless the run has recorded this action before.
+func (r run) auditOnce(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
+	if done, err := audit.Recorded(ctx, tx, r.origin(), action, couponID); err != nil || done {
+		return err
+	}
+	return r.audit(ctx, tx, action, couponID, entries...)
+}
+
+func applicationEntries(applications []coupon.Application) []audit.Entry {
+	entries := make([]audit.Entry, len(applications))
+	for i, a := range applications {
+		entries[i] = audit.ApplicationEntry(a.Member, a.Arrival)
+	}
+	return entries
 }

@@ -22,8 +22,8 @@ type refusals struct {
 	night    time.Time // the cutoff of a nightly run; zero: of no nightly run
 }
 
-// newRefusals allows so many rows to be refused for the first time: 100, and one for each hundred seats. A few users with
-// something odd about them must not stop a coupon; a broken trigger or schema must.
+// newRefusals allows 100 rows to be refused for the first time, and one more for each hundred seats. A few odd users must not
+// stop a coupon; a broken trigger or schema must.
 func (r run) newRefusals(seats, anew int) refusals {
 	refused := refusals{anew: anew, allowed: 100 + seats/100}
 	if r.Trigger == coupon.Cron {
@@ -32,24 +32,11 @@ func (r run) newRefusals(seats, anew int) refusals {
 	return refused
 }
 
-// insertPart inserts part of a list, of which so many were stored before.
-type insertPart func(stored int, part []coupon.Application) error
-
-// insert inserts applications in order and returns those that were stored; the others become failures. A statement that
-// fails undoes itself: only to take the list apart is a savepoint needed, which undoes the parts that were stored.
-func (r *refusals) insert(ctx context.Context, tx *sql.Tx, before int, all []coupon.Application, insert insertPart) (stored []coupon.Application, err error) {
-	if len(all) == 0 {
-		return nil, nil
-	}
-	why := insert(before, all)
-	if !mysqltx.IsBadRow(why) {
-		return all, why
-	}
+// insert inserts applications in order and returns those that were stored; the others become failures.
+func (r *refusals) insert(ctx context.Context, tx *sql.Tx, before int, all []coupon.Application,
+	insert func(stored int, part []coupon.Application) error) ([]coupon.Application, error) {
 	found := refusals{anew: r.anew, allowed: r.allowed, night: r.night}
-	err = mysqltx.WithinSavepoint(ctx, tx, "whole", func() (err error) {
-		stored, err = found.halve(before, all, why, insert)
-		return err
-	})
+	stored, err := mysqltx.InsertGood(ctx, tx, before, all, insert, found.note)
 	var many *tooManyRefused
 	switch {
 	case err == nil:
@@ -60,28 +47,12 @@ func (r *refusals) insert(ctx context.Context, tx *sql.Tx, before int, all []cou
 	return stored, err
 }
 
-// halve inserts the halves of a part with a refused row, and the halves of a half that is refused, down to the one row.
-func (r *refusals) halve(before int, part []coupon.Application, why error, insert insertPart) (stored []coupon.Application, err error) {
-	if len(part) == 1 {
-		return nil, r.note(part[0], why)
-	}
-	for _, half := range [][]coupon.Application{part[:len(part)/2], part[len(part)/2:]} {
-		at := before + len(stored)
-		err := insert(at, half)
-		if mysqltx.IsBadRow(err) {
-			half, err = r.halve(at, half, err, insert)
-		}
-		if err != nil {
-			return nil, err
-		}
-		stored = append(stored, half...)
-	}
-	return stored, nil
-}
-
-// note makes a refused row a failure. Rows that earlier settlements met do not count as anew.
+// note makes a refused row a failure. It does not count rows that were refused before this settlement.
 func (r *refusals) note(a coupon.Application, why error) error {
-	f := coupon.Failure{Application: a, Cause: coupon.CauseBadRow, Retryable: true, Row: true, Night: r.night, Message: serverSays(why)}
+	f := coupon.Failure{Application: a, Cause: coupon.CauseBadRow, Retryable: true, Row: true, Night: r.night, Message: why.Error()}
+	if numbered, ok := errors.AsType[*mysql.MySQLError](why); ok {
+		f.Message = numbered.Error() // without the operation of this program
+	}
 	r.failures = append(r.failures, f)
 	if f.RefusedBefore() {
 		return nil
@@ -105,7 +76,7 @@ func (r *refusals) of(further []coupon.Application) (failures []coupon.Failure) 
 	return failures
 }
 
-// tooManyRefused rows are no fault of the rows.
+// tooManyRefused is an error of the schema or a trigger, not of the rows.
 type tooManyRefused struct {
 	allowed int
 	last    coupon.UserID
@@ -118,12 +89,3 @@ func (e *tooManyRefused) Error() string {
 }
 
 func (e *tooManyRefused) Unwrap() error { return e.why }
-
-// serverSays is the error in the server's own words, without what the program was about.
-func serverSays(err error) string {
-	var numbered *mysql.MySQLError
-	if errors.As(err, &numbered) {
-		return numbered.Error()
-	}
-	return err.Error()
-}

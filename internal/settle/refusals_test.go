@@ -37,9 +37,8 @@ func usersIn(applications []coupon.Application) []coupon.UserID {
 	return users
 }
 
-// Whichever rows are refused: exactly those are set apart, everybody else is stored once, in order and side by side, and
-// it takes no more statements than halving needs.
-func TestIsolatingSetsApartExactlyWhoIsRefused(t *testing.T) {
+// The other rows are stored once, in order and without gaps, with no more statements than halving needs.
+func TestInsert_IsolatesExactlyTheRefusedRows(t *testing.T) {
 	t.Parallel()
 	s := newPicky(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,7 +103,7 @@ func inTransaction(t *testing.T, s *settlement, work func(tx *sql.Tx)) {
 
 var errOdd = &mysql.MySQLError{Number: 1644, Message: "odd"}
 
-func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
+func TestInsert_FailsBeyondLimitOfRefusedRows(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]int{{0, 100}, {99, 100}, {100, 101}, {199, 101}, {200, 102}, {1_000_000, 10_100}} {
 		require.Equal(t, c[1], run{}.newRefusals(c[0], 0).allowed, "of %d seats", c[0])
@@ -143,7 +142,7 @@ func TestOnlySoManyRowsMayBeRefused(t *testing.T) {
 }
 
 // Rows that were refused in earlier settlements are tried beside the others and not counted.
-func TestRowsThatWereRefusedBeforeMayBeAnyNumber(t *testing.T) {
+func TestInsert_DoesNotLimitRowsRefusedBefore(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 1)
 	const before = 300
@@ -172,8 +171,7 @@ func TestRowsThatWereRefusedBeforeMayBeAnyNumber(t *testing.T) {
 	}
 }
 
-// Only a row's own fault is isolated; whatever else goes wrong is for the whole transaction.
-func TestNothingIsIsolatedThatIsNoFaultOfARow(t *testing.T) {
+func TestInsert_ReturnsOtherErrorsForTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 1)
 	for _, number := range []uint16{1213, 1205, 1062, 1146, 1290} {

@@ -7,16 +7,16 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Work that may be repeated must not read what a failure of its own has overwritten: of "s.coupon, err = lockCoupon(…,
-// s.coupon.ID)" an error leaves no coupon, and the repetition asks for coupon 0. What such a call returns goes into names of
-// the repetition's own, or into what it does not read before.
-func TestNoRepetitionReadsWhatAFailureHasOverwritten(t *testing.T) {
+// Work that is repeated must not read a variable that its own failure has overwritten. After an error of "s.coupon, err =
+// lockCoupon(…, s.coupon.ID)", s.coupon is empty, and the repetition reads coupon 0.
+func TestRepetition_ReadsNoOverwrittenVariable(t *testing.T) {
 	t.Parallel()
 	files := token.NewFileSet()
 	sources, err := filepath.Glob("*.go")
@@ -24,7 +24,6 @@ func TestNoRepetitionReadsWhatAFailureHasOverwritten(t *testing.T) {
 	ofCoupons, err := filepath.Glob("../couponadmin/*.go")
 	require.NoError(t, err)
 	sources = append(sources, ofCoupons...)
-	methods := map[string]*ast.BlockStmt{}
 	var repeated []ast.Expr
 	for _, source := range sources {
 		if strings.HasSuffix(source, "_test.go") {
@@ -33,12 +32,9 @@ func TestNoRepetitionReadsWhatAFailureHasOverwritten(t *testing.T) {
 		file, err := parser.ParseFile(files, source, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				methods[n.Name.Name] = n.Body
-			case *ast.CallExpr:
-				if called, ok := n.Fun.(*ast.SelectorExpr); ok && isRepeating(called.Sel.Name) {
-					repeated = append(repeated, n.Args...)
+			if call, ok := n.(*ast.CallExpr); ok {
+				if called, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(repeating, called.Sel.Name) {
+					repeated = append(repeated, call.Args...)
 				}
 			}
 			return true
@@ -46,30 +42,20 @@ func TestNoRepetitionReadsWhatAFailureHasOverwritten(t *testing.T) {
 	}
 	works := 0
 	for _, work := range repeated {
-		var body *ast.BlockStmt
-		switch work := work.(type) {
-		case *ast.FuncLit:
-			body = work.Body
-		case *ast.SelectorExpr:
-			body = methods[work.Sel.Name]
-		}
-		if body == nil {
-			continue
-		}
-		works++
-		for _, found := range overwritten(body) {
-			t.Errorf("%s: %s is read by a repetition, and overwritten by a call that may fail", files.Position(found.Pos()), types.ExprString(found))
+		if work, ok := work.(*ast.FuncLit); ok {
+			works++
+			for _, found := range overwritten(work.Body) {
+				t.Errorf("%s: %s is read by a repetition, and overwritten by a call that may fail", files.Position(found.Pos()), types.ExprString(found))
+			}
 		}
 	}
 	require.Greater(t, works, 10)
 }
 
-func isRepeating(name string) bool {
-	return name == "Do" || name == "OnConn" || name == "Once" || name == "underLock"
-}
+// repeating are the functions that repeat work.
+var repeating = []string{"Do", "OnConn", "Once", "underLock"}
 
-// The rule finds the fault that it was made for, in each of its forms, and nothing else.
-func TestTheRuleFindsWhatItWasMadeFor(t *testing.T) {
+func TestOverwritten_FindsTheFaultInEachForm(t *testing.T) {
 	t.Parallel()
 	for code, faults := range map[string]int{
 		"s.coupon, err = lock(s.coupon.ID)":                                             1,
@@ -85,7 +71,7 @@ func TestTheRuleFindsWhatItWasMadeFor(t *testing.T) {
 	}
 }
 
-// overwritten are what a body takes from outside, and lets a call overwrite that may return an error instead.
+// overwritten are the outer variables that a body reads, and that a call overwrites which may return an error.
 func overwritten(body *ast.BlockStmt) (found []ast.Expr) {
 	written := map[string]token.Pos{} // first, whole
 	var calls []*ast.AssignStmt
@@ -116,7 +102,7 @@ func overwritten(body *ast.BlockStmt) (found []ast.Expr) {
 	return found
 }
 
-// readBefore is whether a name, or a part of it, is read up to a place without having been written in the body before.
+// readBefore reports whether a name or a part of it is read before until, and not written in the body before that.
 func readBefore(body *ast.BlockStmt, name string, until token.Pos, written map[string]token.Pos, targets map[ast.Expr]bool) (read bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		expr, ok := n.(ast.Expr)

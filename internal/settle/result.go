@@ -12,11 +12,11 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Counts are applications by what became of them.
+// Counts are applications by result.
 type Counts struct {
 	Read          int `json:"read"`          // in the line before the cutoff
 	Issued        int `json:"issued"`        // got a seat
-	UnderReview   int `json:"underReview"`   // went to the DLQ
+	UnderReview   int `json:"underReview"`   // were moved to the DLQ
 	Rejected      int `json:"rejected"`      // ended for good
 	AlreadyIssued int `json:"alreadyIssued"` // held the coupon before
 	NotSelected   int `json:"notSelected"`   // found no seat
@@ -32,7 +32,7 @@ func (c Counts) changed() bool {
 	return c.Issued+c.UnderReview+c.Rejected+c.AlreadyIssued+c.NotSelected > 0
 }
 
-// causes count the applications that went under review or were rejected.
+// causes count the applications that were moved to the DLQ.
 type causes map[coupon.Cause]int
 
 // tally is Counts with causes.
@@ -51,7 +51,7 @@ func (t tally) plus(u tally) tally {
 	return tally{t.Counts.Plus(u.Counts), both}
 }
 
-// reviewed counts failures that went to the DLQ.
+// reviewed counts failures that were moved to the DLQ.
 func reviewed(failures []coupon.Failure) tally {
 	t := tally{Counts: Counts{UnderReview: len(failures)}, causes: causes{}}
 	for _, f := range failures {
@@ -60,40 +60,39 @@ func reviewed(failures []coupon.Failure) tally {
 	return t
 }
 
-// Result is what a run did to one coupon. Arrivals are µs since 1970.
+// Result is the result of one coupon. Arrivals are µs since 1970.
 type Result struct {
 	Coupon coupon.CouponID     `json:"coupon"`
 	Name   string              `json:"name"`
 	Status coupon.ResultStatus `json:"status"`
 	Counts
 	SeatsLeft     int            `json:"seatsLeft"`
-	Gap           int64          `json:"gap"` // promises that cannot be accounted for
+	Gap           int64          `json:"gap"` // accepted applications that cannot be found
 	FirstArrival  coupon.Arrival `json:"firstArrival,omitempty"`
 	LastArrival   coupon.Arrival `json:"lastArrival,omitempty"`
 	WinnersDigest string         `json:"winnersDigest,omitempty"` // sha256:… over the issued user ids, a line each, in order
 	Millis        int64          `json:"durationMs"`
 	Error         string         `json:"error,omitempty"`
 
-	Earlier *history.Settled `json:"settledBefore,omitempty"` // the last run before that settled what is unchanged, for a person
+	Earlier *history.Settled `json:"settledBefore,omitempty"` // of an unchanged coupon: the last run that settled anything
 
 	Preview *Preview `json:"preview,omitempty"` // of a preview alone
 
-	Causes map[coupon.Cause]int `json:"-"` // of UnderReview and Rejected
+	Causes map[coupon.Cause]int `json:"-"` // of UnderReview
 	err    error
 	class  coupon.Class // of the error
 	advice text.Message
 }
 
-// tally adds up the phases. The record counts where there is one at the end.
+// tally adds up the phases. The counts of a complete record replace the sum.
 func (d settled) tally() tally {
-	all := d.issued.seated.tally.plus(d.aside).plus(d.cleaned).plus(d.closed.tally)
+	all := d.issued.seated.tally.plus(d.aside).plus(d.cleaned).plus(d.closed)
 	if d.finished != nil {
 		all.Counts = d.finished.counts
 	}
 	return all
 }
 
-// result is what became of a coupon, up to the error.
 func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 	all, w := d.tally(), d.issued.seated.winners
 	r := Result{Coupon: c.ID, Name: c.Name, Counts: all.Counts, Causes: all.causes, SeatsLeft: c.Free(), Gap: d.issued.account.Gap(),
@@ -121,12 +120,12 @@ func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 }
 
 func (r *Result) fail(err error) {
-	r.Status, r.class, r.advice = coupon.Failed, mysqltx.ClassOf(err), Advice(err)
+	r.Status, r.class, r.advice = coupon.Failed, mysqltx.ClassOf(err), mysqltx.Advice(err)
 	if r.class == coupon.Invariant {
 		r.Status = coupon.HeldBack
 	}
 	if mysqltx.IsLockWait(err) && !errors.As(err, new(*mysqltx.CommitUnknown)) {
-		r.Status, err = coupon.Busy, errBusy
+		r.Status, err = coupon.Busy, text.RetryableErrorf(text.CouponBusy)
 	}
 	r.err, r.Error = err, err.Error()
 }
@@ -134,9 +133,9 @@ func (r *Result) fail(err error) {
 // Err is the error whose text is Error.
 func (r *Result) Err() error { return r.err }
 
-// Report is what became of a run.
+// Report is the result of a run.
 type Report struct {
-	DryRun  bool             `json:"dryRun,omitempty"` // a preview: nothing was done
+	DryRun  bool             `json:"dryRun,omitempty"` // a preview
 	Run     coupon.RunID     `json:"run"`
 	Trigger coupon.Trigger   `json:"trigger"`
 	Cutoff  time.Time        `json:"cutoff"`
@@ -151,29 +150,23 @@ type Total struct {
 	Counts
 	Failed int   `json:"failed"` // failed, busy or held
 	Millis int64 `json:"durationMs"`
-
-	startedAt time.Time
 }
 
 func newReport(r run) *Report {
-	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{}, Total: Total{startedAt: r.startedAt}}
+	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{}}
 }
 
 func (r *Report) add(c Result) {
 	r.Coupons = append(r.Coupons, c)
-	r.Total.count(c)
-}
-
-func (t *Total) count(c Result) {
-	t.Coupons++
-	t.Counts = t.Counts.Plus(c.Counts)
+	r.Total.Coupons++
+	r.Total.Counts = r.Total.Counts.Plus(c.Counts)
 	if c.Error != "" {
-		t.Failed++
+		r.Total.Failed++
 	}
 }
 
-func (r *Report) end(err error, at time.Time) {
-	r.Total.Millis = at.Sub(r.Total.startedAt).Milliseconds()
+func (r *Report) end(err error, took time.Duration) {
+	r.Total.Millis = took.Milliseconds()
 	r.Status = coupon.RunSucceeded
 	if err != nil {
 		r.Status = coupon.RunFailed
@@ -191,7 +184,7 @@ func (r *Report) end(err error, at time.Time) {
 	}
 }
 
-// Classes are the kinds of failure among the coupons, for the exit code.
+// Classes are the classes of the coupons that failed, for the exit code.
 func (r *Report) Classes() (classes []coupon.Class) {
 	for _, c := range r.Coupons {
 		if c.Error != "" {
@@ -201,7 +194,7 @@ func (r *Report) Classes() (classes []coupon.Class) {
 	return classes
 }
 
-// Advice says what to do about the failures among the coupons, each thing once.
+// Advice is the advice about the coupons that failed, without repetitions.
 func (r *Report) Advice() (advice []text.Message) {
 	for _, c := range r.Coupons {
 		if c.advice != (text.Message{}) && !slices.Contains(advice, c.advice) {
@@ -211,25 +204,22 @@ func (r *Report) Advice() (advice []text.Message) {
 	return advice
 }
 
-// CouponsFailed are coupons of a run that running again may settle.
-type CouponsFailed struct{ failures []error }
-
-func (e *CouponsFailed) Error() string { return errors.Join(e.failures...).Error() }
-
-// Infrastructure reports that running again may help.
-func (e *CouponsFailed) Infrastructure() bool { return true }
-
-// Err is a *CouponsFailed when running again may settle what this run did not; held coupons and wrong setups are not
-// among that.
+// Err joins the failures of coupons that another run may settle. A held coupon or a wrong setup is not among them.
 func (r *Report) Err() error {
-	var e CouponsFailed
+	var failures []error
 	for _, c := range r.Coupons {
 		if c.Error != "" && c.class == coupon.Infrastructure {
-			e.failures = append(e.failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
+			failures = append(failures, fmt.Errorf("coupon %d: %s", c.Coupon, c.Error))
 		}
 	}
-	if e.failures == nil {
+	if failures == nil {
 		return nil
 	}
-	return &e
+	return &coupon.Error{Class: coupon.Infrastructure, Err: errors.Join(failures...)}
 }
+
+func setupError(format string, args ...any) error {
+	return &coupon.Error{Class: coupon.Setup, Err: fmt.Errorf(format, args...)}
+}
+
+func invariant(err error) error { return &coupon.Error{Class: coupon.Invariant, Err: err} }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -15,8 +16,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Retry makes applications of one coupon's DLQ retryable and settles the coupon. members are users as the DLQ holds them;
-// none means all of them. Applications that cannot be settled go back under review. Safe to repeat.
+// Retry makes DLQ entries of one coupon retryable and settles the coupon. members are the users as the DLQ holds them; none
+// means all. Applications that cannot be settled return to the DLQ. Safe to repeat.
 func (s *Settler) Retry(stop context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
 	order.Trigger = coupon.DLQRetry
 	return s.runReview(stop, couponID, order, members, func(one *settlement, ctx context.Context) (settled, error) {
@@ -27,9 +28,8 @@ func (s *Settler) Retry(stop context.Context, couponID coupon.CouponID, order Or
 	})
 }
 
-// Drop ends applications of one coupon's DLQ: they are recorded REJECTED with the order's reason and leave the DLQ. It is a
-// run of its own, so that a crash between the record and Redis is repaired like that of a settlement. Dropping an
-// application again is an error: it is not in the DLQ any more.
+// Drop rejects DLQ entries of one coupon for the order's reason. It is a run of its own, so that a crash between MySQL and
+// Redis is repaired like that of a settlement. To drop an application again is an error: it is not in the DLQ any more.
 func (s *Settler) Drop(stop context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
 	order.Trigger, order.CutoffNow = coupon.Manual, true
 	return s.runReview(stop, couponID, order, members, func(one *settlement, ctx context.Context) (settled, error) {
@@ -37,7 +37,7 @@ func (s *Settler) Drop(stop context.Context, couponID coupon.CouponID, order Ord
 	})
 }
 
-// runReview is a run over one coupon, of which all members must be in the DLQ.
+// runReview is a run over one coupon. All members must be in its DLQ.
 func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, order Order, members []string, what work) (*Report, error) {
 	s = s.withFreshDB()
 	ctx, release := outlive(stop, s.Grace)
@@ -63,56 +63,52 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 	if err != nil {
 		return err
 	}
-	err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		if _, err := lockCoupon(ctx, tx, s.coupon.ID); err != nil {
-			return err
-		}
-		if done, err := audit.Recorded(ctx, tx, s.run.origin(), audit.DLQRetried, s.coupon.ID); err != nil || done {
-			return err
-		}
-		if len(members) == 0 {
-			return s.run.audit(ctx, tx, audit.DLQRetried, s.coupon.ID, audit.Entry{Detail: "all that are under review"})
-		}
-		return s.run.audit(ctx, tx, audit.DLQRetried, s.coupon.ID, applicationEntries(named)...)
+	entries := applicationEntries(named)
+	if len(members) == 0 {
+		entries = []audit.Entry{{Detail: "all that are under review"}}
+	}
+	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
+		return s.run.auditOnce(ctx, tx, audit.DLQRetried, s.coupon.ID, entries...)
 	})
 	if err != nil {
 		return err
 	}
 	if len(members) > 0 {
-		_, err := s.DLQ.Release(ctx, s.coupon.ID, named)
+		_, err := s.Line.Release(ctx, s.coupon.ID, named)
 		return err
 	}
 	return s.eachPageUnderReview(ctx, s.coupon.ID, func(page []coupon.Application) error {
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
-		_, err := s.DLQ.Release(ctx, s.coupon.ID, page)
+		_, err := s.Line.Release(ctx, s.coupon.ID, page)
 		return err
 	})
 }
 
-// dropped is what the transaction of a drop did.
+// dropped is the result of the transaction of a drop.
 type dropped struct {
 	issued
-	applications []coupon.Application // to be removed from the DLQ
-	stay         []error              // why others stay there
+	applications []coupon.Application // leave the DLQ
+	stay         []error              // one for each application that stays
 }
 
-// maxShownStay are as many as a person reads.
+// maxShownStay bounds the reasons that a message lists.
 const maxShownStay = 20
 
-// drop records applications and takes them out of the DLQ. Those that cannot be recorded stay, and the error names them.
+// drop records applications and removes them from the DLQ. The error names those that cannot be recorded, and stay.
 func (s *settlement) drop(ctx context.Context, members []string) (settled, error) {
 	var done dropped
-	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
-		done, err = s.recordDrop(ctx, tx, members)
+	s.begin(StepLock)
+	err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
+		done, err = s.recordDrop(ctx, tx, locked, members)
 		return err
 	})
 	if err != nil {
 		return settled{}, err
 	}
 	result := settled{issued: done.issued}
-	if done.seated.tally.changed() { // else another run settled them meanwhile, and cleans up
+	if done.seated.tally.changed() { // else another run has settled them meanwhile, and cleans up
 		if err := s.cleanDropped(ctx, done); err != nil {
 			return result, err
 		}
@@ -127,12 +123,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 	return result, nil
 }
 
-func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, members []string) (done dropped, err error) {
-	s.begin(StepLock)
-	locked, err := lockCoupon(ctx, tx, s.coupon.ID)
-	if err != nil {
-		return done, err
-	}
+func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, members []string) (done dropped, err error) {
 	done.issued = issued{coupon: locked, seatsLeft: locked.Free(), pending: []pendingCleanup{{run: s.run.id, covered: true}}}
 	recorded, found, err := loadRecord(ctx, tx, s.run.id, locked.ID)
 	if done.seated = recorded; err != nil || found {
@@ -157,12 +148,12 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, members []strin
 	return done, insertRecord(ctx, tx, s.run, locked.ID, done.seated)
 }
 
-// cleanDropped takes dropped applications out of Redis, and records that it is clean.
+// cleanDropped removes dropped applications from Redis, and records that it is clean.
 func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
-	if _, err := s.cleanUp(ctx, done.issued, new(memory).reserve(0)); err != nil {
+	if _, err := s.cleanUp(ctx, done.issued, new(remembered)); err != nil {
 		return err
 	}
-	// cleanUp goes by user ids.
+	// cleanUp finds applications by user id.
 	noUsers := slices.DeleteFunc(done.applications, func(a coupon.Application) bool { return a.User() != 0 })
 	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, noUsers); err != nil {
 		return err
@@ -173,7 +164,7 @@ func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 	})
 }
 
-// recordDropped adds a page to done: the applications that are recorded now, or were before and only wait for a clean-up.
+// recordDropped adds to done the applications of a page that are recorded now, or were recorded before without a clean-up.
 func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *dropped, refused *refusals, page []coupon.Application) error {
 	judged, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
 	if err != nil {
@@ -186,21 +177,20 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 			done.applications = append(done.applications, c.Application)
 		case c.User() != 0:
 			users = append(users, c.Application)
-		default:
-			stays, err := s.recordMalformed(ctx, tx, c.Application)
+		default: // the reason names the member
+			reason := mysqltx.Shorten(ledger.Malformed(c.Member)+": "+s.run.Reason, maxReasonLetters)
+			recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, reason, []coupon.Application{c.Application}, refused)
 			switch {
+			case mysqltx.IsDuplicate(err):
+				done.stay = append(done.stay, text.Errorf(text.SameArrival, Shown(c.Member)))
 			case err != nil:
 				return err
-			case stays != nil:
-				done.stay = append(done.stay, stays)
 			default:
-				ended = append(ended, c.Application)
+				ended = append(ended, recorded...)
 			}
 		}
 	}
-	recorded, err := refused.insert(ctx, tx, 0, users, func(_ int, part []coupon.Application) error {
-		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, s.run.Reason, part)
-	})
+	recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, s.run.Reason, users, refused)
 	if err != nil {
 		return err
 	}
@@ -210,23 +200,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 	return s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...)
 }
 
-// recordMalformed records a member that is no user id; kept is why it cannot be.
-func (s *settlement) recordMalformed(ctx context.Context, tx *sql.Tx, a coupon.Application) (kept, err error) {
-	reason := mysqltx.Shorten(ledger.Malformed(a.Member)+": "+s.run.Reason, maxReasonLetters)
-	err = insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, reason, []coupon.Application{a})
-	switch {
-	case err == nil:
-		return nil, nil
-	case mysqltx.IsDuplicate(err):
-		return text.Errorf(text.SameArrival, Shown(a.Member)), nil
-	case mysqltx.IsBadRow(err):
-		return text.Errorf(text.NotDropped, Shown(a.Member), serverSays(err)), nil
-	default:
-		return nil, err
-	}
-}
-
-// underReview finds the members in the DLQ. It is an error if one is missing.
+// underReview finds the members in the DLQ, and returns an error if one is missing.
 func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string) (found []coupon.Application, err error) {
 	if len(members) == 0 {
 		return nil, nil
@@ -259,7 +233,7 @@ func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, mem
 
 func (s *Settler) eachPageUnderReview(ctx context.Context, couponID coupon.CouponID, visit func(page []coupon.Application) error) error {
 	for cursor := (coupon.Cursor{}); ; {
-		page, next, err := s.DLQ.UnderReview(ctx, couponID, cursor)
+		page, next, err := s.Line.UnderReview(ctx, couponID, cursor)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -269,3 +243,14 @@ func (s *Settler) eachPageUnderReview(ctx context.Context, couponID coupon.Coupo
 		cursor = next
 	}
 }
+
+// Shown is a member for a message, cut short: a program may have written a megabyte into the queue.
+func Shown(member string) string {
+	if letters := []rune(member[:min(len(member), 4*maxShown+utf8.UTFMax)]); len(letters) > maxShown {
+		return string(letters[:maxShown]) + "…"
+	}
+	return member
+}
+
+// maxShown is more than twice the digits of the longest user id.
+const maxShown = 50

@@ -216,7 +216,8 @@ func TestDrop_KeepsOneOfTwoMembersWithSameArrival(t *testing.T) {
 	require.Len(t, d.Outcome(couponID, "REJECTED"), len(hostile)+1)
 	require.Len(t, d.IDs("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED'"), len(hostile)+1, "one event for each dropped application")
 	drop(last)
-	require.Len(t, d.UnderReview(couponID), 1)
+	d.SettleNow()
+	require.Len(t, d.UnderReview(couponID), 1, "no application is removed without a record")
 }
 
 func TestDrop_KeepsEntryWhoseRowTheDatabaseRefuses(t *testing.T) {
@@ -273,12 +274,12 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 		d.Exec("DROP TABLE kept")
 		d.Verify()
 	}
-	d.Exec("UPDATE application_outcome SET reason = 'somebody said so' WHERE user_id = 5")
+	d.Exec("UPDATE application_outcome SET reason = 'a wrong reason' WHERE user_id = 5")
 	require.Equal(t, []ledger.Code{ledger.OutcomeWrong}, d.Findings())
 }
 
-// The application arrived after the last issued one. The next run that is not a retry decides about it, and added seats are offered
-// to it in order.
+// The application arrived after the last issued one. The next run that is not a retry decides about it, and added seats are
+// offered to it in order.
 func TestRetry_KeepsEntryWithoutFreeSeat(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

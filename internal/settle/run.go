@@ -21,11 +21,8 @@ import (
 // heartbeat is the interval of heartbeats.
 const heartbeat = 10 * time.Second
 
-// beatTimeout bounds one heartbeat, so that one that hangs does not delay the next.
-const beatTimeout = heartbeat
-
-// endTimeout bounds the record of the end of a run.
-const endTimeout = 3 * time.Second // with the default grace well below the 30 s of a pod
+// endTimeout bounds the record of the end of a run. Together with the default grace it is well below the 30 s of a pod.
+const endTimeout = 3 * time.Second
 
 // run is one execution of the job. Nothing in it changes once it is recorded.
 type run struct {
@@ -35,8 +32,7 @@ type run struct {
 	startedAt time.Time       // UTC, read once
 	stop      context.Context // ends when the run is to stop
 	work      work
-	canaries  map[string]bool // nil: every application is tried
-	memory    *memory         // for winners, of all coupons
+	memory    *memory // shared by all coupons
 }
 
 func (r run) start() history.Start {
@@ -46,17 +42,22 @@ func (r run) start() history.Start {
 // work is what a run does to one coupon.
 type work func(s *settlement, ctx context.Context) (settled, error)
 
-// stopped is an error after a request to stop. The run then ends the work in hand and begins no other.
+// stopped returns an error after a request to stop. The run then finishes the work in progress and begins no other.
 func (r run) stopped() error {
 	if r.stop.Err() == nil {
 		return nil
 	}
-	return ToldToStop(r.stop)
+	return Stopped(r.stop)
 }
 
-// RunOnce settles every due coupon once and returns what became of each. The failure of one coupon does not keep the
-// others from being settled; the error is set when the run could not begin or was stopped. When stop ends, the
-// transaction in hand has Grace to finish, or is rolled back. Running again is always safe.
+// Stopped returns the error of work that ended because of a request to stop.
+func Stopped(ctx context.Context) error {
+	return text.RetryableErrorf(text.Stopped, context.Cause(ctx))
+}
+
+// RunOnce settles every due coupon once and reports each result. A coupon that fails does not affect the others; the error is
+// set when the run could not begin or was stopped. When stop ends, the transaction in progress has Grace to finish, or is
+// rolled back. Running again is always safe.
 func (s *Settler) RunOnce(stop context.Context, order Order) (report *Report, err error) {
 	s = s.withFreshDB()
 	s.Observer.Begin()
@@ -74,7 +75,7 @@ func (s *Settler) RunOnce(stop context.Context, order Order) (report *Report, er
 	return s.doRun(ctx, r, coupons)
 }
 
-// withFreshDB has a run find out for itself whether MySQL is away.
+// withFreshDB returns a Settler that does not know yet whether MySQL is away.
 func (s *Settler) withFreshDB() *Settler {
 	fresh := *s
 	fresh.DB = mysqltx.New(s.DB.Pool())
@@ -83,18 +84,13 @@ func (s *Settler) withFreshDB() *Settler {
 
 func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run, error) {
 	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), stop: stop, work: what, memory: new(memory)}
-	for _, member := range order.Canaries {
-		if r.canaries == nil {
-			r.canaries = make(map[string]bool, len(order.Canaries))
-		}
-		r.canaries[member] = true
-	}
+	r.Canaries = slices.Sorted(slices.Values(order.Canaries)) // nil stays nil
 	cutoff, err := s.chooseCutoff(ctx, order)
 	r.cutoff = cutoff
 	return r, err
 }
 
-// doRun does the work of a run that is recorded, coupon by coupon, and records how it ended.
+// doRun processes the coupons of a recorded run, and records its end.
 func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*Report, error) {
 	stop := s.beat(ctx, r.id)
 	defer stop()
@@ -102,7 +98,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 
 	report := newReport(r)
 	err := s.settleAll(ctx, r, coupons, report)
-	report.end(err, s.Now())
+	report.end(err, s.Now().Sub(r.startedAt))
 	stop() // a late beat would look for a run that has not ended
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
@@ -118,7 +114,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 	return report, err
 }
 
-// outlive returns a context that ends so much later than stop.
+// outlive returns a context that ends when stop has ended and the grace has passed.
 func outlive(stop context.Context, grace time.Duration) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stop))
 	forget := context.AfterFunc(stop, func() {
@@ -129,8 +125,7 @@ func outlive(stop context.Context, grace time.Duration) (ctx context.Context, re
 	return ctx, func() { forget(); cancel(nil) }
 }
 
-// chooseCutoff decides the instant by the Redis clock and refuses one that has not come. A nightly run may be early, and
-// waits at the fence.
+// chooseCutoff goes by the Redis clock and refuses a cutoff in the future. A nightly run may be early; it waits at the fence.
 func (s *Settler) chooseCutoff(ctx context.Context, o Order) (time.Time, error) {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
@@ -173,16 +168,14 @@ func (s *Settler) findCoupons(ctx context.Context, r run) (coupons []coupon.Coup
 	})
 }
 
-// chooseCoupons returns all that are due, or exactly those that were asked for, finalised ones too.
+// chooseCoupons returns the ordered coupons, finalised ones too, or else all that are due.
 func chooseCoupons(ctx context.Context, q mysqltx.Querier, r run) ([]coupon.Coupon, error) {
 	if len(r.Coupons) == 0 {
 		return selectDue(ctx, q, r.cutoff)
 	}
-	ids := slices.Clone(r.Coupons)
-	slices.Sort(ids)
 	var coupons []coupon.Coupon
-	for _, id := range slices.Compact(ids) {
-		c, err := selectCoupon(ctx, q, id)
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(r.Coupons))) {
+		c, err := readCoupon(ctx, q, selectCouponSQL, id)
 		if err != nil {
 			return nil, err
 		}
@@ -191,7 +184,7 @@ func chooseCoupons(ctx context.Context, q mysqltx.Querier, r run) ([]coupon.Coup
 	return coupons, nil
 }
 
-// task is one coupon of a run, and how far the run has come with it.
+// task is the settlement of one coupon, with its progress.
 type task struct {
 	*settlement
 	done        settled
@@ -201,9 +194,8 @@ type task struct {
 	err         error
 }
 
-// settleAll first renews the life of every line and has every door note its server, so that no line ends while it waits for
-// its turn, and pods put back the applications of all coupons at the same time. It issues all coupons before it closes out
-// a long line.
+// settleAll first prepares every coupon, so that no key expires before its turn and pods put back the applications of all
+// coupons at the same time. It issues all coupons before it closes out a long line.
 func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon, report *Report) error {
 	all := make([]*task, len(coupons))
 	for i, c := range coupons {
@@ -211,7 +203,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon,
 	}
 	if !r.dryRun {
 		s.each(all, func(t *task) {
-			t.do(func() (settled, error) { return settled{}, t.meet(ctx) })
+			t.do(func() (settled, error) { return settled{}, t.prepare(ctx) })
 		})
 	}
 	s.each(all, func(t *task) {
@@ -241,11 +233,11 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon,
 }
 
 func (s *Settler) newSettlement(r run, c coupon.Coupon) *settlement {
-	return &settlement{Settler: s, run: r, coupon: c, steps: &stepTimer{observer: s.Observer, now: s.Now},
+	return &settlement{Settler: s, run: r, coupon: c, steps: new(stepTimer),
 		logger: s.Logger.With(zap.Uint64("run_id", uint64(r.id)), zap.Uint64("coupon_id", uint64(c.ID)))}
 }
 
-// each does something for every task, several at the same time.
+// each calls do for every task, Parallel of them at the same time.
 func (s *Settler) each(all []*task, do func(t *task)) {
 	var group errgroup.Group
 	group.SetLimit(s.Parallel)
@@ -255,8 +247,8 @@ func (s *Settler) each(all []*task, do func(t *task)) {
 	_ = group.Wait()
 }
 
-// meet renews the life of the line, and has the door note which server it is on.
-func (s *settlement) meet(ctx context.Context) error {
+// prepare renews the keys of the coupon, and makes the door note which Redis server it is on.
+func (s *settlement) prepare(ctx context.Context) error {
 	if err := s.Door.Renew(ctx, s.coupon.ID, s.coupon.ClosesAt); err != nil || !s.due() {
 		return err
 	}
@@ -264,7 +256,7 @@ func (s *settlement) meet(ctx context.Context) error {
 	return err
 }
 
-// do does a part of a settlement. A panic is the failure of this coupon alone.
+// do runs a part of a settlement. A panic fails this coupon alone.
 func (t *task) do(part func() (settled, error)) {
 	began := t.Now()
 	defer func() {
@@ -273,7 +265,7 @@ func (t *task) do(part func() (settled, error)) {
 			t.err = setupError("a bug: panic: %v; please report it with the log", p)
 		}
 		t.took += t.Now().Sub(began)
-		t.steps.begin("")
+		t.endStep("")
 		r := t.result()
 		r.Status = "" // the run has not ended
 		t.Observer.Note(r)
@@ -283,7 +275,7 @@ func (t *task) do(part func() (settled, error)) {
 
 func (t *task) result() Result { return t.done.result(t.coupon, t.err, t.took) }
 
-// end is what became of the coupon.
+// end logs and returns the result of the coupon.
 func (t *task) end() Result {
 	r := t.result()
 	t.interrupted = t.run.stopped() != nil && errors.Is(t.err, context.Cause(t.run.stop))
@@ -298,7 +290,7 @@ func (t *task) end() Result {
 	return r
 }
 
-// alarm is the log level of a coupon that was not settled. A person who started the run sees it in the report.
+// alarm is the log level for a coupon that was not settled. The operator of a manual run sees it in the report.
 func (r run) alarm() zapcore.Level {
 	if r.Trigger == coupon.Cron {
 		return zap.WarnLevel
@@ -320,7 +312,7 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 	go func() {
 		defer close(done)
 		for Wait(ctx, heartbeat) == nil {
-			beating, done := context.WithTimeout(ctx, beatTimeout)
+			beating, done := context.WithTimeout(ctx, heartbeat)
 			if err := history.Beat(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
 				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", uint64(run)), zap.Error(err))
 			}
@@ -328,4 +320,16 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// Wait returns nil after d, or the cause when ctx ends.
+func Wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -192,14 +191,8 @@ func TestSettle_SettlesApplicationsBackInRedisOnce(t *testing.T) {
 	couponID := d.AddCoupon(2)
 	d.AddUsers(between(1, 4)...)
 	d.Apply(couponID, between(1, 4)...)
-	line, err := d.Redis.ZRangeWithScores(t.Context(), d.Queue(couponID), 0, -1).Result()
-	require.NoError(t, err)
-	d.SettleNow()
-	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	settleWithoutCleanUp(d, couponID)
 	before := d.Snapshot()
-
-	// As after a crash between commit and clean-up.
-	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
 	verdict := d.Check()[0]
 	require.Zero(t, verdict.Gap)
 	for _, f := range verdict.Findings {
@@ -211,34 +204,6 @@ func TestSettle_SettlesApplicationsBackInRedisOnce(t *testing.T) {
 	d.Verify()
 	d.Exec("UPDATE settlement SET cleaned_at = NULL")
 	require.Equal(t, before, d.Snapshot())
-}
-
-func TestSettle_GapHoldsCouponUntilAccepted(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	hurt, whole := d.AddCoupon(10), d.AddCoupon(10)
-	d.AddUsers(between(1, 5)...)
-	d.Apply(hurt, between(1, 5)...)
-	d.Apply(whole, between(1, 5)...)
-	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(hurt), "2", "4").Err())
-
-	report := d.SettleFailing(coupon.Invariant)
-	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
-	require.EqualValues(t, 2, report.Coupons[0].Gap)
-	require.Contains(t, report.Coupons[0].Error, "--accept-gap")
-	require.Empty(t, d.Issued(hurt))
-	require.Equal(t, between(1, 5), d.Issued(whole))
-	require.Equal(t, []string{"1", "3", "5"}, d.Waiting(hurt))
-	require.Equal(t, []ledger.Code{ledger.PromiseLost}, d.Findings())
-	require.EqualValues(t, 2, d.Check(hurt)[0].Gap)
-
-	d.AcceptGap()
-	require.Equal(t, []coupon.UserID{1, 3, 5}, d.Issued(hurt))
-	var actor, reason, detail string
-	require.NoError(t, d.DB.QueryRow("SELECT actor, reason, detail FROM audit_event WHERE action = 'GAP_ACCEPTED' AND coupon_id = ?", hurt).Scan(&actor, &reason, &detail))
-	require.Equal(t, []string{"kim", "test"}, []string{actor, reason})
-	require.Contains(t, detail, "2 applications")
-	d.Verify()
 }
 
 func TestSettle_SweepsAndFinalisesFinishedCoupon(t *testing.T) {

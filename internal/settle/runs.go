@@ -11,7 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// LastNight is history.LastNight, repeated after errors that pass.
+// LastNight is history.LastNight, repeated after transient errors.
 func (s *Settler) LastNight(ctx context.Context, newest time.Time) (last time.Time, err error) {
 	return last, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
 		last, err = history.LastNight(ctx, q, newest)
@@ -22,7 +22,7 @@ func (s *Settler) LastNight(ctx context.Context, newest time.Time) (last time.Ti
 // markTimeout bounds the marking of abandoned runs.
 const markTimeout = 3 * time.Second
 
-// markAbandoned is tried once as a run begins. Its failure does not stop the run.
+// markAbandoned makes one attempt. Its failure does not stop the run.
 func (s *Settler) markAbandoned(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func (s *Settler) markAbandoned(ctx context.Context) {
 	}
 }
 
-// keepResults is tried once. The settlements are recorded without it.
+// keepResults makes one attempt. The settlements are recorded without it.
 func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
 	var results []history.Result
 	for _, c := range report.Coupons {
@@ -48,10 +48,10 @@ func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
 	}
 }
 
-// maxLookedUp bounds the coupons of which a manual run names the earlier settlement.
+// maxLookedUp bounds the unchanged coupons whose earlier run is looked up.
 const maxLookedUp = 20
 
-// lookUpEarlier finds the earlier runs that settled the unchanged coupons of a manual run, for the report.
+// lookUpEarlier adds to the report of a manual run the earlier runs of its unchanged coupons.
 func (s *Settler) lookUpEarlier(ctx context.Context, r run, report *Report) {
 	looked := 0
 	for i := range report.Coupons {

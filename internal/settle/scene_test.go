@@ -13,14 +13,14 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
-// scene is a night with a bit of everything, small enough for a thousand repetitions.
+// scene is a night with every kind of application, small enough for a thousand repetitions.
 //
 // full: an earlier settlement issued four of the first seven, and did not select three. Since then user 6 was blocked, user 7
 // got the coupon by hand, and seats were added: 12 are free. Users 8 to 49 have applied, 8 is in the DLQ as retryable and 9 as
 // held. Of the others 12 and 30 do not exist, 15 and 25 are blocked, 18 and 35 have the coupon by hand, and two members are not
 // user ids.
 //
-// roomy: three applicants and one who does not exist, for ten seats. over: closed, three applicants for two seats.
+// roomy: three applicants and one unknown user, for ten seats. over: closed, three applicants for two seats.
 type scene struct {
 	*jajeongtest.Deployment
 	full, roomy, over coupon.CouponID

@@ -10,12 +10,12 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// This file is how rows of user_coupon get into MySQL fast: packed numbers in one JSON text, in the order of the unique
-// key, without a look at the foreign key, packed while the page before is inserted.
+// This file inserts rows of user_coupon fast: as packed numbers in one JSON text, in the order of the unique key, without a
+// check of the foreign key. A page is packed while the page before is inserted.
 
 // insertIssuedSQL inserts seatRows. The foreign key is not checked for each row, because the transaction has locked the
-// coupon's row. MariaDB and MySQL switch that off in different ways, each within what the other takes for a comment; it is
-// off in this statement alone, and in what a trigger on the table writes with it.
+// coupon's row. MariaDB and MySQL switch the check off in different ways, each in a comment for the other. It is off in this
+// statement and in its triggers alone.
 const insertIssuedSQL = `
 /*M! SET STATEMENT foreign_key_checks = 0 FOR */
 INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
@@ -30,21 +30,20 @@ const (
 	maxLater  = 1<<(63-placeBits) - 1 // nine years
 )
 
-// packable reports whether an application fits into the seatRows of those before it. A score that was written by hand may
-// be any.
+// packable reports whether an application fits into one seatRows with those before it. A score written by hand can be any
+// number.
 func packable(before []coupon.Application, a coupon.Application) bool {
 	return len(before) == 0 || a.Arrival-before[0].Arrival <= maxLater
 }
 
-// seatRows are applications as insertIssuedSQL takes them.
+// seatRows are applications as insertIssuedSQL reads them.
 type seatRows struct {
 	n     int
 	first coupon.Arrival
 	json  string // [[user, packed], …] by user id
 }
 
-// packSeats packs place, from 1, and arrival into one number, because the server's cost of reading JSON goes by how many
-// numbers there are.
+// packSeats packs place, from 1, and arrival into one number, because the server reads fewer numbers faster.
 func packSeats(applications []coupon.Application) *seatRows {
 	if len(applications) == 0 {
 		return &seatRows{}
@@ -66,7 +65,7 @@ func packSeats(applications []coupon.Application) *seatRows {
 	return &seatRows{len(applications), first, string(append(json, ']'))}
 }
 
-// rowsOf are the rows of a part of the chosen; of all of them they are packed already.
+// rowsOf returns the rows of a part of the chosen. The rows of all are packed already.
 func (s selection) rowsOf(part []coupon.Application) *seatRows {
 	if len(part) == len(s.chosen) {
 		return s.rows

@@ -8,25 +8,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRememberedHoldsAllWinnersOrNone(t *testing.T) {
+func TestRemembered_HoldsAllWinnersOrNone(t *testing.T) {
 	t.Parallel()
 	m := new(memory)
 	r := m.reserve(3)
 	r.reset()
 	r.add(threeInLine[:1])
 	r.add(threeInLine[1:])
-	require.Equal(t, []winner{{1, 1000}, {2, 2000}, {3, 3000}}, r.all)
-	require.True(t, r.complete())
+	require.Equal(t, []Winner{{1, 1000}, {2, 2000}, {3, 3000}}, r.all)
+	require.True(t, r.complete)
 	r.add(threeInLine[:1])
-	require.False(t, r.complete(), "seats were added")
+	require.False(t, r.complete, "seats were added")
 	require.Empty(t, r.all)
 	r.reset()
-	require.True(t, r.complete())
+	require.True(t, r.complete)
 
 	other := m.reserve(maxRemembered - 2)
 	other.reset()
 	other.add(threeInLine)
-	require.False(t, other.complete(), "the room is taken")
+	require.False(t, other.complete, "the room is taken")
 	other.release()
 	r.release()
 	other = m.reserve(maxRemembered - 2)
@@ -35,15 +35,15 @@ func TestRememberedHoldsAllWinnersOrNone(t *testing.T) {
 	require.Len(t, other.all, 3)
 }
 
-func TestInsertIssuedLeavesTheForeignKeyUncheckedForItselfAlone(t *testing.T) {
+func TestInsertIssued_SkipsForeignKeyCheckInOneStatement(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 3, threeInLine...)
 	tx, err := s.DB.Pool().BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	nobodys := s.coupon
-	nobodys.ID = 99
-	require.NoError(t, insertIssued(t.Context(), tx, s.run, nobodys, 0, packSeats(threeInLine)), "it is not checked here")
+	missing := s.coupon
+	missing.ID = 99
+	require.NoError(t, insertIssued(t.Context(), tx, s.run, missing, 0, packSeats(threeInLine)), "it is not checked here")
 	var checked bool
 	require.NoError(t, tx.QueryRow("SELECT @@foreign_key_checks").Scan(&checked))
 	require.True(t, checked)
@@ -52,7 +52,7 @@ func TestInsertIssuedLeavesTheForeignKeyUncheckedForItselfAlone(t *testing.T) {
 }
 
 // The places and arrivals of a full page come out of their packing as they went in, however far apart.
-func TestInsertIssuedStoresPlaceAndArrivalAsPacked(t *testing.T) {
+func TestInsertIssued_StoresPlaceAndArrivalAsPacked(t *testing.T) {
 	t.Parallel()
 	require.Less(t, pageApplications, 1<<placeBits)
 	const day = 24 * 3600 * 1_000_000

@@ -50,3 +50,29 @@ func TestSettle_RejectsSecondPlaceOfRefusedRow(t *testing.T) {
 	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"), "a free seat goes to newcomers again")
 	d.Verify(couponID)
 }
+
+// The same user is in the DLQ and in the queue. The row of the first place is refused.
+func TestSettle_SecondPlaceOfRefusedRowWaits(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(3)
+	d.AddUsers(between(1, 3)...)
+	d.Apply(couponID, 1)
+	d.MoveToReview(couponID, "1", coupon.Failure{Retryable: true})
+	first := d.UnderReview(couponID)
+	d.Apply(couponID, 2)
+	d.ApplyAt(couponID, "1", d.Now()) // accepted again by a Redis that had lost the DLQ
+	d.Apply(couponID, 3)
+
+	allow := d.RefuseRows("user_coupon", 1)
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{2, 3}, d.Issued(couponID))
+	require.Equal(t, first, d.UnderReview(couponID))
+	require.Equal(t, []string{"1"}, d.Waiting(couponID))
+	allow()
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{2, 3, 1}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{1}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.Empty(t, d.Waiting(couponID))
+	d.Verify()
+}

@@ -51,8 +51,8 @@ func (m *doomed) newMySQL(t testing.TB) *jajeongtest.Deployment {
 // restartWithin is long enough for a machine with many concurrent tests.
 const restartWithin = 90 * time.Second
 
-// strike kills the scene's server at an operation of a run. The server restarts immediately, while the run waits for its answer,
-// or after the run has ended. It returns the exit code of the run.
+// strike kills the scene's server at an operation of a run. The server restarts immediately, while the run waits for its
+// answer, or after the run has ended. It returns the exit code of the run.
 func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.Step, struck bool) {
 	s.T.Helper()
 	server := m.servers[s.DB]

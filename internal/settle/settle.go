@@ -15,13 +15,12 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// Config is what a Settler works with. Everything but Hook and Progress is needed.
+// Config has the parts of a Settler. Hook and Progress are optional.
 type Config struct {
 	DB       *mysqltx.DB
 	Catalog  Catalog
 	Clock    Clock
 	Line     Line
-	DLQ      DLQ
 	Door     Door
 	Auditor  Auditor
 	Users    *users.Directory
@@ -32,15 +31,15 @@ type Config struct {
 	Grace    time.Duration // how long a transaction in hand may go on after a request to stop
 	Parallel int           // coupons settled at the same time, from 1; each takes two connections to MySQL
 
-	Progress func(c coupon.Coupon, applications int)   // is called as applications are decided, by several goroutines
-	Hook     func(couponID coupon.CouponID, step Step) // is called as a step begins, by several goroutines; for tests
+	// Several goroutines call these:
+	Progress func(c coupon.Coupon, applications int)   // as applications are decided
+	Hook     func(couponID coupon.CouponID, step Step) // as a step begins; for tests
 }
 
-// validate names everything that is missing.
 func (c *Config) validate() error {
 	var problems []error
 	for name, missing := range map[string]bool{
-		"DB": c.DB == nil, "Catalog": c.Catalog == nil, "Clock": c.Clock == nil, "Line": c.Line == nil, "DLQ": c.DLQ == nil, "Door": c.Door == nil,
+		"DB": c.DB == nil, "Catalog": c.Catalog == nil, "Clock": c.Clock == nil, "Line": c.Line == nil, "Door": c.Door == nil,
 		"Auditor": c.Auditor == nil, "Users": c.Users == nil, "Zone": c.Zone == nil, "Now": c.Now == nil, "Logger": c.Logger == nil, "Observer": c.Observer == nil,
 	} {
 		if missing {
@@ -56,7 +55,7 @@ func (c *Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// Settler turns the lines of coupons into outcomes.
+// Settler settles coupons.
 type Settler struct{ Config }
 
 // New returns a Settler, or an error that names each problem of the Config.
@@ -67,7 +66,7 @@ func New(c Config) (*Settler, error) {
 	return &Settler{c}, nil
 }
 
-// Clock is the clock that judges arrivals: that of Redis.
+// Clock is the clock of Redis, by which arrivals are recorded.
 type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
@@ -80,13 +79,9 @@ type Line interface {
 	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error)
 	// Review moves applications to the DLQ with their arrivals; it returns the number moved.
 	Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error)
-}
-
-// DLQ holds the applications that could not be settled. Every call is safe to repeat.
-type DLQ interface {
-	// UnderReview reads the entries behind the cursor, by arrival; none at the end.
+	// UnderReview reads the DLQ entries behind the cursor, by arrival; none at the end.
 	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
-	// Release makes entries retryable; it returns the number of entries found.
+	// Release makes DLQ entries retryable; it returns the number of entries found.
 	Release(ctx context.Context, couponID coupon.CouponID, held []coupon.Application) (int64, error)
 }
 
@@ -98,46 +93,44 @@ type Door interface {
 	// failover lost, or returns how long to wait for the cutoff and for the pods. known is MySQL's promise, the zero Promise
 	// for a finalised coupon.
 	Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error)
-	// SetSold has applying answer SOLD_OUT, or accept again.
+	// SetSold makes the door answer SOLD_OUT, or accept applications again.
 	SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error
 	// Sweep removes the keys of a finished coupon; false when applications are left in them.
 	Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (bool, error)
 }
 
-// Catalog knows the coupons when MySQL cannot be reached.
+// Catalog lists the coupons when MySQL cannot be reached.
 type Catalog interface {
 	Coupons(ctx context.Context) ([]coupon.Coupon, error)
 }
 
-// Observer hears how a run goes on. Several goroutines call it.
+// Observer follows the progress of a run. Several goroutines call it.
 type Observer interface {
 	Begin()
-	Progress(applications int)           // that were processed; those of a repeated transaction again
-	Spend(step Step, took time.Duration) // by one coupon
-	Note(r Result)                       // how far a coupon has come; its status is empty until the run ends
+	Progress(applications int)           // were processed; those of a repeated transaction count again
+	Spend(step Step, took time.Duration) // adds the time of one coupon
+	Note(r Result)                       // the state of a coupon; its status is empty until the run ends
 	End(report *Report, err error)       // the report is nil when the run could not begin
 }
 
-// Auditor accounts for the promises of a coupon.
+// Auditor compares the accepted applications of a coupon with those that are found.
 type Auditor interface {
 	Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error)
 }
 
-// Order says what a run is to do.
+// Order describes a run.
 type Order struct {
 	Trigger   coupon.Trigger
 	Cutoff    time.Time         // zero: the default cutoff
-	CutoffNow bool              // the instant at which the run starts, by the Redis clock
+	CutoffNow bool              // the cutoff is the start of the run by the Redis clock
 	Coupons   []coupon.CouponID // none: all that are due
 	AcceptGap bool
 	Operator  string
 	Reason    string
 
-	Canaries []string // try only these of the DLQ; nil: all
-
-	Expect map[coupon.CouponID]string // issue nothing unless Preview.Digest is this
-
-	List bool // a preview names every application, not only the first and the last
+	Canaries []string                   // the DLQ entries to try; nil: all
+	Expect   map[coupon.CouponID]string // the digest that a coupon must have, else nothing is issued
+	List     bool                       // a preview names every application, not only the first and the last
 
 	dryRun bool
 }

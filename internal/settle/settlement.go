@@ -15,10 +15,11 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxTakeovers bounds the attempts at a settlement during which another Redis server takes over. Each costs the time that
-// pods have to put applications back.
+// maxTakeovers bounds the attempts at a settlement while other Redis servers take over. Each waits until pods have put lost
+// applications back.
 const maxTakeovers = 3
 
 // settlement settles one coupon in one run. Nothing in it is written after newSettlement: each phase returns a value.
@@ -30,33 +31,27 @@ type settlement struct {
 	logger *zap.Logger // adds run_id and coupon_id
 }
 
-// settled is how far a settlement has come. Each phase sets its own field once.
+// settled is the progress of a settlement. Each phase sets its own field once.
 type settled struct {
 	notDue    bool
 	issued    issued    // fence and transaction
-	aside     tally     // put under review because MySQL was away
+	aside     tally     // moved to the DLQ because MySQL was away
 	cleaned   tally     // clean-up
 	postponed bool      // the close-out waits until every coupon of the run is issued
-	closed    closed    // close-out
+	closed    tally     // close-out
 	finished  *finished // nil before the end
 	preview   *Preview  // of a preview alone
 }
 
 // issued is what the transaction committed.
 type issued struct {
-	coupon    coupon.Coupon  // as it was locked
-	account   ledger.Account // of its promises
+	coupon    coupon.Coupon // when it was locked
+	account   ledger.Account
 	seated    seated
-	pin       string           // what an operator approves of seated and account
+	pin       string           // the digest that an operator approves
 	pending   []pendingCleanup // includes this run if it recorded anything
 	seatsLeft int
 	waiting   int // in the queue, those behind the cutoff included
-}
-
-// closed is what became of the rest of the line.
-type closed struct {
-	tally   tally
-	decided bool // at least one page was
 }
 
 // finished is a settlement whose records are complete.
@@ -65,8 +60,8 @@ type finished struct {
 	seatsLeft int
 }
 
-// settle is one settlement. A long line is closed out later, by closeOutAndFinish, so that no winner of another coupon waits
-// until the outcomes of this one are recorded.
+// settle runs the phases in order. It leaves a long line to closeOutAndFinish, so that the winners of other coupons do not wait
+// for the outcomes of this one.
 func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 	if !s.due() {
 		return settled{notDue: true}, nil
@@ -103,13 +98,13 @@ func (s *settlement) closeOutAndFinish(ctx context.Context, done settled) (settl
 // due reports whether applications may have arrived before the cutoff.
 func (s *settlement) due() bool { return s.coupon.OpensAt.Before(s.run.cutoff) }
 
-// issueBehindFence runs the transaction behind the fence. It starts again where another Redis server took over meanwhile:
-// the line that was read may lack applications that pods are about to put back.
+// issueBehindFence runs the transaction behind the fence. It starts again if another Redis server takes over meanwhile, because
+// the line may lack applications that pods are about to put back.
 func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) (done issued, err error) {
 	done.coupon = s.coupon
 	for n := 1; ; n++ {
 		if err := s.waitForFence(ctx); err != nil {
-			return done.undone(), err
+			return done.rolledBack(), err
 		}
 		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) (err error) {
 			done, err = s.issue(ctx, tx, attempt, winners)
@@ -119,18 +114,18 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 		case err == nil:
 			return done, nil
 		case n == maxTakeovers || !errors.Is(err, errTakenOver):
-			return done.undone(), err
+			return done.rolledBack(), err
 		}
 	}
 }
 
-// undone is what an error leaves of a transaction that was rolled back.
-func (i issued) undone() issued {
+// rolledBack is the result of a transaction that failed.
+func (i issued) rolledBack() issued {
 	return issued{coupon: i.coupon, account: i.account, seatsLeft: i.coupon.Free()}
 }
 
-// issue gives the free seats to the first eligible applications of the line. Seats, count and record are committed in one
-// transaction; in a later attempt the record shows that an earlier one was committed.
+// issue gives the free seats to the first eligible applications, and commits seats, count and record together. In a later
+// attempt the record shows that an earlier one was committed.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners *remembered) (issued, error) {
 	winners.reset()
 	s.begin(StepLock)
@@ -142,7 +137,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners
 	if err != nil {
 		return issued{coupon: locked}, err
 	}
-	if attempt > 1 { // another run may have cleaned up since: pending need not show the record
+	if attempt > 1 { // pending may not show the record: another run may have cleaned up since
 		if recorded, found, err := loadRecord(ctx, tx, s.run.id, locked.ID); err != nil || found {
 			winners.forget()
 			return issued{coupon: locked, seated: recorded, pending: pending, seatsLeft: locked.Free()}, err
@@ -158,7 +153,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners
 	if err := s.sameServer(ctx); err != nil {
 		return done, err
 	}
-	// Late, because the catalog waits for this row.
+	// As late as possible, because the catalog waits for this row.
 	if err := keepPromise(ctx, tx, locked.ID, done.account, s.run.startedAt); err != nil {
 		return done, err
 	}
@@ -172,7 +167,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners
 	return done, err
 }
 
-// give accounts for a locked coupon, seats the winners, and compares them with those that were approved.
+// give checks the account of a locked coupon, seats the winners, and compares them with the approved digest.
 func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winners *remembered) (issued, error) {
 	s.begin(StepAccount)
 	account, err := s.account(ctx, tx, c)
@@ -188,15 +183,15 @@ func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winn
 	return done, s.approve(ctx, tx, done)
 }
 
-// account holds the coupon if its count of issued coupons is wrong, since that count says how many seats are free, or if
-// accepted applications are missing, unless an operator accepts that.
+// account holds the coupon if issued_count is wrong, or if accepted applications are missing and no operator has accepted the
+// loss.
 func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (ledger.Account, error) {
 	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err != nil {
 		return account, err
 	}
-	if counted := int64(c.IssuedCount); counted != account.Past.Coupons {
-		return account, invariant(&CountHeld{c.ID, counted, account.Past.Coupons, int64(c.TotalQuantity)})
+	if int64(c.IssuedCount) != account.Past.Coupons {
+		return account, invariant(text.Errorf(text.CountHeld, c.ID, c.IssuedCount, account.Past.Coupons, c.TotalQuantity))
 	}
 	if account.Gap() <= 0 {
 		return account, nil
@@ -205,15 +200,16 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 		return account, err
 	}
 	if !s.run.AcceptGap {
-		return account, invariant(&GapHeld{Gap: account.Gap(), Account: account})
+		return account, invariant(text.Errorf(text.GapHeld, account.Gap(), account.Accepted, account))
 	}
 	return account, nil
 }
 
-// record deletes the records of refused NOT_SELECTED applications and counts the seats. Unless nothing changed it adds the
-// row and its audit event, and this run to those that need a clean-up.
+// record deletes the records of refused NOT_SELECTED applications and counts the seats. If anything changed, it adds the
+// settlement row, its audit event, and this run to the pending clean-ups.
 func (s *settlement) record(ctx context.Context, tx *sql.Tx, c coupon.Coupon, seats seated, pending []pendingCleanup) ([]pendingCleanup, error) {
-	if err := deleteNotSelected(ctx, tx, c.ID, applicationsOf(seats.refusedReturned())); err != nil {
+	returned := applications(seats.refusedOf(true), func(f coupon.Failure) coupon.Application { return f.Application })
+	if err := deleteNotSelected(ctx, tx, c.ID, returned); err != nil {
 		return nil, err
 	}
 	if seats.winners.count > 0 {
@@ -232,17 +228,17 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, c coupon.Coupon, se
 	return append(pending, pendingCleanup{run: s.run.id, covered: true}), s.auditManual(ctx, tx, seats.winners)
 }
 
-// notIssued does what is left to do for a coupon whose transaction failed.
+// notIssued handles the error of the transaction.
 func (s *settlement) notIssued(ctx context.Context, known issued, err error) (settled, error) {
 	done := settled{issued: known}
 	switch {
-	case errors.As(err, new(*GapHeld)):
+	case text.Is(err, text.GapHeld):
 		return done, errors.Join(err, s.auditHold(ctx, audit.GapHeld, err))
-	case errors.As(err, new(*CountHeld)):
+	case text.Is(err, text.CountHeld):
 		return done, errors.Join(err, s.auditHold(ctx, audit.CountHeld, err))
 	case errors.As(err, new(*mysqltx.CommitUnknown)): // nothing may be moved
 		return done, err
-	case mysqltx.IsAway(err) && ctx.Err() == nil:
+	case mysqltx.IsAway(err) && ctx.Err() == nil && s.run.Trigger == coupon.Cron:
 		aside, failed := s.setAside(ctx, known.coupon, err)
 		return settled{issued: known, aside: aside}, errors.Join(err, failed)
 	default:
@@ -250,8 +246,8 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 	}
 }
 
-// cleanUp removes from Redis the applications that this run issued or rejected, and those of earlier runs that did not come so
-// far. MySQL knows all of them. It does not know the refused rows, which move to the DLQ.
+// cleanUp removes from Redis the applications that this run, or an earlier run without a clean-up, has issued or rejected. It
+// moves applications with refused rows to the DLQ.
 func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remembered) (tally, error) {
 	if n := done.seated.winners.count; n > 0 {
 		s.logger.Info("coupons issued", zap.Int("issued", n))
@@ -261,70 +257,76 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 	}
 	s.begin(StepCleanUp)
 	for _, p := range done.pending {
-		if p.run == s.run.id && winners.complete() {
+		if p.run == s.run.id && winners.complete {
 			if err := s.removeRemembered(ctx, winners); err != nil {
 				return tally{}, err
 			}
 			if done.seated.tally.Rejected == 0 {
 				continue
 			}
-		} else if err := s.removePages(ctx, p.run, coupon.MarkIssued, selectIssued); err != nil {
+		} else if err := s.removePages(ctx, p.run, coupon.MarkIssued); err != nil {
 			return tally{}, err
 		}
-		if err := s.removePages(ctx, p.run, coupon.MarkRejected, selectRejected); err != nil {
+		if err := s.removePages(ctx, p.run, coupon.MarkRejected); err != nil {
 			return tally{}, err
 		}
 	}
-	return s.moveToReview(ctx, done.seated.refusedWaiting())
+	return s.moveToReview(ctx, done.seated.refusedOf(false))
 }
 
-// closeOut walks the rest of the line and decides every application in it, page by page.
-func (s *settlement) closeOut(ctx context.Context, done issued) (sum closed, err error) {
+// closeOut decides every application in the rest of the line, page by page.
+func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err error) {
 	logged, refusedAnew := s.Now(), done.seated.refused.anew
-	for page, err := range line.Ahead(ctx, s.restOfLine().NextOrNil) {
-		if err != nil {
-			return sum, err
-		}
-		if err := s.run.stopped(); err != nil {
-			return sum, err
-		}
+	err = s.eachPage(ctx, func(page []coupon.Application) error {
 		s.begin(StepCloseOut)
-		sum.decided = true
-		d, err := s.closePage(ctx, *page, done.seated, refusedAnew)
-		sum.tally = sum.tally.plus(d.tally)
-		if err != nil {
-			return sum, err
-		}
+		d, err := s.closePage(ctx, page, done.seated, refusedAnew)
+		sum = sum.plus(d.tally)
 		refusedAnew = d.refused.anew
-		s.progress(len(*page))
 		if now := s.Now(); now.Sub(logged) >= progressEvery {
-			s.logger.Info("recording the rest of the line", zap.Int("read", sum.tally.Read), zap.Int("not_selected", sum.tally.NotSelected))
+			s.logger.Info("recording the rest of the line", zap.Int("read", sum.Read), zap.Int("not_selected", sum.NotSelected))
 			logged = now
 		}
-	}
-	return sum, nil
+		return err
+	})
+	return sum, err
 }
 
-// closedPage is one page that was closed out.
+// eachPage visits the part of the line that Redis holds. It ends with an error after a request to stop.
+func (s *settlement) eachPage(ctx context.Context, visit func(page []coupon.Application) error) error {
+	rest := line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
+	for page, err := range line.Ahead(ctx, rest.NextOrNil) {
+		if err == nil {
+			err = s.run.stopped()
+		}
+		if err != nil {
+			return err
+		}
+		if err := visit(*page); err != nil {
+			return err
+		}
+		s.progress(len(*page))
+	}
+	return nil
+}
+
 type closedPage struct {
 	decision.Decisions
 	refused refusals
 	tally   tally
 }
 
-// closePage decides one page in a transaction of its own, which locks the coupon so that no seat is given meanwhile. When
-// that is committed, it moves the applications in Redis.
+// closePage decides one page in its own transaction, under the coupon's lock, and then moves the applications in Redis.
 func (s *settlement) closePage(ctx context.Context, page []coupon.Application, before seated, refusedAnew int) (done closedPage, err error) {
-	err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
-		done, err = s.recordPage(ctx, tx, page, before.winners, refusedAnew)
+	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
+		done, err = s.recordPage(ctx, tx, locked, page, before.winners, refusedAnew)
 		return err
 	})
 	if err != nil {
 		return closedPage{}, err
 	}
 	done.tally = tally{Counts: Counts{Read: done.Read - before.readAgain(page), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
-	// The DLQ first: the others stand side by side then. If another application of the user has a DLQ entry, this one waits
-	// for the next run.
+	// The DLQ first, so that the rest of the page is one range. If another application of the user has a DLQ entry, this one
+	// waits for the next run.
 	moved, err := s.moveToReview(ctx, slices.Concat(done.Review, done.refused.failures))
 	done.tally = done.tally.plus(moved)
 	if err != nil {
@@ -339,12 +341,7 @@ func (s *settlement) closePage(ctx context.Context, page []coupon.Application, b
 	return done, err
 }
 
-// recordPage decides a page and records its outcomes.
-func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, page []coupon.Application, winners winners, refusedAnew int) (closedPage, error) {
-	locked, err := lockCoupon(ctx, tx, s.coupon.ID)
-	if err != nil {
-		return closedPage{}, err
-	}
+func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, page []coupon.Application, winners winners, refusedAnew int) (closedPage, error) {
 	boundary, err := selectLastIssued(ctx, tx, locked.ID)
 	if err != nil {
 		return closedPage{}, err
@@ -355,16 +352,15 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, page []coupon.A
 	}
 	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
 	if len(d.NotSelected) > 0 {
-		// Another run may have opened the door since, and given the last seats. A user who is not selected must not be
-		// accepted once more.
+		// Another run may have opened the door since, and given the last seats. Then this user must not be accepted again.
 		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
 			return d, err
 		}
 	}
-	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, d.AlreadyIssued, &d.refused); err != nil {
+	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, "", d.AlreadyIssued, &d.refused); err != nil {
 		return d, err
 	}
-	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, d.NotSelected, &d.refused); err != nil {
+	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused); err != nil {
 		return d, err
 	}
 	if len(d.AlreadyIssued)+len(d.NotSelected) == 0 {
@@ -376,17 +372,18 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, page []coupon.A
 	return d, addToRecord(ctx, tx, s.run, locked.ID, d.Decisions)
 }
 
-// recordOutcome records an outcome and returns the applications whose rows MySQL took.
-func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, applications []coupon.Application, refused *refusals) ([]coupon.Application, error) {
+// recordOutcome returns the applications whose rows were stored.
+func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, reason string, applications []coupon.Application,
+	refused *refusals) ([]coupon.Application, error) {
 	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
-		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, "", part)
+		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, reason, part)
 	})
 }
 
-// finish records that Redis is clean. Where newcomers may be let in again, or the coupon is over, it does that.
+// finish records that Redis is clean, and reopens the door or finalises the coupon if that is due.
 func (s *settlement) finish(ctx context.Context, done settled) (*finished, error) {
 	s.begin(StepFinish)
-	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 { // nothing else may be recorded
+	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 { // perhaps nothing else was recorded
 		if err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
 			return s.auditManual(ctx, tx, done.issued.seated.winners)
 		}); err != nil {
@@ -404,43 +401,37 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	if end.seatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
 		return &end, nil
 	}
-	seatsLeft := end.seatsLeft
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
-		seatsLeft = locked.Free()
+		end.seatsLeft = locked.Free()
 		return s.reopenOrFinalise(ctx, tx, locked, done.issued.pending)
 	})
-	return &finished{end.counts, seatsLeft}, err
+	return &end, err
 }
 
-// completeRecords writes what only the end of a settlement knows. The outcomes are counted by the record itself, because a
-// repeated transaction of the close-out has lost count of them.
+// completeRecords writes the final counts. It takes the outcomes from the record, because a repeated transaction of the
+// close-out does not know what an earlier attempt has counted.
 func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
 	at := s.Now().UTC()
-	now, err := selectCoupon(ctx, q, s.coupon.ID)
+	now, err := readCoupon(ctx, q, selectCouponSQL, s.coupon.ID)
+	if err != nil {
+		return finished{}, err
+	}
+	record, found, err := loadRecord(ctx, q, s.run.id, s.coupon.ID)
 	if err != nil {
 		return finished{}, err
 	}
 	counts := done.tally().Counts
-	isOwn := func(p pendingCleanup) bool { return p.run == s.run.id }
-	recorded := slices.ContainsFunc(done.issued.pending, isOwn)
-	if done.closed.decided {
-		record, found, err := loadRecord(ctx, q, s.run.id, s.coupon.ID)
-		if err != nil {
-			return finished{}, err
-		}
-		if found {
-			recorded = true
-			counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.tally.Issued, record.tally.AlreadyIssued, record.tally.NotSelected
-		}
+	if found {
+		counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.tally.Issued, record.tally.AlreadyIssued, record.tally.NotSelected
 	}
-	if recorded || counts.changed() {
+	if found || counts.changed() {
 		if err := completeRecord(ctx, q, s.run, s.coupon.ID, counts, at); err != nil {
 			return finished{}, err
 		}
 	}
 	for _, p := range done.issued.pending {
-		if !p.covered || isOwn(p) {
-			continue // a run that is not covered settled applications behind this cutoff, which were not walked
+		if !p.covered || p.run == s.run.id {
+			continue // a run with a later cutoff may have left applications that this run has not read
 		}
 		if err := markCleaned(ctx, q, p.run, s.coupon.ID, at); err != nil {
 			return finished{}, err
@@ -449,7 +440,7 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 	return finished{counts, now.Free()}, nil // seats may have been added since
 }
 
-// reopenOrFinalise lets newcomers in again if seats are free, or ends the coupon if it is over.
+// reopenOrFinalise makes the door accept applications again if seats are free, and finalises the coupon if it is over.
 func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
 	if c.Free() > 0 {
 		left, err := anyNotSelected(ctx, tx, c.ID)
@@ -457,7 +448,7 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.
 			return err
 		}
 		if left {
-			return nil // they get the free seats in the next run; until then newcomers must not
+			return nil // the next run gives them the free seats, before new applications
 		}
 		if err := s.Door.SetSold(ctx, c.ID, false); err != nil {
 			return err
@@ -469,9 +460,9 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.
 	return s.finalise(ctx, tx, c, pending)
 }
 
-// finalise ends a coupon whose applying has ended, if no application waits. A coupon with DLQ entries is not finalised,
-// because an operator may still grant them a seat. The keys go first: after a crash before the commit, the coupon is due
-// again and has nothing left to settle.
+// finalise finalises a closed coupon if no application waits. A coupon with DLQ entries is not finalised, because an operator
+// may still grant them a seat. The keys are removed first: after a crash before the commit, the coupon is due again with an
+// empty line.
 func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
 	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err != nil {
@@ -481,7 +472,7 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, 
 		return nil
 	}
 	at := s.Now().UTC()
-	for _, p := range pending { // Redis is empty: the settlements of later cutoffs are clean as well
+	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
 		if err := markCleaned(ctx, tx, p.run, c.ID, at); err != nil {
 			return err
 		}

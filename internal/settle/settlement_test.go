@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -138,7 +139,7 @@ func TestIssue(t *testing.T) {
 	})
 }
 
-func TestTakeSeatsRefusesMoreThanThereAre(t *testing.T) {
+func TestTakeSeats_RefusesMoreThanTotal(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
 	err := s.DB.Do(t.Context(), func(ctx context.Context, tx *sql.Tx, _ int) error { return takeSeats(ctx, tx, 1, 3) })
@@ -146,7 +147,12 @@ func TestTakeSeatsRefusesMoreThanThereAre(t *testing.T) {
 	require.ErrorContains(t, err, "settle verify")
 }
 
-func TestStopLeavesTheWorkInHandItsGrace(t *testing.T) {
+func TestHeartbeat_EndsBeforeTheRunIsAbandoned(t *testing.T) {
+	t.Parallel()
+	require.Less(t, 2*heartbeat, history.SilentSeconds*time.Second, "one interval, and one heartbeat that hangs")
+}
+
+func TestOutlive_EndsAfterGrace(t *testing.T) {
 	t.Parallel()
 	stopping, stop := context.WithCancelCause(t.Context())
 	ctx, release := outlive(stopping, time.Hour)
@@ -162,7 +168,7 @@ func TestStopLeavesTheWorkInHandItsGrace(t *testing.T) {
 	require.ErrorContains(t, context.Cause(ctx), "SIGTERM")
 }
 
-func TestStopLetsTheTransactionInHandCommitAndBeginsNoOther(t *testing.T) {
+func TestStop_CommitsTransactionInProgressAndBeginsNoOther(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
 	stopping, stop := context.WithCancel(t.Context())
@@ -177,15 +183,15 @@ func TestStopLetsTheTransactionInHandCommitAndBeginsNoOther(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// watchedDoor notes what is done to it, and how many coupons are in hand at once.
+// watchedDoor counts renewals and the coupons that are settled at the same time.
 type watchedDoor struct {
 	Door
 	mu      sync.Mutex
 	renewed int
-	atOnce  int
-	most    int
-	early   bool // a coupon was begun before every life was renewed
-	met     map[coupon.CouponID]bool
+	current int
+	highest int
+	early   bool // a coupon began before all keys were renewed
+	fenced  map[coupon.CouponID]bool
 }
 
 func (d *watchedDoor) Renew(context.Context, coupon.CouponID, time.Time) error {
@@ -197,30 +203,30 @@ func (d *watchedDoor) Renew(context.Context, coupon.CouponID, time.Time) error {
 
 const watchedCoupons = 40
 
-// Fence holds each coupon for a moment when it is settled, so that others are in hand meanwhile. It is met before.
+// Fence delays each coupon at its second call, which is that of its settlement.
 func (d *watchedDoor) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time, _ coupon.Promise) (wait, forPods time.Duration, err error) {
 	d.mu.Lock()
-	if !d.met[couponID] {
-		d.met[couponID] = true
+	if !d.fenced[couponID] {
+		d.fenced[couponID] = true
 		d.mu.Unlock()
 		return 0, 0, nil
 	}
 	d.early = d.early || d.renewed < watchedCoupons
-	d.atOnce++
-	d.most = max(d.most, d.atOnce)
+	d.current++
+	d.highest = max(d.highest, d.current)
 	d.mu.Unlock()
 	_ = Wait(ctx, time.Millisecond)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.atOnce--
+	d.current--
 	return 0, 0, errors.New("no further")
 }
 
-func TestRunRenewsEveryLifeFirstAndSettlesOnlySoManyCouponsAtATime(t *testing.T) {
+func TestSettleAll_RenewsKeysFirstAndBoundsConcurrency(t *testing.T) {
 	t.Parallel()
 	const parallel = 4
 	s := newSettlement(t, 1)
-	d := &watchedDoor{met: map[coupon.CouponID]bool{}}
+	d := &watchedDoor{fenced: map[coupon.CouponID]bool{}}
 	s.Door, s.Parallel = d, parallel
 	coupons := make([]coupon.Coupon, watchedCoupons)
 	for i := range coupons {
@@ -230,5 +236,15 @@ func TestRunRenewsEveryLifeFirstAndSettlesOnlySoManyCouponsAtATime(t *testing.T)
 	require.NoError(t, s.settleAll(t.Context(), s.run, coupons, report))
 	require.Len(t, report.Coupons, watchedCoupons)
 	require.False(t, d.early)
-	require.Equal(t, parallel, d.most)
+	require.Equal(t, parallel, d.highest)
+}
+
+func TestResult_ReportsUnknownCommitAsFailed(t *testing.T) {
+	t.Parallel()
+	r := &Result{}
+	r.fail(&mysqltx.CommitUnknown{Err: &mysql.MySQLError{Number: 1205}})
+	require.Equal(t, coupon.Failed, r.Status)
+	require.NotContains(t, r.Error, "nothing was moved")
+	r.fail(&mysql.MySQLError{Number: 1205})
+	require.Equal(t, coupon.Busy, r.Status)
 }

@@ -30,21 +30,10 @@ var Steps = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepR
 // progressEvery is the interval at which the log says how far the close-out of a long line has come.
 const progressEvery = 10 * time.Second
 
-// stepTimer measures how long a settlement is at each step. One goroutine uses it.
+// stepTimer measures the current step of a settlement. One goroutine uses it.
 type stepTimer struct {
-	observer Observer
-	now      func() time.Time
-	step     Step // empty: none
-	since    time.Time
-}
-
-// begin ends the step before, and begins another unless it is empty.
-func (t *stepTimer) begin(step Step) {
-	now := t.now()
-	if t.step != "" {
-		t.observer.Spend(t.step, now.Sub(t.since))
-	}
-	t.step, t.since = step, now
+	step  Step // empty: none
+	since time.Time
 }
 
 func (s *settlement) begin(step Step) {
@@ -52,5 +41,14 @@ func (s *settlement) begin(step Step) {
 	if s.Hook != nil {
 		s.Hook(s.coupon.ID, step)
 	}
-	s.steps.begin(step)
+	s.endStep(step)
+}
+
+// endStep ends the current step. The next one is empty at the end of a part.
+func (s *settlement) endStep(next Step) {
+	now := s.Now()
+	if s.steps.step != "" {
+		s.Observer.Spend(s.steps.step, now.Sub(s.steps.since))
+	}
+	*s.steps = stepTimer{next, now}
 }

@@ -27,18 +27,18 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// request is one application by name: who, and when.
+// request is one application.
 type request struct {
 	user    coupon.UserID
 	arrival coupon.Arrival
 }
 
-// storm is a deployment in which everything happens concurrently, in step with the runs.
+// storm is a deployment in which users apply, are blocked and get seats while runs settle.
 type storm struct {
 	*jajeongtest.Deployment
-	people coupon.UserID
+	users  coupon.UserID
 	scarce coupon.CouponID // a coupon to which seats are added, but never enough
-	plenty coupon.CouponID // a coupon that ends with seats for everybody
+	plenty coupon.CouponID // a coupon that ends with seats for all users
 
 	settler *settle.Settler
 	binary  string
@@ -49,8 +49,8 @@ type storm struct {
 	reports  []*settle.Report
 }
 
-// knock is one user at one door.
-type knock struct {
+// visit is a user who applies for a coupon.
+type visit struct {
 	couponID coupon.CouponID
 	user     coupon.UserID
 }
@@ -63,29 +63,28 @@ func steady(user coupon.UserID) bool { return user%5 != 0 }
 // newborn users do not exist before the storm is over; nor are they steady.
 func newborn(user coupon.UserID) bool { return user%25 == 0 }
 
-func newStorm(t *testing.T, people coupon.UserID) *storm {
+func newStorm(t *testing.T, users coupon.UserID) *storm {
 	d := jajeongtest.NewOnPrivateRedis(t)
-	s := &storm{Deployment: d, people: people, promised: map[coupon.CouponID]map[request]bool{}, settler: d.Settler(), binary: testenv.Build(t, "./cmd/settle")}
-	s.scarce, s.plenty = s.AddCoupon(5), s.AddCoupon(int(people)/2)
-	s.AddUsers(slices.DeleteFunc(between(1, people), newborn)...)
+	s := &storm{Deployment: d, users: users, promised: map[coupon.CouponID]map[request]bool{}, settler: d.Settler(), binary: testenv.Build(t, "./cmd/settle")}
+	s.scarce, s.plenty = s.AddCoupon(5), s.AddCoupon(int(users)/2)
+	s.AddUsers(slices.DeleteFunc(between(1, users), newborn)...)
 	for _, couponID := range s.coupons() {
 		s.promised[couponID] = map[request]bool{}
 	}
 	return s
 }
 
-// gust lets people apply; some of them are blocked, some unblocked, and some seats are added. Now and then Redis is full for
-// a while.
-func (s *storm) gust(n int, work []knock) {
+// batch makes users apply, blocks and unblocks some, and adds seats. Sometimes Redis is full for a while.
+func (s *storm) batch(n int, work []visit) {
 	if full, over := n%6 == 2, n%6 == 3; full || over {
 		s.limitMemory(full)
 	}
 	for _, k := range work {
-		s.knock(k)
+		s.visit(k)
 	}
 	ids := make([]coupon.UserID, 6)
 	for i := range ids {
-		ids[i] = 5 * (1 + rand.N(s.people/5))
+		ids[i] = 5 * (1 + rand.N(s.users/5))
 	}
 	s.do(s.UserTable.Update(jajeongtest.Blocked, ids[:4]...))
 	s.do(s.UserTable.Update(jajeongtest.Withdrawn, ids[4:]...))
@@ -97,11 +96,11 @@ func (s *storm) gust(n int, work []knock) {
 
 // limitMemory leaves Redis no memory, or lets it have all.
 func (s *storm) limitMemory(full bool) {
-	most := "0"
+	maxMemory := "0"
 	if full {
-		most = "1"
+		maxMemory = "1"
 	}
-	assert.NoError(s.T, s.Redis.ConfigSet(context.Background(), "maxmemory", most).Err())
+	assert.NoError(s.T, s.Redis.ConfigSet(context.Background(), "maxmemory", maxMemory).Err())
 }
 
 // do is an exec for goroutines that are not the test's own.
@@ -110,12 +109,12 @@ func (s *storm) do(query string, args ...any) {
 	assert.NoError(s.T, err)
 }
 
-// knocks are all users at all doors, twice each, in no order.
-func (s *storm) knocks() (all []knock) {
+// visits are all users for all coupons, twice each, in random order.
+func (s *storm) visits() (all []visit) {
 	for _, couponID := range s.coupons() {
 		for range 2 {
-			for _, user := range between(1, s.people) {
-				all = append(all, knock{couponID, user})
+			for _, user := range between(1, s.users) {
+				all = append(all, visit{couponID, user})
 			}
 		}
 	}
@@ -123,7 +122,7 @@ func (s *storm) knocks() (all []knock) {
 	return all
 }
 
-func (s *storm) knock(k knock) candidates.Code {
+func (s *storm) visit(k visit) candidates.Code {
 	receipt, err := s.Store.Apply(context.Background(), k.couponID, k.user)
 	if redis.HasErrorPrefix(err, "OOM") {
 		s.refused.Add(1)
@@ -235,7 +234,7 @@ func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 		func() { s.drop(s.scarce); s.drop(s.plenty) },
 		func() { s.program("verify") },
 	}
-	gusts := make(chan struct{}, each*(len(kinds)+1)) // so that no run waits for its gust
+	gusts := make(chan struct{}, each*(len(kinds)+1)) // so that no run waits for its batch
 	blow := func() { gusts <- struct{}{} }
 	var runs, weather sync.WaitGroup
 	for _, kind := range kinds {
@@ -248,12 +247,12 @@ func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 	}
 	runs.Go(func() { s.keepSettling(each, blow) })
 	var next atomic.Int64
-	knocks := s.knocks()
+	visits := s.visits()
 	for range 4 {
 		weather.Go(func() {
 			for range gusts {
 				n := int(next.Add(1))
-				s.gust(n, knocks[(n-1)*len(knocks)/cap(gusts):n*len(knocks)/cap(gusts)])
+				s.batch(n, visits[(n-1)*len(visits)/cap(gusts):n*len(visits)/cap(gusts)])
 			}
 		})
 	}
@@ -269,7 +268,7 @@ func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 	s.requireEverybodyAccountedFor()
 	s.requireFirstCome()
 	s.requireSeatsAndRecords()
-	s.requireTheDoorKnows()
+	s.requireNoSecondAcceptance()
 	s.Verify()
 }
 
@@ -277,9 +276,9 @@ func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 func (s *storm) calm() {
 	s.T.Helper()
 	s.limitMemory(false)
-	s.AddUsers(slices.DeleteFunc(between(1, s.people), func(user coupon.UserID) bool { return !newborn(user) })...)
+	s.AddUsers(slices.DeleteFunc(between(1, s.users), func(user coupon.UserID) bool { return !newborn(user) })...)
 	s.SetStatus(jajeongtest.Active)
-	s.Exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", s.people, s.plenty)
+	s.Exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", s.users, s.plenty)
 	const maxRuns = 10
 	for range maxRuns {
 		before := s.Snapshot()
@@ -350,9 +349,9 @@ func (s *storm) requireEverybodyAccountedFor() {
 	}
 }
 
-// requireFirstCome: of those who could take a seat at any time, exactly the lowest arrivals got one, whenever seats were
-// added. A run that gives a seat has read everybody who arrived before, waiting or recorded as not selected, since its
-// cutoff lies behind the winner. Who was blocked for a while may have lost a place, and only such people.
+// requireFirstCome: of the users who were never blocked, exactly those with the lowest arrivals have seats, whenever seats were
+// added. A run that gives a seat has read all earlier applications, waiting or not selected, because its cutoff is later than
+// the winner. Only a user who was blocked for a while may have lost a place.
 func (s *storm) requireFirstCome() {
 	s.T.Helper()
 	for _, couponID := range s.coupons() {
@@ -433,15 +432,15 @@ func (s *storm) recorded(run coupon.RunID, said settle.Result) bool {
 	return true
 }
 
-// requireTheDoorKnows: another application of the same user is not accepted.
-func (s *storm) requireTheDoorKnows() {
+// requireNoSecondAcceptance: another application of the same user is not accepted.
+func (s *storm) requireNoSecondAcceptance() {
 	s.T.Helper()
 	for _, couponID := range s.coupons() {
 		for r := range s.requests(seatedQuery, couponID) {
-			require.Equal(s.T, candidates.AlreadyIssued, s.knock(knock{couponID, r.user}))
+			require.Equal(s.T, candidates.AlreadyIssued, s.visit(visit{couponID, r.user}))
 		}
 		for r := range s.requests(outcomeQuery, couponID, "NOT_SELECTED") {
-			require.Equal(s.T, candidates.SoldOut, s.knock(knock{couponID, r.user}))
+			require.Equal(s.T, candidates.SoldOut, s.visit(visit{couponID, r.user}))
 		}
 	}
 }

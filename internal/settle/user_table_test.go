@@ -70,7 +70,7 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 	}
 }
 
-// The checker and the settlement agree on who is active: the checker finds the one user who was passed over.
+// The checker and the settlement agree on active users: the checker finds the one user who was passed over.
 func TestVerify_FindsPassedOverUserOfAnyTable(t *testing.T) {
 	t.Parallel()
 	for _, table := range jajeongtest.ReadableUserTables {

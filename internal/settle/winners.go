@@ -15,14 +15,14 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// winners are the applications that one transaction issued the coupon to, summed up.
+// winners sums up the applications that got seats in one transaction.
 type winners struct {
 	count       int
 	first, last coupon.Arrival
 	digest      string // sha256:…, over the user ids in order, each in decimal with a newline
 }
 
-// pin is what an operator approves: the winners' digest, or one that covers the number of missing applications as well.
+// pin is the digest that an operator approves: the winners' digest or, with a gap, a digest of both.
 func (w winners) pin(gap int64) string {
 	if gap <= 0 {
 		return w.digest
@@ -32,7 +32,6 @@ func (w winners) pin(gap int64) string {
 
 func sum(hash [sha256.Size]byte) string { return "sha256:" + hex.EncodeToString(hash[:]) }
 
-// digest adds up winners.
 type digest struct {
 	hash   hash.Hash
 	buffer []byte
@@ -63,8 +62,8 @@ func (d *digest) sum() winners {
 	return w
 }
 
-// approve holds the coupon unless its winners and its gap are those that an operator approved. A settlement that was done
-// before counts as approved.
+// approve holds the coupon if an operator has approved another digest. It accepts the digest of an earlier settlement or of an
+// earlier write-off, because a run may be repeated.
 func (s *settlement) approve(ctx context.Context, tx *sql.Tx, done issued) error {
 	want, pinned := s.run.Expect[s.coupon.ID]
 	if !pinned || done.pin == want {
@@ -72,8 +71,10 @@ func (s *settlement) approve(ctx context.Context, tx *sql.Tx, done issued) error
 	}
 	n, gap := done.seated.winners.count, max(0, done.account.Gap())
 	if n == 0 && gap == 0 {
-		if before, err := anySettlementOf(ctx, tx, s.coupon.ID, want); err != nil || before {
-			return err
+		var before bool
+		err := tx.QueryRowContext(ctx, anySettlementOfSQL, s.coupon.ID, want, s.coupon.ID, audit.GapAccepted, want).Scan(&before)
+		if err != nil || before {
+			return mysqltx.Wrap(err, "look for the winners of coupon %d", s.coupon.ID)
 		}
 	}
 	return invariant(text.Errorf(text.OtherWinners, n, done.pin, want))
@@ -83,12 +84,3 @@ func (s *settlement) approve(ctx context.Context, tx *sql.Tx, done issued) error
 const anySettlementOfSQL = `
 SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)
     OR EXISTS (SELECT 1` + audit.Chained + `WHERE e.coupon_id = ? AND e.action = ? AND SUBSTRING_INDEX(e.detail, '; ', -1) = ?)`
-
-// anySettlementOf reports whether a run has issued the coupon to the winners of this pin, or accepted its gap for this pin.
-func anySettlementOf(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, pin string) (bool, error) {
-	var found bool
-	if err := q.QueryRowContext(ctx, anySettlementOfSQL, couponID, pin, couponID, audit.GapAccepted, pin).Scan(&found); err != nil {
-		return false, fmt.Errorf("look for the winners of coupon %d: %w", couponID, err)
-	}
-	return found, nil
-}

@@ -110,7 +110,7 @@ func (m *machine) crash(t *rapid.T) {
 	}
 	store := &crashingStore{Store: m.Store, last: rapid.IntRange(1, 24).Draw(t, "at call"), after: rapid.Bool().Draw(t, "after")}
 	settler := m.settler()
-	settler.Line, settler.Door, settler.DLQ = store, store, store
+	settler.Line, settler.Door = store, store
 	m.interrupt(t, o, func() {
 		if _, err := m.executeBy(settler, o); err != nil && !errors.As(err, new(crashed)) {
 			t.Log(err)

@@ -242,12 +242,13 @@ func (m *machine) checkPreview(t *rapid.T, preview, report *settle.Report) {
 	for i, would := range preview.Coupons {
 		did := report.Coupons[i]
 		if p := would.Preview; would.Error == "" && p != nil {
-			causes := 0
-			for _, n := range p.Causes {
-				causes += n
+			byCause := 0
+			for _, n := range p.Reviews {
+				byCause += n
 			}
-			if rejections := would.UnderReview + would.Rejected; len(p.Winners) != would.Issued || len(p.Rejected) != rejections || causes != rejections {
-				m.fail(t, "the preview lists %d and %d, and counts %d issued and %d rejected", len(p.Winners), len(p.Rejected), would.Issued, rejections)
+			listed := [4]int{len(p.Winners), len(p.UnderReview), byCause, len(p.Rejected)}
+			if counted := [4]int{would.Issued, would.UnderReview, would.UnderReview, would.Rejected}; listed != counted {
+				m.fail(t, "the preview lists %v, and counts %v", listed, counted)
 			}
 		}
 		would.Preview, would.Millis, did.Millis, did.Earlier = nil, 0, 0, nil // only a run looks for an earlier one
@@ -300,7 +301,7 @@ func (m *machine) inThisProcess(t *rapid.T, o order) *settle.Report {
 func (m *machine) settler() *settle.Settler {
 	return &settle.Settler{Config: settle.Config{
 		DB: mysqltx.New(m.DB), Catalog: catalog.Snapshot{Store: m.Store}, Clock: m.Store,
-		Line: m.Store, Door: m.Store, DLQ: m.Store, Auditor: &ledger.Ledger{Store: m.Store, Users: m.Users}, Users: m.Users,
+		Line: m.Store, Door: m.Store, Auditor: &ledger.Ledger{Store: m.Store, Users: m.Users}, Users: m.Users,
 		Zone: time.UTC, Now: time.Now, Logger: zap.NewNop(), Observer: runmetrics.New(time.Now), Grace: time.Second, Parallel: 1,
 	}}
 }

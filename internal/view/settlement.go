@@ -81,8 +81,8 @@ func (v View) preview(c settle.Result) {
 		v.Println(text.NoneWouldBeIssued)
 	}
 	fmt.Fprintf(v.W, "  %s\n", p.Digest)
-	for _, cause := range slices.Sorted(maps.Keys(p.Causes)) {
-		v.Println(text.WouldBeRejected, p.Causes[cause], text.Word(v.Language, cause), cause)
+	for _, cause := range slices.Sorted(maps.Keys(p.Reviews)) {
+		v.Println(text.WouldBeRejected, p.Reviews[cause], text.Word(v.Language, cause), cause)
 	}
 	if len(p.Winners) > 0 {
 		t := v.table(text.ColumnPlace, text.ColumnUser, text.ColumnAppliedAt)
@@ -91,9 +91,9 @@ func (v View) preview(c settle.Result) {
 		}
 		t.Render()
 	}
-	if len(p.Rejected) > 0 {
+	if out := slices.Concat(p.UnderReview, p.Rejected); len(out) > 0 {
 		t := v.table(text.ColumnUser, text.ColumnAppliedAt, text.ColumnReason, text.Message{})
-		for _, r := range p.Rejected {
+		for _, r := range out {
 			t.AppendRow(table.Row{member(r.User), v.arrival(r.Arrival), r.Cause, output.Printable(r.Message)})
 		}
 		t.Render()
