@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -217,6 +220,69 @@ func TestDo_ReplacesSessionThatTheServerEnded(t *testing.T) {
 	require.NotEqual(t, used[0], used[1])
 }
 
+// The statement waits for a row when an administrator kills it.
+func TestDo_RepeatsAfterKillQuery(t *testing.T) {
+	t.Parallel()
+	d := newDB(t)
+	other, err := d.Pool().Begin()
+	require.NoError(t, err)
+	defer func() { _ = other.Rollback() }()
+	_, err = other.Exec("UPDATE coupon SET name = 'd'")
+	require.NoError(t, err)
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		var waiting uint64
+		testenv.Eventually(t, 20*time.Second, "the transaction waits", func() bool {
+			return testenv.Sessions(t, d.Pool(), func(s testenv.Session) bool {
+				waits := strings.Contains(s.Statement, "SET name = 'e'")
+				if waits {
+					waiting = s.ID
+				}
+				return waits
+			}) == 1
+		})
+		_, err := d.Pool().Exec("KILL QUERY " + strconv.FormatUint(waiting, 10))
+		assert.NoError(t, err)
+	}()
+	attempts := 0
+	err = d.Do(t.Context(), func(ctx context.Context, tx *sql.Tx, attempt int) error {
+		if attempts = attempt; attempt == 2 {
+			<-killed
+			require.NoError(t, other.Rollback())
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE coupon SET name = 'e'")
+		return err
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, attempts)
+}
+
+// An account that has used up its connections is not a server that is away: no application goes to the DLQ.
+func TestOnConn_AccountLimitIsNotAway(t *testing.T) {
+	t.Parallel()
+	server := testenv.MySQLFor(t)
+	config, err := mysql.ParseDSN(server.DSN)
+	require.NoError(t, err)
+	config.User, config.Passwd = "one_"+strconv.FormatInt(time.Now().UnixNano()%1e12, 10), "secret"
+	for _, statement := range []string{
+		"CREATE USER '%s'@'%%' IDENTIFIED BY 'secret' WITH MAX_USER_CONNECTIONS 1", "GRANT ALL ON *.* TO '%s'@'%%'",
+	} {
+		_, err := server.DB.Exec(fmt.Sprintf(statement, config.User))
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { _, _ = server.DB.Exec(fmt.Sprintf("DROP USER '%s'@'%%'", config.User)) })
+	pool, err := (&connect.MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(zap.NewNop())
+	require.NoError(t, err)
+	defer pool.Close()
+	only, err := pool.Conn(t.Context())
+	require.NoError(t, err)
+	defer only.Close()
+	err = New(pool).Once(t.Context(), func(context.Context, Querier) error { return nil })
+	require.ErrorContains(t, err, "1226")
+	require.Equal(t, transient, kindOf(err))
+}
+
 // After a panic the connection is free for others.
 func TestDo_PanicReturnsConnection(t *testing.T) {
 	t.Parallel()
@@ -233,7 +299,7 @@ func TestDo_PanicReturnsConnection(t *testing.T) {
 func TestKindOf(t *testing.T) {
 	t.Parallel()
 	for want, numbers := range map[kind][]uint16{
-		transient: {1205, 3572, 1467, 1213, 1020, 3101},
+		transient: {1205, 3572, 1467, 1213, 1020, 3101, 1317, 1028, 3, 1021, 1026, 1030, 1114, 1226},
 		away:      {1047, 1053, 1927, 3032, 4031, 1040, 1203},
 		readOnly:  {1290, 1792, 1836},
 		duplicate: {1062},

@@ -52,7 +52,10 @@ func kindOf(err error) kind {
 func kindOfNumber(number uint16) kind {
 	switch number {
 	case 1205, 3572, 1467, // lock wait ran out; NOWAIT found it locked; ran out before AUTO_INCREMENT's lock
-		1213, 1020, 3101: // deadlock; changed since read; rolled back by group replication
+		1213, 1020, 3101, // deadlock; changed since read; rolled back by group replication
+		1317, 1028, // KILL QUERY, also during a sort
+		3, 1021, 1026, 1030, 1114, // disk full: of a file, the server, a write, the storage engine, a table
+		1226: // an account's limit of connections or statements
 		return transient
 	case 1047, 1053, 1927, // node not ready; server shutting down; connection killed
 		3032, 4031, // server takes no connections; session given up since it was idle
