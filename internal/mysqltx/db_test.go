@@ -2,14 +2,18 @@ package mysqltx
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -316,6 +320,41 @@ func TestKindOf(t *testing.T) {
 	}
 	require.Equal(t, transient, kindOf(fmt.Errorf("redis: %w", &net.OpError{Op: "dial", Err: errors.New("refused")})))
 	require.Equal(t, own, kindOf(errors.New("2 rows, want 1")))
+}
+
+// connectorTo is a server to which no connection can be opened.
+type connectorTo struct {
+	driver.Connector
+	err error
+}
+
+func (c connectorTo) Connect(context.Context) (driver.Conn, error) { return nil, c.err }
+
+func TestConnecting_DistinguishesWrongSettingsFromServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	for want, failures := range map[kind][]error{
+		fatal: {
+			mysql.ErrNoTLS, mysql.ErrPktTooLarge, mysql.ErrUnknownPlugin, tls.RecordHeaderError{Msg: "no TLS"},
+			&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate), Host: "mysql"}},
+			&net.OpError{Op: "remote error", Err: tls.AlertError(42)}, &net.OpError{Op: "dial", Err: net.UnknownNetworkError("tpc")},
+			&mysql.MySQLError{Number: 1045},
+		},
+		away: {
+			&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.DNSError{Err: "no such host"}, io.EOF, mysql.ErrInvalidConn,
+			context.DeadlineExceeded, &mysql.MySQLError{Number: 1040},
+		},
+		transient: {&mysql.MySQLError{Number: 1226}},
+	} {
+		for _, failure := range failures {
+			pool := sql.OpenDB(connectorTo{err: fmt.Errorf("prepare session: %w", failure)})
+			err := New(pool).Once(t.Context(), func(context.Context, Querier) error { return nil })
+			require.ErrorIs(t, err, failure)
+			require.Equal(t, want, kindOf(err), "%T: %v", failure, failure)
+			require.Equal(t, want == fatal, ClassOf(err) == coupon.Setup)
+			require.NotEmpty(t, Advice(err))
+			require.NoError(t, pool.Close())
+		}
+	}
 }
 
 func TestClassOf(t *testing.T) {

@@ -2,6 +2,7 @@ package mysqltx
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -90,6 +91,18 @@ func isInfrastructure(err error) bool {
 		errors.As(err, new(*Away)) || errors.As(err, new(*CommitUnknown)) || errors.As(err, new(*Interrupted))
 }
 
+// connectFailed makes an error of connecting a wrong setting if it has no number and does not come from the network, such as a
+// certificate for another name. MySQL is not away then, and no application may move to the DLQ.
+func connectFailed(err error) error {
+	_, hasNumber := errors.AsType[*mysql.MySQLError](err)
+	network := isInfrastructure(err) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn)
+	unusable := errors.As(err, new(tls.AlertError)) || errors.As(err, new(net.UnknownNetworkError)) || errors.As(err, new(*net.AddrError))
+	if hasNumber || network && !unusable {
+		return &connectionError{err}
+	}
+	return &connectionSettingError{connectionError{err}}
+}
+
 func isSetup(err error) bool {
 	var setup interface{ Setup() bool }
 	return errors.As(err, &setup) && setup.Setup()
@@ -142,6 +155,8 @@ func Advice(err error) text.Message {
 	}
 	var redis interface{ RedisRefuses() bool } // of its adapter
 	switch {
+	case errors.As(err, new(*connectionSettingError)):
+		return text.AdviseConnection
 	case errors.As(err, &redis) && redis.RedisRefuses():
 		return text.AdviseRedis
 	case ClassOf(err) == coupon.Infrastructure:
@@ -176,6 +191,11 @@ type connectionError struct{ err error }
 
 func (e *connectionError) Error() string { return e.err.Error() }
 func (e *connectionError) Unwrap() error { return e.err }
+
+type connectionSettingError struct{ connectionError }
+
+// Setup reports that repeating cannot help.
+func (*connectionSettingError) Setup() bool { return true }
 
 // Away is an error of a server that refuses every statement.
 type Away struct{ Err error }

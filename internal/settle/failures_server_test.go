@@ -118,6 +118,26 @@ func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 	}
 }
 
+// The test servers have no certificate that a client trusts, or no TLS at all. A nightly run does not take that for a server that
+// is away.
+func TestSettle_WrongTLSSettingMovesNothing(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := addThreeApplicants(d)
+	d.Refresh()
+	right := d.Job
+	config, err := mysql.ParseDSN(d.Job.MySQLDSN)
+	require.NoError(t, err)
+	config.TLSConfig = "true"
+	d.Job.MySQLDSN = config.FormatDSN()
+	_, err = d.Settle(nightNow)
+	require.Equal(t, coupon.Setup, mysqltx.ClassOf(err))
+	require.Equal(t, text.AdviseConnection, mysqltx.Advice(err))
+	requireUnchanged(d, couponID, 3, 1, 2)
+	d.Job = right
+	settleThree(d, couponID)
+}
+
 // One server has one trouble after the other, since a start takes longer than a repair.
 func TestSettle_SettlesAfterServerTrouble(t *testing.T) {
 	t.Parallel()

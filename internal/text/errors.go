@@ -57,4 +57,6 @@ var (
 		"MySQL refuses this user or database: check MYSQL_DSN and the grants."}
 	AdviseRedis = Message{"Redis가 이 사용자나 명령을 거부합니다. REDIS_USERNAME, REDIS_PASSWORD, docs/redis-users.acl의 권한, 같은 키를 쓰는 다른 프로그램을 확인하세요.",
 		"Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD, the rights in docs/redis-users.acl, and other programs that use these keys."}
+	AdviseConnection = Message{"연결 설정이 MySQL 서버와 맞지 않습니다. MYSQL_DSN의 tls 같은 매개변수와 서버의 인증서를 확인하세요.",
+		"The connection settings do not fit the MySQL server: check the parameters of MYSQL_DSN, such as tls, and the server's certificate."}
 )
