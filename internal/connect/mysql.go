@@ -13,8 +13,9 @@ import (
 
 const (
 	// lockWaitSeconds is how long a statement waits for a lock before the server answers 1205.
-	lockWaitSeconds  = 10
-	mysqlDialTimeout = 5 * time.Second
+	lockWaitSeconds = 10
+	// mysqlConnectTimeout bounds a connection from dialing to the proof of its session. The server waits as long for a handshake.
+	mysqlConnectTimeout = 10 * time.Second
 	// mysqlIOTimeout is longer than the slowest statement: the lock wait, a page of 20,000 rows, the COMMIT of a million.
 	mysqlIOTimeout = 2 * time.Minute
 	// abandonedSeconds is the time without a statement after which the server ends a session, whose machine may be lost, and
@@ -70,7 +71,7 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config.AllowAllFiles = false
 	config.ColumnsWithAlias = false
 	config.RejectReadOnly = false // a read-only server is recognised by its error number, not as a lost connection
-	config.Timeout = mysqlDialTimeout
+	config.Timeout = mysqlConnectTimeout
 	config.ReadTimeout = mysqlIOTimeout
 	config.WriteTimeout = mysqlIOTimeout
 	config.Logger, err = zap.NewStdLogAt(logger.Named("mysql"), zap.WarnLevel)

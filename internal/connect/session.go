@@ -137,6 +137,8 @@ func perVariable(sql func(variable) string) string {
 type session struct{ driver.Connector }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, mysqlConnectTimeout) // config.Timeout bounds the dialing only
+	defer cancel()
 	conn, err := s.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,13 @@
 package connect
 
 import (
+	"context"
 	"database/sql"
 	"maps"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -142,6 +145,23 @@ func TestSession_RefusesOtherVariables(t *testing.T) {
 			require.Error(t, prove(other), "%s is unknown to the server", name)
 		}
 	}
+}
+
+// A server of another protocol may wait for the client to speak first, as Redis does.
+func TestSession_GivesUpServerThatNeverSpeaks(t *testing.T) {
+	t.Parallel()
+	mysql.RegisterDialContext("silent", func(context.Context, string) (net.Conn, error) {
+		ours, _ := net.Pipe()
+		return ours, nil
+	})
+	synctest.Test(t, func(t *testing.T) { // the wait takes no time
+		db, err := (&MySQLSettings{MySQLDSN: "user@silent(server)/database"}).Open(zap.NewNop())
+		require.NoError(t, err)
+		defer db.Close()
+		began := time.Now()
+		require.ErrorIs(t, db.PingContext(t.Context()), context.DeadlineExceeded)
+		require.Equal(t, mysqlConnectTimeout, time.Since(began))
+	})
 }
 
 // A session costs six statements: the driver reads the maximum packet and sets the character set, two statements set the rest,
