@@ -39,7 +39,12 @@ type variable struct {
 const unset = "-"
 
 const (
+	packetVariable = "max_allowed_packet"
+
 	unlimited = "18446744073709551615"
+	// minPacket has room for the largest statement, which inserts 200 audit events and has 2 MB at most. The driver prepares a larger
+	// statement instead, and the server reports a syntax error in it.
+	minPacket = "4194304"
 	charset   = "utf8mb4"
 	collation = "utf8mb4_unicode_ci" // that of the tables
 )
@@ -81,6 +86,7 @@ var sessionVariables = []variable{
 	{name: "sql_auto_is_null", want: "0"},
 	{name: "div_precision_increment", want: "4"},
 	{name: "group_concat_max_len", want: "1048576"},
+	{name: packetVariable, want: minPacket, set: unset, look: "LEAST(@@SESSION.max_allowed_packet, " + minPacket + ")"},
 
 	// Timeouts. mysqlIOTimeout bounds a statement; the server ends none by itself.
 	{name: "innodb_lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
@@ -145,6 +151,9 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	if err := prepare(ctx, conn); err != nil {
 		_ = conn.Close()
+		if errors.Is(err, mysql.ErrPktTooLarge) {
+			err = &SessionError{packetVariable, minPacket, fmt.Sprintf("< %d", len(settingSQL))}
+		}
 		return nil, fmt.Errorf("prepare session: %w", err)
 	}
 	return conn, nil
@@ -193,6 +202,9 @@ type SessionError struct{ Variable, Want, Is string }
 func (e *SessionError) Error() string { return e.In(text.English) }
 
 func (e *SessionError) In(l text.Language) string {
+	if e.Variable == packetVariable {
+		return l.Sprintf(text.PacketTooSmall, e.Variable, e.Is, e.Want)
+	}
 	return l.Sprintf(text.WrongSession, e.Variable, e.Is, e.Want)
 }
 

@@ -50,4 +50,10 @@ var (
 	ArgumentMissing   = Message{"필요한 인자가 없습니다: %s. --help를 보세요", "expected %s: see --help"}
 	CommandMissing    = Message{"다음 중 하나가 필요합니다: %s. --help를 보세요", "expected one of %s: see --help"}
 	UnreadableCommand = Message{"명령을 읽을 수 없습니다. --help를 보세요: %v", "%v: see --help"}
+
+	// Arguments: the variable, its value, the least that it may be.
+	PacketTooSmall = Message{
+		"%s이(가) %q인데 %q 이상이어야 합니다. 한 문장으로 많은 행을 넣기 때문입니다. MySQL 서버에서 값을 늘리세요",
+		"%s is %q and must be %q or more, since one statement inserts many rows: raise it on the MySQL server",
+	}
 )
