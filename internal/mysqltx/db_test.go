@@ -307,13 +307,19 @@ func TestKindOf(t *testing.T) {
 		away:      {1047, 1053, 1927, 3032, 4031, 1040, 1203},
 		readOnly:  {1290, 1792, 1836},
 		duplicate: {1062},
-		badRow:    {1264, 1292, 1366, 1406, 1644},
+		badRow:    {1265, 1366, 1644, 1048, 1172, 1242, 1451, 1452},
 		check:     {3819, 4025},
 		fatal:     {1044, 1045, 1054, 1142, 1146, 1206, 1, 65535},
 	} {
 		for _, number := range numbers {
 			require.Equal(t, want, kindOf(fmt.Errorf("insert: %w", &mysql.MySQLError{Number: number})), number)
 		}
+	}
+	for state, want := range map[string]kind{"22003": badRow, "45000": badRow, "42000": fatal, "23000": fatal, "HY000": fatal} {
+		numbered := &mysql.MySQLError{Number: 31000, SQLState: [5]byte([]byte(state))}
+		require.Equal(t, want, kindOf(numbered), state)
+		numbered.Number = 1213
+		require.Equal(t, transient, kindOf(numbered), state)
 	}
 	for _, broken := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, &connectionError{errors.New("dial tcp: refused")}} {
 		require.Equal(t, away, kindOf(fmt.Errorf("lock: %w", broken)))

@@ -37,10 +37,12 @@ func kindOf(err error) kind {
 	numbered, hasNumber := errors.AsType[*mysql.MySQLError](err)
 	_, lost := errors.AsType[*connectionError](err)
 	switch {
+	case errors.As(err, new(*rowError)):
+		return badRow
 	case isSetup(err): // also while the connection is opened: the server is not away
 		return fatal
 	case hasNumber:
-		return kindOfNumber(numbered.Number)
+		return kindOfNumber(numbered)
 	case lost, errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, driver.ErrBadConn):
 		return away
 	case isInfrastructure(err):
@@ -50,8 +52,8 @@ func kindOf(err error) kind {
 	}
 }
 
-func kindOfNumber(number uint16) kind {
-	switch number {
+func kindOfNumber(err *mysql.MySQLError) kind {
+	switch err.Number {
 	case 1205, 3572, 1467, // lock wait ran out; NOWAIT found it locked; ran out before AUTO_INCREMENT's lock
 		1213, 1020, 3101, // deadlock; changed since read; rolled back by group replication
 		1317, 1028, // KILL QUERY, also during a sort
@@ -66,10 +68,15 @@ func kindOfNumber(number uint16) kind {
 		return readOnly
 	case 1062:
 		return duplicate
-	case 1264, 1292, 1366, 1406, 1644: // out of range, wrong value, too long, SIGNAL of a trigger
+	case 1265, 1366, 1644, // wrong value; SIGNAL of a trigger
+		1048, 1172, 1242, 1451, 1452: // in a trigger: NULL, more rows than one, a foreign key
 		return badRow
 	case 3819, 4025: // CHECK violated, in MySQL's and MariaDB's words
 		return check
+	}
+	switch class := err.SQLState[:2]; string(class) {
+	case "22", "45": // a value that cannot be stored or computed; SIGNAL with a number of its own
+		return badRow
 	default:
 		return fatal
 	}
@@ -172,6 +179,18 @@ func IsDuplicate(err error) bool { return err != nil && kindOf(err) == duplicate
 func IsBadRow(err error) bool {
 	return err != nil && (kindOf(err) == badRow || kindOf(err) == check)
 }
+
+// DuplicateAsBadRow makes a duplicate a fault of the row: a trigger has found the row of another table.
+func DuplicateAsBadRow(err error) error {
+	if IsDuplicate(err) {
+		return &rowError{err}
+	}
+	return err
+}
+
+type rowError struct{ error }
+
+func (e *rowError) Unwrap() error { return e.error }
 
 func IsCheck(err error) bool { return err != nil && kindOf(err) == check }
 

@@ -176,6 +176,13 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 		"no instant":           {trigger("SET NEW.applied_at = 'at noon'"), "DROP TRIGGER minds", []string{"1292"}},
 		"no number":            {trigger("SET NEW.position = 'first'"), "DROP TRIGGER minds", []string{"1366"}},
 		"a SIGNAL":             {trigger("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'"), "DROP TRIGGER minds", []string{"1644"}},
+		"a SIGNAL's number":    {trigger("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31000, MESSAGE_TEXT = 'no'"), "DROP TRIGGER minds", []string{"31000"}},
+		"NULL":                 {trigger("SET NEW.issued_at = NULL"), "DROP TRIGGER minds", []string{"1048"}},
+		"no ENUM value":        {trigger("SET NEW.status = CONCAT('x', NEW.user_id)"), "DROP TRIGGER minds", []string{"1265"}},
+		"below zero":           {trigger("SET NEW.position = NEW.user_id - NEW.user_id - 1"), "DROP TRIGGER minds", []string{"1264", "1690"}},
+		"a division by zero":   {trigger("SET NEW.position = 1 / (NEW.user_id - 5000000000)"), "DROP TRIGGER minds", []string{"1365"}},
+		"a subquery":           {trigger("SET NEW.position = (SELECT id FROM `user`)"), "DROP TRIGGER minds", []string{"1242"}},
+		"a duplicate":          {trigger("INSERT INTO promise (coupon_id) VALUES (NEW.coupon_id), (NEW.coupon_id)"), "DROP TRIGGER minds", []string{"1062"}},
 		"a CHECK of the table": {"ALTER TABLE user_coupon ADD CONSTRAINT small_users CHECK (user_id < 5000000000)", "ALTER TABLE user_coupon DROP CONSTRAINT small_users", []string{"4025", "3819"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -287,24 +294,32 @@ func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 // The outcome NOT_SELECTED of a user is refused. The application is in the DLQ until it can be written.
 func TestSettle_RefusedOutcome(t *testing.T) {
 	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(between(1, 5)...)
-	d.Apply(couponID, between(1, 5)...)
-	arrivals := arrivalsOf(d, couponID, 3)
-	allow := d.RefuseRows("application_outcome", 3)
-	report := d.SettleNow()
-	require.Equal(t, 1, report.Total.UnderReview)
-	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{2, 4, 5}, d.Outcome(couponID, "NOT_SELECTED"))
-	requireBadRows(d, couponID, "an odd user", arrivals)
-	d.Verify()
+	for message, does := range map[string]string{
+		"an odd user":     "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd user'",
+		"Duplicate entry": "INSERT INTO promise (coupon_id) VALUES (NEW.coupon_id), (NEW.coupon_id)",
+	} {
+		t.Run(message, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			couponID := d.AddCoupon(1)
+			d.AddUsers(between(1, 5)...)
+			d.Apply(couponID, between(1, 5)...)
+			arrivals := arrivalsOf(d, couponID, 3)
+			d.Exec("CREATE TRIGGER minds BEFORE INSERT ON application_outcome FOR EACH ROW IF NEW.user_id = 3 THEN " + does + "; END IF")
+			report := d.SettleNow()
+			require.Equal(t, 1, report.Total.UnderReview)
+			require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
+			require.Equal(t, []coupon.UserID{2, 4, 5}, d.Outcome(couponID, "NOT_SELECTED"))
+			requireBadRows(d, couponID, message, arrivals)
+			d.Verify()
 
-	allow()
-	d.SettleNow()
-	require.Equal(t, between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
-	require.Empty(t, d.UnderReview(couponID))
-	d.Verify()
+			d.Exec("DROP TRIGGER minds")
+			d.SettleNow()
+			require.Equal(t, between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
+			require.Empty(t, d.UnderReview(couponID))
+			d.Verify()
+		})
+	}
 }
 
 // No outcome can be recorded. The issued coupons stay, and the other applications stay in the queue.

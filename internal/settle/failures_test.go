@@ -319,24 +319,6 @@ func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 	d.Verify()
 }
 
-// A trigger that always reports a duplicate is not a coupon given by hand.
-func TestSettle_HoldsCouponAtDuplicateOfTrigger(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1, 2)
-	d.Exec("INSERT INTO promise (coupon_id) VALUES (4711)")
-	d.Exec("CREATE TRIGGER repeats BEFORE INSERT ON user_coupon FOR EACH ROW INSERT INTO promise (coupon_id) VALUES (4711)")
-	report := d.SettleFailing(coupon.Invariant)
-	require.Contains(t, report.Coupons[0].Error, "Duplicate entry '4711'")
-	requireUnchanged(d, couponID, 1, 2)
-	d.Exec("DROP TRIGGER repeats")
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
-	d.Verify()
-}
-
 // A user who was active at the classification gets the coupon. The settlement and the table of users do not wait for each
 // other.
 func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {

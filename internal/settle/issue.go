@@ -152,9 +152,13 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 	for attempt := 1; ; {
 		left := before.without(on)
 		stored, err := refused.insert(ctx, tx, left.given, next.chosen, func(given int, part []coupon.Application) error {
-			return insertIssued(ctx, tx, s.run, left.coupon, left.coupon.IssuedCount+given, next.rowsOf(part))
+			err := insertIssued(ctx, tx, s.run, left.coupon, left.coupon.IssuedCount+given, next.rowsOf(part))
+			if attempt == maxPageAttempts {
+				err = mysqltx.DuplicateAsBadRow(err)
+			}
+			return err
 		})
-		if mysqltx.IsDuplicate(err) && attempt < maxPageAttempts {
+		if mysqltx.IsDuplicate(err) {
 			page := applications(next.from, func(c decision.Application) coupon.Application { return c.Application })
 			again, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
 			if err != nil {

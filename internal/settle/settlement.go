@@ -376,7 +376,11 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, reason string, applications []coupon.Application,
 	refused *refusals) ([]coupon.Application, error) {
 	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
-		return insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, reason, part)
+		err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, reason, part)
+		if part[0].User() != 0 { // malformed members can have the same arrival
+			err = mysqltx.DuplicateAsBadRow(err)
+		}
+		return err
 	})
 }
 
