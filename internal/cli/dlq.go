@@ -7,6 +7,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/review"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -88,11 +89,16 @@ func (p *program) eachUnderReview(ctx context.Context, coupons []coupon.CouponID
 	if now, err = s.store.Now(ctx); err != nil {
 		return now, err
 	}
-	reader := history.Reader{DB: s.MySQL}
-	for _, id := range coupons {
-		if _, err := reader.Coupon(ctx, id); err != nil {
-			return now, err
+	err = mysqltx.New(s.MySQL).OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
+		for _, id := range coupons {
+			if _, err := (history.Reader{DB: q}).Coupon(ctx, id); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return now, err
 	}
 	return now, s.eachCoupon(ctx, coupons, func(id coupon.CouponID) error {
 		return history.EachDLQEntry(ctx, s.store, id, visit)

@@ -13,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-type Reader struct{ DB *sql.DB }
+type Reader struct{ DB mysqltx.Querier }
 
 // SilentSeconds is the time without a heartbeat, six of them, after which a run counts as abandoned until its next one.
 const SilentSeconds = 60
