@@ -147,17 +147,27 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	defer cancel()
 	conn, err := s.Connector.Connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &ConnectError{err}
 	}
-	if err := prepare(ctx, conn); err != nil {
+	err = prepare(ctx, conn)
+	if errors.Is(err, mysql.ErrPktTooLarge) {
+		err = &SessionError{packetVariable, minPacket, fmt.Sprintf("< %d", len(settingSQL))}
+	}
+	if err != nil {
 		_ = conn.Close()
-		if errors.Is(err, mysql.ErrPktTooLarge) {
-			err = &SessionError{packetVariable, minPacket, fmt.Sprintf("< %d", len(settingSQL))}
-		}
-		return nil, fmt.Errorf("prepare session: %w", err)
+		return nil, &ConnectError{fmt.Errorf("prepare session: %w", err)}
 	}
 	return conn, nil
 }
+
+// ConnectError is an error of opening a session. If it is of the network, MySQL is away; else a setting is wrong.
+type ConnectError struct{ Err error }
+
+func (e *ConnectError) Error() string { return "connect to mysql: " + e.Err.Error() }
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// Connecting is for packages that do not import this one.
+func (*ConnectError) Connecting() {}
 
 func prepare(ctx context.Context, conn driver.Conn) error {
 	for _, statement := range []string{isolationSQL, settingSQL} {

@@ -110,7 +110,7 @@ func interrupted(ctx context.Context, err error) error {
 func (d *DB) once(ctx context.Context, work func(ctx context.Context, conn *sql.Conn) error) (err error) {
 	conn, err := d.pool.Conn(ctx)
 	if err != nil {
-		return connectFailed(fmt.Errorf("connect to mysql: %w", err))
+		return err
 	}
 	defer func() { // after a panic too
 		if ctx.Err() != nil {

@@ -352,10 +352,11 @@ func TestConnecting_DistinguishesWrongSettingsFromServerThatIsAway(t *testing.T)
 		transient: {&mysql.MySQLError{Number: 1226}},
 	} {
 		for _, failure := range failures {
-			pool := sql.OpenDB(connectorTo{err: fmt.Errorf("prepare session: %w", failure)})
+			pool := sql.OpenDB(connectorTo{err: &connect.ConnectError{Err: fmt.Errorf("prepare session: %w", failure)}})
 			err := New(pool).Once(t.Context(), func(context.Context, Querier) error { return nil })
 			require.ErrorIs(t, err, failure)
 			require.Equal(t, want, kindOf(err), "%T: %v", failure, failure)
+			require.Equal(t, want, kindOf(pool.PingContext(t.Context())), "%T: %v", failure, failure)
 			require.Equal(t, want == fatal, ClassOf(err) == coupon.Setup)
 			require.NotEmpty(t, Advice(err))
 			require.NoError(t, pool.Close())

@@ -45,6 +45,11 @@ func kindOf(err error) kind {
 		return kindOfNumber(numbered)
 	case lost, errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, driver.ErrBadConn):
 		return away
+	case isConnecting(err):
+		if isInfrastructure(err) && !isWrongNetworkSetting(err) {
+			return away
+		}
+		return fatal // such as a certificate for another name
 	case isInfrastructure(err):
 		return transient
 	default:
@@ -98,16 +103,15 @@ func isInfrastructure(err error) bool {
 		errors.As(err, new(*Away)) || errors.As(err, new(*CommitUnknown)) || errors.As(err, new(*Interrupted))
 }
 
-// connectFailed makes an error of connecting a wrong setting if it has no number and does not come from the network, such as a
-// certificate for another name. MySQL is not away then, and no application may move to the DLQ.
-func connectFailed(err error) error {
-	_, hasNumber := errors.AsType[*mysql.MySQLError](err)
-	network := isInfrastructure(err) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn)
-	unusable := errors.As(err, new(tls.AlertError)) || errors.As(err, new(net.UnknownNetworkError)) || errors.As(err, new(*net.AddrError))
-	if hasNumber || network && !unusable {
-		return &connectionError{err}
-	}
-	return &connectionSettingError{connectionError{err}}
+// isConnecting reports an error of opening a connection.
+func isConnecting(err error) bool {
+	var connecting interface{ Connecting() } // of package connect
+	return errors.As(err, &connecting)
+}
+
+// isWrongNetworkSetting reports an error of the network that repeating cannot cure.
+func isWrongNetworkSetting(err error) bool {
+	return errors.As(err, new(tls.AlertError)) || errors.As(err, new(net.UnknownNetworkError)) || errors.As(err, new(*net.AddrError))
 }
 
 func isSetup(err error) bool {
@@ -162,7 +166,7 @@ func Advice(err error) text.Message {
 	}
 	var redis interface{ RedisRefuses() bool } // of its adapter
 	switch {
-	case errors.As(err, new(*connectionSettingError)):
+	case isConnecting(err) && !isSetup(err) && kindOf(err) == fatal:
 		return text.AdviseConnection
 	case errors.As(err, &redis) && redis.RedisRefuses():
 		return text.AdviseRedis
@@ -210,11 +214,6 @@ type connectionError struct{ err error }
 
 func (e *connectionError) Error() string { return e.err.Error() }
 func (e *connectionError) Unwrap() error { return e.err }
-
-type connectionSettingError struct{ connectionError }
-
-// Setup reports that repeating cannot help.
-func (*connectionSettingError) Setup() bool { return true }
 
 // Away is an error of a server that refuses every statement.
 type Away struct{ Err error }
