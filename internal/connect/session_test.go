@@ -157,7 +157,7 @@ func TestSession_RefusesServerWithSmallPackets(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		var refused *connect.SessionError
+		var refused *SessionError
 		require.ErrorAs(t, err, &refused, size)
 		require.ErrorContains(t, err, "max_allowed_packet is "+is)
 		require.ErrorContains(t, err, "raise it on the MySQL server")
