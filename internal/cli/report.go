@@ -54,9 +54,7 @@ func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
 	e := report.Edition{Report: found, Period: period, Locale: p.Locale, Name: c.Date + c.Month, GeneratedAt: p.Now()}
 	if c.Out == "" {
 		err = c.print(p.Stdout, e)
-	} else if err := output.WriteFile(c.Out, func(w io.Writer) error { return c.print(w, e) }); err != nil {
-		return text.UsageErrorf(text.OutNotWritten, err)
-	} else {
+	} else if err = output.WriteFile(c.Out, func(w io.Writer) error { return c.print(w, e) }); err == nil {
 		p.warn(text.WrittenTo, c.Out)
 	}
 	var unread []error

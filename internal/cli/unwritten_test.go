@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,12 +25,13 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	closes := "--closes=" + w.Now().Add(2*time.Hour).Format(time.RFC3339)
 	month := "--month=" + w.Now().Format("2006-01")
 	spoken := map[string]bool{}
+	formats := []string{"--output=table", "--output=csv", "--output=json", "--output=html"}
 	for _, args := range [][]string{
 		{"--help"}, {"run", "--help"}, {"--version"}, {"completion", "bash"},
 		{"migrate"}, {"run"}, {"run", "--output=json"}, {"run", "--dry-run"}, {"verify"}, {"verify", "--output=json"},
 		{"runs"}, {"runs", "--output=json"}, {"runs", "--output=csv"}, {"show", "1"}, {"show", "1", "--output=json"},
 		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--output=json"},
-		{"report", month}, {"report", month, "--output=csv"}, {"report", month, "--output=json"}, {"report", month, "--output=html"},
+		{"report", month, formats[0]}, {"report", month, formats[1]}, {"report", month, formats[2]}, {"report", month, formats[3]},
 		{"dlq", "list"}, {"dlq", "list", "--list", "--output=csv"}, {"dlq", "list", "--output=json"},
 		append([]string{"dlq", "retry", "--coupon=1"}, person...), append([]string{"dlq", "drop", "--coupon=1", "--user=3"}, person...),
 		{"coupon", "list"}, {"coupon", "list", "--output=json"}, {"coupon", "show", "1"}, {"coupon", "show", "1", "--output=json"},
@@ -48,8 +50,15 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 		code := run(t.Context(), append(args, servers...), full, &stderr)
 		require.NoError(t, full.Close())
 		require.Equal(t, exitInfrastructure, code, "%v: %s", args, &stderr)
+		require.Equal(t, 1, strings.Count(stderr.String(), "no space left on device"), "%v: %s", args, &stderr)
 		require.Contains(t, stderr.String(), "the output could not be written", args)
 		spoken[args[0]] = true
+	}
+	for _, format := range formats {
+		code, _, stderr := w.settle("report", month, format, "--out=/dev/full", "--lang=en")
+		require.Equal(t, exitInfrastructure, code, "%s: %s", format, stderr)
+		require.Equal(t, 1, strings.Count(stderr, "no space left on device"), stderr)
+		require.NotContains(t, stderr, "written to", format)
 	}
 	require.Equal(t, []uint64{6}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
 

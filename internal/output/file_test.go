@@ -44,3 +44,23 @@ func TestWriteFile_KeepsPipesAndLinks(t *testing.T) {
 
 	require.ErrorContains(t, WriteFile(folder, write), "is a directory")
 }
+
+func TestWriteFile_KeepsOldFileAfterFailedWrite(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "report")
+	require.NoError(t, os.WriteFile(path, []byte("before"), 0o644))
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	require.ErrorIs(t, WriteFile(path, func(w io.Writer) error {
+		w.(*Stream).to = full          // the disk fills up
+		_, _ = io.WriteString(w, "re") // code that prints ignores errors
+		return nil
+	}), syscall.ENOSPC)
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "before", string(text))
+}

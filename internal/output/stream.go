@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Stream is standard output or error. It replaces control characters, because names, reasons and members of Redis are foreign
-// texts. It remembers the first write that failed, because printing code rarely checks.
+// Stream is standard output, standard error or a file. It replaces control characters, because names, reasons and members of
+// Redis are foreign texts. It remembers the first write that failed, because printing code rarely checks.
 type Stream struct {
 	to io.Writer
 
@@ -26,11 +26,11 @@ func NewStream(to io.Writer) *Stream { return &Stream{to: to} }
 
 // Write never fails; Failure returns the first error.
 func (s *Stream) Write(p []byte) (int, error) {
-	_ = s.write(p, true)
+	s.write(p, true)
 	return len(p), nil
 }
 
-func (s *Stream) write(p []byte, clean bool) error {
+func (s *Stream) write(p []byte, clean bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if clean {
@@ -39,16 +39,22 @@ func (s *Stream) write(p []byte, clean bool) error {
 	if len(p) > 0 && s.failed == nil {
 		_, s.failed = s.to.Write(p)
 	}
-	return s.failed
 }
 
 // Failure is the error of the first write that failed.
-func (s *Stream) Failure() error { return s.write(nil, false) }
+func (s *Stream) Failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
 
 // verbatim is a Stream for CSV and progress, which are clean and need their control characters.
 type verbatim struct{ *Stream }
 
-func (s verbatim) Write(p []byte) (int, error) { return len(p), s.write(p, false) }
+func (s verbatim) Write(p []byte) (int, error) {
+	s.write(p, false)
+	return len(p), nil
+}
 
 // colours are the only escape sequences that the program prints through a Stream.
 var colours = [][]byte{[]byte(pretty.FgRed.EscapeSeq()), []byte(pretty.Reset.EscapeSeq())}

@@ -70,4 +70,6 @@ var (
 		"this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: raise the limit (ulimit -n, LimitNOFILE) to %d or more"}
 	TooManyConnections = Message{"MAX_CONNECTIONS가 %d인데 이 프로세스는 파일을 %d개까지 열 수 있고 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. %d 이하로 주거나 제한(ulimit -n, LimitNOFILE)을 올리세요",
 		"MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
+	FileNotWritten = Message{"--out: 파일을 끝까지 쓰지 못했습니다: %v. 전에 있던 파일은 그대로입니다.",
+		"--out: the file could not be written: %v. A file that was there before is unchanged."}
 )
