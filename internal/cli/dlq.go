@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -26,6 +28,23 @@ type dlqListCmd struct {
 	User   []string          `placeholder:"USER" bytes:""`
 	List   bool
 	Output string `enum:"table,json,csv" default:"table"`
+}
+
+func (c *dlqListCmd) Validate() error { return checkCauses(c.Cause) }
+
+// checkCauses refuses a cause that no entry has, such as a typing error.
+func checkCauses(given []string) error {
+	known := []string{}
+	for _, cause := range coupon.Causes {
+		known = append(known, string(cause))
+	}
+	known = append(known, history.UnknownCause)
+	for _, cause := range given {
+		if !slices.Contains(known, cause) {
+			return text.UsageErrorf(text.WrongValueOf, "--cause", cause, text.Errorf(text.WantOneOf, strings.Join(known, ", ")))
+		}
+	}
+	return nil
 }
 
 // reviewList is the JSON of dlq list: groups, or entries one by one.
@@ -115,7 +134,8 @@ type reviewFlags struct {
 }
 
 func (d *reviewFlags) Validate() error {
-	return errors.Join(d.operatorFlags.check(text.OperatorIsRecorded), refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
+	return errors.Join(d.operatorFlags.check(text.OperatorIsRecorded), checkCauses(d.Cause),
+		refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
 }
 
 func (d *reviewFlags) retry(p *program) review.Retry {

@@ -60,7 +60,7 @@ func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 	code, _, stderr = w.dlq("retry", couponID, "--cause=INACTIVE_USER")
 	require.Zero(t, code)
 	require.Contains(t, stderr, "No application is under review for this cause")
-	for _, wrong := range [][]string{{"--canary=-1"}, {"--cause=X", "--user=99"}, {"--user=99", "--user=7", "--canary=1"}} {
+	for _, wrong := range [][]string{{"--canary=-1"}, {"--cause=BAD_ROW", "--user=99"}, {"--user=99", "--user=7", "--canary=1"}} {
 		code, _, stderr = w.dlq("retry", couponID, wrong...)
 		require.Equal(t, 2, code, "%s%s", wrong, stderr)
 	}
@@ -113,7 +113,7 @@ func TestDLQList(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 7)
 	require.Equal(t, "'=HYPERLINK(1)", rows[5][1])
-	code, stdout, _ = w.settle("dlq", "list", "--output=csv", "--cause=NONE")
+	code, stdout, _ = w.settle("dlq", "list", "--output=csv", "--cause=BAD_ROW")
 	require.Zero(t, code)
 	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 1)
 	code, _, stderr = w.settle("dlq", "list", "--coupon=999")
