@@ -138,6 +138,11 @@ func (d *reviewFlags) Validate() error {
 		refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
 }
 
+// order is an order of the operator. Another run may settle entries that a cause has chosen; a user is named on purpose.
+func (d *reviewFlags) order() settle.Order {
+	return settle.Order{Operator: d.Operator, Reason: d.Reason, MayBeGone: len(d.User) == 0}
+}
+
 func (d *reviewFlags) retry(p *program) review.Retry {
 	return review.Retry{
 		Selection: review.Selection{Coupons: []coupon.CouponID{d.Coupon}, Users: d.User, Causes: d.Cause},
@@ -165,7 +170,8 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	retry := c.retry(p)
 	retry.Canaries = c.Canary
 	retry.Run = func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) {
-		order := settle.Order{Operator: c.Operator, Reason: c.Reason, CutoffNow: c.Cutoff == "now"}
+		order := c.order()
+		order.CutoffNow = c.Cutoff == "now"
 		if canaries {
 			order.Canaries = members
 		}
@@ -228,8 +234,7 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		members = review.Users(chosen)
 	}
 	return p.settle(ctx, c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
-		order := settle.Order{Operator: c.Operator, Reason: c.Reason}
-		if report, err = settler.Drop(ctx, c.Coupon, order, members); report != nil && report.Total.Rejected > 0 {
+		if report, err = settler.Drop(ctx, c.Coupon, c.order(), members); report != nil && report.Total.Rejected > 0 {
 			p.warn(text.Dropped, report.Total.Rejected, c.Coupon)
 		}
 		return report, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/review"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 // dlq runs `settle dlq VERB` for a coupon.
@@ -168,4 +170,39 @@ func TestDLQRetry_CanaryBehindEarlierEntryHasNotFailed(t *testing.T) {
 	w.settleNow()
 	require.Equal(t, []coupon.UserID{1}, w.Issued(couponID))
 	w.verify()
+}
+
+// Another operator ends an entry while this one connects to settle the chosen entries, or begins the run.
+func TestDLQ_LeavesOutEntriesGoneMeanwhile(t *testing.T) {
+	t.Parallel()
+	for before, occurrence := range map[string]int{"binlog_format": 2, "INTO settlement_run": 1} {
+		for verb, want := range map[string]struct {
+			flags    []string
+			rejected []coupon.UserID
+		}{"retry": {nil, []coupon.UserID{98}}, "drop": {[]string{"--yes"}, []coupon.UserID{98, 99}}} {
+			t.Run(verb+" before "+before, func(t *testing.T) {
+				t.Parallel()
+				w := newWorldBehindProxies(t)
+				couponID := w.AddCoupon(9)
+				w.Apply(couponID, 98, 99)
+				w.settleNow()
+				seen := 0
+				_, servers := w.proxied(func(turn faultproxy.Turn) faultproxy.Action {
+					if bytes.Contains(turn.Request, []byte(before)) {
+						if seen++; seen == occurrence {
+							w.Drop(couponID, "98")
+						}
+					}
+					return faultproxy.Pass()
+				})
+				through := *w
+				through.servers = servers
+				code, stdout, stderr := through.dlq(verb, couponID, append(want.flags, "--cause=UNKNOWN_USER")...)
+				require.Zero(t, code, "%s%s", stdout, stderr)
+				require.GreaterOrEqual(t, seen, occurrence)
+				require.Equal(t, want.rejected, w.Outcome(couponID, "REJECTED"))
+				w.verify()
+			})
+		}
+	}
 }

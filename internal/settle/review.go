@@ -37,7 +37,7 @@ func (s *Settler) Drop(stop context.Context, couponID coupon.CouponID, order Ord
 	})
 }
 
-// runReview is a run over one coupon. All members must be in its DLQ.
+// runReview is a run over one coupon. All members must be in its DLQ, unless the order says that they may be gone.
 func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, order Order, members []string, what work) (*Report, error) {
 	s = s.withFreshDB()
 	ctx, release := outlive(stop, s.Grace)
@@ -47,7 +47,7 @@ func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, orde
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.underReview(ctx, couponID, members); err != nil {
+	if _, err := s.underReview(ctx, couponID, members, order.MayBeGone); err != nil {
 		return nil, err
 	}
 	coupons, err := s.beginRun(ctx, &r)
@@ -59,7 +59,7 @@ func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, orde
 
 // release makes members retryable, after the audit event that names the operator.
 func (s *settlement) release(ctx context.Context, members []string) error {
-	named, err := s.underReview(ctx, s.coupon.ID, members)
+	named, err := s.underReview(ctx, s.coupon.ID, members, s.run.MayBeGone)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if done.seated = recorded; err != nil || found {
 		return done, err
 	}
-	all, err := s.underReview(ctx, locked.ID, members)
+	all, err := s.underReview(ctx, locked.ID, members, s.run.MayBeGone)
 	if err != nil {
 		return done, err
 	}
@@ -200,8 +200,8 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 	return s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...)
 }
 
-// underReview finds the members in the DLQ, and returns an error if one is missing.
-func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string) (found []coupon.Application, err error) {
+// underReview finds the members in the DLQ. A missing one is an error, unless they may be gone.
+func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string, mayBeGone bool) (found []coupon.Application, err error) {
 	if len(members) == 0 {
 		return nil, nil
 	}
@@ -218,8 +218,8 @@ func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, mem
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || mayBeGone {
+		return found, err
 	}
 	var problems []error
 	for _, member := range slices.Sorted(maps.Keys(missing)) {

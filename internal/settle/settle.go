@@ -132,5 +132,7 @@ type Order struct {
 	Expect   map[coupon.CouponID]string // the digest that a coupon must have, else nothing is issued
 	List     bool                       // a preview names every application, not only the first and the last
 
+	MayBeGone bool // Retry and Drop ignore members that have left the DLQ; false: they are an error
+
 	dryRun bool
 }
