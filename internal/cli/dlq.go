@@ -153,6 +153,11 @@ func (d *reviewFlags) retry(p *program) review.Retry {
 	}
 }
 
+// noRun is the report when no entry has one of the causes.
+func noRun(trigger coupon.Trigger) *settle.Report {
+	return &settle.Report{Trigger: trigger, Status: coupon.RunSucceeded, Coupons: []settle.Result{}}
+}
+
 type dlqRetryCmd struct {
 	reviewFlags `embed:""`
 	Canary      int    `placeholder:"N"`
@@ -167,6 +172,7 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	var done struct { // the JSON of a retry with canaries
 		Runs []*settle.Report `json:"runs"`
 	}
+	done.Runs = []*settle.Report{}
 	retry := c.retry(p)
 	retry.Canaries = c.Canary
 	retry.Run = func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) {
@@ -189,12 +195,14 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	switch {
 	case errors.Is(err, review.ErrNoEntry):
 		p.warn(text.NoSuchCause)
-		err = nil
+		if err = nil; c.Canary == 0 {
+			done.Runs = append(done.Runs, noRun(coupon.DLQRetry))
+		}
 	case errors.Is(err, review.ErrCanariesFailed):
 		err = exitError(exitInfrastructure) // some entries were not tried, and it is safe to run again
 	}
 	switch {
-	case c.Output != "json" || len(done.Runs) == 0:
+	case c.Output != "json" || err != nil && len(done.Runs) == 0:
 		return err
 	case c.Canary > 0:
 		return errors.Join(err, output.JSON(p.Stdout, done))
@@ -221,7 +229,10 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		}
 		if len(chosen) == 0 {
 			p.warn(text.NoSuchCause)
-			return nil
+			if c.Output == "json" {
+				err = output.JSON(p.Stdout, noRun(coupon.Manual))
+			}
+			return err
 		}
 		if !c.Yes && !p.isTerminal() { // the causes may choose more entries than the operator expects
 			return text.UsageErrorf(text.DropNeedsYes, len(chosen))

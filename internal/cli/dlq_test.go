@@ -62,6 +62,13 @@ func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 	code, _, stderr = w.dlq("retry", couponID, "--cause=INACTIVE_USER")
 	require.Zero(t, code)
 	require.Contains(t, stderr, "No application is under review for this cause")
+	for want, args := range map[string][]string{`"trigger": "DLQ_RETRY"`: {"retry"}, `"runs": []`: {"retry", "--canary=1"}, `"trigger": "MANUAL"`: {"drop", "--yes"}} {
+		code, stdout, stderr := w.dlq(args[0], couponID, append(args[1:], "--cause=INACTIVE_USER", "--output=json")...)
+		require.Zero(t, code, stderr)
+		require.True(t, json.Valid([]byte(stdout)), stdout)
+		require.Contains(t, stdout, want)
+		require.NotContains(t, stdout, "null")
+	}
 	for _, wrong := range [][]string{{"--canary=-1"}, {"--cause=BAD_ROW", "--user=99"}, {"--user=99", "--user=7", "--canary=1"}} {
 		code, _, stderr = w.dlq("retry", couponID, wrong...)
 		require.Equal(t, 2, code, "%s%s", wrong, stderr)

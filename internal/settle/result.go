@@ -138,7 +138,7 @@ type Report struct {
 	DryRun  bool             `json:"dryRun,omitempty"` // a preview
 	Run     coupon.RunID     `json:"run"`
 	Trigger coupon.Trigger   `json:"trigger"`
-	Cutoff  time.Time        `json:"cutoff"`
+	Cutoff  time.Time        `json:"cutoff,omitzero"` // zero: nothing was to be done
 	Status  coupon.RunStatus `json:"status"`
 	Coupons []Result         `json:"coupons"`
 	Total   Total            `json:"total"`
