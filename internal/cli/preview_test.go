@@ -9,6 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 func TestGoldenPreview(t *testing.T) {
@@ -71,4 +72,20 @@ func TestRun_WithoutFlagsIsNightlyRunUpToLastMidnight(t *testing.T) {
 	require.NoError(t, w.DB.QueryRow("SELECT trigger_kind, status, cutoff FROM settlement_run").Scan(&trigger, &status, &cutoff))
 	require.Equal(t, []string{"CRON", "SUCCEEDED"}, []string{trigger, status})
 	require.Equal(t, midnight.UTC(), cutoff)
+}
+
+func TestPreview_HasCutoffOfNightlyRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := w.Now()
+	inFourMinutes := time.FixedZone("", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240)
+	s := w.Settler(func(s *settle.Settler) { s.Zone = inFourMinutes })
+	night, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron}) // nothing is due: no fence waits for midnight
+	require.NoError(t, err)
+	w.AddUsers(1)
+	w.Apply(w.AddCoupon(5), 1)
+	preview, err := s.Preview(t.Context(), settle.Order{Trigger: coupon.Cron})
+	require.NoError(t, err)
+	require.Equal(t, night.Cutoff, preview.Cutoff)
+	require.Equal(t, 1, preview.Total.Issued)
 }

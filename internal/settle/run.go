@@ -135,7 +135,7 @@ func (s *Settler) chooseCutoff(ctx context.Context, o Order) (time.Time, error) 
 	switch {
 	case o.CutoffNow:
 		cutoff = now
-	case o.Cutoff.IsZero() && mayBeEarly && !o.dryRun:
+	case o.Cutoff.IsZero() && mayBeEarly:
 		cutoff = calendar.DefaultCutoff(now, s.Zone)
 	case o.Cutoff.IsZero():
 		cutoff = calendar.LastCutoff(now, s.Zone)
