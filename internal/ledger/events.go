@@ -22,7 +22,7 @@ type runEvents struct {
 // runIdentity identifies a run. An audit event can lack the cutoff and the trigger.
 type runIdentity struct {
 	actor, reason     string
-	startedAt, cutoff string
+	settledAt, cutoff string
 	trigger           coupon.Trigger
 }
 
@@ -38,7 +38,7 @@ func (r *runEvents) add(e audit.Event) {
 	}
 	run, known := r.runs[*e.Run]
 	if !known {
-		run = runIdentity{actor: e.Actor, reason: e.Reason, startedAt: stamp(e.At)}
+		run = runIdentity{actor: e.Actor, reason: e.Reason, settledAt: stamp(e.At)}
 	}
 	switch e.Action {
 	case audit.DLQRetried:
@@ -71,7 +71,7 @@ func (c *check) checkAudit(ctx context.Context) error {
 }
 
 const auditedRunsSQL = `
-SELECT r.id, r.trigger_kind, r.operator, r.reason, r.started_at, r.cutoff FROM settlement_run r
+SELECT r.id, r.trigger_kind, r.operator, r.reason, ` + settledAt + `, r.cutoff FROM settlement_run r
 WHERE r.id IN (SELECT e.run_id FROM audit_event e WHERE e.coupon_id = ? AND e.run_id IS NOT NULL) ORDER BY r.id`
 
 // checkRuns: invariant 6. Each run agrees with its audit events.
@@ -84,11 +84,11 @@ func (c *check) checkRuns(ctx context.Context) error {
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var id coupon.RunID
 		var is runIdentity
-		var startedAt, cutoff time.Time
-		if err := rows.Scan(&id, (*string)(&is.trigger), &is.actor, &is.reason, &startedAt, &cutoff); err != nil {
+		var settledAt, cutoff time.Time
+		if err := rows.Scan(&id, (*string)(&is.trigger), &is.actor, &is.reason, &settledAt, &cutoff); err != nil {
 			return err
 		}
-		is.startedAt, is.cutoff, is.actor = stamp(startedAt), stamp(cutoff), cmp.Or(is.actor, audit.NightlyActor)
+		is.settledAt, is.cutoff, is.actor = stamp(settledAt), stamp(cutoff), cmp.Or(is.actor, audit.NightlyActor)
 		if audited, known := c.events.runs[id]; known && audited.differs(is) {
 			wrong++
 			first = cmp.Or(first, id)

@@ -51,8 +51,11 @@ SELECT (SELECT COUNT(*) FROM user_coupon c WHERE c.coupon_id = ? AND c.run_id IS
 	runMissingSQL = `
 SELECT COUNT(*) FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND r.id IS NULL`
 
+	// settledAt is the time of all that run r records: its start or, if it started early, its cutoff.
+	settledAt = "GREATEST(r.started_at, r.cutoff)"
+
 	recordTimesSQL = `
-SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND s.settled_at <> r.started_at`
+SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND s.settled_at <> ` + settledAt
 
 	// outcomesWrongSQL: the rows of ALREADY_ISSUED are as many as recorded. Those of NOT_SELECTED and REJECTED can be fewer, because
 	// later runs replace them and DLQ entries count as rejected, but never more.
@@ -64,11 +67,11 @@ SELECT COUNT(*) FROM settlement s LEFT JOIN (
 WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0) OR s.not_selected_count < COALESCE(o.not_selected, 0)
 	OR s.rejected_count < COALESCE(o.rejected, 0) OR s.read_count < s.issued_count)`
 
-	// outcomesAlteredSQL: an outcome has a run, and the start of the run as its time. REJECTED alone has a reason. A member that is
+	// outcomesAlteredSQL: an outcome has a run, and the time of the run. REJECTED alone has a reason. A member that is
 	// no user id is always REJECTED. A user with ALREADY_ISSUED has the coupon.
 	outcomesAlteredSQL = `
 SELECT COUNT(*) FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
-WHERE o.coupon_id = ? AND (o.run_id IS NULL OR o.recorded_at <> r.started_at
+WHERE o.coupon_id = ? AND (o.run_id IS NULL OR o.recorded_at <> ` + settledAt + `
 	OR (o.outcome = 'REJECTED') = (LENGTH(o.reason) = 0)
 	OR o.user_id = 0 AND o.outcome <> 'REJECTED'
 	OR o.outcome = 'ALREADY_ISSUED' AND NOT EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = o.coupon_id AND c.user_id = o.user_id))`
@@ -86,11 +89,11 @@ SELECT COALESCE(SUM(run_id IS NOT NULL AND position = 0), 0)
      + COALESCE(SUM(position > ?), 0)
 FROM user_coupon WHERE coupon_id = ?`
 
-	// validityWrongSQL: a coupon is issued at the start of its run and expires after the coupon's days of validity.
+	// validityWrongSQL: a coupon is issued at the time of its run and expires after the coupon's days of validity.
 	validityWrongSQL = `
 SELECT COUNT(*) FROM user_coupon c LEFT JOIN settlement_run r ON r.id = c.run_id
 WHERE c.coupon_id = ? AND c.run_id IS NOT NULL
-  AND (c.issued_at <> r.started_at OR c.expires_at IS NULL OR c.expires_at <> c.issued_at + INTERVAL ? DAY)`
+  AND (c.issued_at <> ` + settledAt + ` OR c.expires_at IS NULL OR c.expires_at <> c.issued_at + INTERVAL ? DAY)`
 
 	orderSQL = `
 SELECT COUNT(*) FROM (
@@ -124,7 +127,7 @@ func (c *check) checkRows(ctx context.Context) error {
 		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL, []any{id}},
 		{2, SettledTwice, "applications with both a coupon and another outcome: %d", settledTwiceSQL, []any{id}},
 		{1, SeatWrong, fmt.Sprintf("coupons without a seat, with the seat of another coupon, or with a seat above %d: %%d", c.TotalQuantity), seatsWrongSQL, []any{seats, id}},
-		{6, ValidityWrong, fmt.Sprintf("coupons not issued at the start of their run, or with other days of validity than %d: %%d", days), validityWrongSQL, []any{id, days}},
+		{6, ValidityWrong, fmt.Sprintf("coupons not issued at the time of their run, or with other days of validity than %d: %%d", days), validityWrongSQL, []any{id, days}},
 		{3, OrderWrong, "seats with a later arrival than the next seat: %d", orderSQL, []any{id}},
 		{3, PassedOver, "active users who are NOT_SELECTED, but arrived before the last user with a seat: %d", directory.SQL(passedOverSQL), []any{id, c.lastIssued.Time()}},
 		{5, ArrivalWrong, "settled applications without an arrival before the cutoff of their run: %d", arrivalsWrongSQL, []any{id, id}},

@@ -235,7 +235,7 @@ func (s seated) readAgain(page []coupon.Application) (n int) {
 func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seated) (tally, error) {
 	sum := seats.tally
 	for _, f := range seats.refusedOf(true) {
-		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, []coupon.Failure{f})
+		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.settledAt(), []coupon.Failure{f})
 		if err != nil {
 			return sum, err
 		}
@@ -266,7 +266,7 @@ func (s *settlement) countAttempts(ctx context.Context, err error) error {
 
 // moveToReview moves failures to the DLQ and counts those that were moved.
 func (s *settlement) moveToReview(ctx context.Context, failures []coupon.Failure) (tally, error) {
-	n, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.startedAt, failures)
+	n, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.settledAt(), failures)
 	return reviewed(failures[:min(int(n), len(failures))]), err
 }
 

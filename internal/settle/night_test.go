@@ -106,6 +106,10 @@ func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	for user, arrival := range arrivals {
 		require.Equal(t, arrival < coupon.ArrivalAt(midnight), issued[user], "user %d arrived at %d", user, arrival)
 	}
+	var settledAt time.Time
+	require.NoError(t, d.DB.QueryRow("SELECT MIN(issued_at) FROM user_coupon").Scan(&settledAt))
+	require.Equal(t, midnight.UTC(), settledAt, "no coupon is issued before its application")
+	d.Verify()
 	d.Apply(couponID, 2) // arrives behind the fence
 	receipt, err := d.Store.Apply(t.Context(), couponID, 2)
 	require.NoError(t, err)

@@ -95,7 +95,7 @@ SELECT ?, j.user_id, ` + mysqltx.AppliedAt + `, ?, ?, ?, ? FROM ` + mysqltx.Appl
 
 func insertOutcomes(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, outcome coupon.Outcome, reason string, applications []coupon.Application) error {
 	sorted := slices.SortedFunc(slices.Values(applications), func(a, b coupon.Application) int { return cmp.Compare(a.User(), b.User()) })
-	err := mysqltx.Exec(ctx, tx, len(sorted), insertOutcomesSQL, couponID, outcome, reason, run.id, run.startedAt, mysqltx.ApplicationsJSON(sorted))
+	err := mysqltx.Exec(ctx, tx, len(sorted), insertOutcomesSQL, couponID, outcome, reason, run.id, run.settledAt(), mysqltx.ApplicationsJSON(sorted))
 	return mysqltx.Wrap(err, "record %s for coupon %d", outcome, couponID)
 }
 
@@ -120,7 +120,7 @@ UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at 
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 func updateNotSelected(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
-	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.startedAt, couponID, a.User(), a.Arrival.Time())
+	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.id, run.settledAt(), couponID, a.User(), a.Arrival.Time())
 	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
 }
 
@@ -163,7 +163,7 @@ VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)`
 func insertRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, seats seated) error {
 	t, w := seats.tally, seats.winners
 	err := mysqltx.Exec(ctx, tx, 1, insertRecordSQL, run.id, couponID, t.Read, t.Issued, t.UnderReview+t.Rejected, t.AlreadyIssued,
-		w.first, w.last, w.count, w.digest, run.startedAt)
+		w.first, w.last, w.count, w.digest, run.settledAt())
 	return mysqltx.Wrap(err, "record settlement of coupon %d", couponID)
 }
 
@@ -175,7 +175,7 @@ ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_sel
 // addToRecord adds the outcomes of a page, in the transaction of the page.
 func addToRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, d decision.Decisions) error {
 	already, not := len(d.AlreadyIssued), len(d.NotSelected)
-	err := mysqltx.Upsert(ctx, tx, addToRecordSQL, run.id, couponID, already, not, run.startedAt, already, not)
+	err := mysqltx.Upsert(ctx, tx, addToRecordSQL, run.id, couponID, already, not, run.settledAt(), already, not)
 	return mysqltx.Wrap(err, "record outcomes of coupon %d", couponID)
 }
 
@@ -186,7 +186,7 @@ ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?, cleaned_at = COALESC
 // completeRecord writes the final counts, and that Redis is clean.
 func completeRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, c Counts, at time.Time) error {
 	rejected := c.UnderReview + c.Rejected
-	err := mysqltx.Upsert(ctx, q, completeRecordSQL, run.id, couponID, c.Read, rejected, run.startedAt, at, c.Read, rejected, at)
+	err := mysqltx.Upsert(ctx, q, completeRecordSQL, run.id, couponID, c.Read, rejected, run.settledAt(), at, c.Read, rejected, at)
 	return mysqltx.Wrap(err, "complete record of coupon %d", couponID)
 }
 
@@ -248,7 +248,7 @@ func markFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at
 
 // origin says in audit events who has done what the run does.
 func (r run) origin() audit.Origin {
-	return audit.Origin{At: r.startedAt, Actor: r.Operator, Run: r.id, Reason: r.Reason}
+	return audit.Origin{At: r.settledAt(), Actor: r.Operator, Run: r.id, Reason: r.Reason}
 }
 
 // audit appends events of the run to the coupon's chain. The transaction must hold the coupon's lock.

@@ -39,6 +39,15 @@ func (r run) start() history.Start {
 	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, StartedAt: r.startedAt}
 }
 
+// settledAt is the time of everything that the run records: its start or, if it starts early and waits at the fence, its
+// cutoff. Thus it is later than every application that the run settles.
+func (r run) settledAt() time.Time {
+	if r.cutoff.After(r.startedAt) {
+		return r.cutoff
+	}
+	return r.startedAt
+}
+
 // work is what a run does to one coupon.
 type work func(s *settlement, ctx context.Context) (settled, error)
 
@@ -83,10 +92,10 @@ func (s *Settler) withFreshDB() *Settler {
 }
 
 func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run, error) {
-	r := run{Order: order, startedAt: s.Now().UTC().Truncate(time.Microsecond), stop: stop, work: what, memory: new(memory)}
+	r := run{Order: order, stop: stop, work: what, memory: new(memory)}
 	r.Canaries = slices.Sorted(slices.Values(order.Canaries)) // nil stays nil
 	cutoff, err := s.chooseCutoff(ctx, order)
-	r.cutoff = cutoff
+	r.cutoff, r.startedAt = cutoff, s.Now().UTC().Truncate(time.Microsecond)
 	return r, err
 }
 

@@ -75,8 +75,9 @@ func (s selection) rowsOf(part []coupon.Application) *seatRows {
 
 // insertIssued inserts one user_coupon row for each application, numbering positions from seated + 1.
 func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, seated int, rows *seatRows) error {
-	expiresAt := run.startedAt.AddDate(0, 0, c.ValidityDays)
-	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, rows.first.Time(), run.startedAt, expiresAt, run.id, rows.json))
+	at := run.settledAt()
+	expiresAt := at.AddDate(0, 0, c.ValidityDays)
+	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, rows.first.Time(), at, expiresAt, run.id, rows.json))
 	if err != nil {
 		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, rows.n, err)
 	}

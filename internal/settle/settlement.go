@@ -154,7 +154,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners
 		return done, err
 	}
 	// As late as possible, because the catalog waits for this row.
-	if err := keepPromise(ctx, tx, locked.ID, done.account, s.run.startedAt); err != nil {
+	if err := keepPromise(ctx, tx, locked.ID, done.account, s.run.settledAt()); err != nil {
 		return done, err
 	}
 	if done.account.Gap() > 0 {
