@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -237,6 +239,33 @@ func TestSettle_WritesOffNoMoreThanApproved(t *testing.T) {
 	}
 	require.Equal(t, []uint64{uint64(couponID)}, d.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?", "4 applications%"+approved))
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
+}
+
+// A gap that is written off is a change, also when nothing else changes.
+func TestSettle_RecordsRunThatOnlyAcceptsGap(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(2)
+	d.AddPromises(couponID, 3)
+	order := jajeongtest.Manual()
+	order.AcceptGap = true
+	preview, err := d.Settler().Preview(t.Context(), order)
+	require.NoError(t, err)
+	report := d.AcceptGap()
+	for _, c := range []settle.Result{preview.Coupons[0], report.Coupons[0]} {
+		require.Equal(t, coupon.Settled, c.Status)
+		require.EqualValues(t, 3, c.Gap)
+	}
+	read := history.Reader{DB: d.DB}
+	runs, err := read.Runs(t.Context(), history.RunFilter{Coupon: couponID, Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, runs, 1)
+	require.EqualValues(t, 1, runs[0].Coupons)
+	coupons, err := read.RunCoupons(t.Context(), report.Run)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, coupons[0].Gap)
+	d.Verify()
+	require.Equal(t, coupon.Unchanged, d.AcceptGap().Coupons[0].Status)
 }
 
 func TestPods_PutBackLossWithoutNewApplications(t *testing.T) {

@@ -109,7 +109,7 @@ func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 	switch {
 	case err == nil && d.notDue:
 		r.Status = coupon.NotDue
-	case err == nil && all.changed():
+	case err == nil && (all.changed() || d.issued.changed()):
 		r.Status = coupon.Settled
 	case err == nil:
 		r.Status = coupon.Unchanged

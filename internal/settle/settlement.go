@@ -54,6 +54,9 @@ type issued struct {
 	waiting   int // in the queue, those behind the cutoff included
 }
 
+// changed reports whether the transaction changed anything. A gap without an error is a gap that was written off.
+func (i issued) changed() bool { return i.seated.tally.changed() || i.account.Gap() > 0 }
+
 // finished is a settlement whose records are complete.
 type finished struct {
 	counts    Counts
@@ -147,7 +150,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners
 	if err != nil {
 		return done, err
 	}
-	if done.pending, err = s.record(ctx, tx, locked, done.seated, pending); err != nil {
+	if done.pending, err = s.record(ctx, tx, done, pending); err != nil {
 		return done, err
 	}
 	if err := s.sameServer(ctx); err != nil {
@@ -207,22 +210,23 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 
 // record deletes the records of refused NOT_SELECTED applications and counts the seats. If anything changed, it adds the
 // settlement row, its audit event, and this run to the pending clean-ups.
-func (s *settlement) record(ctx context.Context, tx *sql.Tx, c coupon.Coupon, seats seated, pending []pendingCleanup) ([]pendingCleanup, error) {
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pending []pendingCleanup) ([]pendingCleanup, error) {
+	id, seats := done.coupon.ID, done.seated
 	returned := applications(seats.refusedOf(true), func(f coupon.Failure) coupon.Application { return f.Application })
-	if err := deleteNotSelected(ctx, tx, c.ID, returned); err != nil {
+	if err := deleteNotSelected(ctx, tx, id, returned); err != nil {
 		return nil, err
 	}
 	if seats.winners.count > 0 {
 		s.begin(StepCount)
-		if err := takeSeats(ctx, tx, c.ID, seats.winners.count); err != nil {
+		if err := takeSeats(ctx, tx, id, seats.winners.count); err != nil {
 			return nil, err
 		}
 	}
-	if !seats.tally.changed() {
+	if !done.changed() {
 		return pending, nil
 	}
 	s.begin(StepRecord)
-	if err := insertRecord(ctx, tx, s.run, c.ID, seats); err != nil {
+	if err := insertRecord(ctx, tx, s.run, id, seats); err != nil {
 		return nil, err
 	}
 	return append(pending, pendingCleanup{run: s.run.id, covered: true}), s.auditManual(ctx, tx, seats.winners)
