@@ -119,6 +119,47 @@ func goesOn(t *testing.T, s *scene, c commit, fate faultproxy.Action) {
 	s.mustReport(report)
 }
 
+// The run reports the same for two equal coupons, although the reply to the COMMIT of the second is lost.
+func TestSettle_ReportsWhatLostCommitDid(t *testing.T) {
+	t.Parallel()
+	for name, users := range map[string][]coupon.UserID{"gap alone": nil, "winners, a refused row and a gap": between(1, 9)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.NewOnPrivateRedis(t)
+			coupons := []coupon.CouponID{d.AddCoupon(5), d.AddCoupon(5)}
+			d.AddUsers(users...)
+			d.RefuseRows("user_coupon", 2)
+			for _, couponID := range coupons {
+				d.Apply(couponID, users...)
+				d.AddPromises(couponID, 3)
+			}
+			lost := commit{after: "SET written_off"}
+			writesOff := 0
+			_, proxied := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+				if bytes.Contains(turn.Request, []byte(lost.after)) {
+					writesOff++
+				}
+				if writesOff == 2 && lost.passes(turn) {
+					return faultproxy.DropReply(nil)
+				}
+				return faultproxy.Pass()
+			})
+			order := jajeongtest.Manual()
+			order.AcceptGap = true
+			report, err := proxied.Settler(func(s *settle.Settler) { s.Parallel = 1 }).RunOnce(t.Context(), order)
+			require.NoError(t, err)
+			require.Equal(t, 1, lost.passed, "a reply was lost")
+			want, got := report.Coupons[0], report.Coupons[1]
+			require.EqualValues(t, 3, want.Gap)
+			require.Equal(t, coupon.Settled, want.Status)
+			got.Coupon, got.Name, got.Millis, got.FirstArrival, got.LastArrival = want.Coupon, want.Name, want.Millis, want.FirstArrival, want.LastArrival
+			require.Equal(t, want, got)
+			require.Equal(t, []int{3, 3}, jajeongtest.Column[int](d, "SELECT gap FROM run_coupon ORDER BY coupon_id"))
+			d.Verify()
+		})
+	}
+}
+
 // The lost transaction is still open when the run looks for its result. Its lock makes the run wait until the COMMIT has
 // arrived.
 func waitsForTheLost(t *testing.T, s *scene, c commit) {

@@ -109,8 +109,11 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 		if err := s.waitForFence(ctx); err != nil {
 			return done.rolledBack(), err
 		}
-		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) (err error) {
-			done, err = s.issue(ctx, tx, attempt, winners)
+		var sent *issued // by the last attempt that reached its COMMIT
+		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+			if done, err = s.issue(ctx, tx, sent, winners); err == nil {
+				sent = new(done)
+			}
 			return err
 		})
 		switch {
@@ -127,25 +130,24 @@ func (i issued) rolledBack() issued {
 	return issued{coupon: i.coupon, account: i.account, seatsLeft: i.coupon.Free()}
 }
 
-// issue gives the free seats to the first eligible applications, and commits seats, count and record together. In a later
-// attempt the record shows that an earlier one was committed.
-func (s *settlement) issue(ctx context.Context, tx *sql.Tx, attempt int, winners *remembered) (issued, error) {
-	winners.reset()
+// issue gives the free seats to the first eligible applications, and commits seats, count and record together. If the reply
+// to a COMMIT was lost, sent is the result of that attempt, and the record shows whether it was committed.
+func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winners *remembered) (issued, error) {
 	s.begin(StepLock)
 	locked, err := lockCoupon(ctx, tx, s.coupon.ID)
 	if err != nil {
 		return issued{coupon: s.coupon}, err
 	}
+	if sent != nil {
+		if _, found, err := loadRecord(ctx, tx, s.run.id, locked.ID); err != nil || found {
+			return *sent, err
+		}
+	}
 	pending, err := selectPendingCleanups(ctx, tx, locked.ID, s.run.cutoff)
 	if err != nil {
 		return issued{coupon: locked}, err
 	}
-	if attempt > 1 { // pending may not show the record: another run may have cleaned up since
-		if recorded, found, err := loadRecord(ctx, tx, s.run.id, locked.ID); err != nil || found {
-			winners.forget()
-			return issued{coupon: locked, seated: recorded, pending: pending, seatsLeft: locked.Free()}, err
-		}
-	}
+	winners.reset()
 	done, err := s.give(ctx, tx, locked, winners)
 	if err != nil {
 		return done, err
