@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -158,6 +159,26 @@ func TestSettle_ReportsWhatLostCommitDid(t *testing.T) {
 			d.Verify()
 		})
 	}
+}
+
+// A malformed member has no row that a later attempt could find it by.
+func TestDrop_RemovesMalformedMemberAfterLostCommit(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.NewOnPrivateRedis(t)
+	couponID := d.AddCoupon(5)
+	d.ApplyAt(couponID, "seven", d.Now().Add(-time.Minute))
+	d.SettleNow()
+	lost := commit{after: "INSERT INTO application_outcome"}
+	_, proxied := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		if lost.passes(turn) {
+			return faultproxy.DropReply(nil)
+		}
+		return faultproxy.Pass()
+	})
+	require.Equal(t, 1, proxied.Drop(couponID, "seven").Total.Rejected)
+	require.Equal(t, 1, lost.passed, "a reply was lost")
+	require.Empty(t, d.Redis.ZRange(t.Context(), d.Key("dlq", couponID), 0, -1).Val())
+	d.Verify()
 }
 
 // The lost transaction is still open when the run looks for its result. Its lock makes the run wait until the COMMIT has

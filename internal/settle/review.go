@@ -99,9 +99,16 @@ const maxShownStay = 20
 // drop records applications and removes them from the DLQ. The error names those that cannot be recorded, and stay.
 func (s *settlement) drop(ctx context.Context, members []string) (settled, error) {
 	var done dropped
+	sent := false // the COMMIT of an earlier attempt, which may have recorded done
 	s.begin(StepLock)
 	err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
+		if sent {
+			if _, found, err := loadRecord(ctx, tx, s.run.id, locked.ID); err != nil || found {
+				return err
+			}
+		}
 		done, err = s.recordDrop(ctx, tx, locked, members)
+		sent = err == nil
 		return err
 	})
 	if err != nil {
@@ -125,10 +132,6 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 
 func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, members []string) (done dropped, err error) {
 	done.issued = issued{coupon: locked, seatsLeft: locked.Free(), pending: []pendingCleanup{{run: s.run.id, covered: true}}}
-	recorded, found, err := loadRecord(ctx, tx, s.run.id, locked.ID)
-	if done.seated = recorded; err != nil || found {
-		return done, err
-	}
 	all, err := s.underReview(ctx, locked.ID, members, s.run.MayBeGone)
 	if err != nil {
 		return done, err
