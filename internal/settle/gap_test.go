@@ -241,6 +241,21 @@ func TestSettle_WritesOffNoMoreThanApproved(t *testing.T) {
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 }
 
+// No coupon ends without a comparison with the approved digest.
+func TestSettle_HoldsCouponThatIsNotDueForApprovedDigest(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	now := d.Now()
+	couponID := d.AddCouponBetween(2, now.Add(-time.Hour), now.Add(time.Hour))
+	order := settle.Order{Trigger: coupon.Manual, Cutoff: now.Add(-2 * time.Hour), Coupons: []coupon.CouponID{couponID}, Operator: "kim", Reason: "test"}
+	require.Equal(t, coupon.NotDue, d.SettleAs(order).Coupons[0].Status)
+	order.Expect = map[coupon.CouponID]string{couponID: "sha256:" + strings.Repeat("0", 64)}
+	require.Equal(t, coupon.HeldBack, d.SettleAs(order, coupon.Invariant).Coupons[0].Status)
+	preview, err := d.Settler().Preview(t.Context(), order)
+	require.NoError(t, err)
+	require.Equal(t, coupon.HeldBack, preview.Coupons[0].Status)
+}
+
 // A gap that is written off is a change, also when nothing else changes.
 func TestSettle_RecordsRunThatOnlyAcceptsGap(t *testing.T) {
 	t.Parallel()

@@ -98,8 +98,12 @@ func (s *settlement) closeOutAndFinish(ctx context.Context, done settled) (settl
 	return done, err
 }
 
-// due reports whether applications may have arrived before the cutoff.
-func (s *settlement) due() bool { return s.coupon.OpensAt.Before(s.run.cutoff) }
+// due reports whether applications may have arrived before the cutoff. A coupon with an approved digest is always due, so
+// that the digest is compared.
+func (s *settlement) due() bool {
+	_, approved := s.run.Expect[s.coupon.ID]
+	return approved || s.coupon.OpensAt.Before(s.run.cutoff)
+}
 
 // issueBehindFence runs the transaction behind the fence. It starts again if another Redis server takes over meanwhile, because
 // the line may lack applications that pods are about to put back.
