@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/review"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -16,8 +17,9 @@ import (
 
 func (p *program) isTerminal() bool { return output.IsTerminal(p.Stdin) && output.IsTerminal(p.Stderr) }
 
-// askFirst shows a preview and asks for confirmation. The run must repeat the confirmed preview.
-func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) (may bool, err error) {
+// askFirst shows a preview and asks for confirmation. The run must repeat the confirmed preview. leftOut are the errors of
+// the coupons that the preview could not show. The run leaves them out.
+func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) (may bool, leftOut []coupon.Class, err error) {
 	var shown *settle.Report
 	aside := *p
 	aside.Stdout = p.Stderr // stdout is for the run itself
@@ -26,15 +28,22 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 		return shown, err
 	})
 	if shown == nil || exitCode(err) == exitUse { // a held or busy coupon does not delay the others
-		return false, err
+		return false, nil, err
 	}
-	question := p.Sprintf(text.AskSettle)
 	if nights > 0 {
-		question = p.Sprintf(text.AskBackfill, nights)
-	} else {
-		review.Pin(order, shown)
+		may, err = p.ask(ctx, p.Sprintf(text.AskBackfill, nights))
+		return may, nil, err
 	}
-	return p.ask(ctx, question)
+	failed := review.Pin(order, shown)
+	if len(order.Coupons) == 0 {
+		p.warn(text.NothingChanged)
+		return false, nil, err
+	}
+	if len(failed) > 0 {
+		p.warn(text.LeftOut, failed)
+	}
+	may, err = p.ask(ctx, p.Sprintf(text.AskSettle))
+	return may, shown.Classes(), err
 }
 
 // ask asks a question. Every answer but yes means no, and so does the end of the input. A signal is an error.

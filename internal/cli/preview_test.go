@@ -36,6 +36,22 @@ func TestGoldenPreview(t *testing.T) {
 	})
 }
 
+// The run settles the coupons that the preview shows. The exit code is that of the others.
+func TestGoldenConfirm(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "confirm", func(w *world) {
+		w.AddUsers(1)
+		for range 2 {
+			w.Apply(w.AddCoupon(1), 1)
+		}
+		w.AddPromises(2, 3)
+	}, func(s *spoken) {
+		person := []string{"--cutoff=now", "--operator=kim", "--reason=TICKET-1"}
+		s.saysOnTerminal(nil, append([]string{"run", "--coupon=2"}, person...)...)
+		s.saysOnTerminal([]string{"y"}, append([]string{"run"}, person...)...)
+	})
+}
+
 func TestRun_PrintsApplicationsWrittenOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -134,15 +134,18 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 		}
 		order.Cutoff = nights[len(nights)-1]
 	}
+	var leftOut []coupon.Class
 	if c.manual() && !c.Yes && p.isTerminal() {
-		if may, err := p.askFirst(ctx, &order, len(nights)); err != nil || !may {
+		may, failed, err := p.askFirst(ctx, &order, len(nights))
+		if err != nil || !may {
 			return err
 		}
+		leftOut = failed
 	}
 	if len(nights) > 0 {
 		return c.backfill(ctx, p, order, nights)
 	}
-	return p.settle(ctx, c.Output, c.once(ctx, p, order))
+	return p.settle(ctx, c.Output, c.once(ctx, p, order), leftOut...)
 }
 
 // once is a run with pushed metrics.
@@ -198,7 +201,9 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 	return errors.Join(err, worst(classes...))
 }
 
-func (p *program) settle(ctx context.Context, format string, do func(*settle.Settler) (*settle.Report, error)) error {
+// settle settles and prints the report. leftOut are the errors of coupons that the operator knows from the preview.
+func (p *program) settle(ctx context.Context, format string, do func(*settle.Settler) (*settle.Report, error),
+	leftOut ...coupon.Class) error {
 	report, err := p.watch(ctx, do)
 	if report == nil {
 		return err
@@ -206,7 +211,7 @@ func (p *program) settle(ctx context.Context, format string, do func(*settle.Set
 	if format == "json" {
 		err = errors.Join(err, output.JSON(p.Stdout, report))
 	}
-	err = p.outcome(format, report, err)
+	err = p.outcome(format, report, err, leftOut...)
 	if format != "json" && len(report.Coupons) == 0 && report.Status == coupon.RunSucceeded {
 		p.printWaiting(ctx, report.Cutoff)
 	}
@@ -227,9 +232,9 @@ func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.R
 }
 
 // outcome prints a report. It returns the exit code.
-func (p *program) outcome(format string, report *settle.Report, err error) error {
+func (p *program) outcome(format string, report *settle.Report, err error, leftOut ...coupon.Class) error {
 	p.printReport(format, report, err)
-	classes := report.Classes()
+	classes := append(report.Classes(), leftOut...)
 	if err != nil {
 		classes = append(classes, classOf(err))
 	}

@@ -9,16 +9,22 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// Pin makes an order repeat a confirmed preview or fail: by the cutoff of the preview, and by the digest of each coupon that it
-// could compute, unless the order expects another.
-func Pin(order *settle.Order, preview *settle.Report) {
-	order.Cutoff, order.CutoffNow = preview.Cutoff, false
+// Pin makes an order repeat a confirmed preview or fail: by the cutoff of the preview, by the coupons that it shows, and by
+// the digest of each, unless the order expects another. failed are the coupons that the preview could not show. The order
+// leaves them out.
+func Pin(order *settle.Order, preview *settle.Report) (failed []coupon.CouponID) {
+	order.Cutoff, order.CutoffNow, order.Coupons = preview.Cutoff, false, []coupon.CouponID{}
 	pinned := map[coupon.CouponID]string{}
 	for _, c := range preview.Coupons {
-		if c.Preview != nil && c.Error == "" {
+		switch {
+		case c.Error != "":
+			failed = append(failed, c.Coupon)
+		case c.Preview != nil: // a coupon that is not due has none
+			order.Coupons = append(order.Coupons, c.Coupon)
 			pinned[c.Coupon] = c.Preview.Digest
 		}
 	}
 	maps.Copy(pinned, order.Expect)
 	order.Expect = pinned
+	return failed
 }

@@ -179,7 +179,7 @@ func (s *Settler) findCoupons(ctx context.Context, r run) (coupons []coupon.Coup
 
 // chooseCoupons returns the ordered coupons, finalised ones too, or else all that are due.
 func chooseCoupons(ctx context.Context, q mysqltx.Querier, r run) ([]coupon.Coupon, error) {
-	if len(r.Coupons) == 0 {
+	if r.Coupons == nil {
 		return selectDue(ctx, q, r.cutoff)
 	}
 	var coupons []coupon.Coupon

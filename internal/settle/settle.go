@@ -123,7 +123,7 @@ type Order struct {
 	Trigger   coupon.Trigger
 	Cutoff    time.Time         // zero: the default cutoff
 	CutoffNow bool              // the cutoff is the start of the run by the Redis clock
-	Coupons   []coupon.CouponID // none: all that are due
+	Coupons   []coupon.CouponID // nil: all that are due
 	AcceptGap bool
 	Operator  string
 	Reason    string

@@ -40,4 +40,6 @@ var (
 	CouponDetail     = Message{"쿠폰 %d: %s", "coupon %d: %s"}
 	OutputNotWritten = Message{"settle: 출력을 다 쓰지 못했습니다: %v. 이미 반영된 변경은 그대로입니다. 같은 변경을 다시 하기 전에 확인하세요",
 		"settle: the output could not be written: %v. Changes that were made are kept: check before you repeat one"}
+	LeftOut = Message{"settle: 미리 볼 수 없었던 쿠폰은 이번 정산에서 제외합니다: %v",
+		"settle: the run leaves out the coupons that the preview could not show: %v"}
 )
