@@ -11,7 +11,8 @@ import (
 )
 
 // This file inserts rows of user_coupon fast: as packed numbers in one JSON text, in the order of the unique key, without a
-// check of the foreign key. A page is packed while the page before is inserted.
+// check of the foreign key. A page is packed while the page before is inserted. Each of these saves 5 % or more of a settlement
+// on one of the servers; docs/performance.md has the figures.
 
 // insertIssuedSQL inserts seatRows. The foreign key is not checked for each row, because the transaction has locked the
 // coupon's row. MariaDB and MySQL switch the check off in different ways, each in a comment for the other. It is off in this
