@@ -13,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// Store is what the ledger reads of Redis; candidates.Store has it.
+// Store reads what the ledger needs from Redis. candidates.Store implements it.
 type Store interface {
 	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
@@ -29,43 +29,42 @@ type Ledger struct {
 	Store Store
 	Users *users.Directory
 
-	until atomic.Pointer[time.Time] // the end of waitForPods; nil before its first call
+	until atomic.Pointer[time.Time] // when waitForPods stops waiting; nil before the first wait
 }
 
-// Account is where the accepted applications of one coupon are. Invariant 4: accepted = waiting + under review + issued by
-// runs + recorded outcomes, where an application that is both in Redis and settled in MySQL counts once.
+// Account counts the accepted applications of one coupon by where they are now. Invariant 4: accepted = waiting + under
+// review + issued by runs + recorded outcomes. An application both in Redis and settled in MySQL counts once.
 type Account struct {
-	Accepted    int64 `json:"accepted"`    // ever promised: the higher count of Redis and MySQL
+	Accepted    int64 `json:"accepted"`    // applications ever accepted; if Redis and MySQL differ, the higher count
 	Waiting     int64 `json:"waiting"`     // in the queue
 	UnderReview int64 `json:"underReview"` // in the DLQ
-	Issued      int64 `json:"issued"`      // coupons that runs issued
-	Outcomes    int64 `json:"outcomes"`    // recorded in application_outcome
-	Twice       int64 `json:"twice"`       // counted twice: in Redis, and settled in MySQL before the clean-up
+	Issued      int64 `json:"issued"`      // coupons that runs issued; coupons given by hand are not counted
+	Outcomes    int64 `json:"outcomes"`    // rows of application_outcome
+	Twice       int64 `json:"twice"`       // applications that are settled in MySQL, but still in Redis
 	WrittenOff  int64 `json:"writtenOff"`  // lost promises that an operator has accepted
 
-	// AskedAgain counts applications that two Redis servers have counted: a failover lost the application, the user applied
-	// again, and an API pod restored the first arrival.
+	// AskedAgain is how many applications Accepted counts twice. A failover lost the application, the user applied
+	// again, and an API pod then put back the first arrival.
 	AskedAgain int64 `json:"askedAgain"`
 	Arrivals
 
 	Past Past `json:"-"`
 }
 
-// Arrivals are the instants that the promises depend on.
 type Arrivals struct {
-	CountedSince coupon.Arrival `json:"-"`           // when the Redis server that counted AskedAgain began to count
-	LastArrival  coupon.Arrival `json:"lastArrival"` // the highest ever given
+	CountedSince coupon.Arrival `json:"-"`           // start of the epoch in which AskedAgain was counted
+	LastArrival  coupon.Arrival `json:"lastArrival"` // highest arrival that the coupon has ever given
 }
 
-// Past describes the rows of a coupon in MySQL. It is empty at the first settlement of most coupons.
+// Past tells which tables in MySQL have rows of a coupon. Before the first settlement most coupons have none.
 type Past struct {
-	Held     bool  // user_coupon has rows, by runs or by hand
-	Coupons  int64 // their number
+	Held     bool  // user_coupon has rows, issued by runs or given by hand
+	Coupons  int64 // number of rows in user_coupon
 	Recorded bool  // application_outcome has rows
 	Settled  bool  // settlement has rows
 }
 
-// Gap is the number of lost promises; below zero, the number of applications without a promise.
+// Gap returns the number of lost promises. A negative number counts applications without a promise.
 func (a Account) Gap() int64 {
 	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes - a.Twice)
 }
@@ -79,7 +78,7 @@ func (a Account) String() string {
 	return text
 }
 
-// Account counts one coupon in a transaction, which holds the coupon's lock if the count must be exact.
+// Account counts one coupon within tx. The count is exact only if tx holds the lock of the coupon's row.
 func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, error) {
 	a, _, err := l.count(ctx, tx, couponID)
 	return a, err
@@ -87,7 +86,7 @@ func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.Coupon
 
 const existsSQL = "SELECT id FROM coupon WHERE id = ?"
 
-// AccountOf counts one coupon in a transaction of its own. It repeats the count under the coupon's lock before it reports a gap.
+// AccountOf counts one coupon. If it finds a gap, it counts again under the lock of the coupon's row.
 func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (a Account, err error) {
 	for _, query := range []string{existsSQL, existsSQL + UnderLock} {
 		err = mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
@@ -110,7 +109,7 @@ SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
 FROM promise WHERE coupon_id = ?`
 
-// settledSQL finds the highest arrival of each outcome by an index.
+// settledSQL asks for each outcome separately, because an index then gives the highest arrival.
 const settledSQL = `
 SELECT COUNT(*), COUNT(run_id),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?),
@@ -120,7 +119,7 @@ SELECT COUNT(*), COUNT(run_id),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')
 FROM user_coupon WHERE coupon_id = ?`
 
-// ReadRecorded counts what MySQL has recorded of a coupon. settledUpTo is the highest arrival with an outcome.
+// ReadRecorded reads the counts of one coupon from MySQL. settledUpTo is the highest arrival that has an outcome there.
 func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, settledUpTo coupon.Arrival, err error) {
 	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID).
 		Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
@@ -137,8 +136,8 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a 
 	return a, settledUpTo, mysqltx.Wrap(err, "count outcomes of coupon %d", couponID)
 }
 
-// count reads MySQL before Redis. Even under the coupon's lock, applications arrive and API pods raise the promise row. A promise
-// row that was read after Redis would include later applications, and these would look lost.
+// count reads MySQL before Redis. Applications arrive even under the coupon's lock, and API pods then raise the promise
+// row. If Redis were read first, applications that arrive between the two reads would look lost.
 func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, candidates.Counts, error) {
 	recorded, settledUpTo, err := ReadRecorded(ctx, tx, couponID)
 	if err != nil {
@@ -147,9 +146,9 @@ func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	return l.AddUp(ctx, tx, couponID, recorded, settledUpTo, func(Entry) {})
 }
 
-// AddUp adds the applications in Redis to the recorded counts. An application up to settledUpTo can be settled already: the
-// clean-up is pending, or Redis fell back to an older state. AddUp compares these applications one by one and calls visit for
-// each. It also counts them there, because a run can clean up meanwhile; no run removes applications above settledUpTo.
+// AddUp adds the applications in Redis to the counts from MySQL. Those above settledUpTo are unsettled, and no run
+// removes them. Earlier ones can be settled, because the clean-up is pending or Redis fell back to an older state:
+// AddUp compares each of them with MySQL and calls visit for it.
 func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, settledUpTo coupon.Arrival, visit func(Entry)) (Account, candidates.Counts, error) {
 	counts, err := l.Store.Counts(ctx, couponID, settledUpTo)
 	if err != nil {

@@ -1,14 +1,13 @@
 // Package ledger counts the accepted applications of each coupon and checks every invariant of the system.
 //
-// The checker counts rows instead of reading counters, computes digests again, and compares every application in Redis with
-// MySQL. It shares no query with the settlement. It compares the rows of each run with the run's record, and the run with its
-// audit events. It also finds applications that no run settles: of finalised coupons, and, by the names of all keys in Redis,
-// of coupons that MySQL does not have.
+// The checker counts rows instead of reading counters, computes digests again, and compares every application in Redis
+// with MySQL. It shares no query with the settlement. It compares each run with its record, its rows and its audit
+// events. It also finds applications that no run will settle: their coupon is finalised, or exists in Redis only.
 //
-// Applications arrive and settlements commit during a check. Each check with a finding is therefore repeated under the coupon's
-// row lock, where no settlement commits. Applications arrive under that lock, too, so that the order of reads matters: first
-// the promises in MySQL, then Redis, then the outcomes in MySQL. A later application is then missing on both sides, and an
-// application that leaves Redis is already in MySQL: it can be counted twice for a moment, but is never missed.
+// Applications arrive and settlements commit during a check. A check with a finding is therefore repeated under the
+// coupon's row lock: no settlement commits, but applications still arrive. The order of reads is the promises in MySQL,
+// Redis, the outcomes in MySQL. An application that arrives after the read of Redis is in neither count. An application
+// that leaves Redis is already in MySQL: it can be counted twice for a moment, but is never missed.
 //
 // A check changes nothing. It is safe to repeat and to stop.
 package ledger
@@ -27,17 +26,16 @@ import (
 
 const couponIDsSQL = "SELECT id FROM coupon WHERE id > ? ORDER BY id LIMIT ?"
 
-// Coupons returns up to limit coupon ids above after, in order.
 func (l *Ledger) Coupons(ctx context.Context, db *sql.DB, after coupon.CouponID, limit int) ([]coupon.CouponID, error) {
 	ids, err := mysqltx.Column[coupon.CouponID](ctx, db, couponIDsSQL, after, limit)
 	return ids, mysqltx.Wrap(err, "read coupons")
 }
 
-// UnderLock locks a coupon's row against settlements and changes until the transaction ends. The lock is shared, because a
-// read-only server refuses FOR UPDATE.
+// UnderLock makes a SELECT lock the coupon's row against settlements and changes until the transaction ends. The lock
+// is shared, because a read-only server refuses FOR UPDATE.
 const UnderLock = " LOCK IN SHARE MODE"
 
-// Check checks one coupon. It repeats the check under the coupon's lock before it reports a finding.
+// Check checks one coupon. If there is a finding, it checks again under the lock of the coupon's row.
 func (l *Ledger) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (*Verdict, error) {
 	c, err := l.check(ctx, db, couponID, checkedSQL)
 	if err == nil && len(c.Findings) > 0 {
@@ -54,8 +52,8 @@ func (l *Ledger) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID
 	return &c.Verdict, nil
 }
 
-// waitForPods gives API pods the time to put back applications that a failover lost. The end of the wait is the same for all
-// coupons, so that a ledger waits once at most. All times are of the Redis clock.
+// waitForPods waits until API pods have had time to put back applications that a failover lost. All coupons of a Ledger
+// share the end of the wait, so that their waits do not add up. All times are of the Redis clock.
 func (l *Ledger) waitForPods(ctx context.Context, c *check) error {
 	if c.Gap <= 0 || c.counts.PutBackWait == 0 {
 		return nil
@@ -70,21 +68,20 @@ func (l *Ledger) waitForPods(ctx context.Context, c *check) error {
 	return context.Cause(ctx)
 }
 
-// check is one check of one coupon in one transaction.
 type check struct {
 	Verdict
 	ledger *Ledger
 	tx     *sql.Tx
 
 	row        coupon.Coupon
-	counts     candidates.Counts // of Redis
-	lastIssued coupon.Arrival    // highest arrival that got a seat, by checkIssued; 0: none
-	events     runEvents         // of the audit chain, by checkAudit
+	counts     candidates.Counts // in Redis
+	lastIssued coupon.Arrival    // highest arrival that got a seat; 0: none did; checkIssued sets it
+	events     runEvents         // what the audit chain says about runs; checkAudit fills it
 }
 
 const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
 
-// checks add findings to the verdict. Each comes after those whose results it needs.
+// checks run in this order, because some use the results of earlier ones.
 var checks = []func(*check, context.Context) error{
 	(*check).checkIssued, (*check).checkRecords, (*check).checkRows, (*check).checkRedis, (*check).checkKept, (*check).checkMarks,
 	(*check).checkPromises, (*check).checkAudit, (*check).checkRuns, (*check).checkRejected,

@@ -13,13 +13,13 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// runEvents are the runs of a coupon and the applications that operators dropped, from the audit chain.
+// runEvents has what the audit chain says about runs and about the applications that operators dropped.
 type runEvents struct {
 	runs    map[coupon.RunID]runIdentity
-	dropped map[droppedApplication]string // the reason
+	dropped map[droppedApplication]string // value: the operator's reason
 }
 
-// runIdentity identifies a run. An audit event can lack the cutoff and the trigger.
+// runIdentity has the fields of a run that audit events repeat. An event may lack the cutoff and the trigger.
 type runIdentity struct {
 	actor, reason     string
 	settledAt, cutoff string
@@ -28,8 +28,8 @@ type runIdentity struct {
 
 type droppedApplication struct {
 	run     coupon.RunID
-	user    coupon.UserID  // 0: the member is no user id
-	arrival coupon.Arrival // 0: the member left no room for it in the detail
+	user    coupon.UserID  // 0: the member of the DLQ was no user id
+	arrival coupon.Arrival // 0: the member was so long that the detail of the event lacks the arrival
 }
 
 func (r *runEvents) add(e audit.Event) {
@@ -52,12 +52,12 @@ func (r *runEvents) add(e audit.Event) {
 			d.user = *e.User
 		}
 		r.dropped[d] = e.Reason
-	default: // such an event says no more about the run
+	default: // events of other actions name neither trigger nor cutoff
 	}
 	r.runs[*e.Run] = run
 }
 
-// checkAudit: invariant 6. The audit chain is complete and unchanged.
+// checkAudit checks invariant 6: the audit chain is complete and unchanged.
 func (c *check) checkAudit(ctx context.Context) error {
 	chain, err := audit.Check(ctx, c.tx, c.Coupon, c.events.add)
 	if err != nil {
@@ -74,7 +74,7 @@ const auditedRunsSQL = `
 SELECT r.id, r.trigger_kind, r.operator, r.reason, ` + settledAt + `, r.cutoff FROM settlement_run r
 WHERE r.id IN (SELECT e.run_id FROM audit_event e WHERE e.coupon_id = ? AND e.run_id IS NOT NULL) ORDER BY r.id`
 
-// checkRuns: invariant 6. Each run agrees with its audit events.
+// checkRuns checks invariant 6: each run agrees with its audit events.
 func (c *check) checkRuns(ctx context.Context) error {
 	if len(c.events.runs) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func (c *check) checkRuns(ctx context.Context) error {
 	return err
 }
 
-// differs compares the fields that an audited run has.
+// differs reports whether a run differs from its audit events. A field that the events lack is not compared.
 func (audited runIdentity) differs(run runIdentity) bool {
 	audited.cutoff, audited.trigger = cmp.Or(audited.cutoff, run.cutoff), cmp.Or(audited.trigger, run.trigger)
 	return audited != run
@@ -111,8 +111,8 @@ const rejectedSQL = `
 SELECT user_id, applied_at, run_id, reason FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id IS NOT NULL AND LENGTH(reason) > 0`
 
-// checkRejected: invariant 6. The reason of a run begins with a cause, and that of an operator is in an audit event. The reason for
-// a member that is no user id begins with the member and can be cut.
+// checkRejected checks invariant 6 for REJECTED outcomes. The reason of a run begins with a cause, and that of an
+// operator is also in an audit event. If the member is no user id, it is enough that the event exists.
 func (c *check) checkRejected(ctx context.Context) error {
 	var unaudited int64
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {

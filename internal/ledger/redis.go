@@ -11,8 +11,8 @@ import (
 
 const pendingSQL = "SELECT COUNT(*) FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL"
 
-// checkRedis: invariants 3 and 6 of every application in Redis. While a clean-up is pending it compares none, because the clean-up
-// removes settled applications and moves failed ones to the DLQ.
+// checkRedis checks invariants 3 and 6 for every application in Redis. While a clean-up is pending it compares nothing,
+// because the clean-up will remove settled applications and move failed ones to the DLQ.
 func (c *check) checkRedis(ctx context.Context) error {
 	pending, err := c.number(ctx, pendingSQL, c.Coupon)
 	c.findAny(6, CleanUpToDo, pending, "settlements whose clean-up in Redis is pending: %d; the next `settle run` does it")
@@ -36,7 +36,7 @@ func (c *check) checkRedis(ctx context.Context) error {
 	return err
 }
 
-// checkKept: invariants 4 and 6. Every application stays in Redis until a run settles it, and every DLQ entry has a reason.
+// checkKept checks invariants 4 and 6: applications stay in Redis until they are settled, and DLQ entries have reasons.
 func (c *check) checkKept(ctx context.Context) error {
 	kept, err := c.ledger.Store.Inspect(ctx, c.Coupon)
 	if err != nil {
@@ -52,8 +52,8 @@ func (c *check) checkKept(ctx context.Context) error {
 	return c.checkDue(ctx)
 }
 
-// checkExpiry: the DLQ never expires, and the queue expires MinTTL after the last application at the earliest. The tolerance of
-// a minute is for the time between two reads.
+// checkExpiry checks that the DLQ never expires, and that the queue lives for at least MinTTL after the last
+// application. A tolerance of one minute covers the time between the two reads of Redis.
 func (c *check) checkExpiry(kept candidates.Inspection) {
 	if kept.ReviewLife >= 0 {
 		c.find(4, Expiring, kept.DLQ, "DLQ entries that expire in %s, or whose reasons do: %d", kept.ReviewLife, kept.DLQ)
@@ -66,8 +66,8 @@ func (c *check) checkExpiry(kept candidates.Inspection) {
 
 const notSelectedSQL = "SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'"
 
-// checkDue: a coupon with undecided applications has opened and is not finalised, and a finalised coupon is closed and has no
-// free seats for users who were not selected.
+// checkDue checks two rules. A coupon with undecided applications has opened and is not finalised. A finalised coupon
+// has closed and has no free seat for a user who was not selected.
 func (c *check) checkDue(ctx context.Context) error {
 	a, latest := c.Account, c.counts.Now.Add(maxAhead)
 	undecided := a.Waiting + a.UnderReview - a.Twice
@@ -94,7 +94,7 @@ const (
 	rejectedMarksSQL = markedUsers + "(SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = j.user_id AND o.outcome = 'REJECTED')"
 )
 
-// checkMarks: invariant 6. Every mark in Redis has its row in MySQL, because marks are set after the commit.
+// checkMarks checks invariant 6. Redis marks a user as issued or rejected after the commit: MySQL must have the row.
 func (c *check) checkMarks(ctx context.Context) error {
 	n, err := c.countUnfounded(ctx, c.ledger.Store.MarkedIssued, issuedMarksSQL)
 	if err != nil {
@@ -134,14 +134,14 @@ func (c *check) countUnfounded(ctx context.Context, marked readMarks, query stri
 }
 
 func jsonArray[ID coupon.CouponID | coupon.UserID](ids []ID) string {
-	text, _ := json.Marshal(ids) // never fails
+	text, _ := json.Marshal(ids) // integers can always be encoded
 	return string(text)
 }
 
-// maxAhead is how far the last arrival can be ahead of the Redis clock while Redis accepts applications.
+// maxAhead is how far the last arrival can be ahead of the Redis clock before Redis refuses applications.
 const maxAhead = 5 * time.Second
 
-// checkPromises: invariants 4 and 5.
+// checkPromises checks invariants 4 and 5: no promise is lost, and the next arrival is higher than all others.
 func (c *check) checkPromises(context.Context) error {
 	c.Gap = c.Account.Gap()
 	c.findAny(4, PromiseLost, c.Gap, "promises lost: %d; %s", c.Account)

@@ -14,7 +14,7 @@ import (
 const issuedSQL = `
 SELECT COUNT(*), COUNT(DISTINCT user_id), MAX(IF(run_id IS NULL, NULL, applied_at)) FROM user_coupon WHERE coupon_id = ?`
 
-// checkIssued: invariants 1 and 2. There are no more coupons than seats, and one for each user.
+// checkIssued checks invariants 1 and 2: there are no more coupons than seats, and no user has two.
 func (c *check) checkIssued(ctx context.Context) error {
 	var users int64
 	var last sql.NullTime
@@ -32,11 +32,10 @@ func (c *check) checkIssued(ctx context.Context) error {
 	return nil
 }
 
-// rule is a query that counts rows that break an invariant.
 type rule struct {
 	invariant int
 	code      Code
-	detail    string // of the finding, with %d for the count
+	detail    string // text of the finding; %d stands for the count
 	query     string
 	args      []any
 }
@@ -51,14 +50,14 @@ SELECT (SELECT COUNT(*) FROM user_coupon c WHERE c.coupon_id = ? AND c.run_id IS
 	runMissingSQL = `
 SELECT COUNT(*) FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND r.id IS NULL`
 
-	// settledAt is the time of all that run r records: its start or, if it started early, its cutoff.
+	// settledAt is the time that run r writes into all its rows: its start, or a cutoff that comes after its start.
 	settledAt = "GREATEST(r.started_at, r.cutoff)"
 
 	recordTimesSQL = `
 SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND s.settled_at <> ` + settledAt
 
-	// outcomesWrongSQL: the rows of ALREADY_ISSUED are as many as recorded. Those of NOT_SELECTED and REJECTED can be fewer, because
-	// later runs replace them and DLQ entries count as rejected, but never more.
+	// outcomesWrongSQL: ALREADY_ISSUED outcomes are as many as recorded. NOT_SELECTED ones can be fewer, because later
+	// runs replace them, and REJECTED ones, because rejected_count includes DLQ entries; neither can be more.
 	outcomesWrongSQL = `
 SELECT COUNT(*) FROM settlement s LEFT JOIN (
 	SELECT run_id, SUM(outcome = 'ALREADY_ISSUED') AS already, SUM(outcome = 'NOT_SELECTED') AS not_selected, SUM(outcome = 'REJECTED') AS rejected
@@ -67,8 +66,8 @@ SELECT COUNT(*) FROM settlement s LEFT JOIN (
 WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0) OR s.not_selected_count < COALESCE(o.not_selected, 0)
 	OR s.rejected_count < COALESCE(o.rejected, 0) OR s.read_count < s.issued_count)`
 
-	// outcomesAlteredSQL: an outcome has a run, and the time of the run. REJECTED alone has a reason. A member that is
-	// no user id is always REJECTED. A user with ALREADY_ISSUED has the coupon.
+	// outcomesAlteredSQL: an outcome has a run and the time of that run. A REJECTED outcome has a reason, and no other
+	// has one. A member that is no user id (user_id 0) is REJECTED. A user with ALREADY_ISSUED has the coupon.
 	outcomesAlteredSQL = `
 SELECT COUNT(*) FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
 WHERE o.coupon_id = ? AND (o.run_id IS NULL OR o.recorded_at <> ` + settledAt + `
@@ -81,15 +80,15 @@ SELECT COUNT(*) FROM application_outcome o
 JOIN user_coupon c ON c.coupon_id = o.coupon_id AND c.user_id = o.user_id AND c.applied_at = o.applied_at AND c.run_id IS NOT NULL
 WHERE o.coupon_id = ?`
 
-	// seatsWrongSQL counts coupons of runs without a seat, seats of more than one coupon, and seats above a number. A coupon by
-	// hand needs no seat; NULLIF leaves position 0 out.
+	// seatsWrongSQL counts coupons of runs without a seat, with another coupon's seat, or with a seat above a number.
+	// Position 0 means no seat, which is right for a coupon given by hand; NULLIF leaves it out.
 	seatsWrongSQL = `
 SELECT COALESCE(SUM(run_id IS NOT NULL AND position = 0), 0)
      + COUNT(NULLIF(position, 0)) - COUNT(DISTINCT NULLIF(position, 0))
      + COALESCE(SUM(position > ?), 0)
 FROM user_coupon WHERE coupon_id = ?`
 
-	// validityWrongSQL: a coupon is issued at the time of its run and expires after the coupon's days of validity.
+	// validityWrongSQL counts coupons with another time than their run, or with another number of days of validity.
 	validityWrongSQL = `
 SELECT COUNT(*) FROM user_coupon c LEFT JOIN settlement_run r ON r.id = c.run_id
 WHERE c.coupon_id = ? AND c.run_id IS NOT NULL
@@ -118,7 +117,7 @@ func (c *check) checkRows(ctx context.Context) error {
 		return err
 	}
 	id, days := c.Coupon, c.row.ValidityDays
-	seats := max(c.TotalQuantity, c.Coupons) // checkIssued reports OVERSOLD
+	seats := max(c.TotalQuantity, c.Coupons) // if coupons are oversold, checkIssued reports it
 	for _, r := range []rule{
 		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL, []any{id, id}},
 		{6, RunMissing, "records of a run that does not exist: %d", runMissingSQL, []any{id}},
@@ -138,7 +137,7 @@ func (c *check) checkRows(ctx context.Context) error {
 		}
 		count := n
 		if r.code == RecordWrong {
-			count = 0 // RECORD_WRONG counts missing coupons
+			count = 0 // RECORD_WRONG counts missing coupons, and here none is missing
 		}
 		if n > 0 {
 			c.find(r.invariant, r.code, count, r.detail, n)
@@ -147,7 +146,6 @@ func (c *check) checkRows(ctx context.Context) error {
 	return nil
 }
 
-// record sums up the coupons of a run.
 type record struct {
 	run         coupon.RunID
 	issued      int64
@@ -163,7 +161,7 @@ const recordsSQL = `
 SELECT run_id, issued_count, COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
 FROM settlement WHERE coupon_id = ? ORDER BY run_id`
 
-// checkRecords: invariants 1 and 6. Each record matches the coupons of its run.
+// checkRecords checks invariants 1 and 6: the record of each run matches its coupons, and its seats are consecutive.
 func (c *check) checkRecords(ctx context.Context) error {
 	records, err := mysqltx.Collect(ctx, c.tx, func(r *record) []any {
 		return []any{&r.run, &r.issued, &r.first, &r.last, &r.digest}
@@ -188,11 +186,11 @@ func (c *check) checkRecords(ctx context.Context) error {
 
 const winnersSQL = "SELECT user_id, applied_at, position FROM user_coupon WHERE coupon_id = ? AND run_id = ? ORDER BY position, user_id"
 
-// recompute sums up the coupons of a run. gap reports that their seats are distinct but not consecutive.
+// recompute builds the record of a run from its coupons. gap is true if their seats are distinct but not consecutive.
 func (c *check) recompute(ctx context.Context, run coupon.RunID) (r record, gap bool, err error) {
 	r.run = run
 	hash := sha256.New()
-	var previous int64 // seat
+	var previous int64 // seat of the row before
 	distinct := true
 	err = mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var user coupon.UserID
@@ -201,7 +199,7 @@ func (c *check) recompute(ctx context.Context, run coupon.RunID) (r record, gap 
 		if err := rows.Scan(&user, &appliedAt, &seat); err != nil {
 			return err
 		}
-		distinct = distinct && seat > previous // and no seat is 0
+		distinct = distinct && seat > previous // false also for seat 0
 		gap = gap || r.issued > 0 && seat > previous+1
 		previous = seat
 		fmt.Fprintf(hash, "%d\n", user)

@@ -12,8 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// These queries return a count and the first id of what they count. An index that begins with the coupon gives the coupons of
-// each table.
+// Each query returns a count and the lowest id of what it counted. SELECT DISTINCT coupon_id only reads an index.
 const (
 	missingOf          = "SELECT COUNT(*), COALESCE(MIN(t.coupon_id), 0) FROM "
 	missing            = " t LEFT JOIN coupon c ON c.id = t.coupon_id WHERE c.id IS NULL"
@@ -24,19 +23,20 @@ const (
 
 	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
 	eventsOfMissingSQL = missingOf + "audit_event" + missing + " AND t.coupon_id IS NOT NULL"
-	// headsOfMissingSQL counts the events of chains of which eventsOfMissingSQL finds no event.
+	// headsOfMissingSQL counts the audit events of missing coupons of which only the head of the chain is left.
 	headsOfMissingSQL = "SELECT COALESCE(SUM(t.seq), 0), COALESCE(MIN(t.coupon_id), 0) FROM audit_head" + missing + `
 AND t.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = t.coupon_id)`
 
-	// runsEndedWrongSQL: a run has an end exactly when its status is final.
+	// runsEndedWrongSQL counts runs with an end but no final status, or with a final status but no end.
 	runsEndedWrongSQL = `
 SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
-	// nightsAheadSQL: a run can start shortly before its cutoff, and end before it when it has nothing to settle.
+	// nightsAheadSQL counts runs that ended with a cutoff after the given time. That time is MaxEarliness after now: a
+	// run can start so early, and end at once if it has nothing to settle.
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
 )
 
-// Strays finds rows and Redis keys of missing coupons, and impossible runs. Every audit event is of a coupon that exists, and the
-// program has no right to delete a coupon.
+// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program leaves no such rows:
+// it has no right to delete a coupon, and each of its audit events is about an existing coupon.
 func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	now, err := l.Store.Now(ctx)
 	if err != nil {
@@ -65,14 +65,13 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	return v.Findings, err
 }
 
-// maxOrphans bounds the missing coupons in Redis. More of them have one cause.
+// maxOrphans bounds how many missing coupons findOrphans collects. More of them would have the same cause.
 const maxOrphans = 10_000
 
 const notInMySQLSQL = `
 SELECT DISTINCT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j
 WHERE NOT EXISTS (SELECT 1 FROM coupon c WHERE c.id = j.id)`
 
-// findOrphans finds applications in Redis for missing coupons. No run settles them.
 func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error {
 	unknown := map[coupon.CouponID]bool{}
 	err := l.Store.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {

@@ -11,24 +11,22 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Entry is one application in Redis with its state in MySQL.
 type Entry struct {
 	coupon.Application
 	active    bool // the user exists and is active
-	hasCoupon bool // the user has the coupon, by a run or by hand
+	hasCoupon bool // the user has the coupon, from a run or given by hand
 	issued    bool // a run issued a coupon for this application
-	recorded  bool // this application has another outcome
+	recorded  bool // application_outcome has a row for this application
 
-	notSelected bool // the outcome is NOT_SELECTED
+	notSelected bool // the outcome in that row is NOT_SELECTED
 }
 
-// Settled reports whether MySQL has an outcome of the application.
 func (e Entry) Settled() bool { return e.issued || e.recorded }
 
-// halfMoved reports an application in the DLQ that still has its NOT_SELECTED, because the run's transaction did not commit.
+// halfMoved reports whether a run moved the application to the DLQ, but did not commit the change in MySQL.
 func (e Entry) halfMoved() bool { return e.notSelected && e.Source != coupon.SourceQueue }
 
-// entriesSQL has placeholders for the shop's user table, which users.Table fills in.
+// entriesSQL has placeholders in braces for the shop's user table. users.Table fills them in.
 const entriesSQL = `
 SELECT j.n, {active},
        EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
@@ -41,13 +39,13 @@ LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.u
      AND o.applied_at = ` + mysqltx.AppliedAt + `
 ORDER BY j.n`
 
-// Malformed is the beginning of the reason for a member that is no user id. All such outcomes have user 0 and differ by it.
+// Malformed returns how the reason for rejecting a member that is no user id begins. All such outcomes have user id 0,
+// and only the reason tells them apart.
 func Malformed(member string) string {
-	const maxLetters = 400 // of the 500 of a reason
+	const maxLetters = 400 // a reason can have 500 letters
 	return mysqltx.Shorten(strconv.Quote(strings.ToValidUTF8(member, "\uFFFD")), maxLetters)
 }
 
-// walk visits every application in Redis up to an arrival.
 func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, upTo coupon.Arrival, visit func(Entry)) error {
 	directory, err := l.Users.Table(ctx, tx)
 	if err != nil {

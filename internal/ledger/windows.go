@@ -12,7 +12,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// difference is a coupon whose window in Redis is not that of its row.
 type difference struct{ row, redis coupon.Window }
 
 func sameWindow(a, b coupon.Window) bool {
@@ -23,12 +22,11 @@ func describe(w coupon.Window) string {
 	return fmt.Sprintf("from %s to %s, paused %t", stamp(w.Opens), stamp(w.Closes), w.Paused)
 }
 
-// CheckWindows finds coupons whose published window is not the window in Redis, and adds the findings to the verdicts. It compares
-// twice; wait must take longer than a change takes to reach Redis, so that a change under way is no finding.
+// CheckWindows finds coupons whose window was published, although Redis has another one. It compares twice. wait must
+// take longer than a change takes to reach Redis, so that a change under way is no finding.
 //
-// There are two signs of a publication. An API pod writes the catalog's snapshot after it has published the windows in it. And
-// Redis stores the version of its window: with the row's version or a newer one, Redis does not take the row's window again.
-// Without either sign, for example while no pod runs, there is no finding.
+// A window was published if the catalog's snapshot has it, which API pods write after the windows, or if Redis has the
+// version of the coupon's row or a newer one. Without either, for example while no pod runs, there is no finding.
 func (l *Ledger) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verdict, wait func(ctx context.Context) error) error {
 	first, err := l.differences(ctx, db, coupons)
 	if err != nil || len(first) == 0 {
@@ -46,9 +44,9 @@ func (l *Ledger) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verdic
 	return err
 }
 
-// differences compares each coupon once. A finalised coupon has no window in Redis.
+// differences compares each coupon once. It skips finalised coupons, which have no window in Redis.
 func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict) (map[*Verdict]difference, error) {
-	published, err := l.publishedWindows(ctx) // before the windows in Redis: pods write the snapshot after them
+	published, err := l.publishedWindows(ctx) // first, because pods write the snapshot after the windows in Redis
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +73,7 @@ func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict
 	return found, nil
 }
 
-// publishedWindows are the windows of the catalog's snapshot; none when it is unreadable.
+// publishedWindows returns the windows in the catalog's snapshot, or none if the snapshot is not valid JSON.
 func (l *Ledger) publishedWindows(ctx context.Context) (map[coupon.CouponID]coupon.Window, error) {
 	text, err := l.Store.LoadCatalog(ctx)
 	if err != nil {
