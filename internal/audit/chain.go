@@ -14,21 +14,21 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Origin are the common fields of the events of one change.
+// Origin has the fields that all events of one change share.
 type Origin struct {
 	At     time.Time    // UTC, to the microsecond
-	Actor  string       // the operator; empty: NightlyActor
-	Run    coupon.RunID // 0: outside any run
+	Actor  string       // the operator; empty means NightlyActor
+	Run    coupon.RunID // 0: the change is not part of a run
 	Reason string
 }
 
-// Entry are the fields that differ between the events of one change.
+// Entry has the fields that differ between the events of one change.
 type Entry struct {
-	User   coupon.UserID // 0: the coupon as a whole
+	User   coupon.UserID // 0: the event is about the coupon as a whole
 	Detail string        // Append cuts it to the column's width
 }
 
-// ErrForked reports events after the head of a chain: events were added, or the head was moved back.
+// ErrForked means that a chain has events after its head: events were added, or the head was moved back.
 var ErrForked = errors.New("the chain of audit events goes on after its head")
 
 const (
@@ -37,11 +37,11 @@ const (
 
 	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = ?, hash = ?"
 
-	maxBatch         = 200  // bounds one INSERT to 2 MB
-	maxDetailLetters = 2000 // of the column
+	maxBatch         = 200  // events in one INSERT, which has then at most 2 MB
+	maxDetailLetters = 2000 // width of column audit_event.detail
 )
 
-// Append adds one event per entry to the coupon's chain. tx must hold the coupon's lock.
+// Append adds one event per entry to the coupon's chain. tx must hold the lock of the coupon's row.
 func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, ent
 
 const recordedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ? AND run_id <=> ?)"
 
-// Recorded reports whether Append has recorded the change. It compares all of the origin but the reason.
+// Recorded reports whether Append has recorded the change. The reason is not compared.
 func Recorded(ctx context.Context, q mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID) (found bool, err error) {
 	err = q.QueryRowContext(ctx, recordedSQL, couponID, action, origin.actor(), origin.At, idOrNull(origin.Run)).Scan(&found)
 	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
@@ -93,13 +93,13 @@ func idOrNull[ID coupon.UserID | coupon.RunID](id ID) *ID {
 }
 
 type Head struct {
-	Seq  uint64 `json:"seq"`  // of the last event; 0: the chain is empty
-	Hash string `json:"hash"` // of the last event
+	Seq  uint64 `json:"seq"`  // number of the last event; 0: the chain is empty
+	Hash string `json:"hash"` // hash of the last event
 }
 
 const headSQL = "SELECT seq, hash FROM audit_head WHERE coupon_id = ?"
 
-// ReadHead reads the end of a coupon's chain; zero without events.
+// ReadHead returns the end of a coupon's chain. It is the zero Head if there are no events.
 func ReadHead(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID) (head Head, err error) {
 	err = q.QueryRowContext(ctx, headSQL, couponID).Scan(&head.Seq, &head.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -108,7 +108,7 @@ func ReadHead(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID) 
 	return head, mysqltx.Wrap(err, "read end of the audit chain of coupon %d", couponID)
 }
 
-// Chained is the FROM clause of the events e of a chain. Other rows were not written by the program.
+// Chained is a FROM clause for the events e of a chain. It leaves out rows that the program did not write.
 const Chained = " FROM audit_event e JOIN audit_head h ON h.coupon_id = e.coupon_id AND e.seq BETWEEN 1 AND h.seq "
 
 type Verdict struct {
@@ -118,24 +118,23 @@ type Verdict struct {
 	Inserted int64  // rows outside the chain
 }
 
-// Damage counts damaged events and names the first.
 type Damage struct {
 	Count int64
-	First uint64 // its Seq
+	First uint64 // Seq of the first damaged event
 }
 
 const checkSQL = `
 SELECT seq, at, actor, action, coupon_id, user_id, run_id, reason, detail, COALESCE(hash, '')
 FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
-// Check visits each intact event of a chain. It hashes with the stored hash of the previous event, so that each change is
-// found once.
+// Check visits each intact event of a chain. It hashes an event with the stored hash of the one before, so that a
+// changed event does not make the later events count as changed.
 func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, visit func(Event)) (v Verdict, err error) {
 	if v.Head, err = ReadHead(ctx, q, couponID); err != nil {
 		return v, err
 	}
-	next, previous := uint64(1), "" // the expected number, and the hash stored with the event before it
-	present, intact := true, true   // that event was there, and its hash was right
+	next, previous := uint64(1), "" // the next event's number, and the stored hash of the event before it
+	present, intact := true, true   // whether the event before it was there, and whether its hash was right
 	skipTo := func(seq uint64) {
 		if seq > next {
 			v.Removed.add(next, int64(seq-next))
@@ -149,7 +148,7 @@ func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, vis
 		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.Run, &e.Reason, &e.Detail, &hash); err != nil {
 			return err
 		}
-		e.Seq = seq.V // 0 for NULL, which no event has
+		e.Seq = seq.V // NULL becomes 0, which is no event's number
 		if e.Seq < next || e.Seq > v.Head.Seq {
 			v.Inserted++
 			return nil

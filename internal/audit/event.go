@@ -1,11 +1,12 @@
-// Package audit writes, chains and checks audit events. An event names a change of a coupon or of one of its users, its author,
-// its reason and its time.
+// Package audit writes, chains and checks audit events. An event records a change of a coupon or of one of its users:
+// who made it, when and why.
 //
-// The events of a coupon are a chain of hashes, numbered from 1, with its end in audit_head. Append is the only writer of
-// both tables. Its transaction must hold the coupon's row lock, or the chain forks.
+// The events of a coupon form a chain of hashes. They are numbered from 1, and audit_head has the number and the hash
+// of the last one. Append is the only writer of the tables audit_event and audit_head. Its transaction must hold the
+// coupon's row lock, or the chain forks.
 //
-// The chain reveals a changed, removed or added event. An account that can write both tables can forge the whole chain; a printed
-// head reveals that: number and hash, as `settle verify` prints them, bind all events up to that number.
+// The chain reveals a changed, removed or added event. An account that can write both tables can forge a whole chain. A
+// head that `settle verify` has printed reveals even that: its number and hash bind all events up to that number.
 package audit
 
 import (
@@ -19,7 +20,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Action is the kind of change: audit_event.action.
 type Action string
 
 const (
@@ -37,7 +37,7 @@ const (
 	CouponResumed     Action = "COUPON_RESUMED"
 	CouponSeats       Action = "COUPON_SEATS_CHANGED"
 	CouponRecounted   Action = "COUPON_RECOUNTED"
-	CouponUnfinalised Action = "COUPON_UNFINALISED" // its Redis keys had been swept
+	CouponUnfinalised Action = "COUPON_UNFINALISED"
 )
 
 // NightlyActor is the actor of events that no operator caused.
@@ -45,19 +45,19 @@ const NightlyActor = "settle"
 
 // Event is a row of audit_event without its id and hash.
 type Event struct {
-	Seq    uint64    // from 1 within a coupon; 0: the row has none
+	Seq    uint64    // number within the coupon, from 1; 0: the row has no number
 	At     time.Time // to the microsecond
 	Actor  string
 	Action Action
 	Coupon coupon.CouponID
-	User   *coupon.UserID // nil: the coupon as a whole
-	Run    *coupon.RunID  // nil: outside any run
+	User   *coupon.UserID // nil: the event is about the coupon as a whole
+	Run    *coupon.RunID  // nil: the change is not part of a run
 	Reason string
 	Detail string
 }
 
-// Hash binds an event to the previous one by SHA-256 over its hash, empty for the first event, and every column but the id.
-// A length in bytes precedes each field and NULL is -, so that two events never hash the same bytes.
+// Hash returns the SHA-256 of the previous event's hash ("" for the first event) and all columns except the id. The
+// length in bytes precedes each field, and NULL is written as -, so that two events never hash the same bytes.
 func (e Event) Hash(previous string) string {
 	h := sha256.New()
 	write := func(fields ...string) {
@@ -77,7 +77,7 @@ func (e Event) Hash(previous string) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// The checker parses the details of two actions.
+// Arrival and Cutoff find their values in the detail of an event by these marks.
 const (
 	arrivalMark  = `", arrival `
 	cutoffPrefix = "cutoff "
@@ -87,7 +87,7 @@ func ApplicationEntry(member string, arrival coupon.Arrival) Entry {
 	return Entry{User: coupon.ParseUserID(member), Detail: fmt.Sprintf("%q, arrival %d", member, arrival)}
 }
 
-// Arrival is the arrival in the detail of an ApplicationEntry, if it was not cut.
+// Arrival returns the arrival in the detail of an ApplicationEntry. It returns 0 if the detail has none or was cut.
 func (e Event) Arrival() coupon.Arrival {
 	at := strings.LastIndex(e.Detail, arrivalMark)
 	if at < 0 {
@@ -105,7 +105,7 @@ func SettleEntry(cutoff time.Time, issued int, winnersDigest string) Entry {
 	return Entry{Detail: cutoffPrefix + cutoff.UTC().Format(time.RFC3339Nano) + ", " + result}
 }
 
-// Cutoff is the cutoff in the detail of a SettleEntry, unparsed.
+// Cutoff returns the cutoff in the detail of a SettleEntry as text. It returns "" if there is none.
 func (e Event) Cutoff() string {
 	text, ok := strings.CutPrefix(e.Detail, cutoffPrefix)
 	if !ok {

@@ -1,5 +1,4 @@
-// Package history reads runs, coupons, recorded outcomes, audit entries and the outcome of one user from MySQL, and groups the
-// entries of the DLQ. It changes nothing.
+// Package history records runs in MySQL, reads runs, coupons, outcomes and audit entries, and groups DLQ entries.
 package history
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// CouponStatus is the state of a coupon by the clock of MySQL, the first of the list that applies.
+// CouponStatus is the status of a coupon by the clock of MySQL. If several apply, the first one in the list counts.
 type CouponStatus string
 
 const (
@@ -25,7 +24,7 @@ const (
 	Open      CouponStatus = "OPEN"
 )
 
-// Coupon is a row of table coupon as `settle coupon list` prints it. Times are UTC.
+// Coupon is a coupon as `settle coupon list` prints it. Times are UTC.
 type Coupon struct {
 	ID     coupon.CouponID `json:"id"`
 	Name   string          `json:"name"`
@@ -57,7 +56,7 @@ const (
 FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) ORDER BY id LIMIT ?`
 )
 
-// List returns up to limit coupons with ids above after, by id; only those of a status unless it is empty.
+// List returns at most limit coupons with an id above after, by id. An empty status means every status.
 func (r Reader) List(ctx context.Context, status CouponStatus, after coupon.CouponID, limit int) ([]Coupon, error) {
 	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
 		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
@@ -66,7 +65,6 @@ func (r Reader) List(ctx context.Context, status CouponStatus, after coupon.Coup
 	return found, mysqltx.Wrap(err, "read coupons")
 }
 
-// Coupon returns one coupon; text.NoSuchCoupon when there is none.
 func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) {
 	found, err := r.List(ctx, "", id-1, 1)
 	if err == nil && (len(found) == 0 || found[0].ID != id) {
@@ -79,12 +77,12 @@ func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) 
 }
 
 type Outcomes struct {
-	Issued        int64 `json:"issued"` // by runs
+	Issued        int64 `json:"issued"` // coupons issued by runs
 	ByHand        int64 `json:"givenByHand"`
 	NotSelected   int64 `json:"notSelected"`
 	Rejected      int64 `json:"rejected"`
 	AlreadyIssued int64 `json:"alreadyIssued"`
-	Accepted      int64 `json:"accepted"`   // promises, each once, as stored in MySQL
+	Accepted      int64 `json:"accepted"`   // accepted applications as MySQL knows them, each once
 	WrittenOff    int64 `json:"writtenOff"` // lost promises that an operator has accepted
 }
 
@@ -113,7 +111,7 @@ type AuditEntry struct {
 const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail" + audit.Chained + `
 WHERE e.coupon_id = ? AND e.user_id IS NULL ORDER BY e.seq DESC LIMIT ?`
 
-// AuditEntries reads the last events of a coupon's audit chain that concern no single user, the newest first.
+// AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user.
 func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) ([]AuditEntry, error) {
 	entries, err := mysqltx.Collect(ctx, r.DB, func(e *AuditEntry) []any {
 		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail}
@@ -127,7 +125,7 @@ UNION ALL
 SELECT outcome, applied_at FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome <> 'ALREADY_ISSUED'
 ORDER BY standing = 'ISSUED' DESC, applied_at DESC LIMIT 1`
 
-// Standing is ISSUED or the latest outcome of a user, and the arrival if MySQL knows it.
+// Standing returns ISSUED or the user's latest outcome other than ALREADY_ISSUED. An unknown arrival is 0.
 func (r Reader) Standing(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error) {
 	var standing coupon.Standing
 	var appliedAt sql.NullTime
@@ -146,7 +144,7 @@ type CouponFigures struct {
 	Coupon
 	Left    int64  `json:"left"`
 	Waiting *int64 `json:"waiting"` // null: Redis could not be reached
-	DLQ     *int64 `json:"dlq"`
+	DLQ     *int64 `json:"dlq"`     // null: Redis could not be reached
 }
 
 type CouponDetails struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// DLQStore reads the DLQ; candidates.Store has it.
+// DLQStore reads the DLQ. candidates.Store implements it.
 type DLQStore interface {
 	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
 	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
@@ -26,12 +26,11 @@ type DLQEntry struct {
 	candidates.Reason
 }
 
-// InDLQSince is when the entry first came into the DLQ; zero: unknown.
+// InDLQSince returns when the entry first came into the DLQ. The zero time means unknown.
 func (e DLQEntry) InDLQSince() time.Time {
 	return cmp.Or(e.Since, e.At)
 }
 
-// EachDLQEntry visits a coupon's DLQ by arrival, page by page.
 func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID, visit func(DLQEntry)) error {
 	for cursor := (coupon.Cursor{}); ; {
 		page, next, err := store.UnderReview(ctx, couponID, cursor)
@@ -49,23 +48,23 @@ func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID,
 		for _, e := range page {
 			reason := reasons[e.Member]
 			reason.Cause = cmp.Or(reason.Cause, UnknownCause)
-			reason.Retryable = e.Source != coupon.SourceHeld // by the score, as settlements do
+			reason.Retryable = e.Source != coupon.SourceHeld // decided by the score, as in settlements
 			visit(DLQEntry{Coupon: couponID, User: e.Member, Arrival: e.Arrival.Time(), Reason: reason})
 		}
 		cursor = next
 	}
 }
 
-// DLQGroup sums up the DLQ entries of one coupon with one cause.
+// DLQGroup sums up the DLQ entries of one coupon that have the same cause.
 type DLQGroup struct {
 	Coupon        coupon.CouponID `json:"coupon"`
 	Cause         string          `json:"cause"`
 	Count         int             `json:"count"`
-	Retryable     int             `json:"retryable"` // of Count: tried again by every run
-	Held          int             `json:"held"`      // of Count: for an operator to decide
+	Retryable     int             `json:"retryable"` // how many of Count every run tries again
+	Held          int             `json:"held"`      // how many of Count wait for an operator's decision
 	OldestArrival time.Time       `json:"oldestArrival"`
 	NewestArrival time.Time       `json:"newestArrival"`
-	OldestReview  time.Time       `json:"oldestReview"` // earliest InDLQSince; zero: unknown
+	OldestReview  time.Time       `json:"oldestReview"` // earliest InDLQSince of the entries; zero: unknown
 	MinAttempts   int             `json:"leastAttempts"`
 	MaxAttempts   int             `json:"mostAttempts"`
 }
@@ -77,7 +76,7 @@ type groupKey struct {
 	cause  string
 }
 
-// Add counts an entry. Entries of a coupon must come by arrival.
+// Add counts an entry. The entries of one coupon must be added in order of arrival.
 func (g DLQGroups) Add(e DLQEntry) {
 	key := groupKey{e.Coupon, e.Cause}
 	group := g[key]
@@ -98,7 +97,7 @@ func (g DLQGroups) Add(e DLQEntry) {
 	group.MinAttempts, group.MaxAttempts = min(group.MinAttempts, e.Attempts), max(group.MaxAttempts, e.Attempts)
 }
 
-// Sorted returns the groups by coupon, the largest first.
+// Sorted returns the groups by coupon. Within a coupon the largest group comes first.
 func (g DLQGroups) Sorted() []DLQGroup {
 	all := make([]DLQGroup, 0, len(g))
 	for _, group := range g {

@@ -12,15 +12,15 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Start is a run as it is recorded at its beginning. Times are UTC.
+// Start has the fields of a run that are recorded at its beginning. Times are UTC.
 type Start struct {
 	Trigger           coupon.Trigger
 	Operator, Reason  string
 	Cutoff, StartedAt time.Time
 }
 
-// Heartbeats are written and judged by the clock of MySQL, because those of pods differ. A heartbeat of an abandoned run makes
-// it RUNNING again.
+// Heartbeats are written and compared by the clock of MySQL, because the clocks of pods differ. A heartbeat of a run
+// that was marked ABANDONED makes it RUNNING again.
 const (
 	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at) VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(6))"
 	beatSQL   = "UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6), status = 'RUNNING' WHERE id = ? AND status IN ('RUNNING', 'ABANDONED')"
@@ -30,7 +30,7 @@ SELECT COALESCE(MAX(id), 0) FROM settlement_run
 WHERE cutoff = ? AND started_at = ? AND trigger_kind = ? AND operator = ? AND reason = ? AND status = 'RUNNING'`
 )
 
-// Begin records a run. In a later attempt it first looks for the row of an earlier one, whose reply was lost.
+// Begin records a run. If attempt is above 1, it first looks for the row of an earlier attempt whose reply was lost.
 func Begin(ctx context.Context, q mysqltx.Querier, s Start, attempt int) (id coupon.RunID, err error) {
 	if attempt > 1 {
 		err := q.QueryRowContext(ctx, findSQL, s.Cutoff, s.StartedAt, s.Trigger, s.Operator, s.Reason).Scan(&id)
@@ -56,8 +56,8 @@ func End(ctx context.Context, q mysqltx.Querier, run coupon.RunID, status coupon
 
 const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL AND cutoff <= ?"
 
-// LastNight is the highest cutoff, up to newest, of a nightly run that has ended; zero when there was none. Coupons that it
-// could not settle stay due. A run of a later night ended while the Redis clock was ahead, and does not count.
+// LastNight returns the highest cutoff of a nightly run that has ended, or zero. Coupons that the run could not settle
+// stay due. Cutoffs after newest do not count: such a run ended while the Redis clock was ahead.
 func LastNight(ctx context.Context, q mysqltx.Querier, newest time.Time) (time.Time, error) {
 	var last sql.NullTime
 	err := q.QueryRowContext(ctx, lastNightSQL, newest.UTC()).Scan(&last)
@@ -68,11 +68,11 @@ const (
 	silentSQL  = "SELECT id FROM settlement_run WHERE status = 'RUNNING' AND " + IsSilent + " ORDER BY id LIMIT ?"
 	abandonSQL = "UPDATE settlement_run SET status = 'ABANDONED' WHERE id = ? AND status = 'RUNNING' AND " + IsSilent
 
-	maxAbandoned = 100 // runs that one run marks; the next run marks the others
+	maxAbandoned = 100 // limit for one call; the next run marks the others
 )
 
-// Abandon marks runs whose last heartbeat is old: their processes died, or lost the database before they could record their
-// end. The next heartbeat of a run removes the mark. finished_at stays NULL, so that a later run catches up the night.
+// Abandon marks runs whose last heartbeat is old. Their processes died, or lost the database. The next heartbeat of
+// such a run removes the mark. finished_at stays NULL, so that a later run settles the night again.
 func Abandon(ctx context.Context, q mysqltx.Querier) (abandoned []coupon.RunID, err error) {
 	silent, err := mysqltx.Column[coupon.RunID](ctx, q, silentSQL, SilentSeconds, maxAbandoned)
 	if err != nil {
@@ -83,7 +83,7 @@ func Abandon(ctx context.Context, q mysqltx.Querier) (abandoned []coupon.RunID, 
 		if err != nil {
 			return abandoned, fmt.Errorf("mark run %d abandoned: %w", id, err)
 		}
-		if n > 0 { // else there was a heartbeat, or another run was faster
+		if n > 0 { // if n is 0, a heartbeat has come or another run was faster
 			abandoned = append(abandoned, id)
 		}
 	}
@@ -94,11 +94,11 @@ const (
 	replaceResultsSQL = "REPLACE INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES "
 	resultRow         = "(?, ?, ?, ?, ?, ?)"
 
-	maxResults      = 200  // of one statement: with 2,000 letters each, well below the 16 MB of a packet
-	maxErrorLetters = 2000 // of run_coupon.error
+	maxResults      = 200  // rows per statement, which stays well below 16 MB
+	maxErrorLetters = 2000 // width of column run_coupon.error
 )
 
-// Result is what a run did to one coupon, as far as table settlement does not say it.
+// Result has what table settlement does not say about a run and one coupon.
 type Result struct {
 	Coupon coupon.CouponID
 	Status coupon.ResultStatus

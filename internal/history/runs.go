@@ -15,13 +15,13 @@ import (
 
 type Reader struct{ DB mysqltx.Querier }
 
-// SilentSeconds is the time without a heartbeat, six of them, after which a run counts as abandoned until its next one.
+// SilentSeconds is the time without a heartbeat after which a run counts as abandoned: six heartbeats are missing.
 const SilentSeconds = 60
 
-// IsSilent is a condition for runs that are silent. Its one argument is SilentSeconds.
+// IsSilent is an SQL condition for runs whose last heartbeat is old. Its one argument is SilentSeconds.
 const IsSilent = "heartbeat_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"
 
-// RunStatus is the status of run r: ABANDONED when it is RUNNING and silent. Its one argument is SilentSeconds.
+// RunStatus is the status of run r as SQL: a RUNNING run that is silent is ABANDONED. The argument is SilentSeconds.
 const RunStatus = "IF(r.status = 'RUNNING' AND r." + IsSilent + ", 'ABANDONED', r.status)"
 
 type Run struct {
@@ -32,47 +32,45 @@ type Run struct {
 	Cutoff    time.Time      `json:"cutoff"`
 	StartedAt time.Time      `json:"startedAt"`
 	RunEnd
-	Coupons int64 `json:"coupons"` // changed by the run
+	Coupons int64 `json:"coupons"` // coupons that the run changed
 	Counts
 	Unsettled int64 `json:"unsettled"` // coupons that were held, busy or failed
 }
 
 type RunEnd struct {
 	HeartbeatAt time.Time        `json:"heartbeatAt"`
-	FinishedAt  *time.Time       `json:"finishedAt,omitempty"` // nil while it runs, and of an abandoned run
-	Millis      *int64           `json:"durationMs,omitempty"` // nil when FinishedAt is
-	Status      coupon.RunStatus `json:"status"`               // ABANDONED of a silent run, whether a later run has marked it or not
+	FinishedAt  *time.Time       `json:"finishedAt,omitempty"` // nil while the run goes on, and for an abandoned run
+	Millis      *int64           `json:"durationMs,omitempty"` // nil if FinishedAt is nil
+	Status      coupon.RunStatus `json:"status"`               // see the constant RunStatus
 }
 
-// Counts are the applications that a run decided.
 type Counts struct {
 	Issued        int64 `json:"issued"`
 	UnderReview   int64 `json:"underReview"` // moved to the DLQ
-	Rejected      int64 `json:"rejected"`    // ended for good
+	Rejected      int64 `json:"rejected"`    // ended as REJECTED
 	AlreadyIssued int64 `json:"alreadyIssued"`
 	NotSelected   int64 `json:"notSelected"`
 }
 
-// fields are for issued_count, rejected_count, rejectedBy, already_issued_count and not_selected_count. separate must follow.
+// fields returns the scan targets for the counts of runsSQL and runCouponsSQL. The caller must then call separate.
 func (c *Counts) fields() []any {
 	return []any{&c.Issued, &c.UnderReview, &c.Rejected, &c.AlreadyIssued, &c.NotSelected}
 }
 
-// separate subtracts the applications that ended for good from rejected_count.
+// separate corrects UnderReview. It was scanned from rejected_count, which includes the rejected applications.
 func (c *Counts) separate() { c.UnderReview = max(0, c.UnderReview-c.Rejected) }
 
 // RunFilter restricts Runs. A zero field does not restrict.
 type RunFilter struct {
-	From, To time.Time       // cutoff after From, and at To at the latest
-	Coupon   coupon.CouponID // runs that changed this coupon, or failed to
+	From, To time.Time       // the cutoff is after From and not after To
+	Coupon   coupon.CouponID // only runs that changed this coupon or failed to settle it
 	Status   string
 	Trigger  string
-	Before   coupon.RunID // lower ids
+	Before   coupon.RunID // only runs with lower ids
 	Limit    int          // required
 }
 
-// rejectedBy counts the applications that a settlement s ended for good; rejected_count also counts applications that it moved
-// to the DLQ.
+// rejectedBy counts the applications that settlement s rejected. rejected_count includes those moved to the DLQ.
 const rejectedBy = `IF(s.rejected_count = 0, 0, (SELECT COUNT(*) FROM application_outcome o
        WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id))`
 
@@ -109,7 +107,6 @@ func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 	return runs, mysqltx.Wrap(err, "read runs")
 }
 
-// Run reads one run; ErrNoRun when there is none.
 func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
 	runs, err := r.Runs(ctx, RunFilter{Before: id + 1, Limit: 1})
 	if err == nil && (len(runs) == 0 || runs[0].ID != id) {
@@ -125,16 +122,16 @@ func timeOrNull(t time.Time) sql.NullTime { return sql.NullTime{Time: t.UTC(), V
 
 type RunCoupon struct {
 	Coupon coupon.CouponID     `json:"coupon"`
-	Name   string              `json:"name"`   // empty when the coupon does not exist
+	Name   string              `json:"name"`   // empty if the coupon does not exist
 	Status coupon.ResultStatus `json:"status"` // SETTLED, HELD, BUSY or FAILED
 	Read   int64               `json:"read"`
 	Counts
 	Gap int64 `json:"gap"` // lost promises that the run found
 	CouponRecord
-	Millis *int64 `json:"durationMs,omitempty"` // nil of a run that was killed
+	Millis *int64 `json:"durationMs,omitempty"` // nil if the run was killed
 	Error  string `json:"error,omitempty"`
 
-	Recorded bool `json:"-"` // the run changed something
+	Recorded bool `json:"-"` // the run changed the coupon
 }
 
 type CouponRecord struct {
@@ -178,8 +175,8 @@ WHERE s.coupon_id = ? AND s.run_id < ? AND NOT EXISTS
       (SELECT 1 FROM audit_event e WHERE e.coupon_id = s.coupon_id AND e.run_id = s.run_id AND e.action = ?)
 ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
-// LastSettled is the last run before another that settled a coupon, nil without one. Runs of the same or an earlier cutoff
-// come first. A run that only dropped applications does not count.
+// LastSettled returns the last run with a lower id than before that settled a coupon, or nil if there is none. Runs up
+// to the given cutoff are preferred to runs with a later one. A run that only dropped applications does not count.
 func LastSettled(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
 	var s Settled
 	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)
