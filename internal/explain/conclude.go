@@ -7,38 +7,38 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// State is the state of one user's applications for one coupon. Every state is certain: missing facts have states of their own.
+// State says about a user's applications for one coupon only what is certain. Missing facts have their own states.
 type State string
 
 const (
-	// A server is away.
+	// MySQL or Redis cannot be reached.
 	StateUnknown        State = "UNKNOWN"         // nothing is certain
-	StateAppliedUnseen  State = "APPLIED_UNSEEN"  // Redis has the application; MySQL, which knows the outcome, is away
-	StateIssuedUnseen   State = "ISSUED_UNSEEN"   // Redis answers ALREADY_ISSUED; MySQL is away
-	StateRejectedUnseen State = "REJECTED_UNSEEN" // Redis answers REJECTED; MySQL is away
+	StateAppliedUnseen  State = "APPLIED_UNSEEN"  // Redis has an application; MySQL cannot be reached
+	StateIssuedUnseen   State = "ISSUED_UNSEEN"   // Redis answers ALREADY_ISSUED; MySQL cannot be reached
+	StateRejectedUnseen State = "REJECTED_UNSEEN" // Redis answers REJECTED; MySQL cannot be reached
 
-	// There is no application.
+	// No application is found.
 	StateNeverNotOpen  State = "NEVER_APPLIED_NOT_OPEN"
 	StateNeverOpen     State = "NEVER_APPLIED_OPEN"
 	StateNeverPaused   State = "NEVER_APPLIED_PAUSED"
 	StateNeverSoldOut  State = "NEVER_APPLIED_SOLD_OUT"
-	StateNeverAdded    State = "NEVER_APPLIED_SEATS_ADDED" // sold out, seats added; Redis accepts applications again after the next run
+	StateNeverAdded    State = "NEVER_APPLIED_SEATS_ADDED" // seats were added; Redis answers SOLD_OUT until a run
 	StateNeverClosed   State = "NEVER_APPLIED_CLOSED"
 	StateNoSuchUser    State = "NO_SUCH_USER"
-	StateMaybeLost     State = "MAYBE_LOST"     // applications for this coupon were lost, possibly one of this user
-	StateNotSure       State = "NOT_SURE"       // lost applications could not be counted, or Redis does not know the coupon
-	StateContradiction State = "CONTRADICTION"  // Redis has a mark without a record in MySQL
-	StateHolderNoMore  State = "HOLDER_NO_MORE" // the outcome is ALREADY_ISSUED, and the coupon is gone
+	StateMaybeLost     State = "MAYBE_LOST"     // applications were lost, and one may be of this user
+	StateNotSure       State = "NOT_SURE"       // applications may have been lost; they could not be counted
+	StateContradiction State = "CONTRADICTION"  // Redis answers with an outcome that MySQL does not have
+	StateHolderNoMore  State = "HOLDER_NO_MORE" // the outcome is ALREADY_ISSUED, but the user has no coupon now
 
-	// In the queue.
+	// The application is in the queue.
 	StateWaiting          State = "WAITING"
 	StateWaitingSettling  State = "WAITING_SETTLING"   // a run that covers the application is under way
-	StateWaitingOverdue   State = "WAITING_OVERDUE"    // the settlement is overdue
-	StateWaitingRunFailed State = "WAITING_RUN_FAILED" // overdue, and the nightly run failed
+	StateWaitingOverdue   State = "WAITING_OVERDUE"    // the cutoff has passed, but the application is not settled
+	StateWaitingRunFailed State = "WAITING_RUN_FAILED" // the cutoff has passed, but the nightly run failed
 	StateWaitingHeld      State = "WAITING_HELD"       // promises are missing, and no run settles the coupon
 	StateWaitingOver      State = "WAITING_OVER"       // the coupon is finalised; nightly runs do not settle it
 
-	// In the DLQ, by cause.
+	// The application is in the DLQ. The name of the state is the cause.
 	StateReviewUnknownUser  State = "REVIEW_UNKNOWN_USER"
 	StateReviewInactiveUser State = "REVIEW_INACTIVE_USER"
 	StateReviewPassedOver   State = "REVIEW_PASSED_OVER"
@@ -46,14 +46,14 @@ const (
 	StateReviewDatabaseAway State = "REVIEW_DATABASE_AWAY"
 	StateReviewOther        State = "REVIEW_OTHER" // another cause, or an unreadable one
 
-	// Settled.
+	// The application is settled.
 	StateIssued           State = "ISSUED"
 	StateIssuedByHand     State = "ISSUED_BY_HAND"
 	StateNotSelected      State = "NOT_SELECTED"
-	StateSeatsFree        State = "NOT_SELECTED_SEATS_FREE"      // seats are free; the next run issues them in order
+	StateSeatsFree        State = "NOT_SELECTED_SEATS_FREE"      // seats are free; the next run issues them by arrival
 	StateSeatsFreeOver    State = "NOT_SELECTED_SEATS_FREE_OVER" // seats are free, but the coupon is finalised
 	StateRejectedByPerson State = "REJECTED_BY_PERSON"
-	StateRejectedInactive State = "REJECTED_INACTIVE_USER" // rejected by a run when a seat was free again
+	StateRejectedInactive State = "REJECTED_INACTIVE_USER" // a run had a seat for the user, who is inactive
 	StateRejectedUnknown  State = "REJECTED_UNKNOWN_USER"
 	StateRejectedBadRow   State = "REJECTED_BAD_ROW"
 	StateRejectedOther    State = "REJECTED_OTHER"
@@ -68,35 +68,37 @@ var States = []State{
 	StateRejectedInactive, StateRejectedUnknown, StateRejectedBadRow, StateRejectedOther,
 }
 
-// Note is a further certain statement.
+// Note is one certain statement in addition to the state.
 type Note string
 
 const (
-	NoteUsable  Note = "USABLE" // every coupon holder has exactly one of these four
+	// Every user with the coupon has exactly one of these four notes.
+	NoteUsable  Note = "USABLE"
 	NoteUsed    Note = "USED"
 	NoteExpired Note = "EXPIRED"
 	NoteRevoked Note = "REVOKED"
 
-	NoteTriedAgain    Note = "TRIED_AGAIN"    // every DLQ entry has exactly one of these four: the next settlement tries it
-	NotePersonDecides Note = "PERSON_DECIDES" // an operator decides
-	NoteCouponHeld    Note = "COUPON_HELD"    // promises are missing; also of NOT_SELECTED_SEATS_FREE
-	NoteCouponOver    Note = "COUPON_OVER"    // finalised
-	NoteNoSeatLeft    Note = "NO_SEAT_LEFT"   // no seat is free; not in states that name the free seats
+	// Every DLQ entry has exactly one of the first four notes.
+	NoteTriedAgain    Note = "TRIED_AGAIN"    // the next settlement tries the entry again
+	NotePersonDecides Note = "PERSON_DECIDES" // an operator decides about the entry
+	NoteCouponHeld    Note = "COUPON_HELD"    // promises are missing; NOT_SELECTED_SEATS_FREE can have it, too
+	NoteCouponOver    Note = "COUPON_OVER"    // the coupon is finalised
+	NoteNoSeatLeft    Note = "NO_SEAT_LEFT"   // the application is undecided, but no seat is free
 
-	NoteAccountInactive Note = "ACCOUNT_INACTIVE" // the user cannot receive a coupon as the account is now
+	NoteAccountInactive Note = "ACCOUNT_INACTIVE" // the user exists, but cannot receive a coupon
 	NoteAccountUnknown  Note = "ACCOUNT_UNKNOWN"
-	NoteAccountActive   Note = "ACCOUNT_ACTIVE" // the cause about the user is resolved
+	NoteAccountActive   Note = "ACCOUNT_ACTIVE" // the cause was the user's account, which is active now
 
 	NoteAlsoUnderReview    Note = "ALSO_UNDER_REVIEW" // another application of the user is in the DLQ
-	NoteAlsoStanding       Note = "ALSO_STANDING"     // another application of a holder is undecided; it brings no second coupon
-	NoteAppliedAgain       Note = "APPLIED_AGAIN"     // another application of a holder ended as ALREADY_ISSUED
+	NoteAlsoStanding       Note = "ALSO_STANDING"     // the user has the coupon; another application is undecided
+	NoteAppliedAgain       Note = "APPLIED_AGAIN"     // the user has the coupon; another application brought none
 	NoteEarlierNotSelected Note = "EARLIER_NOT_SELECTED"
 	NoteEarlierRejected    Note = "EARLIER_REJECTED"
-	NoteLaterUnknown       Note = "LATER_UNKNOWN" // Redis is away; the user may have applied again since
-	NoteShownOld           Note = "SHOWN_OLD"     // the clean-up in Redis is pending; until then users may see the old state
+	NoteLaterUnknown       Note = "LATER_UNKNOWN" // Redis cannot be reached; the user may have applied again
+	NoteShownOld           Note = "SHOWN_OLD"     // the clean-up is pending; the user may see the old state
 )
 
-// Notes are all of them, in the order of Conclusion.Notes.
+// Notes lists all notes in the order in which a conclusion has them.
 var Notes = []Note{
 	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteNoSeatLeft,
 	NoteAccountInactive, NoteAccountUnknown, NoteAccountActive, NoteAlsoUnderReview, NoteAlsoStanding, NoteAppliedAgain,
@@ -107,7 +109,7 @@ type Conclusion struct {
 	State State  `json:"state"`
 	Notes []Note `json:"notes"`
 
-	Application *Application `json:"application,omitempty"` // the one that the state is about
+	Application *Application `json:"application,omitempty"` // the application that the state is about
 }
 
 func (c *Conclusion) note(n Note, when bool) {
@@ -116,7 +118,6 @@ func (c *Conclusion) note(n Note, when bool) {
 	}
 }
 
-// Conclude depends on the facts alone.
 func Conclude(f *Facts) Conclusion {
 	c := f.conclude()
 	if c.Notes == nil {
@@ -146,7 +147,7 @@ func (f *Facts) conclude() Conclusion {
 	}
 }
 
-// withoutMySQL concludes from Redis, which has no outcomes. Its marks are set after a commit.
+// withoutMySQL concludes from Redis. A mark there is certain: a user is marked as issued or rejected after the commit.
 func (f *Facts) withoutMySQL() Conclusion {
 	switch {
 	case f.MarkedIssued:
@@ -191,13 +192,11 @@ func (f *Facts) couponHolder() Conclusion {
 	return c
 }
 
-// noteEarlier notes the outcome of another application of the user.
 func (c *Conclusion) noteEarlier(a *Application) {
 	c.note(NoteEarlierNotSelected, a.Outcome == coupon.OutcomeNotSelected)
 	c.note(NoteEarlierRejected, a.Outcome == coupon.OutcomeRejected)
 }
 
-// noteOthers notes the outcomes of all applications but the one of the conclusion.
 func (f *Facts) noteOthers(c *Conclusion) {
 	for i := range f.Applications {
 		if a := &f.Applications[i]; c.Application == nil || a.Arrival != c.Application.Arrival {
@@ -228,16 +227,16 @@ func (f *Facts) inQueue(a, inDLQ *Application) Conclusion {
 	return c
 }
 
-// atWork reports whether a run that covers the application is under way: a nightly run, or one with a record of the coupon. The
-// coupons of other runs are unknown.
+// atWork reports whether a run that covers the application is under way. A nightly run covers every coupon. Another run
+// counts only if it has a record of the coupon: before that, nobody knows which coupons it covers.
 func (f *Facts) atWork(a *Application) bool {
 	return slices.ContainsFunc(f.Runs, func(r RunFacts) bool {
 		return coupon.ArrivalAt(r.Cutoff) > a.Arrival && (r.Trigger == coupon.Cron || r.Settled) && r.Status == coupon.RunRunning
 	})
 }
 
-// nightFailed reports whether the last nightly run that covers the application failed and did not change the coupon. The coupons
-// of other runs are unknown.
+// nightFailed reports whether the last nightly run that covers the application failed and did not change the coupon.
+// Other runs do not count, because nobody knows which coupons they cover.
 func (f *Facts) nightFailed(a *Application) (failed bool) {
 	for _, r := range f.Runs {
 		if r.Trigger == coupon.Cron && coupon.ArrivalAt(r.Cutoff) > a.Arrival {
@@ -247,13 +246,12 @@ func (f *Facts) nightFailed(a *Application) (failed bool) {
 	return failed
 }
 
-// noteAccount notes a user who cannot receive a coupon.
 func (f *Facts) noteAccount(c *Conclusion) {
 	c.note(NoteAccountUnknown, !f.UserKnown)
 	c.note(NoteAccountInactive, f.UserKnown && !f.UserActive)
 }
 
-// stateOf is the state that is named after a cause, or the other state when there is none.
+// stateOf returns the state whose name is prefix and cause together, or other if there is no such state.
 func stateOf(prefix, cause string, other State) State {
 	if s := State(prefix + cause); slices.Contains(coupon.Causes, coupon.Cause(cause)) && slices.Contains(States, s) {
 		return s
@@ -303,10 +301,10 @@ func (f *Facts) decided(a *Application) Conclusion {
 	case coupon.OutcomeRejected:
 		cause, _, _ := strings.Cut(a.Reason, ":")
 		c.State = stateOf("REJECTED_", cause, StateRejectedOther)
-		if a.Dropped { // the reason of an operator can begin like a cause
+		if a.Dropped { // the text may begin with a cause by chance
 			c.State = StateRejectedByPerson
 		}
-	default: // ALREADY_ISSUED or ISSUED without a coupon
+	default: // the outcome is ALREADY_ISSUED or ISSUED, but the user has no coupon
 		c.State = StateHolderNoMore
 	}
 	f.noteOthers(&c)
@@ -315,11 +313,10 @@ func (f *Facts) decided(a *Application) Conclusion {
 	return c
 }
 
-// unrecorded concludes when neither MySQL nor Redis has an application.
 func (f *Facts) unrecorded() Conclusion {
 	c := Conclusion{State: StateNeverOpen}
 	opens, closes, paused := f.window()
-	// Redis has each coupon that has opened and is not finalised, unless it lost its data.
+	// Redis knows every coupon that has opened and is not finalised. If it does not know this one, it has lost data.
 	lost := f.Published != nil && !f.Published.Known && f.Coupon.FinalisedAt == nil && !f.At.Before(opens)
 	switch {
 	case f.Published == nil:

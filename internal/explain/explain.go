@@ -1,6 +1,5 @@
-// Package explain explains the state of one user's applications for one coupon: the facts of Redis and MySQL, a timeline, and a
-// conclusion that contains only certain statements. It changes nothing. When a server is away, the explanation names it and has
-// the facts of the other.
+// Package explain explains the state of one user's applications for one coupon. It reads Redis and MySQL and writes
+// nothing. If one of them cannot be reached, the explanation says so and has the facts from the other.
 package explain
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// Store is what an explanation reads of Redis; candidates.Store has it.
+// Store reads what an explanation needs from Redis. candidates.Store implements it.
 type Store interface {
 	ledger.Store
 	LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.UserLookup, error)
@@ -26,30 +25,28 @@ type Explainer struct {
 	Redis     Store
 	Users     *users.Directory
 	Now       func() time.Time
-	SettlesAt func(arrival time.Time) time.Time // the cutoff that settles an application of that instant
+	SettlesAt func(arrival time.Time) time.Time // returns the cutoff of the nightly run that settles this arrival
 }
 
-// Bounds of the rows about one user: more than a person reads.
+// Limits of the rows about one user. A person reads fewer.
 const (
 	maxOutcomes = 40
 	maxRuns     = 60
 	maxAudits   = 60
-	// MaxEvents bounds a timeline.
-	MaxEvents = 200
+	MaxEvents   = 200 // events in a timeline
 )
 
 type Explanation struct {
 	Facts      Facts      `json:"facts"`
-	Events     []Event    `json:"events"`  // by time
-	LeftOut    int        `json:"leftOut"` // older events, at least this many
+	Events     []Event    `json:"events"`  // in order of time
+	LeftOut    int        `json:"leftOut"` // at least this many older events are left out
 	Conclusion Conclusion `json:"conclusion"`
 
-	Unread []error `json:"-"` // why facts are missing
+	Unread []error `json:"-"` // the errors because of which facts are missing
 }
 
-// Explain reads the facts. It reads them again when it finds no application, because an application that a settlement moves from
-// NOT_SELECTED to the DLQ is in neither place for a moment. The error is text.NoSuchCoupon or that of ctx; failures of servers are in
-// Unread.
+// Explain reads the facts. If it finds no application, it reads them again: an application that a settlement moves from
+// NOT_SELECTED to the DLQ is in neither place for a moment. Failures of Redis and MySQL are in Unread.
 func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	x, err := e.explain(ctx, couponID, user)
 	if err == nil && len(x.Unread) == 0 && len(x.Facts.Applications) == 0 && x.Facts.UserCoupon == nil {
@@ -59,7 +56,7 @@ func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user 
 }
 
 func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
-	// Redis comes first: an application that leaves it is already in MySQL.
+	// Redis is read before MySQL, because an application that leaves Redis is already in MySQL.
 	found, err := e.Redis.LookupUser(ctx, couponID, user)
 	withRedis := func() *Explanation {
 		facts := Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{}, Runs: []RunFacts{}}
@@ -76,7 +73,7 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 	case text.Is(err, text.NoSuchCoupon), ctx.Err() != nil && err != nil:
 		return nil, err
 	case err != nil:
-		x = withRedis() // without the facts of a reading that failed half way
+		x = withRedis() // drops the facts that the failed read of MySQL has added
 		x.Facts.NoMySQL = x.unread(err)
 	case x.Facts.Published != nil:
 		a, err := (&ledger.Ledger{Store: e.Redis, Users: e.Users}).AccountOf(ctx, e.DB, couponID)
@@ -92,7 +89,6 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 	return x, nil
 }
 
-// unread notes a failure and returns its text.
 func (x *Explanation) unread(err error) string {
 	x.Unread = append(x.Unread, err)
 	return err.Error()

@@ -10,61 +10,57 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
-// Facts are the facts about one user and one coupon. Times are UTC, durations and arrivals µs.
+// Facts are the facts about one user and one coupon. Times are UTC. Durations and arrivals are in µs.
 type Facts struct {
 	Subject
 	Failures
 	CouponSide
 	User
 	UserCoupon     *UserCoupon   `json:"held,omitempty"`
-	MarkedIssued   bool          `json:"markedIssued"` // in Redis
-	MarkedRejected bool          `json:"markedRejected"`
-	Applications   []Application `json:"applications"` // by arrival
+	MarkedIssued   bool          `json:"markedIssued"`   // Redis answers ALREADY_ISSUED to the user
+	MarkedRejected bool          `json:"markedRejected"` // Redis answers REJECTED to the user
+	Applications   []Application `json:"applications"`   // in order of arrival
 	Missed         *Missed       `json:"missed,omitempty"`
 	Runs           []RunFacts    `json:"runs"`
 }
 
-// Subject is the user and the coupon that the facts are about.
 type Subject struct {
 	CouponID coupon.CouponID `json:"couponId"`
 	UserID   coupon.UserID   `json:"userId"`
-	At       time.Time       `json:"at"` // by the Redis clock; by that of this machine when Redis is away
+	At       time.Time       `json:"at"` // by the Redis clock, or by the local clock without Redis
 }
 
-// Failures are the reasons for missing facts; empty without a failure.
+// Failures has the reasons for missing facts. A field is empty if nothing failed.
 type Failures struct {
 	NoMySQL   string `json:"noMysql,omitempty"`
 	NoRedis   string `json:"noRedis,omitempty"`
 	NoAccount string `json:"noAccount,omitempty"`
 }
 
-// CouponSide is the coupon, and its account.
 type CouponSide struct {
-	Coupon    *CouponFacts     `json:"coupon,omitempty"`  // nil without MySQL
-	Account   *ledger.Account  `json:"account,omitempty"` // nil without MySQL or Redis, or while the coupon's row is locked
+	Coupon    *CouponFacts     `json:"coupon,omitempty"`  // nil if MySQL cannot be reached
+	Account   *ledger.Account  `json:"account,omitempty"` // nil if the applications could not be counted
 	Gap       int64            `json:"gap"`
-	Published *PublishedWindow `json:"door,omitempty"` // nil without Redis
+	Published *PublishedWindow `json:"door,omitempty"` // nil if Redis cannot be reached
 }
 
 type User struct {
-	UserKnown  bool   `json:"userKnown"`  // the user exists; false also when not looked up
+	UserKnown  bool   `json:"userKnown"`  // the user exists; false also if MySQL cannot be reached
 	UserActive bool   `json:"userActive"` // the user exists and can receive coupons
-	UserStatus string `json:"userStatus"` // as in the shop's table; empty: no such user, not looked up, or no such column
+	UserStatus string `json:"userStatus"` // from the shop's table; empty if unknown
 }
 
-// CouponFacts are the coupon in MySQL.
 type CouponFacts struct {
 	Name   string `json:"name"`
 	Seats  int64  `json:"seats"`
 	Issued int64  `json:"issued"`
-	ByHand int64  `json:"byHand"` // of Issued
+	ByHand int64  `json:"byHand"` // how many of Issued were given by hand
 	CouponWindow
-	Promised   int64          `json:"promised"` // applications ever accepted, as far as MySQL knows
+	Promised   int64          `json:"promised"` // applications ever accepted; Redis may already have counted more
 	WrittenOff int64          `json:"writtenOff"`
-	LastSeated coupon.Arrival `json:"lastSeated,omitempty"` // the last arrival that a run issued a seat to
+	LastSeated coupon.Arrival `json:"lastSeated,omitempty"` // last arrival that got a seat from a run
 }
 
-// CouponWindow is the window in MySQL.
 type CouponWindow struct {
 	OpensAt     time.Time  `json:"opensAt"`
 	ClosesAt    time.Time  `json:"closesAt"`
@@ -72,12 +68,11 @@ type CouponWindow struct {
 	FinalisedAt *time.Time `json:"finalisedAt,omitempty"`
 }
 
-// Free is the number of free seats.
 func (c *CouponFacts) Free() int64 { return max(0, c.Seats-c.Issued) }
 
-// PublishedWindow are the coupon in Redis.
+// PublishedWindow is the window and the state of the coupon in Redis.
 type PublishedWindow struct {
-	Known    bool       `json:"known"` // false: swept, lost, or never published
+	Known    bool       `json:"known"` // false: the window was swept, lost or never published
 	OpensAt  *time.Time `json:"opensAt,omitempty"`
 	ClosesAt *time.Time `json:"closesAt,omitempty"`
 	Paused   bool       `json:"paused"`
@@ -85,14 +80,13 @@ type PublishedWindow struct {
 	Waiting  int64      `json:"waiting"`
 }
 
-// UserCoupon is the user's coupon: a row of user_coupon.
 type UserCoupon struct {
-	Seat      int64        `json:"seat"` // from 1; 0: given by hand without a seat
+	Seat      int64        `json:"seat"` // seat number from 1; 0: given by hand without a seat
 	AppliedAt *time.Time   `json:"appliedAt,omitempty"`
 	IssuedAt  time.Time    `json:"issuedAt"`
 	ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
 	Run       coupon.RunID `json:"run,omitempty"` // 0: given by hand
-	Status    string       `json:"status"`        // ISSUED, USED, EXPIRED, REVOKED
+	Status    string       `json:"status"`        // ISSUED, USED, EXPIRED or REVOKED
 }
 
 // Place is where Redis stores an application.
@@ -101,7 +95,7 @@ type Place string
 const (
 	InQueue     Place = "QUEUE"
 	InRetryable Place = "DLQ_RETRYABLE" // every run tries it again
-	InHeld      Place = "DLQ_HELD"      // until an operator decides
+	InHeld      Place = "DLQ_HELD"      // no run tries it until an operator decides
 )
 
 var places = map[coupon.Source]Place{coupon.SourceQueue: InQueue, coupon.SourceRetryable: InRetryable, coupon.SourceHeld: InHeld}
@@ -111,30 +105,28 @@ type Application struct {
 	Arrival   coupon.Arrival     `json:"arrival"`
 	AppliedAt time.Time          `json:"appliedAt"`
 	Place     Place              `json:"stands,omitempty"`    // empty: Redis does not have it
-	Position  int64              `json:"position,omitempty"`  // in the queue
-	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // with a place: the first cutoff that has not tried it
-	Review    *candidates.Reason `json:"review,omitempty"`    // in the DLQ, when its reason can be read
-	Order     int64              `json:"order,omitempty"`     // from 1, among all applications by arrival; 0: not certain
+	Position  int64              `json:"position,omitempty"`  // position in the queue, from 1; 0: not in the queue
+	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // cutoff of the run that tries it next
+	Review    *candidates.Reason `json:"review,omitempty"`    // reason of a DLQ entry; nil if it cannot be read
+	Order     int64              `json:"order,omitempty"`     // rank by arrival, from 1; 0: not certain
 	Decision
 }
 
-// Decision is the recorded outcome of an application.
 type Decision struct {
 	Outcome    coupon.Outcome `json:"outcome,omitempty"` // empty: undecided
 	Reason     string         `json:"reason,omitempty"`
 	Run        coupon.RunID   `json:"run,omitempty"`
 	RecordedAt *time.Time     `json:"recordedAt,omitempty"`
-	Dropped    bool           `json:"dropped,omitempty"` // rejected by an operator
+	Dropped    bool           `json:"dropped,omitempty"` // an operator rejected the application
 }
 
-// Missed is the distance of the last NOT_SELECTED application from a seat.
+// Missed tells how far the last NOT_SELECTED application was from a seat.
 type Missed struct {
 	Arrival coupon.Arrival `json:"arrival"`
-	Rank    int64          `json:"rank"`   // from 1, among NOT_SELECTED: this many more seats would have reached it
-	Micros  int64          `json:"micros"` // after the last arrival that got a seat; 0: not certain
+	Rank    int64          `json:"rank"`   // with this many more seats, it would have got one
+	Micros  int64          `json:"micros"` // µs after the last arrival that got a seat; 0: not certain
 }
 
-// RunFacts are one run and its record of the coupon.
 type RunFacts struct {
 	RunIdentity
 	RunRecord
@@ -150,16 +142,16 @@ type RunIdentity struct {
 	StartedAt   time.Time        `json:"startedAt"`
 	HeartbeatAt time.Time        `json:"heartbeatAt"`
 	FinishedAt  *time.Time       `json:"finishedAt,omitempty"`
-	Status      coupon.RunStatus `json:"status"` // ABANDONED when it is RUNNING and silent, by the database clock
+	Status      coupon.RunStatus `json:"status"` // see history.RunStatus
 }
 
 // RunRecord is the run's row of table settlement for the coupon.
 type RunRecord struct {
-	Settled     bool           `json:"settled"` // the row exists; without it the run did not change the coupon
+	Settled     bool           `json:"settled"` // the row exists; if not, the run did not change the coupon
 	Read        int64          `json:"read"`
 	Issued      int64          `json:"issued"`
 	NotSelected int64          `json:"notSelected"`
-	LastArrival coupon.Arrival `json:"lastArrival,omitempty"` // the last with a seat from this run
+	LastArrival coupon.Arrival `json:"lastArrival,omitempty"` // last arrival that got a seat from this run
 	Cleaned     bool           `json:"cleaned"`               // the clean-up in Redis is done
 }
 
@@ -172,7 +164,7 @@ func (f *Facts) addRedis(found candidates.UserLookup, settlesAt func(time.Time) 
 	for _, entry := range found.Entries {
 		a := f.application(entry.Arrival)
 		if a.Place != "" {
-			continue // the queue comes first
+			continue // the entry in the queue is kept
 		}
 		a.Place = places[entry.Source]
 		next := a.AppliedAt
@@ -188,7 +180,7 @@ func (f *Facts) addRedis(found candidates.UserLookup, settlesAt func(time.Time) 
 	}
 }
 
-// window is the window in Redis, which decides about applications; that in MySQL when Redis does not have the coupon.
+// window returns the window in Redis, which decides about applications, or that in MySQL if Redis has none.
 func (f *Facts) window() (opens, closes time.Time, paused bool) {
 	if f.Published != nil && f.Published.Known {
 		return *f.Published.OpensAt, *f.Published.ClosesAt, f.Published.Paused
@@ -196,7 +188,6 @@ func (f *Facts) window() (opens, closes time.Time, paused bool) {
 	return f.Coupon.OpensAt, f.Coupon.ClosesAt, f.Coupon.Paused
 }
 
-// application finds or adds the user's application with that arrival.
 func (f *Facts) application(arrival coupon.Arrival) *Application {
 	at, found := slices.BinarySearchFunc(f.Applications, arrival, func(a Application, arrival coupon.Arrival) int {
 		return cmp.Compare(a.Arrival, arrival)
@@ -207,7 +198,7 @@ func (f *Facts) application(arrival coupon.Arrival) *Application {
 	return &f.Applications[at]
 }
 
-// undecided returns the first application without an outcome in the queue, and the first in the DLQ.
+// undecided returns the first application without an outcome in the queue, and the first one in the DLQ.
 func (f *Facts) undecided() (queued, inDLQ *Application) {
 	for i := range f.Applications {
 		a := &f.Applications[i]
@@ -222,7 +213,7 @@ func (f *Facts) undecided() (queued, inDLQ *Application) {
 	return queued, inDLQ
 }
 
-// latest is the last application with an outcome. Every other outcome is preferred to ALREADY_ISSUED.
+// latest returns the last application with an outcome. ALREADY_ISSUED counts only if there is no other outcome.
 func (f *Facts) latest() (found *Application) {
 	for i := range f.Applications {
 		a := &f.Applications[i]
@@ -233,7 +224,7 @@ func (f *Facts) latest() (found *Application) {
 	return found
 }
 
-// dropUncertainOrder removes Order unless every promise is found exactly once.
+// dropUncertainOrder sets Order to 0 unless every promise is found exactly once.
 func (f *Facts) dropUncertainOrder() {
 	if a := f.Account; a != nil && f.Gap == 0 && a.WrittenOff == 0 && a.Twice == 0 {
 		return

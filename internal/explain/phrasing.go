@@ -14,11 +14,10 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// Phrasing describes explanations: for operators a timeline, and for customers a sentence that support staff read out. A sentence
-// has no codes and only certain statements.
+// Phrasing turns an explanation into a timeline for operators and a sentence that support staff read out to customers.
+// The sentence has no codes and contains only certain statements.
 type Phrasing struct{ output.Locale }
 
-// Print writes the timeline and the sentence for the customer.
 func (p Phrasing) Print(w io.Writer, x *Explanation) {
 	f := &x.Facts
 	fmt.Fprint(w, p.Sprintf(text.CouponNumber, f.CouponID))
@@ -59,7 +58,7 @@ func (p Phrasing) userStatus(f *Facts) string {
 		return ""
 	case !f.UserKnown:
 		return p.Sprintf(text.UnknownUserMark)
-	case f.UserStatus == "" && f.UserActive: // there is no status column
+	case f.UserStatus == "" && f.UserActive: // the shop's table has no status column
 		return ""
 	default:
 		return " (" + users.Shown(f.UserStatus) + ")"
@@ -104,7 +103,7 @@ func (p Phrasing) Event(f *Facts, e Event) string {
 		}
 	case EventNotSelected, EventRejected, EventAlready:
 		line += p.byRun(e.Run) + p.detail(e.Reason)
-	default: // the message has no details
+	default: // other events have no details
 	}
 	if e.At.After(f.At) {
 		line += p.Sprintf(text.Planned)
@@ -119,7 +118,7 @@ func (p Phrasing) detail(of string) string {
 	return "; " + output.Printable(of)
 }
 
-// byRun names the run; it is empty for changes by hand, and for a run that MySQL could not record.
+// byRun names the run. It returns nothing for changes by hand, or if MySQL could not record the run.
 func (p Phrasing) byRun(run coupon.RunID) string {
 	if run == 0 {
 		return ""
@@ -127,7 +126,6 @@ func (p Phrasing) byRun(run coupon.RunID) string {
 	return p.Sprintf(text.ByRun, run)
 }
 
-// placed describes the order and the place of an application.
 func (p Phrasing) placed(f *Facts, arrival coupon.Arrival) (line string) {
 	for _, a := range f.Applications {
 		if a.Arrival != arrival {
@@ -184,7 +182,6 @@ func (p Phrasing) causeAndCode(cause string) string {
 	return cmp.Or(output.Printable(cause), "?")
 }
 
-// stateMessages are the messages of states that have one form.
 var stateMessages = map[State]text.Message{
 	StateAppliedUnseen:      text.StateAppliedUnseen,
 	StateHolderNoMore:       text.StateHolderNoMore,
@@ -236,7 +233,6 @@ var noteMessages = map[Note]text.Message{
 	NoteShownOld:           text.NoteShownOld,
 }
 
-// Sentence is the sentence for the customer about a conclusion.
 func (p Phrasing) Sentence(f *Facts, c Conclusion) string {
 	parts := []string{p.state(f, c)}
 	if a := c.Application; a != nil && a.Review != nil && a.Outcome == "" && a.Review.Attempts > 1 {
@@ -290,7 +286,6 @@ func (p Phrasing) state(f *Facts, c Conclusion) string {
 	}
 }
 
-// applied is the beginning of a sentence about an application.
 func (p Phrasing) applied(f *Facts, c Conclusion) string {
 	order := ""
 	if c.Application.Order > 0 {
@@ -327,14 +322,14 @@ func (p Phrasing) issued(f *Facts, c Conclusion) string {
 }
 
 func (p Phrasing) notSelected(f *Facts, s State) string {
-	sentence, later := "", f.Missed.Micros > 0 // without the margin: concurrent applications are a microsecond apart
+	sentence, later := "", f.Missed.Micros > 0 // the sentence omits by how much: often it is 1 µs
 	switch {
 	case s != StateNotSelected:
 		sentence = p.Sprintf(text.NoneWasLeft)
 	case later && f.Coupon.ByHand == 0:
-		later = false // the message says so
+		later = false // this message already says that earlier applicants got the coupons
 		sentence = p.Sprintf(text.AllWentToEarlier, f.Coupon.Issued)
-	default: // coupons by hand, or an unknown last arrival
+	default: // some coupons were given by hand, or the last arrival with a seat is unknown
 		sentence = p.Sprintf(text.AllAreTaken, f.Coupon.Issued)
 	}
 	if later {

@@ -17,7 +17,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// reader reads the facts of MySQL in one snapshot.
 type reader struct {
 	*Explainer
 	*Facts
@@ -25,7 +24,7 @@ type reader struct {
 	tx          *sql.Tx
 }
 
-// readMySQL adds the facts of MySQL, and the audit events as the first events.
+// readMySQL adds the facts from MySQL to x. The audit events become its first events.
 func (e *Explainer) readMySQL(ctx context.Context, x *Explanation) error {
 	return mysqltx.Read(ctx, e.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error {
 		r := &reader{e, &x.Facts, x, tx}
@@ -46,7 +45,7 @@ func (e *Explainer) readMySQL(ctx context.Context, x *Explanation) error {
 	})
 }
 
-// bounded returns at most limit rows, and counts an omission in LeftOut.
+// bounded returns at most limit rows. If there are more, it adds one to LeftOut.
 func bounded[T any](r *reader, rows []T, limit int) []T {
 	if len(rows) <= limit {
 		return rows
@@ -91,7 +90,7 @@ func (r *reader) readUserCoupon(ctx context.Context) error {
 		return err
 	}
 	r.UserCoupon = c
-	if c.Run > 0 && c.AppliedAt != nil { // not by hand
+	if c.Run > 0 && c.AppliedAt != nil { // a run issued the coupon
 		r.application(coupon.ArrivalAt(*c.AppliedAt)).Decision = Decision{Outcome: coupon.OutcomeIssued, Run: c.Run, RecordedAt: &c.IssuedAt}
 	}
 	return nil
@@ -107,7 +106,7 @@ func (r *reader) readOutcomes(ctx context.Context) error {
 		return []any{&a.AppliedAt, &a.Outcome, &a.Reason, &a.Run, &a.RecordedAt, &a.Dropped}
 	}, outcomesSQL, audit.DLQDropped, r.CouponID, r.UserID, maxOutcomes+1)
 	for _, o := range bounded(r, outcomes, maxOutcomes) {
-		// An application with a coupon and another outcome is a finding of `settle verify`.
+		// An application with a coupon and another outcome counts as issued. `settle verify` reports it.
 		if a := r.application(coupon.ArrivalAt(o.AppliedAt)); a.Outcome != coupon.OutcomeIssued {
 			a.Decision = o.Decision
 		}
@@ -123,7 +122,7 @@ const rankSQL = `
 SELECT COUNT(*) FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND (applied_at < ? OR (applied_at = ? AND user_id <= ?))`
 
-// readPlace finds the order of the last application with an outcome among all applications.
+// readPlace finds the rank, by arrival, of the last application with an outcome, and how far it was from a seat.
 func (r *reader) readPlace(ctx context.Context) error {
 	a := r.latest()
 	if a == nil {
@@ -134,7 +133,7 @@ func (r *reader) readPlace(ctx context.Context) error {
 		if err := r.tx.QueryRowContext(ctx, orderSQL, r.CouponID, a.AppliedAt, r.CouponID, a.AppliedAt).Scan(&settled); err != nil {
 			return err
 		}
-		if counts, err := r.Redis.Counts(ctx, r.CouponID, a.Arrival); err == nil { // else Order stays 0
+		if counts, err := r.Redis.Counts(ctx, r.CouponID, a.Arrival); err == nil { // after an error Order stays 0
 			a.Order = settled + counts.Waiting - counts.WaitingAfter + counts.DLQ - counts.DLQAfter
 		}
 	}
@@ -157,8 +156,8 @@ FROM settlement_run r LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id 
 
 const namedRunsSQL = runColumnsSQL + "WHERE r.id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j)"
 
-// runsSQL finds the runs with a cutoff after the user's first application: those with a record of the coupon, and, while an
-// application was undecided, those that failed with this coupon or with all.
+// runsSQL finds runs with a cutoff after the user's first application. It finds runs with a record of the coupon. While
+// an application was undecided, it also finds runs that failed at this coupon and runs that never ended.
 const runsSQL = runColumnsSQL + `
 WHERE r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ? OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?
   AND (r.finished_at IS NULL OR EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = r.id AND x.coupon_id = ?)))
@@ -174,7 +173,7 @@ func (r *reader) readRuns(ctx context.Context) error {
 		}
 		r.Runs = append(r.Runs, bounded(r, runs, maxRuns)...)
 	}
-	ids, _ := json.Marshal(r.namedRuns()) // never fails
+	ids, _ := json.Marshal(r.namedRuns()) // integers can always be encoded
 	named, err := r.runs(ctx, namedRunsSQL, string(ids))
 	r.Runs = append(r.Runs, named...)
 	slices.SortFunc(r.Runs, func(a, b RunFacts) int { return cmp.Compare(a.ID, b.ID) })
@@ -189,7 +188,7 @@ func (r *reader) runs(ctx context.Context, query string, args ...any) ([]RunFact
 	}, query, append([]any{history.SilentSeconds, r.CouponID}, args...)...)
 }
 
-// namedRuns are the runs in applications, DLQ entries and the coupon of the user; 0 is no run.
+// namedRuns returns the runs that the other facts name. The id 0 means no run.
 func (f *Facts) namedRuns() (ids []coupon.RunID) {
 	for _, a := range f.Applications {
 		ids = append(ids, a.Run)
@@ -203,11 +202,11 @@ func (f *Facts) namedRuns() (ids []coupon.RunID) {
 	return ids
 }
 
-// never is later than any run.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// concernedUntil is the time until which runs concern the user: for runs that settled the coupon, and for other runs. It is the
-// time of the last outcome, but a user who was not selected can still receive a seat from a later settlement.
+// concernedUntil returns when the last run that concerns the user can have started: first for runs that settled the
+// coupon, then for other runs. After the last outcome no run concerns the user, but a user who was not selected can
+// still get a seat from a later settlement.
 func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil {
 		return never, never
@@ -223,7 +222,6 @@ func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	return unsettled, unsettled
 }
 
-// auditsSQL finds the events of the audit chain about the user and about the coupon as a whole.
 const auditsSQL = "SELECT e.at, e.actor, e.action, COALESCE(e.run_id, 0), e.reason, e.detail" + audit.Chained + `
 WHERE e.coupon_id = ? AND (e.user_id IS NULL OR e.user_id = ?)
 ORDER BY e.seq DESC LIMIT ?`

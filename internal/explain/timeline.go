@@ -18,19 +18,19 @@ const (
 	EventLastSeated  EventKind = "LAST_SEATED" // the last arrival that got a seat
 	EventCloses      EventKind = "CLOSES"
 	EventRun         EventKind = "RUN"
-	EventAttempt     EventKind = "ATTEMPT" // an earlier recorded attempt that failed
-	EventReview      EventKind = "REVIEW"  // the last attempt that failed and has the application in the DLQ
-	EventAudit       EventKind = "AUDIT"   // an operator's change
+	EventAttempt     EventKind = "ATTEMPT" // a failed attempt of a DLQ entry before its last one
+	EventReview      EventKind = "REVIEW"  // the last failed attempt of a DLQ entry
+	EventAudit       EventKind = "AUDIT"
 	EventIssued      EventKind = "ISSUED"
 	EventNotSelected EventKind = EventKind(coupon.OutcomeNotSelected)
 	EventRejected    EventKind = EventKind(coupon.OutcomeRejected)
 	EventAlready     EventKind = EventKind(coupon.OutcomeAlreadyIssued)
 	EventFinalised   EventKind = "FINALISED"
-	EventSettles     EventKind = "SETTLES" // expected
+	EventSettles     EventKind = "SETTLES" // the next expected settlement
 	EventExpires     EventKind = "EXPIRES"
 )
 
-// EventKinds are all kinds, in the order of events of one instant.
+// EventKinds lists all kinds. Events of the same instant are in this order.
 var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventAttempt, EventReview, EventAudit, EventIssued,
 	EventNotSelected, EventRejected, EventAlready, EventFinalised, EventSettles, EventExpires}
 
@@ -45,12 +45,12 @@ type Event struct {
 	Reason  string             `json:"reason,omitempty"`
 	Detail  string             `json:"detail,omitempty"`
 	Review  *candidates.Reason `json:"review,omitempty"`
-	Settled *RunFacts          `json:"-"` // the run of EventRun, which Facts.Runs prints
+	Settled *RunFacts          `json:"-"` // the run of an EventRun; JSON has it in Facts.Runs
 }
 
 type timeline []Event
 
-// add adds an event unless its instant is unknown.
+// add adds an event. A nil time is unknown, and the event is left out.
 func (t *timeline) add(at *time.Time, e Event) {
 	if at != nil {
 		e.At = at.UTC()
@@ -58,7 +58,6 @@ func (t *timeline) add(at *time.Time, e Event) {
 	}
 }
 
-// addEvents adds the facts as events, by time, and keeps the newest.
 func (x *Explanation) addEvents() {
 	f, t := &x.Facts, timeline(x.Events)
 	if f.Coupon != nil || f.Published != nil && f.Published.Known {
@@ -109,11 +108,11 @@ func (t *timeline) addApplication(a *Application) {
 
 func (t *timeline) addReview(a *Application) {
 	at := a.Review.At
-	if at.IsZero() { // written by hand
+	if at.IsZero() { // the entry was written by hand
 		at = a.AppliedAt
 	}
 	for _, tried := range a.Review.Tried {
-		if !tried.At.Equal(at) || tried.Cause != a.Review.Cause { // else it is the last attempt, added below
+		if !tried.At.Equal(at) || tried.Cause != a.Review.Cause { // the last attempt is added below
 			t.add(&tried.At, Event{Kind: EventAttempt, Arrival: a.Arrival, Run: tried.Run, Reason: tried.Cause, Detail: tried.Message})
 		}
 	}

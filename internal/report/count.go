@@ -15,7 +15,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// counter counts one coupon in one transaction.
 type counter struct {
 	*Reporter
 	Coupon
@@ -23,11 +22,11 @@ type counter struct {
 	period   Period
 	open     bool // the coupon's window overlaps the period
 	runs     map[coupon.RunID]bool
-	timeline map[int]int64 // by bucket
+	timeline map[int]int64 // number of applications by bucket
 }
 
-// count counts one coupon. It repeats the count under the coupon's lock when the account does not balance. After an error the
-// counter has the name at most.
+// count counts one coupon. If the account does not balance, it counts again under the lock of the coupon's row. After
+// an error only the coupon's name may be set.
 func (r *Reporter) count(ctx context.Context, id coupon.CouponID, period Period) (*counter, error) {
 	c, err := r.countOnce(ctx, id, period, couponSQL)
 	if err == nil && c.Gap != 0 {
@@ -45,7 +44,7 @@ FROM coupon WHERE id = ?`
 func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Period, query string) (*counter, error) {
 	c := &counter{Reporter: r, period: period, runs: map[coupon.RunID]bool{}, timeline: map[int]int64{},
 		Coupon: Coupon{Coupon: id, Counts: Counts{ValueWon: new(big.Int)}, SettledBy: SettledBy{Runs: []coupon.RunID{}}, Audit: []AuditGroup{}}}
-	err := mysqltx.Read(ctx, r.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error { // one snapshot for all counts
+	err := mysqltx.Read(ctx, r.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error { // one snapshot for all queries
 		c.tx = tx
 		err := tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).Scan(&c.Name, &c.DiscountWon, &c.Seats, &c.SeatsLeft, &c.open)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -66,7 +65,8 @@ func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Per
 	return c, mysqltx.Wrap(err, "report coupon %d", id)
 }
 
-// issuedSQL reads all rows of a coupon that has issued to arrivals of the period, because no index orders them by arrival.
+// issuedSQL reads all rows of the coupon, because no index orders them by arrival. EXISTS avoids this if no run issued
+// seats to such arrivals.
 const issuedSQL = `
 SELECT 'ISSUED', run_id, TIMESTAMPDIFF(SECOND, CAST(? AS DATETIME(6)), applied_at) DIV ? AS bucket, COUNT(*)
 FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND applied_at >= ? AND applied_at < ?
@@ -107,9 +107,9 @@ func (c *counter) addOutcomes(rows *sql.Rows) error {
 	return nil
 }
 
-// readRedis counts the applications in Redis, and the gap. It only counts applications after the last settled arrival, which are
-// undecided, and compares earlier ones with MySQL one by one. The account comes last, so that an application that leaves Redis
-// meanwhile shows as a gap.
+// readRedis counts the applications in Redis, and the gap. Applications after the last settled arrival are undecided
+// and are only counted. Earlier ones are compared with MySQL one by one. The account is read last: an application that
+// leaves Redis before then shows as a gap, and the coupon is counted again.
 func (c *counter) readRedis(ctx context.Context) error {
 	recorded, settledUpTo, err := ledger.ReadRecorded(ctx, c.tx, c.Coupon.Coupon)
 	if err != nil {
@@ -132,8 +132,7 @@ func (c *counter) readRedis(ctx context.Context) error {
 	return err
 }
 
-// countUndecided counts the applications in Redis from an arrival on. Most coupons have none, so that it reads the whole period
-// before the buckets.
+// countUndecided counts the applications in Redis from an arrival on. It asks for the buckets only if there are any.
 func (c *counter) countUndecided(ctx context.Context, from coupon.Arrival) error {
 	edges := c.period.edges(from)
 	waiting, dlq, err := c.Store.CountByInterval(ctx, c.Coupon.Coupon, []coupon.Arrival{edges[0], edges[len(edges)-1]})
@@ -150,7 +149,7 @@ func (c *counter) countUndecided(ctx context.Context, from coupon.Arrival) error
 func (c *counter) addUndecided(arrival coupon.Arrival, waiting, dlq int64) {
 	c.Waiting += waiting
 	c.UnderReview += dlq
-	if n := waiting + dlq; n > 0 { // the last edge can be in no bucket
+	if n := waiting + dlq; n > 0 { // without applications, the arrival may be after the last bucket
 		c.timeline[c.period.bucket(arrival)] += n
 	}
 }
@@ -160,7 +159,6 @@ SELECT s.run_id, s.settled_at, x.duration_ms FROM settlement s
 LEFT JOIN run_coupon x ON x.run_id = s.run_id AND x.coupon_id = s.coupon_id
 WHERE s.coupon_id = ? ORDER BY s.settled_at, s.run_id`
 
-// readRuns reads the runs that the counted outcomes name.
 func (c *counter) readRuns(ctx context.Context) error {
 	if len(c.runs) == 0 {
 		return nil
@@ -188,12 +186,12 @@ func (c *counter) readRuns(ctx context.Context) error {
 	return err
 }
 
-// auditSQL folds the events of one change to several applications into one row.
+// auditSQL groups the events of one change to several applications into one row.
 const auditSQL = "SELECT e.at, e.actor, e.action, e.reason, IF(COUNT(*) = 1, MIN(e.detail), ''), COUNT(*)" + audit.Chained + `
 WHERE e.coupon_id = ? AND e.at >= ? AND (e.at < ? OR e.at <= ?)
 GROUP BY e.at, e.actor, e.action, e.reason, e.run_id ORDER BY MIN(e.seq)`
 
-// readAudit reads the audit entries from the beginning of the period until its end or its last settlement.
+// readAudit reads the audit entries from the beginning of the period until its end or, if later, its last settlement.
 func (c *counter) readAudit(ctx context.Context) (err error) {
 	until := c.period.From.UTC()
 	if c.LastSettledAt != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Edition is a report for readers: Table, HTML, CSV and JSON write it.
+// Edition is a report in one language and time zone. Table, HTML, CSV and JSON write it.
 type Edition struct {
 	*Report
 	Period
 	output.Locale
-	Name        string // of the period: the date or the month
+	Name        string // the date or the month that the report covers
 	GeneratedAt time.Time
 }
 
@@ -39,7 +39,7 @@ var figures = []struct{ column, csv text.Message }{
 	{text.ColumnGap, text.ColumnGap},
 }
 
-// The range of figures that add up to the applications.
+// figures[firstOutcome:outcomesEnd] are the outcomes, which add up to the applications.
 const firstOutcome, outcomesEnd = 1, 7
 
 func (c Counts) values() []*big.Int {
@@ -53,10 +53,9 @@ func (c Counts) values() []*big.Int {
 type cell struct {
 	Text   string
 	Number bool
-	Bad    bool // needs attention
+	Bad    bool // the number needs attention
 }
 
-// row is a row of the table of coupons.
 func row(id, name string, figures []cell, at, runs, took string) []cell {
 	return slices.Concat([]cell{{Text: id}, {Text: name}}, figures, []cell{{Text: at}, {Text: runs}, {Text: took}})
 }
@@ -89,7 +88,7 @@ func figureCells(c Counts) (cells []cell) {
 	return cells
 }
 
-// runsOf names the runs that settled a coupon, with … and their number when some are left out.
+// runsOf lists the runs that settled a coupon. If some are left out, it ends with … and the number of all runs.
 func runsOf(c Coupon) string {
 	named := strings.Trim(fmt.Sprint(c.Runs), "[]")
 	if c.RunCount > len(c.Runs) {
@@ -115,7 +114,7 @@ func (e Edition) meaning() []string {
 	return []string{e.Sprintf(text.ReportMeaning, e.Instant(e.From), e.Instant(e.To)), e.Sprintf(text.ReportValue), e.Sprintf(text.ReportWholeCoupon)}
 }
 
-// chains are the ends of the audit chains. With a report of an earlier time, a later change of its events can be detected.
+// chains returns the ends of the audit chains. A kept report reveals a later change of the events up to them.
 func (e Edition) chains() (lines []string) {
 	for _, c := range e.Coupons {
 		if c.AuditHead.Seq > 0 {
@@ -127,7 +126,6 @@ func (e Edition) chains() (lines []string) {
 
 var actionColumns = []text.Message{text.ColumnCoupon, text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail}
 
-// actions are the rows of operators' actions, under actionColumns.
 func (e Edition) actions() (rows [][]any) {
 	for _, c := range e.Coupons {
 		for _, a := range c.Audit {
@@ -162,8 +160,8 @@ func (e Edition) JSON(w io.Writer) error {
 	}{e.Name, e.From, e.To, e.Zone.String(), e.GeneratedAt.UTC().Truncate(time.Second), e.Report})
 }
 
-// CSV writes a row per coupon and no sums, so that a spreadsheet that adds up a column counts every application once. A coupon
-// that could not be read has no figures, and the error in its last column.
+// CSV writes one row per coupon and no sums. A spreadsheet that adds up a column then counts every application once.
+// The row of a coupon that could not be read has no figures, but the error in its last column.
 func (e Edition) CSV(w io.Writer) error {
 	columns := e.Cells(text.CSVPeriod, text.CSVCouponID, text.ColumnName, text.CSVDiscount)
 	for _, f := range figures {

@@ -17,16 +17,16 @@ var pageSource string
 
 var pageTemplate = template.Must(template.New("report").Option("missingkey=error").Parse(pageSource))
 
-// share is a part of the bar of outcomes, which is 1000 wide.
+// share is one part of the bar of outcomes. From and Width are units of the svg; the whole bar is 1000 units wide.
 type share struct {
 	Name, Count, Percent, From, Width string
 	Colour                            template.CSS
 }
 
-// shareColours can be told apart by people who see no red or green, and in print (Okabe and Ito).
+// shareColours is the palette of Okabe and Ito. Colour-blind readers can tell its colours apart, also in print.
 var shareColours = []template.CSS{"#009e73", "#999999", "#d55e00", "#56b4e9", "#e69f00", "#0072b2"}
 
-// HTML writes the report as a page that loads nothing else. The template escapes all text.
+// HTML writes the report as one page that loads no other file. The template escapes all text.
 func (e Edition) HTML(w io.Writer) error {
 	title := text.ByMinute
 	if e.Bucket == time.Hour {
@@ -45,7 +45,6 @@ func (e Edition) HTML(w io.Writer) error {
 	})
 }
 
-// shares is empty without applications.
 func (e Edition) shares() (shares []share) {
 	all, before := float64(e.Total.Applications), 0.0
 	for i, n := range e.Total.values()[firstOutcome:outcomesEnd] {
@@ -62,7 +61,7 @@ func (e Edition) shares() (shares []share) {
 	return shares
 }
 
-// chart is the curve of arrivals. Coordinates are pixels in the svg of the template.
+// chart is the curve of arrivals. Coordinates are pixels of the svg in the template.
 type chart struct {
 	Line           string // the points of the curve
 	Levels, Ticks  []tick
@@ -76,7 +75,7 @@ type tick struct {
 	Label string
 }
 
-// chart is nil when there are no applications.
+// chart returns nil if there are no applications.
 func (e Edition) chart() *chart {
 	const left, right, top, bottom = 20, 920, 10, 225
 	var highest int64
@@ -96,7 +95,7 @@ func (e Edition) chart() *chart {
 	var points []string
 	for i, n := range e.Timeline {
 		if i > 0 && i < len(e.Timeline)-1 && n == e.Timeline[i-1] && n == e.Timeline[i+1] {
-			continue // the ends of a level line are enough
+			continue // a horizontal line needs only its two ends
 		}
 		points = append(points, x(float64(i))+","+y(float64(n)))
 	}
@@ -110,7 +109,7 @@ func (e Edition) chart() *chart {
 	return t
 }
 
-// levelsUpTo are up to six whole numbers from 0, the last at least the highest.
+// levelsUpTo returns at most six labels in equal steps, from 0 to highest or just above it.
 func levelsUpTo(highest int64) (levels []tick) {
 	step := int64(1)
 	for i := 0; (highest+step-1)/step > 5; i++ {
@@ -122,7 +121,7 @@ func levelsUpTo(highest int64) (levels []tick) {
 	return levels
 }
 
-// ticks are every three hours of a day, or every second day of a month, at the index of their bucket.
+// ticks returns a label for every three hours of a day, or every second day of a month. Value is the bucket's index.
 func (e Edition) ticks() (ticks []tick) {
 	for i := 0; i <= len(e.Timeline); i++ {
 		at := e.From.Add(time.Duration(i) * e.Bucket).In(e.Zone)

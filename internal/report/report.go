@@ -1,11 +1,11 @@
 // Package report counts the outcomes of the applications of a day or a month.
 //
-// A report selects applications by their arrival, which never changes, and not by the time of their settlement: each
-// application is in exactly one day, and a month is the sum of its days. Outcomes are the present ones. An application that was
-// not selected and later gets an added seat moves from one column to another of the same day.
+// A report selects applications by arrival, not by settlement: each belongs to exactly one day, and a month is the sum
+// of its days. Outcomes are the present ones. If an application that was not selected later gets an added seat, it
+// moves to another column of the same day.
 //
-// Each coupon is counted in one snapshot of MySQL and then in Redis. When the account does not balance, promises are lost or
-// a settlement has committed between the two, and the coupon is counted again under its lock.
+// Each coupon is counted in a snapshot of MySQL and then in Redis. If the account does not balance, promises are lost,
+// or a settlement has committed between the two reads. The coupon is then counted again under its row lock.
 package report
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// Store is what a report reads of Redis; candidates.Store has it.
+// Store reads what a report needs from Redis. candidates.Store implements it.
 type Store interface {
 	ledger.Store
 	CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error)
@@ -36,14 +36,14 @@ type Reporter struct {
 	Users *users.Directory
 }
 
-// Report counts the outcomes of the applications of a period, coupon by coupon. It stays the same until an application is settled,
-// or seats, promises or a price change.
+// Report has the outcomes of the applications of a period. It stays the same until an application is settled, or the
+// seats, the promises or the price of a coupon change.
 type Report struct {
 	Coupons []Coupon `json:"coupons"`
 	Total   Counts   `json:"total"`  // the sums of Coupons
-	Unread  []Unread `json:"unread"` // the coupons that are missing
+	Unread  []Unread `json:"unread"` // the coupons that could not be read
 
-	// Timeline counts the applications by arrival: one number for each Bucket of the period.
+	// Timeline counts the arrivals in each Bucket of the period.
 	Timeline []int64 `json:"-"`
 }
 
@@ -55,26 +55,26 @@ type Coupon struct {
 	SettledBy
 	AuditHead audit.Head `json:"auditHead"` // end of the coupon's audit chain
 
-	// Audit are the audit entries from the beginning of the period until the last of its applications was settled: the
-	// first maxAuditEntries of them.
+	// The first maxAuditEntries audit entries from the beginning of the period until its end or, if later, its last
+	// settlement.
 	Audit        []AuditGroup `json:"deeds"`
 	AuditLeftOut int64        `json:"deedsLeftOut"`
 }
 
-// Counts are the applications of a period by outcome, the value of the issued coupons, and the present state of the coupon, which
-// does not depend on the period.
+// Counts has the applications of a period by outcome, and the value of the issued coupons. Seats, SeatsLeft and Gap are
+// about the coupon at present, and do not depend on the period.
 type Counts struct {
 	Outcomes
-	ValueWon  *big.Int `json:"valueWon"` // of the issued coupons
+	ValueWon  *big.Int `json:"valueWon"` // value of the issued coupons
 	Seats     int64    `json:"seats"`
 	SeatsLeft int64    `json:"seatsLeft"`
-	Gap       int64    `json:"gap"` // lost promises, whose arrivals are unknown
+	Gap       int64    `json:"gap"` // lost promises of the whole coupon; their arrivals are unknown
 }
 
-// Outcomes count each application once: Applications is the sum of the other fields.
+// Outcomes counts each application once. Applications is the sum of the other fields.
 type Outcomes struct {
 	Applications  int64 `json:"applications"`
-	Issued        int64 `json:"issued"` // by runs; coupons given by hand have no application
+	Issued        int64 `json:"issued"` // issued by runs; coupons given by hand have no application
 	NotSelected   int64 `json:"notSelected"`
 	Rejected      int64 `json:"rejected"`
 	AlreadyIssued int64 `json:"alreadyIssued"`
@@ -82,7 +82,7 @@ type Outcomes struct {
 	Waiting       int64 `json:"waiting"`
 }
 
-// numbers are all but ValueWon, in the order of figures.
+// numbers returns all fields except ValueWon, in the order of figures.
 func (c *Counts) numbers() []*int64 {
 	return []*int64{&c.Applications, &c.Issued, &c.NotSelected, &c.Rejected, &c.AlreadyIssued, &c.UnderReview, &c.Waiting,
 		&c.Seats, &c.SeatsLeft, &c.Gap}
@@ -97,45 +97,45 @@ func (c *Counts) add(b Counts) {
 
 // SettledBy names the runs that settled the applications of a period.
 type SettledBy struct {
-	Runs           []coupon.RunID `json:"runs"`     // the first maxRunsNamed of them
-	RunCount       int            `json:"runCount"` // all
+	Runs           []coupon.RunID `json:"runs"`     // the first maxRunsNamed runs
+	RunCount       int            `json:"runCount"` // the number of all runs
 	FirstSettledAt *time.Time     `json:"firstSettledAt,omitempty"`
 	LastSettledAt  *time.Time     `json:"lastSettledAt,omitempty"`
-	Millis         *int64         `json:"durationMs,omitempty"` // of these runs with the coupon, without runs that were killed
+	Millis         *int64         `json:"durationMs,omitempty"` // total time of these runs; killed runs are not counted
 }
 
-// AuditGroup is one audit entry, or those of one change to several applications.
+// AuditGroup is one audit entry, or all entries of one change to several applications.
 type AuditGroup struct {
 	history.AuditEntry
-	Count int64 `json:"count"` // Detail is empty unless it is 1
+	Count int64 `json:"count"` // number of entries; if it is not 1, Detail is empty
 }
 
 // Unread is a coupon that could not be read because another session holds its row.
 type Unread struct {
 	Coupon coupon.CouponID `json:"coupon"`
-	Name   string          `json:"name"` // empty: unknown
+	Name   string          `json:"name"` // empty if unknown
 	Error  string          `json:"error"`
 
 	Err error `json:"-"`
 }
 
 const (
-	maxUnread       = 10 // each costs a lock wait of ten seconds
-	maxAuditEntries = 50 // more than a person reads
+	maxUnread       = 10 // with more the report fails, because each costs a lock wait of ten seconds
+	maxAuditEntries = 50 // per coupon; a person reads fewer
 	maxRunsNamed    = 20
 	couponsPerPage  = 1000
 )
 
-// couponsSQL finds the coupons that can have applications of a period: those that were open in it, are not finalised, or were
-// settled after its beginning. The counts decide, because a window can have changed since.
+// couponsSQL finds the coupons that can have applications in a period: those that were open in it, that are not
+// finalised, or that a run with a cutoff after its beginning settled. addAll leaves out those without applications.
 const couponsSQL = `
 SELECT c.id FROM coupon c
 WHERE c.id > ? AND ((c.apply_opens_at < ? AND c.apply_closes_at > ?) OR c.finalised_at IS NULL
       OR EXISTS (SELECT 1 FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = c.id AND r.cutoff > ?))
 ORDER BY c.id LIMIT ?`
 
-// Report reports a period for the given coupons. Without any it reports all coupons that were open in the period or have
-// applications of it.
+// Report counts the given coupons. If none are given, it counts those that were open in the period or have
+// applications.
 func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.CouponID) (*Report, error) {
 	buckets := (period.To.Sub(period.From) + period.Bucket - 1) / period.Bucket
 	report := &Report{Coupons: []Coupon{}, Total: Counts{ValueWon: new(big.Int)}, Unread: []Unread{}, Timeline: make([]int64, buckets)}
@@ -158,7 +158,7 @@ func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.C
 	}
 }
 
-// addAll adds coupons to the report: all when the caller named them, else those that were open in the period or have applications.
+// addAll adds coupons to the report: all if named, else those that were open or have applications in the period.
 func (r *Reporter) addAll(ctx context.Context, report *Report, period Period, coupons []coupon.CouponID, named bool) error {
 	for _, id := range coupons {
 		c, err := r.count(ctx, id, period)
@@ -178,13 +178,13 @@ func (r *Reporter) addAll(ctx context.Context, report *Report, period Period, co
 	return nil
 }
 
-// Period is a range of arrivals: from From on and before To.
+// Period is the range of arrivals that begins with From and ends before To.
 type Period struct {
 	From, To time.Time
-	Bucket   time.Duration // of the timeline, whole seconds
+	Bucket   time.Duration // width of a bucket of the timeline; whole seconds
 }
 
-// edges are the bounds of the buckets from an arrival to the end of the period.
+// edges returns the bounds of the buckets from an arrival to the end of the period.
 func (p Period) edges(from coupon.Arrival) []coupon.Arrival {
 	from = max(from, coupon.ArrivalAt(p.From))
 	edges := []coupon.Arrival{from}
