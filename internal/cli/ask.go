@@ -17,17 +17,17 @@ import (
 
 func (p *program) isTerminal() bool { return output.IsTerminal(p.Stdin) && output.IsTerminal(p.Stderr) }
 
-// askFirst shows a preview and asks for confirmation. The run must repeat the confirmed preview. leftOut are the errors of
-// the coupons that the preview could not show. The run leaves them out.
+// askFirst shows a preview and asks for confirmation. Except for a backfill, it limits order to what the preview shows.
+// leftOut holds the error classes of the coupons that the preview could not show.
 func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) (may bool, leftOut []coupon.Class, err error) {
 	var shown *settle.Report
 	aside := *p
-	aside.Stdout = p.Stderr // stdout is for the run itself
+	aside.Stdout = p.Stderr // stdout is kept for the result of the run
 	err = aside.settle(ctx, "table", func(settler *settle.Settler) (report *settle.Report, err error) {
 		shown, err = settler.Preview(ctx, *order)
 		return shown, err
 	})
-	if shown == nil || exitCode(err) == exitUse { // a held or busy coupon does not delay the others
+	if shown == nil || exitCode(err) == exitUse { // other errors concern single coupons, and the rest can be settled
 		return false, nil, err
 	}
 	if nights > 0 {
@@ -46,7 +46,7 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 	return may, shown.Classes(), err
 }
 
-// ask asks a question. Every answer but yes means no, and so does the end of the input. A signal is an error.
+// ask prints a question and reads the answer. Any answer except yes means no, and so does the end of the input.
 func (p *program) ask(ctx context.Context, question string) (yes bool, err error) {
 	fmt.Fprintf(p.Stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
@@ -56,7 +56,7 @@ func (p *program) ask(ctx context.Context, question string) (yes bool, err error
 	}()
 	select {
 	case line := <-answer:
-		if slices.Contains([]string{"y", "yes", "예", "네", "ㅛ"}, line) { // the last is y on a Korean keyboard
+		if slices.Contains([]string{"y", "yes", "예", "네", "ㅛ"}, line) { // ㅛ is the key Y in Korean input mode
 			return true, nil
 		}
 		p.warn(text.NothingChanged)

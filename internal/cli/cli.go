@@ -1,7 +1,4 @@
-// Package cli has the verbs of settle.
-//
-// Exit codes: 0 settled or nothing to do; 1 infrastructure failed or busy, safe to run again; 2 wrong use or setup, do
-// not retry; 3 an invariant is violated, an operator must look. Of several failures 2 takes precedence over 1, and 1 over 3.
+// Package cli implements the verbs of the program settle. DESIGN §6 explains the exit codes.
 package cli
 
 import (
@@ -13,7 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // the zone of the cutoff must be known on images without zone files
+	_ "time/tzdata" // container images may have no zone files, and SETTLE_TIME_ZONE must load there, too
 
 	"github.com/alecthomas/kong"
 	"github.com/robfig/cron/v3"
@@ -38,7 +35,7 @@ const (
 	exitInvariant      = 3
 )
 
-// maxParallel leaves connections of the pool of 32 for heartbeats and records: each coupon takes two.
+// maxParallel leaves eight of the 32 MySQL connections for heartbeats and run records, because a coupon takes two.
 const maxParallel = 12
 
 type cli struct {
@@ -87,27 +84,25 @@ type verb interface {
 	run(ctx context.Context, p *program) error
 }
 
-// reader is a verb that reads from MySQL and Redis.
+// reader is a verb that gets open connections to MySQL and Redis. A verb that is no reader opens what it needs itself.
 type reader interface {
 	read(ctx context.Context, p *program, s *servers) error
 }
 
-// program is a process with the settings of a verb.
+// program holds what every verb needs: its settings, arguments, streams, language and log.
 type program struct {
 	*cli
 	Process
 	output.Locale
-	verb   string // its name, without that of its group
+	verb   string // such as "close" for settle coupon close
 	logger *zap.Logger
 }
 
-// view prints results to stdout, errors prints warnings to stderr.
 func (p *program) view() view.View   { return view.View{Locale: p.Locale, W: p.Stdout} }
 func (p *program) errors() view.View { return view.View{Locale: p.Locale, W: p.Stderr} }
 
 func (p *program) warn(m text.Message, args ...any) { p.errors().Println(m, args...) }
 
-// Process has the arguments, streams and clock of a process.
 type Process struct {
 	Args           []string // without the program's name
 	Stdin          io.Reader
@@ -139,7 +134,7 @@ func (p *program) parseAndRun(ctx context.Context) int {
 	}
 	if err == nil {
 		p.verb, p.logger = selected.Selected().Name, p.Logger(p.Stderr)
-		p.Zone, _ = time.LoadLocation(p.SettleTimeZone) // Validate has loaded it
+		p.Zone, _ = time.LoadLocation(p.SettleTimeZone) // no error: Validate has loaded this zone
 		err = p.run(ctx, selected.Selected().Target.Addr().Interface())
 	}
 	if err == nil {
@@ -150,11 +145,11 @@ func (p *program) parseAndRun(ctx context.Context) int {
 }
 
 func (p *program) timetable() cron.Schedule {
-	timetable, _ := schedule.Parse(p.SettleSchedule, p.Zone) // Validate has parsed it
+	timetable, _ := schedule.Parse(p.SettleSchedule, p.Zone) // no error: Validate has parsed this schedule
 	return timetable
 }
 
-// printErrors prints errors, and each advice once. An exit code prints nothing. It returns the classes of the errors.
+// printErrors prints the errors, then each different piece of advice once, and returns the classes of the errors.
 func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
 	var advice []text.Message
 	for _, err := range errs {
@@ -162,7 +157,7 @@ func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
 			fmt.Fprintln(p.Stderr, "settle:", strings.TrimSpace(line))
 		}
 		classes = append(classes, classOf(err))
-		if err.Error() != "" && !errors.As(err, new(*connect.SettingError)) { // errors about settings contain their advice
+		if err.Error() != "" && !errors.As(err, new(*connect.SettingError)) { // a SettingError says itself what to do
 			advice = append(advice, mysqltx.Advice(err))
 		}
 	}
@@ -187,7 +182,7 @@ func (p *program) run(ctx context.Context, selected any) error {
 	return reads.read(ctx, p, s)
 }
 
-// exitError is an exit code whose cause has been printed.
+// exitError is an exit code whose cause has already been printed, so its own text is empty.
 type exitError int
 
 func (exitError) Error() string { return "" }
@@ -207,7 +202,7 @@ func classOf(err error) coupon.Class {
 	return mysqltx.ClassOf(err)
 }
 
-// worst is the exit code of several failures; nil when there is none.
+// worst returns the exit code for several failures; nil if there is no failure.
 func worst(classes ...coupon.Class) error {
 	for _, exit := range []struct {
 		class coupon.Class

@@ -27,7 +27,7 @@ type couponCmd struct {
 	AddSeats couponSeatsCmd  `cmd:"" name:"add-seats"`
 }
 
-// printRefusal prints why a change was refused, with times in the zone of the settlements. It returns other errors unchanged.
+// printRefusal prints a UsageError, with its times in p.Zone, and returns the exit code. Other errors pass unchanged.
 func (p *program) printRefusal(err error) error {
 	refused, ok := errors.AsType[*text.UsageError](err)
 	if !ok {
@@ -38,7 +38,7 @@ func (p *program) printRefusal(err error) error {
 	return exitError(exitUse)
 }
 
-// change holds the flags of every verb that changes a coupon.
+// change holds the common flags of the verbs that change an existing coupon.
 type change struct {
 	ID            coupon.CouponID `arg:"" name:"id"`
 	operatorFlags `embed:""`
@@ -64,14 +64,14 @@ func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make f
 	return made, p.printRefusal(err)
 }
 
-// changing says how a change is made and described.
+// changing says how a verb makes its change, and how it describes the result.
 type changing struct {
 	make          func(a *couponadmin.Admin, ctx context.Context, couponID coupon.CouponID) (*couponadmin.Change, error)
-	done, already text.Message                         // already: there was nothing to change
-	details       func(view.View, *couponadmin.Change) // of a change; may be nil
+	done, already text.Message                         // already is printed if there was nothing to change
+	details       func(view.View, *couponadmin.Change) // prints more about a change that was made; may be nil
 }
 
-// changes are the verbs without flags of their own.
+// changes has an entry for each verb that takes no flags other than those of change.
 var changes = map[string]changing{
 	"close":   {(*couponadmin.Admin).Close, text.CouponIsClosed, text.CouponWasClosed, view.View.Closed},
 	"pause":   {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil},
@@ -111,7 +111,7 @@ func (c *couponExtendCmd) Validate() error {
 }
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
-	closes, _ := instant("--closes", c.Closes, p.Zone) // Validate has read it
+	closes, _ := instant("--closes", c.Closes, p.Zone) // no error: Validate has read --closes
 	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
 		return a.Extend(ctx, id, closes)
 	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended})
@@ -165,7 +165,7 @@ func (c *couponCreateCmd) Validate() error {
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
-	n, _ := c.coupon(p.Zone) // Validate has read it
+	n, _ := c.coupon(p.Zone) // no error: Validate has read the flags
 	made, err := p.changeCoupon(ctx, c.operatorFlags, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
 	if err != nil {
 		return err
@@ -179,10 +179,10 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// localForms are instants as people write them, without a zone.
+// localForms are the accepted forms of an instant without a zone.
 var localForms = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"}
 
-// instant parses a time: RFC 3339, or local time in the zone of the settlements.
+// instant parses a time in RFC 3339, or in one of localForms, which means local time in the given zone.
 func instant(flag, given string, zone *time.Location) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, given)
 	for _, form := range localForms {

@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxPerPage bounds one listing; each coupon costs one call to Redis.
+// maxPerPage bounds the coupons of one listing, because each costs a call to Redis.
 const maxPerPage = 1000
 
 type couponListCmd struct {
@@ -29,10 +29,10 @@ func (c *couponListCmd) Validate() error {
 type reading struct {
 	*servers
 	history.Reader
-	failed error // of Redis, once: it is not asked again
+	failed error // the first error of Redis; after it, Redis is not asked again
 }
 
-// line adds the counts in Redis, as long as Redis answers.
+// line returns the figures of a coupon. After the first error of Redis, its counts in Redis are unknown.
 func (r *reading) line(ctx context.Context, c history.Coupon) (history.CouponFigures, candidates.Counts) {
 	l := history.CouponFigures{Coupon: c, Left: c.Free()}
 	if r.failed != nil {
@@ -45,7 +45,7 @@ func (r *reading) line(ctx context.Context, c history.Coupon) (history.CouponFig
 	return l, f
 }
 
-// withoutRedis reports that Redis could not be read. It returns the exit code.
+// withoutRedis prints the error of Redis, if there is one, and returns the exit code for it.
 func (p *program) withoutRedis(failed error) error {
 	if failed == nil {
 		return nil

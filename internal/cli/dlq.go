@@ -32,7 +32,7 @@ type dlqListCmd struct {
 
 func (c *dlqListCmd) Validate() error { return checkCauses(c.Cause) }
 
-// checkCauses refuses a cause that no entry has, such as a typing error.
+// checkCauses returns an error if a word is not a DLQ cause.
 func checkCauses(given []string) error {
 	known := []string{}
 	for _, cause := range coupon.Causes {
@@ -47,14 +47,14 @@ func checkCauses(given []string) error {
 	return nil
 }
 
-// reviewList is the JSON of dlq list: groups, or entries one by one.
+// reviewList is the JSON of settle dlq list. It has groups of entries, or single entries with --list or --user.
 type reviewList struct {
 	Groups  []history.DLQGroup `json:"groups,omitempty"`
 	Entries []history.DLQEntry `json:"entries,omitempty"`
 	Total   int                `json:"total"`
 }
 
-// maxListed bounds the entries in memory. Flags narrow a longer list.
+// maxListed bounds the entries in memory. To see more, an operator asks by --coupon, --cause or --user.
 const maxListed = 200_000
 
 func (c *dlqListCmd) run(ctx context.Context, p *program) error {
@@ -98,7 +98,7 @@ func (c *dlqListCmd) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// eachUnderReview visits the entries of these coupons, or of all coupons when none is given. It returns the Redis time.
+// eachUnderReview visits the DLQ entries of the given coupons; of all coupons if none is given. now is the Redis time.
 func (p *program) eachUnderReview(ctx context.Context, coupons []coupon.CouponID, visit func(history.DLQEntry)) (now time.Time, err error) {
 	s, err := p.open()
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *program) eachUnderReview(ctx context.Context, coupons []coupon.CouponID
 	})
 }
 
-// reviewFlags choose DLQ entries of one coupon, and name the operator.
+// reviewFlags are the flags that choose DLQ entries of one coupon and name the operator.
 type reviewFlags struct {
 	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
 	User          []string        `placeholder:"USER" bytes:""`
@@ -138,7 +138,7 @@ func (d *reviewFlags) Validate() error {
 		refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
 }
 
-// order is an order of the operator. Another run may settle entries that a cause has chosen; a user is named on purpose.
+// order returns the operator's order. With --user, the run fails if one of the users has left the DLQ.
 func (d *reviewFlags) order() settle.Order {
 	return settle.Order{Operator: d.Operator, Reason: d.Reason, MayBeGone: len(d.User) == 0}
 }
@@ -153,7 +153,7 @@ func (d *reviewFlags) retry(p *program) review.Retry {
 	}
 }
 
-// noRun is the report when no entry has one of the causes.
+// noRun returns the report if no DLQ entry has one of the causes: no run was needed.
 func noRun(trigger coupon.Trigger) *settle.Report {
 	return &settle.Report{Trigger: trigger, Status: coupon.RunSucceeded, Coupons: []settle.Result{}}
 }
@@ -169,7 +169,7 @@ func (c *dlqRetryCmd) Validate() error {
 }
 
 func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
-	var done struct { // the JSON of a retry with canaries
+	var done struct { // the JSON of a retry with --canary
 		Runs []*settle.Report `json:"runs"`
 	}
 	done.Runs = []*settle.Report{}
@@ -199,7 +199,7 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 			done.Runs = append(done.Runs, noRun(coupon.DLQRetry))
 		}
 	case errors.Is(err, review.ErrCanariesFailed):
-		err = exitError(exitInfrastructure) // some entries were not tried, and it is safe to run again
+		err = exitError(exitInfrastructure) // some entries were not tried; running again is safe
 	}
 	switch {
 	case c.Output != "json" || err != nil && len(done.Runs) == 0:

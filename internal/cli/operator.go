@@ -7,19 +7,18 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Column widths of settlement_run and audit_event.
+// Widths, in characters, of the columns for operator and reason in settlement_run and audit_event.
 const (
 	maxOperatorLetters = 100
 	maxReasonLetters   = 500
 )
 
-// operatorFlags name the operator and the reason, which are recorded.
 type operatorFlags struct {
 	Operator string `placeholder:"NAME"`
 	Reason   string `placeholder:"TEXT"`
 }
 
-// check refuses an operator or a reason that is missing or too long. why is the reason that they are required.
+// check returns an error if the operator or the reason is missing or too long. why tells why an operator is required.
 func (s *operatorFlags) check(why text.Message) error {
 	return errors.Join(
 		refuse(strings.TrimSpace(s.Operator) == "", text.OperatorMissing, why),
@@ -32,7 +31,6 @@ func (s *operatorFlags) tooLong() error {
 		text.OperatorOrReasonTooLong, maxOperatorLetters, maxReasonLetters)
 }
 
-// refuse is an error about wrong use, when something is wrong.
 func refuse(wrong bool, m text.Message, args ...any) error {
 	if wrong {
 		return text.UsageErrorf(m, args...)

@@ -26,7 +26,7 @@ func (c *reportCmd) Validate() error {
 	return errors.Join(refuse(c.Date == "" && c.Month == "", text.PeriodMissing), err)
 }
 
-// period is the period of the report: a day by minutes, a month by hours.
+// period returns the period of the report. A day is counted by minutes, a month by hours.
 func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	switch {
 	case c.Date != "":
@@ -46,7 +46,7 @@ func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 }
 
 func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
-	period, _ := c.period(p.Zone) // Validate has read it
+	period, _ := c.period(p.Zone) // no error: Validate has read the flags
 	found, err := (&report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}).Report(ctx, period, c.Coupon)
 	if err != nil {
 		return err

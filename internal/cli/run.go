@@ -53,10 +53,10 @@ func (c *runCmd) Validate() error {
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// maxNights bounds a backfill. More nights are a mistake.
+// maxNights bounds a backfill. A longer range of dates is taken for a typing error.
 const maxNights = 366
 
-// nights are the cutoffs of a backfill, in order.
+// nights returns the cutoffs of a backfill in order; none without --from and --to.
 func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
 	switch {
 	case c.From == "" && c.To == "":
@@ -82,7 +82,7 @@ func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
 	return cutoffs, nil
 }
 
-// cutoff is the cutoff that the flags name; zero for now and for the default.
+// cutoff returns the cutoff that --date or --cutoff names. It is zero for --cutoff=now, and if neither flag is given.
 func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	switch {
 	case c.Date != "":
@@ -98,7 +98,6 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	}
 }
 
-// cutoffOf is the cutoff of a date.
 func cutoffOf(flag, date string, zone *time.Location) (time.Time, error) {
 	cutoff, err := calendar.DateCutoff(date, zone)
 	if err != nil {
@@ -107,7 +106,6 @@ func cutoffOf(flag, date string, zone *time.Location) (time.Time, error) {
 	return cutoff, after1970(cutoff)
 }
 
-// after1970 refuses earlier cutoffs, which are mistakes.
 func after1970(cutoff time.Time) error {
 	return refuse(cutoff.Before(time.Unix(0, 0)), text.CutoffBefore1970, cutoff.Format(time.RFC3339))
 }
@@ -123,7 +121,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if c.ExpectDigest != "" {
 		order.Expect = map[coupon.CouponID]string{c.Coupon[0]: c.ExpectDigest}
 	}
-	order.Cutoff, _ = c.cutoff(p.Zone) // Validate has read them
+	order.Cutoff, _ = c.cutoff(p.Zone) // no error: Validate has read the flags
 	nights, _ := c.nights(p.Zone)
 	if c.DryRun {
 		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
@@ -148,7 +146,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	return p.settle(ctx, c.Output, c.once(ctx, p, order), leftOut...)
 }
 
-// once is a run with pushed metrics.
+// once returns a function that runs the order once and pushes its metrics to --push-gateway.
 func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(*settle.Settler) (*settle.Report, error) {
 	return func(settler *settle.Settler) (*settle.Report, error) {
 		defer ops.NewPusher(c.PushGateway, ops.RunJob, p.logger, metricsOf(settler)).Grouping("trigger", string(order.Trigger)).Start()()
@@ -156,7 +154,7 @@ func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(
 	}
 }
 
-// over refuses a backfill, before its first night, if the last night is not over by the Redis clock.
+// over returns an error if the last night of a backfill is not over yet by the Redis clock.
 func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
 	s, err := p.open()
 	if err != nil {
@@ -170,7 +168,7 @@ func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
 	return text.UsageErrorf(text.NightNotOver, c.To, p.Instant(last), p.Instant(now))
 }
 
-// backfill settles night after night, each by a run of its own. A coupon that failed stops no other night.
+// backfill settles night after night, each in a run of its own. A coupon that fails does not stop the later nights.
 func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, nights []time.Time) (err error) {
 	var done struct {
 		Nights []*settle.Report `json:"nights"`
@@ -201,7 +199,7 @@ func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, n
 	return errors.Join(err, worst(classes...))
 }
 
-// settle settles and prints the report. leftOut are the errors of coupons that the operator knows from the preview.
+// settle calls do and prints its report. The exit code also depends on leftOut, the errors of coupons not in the run.
 func (p *program) settle(ctx context.Context, format string, do func(*settle.Settler) (*settle.Report, error),
 	leftOut ...coupon.Class) error {
 	report, err := p.watch(ctx, do)
@@ -231,7 +229,7 @@ func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.R
 	return report, err
 }
 
-// outcome prints a report. It returns the exit code.
+// outcome prints a report. It returns err together with the exit code.
 func (p *program) outcome(format string, report *settle.Report, err error, leftOut ...coupon.Class) error {
 	p.printReport(format, report, err)
 	classes := append(report.Classes(), leftOut...)
@@ -241,7 +239,7 @@ func (p *program) outcome(format string, report *settle.Report, err error, leftO
 	return errors.Join(err, worst(classes...))
 }
 
-// printReport prints a report as a table, with advice unless the run itself failed.
+// printReport prints a report as a table, and its advice unless the run itself failed. For JSON it prints nothing.
 func (p *program) printReport(format string, report *settle.Report, err error) {
 	if format == "json" {
 		return

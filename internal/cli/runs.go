@@ -42,7 +42,7 @@ func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
 	return f, after1970(f.From)
 }
 
-// next is the command for the next page.
+// next returns the command that lists the next page.
 func (c *runsCmd) next(before coupon.RunID) string {
 	next := "settle runs"
 	add := func(name string, value any, given bool) {
@@ -61,12 +61,12 @@ func (c *runsCmd) next(before coupon.RunID) string {
 
 type runsPage struct {
 	Runs   []history.Run `json:"runs"`
-	Before coupon.RunID  `json:"before,omitempty"` // for the next page, when there is one
+	Before coupon.RunID  `json:"before,omitempty"` // the value of --before for the next page; 0 on the last page
 }
 
 func (c *runsCmd) read(ctx context.Context, p *program, s *servers) error {
-	filter, _ := c.filter(p.Zone) // Validate has read it
-	filter.Limit++                // one more tells whether there are more
+	filter, _ := c.filter(p.Zone) // no error: Validate has read the flags
+	filter.Limit++                // if this additional run exists, there is a next page
 	runs, err := history.Reader{DB: s.MySQL}.Runs(ctx, filter)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (c *showCmd) read(ctx context.Context, p *program, s *servers) error {
 	if c.Output == "json" {
 		return output.JSON(p.Stdout, struct {
 			history.Run
-			Details []history.RunCoupon `json:"details"` // coupons that it changed or could not settle
+			Details []history.RunCoupon `json:"details"` // the coupons that the run changed or could not settle
 		}{run, coupons})
 	}
 	p.view().Run(run, coupons)

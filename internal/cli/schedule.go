@@ -28,9 +28,9 @@ func (c *scheduleCmd) Validate() error {
 	return connect.CheckListen("SETTLE_ADMIN_LISTEN", c.AdminListen)
 }
 
-// run settles every night until a signal stops it. It logs and prints nothing.
+// run settles every night until a signal stops it. It writes to the log only; nothing goes to standard output.
 func (c *scheduleCmd) run(ctx context.Context, p *program) error {
-	if p.LogLevel == "warn" { // the default of the other verbs
+	if p.LogLevel == "warn" { // the default, which would hide what a schedule does
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
 	}
 	settler, err := p.openSettler(ctx)
@@ -79,11 +79,11 @@ func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, e
 	return true, report.Err()
 }
 
-// readableWithin bounds the delay of the start by a database that hangs. A startup probe waits longer.
+// readableWithin bounds how long a hanging database delays the start. A startup probe waits longer than that.
 const readableWithin = 5 * time.Second
 
-// readable refuses a table of users that cannot be read, at the start and not first at midnight. If the database is away, the
-// schedule starts: each run looks at the table.
+// readable fails if the table of users is set up wrongly, so that an operator learns it at the start, not at midnight.
+// If the database is away, the schedule starts nevertheless: each run checks the table again.
 func (s *settler) readable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readableWithin)
 	defer cancel()

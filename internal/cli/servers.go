@@ -24,7 +24,6 @@ type servers struct {
 
 func (s *servers) ledger() *ledger.Ledger { return &ledger.Ledger{Store: s.store, Users: s.users} }
 
-// open connects a verb to its servers.
 func (p *program) open() (*servers, error) {
 	both, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
 	if err != nil {
@@ -39,7 +38,7 @@ func (p *program) open() (*servers, error) {
 	return &servers{both, store, p.Settings.Directory()}, nil
 }
 
-// openWriting connects a verb that writes to its servers, unless MySQL is set up to refuse every write.
+// openWriting connects to MySQL and Redis. It returns an error if MySQL is set up in a way that refuses every write.
 func (p *program) openWriting(ctx context.Context) (*servers, error) {
 	s, err := p.open()
 	if err != nil {
@@ -54,7 +53,7 @@ func (p *program) openWriting(ctx context.Context) (*servers, error) {
 
 const couponsPerPage = 1000
 
-// eachCoupon visits the given coupons, or all, page by page.
+// eachCoupon visits the given coupons; all coupons if none is given.
 func (s *servers) eachCoupon(ctx context.Context, given []coupon.CouponID, visit func(id coupon.CouponID) error) error {
 	page := slices.Compact(slices.Sorted(slices.Values(given)))
 	for after := coupon.CouponID(0); ; {
@@ -84,10 +83,9 @@ type settler struct {
 	*servers
 }
 
-// metricsOf are the metrics of the runs of a settler that openSettler has made.
+// metricsOf returns the run metrics of a settler. openSettler must have made the settler.
 func metricsOf(s *settle.Settler) *runmetrics.Metrics { return s.Observer.(*runmetrics.Metrics) }
 
-// openSettler connects a verb that settles to its servers.
 func (p *program) openSettler(ctx context.Context) (*settler, error) {
 	s, err := p.openWriting(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ func (c *verifyCmd) Validate() error {
 	return refuse(!ops.ValidGateway(c.PushGateway), text.WrongGateway)
 }
 
-// windowTimeout bounds how long Redis may lag behind a changed window: two refreshes of every pod and their duration.
+// windowTimeout is the longest time until a changed window is in Redis. Every pod refreshes Redis twice within it.
 const windowTimeout = 12 * time.Second
 
 func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
@@ -41,7 +41,7 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	}
 	found.Violated = len(found.Violations()) > 0
 	switch {
-	case len(found.Coupons)+len(found.Strays) == 0 && len(unchecked) > 0: // only errors
+	case len(found.Coupons)+len(found.Strays) == 0 && len(unchecked) > 0: // nothing was checked
 	case c.Output == "json":
 		err = output.JSON(p.Stdout, found)
 	default:
@@ -54,7 +54,7 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	return errors.Join(err, worst(classes...))
 }
 
-// check checks the coupons. unchecked are the errors about single coupons.
+// check checks the coupons. unchecked has one error for each coupon that could not be checked.
 func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found ledger.Summary, unchecked []error, err error) {
 	found = ledger.Summary{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	l := s.ledger()
@@ -84,8 +84,7 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 	return found, unchecked, err
 }
 
-// pushFindings sends the result of a check of every coupon to a gateway. An incomplete check sends violations, but neither their
-// absence nor a success.
+// pushFindings pushes the number of violations. After an incomplete check it pushes neither a zero nor a success.
 func (p *program) pushFindings(gateway string, found ledger.Summary, complete bool) {
 	violations := 0
 	for _, n := range found.Violations() {

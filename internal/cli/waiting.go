@@ -12,13 +12,13 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Bounds of the list of coupons with waiting applications.
+// maxWaiting limits how many coupons printWaiting lists, and waitingTimeout how long it takes.
 const (
 	maxWaiting     = 20
 	waitingTimeout = 3 * time.Second
 )
 
-// printWaiting lists coupons with waiting applications and the settlement they wait for. Unreadable coupons are omitted.
+// printWaiting lists readable coupons with waiting applications, each with the time of its next settlement.
 func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 	s, err := p.open()
 	if err != nil {
@@ -28,7 +28,8 @@ func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, waitingTimeout)
 	defer cancel()
 	printed := 0
-	for _, status := range []history.CouponStatus{history.Open, history.Paused, history.Closed} { // other coupons have no queue
+	// Scheduled and finalised coupons have no queue.
+	for _, status := range []history.CouponStatus{history.Open, history.Paused, history.Closed} {
 		coupons, err := history.Reader{DB: s.MySQL}.List(ctx, status, 0, maxPerPage)
 		if err != nil {
 			return

@@ -1,15 +1,14 @@
 // Package couponadmin changes coupons for operators: create, close, extend, pause, resume, add seats, recount.
 //
-// Each change is one transaction under the coupon's row lock, and is recorded in audit_event with the old and the new values.
-// A change that would break a promise returns an error and changes nothing.
+// Each change is one transaction under the coupon's row lock. audit_event records the old and the new values. A change
+// that would break a promise returns an error and changes nothing.
 //
-// Redis judges applications by the window that it was given last. A change that accepts fewer applications is applied to Redis
-// first, so that no application is accepted after the instant that MySQL records. A change that accepts more is published
-// after COMMIT; if that fails, the catalog publishes it with its next refresh.
+// Redis accepts applications by the window that was published last. A close or a pause goes to Redis before MySQL
+// records it, so that no application is accepted after the recorded end. Any other change is published after COMMIT; if
+// that fails, the next refresh of the catalog publishes it.
 //
-// Every change but Create and AddSeats is safe to repeat. When the reply to COMMIT is lost, the transaction runs again: it
-// finds its audit event, and does nothing. Create has no lock that would wait for the lost transaction, so its result is then
-// unknown.
+// Every change except Create and AddSeats is safe to repeat. If the reply to COMMIT is lost, the transaction runs again
+// and does nothing if it finds its audit event. Create fails instead: a second attempt could create a second coupon.
 package couponadmin
 
 import (
@@ -26,28 +25,27 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Redis judges applications by its clock and the windows that it was given.
 type Redis interface {
 	Now(ctx context.Context) (time.Time, error)
-	// StopApplying ends or pauses the window of a row now. It returns the version that the row must get, and an instant after
-	// every arrival. The caller has locked the row. If the caller does not commit, the catalog restores the window.
+	// StopApplying makes Redis refuse new applications: it closes the window, or pauses the coupon. The caller has
+	// locked the row, and writes the returned version into it. end is later than every arrival. If the caller
+	// does not commit, the catalog restores the window.
 	StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error)
-	// Announce publishes a window and the life of the keys, and returns whether Redis answers SOLD_OUT.
+	// Announce publishes a window and renews the expiry of the coupon's keys. soldOut is set if Redis answers SOLD_OUT.
 	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
-	// CountMarked counts the users that Redis answers ALREADY_ISSUED and REJECTED.
+	// CountMarked returns how many users Redis answers ALREADY_ISSUED, and how many it answers REJECTED.
 	CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error)
 }
 
-// Config is what an Admin needs. Every field is required.
+// Config is what an Admin needs. All fields are required.
 type Config struct {
 	DB       *mysqltx.DB
 	Redis    Redis
-	Now      func() time.Time // for the audit events
+	Now      func() time.Time // the time of the audit events
 	Operator string
 	Reason   string
 }
 
-// Admin changes coupons in the name of one operator.
 type Admin struct{ Config }
 
 func New(config Config) (*Admin, error) {
@@ -59,9 +57,9 @@ func New(config Config) (*Admin, error) {
 
 type Change struct {
 	Before, After coupon.Coupon // Before is zero for a new coupon
-	Changed       bool          // false: the coupon was as requested, and nothing was written
-	At            time.Time     // by the Redis clock; zero: Redis was unreachable
-	NotSelected   int           // users who wait for free seats
+	Changed       bool          // false: the coupon was already as requested, and nothing was written
+	At            time.Time     // time of the change by the Redis clock; zero if Redis was unreachable
+	NotSelected   int           // number of users with the outcome NOT_SELECTED
 	SoldOut       bool          // Redis answers SOLD_OUT
 	PublishErr    error         // Redis may not have the new window; the catalog publishes it again
 }
@@ -69,9 +67,9 @@ type Change struct {
 type operation struct {
 	action       audit.Action
 	withoutRedis bool // the change is possible while Redis is unreachable
-	// needsMarks reports whether plan needs facts.marksLost; nil: never.
+	// needsMarks reports whether plan reads facts.marksLost. nil means that it never does.
 	needsMarks func(old coupon.Coupon, now time.Time) bool
-	// plan returns the coupon as it is to be, or a *text.UsageError. It is pure.
+	// plan returns the changed coupon, or a *text.UsageError if the change is refused. It has no side effects.
 	plan func(old coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error)
 }
 
@@ -104,7 +102,7 @@ func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operati
 	if err != nil {
 		return nil, changeUnknown(couponID, err)
 	}
-	if !made.After.Finalised() && made.PublishErr == nil { // also without a change: an earlier one may not have reached Redis
+	if !made.After.Finalised() && made.PublishErr == nil { // also if nothing changed: Redis may lack an earlier change
 		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, made.After.Window(), made.After.Promise)
 	}
 	return &made, nil
@@ -133,15 +131,15 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	}
 	withoutVersion := made.After
 	withoutVersion.Version = made.Before.Version
-	if made.Changed = withoutVersion != made.Before; !made.Changed { // the window ended at this instant anyway
+	if made.Changed = withoutVersion != made.Before; !made.Changed { // Redis returned the end that the row already has
 		made.After = made.Before
 		return nil
 	}
 	return write(ctx, tx, origin, op.action, *made, shutAt)
 }
 
-// shut sets the version of the new row. A row that accepts fewer applications is applied to Redis first, and gets the end
-// that Redis returns, which is after every arrival. A pause is also written if Redis is unreachable, because it records no end.
+// shut sets the version of the new row. For a close or a pause it first makes Redis refuse new applications. A close
+// gets its end from Redis, later than every arrival. A pause has no end, so it is recorded even without Redis.
 func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err error) {
 	was, is := made.Before, &made.After
 	closes, pauses := is.ClosesAt.Before(was.ClosesAt), is.Paused() && !was.Paused()
@@ -181,7 +179,7 @@ func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Ac
 		}
 	}
 	detail := difference(made.Before, is)
-	if is.Paused() && !shutAt.IsZero() { // for an end, the detail has it already
+	if is.Paused() && !shutAt.IsZero() { // a close has this instant as its new apply_closes_at
 		detail += ", door_shut_at " + stamp(shutAt)
 	}
 	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Detail: detail})
@@ -214,7 +212,7 @@ func (a *Admin) origin() audit.Origin {
 	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, Reason: a.Reason}
 }
 
-// lock takes the row lock of the coupon, as settlements do.
+// lock reads the coupon and locks its row, which keeps settlements of this coupon out.
 func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon, err error) {
 	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
 	switch {
@@ -227,12 +225,11 @@ func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon,
 }
 
 type facts struct {
-	notSelected int  // users who wait for free seats
-	holders     int  // rows of user_coupon
-	swept       bool // the coupon was finalised once, and its Redis keys were deleted
-	// pendingCleanup: a settlement is committed, and its results may not be in Redis yet.
-	pendingCleanup bool
-	marksLost      bool // Redis knows fewer holders and rejected users than MySQL; read only where operation.needsMarks
+	notSelected    int  // number of users with the outcome NOT_SELECTED
+	holders        int  // number of the coupon's rows in user_coupon
+	swept          bool // the coupon was finalised once, and its Redis keys were deleted
+	pendingCleanup bool // a settlement is committed, but its results may not be in Redis yet
+	marksLost      bool // the result of Admin.marksLost; set only if operation.needsMarks returns true
 }
 
 const factsSQL = `
@@ -252,7 +249,7 @@ const markedSQL = `
 SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
        (SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > 0)`
 
-// marksLost compares the users that MySQL knows as holders or rejected with those that Redis refuses.
+// marksLost reports whether Redis has fewer holders or fewer rejected users than runs have recorded in MySQL.
 func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (bool, error) {
 	var issued, rejected int64
 	if err := tx.QueryRowContext(ctx, markedSQL, id, id).Scan(&issued, &rejected); err != nil {
@@ -262,7 +259,7 @@ func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (
 	return markedIssued < issued || markedRejected < rejected, err
 }
 
-// changeUnknown says that a repetition could make the change twice. couponID 0 is a new coupon.
+// changeUnknown tells the operator to check whether an unconfirmed COMMIT took effect. couponID is 0 for a new coupon.
 func changeUnknown(couponID coupon.CouponID, err error) error {
 	unknown, ok := errors.AsType[*mysqltx.CommitUnknown](err)
 	switch {
@@ -276,7 +273,7 @@ func changeUnknown(couponID coupon.CouponID, err error) error {
 	return &coupon.Error{Class: coupon.Infrastructure, Err: err}
 }
 
-// Summary is a change in the form that programs read.
+// Summary is the JSON of a change.
 type Summary struct {
 	Coupon      coupon.CouponID `json:"coupon"`
 	Changed     bool            `json:"changed"`
@@ -286,19 +283,18 @@ type Summary struct {
 	ClosesAt    time.Time       `json:"closesAt"`
 	Paused      bool            `json:"paused"`
 	Finalised   bool            `json:"finalised"`
-	NotSelected int             `json:"notSelected"` // candidates for free seats
-	Published   bool            `json:"doorTold"`    // false: the catalog publishes the change within 5 s
-	SoldOut     *bool           `json:"soldOut"`     // whether new applications are answered SOLD_OUT; null: unknown
+	NotSelected int             `json:"notSelected"`
+	Published   bool            `json:"doorTold"` // false: the catalog publishes the change within 5 s
+	SoldOut     *bool           `json:"soldOut"`  // whether new applications are answered SOLD_OUT; null: unknown
 }
 
-// Summary summarises the change.
 func (c *Change) Summary() Summary {
 	s := Summary{
 		Coupon: c.After.ID, Changed: c.Changed, Seats: c.After.TotalQuantity, Issued: c.After.IssuedCount, OpensAt: c.After.OpensAt,
 		ClosesAt: c.After.ClosesAt, Paused: c.After.Paused(), Finalised: c.After.Finalised(), NotSelected: c.NotSelected,
 		Published: c.PublishErr == nil,
 	}
-	if s.Published && !s.Finalised { // otherwise Redis was not called
+	if s.Published && !s.Finalised { // otherwise Redis has not said whether it answers SOLD_OUT
 		s.SoldOut = &c.SoldOut
 	}
 	return s

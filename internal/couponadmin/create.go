@@ -19,7 +19,7 @@ import (
 const (
 	maxNameLetters = 200
 	maxDays        = 36_500
-	maxWon         = 1_000_000_000_000 // more is a typing error
+	maxWon         = 1_000_000_000_000 // a higher discount is taken for a typing error
 )
 
 type NewCoupon struct {
@@ -27,10 +27,10 @@ type NewCoupon struct {
 	Seats                     int64
 	Opens, Closes             time.Time
 	ValidityDays, DiscountWon int64
-	Campaign                  uint64 // 0: none
+	Campaign                  uint64 // 0: no campaign
 }
 
-// Problems are the values that are impossible at any time.
+// Problems returns an error for each wrong value. It does not check the window, which depends on the time.
 func (n NewCoupon) Problems() (problems []error) {
 	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
 		problems = append(problems, text.UsageErrorf(text.WrongName, n.Name, maxNameLetters))

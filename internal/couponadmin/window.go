@@ -9,9 +9,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-var maxCloses = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC) // see coupon.MaxArrival; applications may wait after the window
+var maxCloses = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC) // well before coupon.MaxArrival, in 2255
 
-// Close ends a window now.
 func (a *Admin) Close(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: audit.CouponClosed, plan: planClose})
 }
@@ -28,8 +27,8 @@ func planClose(c coupon.Coupon, now time.Time, _ facts) (coupon.Coupon, error) {
 	return c, nil
 }
 
-// Extend makes a window end later, also one that has closed: the fence keeps arrivals after a settled cutoff. Redis must
-// still know the users with a coupon and the rejected users.
+// Extend moves the end of a window to a later instant. A closed window may open again: the fence keeps new arrivals
+// after every settled cutoff, and Redis must still know who has the coupon and who was rejected.
 func (a *Admin) Extend(ctx context.Context, couponID coupon.CouponID, closes time.Time) (*Change, error) {
 	return a.change(ctx, couponID, operation{
 		action:     audit.CouponExtended,
@@ -62,7 +61,7 @@ func planExtend(c coupon.Coupon, now time.Time, f facts, closes time.Time) (coup
 	return c, nil
 }
 
-// checkEnd refuses an impossible end of a window. The coupon is its id, or text.NewCoupon.
+// checkEnd returns an error if a window cannot end at closes. couponID may be text.NewCoupon, for a coupon without id.
 func checkEnd(couponID any, opens, closes, now time.Time) error {
 	switch {
 	case !closes.After(opens):
@@ -75,7 +74,7 @@ func checkEnd(couponID any, opens, closes, now time.Time) error {
 	return nil
 }
 
-// Pause makes Redis refuse new applications, immediately or when it is reachable again.
+// Pause makes Redis refuse new applications, immediately or as soon as it is reachable again.
 func (a *Admin) Pause(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.setStatus(ctx, couponID, audit.CouponPaused, coupon.Paused)
 }
@@ -95,14 +94,14 @@ func (a *Admin) setStatus(ctx context.Context, couponID coupon.CouponID, action 
 		}})
 }
 
-const MaxSeats = 1<<32 - 1 // of the column
+const MaxSeats = 1<<32 - 1 // the highest value of the column total_quantity
 
 // AddSeats adds seats; the next run issues them to NOT_SELECTED users, by arrival.
 func (a *Admin) AddSeats(ctx context.Context, couponID coupon.CouponID, more int) (*Change, error) {
 	return a.seats(ctx, couponID, func(c coupon.Coupon) int { return c.TotalQuantity + more })
 }
 
-// SetSeats sets the number of seats, not lower than the issued coupons.
+// SetSeats sets the number of seats. A number below that of the issued coupons is refused.
 func (a *Admin) SetSeats(ctx context.Context, couponID coupon.CouponID, total int) (*Change, error) {
 	return a.seats(ctx, couponID, func(coupon.Coupon) int { return total })
 }
@@ -123,7 +122,7 @@ func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {
 	return dueAgain(c, f), nil
 }
 
-// Recount sets issued_count to the number of issued coupons. While they differ, runs do not settle the coupon.
+// Recount sets issued_count to the number of issued coupons. While the two differ, runs do not settle the coupon.
 func (a *Admin) Recount(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: audit.CouponRecounted, plan: planRecount})
 }
@@ -136,7 +135,7 @@ func planRecount(c coupon.Coupon, _ time.Time, f facts) (coupon.Coupon, error) {
 	return dueAgain(c, f), nil
 }
 
-// dueAgain makes a finalised coupon due when it has free seats and NOT_SELECTED users.
+// dueAgain makes a finalised coupon due again if it has free seats and NOT_SELECTED users.
 func dueAgain(c coupon.Coupon, f facts) coupon.Coupon {
 	if c.Free() > 0 && f.notSelected > 0 {
 		c.FinalisedAt = time.Time{}

@@ -10,10 +10,10 @@ import (
 	"unicode"
 )
 
-// CSV writes rows as Excel reads them: UTF-8 with a byte order mark and CRLF. Cells whose kind is string are made harmless.
+// CSV writes rows as Excel reads them: UTF-8 with a byte order mark and CRLF. Texts pass through the function harmless.
 func CSV(w io.Writer, rows func(row func(cells ...any))) error {
 	buffered := bufio.NewWriter(unchecked(w))
-	_, _ = buffered.WriteString("\uFEFF") // Flush returns the error
+	_, _ = buffered.WriteString("\uFEFF") // c.Error returns the error
 	c := csv.NewWriter(buffered)
 	c.UseCRLF = true
 	rows(func(cells ...any) {
@@ -24,14 +24,14 @@ func CSV(w io.Writer, rows func(row func(cells ...any))) error {
 				texts[i] = harmless(texts[i])
 			}
 		}
-		_ = c.Write(texts) // likewise
+		_ = c.Write(texts) // c.Error returns the error
 	})
 	c.Flush()
 	return c.Error()
 }
 
-// harmless puts an apostrophe before a text that a spreadsheet would read as a formula: a formula may run programs or send data
-// away. Tabs and line breaks become spaces. Other control characters, which a terminal might obey, become U+FFFD.
+// harmless puts an apostrophe before a text that a spreadsheet would take for a formula, which could run programs or
+// send data away. Tabs and line breaks become spaces. Control characters, which terminals may obey, become U+FFFD.
 func harmless(given string) string {
 	given = strings.Map(func(r rune) rune {
 		switch {
@@ -40,7 +40,7 @@ func harmless(given string) string {
 		case unicode.IsControl(r):
 			return unicode.ReplacementChar
 		default:
-			return r // U+FFFD for invalid UTF-8
+			return r // strings.Map gives U+FFFD for invalid UTF-8
 		}
 	}, given)
 	start := strings.TrimLeft(given, " \u3000\u00A0\uFEFF\u200B")

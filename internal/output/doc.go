@@ -1,2 +1,2 @@
-// Package output writes tables, CSV, JSON and progress, and streams without control characters of foreign texts.
+// Package output writes tables, CSV, JSON and progress, and replaces control characters in foreign texts.
 package output

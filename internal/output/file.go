@@ -10,8 +10,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// WriteFile replaces a file by one that is written completely, or leaves it as it is. It writes into devices and pipes directly,
-// and keeps links. A path that cannot be opened is wrong use, a failed write is not.
+// WriteFile replaces a file only when the new one is complete. It follows links, and writes to devices and pipes
+// directly. The error is a UsageError if the path cannot be opened, and a RetryableError if writing fails.
 func WriteFile(path string, write func(io.Writer) error) error {
 	file, replaced, err := openFile(path)
 	if err != nil {
@@ -21,7 +21,7 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	err = write(stream)
 	err = cmp.Or(stream.Failure(), err)
 	if replaced != "" {
-		defer os.Remove(file.Name()) // fails after the rename
+		defer os.Remove(file.Name()) // after the rename the file is gone, and Remove fails without harm
 		err = errors.Join(err, file.Chmod(0o644), file.Sync())
 	}
 	if err = errors.Join(err, file.Close()); err == nil && replaced != "" {
@@ -33,7 +33,7 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// openFile opens a device or a pipe. Otherwise it creates a file beside the one to be replaced.
+// openFile opens a device or a pipe. For another path it creates a temporary file beside replaced, the file to replace.
 func openFile(path string) (file *os.File, replaced string, err error) {
 	there, err := os.Stat(path)
 	switch {

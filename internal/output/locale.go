@@ -10,13 +10,12 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Locale is the language and the time zone of a reader.
 type Locale struct {
 	Language text.Language
 	Zone     *time.Location
 }
 
-// Sprintf formats a message. Instants among the arguments appear in the zone.
+// Sprintf formats a message. It shows instants among the arguments in l.Zone.
 func (l Locale) Sprintf(m text.Message, args ...any) string {
 	args = slices.Clone(args)
 	for i, arg := range args {
@@ -31,7 +30,6 @@ func (l Locale) Fprintln(w io.Writer, m text.Message, args ...any) {
 	fmt.Fprintln(w, l.Sprintf(m, args...))
 }
 
-// Cells are messages as the cells of a row.
 func (l Locale) Cells(messages ...text.Message) (cells []any) {
 	for _, m := range messages {
 		cells = append(cells, m.In(l.Language))
@@ -43,7 +41,7 @@ func (l Locale) Instant(t time.Time) string {
 	return t.In(l.Zone).Format("2006-01-02 15:04:05.999999 MST")
 }
 
-// SheetTime is an instant as spreadsheets recognise it, without its zone; empty for nil.
+// SheetTime formats an instant without its zone, because spreadsheets recognise only that as a time. nil gives "".
 func (l Locale) SheetTime(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
@@ -51,7 +49,6 @@ func (l Locale) SheetTime(t *time.Time) string {
 	return t.In(l.Zone).Format(time.DateTime)
 }
 
-// Known is a number, or a text in place of an unknown one.
 func Known(n *int64, unknown string) any {
 	if n == nil {
 		return unknown
@@ -59,7 +56,7 @@ func Known(n *int64, unknown string) any {
 	return *n
 }
 
-// Took is a duration of milliseconds; nil is an unknown one.
+// Took formats a duration in milliseconds; nil means that it is unknown.
 func Took(n *int64) string {
 	if n == nil {
 		return "–"
@@ -67,7 +64,7 @@ func Took(n *int64) string {
 	return Millis(*n)
 }
 
-// Word is the word for a status, a trigger, a cause or an action. A code of another version of the program stays as it is.
+// Word returns the word for a status, trigger, cause or action. An unknown code is returned as it is.
 func Word[C ~string](l text.Language, code C) string {
 	return cmp.Or(text.Word(l, code), Printable(string(code)))
 }

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/term"
 )
 
-// Stream is standard output, standard error or a file. It replaces control characters, because names, reasons and members of
-// Redis are foreign texts. It remembers the first write that failed, because printing code rarely checks.
+// Stream writes to standard output, standard error or a file. It replaces control characters, which names and reasons
+// may contain. It remembers the first failed write, because code that prints does not check errors.
 type Stream struct {
 	to io.Writer
 
 	mu      sync.Mutex
-	partial []byte // an incomplete character, which the next write completes
+	partial []byte // the first bytes of a character whose other bytes come with the next write
 	failed  error
 }
 
 func NewStream(to io.Writer) *Stream { return &Stream{to: to} }
 
-// Write never fails; Failure returns the first error.
+// Write never returns an error; Failure returns the first one.
 func (s *Stream) Write(p []byte) (int, error) {
 	s.write(p, true)
 	return len(p), nil
@@ -41,14 +41,14 @@ func (s *Stream) write(p []byte, clean bool) {
 	}
 }
 
-// Failure is the error of the first write that failed.
+// Failure returns the error of the first failed write; nil if none failed.
 func (s *Stream) Failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// verbatim is a Stream for CSV and progress, which are clean and need their control characters.
+// verbatim writes to a Stream and replaces no control characters. CSV and progress print some on purpose.
 type verbatim struct{ *Stream }
 
 func (s verbatim) Write(p []byte) (int, error) {
@@ -59,7 +59,7 @@ func (s verbatim) Write(p []byte) (int, error) {
 // colours are the only escape sequences that the program prints through a Stream.
 var colours = [][]byte{[]byte(pretty.FgRed.EscapeSeq()), []byte(pretty.Reset.EscapeSeq())}
 
-// clean replaces control characters and invalid UTF-8 by U+FFFD. It keeps tabs, line feeds and, on a coloured terminal, colours.
+// clean replaces control characters and invalid UTF-8 by U+FFFD. Tabs, line feeds and a terminal's colours stay.
 func (s *Stream) clean(p []byte) []byte {
 	rest := p
 	if len(s.partial) > 0 {
@@ -104,7 +104,7 @@ func hasColours(w any) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// unchecked is the stream for clean output.
+// unchecked returns a writer that does not replace control characters. The caller has cleaned the texts.
 func unchecked(w io.Writer) io.Writer {
 	if s, ok := w.(*Stream); ok {
 		return verbatim{s}

@@ -24,7 +24,7 @@ func Table(w io.Writer) table.Writer {
 	return t
 }
 
-// Bad colours a word red on a terminal.
+// Bad colours a word red if w is a terminal with colours.
 func Bad(w io.Writer, word any) string {
 	if hasColours(w) {
 		return pretty.FgRed.EscapeSeq() + fmt.Sprint(word) + pretty.Reset.EscapeSeq()
@@ -32,7 +32,7 @@ func Bad(w io.Writer, word any) string {
 	return fmt.Sprint(word)
 }
 
-// maxPrinted bounds a text in letters. Texts in MySQL are shorter; members in Redis that were written by hand may be longer.
+// maxPrinted is the longest printed text, in characters. Only a member written to Redis by hand can be longer.
 const maxPrinted = 2000
 
 // Printable replaces characters that cannot be printed, and cuts a long text.
@@ -51,7 +51,7 @@ func Printable(name string) string {
 
 func Millis(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
-// Progress shows the progress of long work on one line of a terminal; nil shows nothing. It is safe for concurrent use.
+// Progress shows a count on one line of a terminal. A nil Progress shows nothing. It is safe for concurrent use.
 type Progress struct {
 	to    io.Writer
 	every *time.Ticker
@@ -73,7 +73,7 @@ func NewProgress(w io.Writer, what string) *Progress {
 	return p
 }
 
-// Add counts n more, of the named thing.
+// Add adds n to the count. what names the work in hand, such as a coupon.
 func (p *Progress) Add(what string, n int) {
 	if p == nil {
 		return
@@ -99,8 +99,7 @@ func (p *Progress) End() {
 	}
 }
 
-// JSON writes indented JSON with every control character escaped. encoding/json keeps those above 0x7E, some of which terminals
-// obey.
+// JSON writes indented JSON, with the control characters from 0x7F on escaped, too: a terminal might obey them.
 func JSON(w io.Writer, what any) error {
 	var written bytes.Buffer
 	encoder := json.NewEncoder(&written)
@@ -120,7 +119,7 @@ func JSON(w io.Writer, what any) error {
 	return err
 }
 
-// Grouped writes a whole number with a comma every three digits.
+// Grouped returns a whole number with commas between groups of three digits.
 func Grouped(number string) string {
 	digits := strings.TrimPrefix(number, "-")
 	sign := number[:len(number)-len(digits)]

@@ -1,6 +1,6 @@
 package text
 
-// Columns of tables.
+// Column headings of tables.
 var (
 	ColumnCoupon         = Message{"쿠폰", "coupon"}
 	ColumnName           = Message{"이름", "name"}
@@ -69,7 +69,7 @@ var (
 	CouponCount          = Message{"쿠폰 %d개", "%d coupon{|s}"}
 )
 
-// Columns of CSV. The English names are a contract with programs; the Korean ones are for people.
+// Column headings of CSV. Programs read the English ones, which must not change.
 var (
 	CSVStartedAt      = Message{"시작", "started_at"}
 	CSVFinishedAt     = Message{"끝", "finished_at"}

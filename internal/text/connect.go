@@ -2,7 +2,7 @@ package text
 
 // Problems with the command line and with the settings of the servers.
 var (
-	// Arguments: the name of the flag, argument or setting; the value; the kind of value that is wanted.
+	// The third argument of WrongValueOf is one of the messages Want….
 	WrongValueOf    = Message{"%s: %q 값은 쓸 수 없습니다. %s", "%s is %q: want %s"}
 	WantOneOf       = Message{"다음 중 하나를 주세요: %s", "one of %s"}
 	WantDuration    = Message{"90s나 168h 같은 시간을 주세요", "a duration such as 90s or 168h"}
@@ -36,11 +36,10 @@ var (
 	TTLTooShort = Message{"CANDIDATE_TTL이 %s입니다. 대기열이 정산될 때까지 남도록 %s 이상을 주세요",
 		"CANDIDATE_TTL is %s: want at least %s, so that a queue outlives its settlement"}
 
-	// Arguments: the variable, its value, the value it must have.
 	WrongSession = Message{"세션 변수 %s의 값은 %q인데, 필요한 값은 %q입니다. MYSQL_DSN, init_connect, 중간 프록시 중 무엇이 바꾸는지 확인하세요",
 		"session variable %s is %q and must be %q: check MYSQL_DSN, init_connect and any proxy in between"}
 
-	// Problems that kong finds. The English ones are kong's own words.
+	// Problems that kong finds. The English texts are those of kong.
 	UnknownFlag        = Message{"%s: 없는 플래그입니다. --help를 보세요", "unknown flag %s: see --help"}
 	UnexpectedArgument = Message{"%s: 여기에 쓸 수 없는 인자입니다. --help를 보세요", "unexpected argument %s: see --help"}
 	NoValueFor         = Message{"%s: 값이 없습니다. --help를 보세요", "%s: a value is missing: see --help"}
@@ -51,7 +50,6 @@ var (
 	CommandMissing    = Message{"다음 중 하나가 필요합니다: %s. --help를 보세요", "expected one of %s: see --help"}
 	UnreadableCommand = Message{"명령을 읽을 수 없습니다. --help를 보세요: %v", "%v: see --help"}
 
-	// Arguments: the variable, its value, the least that it may be.
 	PacketTooSmall = Message{
 		"%s이(가) %q인데 %q 이상이어야 합니다. 한 문장으로 많은 행을 넣기 때문입니다. MySQL 서버에서 값을 늘리세요",
 		"%s is %q and must be %q or more, since one statement inserts many rows: raise it on the MySQL server",

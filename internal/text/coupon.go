@@ -1,8 +1,8 @@
 package text
 
-// The verbs of settle coupon.
+// Messages of settle coupon.
 var (
-	// The refusals take ids, numbers and instants; a new coupon has no id.
+	// Refusals name the coupon by its id, or by the message NewCoupon if it has no id yet.
 	RefusedFinalised = Message{"%v번 쿠폰은 %v에 종결되었습니다. 모든 신청의 결과가 정해졌고 Redis에는 남아 있지 않습니다. NOT_SELECTED인 사용자에게 더 발급하려면 add-seats를, 새 신청을 받으려면 create를 쓰세요.",
 		"coupon %v was finalised at %v: every application has an outcome, and Redis keeps none of them. To issue coupons to NOT_SELECTED users, use add-seats. To take new applications, use create."}
 	RefusedSwept = Message{"%v번 쿠폰은 이미 종결되어 Redis에서 지워졌고, 추가한 수량의 정산만 남았습니다. 다시 열면 거절된 사용자의 신청까지 받게 되므로 열 수 없습니다. 새 신청을 받으려면 create를 쓰세요.",

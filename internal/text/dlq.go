@@ -1,6 +1,6 @@
 package text
 
-// The verbs of settle dlq.
+// Messages of settle dlq.
 var (
 	CanariesFailed = Message{"먼저 시도한 %d건 중 %d건이 정산되지 않아 나머지 %d건은 시도하지 않았습니다.",
 		"Of %d application{|s} tried first, %d {was|were} not settled, so the other %d {was|were} not tried."}

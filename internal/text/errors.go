@@ -2,7 +2,6 @@ package text
 
 // Errors of a settlement and of changes of a coupon, and the advice that follows them.
 var (
-	// Arguments: the coupon; the user as given and the coupon; the member and the cause; the member; how many.
 	NoSuchCoupon   = Message{"%d번 쿠폰은 없습니다", "coupon %d does not exist"}
 	NoRun          = Message{"그런 실행이 없습니다. settle runs로 찾으세요", "there is no such run; settle runs lists them"}
 	NotUnderReview = Message{"%q 사용자는 %d번 쿠폰에서 검토 중이 아닙니다", "user %q is not under review for coupon %d"}
@@ -15,15 +14,13 @@ var (
 	TakenOver = Message{"대기열을 읽는 동안 Redis 서버가 여러 번 바뀌었습니다",
 		"the Redis server was replaced repeatedly while the queue was read"}
 
-	// Arguments: the coupon, the error.
 	DoorNotShut = Message{"%d번 쿠폰의 신청 접수를 멈추도록 Redis에 요청하지 못했습니다. 쿠폰은 바뀌지 않았지만 최대 3분 동안 신청을 받지 않을 수 있습니다. 다시 실행하세요 (%v)",
 		"Redis could not be asked to stop accepting applications for coupon %d, which is unchanged; applications may be refused for up to three minutes. Run it again (%v)"}
 
-	// Arguments: how many, their digest, the approved digest.
 	OtherWinners = Message{"발급될 사람은 %d명, 다이제스트는 %s입니다. 승인한 다이제스트(%s)와 달라 아무것도 발급하지 않았습니다. 미리 보기를 다시 실행하여 누가 달라졌는지 확인하세요",
 		"the winners would be %d user{|s} with the digest %s, not the approved %s; nothing was issued. Run the preview again and find out what changed"}
 
-	// Arguments: the cause; coupons that were processed, of how many; the error.
+	// In the Stopped messages, the first argument is the signal, and one in parentheses is the error.
 	Stopped      = Message{"중지 신호를 받았습니다: %v", "stopped by a signal: %v"}
 	StoppedAfter = Message{"중지 신호를 받았습니다: %[1]v. 쿠폰 %[3]d개 중 %[2]d개를 처리했습니다",
 		"stopped by a signal: %[1]v, after %[2]d of %[3]d coupon{|s}"}
@@ -37,11 +34,10 @@ var (
 	WrongDays     = Message{"유효 기간 %d일은 쓸 수 없습니다. 1일부터 %d일까지 가능합니다", "valid for %d day{|s}: want 1 to %d"}
 	WrongDiscount = Message{"할인 %d원은 쓸 수 없습니다. 0원부터 %d원까지 가능합니다", "a discount of %d won: want 0 to %d"}
 
-	// Arguments: the missing, the accepted applications, the account.
+	// Arguments: number of missing applications, number of accepted ones, how the counts were made up.
 	GapHeld = Message{"보류: 접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다 (%[3]s). 아무것도 발급하지 않았습니다. Redis에서 무엇이 유실되었는지 확인한 뒤 --accept-gap --operator --reason으로 유실을 인정하면 보류가 풀립니다",
 		"held: %[1]d of %[2]d accepted application{|s} cannot be found (%[3]s); nothing was issued. Find out what Redis lost, then release the coupon with --accept-gap --operator and --reason"}
 
-	// Arguments: the coupon, issued_count, rows of user_coupon, seats.
 	CountHeld = Message{"보류: %[1]d번 쿠폰의 issued_count는 %[2]d인데 발급된 쿠폰은 %[3]d장, 수량은 %[4]d장입니다. 아무것도 발급하지 않았습니다. 누가 테이블을 고쳤는지 확인한 뒤 `settle coupon recount %[1]d --operator … --reason …` 명령으로 발급 수를 맞추면 보류가 풀립니다",
 		"held: issued_count of coupon %[1]d is %[2]d, but user_coupon has %[3]d row{|s} for %[4]d seat{|s}; nothing was issued. Find out who wrote to the tables, then correct the count with `settle coupon recount %[1]d --operator … --reason …`"}
 	CreationUnknown = Message{"쿠폰이 만들어졌는지 확인할 수 없습니다. 다시 만들기 전에 `settle coupon list`로 확인하세요 (%v)",

@@ -2,10 +2,9 @@ package text
 
 import "strings"
 
-// HelpExamples is the heading of the examples in a page of help.
 var HelpExamples = Message{"예:", "Examples:"}
 
-// intros are what --help of a verb says besides its flags, by the path of the verb.
+// intros are the paragraphs above the examples in a verb's help. The key is the path of the verb.
 var intros = map[string]Message{
 	"settle migrate": {"동시에 여러 번 실행하면 서로 기다리고, 이미 한 일은 다시 하지 않습니다. 기존 사용자 테이블은 그대로 두며, 읽을 수 없으면(--user-table과 그다음 플래그 참고) 아무것도 만들지 않고 오류로 끝납니다.",
 		"Concurrent runs wait for each other, and completed steps are not repeated. An existing table of users is left alone. If it cannot be read (see --user-table and the flags after it), the verb fails before it creates anything."},
@@ -14,7 +13,7 @@ var intros = map[string]Message{
 	"settle schedule": {"CronJob 대신 쓸 수 있습니다. 둘을 함께 실행해도 안전합니다.", "An alternative to a CronJob; running both is safe."},
 }
 
-// examples are commands by the path of their verb.
+// examples are the commands that a verb's help shows. The key is the path of the verb.
 var examples = map[string][]string{
 	"settle migrate": {"settle migrate"},
 	"settle run": {
@@ -78,7 +77,7 @@ var examples = map[string][]string{
 	},
 }
 
-// exampleComments are by their command.
+// exampleComments explain the examples. The key is the command.
 var exampleComments = map[string]Message{
 	"settle run": {"야간 실행: 지난 자정 전의 모든 신청", "the nightly run: everything before the last midnight"},
 	"settle run --push-gateway http://pushgateway:9091": {"같은 실행, 메트릭을 Prometheus로도 전송",
@@ -90,10 +89,10 @@ var exampleComments = map[string]Message{
 		"for this session; add it to ~/.bashrc for every session"},
 }
 
-// commentColumn is where the comments of examples begin, after shorter commands.
+// commentColumn is the column in which the comment of an example begins, unless its command is too long.
 const commentColumn = 56
 
-// Detail is the part of a verb's help after its flags; empty for other nodes.
+// Detail returns the intro and the examples of a verb; empty if the verb has no examples.
 func Detail(verb string, l Language) string {
 	commands, known := examples[verb]
 	if !known {

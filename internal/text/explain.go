@@ -1,6 +1,6 @@
 package text
 
-// The timeline of settle explain, for operators.
+// Messages of the timeline that settle explain prints for operators.
 var (
 	CouponNumber    = Message{"쿠폰 %d", "coupon %d"}
 	SeatsTaken      = Message{"수량 %d장 중 %d장 발급", "%[2]d of %[1]d seat{|s} taken"}

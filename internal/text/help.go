@@ -1,6 +1,6 @@
 package text
 
-// HelpHeadings are kong's own words in a page of help.
+// HelpHeadings are the words that kong itself writes into every help text.
 var HelpHeadings = []Message{
 	{"사용법:", "Usage:"},
 	{"인자:", "Arguments:"},
@@ -9,8 +9,8 @@ var HelpHeadings = []Message{
 	{"명령의 도움말을 보려면 \"settle <command> --help\"를 실행하세요.", "Run \"settle <command> --help\" for more information on a command."},
 }
 
-// help is the help of verbs by their path, and of flags and arguments by the path of their verb and their name, or by the
-// name alone where all verbs mean the same. kong puts the default of a flag in place of ${default}.
+// help holds the help texts. The key of a verb is its path. The key of a flag or argument is its verb's path and its
+// name, or only its name if it means the same in all verbs. kong replaces ${default} by the default of the flag.
 var help = map[string]Message{
 	"apply-api": {"선착순 쿠폰의 신청을 받습니다.", "Takes applications for first-come-first-served coupons."},
 	"settle": {"선착순 쿠폰을 정산합니다. 신청한 순서대로 쿠폰을 발급합니다.",
@@ -186,7 +186,7 @@ var help = map[string]Message{
 		"Longest time from SIGTERM to the end, the delay included. Default ${default}."},
 }
 
-// Help returns the help of a verb, or of one of its flags or arguments when name is not empty.
+// Help returns the help of a verb. If name is not empty, it returns the help of the flag or argument with this name.
 func Help(verb, name string) (m Message, known bool) {
 	if name == "" {
 		m, known = help[verb]

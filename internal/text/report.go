@@ -1,6 +1,6 @@
 package text
 
-// The verb report.
+// Messages of settle report.
 var (
 	WrittenTo     = Message{"%s에 썼습니다", "written to %s"}
 	CouponNotRead = Message{"쿠폰 %d %s: 다른 작업이 잠그고 있어 읽지 못했습니다. 표와 합계에서 빠졌으니 보고서를 다시 만드세요.",

@@ -1,6 +1,6 @@
 package text
 
-// The verbs migrate, run, runs and show.
+// Messages of settle migrate, run, runs and show.
 var (
 	MigrationApplied = Message{"%s 적용, %s", "applied %s in %s"}
 	SchemaUpToDate   = Message{"스키마가 최신입니다", "the schema is up to date"}

@@ -1,8 +1,7 @@
 package text
 
-// The sentence of settle explain that support staff read out to a customer: no codes, and no claim that may prove false.
+// Support staff read these sentences out to customers, so they contain no codes, and no claims that may prove false.
 var (
-	// The first of them follow SentenceApplied.
 	StateAppliedUnseen = Message{"신청이 접수된 것은 확인되지만 결과는 지금 확인할 수 없습니다. 잠시 후 다시 확인해 주시기 바랍니다.",
 		"the application was received, but its result cannot be looked up at the moment. Please ask again a little later."}
 	StateHolderNoMore = Message{"당시 이미 이 쿠폰을 보유하고 계셔서 추가로 발급되지 않았습니다. 지금은 보유하신 기록이 없어 담당자의 확인이 필요합니다.",
@@ -117,7 +116,6 @@ var (
 		"when coupons were added and its turn came, a fault in our system kept the coupon from being stored, so it was declined at %s."}
 	DeclinedOther = Message{"%s에 발급 대상에서 제외되었습니다.", "it was declined at %s."}
 
-	// First and Nth are a place in an order.
 	First = Message{"첫 번째", "1"}
 	Nth   = Message{"%d번째", "%d"}
 )

@@ -1,9 +1,8 @@
 package text
 
-// words are the statuses, triggers, causes and actions by their code. Codes are stable, so Korean tables show some of them beside
-// the word.
+// words has the words for statuses, triggers, causes and actions, by code. Some Korean words show the code, too.
 var words = map[string]Message{
-	// Results of coupons, statuses and triggers of runs.
+	// Results of a coupon in a run, statuses of runs, and triggers of runs.
 	"SETTLED":   {"정산됨 (SETTLED)", "SETTLED"},
 	"UNCHANGED": {"변경 없음 (UNCHANGED)", "UNCHANGED"},
 	"NOT_DUE":   {"대상 아님 (NOT_DUE)", "NOT_DUE"},
@@ -49,5 +48,5 @@ var words = map[string]Message{
 	"COUPON_UNFINALISED":   {"쿠폰 종결을 취소", "undid the finalisation"},
 }
 
-// Word is the word for a code; empty for a code of another version of the program.
+// Word returns the word for a code; empty for a code that this version does not know.
 func Word[C ~string](l Language, code C) string { return words[string(code)].In(l) }

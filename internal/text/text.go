@@ -1,6 +1,5 @@
-// Package text holds every sentence that people read, in Korean and in English. A message is a package-level variable, in
-// the file of its subject; its Go name is its id. The Korean text comes first, the English one on a line of its own if both
-// do not fit in one. What programs read (JSON, logs, the English columns of CSV) is not translated.
+// Package text holds every sentence that people read, in Korean and in English. A message is a package-level variable
+// in the file of its subject. What programs read (JSON, logs, the English columns of CSV) is not translated.
 package text
 
 import (
@@ -13,17 +12,15 @@ import (
 	"strings"
 )
 
-// Language is the language of a session.
 type Language string
 
-// The languages.
 const (
 	Korean  Language = "ko"
 	English Language = "en"
 )
 
-// LanguageOf is the language that a command asks for with --lang; otherwise that of the session's locale: Korean, or else
-// English. The command need not be valid.
+// LanguageOf returns the language that --lang asks for, or else that of the locale: English unless it is Korean. The
+// other arguments need not be valid.
 func LanguageOf(args []string, getenv func(string) string) Language {
 	asked := ""
 	for i, arg := range args {
@@ -45,7 +42,7 @@ func LanguageOf(args []string, getenv func(string) string) Language {
 // Message is a text in both languages, with the same verbs of fmt.
 type Message struct{ ko, en string }
 
-// In returns the text in a language, its verbs as they are.
+// In returns the text in a language. It replaces no verbs of fmt.
 func (m Message) In(l Language) string {
 	if l == Korean {
 		return m.ko
@@ -53,7 +50,7 @@ func (m Message) In(l Language) string {
 	return m.en
 }
 
-// Sprintf formats a message, its plurals as plurals says. Arguments that are messages or errors appear in the same language.
+// Sprintf formats a message and chooses its plurals. Arguments that are messages or errors appear in the same language.
 func (l Language) Sprintf(m Message, args ...any) string {
 	localized := make([]any, len(args))
 	for i, arg := range args {
@@ -69,11 +66,10 @@ func (l Language) Sprintf(m Message, args ...any) string {
 	return fmt.Sprintf(plurals(m.In(l), args...), localized...)
 }
 
-// verbOrPlural is a verb of fmt, or a singular and a plural.
+// verbOrPlural matches a verb of fmt, such as %d or %[2]s, or a pair {singular|plural}.
 var verbOrPlural = regexp.MustCompile(`%(?:\[(\d+)\])?[a-z]|\{([^{}|]*)\|([^{}|]*)\}`)
 
-// plurals chooses between the singular and the plural in a format, such as "%d event{|s} {is|are} new". Each agrees with
-// the argument of the verb before it.
+// plurals replaces each pair {singular|plural} in a format, such as "%d event{|s}", as the argument before it requires.
 func plurals(format string, args ...any) string {
 	count, next := "", 0
 	return verbOrPlural.ReplaceAllStringFunc(format, func(found string) string {
@@ -95,7 +91,7 @@ func plurals(format string, args ...any) string {
 	})
 }
 
-// Nth is a place in an order. Korean has a word of its own for the first.
+// Nth returns the ordinal number for n. Korean has a word of its own for the first.
 func (l Language) Nth(n int64) string {
 	if n == 1 {
 		return l.Sprintf(First)
@@ -103,13 +99,13 @@ func (l Language) Nth(n int64) string {
 	return l.Sprintf(Nth, n)
 }
 
-// Localized is an error that was made for people. Its Error method returns the English text.
+// Localized is an error with a text in both languages. Its Error method returns the English text.
 type Localized interface {
 	error
 	In(l Language) string
 }
 
-// Error is an error made for people.
+// Error is an error whose text is a Message.
 type Error struct{ content }
 
 // UsageError is an Error about wrong use or setup: repeating cannot help.
@@ -123,23 +119,16 @@ type content struct {
 	Args    []any
 }
 
-// Errorf makes an Error of a message.
-func Errorf(m Message, args ...any) error { return &Error{content{m, args}} }
-
-// UsageErrorf makes a UsageError of a message.
-func UsageErrorf(m Message, args ...any) error { return &UsageError{content{m, args}} }
-
-// RetryableErrorf makes a RetryableError of a message.
+func Errorf(m Message, args ...any) error          { return &Error{content{m, args}} }
+func UsageErrorf(m Message, args ...any) error     { return &UsageError{content{m, args}} }
 func RetryableErrorf(m Message, args ...any) error { return &RetryableError{content{m, args}} }
 
 func (c content) Error() string { return c.In(English) }
 
 func (c content) message() Message { return c.Message }
 
-// In implements Localized.
 func (c content) In(l Language) string { return l.Sprintf(c.Message, c.Args...) }
 
-// Unwrap returns the errors among the arguments.
 func (c content) Unwrap() (causes []error) {
 	for _, arg := range c.Args {
 		if cause, ok := arg.(error); ok {
@@ -149,19 +138,17 @@ func (c content) Unwrap() (causes []error) {
 	return causes
 }
 
-// Setup reports that the error is about use or setup.
-func (*UsageError) Setup() bool { return true }
-
-// Infrastructure reports that the error is about infrastructure.
+// Setup and Infrastructure give an error its class: see mysqltx.ClassOf.
+func (*UsageError) Setup() bool              { return true }
 func (*RetryableError) Infrastructure() bool { return true }
 
-// Is reports whether a message is the first one in the tree of an error.
+// Is reports whether m is the first message that errors.As finds in err.
 func Is(err error, m Message) bool {
 	var made interface{ message() Message }
 	return errors.As(err, &made) && made.message() == m
 }
 
-// In renders an error in a language, as far as it was made for people. Texts of servers and libraries stay in English.
+// In returns the text of an error in a language. Texts of servers and libraries stay in English.
 func In(l Language, err error) string {
 	if l == English {
 		return err.Error()
@@ -188,7 +175,7 @@ func In(l Language, err error) string {
 	return localized.In(l)
 }
 
-// Split returns the errors that errors.Join has joined, or the error itself; none for nil.
+// Split returns the errors that errors.Join has joined, otherwise err alone. For nil it returns nil.
 func Split(err error) []error {
 	if err == nil {
 		return nil

@@ -1,6 +1,6 @@
 package text
 
-// Problems with the shop's table of users and with its settings.
+// Problems with the shop's table of users and with the settings that describe it.
 var (
 	WrongTable = Message{"USER_TABLE이 %q입니다. 영문자, 숫자, _, $로 된 테이블 이름이나 데이터베이스.테이블을 주세요",
 		"USER_TABLE is %q: want a table, or database.table, of letters, digits, _ and $"}

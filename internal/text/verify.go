@@ -1,6 +1,6 @@
 package text
 
-// The verb verify.
+// Messages of settle verify.
 var (
 	NeverMoreThanSeats = Message{"N장 이내로 발급", "never more than N"}
 	CouponsForSeats    = Message{"쿠폰 %d장, 수량 %d", "%d coupon{|s} for %d seat{|s}"}

@@ -10,7 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Changed prints the result of a change: done for a change, already for none.
+// Changed prints done if the coupon was changed, and already if there was nothing to change.
 func (v View) Changed(c *couponadmin.Change, done, already text.Message) {
 	switch {
 	case !c.Changed:
@@ -38,14 +38,14 @@ func (v View) Resumed(c *couponadmin.Change) {
 	v.answer(c, v.Sprintf(text.TakesApplications))
 }
 
-// answer prints the answer to new applications, as far as Redis was asked.
+// answer prints how new applications are answered. It prints nothing if the change may not have reached Redis.
 func (v View) answer(c *couponadmin.Change, accepted string) {
 	if answer := cmp.Or(v.refusal(c), accepted); answer != "" && c.PublishErr == nil {
 		fmt.Fprintln(v.W, answer)
 	}
 }
 
-// refusal describes why new applications are refused; it is empty when they are accepted.
+// refusal says why new applications are refused. It is empty if they are accepted.
 func (v View) refusal(c *couponadmin.Change) string {
 	is := c.After
 	switch {
@@ -68,7 +68,7 @@ func (v View) Recounted(c *couponadmin.Change) {
 	v.Println(text.Recounted, c.After.IssuedCount, c.Before.IssuedCount, c.After.TotalQuantity, c.After.TotalQuantity-c.After.IssuedCount)
 }
 
-// SeatsChanged prints the seats, and the applications that get the free ones. night is the next settlement.
+// SeatsChanged prints the number of seats and who gets the free ones. night is the time of the next nightly run.
 func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
 	left := c.After.TotalQuantity - c.After.IssuedCount
 	v.Println(text.SeatsNow, c.After.TotalQuantity, c.Before.TotalQuantity, c.After.IssuedCount, left)
@@ -81,7 +81,7 @@ func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
 		v.Println(text.SeatsForNobody)
 	case !c.After.ClosesAt.After(c.At):
 		v.Println(text.SeatsAfterClosing, night)
-	case c.PublishErr != nil: // the answer to new applications is unknown
+	case c.PublishErr != nil: // Redis may not have the change, so the answer to new applications is unknown
 	case c.SoldOut:
 		v.Println(text.SeatsAfterSoldOut, night)
 		v.Println(text.SettleNow, c.After.ID)

@@ -41,7 +41,7 @@ func (v View) DLQEntries(entries []history.DLQEntry) {
 	t.Render()
 }
 
-// member is a user id, or a text that was written into Redis by hand.
+// member returns a member of the queue or DLQ for printing. It is a user id, unless it was written to Redis by hand.
 func member(name string) string { return output.Printable(settle.Shown(name)) }
 
 // next says whether a run or an operator handles an entry next.
@@ -93,7 +93,7 @@ func (v View) DLQEntriesCSV(entries []history.DLQEntry) error {
 	})
 }
 
-// Round prints why entries of a coupon stay under review after a run of a retry.
+// Round prints why DLQ entries of a coupon stay under review after one run of settle dlq retry.
 func (v View) Round(r review.Round, couponID coupon.CouponID) {
 	s := r.Stay
 	if s.Again > 0 {

@@ -72,7 +72,7 @@ func (v View) Run(r history.Run, coupons []history.RunCoupon) {
 	}
 }
 
-// runCoupon prints the details that do not fit into the table.
+// runCoupon prints the details of a coupon that do not fit into the table.
 func (v View) runCoupon(c history.RunCoupon) {
 	if c.WinnersDigest != "" {
 		v.Println(text.IssuedArrivals, c.Coupon, v.arrival(c.FirstArrival), v.arrival(c.LastArrival))

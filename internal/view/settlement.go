@@ -14,7 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Settlement prints the result of a run or a preview. The errors of coupons go to errs.
+// Settlement prints the result of a run or a preview to v.W, and the errors of single coupons to errs.
 func (v View) Settlement(r *settle.Report, errs io.Writer) {
 	title := v.Sprintf(text.RunNumber, r.Run)
 	if r.DryRun {
@@ -44,7 +44,7 @@ func (v View) Settlement(r *settle.Report, errs io.Writer) {
 	}
 }
 
-// result is the status of a coupon, marked if the coupon was not settled.
+// result returns the word for the status of a coupon, in red if the coupon could not be settled.
 func (v View) result(s coupon.ResultStatus) string {
 	word := output.Word(v.Language, s)
 	if s == coupon.HeldBack || s == coupon.Busy || s == coupon.Failed {
@@ -53,7 +53,7 @@ func (v View) result(s coupon.ResultStatus) string {
 	return word
 }
 
-// settled prints the details that do not fit into the table.
+// settled prints the details of a coupon that do not fit into the table.
 func (v View) settled(c settle.Result, dryRun bool) {
 	if c.Earlier != nil {
 		v.Println(text.SettledEarlier, c.Coupon, c.Earlier.Run, c.Earlier.At)
@@ -62,7 +62,7 @@ func (v View) settled(c settle.Result, dryRun bool) {
 	if c.Preview != nil && c.Error == "" {
 		v.preview(c)
 	}
-	if c.Gap > 0 && c.Error == "" { // with --accept-gap
+	if c.Gap > 0 && c.Error == "" { // without --accept-gap a gap is an error
 		message := text.WrittenOff
 		if dryRun {
 			message = text.WouldBeWrittenOff
@@ -71,7 +71,7 @@ func (v View) settled(c settle.Result, dryRun bool) {
 	}
 }
 
-// preview prints the winners, the digest to pin, and the applications that would be moved to review.
+// preview prints winners, the digest for --expect-digest, and applications that would go to the DLQ or be rejected.
 func (v View) preview(c settle.Result) {
 	p := c.Preview
 	v.Println(text.CouponTitle, c.Coupon, output.Printable(c.Name))

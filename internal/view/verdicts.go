@@ -51,7 +51,7 @@ func (v View) verdict(c *ledger.Verdict) string {
 	}
 }
 
-// invariants prints the invariants of docs/design.md §2 that stored data can show, in their order.
+// invariants prints invariants 1 to 6 of DESIGN §2, in this order. Stored data cannot show the seventh.
 func (v View) invariants(s ledger.Summary) {
 	violations, total := s.Violations(), s.Total
 	t := v.table(text.Message{}, text.ColumnInvariant, text.ColumnHolds, text.ColumnFigures)

@@ -1,4 +1,4 @@
-// Package view prints runs, coupons, DLQ entries, changes and verdicts for a terminal and as CSV.
+// Package view prints runs, coupons, DLQ entries, changes and verdicts as tables and as CSV.
 package view
 
 import (
@@ -35,7 +35,6 @@ func (v View) instantOf(t time.Time) string {
 
 func (v View) arrival(a coupon.Arrival) string { return v.Instant(a.Time()) }
 
-// span is a range of attempts.
 func span(least, most int) string {
 	if least == most {
 		return fmt.Sprint(least)

@@ -15,7 +15,7 @@ type Command struct {
 	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
-// shellCodes make a shell call the program with COMP_LINE. %[1]s is the program's path.
+// shellCodes make a shell run the program at the path %[1]s with the typed line in COMP_LINE.
 var shellCodes = map[string]string{
 	"bash": "complete -o default -o bashdefault -C %[1]s settle\n",
 	"zsh": `autoload -U +X bashcompinit && bashcompinit
@@ -31,14 +31,14 @@ complete -f -c settle -a "(__complete_settle)"
 `,
 }
 
-// BeforeApply is called by kong. The verb needs no server, and so it leaves before kong validates the settings.
+// BeforeApply prints the script and exits. kong calls it before it checks the settings, which this verb does not need.
 func (c *Command) BeforeApply(k *kong.Context) error {
 	if _, err := k.Apply(); err != nil {
 		return err
 	}
 	code, known := shellCodes[c.Shell]
 	if !known {
-		return nil // reported with the other problems of the command line
+		return nil // kong reports the unknown shell with the other problems
 	}
 	path, err := os.Executable()
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Command) BeforeApply(k *kong.Context) error {
 	return nil
 }
 
-// Answer prints the completions when a shell asks with COMP_LINE, and ends the process.
+// Answer prints the completions and ends the process if a shell has set COMP_LINE. Otherwise it does nothing.
 func Answer(k *kong.Kong) error {
 	line, asked := os.LookupEnv("COMP_LINE")
 	if !asked {
@@ -65,14 +65,14 @@ func Answer(k *kong.Kong) error {
 	return nil
 }
 
-// completions are the verbs, flags and values that complete the last word of a line. After a space the last word is empty.
+// completions returns the verbs, flags and values that begin with the last word of the line, which may be empty.
 func completions(root *kong.Node, line string) (found []string) {
-	words := strings.Fields(strings.ReplaceAll(line, "=", " ")) // --flag=value is --flag value
+	words := strings.Fields(strings.ReplaceAll(line, "=", " ")) // read --flag=value as --flag value
 	last := ""
 	if len(words) > 0 && !strings.HasSuffix(line, " ") && !strings.HasSuffix(line, "=") {
 		last, words = words[len(words)-1], words[:len(words)-1]
 	}
-	node, arguments, value := root, 0, (*kong.Value)(nil) // value is that of a flag before the last word
+	node, arguments, value := root, 0, (*kong.Value)(nil) // value is not nil while the next word is the value of a flag
 	for _, word := range words[min(1, len(words)):] {
 		child := childOf(node, word)
 		switch {
@@ -117,7 +117,7 @@ func childOf(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// valueOf is the value that a flag takes, or nil.
+// valueOf returns the value that a flag takes; nil if the flag takes none or is unknown.
 func valueOf(node *kong.Node, name string) *kong.Value {
 	for _, flag := range slices.Concat(node.AllFlags(false)...) {
 		if "--"+flag.Name == name && !flag.IsBool() {
