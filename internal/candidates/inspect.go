@@ -47,18 +47,10 @@ func readInspection(reply []any) (i Inspection, err error) {
 	return i, nil
 }
 
-// MarkedIssued pages through the users with the answer ALREADY_ISSUED, in no order. Cursor 0 begins, and marks the last page. A
-// user may appear twice.
-func (s *Store) MarkedIssued(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error) {
-	return s.marked(ctx, couponID, s.names.coupon(couponID).issued, after)
-}
-
-// MarkedRejected pages through the users with the answer REJECTED, as MarkedIssued.
-func (s *Store) MarkedRejected(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error) {
-	return s.marked(ctx, couponID, s.names.coupon(couponID).rejected, after)
-}
-
-func (s *Store) marked(ctx context.Context, couponID coupon.CouponID, set string, after uint64) (users []string, next uint64, err error) {
+// Marked pages through the users with a mark, in no order. Cursor 0 begins, and marks the last page. A user may appear twice.
+func (s *Store) Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error) {
+	k := s.names.coupon(couponID)
+	set := map[coupon.Mark]string{coupon.MarkIssued: k.issued, coupon.MarkRejected: k.rejected}[mark]
 	users, next, err = s.rdb.SScan(ctx, set, after, "", queuePageMembers).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", couponID, classify(err))

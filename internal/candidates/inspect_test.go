@@ -1,7 +1,6 @@
 package candidates
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -116,10 +115,8 @@ var errVisit = fmt.Errorf("visit failed")
 func TestMarkedUsersAreReturnedByPages(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	for mark, read := range map[coupon.Mark]func(context.Context, coupon.CouponID, uint64) ([]string, uint64, error){
-		coupon.MarkIssued: c.MarkedIssued, coupon.MarkRejected: c.MarkedRejected,
-	} {
-		users, next, err := read(t.Context(), c.id, 0)
+	for _, mark := range []coupon.Mark{coupon.MarkIssued, coupon.MarkRejected} {
+		users, next, err := c.Marked(t.Context(), c.id, mark, 0)
 		require.NoError(t, err)
 		require.Empty(t, users)
 		require.Zero(t, next)
@@ -135,7 +132,7 @@ func TestMarkedUsersAreReturnedByPages(t *testing.T) {
 		got := map[string]bool{}
 		pages := 0
 		for ; pages == 0 || next != 0; pages++ {
-			users, next, err = read(t.Context(), c.id, next)
+			users, next, err = c.Marked(t.Context(), c.id, mark, next)
 			require.NoError(t, err)
 			for _, user := range users {
 				got[user] = true

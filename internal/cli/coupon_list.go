@@ -61,8 +61,8 @@ func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error 
 		return err
 	}
 	lines := make([]history.CouponFigures, len(coupons))
-	for i, couponID := range coupons {
-		lines[i], _ = r.line(ctx, couponID)
+	for i, c := range coupons {
+		lines[i], _ = r.line(ctx, c)
 	}
 	unknown := p.withoutRedis(r.failed)
 	if c.Output == "json" {
@@ -84,13 +84,13 @@ const maxActions = 10
 
 func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error {
 	r := &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
-	couponID, err := r.Coupon(ctx, c.ID)
+	found, err := r.Coupon(ctx, c.ID)
 	if err != nil {
 		return err
 	}
 	var shown history.CouponDetails
 	var f candidates.Counts
-	shown.CouponFigures, f = r.line(ctx, couponID)
+	shown.CouponFigures, f = r.line(ctx, found)
 	if r.failed == nil {
 		shown.SoldOut = &f.Sold
 	}

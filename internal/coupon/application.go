@@ -27,8 +27,6 @@ const (
 	SourceNotSelected                    // in MySQL alone, with outcome NOT_SELECTED; it waits for free seats
 )
 
-func (s Source) InDLQ() bool { return s >= SourceRetryable && s <= SourceHeld }
-
 // Mark is the set of users that Redis answers without a look at the queue.
 type Mark uint8
 

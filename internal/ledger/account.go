@@ -17,8 +17,7 @@ import (
 type Store interface {
 	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
-	MarkedIssued(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
-	MarkedRejected(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
+	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error)
 	Inspect(ctx context.Context, couponID coupon.CouponID) (candidates.Inspection, error)
 	ScanCoupons(ctx context.Context, visit func(coupons []coupon.CouponID) error) error
 	Now(ctx context.Context) (time.Time, error)

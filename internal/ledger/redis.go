@@ -96,22 +96,20 @@ const (
 
 // checkMarks checks invariant 6. Redis marks a user as issued or rejected after the commit: MySQL must have the row.
 func (c *check) checkMarks(ctx context.Context) error {
-	n, err := c.countUnfounded(ctx, c.ledger.Store.MarkedIssued, issuedMarksSQL)
+	n, err := c.countUnfounded(ctx, coupon.MarkIssued, issuedMarksSQL)
 	if err != nil {
 		return err
 	}
 	c.findAny(6, MarkedWithoutCoupon, n, "users without the coupon whose applications Redis answers with ALREADY_ISSUED: %d")
-	n, err = c.countUnfounded(ctx, c.ledger.Store.MarkedRejected, rejectedMarksSQL)
+	n, err = c.countUnfounded(ctx, coupon.MarkRejected, rejectedMarksSQL)
 	c.findAny(6, MarkedWithoutRejection, n, "users without a REJECTED outcome whose applications Redis answers with REJECTED: %d")
 	return err
 }
 
-type readMarks func(ctx context.Context, couponID coupon.CouponID, after uint64) (users []string, next uint64, err error)
-
 // countUnfounded counts the marks without a row in MySQL. A mark that Redis returns twice counts twice.
-func (c *check) countUnfounded(ctx context.Context, marked readMarks, query string) (unfounded int64, err error) {
+func (c *check) countUnfounded(ctx context.Context, mark coupon.Mark, query string) (unfounded int64, err error) {
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		members, next, err := marked(ctx, c.Coupon, cursor)
+		members, next, err := c.ledger.Store.Marked(ctx, c.Coupon, mark, cursor)
 		if err != nil {
 			return 0, err
 		}

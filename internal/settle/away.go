@@ -9,6 +9,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // setAside moves as many of the first applications as seats are free to the DLQ. The next run tries them first; until then the
@@ -67,7 +68,7 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		if err == nil && r.Trigger == coupon.Cron && mysqltx.IsAway(why) {
 			done.aside, err = s.newSettlement(r, c).setAside(ctx, c, why)
 		}
-		away := &mysqltx.Away{Err: errors.New("mysql refuses everything")}
+		away := &mysqltx.Away{Err: text.Errorf(text.MySQLRefuses)}
 		report.add(done.result(c, errors.Join(away, err), s.Now().Sub(began)))
 		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", uint64(c.ID)), zap.Int("under_review", done.aside.UnderReview), zap.Error(why))
 	}

@@ -56,7 +56,7 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 			return err
 		}
 		if wait > calendar.MaxEarliness {
-			return setupError("the cutoff %s is %s in the future by the Redis clock", s.run.cutoff.Format(time.RFC3339), wait.Round(time.Second))
+			return setupError(text.CutoffTooFar, s.run.cutoff.In(s.Zone).Format(time.RFC3339), wait.Round(time.Second))
 		}
 		if Wait(s.run.stop, wait) != nil {
 			return s.run.stopped()

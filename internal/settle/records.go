@@ -46,7 +46,7 @@ const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id
 func takeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats int) error {
 	n, err := mysqltx.Affected(tx.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
 	if mysqltx.IsCheck(err) || err == nil && n != 1 {
-		return invariant(errors.Join(fmt.Errorf("coupon %d has no %d seats left to count: nothing was issued; run `settle verify`", couponID, seats), err))
+		return invariant(errors.Join(text.Errorf(text.SeatsGone, couponID, seats), err))
 	}
 	return mysqltx.Wrap(err, "count %d seats of coupon %d", seats, couponID)
 }

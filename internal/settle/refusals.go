@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // refusals are the rows that MySQL refused in one transaction.
@@ -84,8 +84,10 @@ type tooManyRefused struct {
 	before  []coupon.Failure // rows that were refused in earlier settlements, and in the transaction that failed
 }
 
-func (e *tooManyRefused) Error() string {
-	return fmt.Sprintf("more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %v", e.allowed, e.last, e.why)
+func (e *tooManyRefused) Error() string { return e.In(text.English) }
+
+func (e *tooManyRefused) In(l text.Language) string {
+	return l.Sprintf(text.TooManyRefused, e.allowed, e.last, e.why)
 }
 
 func (e *tooManyRefused) Unwrap() error { return e.why }

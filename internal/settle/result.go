@@ -218,8 +218,8 @@ func (r *Report) Err() error {
 	return &coupon.Error{Class: coupon.Infrastructure, Err: errors.Join(failures...)}
 }
 
-func setupError(format string, args ...any) error {
-	return &coupon.Error{Class: coupon.Setup, Err: fmt.Errorf(format, args...)}
+func setupError(m text.Message, args ...any) error {
+	return &coupon.Error{Class: coupon.Setup, Err: text.Errorf(m, args...)}
 }
 
 func invariant(err error) error { return &coupon.Error{Class: coupon.Invariant, Err: err} }

@@ -149,7 +149,7 @@ func (s *Settler) chooseCutoff(ctx context.Context, o Order) (time.Time, error) 
 	case o.Cutoff.IsZero():
 		cutoff = calendar.LastCutoff(now, s.Zone)
 	case o.Cutoff.After(now) && (!mayBeEarly || o.Cutoff.After(now.Add(calendar.MaxEarliness))):
-		return time.Time{}, setupError("the cutoff %s has not come: it is %s by the Redis clock", o.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
+		return time.Time{}, setupError(text.CutoffAhead, o.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
 	}
 	return cutoff.UTC().Truncate(time.Microsecond), nil
 }
@@ -271,7 +271,7 @@ func (t *task) do(part func() (settled, error)) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.logger.Error("settlement panicked", zap.Any("panic", p), zap.Stack("stack"))
-			t.err = setupError("a bug: panic: %v; please report it with the log", p)
+			t.err = setupError(text.Panicked, p)
 		}
 		t.took += t.Now().Sub(began)
 		t.endStep("")

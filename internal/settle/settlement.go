@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
@@ -252,7 +251,7 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 		aside, failed := s.setAside(ctx, known.coupon, err)
 		return settled{issued: known, aside: aside}, errors.Join(err, failed)
 	default:
-		return done, errors.Join(fmt.Errorf("%w; nothing was moved", err), s.countAttempts(ctx, err))
+		return done, errors.Join(text.Errorf(text.NothingMoved, err), s.countAttempts(ctx, err))
 	}
 }
 

@@ -46,6 +46,15 @@ var (
 		"it is unknown whether coupon %[1]d was changed: look at `settle coupon show %[1]d` before you repeat the change (%[2]v)"}
 	CommitUnknown = Message{"COMMIT의 응답을 받지 못해 커밋 여부를 확인할 수 없습니다. 다음 실행이 확인합니다: %v",
 		"the reply to COMMIT was lost, and whether it was committed is unknown; the next run finds out: %v"}
+	NothingMoved = Message{"%v. 아무것도 옮기지 않았습니다", "%v; nothing was moved"}
+	CutoffAhead  = Message{"정산 기준 시각 %s이 되지 않았습니다. Redis 시계로 지금은 %s입니다", "the cutoff %s has not come: it is %s by the Redis clock"}
+	CutoffTooFar = Message{"Redis 시계로 정산 기준 시각 %s까지 %s 남았습니다", "the cutoff %s is %s in the future by the Redis clock"}
+	Panicked     = Message{"프로그램 오류: panic: %v. 로그와 함께 알려 주세요", "a bug: panic: %v; please report it with the log"}
+	SeatsGone    = Message{"%d번 쿠폰에 남은 수량이 %d장보다 적습니다. 아무것도 발급하지 않았습니다. `settle verify`를 실행하세요",
+		"coupon %d has no %d seats left to count: nothing was issued; run `settle verify`"}
+	MySQLRefuses   = Message{"MySQL이 모든 요청을 거부합니다", "mysql refuses everything"}
+	TooManyRefused = Message{"저장할 수 없는 행이 %d개를 넘었습니다(마지막은 사용자 %d). 아무것도 저장하지 않았습니다. 행이 아닌 다른 곳에 원인이 있습니다: %v",
+		"more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %v"}
 	AdviseRunAgain = Message{"다시 실행해도 안전합니다.", "It is safe to run again."}
 	AdviseMigrate  = Message{"데이터베이스에 테이블이나 열이 없습니다. `settle migrate`를 실행하세요.",
 		"The database lacks a table or column: run `settle migrate`."}
