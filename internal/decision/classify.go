@@ -1,4 +1,4 @@
-// Package decision decides applications: Classify finds their state in MySQL, Decide is the rule for those without a seat.
+// Package decision decides applications. Classify finds their state in MySQL; Decide decides those that got no seat.
 package decision
 
 import (
@@ -14,27 +14,26 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// Verdict is the state of an application in MySQL. The zero Verdict is Eligible, because almost all are.
+// Verdict is the state of an application in MySQL. The zero value is Eligible, because almost all applications are.
 type Verdict uint8
 
 const (
 	Eligible      Verdict = iota
-	Settled               // recorded in MySQL with this arrival; Redis still has it
-	HoldsAlready          // the user holds the coupon by another arrival or by hand
+	Settled               // MySQL has recorded this application with the same arrival; Redis still has it
+	HoldsAlready          // the user holds the coupon by another application, or got it by hand
 	UnknownUser           // the user does not exist
 	InactiveUser          // the user's status does not mean active
 	MalformedUser         // the member is no user id
 )
 
-// Application is an application with its verdict.
 type Application struct {
 	coupon.Application
 	Verdict Verdict
-	Holds   bool   // Settled as issued, or HoldsAlready
+	Holds   bool   // whether the user holds the coupon
 	Status  string // the user's status, for InactiveUser
 }
 
-// Failure returns the reason why this application cannot be settled; ok is false if there is none.
+// Failure returns the reason why this application cannot be settled. ok is false if nothing prevents it.
 func (c Application) Failure() (f coupon.Failure, ok bool) {
 	f.Application = c.Application
 	switch c.Verdict {
@@ -50,9 +49,9 @@ func (c Application) Failure() (f coupon.Failure, ok bool) {
 	return f, true
 }
 
-// exceptionsSQL finds the users that are not eligible; users.Table inserts the shop's table. A user with several outcomes has
-// several rows. Without FORCE INDEX, a server with old statistics may read the whole table for each page. The boolean
-// parameters switch off the lookup in a table without a row of the coupon.
+// exceptionsSQL finds the users that are not eligible. users.Table fills in the names of the shop's table. A user with
+// several outcomes yields several rows. Without FORCE INDEX, a server with old statistics may read the whole table for
+// each page. The two boolean parameters switch off the lookup in a table that has no row of the coupon.
 const exceptionsSQL = `
 SELECT j.n, {id} IS NOT NULL, {active}, {status}, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
 FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
@@ -64,14 +63,14 @@ WHERE NOT {active} OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
 // AssumeExisting makes Classify look for coupons and outcomes of each user.
 var AssumeExisting = ledger.Past{Held: true, Recorded: true, Settled: true}
 
-// Classify looks up a page of the line and keeps its order.
+// Classify finds the verdict of each application of a page, and keeps the order of the page.
 func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]Application, error) {
 	all := make([]Application, len(page))
 	for i, a := range page {
 		all[i].Application = a
 	}
 	malformed := false
-	order := mysqltx.ByUser(page) // the order of the keys
+	order := mysqltx.ByUser(page) // sorted as the tables' keys are
 	table, err := directory.Table(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
@@ -85,10 +84,11 @@ func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory
 			return err
 		}
 		c := &all[order[n-1]]
-		c.Holds = holds && c.User() != 0 // many members are user 0
+		c.Holds = holds && c.User() != 0 // every malformed member is user 0
+		// A NOT_SELECTED application is itself a recorded outcome, which does not make it Settled.
 		switch {
-		case c.Verdict == Settled: // by another row
-		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != coupon.SourceNotSelected: // which is that record itself
+		case c.Verdict == Settled: // an earlier row of this user has decided
+		case arrivedAt(issued, c.Arrival), arrivedAt(recorded, c.Arrival) && c.Source != coupon.SourceNotSelected:
 			c.Verdict = Settled
 		case c.User() == 0:
 			c.Verdict, malformed = MalformedUser, true
@@ -118,8 +118,7 @@ const droppedSQL = `
 SELECT j.n, o.reason FROM ` + mysqltx.ApplicationsTable + `
 JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = 0 AND o.applied_at = ` + mysqltx.AppliedAt
 
-// findDropped marks malformed members that were dropped before. All of them are user 0; the reason of the record has the
-// member.
+// findDropped marks as Settled the malformed members whose recorded reason shows that they were dropped before.
 func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, all []Application) error {
 	var malformed []coupon.Application
 	var at []int
@@ -145,9 +144,9 @@ func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponI
 	return nil
 }
 
-// usersJSON is [user, …], a string as ApplicationsJSON.
+// usersJSON returns the user ids of a page, in the given order, as a JSON array.
 func usersJSON(page []coupon.Application, order []int) string {
-	const perUser = 12 // a number and a comma
+	const perUser = 12 // bytes: a number and a comma
 	text := make([]byte, 1, 2+perUser*len(page))
 	text[0] = '['
 	for i, place := range order {

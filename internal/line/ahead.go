@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Ahead ranges over pages and reads up to two of them ahead, so that Redis and MySQL work at the same time. A nil page or an
-// error ends the range. Leaving the range cancels the current read and waits for it.
+// Ahead ranges over pages and reads up to two of them ahead, so that Redis and MySQL work at the same time. A nil page
+// or an error ends the range. Leaving the range cancels the current read and waits for its end.
 func Ahead[T any](ctx context.Context, read func(ctx context.Context) (*T, error)) iter.Seq2[*T, error] {
 	type result struct {
 		page     *T
@@ -44,12 +44,12 @@ func Ahead[T any](ctx context.Context, read func(ctx context.Context) (*T, error
 		defer func() {
 			cancel()
 			close(quit)
-			for range results { // until the reading goroutine has ended
+			for range results { // waits until the reading goroutine has ended
 			}
 		}()
 		for r := range results {
 			if r.panicked != nil {
-				panic(r.panicked) // in the goroutine that recovers the panics of the settlement
+				panic(r.panicked) // here, because the settlement recovers the panics of this goroutine
 			}
 			if r.err == nil && r.page == nil {
 				return

@@ -9,20 +9,20 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Queue is the part of the line in Redis: queue and DLQ.
+// Queue is the part of the line that is in Redis: queue and DLQ.
 type Queue interface {
-	// Page reads the applications behind the cursor with an arrival before the cutoff, by arrival; none at the end.
+	// Page reads, by arrival, the next applications after the cursor and before the cutoff. It returns none at the end.
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 }
 
-// Reader reads the line of one coupon before a cutoff: the applications in Redis and, if seats are free again, the NOT_SELECTED
-// ones in MySQL. It holds at most two pages of each in memory.
+// Reader reads the line of one coupon before a cutoff: the applications in Redis and, if seats are free again, the
+// NOT_SELECTED applications in MySQL. It holds at most two pages of each source in memory.
 type Reader struct {
 	Queue       Queue
 	Coupon      coupon.CouponID
 	Cutoff      time.Time
-	NotSelected bool // also read the NOT_SELECTED applications; Next then needs a connection
-	Size        int  // of a page
+	NotSelected bool // also read the NOT_SELECTED applications; Next then needs a Querier
+	Size        int  // number of applications in a page
 
 	inRedis    []coupon.Application
 	cursor     coupon.Cursor
@@ -33,7 +33,7 @@ type Reader struct {
 	mysqlEnded bool
 }
 
-// Next returns the next page of the line; an empty page is its end.
+// Next returns the next page of the line. An empty page means that there are no more.
 func (r *Reader) Next(ctx context.Context, q mysqltx.Querier) ([]coupon.Application, error) {
 	for len(r.inRedis) < r.Size && !r.redisEnded {
 		entries, cursor, err := r.Queue.Page(ctx, r.Coupon, r.cursor, r.Cutoff)
@@ -64,7 +64,7 @@ func (r *Reader) Next(ctx context.Context, q mysqltx.Querier) ([]coupon.Applicat
 	return r.merge(), nil
 }
 
-// NextOrNil is Next for Ahead, without MySQL.
+// NextOrNil is Next for Ahead: it returns nil at the end. It reads only Redis.
 func (r *Reader) NextOrNil(ctx context.Context) (*[]coupon.Application, error) {
 	page, err := r.Next(ctx, nil)
 	if err != nil || len(page) == 0 {
@@ -73,8 +73,8 @@ func (r *Reader) NextOrNil(ctx context.Context) (*[]coupon.Application, error) {
 	return &page, nil
 }
 
-// merge takes the next page out of both sources, by arrival. It stops when the pages of one source are used up and the source
-// is not: its next application may be earlier than the next one of the other source.
+// merge takes the next page out of both sources, by arrival. If all applications read from one source are used up, but
+// that source has more, the page ends early: the next application of that source may be the earliest.
 func (r *Reader) merge() []coupon.Application {
 	page := make([]coupon.Application, 0, r.Size)
 	for len(page) < r.Size && len(r.inRedis)+len(r.inMySQL) > 0 {
@@ -91,7 +91,6 @@ func (r *Reader) merge() []coupon.Application {
 	return page
 }
 
-// selectNotSelectedSQL reads a page by arrival, after the last application read.
 const selectNotSelectedSQL = `
 SELECT user_id, applied_at FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' AND applied_at < ?

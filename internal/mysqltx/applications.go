@@ -16,10 +16,10 @@ const ApplicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]'
 )) AS j`
 
-// AppliedAt is the arrival of ApplicationsTable as DATETIME(6). FROM_UNIXTIME would lose microseconds.
+// AppliedAt converts the arrival of ApplicationsTable into DATETIME(6). FROM_UNIXTIME would lose microseconds.
 const AppliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
-// ByUser returns the indexes of a page in the order of user ids, which is the order of the keys.
+// ByUser returns the indexes of a page sorted by user id, which is the order of the tables' keys.
 func ByUser(page []coupon.Application) []int {
 	places := make([]int, len(page))
 	for i := range places {
@@ -29,9 +29,9 @@ func ByUser(page []coupon.Application) []int {
 	return places
 }
 
-// ApplicationsJSON is [[user, arrival], …]. It is a string, because MySQL does not accept the driver's bytes as JSON.
+// ApplicationsJSON returns [[user id, µs], …], as a string: MySQL does not accept the driver's bytes as JSON.
 func ApplicationsJSON(page []coupon.Application) string {
-	const perApplication = 40 // two numbers, brackets, commas
+	const perApplication = 40 // bytes: two numbers, brackets, commas
 	text := make([]byte, 0, 2+perApplication*len(page))
 	text = append(text, '[')
 	for i, a := range page {
@@ -47,7 +47,7 @@ func ApplicationsJSON(page []coupon.Application) string {
 	return string(append(text, ']'))
 }
 
-// CollectApplications runs a query of user_id and applied_at, and returns its rows in order.
+// CollectApplications runs a query that selects user_id and applied_at, and returns its rows as applications.
 func CollectApplications(ctx context.Context, q Querier, source coupon.Source, query string, args ...any) (page []coupon.Application, err error) {
 	err = Each(ctx, q, func(rows *sql.Rows) error {
 		var user coupon.UserID

@@ -13,15 +13,15 @@ import (
 	"github.com/sethvargo/go-retry"
 )
 
-// Bounds of repetition. A failover takes some seconds. For a row lock, seven attempts of 10 s are a minute.
+// Bounds of repetition. A failover takes some seconds. Seven waits of 10 s for a row lock take about a minute.
 const (
 	maxAttempts  = 7
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 4 * time.Second
-	jitter       = 50 // percent, so that runs that collided do not collide again
+	jitter       = 50 // percent; runs that collided should not collide again
 )
 
-// DB runs work on a pool of package connect. While MySQL is away, further work is tried once.
+// DB runs work on a pool of connections. While MySQL is away, it makes only one attempt at each piece of work.
 type DB struct {
 	pool *sql.DB
 	away atomic.Bool // MySQL refused the last operation
@@ -29,7 +29,7 @@ type DB struct {
 
 func New(pool *sql.DB) *DB { return &DB{pool: pool} }
 
-// Pool is for statements that are tried once, such as heartbeats.
+// Pool returns the pool, for statements that are tried only once, such as heartbeats.
 func (d *DB) Pool() *sql.DB { return d.pool }
 
 type Querier interface {
@@ -38,9 +38,9 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Do runs work in one transaction, and repeats it after a transient error. attempt counts from 1. Since the reply to COMMIT may
-// be lost, work must first lock a row that every transaction of its kind locks, and then, from attempt 2 on, look up whether it
-// is recorded already. If a reply was lost and no later attempt succeeds, the error is a *CommitUnknown.
+// Do runs work in one transaction and repeats it after a transient error; the first attempt is 1. The reply to COMMIT
+// may be lost: work must first lock a row that every transaction of its kind locks and, from attempt 2 on, look up
+// whether it is recorded. If a reply was lost and no later attempt succeeds, the error is a *CommitUnknown.
 func (d *DB) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, attempt int) error) error {
 	var unknown *CommitUnknown
 	err := d.repeat(ctx, func(ctx context.Context, conn *sql.Conn, attempt int) error {
@@ -54,7 +54,7 @@ func (d *DB) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, 
 	return &CommitUnknown{err}
 }
 
-// OnConn is Do outside a transaction.
+// OnConn is Do without a transaction.
 func (d *DB) OnConn(ctx context.Context, work func(ctx context.Context, q Querier, attempt int) error) error {
 	return d.repeat(ctx, func(ctx context.Context, conn *sql.Conn, attempt int) error { return work(ctx, conn, attempt) })
 }
@@ -64,8 +64,8 @@ func (d *DB) Once(ctx context.Context, work func(ctx context.Context, q Querier)
 	return d.once(ctx, func(ctx context.Context, conn *sql.Conn) error { return work(ctx, conn) })
 }
 
-// repeat runs work until it succeeds, repeating cannot help, or the attempts are spent. The error is an *Away if MySQL refused
-// the last attempt, and then a simple statement too.
+// repeat runs work until it succeeds, a repetition cannot help, or the attempts are used up. The error is an *Away if
+// MySQL refused the last attempt and then a simple write too.
 func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sql.Conn, attempt int) error) error {
 	retries := uint64(maxAttempts - 1)
 	if d.away.Load() {
@@ -99,7 +99,7 @@ func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sq
 	}
 }
 
-// interrupted keeps the error of a deadline, which is no request to stop.
+// interrupted wraps the error of work that a request to stop ended. A deadline is not such a request.
 func interrupted(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return err
@@ -112,7 +112,7 @@ func (d *DB) once(ctx context.Context, work func(ctx context.Context, conn *sql.
 	if err != nil {
 		return err
 	}
-	defer func() { // after a panic too
+	defer func() { // also after a panic
 		if ctx.Err() != nil {
 			go conn.Close() // Close waits for a statement that may hang
 			return
@@ -126,20 +126,20 @@ func (d *DB) once(ctx context.Context, work func(ctx context.Context, conn *sql.
 	case isBroken(conn):
 		return &connectionError{err}
 	case kindOf(err) == readOnly:
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the pool closes it
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // makes the pool close the connection
 	}
 	return err
 }
 
 const takesWritesSQL = "UPDATE settlement_run SET heartbeat_at = heartbeat_at WHERE id = 0"
 
-// takesWrites fails on a server that accepts no writes. It changes nothing.
+// takesWrites fails if the server accepts no writes. Its statement changes no row.
 func takesWrites(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, takesWritesSQL)
 	return err
 }
 
-// lastWords bounds a COMMIT or ROLLBACK after the end of ctx: neither takes a context.
+// lastWords is how long a COMMIT or ROLLBACK may go on after the end of ctx, which cannot cancel them.
 const lastWords = time.Second
 
 func bounded(ctx context.Context, statement func() error) error {
@@ -160,7 +160,7 @@ func bounded(ctx context.Context, statement func() error) error {
 	}
 }
 
-// isBroken asks the connection, because an error may not show that it is broken.
+// isBroken asks the driver whether the connection is broken, because the error may not show it.
 func isBroken(conn *sql.Conn) bool {
 	return conn.Raw(func(c any) error {
 		if v, ok := c.(driver.Validator); ok && !v.IsValid() {
@@ -175,9 +175,9 @@ func transact(ctx context.Context, conn *sql.Conn, work func(tx *sql.Tx) error) 
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	defer func() { _ = bounded(ctx, tx.Rollback) }() // after a panic too, else the connection cannot be closed
+	defer func() { _ = bounded(ctx, tx.Rollback) }() // also after a panic: else the connection cannot be closed
 	if err := work(tx); err != nil {
-		// Always the whole transaction: a lock wait that ran out has undone only its own statement.
+		// Always roll back the whole transaction: after a lock wait timeout, MySQL has undone only one statement.
 		if undo := bounded(ctx, tx.Rollback); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
 			return errors.Join(err, fmt.Errorf("roll back: %w", undo))
 		}

@@ -18,28 +18,28 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// kind is the meaning of an error for a transaction.
+// kind is what an error means for a transaction.
 type kind uint8
 
 const (
-	transient kind = iota + 1 // the whole transaction may succeed another time
-	away                      // the same: the connection is refused or lost
-	readOnly                  // the same on another connection: the server of this one accepts no writes
+	transient kind = iota + 1 // the whole transaction may succeed if it is repeated
+	away                      // the connection is refused or lost; a repetition may succeed
+	readOnly                  // the server accepts no writes; a repetition on another connection may succeed
 	duplicate                 // a row with this key exists
-	badRow                    // one row cannot be stored; the others can
-	check                     // a CHECK is violated: of user_coupon as badRow, of coupon an invariant that MySQL itself guards
-	fatal                     // repeating cannot help
-	own                       // an error of the program: MySQL or Redis is not as expected
+	badRow                    // one row cannot be stored; other rows can
+	check                     // a CHECK is violated: on user_coupon a bad row, on coupon a broken invariant
+	fatal                     // a repetition cannot help
+	own                       // the program itself raised the error: data in MySQL or Redis is not as expected
 )
 
-// kindOf decides by number, never by text. A number that is not listed is fatal.
+// kindOf goes by the error's number, never by its text. An unlisted number is fatal.
 func kindOf(err error) kind {
 	numbered, hasNumber := errors.AsType[*mysql.MySQLError](err)
 	_, lost := errors.AsType[*connectionError](err)
 	switch {
 	case errors.As(err, new(*rowError)):
 		return badRow
-	case isSetup(err): // also while the connection is opened: the server is not away
+	case isSetup(err): // even if it occurs while connecting: the server is not away
 		return fatal
 	case hasNumber:
 		return kindOfNumber(numbered)
@@ -49,7 +49,7 @@ func kindOf(err error) kind {
 		if isInfrastructure(err) && !isWrongNetworkSetting(err) {
 			return away
 		}
-		return fatal // such as a certificate for another name
+		return fatal // for example, the server's certificate is for another name
 	case isInfrastructure(err):
 		return transient
 	default:
@@ -59,40 +59,40 @@ func kindOf(err error) kind {
 
 func kindOfNumber(err *mysql.MySQLError) kind {
 	switch err.Number {
-	case 1205, 3572, 1467, // lock wait ran out; NOWAIT found it locked; ran out before AUTO_INCREMENT's lock
-		1213, 1020, 3101, // deadlock; changed since read; rolled back by group replication
+	case 1205, 3572, 1467, // lock wait timeout; row locked, with NOWAIT; timeout of the AUTO_INCREMENT lock
+		1213, 1020, 3101, // deadlock; row changed since it was read; rolled back by group replication
 		1317, 1028, // KILL QUERY, also during a sort
-		3, 1021, 1026, 1030, 1114, // disk full: of a file, the server, a write, the storage engine, a table
-		1226: // an account's limit of connections or statements
+		3, 1021, 1026, 1030, 1114, // disk full, as various parts of the server report it
+		1226: // the account has reached its limit of connections or statements
 		return transient
 	case 1047, 1053, 1927, // node not ready; server shutting down; connection killed
-		3032, 4031, // server takes no connections; session given up since it was idle
+		3032, 4031, // server is in offline mode; session closed after being idle
 		1040, 1203: // too many connections
 		return away
 	case 1290, 1792, 1836: // read-only, as after a failover
 		return readOnly
 	case 1062:
 		return duplicate
-	case 1265, 1366, 1644, // wrong value; SIGNAL of a trigger
-		1048, 1172, 1242, 1451, 1452: // in a trigger: NULL, more rows than one, a foreign key
+	case 1265, 1366, 1644, // wrong value; SIGNAL by a trigger
+		1048, 1172, 1242, 1451, 1452: // in a trigger: NULL not allowed, more than one row, foreign key violated
 		return badRow
-	case 3819, 4025: // CHECK violated, in MySQL's and MariaDB's words
+	case 3819, 4025: // CHECK violated, on MySQL and on MariaDB
 		return check
 	}
 	switch class := err.SQLState[:2]; string(class) {
-	case "22", "45": // a value that cannot be stored or computed; SIGNAL with a number of its own
+	case "22", "45": // value that cannot be stored or computed; SIGNAL with its own number
 		return badRow
 	default:
 		return fatal
 	}
 }
 
-// isInfrastructure reports an error of the driver, the network, the system or another server.
+// isInfrastructure reports whether an error comes from the driver, the network, the system or another server.
 func isInfrastructure(err error) bool {
 	if errors.As(err, new(net.Error)) || errors.As(err, new(syscall.Errno)) || errors.As(err, new(*fs.PathError)) {
 		return true
 	}
-	var server interface{ Infrastructure() bool } // of its adapter
+	var server interface{ Infrastructure() bool } // packages candidates and text have such errors
 	if errors.As(err, &server) {
 		return server.Infrastructure()
 	}
@@ -103,13 +103,13 @@ func isInfrastructure(err error) bool {
 		errors.As(err, new(*Away)) || errors.As(err, new(*CommitUnknown)) || errors.As(err, new(*Interrupted))
 }
 
-// isConnecting reports an error of opening a connection.
+// isConnecting reports whether an error occurred while a connection was being opened.
 func isConnecting(err error) bool {
-	var connecting interface{ Connecting() } // of package connect
+	var connecting interface{ Connecting() } // an error of package connect
 	return errors.As(err, &connecting)
 }
 
-// isWrongNetworkSetting reports an error of the network that repeating cannot cure.
+// isWrongNetworkSetting reports whether a network error comes from a wrong setting, so that repeating cannot help.
 func isWrongNetworkSetting(err error) bool {
 	return errors.As(err, new(tls.AlertError)) || errors.As(err, new(net.UnknownNetworkError)) || errors.As(err, new(*net.AddrError))
 }
@@ -131,7 +131,6 @@ func repeatable(err error) bool {
 	}
 }
 
-// refuses reports whether MySQL is away or accepts no writes.
 func refuses(err error) bool {
 	return err != nil && (kindOf(err) == away || kindOf(err) == readOnly)
 }
@@ -145,12 +144,12 @@ func ClassOf(err error) coupon.Class {
 		return coupon.Infrastructure
 	case fatal, badRow:
 		return coupon.Setup
-	default: // also a duplicate after every attempt
+	default: // also a duplicate that remained after all attempts
 		return coupon.Invariant
 	}
 }
 
-// Advice returns the remedy of an error; it is empty if the error's text has it.
+// Advice returns what to do about an error. It is empty if nothing is known or the error's own text says it.
 func Advice(err error) text.Message {
 	if errors.As(err, new(*coupon.Error)) {
 		return text.Message{}
@@ -164,7 +163,7 @@ func Advice(err error) text.Message {
 			return text.AdviseGrants
 		}
 	}
-	var redis interface{ RedisRefuses() bool } // of its adapter
+	var redis interface{ RedisRefuses() bool } // an error of package candidates
 	switch {
 	case isConnecting(err) && !isSetup(err) && kindOf(err) == fatal:
 		return text.AdviseConnection
@@ -179,12 +178,12 @@ func Advice(err error) text.Message {
 
 func IsDuplicate(err error) bool { return err != nil && kindOf(err) == duplicate }
 
-// IsBadRow reports whether one of the inserted rows cannot be stored, by a CHECK too.
+// IsBadRow reports whether MySQL cannot store one of the inserted rows, for example because of a CHECK.
 func IsBadRow(err error) bool {
 	return err != nil && (kindOf(err) == badRow || kindOf(err) == check)
 }
 
-// DuplicateAsBadRow makes a duplicate a fault of the row: a trigger has found the row of another table.
+// DuplicateAsBadRow turns a duplicate into a bad row, where only a trigger that writes elsewhere can have caused it.
 func DuplicateAsBadRow(err error) error {
 	if IsDuplicate(err) {
 		return &rowError{err}
@@ -198,13 +197,13 @@ func (e *rowError) Unwrap() error { return e.error }
 
 func IsCheck(err error) bool { return err != nil && kindOf(err) == check }
 
-// IsLockWait reports whether another session held the row or the table for too long.
+// IsLockWait reports whether the statement gave up because another session held a lock for too long.
 func IsLockWait(err error) bool {
 	numbered, ok := errors.AsType[*mysql.MySQLError](err)
 	return ok && (numbered.Number == 1205 || numbered.Number == 3572 || numbered.Number == 1467)
 }
 
-// IsAway reports whether MySQL cannot be reached at all: it refused all attempts, and then everything.
+// IsAway reports whether MySQL cannot be reached at all. A server that merely accepts no writes is not away.
 func IsAway(err error) bool {
 	refused, ok := errors.AsType[*Away](err)
 	return ok && kindOf(refused.Err) == away
@@ -215,13 +214,13 @@ type connectionError struct{ err error }
 func (e *connectionError) Error() string { return e.err.Error() }
 func (e *connectionError) Unwrap() error { return e.err }
 
-// Away is an error of a server that refuses every statement.
+// Away is the error after MySQL has refused all attempts and then a simple write too.
 type Away struct{ Err error }
 
 func (e *Away) Error() string { return e.Err.Error() }
 func (e *Away) Unwrap() error { return e.Err }
 
-// CommitUnknown is a COMMIT whose reply was lost. No application may be moved until the next run has looked up the result.
+// CommitUnknown means that the reply to COMMIT was lost. No application may be moved until the result is known.
 type CommitUnknown struct{ Err error }
 
 func (e *CommitUnknown) Error() string { return e.In(text.English) }
@@ -231,9 +230,9 @@ func (e *CommitUnknown) In(l text.Language) string { return l.Sprintf(text.Commi
 func (e *CommitUnknown) Unwrap() error { return e.Err }
 
 type Interrupted struct {
-	Cause         error // of the context
-	Err           error // of the work
-	CommitUnknown bool  // else the transaction was rolled back
+	Cause         error // why the context ended
+	Err           error // the error of the interrupted work
+	CommitUnknown bool  // the reply to COMMIT was lost; false: the transaction was rolled back
 }
 
 func (e *Interrupted) Error() string { return e.In(text.English) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Affected returns the number of rows that a statement found, changed or not.
+// Affected returns the number of rows that a statement found, including those that it did not change.
 func Affected(done sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err
@@ -17,7 +17,7 @@ func Affected(done sql.Result, err error) (int, error) {
 	return int(n), err
 }
 
-// Exec runs a statement that must change so many rows.
+// Exec runs a statement that must affect exactly want rows.
 func Exec(ctx context.Context, q Querier, want int, query string, args ...any) error {
 	n, err := Affected(q.ExecContext(ctx, query, args...))
 	if err == nil && n != want {
@@ -26,13 +26,13 @@ func Exec(ctx context.Context, q Querier, want int, query string, args ...any) e
 	return err
 }
 
-// Upsert runs an INSERT … ON DUPLICATE KEY UPDATE, which MySQL counts as 0, 1 or 2 rows.
+// Upsert runs INSERT … ON DUPLICATE KEY UPDATE. Its row count is ignored: MySQL may report 0, 1 or 2 for one row.
 func Upsert(ctx context.Context, q Querier, query string, args ...any) error {
 	_, err := q.ExecContext(ctx, query, args...)
 	return err
 }
 
-// Wrap adds the failed operation to an error. It returns nil for nil.
+// Wrap adds the name of the failed operation to an error. For nil it returns nil.
 func Wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -40,7 +40,7 @@ func Wrap(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// WithinSavepoint rolls back only work when it fails on a row. After any other error the caller rolls back the transaction.
+// WithinSavepoint undoes just work if MySQL refuses a row. After other errors the caller rolls back the transaction.
 func WithinSavepoint(ctx context.Context, tx *sql.Tx, name string, work func() error) error {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+name); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
@@ -55,9 +55,9 @@ func WithinSavepoint(ctx context.Context, tx *sql.Tx, name string, work func() e
 	return err
 }
 
-// InsertGood inserts rows in order and returns those that were stored. insert inserts a part after so many stored rows. If
-// MySQL refuses a row, the part is halved until the row is alone and goes to refuse, whose error ends the insertion. A
-// statement that fails undoes itself; only the halving needs a savepoint.
+// InsertGood inserts rows in order and returns those that were stored. insert gets a part of the rows, and how many are
+// stored before it. A part that MySQL refuses is halved until the refused row is alone and goes to refuse. An error of
+// refuse ends the insertion. A failed statement undoes itself, so only the halving needs a savepoint.
 func InsertGood[T any](ctx context.Context, tx *sql.Tx, before int, all []T, insert func(stored int, part []T) error, refuse func(T, error) error) (stored []T, err error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -91,7 +91,7 @@ func insertHalves[T any](before int, part []T, why error, insert func(stored int
 	return stored, nil
 }
 
-// Shorten cuts text to a column's width, in letters, and makes it valid UTF-8.
+// Shorten cuts text to the width of a column, in characters, and makes it valid UTF-8.
 func Shorten(text string, letters int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if all := []rune(text); len(all) > letters {
@@ -100,7 +100,6 @@ func Shorten(text string, letters int) string {
 	return text
 }
 
-// Each calls visit for each row of a query.
 func Each(ctx context.Context, q Querier, visit func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -115,7 +114,7 @@ func Each(ctx context.Context, q Querier, visit func(*sql.Rows) error, query str
 	return rows.Err()
 }
 
-// Collect returns the rows of a query, never nil. fields are the scan destinations of one row.
+// Collect returns the rows of a query, never nil. fields returns the scan destinations of a row.
 func Collect[T any](ctx context.Context, q Querier, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	found := []T{}
 	err := Each(ctx, q, func(rows *sql.Rows) error {
@@ -130,12 +129,12 @@ func Collect[T any](ctx context.Context, q Querier, fields func(*T) []any, query
 	return found, nil
 }
 
-// Column returns the values of a query of one column, never nil.
+// Column returns the values of a query that selects one column, never nil.
 func Column[T any](ctx context.Context, q Querier, query string, args ...any) ([]T, error) {
 	return Collect(ctx, q, func(value *T) []any { return []any{value} }, query, args...)
 }
 
-// Read reads in one transaction, and rolls it back.
+// Read calls read in a transaction, which it then rolls back.
 func Read(ctx context.Context, pool *sql.DB, isolation sql.IsolationLevel, read func(tx *sql.Tx) error) error {
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
 	if err != nil {

@@ -12,26 +12,26 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// Errors of Retry.Do. Another run may succeed.
+// Retry.Do returns these errors. A later retry may succeed.
 var (
 	ErrNoEntry        = errors.New("no entry has one of the causes")
 	ErrCanariesFailed = errors.New("not all canaries were settled")
 )
 
-// Retry tries the chosen entries of one coupon again: first Canaries of them, and the others only if all of these are settled.
+// Retry tries the selected DLQ entries of one coupon again: canaries first and, if all are settled, then the others.
 type Retry struct {
 	Selection
-	Canaries int // 0: all in one run
+	Canaries int // number of entries in the first run; 0: one run tries all entries
 
-	Each func(ctx context.Context, visit func(history.DLQEntry)) error                      // reads the coupon's DLQ
-	Run  func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) // settles
+	Each func(ctx context.Context, visit func(history.DLQEntry)) error                      // visits the coupon's DLQ
+	Run  func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) // does one run
 	Done func(Round)                                                                        // is called after each run
 }
 
 // Round is one run of a retry.
 type Round struct {
-	Canaries int // tried in this run; 0: a run without canaries
-	Rest     int // entries that are tried after the canaries
+	Canaries int // number of canaries that this run tried
+	Rest     int // number of entries to try after the canaries
 	Report   *settle.Report
 	Stay     Stay
 }
@@ -43,13 +43,11 @@ type Stay struct {
 	Seatless int // no seat is left
 	Kept     int // canaries whose seats went to earlier applications
 
-	LastArrival time.Time // of Late
+	LastArrival time.Time // arrival of the last entry in Late
 }
 
-// All is the sum.
 func (s Stay) All() int { return s.Again + s.Late + s.Seatless + s.Kept }
 
-// Do retries.
 func (r Retry) Do(ctx context.Context) error {
 	chosen, err := r.Chosen(ctx)
 	if err != nil {
@@ -72,7 +70,7 @@ func (r Retry) Do(ctx context.Context) error {
 		if stay > 0 {
 			return ErrCanariesFailed
 		}
-		if chosen, err = r.Chosen(ctx); err != nil || len(chosen) == 0 { // another run has settled them meanwhile
+		if chosen, err = r.Chosen(ctx); err != nil || len(chosen) == 0 { // another run has settled the others
 			return err
 		}
 		members = Users(chosen)
@@ -81,7 +79,7 @@ func (r Retry) Do(ctx context.Context) error {
 	return err
 }
 
-// Chosen returns the chosen entries, by arrival, without messages and attempts to save memory.
+// Chosen returns the selected entries by arrival. To save memory, it leaves out messages and attempts.
 func (r Retry) Chosen(ctx context.Context) (chosen []history.DLQEntry, err error) {
 	err = r.Each(ctx, func(e history.DLQEntry) {
 		if r.Has(e) {
@@ -92,7 +90,7 @@ func (r Retry) Chosen(ctx context.Context) (chosen []history.DLQEntry, err error
 	return chosen, err
 }
 
-// round makes one run, and returns the number of its entries that stay in the DLQ.
+// round makes one run. It returns how many of the tried entries stay in the DLQ.
 func (r Retry) round(ctx context.Context, round Round, tried []history.DLQEntry, members []string) (stay int, err error) {
 	if round.Report, err = r.Run(ctx, round.Canaries > 0, members); err != nil {
 		return 0, err
@@ -126,7 +124,7 @@ func (s *Stay) add(before history.DLQEntry, now candidates.Reason, round Round) 
 	}
 }
 
-// still returns the reasons of the entries that are still in the DLQ, by user.
+// still returns those of the tried entries that are still in the DLQ, as reasons by user.
 func (r Retry) still(ctx context.Context, tried []history.DLQEntry) (map[string]candidates.Reason, error) {
 	arrivals := make(map[string]time.Time, len(tried))
 	for _, e := range tried {
@@ -141,19 +139,18 @@ func (r Retry) still(ctx context.Context, tried []history.DLQEntry) (map[string]
 	return still, err
 }
 
-// Selection chooses DLQ entries. An empty field does not restrict.
+// Selection selects DLQ entries. An empty field allows every value.
 type Selection struct {
 	Coupons []coupon.CouponID
-	Users   []string // as in the DLQ
+	Users   []string // members of the DLQ
 	Causes  []string
 }
 
-// Has reports whether an entry of one of the coupons is chosen.
+// Has reports whether Users and Causes select an entry. The caller has looked at Coupons.
 func (s Selection) Has(e history.DLQEntry) bool {
 	return (len(s.Users) == 0 || slices.Contains(s.Users, e.User)) && (len(s.Causes) == 0 || slices.Contains(s.Causes, e.Cause))
 }
 
-// Users returns the users of entries.
 func Users(entries []history.DLQEntry) []string {
 	users := make([]string, len(entries))
 	for i, e := range entries {

@@ -12,31 +12,29 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// Metrics describe the last run of this process, or the run in progress. All are gauges that each run resets, because a pushed
-// counter would hide that it starts at zero every night. The gap alone keeps its value until a run has ended, because a run
-// that was killed has not counted.
+// Metrics describe the current or last run of this process. All are gauges that each run resets: a pushed counter would
+// hide that it starts at zero every night. Only the gap stays until a run has ended: a killed run has not found it.
 type Metrics struct {
 	now func() time.Time
 
 	mu          sync.Mutex
 	last        lastRun
 	lastSuccess time.Time
-	gaps        map[coupon.CouponID]int64 // by the last account
+	gaps        map[coupon.CouponID]int64 // from the last account of each coupon
 	gapKnown    bool
 }
 
 // lastRun is the run in progress, or the last one.
 type lastRun struct {
 	status    coupon.RunStatus // empty before the first run
-	cutoff    time.Time        // zero before the end
+	cutoff    time.Time        // zero until the run ends
 	started   time.Time
-	ended     time.Time // zero before the end
+	ended     time.Time // zero until the run ends
 	processed int
 	phases    map[settle.Step]time.Duration // nil before the first run
 	coupons   map[coupon.CouponID]settle.Result
 }
 
-// New returns the metrics of a process that has not run yet.
 func New(now func() time.Time) *Metrics { return &Metrics{now: now} }
 
 var (
@@ -54,20 +52,19 @@ var (
 	phaseDesc     = prometheus.NewDesc("jajeong_run_phase_seconds", "Time that the last run spent in each step of a settlement, all coupons added up.", []string{"phase"}, nil)
 )
 
-// The values of the labels.
+// All values of the labels status and cause.
 var (
 	runStatuses = []coupon.RunStatus{coupon.RunRunning, coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed}
 	allCauses   = []coupon.Cause{coupon.CauseUnknownUser, coupon.CauseInactiveUser, coupon.CauseMalformed, coupon.CausePassedOver, coupon.CauseBadRow, coupon.CauseDatabaseAway}
 )
 
-// Begin resets the metrics for a run.
 func (m *Metrics) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last = lastRun{status: coupon.RunRunning, started: m.now(), phases: map[settle.Step]time.Duration{}, coupons: map[coupon.CouponID]settle.Result{}}
 }
 
-// Note keeps the state of a coupon, for RunOnce alone.
+// Note keeps the result of a coupon. Before the first run it does nothing.
 func (m *Metrics) Note(r settle.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,14 +73,12 @@ func (m *Metrics) Note(r settle.Result) {
 	}
 }
 
-// Progress counts applications that were processed.
 func (m *Metrics) Progress(applications int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last.processed += applications
 }
 
-// Spend adds the time of a step.
 func (m *Metrics) Spend(phase settle.Step, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +87,7 @@ func (m *Metrics) Spend(phase settle.Step, took time.Duration) {
 	}
 }
 
-// End notes the result of the run. A run without a report could not begin.
+// End keeps the result of the run. If the report is nil, the run could not begin.
 func (m *Metrics) End(report *settle.Report, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,8 +108,8 @@ func (m *Metrics) End(report *settle.Report, err error) {
 	}
 }
 
-// account updates the gaps. A coupon without a result keeps its gap. If that is unknown and no gap was found, none is exported,
-// so that the value of another process remains at the gateway.
+// account updates the gaps. A coupon that the run could not examine keeps its gap. If a gap is unknown and no other gap
+// was found, the metric is not exported: the Pushgateway then keeps the value of the previous process.
 func (m *Metrics) account(coupons []settle.Result, whole bool) {
 	before, sure := m.gaps, whole
 	m.gaps = make(map[coupon.CouponID]int64, len(coupons))
@@ -143,7 +138,6 @@ func (m *Metrics) gap() (sum int64) {
 	return sum
 }
 
-// Describe implements prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{statusDesc, startedDesc, successDesc, cutoffDesc, durationDesc, couponsDesc, outcomesDesc,
 		rejectedDesc, processedDesc, rateDesc, gapDesc, phaseDesc} {
@@ -151,7 +145,6 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package schedule settles every night by a timetable in a process that stays, and catches up on missed nights.
+// Package schedule settles every night by a timetable, in a process that stays running. It catches up on missed nights.
 package schedule
 
 import (
@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxMissed bounds the nights of one catch-up. The first of them settles all older applications.
+	// maxMissed bounds the nights of one catch-up. The first of them settles all older applications too.
 	maxMissed = 400
-	// A failed night is repeated after firstRetry. The pause doubles with each failure, up to maxRetry.
+	// A failed night is repeated after firstRetry. The wait doubles with each failure, up to maxRetry.
 	firstRetry = time.Minute
 	maxRetry   = 15 * time.Minute
 	// maxSleep is how long the schedule sleeps before it looks at the Redis clock again.
 	maxSleep = 15 * time.Minute
 )
 
-// Parse reads a cron expression of five fields, or a descriptor such as @daily, in zone. No firing may be within
-// calendar.MaxEarliness before a midnight: it would mean the coming cutoff.
+// Parse reads a cron expression of five fields, or a descriptor such as @daily, in zone. A firing within
+// calendar.MaxEarliness before midnight is an error, because such a run would settle the coming cutoff.
 func Parse(expression string, zone *time.Location) (cron.Schedule, error) {
 	timetable, err := cron.ParseStandard(fmt.Sprintf("CRON_TZ=%s %s", zone, expression))
 	if err != nil {
@@ -51,22 +51,21 @@ type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Every field is required.
+// Config is what a Scheduler needs. Every field is required.
 type Config struct {
 	Timetable cron.Schedule
 	Zone      *time.Location
 	Clock     Clock
-	// LastNight is the highest cutoff up to newest that a nightly run has settled; zero: none.
+	// LastNight returns the highest cutoff, up to newest, that a nightly run has settled, or zero if there is none.
 	LastNight func(ctx context.Context, newest time.Time) (time.Time, error)
-	// Settle settles one night. complete reports that the run reached every coupon. Its error is then about single coupons, and
-	// later nights are settled for the other coupons.
+	// Settle settles one night. If the run reached every coupon, complete is true: later nights follow in spite of err.
 	Settle func(ctx context.Context, cutoff time.Time) (complete bool, err error)
 	// Wait returns after d, or with an error when ctx has ended.
 	Wait   func(ctx context.Context, d time.Duration) error
 	Logger *zap.Logger
 }
 
-// Scheduler settles every night in one loop. The row lock of each coupon orders it with other schedulers and operators.
+// Scheduler settles every night in one loop. Each coupon's row lock orders it with other schedulers and operators.
 type Scheduler struct{ Config }
 
 func New(config Config) (*Scheduler, error) {
@@ -77,7 +76,7 @@ func New(config Config) (*Scheduler, error) {
 	return &Scheduler{config}, nil
 }
 
-// Run settles the missed nights and then one at each firing, until ctx ends and with it the run under way.
+// Run settles the missed nights, and then one night at each firing. The end of ctx ends it, and the current run too.
 func (s *Scheduler) Run(ctx context.Context) {
 	retry := firstRetry
 	for {
@@ -106,7 +105,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// sleep returns at the next firing by the Redis clock, which may be adjusted meanwhile.
+// sleep returns at the next firing by the Redis clock. That clock may be adjusted during the sleep.
 func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
 	firing := s.Timetable.Next(now)
 	s.Logger.Info("waiting for the next night", zap.Duration("in", firing.Sub(now)))
@@ -117,7 +116,7 @@ func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
 		}
 		at, err := s.Clock.Now(ctx)
 		if err != nil {
-			at = now.Add(wait) // Redis may be back at the firing
+			at = now.Add(wait) // if Redis does not answer, go by the time slept
 		}
 		if now = at; !now.Before(firing) {
 			return nil
@@ -129,8 +128,8 @@ func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
 	}
 }
 
-// settleMissed settles every cutoff since the last settled one, in order, and returns the Redis clock, or zero if it skipped
-// nights after a failure. It settles the newest cutoff again, because the recorded run may have been interrupted or early.
+// settleMissed settles every cutoff after the last settled one, in order. It returns the Redis clock, or zero if a
+// failure left nights unsettled. The newest cutoff is settled again: its run may have been interrupted or early.
 func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error) {
 	now, err = s.Clock.Now(ctx)
 	if err != nil {
@@ -161,7 +160,7 @@ func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error)
 	return now, failed
 }
 
-// missedNights are the cutoffs after last, if any, up to newest, in order. newest is always one of them.
+// missedNights returns the cutoffs after last up to newest, in order; only newest if last is zero.
 func missedNights(last, newest time.Time, zone *time.Location) (nights []time.Time) {
 	nights = []time.Time{newest}
 	if last.IsZero() {

@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// setAside moves as many of the first applications as seats are free to the DLQ. The next run tries them first; until then the
-// door answers UNDER_REVIEW. A DLQ entry keeps its cause. The other applications keep waiting.
+// setAside moves the first applications to the DLQ, as many as seats are free. The next run tries them first. Until
+// then, applying again is answered UNDER_REVIEW. An application that is in the DLQ already keeps its cause.
 func (s *settlement) setAside(ctx context.Context, c coupon.Coupon, why error) (sum tally, err error) {
 	var cursor coupon.Cursor
 	for seats := c.Free(); seats > 0; {
@@ -40,9 +40,9 @@ func (s *settlement) setAside(ctx context.Context, c coupon.Coupon, why error) (
 	return sum, nil
 }
 
-// withoutDatabase does what a run can do that could not begin: it renews every coupon's keys, as far as the catalog knows the
-// coupons. If MySQL cannot be reached, a nightly run moves the first applications to the DLQ; a run of an operator leaves the
-// queue as it is, because the operator sees the error and can run again. The run is not recorded.
+// withoutDatabase handles a run that could not begin because MySQL was away. It renews the keys of all known coupons.
+// If MySQL cannot be reached, a nightly run moves the first applications to the DLQ. A manual run moves nothing,
+// because its operator sees the error and can run again. The run is not recorded.
 func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.Coupon, why error) (*Report, error) {
 	if !errors.As(why, new(*mysqltx.Away)) || ctx.Err() != nil {
 		return nil, why
@@ -52,7 +52,7 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		if err != nil {
 			return nil, errors.Join(why, err)
 		}
-		coupons = slices.DeleteFunc(known, func(c coupon.Coupon) bool { // as chooseCoupons
+		coupons = slices.DeleteFunc(known, func(c coupon.Coupon) bool { // same choice as in chooseCoupons
 			asked := len(r.Coupons) > 0
 			return asked && !slices.Contains(r.Coupons, c.ID) || !asked && (c.Finalised() || !c.OpensAt.Before(r.cutoff))
 		})

@@ -19,28 +19,28 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxPageAttempts bounds the attempts at a page whose users are given the coupon by hand meanwhile.
+// maxPageAttempts bounds the attempts to insert a page whose users are given the coupon by hand at the same time.
 const maxPageAttempts = 3
 
-// seated is the result of a transaction before its commit.
+// seated is the result of a transaction just before its commit.
 type seated struct {
 	winners  winners
-	kept     int              // seats kept for applications that the run leaves out
+	kept     int              // number of seats kept for DLQ entries that the run leaves out
 	refused  refusals         // rows that MySQL refused
-	tally    tally            // of winners and NOT_SELECTED applications; clean-up and close-out count the others
-	returned []coupon.Failure // NOT_SELECTED applications that were rejected
+	tally    tally            // counts winners and NOT_SELECTED applications; later steps count the others
+	returned []coupon.Failure // NOT_SELECTED applications that are rejected now
 
-	moved map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ, without their sources
+	moved map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ; the keys have no Source
 }
 
-// withoutSource identifies an application in queue, DLQ and records.
+// withoutSource returns a key that is the same for an application in the queue, in the DLQ and in MySQL.
 func withoutSource(a coupon.Application) coupon.Application {
 	a.Source = 0
 	return a
 }
 
-// waitForFence returns when the clock of the coupon's shard has passed the cutoff, and pods have had time to put back the
-// applications that a failover lost. From then on no arrival is below the cutoff.
+// waitForFence waits until the clock of the coupon's shard has passed the cutoff and pods have had time to put back the
+// applications that a failover lost. After that, no new arrival is below the cutoff.
 func (s *settlement) waitForFence(ctx context.Context) error {
 	s.begin(StepFence)
 	for {
@@ -65,7 +65,7 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 }
 
 func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
-	if s.coupon.Finalised() { // its door is closed
+	if s.coupon.Finalised() { // nothing is accepted or put back any more
 		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, coupon.Promise{})
 		return wait, 0, err
 	}
@@ -74,7 +74,7 @@ func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, er
 
 var errTakenOver = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.TakenOver)}
 
-// sameServer returns an error if another server has taken over since the fence, or the coupon's state was lost.
+// sameServer returns an error if, since the fence, another Redis server took over or the coupon's state was lost.
 func (s *settlement) sameServer(ctx context.Context) error {
 	_, forPods, err := s.fence(ctx)
 	if err == nil && forPods > 0 {
@@ -90,7 +90,7 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 	pages := &pageReader{settlement: s, past: past, ask: firstApplications,
 		line: &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, NotSelected: past.Recorded}}
 	left := budget{coupon: c}
-	for left.free() > 0 && !pages.ended { // more than once only if rows are refused
+	for left.free() > 0 && !pages.ended { // a second round is needed only if rows were refused
 		for page, err := range pages.read(ctx, left.free()) {
 			if err != nil {
 				return seated{}, err
@@ -123,17 +123,17 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 	return got, nil
 }
 
-// pageSeats is the result of one page.
+// pageSeats is the result of giving seats to one page.
 type pageSeats struct {
 	stored   []coupon.Application
 	ended    []decision.Application // NOT_SELECTED applications that cannot get a seat any more
-	rejected []coupon.Failure       // likewise, because a row of the same user was refused
+	rejected []coupon.Failure       // NOT_SELECTED applications of users who have a refused row in the page
 	kept     int
 }
 
-// budget is the seats of a coupon that a transaction may still give.
+// budget counts the seats that a transaction has given and may still give.
 type budget struct {
-	coupon      coupon.Coupon // locked
+	coupon      coupon.Coupon // as read under the lock
 	given, kept int
 }
 
@@ -143,10 +143,10 @@ func (b budget) without(on pageSeats) budget {
 	return budget{b.coupon, b.given + len(on.stored), b.kept + on.kept}
 }
 
-// seatPage gives seats to the first eligible applications of a page, or keeps seats for them. If a refused row leaves a seat
-// free, it goes on in the page. If a user was given the coupon since the page was classified, it classifies the rest again.
+// seatPage gives or keeps seats for the first eligible applications of a page. If a refused row leaves a seat free, the
+// next application gets it. If a user got the coupon by hand meanwhile, the rest of the page is classified again.
 func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, before budget, refused *refusals) (on pageSeats, err error) {
-	if next.seats() > before.free() { // an earlier page has given more seats than planned, after a refused row
+	if next.seats() > before.free() { // more seats are gone than planned: an earlier page replaced refused rows
 		next = s.run.choose(next.from, before.free(), newPageUsers(next.from))
 	}
 	for attempt := 1; ; {
@@ -182,8 +182,8 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 	}
 }
 
-// recordReturned updates the records of NOT_SELECTED applications: a seat replaces the record, and an application that cannot
-// get a seat any more gets its final outcome.
+// recordReturned updates the records of NOT_SELECTED applications. If the application has a seat now, its record is
+// deleted. If it cannot get a seat any more, the record gets the final outcome.
 func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeats) (sum tally, rejected []coupon.Failure, err error) {
 	seatedNow := slices.DeleteFunc(slices.Clone(on.stored), func(a coupon.Application) bool { return a.Source != coupon.SourceNotSelected })
 	if err := deleteNotSelected(ctx, tx, s.coupon.ID, seatedNow); err != nil {
@@ -209,15 +209,15 @@ func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeat
 	return sum, rejected, nil
 }
 
-// refusedOf returns the refused rows of NOT_SELECTED applications, which move to the DLQ before the commit that deletes their
-// records, or the refused rows of the others, which move after the commit.
+// refusedOf(true) returns the refused rows of NOT_SELECTED applications. They move to the DLQ before the commit, which
+// deletes their records. refusedOf(false) returns all other refused rows, which move after the commit.
 func (s seated) refusedOf(returned bool) []coupon.Failure {
 	return slices.DeleteFunc(slices.Clone(s.refused.failures), func(f coupon.Failure) bool {
 		return returned != (f.Source == coupon.SourceNotSelected)
 	})
 }
 
-// readAgain counts the applications of a page that were moved to the DLQ as NOT_SELECTED ones, and counted then.
+// readAgain counts the applications of a page that this settlement has counted before, as NOT_SELECTED ones.
 func (s seated) readAgain(page []coupon.Application) (n int) {
 	last := coupon.Application{}
 	for _, a := range page {
@@ -230,8 +230,8 @@ func (s seated) readAgain(page []coupon.Application) (n int) {
 	return n
 }
 
-// reviewReturned moves refused NOT_SELECTED applications to the DLQ. If the commit then fails, they are in the DLQ and in the
-// records, and the records count. If the user has another DLQ entry, the application is rejected.
+// reviewReturned moves NOT_SELECTED applications with refused rows to the DLQ. If the commit then fails, they are in
+// the DLQ and recorded in MySQL; the record counts. If the user has another DLQ entry, the application is rejected.
 func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seated) (tally, error) {
 	sum := seats.tally
 	for _, f := range seats.refusedOf(true) {
@@ -253,8 +253,8 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 	return sum, nil
 }
 
-// countAttempts counts the attempts at rows that earlier settlements refused too, when too many others made this settlement
-// fail. Else they would be tried for ever if it fails every night.
+// countAttempts counts the attempts at rows that earlier settlements refused too, if this settlement failed because too
+// many other rows were refused. Otherwise they would be tried for ever if every night fails.
 func (s *settlement) countAttempts(ctx context.Context, err error) error {
 	var many *tooManyRefused
 	if !errors.As(err, &many) {
@@ -270,7 +270,7 @@ func (s *settlement) moveToReview(ctx context.Context, failures []coupon.Failure
 	return reviewed(failures[:min(int(n), len(failures))]), err
 }
 
-// auditManual records the operator of a manual run, together with the first outcome that the run records for the coupon.
+// auditManual records the operator of a run with trigger MANUAL, once per coupon.
 func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) error {
 	if s.run.Trigger != coupon.Manual {
 		return nil
@@ -278,7 +278,6 @@ func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) err
 	return s.run.auditOnce(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, w.count, w.digest))
 }
 
-// auditHold records why this run held the coupon.
 func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {
 	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
 		return s.run.auditOnce(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})
@@ -296,7 +295,6 @@ func (s *settlement) underLock(ctx context.Context, work func(ctx context.Contex
 	})
 }
 
-// applications maps a list to its applications.
 func applications[T any](list []T, of func(T) coupon.Application) []coupon.Application {
 	all := make([]coupon.Application, len(list))
 	for i, one := range list {

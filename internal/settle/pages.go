@@ -12,31 +12,30 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Bounds of a page, in applications.
+// Sizes of a page, in applications.
 const (
-	// pageApplications are classified by one statement and inserted by one: enough for few round trips and for sorting by user
-	// id to pay, few enough to keep the JSON below a megabyte.
+	// pageApplications is the size of a full page: large enough to save round trips, and less than 1 MB of JSON.
 	pageApplications = 20_000
-	// firstApplications make a short first page, so that inserting begins soon; each further page is twice as long.
+	// firstApplications is the size of the first page. It is small, so that inserting begins soon. Sizes then double.
 	firstApplications = 2_500
-	// minApplications are read for even the fewest seats, because some of them may be refused.
+	// minApplications is the least size of a page, however few seats are free: some of its rows may be refused.
 	minApplications = 1_000
 )
 
-// selection is the applications of a page that get seats, if their rows are stored.
+// selection is the part of a page that gets seats, provided that MySQL stores the rows.
 type selection struct {
 	chosen []coupon.Application
-	rows   *seatRows              // of chosen
-	kept   int                    // seats kept for applications that the run leaves out
+	rows   *seatRows              // the rows of the chosen applications
+	kept   int                    // number of seats kept for DLQ entries that the run leaves out
 	ended  []decision.Application // NOT_SELECTED applications that cannot get a seat any more
-	second []decision.Application // NOT_SELECTED applications of users chosen before in the page
-	users  map[coupon.UserID]bool // chosen from the page so far; nil: no user can be in the page twice
-	from   []decision.Application // the page, from the first application that was considered
-	rest   []decision.Application // not considered
+	second []decision.Application // NOT_SELECTED applications of users who have an earlier application in chosen
+	users  map[coupon.UserID]bool // users chosen from the page so far; nil: no user can be in the page twice
+	from   []decision.Application // the applications that choose was given
+	rest   []decision.Application // the end of from, which choose did not reach
 }
 
-// newPageUsers returns an empty set if a user can be in the page twice, else nil. The queue holds a user once, but the DLQ and
-// the records may hold the same user, for example after Redis lost data.
+// newPageUsers returns an empty set if a user can be in the page twice, else nil. The queue holds each user once. A
+// user of the queue can also be in the DLQ or among the NOT_SELECTED records, for example after Redis lost data.
 func newPageUsers(page []decision.Application) map[coupon.UserID]bool {
 	for _, c := range page {
 		if c.Source != coupon.SourceQueue {
@@ -46,12 +45,11 @@ func newPageUsers(page []decision.Application) map[coupon.UserID]bool {
 	return nil
 }
 
-// seats is the number of seats given or kept if every row is stored.
+// seats returns the number of seats that are given or kept if every row is stored.
 func (s selection) seats() int { return len(s.chosen) + s.kept }
 
-// secondPlaces are the second applications of users who have one in the page already, where they were NOT_SELECTED. If the
-// first got a seat, the second has ended; if its row was refused, so is the second one's. The close-out decides about the second
-// places that are in Redis.
+// secondPlaces decides the NOT_SELECTED applications of users with an earlier application in the page. If the earlier
+// one got a seat, the later one has ended. If the earlier row was refused, so is the later one.
 func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.Application, refused []coupon.Application) {
 	if len(s.second) == 0 {
 		return nil, nil
@@ -71,7 +69,7 @@ func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.A
 	return ended, refused
 }
 
-// choose selects the first eligible applications for the free seats, and keeps a seat for each one that the run leaves out.
+// choose selects the first eligible applications for free seats. It keeps seats for DLQ entries that are left out.
 func (r run) choose(page []decision.Application, free int, users map[coupon.UserID]bool) selection {
 	s := selection{from: page, users: users, chosen: make([]coupon.Application, 0, min(len(page), free))}
 	for i, c := range page {
@@ -99,8 +97,8 @@ func (r run) choose(page []decision.Application, free int, users map[coupon.User
 	return s
 }
 
-// leavesOut reports whether this run keeps a seat for a DLQ entry instead of trying it. A nightly run tries a refused row once
-// for its cutoff; a run with canaries tries no other entry.
+// leavesOut reports whether this run keeps a seat for a DLQ entry instead of trying it. A nightly run tries a refused
+// row once for each cutoff. A run with canaries leaves out all entries that are no canaries.
 func (r run) leavesOut(a coupon.Application) bool {
 	switch {
 	case a.Source == coupon.SourceQueue || a.Source == coupon.SourceNotSelected || a.Source == coupon.SourceHeld:
@@ -113,23 +111,23 @@ func (r run) leavesOut(a coupon.Application) bool {
 	}
 }
 
-// stays reports whether a DLQ entry without a seat stays in the DLQ: an entry that this run leaves out and, in a retry, every
-// entry, because a retry ends no application.
+// stays reports whether a DLQ entry that finds no seat stays in the DLQ. An entry that this run leaves out stays. In a
+// retry every entry stays, because a retry records no DLQ entry as NOT_SELECTED.
 func (r run) stays(a coupon.Application) bool {
 	return a.Source != coupon.SourceQueue && (r.Trigger == coupon.DLQRetry || r.leavesOut(a))
 }
 
-// pageReader reads the line, classifies it and selects from it on other connections than the transaction. These do not see the
-// rows of the transaction: a user who is in two pages shows as a duplicate row.
+// pageReader reads the line, classifies it and selects from it. Its connections do not see the uncommitted rows of the
+// transaction, so a user who is in two pages is noticed only by the duplicate row.
 type pageReader struct {
 	*settlement
 	line  *line.Reader
 	past  ledger.Past
-	ask   int // applications in the next page
+	ask   int // size of the next page, in applications
 	ended bool
 }
 
-// read reads the pages that so many seats need if every row is stored.
+// read reads as many pages as the free seats need if every row is stored.
 func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, error] {
 	return line.Ahead(ctx, func(ctx context.Context) (*selection, error) {
 		if free == 0 || r.ended {

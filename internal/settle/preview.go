@@ -13,17 +13,17 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Preview is the part of a preview's Result that a run does not have.
+// Preview is the part of a Result that only a preview has.
 type Preview struct {
-	Digest  string  `json:"digest"`          // of the winners and the gap, for Order.Expect
-	First   *Winner `json:"first,omitempty"` // of the winners
+	Digest  string  `json:"digest"`          // digest of the winners and the gap, as Order.Expect takes it
+	First   *Winner `json:"first,omitempty"` // first winner
 	Last    *Winner `json:"last,omitempty"`
-	Reviews causes  `json:"underReviewBy,omitempty"` // applications that would move to the DLQ, by cause
+	Reviews causes  `json:"underReviewBy,omitempty"` // numbers of applications that would move to the DLQ, by cause
 
-	// With Order.List alone, in order:
+	// These lists are empty unless Order.List is set.
 	Winners     []Winner    `json:"winners,omitempty"`
-	UnderReview []Rejection `json:"underReview,omitempty"` // would move to the DLQ
-	Rejected    []Rejection `json:"rejected,omitempty"`    // would end for good
+	UnderReview []Rejection `json:"underReview,omitempty"` // applications that would move to the DLQ
+	Rejected    []Rejection `json:"rejected,omitempty"`    // applications that would get the outcome REJECTED
 }
 
 // Winner is an application that gets a seat.
@@ -32,27 +32,27 @@ type Winner struct {
 	Arrival coupon.Arrival `json:"arrival"` // µs since 1970
 }
 
-// Rejection is an application that can get no seat.
+// Rejection is an application that cannot get a seat, with the reason.
 type Rejection struct {
-	User    string         `json:"user"` // as Redis holds it
+	User    string         `json:"user"` // the member in Redis, which may be no user id
 	Arrival coupon.Arrival `json:"arrival"`
 	Cause   coupon.Cause   `json:"cause"`
 	Message string         `json:"message"`
 }
 
-// unfenced is the door of a preview, which does not wait for the cutoff.
+// unfenced is a Door for previews: its Fence does not wait for the cutoff.
 type unfenced struct{ Door }
 
 func (unfenced) Fence(context.Context, coupon.CouponID, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
 	return 0, 0, nil
 }
 
-// errRolledBack ends a preview's transaction.
+// errRolledBack makes the transaction of a preview roll back.
 var errRolledBack = &coupon.Error{Class: coupon.Setup, Err: errors.New("a preview is rolled back")}
 
-// Preview reports what RunOnce would do, by the same code: it seats the winners in a transaction that is rolled back, and
-// decides the rest of the line without a lock. It changes and records nothing. Applications that arrive between it and the run
-// may change the result if the cutoff is in the future.
+// Preview reports what RunOnce would do. It changes and records nothing, but runs the same code: winners get seats in a
+// transaction that is rolled back, and the rest of the line is decided without a lock. If the cutoff is in the future,
+// applications that arrive after the preview may change the result of the run.
 func (s *Settler) Preview(stop context.Context, order Order) (*Report, error) {
 	ctx, release := outlive(stop, 0)
 	defer release()
@@ -73,7 +73,7 @@ func (s *Settler) Preview(stop context.Context, order Order) (*Report, error) {
 	return report, err
 }
 
-// plan is settle for a preview.
+// plan does in a preview what settle does in a run.
 func (s *settlement) plan(ctx context.Context) (settled, error) {
 	if !s.due() {
 		return settled{notDue: true}, nil
@@ -120,7 +120,7 @@ type plannedSeats struct {
 	boundary coupon.Arrival // the highest arrival that ever got a seat
 }
 
-// planSeats gives the seats as issue does, and releases the lock as soon as the winners are known.
+// planSeats gives the seats as issue does. As soon as the winners are known, it rolls back and thus releases the lock.
 func (s *settlement) planSeats(ctx context.Context) (seats plannedSeats, err error) {
 	seats.coupon = s.coupon
 	s.begin(StepLock)
@@ -143,9 +143,9 @@ func (s *settlement) planSeats(ctx context.Context) (seats plannedSeats, err err
 	return seats, err
 }
 
-// planRest decides the rest of the line as the close-out does. review has the applications that would move to the DLQ.
+// planRest decides the rest of the line as the close-out does. With Order.List, review lists the new DLQ entries.
 func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tally, review []coupon.Failure, err error) {
-	refused := map[coupon.Application]bool{} // in a run they would be in the DLQ
+	refused := map[coupon.Application]bool{} // a run would have moved these to the DLQ already
 	for _, f := range seats.seated.refused.failures {
 		refused[f.Application] = true
 	}
@@ -171,8 +171,7 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 	return sum, review, err
 }
 
-// withWinners classifies a page as if the winners held the coupon and their applications were removed. winners are in the order
-// of users.
+// withWinners changes a classified page as if the winners, who are sorted by user, had their coupons already.
 func withWinners(page []decision.Application, winners []Winner) []decision.Application {
 	rest := make([]decision.Application, 0, len(page))
 	for _, c := range page {

@@ -23,7 +23,7 @@ const (
 WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
 )
 
-// lockCoupon is the first statement of every transaction here. Its row lock is the only mutual exclusion.
+// lockCoupon is the first statement of every transaction of this package. Its row lock is the only mutual exclusion.
 func lockCoupon(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error) {
 	return readCoupon(ctx, tx, coupon.LockSQL, id)
 }
@@ -63,10 +63,10 @@ WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
 ORDER BY applied_at, user_id LIMIT ?`
 )
 
-// cleanUpApplications are removed from Redis by one call.
+// cleanUpApplications is the greatest number of applications that one call removes from Redis.
 const cleanUpApplications = 5_000
 
-// removePages removes from Redis what a run has committed: issued applications by user id, or rejected ones by arrival.
+// removePages removes from Redis the applications that a run has recorded as issued or, with MarkRejected, rejected.
 func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark coupon.Mark) error {
 	var last coupon.Application
 	for {
@@ -103,7 +103,7 @@ const deleteNotSelectedSQL = `
 DELETE o FROM application_outcome o JOIN ` + mysqltx.ApplicationsTable + `
 ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + mysqltx.AppliedAt + ` AND o.outcome = 'NOT_SELECTED'`
 
-// deleteNotSelected deletes the records of applications that have a seat now, or move to the DLQ.
+// deleteNotSelected deletes the records of applications that have got a seat or move to the DLQ.
 func deleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, applications []coupon.Application) error {
 	if len(applications) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func deleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	return mysqltx.Wrap(err, "take back NOT_SELECTED of coupon %d", couponID)
 }
 
-// maxReasonLetters is the width of application_outcome.reason.
+// maxReasonLetters is the width of application_outcome.reason in characters.
 const maxReasonLetters = 500
 
 const updateNotSelectedSQL = `
@@ -136,7 +136,7 @@ INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, se
 ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATEST(last_arrival, ?), twice = GREATEST(twice, ?),
                         counted_since = GREATEST(counted_since, ?), seen_at = ?`
 
-// keepPromise stores the promises that Redis knows, so that they survive a loss of Redis.
+// keepPromise copies the promise counters of Redis to MySQL, so that they survive a loss of Redis.
 func keepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, at time.Time) error {
 	err := mysqltx.Upsert(ctx, tx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
 		a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at)
@@ -145,7 +145,7 @@ func keepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a le
 
 const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
 
-// writeOff accepts a gap on behalf of the run's operator. The audit event has the approved digest.
+// writeOff accepts a gap in the name of the run's operator. The audit event contains the approved digest.
 func writeOff(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, a ledger.Account, pin string) error {
 	if err := mysqltx.Exec(ctx, tx, 1, writeOffSQL, a.Gap(), couponID); err != nil {
 		return mysqltx.Wrap(err, "write off gap of coupon %d", couponID)
@@ -158,8 +158,7 @@ INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_co
                         first_arrival, last_arrival, winners_digest, settled_at)
 VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)`
 
-// insertRecord records the results of a transaction. rejected_count counts the rejected applications and those moved to the
-// DLQ.
+// insertRecord inserts the settlement row. Its rejected_count includes the applications moved to the DLQ.
 func insertRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, seats seated) error {
 	t, w := seats.tally, seats.winners
 	err := mysqltx.Exec(ctx, tx, 1, insertRecordSQL, run.id, couponID, t.Read, t.Issued, t.UnderReview+t.Rejected, t.AlreadyIssued,
@@ -172,7 +171,7 @@ INSERT INTO settlement (run_id, coupon_id, already_issued_count, not_selected_co
 ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + ?, not_selected_count = not_selected_count + ?,
                         cleaned_at = NULL`
 
-// addToRecord adds the outcomes of a page, in the transaction of the page.
+// addToRecord adds the outcomes of a page to the settlement row, in the transaction that records the outcomes.
 func addToRecord(ctx context.Context, tx *sql.Tx, run run, couponID coupon.CouponID, d decision.Decisions) error {
 	already, not := len(d.AlreadyIssued), len(d.NotSelected)
 	err := mysqltx.Upsert(ctx, tx, addToRecordSQL, run.id, couponID, already, not, run.settledAt(), already, not)
@@ -183,7 +182,7 @@ const completeRecordSQL = `
 INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_at, cleaned_at) VALUES (?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE read_count = ?, rejected_count = ?, cleaned_at = COALESCE(cleaned_at, ?)`
 
-// completeRecord writes the final counts, and that Redis is clean.
+// completeRecord writes the final counts and marks the settlement as cleaned up.
 func completeRecord(ctx context.Context, q mysqltx.Querier, run run, couponID coupon.CouponID, c Counts, at time.Time) error {
 	rejected := c.UnderReview + c.Rejected
 	err := mysqltx.Upsert(ctx, q, completeRecordSQL, run.id, couponID, c.Read, rejected, run.settledAt(), at, c.Read, rejected, at)
@@ -196,7 +195,6 @@ SELECT s.read_count, s.issued_count, s.rejected_count, s.already_issued_count, s
        (SELECT COUNT(*) FROM application_outcome o WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id)
 FROM settlement s WHERE s.run_id = ? AND s.coupon_id = ?`
 
-// loadRecord reads what a run has committed already.
 func loadRecord(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID) (done seated, found bool, err error) {
 	t, w := &done.tally, &done.winners
 	err = q.QueryRowContext(ctx, selectRecordSQL, run, couponID).Scan(&t.Read, &t.Issued, &t.UnderReview, &t.AlreadyIssued, &t.NotSelected,
@@ -210,10 +208,10 @@ func loadRecord(ctx context.Context, q mysqltx.Querier, run coupon.RunID, coupon
 	return done, true, mysqltx.Wrap(err, "read record of coupon %d", couponID)
 }
 
-// pendingCleanup is a run whose settled applications Redis may still hold.
+// pendingCleanup is a run whose settled applications may still be in Redis.
 type pendingCleanup struct {
 	run     coupon.RunID
-	covered bool // its cutoff is not later than that of this run, which therefore reads all applications that it may have left
+	covered bool // its cutoff is not later than that of the current run, which thus reads every application that it left
 }
 
 const selectPendingSQL = `
@@ -227,7 +225,7 @@ func selectPendingCleanups(ctx context.Context, tx *sql.Tx, couponID coupon.Coup
 
 const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?"
 
-// selectLastIssued returns the highest arrival that ever got a seat.
+// selectLastIssued returns the highest arrival of the coupon that ever got a seat.
 func selectLastIssued(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (last coupon.Arrival, err error) {
 	err = tx.QueryRowContext(ctx, selectLastIssuedSQL, couponID).Scan(&last)
 	return last, mysqltx.Wrap(err, "read last arrival issued of coupon %d", couponID)
@@ -246,17 +244,16 @@ func markFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at
 	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, markFinalisedSQL, at, couponID), "finalise coupon %d", couponID)
 }
 
-// origin says in audit events who has done what the run does.
 func (r run) origin() audit.Origin {
 	return audit.Origin{At: r.settledAt(), Actor: r.Operator, Run: r.id, Reason: r.Reason}
 }
 
-// audit appends events of the run to the coupon's chain. The transaction must hold the coupon's lock.
+// audit appends events of the run to the coupon's audit chain. The transaction must hold the coupon's lock.
 func (r run) audit(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
 	return audit.Append(ctx, tx, r.origin(), action, couponID, entries...)
 }
 
-// auditOnce is audit, unless the run has recorded this action before.
+// auditOnce appends the events unless the run has already recorded this action for the coupon.
 func (r run) auditOnce(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
 	if done, err := audit.Recorded(ctx, tx, r.origin(), action, couponID); err != nil || done {
 		return err

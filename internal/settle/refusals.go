@@ -17,13 +17,12 @@ import (
 // refusals are the rows that MySQL refused in one transaction.
 type refusals struct {
 	failures []coupon.Failure
-	anew     int       // refused for the first time, in this transaction and in earlier ones of the settlement
-	allowed  int       // of anew
-	night    time.Time // the cutoff of a nightly run; zero: of no nightly run
+	anew     int       // number of rows refused for the first time, in all transactions of the settlement so far
+	allowed  int       // greatest permitted value of anew
+	night    time.Time // cutoff of the run if it is a nightly run, else zero
 }
 
-// newRefusals allows 100 rows to be refused for the first time, and one more for each hundred seats. A few odd users must not
-// stop a coupon; a broken trigger or schema must.
+// newRefusals allows 100 newly refused rows, and one more per hundred seats. More mean a broken trigger or schema.
 func (r run) newRefusals(seats, anew int) refusals {
 	refused := refusals{anew: anew, allowed: 100 + seats/100}
 	if r.Trigger == coupon.Cron {
@@ -32,7 +31,7 @@ func (r run) newRefusals(seats, anew int) refusals {
 	return refused
 }
 
-// insert inserts applications in order and returns those that were stored; the others become failures.
+// insert inserts applications in order and returns those that were stored. The others become failures.
 func (r *refusals) insert(ctx context.Context, tx *sql.Tx, before int, all []coupon.Application,
 	insert func(stored int, part []coupon.Application) error) ([]coupon.Application, error) {
 	found := refusals{anew: r.anew, allowed: r.allowed, night: r.night}
@@ -47,11 +46,11 @@ func (r *refusals) insert(ctx context.Context, tx *sql.Tx, before int, all []cou
 	return stored, err
 }
 
-// note makes a refused row a failure. It does not count rows that were refused before this settlement.
+// note turns a refused row into a failure. Only a row that no earlier settlement refused counts towards the limit.
 func (r *refusals) note(a coupon.Application, why error) error {
 	f := coupon.Failure{Application: a, Cause: coupon.CauseBadRow, Retryable: true, Row: true, Night: r.night, Message: why.Error()}
 	if numbered, ok := errors.AsType[*mysql.MySQLError](why); ok {
-		f.Message = numbered.Error() // without the operation of this program
+		f.Message = numbered.Error() // without the words that this program has added
 	}
 	r.failures = append(r.failures, f)
 	if f.RefusedBefore() {
@@ -63,7 +62,7 @@ func (r *refusals) note(a coupon.Application, why error) error {
 	return nil
 }
 
-// of are the failures of further applications of users whose rows were refused.
+// of returns a failure for each of the applications whose user has a refused row.
 func (r *refusals) of(further []coupon.Application) (failures []coupon.Failure) {
 	for _, a := range further {
 		at := slices.IndexFunc(r.failures, func(f coupon.Failure) bool { return f.User() == a.User() })
@@ -76,12 +75,12 @@ func (r *refusals) of(further []coupon.Application) (failures []coupon.Failure) 
 	return failures
 }
 
-// tooManyRefused is an error of the schema or a trigger, not of the rows.
+// tooManyRefused is an error in the schema or in a trigger, because so many rows cannot all be wrong.
 type tooManyRefused struct {
 	allowed int
 	last    coupon.UserID
 	why     error
-	before  []coupon.Failure // rows that were refused in earlier settlements, and in the transaction that failed
+	before  []coupon.Failure // rows refused in the failed transaction that earlier settlements had refused too
 }
 
 func (e *tooManyRefused) Error() string { return e.In(text.English) }

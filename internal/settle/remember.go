@@ -8,22 +8,21 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// maxRemembered bounds the winners that all settlements of a run keep in memory, to 16 MB. Without room, a clean-up reads its
-// winners from MySQL.
+// maxRemembered is how many winners a run keeps in memory (16 MB). A settlement without room reads them from MySQL.
 const maxRemembered = 1_000_000
 
-// memory is the semaphore of a run for winners.
+// memory counts the winners for which the settlements of a run have reserved room.
 type memory struct{ taken atomic.Int64 }
 
-// remembered are the winners of one settlement, all or none of them.
+// remembered holds all winners of one settlement, or none.
 type remembered struct {
 	memory   *memory
-	room     int // in winners; 0: none are remembered
+	room     int // greatest number of winners; 0: none are remembered
 	all      []Winner
 	complete bool
 }
 
-// reserve reserves room for so many winners until release, if there is any.
+// reserve reserves room for one winner per seat, until release. If there is no room, no winner is remembered.
 func (m *memory) reserve(seats int) *remembered {
 	n := int64(seats)
 	if m.taken.Add(n) > maxRemembered {
@@ -35,7 +34,7 @@ func (m *memory) reserve(seats int) *remembered {
 
 func (r *remembered) release() { r.memory.taken.Add(-int64(r.room)) }
 
-// reset prepares for a transaction.
+// reset discards the winners of an earlier attempt at the transaction.
 func (r *remembered) reset() { r.all, r.complete = nil, r.room > 0 }
 
 // forget makes the clean-up read the winners from MySQL.
@@ -57,7 +56,7 @@ func (r *remembered) add(issued []coupon.Application) {
 	}
 }
 
-// removeRemembered removes winners from Redis, in the order of the line, which costs Redis least.
+// removeRemembered removes winners from Redis in order of arrival, the order that costs Redis least.
 func (s *settlement) removeRemembered(ctx context.Context, winners *remembered) error {
 	for some := range slices.Chunk(winners.all, cleanUpApplications) {
 		page := make([]coupon.Application, len(some))

@@ -12,9 +12,9 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Counts are applications by result.
+// Counts are numbers of applications by result.
 type Counts struct {
-	Read          int `json:"read"`          // in the line before the cutoff
+	Read          int `json:"read"`          // were in the line before the cutoff
 	Issued        int `json:"issued"`        // got a seat
 	UnderReview   int `json:"underReview"`   // were moved to the DLQ
 	Rejected      int `json:"rejected"`      // ended for good
@@ -22,7 +22,6 @@ type Counts struct {
 	NotSelected   int `json:"notSelected"`   // found no seat
 }
 
-// Plus adds up counts.
 func (c Counts) Plus(d Counts) Counts {
 	return Counts{c.Read + d.Read, c.Issued + d.Issued, c.UnderReview + d.UnderReview, c.Rejected + d.Rejected,
 		c.AlreadyIssued + d.AlreadyIssued, c.NotSelected + d.NotSelected}
@@ -32,10 +31,9 @@ func (c Counts) changed() bool {
 	return c.Issued+c.UnderReview+c.Rejected+c.AlreadyIssued+c.NotSelected > 0
 }
 
-// causes count the applications that were moved to the DLQ.
+// causes counts the applications that were moved to the DLQ, by cause.
 type causes map[coupon.Cause]int
 
-// tally is Counts with causes.
 type tally struct {
 	Counts
 	causes causes
@@ -51,7 +49,7 @@ func (t tally) plus(u tally) tally {
 	return tally{t.Counts.Plus(u.Counts), both}
 }
 
-// reviewed counts failures that were moved to the DLQ.
+// reviewed returns the tally of failures that were moved to the DLQ.
 func reviewed(failures []coupon.Failure) tally {
 	t := tally{Counts: Counts{UnderReview: len(failures)}, causes: causes{}}
 	for _, f := range failures {
@@ -67,24 +65,24 @@ type Result struct {
 	Status coupon.ResultStatus `json:"status"`
 	Counts
 	SeatsLeft     int            `json:"seatsLeft"`
-	Gap           int64          `json:"gap"` // accepted applications that cannot be found
+	Gap           int64          `json:"gap"` // number of accepted applications that cannot be found
 	FirstArrival  coupon.Arrival `json:"firstArrival,omitempty"`
 	LastArrival   coupon.Arrival `json:"lastArrival,omitempty"`
-	WinnersDigest string         `json:"winnersDigest,omitempty"` // sha256:… over the issued user ids, a line each, in order
+	WinnersDigest string         `json:"winnersDigest,omitempty"` // sha256:… of the issued user ids in order, one a line
 	Millis        int64          `json:"durationMs"`
 	Error         string         `json:"error,omitempty"`
 
-	Earlier *history.Settled `json:"settledBefore,omitempty"` // of an unchanged coupon: the last run that settled anything
+	Earlier *history.Settled `json:"settledBefore,omitempty"` // if unchanged: the last run that settled the coupon
 
-	Preview *Preview `json:"preview,omitempty"` // of a preview alone
+	Preview *Preview `json:"preview,omitempty"` // nil unless this is a preview
 
-	Causes map[coupon.Cause]int `json:"-"` // of UnderReview
+	Causes map[coupon.Cause]int `json:"-"` // the applications in UnderReview, by cause
 	err    error
-	class  coupon.Class // of the error
+	class  coupon.Class
 	advice text.Message
 }
 
-// tally adds up the phases. The counts of a complete record replace the sum.
+// tally adds up the counts of all phases. If the settlement row is complete, its counts replace the sum.
 func (d settled) tally() tally {
 	all := d.issued.seated.tally.plus(d.aside).plus(d.cleaned).plus(d.closed)
 	if d.finished != nil {
@@ -130,25 +128,23 @@ func (r *Result) fail(err error) {
 	r.err, r.Error = err, err.Error()
 }
 
-// Err is the error whose text is Error.
+// Err returns the error whose text is in the field Error.
 func (r *Result) Err() error { return r.err }
 
-// Report is the result of a run.
 type Report struct {
-	DryRun  bool             `json:"dryRun,omitempty"` // a preview
+	DryRun  bool             `json:"dryRun,omitempty"` // whether this is a preview
 	Run     coupon.RunID     `json:"run"`
 	Trigger coupon.Trigger   `json:"trigger"`
-	Cutoff  time.Time        `json:"cutoff,omitzero"` // zero: nothing was to be done
+	Cutoff  time.Time        `json:"cutoff,omitzero"` // zero: there was nothing to do
 	Status  coupon.RunStatus `json:"status"`
 	Coupons []Result         `json:"coupons"`
 	Total   Total            `json:"total"`
 }
 
-// Total sums up the coupons of a run.
 type Total struct {
 	Coupons int `json:"coupons"`
 	Counts
-	Failed int   `json:"failed"` // failed, busy or held
+	Failed int   `json:"failed"` // number of coupons with status failed, busy or held
 	Millis int64 `json:"durationMs"`
 }
 
@@ -184,7 +180,7 @@ func (r *Report) end(err error, took time.Duration) {
 	}
 }
 
-// Classes are the classes of the coupons that failed, for the exit code.
+// Classes returns the error classes of the coupons that failed. The exit code depends on them.
 func (r *Report) Classes() (classes []coupon.Class) {
 	for _, c := range r.Coupons {
 		if c.Error != "" {
@@ -194,7 +190,7 @@ func (r *Report) Classes() (classes []coupon.Class) {
 	return classes
 }
 
-// Advice is the advice about the coupons that failed, without repetitions.
+// Advice returns the remedies for the coupons that failed, each once.
 func (r *Report) Advice() (advice []text.Message) {
 	for _, c := range r.Coupons {
 		if c.advice != (text.Message{}) && !slices.Contains(advice, c.advice) {
@@ -204,7 +200,7 @@ func (r *Report) Advice() (advice []text.Message) {
 	return advice
 }
 
-// Err joins the failures of coupons that another run may settle. A held coupon or a wrong setup is not among them.
+// Err joins the infrastructure errors, after which another run may succeed. Held coupons and setup errors are left out.
 func (r *Report) Err() error {
 	var failures []error
 	for _, c := range r.Coupons {

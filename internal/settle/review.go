@@ -16,8 +16,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Retry makes DLQ entries of one coupon retryable and settles the coupon. members are the users as the DLQ holds them; none
-// means all. Applications that cannot be settled return to the DLQ. Safe to repeat.
+// Retry makes DLQ entries of one coupon retryable and settles the coupon. members are members of the DLQ; an empty list
+// means all entries. An application that still cannot be settled stays in the DLQ. A retry is safe to repeat.
 func (s *Settler) Retry(stop context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
 	order.Trigger = coupon.DLQRetry
 	return s.runReview(stop, couponID, order, members, func(one *settlement, ctx context.Context) (settled, error) {
@@ -28,8 +28,8 @@ func (s *Settler) Retry(stop context.Context, couponID coupon.CouponID, order Or
 	})
 }
 
-// Drop rejects DLQ entries of one coupon for the order's reason. It is a run of its own, so that a crash between MySQL and
-// Redis is repaired like that of a settlement. To drop an application again is an error: it is not in the DLQ any more.
+// Drop rejects DLQ entries of one coupon, for the order's reason. A drop is recorded as a run, so that the next run
+// repairs a crash between MySQL and Redis. Dropping an entry twice is an error, because it has left the DLQ.
 func (s *Settler) Drop(stop context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
 	order.Trigger, order.CutoffNow = coupon.Manual, true
 	return s.runReview(stop, couponID, order, members, func(one *settlement, ctx context.Context) (settled, error) {
@@ -37,7 +37,7 @@ func (s *Settler) Drop(stop context.Context, couponID coupon.CouponID, order Ord
 	})
 }
 
-// runReview is a run over one coupon. All members must be in its DLQ, unless the order says that they may be gone.
+// runReview does a run over one coupon. All members must be in its DLQ, unless MayBeGone is set.
 func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, order Order, members []string, what work) (*Report, error) {
 	s = s.withFreshDB()
 	ctx, release := outlive(stop, s.Grace)
@@ -57,7 +57,7 @@ func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, orde
 	return s.doRun(ctx, r, coupons)
 }
 
-// release makes members retryable, after the audit event that names the operator.
+// release makes DLQ entries retryable. Before that, it records the operator in an audit event.
 func (s *settlement) release(ctx context.Context, members []string) error {
 	named, err := s.underReview(ctx, s.coupon.ID, members, s.run.MayBeGone)
 	if err != nil {
@@ -86,20 +86,19 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 	})
 }
 
-// dropped is the result of the transaction of a drop.
 type dropped struct {
 	issued
-	applications []coupon.Application // leave the DLQ
-	stay         []error              // one for each application that stays
+	applications []coupon.Application // applications that leave the DLQ
+	stay         []error              // one error for each application that stays in the DLQ
 }
 
-// maxShownStay bounds the reasons that a message lists.
+// maxShownStay bounds the number of errors that a message lists.
 const maxShownStay = 20
 
-// drop records applications and removes them from the DLQ. The error names those that cannot be recorded, and stay.
+// drop rejects DLQ entries and removes them from the DLQ. The error names the entries that could not be recorded.
 func (s *settlement) drop(ctx context.Context, members []string) (settled, error) {
 	var done dropped
-	sent := false // the COMMIT of an earlier attempt, which may have recorded done
+	sent := false // whether an earlier attempt reached its COMMIT, and so may have committed done
 	s.begin(StepLock)
 	err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
 		if sent {
@@ -115,7 +114,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 		return settled{}, err
 	}
 	result := settled{issued: done.issued}
-	if done.seated.tally.changed() { // else another run has settled them meanwhile, and cleans up
+	if done.seated.tally.changed() { // otherwise another run has settled the entries and cleans up
 		if err := s.cleanDropped(ctx, done); err != nil {
 			return result, err
 		}
@@ -151,12 +150,12 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 	return done, insertRecord(ctx, tx, s.run, locked.ID, done.seated)
 }
 
-// cleanDropped removes dropped applications from Redis, and records that it is clean.
+// cleanDropped removes dropped applications from Redis and marks the settlement as cleaned up.
 func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 	if _, err := s.cleanUp(ctx, done.issued, new(remembered)); err != nil {
 		return err
 	}
-	// cleanUp finds applications by user id.
+	// cleanUp searches by user id, which malformed members do not have.
 	noUsers := slices.DeleteFunc(done.applications, func(a coupon.Application) bool { return a.User() != 0 })
 	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, noUsers); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 	})
 }
 
-// recordDropped adds to done the applications of a page that are recorded now, or were recorded before without a clean-up.
+// recordDropped rejects the entries of a page and adds them to done, also those that were recorded before.
 func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *dropped, refused *refusals, page []coupon.Application) error {
 	judged, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
 	if err != nil {
@@ -180,7 +179,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 			done.applications = append(done.applications, c.Application)
 		case c.User() != 0:
 			users = append(users, c.Application)
-		default: // the reason names the member
+		default: // a malformed member has no user id: only the reason identifies it
 			reason := mysqltx.Shorten(ledger.Malformed(c.Member)+": "+s.run.Reason, maxReasonLetters)
 			recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, reason, []coupon.Application{c.Application}, refused)
 			switch {
@@ -203,7 +202,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 	return s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...)
 }
 
-// underReview finds the members in the DLQ. A missing one is an error, unless they may be gone.
+// underReview returns the DLQ entries of the members. A missing member is an error, unless mayBeGone is set.
 func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string, mayBeGone bool) (found []coupon.Application, err error) {
 	if len(members) == 0 {
 		return nil, nil
@@ -247,7 +246,7 @@ func (s *Settler) eachPageUnderReview(ctx context.Context, couponID coupon.Coupo
 	}
 }
 
-// Shown is a member for a message, cut short: a program may have written a megabyte into the queue.
+// Shown shortens a member for a message, because an entry written by hand may be a megabyte long.
 func Shown(member string) string {
 	if letters := []rune(member[:min(len(member), 4*maxShown+utf8.UTFMax)]); len(letters) > maxShown {
 		return string(letters[:maxShown]) + "…"
@@ -255,5 +254,5 @@ func Shown(member string) string {
 	return member
 }
 
-// maxShown is more than twice the digits of the longest user id.
+// maxShown is in characters. The longest user id has 20 digits.
 const maxShown = 50

@@ -18,29 +18,28 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// heartbeat is the interval of heartbeats.
 const heartbeat = 10 * time.Second
 
-// endTimeout bounds the record of the end of a run. Together with the default grace it is well below the 30 s of a pod.
+// endTimeout bounds recording the end of a run. With the default grace it is well below the 30 s that a pod gets.
 const endTimeout = 3 * time.Second
 
-// run is one execution of the job. Nothing in it changes once it is recorded.
+// run is one execution over all due coupons. Its fields do not change after it has been recorded.
 type run struct {
 	Order
 	id        coupon.RunID
 	cutoff    time.Time       // UTC
-	startedAt time.Time       // UTC, read once
-	stop      context.Context // ends when the run is to stop
+	startedAt time.Time       // UTC; the clock is read once
+	stop      context.Context // cancelled by a request to stop
 	work      work
-	memory    *memory // shared by all coupons
+	memory    *memory // shared by all coupons of the run
 }
 
 func (r run) start() history.Start {
 	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, StartedAt: r.startedAt}
 }
 
-// settledAt is the time of everything that the run records: its start or, if it starts early and waits at the fence, its
-// cutoff. Thus it is later than every application that the run settles.
+// settledAt returns the time of all that the run records: its start or, if it started before its cutoff, the cutoff. It
+// is later than every application that the run settles.
 func (r run) settledAt() time.Time {
 	if r.cutoff.After(r.startedAt) {
 		return r.cutoff
@@ -48,10 +47,9 @@ func (r run) settledAt() time.Time {
 	return r.startedAt
 }
 
-// work is what a run does to one coupon.
 type work func(s *settlement, ctx context.Context) (settled, error)
 
-// stopped returns an error after a request to stop. The run then finishes the work in progress and begins no other.
+// stopped returns an error after a request to stop. The run then finishes its current work and begins nothing new.
 func (r run) stopped() error {
 	if r.stop.Err() == nil {
 		return nil
@@ -64,9 +62,9 @@ func Stopped(ctx context.Context) error {
 	return text.RetryableErrorf(text.Stopped, context.Cause(ctx))
 }
 
-// RunOnce settles every due coupon once and reports each result. A coupon that fails does not affect the others; the error is
-// set when the run could not begin or was stopped. When stop ends, the transaction in progress has Grace to finish, or is
-// rolled back. Running again is always safe.
+// RunOnce settles every due coupon once and reports each result. A failure of one coupon does not affect the others. An
+// error means that the run could not begin, was stopped, or that its end could not be recorded. After stop is
+// cancelled, the current transaction has Grace to finish; after that it is rolled back. Running again is always safe.
 func (s *Settler) RunOnce(stop context.Context, order Order) (report *Report, err error) {
 	s = s.withFreshDB()
 	s.Observer.Begin()
@@ -84,7 +82,7 @@ func (s *Settler) RunOnce(stop context.Context, order Order) (report *Report, er
 	return s.doRun(ctx, r, coupons)
 }
 
-// withFreshDB returns a Settler that does not know yet whether MySQL is away.
+// withFreshDB returns a copy with a new DB, which does not remember that MySQL was away in an earlier run.
 func (s *Settler) withFreshDB() *Settler {
 	fresh := *s
 	fresh.DB = mysqltx.New(s.DB.Pool())
@@ -99,7 +97,7 @@ func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run
 	return r, err
 }
 
-// doRun processes the coupons of a recorded run, and records its end.
+// doRun settles the coupons of a recorded run, and records its end.
 func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*Report, error) {
 	stop := s.beat(ctx, r.id)
 	defer stop()
@@ -108,7 +106,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 	report := newReport(r)
 	err := s.settleAll(ctx, r, coupons, report)
 	report.end(err, s.Now().Sub(r.startedAt))
-	stop() // a late beat would look for a run that has not ended
+	stop() // a heartbeat after the end would find no unfinished run and log a warning
 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
@@ -123,7 +121,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 	return report, err
 }
 
-// outlive returns a context that ends when stop has ended and the grace has passed.
+// outlive returns a context that ends when the grace has passed after the end of stop.
 func outlive(stop context.Context, grace time.Duration) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stop))
 	forget := context.AfterFunc(stop, func() {
@@ -134,7 +132,7 @@ func outlive(stop context.Context, grace time.Duration) (ctx context.Context, re
 	return ctx, func() { forget(); cancel(nil) }
 }
 
-// chooseCutoff goes by the Redis clock and refuses a cutoff in the future. A nightly run may be early; it waits at the fence.
+// chooseCutoff refuses a cutoff in the Redis clock's future. Only a nightly run may begin early: it waits at the fence.
 func (s *Settler) chooseCutoff(ctx context.Context, o Order) (time.Time, error) {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
@@ -177,7 +175,7 @@ func (s *Settler) findCoupons(ctx context.Context, r run) (coupons []coupon.Coup
 	})
 }
 
-// chooseCoupons returns the ordered coupons, finalised ones too, or else all that are due.
+// chooseCoupons returns the coupons that the order names, also finalised ones, or else all due coupons.
 func chooseCoupons(ctx context.Context, q mysqltx.Querier, r run) ([]coupon.Coupon, error) {
 	if r.Coupons == nil {
 		return selectDue(ctx, q, r.cutoff)
@@ -193,18 +191,17 @@ func chooseCoupons(ctx context.Context, q mysqltx.Querier, r run) ([]coupon.Coup
 	return coupons, nil
 }
 
-// task is the settlement of one coupon, with its progress.
 type task struct {
 	*settlement
 	done        settled
 	begun       bool
-	interrupted bool // by the request to stop
+	interrupted bool // whether a request to stop ended this settlement
 	took        time.Duration
 	err         error
 }
 
-// settleAll first prepares every coupon, so that no key expires before its turn and pods put back the applications of all
-// coupons at the same time. It issues all coupons before it closes out a long line.
+// settleAll first prepares every coupon. No key can then expire before its coupon is settled, and pods put back the
+// lost applications of all coupons at the same time. All coupons are issued before the close-out of a long line begins.
 func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon, report *Report) error {
 	all := make([]*task, len(coupons))
 	for i, c := range coupons {
@@ -246,7 +243,7 @@ func (s *Settler) newSettlement(r run, c coupon.Coupon) *settlement {
 		logger: s.Logger.With(zap.Uint64("run_id", uint64(r.id)), zap.Uint64("coupon_id", uint64(c.ID)))}
 }
 
-// each calls do for every task, Parallel of them at the same time.
+// each calls do for every task. At most Parallel calls run at the same time.
 func (s *Settler) each(all []*task, do func(t *task)) {
 	var group errgroup.Group
 	group.SetLimit(s.Parallel)
@@ -256,7 +253,7 @@ func (s *Settler) each(all []*task, do func(t *task)) {
 	_ = group.Wait()
 }
 
-// prepare renews the keys of the coupon, and makes the door note which Redis server it is on.
+// prepare renews the TTL of the coupon's keys. By calling fence, it makes Redis note which server serves the coupon.
 func (s *settlement) prepare(ctx context.Context) error {
 	if err := s.Door.Renew(ctx, s.coupon.ID, s.coupon.ClosesAt); err != nil || !s.due() {
 		return err
@@ -265,7 +262,7 @@ func (s *settlement) prepare(ctx context.Context) error {
 	return err
 }
 
-// do runs a part of a settlement. A panic fails this coupon alone.
+// do runs a part of a settlement. A panic in it fails only this coupon.
 func (t *task) do(part func() (settled, error)) {
 	began := t.Now()
 	defer func() {
@@ -276,7 +273,7 @@ func (t *task) do(part func() (settled, error)) {
 		t.took += t.Now().Sub(began)
 		t.endStep("")
 		r := t.result()
-		r.Status = "" // the run has not ended
+		r.Status = "" // a coupon has no status before the run ends
 		t.Observer.Note(r)
 	}()
 	t.done, t.err = part()
@@ -284,7 +281,6 @@ func (t *task) do(part func() (settled, error)) {
 
 func (t *task) result() Result { return t.done.result(t.coupon, t.err, t.took) }
 
-// end logs and returns the result of the coupon.
 func (t *task) end() Result {
 	r := t.result()
 	t.interrupted = t.run.stopped() != nil && errors.Is(t.err, context.Cause(t.run.stop))
@@ -299,7 +295,7 @@ func (t *task) end() Result {
 	return r
 }
 
-// alarm is the log level for a coupon that was not settled. The operator of a manual run sees it in the report.
+// alarm is the log level for a coupon that was not settled. The operator of a manual run sees the error in the report.
 func (r run) alarm() zapcore.Level {
 	if r.Trigger == coupon.Cron {
 		return zap.WarnLevel
@@ -314,7 +310,6 @@ func (s *settlement) progress(applications int) {
 	}
 }
 
-// beat writes heartbeats until the returned func is called.
 func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -331,7 +326,7 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// Wait returns nil after d, or the cause when ctx ends.
+// Wait returns nil after d. If ctx ends before that, it returns the cause.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

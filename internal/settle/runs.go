@@ -19,10 +19,9 @@ func (s *Settler) LastNight(ctx context.Context, newest time.Time) (last time.Ti
 	})
 }
 
-// markTimeout bounds the marking of abandoned runs.
 const markTimeout = 3 * time.Second
 
-// markAbandoned makes one attempt. Its failure does not stop the run.
+// markAbandoned tries once to mark runs without recent heartbeats. A failure is logged and does not stop the run.
 func (s *Settler) markAbandoned(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
@@ -35,7 +34,7 @@ func (s *Settler) markAbandoned(ctx context.Context) {
 	}
 }
 
-// keepResults makes one attempt. The settlements are recorded without it.
+// keepResults tries once to store the coupons' results. A failure is only logged, because the settlements are recorded.
 func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
 	var results []history.Result
 	for _, c := range report.Coupons {
@@ -48,10 +47,10 @@ func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
 	}
 }
 
-// maxLookedUp bounds the unchanged coupons whose earlier run is looked up.
+// maxLookedUp bounds the number of unchanged coupons that lookUpEarlier looks up.
 const maxLookedUp = 20
 
-// lookUpEarlier adds to the report of a manual run the earlier runs of its unchanged coupons.
+// lookUpEarlier completes the report of a manual run: each unchanged coupon gets the earlier run that settled it.
 func (s *Settler) lookUpEarlier(ctx context.Context, r run, report *Report) {
 	looked := 0
 	for i := range report.Coupons {

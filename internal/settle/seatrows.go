@@ -10,13 +10,13 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// This file inserts rows of user_coupon fast: as packed numbers in one JSON text, in the order of the unique key, without a
-// check of the foreign key. A page is packed while the page before is inserted. Each of these saves 5 % or more of a settlement
-// on one of the servers; docs/performance.md has the figures.
+// This file inserts rows of user_coupon fast. Rows are sent as packed numbers in one JSON text, in the order of the
+// unique key. The foreign key is not checked. A page is packed while the page before is inserted. Each of these
+// measures saves at least 5 % of a settlement's time on MySQL or on MariaDB; docs/performance.md has the figures.
 
-// insertIssuedSQL inserts seatRows. The foreign key is not checked for each row, because the transaction has locked the
-// coupon's row. MariaDB and MySQL switch the check off in different ways, each in a comment for the other. It is off in this
-// statement and in its triggers alone.
+// insertIssuedSQL inserts seatRows. The foreign key need not be checked for each row, because the transaction has
+// locked the coupon's row. MariaDB and MySQL switch the check off in different ways; each server takes the other's way
+// for a comment. The check is off only in this statement and in its triggers.
 const insertIssuedSQL = `
 /*M! SET STATEMENT foreign_key_checks = 0 FOR */
 INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
@@ -25,31 +25,30 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	user_id BIGINT UNSIGNED PATH '$[0]', packed BIGINT UNSIGNED PATH '$[1]'
 )) AS j`
 
-// placeBits hold a place in a page. The bits above hold how many µs an application arrived after the first of the page.
+// In a packed number, the low placeBits bits are the place in the page. The others are µs since its first arrival.
 const (
 	placeBits = 15
-	maxLater  = 1<<(63-placeBits) - 1 // nine years
+	maxLater  = 1<<(63-placeBits) - 1 // nine years, in µs
 )
 
-// packable reports whether an application fits into one seatRows with those before it. A score written by hand can be any
-// number.
+// packable reports whether the arrival can be packed with those before it. A score written by hand may be too far off.
 func packable(before []coupon.Application, a coupon.Application) bool {
 	return len(before) == 0 || a.Arrival-before[0].Arrival <= maxLater
 }
 
-// seatRows are applications as insertIssuedSQL reads them.
+// seatRows are applications in the form that insertIssuedSQL reads.
 type seatRows struct {
 	n     int
 	first coupon.Arrival
-	json  string // [[user, packed], …] by user id
+	json  string // [[user id, packed number], …], sorted by user id
 }
 
-// packSeats packs place, from 1, and arrival into one number, because the server reads fewer numbers faster.
+// packSeats packs place (from 1) and arrival into one number, because the server reads one number faster than two.
 func packSeats(applications []coupon.Application) *seatRows {
 	if len(applications) == 0 {
 		return &seatRows{}
 	}
-	const perApplication = 32 // two numbers, brackets, commas
+	const perApplication = 32 // bytes: two numbers, brackets, commas
 	first := applications[0].Arrival
 	json := make([]byte, 0, 2+perApplication*len(applications))
 	json = append(json, '[')
@@ -66,7 +65,7 @@ func packSeats(applications []coupon.Application) *seatRows {
 	return &seatRows{len(applications), first, string(append(json, ']'))}
 }
 
-// rowsOf returns the rows of a part of the chosen. The rows of all are packed already.
+// rowsOf returns the rows of a part of the chosen applications. The rows of all of them are packed already.
 func (s selection) rowsOf(part []coupon.Application) *seatRows {
 	if len(part) == len(s.chosen) {
 		return s.rows
@@ -74,7 +73,7 @@ func (s selection) rowsOf(part []coupon.Application) *seatRows {
 	return packSeats(part)
 }
 
-// insertIssued inserts one user_coupon row for each application, numbering positions from seated + 1.
+// insertIssued inserts one user_coupon row for each application. The first position is seated + 1.
 func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, seated int, rows *seatRows) error {
 	at := run.settledAt()
 	expiresAt := at.AddDate(0, 0, c.ValidityDays)

@@ -15,7 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/users"
 )
 
-// Config has the parts of a Settler. Hook and Progress are optional.
+// Config is what a Settler needs. Only Hook and Progress are optional.
 type Config struct {
 	DB       *mysqltx.DB
 	Catalog  Catalog
@@ -24,16 +24,16 @@ type Config struct {
 	Door     Door
 	Auditor  Auditor
 	Users    *users.Directory
-	Zone     *time.Location // its midnight is the default cutoff
+	Zone     *time.Location // the default cutoff is midnight in this zone
 	Now      func() time.Time
 	Logger   *zap.Logger
 	Observer Observer
-	Grace    time.Duration // how long a transaction in hand may go on after a request to stop
-	Parallel int           // coupons settled at the same time, from 1; each takes two connections to MySQL
+	Grace    time.Duration // how long the current transaction may go on after a request to stop
+	Parallel int           // number of coupons settled at the same time, at least 1; each takes two MySQL connections
 
-	// Several goroutines call these:
-	Progress func(c coupon.Coupon, applications int)   // as applications are decided
-	Hook     func(couponID coupon.CouponID, step Step) // as a step begins; for tests
+	// Several goroutines call these two funcs:
+	Progress func(c coupon.Coupon, applications int)   // called when applications have been decided
+	Hook     func(couponID coupon.CouponID, step Step) // called when a step begins; for tests
 }
 
 func (c *Config) validate() error {
@@ -55,10 +55,9 @@ func (c *Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// Settler settles coupons.
 type Settler struct{ Config }
 
-// New returns a Settler, or an error that names each problem of the Config.
+// New returns an error that names every problem of the Config.
 func New(c Config) (*Settler, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -66,36 +65,35 @@ func New(c Config) (*Settler, error) {
 	return &Settler{c}, nil
 }
 
-// Clock is the clock of Redis, by which arrivals are recorded.
+// Clock is the clock of Redis, from which every arrival comes.
 type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
 // Line is the queue and the DLQ of every coupon. Every call is safe to repeat.
 type Line interface {
-	// Page reads the applications behind the cursor with an arrival before the cutoff, by arrival; none at the end.
+	// Page reads, by arrival, the next applications after the cursor and before the cutoff. It returns none at the end.
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
-	// Remove takes settled applications out and marks their users; it returns the number of applications removed.
+	// Remove removes settled applications from queue and DLQ, and marks their users. It returns how many it removed.
 	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error)
-	// Review moves applications to the DLQ with their arrivals; it returns the number moved.
+	// Review moves applications to the DLQ and keeps their arrivals. It returns how many it moved.
 	Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error)
-	// UnderReview reads the DLQ entries behind the cursor, by arrival; none at the end.
+	// UnderReview reads, by arrival, the next DLQ entries after the cursor. It returns none at the end.
 	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
-	// Release makes DLQ entries retryable; it returns the number of entries found.
+	// Release makes DLQ entries retryable. It returns how many it found.
 	Release(ctx context.Context, couponID coupon.CouponID, held []coupon.Application) (int64, error)
 }
 
-// Door decides in Redis which applications are accepted.
+// Door is the part of Redis that decides which new applications are accepted.
 type Door interface {
-	// Renew gives the coupon's keys their full life again.
+	// Renew gives the coupon's keys their full TTL again.
 	Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error
-	// Fence makes sure that nothing arrives below the cutoff any more, and that pods have put back the applications that a
-	// failover lost, or returns how long to wait for the cutoff and for the pods. known is MySQL's promise, the zero Promise
-	// for a finalised coupon.
+	// Fence returns how long to wait for the cutoff, and for pods to put back the applications that a failover lost.
+	// After that, nothing arrives below the cutoff. known is MySQL's promise, the zero Promise for a finalised coupon.
 	Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error)
-	// SetSold makes the door answer SOLD_OUT, or accept applications again.
+	// SetSold makes Redis answer SOLD_OUT to new applications, or accept them again.
 	SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error
-	// Sweep removes the keys of a finished coupon; false when applications are left in them.
+	// Sweep removes the keys of a coupon whose window is over. If applications are left, it returns false.
 	Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (bool, error)
 }
 
@@ -104,35 +102,34 @@ type Catalog interface {
 	Coupons(ctx context.Context) ([]coupon.Coupon, error)
 }
 
-// Observer follows the progress of a run. Several goroutines call it.
+// Observer follows the progress of a run. Several goroutines call its methods.
 type Observer interface {
 	Begin()
-	Progress(applications int)           // were processed; those of a repeated transaction count again
-	Spend(step Step, took time.Duration) // adds the time of one coupon
-	Note(r Result)                       // the state of a coupon; its status is empty until the run ends
-	End(report *Report, err error)       // the report is nil when the run could not begin
+	Progress(applications int)           // number of applications processed; a repeated transaction counts them again
+	Spend(step Step, took time.Duration) // adds the time that one coupon spent in the step
+	Note(r Result)                       // the result of a coupon so far; its Status is empty until the run ends
+	End(report *Report, err error)       // report is nil if the run could not begin
 }
 
-// Auditor compares the accepted applications of a coupon with those that are found.
+// Auditor compares the number of accepted applications with the number that can be found.
 type Auditor interface {
 	Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error)
 }
 
-// Order describes a run.
 type Order struct {
 	Trigger   coupon.Trigger
 	Cutoff    time.Time         // zero: the default cutoff
 	CutoffNow bool              // the cutoff is the start of the run by the Redis clock
-	Coupons   []coupon.CouponID // nil: all that are due
+	Coupons   []coupon.CouponID // nil: all due coupons
 	AcceptGap bool
 	Operator  string
 	Reason    string
 
-	Canaries []string                   // the DLQ entries to try; nil: all
-	Expect   map[coupon.CouponID]string // the digest that a coupon must have, else nothing is issued
-	List     bool                       // a preview names every application, not only the first and the last
+	Canaries []string                   // members of the DLQ entries to try; nil: all entries
+	Expect   map[coupon.CouponID]string // approved digests; a coupon with another digest gets nothing issued
+	List     bool                       // the preview lists every application, not only the first and the last winner
 
-	MayBeGone bool // Retry and Drop ignore members that have left the DLQ; false: they are an error
+	MayBeGone bool // Retry and Drop skip members that have left the DLQ; false: such a member is an error
 
 	dryRun bool
 }

@@ -17,15 +17,14 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxTakeovers bounds the attempts at a settlement while other Redis servers take over. Each waits until pods have put lost
-// applications back.
+// maxTakeovers bounds the attempts at a settlement if other Redis servers take over during it.
 const maxTakeovers = 3
 
-// settlement settles one coupon in one run. Nothing in it is written after newSettlement: each phase returns a value.
+// settlement settles one coupon in one run. Its fields do not change: each phase returns a value.
 type settlement struct {
 	*Settler
 	run    run
-	coupon coupon.Coupon // as the run found it
+	coupon coupon.Coupon // as read at the start of the run
 	steps  *stepTimer
 	logger *zap.Logger // adds run_id and coupon_id
 }
@@ -33,37 +32,36 @@ type settlement struct {
 // settled is the progress of a settlement. Each phase sets its own field once.
 type settled struct {
 	notDue    bool
-	issued    issued    // fence and transaction
-	aside     tally     // moved to the DLQ because MySQL was away
-	cleaned   tally     // clean-up
+	issued    issued    // result of fence and transaction
+	aside     tally     // applications moved to the DLQ because MySQL was away
+	cleaned   tally     // counts of the clean-up
 	postponed bool      // the close-out waits until every coupon of the run is issued
-	closed    tally     // close-out
-	finished  *finished // nil before the end
-	preview   *Preview  // of a preview alone
+	closed    tally     // counts of the close-out
+	finished  *finished // nil until the settlement has finished
+	preview   *Preview  // nil unless this is a preview
 }
 
 // issued is what the transaction committed.
 type issued struct {
-	coupon    coupon.Coupon // when it was locked
+	coupon    coupon.Coupon // as read under the lock
 	account   ledger.Account
 	seated    seated
 	pin       string           // the digest that an operator approves
-	pending   []pendingCleanup // includes this run if it recorded anything
+	pending   []pendingCleanup // runs whose clean-up is pending, also this run if it recorded anything
 	seatsLeft int
-	waiting   int // in the queue, those behind the cutoff included
+	waiting   int // number of applications in the queue, before and after the cutoff
 }
 
-// changed reports whether the transaction changed anything. A gap without an error is a gap that was written off.
+// changed reports whether the transaction changed anything. A gap that did not stop the transaction was written off.
 func (i issued) changed() bool { return i.seated.tally.changed() || i.account.Gap() > 0 }
 
-// finished is a settlement whose records are complete.
+// finished is the final state of a settlement whose records are complete.
 type finished struct {
 	counts    Counts
 	seatsLeft int
 }
 
-// settle runs the phases in order. It leaves a long line to closeOutAndFinish, so that the winners of other coupons do not wait
-// for the outcomes of this one.
+// settle runs the phases in order. It postpones a long close-out, so that other coupons' winners need not wait for it.
 func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 	if !s.due() {
 		return settled{notDue: true}, nil
@@ -97,22 +95,21 @@ func (s *settlement) closeOutAndFinish(ctx context.Context, done settled) (settl
 	return done, err
 }
 
-// due reports whether applications may have arrived before the cutoff. A coupon with an approved digest is always due, so
-// that the digest is compared.
+// due reports whether the window opened before the cutoff, or whether an approved digest must be compared.
 func (s *settlement) due() bool {
 	_, approved := s.run.Expect[s.coupon.ID]
 	return approved || s.coupon.OpensAt.Before(s.run.cutoff)
 }
 
-// issueBehindFence runs the transaction behind the fence. It starts again if another Redis server takes over meanwhile, because
-// the line may lack applications that pods are about to put back.
+// issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over meanwhile, it
+// starts again, because the line may lack applications that pods are about to put back.
 func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) (done issued, err error) {
 	done.coupon = s.coupon
 	for n := 1; ; n++ {
 		if err := s.waitForFence(ctx); err != nil {
 			return done.rolledBack(), err
 		}
-		var sent *issued // by the last attempt that reached its COMMIT
+		var sent *issued // result of the last attempt that reached its COMMIT
 		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 			if done, err = s.issue(ctx, tx, sent, winners); err == nil {
 				sent = new(done)
@@ -128,13 +125,13 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 	}
 }
 
-// rolledBack is the result of a transaction that failed.
+// rolledBack returns the result of a transaction that failed.
 func (i issued) rolledBack() issued {
 	return issued{coupon: i.coupon, account: i.account, seatsLeft: i.coupon.Free()}
 }
 
-// issue gives the free seats to the first eligible applications, and commits seats, count and record together. If the reply
-// to a COMMIT was lost, sent is the result of that attempt, and the record shows whether it was committed.
+// issue gives the free seats to the first eligible applications, and commits seats, count and record together. sent is
+// the result of an attempt whose COMMIT got no reply; the settlement row shows whether it was committed.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winners *remembered) (issued, error) {
 	s.begin(StepLock)
 	locked, err := lockCoupon(ctx, tx, s.coupon.ID)
@@ -161,7 +158,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	if err := s.sameServer(ctx); err != nil {
 		return done, err
 	}
-	// As late as possible, because the catalog waits for this row.
+	// The promise row is locked as late as possible, because the catalog waits for it.
 	if err := keepPromise(ctx, tx, locked.ID, done.account, s.run.settledAt()); err != nil {
 		return done, err
 	}
@@ -191,8 +188,7 @@ func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winn
 	return done, s.approve(ctx, tx, done)
 }
 
-// account holds the coupon if issued_count is wrong, or if accepted applications are missing and no operator has accepted the
-// loss.
+// account returns an error, which holds the coupon, for a wrong issued_count and for a gap that is not accepted.
 func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (ledger.Account, error) {
 	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err != nil {
@@ -213,8 +209,8 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 	return account, nil
 }
 
-// record deletes the records of refused NOT_SELECTED applications and counts the seats. If anything changed, it adds the
-// settlement row, its audit event, and this run to the pending clean-ups.
+// record deletes the records of refused NOT_SELECTED applications and counts the seats. If anything changed, it also
+// inserts the settlement row and the audit event, and adds this run to the pending clean-ups.
 func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pending []pendingCleanup) ([]pendingCleanup, error) {
 	id, seats := done.coupon.ID, done.seated
 	returned := applications(seats.refusedOf(true), func(f coupon.Failure) coupon.Application { return f.Application })
@@ -237,7 +233,7 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pendin
 	return append(pending, pendingCleanup{run: s.run.id, covered: true}), s.auditManual(ctx, tx, seats.winners)
 }
 
-// notIssued handles the error of the transaction.
+// notIssued handles an error of the fence or of the transaction.
 func (s *settlement) notIssued(ctx context.Context, known issued, err error) (settled, error) {
 	done := settled{issued: known}
 	switch {
@@ -245,7 +241,7 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 		return done, errors.Join(err, s.auditHold(ctx, audit.GapHeld, err))
 	case text.Is(err, text.CountHeld):
 		return done, errors.Join(err, s.auditHold(ctx, audit.CountHeld, err))
-	case errors.As(err, new(*mysqltx.CommitUnknown)): // nothing may be moved
+	case errors.As(err, new(*mysqltx.CommitUnknown)): // nothing may be moved, because the transaction may be committed
 		return done, err
 	case mysqltx.IsAway(err) && ctx.Err() == nil && s.run.Trigger == coupon.Cron:
 		aside, failed := s.setAside(ctx, known.coupon, err)
@@ -255,8 +251,7 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 	}
 }
 
-// cleanUp removes from Redis the applications that this run, or an earlier run without a clean-up, has issued or rejected. It
-// moves applications with refused rows to the DLQ.
+// cleanUp removes the issued and rejected applications of all pending clean-ups from Redis. Refused rows go to the DLQ.
 func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remembered) (tally, error) {
 	if n := done.seated.winners.count; n > 0 {
 		s.logger.Info("coupons issued", zap.Int("issued", n))
@@ -283,7 +278,6 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 	return s.moveToReview(ctx, done.seated.refusedOf(false))
 }
 
-// closeOut decides every application in the rest of the line, page by page.
 func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err error) {
 	logged, refusedAnew := s.Now(), done.seated.refused.anew
 	err = s.eachPage(ctx, func(page []coupon.Application) error {
@@ -300,7 +294,7 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 	return sum, err
 }
 
-// eachPage visits the part of the line that Redis holds. It ends with an error after a request to stop.
+// eachPage visits the pages of queue and DLQ up to the cutoff. After a request to stop it returns an error.
 func (s *settlement) eachPage(ctx context.Context, visit func(page []coupon.Application) error) error {
 	rest := line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
 	for page, err := range line.Ahead(ctx, rest.NextOrNil) {
@@ -334,8 +328,8 @@ func (s *settlement) closePage(ctx context.Context, page []coupon.Application, b
 		return closedPage{}, err
 	}
 	done.tally = tally{Counts: Counts{Read: done.Read - before.readAgain(page), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
-	// The DLQ first, so that the rest of the page is one range. If another application of the user has a DLQ entry, this one
-	// waits for the next run.
+	// Failures move to the DLQ first, so that the rest of the page is one range of the queue. If the user of a failure
+	// has another DLQ entry, the failure stays in the queue until the next run.
 	moved, err := s.moveToReview(ctx, slices.Concat(done.Review, done.refused.failures))
 	done.tally = done.tally.plus(moved)
 	if err != nil {
@@ -361,7 +355,7 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	}
 	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
 	if len(d.NotSelected) > 0 {
-		// Another run may have opened the door since, and given the last seats. Then this user must not be accepted again.
+		// Another run may have reopened the coupon. Without SOLD_OUT, Redis could accept a NOT_SELECTED user again.
 		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
 			return d, err
 		}
@@ -386,17 +380,18 @@ func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coup
 	refused *refusals) ([]coupon.Application, error) {
 	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
 		err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, reason, part)
-		if part[0].User() != 0 { // malformed members can have the same arrival
+		if part[0].User() != 0 { // malformed members may share an arrival, so their duplicates are no bad rows
 			err = mysqltx.DuplicateAsBadRow(err)
 		}
 		return err
 	})
 }
 
-// finish records that Redis is clean, and reopens the door or finalises the coupon if that is due.
+// finish marks the settlement as cleaned up. If seats are left or the window is over, it calls reopenOrFinalise.
 func (s *settlement) finish(ctx context.Context, done settled) (*finished, error) {
 	s.begin(StepFinish)
-	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 { // perhaps nothing else was recorded
+	// A run that has only moved applications to the DLQ has not recorded its operator yet.
+	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 {
 		if err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
 			return s.auditManual(ctx, tx, done.issued.seated.winners)
 		}); err != nil {
@@ -421,8 +416,7 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	return &end, err
 }
 
-// completeRecords writes the final counts. It takes the outcomes from the record, because a repeated transaction of the
-// close-out does not know what an earlier attempt has counted.
+// completeRecords writes final counts. The settlement row has the outcomes, also of pages whose COMMIT got no reply.
 func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
 	at := s.Now().UTC()
 	now, err := readCoupon(ctx, q, selectCouponSQL, s.coupon.ID)
@@ -450,10 +444,10 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 			return finished{}, err
 		}
 	}
-	return finished{counts, now.Free()}, nil // seats may have been added since
+	return finished{counts, now.Free()}, nil // seats may have been added since the transaction
 }
 
-// reopenOrFinalise makes the door accept applications again if seats are free, and finalises the coupon if it is over.
+// reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.
 func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
 	if c.Free() > 0 {
 		left, err := anyNotSelected(ctx, tx, c.ID)
@@ -461,7 +455,7 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.
 			return err
 		}
 		if left {
-			return nil // the next run gives them the free seats, before new applications
+			return nil // the next run gives the free seats to NOT_SELECTED applications before new ones
 		}
 		if err := s.Door.SetSold(ctx, c.ID, false); err != nil {
 			return err
@@ -473,9 +467,8 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.
 	return s.finalise(ctx, tx, c, pending)
 }
 
-// finalise finalises a closed coupon if no application waits. A coupon with DLQ entries is not finalised, because an operator
-// may still grant them a seat. The keys are removed first: after a crash before the commit, the coupon is due again with an
-// empty line.
+// finalise finalises a coupon if no application waits or is in the DLQ, where an operator may still grant it a seat.
+// Keys are removed before the commit: after a crash in between, the coupon is due again with an empty line.
 func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
 	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err != nil {

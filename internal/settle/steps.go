@@ -6,7 +6,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Step is a step of a settlement. It is logged at debug level, and Config.Hook is called, as the step begins.
+// Step is a step of a settlement. When a step begins, it is logged at debug level and Config.Hook is called.
 type Step string
 
 // The steps, in order. Issue and close_out repeat for each page.
@@ -24,15 +24,14 @@ const (
 	StepSweep    Step = "sweep"
 )
 
-// Steps are all of them, in order.
 var Steps = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
 
-// progressEvery is the interval at which the log says how far the close-out of a long line has come.
+// progressEvery is the interval between log lines about the progress of a long close-out.
 const progressEvery = 10 * time.Second
 
-// stepTimer measures the current step of a settlement. One goroutine uses it.
+// stepTimer measures the current step of a settlement. Only one goroutine uses it.
 type stepTimer struct {
-	step  Step // empty: none
+	step  Step // empty: no step is being measured
 	since time.Time
 }
 
@@ -44,7 +43,7 @@ func (s *settlement) begin(step Step) {
 	s.endStep(step)
 }
 
-// endStep ends the current step. The next one is empty at the end of a part.
+// endStep ends the current step and begins to measure next. If next is empty, nothing is measured.
 func (s *settlement) endStep(next Step) {
 	now := s.Now()
 	if s.steps.step != "" {

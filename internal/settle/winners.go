@@ -19,10 +19,10 @@ import (
 type winners struct {
 	count       int
 	first, last coupon.Arrival
-	digest      string // sha256:…, over the user ids in order, each in decimal with a newline
+	digest      string // sha256:… of the user ids in order, each in decimal with a newline
 }
 
-// pin is the digest that an operator approves: the winners' digest or, with a gap, a digest of both.
+// pin returns the digest that an operator approves: over the winners and, if there is one, the gap.
 func (w winners) pin(gap int64) string {
 	if gap <= 0 {
 		return w.digest
@@ -62,8 +62,8 @@ func (d *digest) sum() winners {
 	return w
 }
 
-// approve holds the coupon if an operator has approved another digest. It accepts the digest of an earlier settlement or of an
-// earlier write-off, because a run may be repeated.
+// approve returns an error, which holds the coupon, if an operator has approved another digest. If the run has nothing
+// to issue, approve accepts the digest of an earlier settlement or write-off, because a run may be repeated.
 func (s *settlement) approve(ctx context.Context, tx *sql.Tx, done issued) error {
 	want, pinned := s.run.Expect[s.coupon.ID]
 	if !pinned || done.pin == want {
@@ -80,7 +80,7 @@ func (s *settlement) approve(ctx context.Context, tx *sql.Tx, done issued) error
 	return invariant(text.Errorf(text.OtherWinners, n, done.pin, want))
 }
 
-// anySettlementOfSQL compares the end of the detail that writeOff writes, of events in the audit chain alone.
+// anySettlementOfSQL looks for a digest in settlement rows, and at the end of the audit details that writeOff writes.
 const anySettlementOfSQL = `
 SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)
     OR EXISTS (SELECT 1` + audit.Chained + `WHERE e.coupon_id = ? AND e.action = ? AND SUBSTRING_INDEX(e.detail, '; ', -1) = ?)`
