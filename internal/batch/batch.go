@@ -1,10 +1,10 @@
 // Package batch sends the applications of one process to Redis in batches.
 //
-// An application goes immediately if no call of its coupon is under way. The applications that come meanwhile wait and go in
-// the next call, in the order of their arrival: one script for 250 users costs Redis little more than one for a single user.
-// No application waits for others to come. Several calls of one coupon are under way only when whole batches wait; one batch
-// may then overtake another by the duration of a call. Every application is answered within two seconds: by Redis, with its
-// error, or with a NotSent.
+// An application is sent immediately if no call for its coupon is under way. Otherwise it waits for the next call,
+// which sends all waiting applications in the order in which they came. One script for 250 users costs Redis little
+// more than one for a single user. Calls for one coupon run in parallel only while full batches wait; one batch may
+// then overtake another by the duration of a call. Every application gets an answer within two seconds: a receipt, the
+// call's error, or NotSent.
 package batch
 
 import (
@@ -22,36 +22,32 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Limits bound the work for one coupon.
+// Limits are the limits for one coupon.
 type Limits struct {
-	// Users is the size of a batch.
-	Users int
-	// Calls is how many calls may be under way. Each further call needs a full batch for every call under way: only then is
-	// the process so busy that the handling of a reply waits among thousands of requests.
+	Users int // largest number of applications in one batch
+	// Calls is how many calls may be under way. While n are under way, another one starts only if n full batches wait.
 	Calls int
-	// Waiting is how many applications may wait. Redis handles so many in milliseconds; if more wait, it is too slow.
+	// Waiting is how many applications may wait. If more come, Redis is too slow, and they are refused.
 	Waiting int
 }
 
-// DefaultLimits are those of New. A script for 250 users holds Redis for 0.6 ms.
+// DefaultLimits are the limits that New sets. A script for 250 users blocks Redis for 0.6 ms.
 var DefaultLimits = Limits{Users: 250, Calls: 8, Waiting: 2_000}
 
 const (
-	// maxWait is how long an application may wait for earlier calls. After that it is not sent, since the caller may be gone.
-	maxWait = time.Second
-	// callTimeout bounds one call.
+	// maxWait is how long an application may wait for earlier calls. It is not sent later: its caller may be gone.
+	maxWait     = time.Second
 	callTimeout = time.Second
-	// tripAfter consecutive failures open the circuit breaker of a coupon for breakerPause. Then one call probes.
+	// After tripAfter consecutive failures a coupon's circuit breaker opens for breakerPause. Then one call is tried.
 	tripAfter    = 3
 	breakerPause = time.Second
-	// maxCoupons bounds the queues of a process, at twice the catalog.
+	// maxCoupons is how many coupons a process keeps queues for: twice as many as the catalog may have.
 	maxCoupons = 20_000
 )
 
-// NotSent is why an application was not sent to Redis. It was not accepted; applying again is safe.
+// NotSent is the reason why an application was not sent to Redis. Applying again is safe.
 type NotSent string
 
-// The reasons of NotSent.
 const (
 	QueueFull   NotSent = "crowded" // too many applications wait for this coupon
 	Expired     NotSent = "late"    // the application waited too long
@@ -60,12 +56,12 @@ const (
 
 func (e NotSent) Error() string { return "not sent to redis: " + string(e) }
 
-// Call applies for several users in one call. It returns one receipt per user, in their order.
+// Call submits the applications of several users to Redis. It returns one receipt per user, in the order of users.
 type Call[R any] func(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]R, error)
 
-// Batcher batches applications by coupon. R is the receipt of one application.
+// Batcher sends applications to Redis in batches. A batch has applications for one coupon. R is the type of a receipt.
 type Batcher[R any] struct {
-	Limits Limits // changed before first use only
+	Limits Limits // may be changed only before the first use
 
 	call   Call[R]
 	now    func() time.Time
@@ -73,11 +69,11 @@ type Batcher[R any] struct {
 	sizes  prometheus.Histogram
 }
 
-// New registers its metrics. now measures durations only.
+// New returns a Batcher and registers its metrics. now serves only to measure durations.
 func New[R any](call Call[R], metrics prometheus.Registerer, now func() time.Time) *Batcher[R] {
 	queues, err := lru.New[coupon.CouponID, *couponQueue[R]](maxCoupons)
 	if err != nil {
-		panic(err) // only for a size below 1
+		panic(err) // happens only for a size below 1
 	}
 	b := &Batcher[R]{Limits: DefaultLimits, call: call, now: now, queues: queues}
 	b.sizes = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -96,14 +92,13 @@ type couponQueue[R any] struct {
 	breaker *gobreaker.CircuitBreaker[[]R]
 	mu      sync.Mutex
 	waiting []*application[R]
-	calls   int // under way
+	calls   int // number of calls under way
 }
 
-// application is one application on its way to Redis.
 type application[R any] struct {
 	user   coupon.UserID
 	since  time.Time
-	answer chan answer[R] // holds one
+	answer chan answer[R] // has room for the one answer, so that sending never blocks
 }
 
 type answer[R any] struct {
@@ -111,8 +106,8 @@ type answer[R any] struct {
 	err     error
 }
 
-// Apply applies for one user. It ignores the end of the context: the application may already be on its way, and the answer
-// comes within two seconds.
+// Apply submits one user's application. It returns within two seconds. It ignores the end of the context, because the
+// application may be on its way already.
 func (b *Batcher[R]) Apply(_ context.Context, couponID coupon.CouponID, user coupon.UserID) (R, error) {
 	q := b.queue(couponID)
 	a := &application[R]{user: user, since: b.now(), answer: make(chan answer[R], 1)}
@@ -145,14 +140,14 @@ func (b *Batcher[R]) queue(couponID coupon.CouponID) *couponQueue[R] {
 func (b *Batcher[R]) breakersOpen() float64 {
 	open := 0
 	for _, q := range b.queues.Values() {
-		if q.breaker.State() == gobreaker.StateOpen { // a half-open one waits for the next application
+		if q.breaker.State() == gobreaker.StateOpen { // a half-open breaker lets the next application through
 			open++
 		}
 	}
 	return float64(open)
 }
 
-// enqueue also reports whether a further call is to start.
+// enqueue also reports whether the caller must start a call.
 func (b *Batcher[R]) enqueue(q *couponQueue[R], a *application[R]) (startCall bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -167,7 +162,7 @@ func (b *Batcher[R]) enqueue(q *couponQueue[R], a *application[R]) (startCall bo
 	return startCall, nil
 }
 
-// next dequeues a batch. An empty batch ends the sender.
+// next moves the next applications from the queue into batch. The sender ends if the result is empty.
 func (b *Batcher[R]) next(q *couponQueue[R], batch []*application[R]) []*application[R] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -180,7 +175,6 @@ func (b *Batcher[R]) next(q *couponQueue[R], batch []*application[R]) []*applica
 	return batch
 }
 
-// send sends batch after batch until the queue is empty.
 func (b *Batcher[R]) send(q *couponQueue[R]) {
 	for batch := b.next(q, nil); len(batch) > 0; batch = b.next(q, batch) {
 		now := b.now()
@@ -197,7 +191,7 @@ func (b *Batcher[R]) send(q *couponQueue[R]) {
 	}
 }
 
-// sendBatch answers every application of the batch.
+// sendBatch sends the batch in one call, and answers each of its applications.
 func (b *Batcher[R]) sendBatch(q *couponQueue[R], batch []*application[R]) {
 	b.sizes.Observe(float64(len(batch)))
 	users := make([]coupon.UserID, len(batch))

@@ -11,7 +11,7 @@ import (
 // Code is the answer to one application.
 type Code string
 
-// The answers of Apply. Only with Accepted and Duplicate the application is in the queue.
+// The answers of Apply. The application is in the queue only if the answer is Accepted or Duplicate.
 const (
 	Accepted      Code = "ACCEPTED"
 	Duplicate     Code = "DUPLICATE"
@@ -22,13 +22,12 @@ const (
 	AlreadyIssued Code = "ALREADY_ISSUED"
 	Rejected      Code = "REJECTED"
 	SoldOut       Code = "SOLD_OUT"
-	// NoWindow: Redis has no window of this coupon before the next refresh of the catalog.
+	// NoWindow means that Redis has no window of this coupon. The next refresh of the catalog publishes it.
 	NoWindow Code = "NO_WINDOW"
-	// ClockBehind: the clock of Redis is more than 5 s behind the last arrival. Nothing is accepted until it has caught up.
+	// ClockBehind means that the clock of Redis is more than 5 s behind the last arrival. Applying works again later.
 	ClockBehind Code = "CLOCK"
 )
 
-// codes are all valid answers.
 var codes = map[Code]bool{
 	Accepted: true, Duplicate: true, NotOpen: true, Closed: true, Paused: true, UnderReview: true,
 	AlreadyIssued: true, Rejected: true, SoldOut: true, NoWindow: true, ClockBehind: true,
@@ -37,14 +36,14 @@ var codes = map[Code]bool{
 // Receipt is the answer of Redis to one application.
 type Receipt struct {
 	Code     Code
-	Arrival  coupon.Arrival // µs since 1970 of the first acceptance; 0: none
-	Position int64          // position in the queue now, from 1; 0: not in the queue
-	Now      time.Time      // the shard's clock
-	OpensAt  time.Time      // zero for NoWindow
+	Arrival  coupon.Arrival // when the application was first accepted, µs since 1970; 0: not stated
+	Position int64          // current position in the queue, starting at 1; 0: not in the queue
+	Now      time.Time      // time on the clock of the coupon's Redis shard
+	OpensAt  time.Time      // start of the window; zero if Code is NoWindow
 }
 
-// Apply applies for one user. After an error it is unknown whether the application was accepted; applying again is safe and
-// then answers Duplicate with the first arrival.
+// Apply submits one user's application. The application may have been accepted even if Apply returns an error. It is
+// safe to call Apply again: it then answers Duplicate with the first arrival.
 func (s *Store) Apply(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Receipt, error) {
 	receipts, err := s.ApplyAll(ctx, couponID, []coupon.UserID{user})
 	if err != nil {
@@ -53,8 +52,7 @@ func (s *Store) Apply(ctx context.Context, couponID coupon.CouponID, user coupon
 	return receipts[0], nil
 }
 
-// ApplyAll applies for several users in one script, in their order. After an error it is unknown whether any application was
-// accepted.
+// ApplyAll does for several users what Apply does for one. A single script handles them in the order of the list.
 func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]Receipt, error) {
 	carried := s.Recorder.Seen(couponID)
 	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds)
@@ -76,7 +74,7 @@ func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []
 	return receipts, nil
 }
 
-// readReceipts also returns the counts. LastArrival is the highest new arrival; 0 without one.
+// readReceipts also returns the server's counts. Their LastArrival is 0 if no application was accepted.
 func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promises Reply, err error) {
 	const common, each = 5, 3
 	if len(reply) != common+each*len(users) {

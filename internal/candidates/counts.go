@@ -7,28 +7,28 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Counts are a coupon's counts in Redis at one instant.
+// Counts holds everything that Redis counts for one coupon, all at the same instant.
 type Counts struct {
-	Now         time.Time      // the shard's clock
-	Accepted    int64          // applications ever accepted, as far as this Redis remembers
-	LastArrival coupon.Arrival // highest ever given, µs since 1970
-	Waiting     int64          // in the queue
-	DLQ         int64          // DLQ entries
+	Now         time.Time      // time on the clock of the coupon's Redis shard
+	Accepted    int64          // applications ever accepted; too low if Redis has lost data
+	LastArrival coupon.Arrival // highest arrival of any application so far, µs since 1970
+	Waiting     int64          // applications in the queue
+	DLQ         int64
 
-	WaitingAfter, DLQAfter int64 // entries with an arrival above the given one
+	WaitingAfter, DLQAfter int64 // like Waiting and DLQ, but only arrivals above the one given to Store.Counts
 
 	Issued   int64 // users in the issued set
 	Rejected int64 // users in the rejected set
 	Sold     bool
-	Twice    int64          // of Accepted: counted by two servers
-	Since    coupon.Arrival // when this server began to count, µs since 1970; 0: it has not
-	Highest  coupon.Arrival // highest in queue and DLQ; 0: both are empty
+	Twice    int64          // applications that Accepted includes twice: two Redis servers counted them
+	Since    coupon.Arrival // when the latest Redis server began to count, µs since 1970; 0: none has
+	Highest  coupon.Arrival // highest arrival in the queue and the DLQ; 0: both are empty
 
-	PutBackWait    time.Duration // how long processes still have to put applications back after a change of the server
-	MaxPutBackWait time.Duration // its value right after a change
+	PutBackWait    time.Duration // time left for processes to put applications back after the Redis server changed
+	MaxPutBackWait time.Duration // value of PutBackWait right after such a change
 }
 
-// Counts reads all counts of a coupon in one script. after is the arrival (µs) for WaitingAfter and DLQAfter.
+// Counts reads all counts of a coupon in one script. WaitingAfter and DLQAfter count the arrivals above after (µs).
 func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (Counts, error) {
 	counts, err := ask(ctx, s, countsScript, couponID, readCounts, after, s.putBackTime.Microseconds())
 	if err == nil {
@@ -49,17 +49,17 @@ func readCounts(reply []any) (Counts, error) {
 	}, nil
 }
 
-// CountMarked counts the users whose applications are answered ALREADY_ISSUED and REJECTED.
+// CountMarked returns how many users Redis marks as issued, and how many as rejected.
 func (s *Store) CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error) {
 	c, err := s.Counts(ctx, couponID, 0)
 	return c.Issued, c.Rejected, err
 }
 
-// maxIntervals bounds a call: two counts each, of a microsecond or so.
+// maxIntervals is how many intervals one script counts. Each interval takes Redis about two microseconds.
 const maxIntervals = 200
 
-// CountByInterval counts the applications in queue and DLQ per interval of arrivals. bounds are ascending, in µs since 1970; an
-// interval includes its lower bound and excludes its upper one. Each interval is counted at one instant.
+// CountByInterval counts the applications in queue and DLQ per interval of arrivals. bounds are ascending, in µs since
+// 1970. An interval includes its lower bound and excludes its upper one.
 func (s *Store) CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error) {
 	for ; len(bounds) > 1; bounds = bounds[min(len(bounds)-1, maxIntervals):] {
 		args := make([]any, 0, maxIntervals+1)

@@ -1,5 +1,4 @@
-// Package candidates is everything Jajeong keeps in Redis: keys, Lua scripts, applying, pages of the queue and the dead-letter
-// queue (DLQ).
+// Package candidates stores applications in Redis. It owns the keys, Lua scripts, queue and dead-letter queue (DLQ).
 //
 // # States of an application
 //
@@ -7,25 +6,26 @@
 //	                         │                              ▲
 //	                         └── review ──▶ in the DLQ ── retry, drop
 //
-// The key that holds a user is the state: queue, DLQ, issued or rejected. Apply answers DUPLICATE, UNDER_REVIEW, ALREADY_ISSUED or
-// REJECTED accordingly, and never accepts a user twice.
+// The key that contains a user tells the state. Apply answers DUPLICATE for the queue, UNDER_REVIEW for the DLQ,
+// ALREADY_ISSUED for the set issued and REJECTED for the set rejected. It never accepts a user twice.
 //
 // # What is trusted
 //
-// The scripts judge order, window and cutoff by the clock of the coupon's own shard. The clock of the calling machine decides
-// nothing. An arrival is the shard's clock in whole µs, made strictly increasing per coupon. A process carries the highest
-// arrival it has seen into every apply, so that a Redis that lost data continues above it.
+// Only the clock of the coupon's own Redis shard decides order, window and cutoff. An arrival is the time on that clock
+// in whole µs, or the coupon's last arrival plus 1 if that is higher. A process passes the highest arrival that it has
+// seen to every apply, so that a Redis that lost data continues above it.
 //
 // # Failovers
 //
-// Counts belong to the epoch of one server (lua/epoch.lua). A process names the epoch that it knows and the counts it has seen
-// there. These add to the counts of the present epoch, so that later applications do not hide a loss. A Recorder keeps what a
-// process has seen; package recall also puts lost applications back.
+// An epoch is the time during which one Redis server serves a coupon (lua/epoch.lua). A process passes the last epoch
+// that it knows, and the counts that it saw then, to the scripts. A new server adds what it lacks of them to its own
+// counts: a loss stays visible even if others apply later. A Recorder remembers what a process has seen. Package recall
+// implements it, and also puts lost applications back.
 //
 // # Crashes
 //
-// Every operation is one script and happens completely or not at all. After a lost reply to Apply the caller does not know the
-// outcome; applying again answers DUPLICATE with the first arrival. All other operations are safe to repeat.
+// Every script happens completely or not at all, and every operation is safe to repeat. If the reply of Apply is lost,
+// an application may have been accepted; applying again then answers DUPLICATE with the first arrival.
 //
-// No call reads or writes more than 500 members, which takes Redis about a millisecond.
+// A call reads or writes at most 500 members, which takes Redis about a millisecond.
 package candidates

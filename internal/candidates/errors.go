@@ -6,11 +6,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// setupCodes begin errors of Redis that a repetition cannot cure: a wrong password, missing rights, or a key of another type.
-// The last one has no code: a script used a command that its user may not use.
+// setupCodes are the beginnings of Redis errors that a repetition cannot cure. The last one is a text, because Redis
+// sends no code if a script uses a command that its user may not use.
 var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE", "The user executing the script can't"}
 
-// Error is an error of Redis or of the network. Its methods classify it for packages that do not import this one.
+// Error is an error of Redis or of the network. Packages that do not import this one classify it through its methods.
 type Error struct {
 	error
 	setup bool
@@ -18,11 +18,11 @@ type Error struct {
 
 func (e *Error) Unwrap() error { return e.error }
 
-// Setup reports that a repetition cannot cure the error; otherwise it may.
+// Setup reports whether somebody must change settings, rights or keys before a repetition can succeed.
 func (e *Error) Setup() bool          { return e.setup }
 func (e *Error) Infrastructure() bool { return !e.setup }
 
-// RedisRefuses reports that Redis refused the command.
+// RedisRefuses returns the same as Setup. By this name package mysqltx recognises errors of Redis.
 func (e *Error) RedisRefuses() bool { return e.setup }
 
 func classify(err error) error {

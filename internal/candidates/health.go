@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// NoEviction is the only safe maxmemory-policy. Every other one evicts keys with a TTL.
+	// NoEviction is the only safe maxmemory-policy. Every other policy may delete keys that have a TTL, such as queues.
 	NoEviction = "noeviction"
 
-	// NearlyFull is the share of maxmemory above which Redis is reported as nearly full. A full Redis rejects new applications.
+	// NearlyFull is the used share of maxmemory above which Redis is reported as nearly full.
 	NearlyFull = 0.9
 
-	// mastersTimeout bounds the discovery of masters, so that a node that hangs leaves time for the others.
+	// mastersTimeout limits the search for a Cluster's masters. It leaves time to ask them even if a node hangs.
 	mastersTimeout = 300 * time.Millisecond
 
-	// collectTimeout is shorter than that of a scrape.
+	// collectTimeout is the time limit of one collection. A Prometheus scrape has a longer one.
 	collectTimeout = 2 * time.Second
 )
 
-// Memory is the memory of a Redis.
+// Memory describes how much memory Redis may use and does use.
 type Memory struct {
 	Policy string // maxmemory-policy; empty: no server replied
 	Used   int64  // bytes that count against maxmemory
-	Max    int64  // maxmemory; 0: unlimited
+	Max    int64  // maxmemory in bytes; 0: unlimited
 }
 
-// Share is the used share of maxmemory; 0 without a limit.
+// Share returns the used share of maxmemory. It is 0 if memory is unlimited.
 func (m Memory) Share() float64 {
 	if m.Max == 0 {
 		return 0
@@ -42,8 +42,8 @@ func (m Memory) Share() float64 {
 	return float64(m.Used) / float64(m.Max)
 }
 
-// Memory reads the memory of Redis. In a Cluster it returns an unsafe policy if any master has one, and the usage of the fullest
-// master. The error names masters that did not reply; the result is that of the others.
+// Memory reads eviction policy and memory usage. For a Cluster it returns an unsafe policy if any master has one, and
+// the usage of the fullest master. Masters that do not reply are left out of the result and named in the error.
 func (s *Store) Memory(ctx context.Context) (Memory, error) {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
@@ -51,7 +51,7 @@ func (s *Store) Memory(ctx context.Context) (Memory, error) {
 	}
 	discovery, cancel := context.WithTimeout(ctx, mastersTimeout)
 	defer cancel()
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards found and failed
 	var found Memory
 	var failed []error
 	err := cluster.ForEachMaster(discovery, func(_ context.Context, master *redis.Client) error {
@@ -88,13 +88,13 @@ func memoryOf(ctx context.Context, node redis.Cmdable) (Memory, error) {
 		return Memory{}, errors.New("INFO memory names no maxmemory_policy")
 	}
 	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 without such a field
+		n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 if the field is missing
 		return n
 	}
 	return Memory{Policy: fields["maxmemory_policy"], Used: number("used_memory") - number("mem_not_counted_for_evict"), Max: number("maxmemory")}, nil
 }
 
-// Metrics collects the eviction policy and the usage of Redis at each scrape. They are absent while Redis does not reply.
+// Metrics returns a collector that reads Redis at each scrape. It exports no values while Redis does not reply.
 func (s *Store) Metrics() prometheus.Collector { return memoryCollector{s} }
 
 type memoryCollector struct{ *Store }
@@ -114,7 +114,7 @@ func (memoryCollector) Describe(to chan<- *prometheus.Desc) {
 func (c memoryCollector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	memory, _ := c.Memory(ctx) // of the servers that reply
+	memory, _ := c.Memory(ctx) // masters that do not reply are left out
 	if memory.Policy == "" {
 		return
 	}

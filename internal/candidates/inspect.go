@@ -11,24 +11,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Inspection is what verify needs beside Counts, at one instant.
+// Inspection is what `settle verify` needs from Redis in addition to Counts.
 type Inspection struct {
-	Now          time.Time // the shard's clock
-	Known        bool      // Redis has a window; it has none before the first refresh, after a sweep and after a loss
-	Opens        time.Time // zero: unreadable, as Closes
-	Closes       time.Time
+	Now          time.Time // time on the clock of the coupon's Redis shard
+	Known        bool      // whether Redis has a window; false before the first catalog refresh, and after a sweep
+	Opens        time.Time // zero: unreadable
+	Closes       time.Time // zero: unreadable
 	Paused       bool
-	Version      int64         // of the window
-	QueueLife    time.Duration // until the queue expires; negative: never, or the queue is empty
-	DLQ, Reasons int64         // DLQ entries and stored reasons
-	Unexplained  int64         // of the first DLQ entries, those without a readable reason
-	ReviewLife   time.Duration // until one of the DLQ's keys expires; negative: never, as it should be
+	Version      int64         // version of the window
+	QueueLife    time.Duration // time until the queue expires; negative: it never expires, or it is empty
+	DLQ, Reasons int64         // number of DLQ entries, and of stored reasons
+	Unexplained  int64         // how many of the first 500 DLQ entries have no readable reason
+	ReviewLife   time.Duration // time until a key of the DLQ expires; negative: none expires, which is right
 }
 
-// explainedEntries is how many DLQ entries one script reads.
+// explainedEntries is how many DLQ entries Inspect checks for a readable reason.
 const explainedEntries = 500
 
-// Inspect inspects a coupon in one script.
 func (s *Store) Inspect(ctx context.Context, couponID coupon.CouponID) (Inspection, error) {
 	return ask(ctx, s, inspectScript, couponID, readInspection, explainedEntries)
 }
@@ -40,10 +39,10 @@ func readInspection(reply []any) (i Inspection, err error) {
 	}
 	i = Inspection{Now: time.UnixMicro(n[0]).UTC(), QueueLife: time.Duration(n[1]) * time.Millisecond, DLQ: n[2], Reasons: n[3], Unexplained: n[4],
 		ReviewLife: time.Duration(n[5]) * time.Millisecond, Paused: texts[2] != "OPEN",
-		Known: texts[0] != "" && texts[1] != "" || texts[3] != ""} // a version is only written with a window
+		Known: texts[0] != "" && texts[1] != "" || texts[3] != ""} // a version is written only together with a window
 	i.Opens, _ = instantOf(texts[0])
 	i.Closes, _ = instantOf(texts[1])
-	i.Version, _ = strconv.ParseInt(texts[3], 10, 64) // 0 is the version of no row
+	i.Version, _ = strconv.ParseInt(texts[3], 10, 64) // 0 if missing or unreadable: no row has version 0
 	return i, nil
 }
 
@@ -58,17 +57,17 @@ func (s *Store) Marked(ctx context.Context, couponID coupon.CouponID, mark coupo
 	return users, next, nil
 }
 
-// scannedKeys is the COUNT of one SCAN, which takes well below a millisecond.
+// scannedKeys is the COUNT argument of SCAN. One such call takes well below a millisecond.
 const scannedKeys = 1000
 
-// ScanCoupons visits the coupons that have any key, page by page, in no order. A coupon may appear more than once. It scans the
-// names of all keys, on each master of a Cluster.
+// ScanCoupons calls visit with pages of the coupons that have any key in Redis, in no order. A coupon may appear
+// several times. The names of all keys are scanned, on every master of a Cluster.
 func (s *Store) ScanCoupons(ctx context.Context, visit func(coupons []coupon.CouponID) error) error {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
 		return s.scanNode(ctx, s.rdb, visit)
 	}
-	var visiting sync.Mutex // masters are scanned in parallel
+	var visiting sync.Mutex // masters are scanned in parallel, but calls of visit never overlap
 	return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 		return s.scanNode(ctx, master, func(coupons []coupon.CouponID) error {
 			visiting.Lock()

@@ -8,17 +8,17 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// couponKey begins the name of every queue, behind the prefix of the deployment.
+// couponKey stands between the deployment's prefix and the coupon id in the name of a queue.
 const couponKey = "candidates:coupon:"
 
-// keys are the names of a coupon's keys. They share a Cluster slot: a name without braces is hashed whole, so
-// `{candidates:coupon:42}` lies beside `candidates:coupon:42`.
+// keys are the names of a coupon's keys. A Cluster keeps all of them in one slot, because it hashes the part within
+// braces, or else the whole name: in each case the name of the queue.
 type keys struct {
 	queue    string // ZSET: user id → arrival
-	state    string // HASH: opens, closes, status, sold, version, version_at, final, last, accepted, twice; lua/epoch.lua: run_id, since, base, base_twice; lua/restore.lua: twice:<user id>
+	state    string // HASH: docs/design.md, section 3, lists the fields
 	issued   string // SET: users with an issued coupon
 	rejected string // SET: users with a rejected application
-	dlq      string // ZSET: as queue
+	dlq      string // ZSET: user id → arrival
 	reason   string // HASH: user id → JSON Reason
 }
 
@@ -37,16 +37,14 @@ func (n namespace) coupon(id coupon.CouponID) keys {
 	}
 }
 
-// catalog is the key of the catalog snapshot.
 func (n namespace) catalog() string { return n.prefix + "catalog:coupons" }
 
-// globEscaper escapes the wildcards of Redis patterns.
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// pattern matches every key of every coupon, and perhaps keys of another deployment.
+// pattern returns a Redis pattern for the keys of all coupons. It may also match keys of other deployments.
 func (n namespace) pattern() string { return "*" + globEscaper.Replace(n.prefix) + couponKey + "*" }
 
-// couponOf returns the coupon of a key; ok is false for a key outside this deployment.
+// couponOf returns the coupon to which a key belongs. ok is false if the key is none of this deployment.
 func (n namespace) couponOf(name string) (id coupon.CouponID, ok bool) {
 	queue := name
 	if _, tagged, found := strings.Cut(name, ":{"); found {

@@ -8,28 +8,26 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// UserLookup is everything that Redis holds of one user and one coupon, at one instant.
+// UserLookup is everything that Redis stores about one user and one coupon.
 type UserLookup struct {
-	Now      time.Time // the shard's clock
+	Now      time.Time // time on the clock of the coupon's Redis shard
 	Window   WindowState
-	Entries  []coupon.Application // in queue and DLQ; in both only after a loss in Redis or a change by hand
-	Position int64                // in the queue, from 1; 0: not in the queue
+	Entries  []coupon.Application // entries in queue and DLQ; two only after a loss in Redis or a change by hand
+	Position int64                // position in the queue, starting at 1; 0: not in the queue
 	Waiting  int64                // length of the queue
-	Reason   *Reason              // of the DLQ entry; nil: unreadable
+	Reason   *Reason              // reason of the DLQ entry; nil: there is no entry, or its reason is unreadable
 
-	MarkedIssued, MarkedRejected bool // applications are answered ALREADY_ISSUED, REJECTED
+	MarkedIssued, MarkedRejected bool // Apply answers ALREADY_ISSUED or REJECTED, respectively
 }
 
-// WindowState is a coupon's window and counters in Redis.
 type WindowState struct {
-	Known         bool // Redis has a window; it has none before the first refresh, after a sweep and after a loss
+	Known         bool // whether Redis has a window; false before the first catalog refresh, and after a sweep
 	Opens, Closes time.Time
 	Paused, Sold  bool
-	Accepted      int64          // applications ever accepted, as far as this Redis remembers
-	LastArrival   coupon.Arrival // highest ever given, µs since 1970
+	Accepted      int64          // applications ever accepted; too low if Redis has lost data
+	LastArrival   coupon.Arrival // highest arrival of any application so far, µs since 1970
 }
 
-// LookupUser reads everything of one user and one coupon in one script.
 func (s *Store) LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (UserLookup, error) {
 	member := user.Member()
 	return ask(ctx, s, lookupUserScript, couponID,
@@ -52,7 +50,7 @@ func readUserLookup(reply []any, member string) (found UserLookup, err error) {
 			return UserLookup{}, fmt.Errorf("window: %w", err)
 		}
 	}
-	reviewed := coupon.SourceHeld // also without a readable reason
+	reviewed := coupon.SourceHeld // an entry without a readable reason counts as held, too
 	if reason, ok := readReason(texts[6]); ok {
 		found.Reason = &reason
 		if reason.Retryable {
@@ -75,7 +73,7 @@ func readUserLookup(reply []any, member string) (found UserLookup, err error) {
 	return found, nil
 }
 
-// instantOf reads an instant of the state, in µs since 1970.
+// instantOf parses µs since 1970, as the state stores an instant.
 func instantOf(text string) (time.Time, error) {
 	at, err := arrivalOf(text)
 	if err != nil {

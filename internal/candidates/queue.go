@@ -14,28 +14,28 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// How many members one call reads or writes. More would hold Redis for longer than about a millisecond.
+// Limits of the members that one call reads or writes. A larger call would block Redis for more than a millisecond.
 const (
 	queuePageMembers = 500
-	dlqPageMembers   = 125 // each costs a JSON decoding
+	dlqPageMembers   = 125 // fewer, because the JSON reason of each member is decoded
 	writeMembers     = 500
-	reviewMembers    = 150 // each costs several commands
+	reviewMembers    = 150 // fewer, because each member costs several commands
 )
 
-// pageSources are the sources of a page by the letter that the script returns.
+// pageSources maps a letter in the reply of lua/page.lua to the source of an entry.
 var pageSources = map[byte]coupon.Source{
 	'Q': coupon.SourceQueue, 'R': coupon.SourceRetryable, 'B': coupon.SourceRowRefused, 'T': coupon.SourceTriedTonight, 'H': coupon.SourceHeld,
 }
 
-// Page reads up to about 500 entries of queue and DLQ that follow the cursor and arrived before the cutoff, ordered by arrival
-// and member. No entries mark the end.
+// Page returns up to about 500 entries of queue and DLQ that follow the cursor and arrived before the cutoff, ordered
+// by arrival and member. After the last page, Page returns no entries.
 func (s *Store) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, cutoff.UTC().Format(time.RFC3339Nano))
 }
 
-// UnderReview reads the DLQ alone, as Page does, whatever the arrival.
+// UnderReview does what Page does, but reads only the DLQ and has no cutoff.
 func (s *Store) UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error) {
-	return s.page(ctx, couponID, after, coupon.MaxArrival+2, 0, "") // above every arrival
+	return s.page(ctx, couponID, after, coupon.MaxArrival+2, 0, "") // this cutoff is above every arrival
 }
 
 func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff coupon.Arrival, queueMembers int, night string) ([]coupon.Application, coupon.Cursor, error) {
@@ -55,7 +55,7 @@ func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon
 
 func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 	if len(reply) != 5 {
-		return nil, coupon.Cursor{}, fmt.Errorf("%d values in the reply, want 5", len(reply)) // even at the end
+		return nil, coupon.Cursor{}, fmt.Errorf("%d values in the reply, want 5", len(reply)) // also on the last page
 	}
 	body, ok := reply[4].([]any)
 	if !ok {
@@ -82,7 +82,7 @@ func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 	return entries, coupon.Cursor{Score: head[0], Member: head[1], End: head[2] == "0"}, nil
 }
 
-// arrivalOf reads a score as whole µs between 0 and 2^53, even if it was written by hand. The scripts round in the same way.
+// arrivalOf parses a score, which may be written by hand, and turns it into a valid arrival as lua/shared.lua does.
 func arrivalOf(score string) (coupon.Arrival, error) {
 	arrival, err := strconv.ParseInt(score, 10, 64)
 	if err == nil {
@@ -98,18 +98,17 @@ func arrivalOf(score string) (coupon.Arrival, error) {
 	return coupon.Arrival(math.Max(0, math.Min(math.Floor(number), float64(coupon.MaxArrival)))), nil
 }
 
-// markSets are the sets that Remove adds users to, as the scripts name them.
+// markSets maps a mark to the set to which Remove adds the users. lua/settled.lua uses the same names.
 var markSets = map[coupon.Mark]string{coupon.MarkNone: "", coupon.MarkIssued: "issued", coupon.MarkRejected: "rejected"}
 
-// Remove removes settled applications from queue and DLQ, each only with this arrival, and marks their users. It returns how
-// many it found. It is safe to repeat.
+// Remove removes settled applications from queue and DLQ, and marks their users. An entry whose arrival differs stays.
 func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, entries []coupon.Application) (removed int64, err error) {
 	set, known := markSets[mark]
 	if !known {
 		return 0, fmt.Errorf("remove settled of coupon %d: unknown mark %d", couponID, mark)
 	}
 	common := []any{set, closes.UnixMicro(), s.ttlSeconds}
-	for chunk := range slices.Chunk(entries, writeMembers) { // one call each, so that Redis serves others in between
+	for chunk := range slices.Chunk(entries, writeMembers) { // between two chunks Redis serves other clients
 		n, err := s.removeRange(ctx, couponID, common, chunk)
 		if err == nil && n < 0 {
 			args := slices.Grow(slices.Clone(common), 2*len(chunk))
@@ -126,7 +125,7 @@ func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes tim
 	return removed, nil
 }
 
-// removeRange removes entries that are neighbours in the queue; -1 if they are not.
+// removeRange removes entries that are neighbours in the queue. It removes nothing and returns -1 if they are not.
 func (s *Store) removeRange(ctx context.Context, couponID coupon.CouponID, common []any, entries []coupon.Application) (removed int64, err error) {
 	digest := sha1.New()
 	var line []byte

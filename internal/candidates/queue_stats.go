@@ -12,25 +12,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// QueueStats describe a coupon's queue and DLQ for metrics.
+// QueueStats describes a coupon's queue and DLQ for metrics.
 type QueueStats struct {
 	Waiting int64
-	Oldest  time.Time     // lowest arrival in the queue; zero: empty
-	TTL     time.Duration // of the queue; 0: none, or empty
+	Oldest  time.Time     // lowest arrival in the queue; zero: the queue is empty
+	TTL     time.Duration // TTL of the queue; 0: the queue has no TTL, or is empty
 
 	UnderReview   int64
-	ReviewedSince time.Time // when the DLQ entry with the lowest arrival went there, not the oldest entry; zero: empty or unknown
+	ReviewedSince time.Time // when the entry with the lowest arrival entered the DLQ; zero: unknown, or no entry
 }
 
-// statsCoupons fit into one pipeline.
+// statsCoupons is how many coupons one pipeline reads.
 const statsCoupons = 500
 
-// QueueStats reads several coupons with two round trips per shard. Coupons that cannot be read are absent.
+// QueueStats reads several coupons. Coupons that cannot be read are missing in the result.
 func (s *Store) QueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]QueueStats {
 	all := make(map[coupon.CouponID]QueueStats, len(coupons))
 	var mu sync.Mutex // guards all
 	var shards sync.WaitGroup
-	for _, onShard := range s.byShard(coupons) { // in parallel: a shard that hangs uses up all the time
+	for _, onShard := range s.byShard(coupons) { // in parallel: a shard that hangs takes no time from the others
 		shards.Go(func() {
 			for some := range slices.Chunk(onShard, statsCoupons) {
 				if ctx.Err() != nil {
@@ -47,7 +47,6 @@ func (s *Store) QueueStats(ctx context.Context, coupons []coupon.CouponID) map[c
 	return all
 }
 
-// statsReplies are the replies about one coupon.
 type statsReplies struct {
 	waiting, underReview *redis.IntCmd
 	first, firstReviewed *redis.ZSliceCmd
@@ -56,7 +55,7 @@ type statsReplies struct {
 
 func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]QueueStats {
 	replies := make([]statsReplies, len(coupons))
-	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // each command has its own error
+	_, _ = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { // the error of each command is checked below
 		for i, id := range coupons {
 			k := s.names.coupon(id)
 			replies[i] = statsReplies{
@@ -67,7 +66,7 @@ func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) m
 		return nil
 	})
 	all := make(map[coupon.CouponID]QueueStats, len(coupons))
-	reviewed := map[coupon.CouponID]string{} // the first member of each DLQ
+	reviewed := map[coupon.CouponID]string{} // the first member of each coupon's DLQ
 	for i, id := range coupons {
 		r := replies[i]
 		if errors.Join(r.waiting.Err(), r.underReview.Err(), r.first.Err(), r.firstReviewed.Err(), r.ttl.Err()) != nil {
@@ -86,7 +85,7 @@ func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) m
 	return all
 }
 
-// readReviewedSince sets ReviewedSince from the reasons of these members.
+// readReviewedSince sets ReviewedSince in all. members holds one DLQ member per coupon, whose reason has the time.
 func (s *Store) readReviewedSince(ctx context.Context, members map[coupon.CouponID]string, all map[coupon.CouponID]QueueStats) {
 	if len(members) == 0 {
 		return

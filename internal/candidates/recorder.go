@@ -12,55 +12,53 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Seen are the counts of accepted applications that a process has seen. Scripts carry them into Redis: see lua/epoch.lua.
+// Seen holds the counts of accepted applications that a process has seen and passes to scripts (lua/epoch.lua).
 type Seen struct {
-	LastArrival coupon.Arrival // highest of any epoch
-	Epoch       string         // the last one that replied, "<run_id>:<since in µs>"; empty: none has
-	Accepted    int64          // highest count seen in this epoch
-	Twice       int64          // likewise
+	LastArrival coupon.Arrival // highest arrival seen in any epoch
+	Epoch       string         // the last epoch seen, "<run_id>:<since in µs>"; empty: none yet
+	Accepted    int64          // highest number of accepted applications seen in Epoch
+	Twice       int64          // highest number of applications counted by two servers, seen in Epoch
 }
 
-// Promise returns what is seen as MySQL keeps it.
+// Promise converts the counts to the form that MySQL stores.
 func (s Seen) Promise() coupon.Promise {
 	_, since, _ := strings.Cut(s.Epoch, ":")
-	µs, _ := strconv.ParseInt(since, 10, 64) // a script wrote it
+	µs, _ := strconv.ParseInt(since, 10, 64) // 0 if Epoch is empty
 	return coupon.Promise{Accepted: s.Accepted, LastArrival: s.LastArrival, Twice: s.Twice, Since: coupon.Arrival(µs)}
 }
 
-// Answer is an answer to one applicant.
+// Answer is what this process answered to one applicant.
 type Answer struct {
 	User    coupon.UserID
 	Arrival coupon.Arrival // 0: the reply of Redis was lost
-	Counted bool           // the server counted this application, or may have: ACCEPTED or no reply, not DUPLICATE
+	Counted bool           // the server may have counted it: true after ACCEPTED or a lost reply, false after DUPLICATE
 }
 
 // Reply is the part of a script's reply about a coupon's accepted applications.
 type Reply struct {
 	Seen              // Epoch is empty if applying is not possible now
-	Now      int64    // the shard's clock, µs since 1970
+	Now      int64    // time on the clock of the coupon's Redis shard, µs since 1970
 	NoWindow bool     // Redis has no window of the coupon
-	Answers  []Answer // ACCEPTED and DUPLICATE
+	Answers  []Answer // the answers ACCEPTED and DUPLICATE
 }
 
 // Recorder keeps what this process has seen and answered. Package recall implements it.
 type Recorder interface {
-	// Seen returns what the next script carries.
+	// Seen returns the counts that the next script gets.
 	Seen(couponID coupon.CouponID) Seen
-	// Answered records the reply to a script that carried what was seen before.
+	// Answered records the reply of a script. carried is what Seen returned before the script ran.
 	Answered(couponID coupon.CouponID, carried Seen, reply Reply)
 	// Unanswered records users whose applications may have been accepted although the reply was lost.
 	Unanswered(couponID coupon.CouponID, users []coupon.UserID)
 }
 
-// noRecorder remembers nothing.
 type noRecorder struct{}
 
 func (noRecorder) Seen(coupon.CouponID) Seen                   { return Seen{} }
 func (noRecorder) Answered(coupon.CouponID, Seen, Reply)       {}
 func (noRecorder) Unanswered(coupon.CouponID, []coupon.UserID) {}
 
-// mayHaveRun reports whether a script may have run although its reply did not come. It has not run if the server replied with
-// an error or was never reached.
+// mayHaveRun reports whether a script may have run although the call failed: the server was reached but did not reply.
 func mayHaveRun(err error) bool {
 	var replied redis.Error
 	var dial *net.OpError
@@ -74,11 +72,11 @@ func mayHaveRun(err error) bool {
 	}
 }
 
-// MaxAnswers is how many answers one call of Missing or Restore takes: as many as one call of ApplyAll gives.
+// MaxAnswers is how many answers one call of Missing or Restore may get. A call of ApplyAll yields at most as many.
 const MaxAnswers = 250
 
-// Missing returns those answers whose application Redis has nowhere, or at another arrival, and the epoch of the server that
-// replied. It is a read.
+// Missing returns the epoch of the server that replied, and the answers that Restore must handle: Redis lacks their
+// application, or has it at another arrival. Missing changes nothing.
 func (s *Store) Missing(ctx context.Context, couponID coupon.CouponID, answers []Answer) (epoch string, missing []Answer, err error) {
 	reply, err := s.run(ctx, missingScript, couponID, answerArgs(nil, answers)...)
 	if err != nil {
@@ -112,25 +110,23 @@ func answerArgs(args []any, answers []Answer) []any {
 	return args
 }
 
-// RestoreCode is the answer of Restore.
 type RestoreCode string
 
-// The answers of Restore. Only RestoreDone changes anything.
+// The answers of Restore. Unless the answer is RestoreDone, nothing has changed.
 const (
 	RestoreDone     RestoreCode = "DONE"
 	RestoreNoWindow RestoreCode = "NO_WINDOW"
 	RestoreFinal    RestoreCode = "FINAL" // the coupon is finalised
 )
 
-// Restored is what Restore did.
+// Restored is the result of Restore: how many applications were put back, and how many moved to an earlier arrival.
 type Restored struct {
 	Code RestoreCode
 	Reply
 	Back, Moved int
 }
 
-// Restore puts applications back, and lifts the server's counts to what was seen. Without answers it does only the latter. It
-// is safe to repeat.
+// Restore raises the server's counts to those in carried, and puts applications back. It is safe to repeat.
 func (s *Store) Restore(ctx context.Context, couponID coupon.CouponID, carried Seen, answers []Answer) (Restored, error) {
 	args := answerArgs([]any{carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds}, answers)
 	return ask(ctx, s, restoreScript, couponID, readRestored, args...)

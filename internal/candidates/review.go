@@ -12,24 +12,24 @@ import (
 
 // Reason is the reason why an application is under review.
 type Reason struct {
-	Cause     string       `json:"cause"`     // stable, in capitals: `dlq list` groups by it
-	Message   string       `json:"message"`   // for people
-	Retryable bool         `json:"retryable"` // every run tries again; false: held for an operator
-	Attempts  int          `json:"attempts"`  // failed attempts, this one included
-	Run       coupon.RunID `json:"run"`       // the last settlement_run that failed
-	At        time.Time    `json:"at"`
+	Cause     string       `json:"cause"`     // a fixed code in capitals; `settle dlq list` groups entries by it
+	Message   string       `json:"message"`   // a text for operators
+	Retryable bool         `json:"retryable"` // true: every run tries again; false: the entry waits for an operator
+	Attempts  int          `json:"attempts"`  // number of failed attempts, including the latest
+	Run       coupon.RunID `json:"run"`       // the run that made the latest attempt
+	At        time.Time    `json:"at"`        // time of the latest attempt
 
-	// Since is the first failure; zero: At.
+	// Since is the time of the first failure. It is zero if At is the first failure.
 	Since time.Time `json:"since,omitzero"`
-	// Refused is how often the database refused the applicant's row. Callers of Review pass 0 or 1; the script adds up.
+	// Refused is how often MySQL refused to store the applicant's row. Review passes 0 or 1, and the script adds up.
 	Refused int `json:"refused,omitempty"`
-	// Night is the cutoff of the last nightly run whose row was refused, in UTC. The script keeps it.
+	// Night is the cutoff (UTC) of the last nightly run in which MySQL refused the row. Later reasons keep it.
 	Night time.Time `json:"night,omitzero"`
-	// Tried are the last five attempts, this one included; empty after the first. The script keeps them.
+	// Tried holds the last five attempts. It is empty after a single attempt. Only the script writes it.
 	Tried []Attempt `json:"tried,omitempty"`
 }
 
-// Attempt is a failed attempt.
+// Attempt is a failed attempt to settle an application.
 type Attempt struct {
 	At      time.Time    `json:"at"`
 	Run     coupon.RunID `json:"run"`
@@ -37,17 +37,17 @@ type Attempt struct {
 	Message string       `json:"message"`
 }
 
-// maxRefusals is after how many refusals of its row an entry becomes held. Ten nights are enough time to notice the cause.
+// maxRefusals is how many refused rows make a DLQ entry held: ten nights are enough for operators to notice the cause.
 const maxRefusals = 10
 
 // failed is an application that was not settled, with its reason.
 type failed struct {
 	coupon.Application
-	Keep   bool // coupon.Failure.Keep
+	Keep   bool // keep cause and message of the existing DLQ entry
 	Reason Reason
 }
 
-// reasonOf is the reason of one failure. The script adds up the attempts.
+// reasonOf returns the reason for one failure. It counts one attempt; the script adds the earlier ones.
 func reasonOf(f coupon.Failure, run coupon.RunID, at time.Time) Reason {
 	r := Reason{Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at}
 	if f.Row {
@@ -56,9 +56,8 @@ func reasonOf(f coupon.Failure, run coupon.RunID, at time.Time) Reason {
 	return r
 }
 
-// Review moves applications from the queue to the DLQ with their arrivals, adds those that only MySQL has, and notes one more
-// attempt of DLQ entries. It skips an application that has left its source, and a held entry. An entry whose row was refused
-// maxRefusals times becomes held. Review returns how many it moved or noted. It is safe to repeat after an error.
+// Review records failed applications in the DLQ: it moves them from the queue, adds those that only MySQL has, and
+// counts one more attempt of those already there. It skips held entries, and applications that have left their source.
 func (s *Store) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failures []coupon.Failure) (reviewed int64, err error) {
 	all := make([]failed, len(failures))
 	for i, f := range failures {
@@ -93,13 +92,13 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 	return moved, nil
 }
 
-// reviewLetters are the sources by the letters of the script.
+// reviewLetters maps a source to its letter in lua/review.lua.
 var reviewLetters = map[coupon.Source]string{
 	coupon.SourceQueue: "Q", coupon.SourceRetryable: "R", coupon.SourceRowRefused: "R", coupon.SourceTriedTonight: "R",
 	coupon.SourceHeld: "H", coupon.SourceNotSelected: "N",
 }
 
-// Release makes held DLQ entries retryable. It returns how many it found with this arrival. It is safe to repeat.
+// Release makes held DLQ entries retryable, and returns their number. It skips entries whose arrival differs.
 func (s *Store) Release(ctx context.Context, couponID coupon.CouponID, entries []coupon.Application) (released int64, err error) {
 	for chunk := range slices.Chunk(entries, reviewMembers) {
 		args := make([]any, 0, 2*len(chunk))
@@ -115,7 +114,7 @@ func (s *Store) Release(ctx context.Context, couponID coupon.CouponID, entries [
 	return released, nil
 }
 
-// Reasons returns the readable reasons of DLQ entries by member.
+// Reasons returns the reasons of DLQ entries by member. Unreadable reasons are left out.
 func (s *Store) Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]Reason, error) {
 	reasons := make(map[string]Reason, len(members))
 	for chunk := range slices.Chunk(members, writeMembers) {

@@ -15,7 +15,7 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is one Lua operation. Its file states ARGV and the reply; shared.lua states KEYS.
+// script is a Lua script. The comment in its file describes ARGV and the reply; lua/shared.lua describes KEYS.
 type script struct{ name, source, sha string }
 
 var (
@@ -40,7 +40,7 @@ var (
 	inspectScript         = load("inspect")
 )
 
-// load puts shared sources between the shebang line of a script and its text.
+// load reads a script, and inserts shared sources behind its shebang line.
 func load(name string, shared ...string) script {
 	source := read(name)
 	shebang, text := "", source
@@ -65,14 +65,14 @@ func read(name string) string {
 	return string(text)
 }
 
-// onceCmd is a script call that the client never repeats by itself. A repetition after a lost reply could accept an
-// application whose caller already got an error.
+// onceCmd is a call of a script that the Redis client never repeats by itself. If a reply is lost, the applicant gets
+// an error; a repetition could still accept the application afterwards.
 type onceCmd struct{ *redis.Cmd }
 
-// NoRetry is for the Cluster client, which ignores MaxRetries.
+// NoRetry is necessary because the Cluster client ignores MaxRetries.
 func (onceCmd) NoRetry() bool { return true }
 
-// run runs a script for a coupon, and loads it if the server does not know it. NOSCRIPT means that nothing was executed.
+// run runs a script for a coupon. A server that does not know the script executes nothing; run then sends the source.
 func (s *Store) run(ctx context.Context, of script, couponID coupon.CouponID, args ...any) ([]any, error) {
 	reply, err := s.call(ctx, couponID, "evalsha", of.sha, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -92,7 +92,7 @@ func (s *Store) call(ctx context.Context, couponID coupon.CouponID, verb, body s
 	line := append(make([]any, 0, 9+len(args)), verb, body, 6, k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason)
 	for _, arg := range args {
 		if arrival, ok := arg.(coupon.Arrival); ok {
-			arg = int64(arrival) // the client takes no defined types
+			arg = int64(arrival) // the client accepts no defined types
 		}
 		line = append(line, arg)
 	}
@@ -107,7 +107,7 @@ func (s script) failed(couponID coupon.CouponID, err error) error {
 	return fmt.Errorf("run redis script %s for coupon %d: %w", s.name, couponID, err)
 }
 
-// ask runs a script for a coupon, and reads its reply.
+// ask runs a script for a coupon, and converts the reply with read.
 func ask[R any](ctx context.Context, s *Store, of script, couponID coupon.CouponID, read func(reply []any) (R, error), args ...any) (R, error) {
 	reply, err := s.run(ctx, of, couponID, args...)
 	if err != nil {
@@ -126,7 +126,6 @@ func (s *Store) numbers(ctx context.Context, of script, couponID coupon.CouponID
 	return ask(ctx, s, of, couponID, func(reply []any) ([]int64, error) { return values[int64](reply, want) }, args...)
 }
 
-// number runs a script that returns one whole number.
 func (s *Store) number(ctx context.Context, of script, couponID coupon.CouponID, args ...any) (int64, error) {
 	n, err := s.numbers(ctx, of, couponID, 1, args...)
 	if err != nil {
@@ -135,7 +134,7 @@ func (s *Store) number(ctx context.Context, of script, couponID coupon.CouponID,
 	return n[0], nil
 }
 
-// mixed reads whole numbers and, behind them, a list of texts.
+// mixed reads a reply of whole numbers that ends with a list of texts, and checks how many there are of each.
 func mixed(reply []any, numbers, texts int) ([]int64, []string, error) {
 	var list []any
 	if len(reply) == numbers+1 {
@@ -150,7 +149,7 @@ func mixed(reply []any, numbers, texts int) ([]int64, []string, error) {
 	return n, all, err
 }
 
-// values reads exactly want values of one type from a reply.
+// values converts a reply that must consist of exactly want values of type V.
 func values[V any](reply []any, want int) ([]V, error) {
 	if len(reply) != want {
 		return nil, fmt.Errorf("%d values in the reply, want %d", len(reply), want)

@@ -9,18 +9,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Now tries this many shards of a Cluster in turn.
+// Now asks up to clockShards shards of a Cluster, one after the other, and waits for each at most clockTimeout.
 const (
 	clockShards  = 5
 	clockTimeout = time.Second
 )
 
-// Now returns the clock of one shard.
+// Now returns the time on the clock of any one shard.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	if _, ok := s.rdb.(*redis.ClusterClient); !ok {
 		return s.clock(ctx)
 	}
-	for range clockShards { // the client takes another shard each time
+	for range clockShards { // the client chooses a shard anew each time
 		shardCtx, cancel := context.WithTimeout(ctx, clockTimeout)
 		now, err = s.clock(shardCtx)
 		cancel()
@@ -39,14 +39,14 @@ func (s *Store) clock(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
-// ended is canceled, so that a lookup with it contacts no server.
+// ended is a canceled context. A lookup with ended contacts no server; it uses only what the client knows already.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// Shard names the shard of a coupon: in a Cluster the address of its master, if this process knows it already, else "".
+// Shard returns the address of a coupon's Cluster master; "" outside a Cluster, or if the master is not known yet.
 func (s *Store) Shard(couponID coupon.CouponID) string {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
@@ -59,7 +59,7 @@ func (s *Store) Shard(couponID coupon.CouponID) string {
 	return master.Options().Addr
 }
 
-// byShard groups coupons by shard and keeps their order.
+// byShard groups coupons by shard. The coupons of a shard keep their order.
 func (s *Store) byShard(coupons []coupon.CouponID) map[string][]coupon.CouponID {
 	shards := map[string][]coupon.CouponID{}
 	for _, id := range coupons {

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// SaveCatalog writes a snapshot of the catalog for processes that cannot reach MySQL.
+// SaveCatalog stores the catalog snapshot in Redis, for processes that cannot reach MySQL.
 func (s *Store) SaveCatalog(ctx context.Context, snapshot []byte) error {
 	if err := s.rdb.Set(ctx, s.names.catalog(), snapshot, 0).Err(); err != nil {
 		return fmt.Errorf("save catalog snapshot: %w", classify(err))
@@ -16,7 +16,7 @@ func (s *Store) SaveCatalog(ctx context.Context, snapshot []byte) error {
 	return nil
 }
 
-// CatalogHead returns the first bytes of the snapshot; none without a snapshot.
+// CatalogHead returns the first bytes of the catalog snapshot. It returns no bytes if there is no snapshot.
 func (s *Store) CatalogHead(ctx context.Context, bytes int64) ([]byte, error) {
 	head, err := s.rdb.GetRange(ctx, s.names.catalog(), 0, bytes-1).Bytes()
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Store) CatalogHead(ctx context.Context, bytes int64) ([]byte, error) {
 	return head, nil
 }
 
-// LoadCatalog returns the snapshot; nil without one.
+// LoadCatalog returns the catalog snapshot. It returns nil if there is no snapshot.
 func (s *Store) LoadCatalog(ctx context.Context) ([]byte, error) {
 	snapshot, err := s.rdb.Get(ctx, s.names.catalog()).Bytes()
 	if errors.Is(err, redis.Nil) {

@@ -8,15 +8,13 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Status is what Redis knows of one user's application.
 type Status struct {
-	Standing coupon.Standing // never StandingNotSelected
-	Arrival  coupon.Arrival  // 0: Redis does not keep it
-	Position int64           // in the queue now, from 1; 0: not in the queue
-	Sold     bool            // every seat is taken, so MySQL may know an application that Redis does not
+	Standing coupon.Standing // never StandingNotSelected, which only MySQL knows
+	Arrival  coupon.Arrival  // 0: Redis does not store it
+	Position int64           // current position in the queue, starting at 1; 0: not in the queue
+	Sold     bool            // every seat is taken; MySQL may then have an application that Redis lacks
 }
 
-// Status reads the standing of one user's application.
 func (s *Store) Status(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Status, error) {
 	return ask(ctx, s, statusScript, couponID, readStatus, user.Member())
 }

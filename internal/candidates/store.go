@@ -10,27 +10,25 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// MinTTL is the shortest life of a queue after its coupon closed: the settlements of the next two nights must find it, with
-// six hours to spare.
+// MinTTL is the shortest TTL of a queue after its coupon closed: enough for two nightly settlements and six hours more.
 const MinTTL = 54 * time.Hour
 
-// FinishedTTL is how long the state of a finalised coupon outlives its other keys.
+// FinishedTTL is how long Redis keeps the state of a finalised coupon after its other keys were deleted.
 const FinishedTTL = 10 * time.Minute
 
-// defaultPutBackTime covers two refreshes of the catalog, each of which learns which server replies.
+// defaultPutBackTime lasts two catalog refreshes. At each of them a process notices whether the server has changed.
 const defaultPutBackTime = 10 * time.Second
 
-// Options are the settings of a Store in both programs.
 type Options struct {
 	KeyPrefix string        `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX"`
 	TTL       time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" placeholder:"DURATION"`
 
-	// PutBackTime is how long settlements wait after a change of the Redis server, so that processes put back what it lacks.
-	// Zero is 10 s. Only tests change it.
+	// PutBackTime is how long settlements wait after the Redis server changed, while processes put back what it lacks.
+	// Zero means 10 s. Only tests set it.
 	PutBackTime time.Duration `name:"put-back-time" env:"PUT_BACK_TIME" hidden:""`
 }
 
-// Validate refuses options that would lose candidates.
+// Validate returns an error for options with which applications could be lost.
 func (o *Options) Validate() error {
 	var problems []error
 	if strings.ContainsAny(o.KeyPrefix, "{}") {
@@ -42,9 +40,9 @@ func (o *Options) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Store is the store of all coupons of a deployment. It is safe for concurrent use.
+// Store reads and writes everything that one deployment has in Redis. It is safe for concurrent use.
 type Store struct {
-	// Recorder keeps what this process has seen and answered. It is set before the first use; by default nothing is kept.
+	// Recorder may be replaced before the Store is first used. The Recorder that NewStore sets remembers nothing.
 	Recorder Recorder
 
 	rdb         redis.UniversalClient
@@ -53,7 +51,6 @@ type Store struct {
 	putBackTime time.Duration
 }
 
-// NewStore validates the options.
 func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

@@ -8,9 +8,9 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Publish writes the window into Redis, unless Redis got a newer version in the last three minutes. It lifts the counts in
-// Redis to those of MySQL and of this process, and returns the counts in force. published reports that Redis now has this
-// window. A publish without a change writes nothing. It is safe to repeat.
+// Publish writes the window into Redis, unless Redis got a newer version in the last three minutes. published reports
+// whether Redis has this window now. Publish also raises the counts in Redis to those of MySQL (known) and of this
+// process, and returns the result. It writes only what changes, and is safe to repeat.
 func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
 	carried := s.Recorder.Seen(w.Coupon)
 	status := "OPEN"
@@ -31,7 +31,6 @@ func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promi
 	return promises.Promise(), published, nil
 }
 
-// flag is a bool as scripts take it.
 func flag(b bool) int {
 	if b {
 		return 1
@@ -48,10 +47,9 @@ func readPublished(reply []any) (published bool, promises Reply, err error) {
 	return n[0] == 1, Reply{Seen: seen, Now: n[4]}, nil
 }
 
-// StopApplying closes the window, or pauses the coupon: no application is accepted after it. w is the window in the coupon's row,
-// for a Redis that has lost it. The caller holds the row's lock and then writes the returned version into the row. end is
-// above every arrival, but not after the previous end. If the row is not written, Publish restores the window after three
-// minutes. It is safe to repeat.
+// StopApplying closes the window or pauses the coupon: Redis accepts no application afterwards. w is the window in the
+// coupon's row. The caller has locked the row, and writes the returned version into it afterwards. If that fails,
+// Publish restores the old window after three minutes. end is above every arrival, but not after the previous end.
 func (s *Store) StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error) {
 	if _, _, err := s.Publish(ctx, w, known); err != nil {
 		return 0, time.Time{}, err
@@ -74,8 +72,7 @@ func (s *Store) stopApplying(ctx context.Context, couponID coupon.CouponID, vers
 	return n[0], time.UnixMicro(n[1]).UTC(), nil
 }
 
-// Announce publishes a window that was just committed and renews the coupon's keys for it. soldOut reports whether applications
-// are answered SOLD_OUT. It is safe to repeat.
+// Announce publishes a newly committed window and renews the coupon's keys. It reports whether Apply answers SOLD_OUT.
 func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error) {
 	_, published, err := s.Publish(ctx, w, known)
 	if err == nil && !published {
@@ -91,9 +88,9 @@ func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Prom
 	return c.Sold, err
 }
 
-// Fence guarantees that no application arrives below the cutoff any more, and that processes had time to put back what a server
-// lost. It returns how long the shard's clock needs to reach the cutoff, and how long the processes need; the fence is complete
-// if both are 0. known is the promise in MySQL. It is safe to repeat.
+// Fence makes further arrivals below the cutoff impossible, and gives processes time to put back what a Redis server
+// lost. It returns how long to wait for the shard's clock to reach the cutoff, and how long to wait for the processes.
+// The caller repeats Fence until both are 0. known is the promise in MySQL.
 func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, putBackWait time.Duration, err error) {
 	n, err := s.numbers(ctx, fenceScript, couponID, 2, cutoff.UnixMicro(), s.ttlSeconds,
 		known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
@@ -109,14 +106,14 @@ func (s *Store) Renew(ctx context.Context, couponID coupon.CouponID, closes time
 	return err
 }
 
-// SetSold writes whether every seat is taken. It is safe to repeat.
+// SetSold records in Redis whether every seat is taken. It is safe to repeat.
 func (s *Store) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
 	_, err := s.number(ctx, setSoldScript, couponID, flag(sold), s.ttlSeconds)
 	return err
 }
 
-// Sweep unlinks the keys of a finalised coupon and lets its state expire. Nothing is swept while the queue or the DLQ has
-// entries or the window is open. It is safe to repeat.
+// Sweep deletes the keys of a finalised coupon; the state follows after FinishedTTL. It changes nothing while the queue
+// or the DLQ has entries, or while the window is open.
 func (s *Store) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (swept bool, err error) {
 	n, err := s.number(ctx, sweepScript, couponID, closes.UnixMicro(), int64(FinishedTTL/time.Second))
 	return n == 1, err

@@ -1,11 +1,11 @@
-// Package recall remembers what a process answered to applicants, and puts applications back that a failover of Redis lost.
+// Package recall remembers what a process answered, and puts applications back that a failover of Redis lost.
 //
-// A server that takes over, or restarts, may lack the last applications that its predecessor accepted. A process therefore
-// remembers its answers for ten seconds. When another server replies (see the epochs of candidates, lua/epoch.lua), or the
-// coupon's state is gone, the process compares all of them with the server and puts missing applications back at their first
-// arrival. An applicant who applied again meanwhile gets the first arrival back. Two servers counted this applicant; `twice`
-// counts such applicants. Settlements wait at the fence for all processes, so a failover loses no application of a process that
-// lives.
+// After a failover or a restart, a Redis server may lack the last applications that were accepted. A process therefore
+// remembers its answers for ten seconds. When the server has changed (a new epoch, see candidates/lua/epoch.lua), or
+// the coupon's state is gone, the process compares its answers with the server and puts missing applications back at
+// their first arrival. If an applicant has applied again meanwhile, the application is moved back to its first arrival.
+// The count `twice` says how many applications two servers have counted for this reason. Settlements wait at the fence
+// until processes had time to put applications back: a failover loses no application whose process lives.
 package recall
 
 import (
@@ -19,35 +19,35 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// MaxCoupons bounds the coupons of a memory. The catalog touches each of its coupons at every refresh and holds half as many.
+// MaxCoupons is how many coupons a Memory remembers. The catalog has at most half as many, so it forgets none of them.
 const MaxCoupons = 20_000
 
-// PutBack is the outcome of one comparison after a change of the server.
+// PutBack is the result of one comparison of a coupon's remembered answers with a server.
 type PutBack struct {
 	Coupon   coupon.CouponID
-	Compared int // remembered answers
-	Back     int // applications that were missing, now at their first arrival
-	Moved    int // applications at a later arrival, now at their first
+	Compared int // number of answers that were compared
+	Back     int // number of missing applications that were put back at their first arrival
+	Moved    int // number of applications that were moved from a later arrival to their first
 	Err      error
 }
 
-// Memory is the memory of a process. It is safe for concurrent use.
+// Memory remembers what a process answered to applicants. It is a candidates.Recorder and safe for concurrent use.
 type Memory struct {
 	store   *candidates.Store
 	coupons *lru.Cache[coupon.CouponID, *promises]
 	counters
 
-	// OnPutBack, if set before the first use, is called from any goroutine after a comparison that changed something or failed.
+	// OnPutBack, if set before the first use, is called after a comparison that changed something or failed.
 	OnPutBack func(PutBack)
 }
 
 type counters struct {
-	remembered     atomic.Int64 // answers, now
-	dropped        atomic.Int64 // answers for which there was no room, ever
-	putBack, moved atomic.Int64 // applications, ever
+	remembered     atomic.Int64 // answers in memory now
+	dropped        atomic.Int64 // answers dropped since the start, because there was no room
+	putBack, moved atomic.Int64 // applications put back, and moved, since the start
 }
 
-// New returns the memory of a store and registers it there.
+// New returns a Memory, and sets it as the Recorder of the store.
 func New(store *candidates.Store) *Memory {
 	m := &Memory{store: store}
 	var err error
@@ -57,7 +57,7 @@ func New(store *candidates.Store) *Memory {
 		p.forgetAll()
 	})
 	if err != nil {
-		panic(err) // only for a size below 1
+		panic(err) // happens only for a size below 1
 	}
 	store.Recorder = m
 	return m
@@ -74,7 +74,6 @@ func (m *Memory) promisesOf(couponID coupon.CouponID) *promises {
 	return p
 }
 
-// Seen returns what this process has seen of a coupon's promises.
 func (m *Memory) Seen(couponID coupon.CouponID) candidates.Seen {
 	p, ok := m.coupons.Peek(couponID)
 	if !ok {
@@ -85,7 +84,6 @@ func (m *Memory) Seen(couponID coupon.CouponID) candidates.Seen {
 	return p.seen
 }
 
-// Unanswered records users whose applications may have been accepted although the reply was lost.
 func (m *Memory) Unanswered(couponID coupon.CouponID, users []coupon.UserID) {
 	answers := make([]candidates.Answer, len(users))
 	for i, user := range users {
@@ -97,12 +95,12 @@ func (m *Memory) Unanswered(couponID coupon.CouponID, users []coupon.UserID) {
 	p.remember(answers, "")
 }
 
-// Answered records a reply, and starts a comparison where another server has replied.
+// Answered records a reply, and starts a comparison if the server has changed.
 func (m *Memory) Answered(couponID coupon.CouponID, carried candidates.Seen, r candidates.Reply) {
 	p := m.promisesOf(couponID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.Epoch == "" { // applying is not possible
+	if r.Epoch == "" { // applying is not possible now
 		p.now = r.Now
 		if r.NoWindow { // the state is gone: the next refresh of the catalog publishes the window and begins an epoch
 			p.doubt()
@@ -115,7 +113,7 @@ func (m *Memory) Answered(couponID coupon.CouponID, carried candidates.Seen, r c
 	m.compareOnce(couponID, p)
 }
 
-// compareOnce starts a comparison where one is due and none is running. The caller holds p.mu.
+// compareOnce starts a comparison if one is due and none is running. The caller holds p.mu.
 func (m *Memory) compareOnce(couponID coupon.CouponID, p *promises) {
 	if p.changed && !p.comparing {
 		p.comparing = true
@@ -123,8 +121,8 @@ func (m *Memory) compareOnce(couponID coupon.CouponID, p *promises) {
 	}
 }
 
-// Recall asks the server of every remembered coupon for its epoch, and starts a comparison where it has changed. Apply and
-// Publish have the same effect; Recall is for a process without applicants and without MySQL. It returns one of the errors.
+// Recall reads the epochs of all remembered coupons from Redis, and starts a comparison of each coupon whose epoch has
+// changed. Apply and Publish do so, too; Recall is for a process that has neither applicants nor MySQL.
 func (m *Memory) Recall(ctx context.Context) error {
 	var workers errgroup.Group
 	workers.SetLimit(recallWorkers)

@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of this process's memory.
 func (m *Memory) Metrics() []prometheus.Collector {
 	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_promises_remembered",

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// keepFor is how long an answer is remembered: until replicas certainly have its application.
+	// keepFor is how long an answer is remembered. After this time the replicas certainly have the application.
 	keepFor = 10 * time.Second
 
-	// maxAnswers bounds the memory of a process, at up to 64 bytes per answer.
+	// maxAnswers is how many answers a process remembers, for all coupons together. An answer takes up to 64 bytes.
 	maxAnswers = 1 << 20
 )
 
 // batch holds the answers of one call.
 type batch struct {
 	answers []candidates.Answer
-	at      int64 // when, µs since 1970 by the shard's clock
-	epoch   int   // epoch whose server has them for certain, as promises.number; 0: none
+	at      int64 // time of the call on the clock of the coupon's Redis shard, µs since 1970
+	epoch   int   // number of the epoch whose server certainly has the applications; 0: none. See promises.number
 }
 
 // promises is the memory of one coupon: the counts that this process has seen, and its answers.
@@ -28,19 +28,19 @@ type promises struct {
 	mu   sync.Mutex
 	seen candidates.Seen
 
-	batches   []batch  // by time; those before first are forgotten
-	first     int      // index of the oldest batch
-	count     int      // of answers
-	now       int64    // the shard's clock in the last reply, µs since 1970
+	batches   []batch  // ordered by time; those before index first are forgotten
+	first     int      // index of the oldest remembered batch
+	count     int      // number of remembered answers
+	now       int64    // time in the last reply, on the clock of the coupon's Redis shard, µs since 1970
 	epochs    []string // all epochs that batches refer to
-	changes   int      // how often the epoch has changed
-	changed   bool     // the answers are not compared with the present epoch's server yet
-	comparing bool     // a goroutine compares them
+	changes   int      // how often the server changed, or lost the coupon's state
+	changed   bool     // whether answers must still be compared with the present server
+	comparing bool     // whether a goroutine compares them now
 
 	counters *counters
 }
 
-// learn takes over the counts of a reply to a script that carried what was seen before.
+// learn takes over the counts in the reply of a script. carried is what the process passed to the script.
 func (p *promises) learn(carried candidates.Seen, r candidates.Reply) {
 	seen := &p.seen
 	p.now, seen.LastArrival = r.Now, max(seen.LastArrival, r.LastArrival)
@@ -49,26 +49,26 @@ func (p *promises) learn(carried candidates.Seen, r candidates.Reply) {
 		seen.Accepted, seen.Twice = max(seen.Accepted, r.Accepted), max(seen.Twice, r.Twice)
 		return
 	case carried.Epoch == seen.Epoch && (carried.Accepted < seen.Accepted || carried.Twice < seen.Twice):
-		// Another call has learned more of the old epoch meanwhile. The next call carries that to the new epoch.
+		// Meanwhile another reply brought higher counts of the old epoch. The next call passes these to the new server.
 	case seen.Epoch == "":
-		for i := range p.batches { // answers without a reply had no clock yet
+		for i := range p.batches { // answers whose reply was lost have no time yet
 			p.batches[i].at = r.Now
 		}
 		seen.Epoch, seen.Accepted, seen.Twice = r.Epoch, r.Accepted, r.Twice
 		return
-	default: // the next epoch, or a late reply of the previous one, which makes the next reply a change again
+	default: // a new epoch; or a late reply of the old one, after which the next reply looks like a new epoch
 		seen.Epoch, seen.Accepted, seen.Twice = r.Epoch, r.Accepted, r.Twice
 	}
 	p.doubt()
 }
 
-// doubt records that the present server may lack answers.
+// doubt records that the present server may lack remembered applications.
 func (p *promises) doubt() {
 	p.changes++
 	p.changed = p.count > 0
 }
 
-// number returns an epoch's index in epochs plus 1; 0 for no epoch.
+// number returns the number of an epoch: its index in epochs plus 1. It is 0 if epoch is empty.
 func (p *promises) number(epoch string) int {
 	if epoch == "" {
 		return 0
@@ -80,7 +80,7 @@ func (p *promises) number(epoch string) int {
 	return len(p.epochs)
 }
 
-// uncompared returns answers that the server of an epoch may lack, whole batches from one on, and the index behind them.
+// uncompared returns answers that the server of an epoch may lack: those of the batches from … to-1.
 func (p *promises) uncompared(from int, epoch string) (answers []candidates.Answer, to int) {
 	known := p.number(epoch)
 	for to = from; to < len(p.batches); to++ {
@@ -96,7 +96,7 @@ func (p *promises) uncompared(from int, epoch string) (answers []candidates.Answ
 	return answers, to
 }
 
-// compared records that the server of an epoch has these batches. They are kept for a full period again.
+// compared records that the server of an epoch has the batches from … to-1. They are remembered for another keepFor.
 func (p *promises) compared(from, to int, epoch string) {
 	known := p.number(epoch)
 	for i := from; i < min(to, len(p.batches)); i++ {
@@ -104,7 +104,7 @@ func (p *promises) compared(from, to int, epoch string) {
 	}
 }
 
-// remember appends the answers of a call in an epoch, as far as there is room.
+// remember appends the answers of one call, as far as there is room. epoch is empty if the reply was lost.
 func (p *promises) remember(answers []candidates.Answer, epoch string) {
 	if over := p.counters.remembered.Add(int64(len(answers))) - maxAnswers; over > 0 {
 		left := min(int(over), len(answers))
@@ -118,7 +118,7 @@ func (p *promises) remember(answers []candidates.Answer, epoch string) {
 	}
 }
 
-// expire forgets old answers, unless they still have to be compared.
+// expire forgets answers that are older than keepFor, unless a comparison is still due.
 func (p *promises) expire() {
 	if p.changed {
 		return
@@ -130,13 +130,11 @@ func (p *promises) expire() {
 	p.forget(n)
 }
 
-// forgetAll forgets every answer.
 func (p *promises) forgetAll() {
 	p.forget(len(p.batches))
 	p.changed = false
 }
 
-// forget drops the batches before an index.
 func (p *promises) forget(before int) {
 	for ; p.first < before; p.first++ {
 		n := len(p.batches[p.first].answers)
@@ -147,7 +145,7 @@ func (p *promises) forget(before int) {
 	if p.count == 0 {
 		p.epochs = nil
 	}
-	if p.first > len(p.batches)/2 { // rarely, to move little
+	if p.first > len(p.batches)/2 { // only when half of the slice is unused, so that little is copied
 		p.batches, p.first = append(make([]batch, 0, 2*(len(p.batches)-p.first)), p.batches[p.first:]...), 0
 	}
 }

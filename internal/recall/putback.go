@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// pauseBetween leaves Redis to applicants between two calls.
+	// pauseBetween is the pause between two calls of a comparison, so that Redis can serve applicants.
 	pauseBetween = 2 * time.Millisecond
-	// compareTimeout bounds a comparison. retryAfter a failed one, the next reply starts another.
+	// compareTimeout is the time limit of a comparison. After one has failed, the next waits at least retryAfter.
 	compareTimeout = 8 * time.Second
 	retryAfter     = 200 * time.Millisecond
 
-	// recallWorkers ask for epochs in parallel. recallTimeout bounds one call, so that a shard that hangs leaves time for the
-	// others.
+	// recallWorkers is how many epochs Recall reads in parallel. recallTimeout is the time limit of each read.
 	recallWorkers = 8
 	recallTimeout = time.Second
 )
 
-// compare compares the answers with Redis until no server has replaced another meanwhile.
+// compare compares a coupon's answers with Redis. It starts again whenever the server changes meanwhile.
 func (m *Memory) compare(couponID coupon.CouponID, p *promises) {
 	ctx, cancel := context.WithTimeout(context.Background(), compareTimeout)
 	defer cancel()
@@ -42,14 +41,14 @@ func (m *Memory) compare(couponID coupon.CouponID, p *promises) {
 	p.comparing = false
 }
 
-// compareAll compares all answers that the present server may lack. It must run again if another server replies meanwhile.
+// compareAll compares all answers that the present server may lack. again reports that the server changed meanwhile.
 func (m *Memory) compareAll(ctx context.Context, p *promises, result *PutBack) (again bool, err error) {
 	now, err := m.restore(ctx, p, nil, result)
 	if err != nil || now.Code == candidates.RestoreNoWindow { // the next refresh of the catalog publishes the window
 		return false, err
 	}
 	p.mu.Lock()
-	if now.Code == candidates.RestoreFinal { // every application has its outcome
+	if now.Code == candidates.RestoreFinal { // every application has its outcome, so none can be missing
 		p.forgetAll()
 	}
 	from, changes := p.first, p.changes
@@ -89,7 +88,7 @@ func (m *Memory) compareAll(ctx context.Context, p *promises, result *PutBack) (
 	return false, nil
 }
 
-// restore puts applications back and learns the server's counts. Without answers it does only the latter.
+// restore learns the server's counts, and puts back the applications of answers, if there are any.
 func (m *Memory) restore(ctx context.Context, p *promises, answers []candidates.Answer, result *PutBack) (candidates.Restored, error) {
 	p.mu.Lock()
 	carried := p.seen

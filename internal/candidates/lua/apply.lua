@@ -1,13 +1,14 @@
--- Applies for users, in their order. It has no allow-oom flag: a full Redis rejects new applications, but answers all others.
--- ARGV  1 highest arrival that the process has seen (µs)  2 epoch that it knows  3, 4 accepted and twice as it has seen them
---       5 ttl (s)  6… user ids
--- Returns {now, opens, accepted, twice, epoch, then code, arrival, position of each user}. Numbers without a meaning are 0.
--- accepted, twice and epoch are 0 and '' if applying is not possible.
---   ACCEPTED, DUPLICATE (arrival and position of the first time), UNDER_REVIEW (arrival)
+-- Answers the applications of several users, in the order of ARGV. It has no flag allow-oom, so a full Redis accepts no
+-- new application, but still gives all other answers.
+-- ARGV  1 highest arrival that the process has seen (µs)  2 epoch that the process knows
+--       3, 4 accepted and twice as the process has seen them in that epoch  5 ttl (s)  6… user ids
+-- Returns {now, opens, accepted, twice, epoch, …}; code, arrival and position of each user follow. A number that has no
+-- meaning is 0. If applying is not possible, accepted and twice are 0 and epoch is ''. The codes are:
+--   ACCEPTED, DUPLICATE (arrival: the first one; position: the current one), UNDER_REVIEW (arrival)
 --   ALREADY_ISSUED, REJECTED, SOLD_OUT, NOT_OPEN, PAUSED
---   CLOSED     also if the arrival, which follows the last one, would not be before the end
+--   CLOSED     the window has closed, or the next arrival would not lie before its end
 --   NO_WINDOW  no catalog refresh has written this coupon's window yet
---   CLOCK      the last arrival is more than 5 s ahead of this clock: nothing is accepted until it has caught up
+--   CLOCK      the last arrival is more than 5 s ahead of the clock of this server
 local users = {unpack(ARGV, 6)}
 local MAX_AHEAD = 5000000 -- µs
 
@@ -40,9 +41,9 @@ local isRejected = redis.call('SMISMEMBER', rejected, unpack(users))
 
 local last = math.max(tonumber(s[5]) or 0, tonumber(ARGV[1]))
 local first = math.max(now, last + 1)
-local count = 0     -- of accepted users: their arrivals are first, first + 1, …
-local accepted = {} -- score, member, …
-local arrivals = {} -- by accepted user
+local count = 0     -- number of accepted users; their arrivals are first, first + 1, …
+local accepted = {} -- {score, member, …} for ZADD
+local arrivals = {} -- user id → arrival, for accepted users
 for i, user in ipairs(users) do
   if queued[i] then
     answer('DUPLICATE', arrivalOf(queued[i]), redis.call('ZRANK', queue, user) + 1)
@@ -64,7 +65,7 @@ for i, user in ipairs(users) do
     local arrival = first + count
     count = count + 1
     arrivals[user] = arrival
-    accepted[2 * count - 1], accepted[2 * count] = arrival, user -- passed with 17 digits
+    accepted[2 * count - 1], accepted[2 * count] = arrival, user -- Redis gets the arrival with all its digits
     answer('ACCEPTED', arrival)
   end
 end
@@ -77,7 +78,7 @@ local expires = expiry(math.max(now, closes), ARGV[5])
 redis.call('EXPIREAT', queue, expires)
 redis.call('EXPIREAT', state, expires)
 
--- Accepted users are neighbours in the queue, unless an entry between them was written by hand.
+-- Two ZRANKs suffice if the accepted users are neighbours. Only an entry written by hand can lie between them.
 local ahead = redis.call('ZRANK', queue, accepted[2])
 local together = redis.call('ZRANK', queue, accepted[2 * count]) - ahead == count - 1
 for i, user in ipairs(users) do

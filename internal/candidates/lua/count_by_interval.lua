@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Counts applications by consecutive intervals of arrivals, at one instant. A read.
--- ARGV  bounds (µs), ascending: an interval includes its lower bound and excludes its upper one
--- Returns {waiting, dlq, …}, two numbers for each interval
+-- Counts the applications whose arrival lies in each of several consecutive intervals. It only reads.
+-- ARGV  bounds of the intervals (µs), ascending; an interval includes its lower bound and excludes its upper one
+-- Returns {waiting, dlq, …}: two numbers for each interval.
 local counts = {}
 for i = 1, #ARGV - 1 do
   counts[2 * i - 1] = redis.call('ZCOUNT', queue, ARGV[i], '(' .. ARGV[i + 1])

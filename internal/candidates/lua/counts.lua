@@ -1,13 +1,14 @@
 #!lua flags=no-writes
--- Counts everything of a coupon, at one instant. A read.
--- ARGV  1 an arrival (µs)  2 time for putting applications back after a change of the server (µs)
+-- Returns all counts of a coupon. It only reads.
+-- ARGV  1 an arrival (µs); entries above it are counted separately
+--       2 time for putting applications back after the server changed (µs)
 -- Returns {now, accepted, last, waiting, dlq, issued, rejected, sold, highest arrival in queue and dlq,
---          waiting above the given arrival, dlq above it, twice, since, µs left for putting back}
+--          waiting above the given arrival, dlq above the given arrival, twice, since, µs left for putting back}
 local now = clock()
 local s = redis.call('HMGET', state, 'accepted', 'last', 'sold', 'twice', 'since')
 local promised = promises(now, redis.call('HMGET', state, unpack(EPOCH_FIELDS)), {'', 0, 0}, {0, 0, 0})
 local putBackWait = math.max(0, math.min(promised.since + ARGV[2] - now, tonumber(ARGV[2])))
-local above = whole(ARGV[1] + 1) -- arrivals are whole µs, also if a score was written by hand
+local above = whole(ARGV[1] + 1) -- a fractional score written by hand counts as rounded down
 local function highest(key) return arrivalOf(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]) or 0 end
 return {now, tonumber(s[1]) or 0, tonumber(s[2]) or 0,
   redis.call('ZCARD', queue), redis.call('ZCARD', dlq), redis.call('SCARD', issued), redis.call('SCARD', rejected),

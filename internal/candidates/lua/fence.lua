@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- Fences a settlement: after this clock has passed the cutoff, no application arrives below it any more, and after the time
--- for putting back, no application is missing whose process lives.
--- ARGV  1 cutoff (µs)  2 ttl (s), for a new state
---       3 beginning of the epoch of MySQL's counts (µs)  4, 5 accepted and twice in MySQL
---       6 time for putting applications back after a change of the server (µs)
--- Returns the µs to wait {for the cutoff, for putting back}; both are 0 when the fence is complete. The epoch also begins
--- before the cutoff.
+-- Fences a settlement: once the server's clock has passed the cutoff, no application can arrive below the cutoff. The
+-- reply also says how long processes may still put back applications that a server lost.
+-- ARGV  1 cutoff (µs)  2 ttl (s) for a state that this script creates
+--       3 start of the epoch in which MySQL's counts were seen (µs)  4, 5 accepted and twice in MySQL
+--       6 time for putting applications back after the server changed (µs)
+-- Returns {µs until the cutoff, µs left for putting back}. The fence is complete when both are 0.
 local cutoff = tonumber(ARGV[1])
 local now = clock()
 local early = math.max(0, cutoff - now)
@@ -19,5 +18,5 @@ if #changes > 0 then
   redis.call('HSET', state, unpack(changes))
   if redis.call('TTL', state) == -1 then redis.call('EXPIRE', state, ARGV[2]) end
 end
-if promised.base == 0 and s[2] then return {early, 0} end -- no earlier epoch counted anything, and the state is not lost
+if promised.base == 0 and s[2] then return {early, 0} end -- earlier epochs counted nothing that could be lost
 return {early, math.max(0, math.min(promised.since + ARGV[6] - now, tonumber(ARGV[6])))}

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Reads a coupon's window, and whether its entries will stay, at one instant. A read.
--- ARGV  1 how many dlq entries, from the first, are read
--- Returns {now, ms until the queue expires or -1, dlq entries, reasons, read entries without a readable reason,
---          ms until one of the dlq's two keys expires or -1, {opens, closes, status, version}}
--- Missing texts are ''.
+-- Returns a coupon's window, when its keys expire, and whether DLQ entries have reasons. It only reads.
+-- ARGV  1 how many DLQ entries are checked for a readable reason, starting with the lowest arrival
+-- Returns {now, ms until the queue expires or -1, number of DLQ entries, number of stored reasons,
+--          number of checked entries without a readable reason, ms until a key of the DLQ expires or -1,
+--          {opens, closes, status, version}}. A missing text is ''.
 local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'version')
 
 local function life(key) return math.max(-1, redis.call('PTTL', key)) end

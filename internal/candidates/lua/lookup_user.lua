@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Reads everything of one user and one coupon, at one instant.
+-- Returns everything that Redis stores about one user and one coupon. It only reads.
 -- ARGV  1 user id
 -- Returns {now, marked issued, marked rejected, waiting, position, accepted, last,
 --          {opens, closes, status, sold, score in the queue, score in the dlq, reason}}
--- Missing texts are '' and missing numbers 0.
+-- A missing text is '', a missing number is 0.
 local user = ARGV[1]
 local s = redis.call('HMGET', state, 'accepted', 'last', 'opens', 'closes', 'status', 'sold')
 local waits, reviewed = redis.call('ZSCORE', queue, user), redis.call('ZSCORE', dlq, user)

@@ -1,8 +1,9 @@
 #!lua flags=no-writes
--- Finds the answers of a process that Restore has to look at. A read.
--- ARGV  1… user id, arrival (µs; 0: no reply came), counted (1 or 0), …; none: only the epoch is read
--- Returns {indexes of users from 1, …, {epoch}}: users who are in no key of the coupon, or in the queue at a later arrival, or
--- counted there by another server and by this one. The epoch is empty if none has begun on this server.
+-- Finds the users for whom restore.lua has work to do. It only reads.
+-- ARGV  1… user id, arrival (µs; 0: no reply came), counted (1: another server may have counted the application), …
+-- Returns {index, …, {epoch}}. An index is the number of a user in ARGV, starting at 1. A user is listed who is in no
+-- key of the coupon, who is in the queue at a later arrival, or who is in the queue and was counted by another server
+-- and this one. The epoch is '' if no epoch has begun on this server.
 local users, arrivals, counted = {}, {}, {}
 for i = 1, #ARGV, 3 do
   local n = #users + 1

@@ -1,16 +1,19 @@
 #!lua flags=no-writes
--- Reads the next page before a cutoff: queue and DLQ, merged by (arrival, member).
--- ARGV  1 cutoff (µs, exclusive)  2 limit of queue entries, 0 for none  3 limit of DLQ entries
---       4 score and 5 member of the cursor; a score of '' begins
---       6 the cutoff as reasons name nights
--- Returns {score, member, more, sources, {member, score, …}}: the next cursor, whether there may be more (1 or 0), a letter for
--- the source of each entry, and the entries.
---   Q in the queue   R in the DLQ, retryable   B the same, and its row was refused before
---   T the same, by a nightly run of this cutoff   H in the DLQ, held for an operator
+-- Returns the next page of applications before a cutoff. Queue and DLQ are merged by (arrival, member). It only reads.
+-- ARGV  1 cutoff (µs, exclusive)  2 limit of queue entries; 0: the queue is not read  3 limit of DLQ entries
+--       4 score and 5 member of the cursor; the score '' stands for the start
+--       6 cutoff as a text, in the form of `night` in DLQ reasons
+-- Returns {score, member, more, sources, {member, score, …}}. Score and member are the next cursor. more is 1 if
+-- further entries may follow, else 0. sources has one letter per entry:
+--   Q  the entry is in the queue
+--   R  the entry is in the DLQ and retryable
+--   B  like R, and MySQL has refused the applicant's row before
+--   T  like B, and a nightly run with this cutoff has tried the entry already
+--   H  the entry is in the DLQ and held for an operator
 local cutoff = tonumber(ARGV[1])
 local after_score, after_member, night = ARGV[4], ARGV[5], ARGV[6]
 
--- The order of members in Redis is byte by byte; < in Lua depends on the locale.
+-- Redis orders members byte by byte. The operator < cannot be used, because in Lua it depends on the locale.
 local function precedes(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -19,7 +22,7 @@ local function precedes(a, b)
   return #a < #b
 end
 
--- The rank of the first entry behind the cursor. The entry of the cursor may be gone.
+-- Returns the rank of the first entry behind the cursor. It uses a search, because the cursor's own entry may be gone.
 local function start(key)
   if after_score == '' then return 0 end
   local low = redis.call('ZCOUNT', key, '-inf', '(' .. after_score)
@@ -35,7 +38,7 @@ local function start(key)
   return low
 end
 
--- Entries below the cutoff as {member, score, …}, their number, and whether the limit cut them off.
+-- Returns {member, score, …}, how many of these entries are below the cutoff, and whether the limit may hide more.
 local function slice(key, limit)
   if limit == 0 then return {}, 0, false end
   local from = start(key)
@@ -50,7 +53,7 @@ local reviewed, reviewed_n, reviewed_cut = slice(dlq, tonumber(ARGV[3]))
 
 local more = (waiting_cut or reviewed_cut) and '1' or '0'
 local apart = reviewed_n == 0 or waiting_cut and tonumber(waiting[2 * waiting_n]) < tonumber(reviewed[2])
-if waiting_n > 0 and apart then -- almost always: queue entries alone
+if waiting_n > 0 and apart then -- the usual case: a page of queue entries only
   for i = #waiting, 2 * waiting_n + 1, -1 do waiting[i] = nil end
   return {waiting[2 * waiting_n], waiting[2 * waiting_n - 1], more, string.rep('Q', waiting_n), waiting}
 end
@@ -73,7 +76,7 @@ end
 local page, sources = {}, {}
 local w, h = 1, 1
 while w <= waiting_n or h <= reviewed_n do
-  -- The entries behind a cut-off slice are not read and may precede the other slice: the page ends here.
+  -- Because of the limit, this key may have unread entries that precede the next entry of the other key.
   if (waiting_cut and w > waiting_n) or (reviewed_cut and h > reviewed_n) then break end
   local take_waiting = w <= waiting_n
   if take_waiting and h <= reviewed_n then

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
--- Writes a coupon's window and exchanges counts of promises with the caller. An unchanged value is not written, so that an idle
--- refresh does not load replicas and the append-only file.
+-- Writes a coupon's window, and exchanges the counts of accepted applications with the caller. Unchanged values are not
+-- written: a refresh that changes nothing causes no work for replicas and the append-only file.
 -- ARGV  1 version  2 opens (µs)  3 closes (µs)  4 status  5 accepted in MySQL
 --       6 highest arrival that MySQL or the process knows (µs)  7 ttl (s)
---       8 sold, 1 if every seat is taken: only for a state that is lost; otherwise settlements write it
---       9 twice in MySQL  10 epoch that the process knows  11, 12 accepted and twice as it has seen them
---       13 beginning of the epoch of MySQL's counts (µs)
--- Returns {published, accepted, last, twice, now, {epoch}}; published is 0 if a newer version was written in the last three
--- minutes. No refresh and no COMMIT takes that long: an older version that comes later is the one in MySQL.
-local KEPT, HOUR = 180 * 1000000, 3600 -- µs, s
+--       8 sold (1: every seat is taken); it is used only if the state is lost, since otherwise settlements write it
+--       9 twice in MySQL  10 epoch that the process knows
+--       11, 12 accepted and twice as the process has seen them in that epoch
+--       13 start of the epoch in which MySQL's counts were seen (µs)
+-- Returns {published, accepted, last, twice, now, {epoch}}. published is 0 if a newer version was written in the last
+-- three minutes, else 1. No refresh or COMMIT takes that long: an older version that comes later is the one in MySQL.
+local KEPT, HOUR = 180 * 1000000, 3600 -- KEPT in µs, HOUR in s
 local now = clock()
 local s = redis.call('HMGET', state, 'version', 'last', 'opens', 'closes', 'status', 'version_at', unpack(EPOCH_FIELDS))
 local published, changed, closes = 0, false, s[4]

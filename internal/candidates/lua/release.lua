@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Makes held DLQ entries retryable.
+-- Makes held DLQ entries retryable. An entry whose arrival differs is skipped.
 -- ARGV  member, arrival (µs), …
--- Returns how many are in the DLQ with this arrival. They are retryable now.
+-- Returns how many entries were not skipped.
 local n = 0
 for i = 1, #ARGV, 2 do
   local member = ARGV[i]

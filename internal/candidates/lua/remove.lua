@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Removes settled applications from queue and DLQ, each only with this arrival.
--- ARGV  1–3 see settled.lua  4… member, arrival (µs), …
--- Returns how many were removed.
+-- Removes settled applications from queue and DLQ. An entry whose arrival differs stays.
+-- ARGV  1–3 are described in settled.lua  4… member, arrival (µs), …
+-- Returns how many entries were removed.
 local members, arrivals = {}, {}
 for i = 4, #ARGV, 2 do
   members[#members + 1] = ARGV[i]

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- Puts back applications that a server lost: accepted ones at their first arrival, and ones without a reply at the end.
--- ARGV  1 epoch that the process knows  2, 3 accepted and twice as it has seen them  4 ttl (s)
---       5… user id, arrival (µs; 0: no reply came), counted (1: another server has, or may have, counted this application), …
--- Returns {now, accepted, twice, how many were put back, how many were moved to their earlier arrival, {code, epoch}}
+-- Puts back applications that a server lost: to their first arrival, or to the end of the queue if no reply came.
+-- ARGV  1 epoch that the process knows  2, 3 accepted and twice as the process has seen them in that epoch  4 ttl (s)
+--       5… user id, arrival (µs; 0: no reply came), counted (1: another server may have counted the application), …
+-- Returns {now, accepted, twice, number put back, number moved to an earlier arrival, {code, epoch}}. The codes are:
 --   DONE
 --   NO_WINDOW  nothing has changed: no catalog refresh has written this coupon's window yet
 --   FINAL      nothing has changed: the coupon is finalised
--- A user under review, issued, rejected, or queued at that arrival or earlier stays. `twice` counts the users whom two servers
--- have counted: each user once per epoch, however many processes have an answer and however often a call is repeated.
+-- Nothing moves if the user is under review, issued or rejected, or is in the queue at the given arrival or earlier.
+-- `twice` is the number of users whom two servers have counted. A user adds at most 1 to it in each epoch, even if
+-- several processes have an answer for the user, or if a call is repeated.
 local now = clock()
 local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', 'final', unpack(EPOCH_FIELDS))
 local opens, closes = tonumber(s[1]), tonumber(s[2])
@@ -19,7 +20,7 @@ if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)
 local last, twice = tonumber(s[5]) or 0, promised.twice
 local open = s[3] == 'OPEN' and s[4] ~= '1' and now >= opens
 
--- Notes that `twice` is right about a user in this epoch. Returns how much `twice` increases: 1 at the first time.
+-- Records that `twice` has been decided for a user in this epoch. Returns 1 the first time, else 0.
 local function note(user)
   local field, since = 'twice:' .. user, whole(promised.since)
   if redis.call('HGET', state, field) == since then return 0 end
@@ -35,24 +36,24 @@ for i = 5, #ARGV, 3 do
   local elsewhere = redis.call('ZSCORE', dlq, user) or redis.call('SISMEMBER', issued, user) == 1
     or redis.call('SISMEMBER', rejected, user) == 1
   if elsewhere then
-    -- stays
+    -- nothing to put back
   elseif at and arrival > 0 and at > arrival then
     redis.call('ZADD', queue, 'XX', ARGV[i + 1], user)
     moved = moved + 1
-    if at >= promised.since then twice = twice + note(user) end -- this server counted the user, too
+    if at >= promised.since then twice = twice + note(user) end -- counted by both servers
   elseif at then
-    if counted and at ~= arrival and at >= promised.since then twice = twice + note(user) end -- as above
+    if counted and at ~= arrival and at >= promised.since then twice = twice + note(user) end -- counted by both servers
   elseif arrival > 0 then
     redis.call('ZADD', queue, 'NX', ARGV[i + 1], user)
     last, back = math.max(last, arrival), back + 1
   elseif open and math.max(now, last + 1) < closes then
     last = math.max(now, last + 1)
     redis.call('ZADD', queue, 'NX', whole(last), user)
-    note(user) -- this server does not count the user
+    note(user) -- a repeated call must not count this user in `twice`
   end
 end
--- No server's count includes the applications without a reply. Everything in Redis was accepted at some time, and before this
--- epoch, which counts its own.
+-- No server has counted some of the entries, such as applications without a reply. They were accepted before this
+-- epoch, which counts its own, and are now added to `accepted` and to `base`.
 local uncounted = math.max(redis.call('ZCARD', queue) + redis.call('ZCARD', dlq) + twice - promised.accepted, 0)
 local accepted = promised.accepted + uncounted
 redis.call('HSET', state, 'last', whole(last), 'twice', whole(twice),

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Moves applications that were not settled from the queue to the DLQ, with their arrivals, and notes one more attempt of those
--- in the DLQ.
--- ARGV  1 after how many refusals of its row an entry becomes held
---       2… member, arrival (µs), source (Q queue, R DLQ, K DLQ with the old cause kept, N only in MySQL), reason (JSON), …
--- Returns how many were moved or noted. An application is skipped if it is no longer in its source with this arrival, if it is
--- held, or if its user has another DLQ entry: two applications never become one. A reason with refused = 1 means that the row of
--- the applicant was refused: the script adds these up and keeps the last night.
+-- Records failed applications in the DLQ: moves them from the queue, adds those that only MySQL has, and counts one
+-- more attempt of those that are in the DLQ already.
+-- ARGV  1 number of refusals of the applicant's row after which an entry is held
+--       2… member, arrival (µs), source, reason (JSON), …
+--       Sources: Q the queue, R the DLQ, K the DLQ (the old cause and message stay), N only MySQL
+-- Returns how many applications were recorded. An application is skipped if its source does not have it at that
+-- arrival, if it is held, or if its user has another DLQ entry, since two applications must not become one. refused = 1
+-- in a reason means that MySQL refused the applicant's row. The script adds up the refusals, and keeps the last night.
 local maxRefusals = tonumber(ARGV[1])
 local n = 0
 
@@ -18,7 +19,7 @@ end
 
 local function attempt(r) return {at = r.at, run = r.run, cause = r.cause, message = r.message} end
 
--- The reason to store, with the counts, the beginning and the last five attempts of the old one.
+-- Returns the reason to store. It continues the counts, the first failure and the last five attempts of the old reason.
 local function counted(reason, old, keep)
   if not old and not string.find(reason, '"refused":', 1, true) then return reason end
   local new = cjson.decode(reason)
@@ -50,7 +51,7 @@ for i = 2, #ARGV, 4 do
       n = n + 1
     end
   elseif source == 'N' then
-    -- An existing entry comes from a run that died before its commit, or from a repetition of this run.
+    -- The DLQ may have the entry already: from a run that died before its commit, or from an earlier call by this run.
     local old = has(dlq, member, at) and retryable(member)
     if redis.call('ZADD', dlq, 'NX', at, member) == 1 then
       redis.call('HSET', reasons, member, counted(reason))
@@ -59,7 +60,7 @@ for i = 2, #ARGV, 4 do
     end
     if has(dlq, member, at) then n = n + 1 end
   elseif has(queue, member, at) and has(dlq, member, at) then
-    redis.call('ZREM', queue, member) -- the same application in both keys, written by hand
+    redis.call('ZREM', queue, member) -- somebody wrote the application into both keys by hand
   elseif has(queue, member, at) and not redis.call('ZSCORE', dlq, member) then
     redis.call('ZREM', queue, member)
     redis.call('ZADD', dlq, 'NX', at, member)

@@ -1,7 +1,8 @@
--- Shared by remove.lua and remove_range.lua, whose ARGV begin with
--- ARGV  1 set to add the users to: issued, rejected or ''  2 closes (µs)  3 ttl of the set (s)
+-- Shared by remove.lua and remove_range.lua, which have the first three arguments in common:
+-- ARGV  1 set to which the users are added: issued, rejected or '' (none)  2 closes (µs)  3 ttl of the set (s)
 
--- Removes members from the DLQ, too, and adds all members to the set. Returns how many entries were removed.
+-- Removes the reviewed members from the DLQ, and adds all members to the set. removed is how many entries were removed
+-- from the queue. Returns how many were removed from queue and DLQ.
 local function finish(removed, members, reviewed)
   if #reviewed > 0 then
     removed = removed + redis.call('ZREM', dlq, unpack(reviewed))

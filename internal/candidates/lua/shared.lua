@@ -1,18 +1,17 @@
--- Begins every script.
+-- This text is part of every script.
 -- KEYS  all keys of the coupon: 1 queue  2 state  3 issued  4 rejected  5 dlq  6 dlq reasons
 local queue, state, issued, rejected, dlq, reasons = unpack(KEYS)
 
-local function clock() -- µs
+local function clock() -- µs since 1970
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
 
--- A number as text, for Redis: Lua alone would write 1.7950779328e+15.
+-- Returns a whole number as text. Lua by itself would write 1.7950779328e+15.
 local function whole(n) return string.format('%.0f', n) end
 
--- The arrival (µs) of a score, which may be written by hand. False without a score. Above 2^53 - 1 a double does not hold every
--- whole number.
+-- Returns the arrival (µs) of a score; false if there is no score. A score written by hand may exceed these limits.
 local function arrivalOf(score) return score and math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)) end
 
--- When a key expires that lives for ttl (s) after an instant (µs).
+-- Returns when a key expires (s since 1970) that lives for ttl (s) after an instant (µs since 1970).
 local function expiry(instant, ttl) return whole(math.floor(instant / 1000000) + ttl) end

@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- Reads the status of one user's application.
+-- Returns the status of one user's application. It only reads.
 -- ARGV  1 user id
--- Returns {code, arrival, position, sold}. Numbers without a meaning are 0.
+-- Returns {code, arrival, position, sold}. A number that has no meaning is 0. The codes are:
 --   PENDING (arrival and position), UNDER_REVIEW (arrival), ISSUED, REJECTED
 --   NONE  Redis has no application
 local user = ARGV[1]
 local sold = tonumber(redis.call('HGET', state, 'sold')) or 0
 
--- First of all: an issued user stays in the queue until the clean-up.
+-- The set issued is checked first, because an issued user may still be in the queue.
 if redis.call('SISMEMBER', issued, user) == 1 then return {'ISSUED', 0, 0, sold} end
 local arrival = arrivalOf(redis.call('ZSCORE', queue, user))
 if arrival then return {'PENDING', arrival, redis.call('ZRANK', queue, user) + 1, sold} end

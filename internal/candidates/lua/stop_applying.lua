@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Closes the window, or pauses the coupon: no application is accepted after this. The caller has locked the coupon's row and
--- writes it afterwards. If that fails, the catalog publishes the old version again after three minutes.
--- ARGV  1 intended version of the row  2 CLOSED or PAUSED
--- Returns {version, end (µs)} for the row: a version not below the present one, and an instant above every arrival, but not
--- after the present end; {0, 0} without a window.
+-- Closes the window or pauses the coupon: no application is accepted afterwards. The caller has locked the coupon's
+-- row, and then writes it. If the row is not written, the catalog publishes the old version again after three minutes.
+-- ARGV  1 lowest version that the row may get  2 CLOSED or PAUSED
+-- Returns {version, end (µs)} for the row, or {0, 0} if Redis has no window. The version is not below the published
+-- one. The end is above every arrival, but not after the published end.
 local now = clock()
 local s = redis.call('HMGET', state, 'version', 'closes', 'last')
 local version, closes = tonumber(s[1]), tonumber(s[2])
