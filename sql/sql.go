@@ -1,5 +1,4 @@
-// Package migrations carries the schema as goose migrations, embedded, so that one binary can bring any database up
-// to date. connect.Migrate applies them.
+// Package migrations embeds the schema, as goose migrations that connect.Migrate applies.
 package migrations
 
 import "embed"
@@ -7,7 +6,7 @@ import "embed"
 //go:embed 0*.sql
 var Files embed.FS
 
-// Grants is what each account may do, for an administrator to run once the tables are there.
+// Grants is SQL that grants each account its rights. An administrator runs it after the first migration.
 //
 //go:embed grants.sql
 var Grants string

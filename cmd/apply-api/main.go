@@ -1,11 +1,10 @@
-// Command apply-api takes applications for coupons over HTTP. It starts also while MySQL or Redis is unreachable: the admin
-// port is open and reports "not ready", and the public port opens at the first readiness. After that it never stops by
-// itself: it answers 503 while Redis is unreachable, and recovers without a restart.
+// Command apply-api takes applications for coupons over HTTP. It also starts while MySQL or Redis is away: the public
+// port opens once the process is ready. From then on, it answers 503 while Redis is away.
 //
-// After SIGTERM it is not ready, but still takes requests for a while, since load balancers notice late. Then it closes the
-// public port, answers the requests in flight and exits with 0.
+// After SIGTERM, it reports "not ready", but takes requests for SHUTDOWN_DELAY, since load balancers notice late. Then
+// it closes the public port, answers the requests in flight and exits with 0.
 //
-// Exit codes: 0 ended by a signal; 1 a port could not be opened, or the end took longer than its grace; 2 wrong settings.
+// Exit codes: 0: ended by a signal; 1: a port failed, or requests were left after SHUTDOWN_GRACE; 2: wrong settings.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	_ "time/tzdata" // the image has no time zones
+	_ "time/tzdata" // the container image has no time zone files
 
 	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +39,7 @@ import (
 
 var version = "dev" // set by -ldflags "-X main.version=…"
 
-// gcPercent makes garbage collection rare: the heap is small. GOGC overrides it.
+// gcPercent makes garbage collection rare. The heap is small, so memory stays low. GOGC overrides gcPercent.
 const gcPercent = 400
 
 const (
@@ -61,7 +60,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var s settings
 	language := text.LanguageOf(nil, os.Getenv)
-	refuse := func(err error) int { // every wrong setting on a line of its own
+	refuse := func(err error) int { // prints each wrong setting on a line of its own
 		for line := range strings.Lines(text.In(language, err)) {
 			fmt.Fprintln(stderr, "apply-api:", strings.TrimSpace(line))
 		}
@@ -95,7 +94,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return serve(ctx, &s, surplus, servers, store, logger)
 }
 
-// serve wires the parts of the process and serves until ctx ends.
 func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, store *candidates.Store, logger *zap.Logger) int {
 	memory := recall.New(store)
 	memory.OnPutBack = func(p recall.PutBack) { logPutBack(logger, p) }
@@ -130,7 +128,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	}
 	var refreshing sync.WaitGroup
 	defer refreshing.Wait()
-	refresh, stop := context.WithCancel(context.WithoutCancel(ctx)) // Redis gets windows until the last request is answered
+	refresh, stop := context.WithCancel(context.WithoutCancel(ctx)) // refresh until the last request is answered
 	defer stop()
 	refreshing.Go(func() { coupons.Run(refresh) })
 	if server.Serve(ctx) != nil {

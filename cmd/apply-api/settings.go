@@ -16,7 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Bounds of settings, so that a typing error does not switch a limit off.
+// Settings have bounds, so that a mistyped number does not switch a limit off.
 const (
 	minUserRate    = 0.001
 	maxUserRate    = 1_000_000
@@ -39,10 +39,9 @@ type settings struct {
 	ShutdownGrace  time.Duration    `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION"`
 	Version        kong.VersionFlag `name:"version"`
 
-	zone *time.Location `kong:"-"` // of TimeZone; set by Validate
+	zone *time.Location `kong:"-"` // the location named TimeZone; set by Validate
 }
 
-// Validate reports every impossible setting, and loads the time zone.
 func (s *settings) Validate() error {
 	var err error
 	s.zone, err = time.LoadLocation(s.TimeZone)
@@ -64,22 +63,22 @@ func (s *settings) Validate() error {
 	return errors.Join(problems...)
 }
 
-const ownFiles = 128 // for the admin port, the listeners, the log and the Go runtime
+const ownFiles = 128 // open files kept for the admin port, the listeners, the log and the Go runtime
 
 func connectionsGiven(parsed *kong.Context) bool {
 	_, set := os.LookupEnv("MAX_CONNECTIONS")
 	return set || slices.ContainsFunc(parsed.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "max-connections" })
 }
 
-// fitConnections fits MaxConnections below the limit of open files, without which the process answers no operator and cannot
-// reconnect. It lowers the default, and refuses a given number.
+// fitConnections makes MaxConnections fit the limit of open files: a process without free files cannot answer operators
+// and cannot reconnect. A default that is too high is lowered; a setting that is too high is an error.
 func (s *settings) fitConnections(given bool, logger *zap.Logger) (surplus int, err error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, text.Errorf(text.OpenFilesUnknown, err)
 	}
 	kept := ownFiles + s.Redis.Connections() + s.MySQL.Connections()
-	left := int(min(limit.Cur, 10*maxConnections)) - kept // the limit may be infinite
+	left := int(min(limit.Cur, 10*maxConnections)) - kept // limit.Cur may be infinite
 	limited, surplus := api.Fit(left, s.MaxConnections)
 	switch {
 	case limited < 1:

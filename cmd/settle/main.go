@@ -13,13 +13,12 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 )
 
-// version is set when a release is built.
-var version = "dev"
+var version = "dev" // set by -ldflags "-X main.version=…"
 
-// Few garbage collections run below the soft memory limit. GOGC and GOMEMLIMIT in the environment take precedence.
+// Garbage collection is rare until the heap nears the soft memory limit. GOGC and GOMEMLIMIT override these values.
 const (
 	gcPercent       = 400
-	softMemoryLimit = 64 << 20
+	softMemoryLimit = 64 << 20 // bytes
 )
 
 func main() {

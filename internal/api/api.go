@@ -1,34 +1,31 @@
-// Package api is the public HTTP API: applying for coupons, and asking about an application. It also opens and closes the
-// ports of apply-api.
+// Package api serves the public HTTP API of apply-api, and opens and closes the ports of the process.
 //
 // # Meaning of the responses
 //
-//	202 ACCEPTED   the application is in the queue with this arrival: a promise
-//	200 DUPLICATE  it has been in the queue since the first time; nothing has changed
-//	4xx            it is not in the queue, and repeating the same request does not help
-//	429            the user sends too many requests: this one was not processed
-//	503            the result is unknown, or the service is not ready; repeat after Retry-After. The detail
-//	               distinguishes requests that were not processed from requests that may have been
+//	202 ACCEPTED   the application is in the queue: a promise. The response has its arrival
+//	200 DUPLICATE  the application was in the queue before; nothing has changed
+//	4xx            the application is not in the queue; repeating the same request does not help
+//	429            the user sends too many requests; this one was not processed
+//	503            the result is unknown, or the service is not ready; repeat after Retry-After
 //
-// Repeating a request is always safe: a user has one place in the queue, that of the first arrival. UNDER_REVIEW is an
-// exception among the 4xx: that application keeps its place and waits for an operator.
+// Repeating a request is always safe: a user has only one application for a coupon, and it keeps its first arrival. One
+// 4xx code is different: with UNDER_REVIEW, the application keeps its arrival and waits in the DLQ for an operator.
 //
-// The checks run in this order: connection, user, coupon id, rate of the user, body, coupon, number of requests in flight,
-// Redis. A request that is refused by a limit costs almost nothing, so that a stampede of any size leaves time for the
-// requests that are served. Every request on a connection above the limit gets the same response.
+// The checks run in this order: connection, user, coupon id, rate of the user, body, coupon, requests in flight, Redis.
+// A refusal because of a limit costs almost nothing, so that a stampede does not slow down the requests served.
 //
-// Every refusal is an RFC 9457 problem; problems.go has all of them. Ids are JSON numbers up to 2^64-1: a client that stores
-// numbers as doubles, as JavaScript does, loses precision above 2^53.
+// Every refusal is an RFC 9457 problem; problems.go lists all problems. Ids are JSON numbers up to 2^64-1: a client
+// that stores numbers as doubles, as JavaScript does, loses precision above 2^53.
 //
 // # Trust
 //
-// The gateway sets X-User-ID: a client that reaches this server without the gateway can claim any user id. No response
-// repeats text of a request.
+// The gateway sets X-User-ID: a client that reaches this server without the gateway can claim any user id. A
+// response never contains text from the request.
 //
 // # Crashes
 //
-// The server stores nothing. If the process dies after Redis has accepted an application and before the response, the client
-// does not know the result; repeating the request answers DUPLICATE. A client that hangs up does not withdraw its application.
+// The server stores nothing. If it dies after Redis has accepted an application, the client repeats the request and
+// gets DUPLICATE. A client that hangs up does not withdraw its application.
 package api
 
 import (
@@ -46,10 +43,10 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// maxLoggedFailures bounds equal log lines per second: without Redis every request fails.
+// maxLoggedFailures is the maximum of equal log lines per second: every request fails while Redis is away.
 const maxLoggedFailures = 5
 
-// Applier applies in Redis. It returns within two seconds, with an error if Redis did not reply.
+// Applier sends applications to Redis. Apply returns within two seconds, with an error if Redis did not reply.
 type Applier interface {
 	Apply(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error)
 }
@@ -73,13 +70,13 @@ type Options struct {
 	History   History
 	Coupons   Coupons
 	Shard     func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
-	SettlesAt func(arrival time.Time) time.Time     // the cutoff of an arrival
-	Zone      *time.Location                        // of the times in responses
+	SettlesAt func(arrival time.Time) time.Time     // the cutoff that settles an arrival
+	Zone      *time.Location                        // time zone of the times in responses
 	Limits    Limits
-	Draining  func() bool // whether the process is about to end, and closes connections; nil: never
+	Draining  func() bool // reports whether the process shuts down; responses then close their connection. nil: never
 	Logger    *zap.Logger
 	Metrics   prometheus.Registerer
-	Now       func() time.Time // for durations only
+	Now       func() time.Time // only durations are measured with it
 }
 
 type server struct {
@@ -113,7 +110,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/", nothing)
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would redirect an unclean path, and repeat it in the response.
+		// The mux would answer an unclean path with a redirect that contains text from the request.
 		if unclean(r.URL) {
 			nothing(w, r)
 			return
@@ -122,7 +119,7 @@ func New(o Options) http.Handler {
 	})
 }
 
-// unclean reports whether the mux sees a path with an empty element, "." or "..", or without a leading slash.
+// unclean reports whether the path has an empty element, an element that begins with a dot, or no leading slash.
 func unclean(u *url.URL) bool {
 	path := u.Path
 	if u.RawPath != "" {
@@ -138,8 +135,7 @@ func (s *server) only(methods string) http.HandlerFunc {
 	})
 }
 
-// endpoint answers a request that began at an instant.
-type endpoint func(w http.ResponseWriter, r *http.Request, at time.Time) answer
+type endpoint func(w http.ResponseWriter, r *http.Request, began time.Time) answer
 
 func (s *server) measured(m *endpointMetrics, e endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +150,7 @@ func (s *server) unmeasured(e endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { s.write(w, r, s.decide(e, w, r, time.Time{})) }
 }
 
-// decide answers a panic with an internal error, so that the server survives it.
+// decide calls e. If e panics, the answer is an internal error.
 func (s *server) decide(e endpoint, w http.ResponseWriter, r *http.Request, at time.Time) (a answer) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	maxSurplus = 1024 // connections above the limit that get a response; further ones are closed without one
-	minSurplus = 16   // for a process with few open files
+	maxSurplus = 1024 // connections above the limit that get 503; further connections are closed without a response
+	minSurplus = 16   // the minimum of surplus connections, in a process with few open files
 )
 
-// Fit divides open files: connections are served, and surplus further ones get a response.
+// Fit divides the available open files. It returns how many connections are served, and how many more get 503.
 func Fit(files, asked int) (connections, surplus int) {
 	if surplus = min(maxSurplus, files-asked); surplus >= minSurplus {
 		return asked, surplus
@@ -25,11 +25,11 @@ func Fit(files, asked int) (connections, surplus int) {
 	return min(asked, files-surplus), surplus
 }
 
-// deadlineSlack is how much earlier than requested a connection may time out, which saves system calls.
+// deadlineSlack is how much too early a connection may time out. A smaller change of a deadline makes no system call.
 const deadlineSlack = time.Second
 
-// Connections is the listener of the public port. Timeouts of its http.Server must be longer than deadlineSlack, and its
-// handlers must neither hijack a connection nor wait for a client to hang up.
+// Connections is the listener of the public port. The timeouts of the http.Server must be longer than deadlineSlack.
+// The handlers must not hijack a connection, and must not wait for a client to hang up.
 type Connections struct {
 	*net.TCPListener
 	max, all int64
@@ -61,7 +61,7 @@ func (c *Connections) Accept() (net.Conn, error) {
 
 type surplusKey struct{}
 
-// Context is the ConnContext of the http.Server. It marks the requests of surplus connections.
+// Context is for http.Server.ConnContext. It marks the requests of surplus connections.
 func (*Connections) Context(ctx context.Context, conn net.Conn) context.Context {
 	if one, ok := conn.(*connection); ok && one.surplus {
 		return context.WithValue(ctx, surplusKey{}, true)
@@ -71,13 +71,13 @@ func (*Connections) Context(ctx context.Context, conn net.Conn) context.Context 
 
 func isSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) != nil }
 
-// connection saves the read that net/http starts during a handler to notice a client that hangs up: that read has no
-// deadline, and returns immediately. No handler needs it, since an application on its way to Redis is not withdrawn.
+// connection avoids a read: while a handler runs, net/http reads without a deadline to notice that the client hangs up.
+// Such a read returns immediately here. No handler needs it: an application on its way to Redis is not withdrawn.
 type connection struct {
 	*net.TCPConn
 	surplus         bool
 	closed          func()
-	unbounded       atomic.Bool // reads have no deadline
+	unbounded       atomic.Bool // no read deadline is set
 	readBy, writeBy deadline
 }
 
@@ -96,7 +96,7 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return c.TCPConn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline keeps the deadline of a written response until the next response sets its own.
+// SetWriteDeadline does not remove a deadline: the next response sets a new one.
 func (c *connection) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() || !c.writeBy.move(t) {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// maxBodyBytes accepts clients that always send a body, such as {}. The body is not used.
+// maxBodyBytes is above zero because some clients always send a body, such as {}. The body is read and ignored.
 const maxBodyBytes = 1 << 10
 
 func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) answer {
@@ -83,7 +83,7 @@ func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.
 	return waited, ""
 }
 
-// notAnswered also answers an application that was not sent to Redis.
+// notAnswered returns the response to an application that was not sent to Redis, or got no reply from it.
 func (s *server) notAnswered(couponID coupon.CouponID, err error) answer {
 	not, ok := errors.AsType[batch.NotSent](err)
 	switch {
@@ -98,7 +98,7 @@ func (s *server) notAnswered(couponID coupon.CouponID, err error) answer {
 }
 
 func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user coupon.UserID) answer {
-	a := answer{result: result(receipt.Code)} // the codes have the same names
+	a := answer{result: result(receipt.Code)} // receipt codes and results have the same names
 	switch a.result {
 	case accepted:
 		a.status = http.StatusAccepted
@@ -110,8 +110,8 @@ func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user co
 	default:
 		return a
 	}
-	// Written by hand: no field needs escaping, and reflection takes four times as long.
-	const size = 256 // more than the longest
+	// The JSON is built by hand: no field needs escaping, and encoding/json takes four times as long.
+	const size = 256 // bytes; every response is shorter
 	arrival := receipt.Arrival.Time()
 	text := append(make([]byte, 0, size), `{"status":"`...)
 	text = append(text, a.result...)
@@ -141,7 +141,7 @@ func ids(r *http.Request) (couponID coupon.CouponID, user coupon.UserID, problem
 	return couponID, user, ""
 }
 
-// parseID reads an id from 1 to 2^64-1 in canonical decimal: one user must not be able to apply as 7 and as 07.
+// parseID parses an id from 1 to 2^64-1. It refuses leading zeros: otherwise one user could apply as 7 and as 07.
 func parseID[ID coupon.CouponID | coupon.UserID](text string) (ID, bool) {
 	id, err := strconv.ParseUint(text, 10, 64)
 	return ID(id), err == nil && text[0] >= '1' && text[0] <= '9'
@@ -158,17 +158,17 @@ func (s *server) lookup(id coupon.CouponID) (found coupon.Coupon, problem result
 	return found, ""
 }
 
-// standingTimeout bounds the wait for an answer that Redis gives in a millisecond.
+// standingTimeout bounds one lookup in Redis and MySQL. Redis usually replies within a millisecond.
 const standingTimeout = 2 * time.Second
 
 type standingBody struct {
 	Status    coupon.Standing `json:"status"`
 	CouponID  coupon.CouponID `json:"couponId"`
 	UserID    coupon.UserID   `json:"userId"`
-	Position  int64           `json:"position,omitempty"`  // while PENDING
-	Seats     *int            `json:"seats,omitempty"`     // while PENDING
-	AppliedAt string          `json:"appliedAt,omitempty"` // if known
-	SettlesAt string          `json:"settlesAt,omitempty"` // while PENDING
+	Position  int64           `json:"position,omitempty"`  // only if Status is PENDING
+	Seats     *int            `json:"seats,omitempty"`     // only if Status is PENDING
+	AppliedAt string          `json:"appliedAt,omitempty"` // empty: unknown
+	SettlesAt string          `json:"settlesAt,omitempty"` // only if Status is PENDING
 }
 
 func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
@@ -188,7 +188,7 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
 	status, err := s.Standings.Status(ctx, id, user)
-	// MySQL is read only for users without a state in Redis, and only after a settlement of the coupon.
+	// MySQL is asked only if Redis does not know the user and the coupon has been settled at least once.
 	if err == nil && status.Standing == coupon.StandingNone && (status.Sold || found.Finalised() || found.IssuedCount > 0) {
 		if !s.histories.acquire() {
 			return s.metrics.standing.turnAway(overloaded, "histories")

@@ -11,22 +11,20 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Limits of one process. Requests above a limit are refused immediately.
+// Limits are the limits of one process. A request above a limit is refused immediately.
 type Limits struct {
-	InFlight int     // applications that wait for Redis, per shard of a Cluster
-	UserRate float64 // requests per second and user, with a burst of two seconds and at least one request; 0: no limit
+	InFlight int     // maximum of applications that wait for one Redis shard
+	UserRate float64 // requests per second of one user; 0: no limit
 }
 
-// Limits of standing requests, per shard of Redis and for MySQL, so that applying and the catalog keep connections.
 const (
-	maxStandings = 32
-	maxHistories = 16
+	maxStandings = 32 // concurrent lookups in one Redis shard; the other connections are for applying
+	maxHistories = 16 // concurrent lookups in MySQL; the other connections are for the catalog
 )
 
-// maxShards is the recommended maximum of masters in a Redis Cluster.
+// maxShards is the maximum of masters that Redis recommends for a Cluster.
 const maxShards = 1000
 
-// semaphore limits concurrent requests, and refuses further ones.
 type semaphore struct {
 	taken atomic.Int64
 	max   int64
@@ -42,7 +40,7 @@ func (s *semaphore) acquire() bool {
 
 func (s *semaphore) release() { s.taken.Add(-1) }
 
-// semaphores are one per shard, so that a shard that hangs blocks its own requests only.
+// semaphores has one semaphore for each Redis shard, so that a shard that hangs blocks only its own requests.
 type semaphores struct {
 	max     int64
 	byShard *lru.Cache[string, *semaphore]
@@ -73,15 +71,15 @@ func (s semaphores) fullest() (taken int64) {
 }
 
 const (
-	// userBurst is how many seconds' worth of requests a user may send in a row: a page that loads sends several.
+	// userBurst is in seconds: a user may send this many seconds' worth of requests at once, as a loading page does.
 	userBurst = 2
-	// userShards, shardSets and setUsers bound the remembered users, in 2 MiB without pointers: a map of limiters took a
-	// microsecond per request, a quarter of its cost. A full set forgets the user who may send the most.
+	// userShards, shardSets and setUsers bound the remembered users to 2 MiB. A map of limiters would take a quarter of
+	// the time of a request. A full set forgets the user with the most requests left.
 	userShards, shardSets, setUsers = 64, 512, 4
 )
 
-// userRates limits users by the generic cell rate algorithm: a request moves the due time by one share, to at most one burst
-// ahead of the clock. Nil is no limit.
+// userRates limits the requests of each user by the generic cell rate algorithm: each request moves the user's due time
+// forward by share. A request that would move it further than burst ahead of the clock is refused. Nil: no limit.
 type userRates struct {
 	began  time.Time
 	seed   maphash.Seed
@@ -95,7 +93,7 @@ type userRates struct {
 
 type userRate struct {
 	user coupon.UserID
-	due  time.Duration // since began
+	due  time.Duration // measured from userRates.began
 }
 
 func newUserRates(perSecond float64, now time.Time) *userRates {

@@ -28,10 +28,10 @@ func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
 }
 
 type endpointMetrics struct {
-	byResult map[result]prometheus.Counter // every expected result; never changed
-	other    prometheus.Counter            // any other result, which would be a bug
+	byResult map[result]prometheus.Counter // one counter for each expected result; not changed after creation
+	other    prometheus.Counter            // counts unexpected results, which would be a bug
 	duration prometheus.Histogram
-	refused  map[string]prometheus.Counter // by reason
+	refused  map[string]prometheus.Counter // counts refused requests by reason
 }
 
 func newEndpointMetrics(to prometheus.Registerer, prefix, what string, results []result, reasons []string) endpointMetrics {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// result is what a request led to, and its label in the metrics. Each that is no success has an entry in problems.
+// result is the result of a request, and its label in the metrics. Every result but a success has an entry in problems.
 type result string
 
 const (
@@ -44,7 +44,7 @@ const (
 	tooManyRequests  result = "TOO_MANY_REQUESTS"
 )
 
-// problem is the response to a refused request. Results that share a public code differ in detail and in the metrics.
+// problem is the response to a refused request. Several results may share a public code; the metrics show the result.
 type problem struct {
 	status          int
 	retryAfter      time.Duration
@@ -54,7 +54,7 @@ type problem struct {
 
 type text struct{ title, detail string }
 
-// The title is shared by all problems with the public code UNAVAILABLE: RFC 9457 wants one title per type.
+// All problems with the public code UNAVAILABLE have this title: RFC 9457 wants one title per type.
 const (
 	unavailableKorean  = "지금은 신청을 처리할 수 없습니다"
 	unavailableEnglish = "Applications cannot be processed right now"
@@ -145,7 +145,7 @@ func describe(r result) problem {
 	return problems[internal]
 }
 
-// maxAcceptLanguage is more than browsers send; a longer header is ignored.
+// maxAcceptLanguage is in bytes. A longer header is ignored; browsers send less.
 const maxAcceptLanguage = 512
 
 var (

@@ -15,11 +15,11 @@ import (
 type answer struct {
 	result result
 	status int
-	json   []byte          // nil: a problem
-	extra  problemDocument // the extension members of a problem
+	json   []byte          // nil: the response is a problem
+	extra  problemDocument // extension members of the problem
 
-	retryAfter time.Duration // at least so long; the problem may ask for longer
-	waited     time.Duration // for the body of the client
+	retryAfter time.Duration // minimum of the Retry-After header; the problem's own value may be longer
+	waited     time.Duration // time spent waiting for the request body
 }
 
 func refuse(r result) answer { return answer{result: r} }
@@ -34,10 +34,10 @@ type problemDocument struct {
 	ServerTime string `json:"serverTime,omitempty"`
 }
 
-// Header values, shared by all responses and never changed.
+// Header values are shared by all responses, and never changed.
 var (
 	noStore = []string{"no-store"}
-	// A browser guesses no type, and loads and frames nothing.
+	// The browser must not guess a content type, and must not load or frame anything.
 	noSniff         = []string{"nosniff"}
 	noContent       = []string{"default-src 'none'; frame-ancestors 'none'"}
 	jsonContent     = []string{"application/json"}
@@ -63,7 +63,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 		a.status, a.json = s.problem(header, r, a)
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.json) // a client that has hung up can repeat the request
+	_, _ = w.Write(a.json) // an error is ignored: the client has hung up, and can repeat the request
 }
 
 func (s *server) problem(header http.Header, r *http.Request, a answer) (status int, body []byte) {
@@ -88,14 +88,14 @@ func (s *server) problem(header http.Header, r *http.Request, a answer) (status 
 func marshal(v any) []byte {
 	line, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // impossible: texts and numbers only
+		panic(err) // impossible: v consists of strings and numbers
 	}
 	return append(line, '\n')
 }
 
 func (s *server) format(t time.Time) string { return string(appendTime(nil, t.In(s.Zone))) }
 
-// appendTime writes RFC 3339 with microseconds, inserted after the seconds: only RFC 3339 without fractions has a fast path.
+// appendTime appends t in RFC 3339 with microseconds. AppendFormat would be slow for a layout with six decimals.
 func appendTime(text []byte, t time.Time) []byte {
 	const toSeconds = len("2006-01-02T15:04:05")
 	zone := len(text) + toSeconds
@@ -108,7 +108,7 @@ func appendTime(text []byte, t time.Time) []byte {
 }
 
 var (
-	forFiveMinutes = []string{"public, max-age=300"} // longest time until clients see a new version
+	forFiveMinutes = []string{"public, max-age=300"} // clients see a new version after five minutes at most
 	yaml           = []string{"application/yaml"}
 )
 

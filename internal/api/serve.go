@@ -13,15 +13,15 @@ import (
 	"github.com/jajeong/jajeong/internal/ops"
 )
 
-// Timeouts are those of the public port, where a request and its response are a few hundred bytes.
+// Timeouts are the timeouts of the public port. A request and its response have a few hundred bytes.
 var Timeouts = ops.Timeouts{
 	Header: 5 * time.Second,
-	Read:   5 * time.Second,  // the same as Header, so that both share a deadline; no body is needed
-	Write:  15 * time.Second, // includes reading the body, and the two seconds of an application
-	Idle:   2 * time.Minute,  // longer than that of a load balancer, which must be the one to close
+	Read:   5 * time.Second,  // equal to Header, so that one deadline serves both; no body is needed
+	Write:  15 * time.Second, // includes reading the body, and two seconds to apply in Redis
+	Idle:   2 * time.Minute,  // longer than a load balancer's, so that the load balancer closes the connection
 }
 
-// Until the process is ready for the first time, its checks run every readyInterval and are logged every readyLogged.
+// Before the process is ready, its checks run every readyInterval, and a failure is logged every readyLogged.
 const (
 	readyInterval = 100 * time.Millisecond
 	readyLogged   = 10 * time.Second
@@ -29,17 +29,17 @@ const (
 
 const cannotListen = "cannot listen: free the port, or set APPLY_LISTEN or APPLY_ADMIN_LISTEN to another"
 
-// ServerConfig is what a Server serves. Every field is required.
+// ServerConfig configures a Server. Every field is required.
 type ServerConfig struct {
-	Handler     http.Handler // of the public port
+	Handler     http.Handler // handler of the public port
 	Listen      string
-	Connections int // open connections that are served
-	Surplus     int // further open connections that are answered 503
+	Connections int // maximum of open connections that are served
+	Surplus     int // maximum of further open connections, which get 503
 	Admin       *ops.Admin
 	AdminListen string
-	WindowsSent func() bool   // whether Redis has the windows of the coupons
-	Delay       time.Duration // from the stop signal until the public port closes: load balancers notice late
-	Grace       time.Duration // from the stop signal until the end, Delay included
+	WindowsSent func() bool   // reports whether Redis has the windows of the coupons
+	Delay       time.Duration // from the stop signal until the public port closes, since load balancers notice late
+	Grace       time.Duration // from the stop signal until the process ends; includes Delay
 	Logger      *zap.Logger
 	Metrics     prometheus.Registerer
 }
@@ -50,7 +50,7 @@ type Server struct {
 	admin             net.Listener
 }
 
-// Listen opens the admin port, and checks that the public port is free. It logs failures.
+// Listen opens the admin port, and checks that the public port is free. It logs its errors.
 func Listen(config ServerConfig) (*Server, error) {
 	s := &Server{
 		ServerConfig: config,
@@ -72,7 +72,7 @@ func Listen(config ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// portFree finds a conflict at the start instead of at the first readiness.
+// portFree returns an error if the address is in use: a conflict shows at the start, not when the process is ready.
 func portFree(address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -81,8 +81,8 @@ func portFree(address string) error {
 	return listener.Close()
 }
 
-// Serve serves the admin port, and the public port from the first readiness on, until ctx ends or a port fails. Then the
-// process is not ready, takes requests for Delay, and answers the requests in flight. Serve logs its errors.
+// Serve serves the admin port and, once the process is ready, the public port. After ctx ends, the process reports "not
+// ready", takes requests for Delay, and answers those in flight. A failed port also ends Serve. Errors are logged.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 2)
 	opening, stop := context.WithCancel(ctx)
@@ -107,7 +107,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return s.end(ctx, delay, failed)
 }
 
-// open opens the public port at the first readiness. Until then the admin port shows the reason.
+// open waits until the process is ready, and opens the public port. Until then, the log says what is missing.
 func (s *Server) open(ctx context.Context) (net.Listener, error) {
 	tick, report := time.NewTicker(readyInterval), time.NewTicker(readyLogged)
 	defer tick.Stop()
@@ -134,7 +134,7 @@ func (s *Server) open(ctx context.Context) (net.Listener, error) {
 	return connections, nil
 }
 
-// ready also requires the windows in Redis, which a new Redis gets from the catalog.
+// ready requires more than /readyz: the catalog must also have sent the windows to Redis.
 func (s *Server) ready(ctx context.Context) error {
 	if err := s.Admin.Ready(ctx); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package calendar computes the cutoffs at which coupons are settled, and business dates. A cutoff is a midnight, the first
-// instant of a day in the time zone of the deployment, exclusive: a run settles the applications that arrived before it.
+// Package calendar computes cutoffs and business dates. A cutoff is a midnight, the first instant of a day in the time
+// zone of the deployment. A run settles the applications that arrived before its cutoff.
 package calendar
 
 import (
@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// MaxEarliness is how long before a midnight a scheduler, whose clock may be ahead of the Redis clock, may start its run.
+// MaxEarliness is how early before midnight a run may start: the scheduler's clock may be ahead of the Redis clock.
 const MaxEarliness = 5 * time.Minute
 
-// DefaultCutoff is the last midnight in zone not later than now plus MaxEarliness. now is the Redis clock.
+// DefaultCutoff returns the last midnight not later than now + MaxEarliness, where now is the time of the Redis clock.
 func DefaultCutoff(now time.Time, zone *time.Location) time.Time {
 	return LastCutoff(now.Add(MaxEarliness), zone)
 }
 
-// LastCutoff is not later than t.
+// LastCutoff returns the last midnight that is not later than t.
 func LastCutoff(t time.Time, zone *time.Location) time.Time {
 	return midnight(t, zone, 0)
 }
 
-// NextCutoff is the cutoff that settles an application with arrival t: the first midnight in zone after t.
+// NextCutoff returns the cutoff that settles an application with the arrival t: the first midnight after t.
 func NextCutoff(t time.Time, zone *time.Location) time.Time {
 	return midnight(t, zone, 1)
 }
@@ -29,7 +29,7 @@ func PreviousCutoff(cutoff time.Time, zone *time.Location) time.Time {
 	return midnight(cutoff, zone, -1)
 }
 
-// DateCutoff is the cutoff of a business date such as 2026-11-20: the midnight that ends it.
+// DateCutoff returns the cutoff of a business date such as 2026-11-20: the midnight at its end.
 func DateCutoff(date string, zone *time.Location) (time.Time, error) {
 	day, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -39,7 +39,7 @@ func DateCutoff(date string, zone *time.Location) (time.Time, error) {
 	return dayBegins(year, month, number+1, zone), nil
 }
 
-// Day is a business date such as 2026-11-20: from its first instant to that of the next day, exclusive.
+// Day returns the first instant of a business date such as 2026-11-20, and the first instant of the next day.
 func Day(date string, zone *time.Location) (from, to time.Time, err error) {
 	if to, err = DateCutoff(date, zone); err != nil {
 		return time.Time{}, time.Time{}, err
@@ -47,7 +47,7 @@ func Day(date string, zone *time.Location) (from, to time.Time, err error) {
 	return PreviousCutoff(to, zone), to, nil
 }
 
-// Month is a month such as 2026-11: from the first instant of its first day to that of the next month, exclusive.
+// Month returns the first instant of a month such as 2026-11, and the first instant of the next month.
 func Month(month string, zone *time.Location) (from, to time.Time, err error) {
 	first, err := time.Parse("2006-01", month)
 	if err != nil {
@@ -62,7 +62,7 @@ func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {
 	return dayBegins(year, month, day+daysLater, zone)
 }
 
-// dayBegins is the first instant of a day. Where clocks go forward at midnight it is not 00:00, as in Santiago.
+// dayBegins returns the first instant of a day. It is not 00:00 where clocks go forward at midnight, as in Santiago.
 func dayBegins(year int, month time.Month, day int, zone *time.Location) time.Time {
 	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
 	if at.Day() != time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Day() {

@@ -5,34 +5,29 @@
 //	row in MySQL ── Refresh ──▶ memory of this process: Lookup
 //	                   ├──────▶ window in Redis, unless the coupon is finalised
 //	                   ├──────▶ snapshot of all coupons in Redis
-//	promise row  ◀── Refresh ──▶ promise in Redis: each side gets the higher values
+//	promise row  ◀── Refresh ──▶ promise in Redis: each side gets the higher of both values
 //
-// The catalog has a coupon from one day before it opens until 30 days after it closed.
+// The catalog has a coupon from one day before it opens until 30 days after it closes. A refresh writes only what has
+// changed. The time in a snapshot is therefore the time when its content was first read.
 //
 // # Authority
 //
-// MySQL decides what a coupon is. The snapshot is for processes that cannot reach MySQL: it never replaces a newer reading of
-// MySQL, and it is never published as windows. Promises only rise. A Redis that lost data gets the number of accepted
-// applications and the highest arrival with the next refresh, and the refresh also detects a failover: see package candidates.
+// MySQL is the source of truth. Only a process that cannot reach MySQL loads the snapshot. A snapshot never replaces a
+// newer reading of MySQL, and no window is published from it. The numbers of a promise only rise. A Redis that lost
+// data gets them back at the next refresh, which also detects a failover: see package candidates.
 //
 // # Order of changes
 //
-// A window has the version of its row. Each change of window or status raises the version under the row's lock, and Redis
-// keeps the newest version, so that a slow process cannot restore an older window. Of two windows with the same version, the
-// last one published counts: a row that was changed by hand without its version still reaches Redis. Redis refuses older
-// versions for three minutes only, longer than any refresh or COMMIT takes. After that an older version means that a change was
-// not committed after it had reached Redis, or that MySQL was restored from a backup.
-//
-// # Writes of an idle refresh
-//
-// None. A window is written if it, its promise or its end differs; a promise row if Redis has higher values; the snapshot if
-// its digest differs. The time in a snapshot is therefore the first time that its content was read.
+// A window has the version of its coupon row. Each change of window or status raises the version under the row's lock,
+// and Redis keeps the newest version, so that a slow process cannot publish an older window. If two windows have the
+// same version, the later one counts: a change by hand that left the version as it was still reaches Redis. After three
+// minutes, which is longer than any refresh or COMMIT, Redis accepts an older version: the newer one was not committed,
+// or MySQL was restored from a backup.
 //
 // # Crashes
 //
-// Nothing needs to be finished: every step is safe to repeat, and the next refresh of any process repeats all of them. Without
-// MySQL the coupons in memory stay as they are, and without Redis memory is still refreshed. A process that starts without
-// both has no coupons: Loaded is false.
+// A crash leaves nothing to finish: the next refresh of any process repeats every step. While MySQL is away, the
+// coupons in memory stay. A process that starts without MySQL and Redis has no coupons: Loaded returns false.
 package catalog
 
 import (
@@ -56,21 +51,20 @@ const (
 	// DefaultInterval is the longest time until a change of a coupon reaches Redis.
 	DefaultInterval = 5 * time.Second
 
-	// MaxCoupons bounds memory and the snapshot, about 3 MB: open coupons first, then those that closed last.
+	// MaxCoupons bounds memory and the snapshot (about 3 MB). Open coupons come first, then those that closed last.
 	MaxCoupons = 10_000
-	_          = uint(recall.MaxCoupons - 2*MaxCoupons) // does not compile if a process could forget coupons of its catalog
+	_          = uint(recall.MaxCoupons - 2*MaxCoupons) // compiles only if recall remembers twice as many coupons
 
-	// readTimeout leaves time of refreshTimeout for Redis when MySQL hangs.
+	// readTimeout is shorter than refreshTimeout, so that time is left for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
-	// recallAfter is when a refresh stops waiting for MySQL and restores applications that a failover lost, within the time
-	// that the fence gives.
+	// After recallAfter without MySQL, a refresh puts back lost applications. A settlement waits only 10 s for them.
 	recallAfter = time.Second
-	// publishTimeout and snapshotTimeout bound one call each, so that a hung shard leaves time for the others.
+	// publishTimeout and snapshotTimeout bound one call to Redis: a shard that hangs must leave time for the others.
 	publishTimeout  = time.Second
 	snapshotTimeout = 2 * time.Second
 
-	// publishers is the number of concurrent calls: most connections remain for applications.
+	// publishers is the number of concurrent calls to Redis: most connections remain for applications.
 	publishers = 8
 
 	maxErrors = 5
@@ -83,7 +77,7 @@ type Store interface {
 	LoadCatalog(ctx context.Context) ([]byte, error)
 }
 
-// Memory is what this process has seen of promises, and puts back.
+// Memory remembers which applications this process has seen accepted, and puts back lost ones.
 type Memory interface {
 	Recall(ctx context.Context) error
 	Seen(couponID coupon.CouponID) candidates.Seen
@@ -92,9 +86,9 @@ type Memory interface {
 type Options struct {
 	DB       *sql.DB // opened by package connect
 	Store    Store
-	Memory   Memory // of Store
+	Memory   Memory // remembers applications in Store
 	Logger   *zap.Logger
-	Interval time.Duration    // between refreshes; DefaultInterval when zero
+	Interval time.Duration    // time between refreshes; zero: DefaultInterval
 	Now      func() time.Time // for Age only
 }
 
@@ -107,18 +101,17 @@ type Catalog struct {
 	refreshing sync.Mutex
 }
 
-// reading is the state of all coupons at one moment.
 type reading struct {
-	Digest  string          `json:"digest"` // of the coupons, first in the snapshot: see saveSnapshot
-	At      time.Time       `json:"at"`     // MySQL's clock
+	Digest  string          `json:"digest"` // SHA-256 of Coupons; first in the JSON, where saveSnapshot reads it
+	At      time.Time       `json:"at"`     // time of the reading by MySQL's clock
 	Coupons []coupon.Coupon `json:"coupons"`
 }
 
-// content is what a Catalog has read. It is never changed, only replaced.
+// content is what a Catalog has in memory. It is never changed, only replaced as a whole.
 type content struct {
 	byID   map[coupon.CouponID]coupon.Coupon
-	readAt time.Time // MySQL's clock
-	seenAt time.Time // clock of this process at its last reading of MySQL; zero: none
+	readAt time.Time // time of the reading by MySQL's clock
+	seenAt time.Time // when this process last read MySQL, by its own clock; zero: never
 }
 
 func New(o Options) *Catalog {
@@ -140,10 +133,10 @@ func (c *Catalog) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 // Loaded reports whether the catalog has coupons, from MySQL or from the snapshot.
 func (c *Catalog) Loaded() bool { return c.content.Load() != nil }
 
-// WindowsSent reports whether reachable shards have got the windows since the start, or a snapshot proves it.
+// WindowsSent reports whether this process has published windows, or a snapshot shows that another process has.
 func (c *Catalog) WindowsSent() bool { return c.sent.Load() }
 
-// Age is the time since this process last read the coupons from MySQL; false: never.
+// Age returns the time since this process last read the coupons from MySQL, and false if it never did.
 func (c *Catalog) Age() (time.Duration, bool) {
 	h := c.content.Load()
 	if h == nil || h.seenAt.IsZero() {
@@ -168,8 +161,8 @@ func (c *Catalog) Run(ctx context.Context) {
 	}
 }
 
-// Refresh copies the coupons from MySQL to memory, windows and snapshot, and the promises both ways. Without MySQL it loads
-// the snapshot and returns an error. The failure of one coupon stops no other. Safe to repeat.
+// Refresh copies the coupons from MySQL to memory and Redis, and the promises both ways. Without MySQL, it loads the
+// snapshot and returns an error. A coupon that fails does not stop the others. Refresh is safe to repeat.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	c.refreshing.Lock()
 	defer c.refreshing.Unlock()
@@ -180,13 +173,13 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	if now == nil {
 		return errors.Join(err, c.loadSnapshot(ctx))
 	}
-	// Windows first: this process takes no application before Redis has the window and the promise of MySQL.
+	// Windows go first: this process must not take applications before Redis has the window and the promise of MySQL.
 	risen, publishErr := c.publish(ctx, now)
 	c.replace(now, c.Now())
 	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.saveSnapshot(ctx, now))
 }
 
-// readOrRecall reads the coupons. If that fails or takes long, it restores lost applications, as publish would do.
+// readOrRecall reads the coupons. If MySQL fails or is slow, it puts back lost applications; else publish does so.
 func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
 	recalled := make(chan error, 1)
 	recall := time.AfterFunc(recallAfter, func() { recalled <- c.Memory.Recall(ctx) })
@@ -227,13 +220,13 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// publish sends every window to Redis, and returns the promises that are higher there.
+// publish sends every window to Redis. It returns the promises that are higher than those in MySQL.
 func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err error) {
 	var mu sync.Mutex // guards failed and risen
 	var failed failures
 	var workers errgroup.Group
 	workers.SetLimit(publishers)
-	var late []raised // promises of finalised coupons that this process did not write in time
+	var late []raised // promises of coupons that were finalised before this process wrote the promise
 	sending := 0
 	for _, one := range r.Coupons {
 		if one.Finalised() {
@@ -271,7 +264,6 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	return append(risen, late...), failed.join()
 }
 
-// failures keep the first errors and count the rest.
 type failures struct {
 	first []error
 	count int

@@ -15,14 +15,13 @@ import (
 )
 
 const (
-	// maxQueueMetrics bounds the series of queues, to the coupons that close first.
+	// maxQueueMetrics is the number of coupons with metrics of their own. The coupons that close first have them.
 	maxQueueMetrics = 200
-	// maxQueues bounds the coupons of one scrape, which reads five values of each from Redis.
+	// maxQueues is the maximum of coupons that a scrape reads from Redis, five values each.
 	maxQueues      = 2_000
 	collectTimeout = 2 * time.Second
 )
 
-// Stats reads the queues of coupons.
 type Stats interface {
 	QueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]candidates.QueueStats
 }
@@ -38,7 +37,6 @@ func (c *Catalog) Metrics() prometheus.Collector {
 	})
 }
 
-// Coupons are all coupons, in no order.
 func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 	h := c.content.Load()
 	if h == nil {
@@ -47,8 +45,7 @@ func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 	return slices.Collect(maps.Values(h.byID)), nil
 }
 
-// Queues are metrics of every coupon that has opened and is not finalised, read at each scrape. Coupons on a shard that does
-// not answer are left out.
+// Queues collects metrics of all opened coupons until they are finalised. Shards that do not answer are left out.
 type Queues struct {
 	Coupons   func(ctx context.Context) ([]coupon.Coupon, error)
 	Stats     Stats
@@ -121,7 +118,7 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// opened are the coupons that may have a queue, by their end, at most maxQueues.
+// opened returns at most maxQueues coupons that may have a queue, beginning with the coupon that closes first.
 func opened(coupons []coupon.Coupon, now time.Time) []coupon.CouponID {
 	coupons = slices.DeleteFunc(coupons, func(c coupon.Coupon) bool { return c.Finalised() || c.OpensAt.After(now) })
 	slices.SortFunc(coupons, func(a, b coupon.Coupon) int { return cmp.Or(a.ClosesAt.Compare(b.ClosesAt), cmp.Compare(a.ID, b.ID)) })

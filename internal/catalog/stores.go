@@ -18,10 +18,10 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// saveSnapshot saves a reading for processes without MySQL, unless Redis has one of the same coupons: it can have megabytes.
+// saveSnapshot saves the coupons for processes without MySQL. It writes only changes, because a snapshot has megabytes.
 func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 	saved := reading{At: r.At, Coupons: slices.Clone(r.Coupons)}
-	slices.SortFunc(saved.Coupons, func(a, b coupon.Coupon) int { return cmp.Compare(a.ID, b.ID) }) // the order of the reading depends on the time
+	slices.SortFunc(saved.Coupons, func(a, b coupon.Coupon) int { return cmp.Compare(a.ID, b.ID) }) // r is unsorted
 	coupons, err := json.Marshal(saved.Coupons)
 	if err != nil {
 		return fmt.Errorf("encode catalog snapshot: %w", err)
@@ -41,7 +41,7 @@ func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
 	return c.Store.SaveCatalog(ctx, snapshot)
 }
 
-// Snapshot reads the coupons of the last process that reached MySQL; none when there was no such process.
+// Snapshot reads the coupons that a process with MySQL last saved in Redis; none if there is no snapshot.
 type Snapshot struct{ Store Store }
 
 func (s Snapshot) Coupons(ctx context.Context) ([]coupon.Coupon, error) {
@@ -66,7 +66,7 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 		return nil, fmt.Errorf("decode catalog snapshot: %w", err)
 	}
 	if r.At.IsZero() {
-		return nil, errors.New("decode catalog snapshot: it has no time") // null or {}, which would replace all coupons
+		return nil, errors.New("decode catalog snapshot: it has no time") // {} would remove all coupons
 	}
 	for _, one := range r.Coupons {
 		if one.TotalQuantity < 0 || one.IssuedCount < 0 {
@@ -76,7 +76,7 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 	return r, nil
 }
 
-// selectCoupons reads one coupon more than the catalog keeps.
+// selectCoupons gets the limit MaxCoupons+1, so that a surplus of coupons is noticed.
 const selectCoupons = `
 SELECT ` + coupon.Columns + ", " + coupon.PromiseColumns + `
   FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id
@@ -86,7 +86,7 @@ SELECT ` + coupon.Columns + ", " + coupon.PromiseColumns + `
           ABS(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), c.apply_closes_at)), c.id
  LIMIT ?`
 
-// read leaves out unreadable rows and names them in the error. The reading is nil if nothing could be read.
+// read returns the readable rows, and an error that names the others. The reading is nil if the query failed.
 func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -96,7 +96,7 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	}
 	defer conn.Close()
 
-	// The clock is read first, so that the coupons are at least as new.
+	// The clock is read first, so that the coupons are at least as new as r.At.
 	r := new(reading)
 	if err := conn.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&r.At); err != nil {
 		return nil, fmt.Errorf("read mysql clock: %w", err)
@@ -131,9 +131,9 @@ type raised struct {
 	promise coupon.Promise
 }
 
-const promiseBatch = 500 // keeps locks short
+const promiseBatch = 500 // rows per statement, so that rows are not locked for long
 
-// VALUES(): MariaDB has no row alias. GREATEST: another process may have written higher values.
+// MariaDB has no row alias, hence VALUES(). Another process may have written higher values, hence GREATEST.
 const (
 	insertPromise   = "INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES "
 	promiseRow      = "(?, ?, ?, ?, ?, UTC_TIMESTAMP(6))"
@@ -142,7 +142,7 @@ const (
  counted_since = GREATEST(counted_since, VALUES(counted_since)), seen_at = VALUES(seen_at)`
 )
 
-// raisePromises goes by id, so that two processes cannot deadlock.
+// raisePromises writes rows in the order of coupon ids, so that two processes cannot deadlock.
 func (c *Catalog) raisePromises(ctx context.Context, risen []raised) error {
 	slices.SortFunc(risen, func(a, b raised) int { return cmp.Compare(a.coupon, b.coupon) })
 	var failed failures
@@ -153,7 +153,7 @@ func (c *Catalog) raisePromises(ctx context.Context, risen []raised) error {
 		}
 		statement := insertPromise + strings.Repeat(promiseRow+", ", len(batch)-1) + promiseRow + onHigherPromise
 		n, err := mysqltx.Affected(c.DB.ExecContext(ctx, statement, args...))
-		if err == nil && n < len(batch) { // an unchanged row counts too
+		if err == nil && n < len(batch) { // n also counts unchanged rows
 			err = fmt.Errorf("only %d of %d rows were written", n, len(batch))
 		}
 		if err != nil {

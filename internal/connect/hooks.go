@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// hungAfter is the number of consecutive timeouts after which calls fail immediately for hungPause.
+	// hungAfter is the number of consecutive timeouts of a node after which calls to it fail immediately for hungPause.
 	hungAfter = 3
 	hungPause = time.Second
-	// topologyTimeout leaves time to ask the next node.
+	// topologyTimeout bounds a topology query to one node, so that time is left to ask the next node.
 	topologyTimeout = 500 * time.Millisecond
-	// reloads of the topology follow a failed call, one per reloadPause. The client itself reloads once a minute.
+	// reloads is how many reloads of the topology follow a failed call. Otherwise, go-redis reloads it once a minute.
 	reloads     = 10
 	reloadPause = 500 * time.Millisecond
 )
 
-// guardNodes keeps a node that hangs from blocking calls to other nodes, and makes the client find the promoted replica.
+// guardNodes keeps a node that hangs from blocking calls to other nodes, and makes the client find a promoted replica.
 func guardNodes(cluster *redis.ClusterClient) {
 	topology := &topology{cluster: cluster}
 	cluster.OnNewNode(func(node *redis.Client) {
@@ -39,7 +39,7 @@ func guardNodes(cluster *redis.ClusterClient) {
 }
 
 type guard struct {
-	node     string // its address
+	node     string // address of the node
 	topology *topology
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 }
@@ -48,7 +48,7 @@ func (*guard) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (g *guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if name := cmd.Name(); name == "cluster" || name == "command" { // of the client itself, about the topology
+		if name := cmd.Name(); name == "cluster" || name == "command" { // go-redis itself asks for the topology
 			ctx, cancel := context.WithTimeout(inside(ctx), topologyTimeout)
 			defer cancel()
 			return next(ctx, cmd)
@@ -65,7 +65,7 @@ func (g *guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 type insideKey struct{}
 
-// inside marks commands within a guarded call, such as the handshake of a new connection.
+// inside marks commands of a guarded call, such as the handshake of a new connection. They are not guarded again.
 func inside(ctx context.Context) context.Context { return context.WithValue(ctx, insideKey{}, true) }
 
 func (g *guard) call(ctx context.Context, call func(ctx context.Context) error) error {
@@ -87,7 +87,7 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) || ok && timeout.Timeout()
 }
 
-// unreachable is false for canceled calls.
+// unreachable reports whether a call failed without a reply. It is false for a canceled call.
 func unreachable(err error) bool {
 	_, answered := errors.AsType[redis.Error](err)
 	return err != nil && !answered && !errors.Is(err, context.Canceled)
@@ -95,7 +95,7 @@ func unreachable(err error) bool {
 
 type topology struct {
 	cluster *redis.ClusterClient
-	left    atomic.Int32 // reloads to come
+	left    atomic.Int32 // number of reloads still to do
 }
 
 func (t *topology) changed() {
@@ -105,7 +105,7 @@ func (t *topology) changed() {
 }
 
 func (t *topology) reload() {
-	t.cluster.ReloadState(context.Background()) // does not wait
+	t.cluster.ReloadState(context.Background()) // returns immediately
 	time.AfterFunc(reloadPause, func() {
 		if t.left.Add(-1) > 0 {
 			t.reload()
@@ -113,23 +113,23 @@ func (t *topology) reload() {
 	})
 }
 
-// refusals are errors of a Redis that has executed nothing and may execute the command in a moment.
+// refusals are errors that say: Redis has not executed the command, but may execute it if it is repeated in a moment.
 var refusals = []string{"TRYAGAIN", "ASK", "MOVED", "CLUSTERDOWN", "MASTERDOWN", "LOADING"}
 
-// refusalBackoff takes some fifteen seconds: the migration of a large slot, and less than the grace of a pod.
+// refusalBackoff gives up after about 15 s: enough to migrate a large slot, and within a pod's grace period.
 func refusalBackoff() retry.Backoff {
 	const repetitions, first, maxPause = 19, 50 * time.Millisecond, time.Second
 	return retry.WithMaxRetries(repetitions, retry.WithJitterPercent(25, retry.WithCappedDuration(maxPause, retry.NewExponential(first))))
 }
 
-// RetryRefused repeats commands that Redis refused without executing them. It is for settle only.
+// RetryRefused makes the client repeat commands that Redis refused without executing them. Only settle uses it.
 func (s *Servers) RetryRefused() { s.Redis.AddHook(refusalHook{}) }
 
 type refusalHook struct{}
 
 func (refusalHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessPipelineHook passes pipelines: only metrics use them.
+// ProcessPipelineHook does not repeat pipelines: only metrics use them.
 func (refusalHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }

@@ -12,10 +12,10 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// migrationLockWait is shorter than mysqlIOTimeout.
+// migrationLockWait must be shorter than mysqlIOTimeout, which bounds the waiting statement.
 const migrationLockWait = time.Minute
 
-// Migrate brings the schema up to date and returns the applied steps. The next call repairs one that was killed.
+// Migrate brings the schema up to date and returns the applied steps. If it is killed, the next call does the rest.
 func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
@@ -37,14 +37,14 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult,
 }
 
 const (
-	// keepSessionSQL is for the idle session that holds the lock: an hour, the limit of the Job.
+	// keepSessionSQL keeps the idle session that holds the lock for 3600 s, the time limit of the Kubernetes Job.
 	keepSessionSQL = "SET SESSION wait_timeout = 3600"
 
 	lockSQL   = "SELECT GET_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)), ?)"
 	unlockSQL = "DO RELEASE_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)))"
 )
 
-// lockMigrations holds a lock while its session lives. The lock of goose comes after its version table.
+// lockMigrations takes a lock that ends with its session. goose locks only after it has created its version table.
 func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 
 const versionsTableSQL = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
 
-// dropEmptyVersions removes an empty version table, from which a killed goose cannot continue.
+// dropEmptyVersions removes an empty version table: goose was killed after creating it, and cannot continue from there.
 func dropEmptyVersions(ctx context.Context, db *sql.DB) error {
 	var tables, versions int
 	if err := db.QueryRowContext(ctx, versionsTableSQL).Scan(&tables); err != nil || tables == 0 {

@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// lockWaitSeconds is how long a statement waits for a lock before the server answers 1205.
+	// lockWaitSeconds is how long a statement waits for a lock before it fails with error 1205.
 	lockWaitSeconds = 10
-	// mysqlConnectTimeout bounds a connection from dialing to the proof of its session. The server waits as long for a handshake.
+	// mysqlConnectTimeout bounds dialing, handshake, and the check of the session variables, all together.
 	mysqlConnectTimeout = 10 * time.Second
-	// mysqlIOTimeout is longer than the slowest statement: the lock wait, a page of 20,000 rows, the COMMIT of a million.
+	// mysqlIOTimeout is longer than the slowest statements: a lock wait, a page of 20,000 rows, a COMMIT of a million.
 	mysqlIOTimeout = 2 * time.Minute
-	// abandonedSeconds is the time without a statement after which the server ends a session, whose machine may be lost, and
-	// frees its locks. The pauses of a transaction are shorter: some seconds for Redis or another session.
+	// abandonedSeconds is how long a session may be idle before the server ends it: a lost client must not keep locks.
 	abandonedSeconds = 300
 	mysqlIdleTime    = abandonedSeconds * time.Second / 2
-	// maxConnections are two for each of at most twelve coupons, and some for heartbeats and records.
+	// maxConnections is two for each of at most twelve coupons at once, plus some for heartbeats and records.
 	maxConnections = 32
 )
 
@@ -56,7 +55,7 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 	return config, nil
 }
 
-// Open returns a pool of sessions with sessionVariables, which a DSN cannot change. It does not connect.
+// Open returns a pool whose sessions have sessionVariables, whatever the DSN says. It does not connect.
 func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config, err := s.config()
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	config.Loc = time.UTC
 	config.ClientFoundRows = true
 	config.InterpolateParams = true
-	config.MaxAllowedPacket = 0 // ask the server
+	config.MaxAllowedPacket = 0 // the driver asks the server
 	config.MultiStatements = false
 	config.AllowAllFiles = false
 	config.ColumnsWithAlias = false
@@ -89,6 +88,6 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(mysqlIdleTime)
-	db.SetConnMaxLifetime(30 * time.Minute) // lets a DNS change and a drained server take effect
+	db.SetConnMaxLifetime(30 * time.Minute) // new connections follow a DNS change, and leave a drained server
 	return db, nil
 }

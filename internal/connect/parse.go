@@ -16,7 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// SettingError is wrong use, with exit code 2.
+// SettingError has all problems with flags, arguments and settings. The program then exits with 2.
 type SettingError struct{ problems []error }
 
 func (e *SettingError) Error() string { return errors.Join(e.problems...).Error() }
@@ -27,11 +27,11 @@ var ErrHelp = errors.New("help was printed")
 
 type Program struct {
 	Name     string
-	Prefixes []string      // of environment names that belong to Jajeong alone: an unknown one is a mistyped setting
-	Language text.Language // of the help
+	Prefixes []string      // an unknown environment variable with such a prefix is an error
+	Language text.Language // language of the help
 }
 
-// Parse fills cli, a struct with kong tags. One *SettingError has all problems.
+// Parse fills cli, a struct with kong tags. It returns one *SettingError with all problems, or ErrHelp after --help.
 func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, options ...kong.Option) (*kong.Context, error) {
 	helped := false
 	options = append([]kong.Option{kong.Vars{"log_level": "info"}}, options...)
@@ -57,7 +57,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 			break
 		}
 		if kctx = stuck.Context; kctx.Error == nil {
-			break // all arguments were read: see combination
+			break // all arguments were read; combination reports what is missing
 		}
 		at := len(args) - len(kctx.Path[len(kctx.Path)-1].Remainder())
 		problems = append(problems, unread(err, args, at))
@@ -65,7 +65,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 			break
 		}
 		args, values = slices.Delete(slices.Clone(args), at, at+1), nil
-		kctx, err = parser.Parse(args) // without the unreadable argument
+		kctx, err = parser.Parse(args) // again, without the unreadable argument
 	}
 	if helped {
 		return nil, ErrHelp
@@ -84,7 +84,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	return kctx, nil
 }
 
-// unreadError is kong's error about an argument, whose English text is kong's own.
+// unreadError is an error of kong about an argument. Its text is kong's in English, and localized in other languages.
 type unreadError struct {
 	error
 	localized error
@@ -114,7 +114,7 @@ func unread(err error, args []string, at int) error {
 	}
 }
 
-// combination finds missing and exclusive flags. kong itself checks them only if all values are valid.
+// combination reports missing flags and mutually exclusive flags. kong checks them only if all values are valid.
 func combination(kctx *kong.Context) (problems []error) {
 	if kctx == nil || kctx.Error != nil {
 		return nil
@@ -165,10 +165,10 @@ func unselected(kctx *kong.Context) (problems []error) {
 	return problems
 }
 
-// validator is an interface of kong, which stops at the first problem.
+// validator is an interface of kong. invalid calls it for all settings, while kong stops at the first problem.
 type validator interface{ Validate() error }
 
-// invalid validates a command and its groups of settings; verbs only when selected.
+// invalid validates a command and its groups of settings, but not its subcommands: Parse validates the selected one.
 func invalid(command reflect.Value) (problems []error) {
 	validate := func(v reflect.Value) {
 		if checked, ok := v.Addr().Interface().(validator); ok {
@@ -185,7 +185,7 @@ func invalid(command reflect.Value) (problems []error) {
 	return problems
 }
 
-// distinct removes repeated problems: a group that a command embeds without a name is validated twice.
+// distinct removes repeated problems: settings in an anonymous field of a command are validated twice.
 func distinct(problems []error) []error {
 	said := map[string]bool{}
 	return slices.DeleteFunc(problems, func(p error) bool {
@@ -209,7 +209,7 @@ type lenient struct {
 	problems *[]error
 }
 
-// Decode replaces a wrong value by the default, so that it causes no further problem.
+// Decode records a wrong value as a problem and continues with the default, so that no second problem follows.
 func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	given, v := ctx.Scan.Peek(), ctx.Value
 	err := l.Mapper.Decode(ctx, target)
@@ -262,7 +262,7 @@ func wanted(v *kong.Value, target reflect.Value, err error) error {
 	}
 }
 
-// HelpIn fills in the help in a language. A field keeps its own tag unless the catalogue has its verb.
+// HelpIn fills in the help texts in a language. A flag or argument with a help tag keeps the text of the tag.
 func HelpIn(l text.Language) kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		fillHelp(l, k.Model.Node)

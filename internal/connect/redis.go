@@ -14,13 +14,12 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// A call of Redis that takes longer than a timeout has failed; repeating it is safe.
 const (
 	redisDialTimeout = 2 * time.Second
-	redisIOTimeout   = 3 * time.Second
-	// redisPool is enough for stampedes on three coupons; with more, calls wait for a connection.
+	redisIOTimeout   = 3 * time.Second // a command that timed out may have been executed; repeating it is safe
+	// redisPool is the number of connections to a node: enough for stampedes on three coupons. Further calls wait.
 	redisPool = 64
-	// redisPoolTimeout is shorter than the timeout of every call, so that the pool counts its own timeouts.
+	// redisPoolTimeout is shorter than the timeout of any call, so that the metrics count a failed wait.
 	redisPoolTimeout = 900 * time.Millisecond
 )
 
@@ -33,7 +32,7 @@ type RedisSettings struct {
 	RedisTLS          bool     `name:"redis-tls" env:"REDIS_TLS"`
 }
 
-// Connections is the maximum of open connections: a pool for each node of a Cluster.
+// Connections returns the maximum of open connections. A Cluster has one pool for each node.
 func (s *RedisSettings) Connections() int {
 	if s.RedisMasterName != "" {
 		return redisPool + len(s.RedisAddrs)
@@ -58,8 +57,7 @@ func (s *RedisSettings) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Open returns a client. It does not connect, and never repeats a command: a repeated apply could accept an application
-// after its applicant got 503.
+// Open does not connect. The client never repeats a command: a second apply could accept an application after a 503.
 func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	password, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile)
 	if err != nil {
@@ -90,7 +88,7 @@ func (s *RedisSettings) Open() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// LogRedis sets the one logger of the Redis client in this process.
+// LogRedis sets the logger of all Redis clients in this process.
 func LogRedis(logger *zap.Logger) { redis.SetLogger(redisLogger{logger.Named("redis").Sugar()}) }
 
 type redisLogger struct{ log *zap.SugaredLogger }

@@ -1,6 +1,5 @@
-// Package connect opens the connections of both programs: Redis without hidden repetitions of commands, MySQL with forced
-// session variables, and zap as the only logger. It also reads settings from flags and environment, and reports all wrong
-// settings together.
+// Package connect opens the connections to Redis and MySQL, makes the logger, and reads settings from flags and
+// environment. All wrong settings are reported together.
 package connect
 
 import (
@@ -18,7 +17,7 @@ type Servers struct {
 	Redis redis.UniversalClient
 }
 
-// Open prepares connections. The servers may be unreachable.
+// Open makes both clients. It does not connect, so the servers may be unreachable.
 func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, error) {
 	db, err := m.Open(logger)
 	if err != nil {
@@ -39,12 +38,10 @@ func (s *Servers) Close() {
 	_ = s.MySQL.Close()
 }
 
-// LogSettings is the level of the log.
 type LogSettings struct {
 	LogLevel string `name:"log-level" env:"LOG_LEVEL" enum:"debug,info,warn,error" default:"${log_level}"`
 }
 
-// Logger writes one JSON line per event.
 func (s *LogSettings) Logger(w io.Writer) *zap.Logger {
 	level, err := zapcore.ParseLevel(s.LogLevel)
 	if err != nil {

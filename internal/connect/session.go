@@ -17,7 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// family is a family of servers that has a variable.
+// family is a format for SQL that only one family of servers executes.
 type family string
 
 const (
@@ -26,35 +26,33 @@ const (
 	mariadb family = "/*M!100600 %s */" // MariaDB 10.6 and later; MySQL skips these
 )
 
-// variable is a session variable that changes the effect or the meaning of SQL.
 type variable struct {
 	name string
-	want string // as the server shows it; a list in any order
+	want string // the value as the server shows it; the items of a list may be in any order
 	on   family
-	set  string // the value of SET if it is not want
-	look string // the expression that shows the value if it is not the variable
+	set  string // the value in the SET statement; empty: want
+	look string // the SQL expression that shows the value; empty: the variable itself
 }
 
-// unset marks variables that an ordinary account may not set. They are right by default, and only verified.
+// unset marks variables that settingSQL only verifies: an ordinary account may not set them, or isolationSQL sets them.
 const unset = "-"
 
 const (
 	packetVariable = "max_allowed_packet"
 
 	unlimited = "18446744073709551615"
-	// minPacket has room for the largest statement, which inserts 200 audit events and has 2 MB at most. The driver prepares a larger
-	// statement instead, and the server reports a syntax error in it.
+	// minPacket, in bytes, has room for the largest statement: 200 audit events in at most 2 MB. If a statement were
+	// larger than a packet, the driver would prepare it, and the server would report a syntax error.
 	minPacket = "4194304"
 	charset   = "utf8mb4"
-	collation = "utf8mb4_unicode_ci" // that of the tables
+	collation = "utf8mb4_unicode_ci" // the collation of the tables
 )
 
 var sqlMode = strings.Join([]string{
 	"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")
 
-// sessionVariables are forced in this order.
+// sessionVariables are the variables that change what SQL does or means. They are set in this order.
 var sessionVariables = []variable{
-	// Transactions.
 	{name: "autocommit", want: "1"},
 	{name: "completion_type", want: "NO_CHAIN"}, // CHAIN would begin another transaction at each COMMIT
 	{name: "transaction_isolation", want: "READ-COMMITTED", on: mysql8, set: unset},
@@ -62,47 +60,45 @@ var sessionVariables = []variable{
 	{name: "transaction_read_only", want: "0", on: mysql8, set: unset},
 	{name: "tx_read_only", want: "0", on: mariadb, set: unset},
 
-	// Texts and times.
 	{name: "character_set_client", want: charset},
 	{name: "character_set_results", want: charset},
 	{name: "character_set_connection", want: charset},
 	{name: "collation_connection", want: collation},
 	{name: "time_zone", want: "+00:00", set: "'+00:00'"},
-	{name: "timestamp", want: "1", set: unset, look: "ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) <= 5"}, // NOW() can be frozen
+	// A session with a variable timestamp of its own has a frozen NOW().
+	{name: "timestamp", want: "1", set: unset, look: "ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) <= 5"},
 
-	// Errors and constraints.
 	{name: "sql_mode", want: sqlMode, set: "'" + sqlMode + "'"},
 	{name: "foreign_key_checks", want: "1"},
 	{name: "unique_checks", want: "1"},
 	{name: "check_constraint_checks", want: "1", on: mariadb},
-	{name: "insert_id", want: "0", set: unset},   // the next AUTO_INCREMENT
-	{name: "sql_log_bin", want: "1", set: unset}, // else replicas get no changes
+	{name: "insert_id", want: "0", set: unset},   // any other value would be the next AUTO_INCREMENT
+	{name: "sql_log_bin", want: "1", set: unset}, // with 0, replicas would get no changes
 
-	// Limits of SELECT and UPDATE.
 	{name: "sql_select_limit", want: unlimited},
 	{name: "max_join_size", want: unlimited},
-	{name: "sql_big_selects", want: "1"}, // behind max_join_size, which changes it
+	{name: "sql_big_selects", want: "1"}, // set after max_join_size, which changes sql_big_selects
 	{name: "sql_safe_updates", want: "0"},
 	{name: "sql_auto_is_null", want: "0"},
 	{name: "div_precision_increment", want: "4"},
 	{name: "group_concat_max_len", want: "1048576"},
 	{name: packetVariable, want: minPacket, set: unset, look: "LEAST(@@SESSION.max_allowed_packet, " + minPacket + ")"},
 
-	// Timeouts. mysqlIOTimeout bounds a statement; the server ends none by itself.
+	// Timeouts. The server must not end a statement by itself: mysqlIOTimeout bounds it.
 	{name: "innodb_lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
 	{name: "lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
 	{name: "wait_timeout", want: strconv.Itoa(abandonedSeconds)},
 	{name: "max_execution_time", want: "0", on: mysql8},
 	{name: "max_statement_time", want: "0", on: mariadb},
-	{name: "idle_transaction_timeout", want: "0", on: mariadb}, // a settlement pauses for Redis
+	{name: "idle_transaction_timeout", want: "0", on: mariadb}, // a settlement waits for Redis in its transaction
 	{name: "idle_readonly_transaction_timeout", want: "0", on: mariadb},
 	{name: "idle_write_transaction_timeout", want: "0", on: mariadb},
 }
 
-// isolationSQL is the same on MySQL and MariaDB; the variables have different names.
+// isolationSQL has the same syntax on MySQL and MariaDB; the names of the isolation variables differ.
 const isolationSQL = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
-// settingSQL and provingSQL have the variables of one family in comments that only it executes.
+// settingSQL sets the variables, and provingSQL reads them. Each family skips the variables of the other family.
 var (
 	settingSQL = "SET SESSION " + perVariable(func(v variable) string {
 		switch v.set {
@@ -143,7 +139,7 @@ func perVariable(sql func(variable) string) string {
 type session struct{ driver.Connector }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, mysqlConnectTimeout) // config.Timeout bounds the dialing only
+	ctx, cancel := context.WithTimeout(ctx, mysqlConnectTimeout) // config.Timeout bounds only the dialing
 	defer cancel()
 	conn, err := s.Connector.Connect(ctx)
 	if err != nil {
@@ -160,13 +156,13 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// ConnectError is an error of opening a session. If it is of the network, MySQL is away; else a setting is wrong.
+// ConnectError says that no session was opened. If it wraps a network error, MySQL is away; else a setting is wrong.
 type ConnectError struct{ Err error }
 
 func (e *ConnectError) Error() string { return "connect to mysql: " + e.Err.Error() }
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// Connecting is for packages that do not import this one.
+// Connecting lets a package recognise a ConnectError without importing this package.
 func (*ConnectError) Connecting() {}
 
 func prepare(ctx context.Context, conn driver.Conn) error {
@@ -185,7 +181,7 @@ func prepare(ctx context.Context, conn driver.Conn) error {
 	return prove(found)
 }
 
-// firstRow returns the first row of a query by column, or values "<nil>" without a row.
+// firstRow returns the values of the first row by column name. If there is no row, every value is "<nil>".
 func firstRow(ctx context.Context, conn driver.Conn, query string) (map[string]string, error) {
 	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
 	if err != nil {
@@ -206,7 +202,7 @@ func firstRow(ctx context.Context, conn driver.Conn, query string) (map[string]s
 	return found, nil
 }
 
-// SessionError is a variable that was not set, as by a proxy that answers SET by itself: SQL could have another meaning.
+// SessionError says that a session variable has a wrong value, for example because a proxy dropped the SET.
 type SessionError struct{ Variable, Want, Is string }
 
 func (e *SessionError) Error() string { return e.In(text.English) }
@@ -218,7 +214,7 @@ func (e *SessionError) In(l text.Language) string {
 	return l.Sprintf(text.WrongSession, e.Variable, e.Is, e.Want)
 }
 
-// Setup reports that repeating cannot help.
+// Setup tells that a setting is wrong: repeating does not help.
 func (e *SessionError) Setup() bool { return true }
 
 func prove(found map[string]string) error {
@@ -241,26 +237,26 @@ func prove(found map[string]string) error {
 	return nil
 }
 
-// sameList compares lists in any order; any other value is a list of one.
+// sameList compares two comma-separated lists. The order of the items does not matter.
 func sameList(a, b string) bool {
 	items := func(list string) []string { return slices.Sorted(strings.SplitSeq(list, ",")) }
 	return slices.Equal(items(a), items(b))
 }
 
-// InnoDB takes no writes at READ COMMITTED from a session with a binary log of statements.
+// InnoDB refuses writes at READ COMMITTED while the format of the binary log is STATEMENT.
 const (
 	binlogSQL  = "SELECT @@log_bin + 0 AS logs, @@SESSION.binlog_format AS format"
 	logRowsSQL = "SET SESSION binlog_format = 'ROW'"
 )
 
 const (
-	unknownVariable = 1193 // error numbers
-	accessDenied    = 1227
+	unknownVariable = 1193 // error number of MySQL
+	accessDenied    = 1227 // error number of MySQL
 
 	binlogTimeout = 3 * time.Second
 )
 
-// logRows makes the server log changes as rows, if the account may set that; otherwise the session can only read.
+// logRows sets the format of the binary log to ROW. If the account may not set it, the session can read but not write.
 func logRows(ctx context.Context, conn driver.Conn) error {
 	found, err := firstRow(ctx, conn, binlogSQL)
 	if err == nil && isStatements(found["logs"], found["format"]) {
@@ -273,8 +269,7 @@ func logRows(ctx context.Context, conn driver.Conn) error {
 	return err
 }
 
-// LogsStatements reports whether the server logs statements, and therefore refuses every write. It is false if the server
-// does not answer.
+// LogsStatements reports whether the server answers that its binary log format is STATEMENT, so that it refuses writes.
 func LogsStatements(ctx context.Context, db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(ctx, binlogTimeout)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 // serviceLink matches variables that Kubernetes sets for each service, such as APPLY_API_PORT_8080_TCP.
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
 
-// siblings are settings of either program, which often share a ConfigMap.
+// siblings are settings that a program accepts although only the other program uses them: both often share a ConfigMap.
 var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL", "SETTLE_ADMIN_LISTEN"}
 
 func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {
@@ -52,7 +52,6 @@ func withPrefix(known map[string]bool, prefix string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(known)), without)
 }
 
-// CheckListen returns an error for an invalid listen address.
 func CheckListen(name, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -81,11 +80,10 @@ func secret(name, value, file string) (string, error) {
 	return value, nil
 }
 
-// anyBytes is the tag of values that may have any bytes: secrets and members of Redis.
+// anyBytes is the struct tag of settings that may have any bytes: secrets, and members of Redis sets.
 const anyBytes = "bytes"
 
-// unusable returns the problem of an empty, zero or unprintable value, or nil. An empty value must not switch a feature off.
-// Zero counts as empty unless the flag has a default.
+// unusable returns a problem if a value is empty, has control characters, or is zero although the flag has no default.
 func unusable(v *kong.Value, given string, target reflect.Value) error {
 	parts := []string{given}
 	if v.IsSlice() {
@@ -124,7 +122,7 @@ func isText(v *kong.Value, target reflect.Value) bool {
 	return of.Kind() == reflect.String && v.Tag.Type != "path" && !v.Tag.Has(anyBytes)
 }
 
-// isDefault reports whether kong applies the default. It then decodes into the field itself, as it does with the environment.
+// isDefault reports whether a value is the default. kong decodes defaults and the environment directly into the field.
 func isDefault(v *kong.Value, target reflect.Value) bool {
 	if target.Addr().Pointer() != v.Target.Addr().Pointer() {
 		return false

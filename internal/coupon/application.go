@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Application is one user's application for one coupon.
 type Application struct {
 	Member  string // a user id in canonical decimal, unless an entry was written into Redis by hand
 	Arrival Arrival
 	Source  Source
 }
 
-// User is the applicant; 0 when the member is no user id.
+// User returns the applicant, or 0 if Member is not a user id.
 func (a Application) User() UserID { return ParseUserID(a.Member) }
 
 // Source is where an application is stored before it is settled.
@@ -21,64 +20,61 @@ type Source uint8
 const (
 	SourceQueue        Source = iota + 1 // in the queue
 	SourceRetryable                      // in the DLQ; every run tries it again
-	SourceRowRefused                     // retryable; MySQL refused the applicant's row in an earlier settlement
-	SourceTriedTonight                   // SourceRowRefused by a nightly run of the cutoff in question
+	SourceRowRefused                     // as SourceRetryable, and MySQL refused the user's row before
+	SourceTriedTonight                   // as SourceRowRefused, and a nightly run with this cutoff has tried it
 	SourceHeld                           // in the DLQ until an operator decides; no run tries it
 	SourceNotSelected                    // in MySQL alone, with outcome NOT_SELECTED; it waits for free seats
 )
 
-// Mark is the set of users that Redis answers without a look at the queue.
+// Mark is the Redis set to which a user is added after a settlement. Redis then answers when the user applies again.
 type Mark uint8
 
 const (
-	MarkNone     Mark = iota + 1 // no set
+	MarkNone     Mark = iota + 1 // the user is added to no set
 	MarkIssued                   // applying again answers ALREADY_ISSUED
 	MarkRejected                 // applying again answers REJECTED
 )
 
-// Failure is an application that could not be settled, and the reason.
+// Failure is an application that could not be settled, with the reason.
 type Failure struct {
 	Application
 	Cause     Cause
 	Message   string
 	Retryable bool
-	Keep      bool      // the application is in the DLQ already: count the attempt, keep cause and message
-	Row       bool      // MySQL refused the applicant's own row; a bounded number of attempts is made
-	Night     time.Time // cutoff of the nightly run that met the failure; zero: of no nightly run
+	Keep      bool      // the application is in the DLQ already: its attempts are counted, its cause and message stay
+	Row       bool      // MySQL refused the applicant's own row; it is tried a limited number of times
+	Night     time.Time // cutoff of the nightly run that failed; zero: it was not a nightly run
 }
 
-// RefusedBefore reports whether MySQL refused the applicant's row in an earlier settlement.
 func (f Failure) RefusedBefore() bool {
 	return f.Source == SourceRowRefused || f.Source == SourceTriedTonight
 }
 
-// Cause is why an application is in the DLQ: a stable word in capitals. The set is open, since entries outlive programs.
+// Cause is why an application is in the DLQ. Entries that another version wrote may have other causes.
 type Cause string
 
 const (
 	CauseUnknownUser  Cause = "UNKNOWN_USER"
 	CauseInactiveUser Cause = "INACTIVE_USER"
 	CauseMalformed    Cause = "MALFORMED_USER_ID"
-	// CausePassedOver: the user could not get a coupon when this place was settled, and has the first claim to the next free
-	// seat.
+	// CausePassedOver: the user could not get a coupon in turn, and gets the next free seat.
 	CausePassedOver Cause = "PASSED_OVER"
-	// CauseBadRow: MySQL refused this user's row alone. The message is MySQL's error.
+	// CauseBadRow: MySQL refused this user's row, but stored others. The message is MySQL's error.
 	CauseBadRow Cause = "BAD_ROW"
-	// CauseDatabaseAway: the application was among the first of the queue while MySQL could not be reached.
+	// CauseDatabaseAway: a nightly run could not reach MySQL, and moved the first applications to the DLQ.
 	CauseDatabaseAway Cause = "DATABASE_AWAY"
 )
 
-// Causes are the causes that the program itself writes.
+// Causes are all causes that this version writes.
 var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow, CauseDatabaseAway}
 
-// Cursor is a position among the applications of a coupon in Redis. It stays valid when entries around it are removed. Only
-// package candidates reads its fields.
+// Cursor is a position among a coupon's applications in Redis. It stays valid if applications are removed.
 type Cursor struct {
 	Score, Member string
-	End           bool // of the last entry
+	End           bool // the last entry has been read
 }
 
-// Standing is where an application of a user is now: the status that an applicant is shown.
+// Standing is the state of a user's application, as the applicant sees it.
 type Standing string
 
 const (
@@ -101,20 +97,17 @@ type UserID uint64
 // RunID identifies a run: the primary key of table settlement_run, from 1. 0 is no run.
 type RunID uint64
 
-// Arrival is the place of an application in its coupon's queue: microseconds since 1970 by the clock of the coupon's Redis
-// shard, strictly increasing for each coupon. 0 is no arrival.
+// Arrival orders a coupon's applications: µs since 1970 by the clock of its Redis shard, strictly increasing; 0: none.
 type Arrival int64
 
-// MaxArrival is the highest arrival that a Redis score, a double, holds exactly: in the year 2255.
+// MaxArrival is the highest arrival that a Redis score, a double, holds exactly. It is in the year 2255.
 const MaxArrival Arrival = 1<<53 - 1
 
-// ArrivalAt is the arrival of an application at an instant.
 func ArrivalAt(t time.Time) Arrival { return Arrival(t.UnixMicro()) }
 
-// Time is the instant of an arrival, in UTC.
 func (a Arrival) Time() time.Time { return time.UnixMicro(int64(a)).UTC() }
 
-// ParseUserID reads a member of the queue as a user id in canonical decimal; 0 for anything else.
+// ParseUserID returns the user id that is a member of the queue, or 0 if the member is not a canonical decimal number.
 func ParseUserID(member string) UserID {
 	id, err := strconv.ParseUint(member, 10, 64)
 	if err != nil || member[0] < '1' || member[0] > '9' {
@@ -123,5 +116,4 @@ func ParseUserID(member string) UserID {
 	return UserID(id)
 }
 
-// Member is the user id as a member of the queue.
 func (id UserID) Member() string { return strconv.FormatUint(uint64(id), 10) }

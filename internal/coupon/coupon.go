@@ -1,8 +1,7 @@
-// Package coupon is the vocabulary of Jajeong: the types that Redis, MySQL, the settlement and the programs exchange. It
-// imports the standard library alone. docs/design.md has the glossary.
+// Package coupon has the types that all other packages share. It imports only the standard library.
 //
-// Enumerations start at 1, so that a value that was never set is not a valid one. Enumerations that are stored or sent are
-// strings in their stored form; Scan and UnmarshalText refuse unknown ones.
+// Numeric enumerations start at 1, so that the zero value is not valid. Enumerations that are stored or sent are
+// strings; Scan and UnmarshalText refuse unknown strings.
 package coupon
 
 import (
@@ -25,11 +24,11 @@ type Coupon struct {
 	DiscountWon   int64     `json:"discountWon"`
 	Version       int64     `json:"version"` // increases with each change of window or status, and with nothing else
 
-	// Promise is what MySQL knows of the accepted applications, from table promise.
+	// Promise is the coupon's row of table promise; zero if there is no row.
 	Promise Promise `json:"-"`
 }
 
-// Columns are the columns of table coupon, as c, for Fields.
+// Columns are the columns that Fields scans. Table coupon has the alias c.
 const Columns = `c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status, c.finalised_at,
        COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.version`
 
@@ -38,11 +37,10 @@ func (c *Coupon) Fields() []any {
 		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.Version}
 }
 
-// LockSQL begins every transaction that changes a coupon. A locking read of a join would also lock the row of table promise,
-// which the catalog writes.
+// LockSQL begins every transaction that changes a coupon. A join with promise would lock the row of promise, too.
 const LockSQL = "SELECT " + ColumnsWithPromise + " FROM coupon c WHERE c.id = ? FOR UPDATE"
 
-// ColumnsWithPromise are Columns and PromiseColumns of a query of table coupon alone, for FieldsWithPromise.
+// ColumnsWithPromise are the columns that FieldsWithPromise scans, in a query that does not join table promise.
 const ColumnsWithPromise = Columns + `,
        COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = c.id), 0),
        COALESCE((SELECT p.last_arrival FROM promise p WHERE p.coupon_id = c.id), 0),
@@ -60,30 +58,29 @@ func (c Coupon) Finalised() bool { return !c.FinalisedAt.IsZero() }
 
 func (c Coupon) Paused() bool { return c.Status == Paused }
 
-// Window is the part of the coupon that Redis judges applications by.
 func (c Coupon) Window() Window {
 	return Window{Coupon: c.ID, Version: c.Version, Opens: c.OpensAt, Closes: c.ClosesAt, Paused: c.Paused(), Sold: c.SoldOut()}
 }
 
-// Window decides whether a coupon's Redis shard accepts an application.
+// Window is the part of a coupon by which its Redis shard accepts or refuses applications.
 type Window struct {
 	Coupon  CouponID
 	Version int64 // Coupon.Version: an older window does not replace a newer one
 	Opens   time.Time
 	Closes  time.Time
 	Paused  bool
-	Sold    bool // every seat was issued; Redis takes it over only when it has lost its own flag
+	Sold    bool // every seat was issued; Redis uses this only if it has lost its own flag
 }
 
-// Promise counts the accepted applications of a coupon, and is the highest arrival given.
+// Promise has the number of accepted applications of a coupon, and the highest arrival.
 type Promise struct {
 	Accepted    int64
 	LastArrival Arrival
-	Twice       int64   // of Accepted: counted by two Redis servers, because one took the first application with it
+	Twice       int64   // number of applications that are in Accepted twice: a user applied again after a failover
 	Since       Arrival // when the Redis server that counted Accepted and Twice began to count; 0: unknown
 }
 
-// PromiseColumns are the columns of table promise, as p, for Fields; 0 without a row.
+// PromiseColumns are the columns that Promise.Fields scans; 0 if there is no row. Table promise has the alias p.
 const PromiseColumns = "COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)"
 
 func (p *Promise) Fields() []any { return []any{&p.Accepted, &p.LastArrival, &p.Twice, &p.Since} }

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Outcome is what became of an application: application_outcome.outcome, or ISSUED for a row of user_coupon.
+// Outcome is what became of an application: ISSUED is a row of user_coupon, the others are in application_outcome.
 type Outcome string
 
 const (
 	OutcomeIssued        Outcome = "ISSUED"
 	OutcomeNotSelected   Outcome = "NOT_SELECTED" // no seat was free
-	OutcomeRejected      Outcome = "REJECTED"     // ended for good
+	OutcomeRejected      Outcome = "REJECTED"     // final: the user does not get the coupon
 	OutcomeAlreadyIssued Outcome = "ALREADY_ISSUED"
 )
 
@@ -38,7 +38,7 @@ const (
 	RunSucceeded RunStatus = "SUCCEEDED"
 	RunHeld      RunStatus = "HELD"      // at least one coupon was held, none failed
 	RunFailed    RunStatus = "FAILED"    // at least one coupon failed, or the run was interrupted
-	RunAbandoned RunStatus = "ABANDONED" // the process fell silent
+	RunAbandoned RunStatus = "ABANDONED" // the process stopped without ending the run
 )
 
 func (s *RunStatus) Scan(value any) error {
@@ -61,10 +61,9 @@ var ResultStatuses = []ResultStatus{Settled, Unchanged, NotDue, HeldBack, Busy, 
 
 func (s *ResultStatus) Scan(value any) error { return scan(s, value, ResultStatuses...) }
 
-// Class is what an error means to the person or job that started a program.
+// Class says what an error means for whoever started the program. Each class has an exit code.
 type Class uint8
 
-// The classes. Each has its exit code.
 const (
 	Infrastructure Class = iota + 1 // a server failed or is busy: safe to run again; exit 1
 	Setup                           // wrong use or wrong setup: running again does not help; exit 2

@@ -1,5 +1,4 @@
-// Package ops serves operators, Kubernetes and Prometheus: liveness, readiness, metrics and profiles of both programs, over
-// HTTP and to a push gateway. Nothing here is for the public.
+// Package ops serves health, metrics and profiles on the admin port, which must not be public, and pushes metrics.
 package ops
 
 import (
@@ -25,17 +24,17 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 )
 
-// checkTimeout is below the default timeout of a kubelet's probe, one second.
+// checkTimeout is shorter than one second, the default timeout of a kubelet's probe.
 const checkTimeout = 800 * time.Millisecond
 
 type Config struct {
-	Redis interface { // the memory of the shards that answer, and an error for those that do not
+	Redis interface { // returns the memory of the shards that answer, and an error for the others
 		Memory(ctx context.Context) (candidates.Memory, error)
 	}
 	MySQL interface {
 		PingContext(ctx context.Context) error
 	}
-	Catalog interface { // nil: the process has no catalog, and needs MySQL to be ready
+	Catalog interface { // nil: the process has no catalog, and is ready only while MySQL answers
 		Loaded() bool
 	}
 	Registry *prometheus.Registry
@@ -65,7 +64,7 @@ func New(config Config) *Admin {
 	return a
 }
 
-// Drain makes the process not ready for good, so that load balancers send no more requests.
+// Drain makes the process report "not ready" from now on, so that load balancers send no more requests.
 func (a *Admin) Drain() { a.draining.Store(true) }
 
 func (a *Admin) Draining() bool { return a.draining.Load() }
@@ -87,7 +86,7 @@ type readiness struct {
 	Checks map[string]check `json:"checks"`
 }
 
-// Ready is nil when the process is ready, and otherwise names every failed check.
+// Ready returns nil if the process is ready, and otherwise an error that names every failed check.
 func (a *Admin) Ready(ctx context.Context) error {
 	state := a.check(ctx)
 	if state.Ready {
@@ -112,8 +111,8 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(state)
 }
 
-// check runs all checks concurrently. Three failures leave the process ready: MySQL where a catalog serves, one shard of a
-// Cluster, and a full Redis, which still answers earlier applicants.
+// check runs all checks. The process stays ready if MySQL is away but a catalog is loaded, if one shard of a Cluster is
+// away, or if Redis is full: a full Redis still answers earlier applicants.
 func (a *Admin) check(ctx context.Context) readiness {
 	if a.draining.Load() {
 		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
@@ -137,7 +136,7 @@ func (a *Admin) check(ctx context.Context) readiness {
 		required = "catalog"
 		checks[required] = check{OK: a.config.Catalog.Loaded()}
 	}
-	ready := checks["maxmemory_policy"].OK && checks[required].OK // a policy is known only when a shard has answered
+	ready := checks["maxmemory_policy"].OK && checks[required].OK // the policy is known only if a shard has answered
 	return readiness{Ready: ready, Checks: checks}
 }
 
@@ -170,7 +169,7 @@ var AdminTimeouts = Timeouts{
 const maxHeaderBytes = 16 << 10
 
 func NewServer(handler http.Handler, within Timeouts, logger *zap.Logger) *http.Server {
-	errorLog, _ := zap.NewStdLogAt(logger.Named("http"), zap.WarnLevel) // the only error is an unknown level
+	errorLog, _ := zap.NewStdLogAt(logger.Named("http"), zap.WarnLevel) // fails only for an unknown level
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: within.Header,
@@ -180,11 +179,11 @@ func NewServer(handler http.Handler, within Timeouts, logger *zap.Logger) *http.
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
 
-		DisableGeneralOptionsHandler: true, // the handler also answers "OPTIONS *"
+		DisableGeneralOptionsHandler: true, // so that the handler answers "OPTIONS *", too
 	}
 }
 
-// Serve serves the admin port until stop is called. The process is not ready once ctx has ended.
+// Serve serves the admin port until stop is called. After ctx has ended, the process reports "not ready".
 func (a *Admin) Serve(ctx context.Context, address string, logger *zap.Logger) (stop func(), err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

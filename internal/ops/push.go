@@ -14,33 +14,32 @@ import (
 
 const (
 	pushInterval = 10 * time.Second
-	// pushTimeout bounds the delay that an unreachable gateway adds to the end of a program, within the grace of a pod.
+	// pushTimeout bounds how long an unreachable gateway delays the end of a program. A pod's grace period is longer.
 	pushTimeout = 2 * time.Second
-	// The last push is repeated within pushTimeout.
+	// The last push is tried until pushTimeout. A try takes at most pushAttempt; pushPause is the wait between tries.
 	pushAttempt = time.Second
 	pushPause   = 500 * time.Millisecond
 )
 
-// Jobs of the groups at the gateway. A run's group also has the label trigger.
+// The gateway groups metrics by the label job, with these values. Metrics of a run also have the label trigger.
 const (
 	RunJob    = "settle"
 	VerifyJob = "settle-verify"
 )
 
-// ValidGateway reports whether a value is empty, or a URL without a password, which logs would show.
+// ValidGateway reports whether gateway is empty, or an HTTP URL without user and password. Logs would show a password.
 func ValidGateway(gateway string) bool {
 	u, err := url.Parse(gateway)
 	return gateway == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
 }
 
-// Pusher adds metrics to one group of a gateway, whose other metrics stay. It logs failures and never returns them.
+// Pusher pushes metrics to one group of a gateway, keeps the group's other metrics, and logs failures.
 type Pusher struct {
 	gateway string // empty: nothing is pushed
 	group   *push.Pusher
 	logger  *zap.Logger
 }
 
-// NewPusher pushes nowhere when gateway is empty.
 func NewPusher(gateway, job string, logger *zap.Logger, metrics ...prometheus.Collector) *Pusher {
 	p := &Pusher{gateway, push.New(gateway, job).Client(new(http.Client)), logger}
 	for _, m := range metrics {
@@ -54,7 +53,7 @@ func (p *Pusher) Grouping(label, value string) *Pusher {
 	return p
 }
 
-// Start pushes every ten seconds until finish is called, and once more then.
+// Start pushes every ten seconds until finish is called. finish pushes once more.
 func (p *Pusher) Start() (finish func()) {
 	if p.gateway == "" {
 		return func() {}
@@ -83,7 +82,7 @@ func (p *Pusher) Start() (finish func()) {
 	}
 }
 
-// Push pushes the final values, also after a stop signal.
+// Push pushes the final values. It also works after a stop signal, since it has a timeout of its own.
 func (p *Pusher) Push() {
 	if p.gateway == "" {
 		return

@@ -1,11 +1,9 @@
-// Package users reads the users of the shop, whose table belongs to another team: its name, whether its columns are usable, and
-// which users are active. One comparison in SQL decides which users are active:
+// Package users reads the table of the shop's users, which belongs to another team. Its name and columns are settings.
+// One comparison in SQL decides which users are active:
 //
-//   - A status is compared byte by byte, independent of the collation of its column. 'active' and 'ACTIVE ' are not ACTIVE.
-//   - Every value that is not an active value is inactive, and so is NULL.
-//   - Without a status column, every user in the table is active.
-//
-// Directory.Look returns an error for an unusable table, before any user is judged.
+//   - A status is compared byte by byte, whatever the collation of its column: 'active' and 'ACTIVE ' are not ACTIVE.
+//   - A user whose status is not one of the active values is inactive. A user with the status NULL is inactive, too.
+//   - If the table has no status column, every user in the table is active.
 package users
 
 import (
@@ -23,8 +21,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Directory inspects the table of users and remembers how to read it, for concurrent use. Nil has the default settings and
-// remembers nothing.
+// Directory is safe for concurrent use. A nil *Directory uses the default settings and remembers nothing.
 type Directory struct {
 	settings Settings
 	table    atomic.Pointer[Table] // nil: not inspected yet
@@ -43,7 +40,7 @@ func (d *Directory) Table(ctx context.Context, q Querier) (*Table, error) {
 	return d.Look(ctx, q)
 }
 
-// Look inspects the table. The error is a *text.UsageError if the table is unusable.
+// Look inspects the table. The error is a *text.UsageError if users cannot be read from the table.
 func (d *Directory) Look(ctx context.Context, q Querier) (*Table, error) {
 	if d == nil {
 		d = Default().Directory()
@@ -61,7 +58,7 @@ func (d *Directory) Look(ctx context.Context, q Querier) (*Table, error) {
 	return t, nil
 }
 
-// LookBefore is Look before a migration: the table may be missing if `settle migrate` creates it.
+// LookBefore is Look, but returns no error if the table is missing and `settle migrate` will create it.
 func (d *Directory) LookBefore(ctx context.Context, q Querier) error {
 	_, err := d.Look(ctx, q)
 	if text.Is(err, text.UserTableNotMigrated) {
@@ -74,7 +71,7 @@ const (
 	databaseSQL = "SELECT COALESCE(DATABASE(), '')"
 	tableSQL    = "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?"
 	columnSQL   = "SELECT LOWER(data_type), column_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?"
-	// keySQL finds a visible unique key of exactly this column, without a prefix length; the primary key first.
+	// keySQL finds a unique key that is not hidden and consists of the whole id column, preferring the primary key.
 	keySQL = `
 SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
 	/*!80000 AND is_visible = 'YES' */ /*M!100600 AND ignored = 'NO' */
@@ -82,7 +79,7 @@ GROUP BY index_name HAVING COUNT(*) = 1 AND MAX(column_name = ?) = 1 AND MAX(sub
 ORDER BY index_name = 'PRIMARY' DESC, index_name LIMIT 1`
 )
 
-// shape is the definition of the table. A missing part is empty.
+// shape is the definition of the table. A part that the table does not have is empty.
 type shape struct {
 	schema, table string
 	kind          string // BASE TABLE, VIEW, …
@@ -90,7 +87,7 @@ type shape struct {
 	key           string
 }
 
-type column struct{ data, full string } // the name of the type; with length, sign and values
+type column struct{ data, full string } // such as int, and int(10) unsigned
 
 func (d *Directory) read(ctx context.Context, q Querier) (s shape, err error) {
 	schema, table, elsewhere := strings.Cut(d.settings.UserTable, ".")
@@ -123,7 +120,7 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// lastIDs are the maxima of signed and unsigned columns. A server might clamp a higher id to the maximum.
+// lastIDs has the highest signed and unsigned id of each column type. A server might clamp a higher id to the highest.
 var lastIDs = map[string][2]string{
 	"tinyint":   {"127", "255"},
 	"smallint":  {"32767", "65535"},
@@ -174,7 +171,7 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	case is.status.data == "":
 		return text.UsageErrorf(text.NoStatusColumn, s.UserTable, s.UserStatusColumn)
 	case slices.Contains(numberTypes, is.status.data):
-		compared = status + " + 0" // without + 0, a BIT is bytes
+		compared = status + " + 0" // + 0 turns a BIT, which is bytes, into a number
 		shown = fmt.Sprintf("CONVERT(%s USING utf8mb4)", compared)
 		for _, value := range s.UserActiveValues {
 			if !number.MatchString(value) {
@@ -183,7 +180,7 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 			values = append(values, value)
 		}
 	case slices.Contains(textTypes, is.status.data):
-		compared = fmt.Sprintf("CAST(%s AS BINARY)", shown) // no collation, no padding
+		compared = fmt.Sprintf("CAST(%s AS BINARY)", shown) // bytes have no collation and no padding
 		for _, value := range s.UserActiveValues {
 			if is.status.data == "enum" && !hasMember(is.status.full, value) {
 				return text.UsageErrorf(text.ValueNotInEnum, s.UserTable, s.UserStatusColumn, is.status.full, value)
@@ -198,7 +195,7 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	return nil
 }
 
-// hasMember reports whether the type of an ENUM column has a value.
+// hasMember reports whether an ENUM type, such as enum('A','B'), has a value.
 func hasMember(enum, value string) bool {
 	return slices.Contains(member.FindAllString(enum, -1), "'"+strings.ReplaceAll(value, "'", "''")+"'")
 }
@@ -209,20 +206,20 @@ func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``
 
 type Table struct{ from, id, last, active, status string }
 
-// SQL inserts the table into a constant query:
+// SQL replaces these placeholders in a query:
 //
-//	{users}   the table, as u, looked up by the key of its ids
-//	{id}      the id of a user in it
-//	{last}    the maximum of the id column: no user has a higher id, and none may be looked up
+//	{users}   the table with the alias u, and the index to use
+//	{id}      the id column
+//	{last}    the highest id that the column can hold; a higher id must not be looked up
 //	{active}  whether the user exists and is active
-//	{status}  the status of the user as text: 'NULL' for NULL, empty without a user or a column
+//	{status}  the status as text: 'NULL' for NULL; empty if there is no such user or no status column
 func (t *Table) SQL(query string) string {
 	return strings.NewReplacer("{users}", t.from, "{id}", t.id, "{last}", t.last, "{active}", t.active, "{status}", t.status).Replace(query)
 }
 
 var word = regexp.MustCompile(`^[0-9A-Za-z_-]+$`)
 
-// Shown is a status for a sentence. It quotes values that are not plain words, so that trailing spaces are visible.
+// Shown returns a status for messages. A status that is not one plain word is quoted.
 func Shown(status string) string {
 	if !word.MatchString(status) {
 		return strconv.Quote(status)
@@ -230,10 +227,9 @@ func Shown(status string) string {
 	return status
 }
 
-// NoStatus is the setting for a table without a status column. It cannot be a column's name, and is not empty.
+// NoStatus is the value of USER_STATUS_COLUMN for a table without a status column. No column can have this name.
 const NoStatus = "-"
 
-// Settings are the names of the table of users and its columns, and the values of the status of active users.
 type Settings struct {
 	UserTable        string   `name:"user-table" env:"USER_TABLE" default:"user" placeholder:"TABLE"`
 	UserIDColumn     string   `name:"user-id-column" env:"USER_ID_COLUMN" default:"id" placeholder:"COLUMN"`
@@ -243,12 +239,12 @@ type Settings struct {
 
 const (
 	maxValues    = 32
-	maxLetters   = 64       // of a name, by the limit of the servers, and of a value
-	defaultValue = "ACTIVE" // of USER_ACTIVE_VALUES
-	ownTable     = "user"   // that `settle migrate` creates if it is missing
+	maxLetters   = 64       // characters of a name, as in MySQL, and of a status value
+	defaultValue = "ACTIVE" // default of USER_ACTIVE_VALUES
+	ownTable     = "user"   // `settle migrate` creates this table if it is missing
 )
 
-// name allows the names that need no quotes.
+// name matches names that SQL accepts without quotes.
 var name = regexp.MustCompile(`^[A-Za-z0-9_$]{1,64}$`)
 
 func (s *Settings) Validate() error {
@@ -285,7 +281,7 @@ func (s *Settings) Validate() error {
 
 func (s Settings) Directory() *Directory { return &Directory{settings: s} }
 
-// Default are the settings for the table that `settle migrate` creates.
+// Default returns the settings for the table that `settle migrate` creates.
 func Default() Settings {
 	return Settings{UserTable: ownTable, UserIDColumn: "id", UserStatusColumn: "status", UserActiveValues: []string{defaultValue}}
 }
