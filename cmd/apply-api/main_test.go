@@ -231,10 +231,10 @@ func TestWrongLimitsAreReportedInTheSessionsLanguage(t *testing.T) {
 			"apply-api: SHUTDOWN_DELAY is 25s: want at least 0s and less than SHUTDOWN_GRACE, 25s, such as 5s",
 		},
 		"ko_KR.UTF-8": {
-			"apply-api: USER_RATE가 -1입니다. 초당 0.001부터 1000000까지, 또는 무제한이면 0을 주세요",
+			"apply-api: USER_RATE가 -1입니다. 초당 0.001부터 1000000까지 가능하며, 제한하지 않으려면 0을 지정하세요",
 			"apply-api: MAX_IN_FLIGHT가 0입니다. 1부터 1000000까지 가능합니다",
 			"apply-api: MAX_CONNECTIONS가 2000000입니다. 1부터 1000000까지 가능합니다",
-			"apply-api: SHUTDOWN_DELAY가 25s입니다. 5s처럼 0s 이상이고 SHUTDOWN_GRACE(25s)보다 짧은 시간을 주세요",
+			"apply-api: SHUTDOWN_DELAY가 25s입니다. 0s 이상이면서 SHUTDOWN_GRACE(25s)보다 짧은 시간을 지정하세요. 예: 5s",
 		},
 	} {
 		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d",

@@ -152,7 +152,7 @@ func TestProblems_LimitsSpeakOfThisRequestOnly(t *testing.T) {
 	t.Parallel()
 	busy := newLimitedSite(t, applier(accepts), coupons{}, api.Limits{InFlight: 1000, UserRate: 0.001})
 	require.Equal(t, http.StatusAccepted, busy.apply("1", "7").status)
-	for l, sentence := range map[string]string{"ko": "먼저 접수된 신청에는 영향이 없습니다", "en": "an application received before is not affected"} {
+	for l, sentence := range map[string]string{"ko": "이미 접수된 신청에는 영향이 없습니다", "en": "an application received before is not affected"} {
 		var refused reply
 		for refused.status != http.StatusTooManyRequests {
 			refused = busy.apply("1", "7", "Accept-Language", l)

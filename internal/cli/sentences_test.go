@@ -78,7 +78,7 @@ func TestExplain_HidesMissedMicroseconds(t *testing.T) {
 	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
 	w.Exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 	ko, en = w.readOut(couponID, 2)
-	require.Contains(t, ko, "마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다.")
+	require.Contains(t, ko, "마지막으로 쿠폰을 받으신 분은 고객님보다 먼저 신청하셨습니다.")
 	require.Contains(t, en, "The last customer who got a coupon had applied earlier.")
 	require.NotRegexp(t, "초 늦으|seconds after", ko+en)
 }
@@ -116,7 +116,7 @@ func TestSentences_DistinguishCutoffAndEnd(t *testing.T) {
 	w.settleNow()
 	code, _, late := w.dlq("retry", couponID, "--lang=ko") // the application is after the last midnight
 	require.Zero(t, code)
-	require.Contains(t, late, "1건은 정산 기준 시각 이후에 신청하여 시도하지 않았고")
+	require.Contains(t, late, "1건은 정산 기준 시각 이후에 접수되어 시도하지 않았습니다")
 	for _, args := range [][]string{{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"run", "--dry-run"}, {"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"}} {
 		_, stdout, stderr := w.settle(append(args, "--lang=ko")...)
 		require.Contains(t, stdout, "정산 기준 시각", "%v %s", args, stderr)

@@ -35,7 +35,7 @@ func TestVerify_PrintsCountedTwice(t *testing.T) {
 	require.Zero(t, code)
 	require.EqualValues(t, 4, total.Total.Account.AskedAgain)
 	require.Equal(t, total.Total.Gap, total.Total.Account.Gap())
-	for lang, want := range map[string]string{"en": "written off 0, accepted again after a failover 4: gap 0", "ko": "유실 인정 0, 페일오버 뒤 다시 접수 4: 유실 0"} {
+	for lang, want := range map[string]string{"en": "written off 0, accepted again after a failover 4: gap 0", "ko": "유실 인정 0, 페일오버 후 재접수 4: 유실 0"} {
 		_, text, _ := w.settle("verify", "--lang="+lang)
 		require.Contains(t, text, want)
 	}

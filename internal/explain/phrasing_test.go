@@ -94,37 +94,37 @@ func TestSentences(t *testing.T) {
 		ko, en string
 	}{
 		{"not selected", nil, StateNotSelected, nil,
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 100장이 모두 먼저 신청하신 분들께 발급되어 선정되지 않으셨습니다. " +
-				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 쿠폰 100장이 모두 먼저 신청하신 분들께 발급되어 선정되지 않으셨습니다. " +
+				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되면 다시 정산할 때 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; all coupons (100) went to those who applied earlier, so the " +
 				"application was not selected. It is number 12 of those not " +
 				"selected; if coupons are added and settled, it goes in the order of application."},
 		{"not selected, some given by hand", func(f *Facts) { f.Coupon.ByHand, f.Applications[0].Order = 1, 0 }, StateNotSelected, nil,
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 100장이 모두 발급되어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
-				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되어 다시 정산하면 신청하신 순서대로 처리됩니다.",
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 쿠폰 100장이 모두 발급되어 선정되지 않으셨습니다. 마지막으로 쿠폰을 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
+				"선정되지 않으신 분들 가운데 12번째이며, 수량이 추가되면 다시 정산할 때 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; all coupons (100) are taken, so the application was not selected. " +
 				"The last customer who got a coupon had applied earlier. It is number 12 of those not selected; if coupons are added and settled, it goes in the order of application."},
 		{"the first not selected, seats added", func(f *Facts) { f.Missed.Rank = 1 }, StateSeatsFree, nil,
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 마지막으로 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
-				"선정되지 않으신 분들 가운데 첫 번째이며, 지금은 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다.",
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 마지막으로 쿠폰을 받으신 분은 고객님보다 먼저 신청하셨습니다. " +
+				"선정되지 않으신 분들 가운데 첫 번째이며, 현재 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. The last customer " +
 				"who got a coupon had applied earlier. It is number 1 of those not selected; the next settlement will issue the coupons that are left now (3), in the order of application."},
 		{"issued", nil, StateIssued, []Note{NoteUsable},
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 2026-11-20 15:00:03.123 KST에 쿠폰이 발급되었습니다. 전체 103장 가운데 12번째 쿠폰입니다. " +
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 2026-11-20 15:00:03.123 KST에 쿠폰이 발급되었습니다. 전체 103장 가운데 12번째로 발급된 쿠폰입니다. " +
 				"2026-12-20 14:00:03.123 KST까지 사용하실 수 있습니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; the coupon was issued at 2026-11-20 15:00:03.123 KST. It is coupon 12 of 103. " +
 				"It can be used until 2026-12-20 14:00:03.123 KST."},
 		{"waiting", func(f *Facts) { f.Applications[0].Review, f.Applications[0].Order = nil, 0 }, StateWaiting, nil,
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 대기 중인 신청 250건 가운데 3번째입니다. 현재 남은 수량은 3장이고, " +
-				"정산은 2026-11-20 15:00:03.123 KST에 예정되어 있으며 먼저 신청하신 순서대로 처리됩니다.",
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 대기 중인 신청 250건 가운데 3번째입니다. 현재 남은 수량은 3장입니다. " +
+				"정산은 2026-11-20 15:00:03.123 KST에 예정되어 있으며, 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; the application is number 3 of 250 that are waiting. Coupons left at present: 3. " +
 				"The settlement is planned for 2026-11-20 15:00:03.123 KST and goes in the order of application."},
 		{"under review", func(f *Facts) { f.Applications[0].Order = 0 }, StateReviewBadRow, []Note{NoteTriedAgain},
-			"7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰을 저장하지 못해 검토 중입니다. 지금까지 3번 처리를 시도했습니다. 다음 정산의 대상이며, 먼저 신청하신 순서대로 처리됩니다.",
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰 정보를 저장하지 못해 현재 검토 중입니다. 지금까지 처리를 3번 시도했습니다. 다음 정산 대상에 포함되며, 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; a fault in our system kept the coupon from being stored, and the application is under review. " +
 				"It has been tried 3 times so far. The next settlement will consider it, in the order of application."},
 		{"promises lost", func(f *Facts) { f.Coupon.WrittenOff = 1 }, StateMaybeLost, nil,
-			"7번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 다만 접수된 신청 가운데 3건의 기록이 유실되어, 신청하지 않으셨다고 확실히 말씀드릴 수는 없습니다.",
+			"고객번호 7번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 다만 접수된 신청 가운데 3건의 기록이 유실되어, 신청하신 적이 없다고 단정할 수는 없습니다.",
 			"There is no record that customer 7 applied for this coupon. But records of 3 applications were lost, so it is not certain that there was none."},
 	} {
 		f := fullFacts()

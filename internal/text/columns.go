@@ -12,7 +12,7 @@ var (
 	ColumnCloses         = Message{"신청 마감", "closes"}
 	ColumnWaiting        = Message{"대기", "waiting"}
 	ColumnUnderReview    = Message{"검토 중", "under review"}
-	ColumnMovedToReview  = Message{"검토로 이동", "to review"}
+	ColumnMovedToReview  = Message{"검토 전환", "to review"}
 	ColumnNotSelected    = Message{"미선정", "not selected"}
 	ColumnRejected       = Message{"거절", "rejected"}
 	ColumnAlreadyHeld    = Message{"이미 보유", "already held"}
@@ -25,7 +25,7 @@ var (
 	ColumnCoupons        = Message{"쿠폰 수", "coupons"}
 	ColumnUnsettled      = Message{"미정산", "not settled"}
 	ColumnOperator       = Message{"담당자", "operator"}
-	ColumnActor          = Message{"작업자", "actor"}
+	ColumnActor          = Message{"처리자", "actor"}
 	ColumnReason         = Message{"사유", "reason"}
 	ColumnAction         = Message{"작업", "action"}
 	ColumnDetail         = Message{"내용", "detail"}
@@ -33,24 +33,24 @@ var (
 	ColumnEvent          = Message{"내역", "event"}
 	ColumnTrigger        = Message{"시작 방식", "trigger"}
 	ColumnCutoff         = Message{"정산 기준 시각", "cutoff"}
-	ColumnStartedAt      = Message{"시작", "started at"}
+	ColumnStartedAt      = Message{"시작 시각", "started at"}
 	ColumnSettledAt      = Message{"정산 시각", "settled at"}
 	ColumnApplications   = Message{"신청", "applications"}
 	ColumnValueWon       = Message{"금액(원)", "value (won)"}
 	ColumnAccepted       = Message{"접수", "accepted"}
-	ColumnOtherOutcomes  = Message{"다른 결과", "other outcomes"}
+	ColumnOtherOutcomes  = Message{"발급 외 결과", "other outcomes"}
 	ColumnVerdict        = Message{"판정", "verdict"}
 	ColumnInvariant      = Message{"불변식", "invariant"}
-	ColumnHolds          = Message{"준수", "holds"}
+	ColumnHolds          = Message{"준수 여부", "holds"}
 	ColumnFigures        = Message{"수치", "figures"}
 	ColumnCause          = Message{"사유", "cause"}
 	ColumnCount          = Message{"건수", "count"}
 	ColumnRetriedByRuns  = Message{"자동 재시도", "retried by runs"}
-	ColumnAwaitsDecision = Message{"담당자 결정", "for an operator"}
+	ColumnAwaitsDecision = Message{"담당자 결정 대기", "for an operator"}
 	ColumnFirstArrival   = Message{"첫 신청", "first arrival"}
 	ColumnLastArrival    = Message{"마지막 신청", "last arrival"}
 	ColumnLongestReview  = Message{"최장 검토 시간", "longest review"}
-	ColumnAttempts       = Message{"시도", "attempts"}
+	ColumnAttempts       = Message{"시도 횟수", "attempts"}
 	ColumnUser           = Message{"사용자", "user"}
 	ColumnAppliedAt      = Message{"신청 시각", "applied at"}
 	ColumnMessage        = Message{"내용", "message"}
@@ -71,23 +71,23 @@ var (
 
 // Column headings of CSV. Programs read the English ones, which must not change.
 var (
-	CSVStartedAt      = Message{"시작", "started_at"}
-	CSVFinishedAt     = Message{"끝", "finished_at"}
+	CSVStartedAt      = Message{"시작 시각", "started_at"}
+	CSVFinishedAt     = Message{"종료 시각", "finished_at"}
 	CSVTimeZone       = Message{"시간대", "time_zone"}
 	CSVDuration       = Message{"소요 시간(ms)", "duration_ms"}
-	CSVMovedToReview  = Message{"검토로 이동", "under_review"}
+	CSVMovedToReview  = Message{"검토 전환", "under_review"}
 	CSVAlreadyIssued  = Message{"이미 보유", "already_issued"}
 	CSVNotSelected    = Message{"미선정", "not_selected"}
 	CSVUnsettled      = Message{"미정산", "unsettled"}
 	CSVRetryable      = Message{"자동 재시도", "retryable"}
-	CSVHeld           = Message{"담당자 결정", "held"}
+	CSVHeld           = Message{"담당자 결정 대기", "held"}
 	CSVOldestArrival  = Message{"첫 신청", "oldest_arrival"}
 	CSVNewestArrival  = Message{"마지막 신청", "newest_arrival"}
-	CSVOldestReview   = Message{"최초 검토 시작", "oldest_review"}
-	CSVLeastAttempts  = Message{"최소 시도", "least_attempts"}
-	CSVMostAttempts   = Message{"최대 시도", "most_attempts"}
+	CSVOldestReview   = Message{"최초 검토 시작 시각", "oldest_review"}
+	CSVLeastAttempts  = Message{"최소 시도 횟수", "least_attempts"}
+	CSVMostAttempts   = Message{"최대 시도 횟수", "most_attempts"}
 	CSVArrival        = Message{"신청 시각", "arrival"}
-	CSVReviewedSince  = Message{"검토 시작", "since"}
+	CSVReviewedSince  = Message{"검토 시작 시각", "since"}
 	CSVLastAttempt    = Message{"마지막 시도", "at"}
 	CSVPeriod         = Message{"기간", "period"}
 	CSVCouponID       = Message{"쿠폰", "coupon_id"}
@@ -97,8 +97,8 @@ var (
 	CSVSeatsLeft      = Message{"남은 수량", "seats_left"}
 	CSVFirstSettledAt = Message{"첫 정산 시각", "first_settled_at"}
 	CSVLastSettledAt  = Message{"마지막 정산 시각", "last_settled_at"}
-	CSVRunCount       = Message{"실행 수", "run_count"}
+	CSVRunCount       = Message{"실행 횟수", "run_count"}
 	CSVAuditSeq       = Message{"감사 번호", "audit_seq"}
 	CSVAuditHash      = Message{"감사 해시", "audit_hash"}
-	CSVReadError      = Message{"읽지 못한 사유", "error"}
+	CSVReadError      = Message{"조회 실패 사유", "error"}
 )

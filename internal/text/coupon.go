@@ -3,94 +3,94 @@ package text
 // Messages of settle coupon.
 var (
 	// Refusals name the coupon by its id, or by the message NewCoupon if it has no id yet.
-	RefusedFinalised = Message{"%v번 쿠폰은 %v에 종결되었습니다. 모든 신청의 결과가 정해졌고 Redis에는 남아 있지 않습니다. NOT_SELECTED인 사용자에게 더 발급하려면 add-seats를, 새 신청을 받으려면 create를 쓰세요.",
+	RefusedFinalised = Message{"%v번 쿠폰은 %v에 종결되었습니다. 모든 신청의 결과가 확정되었고 Redis에는 신청이 남아 있지 않습니다. 미선정(NOT_SELECTED) 사용자에게 추가로 발급하려면 add-seats를, 새 신청을 받으려면 create를 사용하세요.",
 		"coupon %v was finalised at %v: every application has an outcome, and Redis keeps none of them. To issue coupons to NOT_SELECTED users, use add-seats. To take new applications, use create."}
-	RefusedSwept = Message{"%v번 쿠폰은 이미 종결되어 Redis에서 지워졌고, 추가한 수량의 정산만 남았습니다. 다시 열면 거절된 사용자의 신청까지 받게 되므로 열 수 없습니다. 새 신청을 받으려면 create를 쓰세요.",
+	RefusedSwept = Message{"%v번 쿠폰은 이미 종결되어 Redis에서 삭제되었고, 추가된 수량의 정산만 남아 있습니다. 다시 열면 거절된 사용자의 신청까지 받게 되므로 다시 열 수 없습니다. 새 신청을 받으려면 create를 사용하세요.",
 		"coupon %v was finalised and cleared from Redis; only its added seats are still to be issued. If it opened again, rejected users could apply again. To take new applications, use create."}
-	RefusedForgotten = Message{"%v번 쿠폰을 받았거나 거절된 사용자의 기록이 Redis에 없습니다. 다시 열면 그 사용자들의 신청까지 받게 되므로 열 수 없습니다. settle run으로 정산을 끝내세요. 새 신청을 받으려면 create를 쓰세요.",
+	RefusedForgotten = Message{"%v번 쿠폰의 발급 기록과 거절 기록이 Redis에 없습니다. 다시 열면 이미 발급받았거나 거절된 사용자의 신청까지 받게 되므로 다시 열 수 없습니다. settle run으로 정산을 마치세요. 새 신청을 받으려면 create를 사용하세요.",
 		"Redis has lost the record of who holds coupon %v or was rejected. If it opened again, they could apply again. Finish the coupon with settle run. To take new applications, use create."}
-	RefusedUnfinished = Message{"%v번 쿠폰의 정산 결과가 아직 Redis에 다 반영되지 않았습니다. settle run으로 정산을 끝낸 뒤 extend를 다시 실행하세요.",
+	RefusedUnfinished = Message{"%v번 쿠폰의 정산 결과가 아직 Redis에 모두 반영되지 않았습니다. settle run으로 정산을 마친 뒤 extend를 다시 실행하세요.",
 		"a settlement of coupon %v is not finished: Redis lacks some of its results. Finish it with settle run, then extend again."}
-	RefusedNotOpen = Message{"%v번 쿠폰의 신청은 %v에 시작됩니다. 지금 마감하면 시작하기 전에 끝납니다. 시작을 막으려면 pause를 쓰세요.",
+	RefusedNotOpen = Message{"%v번 쿠폰의 신청은 %v에 시작됩니다. 지금 마감하면 신청이 시작되기도 전에 끝납니다. 신청을 받지 않으려면 pause를 사용하세요.",
 		"coupon %v opens at %v: closed now, it would end before it opens. To keep it from taking applications, use pause."}
-	RefusedEndsBeforeItOpens = Message{"쿠폰 %v: 신청이 시작하기 전에 마감됩니다. 마감 시각 %v, 시작 시각 %v.",
+	RefusedEndsBeforeItOpens = Message{"쿠폰 %v: 마감 시각(%v)은 시작 시각(%v)보다 늦어야 합니다.",
 		"coupon %v would end before it opens: it would close at %v and opens at %v."}
-	RefusedPast = Message{"쿠폰 %v: 마감 시각(%v)이 이미 지났습니다. Redis 시계로 지금은 %v입니다.",
+	RefusedPast = Message{"쿠폰 %v: 마감 시각(%v)이 이미 지났습니다. 현재 시각은 Redis 시계로 %v입니다.",
 		"coupon %v would close at %v, in the past: it is %v by the Redis clock."}
-	RefusedFar = Message{"마감 시각(%v)이 너무 늦습니다. %v까지 가능합니다.",
+	RefusedFar = Message{"마감 시각(%v)이 너무 늦습니다. %v까지만 지정할 수 있습니다.",
 		"closing at %v is too late: the latest possible time is %v."}
-	RefusedShorter = Message{"%v번 쿠폰의 새 마감 시각(%v)이 지금 마감 시각(%v)보다 이릅니다. extend는 마감을 늦추기만 합니다. 지금 마감하려면 close를 쓰세요.",
+	RefusedShorter = Message{"%v번 쿠폰의 새 마감 시각(%v)이 현재 마감 시각(%v)보다 이릅니다. extend로는 마감을 늦추기만 할 수 있습니다. 지금 마감하려면 close를 사용하세요.",
 		"coupon %v would close at %v, earlier than the present %v: extend only makes it later. To end it now, use close."}
-	RefusedFewerThanIssued = Message{"%v번 쿠폰은 이미 %v장이 발급되어 수량 %v장으로는 모자랍니다.",
+	RefusedFewerThanIssued = Message{"%v번 쿠폰은 이미 %v장이 발급되어 전체 수량을 %v장으로 지정할 수 없습니다.",
 		"coupon %v has %v issued already: %v seat{|s} would be too few."}
-	RefusedMoreThanSeats = Message{"%v번 쿠폰은 발급된 쿠폰이 %v장으로 수량 %v장보다 많습니다. 먼저 add-seats로 수량을 늘리거나, 잘못 넣은 행을 지우세요.",
+	RefusedMoreThanSeats = Message{"%v번 쿠폰은 이미 %v장이 발급되어 수량(%v장)을 넘었습니다. 먼저 add-seats로 수량을 늘리거나, 잘못 추가된 행을 삭제하세요.",
 		"coupon %v has %v coupon{|s} for %v seat{|s}. Add seats with add-seats first, or delete the rows that do not belong there."}
 	NewCoupon          = Message{"(신규)", "(new)"}
 	NothingChanged     = Message{"아무것도 바꾸지 않았습니다.", "Nothing was changed."}
 	ChangeRecorded     = Message{"쿠폰 %d %s: 변경을 기록했습니다.", "coupon %d %s: the change is recorded."}
-	ChangeNotPublished = Message{"변경이 Redis에 반영되었는지 확인하지 못했습니다: %v\napply-api가 MySQL과 Redis에 연결되면 5초 안에 반영합니다. 그때까지 Redis는 변경 전 설정으로 신청을 받을 수 있습니다.",
+	ChangeNotPublished = Message{"변경 내용이 Redis에 반영되었는지 확인하지 못했습니다: %v\nMySQL과 Redis에 연결되는 대로 apply-api가 5초 안에 반영합니다. 그때까지는 변경 전 설정에 따라 신청이 접수될 수 있습니다.",
 		"The change may not have reached Redis: %v\napply-api publishes it within 5 s, once it reaches MySQL and Redis. Until then, Redis may take applications under the previous settings."}
-	NewcomersPaused = Message{"일시 중지 상태여서 새 신청에는 PAUSED로 응답합니다.", "It is paused: new applications are answered PAUSED."}
+	NewcomersPaused = Message{"일시 중지 상태이므로 새 신청에는 PAUSED로 응답합니다.", "It is paused: new applications are answered PAUSED."}
 	NewcomersClosed = Message{"%s에 신청이 마감되어 새 신청에는 CLOSED로 응답합니다.",
 		"It closed at %s: new applications are answered CLOSED."}
 	NewcomersSoldOut = Message{"남은 수량이 없어 새 신청에는 SOLD_OUT으로 응답합니다.",
 		"Every seat is taken: new applications are answered SOLD_OUT."}
-	SettleNow = Message{"지금 정산하려면: settle run --coupon %d --cutoff now --operator … --reason …",
+	SettleNow = Message{"지금 정산하려면 다음을 실행하세요: settle run --coupon %d --cutoff now --operator … --reason …",
 		"To settle now: settle run --coupon %d --cutoff now --operator … --reason …"}
-	NewcomersSoldOutUntilRun = Message{"정산 실행이 끝날 때까지 새 신청에는 SOLD_OUT으로 응답합니다.",
+	NewcomersSoldOutUntilRun = Message{"다음 정산이 끝날 때까지 새 신청에는 SOLD_OUT으로 응답합니다.",
 		"It was sold out: new applications are answered SOLD_OUT until a run has ended."}
-	CouponIsClosed = Message{"쿠폰 %d %s: 마감했습니다. 지금부터 새 신청에는 CLOSED로 응답합니다.",
+	CouponIsClosed = Message{"쿠폰 %d %s: 신청을 마감했습니다. 이제부터 새 신청에는 CLOSED로 응답합니다.",
 		"coupon %d %s is closed: from now on new applications are answered CLOSED."}
 	CouponWasClosed = Message{"쿠폰 %d %s: 이미 마감된 쿠폰입니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s is already closed: nothing was changed."}
-	ClosedNow = Message{"마감 시각: %s (이전: %s). 이미 접수된 신청은 그대로 정산됩니다.",
+	ClosedNow = Message{"마감 시각: %s (이전: %s). 이미 접수된 신청은 예정대로 정산됩니다.",
 		"It closes at %s (before: %s). Earlier applications are settled as before."}
-	CouponIsExtended  = Message{"쿠폰 %d %s: 신청 기간을 늘렸습니다.", "coupon %d %s is extended."}
-	CouponWasExtended = Message{"쿠폰 %d %s: 이미 그 시각에 마감됩니다. 아무것도 바꾸지 않았습니다.",
+	CouponIsExtended  = Message{"쿠폰 %d %s: 신청 기간을 연장했습니다.", "coupon %d %s is extended."}
+	CouponWasExtended = Message{"쿠폰 %d %s: 이미 같은 마감 시각으로 설정되어 있습니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s already closes at that time: nothing was changed."}
 	ClosesAt  = Message{"마감 시각: %s (이전: %s).", "It closes at %s (before: %s)."}
-	OpenAgain = Message{"마감되었던 쿠폰이 다시 열렸습니다. 새 신청의 순서는 기존의 모든 신청보다 뒤입니다.",
+	OpenAgain = Message{"마감되었던 쿠폰이 다시 열렸습니다. 새 신청은 모두 기존 신청보다 뒤 순서가 됩니다.",
 		"It was closed and is open again; new applications come after all earlier ones."}
-	CouponIsPaused = Message{"쿠폰 %d %s: 일시 중지했습니다. 지금부터 새 신청에는 PAUSED로 응답합니다. 이미 접수된 신청은 그대로 정산됩니다.",
+	CouponIsPaused = Message{"쿠폰 %d %s: 신청을 일시 중지했습니다. 이제부터 새 신청에는 PAUSED로 응답합니다. 이미 접수된 신청은 예정대로 정산됩니다.",
 		"coupon %d %s is paused: from now on new applications are answered PAUSED. Earlier applications are settled as before."}
 	CouponWasPaused = Message{"쿠폰 %d %s: 이미 일시 중지된 쿠폰입니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s is already paused: nothing was changed."}
-	CouponIsResumed    = Message{"쿠폰 %d %s: 일시 중지를 풀었습니다.", "coupon %d %s is resumed."}
+	CouponIsResumed    = Message{"쿠폰 %d %s: 일시 중지를 해제했습니다.", "coupon %d %s is resumed."}
 	CouponWasNotPaused = Message{"쿠폰 %d %s: 일시 중지된 쿠폰이 아닙니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s is not paused: nothing was changed."}
 	TakesApplications = Message{"다시 신청을 받습니다.", "It takes applications again."}
-	CouponIsRecounted = Message{"쿠폰 %d %s: 발급 수를 다시 셌습니다.", "coupon %d %s: issued_count is corrected."}
-	CouponWasRight    = Message{"쿠폰 %d %s: 발급 수가 맞습니다. 아무것도 바꾸지 않았습니다.",
+	CouponIsRecounted = Message{"쿠폰 %d %s: 발급 수를 바로잡았습니다.", "coupon %d %s: issued_count is corrected."}
+	CouponWasRight    = Message{"쿠폰 %d %s: 발급 수가 정확합니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s: issued_count is correct, nothing was changed."}
-	Recounted = Message{"발급 %d (이전: %d), 수량 %d, 남은 수량 %d. 다음 실행부터 이 쿠폰을 다시 정산합니다.",
+	Recounted = Message{"발급 %d장(이전: %d장), 수량 %d장, 남은 수량 %d장. 다음 실행부터 이 쿠폰을 다시 정산합니다.",
 		"%d issued (before: %d), %d seat{|s}, %d left. Runs settle this coupon again."}
-	CouponHasNewSeats   = Message{"쿠폰 %d %s: 수량을 바꿨습니다.", "coupon %d %s: the number of seats is changed."}
-	CouponHadTheseSeats = Message{"쿠폰 %d %s: 이미 그 수량입니다. 아무것도 바꾸지 않았습니다.",
+	CouponHasNewSeats   = Message{"쿠폰 %d %s: 수량을 변경했습니다.", "coupon %d %s: the number of seats is changed."}
+	CouponHadTheseSeats = Message{"쿠폰 %d %s: 이미 같은 수량입니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s already has this number of seats: nothing was changed."}
-	SeatsNow            = Message{"수량 %d (이전: %d), 발급 %d, 남은 수량 %d.", "%d seat{|s} (before: %d), %d issued, %d left."}
-	SeatsForNotSelected = Message{"다음 야간 실행(%[2]s)에서 NOT_SELECTED인 %[1]d명과 재시도할 검토 중인 신청을 신청한 순서대로 정산합니다. 다시 신청할 필요는 없습니다.",
+	SeatsNow            = Message{"수량 %d장(이전: %d장), 발급 %d장, 남은 수량 %d장.", "%d seat{|s} (before: %d), %d issued, %d left."}
+	SeatsForNotSelected = Message{"다음 야간 실행(%[2]s)의 정산 대상은 미선정(NOT_SELECTED) 사용자 %[1]d명의 신청과, 검토 중인 신청 가운데 재시도할 수 있는 건입니다. 신청한 순서대로 정산하므로 다시 신청할 필요는 없습니다.",
 		"The next nightly run (%[2]s) considers %[1]d NOT_SELECTED user{|s} and the retryable applications under review, by arrival. They need not apply again."}
-	SeatsForNobody = Message{"종결된 쿠폰이고 NOT_SELECTED인 사용자가 없어, 추가한 수량을 받을 사람이 없습니다.",
+	SeatsForNobody = Message{"종결된 쿠폰이며 미선정(NOT_SELECTED) 사용자도 없어, 추가한 수량을 발급받을 사람이 없습니다.",
 		"The coupon is finalised and no user is NOT_SELECTED, so no user is waiting for these seats."}
-	SeatsAfterClosing = Message{"마감된 쿠폰이고 NOT_SELECTED인 사용자가 없습니다. 대기 중이거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 정산합니다.",
+	SeatsAfterClosing = Message{"마감된 쿠폰이며 미선정(NOT_SELECTED) 사용자는 없습니다. 대기 중이거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 정산합니다.",
 		"The coupon is closed and no user is NOT_SELECTED. The next nightly run (%s) considers any applications that are waiting or under review."}
-	SeatsAfterSoldOut = Message{"대기 중이거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 정산합니다. 정산 실행이 끝날 때까지 새 신청에는 SOLD_OUT으로 응답합니다.",
+	SeatsAfterSoldOut = Message{"대기 중이거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 정산합니다. 다음 정산이 끝날 때까지 새 신청에는 SOLD_OUT으로 응답합니다.",
 		"The next nightly run (%s) considers any applications that are waiting or under review; new applications are answered SOLD_OUT until a run has ended."}
-	SeatsForQueue = Message{"대기 중인 신청과 그 전까지 접수될 신청을 다음 야간 실행(%s)에서 신청한 순서대로 정산합니다.",
+	SeatsForQueue = Message{"다음 야간 실행(%s) 전까지 접수된 신청을 신청한 순서대로 정산합니다. 지금 대기 중인 신청도 포함됩니다.",
 		"The next nightly run (%s) considers, by arrival, the applications waiting now and those that arrive before it."}
-	CouponIsCreated = Message{"쿠폰 %d %s: 수량 %d, 신청 %s부터 %s까지. 신청 API에는 늦어도 5초 안에 적용됩니다.",
+	CouponIsCreated = Message{"쿠폰 %d %s: 수량 %d장, 신청 기간 %s부터 %s까지. 신청 API에는 5초 안에 적용됩니다.",
 		"coupon %d %s: %d seat{|s}, applications from %s to %s; the API applies it within 5 s."}
-	QueuesUnknown = Message{"settle: Redis에 연결할 수 없어 대기와 검토 중인 신청 수를 알 수 없습니다: %v",
+	QueuesUnknown = Message{"settle: Redis에 연결할 수 없어 대기 중인 신청과 검토 중인 신청의 수를 확인할 수 없습니다: %v",
 		"settle: Redis cannot be reached, so the numbers waiting and under review are unknown: %v"}
 	NoCoupons       = Message{"쿠폰이 없습니다", "there are no coupons"}
-	MoreCoupons     = Message{"더 있을 수 있습니다: --after %d", "there may be more: --after %d"}
+	MoreCoupons     = Message{"쿠폰이 더 있을 수 있습니다. 다음 페이지: --after %d", "there may be more: --after %d"}
 	AnsweredSoldOut = Message{", 새 신청에 SOLD_OUT으로 응답", ", new applications are answered SOLD_OUT"}
-	SeatsIssuedLeft = Message{"%d, 발급 %d, 남음 %d", "%d, issued %d, left %d"}
+	SeatsIssuedLeft = Message{"%d장, 발급 %d장, 남은 수량 %d장", "%d, issued %d, left %d"}
 	FromTo          = Message{"%s부터 %s까지", "%s to %s"}
 	Days            = Message{"%d일", "%d day{|s}"}
 	Won             = Message{"%d원", "%d won"}
-	OtherQueues     = Message{"다른 쿠폰에도 대기 중인 신청이 있습니다: settle coupon list",
+	OtherQueues     = Message{"대기 중인 신청이 있는 쿠폰이 더 있습니다. 확인: settle coupon list",
 		"More coupons have waiting applications: settle coupon list"}
-	QueueOf = Message{"쿠폰 %d %s: 대기 중인 신청 %d건, 첫 신청의 정산은 %s입니다. 지금 정산하려면: settle run --coupon %[1]d --cutoff now --operator … --reason …",
+	QueueOf = Message{"쿠폰 %d %s: 대기 중인 신청 %d건, 첫 신청의 정산 예정 시각 %s. 지금 정산하려면 다음을 실행하세요: settle run --coupon %[1]d --cutoff now --operator … --reason …",
 		"coupon %d %s: %d waiting, the first due for settlement at %s. To settle now: settle run --coupon %[1]d --cutoff now --operator … --reason …"}
 )

@@ -2,49 +2,49 @@ package text
 
 // Errors of a settlement and of changes of a coupon, and the advice that follows them.
 var (
-	NoSuchCoupon   = Message{"%d번 쿠폰은 없습니다", "coupon %d does not exist"}
-	NoRun          = Message{"그런 실행이 없습니다. settle runs로 찾으세요", "there is no such run; settle runs lists them"}
-	NotUnderReview = Message{"%q 사용자는 %d번 쿠폰에서 검토 중이 아닙니다", "user %q is not under review for coupon %d"}
-	NotDropped     = Message{"%q 항목은 기록할 수 없어 검토 중으로 남습니다: %v", "%q cannot be recorded and stays under review: %v"}
-	SameArrival    = Message{"%q 항목은 검토 중으로 남습니다. 종료한 다른 항목과 신청 시각이 같은데, 정상적인 신청끼리는 같을 수 없습니다. Redis에서 직접 지우세요",
+	NoSuchCoupon   = Message{"%d번 쿠폰은 존재하지 않습니다", "coupon %d does not exist"}
+	NoRun          = Message{"해당 실행이 없습니다. settle runs로 실행 번호를 확인하세요", "there is no such run; settle runs lists them"}
+	NotUnderReview = Message{"사용자 %q: %d번 쿠폰에 검토 중인 신청이 없습니다", "user %q is not under review for coupon %d"}
+	NotDropped     = Message{"%q 항목은 기록할 수 없어 검토 중 상태로 남습니다: %v", "%q cannot be recorded and stays under review: %v"}
+	SameArrival    = Message{"%q 항목은 검토 중 상태로 남습니다. 종료한 다른 항목과 신청 시각이 같습니다. 정상적인 신청이라면 신청 시각이 같을 수 없으니 Redis에서 직접 삭제하세요",
 		"%q stays under review: it has the same arrival as a dropped entry, which no two applications can have; remove it from Redis by hand"}
-	MoreStay   = Message{"그 밖에 %d건이 검토 중으로 남습니다", "%d more {stays|stay} under review"}
-	CouponBusy = Message{"다른 정산이나 세션이 이 쿠폰의 행이나 테이블을 잠그고 있습니다. 더 바꾼 것은 없으니 다시 실행하세요",
+	MoreStay   = Message{"그 밖에 %d건이 검토 중 상태로 남습니다", "%d more {stays|stay} under review"}
+	CouponBusy = Message{"다른 정산 또는 세션이 이 쿠폰의 행이나 테이블을 잠그고 있습니다. 추가로 변경된 것은 없으니 다시 실행하세요",
 		"busy: another settlement or session holds this coupon's row or its tables; nothing more was changed, run again"}
-	TakenOver = Message{"대기열을 읽는 동안 Redis 서버가 여러 번 바뀌었습니다",
+	TakenOver = Message{"대기열을 읽는 동안 Redis 서버가 여러 번 교체되었습니다",
 		"the Redis server was replaced repeatedly while the queue was read"}
 
-	DoorNotShut = Message{"%d번 쿠폰의 신청 접수를 멈추도록 Redis에 요청하지 못했습니다. 쿠폰은 바뀌지 않았지만 최대 3분 동안 신청을 받지 않을 수 있습니다. 다시 실행하세요 (%v)",
+	DoorNotShut = Message{"%d번 쿠폰의 신청 접수를 멈추도록 Redis에 요청하지 못했습니다. 쿠폰은 변경되지 않았지만 최대 3분 동안 신청이 접수되지 않을 수 있습니다. 다시 실행하세요 (%v)",
 		"Redis could not be asked to stop accepting applications for coupon %d, which is unchanged; applications may be refused for up to three minutes. Run it again (%v)"}
 
-	OtherWinners = Message{"발급될 사람은 %d명, 다이제스트는 %s입니다. 승인한 다이제스트(%s)와 달라 아무것도 발급하지 않았습니다. 미리 보기를 다시 실행하여 누가 달라졌는지 확인하세요",
+	OtherWinners = Message{"발급 대상은 %d명이고 다이제스트는 %s입니다. 승인된 다이제스트(%s)와 달라 아무것도 발급하지 않았습니다. 미리 보기를 다시 실행하여 달라진 점을 확인하세요",
 		"the winners would be %d user{|s} with the digest %s, not the approved %s; nothing was issued. Run the preview again and find out what changed"}
 
 	// In the Stopped messages, the first argument is the signal, and one in parentheses is the error.
 	Stopped      = Message{"중지 신호를 받았습니다: %v", "stopped by a signal: %v"}
 	StoppedAfter = Message{"중지 신호를 받았습니다: %[1]v. 쿠폰 %[3]d개 중 %[2]d개를 처리했습니다",
 		"stopped by a signal: %[1]v, after %[2]d of %[3]d coupon{|s}"}
-	StoppedInHand = Message{"중지 신호를 받았습니다: %v. 진행 중이던 트랜잭션을 되돌렸습니다 (%v)",
+	StoppedInHand = Message{"중지 신호를 받았습니다: %v. 진행 중이던 트랜잭션을 롤백했습니다 (%v)",
 		"stopped by a signal: %v; the open transaction was rolled back (%v)"}
-	StoppedUnknown = Message{"중지 신호를 받았습니다: %v. 커밋 여부는 다음 실행이 확인합니다 (%v)",
+	StoppedUnknown = Message{"중지 신호를 받았습니다: %v. 커밋 여부는 다음 실행에서 확인합니다 (%v)",
 		"stopped by a signal: %v; the next run finds out whether it was committed (%v)"}
-	WrongName = Message{"이름 %q: 쓸 수 없습니다. 줄바꿈 없이 1자부터 %d자까지 가능합니다",
+	WrongName = Message{"이름 %q: 사용할 수 없습니다. 줄바꿈 없이 1자부터 %d자까지 가능합니다",
 		"the name %q is not allowed: want 1 to %d characters without line breaks"}
-	WrongSeats    = Message{"수량 %d장은 쓸 수 없습니다. 1부터 %d까지 가능합니다", "%d seat{|s}: want 1 to %d"}
-	WrongDays     = Message{"유효 기간 %d일은 쓸 수 없습니다. 1일부터 %d일까지 가능합니다", "valid for %d day{|s}: want 1 to %d"}
-	WrongDiscount = Message{"할인 %d원은 쓸 수 없습니다. 0원부터 %d원까지 가능합니다", "a discount of %d won: want 0 to %d"}
+	WrongSeats    = Message{"수량을 %d장으로 지정할 수 없습니다. 1장부터 %d장까지 가능합니다", "%d seat{|s}: want 1 to %d"}
+	WrongDays     = Message{"유효 기간을 %d일로 지정할 수 없습니다. 1일부터 %d일까지 가능합니다", "valid for %d day{|s}: want 1 to %d"}
+	WrongDiscount = Message{"할인액을 %d원으로 지정할 수 없습니다. 0원부터 %d원까지 가능합니다", "a discount of %d won: want 0 to %d"}
 
 	// Arguments: number of missing applications, number of accepted ones, how the counts were made up.
-	GapHeld = Message{"보류: 접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다 (%[3]s). 아무것도 발급하지 않았습니다. Redis에서 무엇이 유실되었는지 확인한 뒤 --accept-gap --operator --reason으로 유실을 인정하면 보류가 풀립니다",
+	GapHeld = Message{"보류: 접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다 (%[3]s). 아무것도 발급하지 않았습니다. Redis에서 무엇이 유실되었는지 확인한 뒤 --accept-gap, --operator, --reason을 지정하여 유실을 인정하면 보류가 해제됩니다",
 		"held: %[1]d of %[2]d accepted application{|s} cannot be found (%[3]s); nothing was issued. Find out what Redis lost, then release the coupon with --accept-gap --operator and --reason"}
 
-	CountHeld = Message{"보류: %[1]d번 쿠폰의 issued_count는 %[2]d인데 발급된 쿠폰은 %[3]d장, 수량은 %[4]d장입니다. 아무것도 발급하지 않았습니다. 누가 테이블을 고쳤는지 확인한 뒤 `settle coupon recount %[1]d --operator … --reason …` 명령으로 발급 수를 맞추면 보류가 풀립니다",
+	CountHeld = Message{"보류: %[1]d번 쿠폰의 issued_count는 %[2]d이지만 실제로 발급된 쿠폰은 %[3]d장, 수량은 %[4]d장입니다. 아무것도 발급하지 않았습니다. 누가 테이블을 수정했는지 확인한 뒤 `settle coupon recount %[1]d --operator … --reason …` 명령으로 발급 수를 맞추면 보류가 해제됩니다",
 		"held: issued_count of coupon %[1]d is %[2]d, but user_coupon has %[3]d row{|s} for %[4]d seat{|s}; nothing was issued. Find out who wrote to the tables, then correct the count with `settle coupon recount %[1]d --operator … --reason …`"}
-	CreationUnknown = Message{"쿠폰이 만들어졌는지 확인할 수 없습니다. 다시 만들기 전에 `settle coupon list`로 확인하세요 (%v)",
+	CreationUnknown = Message{"쿠폰이 생성되었는지 확인할 수 없습니다. 다시 생성하기 전에 `settle coupon list` 명령으로 확인하세요 (%v)",
 		"it is unknown whether the coupon was created: look at `settle coupon list` before you create it again (%v)"}
-	ChangeUnknown = Message{"%[1]d번 쿠폰이 바뀌었는지 확인할 수 없습니다. 다시 실행하기 전에 `settle coupon show %[1]d` 명령으로 확인하세요 (%[2]v)",
+	ChangeUnknown = Message{"%[1]d번 쿠폰이 변경되었는지 확인할 수 없습니다. 다시 실행하기 전에 `settle coupon show %[1]d` 명령으로 확인하세요 (%[2]v)",
 		"it is unknown whether coupon %[1]d was changed: look at `settle coupon show %[1]d` before you repeat the change (%[2]v)"}
-	CommitUnknown = Message{"COMMIT의 응답을 받지 못해 커밋 여부를 확인할 수 없습니다. 다음 실행이 확인합니다: %v",
+	CommitUnknown = Message{"COMMIT의 응답을 받지 못해 커밋 여부를 알 수 없습니다. 다음 실행에서 확인합니다: %v",
 		"the reply to COMMIT was lost, and whether it was committed is unknown; the next run finds out: %v"}
 	NothingMoved = Message{"%v. 아무것도 옮기지 않았습니다", "%v; nothing was moved"}
 	CutoffAhead  = Message{"정산 기준 시각 %s이 되지 않았습니다. Redis 시계로 지금은 %s입니다", "the cutoff %s has not come: it is %s by the Redis clock"}
@@ -56,12 +56,12 @@ var (
 	TooManyRefused = Message{"저장할 수 없는 행이 %d개를 넘었습니다(마지막은 사용자 %d). 아무것도 저장하지 않았습니다. 행이 아닌 다른 곳에 원인이 있습니다: %v",
 		"more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %v"}
 	AdviseRunAgain = Message{"다시 실행해도 안전합니다.", "It is safe to run again."}
-	AdviseMigrate  = Message{"데이터베이스에 테이블이나 열이 없습니다. `settle migrate`를 실행하세요.",
+	AdviseMigrate  = Message{"데이터베이스에 필요한 테이블이나 열이 없습니다. `settle migrate`를 실행하세요.",
 		"The database lacks a table or column: run `settle migrate`."}
-	AdviseGrants = Message{"MySQL이 이 사용자나 데이터베이스를 거부합니다. MYSQL_DSN과 권한을 확인하세요.",
+	AdviseGrants = Message{"MySQL이 이 사용자 또는 데이터베이스에 대한 접근을 거부했습니다. MYSQL_DSN과 권한을 확인하세요.",
 		"MySQL refuses this user or database: check MYSQL_DSN and the grants."}
-	AdviseRedis = Message{"Redis가 이 사용자나 명령을 거부합니다. REDIS_USERNAME, REDIS_PASSWORD, docs/redis-users.acl의 권한, 같은 키를 쓰는 다른 프로그램을 확인하세요.",
+	AdviseRedis = Message{"Redis가 이 사용자 또는 명령을 거부했습니다. REDIS_USERNAME, REDIS_PASSWORD, docs/redis-users.acl의 권한을 확인하고, 같은 키를 사용하는 다른 프로그램이 있는지 확인하세요.",
 		"Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD, the rights in docs/redis-users.acl, and other programs that use these keys."}
-	AdviseConnection = Message{"연결 설정이 MySQL 서버와 맞지 않습니다. MYSQL_DSN의 tls 같은 매개변수와 서버의 인증서를 확인하세요.",
+	AdviseConnection = Message{"연결 설정이 MySQL 서버와 맞지 않습니다. tls 등 MYSQL_DSN의 매개변수와 서버 인증서를 확인하세요.",
 		"The connection settings do not fit the MySQL server: check the parameters of MYSQL_DSN, such as tls, and the server's certificate."}
 )

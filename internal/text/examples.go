@@ -2,15 +2,15 @@ package text
 
 import "strings"
 
-var HelpExamples = Message{"예:", "Examples:"}
+var HelpExamples = Message{"예시:", "Examples:"}
 
 // intros are the paragraphs above the examples in a verb's help. The key is the path of the verb.
 var intros = map[string]Message{
-	"settle migrate": {"동시에 여러 번 실행하면 서로 기다리고, 이미 한 일은 다시 하지 않습니다. 기존 사용자 테이블은 그대로 두며, 읽을 수 없으면(--user-table과 그다음 플래그 참고) 아무것도 만들지 않고 오류로 끝납니다.",
+	"settle migrate": {"동시에 여러 번 실행해도 하나씩 차례로 처리되며, 이미 완료된 단계는 반복하지 않습니다. 기존 사용자 테이블은 변경하지 않습니다. 그 테이블을 읽을 수 없으면(--user-table과 그 아래 옵션 참고) 아무것도 만들지 않고 오류로 끝납니다.",
 		"Concurrent runs wait for each other, and completed steps are not repeated. An existing table of users is left alone. If it cannot be read (see --user-table and the flags after it), the verb fails before it creates anything."},
-	"settle run": {"여러 번 실행해도 안전합니다. 이미 정산된 신청은 그대로입니다.",
+	"settle run": {"야간 실행: 지난 자정 전에 접수된 모든 신청",
 		"Running again is always safe: settled applications stay as they are."},
-	"settle schedule": {"CronJob 대신 쓸 수 있습니다. 둘을 함께 실행해도 안전합니다.", "An alternative to a CronJob; running both is safe."},
+	"settle schedule": {"CronJob 대신 사용할 수 있으며, CronJob과 함께 실행해도 안전합니다.", "An alternative to a CronJob; running both is safe."},
 }
 
 // examples are the commands that a verb's help shows. The key is the path of the verb.
@@ -79,13 +79,13 @@ var examples = map[string][]string{
 
 // exampleComments explain the examples. The key is the command.
 var exampleComments = map[string]Message{
-	"settle run": {"야간 실행: 지난 자정 전의 모든 신청", "the nightly run: everything before the last midnight"},
-	"settle run --push-gateway http://pushgateway:9091": {"같은 실행, 메트릭을 Prometheus로도 전송",
+	"settle run": {"야간 실행: 지난 자정 전에 접수된 모든 신청", "the nightly run: everything before the last midnight"},
+	"settle run --push-gateway http://pushgateway:9091": {"같은 실행. Prometheus용 지표도 전송",
 		"the same, with metrics for Prometheus"},
-	"settle run --dry-run --date 2026-11-20": {"미리 보기와 발급될 사람의 다이제스트", "the preview, with the digest of the winners"},
-	"settle verify": {"모든 쿠폰. 불변식 위반이 있으면 종료 코드 3",
+	"settle run --dry-run --date 2026-11-20": {"미리 보기와 발급 대상의 다이제스트", "the preview, with the digest of the winners"},
+	"settle verify": {"모든 쿠폰 확인. 불변식 위반 시 종료 코드 3",
 		"every coupon; exits 3 when an invariant is violated"},
-	"source <(settle completion bash)": {"현재 세션에만. 항상 쓰려면 ~/.bashrc에 추가",
+	"source <(settle completion bash)": {"현재 세션에만 적용. 항상 사용하려면 ~/.bashrc에 추가",
 		"for this session; add it to ~/.bashrc for every session"},
 }
 

@@ -2,24 +2,24 @@ package text
 
 // Messages of settle report.
 var (
-	WrittenTo     = Message{"%s에 썼습니다", "written to %s"}
-	CouponNotRead = Message{"쿠폰 %d %s: 다른 작업이 잠그고 있어 읽지 못했습니다. 표와 합계에서 빠졌으니 보고서를 다시 만드세요.",
+	WrittenTo     = Message{"%s에 저장했습니다", "written to %s"}
+	CouponNotRead = Message{"쿠폰 %d %s: 다른 작업이 잠그고 있어 읽지 못했습니다. 표와 합계에서 제외되었으니 보고서를 다시 만드세요.",
 		"coupon %d %s could not be read, because another session has locked it. The table and totals do not include it: make the report again."}
-	ReportMeaning = Message{"%s부터 %s 전까지 접수된 신청을, 지금까지의 결과로 나누어 셉니다: 신청 = 발급 + 미선정 + 거절 + 이미 보유 + 검토 중 + 대기.",
+	ReportMeaning = Message{"%s부터 %s 전까지 접수된 신청을 현재 결과별로 집계합니다. 신청 = 발급 + 미선정 + 거절 + 이미 보유 + 검토 중 + 대기.",
 		"Applications that arrived from %s and before %s, by their outcome so far: applications = issued + not selected + rejected + already held + under review + waiting."}
-	ReportValue = Message{"금액 = 쿠폰의 할인액 × 발급. 수동으로 발급한 쿠폰은 신청이 없으므로 들어가지 않습니다. 한 달의 합계는 일별 합계를 더한 것과 같습니다.",
+	ReportValue = Message{"금액 = 쿠폰 할인액 × 발급 수. 수동으로 발급한 쿠폰은 신청이 없으므로 포함되지 않습니다. 월 합계는 일별 합계를 모두 더한 값과 같습니다.",
 		"Value = discount of the coupon × issued. Coupons issued by hand have no application and are not included. A month is the sum of its days."}
-	ReportWholeCoupon = Message{"수량, 남은 수량, 유실은 신청 시각과 상관없이 쿠폰 전체의 지금 값입니다.",
+	ReportWholeCoupon = Message{"수량, 남은 수량, 유실은 신청 시각과 관계없이 쿠폰 전체의 현재 값입니다.",
 		"Seats, seats left and gap are those of the whole coupon now, regardless of when applications arrived."}
 	ReportActions    = Message{"운영 기록", "Operators' actions"}
 	ApplicationCount = Message{"신청 %s건", "%s application{|s}"}
 	ActionsLeftOut   = Message{"쿠폰 %d: 운영 기록 %d건을 생략했습니다", "coupon %d: %d more action{|s} left out"}
 	ReportTitle      = Message{"정산 보고서 %s", "Settlement report %s"}
 	GeneratedAt      = Message{"작성 시각 %s", "generated at %s"}
-	ReportEmpty      = Message{"이 기간에 열린 쿠폰도 신청도 없습니다",
+	ReportEmpty      = Message{"이 기간에는 열린 쿠폰도, 접수된 신청도 없습니다",
 		"no coupon was open in this period, and there were no applications"}
 	NoApplications = Message{"신청이 없습니다", "there were no applications"}
 	ReportOutcomes = Message{"결과별 비율", "Outcomes"}
-	ByMinute       = Message{"분당 신청", "Applications by minute"}
-	ByHour         = Message{"시간당 신청", "Applications by hour"}
+	ByMinute       = Message{"분당 신청 수", "Applications by minute"}
+	ByHour         = Message{"시간당 신청 수", "Applications by hour"}
 )

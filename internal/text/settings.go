@@ -2,74 +2,74 @@ package text
 
 // Problems with settings and flags.
 var (
-	WrongTimeZone = Message{"SETTLE_TIME_ZONE=%q: Asia/Seoul 같은 시간대가 아닙니다",
+	WrongTimeZone = Message{"SETTLE_TIME_ZONE=%q: 올바른 시간대가 아닙니다. Asia/Seoul과 같은 형식으로 지정하세요",
 		"SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul"}
-	WrongSchedule = Message{"SETTLE_SCHEDULE이 0 0 * * * 같은 cron 식이 아닙니다: %v", "SETTLE_SCHEDULE: %v"}
+	WrongSchedule = Message{"SETTLE_SCHEDULE이 올바른 cron 식(예: 0 0 * * *)이 아닙니다: %v", "SETTLE_SCHEDULE: %v"}
 	WrongParallel = Message{"SETTLE_PARALLEL이 %d입니다. 1부터 %d까지 가능합니다", "SETTLE_PARALLEL is %d: want 1 to %d"}
-	WrongGrace    = Message{"SHUTDOWN_GRACE가 %s입니다. 25s처럼 0보다 긴 시간을 주세요",
+	WrongGrace    = Message{"SHUTDOWN_GRACE가 %s입니다. 0보다 긴 시간을 지정하세요. 예: 25s",
 		"SHUTDOWN_GRACE is %s: want a duration above zero such as 25s"}
-	WrongGateway = Message{"PUSH_GATEWAY가 게이트웨이의 URL이 아닙니다. http://pushgateway:9091처럼 비밀번호 없이 주세요",
+	WrongGateway = Message{"PUSH_GATEWAY가 올바른 게이트웨이 URL이 아닙니다. http://pushgateway:9091처럼 비밀번호 없이 지정하세요",
 		"PUSH_GATEWAY is not the URL of a gateway: want one such as http://pushgateway:9091, without a password"}
-	WrongTime = Message{"%s=%q: \"2026-11-20 14:00\"이나 2026-11-20T14:00:00+09:00 같은 시각을 주세요",
+	WrongTime = Message{"%s=%q: 올바른 시각이 아닙니다. \"2026-11-20 14:00\" 또는 2026-11-20T14:00:00+09:00 형식으로 지정하세요",
 		"%s=%q is not a time such as \"2026-11-20 14:00\" or 2026-11-20T14:00:00+09:00"}
-	WrongDate = Message{"%s: %q 값은 날짜가 아닙니다. 2026-11-20처럼 주세요",
+	WrongDate = Message{"%s: %q 값은 올바른 날짜가 아닙니다. 2026-11-20 형식으로 지정하세요",
 		"%s: %q is not a date: want YYYY-MM-DD, such as 2026-11-20"}
-	WrongMonth = Message{"--month: %q 값은 달이 아닙니다. 2026-11처럼 주세요",
+	WrongMonth = Message{"--month: %q 값은 올바른 연월이 아닙니다. 2026-11 형식으로 지정하세요",
 		"--month: %q is not a month: want YYYY-MM, such as 2026-11"}
-	WrongCutoff = Message{"--cutoff=%q: now나 2026-11-21T00:00:00+09:00 같은 시각을 주세요",
+	WrongCutoff = Message{"--cutoff=%q: 올바른 시각이 아닙니다. now 또는 2026-11-21T00:00:00+09:00 형식으로 지정하세요",
 		"--cutoff=%q is neither now nor an instant such as 2026-11-21T00:00:00+09:00"}
-	CutoffBefore1970 = Message{"정산 기준 시각(%s)이 1970년보다 이릅니다", "the cutoff %s is before 1970"}
-	WrongLimit       = Message{"--limit이 %d입니다. 1부터 %d까지 가능하고, 다음 페이지는 %s로 봅니다",
+	CutoffBefore1970 = Message{"정산 기준 시각(%s)이 1970년 이전입니다", "the cutoff %s is before 1970"}
+	WrongLimit       = Message{"--limit이 %d입니다. 1부터 %d까지 가능하며, 다음 페이지는 %s 옵션으로 조회합니다",
 		"--limit is %d: want 1 to %d, and %s for the next page"}
-	OperatorMissing = Message{"--operator가 없습니다: %s", "--operator is missing: %s"}
-	ReasonMissing   = Message{"--reason이 없습니다. 티켓 번호 같은 사유를 주세요. 기록에 남깁니다",
+	OperatorMissing = Message{"--operator가 없습니다. %s", "--operator is missing: %s"}
+	ReasonMissing   = Message{"--reason이 없습니다. 티켓 번호 등의 사유를 입력하세요. 기록에 남습니다",
 		"--reason is missing: give a reason, such as a ticket; it is recorded"}
-	OperatorOrReasonTooLong = Message{"--operator는 %d자, --reason은 %d자까지입니다",
+	OperatorOrReasonTooLong = Message{"--operator는 %d자, --reason은 %d자까지 입력할 수 있습니다",
 		"--operator takes up to %d characters and --reason up to %d"}
-	OperatorIsRecorded  = Message{"담당자 이름을 기록에 남깁니다", "the operator is recorded"}
-	ManualRunIsRecorded = Message{"--date, --cutoff, --from, --coupon, --accept-gap을 준 실행은 수동 실행이며 담당자를 기록에 남깁니다",
+	OperatorIsRecorded  = Message{"담당자 이름을 입력하세요. 기록에 남습니다", "the operator is recorded"}
+	ManualRunIsRecorded = Message{"--date, --cutoff, --from, --coupon, --accept-gap 중 하나라도 지정하면 수동 실행이므로 담당자 이름을 기록에 남겨야 합니다",
 		"a run with --date, --cutoff, --from, --coupon or --accept-gap is a manual one, and its operator is recorded"}
-	NightlyRunHasNoOperator = Message{"--operator와 --reason은 수동 실행에만 씁니다. 야간 실행이면 빼고, 수동 실행이면 --date, --cutoff, --from, --coupon, --accept-gap 중 하나를 함께 주세요",
+	NightlyRunHasNoOperator = Message{"--operator와 --reason은 수동 실행에만 사용합니다. 야간 실행이라면 두 옵션을 빼고, 수동 실행이라면 --date, --cutoff, --from, --coupon, --accept-gap 중 하나를 함께 지정하세요",
 		"--operator and --reason belong to a manual run: give --date, --cutoff, --from, --coupon or --accept-gap, too; or leave them out for the nightly run"}
-	ListNeedsDryRun = Message{"--list는 미리 보기의 사용자를 모두 보여 줍니다. --dry-run도 주세요",
+	ListNeedsDryRun = Message{"--list는 미리 보기에서만 사용할 수 있습니다. --dry-run과 함께 지정하세요",
 		"--list lists the users of a preview: give --dry-run, too"}
-	WrongDigest = Message{"--expect-digest=%q: 다이제스트가 아닙니다. --dry-run이 보여 주는 sha256:과 64자리(0-9a-f)를 주세요",
+	WrongDigest = Message{"--expect-digest=%q: 올바른 다이제스트가 아닙니다. --dry-run에 표시된 값을 sha256: 뒤의 64자리(0-9a-f)까지 그대로 입력하세요",
 		"--expect-digest=%q is not a digest: want sha256: and 64 digits of 0-9a-f, as --dry-run shows it"}
-	DigestNeedsOneCoupon = Message{"--expect-digest에는 --coupon 하나와 --date나 --cutoff가 필요합니다",
+	DigestNeedsOneCoupon = Message{"--expect-digest를 사용하려면 --coupon 하나와 함께 --date 또는 --cutoff를 지정해야 합니다",
 		"--expect-digest needs one --coupon and an explicit --date or --cutoff"}
-	FromAndToTogether = Message{"--from과 --to는 함께 줍니다. 첫 영업일과 마지막 영업일입니다",
+	FromAndToTogether = Message{"--from(첫 영업일)과 --to(마지막 영업일)는 함께 지정해야 합니다",
 		"--from and --to belong together: the first and the last business date"}
-	DryRunOfOneNight = Message{"--dry-run은 하룻밤만 보여 줍니다. --from과 --to 대신 --date를 주세요",
+	DryRunOfOneNight = Message{"--dry-run은 하루치만 보여 줍니다. --from과 --to 대신 --date를 지정하세요",
 		"--dry-run shows one night: give --date instead of --from and --to"}
-	TooManyNights = Message{"--from=%s --to=%s: %d일이 넘습니다. 나누어 실행하세요",
+	TooManyNights = Message{"--from=%s --to=%s: 기간이 %d일을 넘습니다. 나누어 실행하세요",
 		"--from=%s --to=%s span more than %d nights: backfill them in parts"}
 	FromAfterTo  = Message{"--from(%s)이 --to(%s)보다 늦습니다", "--from=%s is after --to=%s"}
-	NightNotOver = Message{"--to=%s: 아직 끝나지 않은 영업일입니다. %s에 끝나고, Redis 시계로 지금은 %s입니다. 아무것도 바꾸지 않았습니다",
+	NightNotOver = Message{"--to=%s: 아직 끝나지 않은 영업일입니다. %s에 끝나며, 현재 시각은 Redis 시계로 %s입니다. 아무것도 바꾸지 않았습니다",
 		"--to=%s is not over: it ends at %s, and it is %s by the Redis clock. Nothing was changed"}
-	SeatsOrTotalMissing = Message{"--seats(추가할 수량) 또는 --total(전체 수량)을 1부터 %d까지 주세요",
+	SeatsOrTotalMissing = Message{"--seats(추가할 수량) 또는 --total(전체 수량)을 1부터 %d까지의 값으로 지정하세요",
 		"want --seats, the number to add, or --total, the number in all: 1 to %d"}
-	UserOrCause        = Message{"--user와 --cause 중 하나만 주세요", "give --user or --cause, not both"}
-	UserOrCauseMissing = Message{"--user나 --cause가 없습니다. 거절로 종료할 신청을 지정하세요",
+	UserOrCause        = Message{"--user와 --cause 중 하나만 지정하세요", "give --user or --cause, not both"}
+	UserOrCauseMissing = Message{"--user 또는 --cause가 없습니다. 거절로 종료할 신청을 지정하세요",
 		"--user or --cause is missing: name the applications to drop"}
-	WrongCanary = Message{"--canary가 %d입니다. 먼저 시도할 건수를 1 이상으로 주세요",
+	WrongCanary = Message{"--canary가 %d입니다. 먼저 시도할 건수를 1 이상으로 지정하세요",
 		"--canary is %d: want the number of applications to try first, 1 or more"}
-	PeriodMissing = Message{"--date나 --month가 없습니다. --date=2026-11-20이나 --month=2026-11처럼 기간을 주세요",
+	PeriodMissing = Message{"--date 또는 --month가 없습니다. --date=2026-11-20 또는 --month=2026-11처럼 기간을 지정하세요",
 		"--date or --month is missing: give the period, such as --date=2026-11-20 or --month=2026-11"}
 	OutNotWritten       = Message{"--out: %v", "--out: %v"}
-	StatementsAreLogged = Message{"MySQL이 변경을 문장으로 기록하도록 설정되어(binlog_format=STATEMENT) 모든 쓰기를 거부합니다. 서버 설정에 binlog_format=ROW나 MIXED를 주거나, 이 계정에 BINLOG ADMIN(MariaDB)이나 SESSION_VARIABLES_ADMIN(MySQL) 권한을 주세요. 아무것도 바꾸지 않았습니다",
+	StatementsAreLogged = Message{"MySQL이 변경 내용을 SQL 문 단위로 기록하도록 설정되어 있어(binlog_format=STATEMENT) 모든 쓰기를 거부합니다. 서버의 binlog_format을 ROW 또는 MIXED로 설정하거나, 이 계정에 BINLOG ADMIN(MariaDB) 또는 SESSION_VARIABLES_ADMIN(MySQL) 권한을 부여하세요. 아무것도 바꾸지 않았습니다",
 		"MySQL logs changes as statements (binlog_format=STATEMENT) and so refuses every write: set binlog_format=ROW or MIXED on the server, or grant this account BINLOG ADMIN (MariaDB) or SESSION_VARIABLES_ADMIN (MySQL). Nothing was changed"}
 
 	// Settings of apply-api.
-	WrongDelay = Message{"SHUTDOWN_DELAY가 %s입니다. 5s처럼 0s 이상이고 SHUTDOWN_GRACE(%s)보다 짧은 시간을 주세요",
+	WrongDelay = Message{"SHUTDOWN_DELAY가 %s입니다. 0s 이상이면서 SHUTDOWN_GRACE(%s)보다 짧은 시간을 지정하세요. 예: 5s",
 		"SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s"}
-	WrongUserRate = Message{"USER_RATE가 %v입니다. 초당 %v부터 %d까지, 또는 무제한이면 0을 주세요",
+	WrongUserRate = Message{"USER_RATE가 %v입니다. 초당 %v부터 %d까지 가능하며, 제한하지 않으려면 0을 지정하세요",
 		"USER_RATE is %v: want %v to %d requests a second, or 0 for any number"}
 	WrongNumber      = Message{"%s가 %d입니다. 1부터 %d까지 가능합니다", "%s is %d: want 1 to %d"}
-	OpenFilesUnknown = Message{"열 수 있는 파일 수를 알 수 없습니다: %v", "read the limit of open files: %v"}
-	TooFewOpenFiles  = Message{"이 프로세스는 파일을 %d개까지 열 수 있고 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. 제한(ulimit -n, LimitNOFILE)을 %d 이상으로 올리세요",
+	OpenFilesUnknown = Message{"열 수 있는 파일 수를 확인할 수 없습니다: %v", "read the limit of open files: %v"}
+	TooFewOpenFiles  = Message{"이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. 제한(ulimit -n, LimitNOFILE)을 %d 이상으로 늘리세요",
 		"this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: raise the limit (ulimit -n, LimitNOFILE) to %d or more"}
-	TooManyConnections = Message{"MAX_CONNECTIONS가 %d인데 이 프로세스는 파일을 %d개까지 열 수 있고 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. %d 이하로 주거나 제한(ulimit -n, LimitNOFILE)을 올리세요",
+	TooManyConnections = Message{"MAX_CONNECTIONS가 %d입니다. 이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. %d 이하로 지정하거나 제한(ulimit -n, LimitNOFILE)을 늘리세요",
 		"MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
-	FileNotWritten = Message{"--out: 파일을 끝까지 쓰지 못했습니다: %v. 전에 있던 파일은 그대로입니다.",
+	FileNotWritten = Message{"--out: 파일을 끝까지 저장하지 못했습니다: %v. 기존 파일이 있었다면 그대로 유지됩니다.",
 		"--out: the file could not be written: %v. A file that was there before is unchanged."}
 )

@@ -24,17 +24,17 @@ var words = map[string]Message{
 	"FINALISED": {"종결", "finalised"},
 
 	// Causes of DLQ entries.
-	"UNKNOWN_USER":      {"없는 사용자", "unknown user"},
-	"INACTIVE_USER":     {"이용할 수 없는 사용자", "inactive user"},
-	"MALFORMED_USER_ID": {"사용자 번호가 아닌 항목", "not a user id"},
-	"PASSED_OVER":       {"차례가 지난 신청", "passed over"},
+	"UNKNOWN_USER":      {"존재하지 않는 사용자", "unknown user"},
+	"INACTIVE_USER":     {"비활성 사용자", "inactive user"},
+	"MALFORMED_USER_ID": {"잘못된 사용자 번호", "not a user id"},
+	"PASSED_OVER":       {"차례에 발급받지 못한 신청", "passed over"},
 	"BAD_ROW":           {"데이터베이스가 거부한 행", "row refused by the database"},
 	"DATABASE_AWAY":     {"데이터베이스 연결 실패", "database not reachable"},
 
 	// Actions of audit_event.
-	"GAP_HELD":             {"접수 기록이 유실되어 정산을 보류", "held: accepted applications are missing"},
-	"GAP_ACCEPTED":         {"유실 인정, 보류를 해제", "released: the missing applications are written off"},
-	"DLQ_RETRIED":          {"검토 중인 신청을 다시 시도", "retried applications under review"},
+	"GAP_HELD":             {"접수 기록 유실로 정산 보류", "held: accepted applications are missing"},
+	"GAP_ACCEPTED":         {"유실 인정 및 보류 해제", "released: the missing applications are written off"},
+	"DLQ_RETRIED":          {"검토 중인 신청 재시도", "retried applications under review"},
 	"DLQ_DROPPED":          {"검토 중인 신청을 거절로 종료", "dropped an application under review"},
 	"SETTLED_BY_HAND":      {"수동 정산", "settled by hand"},
 	"COUPON_CREATED":       {"쿠폰 생성", "created the coupon"},
@@ -43,9 +43,9 @@ var words = map[string]Message{
 	"COUPON_PAUSED":        {"신청 일시 중지", "paused applications"},
 	"COUPON_RESUMED":       {"신청 재개", "resumed applications"},
 	"COUPON_SEATS_CHANGED": {"수량 변경", "changed the number of seats"},
-	"COUNT_HELD":           {"발급 수와 쿠폰 수가 달라 정산을 보류", "held: the issued count differs from the coupons"},
-	"COUPON_RECOUNTED":     {"발급 수를 쿠폰 수에 맞춤", "corrected the issued count"},
-	"COUPON_UNFINALISED":   {"쿠폰 종결을 취소", "undid the finalisation"},
+	"COUNT_HELD":           {"발급 수 불일치로 정산 보류", "held: the issued count differs from the coupons"},
+	"COUPON_RECOUNTED":     {"발급 수 정정", "corrected the issued count"},
+	"COUPON_UNFINALISED":   {"쿠폰 종결 취소", "undid the finalisation"},
 }
 
 // Word returns the word for a code; empty for a code that this version does not know.

@@ -183,14 +183,14 @@ func TestIn(t *testing.T) {
 		err    error
 		ko, en string
 	}{
-		"Plain":         {missing, "42번 쿠폰은 없습니다", "coupon 42 does not exist"},
-		"Wrapped":       {fmt.Errorf("%w; nothing was moved", missing), "42번 쿠폰은 없습니다", "coupon 42 does not exist; nothing was moved"},
-		"MessageInside": {usage, "--operator가 없습니다: 담당자 이름을 기록에 남깁니다", "--operator is missing: the operator is recorded"},
-		"ErrorInside": {Errorf(Stopped, missing), "중지 신호를 받았습니다: 42번 쿠폰은 없습니다",
+		"Plain":         {missing, "42번 쿠폰은 존재하지 않습니다", "coupon 42 does not exist"},
+		"Wrapped":       {fmt.Errorf("%w; nothing was moved", missing), "42번 쿠폰은 존재하지 않습니다", "coupon 42 does not exist; nothing was moved"},
+		"MessageInside": {usage, "--operator가 없습니다. 담당자 이름을 입력하세요. 기록에 남습니다", "--operator is missing: the operator is recorded"},
+		"ErrorInside": {Errorf(Stopped, missing), "중지 신호를 받았습니다: 42번 쿠폰은 존재하지 않습니다",
 			"stopped by a signal: coupon 42 does not exist"},
-		"Joined":       {fmt.Errorf("run 7: %w", errors.Join(missing, server)), "42번 쿠폰은 없습니다\nconnection refused", "run 7: coupon 42 does not exist\nconnection refused"},
+		"Joined":       {fmt.Errorf("run 7: %w", errors.Join(missing, server)), "42번 쿠폰은 존재하지 않습니다\nconnection refused", "run 7: coupon 42 does not exist\nconnection refused"},
 		"OfAServer":    {fmt.Errorf("read: %w", server), "read: connection refused", "read: connection refused"},
-		"NestedInJoin": {errors.Join(errors.Join(missing, server), server), "42번 쿠폰은 없습니다\nconnection refused\nconnection refused", "coupon 42 does not exist\nconnection refused\nconnection refused"},
+		"NestedInJoin": {errors.Join(errors.Join(missing, server), server), "42번 쿠폰은 존재하지 않습니다\nconnection refused\nconnection refused", "coupon 42 does not exist\nconnection refused\nconnection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

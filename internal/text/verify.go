@@ -2,28 +2,28 @@ package text
 
 // Messages of settle verify.
 var (
-	NeverMoreThanSeats = Message{"N장 이내로 발급", "never more than N"}
-	CouponsForSeats    = Message{"쿠폰 %d장, 수량 %d", "%d coupon{|s} for %d seat{|s}"}
+	NeverMoreThanSeats = Message{"수량 초과 발급 없음", "never more than N"}
+	CouponsForSeats    = Message{"발급된 쿠폰 %d장, 수량 %d장", "%d coupon{|s} for %d seat{|s}"}
 	NeverTwice         = Message{"중복 발급 없음", "never twice"}
-	CouponsAndOutcomes = Message{"쿠폰 %d장, 다른 결과 %d건", "%d coupon{|s}, %d other outcome{|s}"}
+	CouponsAndOutcomes = Message{"발급된 쿠폰 %d장, 발급 외 결과 %d건", "%d coupon{|s}, %d other outcome{|s}"}
 	FirstCome          = Message{"신청한 순서대로 발급", "first come"}
 	IssuedInOrder      = Message{"신청한 순서대로 발급 %d건, 대기 %d건", "%d issued in order of arrival, %d waiting"}
-	NoBrokenPromise    = Message{"접수한 신청의 유실 없음", "no broken promise"}
-	AcceptedAgain      = Message{", 페일오버 뒤 다시 접수 %d", ", accepted again after a failover %d"}
-	AccountFigures     = Message{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 다른 결과 %d, 중복 집계 %d, 유실 인정 %d%s: 유실 %d",
+	NoBrokenPromise    = Message{"접수된 신청의 유실 없음", "no broken promise"}
+	AcceptedAgain      = Message{", 페일오버 후 재접수 %d", ", accepted again after a failover %d"}
+	AccountFigures     = Message{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 발급 외 결과 %d, 중복 집계 %d, 유실 인정 %d%s: 유실 %d",
 		"accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d%s: gap %d"}
-	OneClock             = Message{"시계는 하나", "one clock"}
-	QueuesChecked        = Message{"대기열 %d개", "%d queue{|s}"}
+	OneClock             = Message{"기준 시계는 하나", "one clock"}
+	QueuesChecked        = Message{"대기열 %d개 확인", "%d queue{|s}"}
 	SourceOfTruth        = Message{"원본 데이터는 MySQL", "MySQL is the source of truth"}
-	SettlementsRecounted = Message{"쿠폰 %d개의 정산 재확인, 감사 기록 %d건",
+	SettlementsRecounted = Message{"쿠폰 %d개의 정산 재계산, 감사 기록 %d건 확인",
 		"settlements of %d coupon{|s} recounted, %d audit event{|s}"}
 	Checking       = Message{"확인 중", "checking"}
-	AuditChainEnds = Message{"쿠폰 %d: 감사 체인은 %d번 기록에서 끝납니다, %s", "coupon %d: the audit chain ends with event %d, %s"}
+	AuditChainEnds = Message{"쿠폰 %d: 감사 체인의 마지막 기록은 %d번입니다 (%s)", "coupon %d: the audit chain ends with event %d, %s"}
 	VerdictOK      = Message{"정상", "ok"}
 	Warning        = Message{"경고", "warning"}
 	Yes            = Message{"예", "yes"}
 	No             = Message{"아니요", "NO"}
-	StrayFinding   = Message{"쿠폰이 없는 기록: %s", "no coupon: %s"}
+	StrayFinding   = Message{"쿠폰에 속하지 않는 기록: %s", "no coupon: %s"}
 	Violated       = Message{"위반", "VIOLATED"}
 	Finding        = Message{"%s %s (불변식 %d): %s", "%s %s (invariant %d): %s"}
 )
