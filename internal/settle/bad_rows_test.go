@@ -148,7 +148,7 @@ func TestSettle_FailsBeyondLimitOfRefusedRows(t *testing.T) {
 			require.Contains(t, report.Coupons[0].Error, "nothing was moved")
 			require.Contains(t, report.Coupons[0].Error, "an odd user")
 			require.NotContains(t, report.Advice(), text.AdviseRunAgain, "it would fail again")
-			requireUnmoved(d, couponID, line...)
+			requireUnchanged(d, couponID, line...)
 			d.Verify()
 
 			allow()
@@ -274,9 +274,7 @@ func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
 	d.SetSeats(couponID, 2)
 	before := d.Snapshot()
-	report, err := d.Settle(jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	report := d.SettleFailing(coupon.Setup)
 	require.Contains(t, report.Coupons[0].Error, "no records today")
 	require.Equal(t, before, d.Snapshot())
 	d.Verify()
@@ -331,9 +329,7 @@ func TestSettle_FailsBeyondLimitOfRefusedOutcomes(t *testing.T) {
 	d.AddUsers(line...)
 	d.ApplyLine(couponID, line...)
 	allow := d.RefuseRows("application_outcome")
-	report, err := d.Settle(jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	report := d.SettleFailing(coupon.Setup)
 	require.Contains(t, report.Coupons[0].Error, "more than 100 rows cannot be stored")
 	require.NotContains(t, report.Coupons[0].Error, "nothing was moved", "a coupon was issued")
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
@@ -361,12 +357,10 @@ func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
 			d.AddUsers(1, 2, 3)
 			d.Apply(hurt, 1, 2, 3)
 			d.Exec(c.trigger)
-			report, err := d.Settle(jajeongtest.Manual())
-			require.NoError(t, err)
-			require.Equal(t, []coupon.Class{coupon.Invariant}, report.Classes())
+			report := d.SettleFailing(coupon.Invariant)
 			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 			require.Contains(t, report.Coupons[0].Error, c.message)
-			requireUnmoved(d, hurt, 1, 2, 3)
+			requireUnchanged(d, hurt, 1, 2, 3)
 			d.Verify()
 
 			d.Exec("DROP TRIGGER counts")
@@ -375,18 +369,4 @@ func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
 			d.Verify()
 		})
 	}
-}
-
-// requireUnmoved requires that the queue is as before and that nothing is recorded.
-func requireUnmoved(d *jajeongtest.Deployment, couponID coupon.CouponID, line ...coupon.UserID) {
-	d.T.Helper()
-	waiting := make([]string, len(line))
-	for i, user := range line {
-		waiting[i] = fmt.Sprint(user)
-	}
-	require.Equal(d.T, waiting, d.Waiting(couponID))
-	require.Empty(d.T, d.UnderReview(couponID))
-	require.Empty(d.T, d.Issued(couponID))
-	require.Zero(d.T, d.Number("SELECT issued_count FROM coupon WHERE id = ?", couponID))
-	require.Empty(d.T, d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
 }

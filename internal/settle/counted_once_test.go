@@ -102,9 +102,7 @@ func TestSettle_FailedCouponDoesNotAffectOthers(t *testing.T) {
 	require.NoError(t, d.Redis.Del(t.Context(), state).Err())
 	require.NoError(t, d.Redis.Set(t.Context(), state, "taken by something else", 0).Err())
 
-	report, err := d.Settle(jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup, coupon.Invariant}, report.Classes())
+	report := d.SettleFailing(coupon.Setup, coupon.Invariant)
 	require.Equal(t, []coupon.ResultStatus{coupon.Failed, coupon.HeldBack, coupon.Settled},
 		[]coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
 	require.Equal(t, 7, report.Coupons[1].SeatsLeft, "nothing was issued")

@@ -29,9 +29,7 @@ func TestSettle_RestoredApplicationHidesNoGap(t *testing.T) {
 	require.NoError(t, d.Redis.RestoreReplace(t.Context(), d.Queue(couponID), 0, line).Err())
 	d.Apply(couponID, 3)
 
-	report, err := d.Settle(jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Invariant}, report.Classes())
+	report := d.SettleFailing(coupon.Invariant)
 	require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 	require.EqualValues(t, 1, report.Coupons[0].Gap)
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID), "user 3 must wait until the loss of user 2 is settled")
