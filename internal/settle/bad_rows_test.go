@@ -65,11 +65,9 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(c.seats)
 			line := between(1, coupon.UserID(c.applicants))
 			slices.Reverse(line) // arrivals are not in the order of ids
-			d.AddUsers(line...)
-			d.Apply(couponID, line...)
+			couponID := d.AddQueue(c.seats, line...)
 			var bad []coupon.UserID
 			for _, place := range c.bad {
 				bad = append(bad, line[place])
@@ -129,9 +127,7 @@ func TestSettle_FailsBeyondLimitOfRefusedRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(seats)
-			d.AddUsers(line...)
-			d.ApplyLine(couponID, line...)
+			couponID := d.AddQueue(seats, line...)
 			allow := d.RefuseRows("user_coupon", c.bad...)
 			report, err := d.Settle(jajeongtest.Manual())
 			require.NoError(t, err)
@@ -188,9 +184,7 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(3)
-			d.AddUsers(odd, 7, 8, 9)
-			d.Apply(couponID, odd, 9, 8, 7)
+			couponID := d.AddQueue(3, odd, 9, 8, 7)
 			arrivals := arrivalsOf(d, couponID, odd)
 			d.Exec(c.fault)
 			d.SettleNow()
@@ -213,10 +207,8 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 func TestSettle_SeatOutOfRangeOfColumn(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(260)
 	line := between(1, 300)
-	d.AddUsers(line...)
-	d.ApplyLine(couponID, line...)
+	couponID := d.AddQueue(260, line...)
 	d.Exec("ALTER TABLE user_coupon MODIFY position TINYINT UNSIGNED NOT NULL DEFAULT 0")
 	d.SettleNow()
 	require.Equal(t, line[:255], d.Issued(couponID))
@@ -236,9 +228,7 @@ func TestSettle_SeatOutOfRangeOfColumn(t *testing.T) {
 func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(between(1, 5)...)
-	d.Apply(couponID, between(1, 5)...)
+	couponID := d.AddQueue(1, between(1, 5)...)
 	arrivals := arrivalsOf(d, couponID, 2)
 	d.SettleNow()
 	require.Equal(t, between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
@@ -266,9 +256,7 @@ func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(between(1, 4)...)
-	d.Apply(couponID, between(1, 4)...)
+	couponID := d.AddQueue(1, between(1, 4)...)
 	d.SettleNow()
 	allow := d.RefuseRows("user_coupon", 2)
 	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
@@ -299,9 +287,7 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 		t.Run(message, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(1)
-			d.AddUsers(between(1, 5)...)
-			d.Apply(couponID, between(1, 5)...)
+			couponID := d.AddQueue(1, between(1, 5)...)
 			arrivals := arrivalsOf(d, couponID, 3)
 			d.Exec("CREATE TRIGGER minds BEFORE INSERT ON application_outcome FOR EACH ROW IF NEW.user_id = 3 THEN " + does + "; END IF")
 			report := d.SettleNow()
@@ -324,10 +310,8 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 func TestSettle_FailsBeyondLimitOfRefusedOutcomes(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
 	line := between(1, 150)
-	d.AddUsers(line...)
-	d.ApplyLine(couponID, line...)
+	couponID := d.AddQueue(1, line...)
 	allow := d.RefuseRows("application_outcome")
 	report := d.SettleFailing(coupon.Setup)
 	require.Contains(t, report.Coupons[0].Error, "more than 100 rows cannot be stored")
@@ -353,9 +337,7 @@ func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			hurt := d.AddCoupon(2)
-			d.AddUsers(1, 2, 3)
-			d.Apply(hurt, 1, 2, 3)
+			hurt := d.AddQueue(2, 1, 2, 3)
 			d.Exec(c.trigger)
 			report := d.SettleFailing(coupon.Invariant)
 			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
