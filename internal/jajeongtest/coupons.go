@@ -57,6 +57,15 @@ func (d *Deployment) Apply(couponID coupon.CouponID, users ...coupon.UserID) {
 	}
 }
 
+// AddQueue adds active users and a coupon for which they apply in this order.
+func (d *Deployment) AddQueue(seats int, users ...coupon.UserID) coupon.CouponID {
+	d.T.Helper()
+	d.AddUsers(users...)
+	couponID := d.AddCoupon(seats)
+	d.Apply(couponID, users...)
+	return couponID
+}
+
 // Answer lets a user apply and returns the answer.
 func (d *Deployment) Answer(couponID coupon.CouponID, user coupon.UserID) candidates.Code {
 	d.T.Helper()

@@ -187,9 +187,7 @@ func TestSettle_StaysCommittedWhenRedisDies(t *testing.T) {
 			server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
 			d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
 			now := d.Now()
-			couponID := d.AddCoupon(2)
-			d.AddUsers(1, 2, 3)
-			d.Apply(couponID, 3, 1, 2)
+			couponID := d.AddQueue(2, 3, 1, 2)
 			d.SetWindow(couponID, now.Add(-time.Hour), now.Add(-time.Minute))
 
 			s := oneByOne(d)
@@ -223,7 +221,7 @@ func TestSettle_StaysCommittedWhenRedisHangs(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
-	couponID := addThreeApplicants(d)
+	couponID := d.AddQueue(2, 3, 1, 2)
 	s := d.Settler()
 	s.Hook = onStep(func(step settle.Step, _ int) {
 		if step == settle.StepCleanUp {
@@ -340,7 +338,7 @@ func TestSettle_TriesEachCouponOnceAtRefusingServer(t *testing.T) {
 func TestManualRun_LeavesQueueAsItIsWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := addThreeApplicants(d)
+	couponID := d.AddQueue(2, 3, 1, 2)
 	d.Refresh()
 	b := newBarrier(d)
 	s := oneByOne(d)
@@ -364,7 +362,7 @@ func TestManualRun_LeavesQueueAsItIsWhileMySQLIsAway(t *testing.T) {
 func TestSettle_NeedsReadableSnapshotWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := addThreeApplicants(d)
+	couponID := d.AddQueue(2, 3, 1, 2)
 	arrivals := arrivalsOf(d, couponID, 3, 1)
 	b := newBarrier(d)
 	b.set(true)

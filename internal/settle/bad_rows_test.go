@@ -65,11 +65,9 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(c.seats)
 			line := between(1, coupon.UserID(c.applicants))
 			slices.Reverse(line) // arrivals are not in the order of ids
-			d.AddUsers(line...)
-			d.Apply(couponID, line...)
+			couponID := d.AddQueue(c.seats, line...)
 			var bad []coupon.UserID
 			for _, place := range c.bad {
 				bad = append(bad, line[place])
@@ -129,9 +127,7 @@ func TestSettle_FailsBeyondLimitOfRefusedRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(seats)
-			d.AddUsers(line...)
-			d.ApplyLine(couponID, line...)
+			couponID := d.AddQueue(seats, line...)
 			allow := d.RefuseRows("user_coupon", c.bad...)
 			report, err := d.Settle(jajeongtest.Manual())
 			require.NoError(t, err)
@@ -148,7 +144,7 @@ func TestSettle_FailsBeyondLimitOfRefusedRows(t *testing.T) {
 			require.Contains(t, report.Coupons[0].Error, "nothing was moved")
 			require.Contains(t, report.Coupons[0].Error, "an odd user")
 			require.NotContains(t, report.Advice(), text.AdviseRunAgain, "it would fail again")
-			requireUnmoved(d, couponID, line...)
+			requireUnchanged(d, couponID, line...)
 			d.Verify()
 
 			allow()
@@ -188,9 +184,7 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(3)
-			d.AddUsers(odd, 7, 8, 9)
-			d.Apply(couponID, odd, 9, 8, 7)
+			couponID := d.AddQueue(3, odd, 9, 8, 7)
 			arrivals := arrivalsOf(d, couponID, odd)
 			d.Exec(c.fault)
 			d.SettleNow()
@@ -213,10 +207,8 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 func TestSettle_SeatOutOfRangeOfColumn(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(260)
 	line := between(1, 300)
-	d.AddUsers(line...)
-	d.ApplyLine(couponID, line...)
+	couponID := d.AddQueue(260, line...)
 	d.Exec("ALTER TABLE user_coupon MODIFY position TINYINT UNSIGNED NOT NULL DEFAULT 0")
 	d.SettleNow()
 	require.Equal(t, line[:255], d.Issued(couponID))
@@ -236,9 +228,7 @@ func TestSettle_SeatOutOfRangeOfColumn(t *testing.T) {
 func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(between(1, 5)...)
-	d.Apply(couponID, between(1, 5)...)
+	couponID := d.AddQueue(1, between(1, 5)...)
 	arrivals := arrivalsOf(d, couponID, 2)
 	d.SettleNow()
 	require.Equal(t, between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
@@ -266,17 +256,13 @@ func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(between(1, 4)...)
-	d.Apply(couponID, between(1, 4)...)
+	couponID := d.AddQueue(1, between(1, 4)...)
 	d.SettleNow()
 	allow := d.RefuseRows("user_coupon", 2)
 	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
 	d.SetSeats(couponID, 2)
 	before := d.Snapshot()
-	report, err := d.Settle(jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	report := d.SettleFailing(coupon.Setup)
 	require.Contains(t, report.Coupons[0].Error, "no records today")
 	require.Equal(t, before, d.Snapshot())
 	d.Verify()
@@ -301,9 +287,7 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 		t.Run(message, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(1)
-			d.AddUsers(between(1, 5)...)
-			d.Apply(couponID, between(1, 5)...)
+			couponID := d.AddQueue(1, between(1, 5)...)
 			arrivals := arrivalsOf(d, couponID, 3)
 			d.Exec("CREATE TRIGGER minds BEFORE INSERT ON application_outcome FOR EACH ROW IF NEW.user_id = 3 THEN " + does + "; END IF")
 			report := d.SettleNow()
@@ -326,14 +310,10 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 func TestSettle_FailsBeyondLimitOfRefusedOutcomes(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
 	line := between(1, 150)
-	d.AddUsers(line...)
-	d.ApplyLine(couponID, line...)
+	couponID := d.AddQueue(1, line...)
 	allow := d.RefuseRows("application_outcome")
-	report, err := d.Settle(jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
+	report := d.SettleFailing(coupon.Setup)
 	require.Contains(t, report.Coupons[0].Error, "more than 100 rows cannot be stored")
 	require.NotContains(t, report.Coupons[0].Error, "nothing was moved", "a coupon was issued")
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
@@ -357,16 +337,12 @@ func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			hurt := d.AddCoupon(2)
-			d.AddUsers(1, 2, 3)
-			d.Apply(hurt, 1, 2, 3)
+			hurt := d.AddQueue(2, 1, 2, 3)
 			d.Exec(c.trigger)
-			report, err := d.Settle(jajeongtest.Manual())
-			require.NoError(t, err)
-			require.Equal(t, []coupon.Class{coupon.Invariant}, report.Classes())
+			report := d.SettleFailing(coupon.Invariant)
 			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 			require.Contains(t, report.Coupons[0].Error, c.message)
-			requireUnmoved(d, hurt, 1, 2, 3)
+			requireUnchanged(d, hurt, 1, 2, 3)
 			d.Verify()
 
 			d.Exec("DROP TRIGGER counts")
@@ -375,18 +351,4 @@ func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
 			d.Verify()
 		})
 	}
-}
-
-// requireUnmoved requires that the queue is as before and that nothing is recorded.
-func requireUnmoved(d *jajeongtest.Deployment, couponID coupon.CouponID, line ...coupon.UserID) {
-	d.T.Helper()
-	waiting := make([]string, len(line))
-	for i, user := range line {
-		waiting[i] = fmt.Sprint(user)
-	}
-	require.Equal(d.T, waiting, d.Waiting(couponID))
-	require.Empty(d.T, d.UnderReview(couponID))
-	require.Empty(d.T, d.Issued(couponID))
-	require.Zero(d.T, d.Number("SELECT issued_count FROM coupon WHERE id = ?", couponID))
-	require.Empty(d.T, d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
 }

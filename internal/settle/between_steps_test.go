@@ -89,9 +89,7 @@ func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 		t.Run(statement, func(t *testing.T) {
 			t.Parallel()
 			d, server := newOnPrivateMySQL(t)
-			couponID := d.AddCoupon(2)
-			d.AddUsers(1)
-			d.Apply(couponID, 1)
+			couponID := d.AddQueue(2, 1)
 			stopping, stop := context.WithCancelCause(t.Context())
 			s := d.Settler()
 			s.Grace = time.Second
@@ -127,9 +125,7 @@ func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 func TestSettle_SucceedsWhenStoppedAfterLastCoupon(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(1)
-	d.Apply(couponID, 1)
+	d.AddQueue(2, 1)
 	stopping, stop := context.WithCancel(t.Context())
 	s := d.Settler()
 	s.Grace = time.Hour
@@ -194,9 +190,7 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 func TestVerify_FindsNoExcessDuringCleanup(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(50)
-	d.AddUsers(between(1, 10)...)
-	d.Apply(couponID, between(1, 10)...)
+	couponID := d.AddQueue(50, between(1, 10)...)
 	line := settleWithoutCleanUp(d, couponID)
 	l := &ledger.Ledger{Store: meddledStore{d.Store, func() {
 		for _, z := range line {

@@ -36,9 +36,7 @@ func TestSettle_GivesOneSeatToUserWithTwoNotSelectedOutcomes(t *testing.T) {
 func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1, 2, 3)
-	d.Apply(couponID, 1, 2, 3)
+	couponID := d.AddQueue(1, 1, 2, 3)
 	d.MoveToReview(couponID, "2", coupon.Failure{Retryable: true})
 	d.MoveToReview(couponID, "3", coupon.Failure{Cause: "BY_HAND"}) // held
 	for member, arrival := range d.UnderReview(couponID) {
@@ -75,9 +73,7 @@ func TestSettle_ConcurrentRunsCountRejectionsOnce(t *testing.T) {
 func TestSettle_RejectsBlockedUserWhoWasNotSelectedBefore(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1, 2)
+	couponID := d.AddQueue(1, 1, 2)
 	d.SettleNow()
 	d.SetStatus(jajeongtest.Blocked, 2)
 	d.SetSeats(couponID, 2)
@@ -102,9 +98,7 @@ func TestSettle_FailedCouponDoesNotAffectOthers(t *testing.T) {
 	require.NoError(t, d.Redis.Del(t.Context(), state).Err())
 	require.NoError(t, d.Redis.Set(t.Context(), state, "taken by something else", 0).Err())
 
-	report, err := d.Settle(jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup, coupon.Invariant}, report.Classes())
+	report := d.SettleFailing(coupon.Setup, coupon.Invariant)
 	require.Equal(t, []coupon.ResultStatus{coupon.Failed, coupon.HeldBack, coupon.Settled},
 		[]coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
 	require.Equal(t, 7, report.Coupons[1].SeatsLeft, "nothing was issued")
@@ -114,9 +108,7 @@ func TestSettle_FailedCouponDoesNotAffectOthers(t *testing.T) {
 func TestSettle_OverridesParametersOfDSN(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1, 2, 3)
-	d.Apply(couponID, 1, 2, 3)
+	couponID := d.AddQueue(1, 1, 2, 3)
 	d.Job.MySQLDSN += "&autocommit=0&timeTruncate=1s&interpolateParams=false&clientFoundRows=false&multiStatements=true&time_zone=%27%2B09%3A00%27"
 	d.SettleNow()
 	d.SetSeats(couponID, 3)
@@ -129,9 +121,7 @@ func TestSettle_OverridesParametersOfDSN(t *testing.T) {
 func TestRefresh_PublishesSoldOutAfterLossInRedis(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1)
-	d.Apply(couponID, 1)
+	couponID := d.AddQueue(1, 1)
 	d.SettleNow()
 	state := d.Key("state", couponID)
 	require.NoError(t, d.Redis.Del(t.Context(), state).Err())

@@ -51,15 +51,6 @@ func useAccount(d *jajeongtest.Deployment, password, rights string) (name string
 
 const everyRight = "SELECT, INSERT, UPDATE, DELETE ON %s.*"
 
-// addThreeApplicants adds a coupon with two seats and three applicants.
-func addThreeApplicants(d *jajeongtest.Deployment) (couponID coupon.CouponID) {
-	d.T.Helper()
-	couponID = d.AddCoupon(2)
-	d.AddUsers(1, 2, 3)
-	d.Apply(couponID, 3, 1, 2)
-	return couponID
-}
-
 func settleThree(d *jajeongtest.Deployment, couponID coupon.CouponID) {
 	d.T.Helper()
 	d.SettleNow()
@@ -89,7 +80,7 @@ func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := addThreeApplicants(d)
+			couponID := d.AddQueue(2, 3, 1, 2)
 			right := d.Job
 			account := useAccount(d, c.password, c.rights)
 			if c.breaks != "" && c.mends != "" {
@@ -123,7 +114,7 @@ func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 func TestSettle_WrongTLSSettingMovesNothing(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := addThreeApplicants(d)
+	couponID := d.AddQueue(2, 3, 1, 2)
 	d.Refresh()
 	right := d.Job
 	config, err := mysql.ParseDSN(d.Job.MySQLDSN)

@@ -135,10 +135,8 @@ func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(3)
-			d.AddUsers(1, 2, 3)
+			couponID := d.AddQueue(3, 1, 2, 3)
 			d.AddUsers(between(1000, 1499)...)
-			d.Apply(couponID, 1, 2, 3)
 			p := newBystander(d)
 			p.exec("UPDATE `user` SET status = 'BLOCKED' WHERE id Between 1000 AND 1499")
 			p.gives(couponID, 2)
@@ -270,9 +268,7 @@ func TestSettle_WaitsForBlockedInsertOfAnotherCoupon(t *testing.T) {
 func TestSettle_LocksOutCouponGivenByHand(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1, 2)
+	couponID := d.AddQueue(2, 1, 2)
 	s := d.Settler()
 	gave := make(chan error, 1)
 	var once sync.Once
@@ -298,9 +294,7 @@ func TestSettle_LocksOutCouponGivenByHand(t *testing.T) {
 func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(4)
-	d.AddUsers(1, 2, 3, 4)
-	d.Apply(couponID, 4, 1, 2, 3)
+	couponID := d.AddQueue(4, 4, 1, 2, 3)
 	arrivals := arrivalsOf(d, couponID, 1)
 	d.RefuseRows("user_coupon", 1)
 	p := newBystander(d)
@@ -324,9 +318,7 @@ func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(1, 2, 3)
-	d.Apply(couponID, 1, 2, 3)
+	couponID := d.AddQueue(2, 1, 2, 3)
 	s := d.Settler()
 	var once sync.Once
 	s.Progress = func(coupon.Coupon, int) { // classified and inserted, not committed
@@ -345,11 +337,8 @@ func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {
 func TestSettle_JudgesUndecidedUsersAfterCommit(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(1, 3, 4, 5)
-	d.AddUsers(2)
+	couponID := d.AddQueue(2, 1, 2, 3, 4, 5)
 	d.SetStatus(jajeongtest.Blocked, 2)
-	d.Apply(couponID, 1, 2, 3, 4, 5)
 	s := d.Settler()
 	s.Line = watchedLine{Line: s.Line, remove: sync.OnceFunc(func() { // after the commit
 		d.SetStatus(jajeongtest.Blocked, 1, 4)

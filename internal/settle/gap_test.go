@@ -209,9 +209,7 @@ func TestPods_PutBackLossWhileMySQLIsAway(t *testing.T) {
 func TestSettle_WritesOffNoMoreThanApproved(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	d.AddUsers(1)
-	couponID := d.AddCoupon(2)
-	d.Apply(couponID, 1)
+	couponID := d.AddQueue(2, 1)
 	d.AddPromises(couponID, 3)
 	order := jajeongtest.Manual()
 	order.AcceptGap = true

@@ -246,9 +246,7 @@ func TestSettle_IssuesAllCouponsBeforeRecordingLongQueue(t *testing.T) {
 func TestSettle_YieldsToAlterTable(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	d.AddUsers(1, 2, 3)
-	couponID := d.AddCoupon(2)
-	d.Apply(couponID, 1, 2, 3)
+	couponID := d.AddQueue(2, 1, 2, 3)
 	held := &heldLine{page: 1, gate: newGate()}
 	c := &companions{Deployment: d}
 	c.begin(held)

@@ -72,9 +72,7 @@ func TestRetry_IsAuditedOnceAfterLostCommitReply(t *testing.T) {
 func TestVerify_CountsFractionalArrivalOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(between(1, 5)...)
-	d.Apply(couponID, between(1, 5)...)
+	couponID := d.AddQueue(2, between(1, 5)...)
 	d.SettleNow()
 	var last time.Time
 	require.NoError(t, d.DB.QueryRow("SELECT MAX(applied_at) FROM application_outcome").Scan(&last))

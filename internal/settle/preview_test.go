@@ -32,10 +32,8 @@ func (l *restartedLine) Page(ctx context.Context, couponID coupon.CouponID, afte
 func TestPreview_ReleasesLockBeforeRestOfLine(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(between(1, 5)...)
+	couponID := d.AddQueue(2, between(1, 5)...)
 	d.SetStatus("BLOCKED", 2)
-	d.Apply(couponID, between(1, 5)...)
 	walked := &restartedLine{restart: func() {
 		var id coupon.CouponID
 		assert.NoError(t, d.DB.QueryRow("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", couponID).Scan(&id))

@@ -56,10 +56,8 @@ func TestRetry_GivesNextFreeSeat(t *testing.T) {
 func TestDrop_RejectsForGood(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(3)
-	d.AddUsers(1, 2)
+	couponID := d.AddQueue(3, 1, 2)
 	d.SetStatus(jajeongtest.Blocked, 1, 2)
-	d.Apply(couponID, 1, 2)
 	d.ApplyAt(couponID, "kim", d.Now())
 	d.SettleNow()
 
@@ -151,9 +149,7 @@ func TestDrop_RecordsOneAuditEventPerApplication(t *testing.T) {
 func TestRetry_AcceptsEntryWithoutReason(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(1)
-	d.Apply(couponID, 1)
+	couponID := d.AddQueue(1, 1)
 	arrival, err := d.Redis.ZScore(t.Context(), d.Queue(couponID), "1").Result()
 	require.NoError(t, err)
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "1").Err())
@@ -223,10 +219,8 @@ func TestDrop_KeepsOneOfTwoMembersWithSameArrival(t *testing.T) {
 func TestDrop_KeepsEntryWhoseRowTheDatabaseRefuses(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(5)
-	d.AddUsers(1, 2, 3)
+	couponID := d.AddQueue(5, 1, 2, 3)
 	d.SetStatus(jajeongtest.Blocked)
-	d.Apply(couponID, 1, 2, 3)
 	d.SettleNow()
 	allow := d.RefuseRows("application_outcome", 2)
 	report, err := d.Settler().Drop(t.Context(), couponID, jajeongtest.Manual(), []string{"1", "2", "3"})
@@ -283,10 +277,8 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 func TestRetry_KeepsEntryWithoutFreeSeat(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	d.AddUsers(1, 2, 3)
+	couponID := d.AddQueue(1, 1, 2, 3)
 	d.SetStatus(jajeongtest.Blocked, 2)
-	couponID := d.AddCoupon(1)
-	d.Apply(couponID, 1, 2, 3)
 	d.SettleNow()
 	d.SetStatus(jajeongtest.Active, 2)
 	for range 2 { // also a second time
@@ -309,9 +301,7 @@ func TestSettle_TriesRefusedRowTenTimes(t *testing.T) {
 	const maxRefusals = 10
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(5)
-	d.AddUsers(1)
-	d.Apply(couponID, 1)
+	couponID := d.AddQueue(5, 1)
 	allow := d.RefuseRows("user_coupon", 1)
 	for attempt := range maxRefusals {
 		d.SettleNow()
@@ -336,10 +326,8 @@ func TestSettle_TriesRefusedRowTenTimes(t *testing.T) {
 func TestRetry_KeepsEarlierEntryForAddedSeats(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(1, 2, 3, 4)
+	couponID := d.AddQueue(2, 1, 2, 3, 4)
 	d.SetStatus(jajeongtest.Blocked, 1, 4)
-	d.Apply(couponID, 1, 2, 3, 4)
 	d.SettleNow()
 	d.SetStatus(jajeongtest.Active)
 	arrival := d.UnderReview(couponID)["1"]

@@ -23,11 +23,9 @@ import (
 func TestSettle_IssuesLowestArrivalsAndRepetitionChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(10)
 	line := between(1, 30)
 	slices.Reverse(line) // the order of arrivals is not the order of ids
-	d.AddUsers(line...)
-	d.Apply(couponID, line...)
+	couponID := d.AddQueue(10, line...)
 	d.Verify()
 
 	report := d.SettleNow()
@@ -188,9 +186,7 @@ func TestSettle_GivesAddedSeatsToNotSelectedUsersFirst(t *testing.T) {
 func TestSettle_SettlesApplicationsBackInRedisOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(between(1, 4)...)
-	d.Apply(couponID, between(1, 4)...)
+	couponID := d.AddQueue(2, between(1, 4)...)
 	settleWithoutCleanUp(d, couponID)
 	before := d.Snapshot()
 	verdict := d.Check()[0]
@@ -262,10 +258,8 @@ func TestSettle_PagesLongQueueInOrder(t *testing.T) {
 func TestSettle_KeepsLargestUserIDs(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(3)
 	line := []coupon.UserID{math.MaxUint64, 1 << 63, 1<<53 + 1}
-	d.AddUsers(line...)
-	d.Apply(couponID, line...)
+	couponID := d.AddQueue(3, line...)
 	d.SettleNow()
 	require.Equal(t, line, d.Issued(couponID))
 	d.Verify()
@@ -274,9 +268,7 @@ func TestSettle_KeepsLargestUserIDs(t *testing.T) {
 func TestSettle_LeavesLockedCouponUnchangedWhenStopped(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(3)
-	d.AddUsers(1)
-	d.Apply(couponID, 1)
+	couponID := d.AddQueue(3, 1)
 	release := d.Lock(couponID)
 
 	// The run is stopped while it waits for the lock.
@@ -302,11 +294,8 @@ func TestSettle_LeavesLockedCouponUnchangedWhenStopped(t *testing.T) {
 func TestSettle_GivesNextFreeSeatToPassedOverUser(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(1, 3, 4)
-	d.AddUsers(2)
+	couponID := d.AddQueue(2, between(1, 4)...)
 	d.SetStatus(jajeongtest.Blocked, 2)
-	d.Apply(couponID, between(1, 4)...)
 	d.SettleNow()
 	require.Equal(t, []coupon.UserID{1, 3}, d.Issued(couponID))
 
@@ -333,9 +322,7 @@ func TestSettle_GivesNextFreeSeatToPassedOverUser(t *testing.T) {
 func TestSettle_IncludesRetryableDLQEntriesInOrder(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(3)
-	d.AddUsers(between(1, 5)...)
-	d.Apply(couponID, between(1, 5)...)
+	couponID := d.AddQueue(3, between(1, 5)...)
 	page, _, err := d.Store.Page(t.Context(), couponID, coupon.Cursor{}, d.Now())
 	require.NoError(t, err)
 	_, err = d.Store.Review(t.Context(), couponID, 0, time.Time{}, []coupon.Failure{

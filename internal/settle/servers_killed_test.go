@@ -121,6 +121,15 @@ func (m *doomed) play(t *testing.T, newDeployment func(testing.TB) *jajeongtest.
 	require.Greater(t, hits.total, len(blows)*8/10)
 }
 
+// completes is a test in which repetitions of the run complete it.
+func (m *doomed) completes(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
+	code, step, struck := m.strike(s, b, atOnce)
+	require.Contains(t, []int{0, 1}, code)
+	s.rerun(b.reruns)
+	s.mustBeSettled()
+	return step, struck
+}
+
 // spread takes n, evenly from first to last.
 func spread(blows []blow, n int) (taken []blow) {
 	n = min(n, len(blows))
@@ -134,25 +143,13 @@ func TestSettle_CompletesAfterRedisKilledAndRestoredFromAOF(t *testing.T) {
 	t.Parallel()
 	m := &doomed{jajeongtest.ToRedis, map[*sql.DB]killable{}}
 	newDeployment := m.newRedis(testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
-	m.play(t, newDeployment, testenv.Rounds(10, 300), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
-		code, step, struck := m.strike(s, b, atOnce)
-		require.Contains(t, []int{0, 1}, code)
-		s.rerun(b.reruns)
-		s.mustBeSettled()
-		return step, struck
-	})
+	m.play(t, newDeployment, testenv.Rounds(10, 300), m.completes)
 }
 
 func TestSettle_CompletesAfterMySQLKilled(t *testing.T) {
 	t.Parallel()
 	m := &doomed{jajeongtest.ToMySQL, map[*sql.DB]killable{}}
-	m.play(t, m.newMySQL, testenv.Rounds(4, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
-		code, step, struck := m.strike(s, b, atOnce)
-		require.Contains(t, []int{0, 1}, code)
-		s.rerun(b.reruns)
-		s.mustBeSettled()
-		return step, struck
-	})
+	m.play(t, m.newMySQL, testenv.Rounds(4, 200), m.completes)
 }
 
 // Committed settlements stay. All other accepted applications are a gap, which holds the coupon until an operator accepts it.

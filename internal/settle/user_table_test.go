@@ -77,9 +77,7 @@ func TestVerify_FindsPassedOverUserOfAnyTable(t *testing.T) {
 		t.Run(table.Name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.NewWith(t, jajeongtest.Options{Users: &table})
-			d.AddUsers(1, 2, 3, 4)
-			couponID := d.AddCoupon(2)
-			d.Apply(couponID, 1, 2, 3, 4)
+			couponID := d.AddQueue(2, 1, 2, 3, 4)
 			d.SettleNow()
 			d.Exec("UPDATE application_outcome SET applied_at = applied_at - INTERVAL 1 HOUR WHERE user_id IN (3, 4)")
 			d.SetStatus(jajeongtest.Blocked, 3)
@@ -96,9 +94,7 @@ func TestVerify_FindsPassedOverUserOfAnyTable(t *testing.T) {
 func TestSettle_RefusesUserTableThatChanged(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	d.AddUsers(1)
-	couponID := d.AddCoupon(1)
-	d.Apply(couponID, 1)
+	couponID := d.AddQueue(1, 1)
 	s := d.Settler()
 	s.Users = d.Users
 	_, err := s.Users.Look(t.Context(), d.DB)
