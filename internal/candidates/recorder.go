@@ -72,8 +72,11 @@ func mayHaveRun(err error) bool {
 	}
 }
 
-// MaxAnswers is how many answers one call of Missing or Restore may get. A call of ApplyAll yields at most as many.
-const MaxAnswers = 250
+// Bounds of one call, so that it holds Redis no longer than about 1 ms.
+const (
+	MaxAnswers  = 250 // of Missing; a call of ApplyAll yields at most as many
+	MaxRestored = 150 // answers of Restore, each of which costs several commands
+)
 
 // Missing returns the epoch of the server that replied, and the answers that Restore must handle: Redis lacks their
 // application, or has it at another arrival. Missing changes nothing.

@@ -2,6 +2,7 @@ package recall
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -63,9 +64,12 @@ func (m *Memory) compareAll(ctx context.Context, p *promises, result *PutBack) (
 		}
 		result.Compared += len(answers)
 		epoch, missing, err := m.store.Missing(ctx, result.Coupon, answers)
-		if err == nil && epoch == now.Epoch && len(missing) > 0 {
+		for part := range slices.Chunk(missing, candidates.MaxRestored) {
+			if err != nil || epoch != now.Epoch {
+				break
+			}
 			var r candidates.Restored
-			r, err = m.restore(ctx, p, missing, result)
+			r, err = m.restore(ctx, p, part, result)
 			epoch = r.Epoch
 		}
 		if err != nil || epoch != now.Epoch {
