@@ -11,7 +11,7 @@ var (
 	WouldBeIssued = Message{"  발급 예정: %d명, 첫 번째 사용자 %d (%s), 마지막 사용자 %d (%s)",
 		"  would be issued: %d, the first user %d (%s), the last user %d (%s)"}
 	NoneWouldBeIssued = Message{"  발급 예정: 없음", "  would be issued: none"}
-	WouldBeRejected   = Message{"  검토로 전환될 신청: %d건, %s (%s)", "  would be moved to review: %d, %s (%s)"}
+	WouldBeReviewed   = Message{"  검토로 전환될 신청: %d건, %s (%s)", "  would be moved to review: %d, %s (%s)"}
 	Settling          = Message{"정산 중", "settling"}
 	Preview           = Message{"미리 보기: 아무것도 바꾸지 않았습니다", "preview: nothing was changed"}
 	RunNotRecorded    = Message{"기록되지 않은 실행", "run not recorded"}

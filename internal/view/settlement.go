@@ -82,7 +82,7 @@ func (v View) preview(c settle.Result) {
 	}
 	fmt.Fprintf(v.W, "  %s\n", p.Digest)
 	for _, cause := range slices.Sorted(maps.Keys(p.Reviews)) {
-		v.Println(text.WouldBeRejected, p.Reviews[cause], text.Word(v.Language, cause), cause)
+		v.Println(text.WouldBeReviewed, p.Reviews[cause], text.Word(v.Language, cause), cause)
 	}
 	if len(p.Winners) > 0 {
 		t := v.table(text.ColumnPlace, text.ColumnUser, text.ColumnAppliedAt)
