@@ -21,7 +21,7 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 			// queue.
 			if all[i-1].Source != coupon.SourceQueue {
 				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true,
-					Message: "stood under review and in the queue"})
+					Message: "was under review and in the queue"})
 			}
 			continue
 		}
@@ -42,7 +42,7 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 		case c.Arrival <= boundary:
 			if c.Source == coupon.SourceQueue {
 				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true,
-					Message: "could not be given a coupon in turn; the next free seat is theirs"})
+					Message: "could not be given a coupon in turn; the next free seat goes to this application"})
 			}
 		case free > 0: // the next run gives these kept or added seats in order
 		case stays(c.Application):
