@@ -73,8 +73,9 @@ func (s semaphores) fullest() (taken int64) {
 const (
 	// userBurst is in seconds: a user may send this many seconds' worth of requests at once, as a loading page does.
 	userBurst = 2
-	// userShards, shardSets and setUsers bound the remembered users to 2 MiB. A map of limiters would take a quarter of
-	// the time of a request. A full set forgets the user with the most requests left.
+	// userShards, shardSets and setUsers are the size of the table of users: 2 MiB. A map of limiters instead would be
+	// slow: a quarter of the time of each request would go to it. A full set forgets the user with the most requests
+	// left.
 	userShards, shardSets, setUsers = 64, 512, 4
 )
 

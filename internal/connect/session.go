@@ -65,7 +65,7 @@ var sessionVariables = []variable{
 	{name: "character_set_connection", want: charset},
 	{name: "collation_connection", want: collation},
 	{name: "time_zone", want: "+00:00", set: "'+00:00'"},
-	// A session with a variable timestamp of its own has a frozen NOW().
+	// In a session that has set the variable "timestamp", NOW() stands still.
 	{name: "timestamp", want: "1", set: unset, look: "ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) <= 5"},
 
 	{name: "sql_mode", want: sqlMode, set: "'" + sqlMode + "'"},

@@ -301,7 +301,7 @@ func (f *Facts) decided(a *Application) Conclusion {
 	case coupon.OutcomeRejected:
 		cause, _, _ := strings.Cut(a.Reason, ":")
 		c.State = stateOf("REJECTED_", cause, StateRejectedOther)
-		if a.Dropped { // the text may begin with a cause by chance
+		if a.Dropped { // Reason is then an operator's own words, which may look like a cause
 			c.State = StateRejectedByPerson
 		}
 	default: // the outcome is ALREADY_ISSUED or ISSUED, but the user has no coupon

@@ -204,9 +204,10 @@ func (f *Facts) namedRuns() (ids []coupon.RunID) {
 
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// concernedUntil returns when the last run that concerns the user can have started: first for runs that settled the
-// coupon, then for other runs. After the last outcome no run concerns the user, but a user who was not selected can
-// still get a seat from a later settlement.
+// concernedUntil returns two limits: a run that started later does not concern the user. The first is for runs that
+// settled the coupon, the second for all other runs. Both are the time of the user's last outcome. They are never
+// while the user waits or is in the DLQ; the first is also never after NOT_SELECTED, because a later settlement may
+// still issue a seat.
 func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil {
 		return never, never

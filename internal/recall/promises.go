@@ -51,7 +51,7 @@ func (p *promises) learn(carried candidates.Seen, r candidates.Reply) {
 	case carried.Epoch == seen.Epoch && (carried.Accepted < seen.Accepted || carried.Twice < seen.Twice):
 		// Meanwhile another reply brought higher counts of the old epoch. The next call passes these to the new server.
 	case seen.Epoch == "":
-		for i := range p.batches { // answers whose reply was lost have no time yet
+		for i := range p.batches { // no Redis time was known for them yet
 			p.batches[i].at = r.Now
 		}
 		seen.Epoch, seen.Accepted, seen.Twice = r.Epoch, r.Accepted, r.Twice

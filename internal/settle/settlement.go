@@ -52,7 +52,8 @@ type issued struct {
 	waiting   int // number of applications in the queue, before and after the cutoff
 }
 
-// changed reports whether the transaction changed anything. A gap that did not stop the transaction was written off.
+// changed reports whether the transaction changed anything. A gap counts as a change, because the transaction commits
+// with a gap only if it writes the gap off.
 func (i issued) changed() bool { return i.seated.tally.changed() || i.account.Gap() > 0 }
 
 // finished is the final state of a settlement whose records are complete.

@@ -22,7 +22,7 @@ var (
 		"coupon %d: nothing has changed; run %d settled it at %s"}
 	WrittenOff = Message{"쿠폰 %d: 찾을 수 없는 신청 %d건을 유실로 인정했습니다",
 		"coupon %d: %d accepted application{|s} written off as lost"}
-	WouldBeWrittenOff = Message{"쿠폰 %d: 찾을 수 없는 신청 %d건을 유실로 인정하게 됩니다",
+	WouldBeWrittenOff = Message{"쿠폰 %d: 찾을 수 없는 신청 %d건이 유실로 인정될 예정입니다",
 		"coupon %d: %d accepted application{|s} would be written off as lost"}
 	EndedAsRejected = Message{"쿠폰 %d: 거절로 종료된 신청 %d건", "coupon %d: %d application{|s} ended as rejected"}
 	OlderRuns       = Message{"이전 실행: %s", "older runs: %s"}

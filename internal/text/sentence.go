@@ -108,11 +108,11 @@ var (
 	LeftForManualSettlement = Message{"현재 남은 수량이 %d장 있어 담당자가 정산을 다시 진행하면 신청하신 순서대로 처리됩니다.",
 		"the coupons that are left now (%d) will be issued in the order of application when our staff settle the coupon again."}
 	DeclinedByStaff  = Message{"담당자 검토를 거쳐 %s에 발급 대상에서 제외되었습니다.", "after a review by our staff it was declined at %s."}
-	DeclinedInactive = Message{"수량이 추가되어 순서가 되었을 때 계정을 이용할 수 없는 상태여서 %s에 발급 대상에서 제외되었습니다.",
+	DeclinedInactive = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 계정을 이용할 수 없는 상태여서 %s에 발급 대상에서 제외되었습니다.",
 		"when coupons were added and its turn came, the account could not be used, so it was declined at %s."}
-	DeclinedUnknown = Message{"수량이 추가되어 순서가 되었을 때 회원 정보를 찾을 수 없어 %s에 발급 대상에서 제외되었습니다.",
+	DeclinedUnknown = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 회원 정보를 찾을 수 없어 %s에 발급 대상에서 제외되었습니다.",
 		"when coupons were added and its turn came, no such customer was found, so it was declined at %s."}
-	DeclinedBadRow = Message{"수량이 추가되어 순서가 되었을 때 시스템 오류로 쿠폰 정보를 저장하지 못해 %s에 발급 대상에서 제외되었습니다.",
+	DeclinedBadRow = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 시스템 오류로 쿠폰 정보를 저장하지 못해 %s에 발급 대상에서 제외되었습니다.",
 		"when coupons were added and its turn came, a fault in our system kept the coupon from being stored, so it was declined at %s."}
 	DeclinedOther = Message{"%s에 발급 대상에서 제외되었습니다.", "it was declined at %s."}
 

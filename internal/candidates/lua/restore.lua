@@ -20,7 +20,8 @@ if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)
 local last, twice = tonumber(s[5]) or 0, promised.twice
 local open = s[3] == 'OPEN' and s[4] ~= '1' and now >= opens
 
--- Records that `twice` has been decided for a user in this epoch. Returns 1 the first time, else 0.
+-- Marks a user so that `twice` counts the user at most once in this epoch. Returns 1 if the user had no mark yet, else
+-- 0.
 local function note(user)
   local field, since = 'twice:' .. user, whole(promised.since)
   if redis.call('HGET', state, field) == since then return 0 end
