@@ -150,9 +150,7 @@ func TestCouponChange_Refusals(t *testing.T) {
 func TestCouponChange_PrintsAnswerToNewApplications(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.AddUsers(1)
-	couponID := w.AddCoupon(1)
-	w.Apply(couponID, 1)
+	couponID := w.AddQueue(1, 1)
 	w.settleNow()
 	later := func(d time.Duration) string { return "--closes=" + w.Now().Add(d).UTC().Format(time.RFC3339) }
 

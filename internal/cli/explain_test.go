@@ -399,9 +399,7 @@ func TestGoldenExplain(t *testing.T) {
 func TestExplain_IgnoresInsertedAuditEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.AddUsers(1)
-	couponID := w.AddCoupon(1)
-	w.Apply(couponID, 1)
+	couponID := w.AddQueue(1, 1)
 	code, _, stderr := w.settle("coupon", "pause", fmt.Sprint(couponID), "--operator=park", "--reason=INC-10")
 	require.Zero(t, code, stderr)
 	w.Exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('eve', 'DLQ_DROPPED', NULL, 1), ('eve', 'DLQ_DROPPED', ?, 1), ('eve', 'COUPON_CLOSED', ?, NULL)", couponID, couponID)
@@ -427,9 +425,7 @@ func TestExplain_IgnoresInsertedAuditEvents(t *testing.T) {
 func TestExplain_BoundsTimeline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.AddUsers(1)
-	couponID := w.AddCoupon(1)
-	w.Apply(couponID, 1)
+	couponID := w.AddQueue(1, 1)
 	for n := range 70 {
 		w.Exec("INSERT INTO settlement_run (cutoff, status) VALUES (UTC_TIMESTAMP(6), 'FAILED')")
 		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)

@@ -72,9 +72,7 @@ func TestGrants_MigratingAccountCreatesSchema(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "applied 00001_initial.sql")
 	w.servers[0] = job
-	w.AddUsers(1)
-	couponID := w.AddCoupon(1)
-	w.Apply(couponID, 1)
+	couponID := w.AddQueue(1, 1)
 	w.settleNow()
 	require.Equal(t, []coupon.UserID{1}, w.Issued(couponID))
 	w.verify()

@@ -46,9 +46,7 @@ func requireWrongUse(t *testing.T, want string, code int, stdout, stderr string)
 func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.AddUsers(1, 2)
-	couponID := w.AddCoupon(5)
-	w.Apply(couponID, 1, 2)
+	couponID := w.AddQueue(5, 1, 2)
 	person := []string{"--operator=kim", "--reason=test"}
 	for name, c := range map[string]struct {
 		args []string
@@ -144,9 +142,7 @@ const nowhere = "127.0.0.1:1"
 func TestVerbs_UnreachableServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.AddCoupon(5)
-	w.AddUsers(1)
-	w.Apply(couponID, 1)
+	couponID := w.AddQueue(5, 1)
 	noRedis := []string{w.servers[0], "--redis-addrs=" + nowhere}
 	noMySQL := append([]string{"--mysql-dsn=root@tcp(" + nowhere + ")/coupons"}, w.servers[1:]...)
 	for name, c := range map[string]struct {

@@ -66,9 +66,7 @@ func TestUsers_RefuseUnreadableTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.AddUsers(1, 2)
-			couponID := w.AddCoupon(1)
-			w.Apply(couponID, 1, 2)
+			couponID := w.AddQueue(1, 1, 2)
 			w.Exec("DROP TABLE `user`")
 			for statement := range strings.SplitSeq(test.ddl, "; ") {
 				w.Exec(statement)
@@ -139,9 +137,7 @@ func TestVerbs_RefuseOtherSessionVariables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.servers[0] = "--mysql-dsn=" + hostile.DSN(t, w.Accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
-	w.AddUsers(1)
-	couponID := w.AddCoupon(1)
-	w.Apply(couponID, 1)
+	couponID := w.AddQueue(1, 1)
 	for lang, says := range map[string]string{"en": `session variable insert_id is "7"`, "ko": `세션 변수 insert_id의 값은 "7"`} {
 		for _, verb := range []string{"run", "verify"} {
 			code, _, stderr := w.settle(verb, "--lang="+lang)

@@ -9,9 +9,7 @@ import (
 func TestVerify_NeverSettledInBothLanguages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.AddCoupon(3)
-	w.AddUsers(1, 2)
-	w.Apply(couponID, 1, 2)
+	couponID := w.AddQueue(3, 1, 2)
 	w.Exec("DELETE FROM coupon WHERE id = ?", couponID)
 	for lang, want := range map[string]string{"ko": "위반 NEVER_SETTLED", "en": "VIOLATED NEVER_SETTLED"} {
 		code, stdout, _ := w.settle("verify", "--lang="+lang)
@@ -25,9 +23,7 @@ func TestVerify_PrintsCountedTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, user := range between(1, 2) {
-		couponID := w.AddCoupon(1)
-		w.AddUsers(user)
-		w.Apply(couponID, user)
+		couponID := w.AddQueue(1, user)
 		w.Exec("INSERT INTO promise (coupon_id, accepted, last_arrival, twice, seen_at) VALUES (?, 3, 0, 2, UTC_TIMESTAMP(6))"+
 			" ON DUPLICATE KEY UPDATE accepted = 3, twice = 2", couponID)
 	}
