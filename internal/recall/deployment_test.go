@@ -25,6 +25,7 @@ type testingT interface {
 	require.TestingT
 	Helper()
 	Context() context.Context
+	Cleanup(f func())
 }
 
 // errReplyLost is the error of an executed call whose reply is lost.
@@ -77,7 +78,6 @@ type failing struct {
 	prefix   string
 	window   coupon.Window
 	pods     []*pod
-	clients  []*redis.Client
 	promised coupon.Promise
 
 	reached  map[coupon.UserID]bool // users with an application that a server accepted
@@ -98,19 +98,13 @@ func newFailing(t testingT, servers []redis.UniversalClient, prefix string, pods
 		way := &link{to: servers[0]}
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never dialled
 		client.AddHook(way)
-		f.clients = append(f.clients, client)
+		t.Cleanup(func() { client.Close() })
 		f.pods = append(f.pods, newPod(t, client, way, prefix))
 	}
 	for _, p := range f.pods { // before the first application
 		f.refresh(p)
 	}
 	return f
-}
-
-func (f *failing) close() {
-	for _, client := range f.clients {
-		client.Close()
-	}
 }
 
 // key is the key of a kind of the coupon, or of its queue without a kind.

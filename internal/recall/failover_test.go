@@ -16,7 +16,6 @@ import (
 func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 2)
-	defer f.close()
 	one, two := f.pods[0], f.pods[1]
 	f.askEach(two, 1, 6)
 	f.replicate()
@@ -37,7 +36,6 @@ func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 func TestLossStaysCountedBesideLaterApplications(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 2)
-	defer f.close()
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -56,7 +54,6 @@ func TestLossStaysCountedBesideLaterApplications(t *testing.T) {
 func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 2)
-	defer f.close()
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -75,7 +72,6 @@ func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 3)
-	defer f.close()
 	one, two, three := f.pods[0], f.pods[1], f.pods[2]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -95,7 +91,6 @@ func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 func TestMoveAfterASecondFailoverIsNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 3), "", 2)
-	defer f.close()
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -118,7 +113,6 @@ func TestUnansweredApplicationsLeaveNoGap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFailing(t, servers(t, 2), "", 2)
-			defer f.close()
 			one, two := f.pods[0], f.pods[1]
 			f.ask(one, 1, false)
 			f.replicate()
@@ -149,7 +143,6 @@ func TestLostReplyToRestoreCountsAnApplicantOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFailing(t, servers(t, 2), "", 3)
-			defer f.close()
 			one, two, three := f.pods[0], f.pods[1], f.pods[2]
 			f.ask(one, 1, false)
 			f.replicate()
@@ -179,7 +172,6 @@ func TestLostReplyToRestoreCountsAnApplicantOnce(t *testing.T) {
 func TestApplicantPutAtTheEndIsNotCountedTwice(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 2)
-	defer f.close()
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -200,7 +192,6 @@ func TestApplicantPutAtTheEndIsNotCountedTwice(t *testing.T) {
 func TestFinalisedCouponGetsNothingBack(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), "", 1)
-	defer f.close()
 	p := f.pods[0]
 	f.ask(p, 1, false)
 	f.settle(1)
@@ -228,7 +219,6 @@ func TestModelOfFailovers(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			n++
 			f := newFailing(t, all, fmt.Sprint("model", n, ":"), rapid.IntRange(1, 4).Draw(t, "pods"))
-			defer f.close()
 			anyPod := func() *pod { return f.pods[rapid.IntRange(0, len(f.pods)-1).Draw(t, "pod")] }
 			for range rapid.IntRange(1, 60).Draw(t, "steps") {
 				switch rapid.SampledFrom([]string{"ask", "ask", "ask", "ask", "lose", "replicate", "replicate", "failover", "follow", "follow",
