@@ -23,7 +23,7 @@ GRANT SELECT, INSERT (coupon_id, accepted, last_arrival, twice, counted_since, s
 GRANT SELECT (coupon_id, user_id, applied_at) ON user_coupon TO jajeong_api;
 GRANT SELECT (coupon_id, user_id, applied_at, outcome) ON application_outcome TO jajeong_api;
 
--- settle run, schedule, dlq, verify and all commands that only read. Locking a coupon also requires UPDATE.
+-- settle run, serve, dlq, verify and all commands that only read. Locking a coupon also requires UPDATE.
 GRANT SELECT, UPDATE (issued_count, finalised_at) ON coupon TO jajeong_settle;
 GRANT SELECT (id, status) ON `user` TO jajeong_settle;
 GRANT SELECT, INSERT ON user_coupon TO jajeong_settle;
@@ -33,12 +33,13 @@ GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_r
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, read_count, rejected_count, already_issued_count, not_selected_count, settled_at, cleaned_at)
     ON settlement TO jajeong_settle;
 GRANT SELECT, INSERT, DELETE ON run_coupon TO jajeong_settle;
+GRANT SELECT, INSERT, UPDATE ON settled TO jajeong_settle;
 GRANT SELECT, INSERT ON audit_event TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_settle;
 
 -- Operators have the same rights, and can also create and change coupons.
-GRANT SELECT, INSERT (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won),
-    UPDATE (total_quantity, issued_count, apply_closes_at, status, finalised_at, version) ON coupon TO jajeong_operator;
+GRANT SELECT, INSERT (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won, cadence, line_limit),
+    UPDATE (total_quantity, issued_count, apply_closes_at, status, finalised_at, version, cadence, frozen) ON coupon TO jajeong_operator;
 GRANT SELECT (id, status) ON `user` TO jajeong_operator;
 GRANT SELECT, INSERT ON user_coupon TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (outcome, reason, run_id, recorded_at), DELETE ON application_outcome TO jajeong_operator;
@@ -47,6 +48,7 @@ GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_r
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, read_count, rejected_count, already_issued_count, not_selected_count, settled_at, cleaned_at)
     ON settlement TO jajeong_operator;
 GRANT SELECT, INSERT, DELETE ON run_coupon TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE ON settled TO jajeong_operator;
 GRANT SELECT, INSERT ON audit_event TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_operator;
 

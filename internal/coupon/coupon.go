@@ -23,6 +23,9 @@ type Coupon struct {
 	ValidityDays  int       `json:"validityDays"`
 	DiscountWon   int64     `json:"discountWon"`
 	Version       int64     `json:"version"` // increases with each change of window or status, and with nothing else
+	Cadence       Cadence   `json:"cadence,omitzero"`
+	LineLimit     int       `json:"lineLimit,omitzero"` // while so many wait in the queue, nobody joins it; 0: no limit
+	Frozen        bool      `json:"frozen,omitzero"`    // runs change nothing; applying goes on
 
 	// Promise is the coupon's row of table promise; zero if there is no row.
 	Promise Promise `json:"-"`
@@ -30,11 +33,11 @@ type Coupon struct {
 
 // Columns are the columns that Fields scans. Table coupon has the alias c.
 const Columns = `c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status, c.finalised_at,
-       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.version`
+       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.version, c.cadence, COALESCE(c.line_limit, 0), c.frozen`
 
 func (c *Coupon) Fields() []any {
 	return []any{&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Status, zeroTime{&c.FinalisedAt},
-		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.Version}
+		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.Version, &c.Cadence, &c.LineLimit, &c.Frozen}
 }
 
 // LockSQL begins every transaction that changes a coupon. A join with promise would lock the row of promise, too.
@@ -58,8 +61,11 @@ func (c Coupon) Finalised() bool { return !c.FinalisedAt.IsZero() }
 
 func (c Coupon) Paused() bool { return c.Status == Paused }
 
+// Immediate reports whether `settle serve` issues the coupon as soon as somebody applies.
+func (c Coupon) Immediate() bool { return c.Cadence == Immediate }
+
 func (c Coupon) Window() Window {
-	return Window{Coupon: c.ID, Version: c.Version, Opens: c.OpensAt, Closes: c.ClosesAt, Paused: c.Paused(), Sold: c.SoldOut()}
+	return Window{Coupon: c.ID, Version: c.Version, Opens: c.OpensAt, Closes: c.ClosesAt, Paused: c.Paused(), Sold: c.SoldOut(), LineLimit: c.LineLimit}
 }
 
 // Window is the part of a coupon by which its Redis shard accepts or refuses applications.
@@ -70,6 +76,8 @@ type Window struct {
 	Closes  time.Time
 	Paused  bool
 	Sold    bool // every seat was issued; Redis uses this only if it has lost its own flag
+
+	LineLimit int // while so many wait in the queue, nobody joins it; 0: no limit
 }
 
 // Promise has the number of accepted applications of a coupon, and the highest arrival.
@@ -107,3 +115,15 @@ const (
 func (s *Status) Scan(value any) error { return scan(s, value, Open, Paused) }
 
 func (s *Status) UnmarshalText(text []byte) error { return scan(s, text, Open, Paused) }
+
+// Cadence is coupon.cadence: when a coupon is issued.
+type Cadence string
+
+const (
+	Nightly   Cadence = "NIGHTLY"   // by the nightly run
+	Immediate Cadence = "IMMEDIATE" // many times a second, by `settle serve`
+)
+
+func (c *Cadence) Scan(value any) error { return scan(c, value, Nightly, Immediate) }
+
+func (c *Cadence) UnmarshalText(text []byte) error { return scan(c, text, Nightly, Immediate) }

@@ -26,9 +26,12 @@ const (
 	Cron     Trigger = "CRON"
 	Manual   Trigger = "MANUAL"
 	DLQRetry Trigger = "DLQ_RETRY"
+
+	// ImmediateRun is a run of `settle serve` over one immediate coupon.
+	ImmediateRun Trigger = "IMMEDIATE"
 )
 
-func (t *Trigger) Scan(value any) error { return scan(t, value, Cron, Manual, DLQRetry) }
+func (t *Trigger) Scan(value any) error { return scan(t, value, Cron, Manual, DLQRetry, ImmediateRun) }
 
 // RunStatus is how a run ended: settlement_run.status.
 type RunStatus string
@@ -55,9 +58,10 @@ const (
 	HeldBack  ResultStatus = "HELD"      // an invariant is violated; an operator must look
 	Busy      ResultStatus = "BUSY"      // another session holds the coupon's row; safe to run again
 	Failed    ResultStatus = "FAILED"
+	Frozen    ResultStatus = "FROZEN" // finance has frozen the coupon; nothing was done
 )
 
-var ResultStatuses = []ResultStatus{Settled, Unchanged, NotDue, HeldBack, Busy, Failed}
+var ResultStatuses = []ResultStatus{Settled, Unchanged, NotDue, HeldBack, Busy, Failed, Frozen}
 
 func (s *ResultStatus) Scan(value any) error { return scan(s, value, ResultStatuses...) }
 

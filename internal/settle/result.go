@@ -175,7 +175,7 @@ func (r *Report) end(err error, took time.Duration) {
 			}
 		case coupon.Failed, coupon.Busy:
 			r.Status = coupon.RunFailed
-		case coupon.Settled, coupon.Unchanged, coupon.NotDue:
+		case coupon.Settled, coupon.Unchanged, coupon.NotDue, coupon.Frozen:
 		}
 	}
 }
