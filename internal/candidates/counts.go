@@ -24,6 +24,8 @@ type Counts struct {
 	Since    coupon.Arrival // when the latest Redis server began to count, µs since 1970; 0: none has
 	Highest  coupon.Arrival // highest arrival in the queue and the DLQ; 0: both are empty
 
+	DLQChanges int64 // raised by each script that changes the DLQ; it starts again if the state is lost
+
 	PutBackWait    time.Duration // time left for processes to put applications back after the Redis server changed
 	MaxPutBackWait time.Duration // value of PutBackWait right after such a change
 }
@@ -38,14 +40,14 @@ func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, after coup
 }
 
 func readCounts(reply []any) (Counts, error) {
-	n, err := values[int64](reply, 14)
+	n, err := values[int64](reply, 15)
 	if err != nil {
 		return Counts{}, err
 	}
 	return Counts{
 		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: coupon.Arrival(n[2]), Waiting: n[3], DLQ: n[4],
 		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: coupon.Arrival(n[8]), WaitingAfter: n[9], DLQAfter: n[10],
-		Twice: n[11], Since: coupon.Arrival(n[12]), PutBackWait: time.Duration(n[13]) * time.Microsecond,
+		Twice: n[11], Since: coupon.Arrival(n[12]), PutBackWait: time.Duration(n[13]) * time.Microsecond, DLQChanges: n[14],
 	}, nil
 }
 

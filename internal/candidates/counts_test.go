@@ -29,7 +29,7 @@ func TestCountsOfEverything(t *testing.T) {
 	c.review(t, failed{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival, Source: coupon.SourceQueue}})
 	require.Equal(t, Counts{
 		Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime,
-		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, Highest: at[6].Arrival,
+		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, DLQChanges: 1, Highest: at[6].Arrival,
 		WaitingAfter: 2, DLQAfter: 1,
 	}, c.counts(t), "the highest arrival is in the DLQ")
 	for behind, want := range map[coupon.Arrival][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
@@ -42,7 +42,7 @@ func TestCountsOfEverything(t *testing.T) {
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.Equal(t, Counts{
 		Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime,
-		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, Sold: true, Highest: at[5].Arrival,
+		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, DLQChanges: 2, Sold: true, Highest: at[5].Arrival,
 		WaitingAfter: 2,
 	}, c.counts(t))
 }

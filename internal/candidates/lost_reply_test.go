@@ -170,7 +170,7 @@ func TestEveryOperationWorksInACluster(t *testing.T) {
 	require.NoError(t, c.SetSold(ctx, c.id, true))
 	require.EqualValues(t, 2, c.remove(t, w.Closes, coupon.MarkIssued, all[:2]...))
 	require.EqualValues(t, 1, c.remove(t, w.Closes, coupon.MarkRejected, all[2:]...))
-	require.Equal(t, Counts{Now: noon, Accepted: 3, LastArrival: at[2].Arrival, Issued: 2, Rejected: 1, Sold: true, Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime}, c.counts(t))
+	require.Equal(t, Counts{Now: noon, Accepted: 3, LastArrival: at[2].Arrival, Issued: 2, Rejected: 1, Sold: true, Since: µs(noon), DLQChanges: 2, PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime}, c.counts(t))
 	marked, _, err := c.Marked(ctx, c.id, coupon.MarkIssued, 0)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"1", "2"}, marked)

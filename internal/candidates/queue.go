@@ -30,19 +30,24 @@ var pageSources = map[byte]coupon.Source{
 // Page returns up to about 500 entries of queue and DLQ that follow the cursor and arrived before the cutoff, ordered
 // by arrival and member. After the last page, Page returns no entries.
 func (s *Store) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
-	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, cutoff.UTC().Format(time.RFC3339Nano))
+	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, dlqPageMembers, cutoff.UTC().Format(time.RFC3339Nano))
+}
+
+// Queue does what Page does, but reads only the queue.
+func (s *Store) Queue(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, 0, "")
 }
 
 // UnderReview does what Page does, but reads only the DLQ and has no cutoff.
 func (s *Store) UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error) {
-	return s.page(ctx, couponID, after, coupon.MaxArrival+2, 0, "") // this cutoff is above every arrival
+	return s.page(ctx, couponID, after, coupon.MaxArrival+2, 0, dlqPageMembers, "") // this cutoff is above every arrival
 }
 
-func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff coupon.Arrival, queueMembers int, night string) ([]coupon.Application, coupon.Cursor, error) {
+func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff coupon.Arrival, queueMembers, dlqMembers int, night string) ([]coupon.Application, coupon.Cursor, error) {
 	if after.End {
 		return nil, after, nil
 	}
-	reply, err := s.run(ctx, pageScript, couponID, cutoff, queueMembers, dlqPageMembers, after.Score, after.Member, night)
+	reply, err := s.run(ctx, pageScript, couponID, cutoff, queueMembers, dlqMembers, after.Score, after.Member, night)
 	if err != nil {
 		return nil, after, err
 	}

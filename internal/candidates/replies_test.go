@@ -42,7 +42,7 @@ func TestScriptsAreLoadedAgainAfterFlush(t *testing.T) {
 		forget()
 		require.NoError(t, call(), name)
 	}
-	require.Equal(t, Counts{Waiting: 1, DLQ: 1, WaitingAfter: 1, DLQAfter: 1, Issued: 1, Accepted: 3, Sold: true, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
+	require.Equal(t, Counts{Waiting: 1, DLQ: 1, WaitingAfter: 1, DLQAfter: 1, Issued: 1, Accepted: 3, Sold: true, DLQChanges: 1, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
 		withoutClock(c.counts(t)))
 }
 

@@ -92,12 +92,26 @@ func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Prom
 // lost. It returns how long to wait for the shard's clock to reach the cutoff, and how long to wait for the processes.
 // The caller repeats Fence until both are 0. known is the promise in MySQL.
 func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, putBackWait time.Duration, err error) {
-	n, err := s.numbers(ctx, fenceScript, couponID, 2, cutoff.UnixMicro(), s.ttlSeconds,
-		known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
+	n, err := s.fence(ctx, couponID, coupon.ArrivalAt(cutoff), known)
 	if err != nil {
 		return 0, 0, err
 	}
 	return time.Duration(n[0]) * time.Microsecond, time.Duration(n[1]) * time.Microsecond, nil
+}
+
+// Look returns the highest arrival that the coupon has ever given, so that no new one is below it, the time on the
+// shard's clock, and how long processes may still put applications back. It writes only a new epoch. known is the
+// promise in MySQL.
+func (s *Store) Look(ctx context.Context, couponID coupon.CouponID, known coupon.Promise) (last, now coupon.Arrival, putBackWait time.Duration, err error) {
+	n, err := s.fence(ctx, couponID, 0, known)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return coupon.Arrival(n[2]), coupon.Arrival(n[3]), time.Duration(n[1]) * time.Microsecond, nil
+}
+
+func (s *Store) fence(ctx context.Context, couponID coupon.CouponID, cutoff coupon.Arrival, known coupon.Promise) ([]int64, error) {
+	return s.numbers(ctx, fenceScript, couponID, 4, cutoff, s.ttlSeconds, known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
 }
 
 // Renew gives a coupon's keys their full TTL again. It is safe to repeat.

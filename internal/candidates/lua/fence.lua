@@ -4,7 +4,8 @@
 -- ARGV  1 cutoff (µs)  2 ttl (s) for a state that this script creates
 --       3 start of the epoch in which MySQL's counts were seen (µs)  4, 5 accepted and twice in MySQL
 --       6 time for putting applications back after the server changed (µs)
--- Returns {µs until the cutoff, µs left for putting back}. The fence is complete when both are 0.
+-- Returns {µs until the cutoff, µs left for putting back, highest arrival ever given, now}. The fence is complete when the
+-- first two are 0. With cutoff 0 nothing is fenced: the script only looks.
 local cutoff = tonumber(ARGV[1])
 local now = clock()
 local early = math.max(0, cutoff - now)
@@ -18,5 +19,6 @@ if #changes > 0 then
   redis.call('HSET', state, unpack(changes))
   if redis.call('TTL', state) == -1 then redis.call('EXPIRE', state, ARGV[2]) end
 end
-if promised.base == 0 and s[2] then return {early, 0} end -- earlier epochs counted nothing that could be lost
-return {early, math.max(0, math.min(promised.since + ARGV[6] - now, tonumber(ARGV[6])))}
+local left = math.max(0, math.min(promised.since + ARGV[6] - now, tonumber(ARGV[6])))
+if promised.base == 0 and s[2] then left = 0 end -- earlier epochs counted nothing that could be lost
+return {early, left, math.max(tonumber(s[1]) or 0, early == 0 and cutoff - 1 or 0), now}

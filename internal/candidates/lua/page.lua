@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Returns the next page of applications before a cutoff. Queue and DLQ are merged by (arrival, member). It only reads.
--- ARGV  1 cutoff (µs, exclusive)  2 limit of queue entries; 0: the queue is not read  3 limit of DLQ entries
+-- ARGV  1 cutoff (µs, exclusive)  2 limit of queue entries; 0: the queue is not read  3 limit of DLQ entries, likewise
 --       4 score and 5 member of the cursor; the score '' stands for the start
 --       6 cutoff as a text, in the form of `night` in DLQ reasons
 -- Returns {score, member, more, sources, {member, score, …}}. Score and member are the next cursor. more is 1 if

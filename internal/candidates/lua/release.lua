@@ -13,4 +13,5 @@ for i = 1, #ARGV, 2 do
     n = n + 1
   end
 end
+if n > 0 then dlqChanged() end
 return n

@@ -68,4 +68,5 @@ for i = 2, #ARGV, 4 do
     n = n + 1
   end
 end
+if n > 0 then dlqChanged() end
 return n

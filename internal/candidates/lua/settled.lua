@@ -7,6 +7,7 @@ local function finish(removed, members, reviewed)
   if #reviewed > 0 then
     removed = removed + redis.call('ZREM', dlq, unpack(reviewed))
     redis.call('HDEL', reasons, unpack(reviewed))
+    dlqChanged()
   end
   local set = ({issued = issued, rejected = rejected})[ARGV[1]]
   if set then

@@ -13,5 +13,10 @@ local function whole(n) return string.format('%.0f', n) end
 -- Returns the arrival (µs) of a score; false if there is no score. A score written by hand may exceed these limits.
 local function arrivalOf(score) return score and math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)) end
 
+-- Counts a change of the DLQ, so that immediate runs need not read an unchanged DLQ.
+local function dlqChanged()
+  if redis.call('EXISTS', state) == 1 then redis.call('HINCRBY', state, 'dlqs', 1) end
+end
+
 -- Returns when a key expires (s since 1970) that lives for ttl (s) after an instant (µs since 1970).
 local function expiry(instant, ttl) return whole(math.floor(instant / 1000000) + ttl) end
