@@ -38,6 +38,15 @@ PREPARE step FROM @ddl;
 EXECUTE step;
 DEALLOCATE PREPARE step;
 
+-- With this index the highest arrival that got a seat is the first entry.
+SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE settlement
+    ADD KEY settlement_last (coupon_id, last_arrival)')
+    FROM information_schema.statistics
+    WHERE table_schema = DATABASE() AND table_name = 'settlement' AND index_name = 'settlement_last');
+PREPARE step FROM @ddl;
+EXECUTE step;
+DEALLOCATE PREPARE step;
+
 -- Sums over the rows that settlements wrote: issued counts user_coupon rows with a run, concluded counts application_outcome
 -- rows, settled_up_to is the highest arrival with either, last_issued the highest arrival that ever got a seat (µs since
 -- 1970). Only settlements write them, under the coupon's lock.

@@ -135,7 +135,7 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 var allScripts = []script{
 	applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript, pageScript, removeRangeScript, removeScript,
 	reviewScript, releaseScript, setSoldScript, sweepScript, statusScript, countByIntervalScript, lookupUserScript, missingScript,
-	restoreScript, inspectScript,
+	restoreScript, inspectScript, waitingScript,
 }
 
 // scriptOf finds a script by its SHA-1 or its source.

@@ -14,7 +14,10 @@ import (
 const waitingCoupons = 500
 
 // waitingScript finds the keys of one shard that exist. It declares no key, because the keys are in several slots.
-var waitingScript = redis.NewScript(read("waiting"))
+var (
+	waitingScript = load("waiting")
+	findWaiting   = redis.NewScript(waitingScript.source)
+)
 
 // Waiting returns the coupons whose queue is not empty, in any order. For coupons that have none, it costs one command
 // for each shard and 500 coupons.
@@ -52,7 +55,7 @@ func (s *Store) waitingOn(ctx context.Context, coupons []coupon.CouponID) ([]cou
 	for i, queue := range queues {
 		args[i] = queue
 	}
-	places, err := waitingScript.RunRO(ctx, shard, nil, args...).Int64Slice()
+	places, err := findWaiting.Run(ctx, shard, nil, args...).Int64Slice()
 	if err != nil { // a slot may be moving to another shard
 		return s.waitingEach(ctx, coupons, queues)
 	}

@@ -59,6 +59,6 @@ func TestWaiting_InACluster(t *testing.T) {
 	slices.Sort(found)
 	require.Equal(t, want, found)
 	// The script fails if a key is on another shard, as while a slot moves.
-	places := waitingScript.RunRO(t.Context(), newClient(t, nodes[0].Addr()), nil, store.names.coupon(1).queue, store.names.coupon(2).queue, store.names.coupon(3).queue)
+	places := findWaiting.Run(t.Context(), newClient(t, nodes[0].Addr()), nil, store.names.coupon(1).queue, store.names.coupon(2).queue, store.names.coupon(3).queue)
 	require.Error(t, places.Err())
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -17,28 +18,58 @@ type Start struct {
 	Trigger           coupon.Trigger
 	Operator, Reason  string
 	Cutoff, StartedAt time.Time
+	Nonce             Nonce
+}
+
+// Nonce identifies a run. The process makes it, because MySQL can give an AUTO_INCREMENT id twice after a crash.
+type Nonce [16]byte
+
+func NewNonce() (n Nonce) {
+	_, _ = rand.Read(n[:]) // never fails
+	return n
 }
 
 // Heartbeats are written and compared by the clock of MySQL, because the clocks of pods differ. A heartbeat of a run
 // that was marked ABANDONED makes it RUNNING again.
 const (
-	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at) VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(6))"
+	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, nonce) VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(6), ?)"
+	findSQL   = "SELECT COALESCE(MAX(id), 0) FROM settlement_run WHERE nonce = ?"
 	beatSQL   = "UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6), status = 'RUNNING' WHERE id = ? AND status IN ('RUNNING', 'ABANDONED')"
 	endSQL    = "UPDATE settlement_run SET status = ?, heartbeat_at = UTC_TIMESTAMP(6), finished_at = ? WHERE id = ?"
-	findSQL   = `
-SELECT COALESCE(MAX(id), 0) FROM settlement_run
-WHERE cutoff = ? AND started_at = ? AND trigger_kind = ? AND operator = ? AND reason = ? AND status = 'RUNNING'`
 )
 
 // Begin records a run. If attempt is above 1, it first looks for the row of an earlier attempt whose reply was lost.
 func Begin(ctx context.Context, q mysqltx.Querier, s Start, attempt int) (id coupon.RunID, err error) {
 	if attempt > 1 {
-		err := q.QueryRowContext(ctx, findSQL, s.Cutoff, s.StartedAt, s.Trigger, s.Operator, s.Reason).Scan(&id)
-		if err != nil || id > 0 {
-			return id, mysqltx.Wrap(err, "find run")
+		if id, err := Find(ctx, q, s.Nonce); err != nil || id > 0 {
+			return id, err
 		}
 	}
-	done, err := q.ExecContext(ctx, insertSQL, s.Trigger, s.Operator, s.Reason, s.Cutoff, s.StartedAt)
+	return insert(ctx, q, insertSQL, s.Trigger, s.Operator, s.Reason, s.Cutoff, s.StartedAt, s.Nonce[:])
+}
+
+// Find returns the run with a nonce, or 0.
+func Find(ctx context.Context, q mysqltx.Querier, n Nonce) (id coupon.RunID, err error) {
+	err = q.QueryRowContext(ctx, findSQL, n[:]).Scan(&id)
+	return id, mysqltx.Wrap(err, "find run")
+}
+
+const insertEndedSQL = `
+INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, finished_at, status, nonce)
+VALUES (?, '', '', ?, ?, UTC_TIMESTAMP(6), ?, 'SUCCEEDED', ?)`
+
+// BeginImmediate records an immediate run in the transaction of its first change, and as ended: the row exists only if
+// the transaction is committed. If the run has a row already, BeginImmediate finds it.
+func BeginImmediate(ctx context.Context, tx mysqltx.Querier, s Start, at time.Time) (coupon.RunID, error) {
+	id, err := insert(ctx, tx, insertEndedSQL, s.Trigger, s.Cutoff, s.StartedAt, at, s.Nonce[:])
+	if mysqltx.IsDuplicate(err) {
+		return Find(ctx, tx, s.Nonce)
+	}
+	return id, err
+}
+
+func insert(ctx context.Context, q mysqltx.Querier, query string, args ...any) (coupon.RunID, error) {
+	done, err := q.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, fmt.Errorf("record run: %w", err)
 	}

@@ -175,6 +175,9 @@ var cutoff = time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
 // begin records a run that starts at that instant.
 func (d fixture) begin(start history.Start) coupon.RunID {
 	d.T.Helper()
+	if start.Nonce == (history.Nonce{}) {
+		start.Nonce = history.NewNonce()
+	}
 	id, err := history.Begin(d.T.Context(), d.DB, start, 1)
 	require.NoError(d.T, err)
 	return id
@@ -183,12 +186,15 @@ func (d fixture) begin(start history.Start) coupon.RunID {
 func TestBegin_FindsTheRowOfALostReply(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	start := history.Start{Trigger: coupon.Cron, Cutoff: cutoff, StartedAt: cutoff}
+	start := history.Start{Trigger: coupon.Cron, Cutoff: cutoff, StartedAt: cutoff, Nonce: history.NewNonce()}
 	first := d.begin(start)
 	found, err := history.Begin(t.Context(), d.DB, start, 2)
 	require.NoError(t, err)
 	require.Equal(t, first, found)
-	require.NotEqual(t, first, d.begin(start), "a first attempt looks for nothing")
+	start.Nonce = history.NewNonce()
+	other, err := history.Begin(t.Context(), d.DB, start, 2)
+	require.NoError(t, err)
+	require.NotEqual(t, first, other, "a run is found by its nonce alone")
 }
 
 func TestAbandon(t *testing.T) {

@@ -66,6 +66,14 @@ func (d *Deployment) AddQueue(seats int, users ...coupon.UserID) coupon.CouponID
 	return couponID
 }
 
+// AddImmediate adds an open immediate coupon, whose window is published. The users exist and have applied, in this order.
+func (d *Deployment) AddImmediate(seats int, users ...coupon.UserID) coupon.CouponID {
+	d.T.Helper()
+	couponID := d.AddQueue(seats, users...)
+	d.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", couponID)
+	return couponID
+}
+
 // Answer lets a user apply and returns the answer.
 func (d *Deployment) Answer(couponID coupon.CouponID, user coupon.UserID) candidates.Code {
 	d.T.Helper()

@@ -75,6 +75,14 @@ func (d *Deployment) SettleNow(coupons ...coupon.CouponID) *settle.Report {
 	return report
 }
 
+// IssueNow does an immediate run.
+func (d *Deployment) IssueNow(couponID coupon.CouponID) settle.Issuance {
+	d.T.Helper()
+	s, disconnect := d.settler(nil)
+	defer disconnect()
+	return s.IssueNow(d.T.Context(), couponID)
+}
+
 // SettleFailing settles everything that has arrived. Coupons must fail with exactly these classes.
 func (d *Deployment) SettleFailing(classes ...coupon.Class) *settle.Report {
 	d.T.Helper()

@@ -28,7 +28,8 @@ type Ledger struct {
 	Store Store
 	Users *users.Directory
 
-	until atomic.Pointer[time.Time] // when waitForPods stops waiting; nil before the first wait
+	until  atomic.Pointer[time.Time] // when waitForPods stops waiting; nil before the first wait
+	walked walks
 }
 
 // Account counts the accepted applications of one coupon by where they are now. Invariant 4: accepted = waiting + under
@@ -47,7 +48,10 @@ type Account struct {
 	AskedAgain int64 `json:"askedAgain"`
 	Arrivals
 
-	Past Past `json:"-"`
+	Sold   bool `json:"-"` // Redis answers SOLD_OUT
+	Past   Past `json:"-"`
+	Sums   Sums `json:"-"` // counted from the rows, or read
+	Stored Sums `json:"-"` // the row of table settled
 }
 
 type Arrivals struct {
@@ -103,10 +107,21 @@ func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.Coup
 }
 
 const promisedSQL = `
-SELECT COALESCE(MAX(accepted), 0), COALESCE(MAX(last_arrival), 0), COALESCE(MAX(written_off), 0), COALESCE(MAX(twice), 0), COALESCE(MAX(counted_since), 0),
+SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0),
+       COALESCE(s.issued, 0), COALESCE(s.concluded, 0), COALESCE(s.settled_up_to, 0), COALESCE(s.last_issued, 0),
        EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ?), EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ?),
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
-FROM promise WHERE coupon_id = ?`
+FROM (SELECT 1 AS one) o LEFT JOIN promise p ON p.coupon_id = ? LEFT JOIN settled s ON s.coupon_id = ?`
+
+// readPromised reads the promise, the sums, and which tables have rows of a coupon.
+func readPromised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, err error) {
+	fields := []any{&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince}
+	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
+	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID, couponID).Scan(fields...)
+	return a, mysqltx.Wrap(err, "read promise and sums of coupon %d", couponID)
+}
+
+func (a *Account) useSums(s Sums) { a.Sums, a.Issued, a.Outcomes = s, s.Issued, s.Concluded }
 
 // settledSQL asks for each outcome separately, because an index then gives the highest arrival.
 const settledSQL = `
@@ -118,48 +133,62 @@ SELECT COUNT(*), COUNT(run_id),
        (SELECT MAX(applied_at) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED')
 FROM user_coupon WHERE coupon_id = ?`
 
-// ReadRecorded reads the counts of one coupon from MySQL. settledUpTo is the highest arrival that has an outcome there.
-func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, settledUpTo coupon.Arrival, err error) {
-	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID).
-		Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
-	if err == nil && a.Past != (Past{}) {
-		var outcomes [3]sql.NullTime
-		err = tx.QueryRowContext(ctx, settledSQL, couponID, couponID, couponID, couponID, couponID, couponID).
-			Scan(&a.Past.Coupons, &a.Issued, &a.Outcomes, &settledUpTo, &outcomes[0], &outcomes[1], &outcomes[2])
-		for _, at := range outcomes {
-			if at.Valid {
-				settledUpTo = max(settledUpTo, coupon.ArrivalAt(at.Time))
-			}
+// ReadRecorded counts the rows of one coupon in MySQL.
+func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, error) {
+	a, err := readPromised(ctx, tx, couponID)
+	if err != nil || a.Past == (Past{}) {
+		return a, err
+	}
+	var counted Sums
+	var outcomes [3]sql.NullTime
+	err = tx.QueryRowContext(ctx, settledSQL, couponID, couponID, couponID, couponID, couponID, couponID).
+		Scan(&a.Past.Coupons, &counted.Issued, &counted.Concluded, &counted.LastIssued, &outcomes[0], &outcomes[1], &outcomes[2])
+	counted.SettledUpTo = max(counted.LastIssued, a.Stored.SettledUpTo) // a record of NOT_SELECTED may be deleted
+	for _, at := range outcomes {
+		if at.Valid {
+			counted.SettledUpTo = max(counted.SettledUpTo, coupon.ArrivalAt(at.Time))
 		}
 	}
-	return a, settledUpTo, mysqltx.Wrap(err, "count outcomes of coupon %d", couponID)
+	a.useSums(counted)
+	return a, mysqltx.Wrap(err, "count outcomes of coupon %d", couponID)
 }
 
 // count reads MySQL before Redis. Applications arrive even under the coupon's lock, and API pods then raise the promise
 // row. If Redis were read first, applications that arrive between the two reads would look lost.
 func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, candidates.Counts, error) {
-	recorded, settledUpTo, err := ReadRecorded(ctx, tx, couponID)
+	recorded, err := ReadRecorded(ctx, tx, couponID)
 	if err != nil {
 		return Account{}, candidates.Counts{}, err
 	}
-	return l.AddUp(ctx, tx, couponID, recorded, settledUpTo, func(Entry) {})
+	return l.AddUp(ctx, tx, couponID, recorded, func(Entry) {})
 }
 
-// AddUp adds the applications in Redis to the counts from MySQL. Those above settledUpTo are unsettled, and no run
+// AddUp adds the applications in Redis to the counts from MySQL. Those above SettledUpTo are unsettled, and no run
 // removes them. Earlier ones can be settled, because the clean-up is pending or Redis fell back to an older state:
 // AddUp compares each of them with MySQL and calls visit for it.
-func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, settledUpTo coupon.Arrival, visit func(Entry)) (Account, candidates.Counts, error) {
-	counts, err := l.Store.Counts(ctx, couponID, settledUpTo)
+func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, visit func(Entry)) (Account, candidates.Counts, error) {
+	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
 	if err != nil {
 		return Account{}, counts, err
 	}
+	a, err = l.addUp(ctx, tx, couponID, a, counts, visit)
+	return a, counts, err
+}
+
+// lift raises the promise in MySQL to that in Redis.
+func (a *Account) lift(counts candidates.Counts) {
 	a.Accepted, a.LastArrival = max(a.Accepted, counts.Accepted), max(a.LastArrival, counts.LastArrival)
 	a.AskedAgain, a.CountedSince = max(a.AskedAgain, counts.Twice), max(a.CountedSince, counts.Since)
+	a.Sold = counts.Sold
+}
+
+func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, counts candidates.Counts, visit func(Entry)) (Account, error) {
+	a.lift(counts)
 	a.Waiting, a.UnderReview = counts.WaitingAfter, counts.DLQAfter
 	if counts.Waiting == counts.WaitingAfter && counts.DLQ == counts.DLQAfter {
-		return a, counts, nil
+		return a, nil
 	}
-	err = l.walk(ctx, tx, couponID, settledUpTo, func(e Entry) {
+	err := l.walk(ctx, tx, couponID, a.Sums.SettledUpTo, func(e Entry) {
 		if e.Source == coupon.SourceQueue {
 			a.Waiting++
 		} else {
@@ -170,5 +199,5 @@ func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 		}
 		visit(e)
 	})
-	return a, counts, err
+	return a, err
 }

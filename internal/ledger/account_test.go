@@ -99,7 +99,7 @@ func TestAccountCountsEachApplicationOnce(t *testing.T) {
 			test.want(&want)
 			require.Equal(t, want, c.check().Account)
 			got := c.account(c.ledger)
-			got.Past, got.CountedSince = ledger.Past{}, 0
+			got.Past, got.CountedSince, got.Sums, got.Stored, got.Sold = ledger.Past{}, 0, ledger.Sums{}, ledger.Sums{}, false
 			require.Equal(t, want, got)
 		})
 	}

@@ -16,6 +16,7 @@ import (
 // Bounds of repetition. A failover takes some seconds. Seven waits of 10 s for a row lock take about a minute.
 const (
 	maxAttempts  = 7
+	fewAttempts  = 2 // enough to look up a transaction whose COMMIT got no reply
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 4 * time.Second
 	jitter       = 50 // percent; runs that collided should not collide again
@@ -23,11 +24,15 @@ const (
 
 // DB runs work on a pool of connections. While MySQL is away, it makes only one attempt at each piece of work.
 type DB struct {
-	pool *sql.DB
+	pool     *sql.DB
+	attempts uint64
 	away atomic.Bool // MySQL refused the last operation
 }
 
-func New(pool *sql.DB) *DB { return &DB{pool: pool} }
+func New(pool *sql.DB) *DB { return &DB{pool: pool, attempts: maxAttempts} }
+
+// NewBrief returns a DB that makes two attempts, for callers that soon come again by themselves.
+func NewBrief(pool *sql.DB) *DB { return &DB{pool: pool, attempts: fewAttempts} }
 
 // Pool returns the pool, for statements that are tried only once, such as heartbeats.
 func (d *DB) Pool() *sql.DB { return d.pool }
@@ -67,7 +72,7 @@ func (d *DB) Once(ctx context.Context, work func(ctx context.Context, q Querier)
 // repeat runs work until it succeeds, a repetition cannot help, or the attempts are used up. The error is an *Away if
 // MySQL refused the last attempt and then a simple write too.
 func (d *DB) repeat(ctx context.Context, work func(ctx context.Context, conn *sql.Conn, attempt int) error) error {
-	retries := uint64(maxAttempts - 1)
+	retries := d.attempts - 1
 	if d.away.Load() {
 		retries = 0
 	}

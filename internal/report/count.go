@@ -111,15 +111,15 @@ func (c *counter) addOutcomes(rows *sql.Rows) error {
 // and are only counted. Earlier ones are compared with MySQL one by one. The account is read last: an application that
 // leaves Redis before then shows as a gap, and the coupon is counted again.
 func (c *counter) readRedis(ctx context.Context) error {
-	recorded, settledUpTo, err := ledger.ReadRecorded(ctx, c.tx, c.Coupon.Coupon)
+	recorded, err := ledger.ReadRecorded(ctx, c.tx, c.Coupon.Coupon)
 	if err != nil {
 		return err
 	}
-	if err := c.countUndecided(ctx, settledUpTo+1); err != nil {
+	if err := c.countUndecided(ctx, recorded.Sums.SettledUpTo+1); err != nil {
 		return err
 	}
 	l := &ledger.Ledger{Store: c.Store, Users: c.Users}
-	account, _, err := l.AddUp(ctx, c.tx, c.Coupon.Coupon, recorded, settledUpTo, func(e ledger.Entry) {
+	account, _, err := l.AddUp(ctx, c.tx, c.Coupon.Coupon, recorded, func(e ledger.Entry) {
 		switch {
 		case e.Settled() || !c.period.contains(e.Arrival):
 		case e.Source == coupon.SourceQueue:

@@ -15,6 +15,9 @@ import (
 // setAside moves the first applications to the DLQ, as many as seats are free. The next run tries them first. Until
 // then, applying again is answered UNDER_REVIEW. An application that is in the DLQ already keeps its cause.
 func (s *settlement) setAside(ctx context.Context, c coupon.Coupon, why error) (sum tally, err error) {
+	if c.Frozen {
+		return tally{}, nil
+	}
 	var cursor coupon.Cursor
 	for seats := c.Free(); seats > 0; {
 		if err := s.run.stopped(); err != nil {

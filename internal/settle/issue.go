@@ -29,6 +29,7 @@ type seated struct {
 	refused  refusals         // rows that MySQL refused
 	tally    tally            // counts winners and NOT_SELECTED applications; later steps count the others
 	returned []coupon.Failure // NOT_SELECTED applications that are rejected now
+	recorded int              // number of rows by which application_outcome grows; negative if records are deleted
 
 	moved map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ; the keys have no Source
 }
@@ -43,6 +44,9 @@ func withoutSource(a coupon.Application) coupon.Application {
 // applications that a failover lost. After that, no new arrival is below the cutoff.
 func (s *settlement) waitForFence(ctx context.Context) error {
 	s.begin(StepFence)
+	if s.run.immediate() { // IssueNow has looked
+		return nil
+	}
 	for {
 		wait, forPods, err := s.fence(ctx)
 		if err != nil || wait+forPods == 0 {
@@ -65,6 +69,10 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 }
 
 func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
+	if s.run.immediate() {
+		_, _, forPods, err = s.Door.Look(ctx, s.coupon.ID, s.coupon.Promise)
+		return 0, forPods, err
+	}
 	if s.coupon.Finalised() { // nothing is accepted or put back any more
 		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, coupon.Promise{})
 		return wait, 0, err
@@ -104,6 +112,7 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 			if err != nil {
 				return seated{}, err
 			}
+			got.recorded -= len(fromRecords(on.stored))
 			digest.add(on.stored)
 			winners.add(on.stored)
 			s.progress(len(on.stored))
@@ -182,11 +191,15 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 	}
 }
 
+// fromRecords returns the applications that were recorded as NOT_SELECTED.
+func fromRecords(all []coupon.Application) []coupon.Application {
+	return slices.DeleteFunc(slices.Clone(all), func(a coupon.Application) bool { return a.Source != coupon.SourceNotSelected })
+}
+
 // recordReturned updates the records of NOT_SELECTED applications. If the application has a seat now, its record is
 // deleted. If it cannot get a seat any more, the record gets the final outcome.
 func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeats) (sum tally, rejected []coupon.Failure, err error) {
-	seatedNow := slices.DeleteFunc(slices.Clone(on.stored), func(a coupon.Application) bool { return a.Source != coupon.SourceNotSelected })
-	if err := deleteNotSelected(ctx, tx, s.coupon.ID, seatedNow); err != nil {
+	if err := deleteNotSelected(ctx, tx, s.coupon.ID, fromRecords(on.stored)); err != nil {
 		return tally{}, nil, err
 	}
 	rejected = on.rejected
@@ -232,12 +245,13 @@ func (s seated) readAgain(page []coupon.Application) (n int) {
 
 // reviewReturned moves NOT_SELECTED applications with refused rows to the DLQ. If the commit then fails, they are in
 // the DLQ and recorded in MySQL; the record counts. If the user has another DLQ entry, the application is rejected.
-func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seated) (tally, error) {
-	sum := seats.tally
+func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seated) (seated, error) {
+	sum := &seats.tally
 	for _, f := range seats.refusedOf(true) {
+		seats.recorded-- // the caller has deleted the record
 		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.settledAt(), []coupon.Failure{f})
 		if err != nil {
-			return sum, err
+			return seats, err
 		}
 		if moved > 0 {
 			continue
@@ -245,12 +259,13 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 		sum.UnderReview--
 		sum.causes[f.Cause]--
 		sum.Rejected++
+		seats.recorded++
 		reason := mysqltx.Shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
 		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, reason, []coupon.Application{f.Application}); err != nil {
-			return sum, err
+			return seats, err
 		}
 	}
-	return sum, nil
+	return seats, nil
 }
 
 // countAttempts counts the attempts at rows that earlier settlements refused too, if this settlement failed because too
@@ -286,8 +301,10 @@ func (s *settlement) auditHold(ctx context.Context, action audit.Action, why err
 
 // underLock runs work in a transaction that has locked the coupon.
 func (s *settlement) underLock(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error) error {
+	id := s.run.id // an attempt that is rolled back must not set it
 	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		locked, err := lockCoupon(ctx, tx, s.coupon.ID)
+		s.run.id = id
+		locked, err := s.lock(ctx, tx)
 		if err != nil {
 			return err
 		}

@@ -23,9 +23,27 @@ const (
 WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
 )
 
-// lockCoupon is the first statement of every transaction of this package. Its row lock is the only mutual exclusion.
-func lockCoupon(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error) {
-	return readCoupon(ctx, tx, coupon.LockSQL, id)
+var (
+	errBusy   = &coupon.Error{Class: coupon.Infrastructure, Err: text.RetryableErrorf(text.CouponBusy)}
+	errFrozen = &coupon.Error{Class: coupon.Setup, Err: errors.New("the coupon is frozen")} // the result shows it as a status
+)
+
+// lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion. An
+// immediate run does not wait for it.
+func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error) {
+	query := coupon.LockSQL
+	if s.run.immediate() {
+		query += " NOWAIT"
+	}
+	locked, err := readCoupon(ctx, tx, query, s.coupon.ID)
+	switch {
+	case s.run.immediate() && mysqltx.IsLockWait(err):
+		return s.coupon, errBusy
+	case err == nil && locked.Frozen:
+		return locked, errFrozen
+	default:
+		return locked, err
+	}
 }
 
 func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.CouponID) (c coupon.Coupon, err error) {
@@ -53,11 +71,12 @@ func takeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats 
 
 const (
 	selectIssuedSQL = `
-SELECT user_id, applied_at FROM user_coupon
-WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
+SELECT user_id, applied_at, position, id FROM user_coupon
+WHERE coupon_id = ? AND run_id = ? AND position >= ? AND (position > ? OR id > ?) AND applied_at IS NOT NULL
+ORDER BY position, id LIMIT ?`
 
 	selectRejectedSQL = `
-SELECT user_id, applied_at FROM application_outcome
+SELECT user_id, applied_at, 0, 0 FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
   AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
 ORDER BY applied_at, user_id LIMIT ?`
@@ -68,26 +87,38 @@ const cleanUpApplications = 5_000
 
 // removePages removes from Redis the applications that a run has recorded as issued or, with MarkRejected, rejected.
 func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark coupon.Mark) error {
-	var last coupon.Application
-	for {
-		query, args := selectIssuedSQL, []any{s.coupon.ID, last.User(), run, cleanUpApplications}
-		if from := last.Arrival.Time(); mark == coupon.MarkRejected {
-			query, args = selectRejectedSQL, []any{s.coupon.ID, run, from, from, last.User(), cleanUpApplications}
+	for last := (recorded{}); ; {
+		query, args := selectIssuedSQL, []any{s.coupon.ID, run, last.position, last.position, last.id, cleanUpApplications}
+		if mark == coupon.MarkRejected {
+			query, args = selectRejectedSQL, []any{s.coupon.ID, run, last.at, last.at, last.user, cleanUpApplications}
 		}
-		var page []coupon.Application
+		var rows []recorded
 		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-			page, err = mysqltx.CollectApplications(ctx, q, coupon.SourceQueue, query, args...)
+			rows, err = mysqltx.Collect(ctx, q, (*recorded).fields, query, args...)
 			return err
 		})
-		if err != nil || len(page) == 0 {
+		if err != nil || len(rows) == 0 {
 			return mysqltx.Wrap(err, "read settled applications of coupon %d", s.coupon.ID)
+		}
+		page := make([]coupon.Application, len(rows))
+		for i, r := range rows {
+			page[i] = coupon.Application{Member: r.user.Member(), Arrival: coupon.ArrivalAt(r.at), Source: coupon.SourceQueue}
 		}
 		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
 			return err
 		}
-		last = page[len(page)-1]
+		last = rows[len(rows)-1]
 	}
 }
+
+// recorded is a row of user_coupon or, without position and id, of application_outcome.
+type recorded struct {
+	user         coupon.UserID
+	at           time.Time
+	position, id int64
+}
+
+func (r *recorded) fields() []any { return []any{&r.user, &r.at, &r.position, &r.id} }
 
 const insertOutcomesSQL = `
 INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, reason, run_id, recorded_at)
@@ -223,7 +254,43 @@ func selectPendingCleanups(ctx context.Context, tx *sql.Tx, couponID coupon.Coup
 	return pending, mysqltx.Wrap(err, "read settlements to clean up of coupon %d", couponID)
 }
 
-const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_arrival), 0) FROM settlement WHERE coupon_id = ?"
+const keepSumsSQL = `
+INSERT INTO settled (coupon_id, issued, concluded, settled_up_to, last_issued) VALUES (?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE issued = ?, concluded = ?, settled_up_to = ?, last_issued = ?`
+
+// keepSums writes the sums after the transaction that seats the winners, if they have changed or were wrong.
+func keepSums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, seats seated) error {
+	now := a.Sums
+	now.Issued += int64(seats.winners.count)
+	now.Concluded += int64(seats.recorded)
+	now.LastIssued = max(now.LastIssued, seats.winners.last)
+	now.SettledUpTo = max(now.SettledUpTo, now.LastIssued)
+	if now == a.Stored {
+		return nil
+	}
+	err := mysqltx.Upsert(ctx, tx, keepSumsSQL, couponID, now.Issued, now.Concluded, now.SettledUpTo, now.LastIssued,
+		now.Issued, now.Concluded, now.SettledUpTo, now.LastIssued)
+	return mysqltx.Wrap(err, "keep sums of coupon %d", couponID)
+}
+
+const addToSumsSQL = `
+INSERT INTO settled (coupon_id, concluded, settled_up_to) VALUES (?, ?, ?)
+ON DUPLICATE KEY UPDATE concluded = concluded + ?, settled_up_to = GREATEST(settled_up_to, ?)`
+
+// addToSums counts outcomes that were recorded without a seat.
+func addToSums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, recorded ...coupon.Application) error {
+	if len(recorded) == 0 {
+		return nil
+	}
+	upTo := coupon.Arrival(0)
+	for _, a := range recorded {
+		upTo = max(upTo, a.Arrival)
+	}
+	err := mysqltx.Upsert(ctx, tx, addToSumsSQL, couponID, len(recorded), upTo, len(recorded), upTo)
+	return mysqltx.Wrap(err, "add to sums of coupon %d", couponID)
+}
+
+const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_issued), 0) FROM settled WHERE coupon_id = ?"
 
 // selectLastIssued returns the highest arrival of the coupon that ever got a seat.
 func selectLastIssued(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (last coupon.Arrival, err error) {

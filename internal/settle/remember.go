@@ -48,9 +48,6 @@ func (r *remembered) add(issued []coupon.Application) {
 		r.forget()
 		return
 	}
-	if r.all == nil {
-		r.all = make([]Winner, 0, min(r.room, maxRemembered))
-	}
 	for _, a := range issued {
 		r.all = append(r.all, Winner{a.User(), a.Arrival})
 	}

@@ -105,6 +105,8 @@ func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 		r.SeatsLeft = d.issued.seatsLeft
 	}
 	switch {
+	case err == nil && d.frozen && !all.changed():
+		r.Status = coupon.Frozen
 	case err == nil && d.notDue:
 		r.Status = coupon.NotDue
 	case err == nil && (all.changed() || d.issued.changed()):
@@ -122,7 +124,7 @@ func (r *Result) fail(err error) {
 	if r.class == coupon.Invariant {
 		r.Status = coupon.HeldBack
 	}
-	if mysqltx.IsLockWait(err) && !errors.As(err, new(*mysqltx.CommitUnknown)) {
+	if errors.Is(err, errBusy) || mysqltx.IsLockWait(err) && !errors.As(err, new(*mysqltx.CommitUnknown)) {
 		r.Status, err = coupon.Busy, text.RetryableErrorf(text.CouponBusy)
 	}
 	r.err, r.Error = err, err.Error()

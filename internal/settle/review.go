@@ -89,6 +89,7 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 type dropped struct {
 	issued
 	applications []coupon.Application // applications that leave the DLQ
+	recorded     []coupon.Application // those of them whose outcome this run records
 	stay         []error              // one error for each application that stays in the DLQ
 }
 
@@ -147,6 +148,9 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if !done.seated.tally.changed() {
 		return done, nil
 	}
+	if err := addToSums(ctx, tx, locked.ID, done.recorded...); err != nil {
+		return done, err
+	}
 	return done, insertRecord(ctx, tx, s.run, locked.ID, done.seated)
 }
 
@@ -197,7 +201,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 		return err
 	}
 	ended = append(ended, recorded...)
-	done.applications = append(done.applications, ended...)
+	done.applications, done.recorded = append(done.applications, ended...), append(done.recorded, ended...)
 	done.seated.tally = done.seated.tally.plus(tally{Counts: Counts{Read: len(ended), Rejected: len(ended)}})
 	return s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...)
 }

@@ -32,10 +32,14 @@ type run struct {
 	stop      context.Context // cancelled by a request to stop
 	work      work
 	memory    *memory // shared by all coupons of the run
+	nonce     history.Nonce
 }
 
+// immediate reports whether this is a run of `settle serve` over one immediate coupon; see IssueNow.
+func (r run) immediate() bool { return r.Trigger == coupon.ImmediateRun }
+
 func (r run) start() history.Start {
-	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, StartedAt: r.startedAt}
+	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, StartedAt: r.startedAt, Nonce: r.nonce}
 }
 
 // settledAt returns the time of all that the run records: its start or, if it started before its cutoff, the cutoff. It
@@ -90,7 +94,7 @@ func (s *Settler) withFreshDB() *Settler {
 }
 
 func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run, error) {
-	r := run{Order: order, stop: stop, work: what, memory: new(memory)}
+	r := run{Order: order, stop: stop, work: what, memory: new(memory), nonce: history.NewNonce()}
 	r.Canaries = slices.Sorted(slices.Values(order.Canaries)) // nil stays nil
 	cutoff, err := s.chooseCutoff(ctx, order)
 	r.cutoff, r.startedAt = cutoff, s.Now().UTC().Truncate(time.Microsecond)
@@ -276,7 +280,9 @@ func (t *task) do(part func() (settled, error)) {
 		r.Status = "" // a coupon has no status before the run ends
 		t.Observer.Note(r)
 	}()
-	t.done, t.err = part()
+	if t.done, t.err = part(); errors.Is(t.err, errFrozen) {
+		t.done.frozen, t.err = true, nil
+	}
 }
 
 func (t *task) result() Result { return t.done.result(t.coupon, t.err, t.took) }
@@ -293,6 +299,14 @@ func (t *task) end() Result {
 			zap.Int("under_review", r.UnderReview), zap.Int("rejected", r.Rejected), zap.Int("not_selected", r.NotSelected))
 	}
 	return r
+}
+
+// level is the log level for what happens in every run. Immediate runs are too many for the log.
+func (r run) level() zapcore.Level {
+	if r.immediate() {
+		return zap.DebugLevel
+	}
+	return zap.InfoLevel
 }
 
 // alarm is the log level for a coupon that was not settled. The operator of a manual run sees the error in the report.

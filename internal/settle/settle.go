@@ -74,6 +74,8 @@ type Clock interface {
 type Line interface {
 	// Page reads, by arrival, the next applications after the cursor and before the cutoff. It returns none at the end.
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	// Queue does what Page does, but reads only the queue.
+	Queue(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 	// Remove removes settled applications from queue and DLQ, and marks their users. It returns how many it removed.
 	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error)
 	// Review moves applications to the DLQ and keeps their arrivals. It returns how many it moved.
@@ -91,6 +93,9 @@ type Door interface {
 	// Fence returns how long to wait for the cutoff, and for pods to put back the applications that a failover lost.
 	// After that, nothing arrives below the cutoff. known is MySQL's promise, the zero Promise for a finalised coupon.
 	Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error)
+	// Look returns the highest arrival that the coupon ever gave and the time, by the shard's clock, and how long pods may
+	// still put applications back. No new arrival is at or below last.
+	Look(ctx context.Context, couponID coupon.CouponID, known coupon.Promise) (last, now coupon.Arrival, forPods time.Duration, err error)
 	// SetSold makes Redis answer SOLD_OUT to new applications, or accept them again.
 	SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error
 	// Sweep removes the keys of a coupon whose window is over. If applications are left, it returns false.
@@ -114,6 +119,8 @@ type Observer interface {
 // Auditor compares the number of accepted applications with the number that can be found.
 type Auditor interface {
 	Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error)
+	// AccountBySums does not count the rows of MySQL unless the sums of table settled do not add up.
+	AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int, clean bool) (ledger.Account, error)
 }
 
 type Order struct {

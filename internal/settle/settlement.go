@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -20,7 +22,8 @@ import (
 // maxTakeovers bounds the attempts at a settlement if other Redis servers take over during it.
 const maxTakeovers = 3
 
-// settlement settles one coupon in one run. Its fields do not change: each phase returns a value.
+// settlement settles one coupon in one run. Each phase returns a value. The only field that changes is run.id: recordRun
+// sets it in an immediate run.
 type settlement struct {
 	*Settler
 	run    run
@@ -32,6 +35,7 @@ type settlement struct {
 // settled is the progress of a settlement. Each phase sets its own field once.
 type settled struct {
 	notDue    bool
+	frozen    bool      // the run changes nothing, because the coupon is frozen
 	issued    issued    // result of fence and transaction
 	aside     tally     // applications moved to the DLQ because MySQL was away
 	cleaned   tally     // counts of the clean-up
@@ -39,6 +43,7 @@ type settled struct {
 	closed    tally     // counts of the close-out
 	finished  *finished // nil until the settlement has finished
 	preview   *Preview  // nil unless this is a preview
+	winners   []Winner  // empty if the run did not remember them
 }
 
 // issued is what the transaction committed.
@@ -49,12 +54,15 @@ type issued struct {
 	pin       string           // the digest that an operator approves
 	pending   []pendingCleanup // runs whose clean-up is pending, also this run if it recorded anything
 	seatsLeft int
-	waiting   int // number of applications in the queue, before and after the cutoff
+	waiting   int       // number of applications in the queue, before and after the cutoff
+	at        time.Time // when the reply to COMMIT came, by the clock of this process
 }
 
 // changed reports whether the transaction changed anything. A gap counts as a change, because the transaction commits
-// with a gap only if it writes the gap off.
-func (i issued) changed() bool { return i.seated.tally.changed() || i.account.Gap() > 0 }
+// with a gap only if it writes the gap off. So do refused rows, which then move to the DLQ.
+func (i issued) changed() bool {
+	return i.seated.tally.changed() || len(i.seated.refused.failures) > 0 || i.account.Gap() > 0
+}
 
 // finished is the final state of a settlement whose records are complete.
 type finished struct {
@@ -72,6 +80,7 @@ func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 	if done.issued, err = s.issueBehindFence(ctx, winners); err != nil {
 		return s.notIssued(ctx, done.issued, err)
 	}
+	done.winners = winners.all
 	if done.cleaned, err = s.cleanUp(ctx, done.issued, winners); err != nil {
 		return done, err
 	}
@@ -80,7 +89,7 @@ func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 			return done, err
 		}
 	}
-	if done.issued.waiting > pageApplications {
+	if done.issued.waiting > pageApplications && !s.run.immediate() {
 		done.postponed = true
 		return done, nil
 	}
@@ -117,10 +126,14 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 			}
 			return err
 		})
+		done.at = s.Now()
 		switch {
+		case errors.Is(err, errUnchanged):
+			s.run.id = 0
+			return done, nil
 		case err == nil:
 			return done, nil
-		case n == maxTakeovers || !errors.Is(err, errTakenOver):
+		case n == maxTakeovers || s.run.immediate() || !errors.Is(err, errTakenOver):
 			return done.rolledBack(), err
 		}
 	}
@@ -135,12 +148,12 @@ func (i issued) rolledBack() issued {
 // the result of an attempt whose COMMIT got no reply; the settlement row shows whether it was committed.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winners *remembered) (issued, error) {
 	s.begin(StepLock)
-	locked, err := lockCoupon(ctx, tx, s.coupon.ID)
+	locked, err := s.lock(ctx, tx)
 	if err != nil {
 		return issued{coupon: s.coupon}, err
 	}
 	if sent != nil {
-		if _, found, err := loadRecord(ctx, tx, s.run.id, locked.ID); err != nil || found {
+		if found, err := s.committed(ctx, tx); err != nil || found {
 			return *sent, err
 		}
 	}
@@ -149,9 +162,13 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 		return issued{coupon: locked}, err
 	}
 	winners.reset()
-	done, err := s.give(ctx, tx, locked, winners)
+	done, err := s.give(ctx, tx, locked, len(pending) == 0, winners)
 	if err != nil {
 		return done, err
+	}
+	if s.run.immediate() && !done.changed() {
+		done.pending = pending
+		return done, errUnchanged
 	}
 	if done.pending, err = s.record(ctx, tx, done, pending); err != nil {
 		return done, err
@@ -169,14 +186,34 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 		}
 	}
 	s.begin(StepCommit)
-	done.seated.tally, err = s.reviewReturned(ctx, tx, done.seated)
-	return done, err
+	if done.seated, err = s.reviewReturned(ctx, tx, done.seated); err != nil {
+		return done, err
+	}
+	return done, keepSums(ctx, tx, locked.ID, done.account, done.seated)
+}
+
+// errUnchanged rolls back the transaction of an immediate run that has nothing to record.
+var errUnchanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("nothing has changed")}
+
+// committed reports whether an earlier attempt, whose COMMIT got no reply, was committed.
+func (s *settlement) committed(ctx context.Context, tx *sql.Tx) (found bool, err error) {
+	if s.run.immediate() {
+		s.run.id, err = history.Find(ctx, tx, s.run.nonce)
+		return s.run.id != 0, err
+	}
+	_, found, err = loadRecord(ctx, tx, s.run.id, s.coupon.ID)
+	return found, err
 }
 
 // give checks the account of a locked coupon, seats the winners, and compares them with the approved digest.
-func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winners *remembered) (issued, error) {
+// clean says that no clean-up is pending.
+func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, clean bool, winners *remembered) (issued, error) {
 	s.begin(StepAccount)
-	account, err := s.account(ctx, tx, c)
+	account, err := s.account(ctx, tx, c, clean)
+	if err == nil && s.run.immediate() {
+		s.run.id = 0 // an earlier attempt was rolled back
+		err = s.recordRun(ctx, tx)
+	}
 	if err != nil {
 		return issued{coupon: c, account: account}, err
 	}
@@ -190,8 +227,12 @@ func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winn
 }
 
 // account returns an error, which holds the coupon, for a wrong issued_count and for a gap that is not accepted.
-func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (ledger.Account, error) {
-	account, err := s.Auditor.Account(ctx, tx, c.ID)
+func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon, clean bool) (account ledger.Account, err error) {
+	if s.run.immediate() {
+		account, err = s.Auditor.AccountBySums(ctx, tx, c.ID, c.IssuedCount, clean)
+	} else {
+		account, err = s.Auditor.Account(ctx, tx, c.ID)
+	}
 	if err != nil {
 		return account, err
 	}
@@ -238,6 +279,8 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pendin
 func (s *settlement) notIssued(ctx context.Context, known issued, err error) (settled, error) {
 	done := settled{issued: known}
 	switch {
+	case s.run.immediate(): // the nightly run records a held coupon, and moves applications if MySQL is away
+		return done, errors.Join(err, s.countAttempts(ctx, err))
 	case text.Is(err, text.GapHeld):
 		return done, errors.Join(err, s.auditHold(ctx, audit.GapHeld, err))
 	case text.Is(err, text.CountHeld):
@@ -255,7 +298,7 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 // cleanUp removes the issued and rejected applications of all pending clean-ups from Redis. Refused rows go to the DLQ.
 func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remembered) (tally, error) {
 	if n := done.seated.winners.count; n > 0 {
-		s.logger.Info("coupons issued", zap.Int("issued", n))
+		s.logger.Log(s.run.level(), "coupons issued", zap.Int("issued", n))
 	}
 	if n := done.seated.kept; n > 0 {
 		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", n))
@@ -355,6 +398,11 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 		return closedPage{}, err
 	}
 	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
+	if len(d.AlreadyIssued)+len(d.NotSelected)+len(d.Review) > 0 {
+		if err := s.recordRun(ctx, tx); err != nil {
+			return d, err
+		}
+	}
 	if len(d.NotSelected) > 0 {
 		// Another run may have reopened the coupon. Without SOLD_OUT, Redis could accept a NOT_SELECTED user again.
 		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
@@ -367,10 +415,14 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused); err != nil {
 		return d, err
 	}
-	if len(d.AlreadyIssued)+len(d.NotSelected) == 0 {
+	outcomes := slices.Concat(d.AlreadyIssued, d.NotSelected)
+	if len(outcomes) == 0 && (!s.run.immediate() || len(d.Review)+len(d.refused.failures) == 0) {
 		return d, nil
 	}
 	if err := s.auditManual(ctx, tx, winners); err != nil {
+		return d, err
+	}
+	if err := addToSums(ctx, tx, locked.ID, outcomes...); err != nil {
 		return d, err
 	}
 	return d, addToRecord(ctx, tx, s.run, locked.ID, d.Decisions)
@@ -408,6 +460,9 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 		return nil, err
 	}
 	if end.seatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
+		return &end, nil
+	}
+	if s.run.immediate() && !done.issued.account.Sold { // applications are accepted, and only nightly runs finalise
 		return &end, nil
 	}
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
@@ -462,7 +517,7 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.
 			return err
 		}
 	}
-	if c.ClosesAt.After(s.run.cutoff) {
+	if c.ClosesAt.After(s.run.cutoff) || s.run.immediate() {
 		return nil
 	}
 	return s.finalise(ctx, tx, c, pending)

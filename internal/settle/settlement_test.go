@@ -29,17 +29,13 @@ func (quietDoor) Fence(context.Context, coupon.CouponID, time.Time, coupon.Promi
 	return 0, 0, nil
 }
 
-type unobserved struct{}
-
-func (unobserved) Begin()                    {}
-func (unobserved) Progress(int)              {}
-func (unobserved) Spend(Step, time.Duration) {}
-func (unobserved) Note(Result)               {}
-func (unobserved) End(*Report, error)        {}
-
 type balanced struct{}
 
 func (balanced) Account(context.Context, *sql.Tx, coupon.CouponID) (ledger.Account, error) {
+	return ledger.Account{}, nil
+}
+
+func (balanced) AccountBySums(context.Context, *sql.Tx, coupon.CouponID, int, bool) (ledger.Account, error) {
 	return ledger.Account{}, nil
 }
 
@@ -55,7 +51,7 @@ func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlem
 		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User())
 		require.NoError(t, err)
 	}
-	r := run{Order: Order{Trigger: coupon.Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), stop: t.Context(), work: (*settlement).settle, memory: new(memory)}
+	r := run{Order: Order{Trigger: coupon.Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), stop: t.Context(), work: (*settlement).settle, memory: new(memory), nonce: history.NewNonce()}
 	r.id, err = history.Begin(t.Context(), db, r.start(), 1)
 	require.NoError(t, err)
 	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Observer: unobserved{}}}

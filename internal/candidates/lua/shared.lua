@@ -15,7 +15,9 @@ local function arrivalOf(score) return score and math.max(0, math.min(math.floor
 
 -- Counts a change of the DLQ, so that immediate runs need not read an unchanged DLQ.
 local function dlqChanged()
-  if redis.call('EXISTS', state) == 1 then redis.call('HINCRBY', state, 'dlqs', 1) end
+  if redis.call('EXISTS', state) == 1 then
+    redis.call('HSET', state, 'dlqs', whole((tonumber(redis.call('HGET', state, 'dlqs')) or 0) + 1))
+  end
 end
 
 -- Returns when a key expires (s since 1970) that lives for ttl (s) after an instant (µs since 1970).

@@ -1,0 +1,99 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// Sums are sums over the rows that settlements wrote: a row of table settled. The cost of reading them does not grow.
+type Sums struct {
+	Issued      int64          // rows of user_coupon that runs inserted
+	Concluded   int64          // rows of application_outcome
+	SettledUpTo coupon.Arrival // highest arrival that ever had such a row
+	LastIssued  coupon.Arrival // highest arrival that ever got a seat
+}
+
+func (s *Sums) fields() []any { return []any{&s.Issued, &s.Concluded, &s.SettledUpTo, &s.LastIssued} }
+
+// AccountBySums is Account with the sums of table settled instead of counted rows. seated is the coupon's issued_count.
+// clean says that no clean-up is pending. If the sums do not add up, the rows are counted after all.
+func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int, clean bool) (Account, error) {
+	a, err := readPromised(ctx, tx, couponID)
+	if err != nil {
+		return a, err
+	}
+	a.useSums(a.Stored)
+	a.Past.Coupons = int64(seated)
+	a, err = l.addUpUnlessKnown(ctx, tx, couponID, a, clean)
+	if err == nil && (a.Gap() > 0 || a.Issued > a.Past.Coupons) {
+		return l.Account(ctx, tx, couponID)
+	}
+	return a, err
+}
+
+// addUpUnlessKnown is AddUp, but does not walk a DLQ that has not changed since the last walk.
+func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, clean bool) (Account, error) {
+	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
+	if err != nil {
+		return a, err
+	}
+	if clean && counts.Waiting == counts.WaitingAfter {
+		if twice, known := l.walked.twice(couponID, counts); known {
+			a.lift(counts)
+			a.Waiting, a.UnderReview, a.Twice = counts.Waiting, counts.DLQ, twice
+			return a, nil
+		}
+	}
+	settledInDLQ := int64(0)
+	a, err = l.addUp(ctx, tx, couponID, a, counts, func(e Entry) {
+		if e.Source != coupon.SourceQueue && e.Settled() {
+			settledInDLQ++
+		}
+	})
+	if err == nil && clean {
+		l.walked.keep(couponID, counts, settledInDLQ)
+	}
+	return a, err
+}
+
+// maxWalked bounds the memory: as many coupons as a catalog has.
+const maxWalked = 10_000
+
+// walks remembers how many entries of a DLQ were settled in MySQL. While the DLQ does not change and no clean-up is
+// pending, the number stays.
+type walks struct {
+	mu       sync.Mutex
+	byCoupon map[coupon.CouponID]walk
+}
+
+type walk struct {
+	since   coupon.Arrival // epoch of the state that counts the changes
+	changes int64
+	twice   int64
+}
+
+func (w *walks) twice(id coupon.CouponID, now candidates.Counts) (int64, bool) {
+	if now.DLQ == 0 {
+		return 0, true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.byCoupon[id]
+	return last.twice, ok && last.since == now.Since && last.changes == now.DLQChanges
+}
+
+func (w *walks) keep(id coupon.CouponID, counts candidates.Counts, twice int64) {
+	if counts.Since == 0 { // without a state, changes are not counted
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byCoupon == nil || len(w.byCoupon) >= maxWalked {
+		w.byCoupon = map[coupon.CouponID]walk{}
+	}
+	w.byCoupon[id] = walk{counts.Since, counts.DLQChanges, twice}
+}

@@ -1,0 +1,107 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Issuance is the result of an immediate run.
+type Issuance struct {
+	Result
+	More   bool            // so many were issued that more have probably applied meanwhile: the caller runs again
+	Delays []time.Duration // commit minus arrival of each issued application, by the clock of the coupon's shard
+}
+
+// IssueNow settles one immediate coupon up to the newest arrival. It is the same settlement as that of a nightly run, with
+// these differences:
+//   - The cutoff is the highest arrival plus 1, read from Redis. No new arrival can be below it, so no fence is written.
+//   - It reads the queue alone. Nightly runs and operators retry the DLQ.
+//   - It reads the sums of table settled instead of counting rows.
+//   - It does not wait for the coupon's lock, nor for pods that put applications back: its status is then BUSY.
+//   - The row of settlement_run is inserted with the first change, by recordRun.
+//   - It moves nothing if MySQL is away, records no audit event, and finalises nothing.
+//
+// It never fails for good: the next call continues. After stop is cancelled, it has Grace to finish.
+func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done Issuance) {
+	ctx, release := outlive(stop, s.Grace)
+	defer release()
+	one := *s
+	one.DB, one.Line, one.Observer, one.Progress = mysqltx.NewBrief(s.DB.Pool()), queueAlone{s.Line}, unobserved{}, nil
+	now := new(looked)
+	t := &task{settlement: one.newSettlement(run{Order: Order{Trigger: coupon.ImmediateRun}, stop: stop, memory: new(memory), nonce: history.NewNonce()},
+		coupon.Coupon{ID: couponID})}
+	t.do(func() (_ settled, err error) {
+		if *now, err = t.look(ctx); err != nil {
+			return settled{}, err
+		}
+		if !t.coupon.Immediate() || t.coupon.Finalised() { // changed since the caller read it
+			return settled{notDue: true}, nil
+		}
+		return t.settle(ctx)
+	})
+	done.Result = t.result()
+	done.More = done.Issued >= firstApplications
+	for _, w := range t.done.winners {
+		done.Delays = append(done.Delays, now.shard.Time().Add(t.done.issued.at.Sub(now.at)).Sub(w.Arrival.Time()))
+	}
+	return done
+}
+
+// looked is when an immediate run looked at Redis.
+type looked struct {
+	shard coupon.Arrival // by the clock of the coupon's shard
+	at    time.Time      // by the clock of this process
+}
+
+// look reads the coupon, and chooses the cutoff.
+func (s *settlement) look(ctx context.Context) (now looked, err error) {
+	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+		read, err := readCoupon(ctx, q, selectCouponSQL, s.coupon.ID)
+		if err == nil {
+			s.coupon = read
+		}
+		return err
+	})
+	if err != nil {
+		return now, err
+	}
+	last, shard, forPods, err := s.Door.Look(ctx, s.coupon.ID, s.coupon.Promise)
+	if err != nil {
+		return now, err
+	}
+	now = looked{shard, s.Now()}
+	s.run.cutoff, s.run.startedAt = (last + 1).Time(), now.at.UTC().Truncate(time.Microsecond)
+	if forPods > 0 {
+		return now, errBusy
+	}
+	return now, nil
+}
+
+// recordRun inserts the row of an immediate run, in the transaction of its first change. Every other run has its row.
+func (s *settlement) recordRun(ctx context.Context, tx *sql.Tx) (err error) {
+	if s.run.id == 0 {
+		s.run.id, err = history.BeginImmediate(ctx, tx, s.run.start(), s.run.settledAt())
+	}
+	return err
+}
+
+// queueAlone is a Line whose pages have no DLQ entries.
+type queueAlone struct{ Line }
+
+func (q queueAlone) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	return q.Queue(ctx, couponID, after, cutoff)
+}
+
+// unobserved is an Observer that keeps nothing: the metrics of immediate runs are those of `settle serve`.
+type unobserved struct{}
+
+func (unobserved) Begin()                    {}
+func (unobserved) Progress(int)              {}
+func (unobserved) Spend(Step, time.Duration) {}
+func (unobserved) Note(Result)               {}
+func (unobserved) End(*Report, error)        {}
