@@ -26,7 +26,7 @@ const (
 type DB struct {
 	pool     *sql.DB
 	attempts uint64
-	away atomic.Bool // MySQL refused the last operation
+	away     atomic.Bool // MySQL refused the last operation
 }
 
 func New(pool *sql.DB) *DB { return &DB{pool: pool, attempts: maxAttempts} }

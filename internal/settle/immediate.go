@@ -44,7 +44,9 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 		}
 		return t.settle(ctx)
 	})
-	done.Result = t.result()
+	if done.Result = t.result(); done.Status == coupon.NotDue {
+		done.Status = coupon.Unchanged
+	}
 	done.More = done.Issued >= firstApplications
 	for _, w := range t.done.winners {
 		done.Delays = append(done.Delays, now.shard.Time().Add(t.done.issued.at.Sub(now.at)).Sub(w.Arrival.Time()))

@@ -319,7 +319,11 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 			return tally{}, err
 		}
 	}
-	return s.moveToReview(ctx, done.seated.refusedOf(false))
+	moved, err := s.moveToReview(ctx, done.seated.refusedOf(false))
+	if s.run.immediate() { // other runs count them as they close out the DLQ
+		moved.Read = moved.UnderReview
+	}
+	return moved, err
 }
 
 func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err error) {
