@@ -16,6 +16,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 const interval = 100 * time.Millisecond
@@ -33,7 +34,7 @@ type servers struct {
 	inFlight map[coupon.CouponID]int
 	most     int // runs at the same time
 	shardOf  func(coupon.CouponID) string
-	settle   func(ctx context.Context, couponID coupon.CouponID) Issuance // nil: everybody in the line is issued
+	settle   func(ctx context.Context, couponID coupon.CouponID) settle.Issuance // nil: everybody in the line is issued
 }
 
 type look struct {
@@ -97,7 +98,7 @@ func (s *servers) QueueStats(_ context.Context, coupons []coupon.CouponID) map[c
 	return all
 }
 
-func (s *servers) IssueNow(ctx context.Context, couponID coupon.CouponID) Issuance {
+func (s *servers) IssueNow(ctx context.Context, couponID coupon.CouponID) settle.Issuance {
 	s.mu.Lock()
 	s.runs = append(s.runs, run{time.Now(), couponID})
 	s.inFlight[couponID]++
@@ -106,21 +107,21 @@ func (s *servers) IssueNow(ctx context.Context, couponID coupon.CouponID) Issuan
 		running += n
 	}
 	s.most = max(s.most, running)
-	settle := s.settle
+	issue := s.settle
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.inFlight[couponID]--
 	}()
-	if settle != nil {
-		return settle(ctx, couponID)
+	if issue != nil {
+		return issue(ctx, couponID)
 	}
 	return s.issueAll(couponID)
 }
 
 // issueAll issues everybody in the line.
-func (s *servers) issueAll(couponID coupon.CouponID) Issuance {
+func (s *servers) issueAll(couponID coupon.CouponID) settle.Issuance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	issued := result(coupon.Unchanged)
@@ -132,7 +133,7 @@ func (s *servers) issueAll(couponID coupon.CouponID) Issuance {
 	return issued
 }
 
-func result(status coupon.ResultStatus) (r Issuance) {
+func result(status coupon.ResultStatus) (r settle.Issuance) {
 	r.Status = status
 	return r
 }

@@ -42,7 +42,7 @@ type Store interface {
 // Issuer settles one coupon.
 type Issuer interface {
 	// IssueNow issues what waits in the queue. After the end of stop it finishes its transaction within a grace period.
-	IssueNow(stop context.Context, couponID coupon.CouponID) Issuance
+	IssueNow(stop context.Context, couponID coupon.CouponID) settle.Issuance
 }
 
 // Coupons lists the immediate coupons.

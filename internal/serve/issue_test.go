@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 var errAway = errors.New("connection refused")
@@ -79,7 +80,7 @@ func TestIssue_RunsAgainAtOnceWhileMoreCame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
-		s.settle = func(_ context.Context, id coupon.CouponID) Issuance {
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			issued := result(coupon.Settled)
 			s.change(func() { s.lines[id]-- })
 			issued.More = s.lines[id] > 0
@@ -106,7 +107,7 @@ func TestIssue_SlowCouponDelaysNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
-		s.settle = func(_ context.Context, id coupon.CouponID) Issuance {
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			if id == 1 {
 				<-time.After(10 * time.Second)
 			}
@@ -129,7 +130,7 @@ func TestIssue_BoundsParallelRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers()
-		s.settle = func(_ context.Context, id coupon.CouponID) Issuance {
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			<-time.After(time.Second)
 			return s.issueAll(id)
 		}
@@ -150,7 +151,7 @@ func TestIssue_LooksAtOnceAfterLongRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers(open(1))
-		s.settle = func(_ context.Context, id coupon.CouponID) Issuance {
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			issued := s.issueAll(id)
 			<-time.After(115 * time.Millisecond)
 			return issued
@@ -171,7 +172,7 @@ func TestIssue_PausesAfterRunsWithoutChange(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newServers(open(1), open(2))
-				s.settle = func(_ context.Context, id coupon.CouponID) Issuance {
+				s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 					if id == 1 {
 						return result(status)
 					}
@@ -214,7 +215,7 @@ func TestIssue_BusyCouponIsTriedAtEachLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers(open(1))
-		s.settle = func(context.Context, coupon.CouponID) Issuance { return result(coupon.Busy) }
+		s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.Busy) }
 		s.apply(1)
 		r := s.start(t, 1)
 		pass(10 * interval)
@@ -229,13 +230,17 @@ func TestIssue_LogsChangesOfFailingCoupon(t *testing.T) {
 		s := newServers(open(1))
 		failed := result(coupon.Failed)
 		failed.Error = "connection refused"
-		s.settle = func(context.Context, coupon.CouponID) Issuance { return failed }
+		s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return failed }
 		s.apply(1)
 		r := s.start(t, 1)
 		pass(time.Minute)
-		s.change(func() { s.settle = func(context.Context, coupon.CouponID) Issuance { return result(coupon.HeldBack) } })
+		s.change(func() {
+			s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.HeldBack) }
+		})
 		pass(time.Minute)
-		s.change(func() { s.settle = func(context.Context, coupon.CouponID) Issuance { return result(coupon.Busy) } })
+		s.change(func() {
+			s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.Busy) }
+		})
 		pass(time.Minute)
 		s.change(func() { s.settle = nil })
 		pass(time.Minute)
@@ -262,7 +267,9 @@ func TestIssue_SettlesWhatIsDueWithoutLine(t *testing.T) {
 		pass(2 * interval)
 		require.Len(t, s.ran(), 2)
 
-		s.change(func() { s.settle = func(context.Context, coupon.CouponID) Issuance { return result(coupon.Failed) } })
+		s.change(func() {
+			s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.Failed) }
+		})
 		pass(refreshInterval)
 		s.change(func() { s.settle, s.runs = nil, nil })
 		pass(firstPause * 5)
@@ -330,7 +337,7 @@ func TestIssue_FollowsTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers(open(1))
 		var begun []coupon.CouponID
-		s.settle = func(_ context.Context, id coupon.CouponID) Issuance {
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			s.change(func() { begun = append(begun, id) })
 			<-time.After(20 * time.Second)
 			return s.issueAll(id)
@@ -357,7 +364,7 @@ func TestIssue_PanicsFailOneRunOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
-		s.settle = func(_ context.Context, id coupon.CouponID) Issuance {
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			if id == 1 {
 				panic("nil map")
 			}
@@ -380,7 +387,7 @@ func TestIssue_StopFinishesRunsAndBeginsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
 		stopped := make(chan struct{})
-		s.settle = func(stop context.Context, id coupon.CouponID) Issuance {
+		s.settle = func(stop context.Context, id coupon.CouponID) settle.Issuance {
 			<-stop.Done()
 			close(stopped)
 			<-time.After(3 * time.Second) // the grace
@@ -411,7 +418,7 @@ func TestIssue_ReplicasShareCoupons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers(open(1))
 		locked := false
-		s.settle = func(_ context.Context, id coupon.CouponID) Issuance {
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			s.mu.Lock()
 			if locked {
 				s.mu.Unlock()

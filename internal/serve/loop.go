@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 // loop decides which queues are looked at and which coupons are settled. One goroutine runs it and alone uses its
@@ -281,20 +282,20 @@ func (l *loop) start(ctx context.Context) {
 }
 
 // issue settles one coupon. A panic fails only this run.
-func (l *loop) issue(ctx context.Context, id coupon.CouponID) (issued Issuance) {
+func (l *loop) issue(ctx context.Context, id coupon.CouponID) (issued settle.Issuance) {
 	err := recovering(func() error {
 		issued = l.Issuer.IssueNow(ctx, id)
 		return nil
 	})
 	if err != nil {
-		issued = Issuance{}
+		issued = settle.Issuance{}
 		issued.Status, issued.Error = coupon.Failed, err.Error()
 	}
 	return issued
 }
 
 // issued decides what follows a run.
-func (l *loop) issued(ctx context.Context, w *watched, wasDue bool, issued Issuance) {
+func (l *loop) issued(ctx context.Context, w *watched, wasDue bool, issued settle.Issuance) {
 	at := l.Now()
 	w.running, w.ended = false, at
 	l.running--
@@ -330,7 +331,7 @@ func (l *loop) lookAgain(ctx context.Context, w *watched, at time.Time) {
 }
 
 // noteRun logs a coupon when it begins or ceases to fail.
-func (l *loop) noteRun(w *watched, issued Issuance) {
+func (l *loop) noteRun(w *watched, issued settle.Issuance) {
 	failing := coupon.ResultStatus("")
 	switch issued.Status {
 	case coupon.Failed, coupon.HeldBack:

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
 )
 
 const (
@@ -76,7 +77,7 @@ func (m *measured) look(waiting int, err error) {
 
 func (m *measured) lookedAt(at time.Time) { m.looked.Set(float64(at.UnixMicro()) / 1e6) }
 
-func (m *measured) run(issued Issuance) {
+func (m *measured) run(issued settle.Issuance) {
 	m.runs.WithLabelValues(string(issued.Status)).Inc()
 	for _, delay := range issued.Delays {
 		m.delay.Observe(delay.Seconds())
