@@ -76,10 +76,48 @@ func TestServe_ServesAdminPort(t *testing.T) {
 		_, text := get("/metrics")
 		return strings.Contains(text, `jajeong_run_status{status="SUCCEEDED",trigger="CRON"} 1`) && strings.Contains(text, `jajeong_pool_connections{`)
 	})
+	w.AddImmediate(1, 1)
+	testenv.Eventually(t, 20*time.Second, "the coupon is issued", func() bool {
+		_, text := get("/metrics")
+		return strings.Contains(text, "jajeong_issue_delay_seconds_count 1") && strings.Contains(text, `jajeong_issue_runs_total{status="SETTLED"} 1`)
+	})
+	_, text = get("/metrics")
+	require.Contains(t, text, `jajeong_run_applications{outcome="ISSUED",trigger="CRON"} 0`, "the metrics of the night stay")
+	require.Regexp(t, `jajeong_issue_looked_at_timestamp_seconds [1-9]`, text)
 	stop()
 	require.Zero(t, <-ended)
 	_, err := http.Get("http://" + listening.Admin + "/livez")
 	require.Error(t, err)
+}
+
+// A night that cannot begin is repeated within seconds, not minutes.
+func TestServe_RepeatsNightSoonAfterMySQLWasAway(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	n := newNight(newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}), 1)
+	require.NoError(t, server.Kill())
+	logs, stop, ended := n.startServe("--tasks=nights")
+	var messages []string
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
+		var line struct {
+			Msg, Task string
+			Wait      float64 `json:"next_try_in"` // seconds
+		}
+		_ = json.Unmarshal(lines.Bytes(), &line)
+		switch messages = append(messages, line.Msg); line.Msg {
+		case "task failed":
+			require.Equal(t, "nights", line.Task)
+			require.Less(t, line.Wait, 6.0)
+			if slices.Index(messages, line.Msg) == len(messages)-1 { // the first one
+				require.NoError(t, server.Restart(t.Context()))
+			}
+		case "night settled":
+			stop()
+		}
+	}
+	require.Zero(t, <-ended)
+	require.Contains(t, messages, "task failed")
+	n.requireRepaired()
 }
 
 func TestServe_RefusesUnusableAdminAddress(t *testing.T) {

@@ -12,9 +12,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 
 func TestRunner_RepeatsFailedTasks(t *testing.T) {
 	t.Parallel()
