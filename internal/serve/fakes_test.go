@@ -29,6 +29,7 @@ type servers struct {
 	listing  error                   // of MySQL
 	looking  error                   // of Redis
 	hanging  string                  // shard that does not answer
+	replies  time.Duration           // how long the reply to a look takes
 	looks    []look
 	runs     []run
 	inFlight map[coupon.CouponID]int
@@ -84,6 +85,11 @@ func (s *servers) Waiting(ctx context.Context, coupons []coupon.CouponID) (waiti
 	}
 	if s.looking != nil {
 		return nil, s.looking
+	}
+	if s.replies > 0 {
+		s.mu.Unlock()
+		<-time.After(s.replies)
+		s.mu.Lock()
 	}
 	return waiting, nil
 }

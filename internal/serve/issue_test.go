@@ -51,7 +51,7 @@ func TestIssue_LooksOnceAnInterval(t *testing.T) {
 func TestIssue_SleepsOutsideWindows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		later := Coupon{ID: 1, Opens: time.Now().Add(time.Minute), Closes: time.Now().Add(2 * time.Minute)}
+		later := Coupon{ID: 1, Opens: time.Now().Add(time.Minute), Closes: time.Now().Add(122 * time.Second)}
 		s := newServers(later)
 		r := s.start(t, 1)
 		pass(58 * time.Second)
@@ -193,6 +193,14 @@ func TestIssue_PausesAfterRunsWithoutChange(t *testing.T) {
 				s.apply(1)
 				pass(2 * interval)
 				require.Zero(t, s.waiting(), "a run that changes something ends the pauses")
+
+				s.change(func() {
+					s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(status) }
+					s.runs = nil
+				})
+				s.apply(1)
+				pass(time.Minute)
+				requirePauses(t, s.ran(1))
 			})
 		})
 	}
@@ -277,6 +285,78 @@ func TestIssue_SettlesWhatIsDueWithoutLine(t *testing.T) {
 	})
 }
 
+// While a run is under way, its settlement is not cleaned up: the list says due. That is no work for another run.
+func TestIssue_RunIsNotDueToItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			s.change(func() { s.coupons[0].Due = true })
+			<-time.After(refreshInterval + time.Second)
+			s.change(func() { s.coupons[0].Due = false })
+			return s.issueAll(id)
+		}
+		s.apply(1)
+		s.start(t, 1)
+		pass(time.Minute)
+		require.Len(t, s.ran(), 1)
+	})
+}
+
+// The reply to a look may be older than a run.
+func TestIssue_IgnoresLookFromBeforeRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		s.start(t, 1)
+		pass(refreshInterval - interval)
+		s.change(func() { s.replies, s.coupons[0].Due, s.lines[1] = 4*interval, true, 1 })
+		pass(interval + interval/2) // the look before the refresh has seen the line, the refresh what is due
+		s.change(func() { s.replies, s.coupons[0].Due = 0, false })
+		pass(5 * interval)
+		require.Zero(t, s.waiting())
+		require.Len(t, s.ran(), 1)
+	})
+}
+
+func TestIssue_LeavesFrozenCouponThatIsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			<-time.After(2 * refreshInterval)
+			return s.issueAll(id)
+		}
+		s.apply(1)
+		s.start(t, 1)
+		s.apply(2)
+		pass(2 * interval)
+		s.change(func() { s.coupons = s.coupons[:1] }) // 2 is frozen while 1 is settled
+		pass(time.Minute)
+		require.Len(t, s.ran(1), 1)
+		require.Empty(t, s.ran(2))
+	})
+}
+
+func TestIssue_StartsAnewAfterPanic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		panics := 1
+		s.shardOf = func(coupon.CouponID) string {
+			if panics--; panics >= 0 {
+				panic("nil map")
+			}
+			return ""
+		}
+		s.apply(1)
+		r := s.start(t, 1)
+		pass(2 * firstPause)
+		require.Zero(t, s.waiting())
+		require.Equal(t, 1, r.logs.FilterMessage("task failed").Len())
+	})
+}
+
 func TestIssue_KeepsListWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -314,6 +394,10 @@ func TestIssue_BacksOffWhileRedisIsAway(t *testing.T) {
 		s.apply(1)
 		pass(2 * interval)
 		require.Zero(t, s.waiting(), "the pauses have ended")
+		s.forget()
+		s.change(func() { s.looking = errAway })
+		pass(time.Minute)
+		require.Greater(t, len(s.lookedSince()), 13, "the first pause is short again")
 	})
 }
 
