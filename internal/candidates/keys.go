@@ -25,8 +25,11 @@ type keys struct {
 // namespace builds the key names of one deployment.
 type namespace struct{ prefix string }
 
+// queue returns only the first key of a coupon: a look at many coupons needs no other.
+func (n namespace) queue(id coupon.CouponID) string { return n.prefix + couponKey + id.String() }
+
 func (n namespace) coupon(id coupon.CouponID) keys {
-	queue := n.prefix + couponKey + id.String()
+	queue := n.queue(id)
 	return keys{
 		queue:    queue,
 		state:    "state:{" + queue + "}",

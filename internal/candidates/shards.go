@@ -52,7 +52,7 @@ func (s *Store) Shard(couponID coupon.CouponID) string {
 	if !ok {
 		return ""
 	}
-	master, err := cluster.MasterForKey(ended, s.names.coupon(couponID).queue)
+	master, err := cluster.MasterForKey(ended, s.names.queue(couponID))
 	if err != nil {
 		return ""
 	}

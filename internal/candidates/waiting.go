@@ -37,7 +37,7 @@ func (s *Store) Waiting(ctx context.Context, coupons []coupon.CouponID) (waiting
 func (s *Store) waitingOn(ctx context.Context, coupons []coupon.CouponID) ([]coupon.CouponID, error) {
 	queues := make([]string, len(coupons))
 	for i, id := range coupons {
-		queues[i] = s.names.coupon(id).queue
+		queues[i] = s.names.queue(id)
 	}
 	shard := s.rdb
 	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {

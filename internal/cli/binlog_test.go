@@ -45,7 +45,7 @@ func TestVerbs_RefuseServerThatLogsStatements(t *testing.T) {
 	w.servers[0] = "--mysql-dsn=" + asPlain
 	runs := w.IDs("SELECT id FROM settlement_run")
 	person := []string{"--operator=kim", "--reason=test"}
-	for _, verb := range [][]string{{"migrate"}, {"run"}, {"run", "--dry-run"}, {"schedule"}, append([]string{"coupon", "pause", "1"}, person...),
+	for _, verb := range [][]string{{"migrate"}, {"run"}, {"run", "--dry-run"}, {"serve"}, append([]string{"coupon", "pause", "1"}, person...),
 		append([]string{"coupon", "create", "--name=x", "--seats=1", "--opens=2026-01-01 00:00", "--closes=2249-01-01 00:00"}, person...),
 		append([]string{"dlq", "retry", "--coupon=1"}, person...), append([]string{"dlq", "drop", "--coupon=1", "--user=1"}, person...)} {
 		code, stdout, stderr := w.settle(verb...)

@@ -54,7 +54,8 @@ type cli struct {
 
 	Migrate  migrateCmd  `cmd:""`
 	Run      runCmd      `cmd:""`
-	Schedule scheduleCmd `cmd:""`
+	Serve    serveCmd    `cmd:""`
+	Schedule scheduleCmd `cmd:"" hidden:""`
 	DLQ      dlqCmd      `cmd:"" name:"dlq"`
 	Coupon   couponCmd   `cmd:"" name:"coupon"`
 	Verify   verifyCmd   `cmd:""`

@@ -159,7 +159,7 @@ func TestStop_RollsBackAfterGrace(t *testing.T) {
 	for _, c := range []struct {
 		verb string
 		code int
-	}{{"run", 1}, {"schedule", 0}} {
+	}{{"run", 1}, {"serve", 0}} {
 		release := n.Lock(n.coupons[1])
 		ctx, cancel := context.WithTimeout(t.Context(), hangs)
 		cmd := exec.CommandContext(ctx, testenv.Build(t, "./cmd/settle"),
@@ -192,7 +192,7 @@ func TestStop_DespiteFrozenMySQL(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	n := newNight(newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}), 2)
-	for verb, code := range map[string]int{"run": 1, "schedule": 0} {
+	for verb, code := range map[string]int{"run": 1, "serve": 0} {
 		release := n.Lock(n.coupons[1])
 		r := n.begin(verb, "--parallel=1", "--shutdown-grace=1s")
 		n.awaitTurn(n.coupons[1])
@@ -241,11 +241,11 @@ func TestStop_SecondSignalEndsProcess(t *testing.T) {
 	n.requireRepaired()
 }
 
-func TestSchedule_SIGTERMFinishesOpenSettlement(t *testing.T) {
+func TestServe_SIGTERMFinishesOpenSettlement(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 2)
 	release := n.Lock(n.coupons[0]) // the run waits here
-	cmd := exec.Command(testenv.Build(t, "./cmd/settle"), append([]string{"schedule", "--parallel=1"}, n.servers...)...)
+	cmd := exec.Command(testenv.Build(t, "./cmd/settle"), append([]string{"serve", "--parallel=1"}, n.servers...)...)
 	cmd.Env = os.Environ()
 	logs, err := cmd.StderrPipe()
 	require.NoError(t, err)
@@ -269,7 +269,7 @@ func TestStop_CountsSettledCouponsOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		verb    string
 		commits bool // within the grace
-	}{"committed": {"run", true}, "rolled back": {"run", false}, "schedule": {"schedule", false}} {
+	}{"committed": {"run", true}, "rolled back": {"run", false}, "serve": {"serve", false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newNight(newWorld(t), 4)

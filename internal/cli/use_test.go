@@ -65,7 +65,7 @@ func TestUsageErrors(t *testing.T) {
 		"manual, no operator":  {[]string{"run", "--cutoff=now", "--reason=test"}, "--operator"},
 		"manual, no reason":    {[]string{"run", "--cutoff=now", "--operator=kim"}, "--reason"},
 		"unknown output":       {append([]string{"run", "--cutoff=now", "--output=xml"}, person...), "xml"},
-		"schedule is no cron":  {[]string{"schedule", "--settle-schedule=midnight"}, "SETTLE_SCHEDULE"},
+		"schedule is no cron":  {[]string{"serve", "--settle-schedule=midnight"}, "SETTLE_SCHEDULE"},
 		"verify of no coupon":  {[]string{"verify", "--coupon=999"}, "coupon 999"},
 
 		"limit of none":     {[]string{"runs", "--limit=0"}, "want 1 to 500"},

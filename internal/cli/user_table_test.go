@@ -74,7 +74,7 @@ func TestUsers_RefuseUnreadableTable(t *testing.T) {
 			w.servers = append(w.servers, test.flags...)
 			w.Exec("GRANT SELECT ON `user` TO " + w.ownName()) // operators keep their two columns
 			for _, verb := range [][]string{
-				{"run"}, {"run", "--cutoff=now", "--operator=kim", "--reason=test"}, {"run", "--dry-run", "--cutoff=now"}, {"schedule"}, {"verify"},
+				{"run"}, {"run", "--cutoff=now", "--operator=kim", "--reason=test"}, {"run", "--dry-run", "--cutoff=now"}, {"serve"}, {"verify"},
 				{"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"},
 			} {
 				code, stdout, stderr := w.settle(append(verb, "--lang=en")...)

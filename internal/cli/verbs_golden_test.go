@@ -50,17 +50,19 @@ func TestGoldenMigrate(t *testing.T) {
 }
 
 // Log lines are the same in both languages.
-func TestGoldenSchedule(t *testing.T) {
+func TestGoldenServe(t *testing.T) {
 	t.Parallel()
-	inBothLanguages(t, "schedule", func(w *world) {
+	inBothLanguages(t, "serve", func(w *world) {
 		midnight := calendar.DefaultCutoff(w.Now(), jajeongtest.Zone)
 		w.AddCouponBetween(2, midnight.Add(-time.Hour), midnight.Add(96*time.Hour))
 		w.AddUsers(1)
 		w.ApplyAt(1, "1", midnight.Add(-time.Minute))
 	}, func(s *spoken) {
-		s.saysUntilStopped("waiting for the next night", "schedule")
-		s.saysUntilStopped("waiting for the next night", "schedule", "--settle-schedule=30 4 * * *")
-		s.says("schedule", "--settle-schedule=at midnight", "--settle-time-zone=Seoul", "--parallel=99")
+		s.saysUntilStopped("waiting for the next night", "serve", "--tasks=nights")
+		s.saysUntilStopped("waiting for the next night", "serve", "--settle-schedule=30 4 * * *")
+		s.says("serve", "--settle-schedule=at midnight", "--settle-time-zone=Seoul", "--parallel=99")
+		s.says("serve", "--tasks=nights,journal,nights", "--issue-interval=10ms", "--admin-listen=nowhere")
+		s.says("schedule", "--admin-listen=:9090")
 	})
 }
 

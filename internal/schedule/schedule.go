@@ -60,6 +60,8 @@ type Config struct {
 	LastNight func(ctx context.Context, newest time.Time) (time.Time, error)
 	// Settle settles one night. If the run reached every coupon, complete is true: later nights follow in spite of err.
 	Settle func(ctx context.Context, cutoff time.Time) (complete bool, err error)
+	// Away reports whether err means that a server is away.
+	Away func(err error) bool
 	// Wait returns after d, or with an error when ctx has ended.
 	Wait   func(ctx context.Context, d time.Duration) error
 	Logger *zap.Logger
@@ -70,14 +72,15 @@ type Scheduler struct{ Config }
 
 func New(config Config) (*Scheduler, error) {
 	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil || config.Settle == nil ||
-		config.Wait == nil || config.Logger == nil {
+		config.Away == nil || config.Wait == nil || config.Logger == nil {
 		return nil, errors.New("schedule: a field of Config is missing")
 	}
 	return &Scheduler{config}, nil
 }
 
-// Run settles the missed nights, and then one night at each firing. The end of ctx ends it, and the current run too.
-func (s *Scheduler) Run(ctx context.Context) {
+// Run settles the missed nights, and then one night at each firing. The end of ctx ends it, and the current run too. If
+// a night could not begin because a server is away, Run returns the error: it should be called again within seconds.
+func (s *Scheduler) Run(ctx context.Context) error {
 	retry := firstRetry
 	for {
 		now, err := s.settleMissed(ctx)
@@ -85,12 +88,15 @@ func (s *Scheduler) Run(ctx context.Context) {
 			if err != nil {
 				s.Logger.Info("night interrupted", zap.Error(err))
 			}
-			return
+			return nil
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			retry = firstRetry
 			err = s.sleep(ctx, now)
-		} else {
+		case now.IsZero() && s.Away(err):
+			return err
+		default:
 			wait := retry
 			if !now.IsZero() {
 				wait = min(retry, max(s.Timetable.Next(now).Sub(now), firstRetry))
@@ -100,7 +106,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 			err = s.Wait(ctx, wait)
 		}
 		if err != nil {
-			return
+			return nil
 		}
 	}
 }

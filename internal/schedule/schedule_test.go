@@ -26,6 +26,7 @@ type night struct {
 	away      time.Time                    // until then MySQL is away, and the last night unknown
 	ahead     time.Duration                // of the Redis clock
 	waiting   func()                       // called in each wait; may be nil
+	noticed   bool                         // whether the scheduler can tell that MySQL is away
 }
 
 func (n *night) Now(context.Context) (time.Time, error) { return n.now.Add(n.ahead), nil }
@@ -36,7 +37,9 @@ func seoul(t *testing.T) *time.Location {
 	return zone
 }
 
-func (n *night) run(t *testing.T) {
+var errAway = errors.New("mysql is away")
+
+func (n *night) run(t *testing.T) error {
 	zone := seoul(t)
 	timetable, err := Parse("0 0 * * *", zone)
 	require.NoError(t, err)
@@ -46,7 +49,7 @@ func (n *night) run(t *testing.T) {
 		Timetable: timetable, Zone: zone, Clock: n, Logger: zap.NewNop(),
 		LastNight: func(_ context.Context, newest time.Time) (last time.Time, err error) {
 			if n.now.Before(n.away) {
-				return time.Time{}, errors.New("mysql is away")
+				return time.Time{}, errAway
 			}
 			for _, settled := range append([]time.Time{n.last}, n.settled...) {
 				if !settled.After(newest) && settled.After(last) {
@@ -64,6 +67,7 @@ func (n *night) run(t *testing.T) {
 			n.settled, n.settledAt = append(n.settled, cutoff), append(n.settledAt, n.now)
 			return true, nil
 		},
+		Away: func(err error) bool { return n.noticed && errors.Is(err, errAway) },
 		Wait: func(ctx context.Context, d time.Duration) error {
 			n.waits, n.now = append(n.waits, d), n.now.Add(d)
 			if n.waiting != nil {
@@ -76,7 +80,7 @@ func (n *night) run(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	scheduler.Run(ctx)
+	return scheduler.Run(ctx)
 }
 
 func at(t *testing.T, text string) time.Time {
@@ -89,7 +93,7 @@ func at(t *testing.T, text string) time.Time {
 func TestScheduler_CatchesUpInOrder(t *testing.T) {
 	t.Parallel()
 	n := &night{now: at(t, "2026-11-20 15:00:00"), last: at(t, "2026-11-17"), until: at(t, "2026-11-23")}
-	n.run(t)
+	require.NoError(t, n.run(t))
 	require.Equal(t, []time.Time{
 		at(t, "2026-11-18"), at(t, "2026-11-19"), at(t, "2026-11-20"), // missed
 		at(t, "2026-11-21"), at(t, "2026-11-22"),
@@ -104,7 +108,7 @@ func TestScheduler_RepeatsNightsThatRanTooEarly(t *testing.T) {
 	for _, ahead := range []time.Duration{12 * time.Hour, 60 * time.Hour} {
 		n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), ahead: ahead, until: at(t, "2026-11-24 12:00:00")}
 		n.waiting = func() { n.ahead = 0 } // the clock is corrected before the next look
-		n.run(t)
+		require.NoError(t, n.run(t))
 		require.True(t, n.settled[0].After(n.settledAt[0]))
 		var due []time.Time
 		for i, cutoff := range n.settled {
@@ -123,7 +127,7 @@ func TestScheduler_FollowsClockPutForward(t *testing.T) {
 	t.Parallel()
 	n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), until: at(t, "2026-11-20 15:00:00")}
 	n.waiting = func() { n.ahead = 11 * time.Hour }
-	n.run(t)
+	require.NoError(t, n.run(t))
 	require.Equal(t, []time.Time{at(t, "2026-11-20"), at(t, "2026-11-21")}, n.settled)
 	require.Equal(t, []time.Time{at(t, "2026-11-20 13:00:00"), at(t, "2026-11-20 13:15:00")}, n.settledAt)
 }
@@ -141,9 +145,26 @@ func TestScheduler_SettlesNewestNightWithoutMySQL(t *testing.T) {
 		}
 		return nil
 	}
-	n.run(t)
+	require.NoError(t, n.run(t))
 	newest := at(t, "2026-11-21")
 	require.Equal(t, []time.Time{newest, newest, at(t, "2026-11-19"), at(t, "2026-11-20"), newest}, tried)
+	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, n.waits[:2])
+}
+
+// The caller repeats such a night within seconds. It does not repeat a night with failed coupons.
+func TestScheduler_ReturnsIfServersAreAway(t *testing.T) {
+	t.Parallel()
+	n := &night{now: at(t, "2026-11-21"), last: at(t, "2026-11-20"), until: at(t, "2026-11-21 12:00:00"), noticed: true}
+	n.away = at(t, "2026-11-21 00:00:01")
+	require.ErrorIs(t, n.run(t), errAway)
+	require.Empty(t, n.waits)
+
+	n.away, n.settle = time.Time{}, func(time.Time) error { return errAway }
+	require.ErrorIs(t, n.run(t), errAway, "the run could not begin")
+	require.Empty(t, n.waits)
+
+	n.settle = func(time.Time) error { return errors.Join(errCoupon, errAway) }
+	require.NoError(t, n.run(t))
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, n.waits[:2])
 }
 
@@ -157,7 +178,7 @@ func TestScheduler_RepeatsFailedNightFirst(t *testing.T) {
 		}
 		return nil
 	}
-	n.run(t)
+	require.NoError(t, n.run(t))
 	require.Equal(t, []time.Time{at(t, "2026-11-20"), at(t, "2026-11-21")}, n.settled)
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute}, n.waits[:3])
 }
@@ -170,7 +191,7 @@ func TestScheduler_GoesOnAfterErrorOfOneCoupon(t *testing.T) {
 		tried = append(tried, cutoff)
 		return errCoupon
 	}
-	n.run(t)
+	require.NoError(t, n.run(t))
 	require.Equal(t, []time.Time{at(t, "2026-11-20"), at(t, "2026-11-21")}, tried)
 }
 
@@ -184,7 +205,7 @@ func TestScheduler_FirstStartSettlesLastMidnight(t *testing.T) {
 			}
 			return nil
 		}
-		n.run(t)
+		require.NoError(t, n.run(t))
 		require.Equal(t, []time.Time{at(t, "2026-11-20")}, n.settled, name)
 	}
 }

@@ -422,7 +422,7 @@ func TestScheduler_RepeatsNightUntilMySQLIsBack(t *testing.T) {
 		return settle.Wait(ctx, min(wait, 500*time.Millisecond))
 	}
 	scheduler := newScheduler(t, s, s.Zone, wait, func(*settle.Report, error) {})
-	scheduler.Run(ctx)
+	require.NoError(t, scheduler.Run(ctx))
 	require.Equal(t, time.Minute, waits[0])
 	require.True(t, slices.IsSorted(waits[:len(waits)-1]))
 	require.Equal(t, []coupon.UserID{3, 1}, d.Issued(couponID))

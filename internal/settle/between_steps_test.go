@@ -255,6 +255,7 @@ func newScheduler(t *testing.T, s *settle.Settler, zone *time.Location, wait fun
 	require.NoError(t, err)
 	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: wait,
+		Away: func(error) bool { return false },
 		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
 			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))
 			ended(report, err)
@@ -288,7 +289,7 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 		assert.ErrorContains(t, err, "of 2 coupons")
 		ended <- report
 	})
-	go scheduler.Run(stopping)
+	go func() { _ = scheduler.Run(stopping) }()
 	select {
 	case report := <-ended:
 		require.Contains(t, report.Coupons[0].Error, "stopped by a signal")

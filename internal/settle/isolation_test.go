@@ -68,7 +68,7 @@ func TestScheduler_FailedCouponDoesNotDelayOthers(t *testing.T) {
 	defer stop()
 	wait := func(context.Context, time.Duration) error { stop(); return context.Canceled }
 	scheduler := newScheduler(t, s, s.Zone, wait, func(*settle.Report, error) {})
-	scheduler.Run(ctx)
+	require.NoError(t, scheduler.Run(ctx))
 	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(whole))
 	nights := d.IDs("SELECT DISTINCT run_id FROM user_coupon WHERE coupon_id = ? ORDER BY run_id", whole)
 	require.Len(t, nights, 2, "one run per night")

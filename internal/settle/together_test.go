@@ -208,6 +208,7 @@ func (s *storm) keepSettling(times int, blow func()) {
 			}
 			return true, nil
 		},
+		Away: func(error) bool { return false },
 		Wait: func(context.Context, time.Duration) error {
 			if times--; times <= 0 {
 				return context.Canceled
@@ -216,7 +217,7 @@ func (s *storm) keepSettling(times int, blow func()) {
 		},
 	})
 	if assert.NoError(s.T, err) {
-		scheduler.Run(context.Background())
+		assert.NoError(s.T, scheduler.Run(context.Background()))
 	}
 }
 

@@ -10,7 +10,8 @@ var intros = map[string]Message{
 		"Concurrent runs wait for each other, and completed steps are not repeated. An existing table of users is left alone. If it cannot be read (see --user-table and the flags after it), the verb fails before it creates anything."},
 	"settle run": {"야간 실행: 지난 자정 전에 접수된 모든 신청",
 		"Running again is always safe: settled applications stay as they are."},
-	"settle schedule": {"CronJob 대신 사용할 수 있으며, CronJob과 함께 실행해도 안전합니다.", "An alternative to a CronJob; running both is safe."},
+	"settle serve": {"여러 프로세스를 동시에 실행해도, CronJob과 함께 실행해도 안전합니다. 쿠폰마다 잠금을 얻은 프로세스 하나만 처리합니다.",
+		"Any number of replicas may run, also beside a CronJob: whoever has the lock of a coupon settles it."},
 }
 
 // examples are the commands that a verb's help shows. The key is the path of the verb.
@@ -25,10 +26,11 @@ var examples = map[string][]string{
 		`settle run --from 2026-11-18 --to 2026-11-20 --operator kim --reason "missed nights"`,
 		`settle run --coupon 42 --cutoff now --accept-gap --operator kim --reason "Redis lost 3 applications"`,
 	},
-	"settle schedule": {
-		"settle schedule",
-		"settle schedule --admin-listen :9090",
-		`settle schedule --settle-schedule "0 0 * * *" --settle-time-zone Asia/Seoul`,
+	"settle serve": {
+		"settle serve",
+		"settle serve --admin-listen :9090",
+		"settle serve --tasks issue --issue-interval 50ms",
+		`settle serve --tasks nights --settle-schedule "0 0 * * *" --settle-time-zone Asia/Seoul`,
 	},
 	"settle dlq list": {
 		"settle dlq list",

@@ -104,7 +104,9 @@ func completions(root *kong.Node, line string) (found []string) {
 		offer(node.Positional[arguments].EnumSlice()...)
 	default:
 		for _, child := range node.Children {
-			offer(child.Name)
+			if !child.Hidden {
+				offer(child.Name)
+			}
 		}
 	}
 	return found

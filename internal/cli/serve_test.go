@@ -19,24 +19,24 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// startSchedule runs `settle schedule` in this process until stop is called. The test must read the logs to their end.
-func (w *world) startSchedule(args ...string) (logs io.Reader, stop func(), ended <-chan int) {
+// startServe runs `settle serve` in this process until stop is called. The test must read the logs to their end.
+func (w *world) startServe(args ...string) (logs io.Reader, stop func(), ended <-chan int) {
 	reader, writer := io.Pipe()
 	ctx, stop := context.WithCancel(w.T.Context())
 	w.T.Cleanup(stop)
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, slices.Concat([]string{"schedule"}, args, w.servers), io.Discard, writer)
+		code <- run(ctx, slices.Concat([]string{"serve"}, args, w.servers), io.Discard, writer)
 		writer.Close()
 	}()
 	return reader, stop, code
 }
 
-func TestSchedule_SettlesLastNightAndStops(t *testing.T) {
+func TestServe_SettlesLastNightAndStops(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
 	for runs := range 2 { // started again, it settles the night again, which changes nothing
-		logs, stop, ended := n.startSchedule()
+		logs, stop, ended := n.startServe()
 		go func() { _, _ = io.Copy(io.Discard, logs) }()
 		testenv.Eventually(t, 20*time.Second, "the night is settled", func() bool {
 			return len(n.IDs("SELECT id FROM settlement_run WHERE status = 'SUCCEEDED'")) == runs+1
@@ -49,10 +49,10 @@ func TestSchedule_SettlesLastNightAndStops(t *testing.T) {
 	n.requireRepaired()
 }
 
-func TestSchedule_ServesAdminPort(t *testing.T) {
+func TestServe_ServesAdminPort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	logs, stop, ended := w.startSchedule("--admin-listen=127.0.0.1:0")
+	logs, stop, ended := w.startServe("--admin-listen=127.0.0.1:0")
 	var listening struct{ Admin string }
 	for lines := bufio.NewScanner(logs); listening.Admin == "" && lines.Scan(); {
 		_ = json.Unmarshal(lines.Bytes(), &listening)
@@ -76,29 +76,67 @@ func TestSchedule_ServesAdminPort(t *testing.T) {
 		_, text := get("/metrics")
 		return strings.Contains(text, `jajeong_run_status{status="SUCCEEDED",trigger="CRON"} 1`) && strings.Contains(text, `jajeong_pool_connections{`)
 	})
+	w.AddImmediate(1, 1)
+	testenv.Eventually(t, 20*time.Second, "the coupon is issued", func() bool {
+		_, text := get("/metrics")
+		return strings.Contains(text, "jajeong_issue_delay_seconds_count 1") && strings.Contains(text, `jajeong_issue_runs_total{status="SETTLED"} 1`)
+	})
+	_, text = get("/metrics")
+	require.Contains(t, text, `jajeong_run_applications{outcome="ISSUED",trigger="CRON"} 0`, "the metrics of the night stay")
+	require.Regexp(t, `jajeong_issue_looked_at_timestamp_seconds [1-9]`, text)
 	stop()
 	require.Zero(t, <-ended)
 	_, err := http.Get("http://" + listening.Admin + "/livez")
 	require.Error(t, err)
 }
 
-func TestSchedule_RefusesUnusableAdminAddress(t *testing.T) {
+// A night that cannot begin is repeated within seconds, not minutes.
+func TestServe_RepeatsNightSoonAfterMySQLWasAway(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	n := newNight(newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}), 1)
+	require.NoError(t, server.Kill())
+	logs, stop, ended := n.startServe("--tasks=nights")
+	var messages []string
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
+		var line struct {
+			Msg, Task string
+			Wait      float64 `json:"next_try_in"` // seconds
+		}
+		_ = json.Unmarshal(lines.Bytes(), &line)
+		switch messages = append(messages, line.Msg); line.Msg {
+		case "task failed":
+			require.Equal(t, "nights", line.Task)
+			require.Less(t, line.Wait, 6.0)
+			if slices.Index(messages, line.Msg) == len(messages)-1 { // the first one
+				require.NoError(t, server.Restart(t.Context()))
+			}
+		case "night settled":
+			stop()
+		}
+	}
+	require.Zero(t, <-ended)
+	require.Contains(t, messages, "task failed")
+	n.requireRepaired()
+}
+
+func TestServe_RefusesUnusableAdminAddress(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { taken.Close() })
 	for address, want := range map[string]int{taken.Addr().String(): exitInfrastructure, "nowhere": exitUse} {
-		code, _, stderr := settleBare(t, "schedule", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--admin-listen="+address)
+		code, _, stderr := settleBare(t, "serve", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--admin-listen="+address)
 		require.Equal(t, want, code)
 		require.Contains(t, stderr, "SETTLE_ADMIN_LISTEN")
 	}
 }
 
-func TestSchedule_WarnsOfHeldCoupon(t *testing.T) {
+func TestServe_WarnsOfHeldCoupon(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
 	n.AddPromises(n.coupons[0], 1) // one application is lost
-	logs, stop, ended := n.startSchedule()
+	logs, stop, ended := n.startServe()
 	levels := map[string]string{}
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
 		var line struct{ Level, Msg string }

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/schedule"
+	"github.com/jajeong/jajeong/internal/serve"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// The tasks of settle serve.
+const (
+	nightsTask = "nights"
+	issueTask  = "issue"
+)
+
+var allTasks = []string{nightsTask, issueTask}
+
+type serveCmd struct {
+	Tasks                 []string `name:"tasks" env:"SERVE_TASKS" default:"nights,issue" placeholder:"TASK"`
+	AdminListen           string   `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
+	connect.IssueSettings `embed:""`
+}
+
+func (c *serveCmd) Validate() error {
+	var problems []error
+	for i, task := range c.Tasks {
+		problems = append(problems,
+			refuse(!slices.Contains(allTasks, task), text.UnknownTask, task, strings.Join(allTasks, ", ")),
+			refuse(slices.Contains(c.Tasks[:i], task), text.TaskTwice, task))
+	}
+	if c.AdminListen != "" {
+		problems = append(problems, connect.CheckListen("SETTLE_ADMIN_LISTEN", c.AdminListen))
+	}
+	return errors.Join(problems...)
+}
+
+// run performs the tasks until a signal stops it. It writes to the log only; nothing goes to standard output.
+func (c *serveCmd) run(ctx context.Context, p *program) error {
+	if p.LogLevel == "warn" { // the default, which would hide what the tasks do
+		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
+	}
+	settler, err := p.openSettler(ctx)
+	if err != nil {
+		return err
+	}
+	defer settler.Close()
+	if err := settler.readable(ctx); err != nil {
+		return err
+	}
+	tasks, metrics, err := c.prepare(p, settler)
+	if err != nil {
+		return err
+	}
+	closeAdmin, err := c.serveAdmin(ctx, p, settler, metrics)
+	if err != nil {
+		return err
+	}
+	defer closeAdmin()
+	logged := make(chan struct{})
+	unneeded := context.AfterFunc(ctx, func() {
+		p.logger.Info("stopping", zap.Duration("grace", p.ShutdownGrace))
+		close(logged)
+	})
+	p.logger.Info("serving", zap.Strings("tasks", c.Tasks))
+	serve.Runner{Now: p.Now, Logger: p.logger}.Run(ctx, tasks...)
+	if !unneeded() {
+		<-logged
+	}
+	return nil
+}
+
+// prepare makes the tasks, and a registry with their metrics.
+func (c *serveCmd) prepare(p *program, s *settler) (tasks []serve.Task, metrics *prometheus.Registry, err error) {
+	metrics = prometheus.NewRegistry()
+	for _, name := range c.Tasks {
+		task := serve.Task{Name: name}
+		switch name {
+		case nightsTask:
+			task.Run, err = p.nights(s)
+			ofNights := prometheus.WrapRegistererWith(prometheus.Labels{"trigger": string(coupon.Cron)}, metrics)
+			ofNights.MustRegister(metricsOf(s.Settler))
+		case issueTask:
+			var issue *serve.Issue
+			if issue, err = c.issue(p, s); err == nil {
+				task.Run = issue.Run
+				metrics.MustRegister(issue)
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks, metrics, nil
+}
+
+func (p *program) nights(s *settler) (run func(ctx context.Context) error, err error) {
+	scheduler, err := schedule.New(schedule.Config{
+		Timetable: p.timetable(), Zone: p.Zone, Clock: s.Clock, LastNight: s.LastNight, Settle: s.night,
+		Away: func(err error) bool { return classOf(err) == coupon.Infrastructure },
+		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return scheduler.Run, nil
+}
+
+func (c *serveCmd) issue(p *program, s *settler) (*serve.Issue, error) {
+	return serve.New(serve.Config{
+		Coupons: serve.MySQL{DB: s.MySQL, Users: s.users}, Store: s.store, Issuer: s, Interval: c.IssueInterval,
+		Parallel: p.SettleParallel, Now: p.Now, Logger: p.logger.Named(issueTask),
+	})
+}
+
+func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, err error) {
+	report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
+	if err != nil {
+		return false, err
+	}
+	level := zap.InfoLevel
+	if report.Status != coupon.RunSucceeded {
+		level = zap.WarnLevel
+	}
+	s.Logger.Log(level, "night settled", zap.Uint64("run_id", uint64(report.Run)), zap.Time("cutoff", report.Cutoff),
+		zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
+	return true, report.Err()
+}
+
+// readableWithin bounds how long a hanging database delays the start. A startup probe waits longer than that.
+const readableWithin = 5 * time.Second
+
+// readable fails if the table of users is set up wrongly, so that an operator learns it at the start, not at midnight.
+// If the database is away, the tasks start nevertheless: each run checks the table again.
+func (s *settler) readable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readableWithin)
+	defer cancel()
+	_, err := s.users.Look(ctx, s.MySQL)
+	if err != nil && classOf(err) != coupon.Setup {
+		s.Logger.Warn("the table of users was not checked; each run checks it", zap.Error(err))
+		return nil
+	}
+	return err
+}
+
+// serveAdmin serves the admin port until closeAdmin is called.
+func (c *serveCmd) serveAdmin(ctx context.Context, p *program, s *settler, metrics *prometheus.Registry) (
+	closeAdmin func(), err error) {
+	if c.AdminListen == "" {
+		return func() {}, nil
+	}
+	metrics.MustRegister(s.servers.Servers.Metrics(), s.store.Metrics(), catalog.Queues{
+		Coupons:   catalog.Snapshot{Store: s.store}.Coupons,
+		Stats:     s.store,
+		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) },
+		Now:       p.Now,
+	})
+	admin := ops.New(ops.Config{Redis: s.store, MySQL: s.MySQL, Registry: metrics})
+	if closeAdmin, err = admin.Serve(ctx, c.AdminListen, p.logger); err != nil {
+		return nil, fmt.Errorf("%w: free the port, or set SETTLE_ADMIN_LISTEN to another", err)
+	}
+	return closeAdmin, nil
+}
+
+// scheduleCmd is the verb that settle serve has replaced. It names its successor, whatever flags it gets.
+type scheduleCmd struct {
+	AdminListen string `name:"admin-listen" hidden:""`
+}
+
+func (*scheduleCmd) Validate() error { return text.UsageErrorf(text.ScheduleReplaced) }
+
+func (*scheduleCmd) run(context.Context, *program) error { return nil } // never called: Validate fails

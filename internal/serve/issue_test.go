@@ -1,0 +1,533 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+var errAway = errors.New("connection refused")
+
+func TestIssue_IssuesWithinAnInterval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		s.start(t, 1)
+		pass(time.Second)
+		s.apply(2)
+		pass(interval + interval/10)
+		require.Zero(t, s.waiting())
+		require.Len(t, s.ran(), 1)
+	})
+}
+
+func TestIssue_LooksOnceAnInterval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		coupons := make([]Coupon, 1000)
+		for i := range coupons {
+			coupons[i] = open(coupon.CouponID(i + 1))
+		}
+		s := newServers(coupons...)
+		s.start(t, 1)
+		s.forget()
+		pass(10 * time.Second)
+		require.InDelta(t, 100, len(s.lookedSince()), 5)
+		for _, l := range s.lookedSince() {
+			require.Len(t, l.coupons, 1000)
+		}
+		require.Empty(t, s.ran())
+	})
+}
+
+func TestIssue_SleepsOutsideWindows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		later := Coupon{ID: 1, Opens: time.Now().Add(time.Minute), Closes: time.Now().Add(122 * time.Second)}
+		s := newServers(later)
+		r := s.start(t, 1)
+		pass(58 * time.Second)
+		require.Empty(t, s.lookedSince())
+		require.InDelta(t, testutil.ToFloat64(r.measured.looked), float64(time.Now().Unix()), 5, "it lives")
+		s.apply(1) // as the shard's clock is a little ahead
+		pass(time.Second + 2*interval)
+		require.Zero(t, s.waiting(), "it looks from a second before the opening")
+
+		pass(time.Until(later.Closes))
+		s.apply(1)
+		pass(2 * interval)
+		require.Zero(t, s.waiting(), "it looks until a second after the end")
+
+		pass(time.Minute)
+		s.forget()
+		pass(time.Minute)
+		require.Len(t, s.lookedSince(), 12, "a closed coupon is looked at once for each refresh")
+		s.apply(1) // put back after a failover
+		pass(refreshInterval + 2*interval)
+		require.Zero(t, s.waiting())
+	})
+}
+
+func TestIssue_RunsAgainAtOnceWhileMoreCame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			issued := result(coupon.Settled)
+			s.change(func() { s.lines[id]-- })
+			issued.More = s.lines[id] > 0
+			return issued
+		}
+		s.change(func() { s.lines[1], s.lines[2] = 50, 1 })
+		s.start(t, 1)
+		synctest.Wait()
+		require.Zero(t, s.waiting(), "in one interval")
+		require.LessOrEqual(t, indexOf(s.ran(), 2), 1, "a long line does not delay another coupon")
+	})
+}
+
+func indexOf(runs []run, couponID coupon.CouponID) int {
+	for i, r := range runs {
+		if r.coupon == couponID {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestIssue_SlowCouponDelaysNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			if id == 1 {
+				<-time.After(10 * time.Second)
+			}
+			return s.issueAll(id)
+		}
+		s.apply(1)
+		s.start(t, 2)
+		for range 49 {
+			s.apply(2)
+			pass(2 * interval)
+			require.Equal(t, 1, s.waiting())
+			require.Len(t, s.ran(1), 1, "never two runs of one coupon")
+		}
+		pass(4 * interval)
+		require.Zero(t, s.waiting())
+	})
+}
+
+func TestIssue_BoundsParallelRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			<-time.After(time.Second)
+			return s.issueAll(id)
+		}
+		for id := range coupon.CouponID(10) {
+			s.coupons = append(s.coupons, open(id+1))
+			s.apply(id + 1)
+		}
+		s.start(t, 3)
+		pass(5 * time.Second)
+		require.Zero(t, s.waiting())
+		require.Len(t, s.ran(), 10)
+		require.Equal(t, 3, s.most)
+	})
+}
+
+// A coupon that took longer than an interval is looked at as soon as its run has ended.
+func TestIssue_LooksAtOnceAfterLongRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			issued := s.issueAll(id)
+			<-time.After(115 * time.Millisecond)
+			return issued
+		}
+		s.apply(1)
+		s.start(t, 1)
+		pass(10 * time.Millisecond)
+		s.apply(1)
+		pass(106 * time.Millisecond)
+		require.Len(t, s.ran(), 2)
+	})
+}
+
+func TestIssue_PausesAfterRunsWithoutChange(t *testing.T) {
+	t.Parallel()
+	for _, status := range []coupon.ResultStatus{coupon.Failed, coupon.HeldBack, coupon.Unchanged, coupon.Frozen, coupon.NotDue} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newServers(open(1), open(2))
+				s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+					if id == 1 {
+						return result(status)
+					}
+					return s.issueAll(id)
+				}
+				s.apply(1)
+				s.start(t, 1)
+				pass(time.Minute)
+				requirePauses(t, s.ran(1))
+
+				s.apply(2)
+				pass(2 * interval)
+				require.Equal(t, 1, s.waiting(), "the other coupon does not pause")
+
+				s.change(func() { s.settle = nil })
+				pass(maxPause + maxPause/5 + 2*interval)
+				require.Zero(t, s.waiting())
+				s.apply(1)
+				pass(2 * interval)
+				require.Zero(t, s.waiting(), "a run that changes something ends the pauses")
+
+				s.change(func() {
+					s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(status) }
+					s.runs = nil
+				})
+				s.apply(1)
+				pass(time.Minute)
+				requirePauses(t, s.ran(1))
+			})
+		})
+	}
+}
+
+// requirePauses requires 0.2 s between the first two runs, doubling up to 5 s.
+func requirePauses(t *testing.T, runs []run) {
+	t.Helper()
+	want := firstPause
+	for i := 1; i < len(runs); i++ {
+		waited := runs[i].at.Sub(runs[i-1].at)
+		require.GreaterOrEqual(t, waited, want-want/10)
+		require.LessOrEqual(t, waited, want+want/10+2*interval)
+		want = min(2*want, maxPause)
+	}
+	require.Greater(t, len(runs), 10)
+}
+
+func TestIssue_BusyCouponIsTriedAtEachLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.Busy) }
+		s.apply(1)
+		r := s.start(t, 1)
+		pass(10 * interval)
+		require.InDelta(t, 10, len(s.ran()), 2)
+		require.Empty(t, r.logs.All())
+	})
+}
+
+func TestIssue_LogsChangesOfFailingCoupon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		failed := result(coupon.Failed)
+		failed.Error = "connection refused"
+		s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return failed }
+		s.apply(1)
+		r := s.start(t, 1)
+		pass(time.Minute)
+		s.change(func() {
+			s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.HeldBack) }
+		})
+		pass(time.Minute)
+		s.change(func() {
+			s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.Busy) }
+		})
+		pass(time.Minute)
+		s.change(func() { s.settle = nil })
+		pass(time.Minute)
+		var logged []string
+		for _, entry := range r.logs.All() {
+			logged = append(logged, entry.Message+" "+entry.ContextMap()["status"].(string))
+		}
+		require.Equal(t, []string{"coupon not issued FAILED", "coupon not issued HELD", "coupon no longer fails SETTLED"}, logged)
+		require.Equal(t, "connection refused", r.logs.All()[0].ContextMap()["error"])
+	})
+}
+
+func TestIssue_SettlesWhatIsDueWithoutLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		due := open(1)
+		due.Closes = time.Now().Add(-time.Minute)
+		due.Due = true
+		s := newServers(due)
+		s.start(t, 1)
+		require.Len(t, s.ran(), 1)
+		pass(refreshInterval - interval)
+		require.Len(t, s.ran(), 1, "only the next refresh knows whether it is still due")
+		pass(2 * interval)
+		require.Len(t, s.ran(), 2)
+
+		s.change(func() {
+			s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.Failed) }
+		})
+		pass(refreshInterval)
+		s.change(func() { s.settle, s.runs = nil, nil })
+		pass(firstPause * 5)
+		require.NotEmpty(t, s.ran(), "a failed run is repeated before the next refresh")
+	})
+}
+
+// While a run is under way, its settlement is not cleaned up: the list says due. That is no work for another run.
+func TestIssue_RunIsNotDueToItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			s.change(func() { s.coupons[0].Due = true })
+			<-time.After(refreshInterval + time.Second)
+			s.change(func() { s.coupons[0].Due = false })
+			return s.issueAll(id)
+		}
+		s.apply(1)
+		s.start(t, 1)
+		pass(time.Minute)
+		require.Len(t, s.ran(), 1)
+	})
+}
+
+// The reply to a look may be older than a run.
+func TestIssue_IgnoresLookFromBeforeRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		s.start(t, 1)
+		pass(refreshInterval - interval)
+		s.change(func() { s.replies, s.coupons[0].Due, s.lines[1] = 4*interval, true, 1 })
+		pass(interval + interval/2) // the look before the refresh has seen the line, the refresh what is due
+		s.change(func() { s.replies, s.coupons[0].Due = 0, false })
+		pass(5 * interval)
+		require.Zero(t, s.waiting())
+		require.Len(t, s.ran(), 1)
+	})
+}
+
+func TestIssue_LeavesFrozenCouponThatIsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			<-time.After(2 * refreshInterval)
+			return s.issueAll(id)
+		}
+		s.apply(1)
+		s.start(t, 1)
+		s.apply(2)
+		pass(2 * interval)
+		s.change(func() { s.coupons = s.coupons[:1] }) // 2 is frozen while 1 is settled
+		pass(time.Minute)
+		require.Len(t, s.ran(1), 1)
+		require.Empty(t, s.ran(2))
+	})
+}
+
+func TestIssue_StartsAnewAfterPanic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		panics := 1
+		s.shardOf = func(coupon.CouponID) string {
+			if panics--; panics >= 0 {
+				panic("nil map")
+			}
+			return ""
+		}
+		s.apply(1)
+		r := s.start(t, 1)
+		pass(2 * firstPause)
+		require.Zero(t, s.waiting())
+		require.Equal(t, 1, r.logs.FilterMessage("task failed").Len())
+	})
+}
+
+func TestIssue_KeepsListWhileMySQLIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		r := s.start(t, 1)
+		s.change(func() { s.listing = errAway })
+		pass(time.Minute)
+		s.apply(1)
+		pass(2 * interval)
+		require.Zero(t, s.waiting())
+		s.change(func() { s.listing, s.coupons = nil, append(s.coupons, open(2)) })
+		s.apply(2)
+		pass(maxPause + maxPause/5)
+		require.Zero(t, s.waiting())
+		require.Equal(t, 1, r.logs.FilterMessage("immediate coupons not listed; the last list stays").Len())
+		require.Equal(t, 1, r.logs.FilterMessage("immediate coupons listed again").Len())
+	})
+}
+
+func TestIssue_BacksOffWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		r := s.start(t, 1)
+		s.forget()
+		s.change(func() { s.looking = errAway })
+		s.apply(1)
+		pass(time.Minute)
+		require.InDelta(t, 16, len(s.lookedSince()), 5)
+		before := testutil.ToFloat64(r.measured.looked)
+		require.Less(t, before, float64(time.Now().Unix())-50, "the task cannot look")
+		s.change(func() { s.looking = nil })
+		pass(maxPause + maxPause/5)
+		require.Zero(t, s.waiting())
+		s.apply(1)
+		pass(2 * interval)
+		require.Zero(t, s.waiting(), "the pauses have ended")
+		s.forget()
+		s.change(func() { s.looking = errAway })
+		pass(time.Minute)
+		require.Greater(t, len(s.lookedSince()), 13, "the first pause is short again")
+	})
+}
+
+func TestIssue_HangingShardDelaysItsOwnCouponsOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		s.shardOf = func(id coupon.CouponID) string { return id.String() }
+		s.hanging = "1"
+		s.start(t, 1)
+		for range 50 {
+			s.apply(2)
+			pass(2 * interval)
+			require.Zero(t, s.waiting())
+		}
+	})
+}
+
+func TestIssue_FollowsTheList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		var begun []coupon.CouponID
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			s.change(func() { begun = append(begun, id) })
+			<-time.After(20 * time.Second)
+			return s.issueAll(id)
+		}
+		s.apply(1)
+		s.start(t, 2)
+		s.change(func() { s.coupons = nil }) // frozen while it is settled
+		pass(refreshInterval)
+		s.change(func() { s.coupons = []Coupon{open(1)} })
+		pass(refreshInterval)
+		require.Len(t, begun, 1, "the run of the list before is still under way")
+		pass(20 * time.Second)
+		require.Zero(t, s.waiting())
+		s.change(func() { s.coupons = nil })
+		pass(refreshInterval)
+		s.apply(1)
+		s.forget()
+		pass(time.Minute)
+		require.Empty(t, s.lookedSince(), "a frozen coupon is left alone")
+	})
+}
+
+func TestIssue_PanicsFailOneRunOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			if id == 1 {
+				panic("nil map")
+			}
+			return s.issueAll(id)
+		}
+		s.apply(1)
+		r := s.start(t, 2)
+		pass(time.Second)
+		s.apply(2)
+		pass(2 * interval)
+		require.Equal(t, 1, s.waiting())
+		failures := r.logs.FilterMessage("coupon not issued").All()
+		require.Len(t, failures, 1)
+		require.Contains(t, failures[0].ContextMap()["error"], "TestIssue_PanicsFailOneRunOnly", "the stack")
+	})
+}
+
+func TestIssue_StopFinishesRunsAndBeginsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		stopped := make(chan struct{})
+		s.settle = func(stop context.Context, id coupon.CouponID) settle.Issuance {
+			<-stop.Done()
+			close(stopped)
+			<-time.After(3 * time.Second) // the grace
+			issued := s.issueAll(id)
+			issued.More = true
+			return issued
+		}
+		s.apply(1)
+		r := s.start(t, 1)
+		pass(interval)
+		s.apply(2)
+		pass(2 * interval)
+		s.forget()
+		r.stop()
+		<-stopped
+		pass(2 * time.Second)
+		require.Equal(t, 2, s.waiting())
+		r.end()
+		require.Equal(t, 1, s.waiting(), "the current run has ended")
+		require.Empty(t, s.lookedSince())
+		require.Empty(t, s.ran())
+	})
+}
+
+// Two replicas share the coupons by the lock of each coupon.
+func TestIssue_ReplicasShareCoupons(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		locked := false
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			s.mu.Lock()
+			if locked {
+				s.mu.Unlock()
+				return result(coupon.Busy)
+			}
+			locked = true
+			s.mu.Unlock()
+			<-time.After(20 * time.Millisecond)
+			defer s.change(func() { locked = false })
+			return s.issueAll(id)
+		}
+		first, second := s.start(t, 1), s.start(t, 1)
+		for range 600 {
+			s.apply(1)
+			pass(10 * time.Millisecond)
+			require.Less(t, s.waiting(), 20)
+		}
+		pass(2 * interval)
+		require.Zero(t, s.waiting())
+		for _, r := range []*replica{first, second} {
+			require.Positive(t, testutil.ToFloat64(r.measured.runs.WithLabelValues("SETTLED")))
+		}
+		first.end()
+		s.apply(1)
+		pass(2*interval + firstPause)
+		require.Zero(t, s.waiting(), "the other one goes on")
+	})
+}
