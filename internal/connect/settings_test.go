@@ -21,6 +21,7 @@ type command struct {
 	Redis      connect.RedisSettings `embed:""`
 	Candidates candidates.Options    `embed:""`
 	Log        connect.LogSettings   `embed:""`
+	Issue      connect.IssueSettings `embed:""`
 
 	Listen string `name:"apply-listen" env:"APPLY_LISTEN" default:":8080"`
 	Pages  int    `name:"pages" env:"PAGES" default:"7"`
@@ -92,6 +93,7 @@ func TestParse_ReadsDefaultsEnvironmentAndFlags(t *testing.T) {
 	require.Equal(t, "error", c.Log.LogLevel, "a flag goes before the environment")
 	require.Equal(t, ":8080", c.Listen)
 	require.Equal(t, 7, c.Pages)
+	require.Equal(t, 100*time.Millisecond, c.Issue.IssueInterval)
 	require.Equal(t, 3*time.Second, c.Show.Wait)
 }
 
@@ -145,6 +147,15 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 				"MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database",
 				"REDIS_PASSWORD and REDIS_PASSWORD_FILE are both set: give one",
 			},
+		},
+		"interval above its bound": {
+			environment: map[string]string{"MYSQL_DSN": dsn, "ISSUE_INTERVAL": "10s"},
+			want:        []string{"ISSUE_INTERVAL is 10s: want 20ms to 5s, such as 100ms"},
+		},
+		"interval of zero": {
+			environment: map[string]string{"MYSQL_DSN": dsn},
+			args:        []string{"--issue-interval=0s"},
+			want:        []string{"ISSUE_INTERVAL is 0s: want 20ms to 5s, such as 100ms"},
 		},
 		"check of a verb": {
 			environment: map[string]string{"MYSQL_DSN": dsn},

@@ -184,6 +184,8 @@ var help = map[string]Message{
 		"How long the process takes requests after SIGTERM, when it is no longer ready: load balancers notice late. Default ${default}."},
 	"apply-api --shutdown-grace": {"SIGTERM을 받은 때부터 종료할 때까지의 최대 시간. --shutdown-delay를 포함합니다. 기본값 ${default}.",
 		"Longest time from SIGTERM to the end, the delay included. Default ${default}."},
+	"--issue-interval": {"settle serve가 즉시 발급 쿠폰의 대기열을 확인하는 간격. 20ms부터 5s까지 가능하며, 매번 10%까지 달라집니다. apply-api도 이 값으로 발급 예정 시각을 안내하므로 두 프로그램에 같은 값을 지정하세요. 기본값 ${default}.",
+		"How often settle serve looks at the queues of immediate coupons: 20ms to 5s, jittered by 10 %. apply-api tells applicants the time by it, so give both programs the same value. Default ${default}."},
 }
 
 // Help returns the help of a verb. If name is not empty, it returns the help of the flag or argument with this name.

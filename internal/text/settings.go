@@ -72,4 +72,7 @@ var (
 		"MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
 	FileNotWritten = Message{"--out: 파일을 끝까지 저장하지 못했습니다: %v. 기존 파일이 있었다면 그대로 유지됩니다.",
 		"--out: the file could not be written: %v. A file that was there before is unchanged."}
+
+	WrongIssueInterval = Message{"ISSUE_INTERVAL이 %s입니다. %s부터 %s까지 가능합니다. 예: 100ms",
+		"ISSUE_INTERVAL is %s: want %s to %s, such as 100ms"}
 )
