@@ -65,18 +65,19 @@ type Coupons interface {
 }
 
 type Options struct {
-	Applier   Applier
-	Standings Standings
-	History   History
-	Coupons   Coupons
-	Shard     func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
-	SettlesAt func(arrival time.Time) time.Time     // the cutoff that settles an arrival
-	Zone      *time.Location                        // time zone of the times in responses
-	Limits    Limits
-	Draining  func() bool // reports whether the process shuts down; responses then close their connection. nil: never
-	Logger    *zap.Logger
-	Metrics   prometheus.Registerer
-	Now       func() time.Time // only durations are measured with it
+	Applier       Applier
+	Standings     Standings
+	History       History
+	Coupons       Coupons
+	Shard         func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
+	SettlesAt     func(arrival time.Time) time.Time     // the midnight that settles an arrival
+	Zone          *time.Location                        // time zone of the times in responses
+	IssueInterval time.Duration                         // how often `settle serve` looks at immediate coupons
+	Limits        Limits
+	Draining      func() bool // reports whether the process shuts down; responses then close their connection. nil: never
+	Logger        *zap.Logger
+	Metrics       prometheus.Registerer
+	Now           func() time.Time // only durations are measured with it
 }
 
 type server struct {
