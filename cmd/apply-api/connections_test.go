@@ -313,7 +313,7 @@ func (o *oneCoupon) Apply(context.Context, coupon.CouponID, coupon.UserID) (cand
 	return candidates.Receipt{Code: candidates.Accepted, Arrival: coupon.Arrival(n), Position: n}, nil
 }
 func (o *oneCoupon) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
-	return coupon.Coupon{ID: id}, true
+	return coupon.Coupon{ID: id, Cadence: coupon.Nightly}, true
 }
 func (o *oneCoupon) Loaded() bool { return true }
 

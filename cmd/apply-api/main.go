@@ -102,21 +102,22 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	settlesAt := func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, s.zone) }
 	registry.MustRegister(memory.Metrics()...)
 	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(),
-		catalog.Queues{Coupons: coupons.Coupons, Stats: store, SettlesAt: settlesAt, Now: time.Now})
+		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, SettlesAt: settlesAt, Now: time.Now})
 	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Registry: registry})
 	public := api.New(api.Options{
-		Applier:   batch.New(store.ApplyAll, registry, time.Now),
-		Standings: store,
-		History:   history.Reader{DB: servers.MySQL},
-		Coupons:   coupons,
-		Shard:     store.Shard,
-		SettlesAt: settlesAt,
-		Zone:      s.zone,
-		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.UserRate},
-		Draining:  admin.Draining,
-		Logger:    logger.Named("api"),
-		Metrics:   registry,
-		Now:       time.Now,
+		Applier:       batch.New(store.ApplyAll, registry, time.Now),
+		Standings:     store,
+		History:       history.Reader{DB: servers.MySQL},
+		Coupons:       coupons,
+		Shard:         store.Shard,
+		SettlesAt:     settlesAt,
+		Zone:          s.zone,
+		IssueInterval: s.Issue.IssueInterval,
+		Limits:        api.Limits{InFlight: s.MaxInFlight, UserRate: s.UserRate},
+		Draining:      admin.Draining,
+		Logger:        logger.Named("api"),
+		Metrics:       registry,
+		Now:           time.Now,
 	})
 	server, err := api.Listen(api.ServerConfig{
 		Handler: public, Listen: s.Listen, Connections: s.MaxConnections, Surplus: surplus,

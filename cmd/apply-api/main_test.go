@@ -197,6 +197,17 @@ VALUES (1, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTER
 	return testenv.Accounts(t, dsn, migrations.Grants)["jajeong_api"]
 }
 
+// addImmediate adds coupon 3, an immediate coupon for whose line one applicant is enough.
+func addImmediate(t *testing.T, dsn string) {
+	t.Helper()
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, cadence, line_limit)
+VALUES (3, 'i', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY, 'IMMEDIATE', 1)`)
+	require.NoError(t, err)
+}
+
 func TestWrongSettingsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	p := start(t, []string{
@@ -278,10 +289,22 @@ func TestPortInUseIsNamed(t *testing.T) {
 func TestApplying(t *testing.T) {
 	t.Parallel()
 	redis := testenv.RedisFor(t)
-	p := startAt(t, listening, append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN),
+	dsn := testenv.MySQLFor(t).DSN
+	api := migrated(t, dsn)
+	addImmediate(t, dsn)
+	p := startAt(t, listening, append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+api, "ISSUE_INTERVAL=5s",
 		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)...)
 	p.awaitReady(http.StatusOK)
-	status, text := p.ask(1, 7)
+	status, text := p.ask(3, 7)
+	require.Equal(t, http.StatusAccepted, status, text)
+	var receipt struct{ AppliedAt, SettlesAt time.Time }
+	require.NoError(t, json.Unmarshal([]byte(text), &receipt))
+	require.Equal(t, 5*time.Second, receipt.SettlesAt.Sub(receipt.AppliedAt))
+	status, text = p.ask(3, 8)
+	require.Equal(t, http.StatusConflict, status)
+	require.Contains(t, text, `"code":"LINE_FULL","mayReopen":true`)
+
+	status, text = p.ask(1, 7)
 	require.Equal(t, http.StatusAccepted, status, text)
 	require.Contains(t, text, `T00:00:00.000000+09:00"}`)
 	status, _ = p.ask(1, 7)
@@ -292,7 +315,8 @@ func TestApplying(t *testing.T) {
 
 	_, metrics := p.get("/metrics")
 	for _, metric := range []string{`jajeong_queue_length{coupon_id="1"} 1`, "jajeong_settlement_due_timestamp_seconds ",
-		"jajeong_redis_eviction_policy_wrong 0", "jajeong_apply_batch_size_count 2"} {
+		"jajeong_redis_eviction_policy_wrong 0", "jajeong_apply_batch_size_count 4", `jajeong_coupons_open{cadence="IMMEDIATE"} 1`,
+		`jajeong_coupons_open{cadence="NIGHTLY"} 1`, `jajeong_apply_requests_total{result="LINE_FULL"} 1`} {
 		require.Contains(t, metrics, metric)
 	}
 

@@ -28,6 +28,7 @@ type settings struct {
 	Redis      connect.RedisSettings `embed:""`
 	Log        connect.LogSettings   `embed:""`
 	Candidates candidates.Options    `embed:""`
+	Issue      connect.IssueSettings `embed:""`
 
 	Listen         string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT"`
 	AdminListen    string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT"`

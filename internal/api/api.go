@@ -8,8 +8,9 @@
 //	429            the user sends too many requests; this one was not processed
 //	503            the result is unknown, or the service is not ready; repeat after Retry-After
 //
-// Repeating a request is always safe: a user has only one application for a coupon, and it keeps its first arrival. One
-// 4xx code is different: with UNDER_REVIEW, the application keeps its arrival and waits in the DLQ for an operator.
+// Repeating a request is always safe: a user has only one application for a coupon, and it keeps its first arrival. Two
+// 4xx codes are different: with UNDER_REVIEW, the application keeps its arrival and waits in the DLQ for an operator;
+// LINE_FULL says by mayReopen and Retry-After whether repeating can help.
 //
 // The checks run in this order: connection, user, coupon id, rate of the user, body, coupon, requests in flight, Redis.
 // A refusal because of a limit costs almost nothing, so that a stampede does not slow down the requests served.
@@ -65,18 +66,19 @@ type Coupons interface {
 }
 
 type Options struct {
-	Applier   Applier
-	Standings Standings
-	History   History
-	Coupons   Coupons
-	Shard     func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
-	SettlesAt func(arrival time.Time) time.Time     // the cutoff that settles an arrival
-	Zone      *time.Location                        // time zone of the times in responses
-	Limits    Limits
-	Draining  func() bool // reports whether the process shuts down; responses then close their connection. nil: never
-	Logger    *zap.Logger
-	Metrics   prometheus.Registerer
-	Now       func() time.Time // only durations are measured with it
+	Applier       Applier
+	Standings     Standings
+	History       History
+	Coupons       Coupons
+	Shard         func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
+	SettlesAt     func(arrival time.Time) time.Time     // the midnight that settles an arrival
+	Zone          *time.Location                        // time zone of the times in responses
+	IssueInterval time.Duration                         // how often `settle serve` looks at immediate coupons
+	Limits        Limits
+	Draining      func() bool // reports whether the process shuts down; responses then close their connection. nil: never
+	Logger        *zap.Logger
+	Metrics       prometheus.Registerer
+	Now           func() time.Time // only durations are measured with it
 }
 
 type server struct {

@@ -41,7 +41,7 @@ func TestAcceptedAndDuplicate(t *testing.T) {
 	require.WithinDuration(t, now, appliedAt, time.Minute)
 	settlesAt := nextMidnight(appliedAt).Format(microseconds)
 	require.True(t, strings.HasSuffix(settlesAt, "T00:00:00.000000+09:00"))
-	require.Equal(t, fmt.Sprintf(`{"status":"ACCEPTED","couponId":7,"userId":%s,"position":1,"seats":7,"appliedAt":"%s","settlesAt":"%s"}`+"\n",
+	require.Equal(t, fmt.Sprintf(`{"status":"ACCEPTED","couponId":7,"userId":%s,"position":1,"seats":7,"appliedAt":"%s","cadence":"NIGHTLY","settlesAt":"%s"}`+"\n",
 		largest, first.body["appliedAt"], settlesAt), first.text)
 
 	second := s.apply("7", "2")
@@ -61,7 +61,7 @@ func TestApply_EveryRefusal(t *testing.T) {
 	s := newSite(t, everyAnswer, shelf{1: {ID: 1}})
 	for user, want := range map[string]refusal{
 		"3": notOpen, "4": closed, "5": paused, "6": underReview, "7": alreadyIssued, "8": rejected, "9": soldOut,
-		"10": noWindow, "11": clockBehind,
+		"10": noWindow, "11": clockBehind, "14": lineFull,
 	} {
 		refuses(t, want, s.asking("1", user))
 	}

@@ -97,6 +97,9 @@ func (s *server) notAnswered(couponID coupon.CouponID, err error) answer {
 	}
 }
 
+// maxReceipt is in bytes: no ACCEPTED or DUPLICATE is longer.
+const maxReceipt = 256
+
 func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user coupon.UserID) answer {
 	a := answer{result: result(receipt.Code)} // receipt codes and results have the same names
 	switch a.result {
@@ -107,20 +110,21 @@ func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user co
 	case notOpen:
 		a.extra = problemDocument{OpensAt: s.format(receipt.OpensAt), ServerTime: s.format(receipt.Now)}
 		return a
+	case lineFull:
+		return s.ofLineFull(receipt, of)
 	default:
 		return a
 	}
 	// The JSON is built by hand: no field needs escaping, and encoding/json takes four times as long.
-	const size = 256 // bytes; every response is shorter
-	arrival := receipt.Arrival.Time()
-	text := append(make([]byte, 0, size), `{"status":"`...)
+	text := append(make([]byte, 0, maxReceipt), `{"status":"`...)
 	text = append(text, a.result...)
 	text = strconv.AppendUint(append(text, `","couponId":`...), uint64(of.ID), 10)
 	text = strconv.AppendUint(append(text, `,"userId":`...), uint64(user), 10)
 	text = strconv.AppendInt(append(text, `,"position":`...), receipt.Position, 10)
 	text = strconv.AppendInt(append(text, `,"seats":`...), int64(of.Free()), 10)
-	text = appendTime(append(text, `,"appliedAt":"`...), arrival.In(s.Zone))
-	text = appendTime(append(text, `","settlesAt":"`...), s.SettlesAt(arrival).In(s.Zone))
+	text = appendTime(append(text, `,"appliedAt":"`...), receipt.Arrival.Time().In(s.Zone))
+	text = append(append(text, `","cadence":"`...), of.Cadence...)
+	text = appendTime(append(text, `","settlesAt":"`...), s.settlesAt(of, receipt.Arrival, receipt.Now).In(s.Zone))
 	a.json = append(text, "\"}\n"...)
 	return a
 }
@@ -168,7 +172,9 @@ type standingBody struct {
 	Position  int64           `json:"position,omitempty"`  // only if Status is PENDING
 	Seats     *int            `json:"seats,omitempty"`     // only if Status is PENDING
 	AppliedAt string          `json:"appliedAt,omitempty"` // empty: unknown
+	Cadence   coupon.Cadence  `json:"cadence,omitempty"`   // only if Status is PENDING
 	SettlesAt string          `json:"settlesAt,omitempty"` // only if Status is PENDING
+	Delayed   bool            `json:"delayed,omitempty"`   // see server.delayed
 }
 
 func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
@@ -210,8 +216,9 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	}
 	if status.Standing == coupon.StandingPending {
 		seats := found.Free()
-		body.Position, body.Seats = status.Position, &seats
-		body.SettlesAt = s.format(s.SettlesAt(status.Arrival.Time()))
+		body.Position, body.Seats, body.Cadence = status.Position, &seats, found.Cadence
+		body.SettlesAt = s.format(s.settlesAt(found, status.Arrival, status.Now))
+		body.Delayed = s.delayed(found, status.Arrival, status.Now)
 	}
 	a.json = marshal(body)
 	return a

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -39,7 +40,7 @@ func TestProblems_AreComplete(t *testing.T) {
 	}
 	for _, code := range []candidates.Code{
 		candidates.NotOpen, candidates.Closed, candidates.Paused, candidates.UnderReview, candidates.AlreadyIssued,
-		candidates.Rejected, candidates.SoldOut, candidates.NoWindow, candidates.ClockBehind,
+		candidates.Rejected, candidates.SoldOut, candidates.LineFull, candidates.NoWindow, candidates.ClockBehind,
 	} {
 		require.Contains(t, problems, result(code))
 	}
@@ -97,6 +98,17 @@ func TestTimesAreRFC3339WithMicroseconds(t *testing.T) {
 		at = at.In(rapid.SampledFrom(zones).Draw(t, "zone"))
 		require.Equal(t, "at "+at.Format(microseconds), string(appendTime([]byte("at "), at)))
 	})
+}
+
+// The JSON of a receipt is built in a slice that never grows.
+func TestReceipts_FitTheirBound(t *testing.T) {
+	t.Parallel()
+	s := server{Options: Options{Zone: time.FixedZone("", -(11*60+30)*60), SettlesAt: func(at time.Time) time.Time { return at }}}
+	longest := coupon.Coupon{ID: math.MaxUint64, TotalQuantity: math.MaxUint32, Cadence: coupon.Immediate}
+	for _, code := range []candidates.Code{candidates.Accepted, candidates.Duplicate} {
+		receipt := candidates.Receipt{Code: code, Arrival: coupon.MaxArrival, Position: math.MaxInt64, Now: time.Unix(0, 0)}
+		require.Equal(t, maxReceipt, cap(s.ofReceipt(receipt, longest, math.MaxUint64).json))
+	}
 }
 
 var atNoon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -91,7 +91,7 @@ var (
 	everyAnswer = answers{
 		2: candidates.Duplicate, 3: candidates.NotOpen, 4: candidates.Closed, 5: candidates.Paused, 6: candidates.UnderReview,
 		7: candidates.AlreadyIssued, 8: candidates.Rejected, 9: candidates.SoldOut, 10: candidates.NoWindow, 11: candidates.ClockBehind,
-		12: "panic", 13: "error",
+		12: "panic", 13: "error", 14: candidates.LineFull,
 	}
 	everyStanding = standings{
 		1: coupon.StandingPending, 2: coupon.StandingUnderReview, 3: coupon.StandingIssued, 4: coupon.StandingRejected, 5: coupon.StandingNotSelected,

@@ -22,6 +22,7 @@ const (
 	paused           result = "PAUSED"
 	alreadyIssued    result = "ALREADY_ISSUED"
 	soldOut          result = "SOLD_OUT"
+	lineFull         result = "LINE_FULL"
 	underReview      result = "UNDER_REVIEW"
 	rejected         result = "REJECTED"
 	noWindow         result = "NO_WINDOW"
@@ -76,6 +77,9 @@ var problems = map[result]problem{
 	soldOut: {http.StatusConflict, 0, soldOut,
 		text{"쿠폰이 모두 소진되었습니다", "준비된 수량이 소진되어 지금은 신청을 받지 않습니다."},
 		text{"Sold out", "The coupons have run out, so no applications are taken at the moment."}},
+	lineFull: {http.StatusConflict, 0, lineFull,
+		text{"대기열이 가득 찼습니다", "대기 중인 신청이 한도에 이르러 이번 신청은 접수되지 않았습니다. 신청 기간 중에 자리가 나면 다시 신청하실 수 있습니다."},
+		text{"Line full", "As many applications as allowed are waiting, so this one was not received. You can apply again if places come free while applications are open."}},
 	underReview: {http.StatusConflict, 0, underReview,
 		text{"신청 내용을 확인하고 있습니다", "신청이 접수되어 확인 중입니다. 다시 신청하셔도 처음 신청하신 순서가 적용됩니다."},
 		text{"Under review", "Your application has been received and is being reviewed. It counts from when you first applied: applying again does not change that."}},

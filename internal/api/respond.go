@@ -32,6 +32,7 @@ type problemDocument struct {
 	Code       result `json:"code"`
 	OpensAt    string `json:"opensAt,omitempty"`
 	ServerTime string `json:"serverTime,omitempty"`
+	MayReopen  *bool  `json:"mayReopen,omitempty"` // only if Code is LINE_FULL
 }
 
 // Header values are shared by all responses, and never changed.

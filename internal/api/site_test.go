@@ -84,7 +84,7 @@ func newHandler(o api.Options) http.Handler {
 		o.Now = time.Now
 	}
 	o.Limits = cmp.Or(o.Limits, plenty)
-	o.SettlesAt, o.Zone = nextMidnight, seoul
+	o.SettlesAt, o.Zone, o.IssueInterval = nextMidnight, seoul, cmp.Or(o.IssueInterval, interval)
 	return api.New(o)
 }
 
@@ -177,6 +177,7 @@ var (
 	paused         = refusal{409, "PAUSED", "", "신청이 일시 중단되었습니다", "Paused", "are paused"}
 	alreadyIssued  = refusal{409, "ALREADY_ISSUED", "", "이미 발급받은 쿠폰입니다", "Already issued", "once per person"}
 	soldOut        = refusal{409, "SOLD_OUT", "", "쿠폰이 모두 소진되었습니다", "Sold out", "have run out"}
+	lineFull       = refusal{409, "LINE_FULL", "", "대기열이 가득 찼습니다", "Line full", "applications as allowed are waiting"}
 	underReview    = refusal{409, "UNDER_REVIEW", "", "신청 내용을 확인하고 있습니다", "Under review", "is being reviewed"}
 	rejected       = refusal{409, "REJECTED", "", "쿠폰을 발급해 드릴 수 없습니다", "Rejected", "cannot be issued"}
 	couponUnknown  = refusal{404, "COUPON_NOT_FOUND", "", "쿠폰을 찾을 수 없습니다", "Coupon not found", "no such coupon"}
@@ -217,8 +218,11 @@ func refuses(t *testing.T, want refusal, ask func(more ...string) reply) {
 		require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
 		require.Equal(t, want.retryAfter, got.header.Get("Retry-After"))
 		members := 5
-		if want.code == "NOT_OPEN" {
+		switch want.code {
+		case "NOT_OPEN":
 			members = 7
+		case "LINE_FULL":
+			members = 6
 		}
 		require.Len(t, got.body, members, "no member but those documented: %s", got.text)
 	}
@@ -238,7 +242,7 @@ type coupons struct{}
 
 func (coupons) Loaded() bool { return true }
 func (coupons) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
-	return coupon.Coupon{ID: id, TotalQuantity: 10}, true
+	return coupon.Coupon{ID: id, TotalQuantity: 10, Cadence: coupon.Nightly}, true
 }
 
 type applier func(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error)

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,7 @@ type shelf map[coupon.CouponID]coupon.Coupon
 func (s shelf) Loaded() bool { return true }
 func (s shelf) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 	found, ok := s[id]
+	found.Cadence = cmp.Or(found.Cadence, coupon.Nightly)
 	return found, ok
 }
 

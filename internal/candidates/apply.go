@@ -22,6 +22,9 @@ const (
 	AlreadyIssued Code = "ALREADY_ISSUED"
 	Rejected      Code = "REJECTED"
 	SoldOut       Code = "SOLD_OUT"
+	// LineFull means that as many applications wait in the queue as the coupon's line limit allows. The receipt has the
+	// lowest arrival among them.
+	LineFull Code = "LINE_FULL"
 	// NoWindow means that Redis has no window of this coupon. The next refresh of the catalog publishes it.
 	NoWindow Code = "NO_WINDOW"
 	// ClockBehind means that the clock of Redis is more than 5 s behind the last arrival. Applying works again later.
@@ -30,13 +33,13 @@ const (
 
 var codes = map[Code]bool{
 	Accepted: true, Duplicate: true, NotOpen: true, Closed: true, Paused: true, UnderReview: true,
-	AlreadyIssued: true, Rejected: true, SoldOut: true, NoWindow: true, ClockBehind: true,
+	AlreadyIssued: true, Rejected: true, SoldOut: true, LineFull: true, NoWindow: true, ClockBehind: true,
 }
 
 // Receipt is the answer of Redis to one application.
 type Receipt struct {
 	Code     Code
-	Arrival  coupon.Arrival // when the application was first accepted, µs since 1970; 0: not stated
+	Arrival  coupon.Arrival // when the application was first accepted, µs since 1970; 0: not stated. LineFull: see there
 	Position int64          // current position in the queue, starting at 1; 0: not in the queue
 	Now      time.Time      // time on the clock of the coupon's Redis shard
 	OpensAt  time.Time      // start of the window; zero if Code is NoWindow

@@ -70,7 +70,7 @@ func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	c.add(t, c.issued, "7")
 	c.add(t, c.rejected, "7")
 	for field, value := range map[string]any{
-		"status": "PAUSED", "sold": 1, "last": µs(noon.Add(time.Hour)), "accepted": 5,
+		"status": "PAUSED", "sold": 1, "last": µs(noon.Add(time.Hour)), "accepted": 5, "line_limit": 1,
 		"opens": µs(noon.Add(time.Minute)), "closes": µs(noon), "run_id": c.runID(t), "since": µs(noon), "base": 0, "base_twice": 0,
 	} {
 		c.set(t, field, value)
@@ -88,6 +88,7 @@ func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 		{Receipt{Code: AlreadyIssued, OpensAt: past}, func() { c.rdb.SRem(ctx, c.issued, "7") }},
 		{Receipt{Code: Rejected, OpensAt: past}, func() { c.rdb.SRem(ctx, c.rejected, "7") }},
 		{Receipt{Code: SoldOut, OpensAt: past}, func() { c.set(t, "sold", 0) }},
+		{Receipt{Code: LineFull, OpensAt: past, Arrival: 1000000}, func() { c.set(t, "line_limit", 2) }},
 		{Receipt{Code: ClockBehind, OpensAt: past}, func() { c.set(t, "last", 0) }},
 	} {
 		t.Run(string(step.want.Code), func(t *testing.T) {

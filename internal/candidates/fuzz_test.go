@@ -91,7 +91,7 @@ func FuzzReadStatus(f *testing.F) {
 		if !slices.Contains([]coupon.Standing{coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone}, status.Standing) {
 			t.Errorf("%v was read as %+v", reply, status)
 		}
-		if len(reply) != 4 || !slices.Equal(reply[:3], []any{string(status.Standing), int64(status.Arrival), status.Position}) || status.Sold != (reply[3] == int64(1)) {
+		if len(reply) != 5 || status.Now.UnixMicro() != reply[4] || !slices.Equal(reply[:3], []any{string(status.Standing), int64(status.Arrival), status.Position}) || status.Sold != (reply[3] == int64(1)) {
 			t.Errorf("%v was read as %+v", reply, status)
 		}
 	})

@@ -19,6 +19,7 @@ type Inspection struct {
 	Closes       time.Time // zero: unreadable
 	Paused       bool
 	Version      int64         // version of the window
+	LineLimit    int           // 0: none, or unreadable
 	QueueLife    time.Duration // time until the queue expires; negative: it never expires, or it is empty
 	DLQ, Reasons int64         // number of DLQ entries, and of stored reasons
 	Unexplained  int64         // how many of the first 500 DLQ entries have no readable reason
@@ -33,7 +34,7 @@ func (s *Store) Inspect(ctx context.Context, couponID coupon.CouponID) (Inspecti
 }
 
 func readInspection(reply []any) (i Inspection, err error) {
-	n, texts, err := mixed(reply, 6, 4)
+	n, texts, err := mixed(reply, 6, 5)
 	if err != nil {
 		return Inspection{}, err
 	}
@@ -43,6 +44,7 @@ func readInspection(reply []any) (i Inspection, err error) {
 	i.Opens, _ = instantOf(texts[0])
 	i.Closes, _ = instantOf(texts[1])
 	i.Version, _ = strconv.ParseInt(texts[3], 10, 64) // 0 if missing or unreadable: no row has version 0
+	i.LineLimit, _ = strconv.Atoi(texts[4])
 	return i, nil
 }
 

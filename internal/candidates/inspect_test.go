@@ -37,12 +37,12 @@ func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "{}").Err())
 	want.DLQ, want.Reasons, want.Unexplained = 2, 1, 1
 	require.Equal(t, want, inspect())
-	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "status", "PAUSED", "opens", "noon", "version", "x").Err())
+	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "status", "PAUSED", "opens", "noon", "version", "x", "line_limit", 7).Err())
 	require.NoError(t, c.rdb.Expire(t.Context(), c.reason, time.Hour).Err())
 	got := inspect()
 	require.InDelta(t, time.Hour, got.ReviewLife, float64(time.Minute))
 	got.ReviewLife = want.ReviewLife
-	want.Paused, want.Opens, want.Version = true, time.Time{}, 0
+	want.Paused, want.Opens, want.Version, want.LineLimit = true, time.Time{}, 0, 7
 	require.Equal(t, want, got)
 
 	c.addByHand(t, c.queue, place{"4002", "6"})

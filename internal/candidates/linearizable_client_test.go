@@ -69,7 +69,7 @@ func (c *client) apply(couponID coupon.CouponID, user coupon.UserID) bool {
 		c.unsent++
 		return true // the breaker stays open for longer than a history
 	}
-	c.note(call, input{coupon: couponID, act: toApply, user: user}, err,
+	c.note(call, input{coupon: couponID, act: toApply, user: user, limit: c.lineLimit}, err,
 		output{code: string(receipt.Code), arrival: receipt.Arrival, position: receipt.Position})
 	return err == nil
 }

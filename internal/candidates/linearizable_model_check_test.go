@@ -28,6 +28,12 @@ func TestModelJudgesKnownHistories(t *testing.T) {
 	lookUp := func(from, to int64, user coupon.UserID, standing coupon.Standing, arrival coupon.Arrival, position int64) porcupine.Operation {
 		return op(from, to, input{act: toLookUp, user: user}, output{code: string(standing), arrival: arrival, position: position})
 	}
+	limited := func(limit int, o porcupine.Operation) porcupine.Operation {
+		in := o.Input.(input)
+		in.limit = limit
+		o.Input = in
+		return o
+	}
 	read := func(from, to int64, line ...queueEntry) porcupine.Operation {
 		return op(from, to, input{act: toRead}, output{entries: line})
 	}
@@ -78,6 +84,20 @@ func TestModelJudgesKnownHistories(t *testing.T) {
 		"removed without a settlement":  {history{apply(1, 2, 7, Accepted, 100, 1), lookUp(3, 4, 7, coupon.StandingNone, 0, 0), read(5, 6, queueEntry{7, 100})}, porcupine.Illegal},
 		"status before the application": {history{lookUp(1, 2, 7, coupon.StandingPending, 100, 1), apply(3, 4, 7, Accepted, 100, 1), read(5, 6, queueEntry{7, 100})}, porcupine.Illegal},
 		"closed while open":             {history{apply(1, 2, 7, Closed, 0, 0), read(3, 4)}, porcupine.Illegal},
+
+		"line full": {history{
+			limited(1, apply(1, 2, 7, Accepted, 100, 1)), limited(1, apply(3, 4, 8, LineFull, 100, 0)), limited(1, apply(5, 6, 7, Duplicate, 100, 1)),
+			settle(7, 8, 1, queueEntry{7, 100}), limited(1, apply(9, 10, 8, Accepted, 101, 1)), read(11, 12, queueEntry{8, 101})}, porcupine.Ok},
+		"full by a lost application": {history{limited(1, lost(1, 7)), limited(1, apply(2, 3, 8, LineFull, 100, 0)), read(4, 5, queueEntry{7, 100})}, porcupine.Ok},
+		"full without a limit":       {history{apply(1, 2, 7, Accepted, 100, 1), apply(3, 4, 8, LineFull, 100, 0), read(5, 6, queueEntry{7, 100})}, porcupine.Illegal},
+		"full with a free place":     {history{limited(2, apply(1, 2, 7, Accepted, 100, 1)), limited(2, apply(3, 4, 8, LineFull, 100, 0)), read(5, 6, queueEntry{7, 100})}, porcupine.Illegal},
+		"full with another arrival": {history{
+			limited(1, apply(1, 2, 7, Accepted, 100, 1)), limited(1, apply(3, 4, 8, LineFull, 101, 0)), read(5, 6, queueEntry{7, 100})}, porcupine.Illegal},
+		"accepted beyond the limit": {history{
+			limited(1, apply(1, 2, 7, Accepted, 100, 1)), limited(1, apply(3, 4, 8, Accepted, 101, 2)), read(5, 6, queueEntry{7, 100}, queueEntry{8, 101})}, porcupine.Illegal},
+		"duplicate told of a full line": {history{limited(1, apply(1, 2, 7, Accepted, 100, 1)), limited(1, apply(3, 4, 7, LineFull, 100, 0)), read(5, 6, queueEntry{7, 100})}, porcupine.Illegal},
+		"lost application beyond the limit": {history{
+			limited(1, apply(1, 2, 7, Accepted, 100, 1)), limited(1, lost(3, 8)), read(5, 6, queueEntry{7, 100}, queueEntry{8, 101})}, porcupine.Illegal},
 
 		"lost without an effect":              {history{lost(1, 7), apply(2, 3, 8, Accepted, 100, 1), read(4, 5, queueEntry{8, 100})}, porcupine.Ok},
 		"lost with an immediate effect":       {history{lost(1, 7), apply(2, 3, 8, Accepted, 101, 2), read(4, 5, queueEntry{7, 100}, queueEntry{8, 101})}, porcupine.Ok},
@@ -157,7 +177,7 @@ func explainable(q couponState, open []porcupine.Operation, arrivals []coupon.Ar
 			return true // without an effect
 		}
 		if out.lost && in.act == toApply {
-			if q.place(in.user) > 0 || q.issued[in.user] {
+			if q.place(in.user) > 0 || q.issued[in.user] || in.limit > 0 && len(q.line) >= in.limit {
 				continue // without an effect
 			}
 			for _, arrival := range arrivals {
@@ -178,11 +198,11 @@ func explainable(q couponState, open []porcupine.Operation, arrivals []coupon.Ar
 func smallHistory(t *rapid.T) (history []porcupine.Operation) {
 	draw := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
 	var q couponState
-	n := draw(1, 6, "operations")
+	n, limit := draw(1, 6, "operations"), draw(0, 2, "limit")
 	const apart = 10 // between two operations
 	for i := 1; i <= n; i++ {
 		in := input{coupon: 1, act: rapid.SampledFrom([]act{toApply, toApply, toApply, toLookUp, toRead, toSettle}).Draw(t, "act")}
-		in.user = coupon.UserID(draw(1, 3, "user"))
+		in.user, in.limit = coupon.UserID(draw(1, 3, "user")), limit
 		var out output
 		next := q
 		switch place := q.place(in.user); in.act {
@@ -192,6 +212,8 @@ func smallHistory(t *rapid.T) (history []porcupine.Operation) {
 				out = output{code: string(Duplicate), arrival: q.line[place-1].arrival, position: place}
 			case q.issued[in.user]:
 				out = output{code: string(AlreadyIssued)}
+			case limit > 0 && len(q.line) >= limit:
+				out = output{code: string(LineFull), arrival: q.line[0].arrival}
 			default:
 				out = output{code: string(Accepted), arrival: q.last + coupon.Arrival(draw(1, 2, "later")), position: int64(len(q.line)) + 1}
 				next = q.accept(in.user, out.arrival)
@@ -237,7 +259,7 @@ func smallHistory(t *rapid.T) (history []porcupine.Operation) {
 			case 1:
 				out.position += by
 			default:
-				out.code = string(rapid.SampledFrom([]Code{Accepted, Duplicate, AlreadyIssued}).Draw(t, "code"))
+				out.code = string(rapid.SampledFrom([]Code{Accepted, Duplicate, AlreadyIssued, LineFull}).Draw(t, "code"))
 			}
 		}
 		history[erring].Output = out

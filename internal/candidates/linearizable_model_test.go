@@ -37,6 +37,7 @@ type input struct {
 	coupon  coupon.CouponID
 	act     act
 	user    coupon.UserID // of toApply and toLookUp
+	limit   int           // of toApply: the line limit of the coupon; 0: none
 	entries []queueEntry  // of toSettle: the entries to remove
 	call    int64         // when it was called: identifies the operation
 }
@@ -116,14 +117,17 @@ func (q couponState) step(in input, out output) (bool, couponState) {
 	place := q.place(in.user)
 	switch in.act {
 	case toApply:
+		full := in.limit > 0 && len(q.line) >= in.limit
 		switch {
 		case out.lost:
 			given := len(q.line) + len(q.issued)
-			return place == 0 && !q.issued[in.user] && given == out.ahead && out.arrival > q.last, q.accept(in.user, out.arrival)
+			return place == 0 && !q.issued[in.user] && !full && given == out.ahead && out.arrival > q.last, q.accept(in.user, out.arrival)
 		case place > 0:
 			return out.is(string(Duplicate), q.line[place-1].arrival, place), q
 		case q.issued[in.user]:
 			return out.is(string(AlreadyIssued), 0, 0), q
+		case full:
+			return out.is(string(LineFull), q.line[0].arrival, 0), q
 		}
 		return out.arrival > q.last && out.is(string(Accepted), out.arrival, int64(len(q.line))+1), q.accept(in.user, out.arrival)
 	case toLookUp:
@@ -232,7 +236,9 @@ func resolveLost(history []porcupine.Operation) (clear []porcupine.Operation) {
 	}
 	for _, op := range history {
 		in, out := op.Input.(input), op.Output.(output)
-		name(in.coupon, in.user, out.arrival)
+		if out.code != string(LineFull) { // the arrival of another user
+			name(in.coupon, in.user, out.arrival)
+		}
 		for _, s := range slices.Concat(in.entries, out.entries) {
 			name(in.coupon, s.user, s.arrival)
 		}

@@ -27,7 +27,7 @@ import (
 )
 
 // Many clients apply through several pods, repeat, cancel, look and settle. Proxies drop requests and replies. In half of the
-// histories the clock of Redis is frozen and jumps, in half of them batches are tiny. Each coupon must behave as if all
+// histories the clock of Redis is frozen and jumps, in half of them batches are tiny, in half of them lines are limited. Each coupon must behave as if all
 // operations came one after the other.
 //
 // HISTORY_SEED repeats the operations of a history, but not their interleaving.
@@ -58,7 +58,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Logf("%d histories: %v", len(seeds), total)
 	if len(seeds) > 1 && !t.Failed() {
 		for _, what := range []string{
-			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "PENDING", "NONE", "ISSUED", "lost", "lost and queued", "read", "settled", "batched", "in overlapping calls",
+			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "LINE_FULL", "PENDING", "NONE", "ISSUED", "lost", "lost and queued", "read", "settled", "batched", "in overlapping calls",
 		} {
 			require.NotZero(t, total[what], "no history had %s: %v", what, total)
 		}
@@ -77,6 +77,7 @@ type scenario struct {
 	acts         int  // of each client
 	jumps        bool // the clock of Redis
 	smallBatches bool // tiny batches and few waiting applications
+	lineLimit    int  // of each coupon; 0: none
 	clock        atomic.Int64
 	delayed      delayed
 
@@ -126,6 +127,9 @@ func newScenario(t *testing.T, server, prefix string, seed uint64) *scenario {
 	chance := rand.New(rand.NewPCG(seed, 0))
 	s := &scenario{seed: seed, server: newClient(t, server), users: 5 + chance.IntN(60), clients: 4 + chance.IntN(29), acts: 4 + chance.IntN(9),
 		jumps: chance.IntN(2) == 0, smallBatches: chance.IntN(2) == 0}
+	if chance.IntN(2) == 0 {
+		s.lineLimit = 1 + chance.IntN(s.users)
+	}
 	for id := range 1 + coupon.CouponID(chance.IntN(3)) {
 		c := couponOn(t, newClient(t, server), prefix, id+1) // each with its own hook
 		if s.jumps {
@@ -133,6 +137,7 @@ func newScenario(t *testing.T, server, prefix string, seed uint64) *scenario {
 		} else {
 			c.openNow(t)
 		}
+		c.set(t, "line_limit", s.lineLimit)
 		s.coupons = append(s.coupons, c)
 	}
 	for i := range 2 + chance.IntN(3) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -13,6 +14,7 @@ type Status struct {
 	Arrival  coupon.Arrival  // 0: Redis does not store it
 	Position int64           // current position in the queue, starting at 1; 0: not in the queue
 	Sold     bool            // every seat is taken; MySQL may then have an application that Redis lacks
+	Now      time.Time       // time on the clock of the coupon's Redis shard
 }
 
 func (s *Store) Status(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (Status, error) {
@@ -26,11 +28,12 @@ func readStatus(reply []any) (Status, error) {
 	text, _ := reply[0].(string)
 	switch standing := coupon.Standing(text); standing {
 	case coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone:
-		n, err := values[int64](reply[1:], 3)
+		n, err := values[int64](reply[1:], 4)
 		if err != nil {
 			return Status{}, err
 		}
-		return Status{Standing: standing, Arrival: coupon.Arrival(n[0]), Position: n[1], Sold: n[2] == 1}, nil
+		return Status{Standing: standing, Arrival: coupon.Arrival(n[0]), Position: n[1], Sold: n[2] == 1,
+			Now: time.UnixMicro(n[3]).UTC()}, nil
 	default:
 		return Status{}, fmt.Errorf("unknown answer %v", reply[0])
 	}

@@ -27,10 +27,11 @@ func TestStatusOfEveryStanding(t *testing.T) {
 	} {
 		got, err := c.Status(t.Context(), c.id, user)
 		require.NoError(t, err)
+		want.Now = noon
 		require.Equal(t, want, got, "user %d", user)
 	}
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	got, err := c.Status(t.Context(), c.id, 7)
 	require.NoError(t, err)
-	require.Equal(t, Status{Standing: coupon.StandingNone, Sold: true}, got)
+	require.Equal(t, Status{Standing: coupon.StandingNone, Sold: true, Now: noon}, got)
 }

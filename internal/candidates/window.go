@@ -19,7 +19,7 @@ func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promi
 	}
 	reply, err := s.run(ctx, publishScript, w.Coupon,
 		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.LastArrival),
-		s.ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since)
+		s.ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since, w.LineLimit)
 	if err != nil {
 		return coupon.Promise{}, false, err
 	}

@@ -46,7 +46,14 @@ func TestRefresh_PublishesWindowStatusAndSeats(t *testing.T) {
 	require.True(t, paused.Paused())
 	require.Equal(t, 17, paused.Free())
 
-	w.exec("UPDATE coupon SET status = 'OPEN', apply_opens_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = 1")
+	w.exec("UPDATE coupon SET status = 'OPEN', line_limit = 2, version = version + 1 WHERE id = 1")
+	w.refresh()
+	require.Equal(t, candidates.LineFull, w.apply(1, 9).Code)
+	w.exec("UPDATE coupon SET line_limit = NULL, version = version + 1 WHERE id = 1")
+	w.refresh()
+	require.Equal(t, candidates.Accepted, w.apply(1, 9).Code)
+
+	w.exec("UPDATE coupon SET apply_opens_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = 1")
 	w.refresh()
 	require.Equal(t, candidates.NotOpen, w.apply(1, 9).Code)
 

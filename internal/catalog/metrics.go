@@ -37,6 +37,30 @@ func (c *Catalog) Metrics() prometheus.Collector {
 	})
 }
 
+var openDesc = prometheus.NewDesc("jajeong_coupons_open", "Coupons whose window is open and that are not paused, by cadence.", []string{"cadence"}, nil)
+
+// OpenCoupons collects how many coupons are open, by the clock of this process. Before the catalog is loaded, it
+// collects nothing.
+type OpenCoupons struct{ Catalog *Catalog }
+
+func (o OpenCoupons) Describe(to chan<- *prometheus.Desc) { to <- openDesc }
+
+func (o OpenCoupons) Collect(to chan<- prometheus.Metric) {
+	h, now := o.Catalog.content.Load(), o.Catalog.Now()
+	if h == nil {
+		return
+	}
+	open := map[coupon.Cadence]int{coupon.Nightly: 0, coupon.Immediate: 0}
+	for _, one := range h.byID {
+		if !one.Paused() && !one.Finalised() && !now.Before(one.OpensAt) && now.Before(one.ClosesAt) {
+			open[one.Cadence]++
+		}
+	}
+	for cadence, n := range open {
+		to <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(n), string(cadence))
+	}
+}
+
 func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 	h := c.content.Load()
 	if h == nil {
@@ -58,7 +82,7 @@ var (
 	oldDesc      = prometheus.NewDesc("jajeong_queue_oldest_arrival_timestamp_seconds", "Arrival of the first application in the queue, by coupon.", []string{"coupon_id"}, nil)
 	reviewDesc   = prometheus.NewDesc("jajeong_dlq_length", "Applications in the DLQ, by coupon; of the 200 coupons that close first.", []string{"coupon_id"}, nil)
 	reviewedDesc = prometheus.NewDesc("jajeong_dlq_oldest_timestamp_seconds", "Time when the entry with the lowest arrival came into the DLQ, by coupon.", []string{"coupon_id"}, nil)
-	dueDesc      = prometheus.NewDesc("jajeong_settlement_due_timestamp_seconds", "Cutoff of the oldest application in any queue; in the past: its settlement is late.", nil, nil)
+	dueDesc      = prometheus.NewDesc("jajeong_settlement_due_timestamp_seconds", "Midnight that settles the oldest application in any queue, frozen coupons left out; in the past: its settlement is late.", nil, nil)
 	ttlDesc      = prometheus.NewDesc("jajeong_queue_least_ttl_seconds", "Shortest time until a queue with applications expires in Redis.", nil, nil)
 )
 
@@ -83,14 +107,19 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	var due time.Time
 	var minTTL time.Duration
 	opened := opened(coupons, q.Now())
-	all := q.Stats.QueueStats(ctx, opened)
-	for i, id := range opened {
-		stats, ok := all[id]
+	ids := make([]coupon.CouponID, len(opened))
+	for i, one := range opened {
+		ids[i] = one.ID
+	}
+	all := q.Stats.QueueStats(ctx, ids)
+	for i, one := range opened {
+		stats, ok := all[one.ID]
 		if !ok {
 			continue
 		}
 		if stats.Waiting > 0 {
-			if at := q.SettlesAt(stats.Oldest); due.IsZero() || at.Before(due) {
+			// Nights settle immediate coupons, too. A frozen coupon waits for an operator.
+			if at := q.SettlesAt(stats.Oldest); !one.Frozen && (due.IsZero() || at.Before(due)) {
 				due = at
 			}
 			if stats.TTL > 0 && (minTTL == 0 || stats.TTL < minTTL) {
@@ -100,7 +129,7 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 		if i >= maxQueueMetrics {
 			continue
 		}
-		label := id.String()
+		label := one.ID.String()
 		gauge(lenDesc, float64(stats.Waiting), label)
 		gauge(reviewDesc, float64(stats.UnderReview), label)
 		if stats.Waiting > 0 {
@@ -119,12 +148,8 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 }
 
 // opened returns at most maxQueues coupons that may have a queue, beginning with the coupon that closes first.
-func opened(coupons []coupon.Coupon, now time.Time) []coupon.CouponID {
+func opened(coupons []coupon.Coupon, now time.Time) []coupon.Coupon {
 	coupons = slices.DeleteFunc(coupons, func(c coupon.Coupon) bool { return c.Finalised() || c.OpensAt.After(now) })
 	slices.SortFunc(coupons, func(a, b coupon.Coupon) int { return cmp.Or(a.ClosesAt.Compare(b.ClosesAt), cmp.Compare(a.ID, b.ID)) })
-	ids := make([]coupon.CouponID, min(len(coupons), maxQueues))
-	for i := range ids {
-		ids[i] = coupons[i].ID
-	}
-	return ids
+	return coupons[:min(len(coupons), maxQueues)]
 }

@@ -84,10 +84,14 @@ func TestQueues_DueTimeTTLAndReview(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.coupon(2)
+	w.coupon(3)
+	w.exec("UPDATE coupon SET frozen = TRUE WHERE id = 3")
 	w.refresh()
+	w.apply(3, 7) // earlier than all others
 	collector := w.queues(w.store)
 	whole := []string{"jajeong_settlement_due_timestamp_seconds", "jajeong_queue_least_ttl_seconds", "jajeong_dlq_oldest_timestamp_seconds"}
-	require.Zero(t, testutil.CollectAndCount(collector, whole...), "every queue is empty")
+	require.Zero(t, testutil.CollectAndCount(collector, whole[0], whole[2]), "only a frozen coupon has a queue")
+	require.NotZero(t, gauges(t, collector, whole[1])[""], "the queue of a frozen coupon expires, too")
 	first := w.apply(1, 7)
 	w.apply(2, 7)
 	later := w.apply(2, 8)
@@ -103,10 +107,11 @@ func TestQueues_DueTimeTTLAndReview(t *testing.T) {
 # TYPE jajeong_dlq_length gauge
 jajeong_dlq_length{coupon_id="1"} 0
 jajeong_dlq_length{coupon_id="2"} 1
+jajeong_dlq_length{coupon_id="3"} 0
 # HELP jajeong_dlq_oldest_timestamp_seconds Time when the entry with the lowest arrival came into the DLQ, by coupon.
 # TYPE jajeong_dlq_oldest_timestamp_seconds gauge
 jajeong_dlq_oldest_timestamp_seconds{coupon_id="2"} %d
-# HELP jajeong_settlement_due_timestamp_seconds Cutoff of the oldest application in any queue; in the past: its settlement is late.
+# HELP jajeong_settlement_due_timestamp_seconds Midnight that settles the oldest application in any queue, frozen coupons left out; in the past: its settlement is late.
 # TYPE jajeong_settlement_due_timestamp_seconds gauge
 jajeong_settlement_due_timestamp_seconds %v
 `, since.Unix(), float64(first.Arrival)/1e6+3600)), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
@@ -115,6 +120,23 @@ jajeong_settlement_due_timestamp_seconds %v
 	minTTL := min(stats[1].TTL, stats[2].TTL)
 	require.Positive(t, minTTL)
 	require.InDelta(t, minTTL.Seconds(), gauges(t, collector, "jajeong_queue_least_ttl_seconds")[""], 60)
+}
+
+// A window is open from its opening until before its end, by the clock of the process.
+func TestOpenCoupons_AreByCadence(t *testing.T) {
+	w := newWorld(t)
+	collector := catalog.OpenCoupons{Catalog: w.catalog}
+	require.Zero(t, testutil.CollectAndCount(collector), "nothing is known yet")
+	for id := coupon.CouponID(1); id <= 5; id++ {
+		w.coupon(id)
+	}
+	w.couponBetween(6, "1 HOUR", "2 HOUR")
+	w.couponBetween(7, "-2 HOUR", "-1 HOUR")
+	w.exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id IN (1, 2, 5, 6, 7)")
+	w.exec("UPDATE coupon SET status = 'PAUSED' WHERE id IN (2, 3)")
+	w.exec("UPDATE coupon SET frozen = TRUE WHERE id = 5")
+	w.refresh()
+	require.Equal(t, map[string]float64{"IMMEDIATE": 2, "NIGHTLY": 1}, gauges(t, collector, "jajeong_coupons_open"))
 }
 
 // The number of series is bounded; the coupons that close first have them.

@@ -7,7 +7,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
+
+// Earlier releases save no cadence, no line limit and no frozen.
+func TestSnapshotOfAnEarlierRelease(t *testing.T) {
+	t.Parallel()
+	r, err := decodeSnapshot([]byte(`{"digest":"","at":"2026-11-20T00:00:00Z","coupons":[{"id":1,"totalQuantity":10},{"id":2,"cadence":"IMMEDIATE","lineLimit":5}]}`))
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Coupon{{ID: 1, TotalQuantity: 10, Cadence: coupon.Nightly}, {ID: 2, Cadence: coupon.Immediate, LineLimit: 5}}, r.Coupons)
+}
 
 // An accepted snapshot has a time, all its coupons are found, and saving it again gives the same bytes.
 func FuzzSnapshot(f *testing.F) {
@@ -20,9 +30,9 @@ func FuzzSnapshot(f *testing.F) {
 		require.False(t, r.At.IsZero(), "%q has no time", snapshot)
 		c := New(Options{})
 		c.replace(r, time.Time{})
-		for _, coupon := range r.Coupons {
-			found, ok := c.Lookup(coupon.ID)
-			require.True(t, ok && found.Free() <= found.TotalQuantity, "coupon %d of %q is %+v", coupon.ID, snapshot, found)
+		for _, one := range r.Coupons {
+			found, ok := c.Lookup(one.ID)
+			require.True(t, ok && found.Free() <= found.TotalQuantity, "coupon %d of %q is %+v", one.ID, snapshot, found)
 		}
 		saved, err := json.Marshal(r)
 		require.NoError(t, err, "%q cannot be saved again", snapshot)
@@ -30,11 +40,11 @@ func FuzzSnapshot(f *testing.F) {
 		require.NoError(t, err, "%q came back as %q", snapshot, saved)
 		require.True(t, again.At.Equal(r.At))
 		require.Len(t, again.Coupons, len(r.Coupons))
-		for i, coupon := range r.Coupons {
+		for i, one := range r.Coupons {
 			other := again.Coupons[i]
-			require.True(t, other.OpensAt.Equal(coupon.OpensAt) && other.ClosesAt.Equal(coupon.ClosesAt), "%+v came back as %+v", coupon, other)
-			other.OpensAt, other.ClosesAt = coupon.OpensAt, coupon.ClosesAt
-			require.True(t, reflect.DeepEqual(coupon, other), "%+v came back as %+v", coupon, other)
+			require.True(t, other.OpensAt.Equal(one.OpensAt) && other.ClosesAt.Equal(one.ClosesAt), "%+v came back as %+v", one, other)
+			other.OpensAt, other.ClosesAt = one.OpensAt, one.ClosesAt
+			require.True(t, reflect.DeepEqual(one, other), "%+v came back as %+v", one, other)
 		}
 	})
 }

@@ -15,11 +15,11 @@ import (
 type difference struct{ row, redis coupon.Window }
 
 func sameWindow(a, b coupon.Window) bool {
-	return a.Opens.Equal(b.Opens) && a.Closes.Equal(b.Closes) && a.Paused == b.Paused
+	return a.Opens.Equal(b.Opens) && a.Closes.Equal(b.Closes) && a.Paused == b.Paused && a.LineLimit == b.LineLimit
 }
 
 func describe(w coupon.Window) string {
-	return fmt.Sprintf("from %s to %s, paused %t", stamp(w.Opens), stamp(w.Closes), w.Paused)
+	return fmt.Sprintf("from %s to %s, paused %t, line limit %d", stamp(w.Opens), stamp(w.Closes), w.Paused, w.LineLimit)
 }
 
 // CheckWindows finds coupons whose window was published, although Redis has another one. It compares twice. wait must
@@ -64,7 +64,7 @@ func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict
 		if err != nil {
 			return nil, err
 		}
-		d := difference{c.Window(), coupon.Window{Opens: is.Opens, Closes: is.Closes, Paused: is.Paused}}
+		d := difference{c.Window(), coupon.Window{Opens: is.Opens, Closes: is.Closes, Paused: is.Paused, LineLimit: is.LineLimit}}
 		was, known := published[v.Coupon]
 		if is.Known && !sameWindow(d.row, d.redis) && (known && sameWindow(was, d.row) || is.Version >= d.row.Version) {
 			found[v] = d

@@ -34,6 +34,8 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 		"opens earlier":                          {do: all(refresh, set("opens", 1)), found: 1},
 		"opens at no time":                       {do: all(refresh, set("opens", "noon")), found: 1},
 		"paused":                                 {do: all(refresh, paused), found: 1},
+		"another line limit":                     {do: all(refresh, set("line_limit", 7)), found: 1},
+		"without the line limit":                 {do: all(alterCoupon("line_limit = 7, version = version + 1"), refresh, redis(1, "HDEL", "state", "line_limit")), found: 1},
 		"without a status":                       {do: all(refresh, redis(1, "HDEL", "state", "status")), found: 1},
 		"without an end":                         {do: all(refresh, redis(1, "HDEL", "state", "closes")), found: 1},
 		"another version of the same window":     {do: all(refresh, set("version", 7))},

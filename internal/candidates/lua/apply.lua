@@ -6,6 +6,7 @@
 -- meaning is 0. If applying is not possible, accepted and twice are 0 and epoch is ''. The codes are:
 --   ACCEPTED, DUPLICATE (arrival: the first one; position: the current one), UNDER_REVIEW (arrival)
 --   ALREADY_ISSUED, REJECTED, SOLD_OUT, NOT_OPEN, PAUSED
+--   LINE_FULL  as many applications as line_limit says wait in the queue (arrival: the lowest one among them)
 --   CLOSED     the window has closed, or the next arrival would not lie before its end
 --   NO_WINDOW  no catalog refresh has written this coupon's window yet
 --   CLOCK      the last arrival is more than 5 s ahead of the clock of this server
@@ -13,7 +14,7 @@ local users = {unpack(ARGV, 6)}
 local MAX_AHEAD = 5000000 -- µs
 
 local now = clock()
-local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', unpack(EPOCH_FIELDS))
+local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', 'line_limit', unpack(EPOCH_FIELDS))
 local opens, closes = tonumber(s[1]), tonumber(s[2])
 
 local reply, n = {now, opens or 0, 0, 0, ''}, 5
@@ -30,7 +31,7 @@ if not opens or not closes then return answerAll('NO_WINDOW') end
 if now < opens then return answerAll('NOT_OPEN') end
 if now >= closes then return answerAll('CLOSED') end
 if s[3] ~= 'OPEN' then return answerAll('PAUSED') end
-local promised = promises(now, {unpack(s, 6)}, {unpack(ARGV, 2, 4)}, {0, 0, 0})
+local promised = promises(now, {unpack(s, 7)}, {unpack(ARGV, 2, 4)}, {0, 0, 0})
 reply[3], reply[4], reply[5] = promised.accepted, promised.twice, promised.epoch
 if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)) end
 
@@ -41,6 +42,9 @@ local isRejected = redis.call('SMISMEMBER', rejected, unpack(users))
 
 local last = math.max(tonumber(s[5]) or 0, tonumber(ARGV[1]))
 local first = math.max(now, last + 1)
+local limit = tonumber(s[6]) or 0 -- 0: none
+local room = limit > 0 and limit - redis.call('ZCARD', queue) or math.huge -- how many users can be accepted
+local lowest        -- arrival in the queue; nil: not read yet
 local count = 0     -- number of accepted users; their arrivals are first, first + 1, …
 local accepted = {} -- {score, member, …} for ZADD
 local arrivals = {} -- user id → arrival, for accepted users
@@ -57,6 +61,9 @@ for i, user in ipairs(users) do
     answer('REJECTED')
   elseif s[4] == '1' then
     answer('SOLD_OUT')
+  elseif count >= room then
+    lowest = lowest or arrivalOf(redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')[2]) or first
+    answer('LINE_FULL', lowest)
   elseif last > now + MAX_AHEAD then
     answer('CLOCK')
   elseif first + count >= closes then

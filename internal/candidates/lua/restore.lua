@@ -6,19 +6,24 @@
 --   DONE
 --   NO_WINDOW  nothing has changed: no catalog refresh has written this coupon's window yet
 --   FINAL      nothing has changed: the coupon is finalised
+-- An application without a reply is put back only if it could be accepted now: the window is open, a seat is free, and
+-- fewer applications wait than line_limit says. An application with an arrival is put back regardless.
 -- Nothing moves if the user is under review, issued or rejected, or is in the queue at the given arrival or earlier.
 -- `twice` is the number of users whom two servers have counted. A user adds at most 1 to it in each epoch, even if
 -- several processes have an answer for the user, or if a call is repeated.
 local now = clock()
-local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', 'final', unpack(EPOCH_FIELDS))
+local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'sold', 'last', 'final', 'line_limit',
+  unpack(EPOCH_FIELDS))
 local opens, closes = tonumber(s[1]), tonumber(s[2])
 if not opens or not closes then return {now, 0, 0, 0, 0, {'NO_WINDOW', ''}} end
 if s[6] then return {now, 0, 0, 0, 0, {'FINAL', ''}} end
 
-local promised = promises(now, {unpack(s, 7)}, {unpack(ARGV, 1, 3)}, {0, 0, 0})
+local promised = promises(now, {unpack(s, 8)}, {unpack(ARGV, 1, 3)}, {0, 0, 0})
 if #promised.changes > 0 then redis.call('HSET', state, unpack(promised.changes)) end
 local last, twice = tonumber(s[5]) or 0, promised.twice
 local open = s[3] == 'OPEN' and s[4] ~= '1' and now >= opens
+local limit = tonumber(s[7]) or 0 -- 0: none
+local function lineFull() return limit > 0 and redis.call('ZCARD', queue) >= limit end
 
 -- Marks a user so that `twice` counts the user at most once in this epoch. Returns 1 if the user had no mark yet, else
 -- 0.
@@ -47,7 +52,7 @@ for i = 5, #ARGV, 3 do
   elseif arrival > 0 then
     redis.call('ZADD', queue, 'NX', ARGV[i + 1], user)
     last, back = math.max(last, arrival), back + 1
-  elseif open and math.max(now, last + 1) < closes then
+  elseif open and math.max(now, last + 1) < closes and not lineFull() then
     last = math.max(now, last + 1)
     redis.call('ZADD', queue, 'NX', whole(last), user)
     note(user) -- a repeated call must not count this user in `twice`
