@@ -368,9 +368,6 @@ func (p Phrasing) notSelected(f *Facts, s State) string {
 	sentence += p.Sprintf(text.NumberOfNotSelected, p.Language.Nth(f.Missed.Rank))
 	switch s {
 	case StateSeatsFree:
-		if f.Coupon.immediate() {
-			return sentence + p.Sprintf(text.LeftForNight, f.Coupon.Free())
-		}
 		return sentence + p.Sprintf(text.LeftForNextSettlement, f.Coupon.Free())
 	case StateSeatsFreeOver:
 		return sentence + p.Sprintf(text.LeftForManualSettlement, f.Coupon.Free())

@@ -139,11 +139,11 @@ func TestSentences(t *testing.T) {
 			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 순서가 되었을 때 쿠폰을 발급해 드리지 못해 현재 검토 중입니다. 다음 야간 정산 대상에 포함되며, 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; no coupon could be issued when its turn came, and it is under review. " +
 				"The next settlement at midnight will consider it, in the order of application."},
-		{"immediate, not selected, seats added", func(f *Facts) { f.Coupon.Cadence, f.Coupon.ByHand, f.Missed.Micros = coupon.Immediate, 1, 0 }, StateSeatsFree, []Note{NoteCouponFrozen},
+		{"frozen, seats added", func(f *Facts) { f.Coupon.ByHand, f.Missed.Micros = 1, 0 }, StateSeatsFree, []Note{NoteCouponFrozen},
 			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 선정되지 않으신 분들 가운데 12번째이며, " +
-				"현재 남은 수량은 3장이고 다음 야간 정산에서 신청하신 순서대로 처리됩니다. 다만 지금은 이 쿠폰의 발급이 동결되어 있어, 동결이 해제되어야 처리할 수 있습니다.",
+				"현재 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다. 다만 지금은 이 쿠폰의 발급이 동결되어 있어, 동결이 해제되어야 처리할 수 있습니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. It is number 12 of those not selected; " +
-				"coupons left at present: 3. The next settlement at midnight will consider the application, in the order of application. " +
+				"the next settlement will issue the coupons that are left now (3), in the order of application. " +
 				"But the issuing of this coupon is stopped at present, so nothing can be settled before it goes on."},
 		{"frozen", func(f *Facts) { f.Coupon.Frozen = true }, StateWaitingFrozen, nil,
 			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 지금은 이 쿠폰의 발급이 동결되어 있습니다. 신청은 접수된 순서 그대로 대기 중이며, 동결이 해제되어야 처리됩니다.",

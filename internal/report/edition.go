@@ -100,14 +100,18 @@ func runsOf(c Coupon) string {
 }
 
 // marks says what is special about a coupon.
-func (e Edition) marks(c Coupon) (marks string) {
+func (e Edition) marks(c Coupon) string {
+	var marks []string
 	if c.Cadence == coupon.Immediate {
-		marks += e.Sprintf(text.ImmediateMark)
+		marks = append(marks, e.Sprintf(text.CadenceImmediate))
 	}
 	if c.Frozen {
-		marks += e.Sprintf(text.FrozenInReport)
+		marks = append(marks, e.Sprintf(text.ColumnFrozen))
 	}
-	return marks
+	if len(marks) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(marks, ", ") + ")"
 }
 
 // frozen says who froze which coupon.

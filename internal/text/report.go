@@ -23,9 +23,7 @@ var (
 	ByMinute         = Message{"분당 신청 수", "Applications by minute"}
 	ByHour           = Message{"시간당 신청 수", "Applications by hour"}
 	ByDay            = Message{"일별 신청 수", "Applications by day"}
-	ReportOfCampaign = Message{"정산 보고서, 캠페인 %d, %s", "Settlement report of campaign %d, %s"}
-	ImmediateMark    = Message{" (즉시 발급)", " (immediate)"}
-	FrozenInReport   = Message{" (발급 동결)", " (frozen)"}
+	ReportOfCampaign = Message{"캠페인 %d 정산 보고서 %s", "Settlement report of campaign %d, %s"}
 	ReportFrozen     = Message{"쿠폰 %d: 발급이 동결되어 있습니다. 동결 시각 %s, 처리자 %s, 사유: %s",
 		"coupon %d is frozen since %s, by %s: %s"}
 	ReportFrozenUnknown = Message{"쿠폰 %d: 발급이 동결되어 있지만, 누가 동결했는지 감사 기록에 없습니다",

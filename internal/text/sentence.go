@@ -127,8 +127,6 @@ var (
 		"The next settlement at midnight will consider it, in the order of application."}
 	ReviewPassedOverAtOnce = Message{"순서가 되었을 때 쿠폰을 발급해 드리지 못해 현재 검토 중입니다.",
 		"no coupon could be issued when its turn came, and it is under review."}
-	LeftForNight = Message{"현재 남은 수량은 %d장이고 다음 야간 정산에서 신청하신 순서대로 처리됩니다.",
-		"coupons left at present: %d. The next settlement at midnight will consider the application, in the order of application."}
 
 	First = Message{"첫 번째", "1"}
 	Nth   = Message{"%d번째", "%d"}

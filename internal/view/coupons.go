@@ -34,10 +34,10 @@ func (v View) status(c history.Coupon) string {
 	return status
 }
 
-func (v View) waiting(c history.CouponFigures) string {
-	waiting := fmt.Sprint(output.Known(c.Waiting, "?"))
+func (v View) waiting(c history.CouponFigures) any {
+	waiting := output.Known(c.Waiting, "?")
 	if c.LineLimit != nil {
-		return v.Sprintf(text.WaitingOfLimit, waiting, *c.LineLimit)
+		return v.Sprintf(text.WaitingOfLimit, fmt.Sprint(waiting), *c.LineLimit)
 	}
 	return waiting
 }
