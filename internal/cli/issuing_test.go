@@ -104,6 +104,41 @@ func TestCouponFreeze(t *testing.T) {
 	require.Nil(t, w.report(date).Coupons[0].Freeze)
 }
 
+// A run leaves a frozen coupon alone, says so, and ends well. Applying goes on, and after unfreeze everybody is issued in order.
+func TestRun_LeavesFrozenCouponAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	frozen, other := w.AddQueue(3, 1, 2), w.AddCoupon(3)
+	w.AddUsers(3)
+	w.Apply(other, 3)
+	w.mustChange("freeze", frozen)
+	before := w.IDs("SELECT COUNT(*) FROM audit_event")
+	report := w.settleNow()
+	require.Equal(t, coupon.RunSucceeded, report.Status)
+	require.Equal(t, []coupon.ResultStatus{coupon.Frozen, coupon.Settled}, []coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status})
+	require.Empty(t, w.Issued(frozen))
+	require.Equal(t, []string{"1", "2"}, w.Waiting(frozen))
+	require.Equal(t, before[0]+1, w.IDs("SELECT COUNT(*) FROM audit_event")[0], "of the other coupon")
+	w.Apply(frozen, 3)
+
+	code, stdout, stderr := w.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--lang=en")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `1 │ 심야 쿠폰 │ FROZEN `, stdout)
+	require.Contains(t, stdout, "coupon 1: frozen, nothing was settled; the applications keep their places.")
+	_, stdout, _ = w.settle("run", "--cutoff=now", "--dry-run", "--lang=en")
+	require.Contains(t, stdout, "FROZEN")
+	require.NotContains(t, stdout, "coupon 1 심야 쿠폰\n", "no preview of winners")
+	code, stdout, stderr = w.settle("show", fmt.Sprint(report.Run), "--lang=en")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "coupon 1: frozen, nothing was settled")
+	w.verify()
+
+	w.mustChange("unfreeze", frozen)
+	w.settleNow()
+	require.Equal(t, []coupon.UserID{1, 2, 3}, w.Issued(frozen))
+	w.verify()
+}
+
 func TestCouponCadence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
