@@ -136,6 +136,18 @@ func TestRun_LeavesFrozenCouponAlone(t *testing.T) {
 	w.mustChange("unfreeze", frozen)
 	w.settleNow()
 	require.Equal(t, []coupon.UserID{1, 2, 3}, w.Issued(frozen))
+
+	w.mustChange("add-seats", frozen, "--seats=1")
+	w.settleNow()
+	w.Apply(frozen, 98, 99) // no such users
+	w.settleNow()
+	w.mustChange("freeze", frozen)
+	for _, args := range [][]string{{"--user=99"}, {"--cause=UNKNOWN_USER"}, {"--cause=UNKNOWN_USER", "--canary=1"}} {
+		code, stdout, stderr := w.dlq("retry", frozen, append(args, "--cutoff=now", "--lang=en")...)
+		require.Zero(t, code)
+		require.Contains(t, stdout, "coupon 1: frozen, nothing was settled")
+		require.Empty(t, stderr, "nothing was tried, so nothing failed")
+	}
 	w.verify()
 }
 
