@@ -87,7 +87,8 @@ var changes = map[string]changing{
 
 func (c *change) run(ctx context.Context, p *program) error {
 	if p.verb == "unfreeze" { // its details name the next nightly run
-		return c.do(ctx, p, changing{(*couponadmin.Admin).Unfreeze, text.CouponIsUnfrozen, text.CouponWasUnfrozen, p.settledFromNow})
+		return c.do(ctx, p, changing{(*couponadmin.Admin).Unfreeze, text.CouponIsUnfrozen, text.CouponWasUnfrozen,
+			p.settledFromNow})
 	}
 	return c.do(ctx, p, changes[p.verb])
 }

@@ -108,7 +108,8 @@ func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operati
 	if err != nil {
 		return nil, changeUnknown(couponID, err)
 	}
-	if !op.rowOnly && !made.After.Finalised() && made.PublishErr == nil { // also if nothing changed: Redis may lack an earlier change
+	// A change that changed nothing is announced, too: Redis may lack an earlier one.
+	if !op.rowOnly && !made.After.Finalised() && made.PublishErr == nil {
 		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, made.After.Window(), made.After.Promise)
 		made.announced = made.PublishErr == nil
 	}
@@ -201,7 +202,8 @@ func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err e
 }
 
 const updateSQL = `
-UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?, cadence = ?, frozen = ?
+UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?,
+       cadence = ?, frozen = ?
  WHERE id = ?`
 
 func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change, shutAt time.Time) error {

@@ -119,7 +119,8 @@ func (e Edition) frozen() (lines []string) {
 	for _, c := range e.Coupons {
 		switch {
 		case c.Freeze != nil:
-			lines = append(lines, e.Sprintf(text.ReportFrozen, c.Coupon, e.second(c.Freeze.At), output.Printable(c.Freeze.Actor), output.Printable(c.Freeze.Reason)))
+			lines = append(lines, e.Sprintf(text.ReportFrozen, c.Coupon, e.second(c.Freeze.At),
+				output.Printable(c.Freeze.Actor), output.Printable(c.Freeze.Reason)))
 		case c.Frozen:
 			lines = append(lines, e.Sprintf(text.ReportFrozenUnknown, c.Coupon))
 		}

@@ -17,8 +17,8 @@ func (v View) Coupons(coupons []history.CouponFigures) {
 		v.Println(text.NoCoupons)
 		return
 	}
-	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnCadence, text.ColumnSeats, text.ColumnIssued, text.ColumnSeatsLeft,
-		text.ColumnOpens, text.ColumnCloses, text.ColumnWaiting, text.ColumnUnderReview)
+	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnCadence, text.ColumnSeats, text.ColumnIssued,
+		text.ColumnSeatsLeft, text.ColumnOpens, text.ColumnCloses, text.ColumnWaiting, text.ColumnUnderReview)
 	for _, c := range coupons {
 		t.AppendRow(table.Row{c.ID, output.Printable(c.Name), v.status(c.Coupon), v.cadence(c.Cadence), c.TotalQuantity, c.IssuedCount, c.Left,
 			v.Instant(c.OpensAt), v.Instant(c.ClosesAt), v.waiting(c), output.Known(c.DLQ, "?")})
