@@ -38,6 +38,9 @@ const (
 	CouponSeats       Action = "COUPON_SEATS_CHANGED"
 	CouponRecounted   Action = "COUPON_RECOUNTED"
 	CouponUnfinalised Action = "COUPON_UNFINALISED"
+	CouponFrozen      Action = "COUPON_FROZEN"
+	CouponUnfrozen    Action = "COUPON_UNFROZEN"
+	CouponCadence     Action = "COUPON_CADENCE_CHANGED"
 )
 
 // NightlyActor is the actor of events that no operator caused.

@@ -57,6 +57,12 @@ func (s *Store) CountMarked(ctx context.Context, couponID coupon.CouponID) (issu
 	return c.Issued, c.Rejected, err
 }
 
+// CountUndecided returns how many applications are in the queue, and how many in the DLQ.
+func (s *Store) CountUndecided(ctx context.Context, couponID coupon.CouponID) (waiting, dlq int64, err error) {
+	c, err := s.Counts(ctx, couponID, 0)
+	return c.Waiting, c.DLQ, err
+}
+
 // maxIntervals is how many intervals one script counts. Each interval takes Redis about two microseconds.
 const maxIntervals = 200
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -25,6 +26,10 @@ type couponCmd struct {
 	Resume   change          `cmd:""`
 	Recount  change          `cmd:""`
 	AddSeats couponSeatsCmd  `cmd:"" name:"add-seats"`
+
+	Freeze   change           `cmd:""`
+	Unfreeze change           `cmd:""`
+	Cadence  couponCadenceCmd `cmd:""`
 }
 
 // printRefusal prints a UsageError, with its times in p.Zone, and returns the exit code. Other errors pass unchanged.
@@ -77,9 +82,20 @@ var changes = map[string]changing{
 	"pause":   {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil},
 	"resume":  {(*couponadmin.Admin).Resume, text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed},
 	"recount": {(*couponadmin.Admin).Recount, text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted},
+	"freeze":  {(*couponadmin.Admin).Freeze, text.CouponIsFrozen, text.CouponWasFrozen, nil},
 }
 
-func (c *change) run(ctx context.Context, p *program) error { return c.do(ctx, p, changes[p.verb]) }
+func (c *change) run(ctx context.Context, p *program) error {
+	if p.verb == "unfreeze" { // its details name the next nightly run
+		return c.do(ctx, p, changing{(*couponadmin.Admin).Unfreeze, text.CouponIsUnfrozen, text.CouponWasUnfrozen,
+			p.settledFromNow})
+	}
+	return c.do(ctx, p, changes[p.verb])
+}
+
+func (p *program) settledFromNow(v view.View, made *couponadmin.Change) {
+	v.SettledFromNow(made, p.timetable().Next(p.Now()))
+}
 
 func (c *change) do(ctx context.Context, p *program, how changing) error {
 	made, err := p.changeCoupon(ctx, c.operatorFlags, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
@@ -140,6 +156,22 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 	}})
 }
 
+type couponCadenceCmd struct {
+	change  `embed:""`
+	Cadence string `arg:"" enum:"nightly,immediate"`
+}
+
+func (c *couponCadenceCmd) run(ctx context.Context, p *program) error {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
+		return a.SetCadence(ctx, id, cadenceOf(c.Cadence))
+	}, text.CouponHasCadence, text.CouponHadThisCadence, func(v view.View, made *couponadmin.Change) {
+		v.CadenceChanged(made)
+		p.settledFromNow(v, made)
+	}})
+}
+
+func cadenceOf(flag string) coupon.Cadence { return coupon.Cadence(strings.ToUpper(flag)) }
+
 type couponCreateCmd struct {
 	Name          string `required:""`
 	Seats         int64  `required:"" placeholder:"N"`
@@ -148,6 +180,8 @@ type couponCreateCmd struct {
 	ValidityDays  int64  `default:"30" placeholder:"N"`
 	DiscountWon   int64  `default:"0" placeholder:"N"`
 	Campaign      uint64 `placeholder:"ID"`
+	Cadence       string `enum:"nightly,immediate" default:"nightly"`
+	LineLimit     int64  `placeholder:"N"`
 	operatorFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }
@@ -155,7 +189,8 @@ type couponCreateCmd struct {
 func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, err error) {
 	opens, wrongOpens := instant("--opens", c.Opens, zone)
 	closes, wrongCloses := instant("--closes", c.Closes, zone)
-	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays, DiscountWon: c.DiscountWon, Campaign: c.Campaign}
+	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays, DiscountWon: c.DiscountWon,
+		Campaign: c.Campaign, Cadence: cadenceOf(c.Cadence), LineLimit: c.LineLimit}
 	return n, errors.Join(wrongOpens, wrongCloses, errors.Join(n.Problems()...))
 }
 
@@ -170,12 +205,18 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if c.Output == "json" {
-		return json.NewEncoder(p.Stdout).Encode(map[string]coupon.CouponID{"coupon": made.After.ID})
-	}
-	fmt.Fprintln(p.Stdout, made.After.ID)
 	is := made.After
+	if is.LineLimit > 0 && is.LineLimit < is.TotalQuantity {
+		p.warn(text.LineLimitBelowSeats, is.LineLimit, is.TotalQuantity)
+	}
+	if c.Output == "json" {
+		return json.NewEncoder(p.Stdout).Encode(map[string]coupon.CouponID{"coupon": is.ID})
+	}
+	fmt.Fprintln(p.Stdout, is.ID)
 	p.warn(text.CouponIsCreated, is.ID, output.Printable(is.Name), is.TotalQuantity, is.OpensAt, is.ClosesAt)
+	if is.Immediate() {
+		p.warn(text.SettledAtOnce)
+	}
 	return nil
 }
 

@@ -16,10 +16,12 @@ import (
 const maxPerPage = 1000
 
 type couponListCmd struct {
-	Status string          `enum:",scheduled,open,paused,closed,finalised" default:"" placeholder:"STATUS"`
-	After  coupon.CouponID `default:"0" placeholder:"ID"`
-	Limit  int             `default:"50" placeholder:"N"`
-	Output string          `enum:"table,json" default:"table"`
+	Status   string          `enum:",scheduled,open,paused,closed,finalised" default:"" placeholder:"STATUS"`
+	Campaign uint64          `placeholder:"ID"`
+	Cadence  string          `enum:",nightly,immediate" default:"" placeholder:"CADENCE"`
+	After    coupon.CouponID `default:"0" placeholder:"ID"`
+	Limit    int             `default:"50" placeholder:"N"`
+	Output   string          `enum:"table,json" default:"table"`
 }
 
 func (c *couponListCmd) Validate() error {
@@ -56,7 +58,8 @@ func (p *program) withoutRedis(failed error) error {
 
 func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error {
 	r := &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
-	coupons, err := r.List(ctx, history.CouponStatus(strings.ToUpper(c.Status)), c.After, c.Limit)
+	coupons, err := r.List(ctx, history.CouponFilter{Status: history.CouponStatus(strings.ToUpper(c.Status)), Campaign: c.Campaign,
+		Cadence: cadenceOf(c.Cadence), After: c.After, Limit: c.Limit})
 	if err != nil {
 		return err
 	}
@@ -100,6 +103,11 @@ func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error 
 	shown.Outcomes.Accepted = max(shown.Outcomes.Accepted, f.Accepted-f.Twice)
 	if shown.Audit, err = r.AuditEntries(ctx, c.ID, maxActions); err != nil {
 		return err
+	}
+	if found.Frozen {
+		if shown.Freeze, err = history.Freeze(ctx, s.MySQL, c.ID); err != nil {
+			return err
+		}
 	}
 	groups := history.DLQGroups{}
 	if r.failed == nil {

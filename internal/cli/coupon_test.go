@@ -137,6 +137,12 @@ func TestCouponChange_Refusals(t *testing.T) {
 		"opens at no time":   {[]string{"--opens=noon"}, "noon"},
 		"no operator":        {[]string{"--operator="}, "--operator"},
 		"no reason":          {[]string{"--reason="}, "--reason"},
+		"no line limit":      {[]string{"--line-limit="}, "--line-limit"},
+		"line limit of 0":    {[]string{"--line-limit=0"}, "--line-limit is 0"},
+		"line limit below 0": {[]string{"--line-limit=-1"}, "want 1 to 4294967295"},
+		"no cadence":         {[]string{"--cadence="}, "--cadence"},
+		"unknown cadence":    {[]string{"--cadence=hourly"}, "nightly, immediate"},
+		"no campaign":        {[]string{"--campaign="}, "--campaign"},
 	} {
 		t.Run("new: "+name, func(t *testing.T) {
 			code, stdout, stderr := w.create(c.extra...)

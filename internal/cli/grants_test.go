@@ -27,13 +27,14 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 		"UPDATE user_coupon SET user_id = 7", "UPDATE user_coupon SET status = 'USED'",
 		"UPDATE settlement SET winners_digest = ''", "UPDATE settlement_run SET operator = 'lee'",
 		"UPDATE `user` SET status = 'ACTIVE'", "INSERT INTO `user` (id) VALUES (7)",
-		"UPDATE coupon SET name = ''", "UPDATE coupon SET apply_opens_at = NOW(6)", "INSERT INTO coupon (id, name) VALUES (7, 'x')",
+		"UPDATE coupon SET name = ''", "UPDATE coupon SET line_limit = 1", "DELETE FROM settled", "UPDATE coupon SET apply_opens_at = NOW(6)", "INSERT INTO coupon (id, name) VALUES (7, 'x')",
 		"CREATE TABLE other (id INT)", "SELECT * FROM goose_db_version", "SELECT phone FROM `user`",
 		"CREATE USER other", "SET GLOBAL read_only = 0", "SELECT 1 INTO OUTFILE '/tmp/jajeong'",
 	)
 	own := map[string][]string{
 		"jajeong_settle": {
-			"UPDATE coupon SET total_quantity = 9", "UPDATE coupon SET status = 'PAUSED'",
+			"UPDATE coupon SET total_quantity = 9", "UPDATE coupon SET status = 'PAUSED'", "UPDATE coupon SET frozen = FALSE",
+			"UPDATE coupon SET cadence = 'IMMEDIATE'",
 			"INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('x', 1, NOW(6), NOW(6) + INTERVAL 1 DAY)",
 		},
 		"jajeong_operator": nil,

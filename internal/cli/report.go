@@ -14,19 +14,20 @@ import (
 )
 
 type reportCmd struct {
-	Date   string            `xor:"period" placeholder:"DATE"`
-	Month  string            `xor:"period" placeholder:"MONTH"`
-	Coupon []coupon.CouponID `placeholder:"ID"`
-	Output string            `enum:"table,csv,json,html" default:"table"`
-	Out    string            `type:"path" placeholder:"FILE"`
+	Date     string            `xor:"period" placeholder:"DATE"`
+	Month    string            `xor:"period" placeholder:"MONTH"`
+	Campaign uint64            `xor:"coupons" placeholder:"ID"`
+	Coupon   []coupon.CouponID `xor:"coupons" placeholder:"ID"`
+	Output   string            `enum:"table,csv,json,html" default:"table"`
+	Out      string            `type:"path" placeholder:"FILE"`
 }
 
 func (c *reportCmd) Validate() error {
 	_, err := c.period(time.UTC)
-	return errors.Join(refuse(c.Date == "" && c.Month == "", text.PeriodMissing), err)
+	return errors.Join(refuse(c.Date == "" && c.Month == "" && c.Campaign == 0, text.PeriodMissing), err)
 }
 
-// period returns the period of the report. A day is counted by minutes, a month by hours.
+// period returns the period that --date or --month names. A day is counted by minutes, a month by hours.
 func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	switch {
 	case c.Date != "":
@@ -45,13 +46,47 @@ func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	return p, after1970(p.From)
 }
 
+// maxCampaignDays bounds the whole life of a campaign, which is counted by days.
+const maxCampaignDays = 366
+
+// life returns the whole life of a campaign: the days from its first opening to its last closing, and their names.
+func (c *reportCmd) life(campaign report.Campaign, zone *time.Location) (p report.Period, name string, err error) {
+	last := campaign.Closes.Add(-time.Microsecond)
+	p = report.Period{From: calendar.LastCutoff(campaign.Opens, zone), To: calendar.NextCutoff(last, zone), Bucket: time.Minute}
+	first, end := campaign.Opens.In(zone).Format(time.DateOnly), last.In(zone).Format(time.DateOnly)
+	days := int(p.To.Sub(p.From).Hours()+12) / 24 // a day may have 23 or 25 hours
+	switch {
+	case days > maxCampaignDays:
+		return p, "", text.UsageErrorf(text.CampaignTooLong, c.Campaign, first, end, maxCampaignDays)
+	case days == 1:
+		return p, first, nil
+	case days > 31:
+		p.Bucket = 24 * time.Hour
+	default:
+		p.Bucket = time.Hour
+	}
+	return p, first + " – " + end, nil
+}
+
 func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
+	reporter, coupons := &report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}, c.Coupon
 	period, _ := c.period(p.Zone) // no error: Validate has read the flags
-	found, err := (&report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}).Report(ctx, period, c.Coupon)
+	name := c.Date + c.Month
+	if c.Campaign > 0 {
+		campaign, err := reporter.Campaign(ctx, c.Campaign)
+		if err == nil && name == "" {
+			period, name, err = c.life(campaign, p.Zone)
+		}
+		if err != nil {
+			return err
+		}
+		coupons = campaign.Coupons
+	}
+	found, err := reporter.Report(ctx, period, coupons)
 	if err != nil {
 		return err
 	}
-	e := report.Edition{Report: found, Period: period, Locale: p.Locale, Name: c.Date + c.Month, GeneratedAt: p.Now()}
+	e := report.Edition{Report: found, Period: period, Locale: p.Locale, Name: name, Campaign: c.Campaign, GeneratedAt: p.Now()}
 	if c.Out == "" {
 		err = c.print(p.Stdout, e)
 	} else if err = output.WriteFile(c.Out, func(w io.Writer) error { return c.print(w, e) }); err == nil {

@@ -145,6 +145,9 @@ func TestReport_BesideLockedCoupon(t *testing.T) {
 			code, stdout, stderr := w.settle("report", "--lang=en", "--date=2025-11-20", "--output="+output)
 			require.Equal(t, exitInfrastructure, code)
 			require.Contains(t, stdout, says)
+			if output == "csv" {
+				require.Regexp(t, `,report coupon 2: Error 1205 [^,]*,,,\r\n$`, stdout, "before the columns that came later")
+			}
 			require.Contains(t, stdout, "심야 쿠폰")
 			require.Contains(t, stderr, "settle: report coupon 2: Error 1205")
 			require.Contains(t, stderr, "safe to run again")

@@ -39,8 +39,8 @@ func TestGoldenVerify(t *testing.T) {
 func TestGoldenMigrate(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "migrate", func(w *world) {
-		w.Exec("ALTER TABLE coupon DROP COLUMN version")
-		w.Exec("DELETE FROM goose_db_version WHERE version_id = 5") // the last
+		w.Exec("DROP TABLE settled")
+		w.Exec("DELETE FROM goose_db_version WHERE version_id = 6") // the last
 	}, func(s *spoken) {
 		s.servers[0] = "--mysql-dsn=" + s.Accounts["jajeong_migrate"]
 		s.says("migrate")

@@ -8,7 +8,6 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
-	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -30,7 +29,7 @@ func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 	printed := 0
 	// Scheduled and finalised coupons have no queue.
 	for _, status := range []history.CouponStatus{history.Open, history.Paused, history.Closed} {
-		coupons, err := history.Reader{DB: s.MySQL}.List(ctx, status, 0, maxPerPage)
+		coupons, err := history.Reader{DB: s.MySQL}.List(ctx, history.CouponFilter{Status: status, Limit: maxPerPage})
 		if err != nil {
 			return
 		}
@@ -49,7 +48,7 @@ func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
 				return
 			}
 			first := slices.MaxFunc([]time.Time{queue.Oldest, cutoff}, time.Time.Compare)
-			p.view().Println(text.QueueOf, c.ID, output.Printable(c.Name), queue.Waiting, calendar.NextCutoff(first, p.Zone))
+			p.view().Queue(c, queue.Waiting, calendar.NextCutoff(first, p.Zone))
 		}
 	}
 }

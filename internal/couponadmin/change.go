@@ -1,4 +1,5 @@
-// Package couponadmin changes coupons for operators: create, close, extend, pause, resume, add seats, recount.
+// Package couponadmin changes coupons for operators: create, close, extend, pause, resume, add seats, recount, freeze,
+// unfreeze, change the cadence.
 //
 // Each change is one transaction under the coupon's row lock. audit_event records the old and the new values. A change
 // that would break a promise returns an error and changes nothing.
@@ -35,6 +36,8 @@ type Redis interface {
 	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
 	// CountMarked returns how many users Redis answers ALREADY_ISSUED, and how many it answers REJECTED.
 	CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error)
+	// CountUndecided returns how many applications are in the queue, and how many in the DLQ.
+	CountUndecided(ctx context.Context, couponID coupon.CouponID) (waiting, dlq int64, err error)
 }
 
 // Config is what an Admin needs. All fields are required.
@@ -60,13 +63,17 @@ type Change struct {
 	Changed       bool          // false: the coupon was already as requested, and nothing was written
 	At            time.Time     // time of the change by the Redis clock; zero if Redis was unreachable
 	NotSelected   int           // number of users with the outcome NOT_SELECTED
-	SoldOut       bool          // Redis answers SOLD_OUT
+	SoldOut       bool          // Redis answers SOLD_OUT; false if announced is false
 	PublishErr    error         // Redis may not have the new window; the catalog publishes it again
+
+	announced bool // Redis has taken the window, and SoldOut is its answer
 }
 
 type operation struct {
 	action       audit.Action
 	withoutRedis bool // the change is possible while Redis is unreachable
+	rowOnly      bool // the change concerns MySQL alone: Redis is not asked
+	needsQueue   bool // plan reads facts.waiting and facts.dlq
 	// needsMarks reports whether plan reads facts.marksLost. nil means that it never does.
 	needsMarks func(old coupon.Coupon, now time.Time) bool
 	// plan returns the changed coupon, or a *text.UsageError if the change is refused. It has no side effects.
@@ -74,11 +81,10 @@ type operation struct {
 }
 
 func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operation) (*Change, error) {
-	now, clockErr := a.Redis.Now(ctx)
+	now, clockErr := a.clock(ctx, op)
 	if clockErr != nil && !(op.withoutRedis && mysqltx.ClassOf(clockErr) == coupon.Infrastructure) {
 		return nil, clockErr
 	}
-	now = now.UTC().Truncate(time.Microsecond)
 	origin := a.origin()
 	var made Change
 	err := a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
@@ -102,10 +108,20 @@ func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operati
 	if err != nil {
 		return nil, changeUnknown(couponID, err)
 	}
-	if !made.After.Finalised() && made.PublishErr == nil { // also if nothing changed: Redis may lack an earlier change
+	// A change that changed nothing is announced, too: Redis may lack an earlier one.
+	if !op.rowOnly && !made.After.Finalised() && made.PublishErr == nil {
 		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, made.After.Window(), made.After.Promise)
+		made.announced = made.PublishErr == nil
 	}
 	return &made, nil
+}
+
+// clock returns the Redis time; zero for a change that does not ask Redis.
+func (a *Admin) clock(ctx context.Context, op operation) (now time.Time, err error) {
+	if !op.rowOnly {
+		now, err = a.Redis.Now(ctx)
+	}
+	return now.UTC().Truncate(time.Microsecond), err
 }
 
 func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audit.Origin, op operation) error {
@@ -115,6 +131,11 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	}
 	if op.needsMarks != nil && op.needsMarks(made.Before, made.At) {
 		if f.marksLost, err = a.marksLost(ctx, tx, made.Before.ID); err != nil {
+			return err
+		}
+	}
+	if op.needsQueue {
+		if err := a.readQueue(ctx, made, &f); err != nil {
 			return err
 		}
 	}
@@ -136,6 +157,23 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 		return nil
 	}
 	return write(ctx, tx, origin, op.action, *made, shutAt)
+}
+
+// readQueue counts the applications in Redis. It publishes the window first: a pause that Redis does not have yet would
+// let users apply after the count. It reads the clock again, because the lock may have been waited for.
+func (a *Admin) readQueue(ctx context.Context, made *Change, f *facts) error {
+	if !made.Before.Finalised() {
+		if _, err := a.Redis.Announce(ctx, made.Before.Window(), made.Before.Promise); err != nil {
+			return err
+		}
+	}
+	now, err := a.Redis.Now(ctx)
+	if err != nil {
+		return err
+	}
+	made.At = now.UTC().Truncate(time.Microsecond)
+	f.waiting, f.dlq, err = a.Redis.CountUndecided(ctx, made.Before.ID)
+	return err
 }
 
 // shut sets the version of the new row. For a close or a pause it first makes Redis refuse new applications. A close
@@ -164,13 +202,15 @@ func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err e
 }
 
 const updateSQL = `
-UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?
+UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?,
+       cadence = ?, frozen = ?
  WHERE id = ?`
 
 func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change, shutAt time.Time) error {
 	is := made.After
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: is.Finalised()}
-	if err := mysqltx.Exec(ctx, tx, 1, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, is.Version, is.ID); err != nil {
+	if err := mysqltx.Exec(ctx, tx, 1, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, is.Version,
+		is.Cadence, is.Frozen, is.ID); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	if made.Before.Finalised() && !is.Finalised() {
@@ -198,6 +238,8 @@ func difference(was, is coupon.Coupon) string {
 	note("apply_closes_at", stamp(was.ClosesAt), stamp(is.ClosesAt))
 	note("status", was.Status, is.Status)
 	note("finalised_at", stamp(was.FinalisedAt), stamp(is.FinalisedAt))
+	note("cadence", was.Cadence, is.Cadence)
+	note("frozen", was.Frozen, is.Frozen)
 	return strings.Join(parts, ", ")
 }
 
@@ -230,6 +272,8 @@ type facts struct {
 	swept          bool // the coupon was finalised once, and its Redis keys were deleted
 	pendingCleanup bool // a settlement is committed, but its results may not be in Redis yet
 	marksLost      bool // the result of Admin.marksLost; set only if operation.needsMarks returns true
+
+	waiting, dlq int64 // number of applications in the queue and in the DLQ; set only with operation.needsQueue
 }
 
 const factsSQL = `
@@ -286,16 +330,26 @@ type Summary struct {
 	NotSelected int             `json:"notSelected"`
 	Published   bool            `json:"doorTold"` // false: the catalog publishes the change within 5 s
 	SoldOut     *bool           `json:"soldOut"`  // whether new applications are answered SOLD_OUT; null: unknown
+	Cadence     coupon.Cadence  `json:"cadence"`
+	Frozen      bool            `json:"frozen"`
+	LineLimit   *int            `json:"lineLimit"`  // null: no limit
+	CampaignID  *uint64         `json:"campaignId"` // null: no campaign
 }
 
 func (c *Change) Summary() Summary {
 	s := Summary{
 		Coupon: c.After.ID, Changed: c.Changed, Seats: c.After.TotalQuantity, Issued: c.After.IssuedCount, OpensAt: c.After.OpensAt,
 		ClosesAt: c.After.ClosesAt, Paused: c.After.Paused(), Finalised: c.After.Finalised(), NotSelected: c.NotSelected,
-		Published: c.PublishErr == nil,
+		Published: c.PublishErr == nil, Cadence: c.After.Cadence, Frozen: c.After.Frozen,
 	}
-	if s.Published && !s.Finalised { // otherwise Redis has not said whether it answers SOLD_OUT
+	if c.announced {
 		s.SoldOut = &c.SoldOut
+	}
+	if c.After.LineLimit > 0 {
+		s.LineLimit = &c.After.LineLimit
+	}
+	if c.After.CampaignID > 0 {
+		s.CampaignID = &c.After.CampaignID
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package couponadmin
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -20,6 +21,7 @@ const (
 	maxNameLetters = 200
 	maxDays        = 36_500
 	maxWon         = 1_000_000_000_000 // a higher discount is taken for a typing error
+	maxLine        = 1<<32 - 1         // the highest value of the column line_limit
 )
 
 type NewCoupon struct {
@@ -27,7 +29,9 @@ type NewCoupon struct {
 	Seats                     int64
 	Opens, Closes             time.Time
 	ValidityDays, DiscountWon int64
-	Campaign                  uint64 // 0: no campaign
+	Campaign                  uint64         // 0: no campaign
+	Cadence                   coupon.Cadence // empty: nightly
+	LineLimit                 int64          // while so many wait in the queue, nobody joins it; 0: no limit
 }
 
 // Problems returns an error for each wrong value. It does not check the window, which depends on the time.
@@ -43,6 +47,9 @@ func (n NewCoupon) Problems() (problems []error) {
 	}
 	if n.DiscountWon < 0 || n.DiscountWon > maxWon {
 		problems = append(problems, text.UsageErrorf(text.WrongDiscount, n.DiscountWon, int64(maxWon)))
+	}
+	if n.LineLimit < 0 || n.LineLimit > maxLine {
+		problems = append(problems, text.UsageErrorf(text.WrongLineLimit, n.LineLimit, int64(maxLine)))
 	}
 	return problems
 }
@@ -63,6 +70,7 @@ func (a *Admin) Create(ctx context.Context, n NewCoupon) (*Change, error) {
 	if err := n.refusal(now); err != nil {
 		return nil, err
 	}
+	n.Cadence = cmp.Or(n.Cadence, coupon.Nightly)
 	made, origin := &Change{Changed: true, At: now}, a.origin()
 	inserted := false
 	err = a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
@@ -80,11 +88,12 @@ func (a *Admin) Create(ctx context.Context, n NewCoupon) (*Change, error) {
 }
 
 const insertSQL = `
-INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won)
-VALUES (?, ?, ?, ?, NULLIF(?, 0), ?, ?)`
+INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won, cadence, line_limit)
+VALUES (?, ?, ?, ?, NULLIF(?, 0), ?, ?, ?, NULLIF(?, 0))`
 
 func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (coupon.Coupon, error) {
-	done, err := tx.ExecContext(ctx, insertSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign, n.ValidityDays, n.DiscountWon)
+	done, err := tx.ExecContext(ctx, insertSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign, n.ValidityDays, n.DiscountWon,
+		n.Cadence, n.LineLimit)
 	if err != nil {
 		return coupon.Coupon{}, fmt.Errorf("create coupon: %w", err)
 	}
@@ -96,7 +105,7 @@ func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (
 	if err != nil {
 		return coupon.Coupon{}, err
 	}
-	detail := fmt.Sprintf("name %q, total_quantity %d, apply_opens_at %s, apply_closes_at %s, campaign_id %d, validity_days %d, discount_won %d",
-		n.Name, n.Seats, stamp(n.Opens), stamp(n.Closes), n.Campaign, n.ValidityDays, n.DiscountWon)
+	detail := fmt.Sprintf("name %q, total_quantity %d, apply_opens_at %s, apply_closes_at %s, campaign_id %d, validity_days %d, discount_won %d, cadence %s, line_limit %d",
+		n.Name, n.Seats, stamp(n.Opens), stamp(n.Closes), n.Campaign, n.ValidityDays, n.DiscountWon, n.Cadence, n.LineLimit)
 	return made, audit.Append(ctx, tx, origin, audit.CouponCreated, made.ID, audit.Entry{Detail: detail})
 }

@@ -14,7 +14,7 @@ import (
 var (
 	now    = time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC)
 	opened = coupon.Coupon{ID: 7, Name: "자정", TotalQuantity: 10, IssuedCount: 4, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour),
-		Status: coupon.Open, ValidityDays: 30, Version: 3}
+		Status: coupon.Open, ValidityDays: 30, Version: 3, Cadence: coupon.Nightly}
 )
 
 func with(edit func(*coupon.Coupon)) coupon.Coupon {
@@ -128,6 +128,8 @@ func TestNewCoupon_Refusals(t *testing.T) {
 		"no seat":              func(n *NewCoupon) { n.Seats = 0 },
 		"no day":               func(n *NewCoupon) { n.ValidityDays = 0 },
 		"negative discount":    func(n *NewCoupon) { n.DiscountWon = -1 },
+		"negative line limit":  func(n *NewCoupon) { n.LineLimit = -1 },
+		"absurd line limit":    func(n *NewCoupon) { n.LineLimit = maxLine + 1 },
 	} {
 		n := right
 		edit(&n)
@@ -147,4 +149,36 @@ func TestDifference_NamesChangedColumns(t *testing.T) {
 	require.Empty(t, difference(opened, opened))
 	is := with(func(c *coupon.Coupon) { c.TotalQuantity, c.Status, c.FinalisedAt = 12, coupon.Paused, now })
 	require.Equal(t, "total_quantity 10 → 12, status OPEN → PAUSED, finalised_at none → 2026-11-20T05:00:00Z", difference(opened, is))
+	is = with(func(c *coupon.Coupon) { c.Cadence, c.Frozen = coupon.Immediate, true })
+	require.Equal(t, "cadence NIGHTLY → IMMEDIATE, frozen false → true", difference(opened, is))
+}
+
+func TestPlanCadence(t *testing.T) {
+	t.Parallel()
+	paused := func(c *coupon.Coupon) { c.Status = coupon.Paused }
+	for name, c := range map[string]coupon.Coupon{
+		"paused":       with(paused),
+		"not open yet": with(func(c *coupon.Coupon) { c.OpensAt = now.Add(time.Microsecond) }),
+		"closed":       with(func(c *coupon.Coupon) { c.ClosesAt = now }),
+	} {
+		is, err := planCadence(c, now, facts{}, coupon.Immediate)
+		require.NoError(t, err, name)
+		require.Equal(t, coupon.Immediate, is.Cadence, name)
+		is.Cadence = coupon.Nightly
+		require.Equal(t, c, is, "%s: nothing else", name)
+
+		_, err = planCadence(c, now, facts{waiting: 1}, coupon.Immediate)
+		requireRefused(t, err, text.RefusedCadenceWaiting, opened.ID, int64(1), int64(0))
+		_, err = planCadence(c, now, facts{dlq: 2}, coupon.Immediate)
+		requireRefused(t, err, text.RefusedCadenceWaiting, opened.ID, int64(0), int64(2))
+	}
+	_, err := planCadence(opened, now, facts{}, coupon.Immediate)
+	requireRefused(t, err, text.RefusedCadenceOpen, opened.ID, opened.ClosesAt)
+	_, err = planCadence(with(func(c *coupon.Coupon) { c.OpensAt = now }), now, facts{}, coupon.Immediate)
+	requireRefused(t, err, text.RefusedCadenceOpen, opened.ID, opened.ClosesAt)
+	_, err = planCadence(with(func(c *coupon.Coupon) { c.FinalisedAt = now }), now, facts{}, coupon.Nightly)
+	requireRefused(t, err, text.RefusedFinalised, opened.ID, now)
+	is, err := planCadence(opened, now, facts{waiting: 1}, coupon.Nightly)
+	require.NoError(t, err)
+	require.Equal(t, opened, is, "it has this cadence already")
 }

@@ -37,6 +37,9 @@ const (
 	StateWaitingRunFailed State = "WAITING_RUN_FAILED" // the cutoff has passed, but the nightly run failed
 	StateWaitingHeld      State = "WAITING_HELD"       // promises are missing, and no run settles the coupon
 	StateWaitingOver      State = "WAITING_OVER"       // the coupon is finalised; nightly runs do not settle it
+	StateWaitingImmediate State = "WAITING_IMMEDIATE"  // the coupon is immediate, and the user has just applied
+	StateWaitingDelayed   State = "WAITING_DELAYED"    // the coupon is immediate, but the application was not settled at once
+	StateWaitingFrozen    State = "WAITING_FROZEN"     // the coupon is frozen, and no run settles it
 
 	// The application is in the DLQ. The name of the state is the cause.
 	StateReviewUnknownUser  State = "REVIEW_UNKNOWN_USER"
@@ -63,6 +66,7 @@ var States = []State{
 	StateUnknown, StateAppliedUnseen, StateIssuedUnseen, StateRejectedUnseen, StateNeverNotOpen, StateNeverOpen, StateNeverPaused,
 	StateNeverSoldOut, StateNeverAdded, StateNeverClosed, StateNoSuchUser, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
 	StateWaiting, StateWaitingSettling, StateWaitingOverdue, StateWaitingRunFailed, StateWaitingHeld, StateWaitingOver,
+	StateWaitingImmediate, StateWaitingDelayed, StateWaitingFrozen,
 	StateReviewUnknownUser, StateReviewInactiveUser, StateReviewPassedOver, StateReviewBadRow, StateReviewDatabaseAway,
 	StateReviewOther, StateIssued, StateIssuedByHand, StateNotSelected, StateSeatsFree, StateSeatsFreeOver, StateRejectedByPerson,
 	StateRejectedInactive, StateRejectedUnknown, StateRejectedBadRow, StateRejectedOther,
@@ -78,11 +82,12 @@ const (
 	NoteExpired Note = "EXPIRED"
 	NoteRevoked Note = "REVOKED"
 
-	// Every DLQ entry has exactly one of the first four notes.
+	// Every DLQ entry has exactly one of the first five notes.
 	NoteTriedAgain    Note = "TRIED_AGAIN"    // the next settlement tries the entry again
 	NotePersonDecides Note = "PERSON_DECIDES" // an operator decides about the entry
 	NoteCouponHeld    Note = "COUPON_HELD"    // promises are missing; NOT_SELECTED_SEATS_FREE can have it, too
 	NoteCouponOver    Note = "COUPON_OVER"    // the coupon is finalised
+	NoteCouponFrozen  Note = "COUPON_FROZEN"  // the coupon is frozen; NOT_SELECTED_SEATS_FREE can have it, too
 	NoteNoSeatLeft    Note = "NO_SEAT_LEFT"   // the application is undecided, but no seat is free
 
 	NoteAccountInactive Note = "ACCOUNT_INACTIVE" // the user exists, but cannot receive a coupon
@@ -100,7 +105,7 @@ const (
 
 // Notes lists all notes in the order in which a conclusion has them.
 var Notes = []Note{
-	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteNoSeatLeft,
+	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteCouponFrozen, NoteNoSeatLeft,
 	NoteAccountInactive, NoteAccountUnknown, NoteAccountActive, NoteAlsoUnderReview, NoteAlsoStanding, NoteAppliedAgain,
 	NoteEarlierNotSelected, NoteEarlierRejected, NoteLaterUnknown, NoteShownOld,
 }
@@ -209,6 +214,8 @@ func (f *Facts) inQueue(a, inDLQ *Application) Conclusion {
 	c := Conclusion{State: StateWaiting, Application: a}
 	overdue := a.SettlesAt != nil && !f.At.Before(*a.SettlesAt)
 	switch {
+	case f.Coupon.Frozen && f.Coupon.FinalisedAt == nil:
+		c.State = StateWaitingFrozen
 	case f.atWork(a):
 		c.State = StateWaitingSettling
 	case f.Gap > 0:
@@ -219,8 +226,14 @@ func (f *Facts) inQueue(a, inDLQ *Application) Conclusion {
 		c.State = StateWaitingRunFailed
 	case overdue:
 		c.State = StateWaitingOverdue
+	case f.Coupon.immediate() && a.SettlesAt == nil:
+		c.State = StateWaitingImmediate
+	case f.Coupon.immediate():
+		c.State = StateWaitingDelayed
 	}
-	c.note(NoteNoSeatLeft, c.State != StateWaiting && f.Coupon.Free() == 0)
+	named := c.State == StateWaiting || c.State == StateWaitingImmediate // the sentence says how many seats are left
+	c.note(NoteNoSeatLeft, !named && f.Coupon.Free() == 0)
+	c.note(NoteCouponFrozen, f.Coupon.Frozen && c.State != StateWaitingFrozen)
 	c.note(NoteAlsoUnderReview, inDLQ != nil)
 	f.noteAccount(&c)
 	f.noteOthers(&c)
@@ -267,6 +280,8 @@ func (f *Facts) inDLQ(a *Application) Conclusion {
 	switch {
 	case a.Place == InHeld:
 		c.note(NotePersonDecides, true)
+	case f.Coupon.Frozen:
+		c.note(NoteCouponFrozen, true)
 	case f.Gap > 0:
 		c.note(NoteCouponHeld, true)
 	case f.Coupon.FinalisedAt != nil:
@@ -295,7 +310,8 @@ func (f *Facts) decided(a *Application) Conclusion {
 			c.State = StateSeatsFreeOver
 		default:
 			c.State = StateSeatsFree
-			c.note(NoteCouponHeld, f.Gap > 0)
+			c.note(NoteCouponHeld, f.Gap > 0 && !f.Coupon.Frozen)
+			c.note(NoteCouponFrozen, f.Coupon.Frozen)
 		}
 		f.noteAccount(&c)
 	case coupon.OutcomeRejected:

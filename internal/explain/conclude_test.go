@@ -96,6 +96,9 @@ var (
 	notSelected = application(0, outcome("NOT_SELECTED"))
 	issued      = application(0, outcome("ISSUED"))
 	dropped     = application(0, rejected("INACTIVE_USER: in the words of an operator"), byOperator)
+	justNow     = application(time.Hour-time.Second, placed(explain.InQueue), func(a *explain.Application) { a.SettlesAt = nil })
+	immediate   = change(func(f *explain.Facts) { f.Coupon.Cadence = coupon.Immediate })
+	frozen      = change(func(f *explain.Facts) { f.Coupon.Frozen = true })
 	full        = change(func(f *explain.Facts) { f.Coupon.Issued = 100 })
 	noMySQL     = change(func(f *explain.Facts) {
 		f.Coupon, f.Account, f.UserKnown, f.UserActive, f.UserStatus, f.NoMySQL = nil, nil, false, false, "", "away"
@@ -177,6 +180,24 @@ func TestConclusions(t *testing.T) {
 		{"overdue after a run that failed with other coupons", with(overdue, nightlyRun("FAILED", true)), explain.StateWaitingOverdue, nil},
 		{"overdue after a failed run, no seat left", with(full, overdue, nightlyRun("FAILED", false)), explain.StateWaitingRunFailed, notes(explain.NoteNoSeatLeft)},
 		{"waiting, no seat left", with(full, queued), explain.StateWaiting, nil},
+		{"immediate, just applied", with(immediate, justNow), explain.StateWaitingImmediate, nil},
+		{"immediate, just applied, no seat left", with(immediate, full, justNow), explain.StateWaitingImmediate, nil},
+		{"immediate, a run under way", with(immediate, queued, nightlyRun("RUNNING", false)), explain.StateWaitingSettling, nil},
+		{"immediate, waiting too long", with(immediate, queued), explain.StateWaitingDelayed, nil},
+		{"immediate, waiting too long, no seat left", with(immediate, full, queued), explain.StateWaitingDelayed, notes(explain.NoteNoSeatLeft)},
+		{"immediate, overdue", with(immediate, overdue), explain.StateWaitingOverdue, nil},
+		{"immediate, promises lost", with(immediate, gap, justNow), explain.StateWaitingHeld, nil},
+		{"immediate and frozen", with(immediate, frozen, justNow), explain.StateWaitingFrozen, nil},
+		{"frozen", with(frozen, queued), explain.StateWaitingFrozen, nil},
+		{"frozen, a run under way", with(frozen, queued, nightlyRun("RUNNING", false)), explain.StateWaitingFrozen, nil},
+		{"frozen, promises lost", with(frozen, gap, overdue), explain.StateWaitingFrozen, nil},
+		{"frozen and finalised", with(frozen, finalised, overdue), explain.StateWaitingOver, notes(explain.NoteCouponFrozen)},
+		{"frozen, in the DLQ", with(frozen, gap, reviewed("DATABASE_AWAY", explain.InRetryable)), explain.StateReviewDatabaseAway, notes(explain.NoteCouponFrozen)},
+		{"frozen, an operator decides", with(frozen, reviewed("BAD_ROW", explain.InHeld)), explain.StateReviewBadRow, notes(explain.NotePersonDecides)},
+		{"frozen, seats added", with(frozen, gap, notSelected), explain.StateSeatsFree, notes(explain.NoteCouponFrozen)},
+		{"frozen, issued before", with(frozen, issued, hasCoupon(5, "ISSUED", nil)), explain.StateIssued, notes(explain.NoteUsable)},
+		{"frozen, no application", with(frozen), explain.StateNeverOpen, nil},
+
 		{"waiting, not selected before", with(notSelected, later), explain.StateWaiting, notes(explain.NoteEarlierNotSelected)},
 
 		{"unknown user in the DLQ", with(unknownUser, reviewed("UNKNOWN_USER", explain.InHeld)), explain.StateReviewUnknownUser, notes(explain.NotePersonDecides)},

@@ -84,6 +84,7 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 		}
 	}
 	x.Facts.dropUncertainOrder()
+	x.Facts.dropPlans()
 	x.Conclusion = Conclude(&x.Facts)
 	x.addEvents()
 	return x, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -56,6 +57,7 @@ type CouponFacts struct {
 	Issued int64  `json:"issued"`
 	ByHand int64  `json:"byHand"` // how many of Issued were given by hand
 	CouponWindow
+	Issuing
 	Promised   int64          `json:"promised"` // applications ever accepted; Redis may already have counted more
 	WrittenOff int64          `json:"writtenOff"`
 	LastSeated coupon.Arrival `json:"lastSeated,omitempty"` // last arrival that got a seat from a run
@@ -67,6 +69,16 @@ type CouponWindow struct {
 	Paused      bool       `json:"paused"`
 	FinalisedAt *time.Time `json:"finalisedAt,omitempty"`
 }
+
+// Issuing says when the coupon is issued, and whether it is.
+type Issuing struct {
+	Cadence   coupon.Cadence      `json:"cadence"`
+	Frozen    bool                `json:"frozen"`              // no run issues anything
+	Freeze    *history.AuditEntry `json:"freeze,omitempty"`    // who froze it; nil: it is not frozen, or nothing records it
+	LineLimit int64               `json:"lineLimit,omitempty"` // while so many wait, nobody joins the queue; 0: no limit
+}
+
+func (c *CouponFacts) immediate() bool { return c != nil && c.Cadence == coupon.Immediate }
 
 func (c *CouponFacts) Free() int64 { return max(0, c.Seats-c.Issued) }
 
@@ -106,7 +118,7 @@ type Application struct {
 	AppliedAt time.Time          `json:"appliedAt"`
 	Place     Place              `json:"stands,omitempty"`    // empty: Redis does not have it
 	Position  int64              `json:"position,omitempty"`  // position in the queue, from 1; 0: not in the queue
-	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // cutoff of the run that tries it next
+	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // cutoff of the nightly run that tries it next; nil: see dropPlans
 	Review    *candidates.Reason `json:"review,omitempty"`    // reason of a DLQ entry; nil if it cannot be read
 	Order     int64              `json:"order,omitempty"`     // rank by arrival, from 1; 0: not certain
 	Decision
@@ -177,6 +189,22 @@ func (f *Facts) addRedis(found candidates.UserLookup, settlesAt func(time.Time) 
 			next = found.Reason.Night
 		}
 		a.SettlesAt = new(settlesAt(next).UTC())
+	}
+}
+
+// delayedAfter is how long an application for an immediate coupon waits before it counts as delayed: ten looks at the
+// longest ISSUE_INTERVAL, and some more.
+const delayedAfter = time.Minute
+
+// dropPlans removes SettlesAt where no nightly run is expected to be the next one: of every application for a frozen
+// coupon, and of those that `settle serve` is about to settle.
+func (f *Facts) dropPlans() {
+	for i := range f.Applications {
+		a := &f.Applications[i]
+		atOnce := f.Coupon.immediate() && a.Place == InQueue && f.At.Before(a.AppliedAt.Add(delayedAfter))
+		if atOnce || f.Coupon != nil && f.Coupon.Frozen {
+			a.SettlesAt = nil
+		}
 	}
 }
 

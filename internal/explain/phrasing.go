@@ -31,6 +31,7 @@ func (p Phrasing) Print(w io.Writer, x *Explanation) {
 	if f.Coupon != nil && f.Coupon.WrittenOff > 0 {
 		p.Fprintln(w, text.WrittenOffCount, f.Coupon.WrittenOff)
 	}
+	p.printIssuing(w, f.Coupon)
 	t := output.Table(w)
 	t.AppendHeader(p.Cells(text.ColumnAt, text.ColumnEvent))
 	for _, e := range x.Events {
@@ -50,6 +51,23 @@ func (p Phrasing) Print(w io.Writer, x *Explanation) {
 		p.Fprintln(w, text.LossNotCounted)
 	}
 	fmt.Fprintf(w, "\n%s\n", p.Sentence(f, x.Conclusion))
+}
+
+// printIssuing says what is special about the coupon.
+func (p Phrasing) printIssuing(w io.Writer, c *CouponFacts) {
+	if c.immediate() {
+		p.Fprintln(w, text.ImmediateCoupon)
+	}
+	if c != nil && c.LineLimit > 0 {
+		p.Fprintln(w, text.LineLimitOf, c.LineLimit)
+	}
+	switch {
+	case c == nil || !c.Frozen:
+	case c.Freeze == nil:
+		p.Fprintln(w, text.FrozenNobodyKnows)
+	default:
+		p.Fprintln(w, text.FrozenByWhom, c.Freeze.At, output.Printable(c.Freeze.Actor), output.Printable(c.Freeze.Reason))
+	}
 }
 
 func (p Phrasing) userStatus(f *Facts) string {
@@ -90,7 +108,7 @@ func (p Phrasing) Event(f *Facts, e Event) string {
 	case EventAttempt:
 		line = p.Sprintf(text.EventAttempt, p.causeAndCode(e.Reason)) + p.byRun(e.Run) + p.detail(e.Detail)
 	case EventReview:
-		line = p.reviewEvent(e)
+		line = p.reviewEvent(f, e)
 	case EventAudit:
 		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason) + p.detail(e.Detail)
 	case EventIssued:
@@ -163,10 +181,10 @@ func (p Phrasing) runEvent(e Event) string {
 	return line + p.Sprintf(text.RunCounts, r.Read, r.Issued, r.NotSelected)
 }
 
-func (p Phrasing) reviewEvent(e Event) string {
+func (p Phrasing) reviewEvent(f *Facts, e Event) string {
 	r := e.Review
 	next := p.Sprintf(text.UntilDecided)
-	if r.Retryable && r.Refused > 0 {
+	if r.Retryable && (r.Refused > 0 || f.Coupon.immediate()) { // immediate runs read the queue alone
 		next = p.Sprintf(text.RetriedNightly)
 	} else if r.Retryable {
 		next = p.Sprintf(text.RetriedByEveryRun)
@@ -189,6 +207,7 @@ var stateMessages = map[State]text.Message{
 	StateWaitingRunFailed:   text.StateWaitingRunFailed,
 	StateWaitingHeld:        text.StateWaitingHeld,
 	StateWaitingOver:        text.StateWaitingOver,
+	StateWaitingFrozen:      text.StateWaitingFrozen,
 	StateReviewUnknownUser:  text.StateReviewUnknownUser,
 	StateReviewInactiveUser: text.StateReviewInactiveUser,
 	StateReviewPassedOver:   text.StateReviewPassedOver,
@@ -220,6 +239,7 @@ var noteMessages = map[Note]text.Message{
 	NotePersonDecides:      text.NotePersonDecides,
 	NoteCouponHeld:         text.NoteCouponHeld,
 	NoteCouponOver:         text.NoteCouponOver,
+	NoteCouponFrozen:       text.NoteCouponFrozen,
 	NoteNoSeatLeft:         text.NoteNoSeatLeft,
 	NoteAccountInactive:    text.NoteAccountInactive,
 	NoteAccountUnknown:     text.NoteAccountUnknown,
@@ -254,6 +274,8 @@ func (p Phrasing) noted(f *Facts, n Note) string {
 		return p.Sprintf(text.HasExpired)
 	case n == NoteExpired:
 		return p.Sprintf(text.ExpiredAt, p.Instant(*expires.ExpiresAt))
+	case n == NoteTriedAgain && f.Coupon.immediate():
+		return p.Sprintf(text.NoteTriedAtNight)
 	default:
 		return p.Sprintf(noteMessages[n])
 	}
@@ -261,6 +283,9 @@ func (p Phrasing) noted(f *Facts, n Note) string {
 
 func (p Phrasing) state(f *Facts, c Conclusion) string {
 	m, ok := stateMessages[c.State]
+	if c.State == StateReviewPassedOver && f.Coupon.immediate() { // an immediate run keeps no seat for it
+		m = text.ReviewPassedOverAtOnce
+	}
 	switch a := c.Application; {
 	case ok && a == nil:
 		return p.Sprintf(m, f.UserID)
@@ -275,6 +300,11 @@ func (p Phrasing) state(f *Facts, c Conclusion) string {
 	case StateWaiting:
 		return p.applied(f, c) + p.Sprintf(text.StateWaiting,
 			p.Language.Nth(c.Application.Position), f.Published.Waiting, f.Coupon.Free(), p.Instant(*c.Application.SettlesAt))
+	case StateWaitingImmediate:
+		return p.applied(f, c) + p.Sprintf(text.StateWaitingImmediate,
+			p.Language.Nth(c.Application.Position), f.Published.Waiting, f.Coupon.Free())
+	case StateWaitingDelayed:
+		return p.applied(f, c) + p.Sprintf(text.StateWaitingDelayed, p.Instant(*c.Application.SettlesAt))
 	case StateWaitingOverdue:
 		return p.applied(f, c) + p.Sprintf(text.StateWaitingOverdue, p.Instant(*c.Application.SettlesAt))
 	case StateIssued, StateIssuedByHand:

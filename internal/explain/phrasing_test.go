@@ -11,6 +11,8 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -123,6 +125,30 @@ func TestSentences(t *testing.T) {
 			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰 정보를 저장하지 못해 현재 검토 중입니다. 지금까지 처리를 3번 시도했습니다. 다음 정산 대상에 포함되며, 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; a fault in our system kept the coupon from being stored, and the application is under review. " +
 				"It has been tried 3 times so far. The next settlement will consider it, in the order of application."},
+		{"immediate", func(f *Facts) { f.Coupon.Cadence, f.Applications[0].Order = coupon.Immediate, 0 }, StateWaitingImmediate, nil,
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 대기 중인 신청 250건 가운데 3번째입니다. 현재 남은 수량은 3장입니다. " +
+				"이 쿠폰은 신청하신 순서대로 바로 처리되니 잠시 후 결과를 확인해 주시기 바랍니다.",
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; the application is number 3 of 250 that are waiting. Coupons left at present: 3. " +
+				"Applications for this coupon are settled at once, in the order of application: please look again in a moment."},
+		{"immediate, delayed", func(f *Facts) { f.Coupon.Cadence, f.Applications[0].Order = coupon.Immediate, 0 }, StateWaitingDelayed, []Note{NoteNoSeatLeft},
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 보통은 신청하시면 바로 처리되지만 지금은 처리가 늦어지고 있습니다. 신청은 접수된 순서 그대로 대기 중이며, " +
+				"그 전에 처리되지 않으면 2026-11-20 15:00:03.123 KST에 예정된 정산 대상에 포함됩니다. 지금은 남은 수량이 없습니다.",
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; it is usually settled at once, but this is delayed at the moment. The application keeps its place; " +
+				"if it is not settled before, the settlement planned for 2026-11-20 15:00:03.123 KST will consider it. No coupons are left at present."},
+		{"immediate, passed over", func(f *Facts) { f.Coupon.Cadence, f.Applications[0].Order = coupon.Immediate, 0 }, StateReviewPassedOver, []Note{NoteTriedAgain},
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 순서가 되었을 때 쿠폰을 발급해 드리지 못해 현재 검토 중입니다. 다음 야간 정산 대상에 포함되며, 신청하신 순서대로 처리됩니다.",
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; no coupon could be issued when its turn came, and it is under review. " +
+				"The next settlement at midnight will consider it, in the order of application."},
+		{"frozen, seats added", func(f *Facts) { f.Coupon.ByHand, f.Missed.Micros = 1, 0 }, StateSeatsFree, []Note{NoteCouponFrozen},
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 당시 남은 수량이 없어 선정되지 않으셨습니다. 선정되지 않으신 분들 가운데 12번째이며, " +
+				"현재 남은 수량이 3장 있어 다음 정산에서 신청하신 순서대로 처리될 예정입니다. 다만 지금은 이 쿠폰의 발급이 동결되어 있어, 동결이 해제되어야 처리할 수 있습니다.",
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; no coupon was left, so the application was not selected. It is number 12 of those not selected; " +
+				"the next settlement will issue the coupons that are left now (3), in the order of application. " +
+				"But the issuing of this coupon is stopped at present, so nothing can be settled before it goes on."},
+		{"frozen", func(f *Facts) { f.Coupon.Frozen = true }, StateWaitingFrozen, nil,
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 212번째로 신청하셨고, 지금은 이 쿠폰의 발급이 동결되어 있습니다. 신청은 접수된 순서 그대로 대기 중이며, 동결이 해제되어야 처리됩니다.",
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; the issuing of this coupon is stopped at present. " +
+				"The application keeps its place and can be settled only after the issuing goes on."},
 		{"promises lost", func(f *Facts) { f.Coupon.WrittenOff = 1 }, StateMaybeLost, nil,
 			"고객번호 7번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 다만 접수된 신청 가운데 3건의 기록이 유실되어, 신청하신 적이 없다고 단정할 수는 없습니다.",
 			"There is no record that customer 7 applied for this coupon. But records of 3 applications were lost, so it is not certain that there was none."},
@@ -142,7 +168,7 @@ func TestSentences(t *testing.T) {
 
 var actions = []audit.Action{audit.GapHeld, audit.CountHeld, audit.GapAccepted, audit.DLQRetried, audit.DLQDropped, audit.ManualSettle,
 	audit.CouponCreated, audit.CouponClosed, audit.CouponExtended, audit.CouponPaused, audit.CouponResumed, audit.CouponSeats,
-	audit.CouponRecounted, audit.CouponUnfinalised}
+	audit.CouponRecounted, audit.CouponUnfinalised, audit.CouponFrozen, audit.CouponUnfrozen, audit.CouponCadence}
 
 func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 	t.Parallel()
@@ -161,4 +187,48 @@ func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 		}
 		require.Equal(t, "FROM_TOMORROW", output.Word(l, "FROM_TOMORROW"))
 	}
+}
+
+// No nightly run is named for an application that settle serve settles, or that no run settles.
+func TestDropPlans(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		facts func(f *Facts)
+		kept  bool
+	}{
+		"nightly":                {func(*Facts) {}, true},
+		"immediate, just now":    {func(f *Facts) { f.Coupon.Cadence = coupon.Immediate }, false},
+		"immediate, a long wait": {func(f *Facts) { f.Coupon.Cadence, f.At = coupon.Immediate, f.At.Add(time.Second) }, true},
+		"immediate, in the DLQ": {func(f *Facts) {
+			f.Coupon.Cadence, f.Applications[0].Place = coupon.Immediate, InRetryable
+		}, true},
+		"frozen":        {func(f *Facts) { f.Coupon.Frozen = true }, false},
+		"MySQL is away": {func(f *Facts) { f.Coupon = nil }, true},
+	} {
+		f := fullFacts()
+		f.Applications[0].Place, f.At = InQueue, f.Applications[0].AppliedAt.Add(delayedAfter-time.Second)
+		c.facts(f)
+		f.dropPlans()
+		require.Equal(t, c.kept, f.Applications[0].SettlesAt != nil, name)
+	}
+}
+
+func TestHeaderOfAnExplanation(t *testing.T) {
+	t.Parallel()
+	x := &Explanation{Facts: *fullFacts()}
+	x.Facts.Account, x.Conclusion = new(ledger.Account), Conclusion{State: StateNeverOpen}
+	printed := func(l text.Language) string {
+		var b strings.Builder
+		phrasing(l).Print(&b, x)
+		return b.String()
+	}
+	require.NotContains(t, printed(text.English), "frozen")
+	require.NotContains(t, printed(text.English), "immediate")
+	at := time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC)
+	x.Facts.Coupon.Issuing = Issuing{Cadence: coupon.Immediate, LineLimit: 50, Frozen: true,
+		Freeze: &history.AuditEntry{At: at, Actor: "choi", Reason: "FIN-8"}}
+	require.Contains(t, printed(text.English), "settle serve settles applications at once\nline limit: 50\nfrozen since 2026-11-20 14:00:00 KST, by choi: FIN-8\n")
+	require.Contains(t, printed(text.Korean), "발급이 동결되어 있습니다. 동결 시각 2026-11-20 14:00:00 KST, 처리자 choi, 사유: FIN-8\n")
+	x.Facts.Coupon.Freeze = nil
+	require.Contains(t, printed(text.Korean), "누가 동결했는지 감사 기록에 없습니다")
 }

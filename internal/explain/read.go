@@ -58,7 +58,7 @@ const couponSQL = `
 SELECT c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
        {id} IS NOT NULL, {active}, {status}, COALESCE(p.accepted, 0), COALESCE(p.written_off, 0),
        COALESCE((SELECT MAX(last_arrival) FROM settlement WHERE coupon_id = c.id), 0),
-       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = c.id AND run_id IS NULL)
+       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = c.id AND run_id IS NULL), c.cadence, c.frozen, COALESCE(c.line_limit, 0)
 FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id LEFT JOIN {users} ON {id} = ? AND ? <= {last} WHERE c.id = ?`
 
 func (r *reader) readCoupon(ctx context.Context) error {
@@ -69,11 +69,14 @@ func (r *reader) readCoupon(ctx context.Context) error {
 	c, user := new(CouponFacts), r.UserID
 	err = r.tx.QueryRowContext(ctx, directory.SQL(couponSQL), user, user, r.CouponID).Scan(
 		&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt, &c.Paused, &c.FinalisedAt, &r.UserKnown, &r.UserActive, &r.UserStatus,
-		&c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand)
+		&c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand, &c.Cadence, &c.Frozen, &c.LineLimit)
 	if errors.Is(err, sql.ErrNoRows) {
 		return text.UsageErrorf(text.NoSuchCoupon, r.CouponID)
 	}
 	r.Coupon = c
+	if err == nil && c.Frozen {
+		c.Freeze, err = history.Freeze(ctx, r.tx, r.CouponID)
+	}
 	return err
 }
 

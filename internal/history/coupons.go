@@ -37,6 +37,14 @@ type Coupon struct {
 	ValidityDays int64     `json:"validityDays"`
 	DiscountWon  int64     `json:"discountWon"`
 	UpdatedAt    time.Time `json:"updatedAt"`
+	Issuing
+}
+
+// Issuing says when a coupon is issued, and to how many at a time.
+type Issuing struct {
+	Cadence   coupon.Cadence `json:"cadence"`
+	Frozen    bool           `json:"frozen"`    // no run issues anything
+	LineLimit *int64         `json:"lineLimit"` // while so many wait in the queue, nobody joins it; null: no limit
 }
 
 type Window struct {
@@ -52,21 +60,31 @@ const (
 	statusOfCoupon = `CASE WHEN finalised_at IS NOT NULL THEN 'FINALISED' WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
 	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at, apply_closes_at, status = 'PAUSED',
-       finalised_at, campaign_id, validity_days, discount_won, updated_at
-FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) ORDER BY id LIMIT ?`
+       finalised_at, campaign_id, validity_days, discount_won, updated_at, cadence, frozen, line_limit
+FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?) AND (? = '' OR cadence = ?)
+ORDER BY id LIMIT ?`
 )
 
-// List returns at most limit coupons with an id above after, by id. An empty status means every status.
-func (r Reader) List(ctx context.Context, status CouponStatus, after coupon.CouponID, limit int) ([]Coupon, error) {
+// CouponFilter restricts List. A zero field does not restrict.
+type CouponFilter struct {
+	Status   CouponStatus
+	Campaign uint64
+	Cadence  coupon.Cadence
+	After    coupon.CouponID // only coupons with higher ids
+	Limit    int             // required
+}
+
+// List returns the first coupons that pass the filter, by id.
+func (r Reader) List(ctx context.Context, f CouponFilter) ([]Coupon, error) {
 	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
 		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
-			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.UpdatedAt}
-	}, listCouponsSQL, after, status, status, limit)
+			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.UpdatedAt, &c.Cadence, &c.Frozen, &c.LineLimit}
+	}, listCouponsSQL, f.After, f.Status, f.Status, f.Campaign, f.Campaign, f.Cadence, f.Cadence, f.Limit)
 	return found, mysqltx.Wrap(err, "read coupons")
 }
 
 func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) {
-	found, err := r.List(ctx, "", id-1, 1)
+	found, err := r.List(ctx, CouponFilter{After: id - 1, Limit: 1})
 	if err == nil && (len(found) == 0 || found[0].ID != id) {
 		err = text.UsageErrorf(text.NoSuchCoupon, id)
 	}
@@ -119,6 +137,19 @@ func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int)
 	return entries, mysqltx.Wrap(err, "read audit entries of coupon %d", id)
 }
 
+const freezeSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail" + audit.Chained + `
+WHERE e.coupon_id = ? AND e.action = ? ORDER BY e.seq DESC LIMIT 1`
+
+// Freeze returns the last audit event that froze a coupon, or nil if there is none. The caller knows whether it is frozen.
+func Freeze(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*AuditEntry, error) {
+	var e AuditEntry
+	err := q.QueryRowContext(ctx, freezeSQL, id, audit.CouponFrozen).Scan(&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return &e, mysqltx.Wrap(err, "read who froze coupon %d", id)
+}
+
 const standingSQL = `
 SELECT 'ISSUED' AS standing, applied_at FROM user_coupon WHERE coupon_id = ? AND user_id = ?
 UNION ALL
@@ -150,7 +181,8 @@ type CouponFigures struct {
 type CouponDetails struct {
 	CouponFigures
 	Outcomes Outcomes     `json:"outcomes"`
-	SoldOut  *bool        `json:"soldOut"` // whether new applications are answered SOLD_OUT; null: Redis could not be reached
+	SoldOut  *bool        `json:"soldOut"`          // whether new applications are answered SOLD_OUT; null: Redis could not be reached
+	Freeze   *AuditEntry  `json:"freeze,omitempty"` // who froze the coupon; nil: it is not frozen, or the audit log has no record
 	Review   []DLQGroup   `json:"review"`
 	Audit    []AuditEntry `json:"deeds"`
 }

@@ -123,7 +123,7 @@ func timeOrNull(t time.Time) sql.NullTime { return sql.NullTime{Time: t.UTC(), V
 type RunCoupon struct {
 	Coupon coupon.CouponID     `json:"coupon"`
 	Name   string              `json:"name"`   // empty if the coupon does not exist
-	Status coupon.ResultStatus `json:"status"` // SETTLED, HELD, BUSY or FAILED
+	Status coupon.ResultStatus `json:"status"` // SETTLED, HELD, BUSY, FAILED or FROZEN
 	Read   int64               `json:"read"`
 	Counts
 	Gap int64 `json:"gap"` // lost promises that the run found

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
@@ -38,7 +39,8 @@ func (r *Reporter) count(ctx context.Context, id coupon.CouponID, period Period)
 }
 
 const couponSQL = `
-SELECT name, discount_won, total_quantity, CAST(total_quantity AS SIGNED) - CAST(issued_count AS SIGNED), apply_opens_at < ? AND apply_closes_at > ?
+SELECT name, discount_won, total_quantity, CAST(total_quantity AS SIGNED) - CAST(issued_count AS SIGNED), apply_opens_at < ? AND apply_closes_at > ?,
+       COALESCE(campaign_id, 0), cadence, frozen
 FROM coupon WHERE id = ?`
 
 func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Period, query string) (*counter, error) {
@@ -46,7 +48,8 @@ func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Per
 		Coupon: Coupon{Coupon: id, Counts: Counts{ValueWon: new(big.Int)}, SettledBy: SettledBy{Runs: []coupon.RunID{}}, Audit: []AuditGroup{}}}
 	err := mysqltx.Read(ctx, r.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error { // one snapshot for all queries
 		c.tx = tx
-		err := tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).Scan(&c.Name, &c.DiscountWon, &c.Seats, &c.SeatsLeft, &c.open)
+		err := tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).
+			Scan(&c.Name, &c.DiscountWon, &c.Seats, &c.SeatsLeft, &c.open, &c.CampaignID, &c.Cadence, &c.Frozen)
 		if errors.Is(err, sql.ErrNoRows) {
 			return text.UsageErrorf(text.NoSuchCoupon, id)
 		}
@@ -209,6 +212,11 @@ func (c *counter) readAudit(ctx context.Context) (err error) {
 	}, auditSQL, c.Coupon.Coupon, c.period.From.UTC(), c.period.To.UTC(), until)
 	if err != nil {
 		return err
+	}
+	if c.Frozen {
+		if c.Freeze, err = history.Freeze(ctx, c.tx, c.Coupon.Coupon); err != nil {
+			return err
+		}
 	}
 	c.AuditHead, err = audit.ReadHead(ctx, c.tx, c.Coupon.Coupon)
 	return err

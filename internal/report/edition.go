@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	pretty "github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -21,7 +22,8 @@ type Edition struct {
 	*Report
 	Period
 	output.Locale
-	Name        string // the date or the month that the report covers
+	Name        string // the dates or the month that the report covers
+	Campaign    uint64 // the campaign that the report covers; 0: no campaign was named
 	GeneratedAt time.Time
 }
 
@@ -74,7 +76,7 @@ func (e Edition) row(c Coupon) []cell {
 	if c.LastSettledAt != nil {
 		at = e.second(*c.LastSettledAt)
 	}
-	return row(c.Coupon.String(), output.Printable(c.Name), figureCells(c.Counts), at, runsOf(c), output.Took(c.Millis))
+	return row(c.Coupon.String(), output.Printable(c.Name)+e.marks(c), figureCells(c.Counts), at, runsOf(c), output.Took(c.Millis))
 }
 
 func (e Edition) total() []cell {
@@ -97,7 +99,41 @@ func runsOf(c Coupon) string {
 	return named
 }
 
-func (e Edition) title() string { return e.Sprintf(text.ReportTitle, e.Name) }
+// marks says what is special about a coupon.
+func (e Edition) marks(c Coupon) string {
+	var marks []string
+	if c.Cadence == coupon.Immediate {
+		marks = append(marks, e.Sprintf(text.CadenceImmediate))
+	}
+	if c.Frozen {
+		marks = append(marks, e.Sprintf(text.ColumnFrozen))
+	}
+	if len(marks) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(marks, ", ") + ")"
+}
+
+// frozen says who froze which coupon.
+func (e Edition) frozen() (lines []string) {
+	for _, c := range e.Coupons {
+		switch {
+		case c.Freeze != nil:
+			lines = append(lines, e.Sprintf(text.ReportFrozen, c.Coupon, e.second(c.Freeze.At),
+				output.Printable(c.Freeze.Actor), output.Printable(c.Freeze.Reason)))
+		case c.Frozen:
+			lines = append(lines, e.Sprintf(text.ReportFrozenUnknown, c.Coupon))
+		}
+	}
+	return lines
+}
+
+func (e Edition) title() string {
+	if e.Campaign > 0 {
+		return e.Sprintf(text.ReportOfCampaign, e.Campaign, e.Name)
+	}
+	return e.Sprintf(text.ReportTitle, e.Name)
+}
 
 func (e Edition) generated() string { return e.Sprintf(text.GeneratedAt, e.second(e.GeneratedAt)) }
 
@@ -152,16 +188,17 @@ func (e Edition) leftOut() (lines []string) {
 func (e Edition) JSON(w io.Writer) error {
 	return output.JSON(w, struct {
 		Period      string    `json:"period"`
+		Campaign    uint64    `json:"campaign,omitempty"` // 0: no campaign was named
 		From        time.Time `json:"from"`
 		To          time.Time `json:"to"` // the first instant after the period
 		TimeZone    string    `json:"timeZone"`
 		GeneratedAt time.Time `json:"generatedAt"`
 		*Report
-	}{e.Name, e.From, e.To, e.Zone.String(), e.GeneratedAt.UTC().Truncate(time.Second), e.Report})
+	}{e.Name, e.Campaign, e.From, e.To, e.Zone.String(), e.GeneratedAt.UTC().Truncate(time.Second), e.Report})
 }
 
 // CSV writes one row per coupon and no sums. A spreadsheet that adds up a column then counts every application once.
-// The row of a coupon that could not be read has no figures, but the error in its last column.
+// The row of a coupon that could not be read has no figures, but an error. New columns come last.
 func (e Edition) CSV(w io.Writer) error {
 	columns := e.Cells(text.CSVPeriod, text.CSVCouponID, text.ColumnName, text.CSVDiscount)
 	for _, f := range figures {
@@ -169,6 +206,8 @@ func (e Edition) CSV(w io.Writer) error {
 	}
 	columns = append(columns, e.Cells(text.CSVFirstSettledAt, text.CSVLastSettledAt, text.CSVTimeZone, text.ColumnRuns, text.CSVRunCount,
 		text.CSVDuration, text.CSVAuditSeq, text.CSVAuditHash, text.CSVReadError)...)
+	failed := len(columns) - 1
+	columns = append(columns, e.Cells(text.CSVCampaign, text.ColumnCadence, text.ColumnFrozen)...)
 	return output.CSV(w, func(row func(cells ...any)) {
 		row(columns...)
 		for _, c := range e.Coupons {
@@ -176,7 +215,7 @@ func (e Edition) CSV(w io.Writer) error {
 		}
 		for _, u := range e.Unread {
 			cells := slices.Repeat([]any{""}, len(columns))
-			cells[0], cells[1], cells[2], cells[len(cells)-1] = e.Name, u.Coupon, u.Name, u.Error
+			cells[0], cells[1], cells[2], cells[failed] = e.Name, u.Coupon, u.Name, u.Error
 			row(cells...)
 		}
 	})
@@ -191,8 +230,12 @@ func (e Edition) csvRow(c Coupon) []any {
 	if c.AuditHead.Seq > 0 {
 		seq = c.AuditHead.Seq
 	}
+	var campaign any = ""
+	if c.CampaignID > 0 {
+		campaign = c.CampaignID
+	}
 	return append(cells, e.SheetTime(c.FirstSettledAt), e.SheetTime(c.LastSettledAt), e.Zone.String(), runsOf(c), c.RunCount,
-		output.Known(c.Millis, ""), seq, c.AuditHead.Hash, "")
+		output.Known(c.Millis, ""), seq, c.AuditHead.Hash, "", campaign, c.Cadence, c.Frozen)
 }
 
 func (e Edition) Table(w io.Writer) {
@@ -231,7 +274,7 @@ func (e Edition) Table(w io.Writer) {
 		}
 		t.Render()
 	}
-	for _, line := range slices.Concat(e.leftOut(), e.meaning(), e.chains()) {
+	for _, line := range slices.Concat(e.frozen(), e.leftOut(), e.meaning(), e.chains()) {
 		fmt.Fprintln(w, line)
 	}
 }

@@ -28,10 +28,7 @@ var shareColours = []template.CSS{"#009e73", "#999999", "#d55e00", "#56b4e9", "#
 
 // HTML writes the report as one page that loads no other file. The template escapes all text.
 func (e Edition) HTML(w io.Writer) error {
-	title := text.ByMinute
-	if e.Bucket == time.Hour {
-		title = text.ByHour
-	}
+	title := map[time.Duration]text.Message{time.Minute: text.ByMinute, time.Hour: text.ByHour, 24 * time.Hour: text.ByDay}[e.Bucket]
 	rows := [][]cell{}
 	for _, c := range e.Coupons {
 		rows = append(rows, e.row(c))
@@ -39,7 +36,7 @@ func (e Edition) HTML(w io.Writer) error {
 	return pageTemplate.Execute(w, map[string]any{
 		"Lang": e.Language, "Title": e.title(), "Generated": e.generated(), "Meaning": e.meaning(), "Chains": e.chains(),
 		"None": e.Sprintf(text.ReportEmpty), "Nothing": e.Sprintf(text.NoApplications),
-		"Header": e.header(), "Rows": rows, "Total": e.total(), "Missing": e.missing(), "LeftOut": e.leftOut(),
+		"Header": e.header(), "Rows": rows, "Total": e.total(), "Missing": e.missing(), "Frozen": e.frozen(), "LeftOut": e.leftOut(),
 		"SharesTitle": e.Sprintf(text.ReportOutcomes), "Shares": e.shares(), "TimelineTitle": e.Sprintf(title), "Timeline": e.chart(),
 		"ActionsTitle": e.Sprintf(text.ReportActions), "ActionColumns": e.Cells(actionColumns...), "Actions": e.actions(),
 	})
@@ -121,17 +118,25 @@ func levelsUpTo(highest int64) (levels []tick) {
 	return levels
 }
 
-// ticks returns a label for every three hours of a day, or every second day of a month. Value is the bucket's index.
+// ticks returns a label for every three hours of a day, every second day of a month, or at most 20 days of a longer period.
+// Value is the bucket's index.
 func (e Edition) ticks() (ticks []tick) {
 	for i := 0; i <= len(e.Timeline); i++ {
 		at := e.From.Add(time.Duration(i) * e.Bucket).In(e.Zone)
-		label := at.Format("15:04")
-		if e.Bucket == time.Hour {
-			if label = at.Format("01-02"); at.Hour() != 0 || at.Day()%2 == 0 {
+		label := at.Format("01-02")
+		switch e.Bucket {
+		case time.Minute:
+			if label = at.Format("15:04"); at.Minute() != 0 || at.Hour()%3 != 0 {
 				continue
 			}
-		} else if at.Minute() != 0 || at.Hour()%3 != 0 {
-			continue
+		case time.Hour:
+			if at.Hour() != 0 || at.Day()%2 == 0 {
+				continue
+			}
+		default: // a day
+			if i%(len(e.Timeline)/20+1) != 0 {
+				continue
+			}
 		}
 		ticks = append(ticks, tick{Value: float64(i), Label: label})
 	}

@@ -1,4 +1,4 @@
-// Package report counts the outcomes of the applications of a day or a month.
+// Package report counts the outcomes of the applications of a day, a month or the whole life of a campaign.
 //
 // A report selects applications by arrival, not by settlement: each belongs to exactly one day, and a month is the sum
 // of its days. Outcomes are the present ones. If an application that was not selected later gets an added seat, it
@@ -21,6 +21,7 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -51,6 +52,9 @@ type Coupon struct {
 	Coupon      coupon.CouponID `json:"coupon"`
 	Name        string          `json:"name"`
 	DiscountWon int64           `json:"discountWon"`
+	CampaignID  uint64          `json:"campaignId,omitempty"` // 0: no campaign
+	Cadence     coupon.Cadence  `json:"cadence"`
+	Frozen      bool            `json:"frozen"`
 	Counts
 	SettledBy
 	AuditHead audit.Head `json:"auditHead"` // end of the coupon's audit chain
@@ -59,6 +63,8 @@ type Coupon struct {
 	// settlement.
 	Audit        []AuditGroup `json:"deeds"`
 	AuditLeftOut int64        `json:"deedsLeftOut"`
+
+	Freeze *history.AuditEntry `json:"freeze,omitempty"` // who froze the coupon; nil: it is not frozen, or nothing records it
 }
 
 // Counts has the applications of a period by outcome, and the value of the issued coupons. Seats, SeatsLeft and Gap are
@@ -124,7 +130,42 @@ const (
 	maxAuditEntries = 50 // per coupon; a person reads fewer
 	maxRunsNamed    = 20
 	couponsPerPage  = 1000
+	maxCampaign     = 10_000 // coupons; the catalog holds no more
 )
+
+// Campaign is a group of coupons.
+type Campaign struct {
+	Coupons       []coupon.CouponID
+	Opens, Closes time.Time // the first opening and the last closing
+}
+
+const campaignSQL = "SELECT id, apply_opens_at, apply_closes_at FROM coupon WHERE campaign_id = ? ORDER BY id LIMIT ?"
+
+// Campaign returns a campaign with at least one coupon.
+func (r *Reporter) Campaign(ctx context.Context, id uint64) (c Campaign, err error) {
+	err = mysqltx.Each(ctx, r.DB, func(rows *sql.Rows) error {
+		var id coupon.CouponID
+		var opens, closes time.Time
+		err := rows.Scan(&id, &opens, &closes)
+		if len(c.Coupons) == 0 || opens.Before(c.Opens) {
+			c.Opens = opens
+		}
+		if closes.After(c.Closes) {
+			c.Closes = closes
+		}
+		c.Coupons = append(c.Coupons, id)
+		return err
+	}, campaignSQL, id, maxCampaign+1)
+	switch {
+	case err != nil:
+		return c, fmt.Errorf("read campaign %d: %w", id, err)
+	case len(c.Coupons) == 0:
+		return c, text.UsageErrorf(text.NoSuchCampaign, id)
+	case len(c.Coupons) > maxCampaign:
+		return c, text.UsageErrorf(text.CampaignTooLarge, id, maxCampaign)
+	}
+	return c, nil
+}
 
 // couponsSQL finds the coupons that can have applications in a period: those that were open in it, that are not
 // finalised, or that a run with a cutoff after its beginning settled. addAll leaves out those without applications.

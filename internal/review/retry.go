@@ -42,11 +42,12 @@ type Stay struct {
 	Late     int // arrived after the cutoff
 	Seatless int // no seat is left
 	Kept     int // canaries whose seats went to earlier applications
+	Frozen   int // not tried, because the coupon is frozen
 
 	LastArrival time.Time // arrival of the last entry in Late
 }
 
-func (s Stay) All() int { return s.Again + s.Late + s.Seatless + s.Kept }
+func (s Stay) All() int { return s.Again + s.Late + s.Seatless + s.Kept + s.Frozen }
 
 func (r Retry) Do(ctx context.Context) error {
 	chosen, err := r.Chosen(ctx)
@@ -67,7 +68,10 @@ func (r Retry) Do(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if stay > 0 {
+		switch {
+		case stay.Frozen > 0:
+			return nil
+		case stay.All() > 0:
 			return ErrCanariesFailed
 		}
 		if chosen, err = r.Chosen(ctx); err != nil || len(chosen) == 0 { // another run has settled the others
@@ -90,14 +94,14 @@ func (r Retry) Chosen(ctx context.Context) (chosen []history.DLQEntry, err error
 	return chosen, err
 }
 
-// round makes one run. It returns how many of the tried entries stay in the DLQ.
-func (r Retry) round(ctx context.Context, round Round, tried []history.DLQEntry, members []string) (stay int, err error) {
+// round makes one run. It returns which of the tried entries stay in the DLQ.
+func (r Retry) round(ctx context.Context, round Round, tried []history.DLQEntry, members []string) (stay Stay, err error) {
 	if round.Report, err = r.Run(ctx, round.Canaries > 0, members); err != nil {
-		return 0, err
+		return Stay{}, err
 	}
 	still, err := r.still(ctx, tried)
 	if err != nil {
-		return 0, err
+		return Stay{}, err
 	}
 	for _, e := range tried {
 		if now, stays := still[e.User]; stays {
@@ -105,11 +109,13 @@ func (r Retry) round(ctx context.Context, round Round, tried []history.DLQEntry,
 		}
 	}
 	r.Done(round)
-	return round.Stay.All(), nil
+	return round.Stay, nil
 }
 
 func (s *Stay) add(before history.DLQEntry, now candidates.Reason, round Round) {
 	switch {
+	case round.Report.Coupons[0].Status == coupon.Frozen:
+		s.Frozen++
 	case now.Attempts > before.Attempts:
 		s.Again++
 	case !before.Arrival.Before(round.Report.Cutoff):

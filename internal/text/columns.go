@@ -67,6 +67,9 @@ var (
 	ColumnWrittenOff     = Message{"유실 인정", "written off"}
 	Total                = Message{"합계", "total"}
 	CouponCount          = Message{"쿠폰 %d개", "%d coupon{|s}"}
+	ColumnCadence        = Message{"발급 방식", "cadence"}
+	ColumnFrozen         = Message{"발급 동결", "frozen"}
+	ColumnLineLimit      = Message{"대기열 한도", "line limit"}
 )
 
 // Column headings of CSV. Programs read the English ones, which must not change.
@@ -101,4 +104,5 @@ var (
 	CSVAuditSeq       = Message{"감사 번호", "audit_seq"}
 	CSVAuditHash      = Message{"감사 해시", "audit_hash"}
 	CSVReadError      = Message{"조회 실패 사유", "error"}
+	CSVCampaign       = Message{"캠페인", "campaign_id"}
 )

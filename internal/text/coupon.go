@@ -93,4 +93,44 @@ var (
 		"More coupons have waiting applications: settle coupon list"}
 	QueueOf = Message{"쿠폰 %d %s: 대기 중인 신청 %d건, 첫 신청의 정산 예정 시각 %s. 지금 정산하려면 다음을 실행하세요: settle run --coupon %[1]d --cutoff now --operator … --reason …",
 		"coupon %d %s: %d waiting, the first due for settlement at %s. To settle now: settle run --coupon %[1]d --cutoff now --operator … --reason …"}
+
+	RefusedCadenceOpen = Message{"%v번 쿠폰은 %v까지 신청을 받고 있습니다. 지금 발급 방식을 바꾸면 신청자가 안내받은 발급 시점이 달라집니다. 먼저 pause로 신청을 일시 중지하세요.",
+		"coupon %v takes applications until %v: changed now, applicants would have been told another time. Pause it first."}
+	RefusedCadenceWaiting = Message{"%v번 쿠폰에 대기 중인 신청이 %v건, 검토 중인 신청이 %v건 있습니다. 이 신청자들은 지금의 발급 방식으로 안내받았습니다. 먼저 settle run으로 정산하고 settle dlq로 처리하세요.",
+		"coupon %v has %v waiting and %v under review, who were told the time of the present cadence. Settle them with settle run and settle dlq first."}
+	WrongLineLimit = Message{"대기열 한도를 %d건으로 지정할 수 없습니다. 1건부터 %d건까지 가능합니다", "a line limit of %d: want 1 to %d"}
+	CouponIsFrozen = Message{"쿠폰 %d %s: 발급을 동결했습니다. 신청은 계속 접수하지만 동결을 해제할 때까지 아무에게도 발급하지 않습니다.",
+		"coupon %d %s is frozen: applications are still accepted, and no run issues anything until it is unfrozen."}
+	CouponWasFrozen = Message{"쿠폰 %d %s: 이미 발급이 동결된 쿠폰입니다. 아무것도 바꾸지 않았습니다.",
+		"coupon %d %s is already frozen: nothing was changed."}
+	CouponIsUnfrozen  = Message{"쿠폰 %d %s: 발급 동결을 해제했습니다.", "coupon %d %s is unfrozen."}
+	CouponWasUnfrozen = Message{"쿠폰 %d %s: 발급이 동결된 쿠폰이 아닙니다. 아무것도 바꾸지 않았습니다.",
+		"coupon %d %s is not frozen: nothing was changed."}
+	CouponHasCadence = Message{"쿠폰 %d %s: 발급 방식을 변경했습니다. 신청 API에는 5초 안에 적용됩니다.",
+		"coupon %d %s: the cadence is changed; the API applies it within 5 s."}
+	CouponHadThisCadence = Message{"쿠폰 %d %s: 이미 같은 발급 방식입니다. 아무것도 바꾸지 않았습니다.",
+		"coupon %d %s already has this cadence: nothing was changed."}
+	CadenceNow     = Message{"발급 방식: %s (이전: %s).", "Cadence: %s (before: %s)."}
+	SettledAtNight = Message{"접수되는 신청은 다음 야간 실행(%s)부터 신청한 순서대로 정산합니다.",
+		"Applications are settled by the nightly runs, by arrival; the next one is at %s."}
+	SettledAtOnce = Message{"접수되는 신청은 settle serve가 신청한 순서대로 바로 정산합니다. settle serve가 실행 중이어야 합니다.",
+		"settle serve settles applications at once, by arrival; it has to be running."}
+	SeatsForImmediate = Message{"대기 중인 신청은 settle serve가 신청한 순서대로 바로 정산하고, 검토 중인 신청은 다음 야간 실행(%s)에서 정산합니다.",
+		"settle serve settles the waiting applications at once, by arrival; the next nightly run (%s) considers those under review."}
+	FrozenUntilUnfreeze = Message{"발급이 동결된 쿠폰입니다. 동결을 해제할 때까지 아무에게도 발급하지 않습니다: settle coupon unfreeze %d --operator … --reason …",
+		"The coupon is frozen: no run issues anything until it is unfrozen with settle coupon unfreeze %d --operator … --reason …"}
+	LineLimitBelowSeats = Message{"주의: 대기열 한도(%d건)가 수량(%d장)보다 적습니다. 한 번에 대기할 수 있는 신청이 수량보다 적어, 정산 사이에 수량이 남을 수 있습니다.",
+		"Warning: the line limit (%d) is below the number of seats (%d): fewer can wait at a time than coupons can be issued, and seats may stay free."}
+	CadenceNightly   = Message{"야간 발급", "nightly"}
+	CadenceImmediate = Message{"즉시 발급", "immediate"}
+	FrozenMark       = Message{", 발급 동결", ", frozen"}
+	WaitingOfLimit   = Message{"%s (한도 %d)", "%s (limit %d)"}
+	FrozenBy         = Message{"%s부터, 처리자 %s, 사유: %s", "since %s, by %s: %s"}
+	FrozenUnknown    = Message{"동결됨 (감사 기록 없음)", "frozen (the audit log has no record of it)"}
+	NoSuchCampaign   = Message{"%d번 캠페인에 속한 쿠폰이 없습니다. 캠페인 번호는 settle coupon show에서 확인할 수 있습니다",
+		"no coupon belongs to campaign %d; settle coupon show names the campaign of a coupon"}
+	ImmediateQueueOf = Message{"쿠폰 %d %s: 대기 중인 신청 %d건. 즉시 발급 쿠폰이므로 settle serve가 정산합니다. 지금 정산하려면 다음을 실행하세요: settle run --coupon %[1]d --cutoff now --operator … --reason …",
+		"coupon %d %s: %d waiting. It is an immediate coupon, which settle serve settles. To settle now: settle run --coupon %[1]d --cutoff now --operator … --reason …"}
+	FrozenQueueOf = Message{"쿠폰 %d %s: 대기 중인 신청 %d건. 발급이 동결되어 있어 동결을 해제할 때까지 정산하지 않습니다.",
+		"coupon %d %s: %d waiting. It is frozen, and no run settles it until it is unfrozen."}
 )

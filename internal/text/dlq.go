@@ -8,8 +8,8 @@ var (
 		"The %d application{|s} tried first {was|were} settled; the other %d {is|are} tried now."}
 	FailedAgain = Message{"%d건이 다시 실패하여 검토 중 상태로 남습니다. 사유 확인: settle dlq list --coupon %d --list",
 		"%d failed again and {stays|stay} under review. To see why: settle dlq list --coupon %d --list"}
-	StayWithoutSeat = Message{"남은 수량이 없어 %d건은 검토 중 상태로 남습니다. 다음 정산까지 수량이 생기지 않으면, 그중 마지막으로 발급된 신청보다 늦은 건은 미선정(NOT_SELECTED)으로 기록됩니다.",
-		"No seat is left: %d {stays|stay} under review. If no seat is free by the next run, it records NOT_SELECTED for those that arrived after the last issued one."}
+	StayWithoutSeat = Message{"남은 수량이 없어 %d건은 검토 중 상태로 남습니다. 다음 야간 실행이나 수동 실행까지 수량이 생기지 않으면, 그중 마지막으로 발급된 신청보다 늦은 건은 미선정(NOT_SELECTED)으로 기록됩니다.",
+		"No seat is left: %d {stays|stay} under review. If no seat is free by the next nightly or manual run, it records NOT_SELECTED for those that arrived after the last issued one."}
 	StayBehindEarlier = Message{"남은 수량은 더 먼저 접수된 신청의 몫이므로 %d건은 시도하지 않았으며 검토 중 상태로 남습니다.",
 		"The remaining seats belong to earlier applications: %d {was|were} not tried and {stays|stay} under review."}
 	ArrivedAfterCutoff = Message{"%d건은 정산 기준 시각 이후에 접수되어 시도하지 않았습니다. 검토 중 상태로 남아 다음 야간 실행에서 정산 대상이 됩니다. 지금 시도하려면 --cutoff now를 지정하세요 (마지막 신청 시각 %s).",
@@ -28,7 +28,7 @@ var (
 	NothingUnderReview = Message{"검토 중인 신청이 없습니다", "no application is under review"}
 	NextOperator       = Message{"담당자 결정", "an operator"}
 	NextNight          = Message{"다음 야간 실행", "the next nightly run"}
-	NextRun            = Message{"다음 실행", "the next run"}
+	NextRun            = Message{"다음 야간 실행 또는 수동 실행", "the next nightly or manual run"}
 	UnderAMinute       = Message{"1분 미만", "under a minute"}
 	Minutes            = Message{"%d분", "%d min"}
 	Hours              = Message{"%d시간", "%d h"}

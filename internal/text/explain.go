@@ -40,4 +40,8 @@ var (
 	RetriedNightly    = Message{"야간 실행마다 재시도", "retried by every nightly run"}
 	RetriedByEveryRun = Message{"실행마다 재시도", "retried by every run"}
 	EventReview       = Message{"검토 중: %s, %d회 시도, %s", "under review: %s, %d attempt{|s}, %s"}
+	ImmediateCoupon   = Message{"즉시 발급 쿠폰: 신청하는 대로 settle serve가 정산합니다", "immediate coupon: settle serve settles applications at once"}
+	LineLimitOf       = Message{"대기열 한도: %d건", "line limit: %d"}
+	FrozenByWhom      = Message{"발급이 동결되어 있습니다. 동결 시각 %s, 처리자 %s, 사유: %s", "frozen since %s, by %s: %s"}
+	FrozenNobodyKnows = Message{"발급이 동결되어 있지만, 누가 동결했는지 감사 기록에 없습니다", "frozen, but the audit log does not say by whom"}
 )

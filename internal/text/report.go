@@ -18,8 +18,18 @@ var (
 	GeneratedAt      = Message{"작성 시각 %s", "generated at %s"}
 	ReportEmpty      = Message{"이 기간에는 열린 쿠폰도, 접수된 신청도 없습니다",
 		"no coupon was open in this period, and there were no applications"}
-	NoApplications = Message{"신청이 없습니다", "there were no applications"}
-	ReportOutcomes = Message{"결과별 비율", "Outcomes"}
-	ByMinute       = Message{"분당 신청 수", "Applications by minute"}
-	ByHour         = Message{"시간당 신청 수", "Applications by hour"}
+	NoApplications   = Message{"신청이 없습니다", "there were no applications"}
+	ReportOutcomes   = Message{"결과별 비율", "Outcomes"}
+	ByMinute         = Message{"분당 신청 수", "Applications by minute"}
+	ByHour           = Message{"시간당 신청 수", "Applications by hour"}
+	ByDay            = Message{"일별 신청 수", "Applications by day"}
+	ReportOfCampaign = Message{"캠페인 %d 정산 보고서 %s", "Settlement report of campaign %d, %s"}
+	ReportFrozen     = Message{"쿠폰 %d: 발급이 동결되어 있습니다. 동결 시각 %s, 처리자 %s, 사유: %s",
+		"coupon %d is frozen since %s, by %s: %s"}
+	ReportFrozenUnknown = Message{"쿠폰 %d: 발급이 동결되어 있지만, 누가 동결했는지 감사 기록에 없습니다",
+		"coupon %d is frozen, but the audit log does not say by whom"}
+	CampaignTooLarge = Message{"%d번 캠페인의 쿠폰이 %d개를 넘습니다. --coupon으로 나누어 집계하세요",
+		"campaign %d has more than %d coupons: report some of them with --coupon"}
+	CampaignTooLong = Message{"%d번 캠페인의 기간이 %s부터 %s까지로 %d일을 넘습니다. --date 또는 --month를 지정하세요",
+		"campaign %d lasts from %s to %s, more than %d days: give --date or --month"}
 )

@@ -42,4 +42,6 @@ var (
 		"settle: the output could not be written: %v. Changes that were made are kept: check before you repeat one"}
 	LeftOut = Message{"settle: 미리 보기에서 확인하지 못한 쿠폰은 이번 정산에서 제외합니다: %v",
 		"settle: the run leaves out the coupons that the preview could not show: %v"}
+	RunFoundFrozen = Message{"쿠폰 %d: 발급이 동결되어 정산하지 않았습니다. 대기 중인 신청은 그대로입니다. 해제: settle coupon unfreeze %[1]d --operator … --reason …",
+		"coupon %d: frozen, nothing was settled; the applications keep their places. To let it go on: settle coupon unfreeze %[1]d --operator … --reason …"}
 )

@@ -114,7 +114,19 @@ var (
 		"when coupons were added and its turn came, no such customer was found, so it was declined at %s."}
 	DeclinedBadRow = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 시스템 오류로 쿠폰 정보를 저장하지 못해 %s에 발급 대상에서 제외되었습니다.",
 		"when coupons were added and its turn came, a fault in our system kept the coupon from being stored, so it was declined at %s."}
-	DeclinedOther = Message{"%s에 발급 대상에서 제외되었습니다.", "it was declined at %s."}
+	DeclinedOther         = Message{"%s에 발급 대상에서 제외되었습니다.", "it was declined at %s."}
+	StateWaitingImmediate = Message{"대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장입니다. 이 쿠폰은 신청하신 순서대로 바로 처리되니 잠시 후 결과를 확인해 주시기 바랍니다.",
+		"the application is number %[1]s of %[2]d that {is|are} waiting. Coupons left at present: %[3]d. Applications for this coupon are settled at once, in the order of application: please look again in a moment."}
+	StateWaitingDelayed = Message{"보통은 신청하시면 바로 처리되지만 지금은 처리가 늦어지고 있습니다. 신청은 접수된 순서 그대로 대기 중이며, 그 전에 처리되지 않으면 %s에 예정된 정산 대상에 포함됩니다.",
+		"it is usually settled at once, but this is delayed at the moment. The application keeps its place; if it is not settled before, the settlement planned for %s will consider it."}
+	StateWaitingFrozen = Message{"지금은 이 쿠폰의 발급이 동결되어 있습니다. 신청은 접수된 순서 그대로 대기 중이며, 동결이 해제되어야 처리됩니다.",
+		"the issuing of this coupon is stopped at present. The application keeps its place and can be settled only after the issuing goes on."}
+	NoteCouponFrozen = Message{"다만 지금은 이 쿠폰의 발급이 동결되어 있어, 동결이 해제되어야 처리할 수 있습니다.",
+		"But the issuing of this coupon is stopped at present, so nothing can be settled before it goes on."}
+	NoteTriedAtNight = Message{"다음 야간 정산 대상에 포함되며, 신청하신 순서대로 처리됩니다.",
+		"The next settlement at midnight will consider it, in the order of application."}
+	ReviewPassedOverAtOnce = Message{"순서가 되었을 때 쿠폰을 발급해 드리지 못해 현재 검토 중입니다.",
+		"no coupon could be issued when its turn came, and it is under review."}
 
 	First = Message{"첫 번째", "1"}
 	Nth   = Message{"%d번째", "%d"}

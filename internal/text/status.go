@@ -46,6 +46,11 @@ var words = map[string]Message{
 	"COUNT_HELD":           {"발급 수 불일치로 정산 보류", "held: the issued count differs from the coupons"},
 	"COUPON_RECOUNTED":     {"발급 수 정정", "corrected the issued count"},
 	"COUPON_UNFINALISED":   {"쿠폰 종결 취소", "undid the finalisation"},
+
+	"FROZEN":                 {"동결 (FROZEN)", "FROZEN"},
+	"COUPON_FROZEN":          {"발급 동결", "froze the issuing"},
+	"COUPON_UNFROZEN":        {"발급 동결 해제", "unfroze the issuing"},
+	"COUPON_CADENCE_CHANGED": {"발급 방식 변경", "changed the cadence"},
 }
 
 // Word returns the word for a code; empty for a code that this version does not know.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
@@ -57,6 +58,8 @@ func (v View) refusal(c *couponadmin.Change) string {
 		return v.Sprintf(text.ApplicationsOpenAt, is.OpensAt)
 	case c.SoldOut && is.TotalQuantity == is.IssuedCount:
 		return v.Sprintf(text.NewcomersSoldOut)
+	case c.SoldOut && is.Frozen:
+		return v.Sprintf(text.NewcomersSoldOutUntilRun) + "\n" + v.Sprintf(text.FrozenUntilUnfreeze, is.ID)
 	case c.SoldOut:
 		return v.Sprintf(text.NewcomersSoldOutUntilRun) + "\n" + v.Sprintf(text.SettleNow, is.ID)
 	default:
@@ -74,11 +77,15 @@ func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
 	v.Println(text.SeatsNow, c.After.TotalQuantity, c.Before.TotalQuantity, c.After.IssuedCount, left)
 	switch {
 	case left == 0:
+	case c.After.Frozen:
+		v.Println(text.FrozenUntilUnfreeze, c.After.ID)
 	case c.NotSelected > 0:
 		v.Println(text.SeatsForNotSelected, c.NotSelected, night)
 		v.Println(text.SettleNow, c.After.ID)
 	case !c.After.FinalisedAt.IsZero():
 		v.Println(text.SeatsForNobody)
+	case c.After.Immediate() && !c.SoldOut:
+		v.Println(text.SeatsForImmediate, night)
 	case !c.After.ClosesAt.After(c.At):
 		v.Println(text.SeatsAfterClosing, night)
 	case c.PublishErr != nil: // Redis may not have the change, so the answer to new applications is unknown
@@ -88,4 +95,28 @@ func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
 	default:
 		v.Println(text.SeatsForQueue, night)
 	}
+}
+
+func (v View) CadenceChanged(c *couponadmin.Change) {
+	v.Println(text.CadenceNow, v.cadence(c.After.Cadence), v.cadence(c.Before.Cadence))
+}
+
+// SettledFromNow says how new applications are settled from now on. night is the time of the next nightly run.
+func (v View) SettledFromNow(c *couponadmin.Change, night time.Time) {
+	switch {
+	case c.After.Finalised():
+	case c.After.Frozen:
+		v.Println(text.FrozenUntilUnfreeze, c.After.ID)
+	case c.After.Immediate():
+		v.Println(text.SettledAtOnce)
+	default:
+		v.Println(text.SettledAtNight, night)
+	}
+}
+
+func (v View) cadence(c coupon.Cadence) string {
+	if c == coupon.Immediate {
+		return v.Sprintf(text.CadenceImmediate)
+	}
+	return v.Sprintf(text.CadenceNightly)
 }

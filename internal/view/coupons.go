@@ -1,10 +1,12 @@
 package view
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
@@ -15,18 +17,53 @@ func (v View) Coupons(coupons []history.CouponFigures) {
 		v.Println(text.NoCoupons)
 		return
 	}
-	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeats, text.ColumnIssued, text.ColumnSeatsLeft,
-		text.ColumnOpens, text.ColumnCloses, text.ColumnWaiting, text.ColumnUnderReview)
+	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnCadence, text.ColumnSeats, text.ColumnIssued,
+		text.ColumnSeatsLeft, text.ColumnOpens, text.ColumnCloses, text.ColumnWaiting, text.ColumnUnderReview)
 	for _, c := range coupons {
-		t.AppendRow(table.Row{c.ID, output.Printable(c.Name), output.Word(v.Language, c.Status), c.TotalQuantity, c.IssuedCount, c.Left,
-			v.Instant(c.OpensAt), v.Instant(c.ClosesAt), output.Known(c.Waiting, "?"), output.Known(c.DLQ, "?")})
+		t.AppendRow(table.Row{c.ID, output.Printable(c.Name), v.status(c.Coupon), v.cadence(c.Cadence), c.TotalQuantity, c.IssuedCount, c.Left,
+			v.Instant(c.OpensAt), v.Instant(c.ClosesAt), v.waiting(c), output.Known(c.DLQ, "?")})
 	}
 	t.Render()
 }
 
+func (v View) status(c history.Coupon) string {
+	status := output.Word(v.Language, c.Status)
+	if c.Frozen {
+		status += v.Sprintf(text.FrozenMark)
+	}
+	return status
+}
+
+func (v View) waiting(c history.CouponFigures) any {
+	waiting := output.Known(c.Waiting, "?")
+	if c.LineLimit != nil {
+		return v.Sprintf(text.WaitingOfLimit, fmt.Sprint(waiting), *c.LineLimit)
+	}
+	return waiting
+}
+
+// Queue prints how many applications of a coupon wait, and when they are settled. night is the next nightly cutoff for them.
+func (v View) Queue(c history.Coupon, waiting int64, night time.Time) {
+	switch name := output.Printable(c.Name); {
+	case c.Frozen:
+		v.Println(text.FrozenQueueOf, c.ID, name, waiting)
+	case c.Cadence == coupon.Immediate:
+		v.Println(text.ImmediateQueueOf, c.ID, name, waiting)
+	default:
+		v.Println(text.QueueOf, c.ID, name, waiting, night)
+	}
+}
+
+func (v View) frozen(by *history.AuditEntry) string {
+	if by == nil {
+		return v.Sprintf(text.FrozenUnknown)
+	}
+	return v.Sprintf(text.FrozenBy, by.At, output.Printable(by.Actor), output.Printable(by.Reason))
+}
+
 // Coupon prints everything about one coupon. now is the Redis time.
 func (v View) Coupon(c history.CouponDetails, now time.Time) {
-	status := output.Word(v.Language, c.Status)
+	status := v.status(c.Coupon)
 	if c.SoldOut != nil && *c.SoldOut {
 		status += v.Sprintf(text.AnsweredSoldOut)
 	}
@@ -35,6 +72,10 @@ func (v View) Coupon(c history.CouponDetails, now time.Time) {
 	row(text.ColumnCoupon, c.ID)
 	row(text.ColumnName, output.Printable(c.Name))
 	row(text.ColumnStatus, status)
+	row(text.ColumnCadence, v.cadence(c.Cadence))
+	if c.Frozen {
+		row(text.ColumnFrozen, v.frozen(c.Freeze))
+	}
 	row(text.ColumnSeats, v.Sprintf(text.SeatsIssuedLeft, c.TotalQuantity, c.IssuedCount, c.Left))
 	row(text.ColumnWindow, v.Sprintf(text.FromTo, c.OpensAt, c.ClosesAt))
 	if c.FinalisedAt != nil {
@@ -42,6 +83,9 @@ func (v View) Coupon(c history.CouponDetails, now time.Time) {
 	}
 	if c.CampaignID != nil {
 		row(text.ColumnCampaign, *c.CampaignID)
+	}
+	if c.LineLimit != nil {
+		row(text.ColumnLineLimit, *c.LineLimit)
 	}
 	row(text.ColumnValidity, v.Sprintf(text.Days, c.ValidityDays))
 	row(text.ColumnDiscount, v.Sprintf(text.Won, c.DiscountWon))

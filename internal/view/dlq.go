@@ -112,7 +112,7 @@ func (v View) Round(r review.Round, couponID coupon.CouponID) {
 		v.Println(text.RecordedNotSelected, n)
 	}
 	switch {
-	case r.Canaries == 0:
+	case r.Canaries == 0, s.Frozen > 0: // the report says that the coupon is frozen
 	case s.All() > 0:
 		v.Println(text.CanariesFailed, r.Canaries, s.All(), r.Rest)
 	default:

@@ -78,6 +78,7 @@ func (v View) runCoupon(c history.RunCoupon) {
 		v.Println(text.IssuedArrivals, c.Coupon, v.arrival(c.FirstArrival), v.arrival(c.LastArrival))
 		fmt.Fprintf(v.W, "  %s\n", c.WinnersDigest)
 	}
+	v.frozenCoupon(c.Coupon, c.Status)
 	v.rejected(c.Coupon, c.Rejected)
 	if c.Recorded && c.CleanedAt == nil {
 		v.Println(text.CleanUpPending, c.Coupon)

@@ -58,8 +58,9 @@ func (v View) settled(c settle.Result, dryRun bool) {
 	if c.Earlier != nil {
 		v.Println(text.SettledEarlier, c.Coupon, c.Earlier.Run, c.Earlier.At)
 	}
+	v.frozenCoupon(c.Coupon, c.Status)
 	v.rejected(c.Coupon, int64(c.Rejected))
-	if c.Preview != nil && c.Error == "" {
+	if c.Preview != nil && c.Error == "" && c.Status != coupon.Frozen {
 		v.preview(c)
 	}
 	if c.Gap > 0 && c.Error == "" { // without --accept-gap a gap is an error
@@ -68,6 +69,12 @@ func (v View) settled(c settle.Result, dryRun bool) {
 			message = text.WouldBeWrittenOff
 		}
 		v.Println(message, c.Coupon, c.Gap)
+	}
+}
+
+func (v View) frozenCoupon(couponID coupon.CouponID, s coupon.ResultStatus) {
+	if s == coupon.Frozen {
+		v.Println(text.RunFoundFrozen, couponID)
 	}
 }
 

@@ -1,0 +1,53 @@
+package couponadmin
+
+import (
+	"context"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Freeze stops every run from issuing the coupon. Applying goes on. Redis is not needed: runs read the row under its lock.
+// A settlement that is under way ends first.
+func (a *Admin) Freeze(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
+	return a.setFrozen(ctx, couponID, audit.CouponFrozen, true)
+}
+
+// Unfreeze lets runs issue the coupon again.
+func (a *Admin) Unfreeze(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
+	return a.setFrozen(ctx, couponID, audit.CouponUnfrozen, false)
+}
+
+func (a *Admin) setFrozen(ctx context.Context, couponID coupon.CouponID, action audit.Action, frozen bool) (*Change, error) {
+	return a.change(ctx, couponID, operation{action: action, rowOnly: true,
+		plan: func(c coupon.Coupon, _ time.Time, _ facts) (coupon.Coupon, error) {
+			c.Frozen = frozen
+			return c, nil
+		}})
+}
+
+// SetCadence decides when a coupon is issued. No applicant may have been told another time: the window is not open, or
+// the coupon is paused, and Redis has no application.
+func (a *Admin) SetCadence(ctx context.Context, couponID coupon.CouponID, cadence coupon.Cadence) (*Change, error) {
+	return a.change(ctx, couponID, operation{action: audit.CouponCadence, needsQueue: true,
+		plan: func(c coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error) {
+			return planCadence(c, now, f, cadence)
+		}})
+}
+
+func planCadence(c coupon.Coupon, now time.Time, f facts, cadence coupon.Cadence) (coupon.Coupon, error) {
+	opened := !c.OpensAt.After(now) && c.ClosesAt.After(now)
+	switch {
+	case c.Finalised():
+		return c, text.UsageErrorf(text.RefusedFinalised, c.ID, c.FinalisedAt)
+	case c.Cadence == cadence:
+	case opened && !c.Paused():
+		return c, text.UsageErrorf(text.RefusedCadenceOpen, c.ID, c.ClosesAt)
+	case f.waiting+f.dlq > 0:
+		return c, text.UsageErrorf(text.RefusedCadenceWaiting, c.ID, f.waiting, f.dlq)
+	}
+	c.Cadence = cadence
+	return c, nil
+}
