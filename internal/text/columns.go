@@ -101,4 +101,6 @@ var (
 	CSVAuditSeq       = Message{"감사 번호", "audit_seq"}
 	CSVAuditHash      = Message{"감사 해시", "audit_hash"}
 	CSVReadError      = Message{"조회 실패 사유", "error"}
+	CSVRuns           = Message{"실행 수", "runs"}
+	CSVLastRun        = Message{"마지막 실행", "last_run"}
 )

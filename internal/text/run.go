@@ -42,4 +42,8 @@ var (
 		"settle: the output could not be written: %v. Changes that were made are kept: check before you repeat one"}
 	LeftOut = Message{"settle: 미리 보기에서 확인하지 못한 쿠폰은 이번 정산에서 제외합니다: %v",
 		"settle: the run leaves out the coupons that the preview could not show: %v"}
+
+	// An hour of immediate runs of one coupon on one line.
+	RunsFolded = Message{"쿠폰 %d: 즉시 실행 %d회, 실행 %d부터 %d까지", "coupon %d: %d immediate run{|s}, %d to %d"}
+	RunsOfHour = Message{"%s부터 1시간", "hour from %s"}
 )
