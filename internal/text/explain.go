@@ -40,4 +40,7 @@ var (
 	RetriedNightly    = Message{"야간 실행마다 재시도", "retried by every nightly run"}
 	RetriedByEveryRun = Message{"실행마다 재시도", "retried by every run"}
 	EventReview       = Message{"검토 중: %s, %d회 시도, %s", "under review: %s, %d attempt{|s}, %s"}
+
+	EventImmediateRun = Message{"즉시 실행 %d (settle serve)", "immediate run %d (settle serve)"}
+	ByImmediateRun    = Message{", 즉시 실행 %d (settle serve)", ", by immediate run %d (settle serve)"}
 )
