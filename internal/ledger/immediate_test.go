@@ -45,22 +45,28 @@ func TestCheckFindsCorruptionsOfImmediateRuns(t *testing.T) {
 	t.Parallel()
 	d := newUnguarded(t)
 	for name, one := range map[string]corruption{
-		"nothing":                      {do: func(*fixture) {}},
-		"another cadence since":        {do: alterCoupon("cadence = 'NIGHTLY'")},
-		"an end later than its start":  {do: alterImmediate("finished_at = finished_at + INTERVAL 1 SECOND")},
-		"a run that goes on":           {do: alterImmediate("status = 'RUNNING', finished_at = NULL"), codes: found{ledger.RunWrong: 1}},
-		"a run that failed":            {do: alterImmediate("status = 'FAILED'"), codes: found{ledger.RunWrong: 1}},
-		"a run without an end":         {do: alterImmediate("finished_at = NULL"), codes: found{ledger.RunWrong: 1}},
-		"a run without a nonce":        {do: alterImmediate("nonce = NULL"), codes: found{ledger.RunWrong: 1}},
-		"a cutoff at the arrival":      {do: alterImmediate("cutoff = cutoff - INTERVAL 1 MICROSECOND"), codes: found{ledger.ArrivalWrong: 1}},
-		"a seat taken by the next run": {do: alter("user_coupon", 2, "position = 3"), codes: found{ledger.SeatWrong: 1}},
-		"a coupon of the next run":     {do: exchange("run_id", 2, 3), codes: found{ledger.RecordWrong: 0, ledger.ValidityWrong: 2, ledger.ArrivalWrong: 1}},
+		"nothing":                         {do: func(*fixture) {}},
+		"another cadence since":           {do: alterCoupon("cadence = 'NIGHTLY'")},
+		"an end later than its start":     {do: alterImmediate("finished_at = finished_at + INTERVAL 1 SECOND")},
+		"a run that goes on":              {do: alterImmediate("status = 'RUNNING', finished_at = NULL"), codes: found{ledger.RunWrong: 1}},
+		"a run that failed":               {do: alterImmediate("status = 'FAILED'"), codes: found{ledger.RunWrong: 1}},
+		"a run without an end":            {do: alterImmediate("finished_at = NULL"), codes: found{ledger.RunWrong: 1}},
+		"a run without a nonce":           {do: alterImmediate("nonce = NULL"), codes: found{ledger.RunWrong: 1}},
+		"a cutoff at the arrival":         {do: alterImmediate("cutoff = cutoff - INTERVAL 1 MICROSECOND"), codes: found{ledger.ArrivalWrong: 1}},
+		"a seat taken by the next run":    {do: alter("user_coupon", 2, "position = 3"), codes: found{ledger.SeatWrong: 1}},
+		"a coupon of the next run":        {do: exchange("run_id", 2, 3), codes: found{ledger.RecordWrong: 0, ledger.ValidityWrong: 2, ledger.ArrivalWrong: 1}},
+		"a sum without the last run":      {do: alterSums("issued = issued - 1"), codes: found{ledger.SumWrong: 1}},
+		"a sum with a run twice":          {do: alterSums("issued = issued + 1"), codes: found{ledger.SumWrong: 1}},
+		"the last arrival of another run": {do: alterSums("last_issued = last_issued - 1000"), codes: found{ledger.SumWrong: 1}},
 		"a run with a record of another coupon": {do: func(c *fixture) {
 			c.Exec("INSERT INTO settlement (run_id, coupon_id, cleaned_at) VALUES (?, ?, NOW(6))", c.Runs(c.id)[1], d.AddCoupon(1))
 		}, codes: found{ledger.RunWrong: 1}},
 		"a run without its record": {do: func(c *fixture) {
 			c.change(1, "DELETE FROM settlement WHERE run_id = ?", c.Runs(c.id)[1])
 		}, codes: found{ledger.RecordMissing: 1}},
+		"the last run without its record": {do: func(c *fixture) {
+			c.change(1, "DELETE FROM settlement WHERE run_id = ?", c.Runs(c.id)[2])
+		}, codes: found{ledger.RecordMissing: 1, ledger.SumWrong: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
