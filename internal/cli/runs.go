@@ -19,7 +19,7 @@ type runsCmd struct {
 	Date    string          `placeholder:"DATE"`
 	Coupon  coupon.CouponID `placeholder:"ID"`
 	Status  string          `enum:",RUNNING,SUCCEEDED,HELD,FAILED,ABANDONED" default:"" placeholder:"STATUS"`
-	Trigger string          `enum:",CRON,MANUAL,DLQ_RETRY" default:"" placeholder:"TRIGGER"`
+	Trigger string          `enum:",CRON,MANUAL,DLQ_RETRY,IMMEDIATE" default:"" placeholder:"TRIGGER"`
 	Limit   int             `default:"20" placeholder:"N"`
 	Before  coupon.RunID    `placeholder:"RUN"`
 	Output  string          `enum:"table,json,csv" default:"table"`

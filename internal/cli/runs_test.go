@@ -21,11 +21,20 @@ func TestGoldenRuns(t *testing.T) {
 		w.Exec("INSERT INTO settlement_run (trigger_kind, cutoff, heartbeat_at) VALUES ('CRON', '2026-11-21 15:00:00', UTC_TIMESTAMP(6))")
 		w.Exec("UPDATE run_coupon SET duration_ms = 12")
 		w.Exec("UPDATE settlement_run SET started_at = '2026-11-20 15:00:01', finished_at = IF(finished_at IS NULL, NULL, '2026-11-20 15:00:03')")
+		for n := range 3 { // two in one hour, one in the next
+			w.Exec(`INSERT INTO settlement_run (trigger_kind, cutoff, started_at, finished_at, status)
+				VALUES ('IMMEDIATE', '2026-11-21 23:10:00' + INTERVAL ? MINUTE, '2026-11-21 23:10:01' + INTERVAL ? MINUTE, '2026-11-21 23:10:02' + INTERVAL ? MINUTE, 'SUCCEEDED')`,
+				25*n, 25*n, 25*n)
+			w.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, cleaned_at) VALUES (?, ?, 7, NOW(6))", 6+n, couponID)
+		}
 	}, func(s *spoken) {
 		s.says("runs")
 		s.says("runs", "--limit=2", "--trigger=MANUAL")
 		s.says("runs", "--limit=2", "--trigger=MANUAL", "--before=2")
 		s.says("runs", "--coupon=1", "--output=csv")
+		s.says("runs", "--coupon=1", "--limit=1", "--output=json")
+		s.says("runs", "--trigger=IMMEDIATE", "--limit=2")
+		s.says("show", "6")
 		s.says("runs", "--status=ABANDONED", "--output=json")
 		s.says("runs", "--date=2001-01-01")
 		s.says("runs", "--date=2001-01-01", "--output=json")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -114,7 +115,7 @@ func (p Phrasing) Event(f *Facts, e Event) string {
 	case EventIssued:
 		line = p.Sprintf(text.ColumnIssuedByHand)
 		if e.Run > 0 {
-			line = p.Sprintf(text.EventIssued, f.UserCoupon.Seat) + p.byRun(e.Run)
+			line = p.Sprintf(text.EventIssued, f.UserCoupon.Seat) + p.issuedBy(f, e.Run)
 		}
 		if f.UserCoupon.Status != "ISSUED" {
 			line += p.Sprintf(text.StatusNow, f.UserCoupon.Status)
@@ -142,6 +143,13 @@ func (p Phrasing) byRun(run coupon.RunID) string {
 		return ""
 	}
 	return p.Sprintf(text.ByRun, run)
+}
+
+func (p Phrasing) issuedBy(f *Facts, run coupon.RunID) string {
+	if slices.ContainsFunc(f.Runs, func(r RunFacts) bool { return r.ID == run && r.Trigger == coupon.ImmediateRun }) {
+		return p.Sprintf(text.ByImmediateRun, run)
+	}
+	return p.byRun(run)
 }
 
 func (p Phrasing) placed(f *Facts, arrival coupon.Arrival) (line string) {
@@ -175,6 +183,9 @@ func (p Phrasing) runEvent(e Event) string {
 		cause += ", " + output.Printable(r.Reason)
 	}
 	line := p.Sprintf(text.EventRun, r.ID, cause, p.Instant(r.Cutoff), output.Word(p.Language, r.Status))
+	if r.Trigger == coupon.ImmediateRun {
+		line = p.Sprintf(text.EventImmediateRun, r.ID)
+	}
 	if !r.Settled {
 		return line + p.Sprintf(text.RunDidNothing)
 	}

@@ -154,15 +154,17 @@ const runColumnsSQL = `
 SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, ` + history.RunStatus + `,
        s.run_id IS NOT NULL, COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.not_selected_count, 0),
        COALESCE(s.last_arrival, 0), s.cleaned_at IS NOT NULL
-FROM settlement_run r LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id = ?
-`
+FROM settlement_run r `
 
-const namedRunsSQL = runColumnsSQL + "WHERE r.id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j)"
+const recordOfRun = " LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id = ? "
+
+const namedRunsSQL = runColumnsSQL + recordOfRun + "WHERE r.id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j)"
 
 // runsSQL finds runs with a cutoff after the user's first application. It finds runs with a record of the coupon. While
-// an application was undecided, it also finds runs that failed at this coupon and runs that never ended.
-const runsSQL = runColumnsSQL + `
-WHERE r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ? OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?
+// an application was undecided, it also finds runs that failed at this coupon and runs that never ended. It leaves out
+// immediate runs: one concerns a user only if it decided the application, and another fact names it then.
+const runsSQL = runColumnsSQL + "FORCE INDEX (settlement_run_trigger)" + recordOfRun + `
+WHERE r.trigger_kind IN ('CRON', 'MANUAL', 'DLQ_RETRY') AND r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ? OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?
   AND (r.finished_at IS NULL OR EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = r.id AND x.coupon_id = ?)))
 ORDER BY r.id DESC LIMIT ?`
 

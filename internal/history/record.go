@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,18 +86,24 @@ func End(ctx context.Context, q mysqltx.Querier, run coupon.RunID, status coupon
 	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, endSQL, status, at, run), "end run %d", run)
 }
 
-const lastNightSQL = "SELECT MAX(cutoff) FROM settlement_run WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL AND cutoff <= ?"
+// lastNightSQL uses the index of triggers, because most cutoffs are those of immediate runs.
+const lastNightSQL = `
+SELECT cutoff FROM settlement_run FORCE INDEX (settlement_run_trigger)
+WHERE trigger_kind = 'CRON' AND finished_at IS NOT NULL AND cutoff <= ? ORDER BY cutoff DESC LIMIT 1`
 
 // LastNight returns the highest cutoff of a nightly run that has ended, or zero. Coupons that the run could not settle
 // stay due. Cutoffs after newest do not count: such a run ended while the Redis clock was ahead.
 func LastNight(ctx context.Context, q mysqltx.Querier, newest time.Time) (time.Time, error) {
-	var last sql.NullTime
+	var last time.Time
 	err := q.QueryRowContext(ctx, lastNightSQL, newest.UTC()).Scan(&last)
-	return last.Time, mysqltx.Wrap(err, "read last nightly run")
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	return last, mysqltx.Wrap(err, "read last nightly run")
 }
 
 const (
-	silentSQL  = "SELECT id FROM settlement_run WHERE status = 'RUNNING' AND " + IsSilent + " ORDER BY id LIMIT ?"
+	silentSQL  = "SELECT id FROM settlement_run FORCE INDEX (settlement_run_status) WHERE status = 'RUNNING' AND " + IsSilent + " ORDER BY id LIMIT ?"
 	abandonSQL = "UPDATE settlement_run SET status = 'ABANDONED' WHERE id = ? AND status = 'RUNNING' AND " + IsSilent
 
 	maxAbandoned = 100 // limit for one call; the next run marks the others

@@ -1,10 +1,13 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -35,6 +38,7 @@ type Run struct {
 	Coupons int64 `json:"coupons"` // coupons that the run changed
 	Counts
 	Unsettled int64 `json:"unsettled"` // coupons that were held, busy or failed
+	Fold
 }
 
 type RunEnd struct {
@@ -65,9 +69,20 @@ type RunFilter struct {
 	From, To time.Time       // the cutoff is after From and not after To
 	Coupon   coupon.CouponID // only runs that changed this coupon or failed to settle it
 	Status   string
-	Trigger  string
+	Trigger  string       // IMMEDIATE: each immediate run for itself
 	Before   coupon.RunID // only runs with lower ids
 	Limit    int          // required
+}
+
+// below returns the lowest id that the filter leaves out.
+func (f RunFilter) below() uint64 { return cmp.Or(uint64(f.Before), math.MaxInt64) }
+
+// cutoffs returns the bounds From and To. Instants that no cutoff reaches stand for zero times.
+func (f RunFilter) cutoffs() (after, upTo time.Time) {
+	if upTo = f.To.UTC(); f.To.IsZero() {
+		upTo = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return time.Unix(max(0, f.From.Unix()), int64(f.From.Nanosecond())).UTC(), upTo
 }
 
 // rejectedBy counts the applications that settlement s rejected. rejected_count includes those moved to the DLQ.
@@ -76,27 +91,62 @@ const rejectedBy = `IF(s.rejected_count = 0, 0, (SELECT COUNT(*) FROM applicatio
 
 const runColumns = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, "
 
-const runsSQL = "SELECT " + runColumns + `r.status, COUNT(s.coupon_id),
+const (
+	runsSQL = "SELECT " + runColumns + `r.status, COUNT(s.coupon_id),
        COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.rejected_count), 0), COALESCE(SUM(` + rejectedBy + `), 0),
        COALESCE(SUM(s.already_issued_count), 0), COALESCE(SUM(s.not_selected_count), 0),
        (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id AND x.status <> 'SETTLED')
-FROM (SELECT ` + runColumns + RunStatus + ` AS status FROM settlement_run r
-      WHERE (? = 0 OR id < ?) AND (? IS NULL OR cutoff > ?) AND (? IS NULL OR cutoff <= ?)
-        AND (? = '' OR trigger_kind = ?) AND (? = '' OR ` + RunStatus + ` = ?)
-        AND (? = 0 OR EXISTS (SELECT 1 FROM settlement f WHERE f.run_id = r.id AND f.coupon_id = ?)
-             OR EXISTS (SELECT 1 FROM run_coupon t WHERE t.run_id = r.id AND t.coupon_id = ?))
-      ORDER BY id DESC LIMIT ?) r LEFT JOIN settlement s ON s.run_id = r.id
+FROM (SELECT ` + runColumns + RunStatus + ` AS status FROM `
+	ofRuns = `) r LEFT JOIN settlement s ON s.run_id = r.id
 GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
+
+	ofFilter = " AND r.id < ? AND r.cutoff > ? AND r.cutoff <= ? AND (? = '' OR " + RunStatus + " = ?)"
+	newest   = " ORDER BY r.id DESC LIMIT ?"
+
+	oneRunSQL = runsSQL + "settlement_run r WHERE r.id = ?" + ofRuns
+
+	// singleRunsSQL finds nightly and manual runs by an index, because there can be a million immediate runs between them.
+	singleRunsSQL = runsSQL + `settlement_run r FORCE INDEX (settlement_run_trigger)
+      WHERE r.trigger_kind IN ('CRON', 'MANUAL', 'DLQ_RETRY') AND (? = '' OR r.trigger_kind = ?)` + ofFilter + `
+        AND (? = 0 OR EXISTS (SELECT 1 FROM settlement f WHERE f.run_id = r.id AND f.coupon_id = ?)
+             OR EXISTS (SELECT 1 FROM run_coupon t WHERE t.run_id = r.id AND t.coupon_id = ?))` + newest + ofRuns
+
+	// These find immediate runs: the newest, those of a date, those of a coupon.
+	immediateRunsSQL       = runsSQL + "settlement_run r FORCE INDEX (PRIMARY) WHERE r.trigger_kind = 'IMMEDIATE'" + ofFilter + newest + ofRuns
+	immediateRunsOfDateSQL = runsSQL + "settlement_run r FORCE INDEX (settlement_run_trigger) WHERE r.trigger_kind = 'IMMEDIATE'" +
+		ofFilter + newest + ofRuns
+	immediateRunsOfCouponSQL = runsSQL + `settlement f STRAIGHT_JOIN settlement_run r ON r.id = f.run_id
+      WHERE f.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE'` + ofFilter + newest + ofRuns
+)
 
 var ErrNoRun = text.UsageErrorf(text.NoRun)
 
+// Runs returns runs, the newest first. Immediate runs are folded, unless the filter asks for them.
 func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
-	from, to := timeOrNull(f.From), timeOrNull(f.To)
+	after, upTo := f.cutoffs()
+	filter := []any{f.below(), after, upTo, f.Status, SilentSeconds, f.Status}
+	switch {
+	case f.Trigger != string(coupon.ImmediateRun):
+		runs, err := r.runs(ctx, singleRunsSQL, slices.Concat([]any{f.Trigger, f.Trigger}, filter, []any{f.Coupon, f.Coupon, f.Coupon, f.Limit})...)
+		if err != nil || f.Trigger != "" || f.Status != "" && f.Status != string(coupon.RunSucceeded) {
+			return runs, err
+		}
+		return r.withFolds(ctx, f, runs)
+	case f.Coupon > 0:
+		return r.runs(ctx, immediateRunsOfCouponSQL, slices.Concat([]any{f.Coupon}, filter, []any{f.Limit})...)
+	case !f.From.IsZero():
+		return r.runs(ctx, immediateRunsOfDateSQL, append(filter, f.Limit)...)
+	default:
+		return r.runs(ctx, immediateRunsSQL, append(filter, f.Limit)...)
+	}
+}
+
+// runs executes a query that begins with runsSQL.
+func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, error) {
 	runs, err := mysqltx.Collect(ctx, r.DB, func(r *Run) []any {
 		fields := []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status, &r.Coupons}
 		return append(append(fields, r.Counts.fields()...), &r.Unsettled)
-	}, runsSQL, SilentSeconds, f.Before, f.Before, from, from, to, to, f.Trigger, f.Trigger,
-		f.Status, SilentSeconds, f.Status, f.Coupon, f.Coupon, f.Coupon, f.Limit)
+	}, query, append([]any{SilentSeconds}, args...)...)
 	for i := range runs {
 		r := &runs[i]
 		r.separate()
@@ -108,8 +158,8 @@ func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 }
 
 func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
-	runs, err := r.Runs(ctx, RunFilter{Before: id + 1, Limit: 1})
-	if err == nil && (len(runs) == 0 || runs[0].ID != id) {
+	runs, err := r.runs(ctx, oneRunSQL, id)
+	if err == nil && len(runs) == 0 {
 		err = ErrNoRun
 	}
 	if err != nil {
@@ -117,8 +167,6 @@ func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
 	}
 	return runs[0], nil
 }
-
-func timeOrNull(t time.Time) sql.NullTime { return sql.NullTime{Time: t.UTC(), Valid: !t.IsZero()} }
 
 type RunCoupon struct {
 	Coupon coupon.CouponID     `json:"coupon"`
@@ -171,15 +219,15 @@ type Settled struct {
 
 const lastSettledSQL = `
 SELECT s.run_id, s.settled_at FROM settlement s JOIN settlement_run r ON r.id = s.run_id
-WHERE s.coupon_id = ? AND s.run_id < ? AND NOT EXISTS
-      (SELECT 1 FROM audit_event e WHERE e.coupon_id = s.coupon_id AND e.run_id = s.run_id AND e.action = ?)
+WHERE s.coupon_id = ? AND s.run_id < ?
+  AND s.run_id NOT IN (SELECT e.run_id FROM audit_event e WHERE e.coupon_id = ? AND e.action = ? AND e.run_id IS NOT NULL)
 ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
 // LastSettled returns the last run with a lower id than before that settled a coupon, or nil if there is none. Runs up
 // to the given cutoff are preferred to runs with a later one. A run that only dropped applications does not count.
 func LastSettled(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
 	var s Settled
-	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)
+	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, couponID, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

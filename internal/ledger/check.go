@@ -1,7 +1,7 @@
 // Package ledger counts the accepted applications of each coupon and checks every invariant of the system.
 //
 // The checker counts rows instead of reading counters, computes digests again, and compares every application in Redis
-// with MySQL. It shares no query with the settlement. It compares each run with its record, its rows and its audit
+// with MySQL. It counts again the sums that settlements keep. It shares no query with them. It compares each run with its record, its rows and its audit
 // events. It also finds applications that no run will settle: their coupon is finalised, or exists in Redis only.
 //
 // Applications arrive and settlements commit during a check. A check with a finding is therefore repeated under the
@@ -83,8 +83,8 @@ const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
 
 // checks run in this order, because some use the results of earlier ones.
 var checks = []func(*check, context.Context) error{
-	(*check).checkIssued, (*check).checkRecords, (*check).checkRows, (*check).checkRedis, (*check).checkKept, (*check).checkMarks,
-	(*check).checkPromises, (*check).checkAudit, (*check).checkRuns, (*check).checkRejected,
+	(*check).checkIssued, (*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkRedis, (*check).checkKept,
+	(*check).checkMarks, (*check).checkPromises, (*check).checkAudit, (*check).checkRuns, (*check).checkRejected,
 }
 
 func (l *Ledger) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (*check, error) {

@@ -95,5 +95,20 @@ var columnCorruptions = map[string]corruption{
 	"a run that began at another time": {
 		do:    alterRun(1, "started_at = started_at - INTERVAL 1 SECOND"),
 		codes: found{ledger.RunWrong: 1, ledger.RecordWrong: 0, ledger.ValidityWrong: secondRunEnds - secondRun + 1}, alone: true},
+
+	// Invariant 6: the sums.
+	"a sum of coupons too low":       {do: alterSums("issued = issued - 1"), codes: found{ledger.SumWrong: 1}, alone: true},
+	"a sum of outcomes too high":     {do: alterSums("concluded = concluded + 2"), codes: found{ledger.SumWrong: 1}, alone: true},
+	"another last arrival issued":    {do: alterSums("last_issued = last_issued - 1"), codes: found{ledger.SumWrong: 1}, alone: true},
+	"settled up to a lower arrival":  {do: alterSums("settled_up_to = settled_up_to - 1"), codes: found{ledger.SumWrong: 1}, alone: true},
+	"settled up to a higher arrival": {do: alterSums("settled_up_to = settled_up_to + 1"), alone: true}, // its outcome may be gone
+	"settled up to the last cutoff": {
+		do:    alterSums("settled_up_to = settled_up_to + 3600000000"),
+		codes: found{ledger.SumWrong: 1}, alone: true},
+	"all sums wrong": {
+		do:    alterSums("issued = 0, concluded = 0, settled_up_to = 0, last_issued = 0"),
+		codes: found{ledger.SumWrong: 4}, alone: true},
+	"the sums removed": {do: write(1, "DELETE FROM settled WHERE coupon_id = ?"), codes: found{ledger.SumWrong: 4}, alone: true},
+
 	"a record at another time": {do: alterRecord("settled_at = settled_at - INTERVAL 1 SECOND"), codes: found{ledger.RecordWrong: 0}, alone: true},
 }

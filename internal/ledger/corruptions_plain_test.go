@@ -26,10 +26,10 @@ var plainCorruptions = map[string]corruption{
 	// Invariant 1.
 	"a coupon removed": {
 		do:    all(remove("user_coupon", 2), redis(1, "SREM", "issued", 2)),
-		codes: found{ledger.RecordWrong: 1}, gap: 1, coupons: -1},
+		codes: found{ledger.RecordWrong: 1}, gap: 1, coupons: -1, issued: -1},
 	"a coupon removed, not its mark": {
 		do:    remove("user_coupon", 3),
-		codes: found{ledger.RecordWrong: 1, ledger.MarkedWithoutCoupon: 1}, gap: 1, coupons: -1},
+		codes: found{ledger.RecordWrong: 1, ledger.MarkedWithoutCoupon: 1}, gap: 1, coupons: -1, issued: -1},
 	"a coupon by hand removed": {do: remove("user_coupon", byHandAlone), coupons: -1},
 	"a coupon by hand, not counted": {
 		do: func(c *fixture) {
@@ -55,14 +55,15 @@ var plainCorruptions = map[string]corruption{
 			c.change(1, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, run_id)
 				SELECT coupon_id, user_id, position, applied_at, run_id FROM user_coupon WHERE coupon_id = ? AND user_id = ?`, c.id, c.user(13))
 		},
-		codes: found{ledger.ValidityWrong: 1, ledger.HeldTwice: 1, ledger.SeatWrong: 1, ledger.RecordWrong: -1}, gap: -1, coupons: 1, counted: 1, seats: 1},
-	"issued and rejected": {do: recordToo(14, "REJECTED"), codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1}, gap: -1},
+		codes: found{ledger.ValidityWrong: 1, ledger.HeldTwice: 1, ledger.SeatWrong: 1, ledger.RecordWrong: -1},
+		gap:   -1, coupons: 1, counted: 1, seats: 1, issued: 1},
+	"issued and rejected": {do: recordToo(14, "REJECTED"), codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1}, gap: -1, concluded: 1},
 	"issued and rejected, with two promises": {
 		do:    all(recordToo(15, "ALREADY_ISSUED"), addPromises(1)),
-		codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1}},
+		codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1}, concluded: 1},
 	"issued and not selected": {
 		do:    recordToo(16, "NOT_SELECTED"),
-		codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1, ledger.PassedOver: 1}, gap: -1},
+		codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1, ledger.PassedOver: 1}, gap: -1, concluded: 1},
 
 	// Invariant 3.
 	"a seat for a later arrival": { // passed over: the user who lost the seat, and the first NOT_SELECTED user
@@ -104,11 +105,11 @@ var plainCorruptions = map[string]corruption{
 	"the queue lost":      {do: redis(1, "DEL", "queue"), gap: 6, alone: true},
 	"Redis emptied":       {do: all(storePromisesFor(0), emptyRedis), gap: 7, alone: true},
 	"lost from the DLQ":   {do: redis(1, "ZREM", "dlq", blocked), gap: 1, unexplained: -1},
-	"an outcome removed":  {do: remove("application_outcome", 24), gap: 1},
+	"an outcome removed":  {do: remove("application_outcome", 24), gap: 1, concluded: -1},
 	"an outcome without an application": {
 		do: func(c *fixture) {
 			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, 'REJECTED')", c.id, c.user(unknown), c.Now())
-		}, codes: found{ledger.OutcomeWrong: 1}, gap: -1},
+		}, codes: found{ledger.OutcomeWrong: 1}, gap: -1, concluded: 1, later: true},
 	"more promises in Redis": {do: addPromises(4), gap: 4},
 	"more promises in MySQL": {
 		do: write(1, "UPDATE promise SET accepted = ? WHERE coupon_id = ?", populatedAccepted+3), gap: 3, alone: true},
@@ -160,7 +161,7 @@ var plainCorruptions = map[string]corruption{
 			c.change(1, "UPDATE settlement_run SET cutoff = ? WHERE id = ?", c.appliedAt(secondRunEnds), c.Runs(c.id)[1])
 		},
 		codes: found{ledger.RunWrong: 1, ledger.ArrivalWrong: 1}, alone: true},
-	"not selected with an arrival after the cutoff": {do: moveOutcome(24, now), codes: found{ledger.ArrivalWrong: 1}, alone: true},
+	"not selected with an arrival after the cutoff": {do: moveOutcome(24, now), codes: found{ledger.ArrivalWrong: 1}, later: true, alone: true},
 	"a coupon within a run without an arrival":      {do: alter("user_coupon", 9, "applied_at = NULL"), codes: found{ledger.ArrivalWrong: 1}, alone: true},
 	"a seat for an arrival in the future": {
 		do: alter("user_coupon", thirdRunEnds, "applied_at = applied_at + INTERVAL 2 HOUR"),
@@ -176,7 +177,7 @@ var plainCorruptions = map[string]corruption{
 	"a record with another first arrival": {
 		do: alterRecord("first_arrival = first_arrival - 1"), codes: found{ledger.RecordWrong: 0}, alone: true},
 	"a record without a first arrival":   {do: alterRecord("first_arrival = NULL"), codes: found{ledger.RecordWrong: 0}, alone: true},
-	"a record with another last arrival": {do: alterRecord("last_arrival = last_arrival + 1"), codes: found{ledger.RecordWrong: 0}, alone: true},
+	"a record with another last arrival": {do: alterRecord("last_arrival = last_arrival + 1"), codes: found{ledger.RecordWrong: 0, ledger.SumWrong: 1}, alone: true},
 	"a record with another digest": {
 		do: alterRecord("winners_digest = CONCAT('sha256:', SHA2('1\n', 256))"), codes: found{ledger.RecordWrong: 0}, alone: true},
 	"a record without a digest": {do: alterRecord("winners_digest = NULL"), codes: found{ledger.RecordWrong: 0}, alone: true},
@@ -187,7 +188,7 @@ var plainCorruptions = map[string]corruption{
 		codes: found{ledger.RecordMissing: secondRunEnds - secondRun + 1}},
 	"a record for another coupon": {
 		do:    alterRecord("coupon_id = coupon_id + 1000000"),
-		codes: found{ledger.RecordMissing: thirdRunEnds - thirdRun + 1 + 1 + notSelectedEnds - notSelected + 1}, alone: true},
+		codes: found{ledger.RecordMissing: thirdRunEnds - thirdRun + 1 + 1 + notSelectedEnds - notSelected + 1, ledger.SumWrong: 1}, alone: true},
 	"a record without coupons": {
 		do:    write(1, "INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival, winners_digest, cleaned_at) VALUES (1000001, ?, 1, 1, 1, 'x', NOW(6))"),
 		codes: found{ledger.RunMissing: 1, ledger.RecordWrong: 1}},
@@ -197,7 +198,7 @@ var plainCorruptions = map[string]corruption{
 	"an outcome of a missing run": {do: alter("application_outcome", 22, "run_id = 1000000"), codes: found{ledger.RecordMissing: 1}},
 	"a coupon of a missing run": {
 		do: alter("user_coupon", 1, "run_id = 1000000"), codes: found{ledger.RecordWrong: 1, ledger.RecordMissing: 1}},
-	"a coupon of no run": {do: alter("user_coupon", 6, "run_id = NULL"), codes: found{ledger.RecordWrong: 1}, gap: 1},
+	"a coupon of no run": {do: alter("user_coupon", 6, "run_id = NULL"), codes: found{ledger.RecordWrong: 1}, gap: 1, issued: -1},
 	"a coupon with another arrival than recorded": {
 		do:    alter("user_coupon", secondRun, "applied_at = applied_at - INTERVAL 1 MICROSECOND"),
 		codes: found{ledger.RecordWrong: 0}, alone: true},
@@ -220,7 +221,7 @@ var plainCorruptions = map[string]corruption{
 			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, 'NOT_SELECTED')",
 				c.id, c.user(waitingEnds), figures.Highest.Time())
 		},
-		codes: found{ledger.OutcomeWrong: 1, ledger.StillStanding: 1}, alone: true},
+		codes: found{ledger.OutcomeWrong: 1, ledger.StillStanding: 1}, concluded: 1, later: true, alone: true},
 	"marks without a coupon": {do: redis(3, "SADD", "issued", idle+8, unknown+2, "park"), codes: found{ledger.MarkedWithoutCoupon: 3}},
 	"marks removed":          {do: redis(1, "DEL", "issued"), alone: true}, // MySQL answers from the next settlement on
 	"pending clean-ups": {

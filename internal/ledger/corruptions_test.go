@@ -26,6 +26,9 @@ type corruption struct {
 	unexplained             int64 // DLQ entries without a reason; negative: reasons without an entry, which are found only when no entry lacks its reason
 	coupons, counted, seats int64 // rows of user_coupon, issued_count and total_quantity, more than before
 
+	issued, concluded int64 // coupons of runs and outcomes, more than table settled counts
+	later             bool  // an outcome after every arrival that table settled knows
+
 	alone bool // affects or hides others, and is not mixed
 }
 
@@ -39,11 +42,17 @@ func expected(all ...corruption) found {
 			want[code] += n
 		}
 		sum.gap, sum.coupons, sum.counted, sum.seats = sum.gap+one.gap, sum.coupons+one.coupons, sum.counted+one.counted, sum.seats+one.seats
+		sum.issued, sum.concluded, sum.later = sum.issued+one.issued, sum.concluded+one.concluded, sum.later || one.later
 		sum.unexplained += max(0, one.unexplained)
 		reasonsAlone += min(0, one.unexplained)
 	}
 	if n := cmp.Or(sum.unexplained, reasonsAlone); n != 0 {
 		want[ledger.ReasonMissing] = n
+	}
+	for _, wrong := range []bool{sum.issued != 0, sum.concluded != 0, sum.later} {
+		if wrong {
+			want[ledger.SumWrong]++
+		}
 	}
 	if sum.gap > 0 {
 		want[ledger.PromiseLost] = sum.gap
@@ -210,6 +219,11 @@ func alterRecord(set string) func(*fixture) {
 	return func(c *fixture) {
 		c.change(1, "UPDATE settlement SET "+set+" WHERE coupon_id = ? AND run_id = ?", c.id, c.Runs(c.id)[2])
 	}
+}
+
+// alterSums changes the sums of the coupon.
+func alterSums(set string) func(*fixture) {
+	return write(1, "UPDATE settled SET "+set+" WHERE coupon_id = ?")
 }
 
 // alterEvents changes audit events by their numbers.

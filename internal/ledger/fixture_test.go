@@ -234,7 +234,7 @@ var codes = map[ledger.Code]kind{
 	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.StillStanding: {6, false},
 	ledger.MarkedWithoutCoupon: {6, false}, ledger.MarkedWithoutRejection: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
 	ledger.ReasonMissing: {6, false}, ledger.ValidityWrong: {6, false}, ledger.OutcomeWrong: {6, false}, ledger.RunWrong: {6, false},
-	ledger.CouponMissing: {6, false}, ledger.DoorDiffers: {6, false},
+	ledger.SumWrong: {6, false}, ledger.CouponMissing: {6, false}, ledger.DoorDiffers: {6, false},
 	ledger.AuditChanged: {6, false}, ledger.AuditRemoved: {6, false}, ledger.AuditInserted: {6, false},
 }
 

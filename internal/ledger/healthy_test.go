@@ -114,6 +114,29 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			all(addApplicants(9), settleNow, setSeats(20), settleNow)(c)
 			c.apply(10, 12)
 		}, ledger.Account{Accepted: 12, Waiting: 3, Issued: 9}},
+		"issued by immediate runs": {7, func(c *fixture) {
+			alterCoupon("cadence = 'IMMEDIATE'")(c)
+			c.addUsers(1, 9)
+			c.setStatus(jajeongtest.Blocked, 3, 3)
+			for n := uint64(1); n <= 9; n += 3 {
+				c.apply(n, n+2)
+				require.Empty(c.T, c.IssueNow(c.id).Error)
+			}
+			require.Len(c.T, c.Runs(c.id), 3)
+			alterCoupon("cadence = 'NIGHTLY'")(c)
+		}, ledger.Account{Accepted: 9, UnderReview: 1, Issued: 7, Outcomes: 1}},
+		"immediate and nightly in turn": {3, func(c *fixture) {
+			c.addApplicants(5)
+			c.settleNow()
+			alterCoupon("cadence = 'IMMEDIATE'")(c)
+			setSeats(4)(c)
+			c.settleNow() // the sum of outcomes falls
+			c.addUsers(6, 7)
+			setSeats(9)(c)
+			c.settleNow()
+			c.apply(6, 7)
+			require.Equal(c.T, 2, c.IssueNow(c.id).Issued)
+		}, ledger.Account{Accepted: 7, Issued: 7}},
 		"a gap accepted": {9, all(addApplicants(9), redis(2, "ZREM", "queue", 3, 4), acceptGap), ledger.Account{Accepted: 9, Issued: 7, WrittenOff: 2}},
 		"used and revoked": {9, all(addApplicants(9), settleNow, alter("user_coupon", 1, "status = 'USED'"), alter("user_coupon", 2, "status = 'REVOKED'")),
 			ledger.Account{Accepted: 9, Issued: 9}},

@@ -2,13 +2,10 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 const issuedSQL = `
@@ -55,6 +52,13 @@ SELECT COUNT(*) FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id 
 
 	recordTimesSQL = `
 SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND s.settled_at <> ` + settledAt
+
+	// immediateWrongSQL counts immediate runs that did not end when they began, have no nonce or settled another coupon, too.
+	// An arrival at or above the cutoff is found in the rows, as for every run.
+	immediateWrongSQL = `
+SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+WHERE s.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE' AND (r.status <> 'SUCCEEDED' OR r.finished_at IS NULL OR r.nonce IS NULL
+	OR EXISTS (SELECT 1 FROM settlement o WHERE o.run_id = r.id AND o.coupon_id <> s.coupon_id))`
 
 	// outcomesWrongSQL: ALREADY_ISSUED outcomes are as many as recorded. NOT_SELECTED ones can be fewer, because later
 	// runs replace them, and REJECTED ones, because rejected_count includes DLQ entries; neither can be more.
@@ -121,6 +125,7 @@ func (c *check) checkRows(ctx context.Context) error {
 	for _, r := range []rule{
 		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL, []any{id, id}},
 		{6, RunMissing, "records of a run that does not exist: %d", runMissingSQL, []any{id}},
+		{6, RunWrong, "immediate runs with another status than SUCCEEDED, without an end or a nonce, or with another coupon: %d", immediateWrongSQL, []any{id}},
 		{6, RecordWrong, "records with another time than their run: %d", recordTimesSQL, []any{id}},
 		{6, RecordWrong, "records that differ from the outcomes of their run: %d", outcomesWrongSQL, []any{id, id}},
 		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL, []any{id}},
@@ -144,74 +149,4 @@ func (c *check) checkRows(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-type record struct {
-	run         coupon.RunID
-	issued      int64
-	first, last coupon.Arrival
-	digest      string
-}
-
-func (r record) String() string {
-	return fmt.Sprintf("coupons %d, arrivals %d to %d, %s", r.issued, r.first, r.last, r.digest)
-}
-
-const recordsSQL = `
-SELECT run_id, issued_count, COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
-FROM settlement WHERE coupon_id = ? ORDER BY run_id`
-
-// checkRecords checks invariants 1 and 6: the record of each run matches its coupons, and its seats are consecutive.
-func (c *check) checkRecords(ctx context.Context) error {
-	records, err := mysqltx.Collect(ctx, c.tx, func(r *record) []any {
-		return []any{&r.run, &r.issued, &r.first, &r.last, &r.digest}
-	}, recordsSQL, c.Coupon)
-	if err != nil {
-		return err
-	}
-	for _, r := range records {
-		found, gap, err := c.recompute(ctx, r.run)
-		if err != nil {
-			return err
-		}
-		if gap && found.issued == r.issued {
-			c.find(1, SeatWrong, 1, "run %d left a seat free between two seats that it issued", r.run)
-		}
-		if found != r {
-			c.find(6, RecordWrong, r.issued-found.issued, "run %d recorded: %s; user_coupon has: %s", r.run, r, found)
-		}
-	}
-	return nil
-}
-
-const winnersSQL = "SELECT user_id, applied_at, position FROM user_coupon WHERE coupon_id = ? AND run_id = ? ORDER BY position, user_id"
-
-// recompute builds the record of a run from its coupons. gap is true if their seats are distinct but not consecutive.
-func (c *check) recompute(ctx context.Context, run coupon.RunID) (r record, gap bool, err error) {
-	r.run = run
-	hash := sha256.New()
-	var previous int64 // seat of the row before
-	distinct := true
-	err = mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
-		var user coupon.UserID
-		var appliedAt sql.NullTime
-		var seat int64
-		if err := rows.Scan(&user, &appliedAt, &seat); err != nil {
-			return err
-		}
-		distinct = distinct && seat > previous // false also for seat 0
-		gap = gap || r.issued > 0 && seat > previous+1
-		previous = seat
-		fmt.Fprintf(hash, "%d\n", user)
-		r.last = coupon.ArrivalAt(appliedAt.Time)
-		if r.issued == 0 {
-			r.first = r.last
-		}
-		r.issued++
-		return nil
-	}, winnersSQL, c.Coupon, run)
-	if r.issued > 0 {
-		r.digest = "sha256:" + hex.EncodeToString(hash.Sum(nil))
-	}
-	return r, gap && distinct, err
 }

@@ -20,6 +20,7 @@ const (
 	outcomesMissingSQL = missingOf + "(SELECT DISTINCT coupon_id FROM application_outcome)" + missing
 	recordsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM settlement)" + missing
 	promisesMissingSQL = missingOf + "promise" + missing + " AND t.accepted > 0"
+	sumsMissingSQL     = missingOf + "settled" + missing
 
 	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
 	eventsOfMissingSQL = missingOf + "audit_event" + missing + " AND t.coupon_id IS NOT NULL"
@@ -30,6 +31,10 @@ AND t.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = t.
 	// runsEndedWrongSQL counts runs with an end but no final status, or with a final status but no end.
 	runsEndedWrongSQL = `
 SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
+	// immediateAloneSQL counts immediate runs without a record. Such a run is recorded only where it changed a coupon.
+	immediateAloneSQL = `
+SELECT COUNT(*), COALESCE(MIN(r.id), 0) FROM settlement_run r
+WHERE r.trigger_kind = 'IMMEDIATE' AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = r.id)`
 	// nightsAheadSQL counts runs that ended with a cutoff after the given time. That time is MaxEarliness after now: a
 	// run can start so early, and end at once if it has nothing to settle.
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
@@ -51,7 +56,9 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 		{6, CouponMissing, "coupons that do not exist, but have rows in application_outcome: %d; the first is coupon %d", outcomesMissingSQL, nil},
 		{6, CouponMissing, "coupons that do not exist, but have rows in settlement: %d; the first is coupon %d", recordsMissingSQL, nil},
 		{6, CouponMissing, "coupons that do not exist, but have rows in promise: %d; the first is coupon %d", promisesMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in settled: %d; the first is coupon %d", sumsMissingSQL, nil},
 		{6, RunWrong, "runs with a final status and no end, or with an end and no final status: %d; the first is run %d", runsEndedWrongSQL, nil},
+		{6, RunWrong, "immediate runs without a record of a coupon: %d; the first is run %d", immediateAloneSQL, nil},
 		{5, NightAhead, "runs that ended before their cutoff by the Redis clock: %d; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
 	} {
 		var n int64

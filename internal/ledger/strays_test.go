@@ -57,6 +57,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 			insert("application_outcome", ", user_id, applied_at, outcome", ", 2, NOW(6), 'NOT_SELECTED'")), found{ledger.CouponMissing: 1}},
 		"a record":                  {insert("settlement", ", run_id", ", 1"), found{ledger.CouponMissing: 1}},
 		"a promise":                 {insert("promise", ", accepted", ", 1"), found{ledger.CouponMissing: 1}},
+		"sums":                      {insert("settled", ", concluded", ", 1"), found{ledger.CouponMissing: 1}},
 		"a promise row without any": {insert("promise", "", ""), found{}},
 		"a coupon of a user": {all(func(c *fixture) { c.Exec("ALTER TABLE user_coupon DROP FOREIGN KEY user_coupon_coupon") },
 			insert("user_coupon", ", user_id", ", 1")), found{ledger.CouponMissing: 1}},
@@ -69,6 +70,9 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		"a RUNNING run with an end":          {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'RUNNING'"), found{ledger.RunWrong: 1}},
 		"an ABANDONED run with an end":       {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'ABANDONED'"), found{ledger.RunWrong: 1}},
 		"a SUCCEEDED run without an end":     {run(0, ", status", ", 'SUCCEEDED'"), found{ledger.RunWrong: 1}},
+		"an immediate run of no coupon": {run(-time.Hour, ", trigger_kind, nonce, finished_at, status", ", 'IMMEDIATE', REPEAT('n', 16), UTC_TIMESTAMP(6), 'SUCCEEDED'"),
+			found{ledger.RunWrong: 1}},
+		"a nightly run of no coupon":         {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{}},
 		"a run under way, before its cutoff": {run(4*time.Minute, "", ""), found{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,6 +36,7 @@ const (
 	ValidityWrong          Code = "VALIDITY_WRONG"           // 6: a coupon has a wrong time of issue or expiry
 	OutcomeWrong           Code = "OUTCOME_WRONG"            // 6: an outcome has values that no run writes
 	RunWrong               Code = "RUN_WRONG"                // 6: a run contradicts its audit events or itself
+	SumWrong               Code = "SUM_WRONG"                // 6: a sum in table settled is not that of the rows
 	CouponMissing          Code = "COUPON_MISSING"           // 6: rows name coupons that do not exist
 	DoorDiffers            Code = "DOOR_DIFFERS"             // 6: a window was published, but Redis has another
 	AuditChanged           Code = "AUDIT_CHANGED"            // 6: an audit event was changed

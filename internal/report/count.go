@@ -73,7 +73,7 @@ func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Per
 const issuedSQL = `
 SELECT 'ISSUED', run_id, TIMESTAMPDIFF(SECOND, CAST(? AS DATETIME(6)), applied_at) DIV ? AS bucket, COUNT(*)
 FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND applied_at >= ? AND applied_at < ?
-  AND EXISTS (SELECT 1 FROM settlement s WHERE s.coupon_id = user_coupon.coupon_id AND s.first_arrival < ? AND s.last_arrival >= ?)
+  AND EXISTS (SELECT 1 FROM settlement s WHERE s.coupon_id = ? AND s.first_arrival < ? AND s.last_arrival >= ?)
 GROUP BY run_id, bucket`
 
 const outcomesSQL = `
@@ -88,7 +88,7 @@ func (c *counter) readOutcomes(ctx context.Context) error {
 	if err := mysqltx.Each(ctx, c.tx, c.addOutcomes, outcomesSQL, args...); err != nil {
 		return err
 	}
-	return mysqltx.Each(ctx, c.tx, c.addOutcomes, issuedSQL, append(args, p.To.UnixMicro(), p.From.UnixMicro())...)
+	return mysqltx.Each(ctx, c.tx, c.addOutcomes, issuedSQL, append(args, c.Coupon.Coupon, p.To.UnixMicro(), p.From.UnixMicro())...)
 }
 
 func (c *counter) addOutcomes(rows *sql.Rows) error {

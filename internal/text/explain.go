@@ -44,4 +44,7 @@ var (
 	LineLimitOf       = Message{"대기열 한도: %d건", "line limit: %d"}
 	FrozenByWhom      = Message{"발급이 동결되어 있습니다. 동결 시각 %s, 처리자 %s, 사유: %s", "frozen since %s, by %s: %s"}
 	FrozenNobodyKnows = Message{"발급이 동결되어 있지만, 누가 동결했는지 감사 기록에 없습니다", "frozen, but the audit log does not say by whom"}
+
+	EventImmediateRun = Message{"즉시 실행 %d (settle serve)", "immediate run %d (settle serve)"}
+	ByImmediateRun    = Message{", 즉시 실행 %d (settle serve)", ", by immediate run %d (settle serve)"}
 )

@@ -15,6 +15,7 @@ var words = map[string]Message{
 	"CRON":      {"야간 (CRON)", "CRON"},
 	"MANUAL":    {"수동 (MANUAL)", "MANUAL"},
 	"DLQ_RETRY": {"재시도 (DLQ_RETRY)", "DLQ_RETRY"},
+	"IMMEDIATE": {"즉시 (IMMEDIATE)", "IMMEDIATE"},
 
 	// Statuses of coupons.
 	"SCHEDULED": {"시작 전", "scheduled"},
