@@ -190,6 +190,8 @@ func TestExplain_ImmediateCoupon(t *testing.T) {
 	said := w.must(couponID, 1, explain.StateWaitingImmediate)
 	require.Contains(t, said, "settled at once")
 	require.NotContains(t, w.happened(couponID, 1), explain.EventSettles)
+	w.Exec("UPDATE coupon SET line_limit = 1 WHERE id = ?", couponID)
+	require.Contains(t, w.must(couponID, 2, explain.StateNeverLineFull), "accepted again when fewer wait")
 	w.ApplyAt(couponID, "2", w.Now().Add(-2*time.Minute))
 	require.Contains(t, w.must(couponID, 2, explain.StateWaitingDelayed), "if it is not settled before, the settlement planned for")
 	_, stdout, _ := w.settle("run", "--lang=en")

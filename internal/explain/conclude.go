@@ -23,6 +23,7 @@ const (
 	StateNeverPaused   State = "NEVER_APPLIED_PAUSED"
 	StateNeverSoldOut  State = "NEVER_APPLIED_SOLD_OUT"
 	StateNeverAdded    State = "NEVER_APPLIED_SEATS_ADDED" // seats were added; Redis answers SOLD_OUT until a run
+	StateNeverLineFull State = "NEVER_APPLIED_LINE_FULL"   // as many wait as the line limit allows
 	StateNeverClosed   State = "NEVER_APPLIED_CLOSED"
 	StateNoSuchUser    State = "NO_SUCH_USER"
 	StateMaybeLost     State = "MAYBE_LOST"     // applications were lost, and one may be of this user
@@ -64,7 +65,7 @@ const (
 
 var States = []State{
 	StateUnknown, StateAppliedUnseen, StateIssuedUnseen, StateRejectedUnseen, StateNeverNotOpen, StateNeverOpen, StateNeverPaused,
-	StateNeverSoldOut, StateNeverAdded, StateNeverClosed, StateNoSuchUser, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
+	StateNeverSoldOut, StateNeverAdded, StateNeverLineFull, StateNeverClosed, StateNoSuchUser, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
 	StateWaiting, StateWaitingSettling, StateWaitingOverdue, StateWaitingRunFailed, StateWaitingHeld, StateWaitingOver,
 	StateWaitingImmediate, StateWaitingDelayed, StateWaitingFrozen,
 	StateReviewUnknownUser, StateReviewInactiveUser, StateReviewPassedOver, StateReviewBadRow, StateReviewDatabaseAway,
@@ -357,6 +358,8 @@ func (f *Facts) unrecorded() Conclusion {
 		c.State = StateNeverAdded
 	case f.Published.Sold:
 		c.State = StateNeverSoldOut
+	case f.Coupon.LineLimit > 0 && f.Published.Waiting >= f.Coupon.LineLimit:
+		c.State = StateNeverLineFull
 	}
 	return c
 }

@@ -238,6 +238,7 @@ var stateMessages = map[State]text.Message{
 	StateNeverPaused:    text.StateNeverPaused,
 	StateNeverSoldOut:   text.StateNeverSoldOut,
 	StateNeverAdded:     text.StateNeverAdded,
+	StateNeverLineFull:  text.StateNeverLineFull,
 	StateNoSuchUser:     text.StateNoSuchUser,
 	StateNotSure:        text.StateNotSure,
 	StateContradiction:  text.StateContradiction,

@@ -127,6 +127,8 @@ var (
 		"The next settlement at midnight will consider it, in the order of application."}
 	ReviewPassedOverAtOnce = Message{"순서가 되었을 때 쿠폰을 발급해 드리지 못해 현재 검토 중입니다.",
 		"no coupon could be issued when its turn came, and it is under review."}
+	StateNeverLineFull = Message{"고객번호 %d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 지금은 대기 중인 신청이 한도에 이르러 새 신청을 받지 않고 있으며, 대기가 줄어들면 다시 받습니다.",
+		"There is no record that customer %d applied for this coupon. As many as possible are waiting, and new applications are accepted again when fewer wait."}
 
 	First = Message{"첫 번째", "1"}
 	Nth   = Message{"%d번째", "%d"}
