@@ -168,11 +168,11 @@ func (r *Reporter) Campaign(ctx context.Context, id uint64) (c Campaign, err err
 }
 
 // couponsSQL finds the coupons that can have applications in a period: those that were open in it, that are not
-// finalised, or that a run with a cutoff after its beginning settled. addAll leaves out those without applications.
+// finalised, or that have a settled application after its beginning. addAll leaves out those without applications.
 const couponsSQL = `
 SELECT c.id FROM coupon c
 WHERE c.id > ? AND ((c.apply_opens_at < ? AND c.apply_closes_at > ?) OR c.finalised_at IS NULL
-      OR EXISTS (SELECT 1 FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = c.id AND r.cutoff > ?))
+      OR EXISTS (SELECT 1 FROM settled s WHERE s.coupon_id = c.id AND s.settled_up_to >= ?))
 ORDER BY c.id LIMIT ?`
 
 // Report counts the given coupons. If none are given, it counts those that were open in the period or have
@@ -185,7 +185,7 @@ func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.C
 	}
 	from := period.From.UTC()
 	for after := coupon.CouponID(0); ; {
-		page, err := mysqltx.Column[coupon.CouponID](ctx, r.DB, couponsSQL, after, period.To.UTC(), from, from, couponsPerPage)
+		page, err := mysqltx.Column[coupon.CouponID](ctx, r.DB, couponsSQL, after, period.To.UTC(), from, period.From.UnixMicro(), couponsPerPage)
 		if err != nil {
 			return nil, fmt.Errorf("read the coupons of the period: %w", err)
 		}
