@@ -333,13 +333,10 @@ func (l *loop) lookAgain(ctx context.Context, w *watched, at time.Time) {
 // noteRun logs a coupon when it begins or ceases to fail.
 func (l *loop) noteRun(w *watched, issued settle.Issuance) {
 	failing := coupon.ResultStatus("")
-	switch issued.Status {
-	case coupon.Failed, coupon.HeldBack:
+	if issued.Status == coupon.Failed || issued.Status == coupon.HeldBack {
 		failing = issued.Status
-	case coupon.Busy: // says nothing
-		return
 	}
-	if failing == w.failing {
+	if failing == w.failing || issued.Status == coupon.Busy { // a busy coupon may fail or not
 		return
 	}
 	w.failing = failing

@@ -27,7 +27,7 @@ func TestMetrics(t *testing.T) {
 			s.settle = nil
 			s.looking = errAway
 		})
-		pass(2 * interval)
+		pass(interval + interval/10)
 		s.change(func() { s.looking, s.lines[2], s.lines[3] = nil, 5, 5 })
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(r.Issue)
