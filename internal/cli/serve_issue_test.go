@@ -126,6 +126,23 @@ func TestServe_AddedSeatsGoToNotSelected(t *testing.T) {
 	w.verify()
 }
 
+// Nobody is in the queue, and nobody can come into it before a run has seen the new seats.
+func TestServe_AddedSeatsReopenTheCoupon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	couponID := w.AddImmediate(2, 1, 2)
+	w.serve(1)
+	w.awaitEmptyLine(couponID)
+	w.AddUsers(3)
+	require.Equal(t, candidates.SoldOut, w.Answer(couponID, 3))
+	code, _, stderr := w.settle("coupon", "add-seats", couponID.String(), "--seats=2", "--operator=park", "--reason=MKT-2")
+	require.Zero(t, code, stderr)
+	testenv.Eventually(t, issued, "applications are accepted", func() bool { return w.Answer(couponID, 3) != candidates.SoldOut })
+	w.awaitEmptyLine(couponID)
+	require.Equal(t, between(1, 3), w.Issued(couponID))
+	w.verify()
+}
+
 func TestServe_MySQLAwayMovesNobody(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})

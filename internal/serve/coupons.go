@@ -18,9 +18,12 @@ type Coupon struct {
 	// Due reports whether the coupon has work although nobody may wait in its queue: free seats for NOT_SELECTED
 	// applications, or a settlement that is not cleaned up.
 	Due bool
+	// Seats is the number of seats if some, but not all, are taken, else 0. After seats were added, Redis may still answer
+	// SOLD_OUT: a run makes it accept applications.
+	Seats int
 }
 
-func (c *Coupon) fields() []any { return []any{&c.ID, &c.Opens, &c.Closes, &c.Due} }
+func (c *Coupon) fields() []any { return []any{&c.ID, &c.Opens, &c.Closes, &c.Due, &c.Seats} }
 
 // opened reports whether the coupon may have applications. The margin is for shards whose clocks differ.
 func (c *Coupon) opened(now time.Time) bool { return !now.Before(c.Opens.Add(-clockMargin)) }
@@ -43,7 +46,8 @@ const couponsSQL = `
 SELECT c.id, c.apply_opens_at, c.apply_closes_at,
        c.issued_count < c.total_quantity
            AND EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = c.id AND o.outcome = 'NOT_SELECTED')
-       OR EXISTS (SELECT 1 FROM settlement s WHERE s.coupon_id = c.id AND s.cleaned_at IS NULL)
+       OR EXISTS (SELECT 1 FROM settlement s WHERE s.coupon_id = c.id AND s.cleaned_at IS NULL),
+       IF(c.issued_count BETWEEN 1 AND c.total_quantity - 1, c.total_quantity, 0)
   FROM coupon c
  WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? AND c.cadence = 'IMMEDIATE' AND NOT c.frozen
  ORDER BY c.apply_closes_at <= ?, c.apply_closes_at, c.id

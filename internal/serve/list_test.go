@@ -36,6 +36,31 @@ func TestIssue_SettlesWhatIsDueWithoutLine(t *testing.T) {
 	})
 }
 
+// After seats were added, Redis may still answer SOLD_OUT, so that nobody comes into the queue.
+func TestIssue_RunsOnceForChangedSeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		some := open(1)
+		some.Seats = 10
+		s := newServers(some)
+		s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.Failed) }
+		s.start(t, 1)
+		pass(refreshInterval * 2)
+		require.Greater(t, len(s.ran()), 2, "until a run succeeds")
+		s.change(func() { s.settle = nil })
+		pass(refreshInterval * 2)
+		s.forget()
+		pass(refreshInterval * 5)
+		require.Empty(t, s.ran())
+		s.change(func() { s.coupons[0].Seats = 0 }) // sold out
+		pass(refreshInterval * 2)
+		require.Empty(t, s.ran())
+		s.change(func() { s.coupons[0].Seats = 20 })
+		pass(refreshInterval * 5)
+		require.Len(t, s.ran(), 1)
+	})
+}
+
 // While a run is under way, its settlement is not cleaned up: the list says due. That is no work for another run.
 func TestIssue_RunIsNotDueToItself(t *testing.T) {
 	t.Parallel()

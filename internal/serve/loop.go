@@ -41,6 +41,7 @@ type watched struct {
 	pause     pause
 	notBefore time.Time // end of the pause
 	failing   coupon.ResultStatus
+	reopened  int // Coupon.Seats at the last run that succeeded
 }
 
 // idle reports whether a look at the coupon or a run of it may begin.
@@ -105,7 +106,7 @@ func (l *loop) adopt(ctx context.Context, found *list) {
 			l.coupons[c.ID] = w
 		}
 		// A run that ended after the refresh had begun may have done what was due.
-		c.Due = c.Due && !w.running && w.ended.Before(found.at)
+		c.Due = (c.Due || c.Seats != 0 && c.Seats != w.reopened) && !w.running && w.ended.Before(found.at)
 		w.Coupon, w.listed, w.unknown = c, true, true
 		w.shard = l.shardOf(c.ID, shards)
 		l.order = append(l.order, w)
@@ -271,12 +272,17 @@ func (l *loop) start(ctx context.Context) {
 		if w.queued = false; !w.listed {
 			continue
 		}
-		wasDue := w.Due
+		wasDue, seats := w.Due, w.Seats
 		w.running, w.overtaken, w.Due = true, false, false
 		l.running++
 		go func() {
 			issued := l.issue(ctx, w.ID)
-			l.tell(func() { l.issued(ctx, w, wasDue, issued) })
+			l.tell(func() {
+				if issued.Status == coupon.Settled || issued.Status == coupon.Unchanged {
+					w.reopened = seats
+				}
+				l.issued(ctx, w, wasDue, issued)
+			})
 		}()
 	}
 }
