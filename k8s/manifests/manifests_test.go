@@ -268,7 +268,7 @@ func TestSettleServe(t *testing.T) {
 		mustBeSpread(t, pod)
 		require.Equal(t, map[string]int32{"admin": 9090}, ports(container))
 		require.Contains(t, container.Env, corev1.EnvVar{Name: "SETTLE_ADMIN_LISTEN", Value: ":9090"})
-		require.Equal(t, "jajeong-settle", pod.Spec.Volumes[0].Secret.SecretName)
+		require.Regexp(t, "^jajeong-settle(-|$)", pod.Spec.Volumes[0].Secret.SecretName, "the account of settle")
 		for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 			require.Equal(t, "admin", probe.HTTPGet.Port.StrVal)
 		}
