@@ -47,7 +47,7 @@ func TestDeadNode_JobRetriesAfterTaintOrDelete(t *testing.T) {
 func (n *night) runsOn(node string) (name string) {
 	n.t.Helper()
 	rendered := n.kubectl("kustomize", n.manifests("0 0 1 1 *"))
-	n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, migrate)")
+	n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, settle-serve, migrate)")
 	var job batchv1.Job
 	require.NoError(n.t, json.Unmarshal([]byte(n.kubectl("create", "job", "tonight", "--from=cronjob/settle", "--dry-run=client", "--output=json")), &job))
 	job.Spec.Template.Spec.NodeName = node

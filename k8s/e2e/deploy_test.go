@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,18 +51,42 @@ func TestDeployScript_StopsAfterFailedMigration(t *testing.T) {
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 }
 
+// Both Pods of settle-serve issue immediate coupons. The other one goes on when one dies, and Kubernetes replaces the dead one.
+func TestSettleServe_IssuesAfterLossOfPod(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	require.NoError(t, n.deploy())
+	both, api := n.ready("settle-serve", 2), n.applyAPI()
+	require.NotEqual(t, both[0].Status.PodIP, both[1].Status.PodIP)
+	couponID := n.AddCoupon(3)
+	n.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", couponID)
+	n.AddUsers(1, 2, 3)
+	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, api, couponID, 1) == "NOT_APPLIED" })
+	mustBeIssued := func(user coupon.UserID) {
+		t.Helper()
+		require.Equal(t, "ACCEPTED", n.ask(http.MethodPost, api, couponID, user))
+		n.await(fmt.Sprintf("user %d has the coupon", user), func(context.Context) bool { return n.ask(http.MethodGet, api, couponID, user) == "ISSUED" })
+	}
+
+	mustBeIssued(1)
+	require.NoError(t, kube.node.kill(&both[0]))
+	mustBeIssued(2)
+	for _, pod := range n.ready("settle-serve", 2) {
+		require.NotEqual(t, both[0].UID, pod.UID)
+	}
+	mustBeIssued(3)
+	n.mustBeSettled(couponID, 3)
+	require.EqualValues(t, 3, n.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = 'IMMEDIATE' AND status = 'SUCCEEDED'"))
+}
+
 // deploy runs k8s/deploy.sh. The namespace of the caller differs from that of the overlay, which counts. The error has the
 // output of the script. All Pods of this node share its ports, so each listens on its own address.
 func (n *night) deploy(flags ...string) error {
 	n.t.Helper()
 	const never = "0 0 31 2 *"
-	dir := n.manifests(never, patch("apps/v1", "Deployment", "apply-api", map[string]any{"template": map[string]any{"spec": map[string]any{
-		"containers": []any{map[string]any{"name": "apply-api", "env": []any{
-			map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
-			map[string]any{"name": "APPLY_LISTEN", "value": "$(POD_IP):8080"},
-			map[string]any{"name": "APPLY_ADMIN_LISTEN", "value": "$(POD_IP):9090"},
-		}}},
-	}}}))
+	dir := n.manifests(never,
+		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "APPLY_ADMIN_LISTEN": "9090"}),
+		listening("settle-serve", map[string]string{"SETTLE_ADMIN_LISTEN": "9090"}))
 	script := n.command("../deploy.sh", append(flags, dir)...)
 	script.Env = append(script.Env, "NAMESPACE=other")
 	if output, err := script.CombinedOutput(); err != nil {
@@ -73,16 +98,34 @@ func (n *night) deploy(flags ...string) error {
 	return nil
 }
 
+// listening patches a Deployment so that each of its Pods listens on its own address, at the port of each setting.
+func listening(deployment string, ports map[string]string) map[string]any {
+	env := []any{map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}}}
+	for setting, port := range ports {
+		env = append(env, map[string]any{"name": setting, "value": "$(POD_IP):" + port})
+	}
+	return patch("apps/v1", "Deployment", deployment, map[string]any{"template": map[string]any{"spec": map[string]any{
+		"containers": []any{map[string]any{"name": deployment, "env": env}}}}})
+}
+
 // applyAPI waits until exactly one Pod serves, and returns it.
-func (n *night) applyAPI() (only *v1.Pod) {
+func (n *night) applyAPI() *v1.Pod {
 	n.t.Helper()
-	n.await("one Pod of apply-api is ready and no other is left", func(ctx context.Context) bool {
-		pods, err := kube.client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=apply-api"})
+	return &n.ready("apply-api", 1)[0]
+}
+
+// ready waits until this number of Pods of a Deployment is ready and no other is at work, and returns them.
+func (n *night) ready(deployment string, replicas int) (pods []v1.Pod) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%d Pods of %s are ready and no other is left", replicas, deployment), func(ctx context.Context) bool {
+		found, err := kube.client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + deployment})
 		require.NoError(n.t, err)
-		only = &pods.Items[0]
-		return len(pods.Items) == 1 && len(only.Status.ContainerStatuses) == 1 && only.Status.ContainerStatuses[0].Ready
+		pods = slices.DeleteFunc(found.Items, func(pod v1.Pod) bool { return pod.Status.Phase == v1.PodFailed })
+		return len(pods) == replicas && !slices.ContainsFunc(pods, func(pod v1.Pod) bool {
+			return len(pod.Status.ContainerStatuses) != 1 || !pod.Status.ContainerStatuses[0].Ready
+		})
 	})
-	return only
+	return pods
 }
 
 // ask sends a request of a user. It returns the status of the application, or the code of the problem.

@@ -27,7 +27,7 @@
 //     a local folder.
 //   - The network: Pods share the network of this machine, each with an address in 127.0.0.0/8. There is no DNS, no Service
 //     and no NetworkPolicy.
-//   - Liveness probes, and readiness probes after the first success.
+//   - Startup and liveness probes, and readiness probes after the first success.
 //   - Several containers, init containers, restarts in place: the manifests have none. Such a Pod fails.
 //   - The health of the node itself.
 //

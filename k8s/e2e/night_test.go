@@ -130,7 +130,7 @@ func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
 }
 
 // applyWithNextMinute applies the Jobs and CronJobs, with the next minute in Seoul as the schedule of settle, and returns that
-// minute. It does not start apply-api: all applications exist before.
+// minute. It starts neither apply-api nor settle-serve: all applications exist before.
 func (n *night) applyWithNextMinute() (midnight time.Time) {
 	n.t.Helper()
 	const toApply, attempts = 15 * time.Second, 5
@@ -138,7 +138,7 @@ func (n *night) applyWithNextMinute() (midnight time.Time) {
 		midnight = time.Now().In(jajeongtest.Zone).Add(toApply).Truncate(time.Minute).Add(time.Minute)
 		schedule := fmt.Sprintf("%d %d * * *", midnight.Minute(), midnight.Hour())
 		rendered := n.kubectl("kustomize", n.manifests(schedule))
-		n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, migrate)")
+		n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, settle-serve, migrate)")
 		if time.Now().Before(midnight) || len(n.jobs()) > 0 {
 			return midnight
 		} // otherwise the minute has passed, and the CronJob would wait for the next day

@@ -24,7 +24,7 @@ func TestCompose(t *testing.T) {
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "demo", "apply-api", "schedule", "settle", "prometheus", "grafana"}, project.ServiceNames())
+	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "demo", "apply-api", "serve", "settle", "prometheus", "grafana"}, project.ServiceNames())
 	services := project.Services
 
 	require.Subset(t, services["redis"].Command, []string{"--appendonly", "yes", "--maxmemory-policy", "noeviction"})
@@ -67,7 +67,7 @@ func TestCompose(t *testing.T) {
 	require.Equal(t, 5, own)
 	require.Equal(t, "demo", services["demo"].Build.Target)
 	require.Contains(t, instructions(t), "FROM "+services["mysql"].Image+" AS demo", "its mysql client is of the server's version")
-	require.Equal(t, types.ShellCommand{"settle", "schedule"}, services["schedule"].Command[:2])
+	require.Equal(t, types.ShellCommand{"settle", "serve", "--admin-listen=:9090"}, services["serve"].Command, "every task")
 }
 
 // Prometheus scrapes all services with metrics, and mounts its rule files.
@@ -99,7 +99,7 @@ func TestComposePrometheus(t *testing.T) {
 			}
 		}
 	}
-	require.ElementsMatch(t, []string{"apply-api:9090", "schedule:9090"}, scraped)
+	require.ElementsMatch(t, []string{"apply-api:9090", "serve:9090"}, scraped)
 }
 
 func TestComposePrometheus_PromtoolAccepts(t *testing.T) {

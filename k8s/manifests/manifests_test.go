@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/api/types"
 )
@@ -28,17 +29,18 @@ func TestOverlays_HaveAllResources(t *testing.T) {
 		require.Equal(t, testedKubernetes(t), c.namespaces[0].Labels[security+"enforce-version"], "an upgrade of the cluster would change the rules")
 		require.Equal(t, "latest", c.namespaces[0].Labels[security+"warn-version"])
 		require.Contains(t, c.deployments, "apply-api")
+		require.Contains(t, c.deployments, "settle-serve")
 		require.Contains(t, c.cronJobs, "settle")
 		require.Contains(t, c.cronJobs, "verify")
 		require.Contains(t, c.jobs, "migrate")
-		require.Len(t, c.own(), 4)
+		require.Len(t, c.own(), 5)
 		require.Len(t, c.autoscalers, 1)
-		require.Len(t, c.budgets, 1)
+		require.Len(t, c.budgets, 2)
 		var args []string
 		for _, pod := range c.own() {
 			args = append(args, strings.Join(append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...), " "))
 		}
-		require.ElementsMatch(t, []string{"apply-api", "settle run", "settle verify", "settle migrate"}, args)
+		require.ElementsMatch(t, []string{"apply-api", "settle serve --tasks issue", "settle run", "settle verify", "settle migrate"}, args)
 	})
 }
 
@@ -231,21 +233,9 @@ func TestApplyAPI(t *testing.T) {
 		scaler := c.autoscalers[0].Spec
 		require.Equal(t, "Deployment/apply-api", scaler.ScaleTargetRef.Kind+"/"+scaler.ScaleTargetRef.Name)
 		require.LessOrEqual(t, *scaler.MinReplicas, scaler.MaxReplicas)
-		require.True(t, matches(t, c.budgets[0].Spec.Selector, pod.Labels))
-		require.Equal(t, 1, c.budgets[0].Spec.MaxUnavailable.IntValue())
-
-		var spread []string
-		for _, constraint := range pod.Spec.TopologySpreadConstraints {
-			require.True(t, matches(t, constraint.LabelSelector, pod.Labels))
-			spread = append(spread, constraint.TopologyKey)
-		}
-		require.Equal(t, []string{"topology.kubernetes.io/zone", "kubernetes.io/hostname"}, spread)
-
-		ports := map[string]int32{}
-		for _, port := range container.Ports {
-			ports[port.Name] = port.ContainerPort
-		}
-		require.Equal(t, map[string]int32{"http": 8080, "admin": 9090}, ports)
+		require.Equal(t, 1, c.budget(t, pod.Labels).MaxUnavailable.IntValue())
+		mustBeSpread(t, pod)
+		require.Equal(t, map[string]int32{"http": 8080, "admin": 9090}, ports(container))
 		connections, err := strconv.ParseInt(c.settings["MAX_CONNECTIONS"], 10, 64)
 		require.NoError(t, err)
 		connections += int64(constants(t, "../../internal/api/connections.go")["surplus"])
@@ -264,6 +254,58 @@ func TestApplyAPI(t *testing.T) {
 		require.Equal(t, "http", c.services[at].Spec.Ports[0].TargetPort.StrVal)
 		require.True(t, matches(t, &metav1.LabelSelector{MatchLabels: c.services[at].Spec.Selector}, pod.Labels))
 	})
+}
+
+func TestSettleServe(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, c *cluster) {
+		deployment := c.deployments["settle-serve"]
+		require.Equal(t, new(int32(2)), deployment.Spec.Replicas)
+		require.Zero(t, deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue())
+		require.Positive(t, deployment.Spec.Strategy.RollingUpdate.MaxSurge.IntValue())
+		pod, container := deployment.Spec.Template, deployment.Spec.Template.Spec.Containers[0]
+		require.Equal(t, 1, c.budget(t, pod.Labels).MinAvailable.IntValue())
+		mustBeSpread(t, pod)
+		require.Equal(t, map[string]int32{"admin": 9090}, ports(container))
+		require.Contains(t, container.Env, corev1.EnvVar{Name: "SETTLE_ADMIN_LISTEN", Value: ":9090"})
+		require.Regexp(t, "^jajeong-settle(-|$)", pod.Spec.Volumes[0].Secret.SecretName, "the account of settle")
+		for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+			require.Equal(t, "admin", probe.HTTPGet.Port.StrVal)
+		}
+		require.False(t, slices.ContainsFunc(c.services, func(s corev1.Service) bool {
+			return matches(t, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, pod.Labels)
+		}), "the admin port is never public")
+		require.NotEmpty(t, c.settings["ISSUE_INTERVAL"], "both programs have the same interval")
+	})
+}
+
+// budget returns the only disruption budget of the pods with these labels.
+func (c *cluster) budget(t *testing.T, labels map[string]string) policyv1.PodDisruptionBudgetSpec {
+	t.Helper()
+	all := slices.DeleteFunc(slices.Clone(c.budgets), func(b policyv1.PodDisruptionBudget) bool { return !matches(t, b.Spec.Selector, labels) })
+	require.Len(t, all, 1)
+	require.Equal(t, new(policyv1.AlwaysAllow), all[0].Spec.UnhealthyPodEvictionPolicy)
+	return all[0].Spec
+}
+
+// mustBeSpread demands that the pods spread over zones and nodes.
+func mustBeSpread(t *testing.T, pod corev1.PodTemplateSpec) {
+	t.Helper()
+	var spread []string
+	for _, constraint := range pod.Spec.TopologySpreadConstraints {
+		require.True(t, matches(t, constraint.LabelSelector, pod.Labels))
+		spread = append(spread, constraint.TopologyKey)
+	}
+	require.Equal(t, []string{"topology.kubernetes.io/zone", "kubernetes.io/hostname"}, spread)
+}
+
+// ports returns the ports of a container by name.
+func ports(container corev1.Container) map[string]int32 {
+	named := map[string]int32{}
+	for _, port := range container.Ports {
+		named[port.Name] = port.ContainerPort
+	}
+	return named
 }
 
 // reach returns the peers that may connect to a port of the pods with these labels, or to which these pods may connect.
@@ -332,7 +374,10 @@ func TestNetworkPolicies(t *testing.T) {
 			slices.Sort(dns)
 			pods := c.pods()
 			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["apply-api"].Labels, true))
-			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}, c.reach(t, pods["apply-api"].Labels, false))
+			require.Equal(t, map[string][]string{"admin": {"namespace monitoring"}}, c.reach(t, pods["settle-serve"].Labels, true))
+			for _, deployment := range []string{"apply-api", "settle-serve"} {
+				require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}, c.reach(t, pods[deployment].Labels, false))
+			}
 			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "9091": {"namespace monitoring"}}, c.reach(t, pods["settle"].Labels, false))
 			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "9091": {"namespace monitoring"}}, c.reach(t, pods["verify"].Labels, false))
 			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}}, c.reach(t, pods["migrate"].Labels, false))
@@ -340,8 +385,8 @@ func TestNetworkPolicies(t *testing.T) {
 				require.Empty(t, c.reach(t, pods[job].Labels, true), job)
 			}
 			if overlay == "dev" {
-				require.Equal(t, map[string][]string{"redis": {"apply-api", "settle", "verify"}}, c.reach(t, pods["redis"].Labels, true))
-				require.Equal(t, map[string][]string{"mysql": {"apply-api", "migrate", "settle", "verify"}}, c.reach(t, pods["mysql"].Labels, true))
+				require.Equal(t, map[string][]string{"redis": {"apply-api", "settle", "settle-serve", "verify"}}, c.reach(t, pods["redis"].Labels, true))
+				require.Equal(t, map[string][]string{"mysql": {"apply-api", "migrate", "settle", "settle-serve", "verify"}}, c.reach(t, pods["mysql"].Labels, true))
 			}
 		})
 	}

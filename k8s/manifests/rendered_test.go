@@ -178,7 +178,7 @@ func program(t *testing.T, name string) string {
 // help returns the help texts of both programs.
 func help(t *testing.T) (said string) {
 	t.Helper()
-	for _, command := range [][]string{{"apply-api"}, {"settle"}, {"settle", "run"}, {"settle", "schedule"}} {
+	for _, command := range [][]string{{"apply-api"}, {"settle"}, {"settle", "run"}, {"settle", "serve"}} {
 		output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		said += string(output)

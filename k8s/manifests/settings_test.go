@@ -104,38 +104,51 @@ func TestProbes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
 		t.Parallel()
-		pod := c.pods()["apply-api"]
-		container := pod.Spec.Containers[0]
-		api := exec.CommandContext(t.Context(), program(t, container.Command[0]), container.Args...)
-		api.Env = append(environment(t, c, pod), "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0")
-		stderr, err := api.StderrPipe()
-		require.NoError(t, err)
-		require.NoError(t, api.Start())
-		t.Cleanup(func() { _ = api.Process.Kill(); _ = api.Wait() })
-
-		var listening struct {
-			Msg, Admin string
-		}
-		lines := bufio.NewScanner(stderr)
-		for listening.Admin == "" {
-			require.True(t, lines.Scan(), "apply-api ended: %v", lines.Err())
-			_ = json.Unmarshal(lines.Bytes(), &listening) // messages about wrong settings are not JSON
-		}
-		go func() {
-			for lines.Scan() {
+		for name, deployment := range c.deployments {
+			pod := deployment.Spec.Template
+			container := pod.Spec.Containers[0]
+			if _, own := c.own()[name]; !own {
+				continue
 			}
-		}()
-		for probe, want := range map[*corev1.Probe]int{
-			container.LivenessProbe:  http.StatusOK,
-			container.ReadinessProbe: http.StatusServiceUnavailable,
-		} {
-			client := http.Client{Timeout: time.Duration(probe.TimeoutSeconds) * time.Second}
-			response, err := client.Get("http://" + listening.Admin + probe.HTTPGet.Path)
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-			require.Equal(t, want, response.StatusCode, probe.HTTPGet.Path)
+			admin := started(t, container, environment(t, c, pod))
+			probes := map[*corev1.Probe]int{container.LivenessProbe: http.StatusOK, container.ReadinessProbe: http.StatusServiceUnavailable}
+			if container.StartupProbe != nil {
+				probes[container.StartupProbe] = http.StatusOK
+			}
+			for probe, want := range probes {
+				client := http.Client{Timeout: time.Duration(probe.TimeoutSeconds) * time.Second}
+				response, err := client.Get("http://" + admin + probe.HTTPGet.Path)
+				require.NoError(t, err, name)
+				require.NoError(t, response.Body.Close())
+				require.Equal(t, want, response.StatusCode, "%s: %s", name, probe.HTTPGet.Path)
+			}
 		}
 	})
+}
+
+// started starts the program of a container on free ports and returns the address of its admin port.
+func started(t *testing.T, container corev1.Container, env []string) (admin string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program(t, container.Command[0]), container.Args...)
+	command.Env = append(env, "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0")
+	stderr, err := command.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+
+	var listening struct {
+		Msg, Admin string
+	}
+	lines := bufio.NewScanner(stderr)
+	for listening.Admin == "" {
+		require.True(t, lines.Scan(), "%s ended: %v", container.Name, lines.Err())
+		_ = json.Unmarshal(lines.Bytes(), &listening) // messages about wrong settings are not JSON
+	}
+	go func() {
+		for lines.Scan() {
+		}
+	}()
+	return listening.Admin
 }
 
 // The programs trust a private CA in the ConfigMap of the manifest, which is mounted like Kubernetes does it, and no other

@@ -28,7 +28,7 @@ const patience = time.Minute
 type deployment struct {
 	*jajeongtest.Deployment
 	env                 []string
-	api, schedule       *testenv.Program
+	api, serve          *testenv.Program
 	gateway, prometheus string // host:port
 }
 
@@ -42,7 +42,7 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
 	}
 	d.gateway = prometheus.StartPushgateway(t).Addr()
-	d.api, d.schedule = d.Start(d.env, "./cmd/apply-api"), d.Start(d.env, "./cmd/settle", "schedule")
+	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"), d.Start(d.env, "./cmd/settle", "serve")
 
 	rules, err := filepath.Abs("rules.yaml")
 	require.NoError(t, err)
@@ -51,9 +51,9 @@ global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500
 rule_files: [%s]
 scrape_configs:
   - {job_name: apply-api, static_configs: [{targets: [%q]}]}
-  - {job_name: settle-schedule, static_configs: [{targets: [%q]}]}
+  - {job_name: settle-serve, static_configs: [{targets: [%q]}]}
   - {job_name: pushgateway, honor_labels: true, static_configs: [{targets: [%q]}]}
-`, rules, d.api.Admin, d.schedule.Admin, d.gateway)).Addr()
+`, rules, d.api.Admin, d.serve.Admin, d.gateway)).Addr()
 	return d
 }
 

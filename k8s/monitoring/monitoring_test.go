@@ -56,13 +56,14 @@ func TestKustomization_HasAllRulesAndDashboards(t *testing.T) {
 	require.ElementsMatch(t, append(dashboards, "rules.yaml"), named)
 }
 
-// couponID is the coupon of the test applications.
-const couponID coupon.CouponID = 42
+// The coupons of the test applications. Nobody can issue lockedID.
+const couponID, immediateID, lockedID coupon.CouponID = 42, 43, 44
 
 // Queries name existing metrics and labels only, and all metrics are documented.
 func TestMetricsAndQueries(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, couponID)
+	d := deploy(t, couponID, immediateID, lockedID)
+	d.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id IN (?, ?)", immediateID, lockedID)
 	d.AddUsers(1, 2)
 	for user := range coupon.UserID(3) {
 		d.apply(couponID, user+1) // user 3 is unknown and goes to the DLQ
@@ -72,6 +73,10 @@ func TestMetricsAndQueries(t *testing.T) {
 	d.shell("settle run --push-gateway http://" + d.gateway)
 	d.shell("settle verify --push-gateway http://" + d.gateway)
 	d.apply(couponID, 4)
+	d.apply(immediateID, 1)
+	testenv.Eventually(t, patience, "an immediate coupon is issued", func() bool { return len(d.Issued(immediateID)) == 1 })
+	d.Lock(lockedID)
+	d.apply(lockedID, 1) // has a lag from now on
 
 	t.Run("Metrics", d.testMetrics)
 	t.Run("Queries", d.testQueries)
@@ -82,7 +87,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
 	sections := strings.Split(string(text), "\n## ")
-	require.Len(t, sections, 5)
+	require.Len(t, sections, 6)
 	documented := func(which ...int) (names []string) {
 		for _, i := range which {
 			names = append(names, distinct("(?m)^\\| `(jajeong_\\w+)`", sections[i])...)
@@ -90,8 +95,8 @@ func (d *deployment) testMetrics(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	for addr, want := range map[string][]string{d.api.Admin: documented(1, 2), d.schedule.Admin: documented(2, 3), d.gateway: documented(3, 4)} {
-		testenv.Eventually(t, patience, "all documented metrics exist", func() bool { // the first run of settle schedule may not have ended
+	for addr, want := range map[string][]string{d.api.Admin: documented(1, 2), d.serve.Admin: documented(2, 3, 4), d.gateway: documented(4, 5)} {
+		testenv.Eventually(t, patience, "all documented metrics exist", func() bool { // the first nightly run may not have ended
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr))
 			return len(got) >= len(want)
 		})

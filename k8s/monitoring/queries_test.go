@@ -70,7 +70,9 @@ var (
 func selects(expr string) (s selection) {
 	for _, grouping := range groupings.FindAllStringSubmatch(expr, -1) {
 		for label := range strings.SplitSeq(grouping[1], ",") {
-			s.labels = append(s.labels, strings.TrimSpace(label))
+			if label = strings.TrimSpace(label); label != "" { // on ()
+				s.labels = append(s.labels, label)
+			}
 		}
 	}
 	expr = durations.ReplaceAllString(groupings.ReplaceAllString(expr, " "), " ")
