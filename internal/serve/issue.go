@@ -77,7 +77,7 @@ func New(c Config) (*Issue, error) {
 		c.Logger == nil {
 		return nil, errors.New("serve: a field of Config is missing")
 	}
-	return &Issue{Config: c, measured: newMeasured()}, nil
+	return &Issue{Config: c, measured: newMeasured(c.Interval)}, nil
 }
 
 // list has the coupons of one refresh. It does not change.

@@ -38,10 +38,14 @@ type measured struct {
 	looks  *prometheus.CounterVec
 	runs   *prometheus.CounterVec
 	looked prometheus.Gauge
+
+	interval prometheus.Gauge
 }
 
-func newMeasured() *measured {
+func newMeasured(interval time.Duration) *measured {
 	m := &measured{
+		interval: prometheus.NewGauge(prometheus.GaugeOpts{Name: "jajeong_issue_interval_seconds",
+			Help: "Time between two looks at the queues of immediate coupons."}),
 		delay: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "jajeong_issue_delay_seconds", Buckets: delayBuckets,
 			Help: "Time from the arrival of an application to the commit of its immediate coupon."}),
 		looks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jajeong_issue_looks_total",
@@ -51,6 +55,7 @@ func newMeasured() *measured {
 		looked: prometheus.NewGauge(prometheus.GaugeOpts{Name: "jajeong_issue_looked_at_timestamp_seconds",
 			Help: "Last time when the task had looked at every queue that it should, or had none to look at."}),
 	}
+	m.interval.Set(interval.Seconds())
 	for _, result := range []string{lookEmpty, lookLine, lookFailed} {
 		m.looks.WithLabelValues(result)
 	}
@@ -61,7 +66,7 @@ func newMeasured() *measured {
 }
 
 func (m *measured) all() []prometheus.Collector {
-	return []prometheus.Collector{m.delay, m.looks, m.runs, m.looked}
+	return []prometheus.Collector{m.delay, m.looks, m.runs, m.looked, m.interval}
 }
 
 func (m *measured) look(waiting int, err error) {
