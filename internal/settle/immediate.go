@@ -8,6 +8,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 )
 
 // Issuance is the result of an immediate run.
@@ -63,7 +64,7 @@ type looked struct {
 // look reads the coupon, and chooses the cutoff.
 func (s *settlement) look(ctx context.Context) (now looked, err error) {
 	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-		read, err := readCoupon(ctx, q, selectCouponSQL, s.coupon.ID)
+		read, err := records.Coupon(ctx, q, s.coupon.ID)
 		if err == nil {
 			s.coupon = read
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -103,7 +104,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 	s.begin(StepLock)
 	err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
 		if sent {
-			if _, found, err := loadRecord(ctx, tx, s.run.id, locked.ID); err != nil || found {
+			if _, found, err := records.FindSettlement(ctx, tx, s.run.id, locked.ID); err != nil || found {
 				return err
 			}
 		}
@@ -131,7 +132,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 }
 
 func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, members []string) (done dropped, err error) {
-	done.issued = issued{coupon: locked, seatsLeft: locked.Free(), pending: []pendingCleanup{{run: s.run.id, covered: true}}}
+	done.issued = issued{coupon: locked, seatsLeft: locked.Free(), pending: []records.Pending{{Run: s.run.id, Covered: true}}}
 	all, err := s.underReview(ctx, locked.ID, members, s.run.MayBeGone)
 	if err != nil {
 		return done, err
@@ -148,10 +149,10 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if !done.seated.tally.changed() {
 		return done, nil
 	}
-	if err := addToSums(ctx, tx, locked.ID, done.recorded...); err != nil {
+	if err := records.AddToSums(ctx, tx, locked.ID, done.recorded...); err != nil {
 		return done, err
 	}
-	return done, insertRecord(ctx, tx, s.run, locked.ID, done.seated)
+	return done, records.InsertSettlement(ctx, tx, s.run.rows(), locked.ID, done.seated.row())
 }
 
 // cleanDropped removes dropped applications from Redis and marks the settlement as cleaned up.
@@ -166,7 +167,7 @@ func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 	}
 	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
 		s.begin(StepFinish)
-		return markCleaned(ctx, tx, s.run.id, s.coupon.ID, s.Now().UTC())
+		return records.MarkCleaned(ctx, tx, s.run.id, s.coupon.ID, s.Now().UTC())
 	})
 }
 
@@ -184,7 +185,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 		case c.User() != 0:
 			users = append(users, c.Application)
 		default: // a malformed member has no user id: only the reason identifies it
-			reason := mysqltx.Shorten(ledger.Malformed(c.Member)+": "+s.run.Reason, maxReasonLetters)
+			reason := ledger.Malformed(c.Member) + ": " + s.run.Reason
 			recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, reason, []coupon.Application{c.Application}, refused)
 			switch {
 			case mysqltx.IsDuplicate(err):

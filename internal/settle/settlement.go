@@ -16,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -51,8 +52,8 @@ type issued struct {
 	coupon    coupon.Coupon // as read under the lock
 	account   ledger.Account
 	seated    seated
-	pin       string           // the digest that an operator approves
-	pending   []pendingCleanup // runs whose clean-up is pending, also this run if it recorded anything
+	pin       string            // the digest that an operator approves
+	pending   []records.Pending // runs whose clean-up is pending, also this run if it recorded anything
 	seatsLeft int
 	waiting   int       // number of applications in the queue, before and after the cutoff
 	at        time.Time // when the reply to COMMIT came, by the clock of this process
@@ -157,7 +158,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 			return *sent, err
 		}
 	}
-	pending, err := selectPendingCleanups(ctx, tx, locked.ID, s.run.cutoff)
+	pending, err := records.PendingCleanUps(ctx, tx, locked.ID, s.run.cutoff)
 	if err != nil {
 		return issued{coupon: locked}, err
 	}
@@ -177,11 +178,11 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 		return done, err
 	}
 	// The promise row is locked as late as possible, because the catalog waits for it.
-	if err := keepPromise(ctx, tx, locked.ID, done.account, s.run.settledAt()); err != nil {
+	if err := records.KeepPromise(ctx, tx, locked.ID, done.account, s.run.settledAt()); err != nil {
 		return done, err
 	}
 	if done.account.Gap() > 0 {
-		if err := writeOff(ctx, tx, s.run, locked.ID, done.account, done.pin); err != nil {
+		if err := records.WriteOff(ctx, tx, s.run.origin(), locked.ID, done.account, done.pin); err != nil {
 			return done, err
 		}
 	}
@@ -189,7 +190,20 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	if done.seated, err = s.reviewReturned(ctx, tx, done.seated); err != nil {
 		return done, err
 	}
-	return done, keepSums(ctx, tx, locked.ID, done.account, done.seated)
+	return done, s.keepSums(ctx, tx, done)
+}
+
+// keepSums writes the sums after the transaction that seats the winners, if they have changed or were wrong.
+func (s *settlement) keepSums(ctx context.Context, tx *sql.Tx, done issued) error {
+	now := done.account.Sums
+	now.Issued += int64(done.seated.winners.count)
+	now.Concluded += int64(done.seated.recorded)
+	now.LastIssued = max(now.LastIssued, done.seated.winners.last)
+	now.SettledUpTo = max(now.SettledUpTo, now.LastIssued)
+	if now == done.account.Stored {
+		return nil
+	}
+	return records.KeepSums(ctx, tx, s.coupon.ID, now)
 }
 
 // errUnchanged rolls back the transaction of an immediate run that has nothing to record.
@@ -201,7 +215,7 @@ func (s *settlement) committed(ctx context.Context, tx *sql.Tx) (found bool, err
 		s.run.id, err = history.Find(ctx, tx, s.run.nonce)
 		return s.run.id != 0, err
 	}
-	_, found, err = loadRecord(ctx, tx, s.run.id, s.coupon.ID)
+	_, found, err = records.FindSettlement(ctx, tx, s.run.id, s.coupon.ID)
 	return found, err
 }
 
@@ -253,15 +267,15 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon, c
 
 // record deletes the records of refused NOT_SELECTED applications and counts the seats. If anything changed, it also
 // inserts the settlement row and the audit event, and adds this run to the pending clean-ups.
-func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pending []pendingCleanup) ([]pendingCleanup, error) {
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pending []records.Pending) ([]records.Pending, error) {
 	id, seats := done.coupon.ID, done.seated
 	returned := applications(seats.refusedOf(true), func(f coupon.Failure) coupon.Application { return f.Application })
-	if err := deleteNotSelected(ctx, tx, id, returned); err != nil {
+	if err := records.DeleteNotSelected(ctx, tx, id, returned); err != nil {
 		return nil, err
 	}
 	if seats.winners.count > 0 {
 		s.begin(StepCount)
-		if err := takeSeats(ctx, tx, id, seats.winners.count); err != nil {
+		if err := records.TakeSeats(ctx, tx, id, seats.winners.count); err != nil {
 			return nil, err
 		}
 	}
@@ -269,10 +283,10 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pendin
 		return pending, nil
 	}
 	s.begin(StepRecord)
-	if err := insertRecord(ctx, tx, s.run, id, seats); err != nil {
+	if err := records.InsertSettlement(ctx, tx, s.run.rows(), id, seats.row()); err != nil {
 		return nil, err
 	}
-	return append(pending, pendingCleanup{run: s.run.id, covered: true}), s.auditManual(ctx, tx, seats.winners)
+	return append(pending, records.Pending{Run: s.run.id, Covered: true}), s.auditManual(ctx, tx, seats.winners)
 }
 
 // notIssued handles an error of the fence or of the transaction.
@@ -305,17 +319,17 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 	}
 	s.begin(StepCleanUp)
 	for _, p := range done.pending {
-		if p.run == s.run.id && winners.complete {
+		if p.Run == s.run.id && winners.complete {
 			if err := s.removeRemembered(ctx, winners); err != nil {
 				return tally{}, err
 			}
 			if done.seated.tally.Rejected == 0 {
 				continue
 			}
-		} else if err := s.removePages(ctx, p.run, coupon.MarkIssued); err != nil {
+		} else if err := s.removePages(ctx, p.Run, coupon.MarkIssued); err != nil {
 			return tally{}, err
 		}
-		if err := s.removePages(ctx, p.run, coupon.MarkRejected); err != nil {
+		if err := s.removePages(ctx, p.Run, coupon.MarkRejected); err != nil {
 			return tally{}, err
 		}
 	}
@@ -393,7 +407,7 @@ func (s *settlement) closePage(ctx context.Context, page []coupon.Application, b
 }
 
 func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, page []coupon.Application, winners winners, refusedAnew int) (closedPage, error) {
-	boundary, err := selectLastIssued(ctx, tx, locked.ID)
+	boundary, err := records.LastIssued(ctx, tx, locked.ID)
 	if err != nil {
 		return closedPage{}, err
 	}
@@ -426,17 +440,17 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if err := s.auditManual(ctx, tx, winners); err != nil {
 		return d, err
 	}
-	if err := addToSums(ctx, tx, locked.ID, outcomes...); err != nil {
+	if err := records.AddToSums(ctx, tx, locked.ID, outcomes...); err != nil {
 		return d, err
 	}
-	return d, addToRecord(ctx, tx, s.run, locked.ID, d.Decisions)
+	return d, records.AddOutcomes(ctx, tx, s.run.rows(), locked.ID, len(d.AlreadyIssued), len(d.NotSelected))
 }
 
 // recordOutcome returns the applications whose rows were stored.
 func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, reason string, applications []coupon.Application,
 	refused *refusals) ([]coupon.Application, error) {
 	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
-		err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, reason, part)
+		err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, outcome, reason, part)
 		if part[0].User() != 0 { // malformed members may share an arrival, so their duplicates are no bad rows
 			err = mysqltx.DuplicateAsBadRow(err)
 		}
@@ -479,28 +493,28 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 // completeRecords writes final counts. The settlement row has the outcomes, also of pages whose COMMIT got no reply.
 func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
 	at := s.Now().UTC()
-	now, err := readCoupon(ctx, q, selectCouponSQL, s.coupon.ID)
+	now, err := records.Coupon(ctx, q, s.coupon.ID)
 	if err != nil {
 		return finished{}, err
 	}
-	record, found, err := loadRecord(ctx, q, s.run.id, s.coupon.ID)
+	record, found, err := records.FindSettlement(ctx, q, s.run.id, s.coupon.ID)
 	if err != nil {
 		return finished{}, err
 	}
 	counts := done.tally().Counts
 	if found {
-		counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.tally.Issued, record.tally.AlreadyIssued, record.tally.NotSelected
+		counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.Issued, record.AlreadyIssued, record.NotSelected
 	}
 	if found || counts.changed() {
-		if err := completeRecord(ctx, q, s.run, s.coupon.ID, counts, at); err != nil {
+		if err := records.CompleteSettlement(ctx, q, s.run.rows(), s.coupon.ID, counts.Read, counts.UnderReview+counts.Rejected, at); err != nil {
 			return finished{}, err
 		}
 	}
 	for _, p := range done.issued.pending {
-		if !p.covered || p.run == s.run.id {
+		if !p.Covered || p.Run == s.run.id {
 			continue // a run with a later cutoff may have left applications that this run has not read
 		}
-		if err := markCleaned(ctx, q, p.run, s.coupon.ID, at); err != nil {
+		if err := records.MarkCleaned(ctx, q, p.Run, s.coupon.ID, at); err != nil {
 			return finished{}, err
 		}
 	}
@@ -508,9 +522,9 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 }
 
 // reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.
-func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
+func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []records.Pending) error {
 	if c.Free() > 0 {
-		left, err := anyNotSelected(ctx, tx, c.ID)
+		left, err := records.AnyNotSelected(ctx, tx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -529,7 +543,7 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.
 
 // finalise finalises a coupon if no application waits or is in the DLQ, where an operator may still grant it a seat.
 // Keys are removed before the commit: after a crash in between, the coupon is due again with an empty line.
-func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
+func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []records.Pending) error {
 	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err != nil {
 		return err
@@ -539,11 +553,11 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, 
 	}
 	at := s.Now().UTC()
 	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
-		if err := markCleaned(ctx, tx, p.run, c.ID, at); err != nil {
+		if err := records.MarkCleaned(ctx, tx, p.Run, c.ID, at); err != nil {
 			return err
 		}
 	}
-	if err := keepPromise(ctx, tx, c.ID, account, at); err != nil {
+	if err := records.KeepPromise(ctx, tx, c.ID, account, at); err != nil {
 		return err
 	}
 	s.begin(StepSweep)
@@ -551,5 +565,5 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, 
 	if err != nil || !swept || c.Finalised() {
 		return err
 	}
-	return markFinalised(ctx, tx, c.ID, at)
+	return records.MarkFinalised(ctx, tx, c.ID, at)
 }
