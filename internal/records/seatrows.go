@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -70,8 +71,8 @@ func PackSeats(applications []coupon.Application) *SeatRows {
 
 // InsertIssued inserts one user_coupon row for each application. The first position is seated + 1.
 func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, seated int, rows *SeatRows) error {
-	expiresAt := run.At.AddDate(0, 0, c.ValidityDays)
-	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, rows.first.Time(), run.At, expiresAt, run.ID, rows.json))
+	issuedAt, expiresAt := timestamp(run.At), timestamp(run.At.AddDate(0, 0, c.ValidityDays))
+	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, timestamp(rows.first.Time()), issuedAt, expiresAt, run.ID, rows.json))
 	if err != nil {
 		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, rows.n, err)
 	}
@@ -80,3 +81,6 @@ func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, sea
 	}
 	return nil
 }
+
+// timestamp formats a time for TIMESTAMP. The driver writes midnight in UTC as a date alone, which TIMESTAMP refuses.
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000000") }

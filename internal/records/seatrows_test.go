@@ -33,7 +33,8 @@ func begin(t *testing.T, seats int) *sql.Tx {
 	return tx
 }
 
-var run1 = Run{ID: 1, At: time.Date(2026, 11, 22, 15, 0, 0, 0, time.UTC)}
+// run1 has the midnight of UTC as cutoff, and began before it.
+var run1 = Run{ID: 1, At: time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)}
 
 func application(user coupon.UserID, arrival coupon.Arrival) coupon.Application {
 	return coupon.Application{Member: user.Member(), Arrival: arrival, Source: coupon.SourceQueue}
@@ -68,7 +69,7 @@ func TestInsertIssued_SkipsForeignKeyCheckInOneStatement(t *testing.T) {
 }
 
 // The places and arrivals of a full page come out of their packing as they went in, however far apart.
-func TestInsertIssued_StoresPlaceAndArrivalAsPacked(t *testing.T) {
+func TestInsertIssued_StoresPlaceAndTimesAsPacked(t *testing.T) {
 	t.Parallel()
 	const day = 24 * 3600 * 1_000_000
 	line := make([]coupon.Application, MaxSeatRows)
@@ -79,19 +80,20 @@ func TestInsertIssued_StoresPlaceAndArrivalAsPacked(t *testing.T) {
 	line[0].Member = "18446744073709551615"
 	line[0].Arrival = line[len(line)-1].Arrival - maxLater
 	tx := begin(t, MaxSeatRows)
-	require.NoError(t, InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 1}, 500, PackSeats(line)))
-	rows, err := tx.Query("SELECT user_id, position, applied_at FROM user_coupon ORDER BY position")
+	require.NoError(t, InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 1, ValidityDays: 30}, 500, PackSeats(line)))
+	rows, err := tx.Query("SELECT user_id, position, applied_at, issued_at, expires_at FROM user_coupon ORDER BY position")
 	require.NoError(t, err)
 	defer rows.Close()
 	for i, a := range line {
 		require.True(t, rows.Next())
 		var user coupon.UserID
 		var position int
-		var appliedAt time.Time
-		require.NoError(t, rows.Scan(&user, &position, &appliedAt))
+		var appliedAt, issuedAt, expiresAt time.Time
+		require.NoError(t, rows.Scan(&user, &position, &appliedAt, &issuedAt, &expiresAt))
 		require.Equal(t, a.User(), user)
 		require.Equal(t, 500+i+1, position)
 		require.Equal(t, a.Arrival, coupon.ArrivalAt(appliedAt))
+		require.Equal(t, []time.Time{run1.At, run1.At.AddDate(0, 0, 30)}, []time.Time{issuedAt, expiresAt})
 	}
 	require.False(t, rows.Next())
 }
