@@ -1,13 +1,9 @@
 package settle
 
 import (
-	"context"
-	"slices"
 	"sync/atomic"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/records"
 )
 
 // maxRemembered is how many winners a run keeps in memory (16 MB). A settlement without room reads them from MySQL.
@@ -52,45 +48,5 @@ func (r *remembered) add(issued []coupon.Application) {
 	}
 	for _, a := range issued {
 		r.all = append(r.all, Winner{a.User(), a.Arrival})
-	}
-}
-
-// cleanUpApplications is the greatest number of applications that one call removes from Redis.
-const cleanUpApplications = 5_000
-
-// removeRemembered removes winners from Redis in order of arrival, the order that costs Redis least.
-func (s *settlement) removeRemembered(ctx context.Context, winners *remembered) error {
-	for some := range slices.Chunk(winners.all, cleanUpApplications) {
-		page := make([]coupon.Application, len(some))
-		for i, w := range some {
-			page[i] = coupon.Application{Member: w.User.Member(), Arrival: w.Arrival, Source: coupon.SourceQueue}
-		}
-		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, page); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removePages removes from Redis the applications that a run has recorded as issued or, with MarkRejected, rejected.
-func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark coupon.Mark) error {
-	read := records.Issued
-	if mark == coupon.MarkRejected {
-		read = records.Rejected
-	}
-	for last := (records.Row{}); ; {
-		var rows []records.Row
-		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-			rows, err = read(ctx, q, s.coupon.ID, run, last, cleanUpApplications)
-			return err
-		})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		page := applications(rows, records.Row.Application)
-		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
-			return err
-		}
-		last = rows[len(rows)-1]
 	}
 }

@@ -4,17 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
-	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
@@ -63,12 +60,6 @@ type issued struct {
 // with a gap only if it writes the gap off. So do refused rows, which then move to the DLQ.
 func (i issued) changed() bool {
 	return i.seated.tally.changed() || len(i.seated.refused.failures) > 0 || i.account.Gap() > 0
-}
-
-// finished is the final state of a settlement whose records are complete.
-type finished struct {
-	counts    Counts
-	seatsLeft int
 }
 
 // settle runs the phases in order. It postpones a long close-out, so that other coupons' winners need not wait for it.
@@ -338,232 +329,4 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 		moved.Read = moved.UnderReview
 	}
 	return moved, err
-}
-
-func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err error) {
-	logged, refusedAnew := s.Now(), done.seated.refused.anew
-	err = s.eachPage(ctx, func(page []coupon.Application) error {
-		s.begin(StepCloseOut)
-		d, err := s.closePage(ctx, page, done.seated, refusedAnew)
-		sum = sum.plus(d.tally)
-		refusedAnew = d.refused.anew
-		if now := s.Now(); now.Sub(logged) >= progressEvery {
-			s.logger.Info("recording the rest of the line", zap.Int("read", sum.Read), zap.Int("not_selected", sum.NotSelected))
-			logged = now
-		}
-		return err
-	})
-	return sum, err
-}
-
-// eachPage visits the pages of queue and DLQ up to the cutoff. After a request to stop it returns an error.
-func (s *settlement) eachPage(ctx context.Context, visit func(page []coupon.Application) error) error {
-	rest := line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
-	for page, err := range line.Ahead(ctx, rest.NextOrNil) {
-		if err == nil {
-			err = s.run.stopped()
-		}
-		if err != nil {
-			return err
-		}
-		if err := visit(*page); err != nil {
-			return err
-		}
-		s.progress(len(*page))
-	}
-	return nil
-}
-
-type closedPage struct {
-	decision.Decisions
-	refused refusals
-	tally   tally
-}
-
-// closePage decides one page in its own transaction, under the coupon's lock, and then moves the applications in Redis.
-func (s *settlement) closePage(ctx context.Context, page []coupon.Application, before seated, refusedAnew int) (done closedPage, err error) {
-	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
-		done, err = s.recordPage(ctx, tx, locked, page, before.winners, refusedAnew)
-		return err
-	})
-	if err != nil {
-		return closedPage{}, err
-	}
-	done.tally = tally{Counts: Counts{Read: done.Read - before.readAgain(page), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
-	// Failures move to the DLQ first, so that the rest of the page is one range of the queue. If the user of a failure
-	// has another DLQ entry, the failure stays in the queue until the next run.
-	moved, err := s.moveToReview(ctx, slices.Concat(done.Review, done.refused.failures))
-	done.tally = done.tally.plus(moved)
-	if err != nil {
-		return done, err
-	}
-	holders := slices.Concat(done.IssuedBefore, done.AlreadyIssued)
-	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
-		return done, err
-	}
-	others := slices.Concat(done.RecordedBefore, done.NotSelected)
-	_, err = s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others)
-	return done, err
-}
-
-func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, page []coupon.Application, winners winners, refusedAnew int) (closedPage, error) {
-	boundary, err := records.LastIssued(ctx, tx, locked.ID)
-	if err != nil {
-		return closedPage{}, err
-	}
-	all, err := decision.Classify(ctx, tx, s.Users, locked.ID, decision.AssumeExisting, page)
-	if err != nil {
-		return closedPage{}, err
-	}
-	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
-	if len(d.AlreadyIssued)+len(d.NotSelected)+len(d.Review) > 0 {
-		if err := s.recordRun(ctx, tx); err != nil {
-			return d, err
-		}
-	}
-	if len(d.NotSelected) > 0 {
-		// Another run may have reopened the coupon. Without SOLD_OUT, Redis could accept a NOT_SELECTED user again.
-		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
-			return d, err
-		}
-	}
-	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, "", d.AlreadyIssued, &d.refused); err != nil {
-		return d, err
-	}
-	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused); err != nil {
-		return d, err
-	}
-	outcomes := slices.Concat(d.AlreadyIssued, d.NotSelected)
-	if len(outcomes) == 0 && (!s.run.immediate() || len(d.Review)+len(d.refused.failures) == 0) {
-		return d, nil
-	}
-	if err := s.auditManual(ctx, tx, winners); err != nil {
-		return d, err
-	}
-	if err := records.AddToSums(ctx, tx, locked.ID, outcomes...); err != nil {
-		return d, err
-	}
-	return d, records.AddOutcomes(ctx, tx, s.run.rows(), locked.ID, len(d.AlreadyIssued), len(d.NotSelected))
-}
-
-// recordOutcome returns the applications whose rows were stored.
-func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, reason string, applications []coupon.Application,
-	refused *refusals) ([]coupon.Application, error) {
-	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
-		err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, outcome, reason, part)
-		if part[0].User() != 0 { // malformed members may share an arrival, so their duplicates are no bad rows
-			err = mysqltx.DuplicateAsBadRow(err)
-		}
-		return err
-	})
-}
-
-// finish marks the settlement as cleaned up. If seats are left or the window is over, it calls reopenOrFinalise.
-func (s *settlement) finish(ctx context.Context, done settled) (*finished, error) {
-	s.begin(StepFinish)
-	// A run that has only moved applications to the DLQ has not recorded its operator yet.
-	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 {
-		if err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
-			return s.auditManual(ctx, tx, done.issued.seated.winners)
-		}); err != nil {
-			return nil, err
-		}
-	}
-	var end finished
-	err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-		end, err = s.completeRecords(ctx, q, done)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if end.seatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
-		return &end, nil
-	}
-	if s.run.immediate() && !done.issued.account.Sold { // applications are accepted, and only nightly runs finalise
-		return &end, nil
-	}
-	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
-		end.seatsLeft = locked.Free()
-		return s.reopenOrFinalise(ctx, tx, locked, done.issued.pending)
-	})
-	return &end, err
-}
-
-// completeRecords writes final counts. The settlement row has the outcomes, also of pages whose COMMIT got no reply.
-func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
-	at := s.Now().UTC()
-	now, err := records.Coupon(ctx, q, s.coupon.ID)
-	if err != nil {
-		return finished{}, err
-	}
-	record, found, err := records.FindSettlement(ctx, q, s.run.id, s.coupon.ID)
-	if err != nil {
-		return finished{}, err
-	}
-	counts := done.tally().Counts
-	if found {
-		counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.Issued, record.AlreadyIssued, record.NotSelected
-	}
-	if found || counts.changed() {
-		if err := records.CompleteSettlement(ctx, q, s.run.rows(), s.coupon.ID, counts.Read, counts.UnderReview+counts.Rejected, at); err != nil {
-			return finished{}, err
-		}
-	}
-	for _, p := range done.issued.pending {
-		if !p.Covered || p.Run == s.run.id {
-			continue // a run with a later cutoff may have left applications that this run has not read
-		}
-		if err := records.MarkCleaned(ctx, q, p.Run, s.coupon.ID, at); err != nil {
-			return finished{}, err
-		}
-	}
-	return finished{counts, now.Free()}, nil // seats may have been added since the transaction
-}
-
-// reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.
-func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []records.Pending) error {
-	if c.Free() > 0 {
-		left, err := records.AnyNotSelected(ctx, tx, c.ID)
-		if err != nil {
-			return err
-		}
-		if left {
-			return nil // the next run gives the free seats to NOT_SELECTED applications before new ones
-		}
-		if err := s.Door.SetSold(ctx, c.ID, false); err != nil {
-			return err
-		}
-	}
-	if c.ClosesAt.After(s.run.cutoff) || s.run.immediate() {
-		return nil
-	}
-	return s.finalise(ctx, tx, c, pending)
-}
-
-// finalise finalises a coupon if no application waits or is in the DLQ, where an operator may still grant it a seat.
-// Keys are removed before the commit: after a crash in between, the coupon is due again with an empty line.
-func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []records.Pending) error {
-	account, err := s.Auditor.Account(ctx, tx, c.ID)
-	if err != nil {
-		return err
-	}
-	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
-		return nil
-	}
-	at := s.Now().UTC()
-	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
-		if err := records.MarkCleaned(ctx, tx, p.Run, c.ID, at); err != nil {
-			return err
-		}
-	}
-	if err := records.KeepPromise(ctx, tx, c.ID, account, at); err != nil {
-		return err
-	}
-	s.begin(StepSweep)
-	swept, err := s.Door.Sweep(ctx, c.ID, c.ClosesAt)
-	if err != nil || !swept || c.Finalised() {
-		return err
-	}
-	return records.MarkFinalised(ctx, tx, c.ID, at)
 }
