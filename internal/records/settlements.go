@@ -10,14 +10,12 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Settlement has the numbers of a settlement row.
+// Settlement is what a settlement row says about the transaction that issues.
 type Settlement struct {
-	Read, Issued  int
-	Rejected      int // rejected, or moved to the DLQ
-	AlreadyIssued int
-	NotSelected   int            // InsertSettlement ignores it: AddOutcomes follows
-	First, Last   coupon.Arrival // of the issued applications; 0 if there are none
-	Digest        string         // of the issued applications; ignored if there are none
+	Read, Issued, AlreadyIssued int
+	Rejected                    int            // rejected, or moved to the DLQ
+	First, Last                 coupon.Arrival // of the issued applications; 0 if there are none
+	Digest                      string         // of the issued applications; ignored if there are none
 }
 
 const insertSettlementSQL = `
@@ -53,20 +51,18 @@ func CompleteSettlement(ctx context.Context, q mysqltx.Querier, run Run, couponI
 	return mysqltx.Wrap(err, "complete record of coupon %d", couponID)
 }
 
-const selectSettlementSQL = `
-SELECT s.read_count, s.issued_count, s.rejected_count, s.already_issued_count, s.not_selected_count,
-       COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival, 0), COALESCE(s.winners_digest, ''),
-       (SELECT COUNT(*) FROM application_outcome o WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id)
-FROM settlement s WHERE s.run_id = ? AND s.coupon_id = ?`
+const selectSettlementSQL = "SELECT issued_count, already_issued_count, not_selected_count FROM settlement WHERE run_id = ? AND coupon_id = ?"
 
-func FindSettlement(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID) (s Settlement, found bool, err error) {
-	var final int // of s.Rejected, those that did not move to the DLQ
-	err = q.QueryRowContext(ctx, selectSettlementSQL, run, couponID).Scan(&s.Read, &s.Issued, &s.Rejected, &s.AlreadyIssued, &s.NotSelected,
-		&s.First, &s.Last, &s.Digest, &final)
+// Outcomes are numbers of applications by outcome.
+type Outcomes struct{ Issued, AlreadyIssued, NotSelected int }
+
+// FindSettlement reads the outcomes that a settlement row counts.
+func FindSettlement(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID) (o Outcomes, found bool, err error) {
+	err = q.QueryRowContext(ctx, selectSettlementSQL, run, couponID).Scan(&o.Issued, &o.AlreadyIssued, &o.NotSelected)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Settlement{}, false, nil
+		return Outcomes{}, false, nil
 	}
-	return s, true, mysqltx.Wrap(err, "read record of coupon %d", couponID)
+	return o, err == nil, mysqltx.Wrap(err, "read record of coupon %d", couponID)
 }
 
 // Pending is a run whose settled applications may still be in Redis.
