@@ -15,11 +15,7 @@ const cleanUpApplications = 5_000
 // removeRemembered removes winners from Redis in order of arrival, the order that costs Redis least.
 func (s *settlement) removeRemembered(ctx context.Context, winners *remembered) error {
 	for some := range slices.Chunk(winners.all, cleanUpApplications) {
-		page := make([]coupon.Application, len(some))
-		for i, w := range some {
-			page[i] = coupon.Application{Member: w.User.Member(), Arrival: w.Arrival, Source: coupon.SourceQueue}
-		}
-		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, page); err != nil {
+		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, applications(some, Winner.application)); err != nil {
 			return err
 		}
 	}
@@ -41,8 +37,7 @@ func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark cou
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		page := applications(rows, records.Row.Application)
-		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, page); err != nil {
+		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, applications(rows, records.Row.Application)); err != nil {
 			return err
 		}
 		last = rows[len(rows)-1]

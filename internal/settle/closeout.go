@@ -35,7 +35,7 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 	return sum, err
 }
 
-// eachPage visits the pages of queue and DLQ up to the cutoff. After a request to stop it returns an error.
+// eachPage visits the line in Redis up to the cutoff, page by page. After a request to stop it returns an error.
 func (s *settlement) eachPage(ctx context.Context, visit func(page []coupon.Application) error) error {
 	rest := line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
 	for page, err := range line.Ahead(ctx, rest.NextOrNil) {
@@ -95,7 +95,8 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 		return closedPage{}, err
 	}
 	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
-	if len(d.AlreadyIssued)+len(d.NotSelected)+len(d.Review) > 0 {
+	changes := len(d.AlreadyIssued) + len(d.NotSelected) + len(d.Review)
+	if changes > 0 {
 		if err := s.recordRun(ctx, tx); err != nil {
 			return d, err
 		}
@@ -113,7 +114,7 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 		return d, err
 	}
 	outcomes := slices.Concat(d.AlreadyIssued, d.NotSelected)
-	if len(outcomes) == 0 && (!s.run.immediate() || len(d.Review)+len(d.refused.failures) == 0) {
+	if len(outcomes) == 0 && (changes == 0 || !s.run.immediate()) { // an immediate run is never recorded without a settlement
 		return d, nil
 	}
 	if err := s.auditManual(ctx, tx, winners); err != nil {

@@ -34,10 +34,9 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	if err != nil {
 		return nil, err
 	}
-	if end.seatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
-		return &end, nil
-	}
-	if s.run.immediate() && !done.issued.account.Sold { // applications are accepted, and only nightly runs finalise
+	// An immediate run locks the coupon again only if Redis has answered SOLD_OUT.
+	mayReopen := end.seatsLeft > 0 && (done.issued.account.Sold || !s.run.immediate())
+	if !mayReopen && !s.mayFinalise(s.coupon) {
 		return &end, nil
 	}
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
@@ -92,10 +91,15 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.
 			return err
 		}
 	}
-	if c.ClosesAt.After(s.run.cutoff) || s.run.immediate() {
+	if !s.mayFinalise(c) {
 		return nil
 	}
 	return s.finalise(ctx, tx, c, pending)
+}
+
+// mayFinalise reports whether the window is over. Immediate runs leave finalising to the next nightly run.
+func (s *settlement) mayFinalise(c coupon.Coupon) bool {
+	return !s.run.immediate() && !c.ClosesAt.After(s.run.cutoff)
 }
 
 // finalise finalises a coupon if no application waits or is in the DLQ, where an operator may still grant it a seat.

@@ -76,10 +76,6 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 }
 
 func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
-	if s.run.immediate() {
-		_, _, forPods, err = s.Door.Look(ctx, s.coupon.ID, s.coupon.Promise)
-		return 0, forPods, err
-	}
 	if s.coupon.Finalised() { // nothing is accepted or put back any more
 		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, coupon.Promise{})
 		return wait, 0, err

@@ -34,11 +34,22 @@ func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error
 	}
 }
 
+// transaction is mysqltx.DB.Do. If an attempt is rolled back, run.id is again what it was before.
+func (s *settlement) transaction(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+	id := s.run.id
+	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		s.run.id = id
+		return work(ctx, tx)
+	})
+	if err != nil {
+		s.run.id = id
+	}
+	return err
+}
+
 // underLock runs work in a transaction that has locked the coupon.
 func (s *settlement) underLock(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error) error {
-	id := s.run.id // an attempt that is rolled back must not set it
-	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		s.run.id = id
+	return s.transaction(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		locked, err := s.lock(ctx, tx)
 		if err != nil {
 			return err

@@ -20,8 +20,8 @@ import (
 // maxTakeovers bounds the attempts at a settlement if other Redis servers take over during it.
 const maxTakeovers = 3
 
-// settlement settles one coupon in one run. Each phase returns a value. The only field that changes is run.id: recordRun
-// sets it in an immediate run.
+// settlement settles one coupon in one run. Each phase returns a value. The only field that a phase changes is run.id,
+// in an immediate run: see recordRun.
 type settlement struct {
 	*Settler
 	run    run
@@ -112,7 +112,7 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 			return done.rolledBack(), err
 		}
 		var sent *issued // result of the last attempt that reached its COMMIT
-		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		err = s.transaction(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 			if done, err = s.issue(ctx, tx, sent, winners); err == nil {
 				sent = new(done)
 			}
@@ -120,10 +120,7 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 		})
 		done.at = s.Now()
 		switch {
-		case errors.Is(err, errUnchanged):
-			s.run.id = 0
-			return done, nil
-		case err == nil:
+		case err == nil || errors.Is(err, errUnchanged):
 			return done, nil
 		case n == maxTakeovers || s.run.immediate() || !errors.Is(err, errTakenOver):
 			return done.rolledBack(), err
@@ -137,7 +134,7 @@ func (i issued) rolledBack() issued {
 }
 
 // issue gives the free seats to the first eligible applications, and commits seats, count and record together. sent is
-// the result of an attempt whose COMMIT got no reply; the settlement row shows whether it was committed.
+// the result of an attempt whose COMMIT got no reply: if it was committed, issue returns it.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winners *remembered) (issued, error) {
 	s.begin(StepLock)
 	locked, err := s.lock(ctx, tx)
@@ -200,7 +197,8 @@ func (s *settlement) keepSums(ctx context.Context, tx *sql.Tx, done issued) erro
 // errUnchanged rolls back the transaction of an immediate run that has nothing to record.
 var errUnchanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("nothing has changed")}
 
-// committed reports whether an earlier attempt, whose COMMIT got no reply, was committed.
+// committed reports whether an earlier attempt, whose COMMIT got no reply, was committed. The row of an immediate run
+// shows it, and the settlement row of any other run.
 func (s *settlement) committed(ctx context.Context, tx *sql.Tx) (found bool, err error) {
 	if s.run.immediate() {
 		s.run.id, err = history.Find(ctx, tx, s.run.nonce)
@@ -210,13 +208,12 @@ func (s *settlement) committed(ctx context.Context, tx *sql.Tx) (found bool, err
 	return found, err
 }
 
-// give checks the account of a locked coupon, seats the winners, and compares them with the approved digest.
-// clean says that no clean-up is pending.
+// give checks the account of a locked coupon, seats the winners, and compares them with the approved digest. clean says
+// that no clean-up is pending.
 func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, clean bool, winners *remembered) (issued, error) {
 	s.begin(StepAccount)
 	account, err := s.account(ctx, tx, c, clean)
-	if err == nil && s.run.immediate() {
-		s.run.id = 0 // an earlier attempt was rolled back
+	if err == nil {
 		err = s.recordRun(ctx, tx)
 	}
 	if err != nil {
