@@ -12,25 +12,12 @@ func (r run) origin() audit.Origin {
 	return audit.Origin{At: r.settledAt(), Actor: r.Operator, Run: r.id, Reason: r.Reason}
 }
 
-// audit appends events of the run to the coupon's audit chain. The transaction must hold the coupon's lock.
-func (r run) audit(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
-	return audit.Append(ctx, tx, r.origin(), action, couponID, entries...)
-}
-
-// auditOnce appends the events unless the run has already recorded this action for the coupon.
+// auditOnce appends events to the coupon's audit chain, unless the run has already recorded this action for the coupon.
 func (r run) auditOnce(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
 	if done, err := audit.Recorded(ctx, tx, r.origin(), action, couponID); err != nil || done {
 		return err
 	}
-	return r.audit(ctx, tx, action, couponID, entries...)
-}
-
-func applicationEntries(applications []coupon.Application) []audit.Entry {
-	entries := make([]audit.Entry, len(applications))
-	for i, a := range applications {
-		entries[i] = audit.ApplicationEntry(a.Member, a.Arrival)
-	}
-	return entries
+	return audit.Append(ctx, tx, r.origin(), action, couponID, entries...)
 }
 
 // auditManual records the operator of a run with trigger MANUAL, once per coupon.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -64,7 +63,7 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 	if err != nil {
 		return err
 	}
-	entries := applicationEntries(named)
+	entries := audit.ApplicationEntries(named)
 	if len(members) == 0 {
 		entries = []audit.Entry{{Detail: "all that are under review"}}
 	}
@@ -144,7 +143,7 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 		}
 	}
 	for _, f := range refused.failures {
-		done.stay = append(done.stay, text.Errorf(text.NotDropped, Shown(f.Member), f.Message))
+		done.stay = append(done.stay, text.Errorf(text.NotDropped, coupon.ShownMember(f.Member), f.Message))
 	}
 	if !done.seated.tally.changed() {
 		return done, nil
@@ -189,7 +188,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 			recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, reason, []coupon.Application{c.Application}, refused)
 			switch {
 			case mysqltx.IsDuplicate(err):
-				done.stay = append(done.stay, text.Errorf(text.SameArrival, Shown(c.Member)))
+				done.stay = append(done.stay, text.Errorf(text.SameArrival, coupon.ShownMember(c.Member)))
 			case err != nil:
 				return err
 			default:
@@ -204,7 +203,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 	ended = append(ended, recorded...)
 	done.applications, done.recorded = append(done.applications, ended...), append(done.recorded, ended...)
 	done.seated.tally = done.seated.tally.plus(tally{Counts: Counts{Read: len(ended), Rejected: len(ended)}})
-	return s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...)
+	return audit.Append(ctx, tx, s.run.origin(), audit.DLQDropped, s.coupon.ID, audit.ApplicationEntries(ended)...)
 }
 
 // underReview returns the DLQ entries of the members. A missing member is an error, unless mayBeGone is set.
@@ -230,7 +229,7 @@ func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, mem
 	}
 	var problems []error
 	for _, member := range slices.Sorted(maps.Keys(missing)) {
-		problems = append(problems, text.Errorf(text.NotUnderReview, Shown(member), couponID))
+		problems = append(problems, text.Errorf(text.NotUnderReview, coupon.ShownMember(member), couponID))
 	}
 	if problems != nil {
 		return nil, &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}
@@ -250,14 +249,3 @@ func (s *Settler) eachPageUnderReview(ctx context.Context, couponID coupon.Coupo
 		cursor = next
 	}
 }
-
-// Shown shortens a member for a message, because an entry written by hand may be a megabyte long.
-func Shown(member string) string {
-	if letters := []rune(member[:min(len(member), 4*maxShown+utf8.UTFMax)]); len(letters) > maxShown {
-		return string(letters[:maxShown]) + "…"
-	}
-	return member
-}
-
-// maxShown is in characters. The longest user id has 20 digits.
-const maxShown = 50
