@@ -90,6 +90,14 @@ func ApplicationEntry(member string, arrival coupon.Arrival) Entry {
 	return Entry{User: coupon.ParseUserID(member), Detail: fmt.Sprintf("%q, arrival %d", member, arrival)}
 }
 
+func ApplicationEntries(applications []coupon.Application) []Entry {
+	entries := make([]Entry, len(applications))
+	for i, a := range applications {
+		entries[i] = ApplicationEntry(a.Member, a.Arrival)
+	}
+	return entries
+}
+
 // Arrival returns the arrival in the detail of an ApplicationEntry. It returns 0 if the detail has none or was cut.
 func (e Event) Arrival() coupon.Arrival {
 	at := strings.LastIndex(e.Detail, arrivalMark)

@@ -3,6 +3,7 @@ package coupon
 import (
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 type Application struct {
@@ -117,3 +118,14 @@ func ParseUserID(member string) UserID {
 }
 
 func (id UserID) Member() string { return strconv.FormatUint(uint64(id), 10) }
+
+// ShownMember shortens a member for a message, because an entry written by hand may be a megabyte long.
+func ShownMember(member string) string {
+	if letters := []rune(member[:min(len(member), 4*maxShown+utf8.UTFMax)]); len(letters) > maxShown {
+		return string(letters[:maxShown]) + "…"
+	}
+	return member
+}
+
+// maxShown is in characters. The longest user id has 20 digits.
+const maxShown = 50

@@ -1,5 +1,6 @@
-// Package settle issues coupons. settlement.go has one settlement from top to bottom, run.go settles every due coupon,
-// and preview.go shows what a run would do.
+// Package settle issues coupons. settlement.go has one settlement from top to bottom; its last phases are in
+// closeout.go and finish.go. run.go settles every due coupon, immediate.go one immediate coupon at once, and preview.go
+// shows what a run would do. Package records has the SQL.
 //
 // # States of a settlement
 //
@@ -24,6 +25,25 @@
 //   - Finish: the settlement is marked as cleaned up. If seats are left, Redis accepts applications again. If the
 //     window is over and the DLQ is empty, the coupon is swept from Redis and finalised.
 //
+// # Immediate runs
+//
+// `settle serve` looks at the queues of immediate coupons. Where somebody waits, it calls IssueNow, which does the same
+// settlement; the comment of IssueNow lists the differences. A run that changes nothing rolls back after the step
+// issue. Nightly and manual runs settle immediate coupons, too.
+//
+// # Frozen coupons
+//
+// Every transaction locks the coupon first, and is rolled back if the coupon is frozen. The run then does nothing more
+// with the coupon. Its status is FROZEN, unless the run changed something before the freeze. In Redis, nightly and
+// manual runs still renew the keys and write the fence. If MySQL is away, no application of a frozen coupon is moved.
+//
+// # Sums
+//
+// Table settled has the sums over the rows of each coupon, see ledger.Sums. Every transaction that adds or deletes such
+// rows changes the sums, too. An immediate run reads the sums, so that its cost does not grow with the coupon. If they
+// do not add up, it counts the rows before it holds the coupon. Nightly and manual runs always count the rows, and
+// correct wrong sums.
+//
 // # Clocks and memory
 //
 // MySQL holds the settled applications, Redis the waiting ones. An application waits if Redis has it and MySQL has no
@@ -38,6 +58,11 @@
 //   - After the commit: settlement.cleaned_at is NULL. The next run finds issued applications in Redis by coupon, user
 //     and arrival, and removes them. Until then the account counts them once. A run with an earlier cutoff leaves
 //     cleaned_at NULL, because it does not read the line after its cutoff.
+//   - Before the commit of an immediate run: its row in settlement_run is rolled back, too. Another look begins again.
+//   - During the commit of an immediate run: the next attempt looks for the nonce of the run, because MySQL may have
+//     given its id to another run.
+//   - After the commit of an immediate run: cleaned_at is NULL, as above. The next look that finds somebody in the
+//     queue repairs it. If nobody is left there, `settle serve` finds the coupon as it refreshes its list of coupons.
 //   - Between the commit of a page and its removal from Redis: the next run finds the page recorded, and removes it.
 //   - After the sweep, before finalised_at: the coupon is due again, has an empty line, and is finalised.
 //   - Refused rows and unsuitable users move to the DLQ after the commit. After a crash they are still in the queue,
@@ -46,13 +71,14 @@
 //     crash it is in both places. The record counts, and the next run removes the DLQ entry.
 //
 // A run writes a heartbeat every 10 s. After 60 s without one, later runs mark it ABANDONED. That mark decides nothing.
+// An immediate run writes no heartbeat, because its row says SUCCEEDED from the beginning.
 //
 // # Failures
 //
 // Package mysqltx classifies errors and repeats transactions. A row that MySQL refuses is found by halving and moved to
 // the DLQ; the others are issued. If MySQL cannot be reached, a nightly run moves as many applications as seats are
-// free to the DLQ. The next run tries these first. A manual run moves nothing then. If Redis fails after the commit,
-// the next run cleans up.
+// free to the DLQ. The next run tries these first. Manual and immediate runs move nothing then. If Redis fails after
+// the commit, the next run cleans up.
 //
 // # Refused rows
 //

@@ -8,18 +8,19 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 )
 
 // Issuance is the result of an immediate run.
 type Issuance struct {
 	Result
-	More   bool            // so many were issued that more have probably applied meanwhile: the caller runs again
+	More   bool            // so many were issued that more have probably applied meanwhile: the caller calls again at once
 	Delays []time.Duration // commit minus arrival of each issued application, by the clock of the coupon's shard
 }
 
-// IssueNow settles one immediate coupon up to the newest arrival. It is the same settlement as that of a nightly run, with
-// these differences:
-//   - The cutoff is the highest arrival plus 1, read from Redis. No new arrival can be below it, so no fence is written.
+// IssueNow settles one immediate coupon up to the newest arrival. It is the same settlement as that of a nightly run,
+// with these differences:
+//   - The cutoff is the highest arrival plus 1, read from Redis. No new arrival can be below it, so it needs no fence.
 //   - It reads the queue alone. Nightly runs and operators retry the DLQ.
 //   - It reads the sums of table settled instead of counting rows.
 //   - It does not wait for the coupon's lock, nor for pods that put applications back: its status is then BUSY.
@@ -31,12 +32,13 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 	ctx, release := outlive(stop, s.Grace)
 	defer release()
 	one := *s
-	one.DB, one.Line, one.Observer, one.Progress = mysqltx.NewBrief(s.DB.Pool()), queueAlone{s.Line}, unobserved{}, nil
-	now := new(looked)
-	t := &task{settlement: one.newSettlement(run{Order: Order{Trigger: coupon.ImmediateRun}, stop: stop, memory: new(memory), nonce: history.NewNonce()},
-		coupon.Coupon{ID: couponID})}
+	one.DB, one.Door, one.Line = mysqltx.NewBrief(s.DB.Pool()), looking{s.Door}, queueAlone{s.Line}
+	one.Observer, one.Progress = unobserved{}, nil
+	var now looked
+	r := run{Order: Order{Trigger: coupon.ImmediateRun}, stop: stop, memory: new(memory), nonce: history.NewNonce()}
+	t := &task{settlement: one.newSettlement(r, coupon.Coupon{ID: couponID})}
 	t.do(func() (_ settled, err error) {
-		if *now, err = t.look(ctx); err != nil {
+		if now, err = t.look(ctx); err != nil {
 			return settled{}, err
 		}
 		if !t.coupon.Immediate() || t.coupon.Finalised() { // changed since the caller read it
@@ -63,7 +65,7 @@ type looked struct {
 // look reads the coupon, and chooses the cutoff.
 func (s *settlement) look(ctx context.Context) (now looked, err error) {
 	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-		read, err := readCoupon(ctx, q, selectCouponSQL, s.coupon.ID)
+		read, err := records.Coupon(ctx, q, s.coupon.ID)
 		if err == nil {
 			s.coupon = read
 		}
@@ -84,12 +86,21 @@ func (s *settlement) look(ctx context.Context) (now looked, err error) {
 	return now, nil
 }
 
-// recordRun inserts the row of an immediate run, in the transaction of its first change. Every other run has its row.
+// recordRun inserts the row of an immediate run, in the transaction of its first change. Every other run has its row,
+// and a preview has none.
 func (s *settlement) recordRun(ctx context.Context, tx *sql.Tx) (err error) {
-	if s.run.id == 0 {
+	if s.run.immediate() && s.run.id == 0 {
 		s.run.id, err = history.BeginImmediate(ctx, tx, s.run.start(), s.run.settledAt())
 	}
 	return err
+}
+
+// looking is a Door whose Fence only looks: no new arrival can be below the cutoff of an immediate run.
+type looking struct{ Door }
+
+func (d looking) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time, known coupon.Promise) (wait, forPods time.Duration, err error) {
+	_, _, forPods, err = d.Look(ctx, couponID, known)
+	return 0, forPods, err
 }
 
 // queueAlone is a Line whose pages have no DLQ entries.

@@ -9,13 +9,13 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -32,6 +32,13 @@ type seated struct {
 	recorded int              // number of rows by which application_outcome grows; negative if records are deleted
 
 	moved map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ; the keys have no Source
+}
+
+// row returns the settlement row.
+func (s seated) row() records.Settlement {
+	t, w := s.tally, s.winners
+	return records.Settlement{Read: t.Read, Issued: t.Issued, Rejected: t.UnderReview + t.Rejected, AlreadyIssued: t.AlreadyIssued,
+		First: w.first, Last: w.last, Digest: w.digest}
 }
 
 // withoutSource returns a key that is the same for an application in the queue, in the DLQ and in MySQL.
@@ -69,10 +76,6 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 }
 
 func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
-	if s.run.immediate() {
-		_, _, forPods, err = s.Door.Look(ctx, s.coupon.ID, s.coupon.Promise)
-		return 0, forPods, err
-	}
 	if s.coupon.Finalised() { // nothing is accepted or put back any more
 		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, coupon.Promise{})
 		return wait, 0, err
@@ -161,7 +164,7 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 	for attempt := 1; ; {
 		left := before.without(on)
 		stored, err := refused.insert(ctx, tx, left.given, next.chosen, func(given int, part []coupon.Application) error {
-			err := insertIssued(ctx, tx, s.run, left.coupon, left.coupon.IssuedCount+given, next.rowsOf(part))
+			err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, left.coupon.IssuedCount+given, next.rowsOf(part))
 			if attempt == maxPageAttempts {
 				err = mysqltx.DuplicateAsBadRow(err)
 			}
@@ -199,7 +202,7 @@ func fromRecords(all []coupon.Application) []coupon.Application {
 // recordReturned updates the records of NOT_SELECTED applications. If the application has a seat now, its record is
 // deleted. If it cannot get a seat any more, the record gets the final outcome.
 func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeats) (sum tally, rejected []coupon.Failure, err error) {
-	if err := deleteNotSelected(ctx, tx, s.coupon.ID, fromRecords(on.stored)); err != nil {
+	if err := records.DeleteNotSelected(ctx, tx, s.coupon.ID, fromRecords(on.stored)); err != nil {
 		return tally{}, nil, err
 	}
 	rejected = on.rejected
@@ -208,13 +211,13 @@ func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeat
 			rejected = append(rejected, f)
 			continue
 		}
-		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, c.Application, coupon.OutcomeAlreadyIssued, ""); err != nil {
+		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, c.Application, coupon.OutcomeAlreadyIssued, ""); err != nil {
 			return tally{}, nil, err
 		}
 		sum = sum.plus(tally{Counts: Counts{Read: 1, AlreadyIssued: 1}})
 	}
 	for _, f := range rejected {
-		if err := updateNotSelected(ctx, tx, s.run, s.coupon.ID, f.Application, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message); err != nil {
+		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, f.Application, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message); err != nil {
 			return tally{}, nil, err
 		}
 		sum = sum.plus(tally{Counts: Counts{Read: 1, Rejected: 1}})
@@ -260,8 +263,7 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 		sum.causes[f.Cause]--
 		sum.Rejected++
 		seats.recorded++
-		reason := mysqltx.Shorten(string(f.Cause)+": "+f.Message, maxReasonLetters)
-		if err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, coupon.OutcomeRejected, reason, []coupon.Application{f.Application}); err != nil {
+		if err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message, []coupon.Application{f.Application}); err != nil {
 			return seats, err
 		}
 	}
@@ -283,33 +285,6 @@ func (s *settlement) countAttempts(ctx context.Context, err error) error {
 func (s *settlement) moveToReview(ctx context.Context, failures []coupon.Failure) (tally, error) {
 	n, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.settledAt(), failures)
 	return reviewed(failures[:min(int(n), len(failures))]), err
-}
-
-// auditManual records the operator of a run with trigger MANUAL, once per coupon.
-func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) error {
-	if s.run.Trigger != coupon.Manual {
-		return nil
-	}
-	return s.run.auditOnce(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, w.count, w.digest))
-}
-
-func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {
-	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
-		return s.run.auditOnce(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})
-	})
-}
-
-// underLock runs work in a transaction that has locked the coupon.
-func (s *settlement) underLock(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error) error {
-	id := s.run.id // an attempt that is rolled back must not set it
-	return s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		s.run.id = id
-		locked, err := s.lock(ctx, tx)
-		if err != nil {
-			return err
-		}
-		return work(ctx, tx, locked)
-	})
 }
 
 func applications[T any](list []T, of func(T) coupon.Application) []coupon.Application {

@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 )
 
 // Sizes of a page, in applications.
@@ -25,7 +26,7 @@ const (
 // selection is the part of a page that gets seats, provided that MySQL stores the rows.
 type selection struct {
 	chosen []coupon.Application
-	rows   *seatRows              // the rows of the chosen applications
+	rows   *records.SeatRows      // the rows of the chosen applications
 	kept   int                    // number of seats kept for DLQ entries that the run leaves out
 	ended  []decision.Application // NOT_SELECTED applications that cannot get a seat any more
 	second []decision.Application // NOT_SELECTED applications of users who have an earlier application in chosen
@@ -47,6 +48,14 @@ func newPageUsers(page []decision.Application) map[coupon.UserID]bool {
 
 // seats returns the number of seats that are given or kept if every row is stored.
 func (s selection) seats() int { return len(s.chosen) + s.kept }
+
+// rowsOf returns the rows of a part of the chosen applications. The rows of all of them are packed already.
+func (s selection) rowsOf(part []coupon.Application) *records.SeatRows {
+	if len(part) == len(s.chosen) {
+		return s.rows
+	}
+	return records.PackSeats(part)
+}
 
 // secondPlaces decides the NOT_SELECTED applications of users with an earlier application in the page. If the earlier
 // one got a seat, the later one has ended. If the earlier row was refused, so is the later one.
@@ -73,7 +82,7 @@ func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.A
 func (r run) choose(page []decision.Application, free int, users map[coupon.UserID]bool) selection {
 	s := selection{from: page, users: users, chosen: make([]coupon.Application, 0, min(len(page), free))}
 	for i, c := range page {
-		if s.seats() == free || !packable(s.chosen, c.Application) {
+		if s.seats() == free || !records.Packable(s.chosen, c.Application) {
 			s.rest = page[i:]
 			break
 		}
@@ -93,7 +102,7 @@ func (r run) choose(page []decision.Application, free int, users map[coupon.User
 			s.ended = append(s.ended, c)
 		}
 	}
-	s.rows = packSeats(s.chosen)
+	s.rows = records.PackSeats(s.chosen)
 	return s
 }
 

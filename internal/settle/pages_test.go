@@ -2,13 +2,13 @@ package settle
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,7 +32,7 @@ func TestChoose(t *testing.T) {
 	chosen := func(s selection) []coupon.UserID { return usersIn(s.chosen) }
 	first := run{}.choose(all, 2, newPageUsers(all))
 	require.Equal(t, []coupon.UserID{1, 4}, chosen(first))
-	require.Equal(t, "[[1,1],[4,98306]]", first.rows.json)
+	require.Equal(t, records.PackSeats(first.chosen), first.rows)
 	require.Equal(t, all[1:2], first.ended)
 	require.Equal(t, all[4:], first.rest, "it looks no further than the last seat")
 
@@ -52,17 +52,20 @@ func TestChoose(t *testing.T) {
 // A score written by hand may be anything from 0 on.
 func TestChoose_EndsWhereArrivalsAreYearsApart(t *testing.T) {
 	t.Parallel()
-	const last = 1<<53 - 1
+	const apart, last = 1 << 50, 1<<53 - 1 // 35 years, in µs
 	all := []decision.Application{
-		{Application: application(1, 0, coupon.SourceQueue)}, {Application: application(2, maxLater, coupon.SourceQueue)},
-		{Application: application(3, maxLater+1, coupon.SourceQueue)}, {Application: application(4, last, coupon.SourceQueue)},
+		{Application: application(1, 0, coupon.SourceQueue)}, {Application: application(2, 1000, coupon.SourceQueue)},
+		{Application: application(3, apart, coupon.SourceQueue)}, {Application: application(4, last, coupon.SourceQueue)},
 	}
 	c := run{}.choose(all, 4, nil)
 	require.Equal(t, []coupon.UserID{1, 2}, usersIn(c.chosen))
 	require.Equal(t, all[2:], c.rest)
-	require.Equal(t, fmt.Sprintf("[[1,1],[2,%d]]", int64(maxLater)<<placeBits+2), c.rows.json)
-	require.Positive(t, int64(maxLater)<<placeBits+2)
 	require.Equal(t, []coupon.UserID{3}, usersIn(run{}.choose(c.rest, 2, nil).chosen))
+}
+
+func TestPage_CanBePacked(t *testing.T) {
+	t.Parallel()
+	require.LessOrEqual(t, pageApplications, records.MaxSeatRows)
 }
 
 // memoryLine serves pages of a sorted line; it is only read here.

@@ -32,6 +32,10 @@ type Winner struct {
 	Arrival coupon.Arrival `json:"arrival"` // µs since 1970
 }
 
+func (w Winner) application() coupon.Application {
+	return coupon.Application{Member: w.User.Member(), Arrival: w.Arrival, Source: coupon.SourceQueue}
+}
+
 // Rejection is an application that cannot get a seat, with the reason.
 type Rejection struct {
 	User    string         `json:"user"` // the member in Redis, which may be no user id

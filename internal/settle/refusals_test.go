@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -69,7 +70,7 @@ func TestInsert_IsolatesExactlyTheRefusedRows(t *testing.T) {
 		statements := 0
 		stored, err := refused.insert(ctx, tx, 0, line, func(before int, part []coupon.Application) error {
 			statements++
-			return insertIssued(ctx, tx, s.run, s.coupon, seated+before, packSeats(part))
+			return records.InsertIssued(ctx, tx, s.run.rows(), s.coupon, seated+before, records.PackSeats(part))
 		})
 		require.NoError(t, err)
 

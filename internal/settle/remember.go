@@ -1,8 +1,6 @@
 package settle
 
 import (
-	"context"
-	"slices"
 	"sync/atomic"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -51,18 +49,4 @@ func (r *remembered) add(issued []coupon.Application) {
 	for _, a := range issued {
 		r.all = append(r.all, Winner{a.User(), a.Arrival})
 	}
-}
-
-// removeRemembered removes winners from Redis in order of arrival, the order that costs Redis least.
-func (s *settlement) removeRemembered(ctx context.Context, winners *remembered) error {
-	for some := range slices.Chunk(winners.all, cleanUpApplications) {
-		page := make([]coupon.Application, len(some))
-		for i, w := range some {
-			page[i] = coupon.Application{Member: w.User.Member(), Arrival: w.Arrival, Source: coupon.SourceQueue}
-		}
-		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, page); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -63,7 +63,7 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 	if err != nil {
 		return err
 	}
-	entries := applicationEntries(named)
+	entries := audit.ApplicationEntries(named)
 	if len(members) == 0 {
 		entries = []audit.Entry{{Detail: "all that are under review"}}
 	}
@@ -103,7 +103,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 	s.begin(StepLock)
 	err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
 		if sent {
-			if _, found, err := loadRecord(ctx, tx, s.run.id, locked.ID); err != nil || found {
+			if _, found, err := records.FindSettlement(ctx, tx, s.run.id, locked.ID); err != nil || found {
 				return err
 			}
 		}
@@ -131,7 +131,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 }
 
 func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, members []string) (done dropped, err error) {
-	done.issued = issued{coupon: locked, seatsLeft: locked.Free(), pending: []pendingCleanup{{run: s.run.id, covered: true}}}
+	done.issued = issued{coupon: locked, seatsLeft: locked.Free(), pending: []records.Pending{{Run: s.run.id, Covered: true}}}
 	all, err := s.underReview(ctx, locked.ID, members, s.run.MayBeGone)
 	if err != nil {
 		return done, err
@@ -143,15 +143,15 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 		}
 	}
 	for _, f := range refused.failures {
-		done.stay = append(done.stay, text.Errorf(text.NotDropped, Shown(f.Member), f.Message))
+		done.stay = append(done.stay, text.Errorf(text.NotDropped, coupon.ShownMember(f.Member), f.Message))
 	}
 	if !done.seated.tally.changed() {
 		return done, nil
 	}
-	if err := addToSums(ctx, tx, locked.ID, done.recorded...); err != nil {
+	if err := records.AddToSums(ctx, tx, locked.ID, done.recorded...); err != nil {
 		return done, err
 	}
-	return done, insertRecord(ctx, tx, s.run, locked.ID, done.seated)
+	return done, records.InsertSettlement(ctx, tx, s.run.rows(), locked.ID, done.seated.row())
 }
 
 // cleanDropped removes dropped applications from Redis and marks the settlement as cleaned up.
@@ -166,7 +166,7 @@ func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 	}
 	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
 		s.begin(StepFinish)
-		return markCleaned(ctx, tx, s.run.id, s.coupon.ID, s.Now().UTC())
+		return records.MarkCleaned(ctx, tx, s.run.id, s.coupon.ID, s.Now().UTC())
 	})
 }
 
@@ -184,11 +184,11 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 		case c.User() != 0:
 			users = append(users, c.Application)
 		default: // a malformed member has no user id: only the reason identifies it
-			reason := mysqltx.Shorten(ledger.Malformed(c.Member)+": "+s.run.Reason, maxReasonLetters)
+			reason := ledger.Malformed(c.Member) + ": " + s.run.Reason
 			recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, reason, []coupon.Application{c.Application}, refused)
 			switch {
 			case mysqltx.IsDuplicate(err):
-				done.stay = append(done.stay, text.Errorf(text.SameArrival, Shown(c.Member)))
+				done.stay = append(done.stay, text.Errorf(text.SameArrival, coupon.ShownMember(c.Member)))
 			case err != nil:
 				return err
 			default:
@@ -203,7 +203,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 	ended = append(ended, recorded...)
 	done.applications, done.recorded = append(done.applications, ended...), append(done.recorded, ended...)
 	done.seated.tally = done.seated.tally.plus(tally{Counts: Counts{Read: len(ended), Rejected: len(ended)}})
-	return s.run.audit(ctx, tx, audit.DLQDropped, s.coupon.ID, applicationEntries(ended)...)
+	return audit.Append(ctx, tx, s.run.origin(), audit.DLQDropped, s.coupon.ID, audit.ApplicationEntries(ended)...)
 }
 
 // underReview returns the DLQ entries of the members. A missing member is an error, unless mayBeGone is set.
@@ -229,7 +229,7 @@ func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, mem
 	}
 	var problems []error
 	for _, member := range slices.Sorted(maps.Keys(missing)) {
-		problems = append(problems, text.Errorf(text.NotUnderReview, Shown(member), couponID))
+		problems = append(problems, text.Errorf(text.NotUnderReview, coupon.ShownMember(member), couponID))
 	}
 	if problems != nil {
 		return nil, &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}
@@ -249,14 +249,3 @@ func (s *Settler) eachPageUnderReview(ctx context.Context, couponID coupon.Coupo
 		cursor = next
 	}
 }
-
-// Shown shortens a member for a message, because an entry written by hand may be a megabyte long.
-func Shown(member string) string {
-	if letters := []rune(member[:min(len(member), 4*maxShown+utf8.UTFMax)]); len(letters) > maxShown {
-		return string(letters[:maxShown]) + "…"
-	}
-	return member
-}
-
-// maxShown is in characters. The longest user id has 20 digits.
-const maxShown = 50

@@ -15,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -50,6 +51,9 @@ func (r run) settledAt() time.Time {
 	}
 	return r.startedAt
 }
+
+// rows returns what the rows of the run in MySQL share.
+func (r run) rows() records.Run { return records.Run{ID: r.id, At: r.settledAt()} }
 
 type work func(s *settlement, ctx context.Context) (settled, error)
 
@@ -182,11 +186,11 @@ func (s *Settler) findCoupons(ctx context.Context, r run) (coupons []coupon.Coup
 // chooseCoupons returns the coupons that the order names, also finalised ones, or else all due coupons.
 func chooseCoupons(ctx context.Context, q mysqltx.Querier, r run) ([]coupon.Coupon, error) {
 	if r.Coupons == nil {
-		return selectDue(ctx, q, r.cutoff)
+		return records.Due(ctx, q, r.cutoff)
 	}
 	var coupons []coupon.Coupon
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(r.Coupons))) {
-		c, err := readCoupon(ctx, q, selectCouponSQL, id)
+		c, err := records.Coupon(ctx, q, id)
 		if err != nil {
 			return nil, err
 		}

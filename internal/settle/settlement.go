@@ -4,26 +4,24 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
-	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
 // maxTakeovers bounds the attempts at a settlement if other Redis servers take over during it.
 const maxTakeovers = 3
 
-// settlement settles one coupon in one run. Each phase returns a value. The only field that changes is run.id: recordRun
-// sets it in an immediate run.
+// settlement settles one coupon in one run. Each phase returns a value. The only field that a phase changes is run.id,
+// in an immediate run: see recordRun.
 type settlement struct {
 	*Settler
 	run    run
@@ -51,8 +49,8 @@ type issued struct {
 	coupon    coupon.Coupon // as read under the lock
 	account   ledger.Account
 	seated    seated
-	pin       string           // the digest that an operator approves
-	pending   []pendingCleanup // runs whose clean-up is pending, also this run if it recorded anything
+	pin       string            // the digest that an operator approves
+	pending   []records.Pending // runs whose clean-up is pending, also this run if it recorded anything
 	seatsLeft int
 	waiting   int       // number of applications in the queue, before and after the cutoff
 	at        time.Time // when the reply to COMMIT came, by the clock of this process
@@ -62,12 +60,6 @@ type issued struct {
 // with a gap only if it writes the gap off. So do refused rows, which then move to the DLQ.
 func (i issued) changed() bool {
 	return i.seated.tally.changed() || len(i.seated.refused.failures) > 0 || i.account.Gap() > 0
-}
-
-// finished is the final state of a settlement whose records are complete.
-type finished struct {
-	counts    Counts
-	seatsLeft int
 }
 
 // settle runs the phases in order. It postpones a long close-out, so that other coupons' winners need not wait for it.
@@ -120,7 +112,7 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 			return done.rolledBack(), err
 		}
 		var sent *issued // result of the last attempt that reached its COMMIT
-		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		err = s.transaction(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 			if done, err = s.issue(ctx, tx, sent, winners); err == nil {
 				sent = new(done)
 			}
@@ -128,10 +120,7 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 		})
 		done.at = s.Now()
 		switch {
-		case errors.Is(err, errUnchanged):
-			s.run.id = 0
-			return done, nil
-		case err == nil:
+		case err == nil || errors.Is(err, errUnchanged):
 			return done, nil
 		case n == maxTakeovers || s.run.immediate() || !errors.Is(err, errTakenOver):
 			return done.rolledBack(), err
@@ -145,7 +134,7 @@ func (i issued) rolledBack() issued {
 }
 
 // issue gives the free seats to the first eligible applications, and commits seats, count and record together. sent is
-// the result of an attempt whose COMMIT got no reply; the settlement row shows whether it was committed.
+// the result of an attempt whose COMMIT got no reply: if it was committed, issue returns it.
 func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winners *remembered) (issued, error) {
 	s.begin(StepLock)
 	locked, err := s.lock(ctx, tx)
@@ -157,7 +146,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 			return *sent, err
 		}
 	}
-	pending, err := selectPendingCleanups(ctx, tx, locked.ID, s.run.cutoff)
+	pending, err := records.PendingCleanUps(ctx, tx, locked.ID, s.run.cutoff)
 	if err != nil {
 		return issued{coupon: locked}, err
 	}
@@ -177,11 +166,11 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 		return done, err
 	}
 	// The promise row is locked as late as possible, because the catalog waits for it.
-	if err := keepPromise(ctx, tx, locked.ID, done.account, s.run.settledAt()); err != nil {
+	if err := records.KeepPromise(ctx, tx, locked.ID, done.account, s.run.settledAt()); err != nil {
 		return done, err
 	}
 	if done.account.Gap() > 0 {
-		if err := writeOff(ctx, tx, s.run, locked.ID, done.account, done.pin); err != nil {
+		if err := records.WriteOff(ctx, tx, s.run.origin(), locked.ID, done.account, done.pin); err != nil {
 			return done, err
 		}
 	}
@@ -189,29 +178,42 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	if done.seated, err = s.reviewReturned(ctx, tx, done.seated); err != nil {
 		return done, err
 	}
-	return done, keepSums(ctx, tx, locked.ID, done.account, done.seated)
+	return done, s.keepSums(ctx, tx, done)
+}
+
+// keepSums writes the sums after the transaction that seats the winners, if they have changed or were wrong.
+func (s *settlement) keepSums(ctx context.Context, tx *sql.Tx, done issued) error {
+	now := done.account.Sums
+	now.Issued += int64(done.seated.winners.count)
+	now.Concluded += int64(done.seated.recorded)
+	now.LastIssued = max(now.LastIssued, done.seated.winners.last)
+	now.SettledUpTo = max(now.SettledUpTo, now.LastIssued)
+	if now == done.account.Stored {
+		return nil
+	}
+	return records.KeepSums(ctx, tx, s.coupon.ID, now)
 }
 
 // errUnchanged rolls back the transaction of an immediate run that has nothing to record.
 var errUnchanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("nothing has changed")}
 
-// committed reports whether an earlier attempt, whose COMMIT got no reply, was committed.
+// committed reports whether an earlier attempt, whose COMMIT got no reply, was committed. The row of an immediate run
+// shows it, and the settlement row of any other run.
 func (s *settlement) committed(ctx context.Context, tx *sql.Tx) (found bool, err error) {
 	if s.run.immediate() {
 		s.run.id, err = history.Find(ctx, tx, s.run.nonce)
 		return s.run.id != 0, err
 	}
-	_, found, err = loadRecord(ctx, tx, s.run.id, s.coupon.ID)
+	_, found, err = records.FindSettlement(ctx, tx, s.run.id, s.coupon.ID)
 	return found, err
 }
 
-// give checks the account of a locked coupon, seats the winners, and compares them with the approved digest.
-// clean says that no clean-up is pending.
+// give checks the account of a locked coupon, seats the winners, and compares them with the approved digest. clean says
+// that no clean-up is pending.
 func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, clean bool, winners *remembered) (issued, error) {
 	s.begin(StepAccount)
 	account, err := s.account(ctx, tx, c, clean)
-	if err == nil && s.run.immediate() {
-		s.run.id = 0 // an earlier attempt was rolled back
+	if err == nil {
 		err = s.recordRun(ctx, tx)
 	}
 	if err != nil {
@@ -253,15 +255,15 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon, c
 
 // record deletes the records of refused NOT_SELECTED applications and counts the seats. If anything changed, it also
 // inserts the settlement row and the audit event, and adds this run to the pending clean-ups.
-func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pending []pendingCleanup) ([]pendingCleanup, error) {
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pending []records.Pending) ([]records.Pending, error) {
 	id, seats := done.coupon.ID, done.seated
 	returned := applications(seats.refusedOf(true), func(f coupon.Failure) coupon.Application { return f.Application })
-	if err := deleteNotSelected(ctx, tx, id, returned); err != nil {
+	if err := records.DeleteNotSelected(ctx, tx, id, returned); err != nil {
 		return nil, err
 	}
 	if seats.winners.count > 0 {
 		s.begin(StepCount)
-		if err := takeSeats(ctx, tx, id, seats.winners.count); err != nil {
+		if err := records.TakeSeats(ctx, tx, id, seats.winners.count); err != nil {
 			return nil, err
 		}
 	}
@@ -269,10 +271,10 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pendin
 		return pending, nil
 	}
 	s.begin(StepRecord)
-	if err := insertRecord(ctx, tx, s.run, id, seats); err != nil {
+	if err := records.InsertSettlement(ctx, tx, s.run.rows(), id, seats.row()); err != nil {
 		return nil, err
 	}
-	return append(pending, pendingCleanup{run: s.run.id, covered: true}), s.auditManual(ctx, tx, seats.winners)
+	return append(pending, records.Pending{Run: s.run.id, Covered: true}), s.auditManual(ctx, tx, seats.winners)
 }
 
 // notIssued handles an error of the fence or of the transaction.
@@ -305,17 +307,17 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 	}
 	s.begin(StepCleanUp)
 	for _, p := range done.pending {
-		if p.run == s.run.id && winners.complete {
+		if p.Run == s.run.id && winners.complete {
 			if err := s.removeRemembered(ctx, winners); err != nil {
 				return tally{}, err
 			}
 			if done.seated.tally.Rejected == 0 {
 				continue
 			}
-		} else if err := s.removePages(ctx, p.run, coupon.MarkIssued); err != nil {
+		} else if err := s.removePages(ctx, p.Run, coupon.MarkIssued); err != nil {
 			return tally{}, err
 		}
-		if err := s.removePages(ctx, p.run, coupon.MarkRejected); err != nil {
+		if err := s.removePages(ctx, p.Run, coupon.MarkRejected); err != nil {
 			return tally{}, err
 		}
 	}
@@ -324,232 +326,4 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 		moved.Read = moved.UnderReview
 	}
 	return moved, err
-}
-
-func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err error) {
-	logged, refusedAnew := s.Now(), done.seated.refused.anew
-	err = s.eachPage(ctx, func(page []coupon.Application) error {
-		s.begin(StepCloseOut)
-		d, err := s.closePage(ctx, page, done.seated, refusedAnew)
-		sum = sum.plus(d.tally)
-		refusedAnew = d.refused.anew
-		if now := s.Now(); now.Sub(logged) >= progressEvery {
-			s.logger.Info("recording the rest of the line", zap.Int("read", sum.Read), zap.Int("not_selected", sum.NotSelected))
-			logged = now
-		}
-		return err
-	})
-	return sum, err
-}
-
-// eachPage visits the pages of queue and DLQ up to the cutoff. After a request to stop it returns an error.
-func (s *settlement) eachPage(ctx context.Context, visit func(page []coupon.Application) error) error {
-	rest := line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
-	for page, err := range line.Ahead(ctx, rest.NextOrNil) {
-		if err == nil {
-			err = s.run.stopped()
-		}
-		if err != nil {
-			return err
-		}
-		if err := visit(*page); err != nil {
-			return err
-		}
-		s.progress(len(*page))
-	}
-	return nil
-}
-
-type closedPage struct {
-	decision.Decisions
-	refused refusals
-	tally   tally
-}
-
-// closePage decides one page in its own transaction, under the coupon's lock, and then moves the applications in Redis.
-func (s *settlement) closePage(ctx context.Context, page []coupon.Application, before seated, refusedAnew int) (done closedPage, err error) {
-	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
-		done, err = s.recordPage(ctx, tx, locked, page, before.winners, refusedAnew)
-		return err
-	})
-	if err != nil {
-		return closedPage{}, err
-	}
-	done.tally = tally{Counts: Counts{Read: done.Read - before.readAgain(page), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
-	// Failures move to the DLQ first, so that the rest of the page is one range of the queue. If the user of a failure
-	// has another DLQ entry, the failure stays in the queue until the next run.
-	moved, err := s.moveToReview(ctx, slices.Concat(done.Review, done.refused.failures))
-	done.tally = done.tally.plus(moved)
-	if err != nil {
-		return done, err
-	}
-	holders := slices.Concat(done.IssuedBefore, done.AlreadyIssued)
-	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
-		return done, err
-	}
-	others := slices.Concat(done.RecordedBefore, done.NotSelected)
-	_, err = s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others)
-	return done, err
-}
-
-func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, page []coupon.Application, winners winners, refusedAnew int) (closedPage, error) {
-	boundary, err := selectLastIssued(ctx, tx, locked.ID)
-	if err != nil {
-		return closedPage{}, err
-	}
-	all, err := decision.Classify(ctx, tx, s.Users, locked.ID, decision.AssumeExisting, page)
-	if err != nil {
-		return closedPage{}, err
-	}
-	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
-	if len(d.AlreadyIssued)+len(d.NotSelected)+len(d.Review) > 0 {
-		if err := s.recordRun(ctx, tx); err != nil {
-			return d, err
-		}
-	}
-	if len(d.NotSelected) > 0 {
-		// Another run may have reopened the coupon. Without SOLD_OUT, Redis could accept a NOT_SELECTED user again.
-		if err := s.Door.SetSold(ctx, locked.ID, true); err != nil {
-			return d, err
-		}
-	}
-	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, "", d.AlreadyIssued, &d.refused); err != nil {
-		return d, err
-	}
-	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused); err != nil {
-		return d, err
-	}
-	outcomes := slices.Concat(d.AlreadyIssued, d.NotSelected)
-	if len(outcomes) == 0 && (!s.run.immediate() || len(d.Review)+len(d.refused.failures) == 0) {
-		return d, nil
-	}
-	if err := s.auditManual(ctx, tx, winners); err != nil {
-		return d, err
-	}
-	if err := addToSums(ctx, tx, locked.ID, outcomes...); err != nil {
-		return d, err
-	}
-	return d, addToRecord(ctx, tx, s.run, locked.ID, d.Decisions)
-}
-
-// recordOutcome returns the applications whose rows were stored.
-func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, reason string, applications []coupon.Application,
-	refused *refusals) ([]coupon.Application, error) {
-	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
-		err := insertOutcomes(ctx, tx, s.run, s.coupon.ID, outcome, reason, part)
-		if part[0].User() != 0 { // malformed members may share an arrival, so their duplicates are no bad rows
-			err = mysqltx.DuplicateAsBadRow(err)
-		}
-		return err
-	})
-}
-
-// finish marks the settlement as cleaned up. If seats are left or the window is over, it calls reopenOrFinalise.
-func (s *settlement) finish(ctx context.Context, done settled) (*finished, error) {
-	s.begin(StepFinish)
-	// A run that has only moved applications to the DLQ has not recorded its operator yet.
-	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 {
-		if err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
-			return s.auditManual(ctx, tx, done.issued.seated.winners)
-		}); err != nil {
-			return nil, err
-		}
-	}
-	var end finished
-	err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-		end, err = s.completeRecords(ctx, q, done)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if end.seatsLeft == 0 && s.coupon.ClosesAt.After(s.run.cutoff) {
-		return &end, nil
-	}
-	if s.run.immediate() && !done.issued.account.Sold { // applications are accepted, and only nightly runs finalise
-		return &end, nil
-	}
-	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
-		end.seatsLeft = locked.Free()
-		return s.reopenOrFinalise(ctx, tx, locked, done.issued.pending)
-	})
-	return &end, err
-}
-
-// completeRecords writes final counts. The settlement row has the outcomes, also of pages whose COMMIT got no reply.
-func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
-	at := s.Now().UTC()
-	now, err := readCoupon(ctx, q, selectCouponSQL, s.coupon.ID)
-	if err != nil {
-		return finished{}, err
-	}
-	record, found, err := loadRecord(ctx, q, s.run.id, s.coupon.ID)
-	if err != nil {
-		return finished{}, err
-	}
-	counts := done.tally().Counts
-	if found {
-		counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.tally.Issued, record.tally.AlreadyIssued, record.tally.NotSelected
-	}
-	if found || counts.changed() {
-		if err := completeRecord(ctx, q, s.run, s.coupon.ID, counts, at); err != nil {
-			return finished{}, err
-		}
-	}
-	for _, p := range done.issued.pending {
-		if !p.covered || p.run == s.run.id {
-			continue // a run with a later cutoff may have left applications that this run has not read
-		}
-		if err := markCleaned(ctx, q, p.run, s.coupon.ID, at); err != nil {
-			return finished{}, err
-		}
-	}
-	return finished{counts, now.Free()}, nil // seats may have been added since the transaction
-}
-
-// reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.
-func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
-	if c.Free() > 0 {
-		left, err := anyNotSelected(ctx, tx, c.ID)
-		if err != nil {
-			return err
-		}
-		if left {
-			return nil // the next run gives the free seats to NOT_SELECTED applications before new ones
-		}
-		if err := s.Door.SetSold(ctx, c.ID, false); err != nil {
-			return err
-		}
-	}
-	if c.ClosesAt.After(s.run.cutoff) || s.run.immediate() {
-		return nil
-	}
-	return s.finalise(ctx, tx, c, pending)
-}
-
-// finalise finalises a coupon if no application waits or is in the DLQ, where an operator may still grant it a seat.
-// Keys are removed before the commit: after a crash in between, the coupon is due again with an empty line.
-func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []pendingCleanup) error {
-	account, err := s.Auditor.Account(ctx, tx, c.ID)
-	if err != nil {
-		return err
-	}
-	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
-		return nil
-	}
-	at := s.Now().UTC()
-	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
-		if err := markCleaned(ctx, tx, p.run, c.ID, at); err != nil {
-			return err
-		}
-	}
-	if err := keepPromise(ctx, tx, c.ID, account, at); err != nil {
-		return err
-	}
-	s.begin(StepSweep)
-	swept, err := s.Door.Sweep(ctx, c.ID, c.ClosesAt)
-	if err != nil || !swept || c.Finalised() {
-		return err
-	}
-	return markFinalised(ctx, tx, c.ID, at)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -82,7 +83,7 @@ func TestIssue(t *testing.T) {
 		s := newSettlement(t, 2, threeInLine...)
 		first := s.attempt(t, t.Context(), nil)
 		require.Equal(t, Counts{Read: 2, Issued: 2}, first.seated.tally.Counts)
-		require.Equal(t, []pendingCleanup{{run: s.run.id, covered: true}}, first.pending)
+		require.Equal(t, []records.Pending{{Run: s.run.id, Covered: true}}, first.pending)
 		for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at", "UPDATE coupon SET total_quantity = 3"} {
 			_, err := s.DB.Pool().Exec(statement)
 			require.NoError(t, err)
@@ -122,14 +123,6 @@ func TestIssue(t *testing.T) {
 		require.NoError(t, s.DB.Pool().QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&coupons))
 		require.Zero(t, coupons)
 	})
-}
-
-func TestTakeSeats_RefusesMoreThanTotal(t *testing.T) {
-	t.Parallel()
-	s := newSettlement(t, 2, threeInLine...)
-	err := s.DB.Do(t.Context(), func(ctx context.Context, tx *sql.Tx, _ int) error { return takeSeats(ctx, tx, 1, 3) })
-	require.Equal(t, coupon.Invariant, mysqltx.ClassOf(err))
-	require.ErrorContains(t, err, "settle verify")
 }
 
 func TestHeartbeat_EndsBeforeTheRunIsAbandoned(t *testing.T) {

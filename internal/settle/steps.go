@@ -26,9 +26,6 @@ const (
 
 var Steps = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
 
-// progressEvery is the interval between log lines about the progress of a long close-out.
-const progressEvery = 10 * time.Second
-
 // stepTimer measures the current step of a settlement. Only one goroutine uses it.
 type stepTimer struct {
 	step  Step // empty: no step is being measured

@@ -9,9 +9,8 @@ import (
 	"hash"
 	"strconv"
 
-	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -71,16 +70,9 @@ func (s *settlement) approve(ctx context.Context, tx *sql.Tx, done issued) error
 	}
 	n, gap := done.seated.winners.count, max(0, done.account.Gap())
 	if n == 0 && gap == 0 {
-		var before bool
-		err := tx.QueryRowContext(ctx, anySettlementOfSQL, s.coupon.ID, want, s.coupon.ID, audit.GapAccepted, want).Scan(&before)
-		if err != nil || before {
-			return mysqltx.Wrap(err, "look for the winners of coupon %d", s.coupon.ID)
+		if before, err := records.HasDigest(ctx, tx, s.coupon.ID, want); err != nil || before {
+			return err
 		}
 	}
 	return invariant(text.Errorf(text.OtherWinners, n, done.pin, want))
 }
-
-// anySettlementOfSQL looks for a digest in settlement rows, and at the end of the audit details that writeOff writes.
-const anySettlementOfSQL = `
-SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)
-    OR EXISTS (SELECT 1` + audit.Chained + `WHERE e.coupon_id = ? AND e.action = ? AND SUBSTRING_INDEX(e.detail, '; ', -1) = ?)`

@@ -9,7 +9,6 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/review"
-	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -42,7 +41,7 @@ func (v View) DLQEntries(entries []history.DLQEntry) {
 }
 
 // member returns a member of the queue or DLQ for printing. It is a user id, unless it was written to Redis by hand.
-func member(name string) string { return output.Printable(settle.Shown(name)) }
+func member(name string) string { return output.Printable(coupon.ShownMember(name)) }
 
 // next says whether a run or an operator handles an entry next.
 func (v View) next(e history.DLQEntry) string {

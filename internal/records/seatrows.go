@@ -1,10 +1,11 @@
-package settle
+package records
 
 import (
 	"context"
 	"database/sql"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -14,7 +15,7 @@ import (
 // unique key. The foreign key is not checked. A page is packed while the page before is inserted. Each of these
 // measures saves at least 5 % of a settlement's time on MySQL or on MariaDB; docs/performance.md has the figures.
 
-// insertIssuedSQL inserts seatRows. The foreign key need not be checked for each row, because the transaction has
+// insertIssuedSQL inserts SeatRows. The foreign key need not be checked for each row, because the transaction has
 // locked the coupon's row. MariaDB and MySQL switch the check off in different ways; each server takes the other's way
 // for a comment. The check is off only in this statement and in its triggers.
 const insertIssuedSQL = `
@@ -31,22 +32,25 @@ const (
 	maxLater  = 1<<(63-placeBits) - 1 // nine years, in µs
 )
 
-// packable reports whether the arrival can be packed with those before it. A score written by hand may be too far off.
-func packable(before []coupon.Application, a coupon.Application) bool {
+// MaxSeatRows is the greatest number of applications that can be packed.
+const MaxSeatRows = 1<<placeBits - 1
+
+// Packable reports whether the arrival can be packed with those before it. A score written by hand may be too far off.
+func Packable(before []coupon.Application, a coupon.Application) bool {
 	return len(before) == 0 || a.Arrival-before[0].Arrival <= maxLater
 }
 
-// seatRows are applications in the form that insertIssuedSQL reads.
-type seatRows struct {
+// SeatRows are applications in the form that InsertIssued stores.
+type SeatRows struct {
 	n     int
 	first coupon.Arrival
 	json  string // [[user id, packed number], …], sorted by user id
 }
 
-// packSeats packs place (from 1) and arrival into one number, because the server reads one number faster than two.
-func packSeats(applications []coupon.Application) *seatRows {
+// PackSeats packs place (from 1) and arrival into one number, because the server reads one number faster than two.
+func PackSeats(applications []coupon.Application) *SeatRows {
 	if len(applications) == 0 {
-		return &seatRows{}
+		return &SeatRows{}
 	}
 	const perApplication = 32 // bytes: two numbers, brackets, commas
 	first := applications[0].Arrival
@@ -62,22 +66,13 @@ func packSeats(applications []coupon.Application) *seatRows {
 		json = strconv.AppendInt(json, int64(applications[place].Arrival-first)<<placeBits+int64(place+1), 10)
 		json = append(json, ']')
 	}
-	return &seatRows{len(applications), first, string(append(json, ']'))}
+	return &SeatRows{len(applications), first, string(append(json, ']'))}
 }
 
-// rowsOf returns the rows of a part of the chosen applications. The rows of all of them are packed already.
-func (s selection) rowsOf(part []coupon.Application) *seatRows {
-	if len(part) == len(s.chosen) {
-		return s.rows
-	}
-	return packSeats(part)
-}
-
-// insertIssued inserts one user_coupon row for each application. The first position is seated + 1.
-func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, seated int, rows *seatRows) error {
-	at := run.settledAt()
-	expiresAt := at.AddDate(0, 0, c.ValidityDays)
-	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, rows.first.Time(), at, expiresAt, run.id, rows.json))
+// InsertIssued inserts one user_coupon row for each application. The first position is seated + 1.
+func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, seated int, rows *SeatRows) error {
+	issuedAt, expiresAt := timestamp(run.At), timestamp(run.At.AddDate(0, 0, c.ValidityDays))
+	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, timestamp(rows.first.Time()), issuedAt, expiresAt, run.ID, rows.json))
 	if err != nil {
 		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, rows.n, err)
 	}
@@ -86,3 +81,6 @@ func insertIssued(ctx context.Context, tx *sql.Tx, run run, c coupon.Coupon, sea
 	}
 	return nil
 }
+
+// timestamp formats a time for TIMESTAMP. The driver writes midnight in UTC as a date alone, which TIMESTAMP refuses.
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000000") }

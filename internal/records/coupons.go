@@ -1,0 +1,63 @@
+package records
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+const selectCouponSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id = ?"
+
+// Coupon reads a coupon. A coupon that does not exist is a setup error.
+func Coupon(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (coupon.Coupon, error) {
+	return readCoupon(ctx, q, selectCouponSQL, id)
+}
+
+// Lock reads a coupon and locks its row. If another transaction has locked it, Lock waits for the end of that one.
+func Lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error) {
+	return readCoupon(ctx, tx, coupon.LockSQL, id)
+}
+
+// LockNow does what Lock does, but does not wait: mysqltx.IsLockWait reports its error if the row is locked.
+func LockNow(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error) {
+	return readCoupon(ctx, tx, coupon.LockSQL+" NOWAIT", id)
+}
+
+func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.CouponID) (c coupon.Coupon, err error) {
+	err = q.QueryRowContext(ctx, query, id).Scan(c.FieldsWithPromise()...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
+	}
+	return c, mysqltx.Wrap(err, "read coupon %d", id)
+}
+
+const selectDueSQL = "SELECT " + coupon.ColumnsWithPromise + ` FROM coupon c
+WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
+
+// Due reads the coupons that opened before the cutoff and are not finalised.
+func Due(ctx context.Context, q mysqltx.Querier, cutoff time.Time) ([]coupon.Coupon, error) {
+	due, err := mysqltx.Collect(ctx, q, (*coupon.Coupon).FieldsWithPromise, selectDueSQL, cutoff)
+	return due, mysqltx.Wrap(err, "read due coupons")
+}
+
+const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= total_quantity"
+
+// TakeSeats adds to issued_count. More seats than are free break an invariant.
+func TakeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats int) error {
+	n, err := mysqltx.Affected(tx.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
+	if mysqltx.IsCheck(err) || err == nil && n != 1 {
+		return &coupon.Error{Class: coupon.Invariant, Err: errors.Join(text.Errorf(text.SeatsGone, couponID, seats), err)}
+	}
+	return mysqltx.Wrap(err, "count %d seats of coupon %d", seats, couponID)
+}
+
+const markFinalisedSQL = "UPDATE coupon SET finalised_at = ? WHERE id = ? AND finalised_at IS NULL"
+
+func MarkFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at time.Time) error {
+	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, markFinalisedSQL, at, couponID), "finalise coupon %d", couponID)
+}

@@ -1,0 +1,94 @@
+package records
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// maxReasonLetters is the width of application_outcome.reason in characters. A longer reason is shortened.
+const maxReasonLetters = 500
+
+const insertOutcomesSQL = `
+INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, reason, run_id, recorded_at)
+SELECT ?, j.user_id, ` + mysqltx.AppliedAt + `, ?, ?, ?, ? FROM ` + mysqltx.ApplicationsTable
+
+func InsertOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, outcome coupon.Outcome, reason string,
+	applications []coupon.Application) error {
+	sorted := slices.SortedFunc(slices.Values(applications), func(a, b coupon.Application) int { return cmp.Compare(a.User(), b.User()) })
+	err := mysqltx.Exec(ctx, tx, len(sorted), insertOutcomesSQL, couponID, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.ID, run.At,
+		mysqltx.ApplicationsJSON(sorted))
+	return mysqltx.Wrap(err, "record %s for coupon %d", outcome, couponID)
+}
+
+const deleteNotSelectedSQL = `
+DELETE o FROM application_outcome o JOIN ` + mysqltx.ApplicationsTable + `
+ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + mysqltx.AppliedAt + ` AND o.outcome = 'NOT_SELECTED'`
+
+// DeleteNotSelected deletes the records of applications that have got a seat or move to the DLQ.
+func DeleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, applications []coupon.Application) error {
+	if len(applications) == 0 {
+		return nil
+	}
+	err := mysqltx.Exec(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
+	return mysqltx.Wrap(err, "take back NOT_SELECTED of coupon %d", couponID)
+}
+
+const updateNotSelectedSQL = `
+UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at = ?
+WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
+
+// UpdateNotSelected gives the record of an application that cannot get a seat any more its final outcome.
+func UpdateNotSelected(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
+	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.ID, run.At, couponID, a.User(), a.Arrival.Time())
+	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
+}
+
+const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED')"
+
+func AnyNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (found bool, err error) {
+	err = tx.QueryRowContext(ctx, anyNotSelectedSQL, couponID).Scan(&found)
+	return found, mysqltx.Wrap(err, "look for not selected of coupon %d", couponID)
+}
+
+// Row is a row of user_coupon or, without position and id, of application_outcome. The zero Row is before all others.
+type Row struct {
+	user         coupon.UserID
+	at           time.Time
+	position, id int64
+}
+
+func (r *Row) fields() []any { return []any{&r.user, &r.at, &r.position, &r.id} }
+
+// Application returns the application of the row.
+func (r Row) Application() coupon.Application {
+	return coupon.Application{Member: r.user.Member(), Arrival: coupon.ArrivalAt(r.at), Source: coupon.SourceQueue}
+}
+
+const selectIssuedSQL = `
+SELECT user_id, applied_at, position, id FROM user_coupon
+WHERE coupon_id = ? AND run_id = ? AND position >= ? AND (position > ? OR id > ?) AND applied_at IS NOT NULL
+ORDER BY position, id LIMIT ?`
+
+// Issued reads the next rows of user_coupon that a run inserted, by position.
+func Issued(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after Row, limit int) ([]Row, error) {
+	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectIssuedSQL, couponID, run, after.position, after.position, after.id, limit)
+	return rows, mysqltx.Wrap(err, "read issued applications of coupon %d", couponID)
+}
+
+const selectRejectedSQL = `
+SELECT user_id, applied_at, 0, 0 FROM application_outcome
+WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
+  AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
+ORDER BY applied_at, user_id LIMIT ?`
+
+// Rejected reads the next outcomes REJECTED that a run recorded, by arrival. Malformed members are left out.
+func Rejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after Row, limit int) ([]Row, error) {
+	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectRejectedSQL, couponID, run, after.at, after.at, after.user, limit)
+	return rows, mysqltx.Wrap(err, "read rejected applications of coupon %d", couponID)
+}

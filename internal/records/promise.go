@@ -1,0 +1,47 @@
+package records
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+const keepPromiseSQL = `
+INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES (?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, ?), last_arrival = GREATEST(last_arrival, ?), twice = GREATEST(twice, ?),
+                        counted_since = GREATEST(counted_since, ?), seen_at = ?`
+
+// KeepPromise copies the promise counters of Redis to MySQL, so that they survive a loss of Redis.
+func KeepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, at time.Time) error {
+	err := mysqltx.Upsert(ctx, tx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at,
+		a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at)
+	return mysqltx.Wrap(err, "keep promise of coupon %d", couponID)
+}
+
+const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
+
+// WriteOff accepts a gap in the name of an operator. The audit event ends with the approved digest.
+func WriteOff(ctx context.Context, tx *sql.Tx, by audit.Origin, couponID coupon.CouponID, a ledger.Account, digest string) error {
+	if err := mysqltx.Exec(ctx, tx, 1, writeOffSQL, a.Gap(), couponID); err != nil {
+		return mysqltx.Wrap(err, "write off gap of coupon %d", couponID)
+	}
+	detail := fmt.Sprintf("%d applications written off: %s; %s", a.Gap(), a, digest)
+	return audit.Append(ctx, tx, by, audit.GapAccepted, couponID, audit.Entry{Detail: detail})
+}
+
+// hasDigestSQL looks for a digest in settlement rows, and at the end of the audit details that WriteOff writes.
+const hasDigestSQL = `
+SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)
+    OR EXISTS (SELECT 1` + audit.Chained + `WHERE e.coupon_id = ? AND e.action = ? AND SUBSTRING_INDEX(e.detail, '; ', -1) = ?)`
+
+// HasDigest reports whether an earlier settlement or write-off of the coupon had the digest.
+func HasDigest(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, digest string) (found bool, err error) {
+	err = tx.QueryRowContext(ctx, hasDigestSQL, couponID, digest, couponID, audit.GapAccepted, digest).Scan(&found)
+	return found, mysqltx.Wrap(err, "look for the winners of coupon %d", couponID)
+}

@@ -1,0 +1,35 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+func (r run) origin() audit.Origin {
+	return audit.Origin{At: r.settledAt(), Actor: r.Operator, Run: r.id, Reason: r.Reason}
+}
+
+// auditOnce appends events to the coupon's audit chain, unless the run has already recorded this action for the coupon.
+func (r run) auditOnce(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
+	if done, err := audit.Recorded(ctx, tx, r.origin(), action, couponID); err != nil || done {
+		return err
+	}
+	return audit.Append(ctx, tx, r.origin(), action, couponID, entries...)
+}
+
+// auditManual records the operator of a run with trigger MANUAL, once per coupon.
+func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) error {
+	if s.run.Trigger != coupon.Manual {
+		return nil
+	}
+	return s.run.auditOnce(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, w.count, w.digest))
+}
+
+func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {
+	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
+		return s.run.auditOnce(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})
+	})
+}

@@ -1,0 +1,130 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
+)
+
+// finished is the final state of a settlement whose records are complete.
+type finished struct {
+	counts    Counts
+	seatsLeft int
+}
+
+// finish marks the settlement as cleaned up. If seats are left or the window is over, it calls reopenOrFinalise.
+func (s *settlement) finish(ctx context.Context, done settled) (*finished, error) {
+	s.begin(StepFinish)
+	// A run that has only moved applications to the DLQ has not recorded its operator yet.
+	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 {
+		if err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
+			return s.auditManual(ctx, tx, done.issued.seated.winners)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	var end finished
+	err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+		end, err = s.completeRecords(ctx, q, done)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// An immediate run locks the coupon again only if Redis has answered SOLD_OUT.
+	mayReopen := end.seatsLeft > 0 && (done.issued.account.Sold || !s.run.immediate())
+	if !mayReopen && !s.mayFinalise(s.coupon) {
+		return &end, nil
+	}
+	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
+		end.seatsLeft = locked.Free()
+		return s.reopenOrFinalise(ctx, tx, locked, done.issued.pending)
+	})
+	return &end, err
+}
+
+// completeRecords writes final counts. The settlement row has the outcomes, also of pages whose COMMIT got no reply.
+func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
+	at := s.Now().UTC()
+	now, err := records.Coupon(ctx, q, s.coupon.ID)
+	if err != nil {
+		return finished{}, err
+	}
+	record, found, err := records.FindSettlement(ctx, q, s.run.id, s.coupon.ID)
+	if err != nil {
+		return finished{}, err
+	}
+	counts := done.tally().Counts
+	if found {
+		counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.Issued, record.AlreadyIssued, record.NotSelected
+	}
+	if found || counts.changed() {
+		if err := records.CompleteSettlement(ctx, q, s.run.rows(), s.coupon.ID, counts.Read, counts.UnderReview+counts.Rejected, at); err != nil {
+			return finished{}, err
+		}
+	}
+	for _, p := range done.issued.pending {
+		if !p.Covered || p.Run == s.run.id {
+			continue // a run with a later cutoff may have left applications that this run has not read
+		}
+		if err := records.MarkCleaned(ctx, q, p.Run, s.coupon.ID, at); err != nil {
+			return finished{}, err
+		}
+	}
+	return finished{counts, now.Free()}, nil // seats may have been added since the transaction
+}
+
+// reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.
+func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []records.Pending) error {
+	if c.Free() > 0 {
+		left, err := records.AnyNotSelected(ctx, tx, c.ID)
+		if err != nil {
+			return err
+		}
+		if left {
+			return nil // the next run gives the free seats to NOT_SELECTED applications before new ones
+		}
+		if err := s.Door.SetSold(ctx, c.ID, false); err != nil {
+			return err
+		}
+	}
+	if !s.mayFinalise(c) {
+		return nil
+	}
+	return s.finalise(ctx, tx, c, pending)
+}
+
+// mayFinalise reports whether the window is over. Immediate runs leave finalising to the next nightly run.
+func (s *settlement) mayFinalise(c coupon.Coupon) bool {
+	return !s.run.immediate() && !c.ClosesAt.After(s.run.cutoff)
+}
+
+// finalise finalises a coupon if no application waits or is in the DLQ, where an operator may still grant it a seat.
+// Keys are removed before the commit: after a crash in between, the coupon is due again with an empty line.
+func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []records.Pending) error {
+	account, err := s.Auditor.Account(ctx, tx, c.ID)
+	if err != nil {
+		return err
+	}
+	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
+		return nil
+	}
+	at := s.Now().UTC()
+	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
+		if err := records.MarkCleaned(ctx, tx, p.Run, c.ID, at); err != nil {
+			return err
+		}
+	}
+	if err := records.KeepPromise(ctx, tx, c.ID, account, at); err != nil {
+		return err
+	}
+	s.begin(StepSweep)
+	swept, err := s.Door.Sweep(ctx, c.ID, c.ClosesAt)
+	if err != nil || !swept || c.Finalised() {
+		return err
+	}
+	return records.MarkFinalised(ctx, tx, c.ID, at)
+}

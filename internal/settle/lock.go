@@ -1,0 +1,59 @@
+package settle
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+var (
+	errBusy   = &coupon.Error{Class: coupon.Infrastructure, Err: text.RetryableErrorf(text.CouponBusy)}
+	errFrozen = &coupon.Error{Class: coupon.Setup, Err: errors.New("the coupon is frozen")} // the result shows it as a status
+)
+
+// lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion. An
+// immediate run does not wait for it.
+func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error) {
+	lock := records.Lock
+	if s.run.immediate() {
+		lock = records.LockNow
+	}
+	locked, err := lock(ctx, tx, s.coupon.ID)
+	switch {
+	case s.run.immediate() && mysqltx.IsLockWait(err):
+		return s.coupon, errBusy
+	case err == nil && locked.Frozen:
+		return locked, errFrozen
+	default:
+		return locked, err
+	}
+}
+
+// transaction is mysqltx.DB.Do. If an attempt is rolled back, run.id is again what it was before.
+func (s *settlement) transaction(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+	id := s.run.id
+	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		s.run.id = id
+		return work(ctx, tx)
+	})
+	if err != nil {
+		s.run.id = id
+	}
+	return err
+}
+
+// underLock runs work in a transaction that has locked the coupon.
+func (s *settlement) underLock(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error) error {
+	return s.transaction(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		locked, err := s.lock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return work(ctx, tx, locked)
+	})
+}
