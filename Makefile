@@ -4,7 +4,7 @@ SHELL := /bin/bash
 FUZZ_TIME := 30s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help setup build dist demo test-short test test-k8s soak bench-settle bench-apply check fmt
+.PHONY: help setup build dist demo rush test-short test test-k8s soak bench-settle bench-apply check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ dist: ## static linux/amd64 and linux/arm64 binaries with checksums in dist/
 demo: ## a black Friday on this machine, from the opening to the proof
 	@scripts/setup.sh servers
 	@CGO_ENABLED=0 go run ./examples/blackfriday
+
+rush: ## 14:00:00 on this machine: 50,000 people press, and 1,000 coupons are issued at once
+	@scripts/setup.sh servers
+	@CGO_ENABLED=0 go run ./examples/blackfriday rush
 
 test-short: ## tests that need no server, under a minute
 	CGO_ENABLED=0 go test -short -shuffle=on -count=1 ./...

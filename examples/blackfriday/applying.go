@@ -54,10 +54,15 @@ func (a application) path() string { return fmt.Sprintf("/v1/coupons/%d/applicat
 // apply sends an application until it is answered. A lost answer and an overloaded pod are safe to try again: an accepted
 // application keeps its position, and the answer is then DUPLICATE.
 func (p *pod) apply(ctx context.Context, a application) (answer, error) {
+	return p.ask(ctx, http.MethodPost, a.path(), a)
+}
+
+// ask sends a request about an application until it is answered.
+func (p *pod) ask(ctx context.Context, method, path string, a application) (answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, fmt.Errorf("no answer within %v", answerWithin))
 	defer cancel()
 	for {
-		got, err := p.applyOnce(ctx, a)
+		got, err := p.askOnce(ctx, method, path, a)
 		if err == nil && got.http != http.StatusServiceUnavailable && got.http != http.StatusTooManyRequests {
 			return got, nil
 		}
@@ -66,14 +71,14 @@ func (p *pod) apply(ctx context.Context, a application) (answer, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return got, fmt.Errorf("apply for coupon %d as user %d: %w; last attempt: %w", a.coupon, a.user, context.Cause(ctx), err)
+			return got, fmt.Errorf("%s %s as user %d: %w; last attempt: %w", method, path, a.user, context.Cause(ctx), err)
 		case <-time.After(retryInterval):
 		}
 	}
 }
 
-func (p *pod) applyOnce(ctx context.Context, a application) (got answer, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.Apply+a.path(), nil)
+func (p *pod) askOnce(ctx context.Context, method, path string, a application) (got answer, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+p.Apply+path, nil)
 	if err != nil {
 		return got, err
 	}
@@ -162,48 +167,71 @@ func (d *demo) applications() (all []application) {
 	return all
 }
 
-func (d *demo) showRush(ctx context.Context) error {
-	all := d.applications()
-	answers, took := make([]answer, len(all)), make([]time.Duration, len(all))
-	began := time.Now()
+// asked is a request with its answer.
+type asked struct {
+	answer
+	sent time.Time
+	took time.Duration
+}
+
+// askAll sends requests by all connections, and returns the answers in the order of the requests.
+func (d *demo) askAll(ctx context.Context, all []application,
+	send func(context.Context, *pod, application) (answer, error)) ([]asked, error) {
+	answers := make([]asked, len(all))
 	var next, done atomic.Int64
 	work, workCtx := errgroup.WithContext(ctx)
 	for i := range connections {
 		p := d.pods[i%len(d.pods)]
 		work.Go(func() (err error) {
 			for n := next.Add(1) - 1; n < int64(len(all)); n = next.Add(1) - 1 {
-				sent := time.Now()
-				if answers[n], err = p.apply(workCtx, all[n]); err != nil {
+				answers[n].sent = time.Now()
+				if answers[n].answer, err = send(workCtx, p, all[n]); err != nil {
 					return err
 				}
-				took[n] = time.Since(sent)
+				answers[n].took = time.Since(answers[n].sent)
 				d.progress(int(done.Add(1)), len(all))
 			}
 			return nil
 		})
 	}
 	err := work.Wait()
-	seconds := time.Since(began).Seconds()
 	d.clear()
+	return answers, err
+}
+
+func applyBy(ctx context.Context, p *pod, a application) (answer, error) { return p.apply(ctx, a) }
+
+func (d *demo) showApplications(ctx context.Context) error {
+	all := d.applications()
+	began := time.Now()
+	answers, err := d.askAll(ctx, all, applyBy)
+	seconds := time.Since(began).Seconds()
 	if err != nil {
 		return err
 	}
-
-	count := map[string]int{}
+	count, took := map[string]int{}, []time.Duration{}
 	for _, a := range answers {
-		if err := d.record(a); err != nil {
+		if err := d.record(a.answer); err != nil {
 			return err
 		}
 		count[a.outcome]++
+		took = append(took, a.took)
 	}
 	if len(d.answers) != people {
 		return fmt.Errorf("%d people have a position, not %d", len(d.answers), people)
 	}
-	slices.Sort(took)
-	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	d.say("%d requests over %d connections: %d a second on this machine, client included.", len(all), connections, int(float64(len(all))/seconds))
-	d.say("Half of the answers came within %.1f ms, 99%% within %.1f ms.", millis(took[len(took)/2]), millis(took[len(took)*99/100]))
+	half, most := percentiles(took)
+	d.say("Half of the answers came within %.1f ms, 99%% within %.1f ms.", half, most)
 	d.say("%d ACCEPTED (202), %d DUPLICATE (200): all %d people have one position each.",
 		count["ACCEPTED"], count["DUPLICATE"], people)
 	return nil
 }
+
+// percentiles are the median and the 99th percentile, in ms.
+func percentiles(took []time.Duration) (half, most float64) {
+	slices.Sort(took)
+	return millis(took[len(took)/2]), millis(took[len(took)*99/100])
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +36,7 @@ type deployment struct {
 	db    *sql.DB
 	bin   string
 	pods  []*pod
+	serve []*pod // processes of `settle serve`
 }
 
 func (d *demo) showStart(ctx context.Context) error {
@@ -94,7 +96,7 @@ func (d *deployment) startServers(ctx context.Context) (err error) {
 func (d *deployment) settings() []string {
 	return []string{
 		"MYSQL_DSN=" + d.mysql.DSN(database), "REDIS_ADDRS=" + d.redis.Addr(),
-		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0",
+		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
 	}
 }
 
@@ -150,7 +152,7 @@ func (d *deployment) stop() error {
 	return errors.Join(errs...)
 }
 
-// pod is one process of apply-api.
+// pod is one process of apply-api, or of `settle serve`.
 type pod struct {
 	name string
 	*testenv.Program
@@ -158,21 +160,38 @@ type pod struct {
 
 // startPod returns when the pod listens. The pod may not be ready yet.
 func (d *deployment) startPod(ctx context.Context) error {
-	cmd := exec.Command(filepath.Join(d.bin, "apply-api"))
+	p, err := d.start(ctx, fmt.Sprintf("pod %d", len(d.pods)+1), "apply-api")
+	if err == nil {
+		d.pods = append(d.pods, p)
+	}
+	return err
+}
+
+func (d *deployment) startServe(ctx context.Context) error {
+	p, err := d.start(ctx, fmt.Sprintf("settle serve %d", len(d.serve)+1), "settle", "serve", "--tasks", "issue")
+	if err == nil {
+		d.serve = append(d.serve, p)
+	}
+	return err
+}
+
+func (d *deployment) start(ctx context.Context, name, program string, args ...string) (*pod, error) {
+	cmd := exec.Command(filepath.Join(d.bin, program), args...)
 	cmd.Env = d.settings()
 	// In a process group of its own the pod does not get Ctrl-C. This process sends it SIGTERM instead, once. If the demo is
 	// killed, the next write of the pod to its log fails and ends it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	program, err := testenv.StartProgram(ctx, cmd)
+	started, err := testenv.StartProgram(ctx, cmd)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d.pods = append(d.pods, &pod{fmt.Sprintf("pod %d", len(d.pods)+1), program})
-	return nil
+	return &pod{name, started}, nil
 }
 
+func (d *deployment) programs() []*pod { return slices.Concat(d.pods, d.serve) }
+
 func (d *deployment) withPodLogs(err error) error {
-	for _, p := range d.pods {
+	for _, p := range d.programs() {
 		if warning := p.LastWarning(); warning != "" {
 			err = fmt.Errorf("%w\nlast warning of %s: %s", err, p.name, warning)
 		}
@@ -180,10 +199,10 @@ func (d *deployment) withPodLogs(err error) error {
 	return err
 }
 
-// stopPods demands the exit code 0 of each pod.
+// stopPods stops the pods and `settle serve`, and demands the exit code 0 of each.
 func (d *deployment) stopPods() error {
 	var errs []error
-	for _, p := range d.pods {
+	for _, p := range d.programs() {
 		if err := p.Stop(); err != nil {
 			errs = append(errs, fmt.Errorf("stop %s: %w", p.name, err))
 		}
@@ -192,6 +211,6 @@ func (d *deployment) stopPods() error {
 	if err != nil {
 		err = d.withPodLogs(err)
 	}
-	d.pods = nil
+	d.pods, d.serve = nil, nil
 	return err
 }

@@ -53,22 +53,42 @@ func appliesTwice(user uint64) bool { return user%50 == 3 }
 
 func (d *demo) showCoupons(ctx context.Context) error {
 	for _, c := range campaigns {
-		opens, closes := time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().AddDate(0, 0, 1).Format(time.RFC3339)
 		d.command("settle", "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "…",
 			"#", d.printer.Sprint(c.applicants()), "applicants")
-		output, err := d.settle(ctx, "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats),
-			"--discount-won", strconv.Itoa(c.discountWon), "--opens", opens, "--closes", closes, "--operator", "kim", "--reason", "Black Friday demo")
-		if err != nil {
+		if err := d.create(ctx, c, time.Now().Add(-time.Hour), "nightly"); err != nil {
 			return err
 		}
-		if c.id, err = strconv.Atoi(strings.TrimSpace(string(output))); err != nil {
-			return fmt.Errorf("read the id of the new coupon: %w", err)
-		}
-		d.coupons = append(d.coupons, c)
 	}
-
-	count := map[status]int{}
 	twice := 0
+	for user := uint64(1); user <= people; user++ {
+		if appliesTwice(user) {
+			twice++
+		}
+	}
+	if err := d.addPeople(ctx); err != nil {
+		return err
+	}
+	d.say("%d of them will apply twice.", twice)
+	return nil
+}
+
+// create creates a coupon whose window is a day.
+func (d *demo) create(ctx context.Context, c coupon, opens time.Time, cadence string) error {
+	output, err := d.settle(ctx, "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "--cadence", cadence,
+		"--discount-won", strconv.Itoa(c.discountWon), "--opens", opens.Format(time.RFC3339),
+		"--closes", opens.AddDate(0, 0, 1).Format(time.RFC3339), "--operator", "kim", "--reason", "demo")
+	if err != nil {
+		return err
+	}
+	if c.id, err = strconv.Atoi(strings.TrimSpace(string(output))); err != nil {
+		return fmt.Errorf("read the id of the new coupon: %w", err)
+	}
+	d.coupons = append(d.coupons, c)
+	return nil
+}
+
+func (d *demo) addPeople(ctx context.Context) error {
+	count := map[status]int{}
 	for first := uint64(1); first <= people; first += userBatch {
 		var values []any
 		for user := first; user < first+userBatch && user <= people; user++ {
@@ -77,15 +97,12 @@ func (d *demo) showCoupons(ctx context.Context) error {
 			if s != missing {
 				values = append(values, user, s)
 			}
-			if appliesTwice(user) {
-				twice++
-			}
 		}
 		placeholders := strings.Repeat(", (?, ?)", len(values)/2)[2:]
 		if _, err := d.db.ExecContext(ctx, "INSERT INTO `user` (id, status) VALUES "+placeholders, values...); err != nil {
 			return fmt.Errorf("create users from %d: %w", first, err)
 		}
 	}
-	d.say("Of %d people, %d are blocked, %d are missing in the user table, and %d will apply twice.", people, count[blocked], count[missing], twice)
+	d.say("Of %d people, %d are blocked, and %d are missing in the user table.", people, count[blocked], count[missing])
 	return nil
 }

@@ -77,8 +77,14 @@ func (d *demo) showWinners(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) winners(ctx context.Context, c coupon) (winners []winner, err error) {
-	rows, err := d.db.QueryContext(ctx, "SELECT position, user_id, applied_at FROM user_coupon WHERE coupon_id = ? ORDER BY position", c.id)
+func (d *demo) winners(ctx context.Context, c coupon) ([]winner, error) {
+	return d.winnersFrom(ctx, c, 1)
+}
+
+// winnersFrom are the winners from a seat on.
+func (d *demo) winnersFrom(ctx context.Context, c coupon, seat int) (winners []winner, err error) {
+	rows, err := d.db.QueryContext(ctx, `SELECT position, user_id, applied_at FROM user_coupon
+		WHERE coupon_id = ? AND position >= ? ORDER BY position`, c.id, seat)
 	if err != nil {
 		return nil, fmt.Errorf("read winners of coupon %d: %w", c.id, err)
 	}

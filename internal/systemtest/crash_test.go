@@ -102,8 +102,11 @@ func (s *crashingStore) Release(ctx context.Context, id coupon.CouponID, held []
 // crash interrupts a run at one of its calls to Redis.
 func (m *machine) crash(t *rapid.T) {
 	o, ok := m.drawAny(t)
-	if rapid.IntRange(0, 2).Draw(t, "a nightly run") == 2 {
+	switch rapid.IntRange(0, 3).Draw(t, "instead") {
+	case 2:
 		o, ok = m.drawNight(t, rapid.Bool().Draw(t, "a new night")), true
+	case 3:
+		o, ok = m.drawImmediate(t), true
 	}
 	if !ok {
 		return
@@ -214,7 +217,7 @@ func (m *machine) interrupt(t *rapid.T, o order, execute func()) {
 	}
 	m.compare(t, "after the crash")
 	m.verify(t)
-	if o.verb != settling || !rapid.Bool().Draw(t, "repeat immediately") {
+	if o.verb != settling && o.verb != issuing || !rapid.Bool().Draw(t, "repeat immediately") {
 		return
 	}
 	t.Log("the order is repeated")
@@ -246,10 +249,10 @@ func (m *machine) adopt(t *rapid.T, c *couponModel, o order, run coupon.RunID, c
 	before := c.clone()
 	done := after(func(c *couponModel) { heldBack = o.apply(c, run, cutoff, m.users) })
 	permitted := []state{before, done}
-	if o.verb == retrying {
+	if o.verb == retrying && o.concerns(c) {
 		permitted = append(permitted, after(o.release))
 	}
-	if o.verb != dropping && !heldBack {
+	if o.verb != dropping && o.concerns(c) && !heldBack {
 		permitted = append(permitted, after(func(c *couponModel) { c.issue(run, cutoff, m.users, o.kind()) }))
 	}
 	left := m.readState(c.id)

@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -76,11 +77,13 @@ type machine struct {
 
 	pendingCleanup map[coupon.CouponID]bool // coupons with a pending clean-up at the last preview
 	lastNight      time.Time                // the cutoff of the last nightly run
+	servers        [2]*settle.Settler       // of the two processes that do the immediate runs
 }
 
 func newMachine(t *rapid.T, d *jajeongtest.Deployment, admin *couponadmin.Admin, number int) *machine {
 	m := &machine{Deployment: d, admin: admin, base: coupon.UserID(number * usersPerCase), users: users{}}
 	m.startPod()
+	m.servers = [2]*settle.Settler{m.settler(), m.settler()}
 	for id := range coupon.UserID(modelUsers - 1) { // the last user is unknown
 		m.users[m.base+id+1] = user{status: active}
 		d.AddUsers(m.base + id + 1)
@@ -90,8 +93,15 @@ func newMachine(t *rapid.T, d *jajeongtest.Deployment, admin *couponadmin.Admin,
 		now := d.Now().Truncate(time.Microsecond)
 		closes := now.Add(time.Hour)
 		id := d.AddCouponBetween(seats, now.Add(-time.Hour), closes)
-		m.coupons = append(m.coupons, &couponModel{name: name, id: id, state: newState(seats), closesAt: coupon.ArrivalAt(closes)})
+		c := &couponModel{name: name, id: id, state: newState(seats), closesAt: coupon.ArrivalAt(closes)}
+		m.coupons = append(m.coupons, c)
 		t.Logf("coupon %s has %d seats", name, seats)
+		if c.lineLimit = rapid.IntRange(0, 4).Draw(t, "line limit"); c.lineLimit > 0 {
+			t.Logf("at most %d wait for %s", c.lineLimit, name)
+			m.Exec("UPDATE coupon SET line_limit = ?, version = version + 1 WHERE id = ?", c.lineLimit, c.id)
+			m.refresh()
+		}
+		m.setCadence(t, c, rapid.Bool().Draw(t, name+" is immediate"))
 	}
 	return m
 }
@@ -122,6 +132,11 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"a nightly run":                m.night,
 		"another nightly run":          m.night,
 		"a nightly run, refused rows":  m.nightWithRefusedRows,
+		"an immediate run":             m.immediateRun,
+		"another immediate run":        m.immediateRun,
+		"several immediate runs":       m.immediateRuns,
+		"the cadence changes":          m.cadenceChanges,
+		"a coupon is frozen":           m.couponIsFrozen,
 		"canaries":                     m.canaries,
 		"crash":                        m.crash,
 		"crash again":                  m.crash,
@@ -172,7 +187,7 @@ func (m *machine) apply(t *rapid.T, c *couponModel, user coupon.UserID) {
 
 // checkAnswer lets a user apply and compares the answer with the model's.
 func (m *machine) checkAnswer(t *rapid.T, c *couponModel, user coupon.UserID) candidates.Code {
-	want, existing := c.answer(user, c.closed)
+	want, existing := c.answer(user)
 	receipt, err := m.Store.Apply(m.T.Context(), c.id, user)
 	require.NoError(m.T, err)
 	if receipt.Code != want {
@@ -190,7 +205,7 @@ func (m *machine) checkAnswer(t *rapid.T, c *couponModel, user coupon.UserID) ca
 		if position := c.position(existing); receipt.Arrival != existing.arrival || receipt.Position != position {
 			m.fail(t, "the answer has another arrival or position than %d", position)
 		}
-	case candidates.UnderReview:
+	case candidates.UnderReview, candidates.LineFull:
 		if receipt.Arrival != existing.arrival {
 			m.fail(t, "the answer has another arrival")
 		}
@@ -202,7 +217,7 @@ func (m *machine) checkAnswer(t *rapid.T, c *couponModel, user coupon.UserID) ca
 func (m *machine) checkAnswers(t *rapid.T) {
 	for _, c := range m.coupons {
 		for user := m.base + 1; user <= m.base+modelUsers; user++ {
-			if want, _ := c.answer(user, c.closed); want != candidates.Accepted {
+			if want, _ := c.answer(user); want != candidates.Accepted {
 				m.checkAnswer(t, c, user)
 			}
 		}

@@ -32,6 +32,7 @@ const (
 	settling verb = "settle"
 	retrying verb = "retry"
 	dropping verb = "drop"
+	issuing  verb = "issue now"
 )
 
 // args are the arguments of the program for the order.
@@ -70,6 +71,8 @@ func (m *machine) executeBy(s *settle.Settler, o order) (*settle.Report, error) 
 		return s.Retry(m.T.Context(), o.Coupons[0], o.Order, o.names())
 	case dropping:
 		return s.Drop(m.T.Context(), o.Coupons[0], o.Order, o.names())
+	case issuing:
+		return m.issueBy(s, o)
 	default:
 		return s.RunOnce(m.T.Context(), o.Order)
 	}
@@ -77,6 +80,9 @@ func (m *machine) executeBy(s *settle.Settler, o order) (*settle.Report, error) 
 
 // apply executes the order in the model. heldBack reports that the coupon was held.
 func (o order) apply(c *couponModel, run coupon.RunID, cutoff coupon.Arrival, known users) (heldBack bool) {
+	if !o.concerns(c) {
+		return false
+	}
 	switch o.verb {
 	case retrying:
 		o.release(c)
@@ -88,7 +94,7 @@ func (o order) apply(c *couponModel, run coupon.RunID, cutoff coupon.Arrival, kn
 }
 
 func (o order) kind() runKind {
-	k := runKind{acceptGap: o.AcceptGap, isRetry: o.verb == retrying, isNight: o.Trigger == coupon.Cron}
+	k := runKind{acceptGap: o.AcceptGap, isRetry: o.verb == retrying, isNight: o.Trigger == coupon.Cron, isImmediate: o.verb == issuing}
 	if o.Canaries != nil {
 		k.canaries = o.members
 	}
@@ -314,6 +320,12 @@ func (m *machine) checkReport(t *rapid.T, o order, report *settle.Report) {
 	}
 	for i, c := range o.chosen {
 		result, gap := report.Coupons[i], c.gap()
+		if (result.Status == coupon.Frozen) != (c.frozen && o.reaches(c)) {
+			m.fail(t, "%s is %s, and frozen is %t", c.name, result.Status, c.frozen)
+		}
+		if !o.concerns(c) {
+			continue
+		}
 		heldBack := o.apply(c, report.Run, coupon.ArrivalAt(report.Cutoff), m.users)
 		if o.verb != dropping && max(0, result.Gap) != int64(gap) {
 			m.fail(t, "the run finds a gap of %d in %s, want %d", result.Gap, c.name, gap)

@@ -129,6 +129,11 @@ func (s state) position(of applicationKey) int64 {
 	return int64(s.count(func(a applicationKey, is record) bool { return is.place == waiting && a.arrival <= of.arrival }))
 }
 
+// waiting are the applications in the queue, by arrival.
+func (s state) waiting() []applicationKey {
+	return slices.DeleteFunc(s.byArrival(), func(a applicationKey) bool { return s.applications[a].place != waiting })
+}
+
 // lastSeated is the highest arrival with a seat.
 func (s state) lastSeated() (last coupon.Arrival) {
 	for a, is := range s.applications {
@@ -157,27 +162,6 @@ func (s state) inRedis(user coupon.UserID) (key applicationKey, found record) {
 	return key, found
 }
 
-// answer is the answer to another application of the user.
-func (s state) answer(user coupon.UserID, closed bool) (candidates.Code, applicationKey) {
-	existing, is := s.inRedis(user)
-	switch {
-	case closed:
-		return candidates.Closed, applicationKey{}
-	case is.place == waiting:
-		return candidates.Duplicate, existing
-	case is.place != absent:
-		return candidates.UnderReview, existing
-	case s.markedIssued[user]:
-		return candidates.AlreadyIssued, applicationKey{}
-	case s.markedRejected[user]:
-		return candidates.Rejected, applicationKey{}
-	case s.soldOut:
-		return candidates.SoldOut, applicationKey{}
-	default:
-		return candidates.Accepted, applicationKey{}
-	}
-}
-
 // couponModel is the model of one coupon.
 type couponModel struct {
 	name string
@@ -188,8 +172,35 @@ type couponModel struct {
 	settledTo coupon.Arrival    // highest cutoff of a settlement: no later arrival is below it
 	closesAt  coupon.Arrival    // end of applying
 	closed    bool              // applying has ended
+	immediate bool              // immediate runs settle it, too
+	frozen    bool              // no run changes anything
+	lineLimit int               // while so many wait, newcomers are refused; 0: no limit
 	backup    *state            // at the backup of Redis
 	dumps     map[string]string // the backup of Redis by key
+}
+
+// answer is the answer to another application of the user.
+func (c *couponModel) answer(user coupon.UserID) (candidates.Code, applicationKey) {
+	existing, is := c.inRedis(user)
+	waits := c.waiting()
+	switch {
+	case c.closed:
+		return candidates.Closed, applicationKey{}
+	case is.place == waiting:
+		return candidates.Duplicate, existing
+	case is.place != absent:
+		return candidates.UnderReview, existing
+	case c.markedIssued[user]:
+		return candidates.AlreadyIssued, applicationKey{}
+	case c.markedRejected[user]:
+		return candidates.Rejected, applicationKey{}
+	case c.soldOut:
+		return candidates.SoldOut, applicationKey{}
+	case c.lineLimit > 0 && len(waits) >= c.lineLimit:
+		return candidates.LineFull, waits[0]
+	default:
+		return candidates.Accepted, applicationKey{}
+	}
 }
 
 // gap counts the accepted applications that are lost and not written off.
@@ -198,6 +209,7 @@ func (c *couponModel) gap() int { return c.accepted - len(c.applications) - c.wr
 // runKind has the properties of an order that change a settlement.
 type runKind struct {
 	acceptGap, isRetry, isNight bool
+	isImmediate                 bool            // leaves the DLQ alone, keeps no seats for it, and finalises nothing
 	canaries                    []coupon.UserID // of the DLQ, the only ones to try; nil: all entries
 }
 
@@ -227,7 +239,7 @@ func (c *couponModel) settle(run coupon.RunID, cutoff coupon.Arrival, known user
 	c.issue(run, cutoff, known, k)
 	c.cleanUp(run)
 	c.closeOut(run, cutoff, known, k)
-	c.finish(cutoff)
+	c.finish(cutoff, k)
 	return false
 }
 
@@ -237,7 +249,7 @@ func (c *couponModel) issue(run coupon.RunID, cutoff coupon.Arrival, known users
 	kept := 0
 	for _, a := range c.before(cutoff) {
 		is := c.applications[a]
-		waits := is.outcome == undecided && (is.place == waiting || is.place == retryable)
+		waits := is.outcome == undecided && (is.place == waiting || is.place == retryable && !k.isImmediate)
 		if !waits && is.outcome != notSelected {
 			continue
 		}
@@ -320,7 +332,7 @@ func (c *couponModel) closeOut(run coupon.RunID, cutoff coupon.Arrival, known us
 		status := known[a.user].status
 		decided := is.outcome != undecided
 		switch {
-		case is.place == absent, !decided && is.place == held:
+		case is.place == absent, !decided && is.place == held, k.isImmediate && is.place.underReview():
 			continue
 		case !decided && is.place == waiting && c.anotherUnderReview(a) && !c.holds(a.user) && (status != active || a.arrival <= lastSeated):
 			continue // the DLQ keeps one entry per user
@@ -350,7 +362,7 @@ func (c *couponModel) closeOut(run coupon.RunID, cutoff coupon.Arrival, known us
 }
 
 // finish sets SOLD_OUT and finalises a closed coupon.
-func (c *couponModel) finish(cutoff coupon.Arrival) {
+func (c *couponModel) finish(cutoff coupon.Arrival, k runKind) {
 	maps.DeleteFunc(c.pendingCleanup, func(_ coupon.RunID, of coupon.Arrival) bool { return of <= cutoff })
 	switch {
 	case c.free() <= 0:
@@ -360,7 +372,7 @@ func (c *couponModel) finish(cutoff coupon.Arrival) {
 	default:
 		c.soldOut = false
 	}
-	if c.closesAt > cutoff || c.gap() > 0 || c.anyInRedis() {
+	if c.closesAt > cutoff || k.isImmediate || c.gap() > 0 || c.anyInRedis() {
 		return
 	}
 	clear(c.pendingCleanup)
