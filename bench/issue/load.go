@@ -88,6 +88,7 @@ type outcome struct {
 	gaveUp    bool             // because the lag grew
 	growing   bool             // given up, or the latency kept growing during the load
 	unseen    int              // accepted presses without a visible row at the end
+	notChosen int              // accepted presses that found all seats issued
 	verdict   verdict
 	watched   time.Duration // mean time of a statement of the watcher
 	verified  bool          // by settle verify
@@ -124,10 +125,11 @@ func (v *stand) run(ctx context.Context, l load, disturb disturbance) (o outcome
 	err = <-disturbed
 	rows, readErr := v.readIssued(ctx)
 	w.end(rows)
-	if err != nil || readErr != nil || ctx.Err() != nil {
-		return o, fmt.Errorf("%s: %w", v.contender.name, firstError(err, readErr, ctx.Err()))
+	notSelected, restErr := v.readNotSelected(ctx)
+	if err := firstError(err, readErr, restErr, ctx.Err()); err != nil {
+		return o, fmt.Errorf("%s: %w", v.contender.name, err)
 	}
-	r.sum(&o, rows, warm)
+	r.sum(&o, rows, warm, notSelected)
 	if v.contender.name == yardstick && o.unseen == 0 {
 		err = v.verify(ctx)
 		o.verified = err == nil
@@ -236,7 +238,7 @@ func (r *running) await(ctx context.Context, l load, sent *atomic.Int64) (gaveUp
 		visible, answered, yes := r.watcher.seen.Load()-r.warm, r.answered.Load(), r.accepted.Load()
 		open := sent.Load() - answered + yes - visible
 		all := answered == int64(len(r.presses))
-		if all && yes == visible {
+		if all && (yes == visible || r.ended(ctx)+visible == yes) {
 			return false
 		}
 		if visible+answered != last {
@@ -253,8 +255,17 @@ func (r *running) await(ctx context.Context, l load, sent *atomic.Int64) (gaveUp
 	return false
 }
 
+// ended counts the accepted users who found all seats issued.
+func (r *running) ended(ctx context.Context) int64 {
+	rest, err := r.readNotSelected(ctx)
+	if err != nil {
+		return 0 // the next call asks again
+	}
+	return int64(len(rest))
+}
+
 // sum fills the outcome.
-func (r *running) sum(o *outcome, rows []issued, warm []onePress) {
+func (r *running) sum(o *outcome, rows []issued, warm []onePress, notSelected map[key]bool) {
 	offset := r.began.Sub(r.watcher.began)
 	ended := time.Since(r.began)
 	var latencies waits
@@ -268,6 +279,10 @@ func (r *running) sum(o *outcome, rows []issued, warm []onePress) {
 			continue
 		}
 		promises = append(promises, promise{p.coupon, p.user, p.order, p.due})
+		if notSelected[key{p.coupon, p.user}] {
+			o.notChosen++
+			continue
+		}
 		if p.repeated {
 			continue
 		}
@@ -293,7 +308,7 @@ func (r *running) sum(o *outcome, rows []issued, warm []onePress) {
 	if failure := r.failure.Load(); failure != nil {
 		o.failure = *failure
 	}
-	o.verdict = judge(r.seats, promises, rows)
+	o.verdict = judge(r.seats, promises, rows, notSelected)
 	if o.gaveUp {
 		o.verdict.Lost = 0 // the rest was still to come
 	}

@@ -22,16 +22,18 @@ type row struct {
 
 // verdict is what the referee found.
 type verdict struct {
-	Inversions int           // rows issued behind a row of the same coupon that was accepted later
+	Inversions int           // users who were issued behind a user of the same coupon who was accepted later, or not at all
 	Overtaken  time.Duration // the longest time by which a press was due before another that was issued first
 	Oversold   int           // rows above the seats
 	Twice      int           // users with more than one row or more than one yes
-	Lost       int           // users who were told yes and have no row
+	Lost       int           // users who were told yes, have no row, and were not told that all is issued
 }
 
-// judge compares what a contender promised with what MySQL has.
-func judge(seats int, promises []promise, rows []row) (v verdict) {
-	type key struct{ coupon, user int }
+type key struct{ coupon, user int }
+
+// judge compares what a contender promised with what MySQL has. notSelected are the users whom it took into its line and told
+// later that all is issued.
+func judge(seats int, promises []promise, rows []row, notSelected map[key]bool) (v verdict) {
 	told := make(map[key]promise, len(promises))
 	for _, p := range promises {
 		k := key{p.coupon, p.user}
@@ -51,10 +53,11 @@ func judge(seats int, promises []promise, rows []row) (v verdict) {
 		byCoupon[r.coupon] = append(byCoupon[r.coupon], r)
 	}
 	for k := range told {
-		if stored[k] == 0 {
+		if stored[k] == 0 && !notSelected[k] {
 			v.Lost++
 		}
 	}
+	latestOf := map[int]uint64{}
 	for coupon, issued := range byCoupon {
 		v.Oversold += max(0, len(issued)-seats)
 		slices.SortFunc(issued, func(a, b row) int { return cmp.Compare(a.place, b.place) })
@@ -70,6 +73,12 @@ func judge(seats int, promises []promise, rows []row) (v verdict) {
 			}
 			v.Overtaken = max(v.Overtaken, latestDue-p.due)
 			latest, latestDue = max(latest, p.order), max(latestDue, p.due)
+		}
+		latestOf[coupon] = latest
+	}
+	for k := range notSelected {
+		if p, known := told[k]; known && p.order < latestOf[k.coupon] {
+			v.Inversions++
 		}
 	}
 	return v

@@ -54,8 +54,8 @@ func renderLoads(all []outcome) string {
 			o.rendered(o.latency.P50), o.rendered(o.latency.P99), o.rendered(o.latency.P999), ratioToJajeong(o, all), o.rows, lag, milli(o.drain),
 			o.pressed[failed], o.verdict.Inversions, milli(o.verdict.Overtaken), o.verdict.Oversold, o.verdict.Twice, lost)
 	}
-	fmt.Fprintf(&b, "\n50,000 presses/s are a burst of one second. On ten coupons, it has %.0f seats for each 100 presses. Inversions: rows issued behind one that was accepted\n"+
-		"later. Overtaken by: the longest time by which a press was due before another that was issued first. ", 100*manySeats)
+	fmt.Fprintf(&b, "\n50,000 presses/s are a burst of one second. On ten coupons, it has %.0f seats for each 100 presses. Inversions: users who were issued behind one who was\n"+
+		"accepted later. Overtaken by: the longest time by which a press was due before another that was issued first. ", 100*manySeats)
 	var accepts []string
 	for _, o := range all {
 		text := fmt.Sprintf("%s: %s, `%s`", o.contender.title, o.contender.accepts, o.contender.place)
@@ -75,6 +75,11 @@ func renderLoads(all []outcome) string {
 			}
 		}
 		fmt.Fprintf(&b, "`settle verify` found nothing after %d of the %d loads of Jajeong.\n", n, of)
+	}
+	for _, o := range all {
+		if o.notChosen > 0 {
+			fmt.Fprintf(&b, "At %.0f presses/s on %d coupons, Jajeong took %d more users into its line than there were seats, and told them NOT_SELECTED.\n", o.rate, o.coupons, o.notChosen)
+		}
 	}
 	var slowest time.Duration
 	for _, o := range all {

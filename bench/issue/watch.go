@@ -195,3 +195,24 @@ func (v *stand) readIssued(ctx context.Context) (all []issued, err error) {
 	}
 	return all, rows.Err()
 }
+
+// readNotSelected reads whom Jajeong has told that all seats are issued. The others say so when a user presses.
+func (v *stand) readNotSelected(ctx context.Context) (map[key]bool, error) {
+	if v.contender.name != yardstick {
+		return nil, nil
+	}
+	rows, err := v.db.QueryContext(ctx, "SELECT coupon_id, user_id FROM application_outcome WHERE outcome = 'NOT_SELECTED'")
+	if err != nil {
+		return nil, fmt.Errorf("read application_outcome: %w", err)
+	}
+	defer rows.Close()
+	all := map[key]bool{}
+	for rows.Next() {
+		var k key
+		if err := rows.Scan(&k.coupon, &k.user); err != nil {
+			return nil, err
+		}
+		all[k] = true
+	}
+	return all, rows.Err()
+}
