@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // gcPercent is that of apply-api.
@@ -24,6 +26,7 @@ const gcPercent = 400
 
 func main() {
 	debug.SetGCPercent(gcPercent)
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // broken connections are expected while MySQL is away
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) == 3 && os.Args[1] == workVerb {
