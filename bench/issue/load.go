@@ -28,8 +28,10 @@ const (
 	// quietFor is how long nothing may change before the rest counts as lost.
 	quietFor = 20 * time.Second
 	// minPause groups the presses that are due within it.
-	minPause   = 100 * time.Microsecond
-	checkPause = 20 * time.Millisecond
+	minPause = 100 * time.Microsecond
+	// steadyDrain is the longest time that the rows of a load may need after its end if its lag did not grow.
+	steadyDrain = time.Second
+	checkPause  = 20 * time.Millisecond
 )
 
 // load describes the presses of one measurement.
@@ -299,12 +301,13 @@ func (r *running) sum(o *outcome, rows []issued, warm []onePress, notSelected ma
 	for _, p := range warm {
 		promises = append(promises, promise{p.coupon, p.user, p.order, -offset})
 	}
-	o.growing = o.gaveUp || o.length > time.Second && latencies.grow() // a burst has no steady rate
 	o.latency = latencies.quantiles()
 	if lastVisible > 0 {
 		o.rows = float64(len(o.events)) / (lastVisible - r.presses[0].due).Seconds()
 	}
 	o.drain = max(0, lastVisible-lastDue)
+	steady := !latencies.grow() && o.drain <= steadyDrain
+	o.growing = o.gaveUp || !steady && o.length != burstLength // a burst has no steady rate
 	if failure := r.failure.Load(); failure != nil {
 		o.failure = *failure
 	}

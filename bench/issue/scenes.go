@@ -27,10 +27,13 @@ var scenes = []scene{
 }
 
 const (
-	interval   = 100 * time.Millisecond // the default of ISSUE_INTERVAL
-	lowRate    = 1_000
-	highRate   = 10_000
-	burst      = 50_000 // presses in one second
+	interval = 100 * time.Millisecond // the default of ISSUE_INTERVAL
+	lowRate  = 1_000
+	highRate = 10_000
+	burst    = 50_000 // presses in one second
+
+	burstLength = time.Second
+
 	quickBurst = 10_000
 	manySeats  = 0.8 // seats per press in the burst on ten coupons: some users find the coupon sold out
 	tenCoupons = 10
@@ -68,12 +71,12 @@ func measureLoads(ctx context.Context, s *stage, o options, measured *[]outcome)
 	var plan []measurement
 	add := func(c contender, l load, coupons int, every time.Duration) {
 		of := l.of(coupons, every)
-		if coupons > 1 && l.length == time.Second {
+		if coupons > 1 && l.length == burstLength {
 			of.seats = int(manySeats * float64(l.presses()) / float64(coupons))
 		}
 		plan = append(plan, measurement{l, of, c})
 	}
-	peak := load{rate: burst, length: time.Second}
+	peak := load{rate: burst, length: burstLength}
 	if o.quick {
 		peak.rate = quickBurst
 	}
@@ -127,7 +130,7 @@ type knee struct {
 func findKnees(ctx context.Context, s *stage, o options, measured *[]outcome) (string, error) {
 	length, rates := 5*time.Second, ladder
 	if o.quick {
-		length, rates = time.Second, []float64{lowRate}
+		length, rates = 2*time.Second, []float64{lowRate}
 	}
 	var all []knee
 	for _, c := range o.contenders {
@@ -136,7 +139,7 @@ func findKnees(ctx context.Context, s *stage, o options, measured *[]outcome) (s
 		}
 		k := knee{contender: c}
 		for _, m := range *measured {
-			if m.contender.name == c.name && m.coupons == 1 && m.interval == interval && m.rate == highRate && m.length > time.Second && !m.growing {
+			if m.contender.name == c.name && m.coupons == 1 && m.interval == interval && m.rate == highRate && m.length > burstLength && !m.growing {
 				k.sustained, k.latency = m.rate, m.latency
 			}
 		}
@@ -149,7 +152,7 @@ func findKnees(ctx context.Context, s *stage, o options, measured *[]outcome) (s
 			if err != nil {
 				return "", err
 			}
-			if found.growing || found.drain > time.Second {
+			if found.growing {
 				k.refused = rate
 				break
 			}
