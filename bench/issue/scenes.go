@@ -30,13 +30,12 @@ const (
 	interval = 100 * time.Millisecond // the default of ISSUE_INTERVAL
 	lowRate  = 1_000
 	highRate = 10_000
-	burst    = 50_000 // presses in one second
+	burst    = 50_000
 
 	burstLength = time.Second
-
-	quickBurst = 10_000
-	manySeats  = 0.8 // seats per press in the burst on ten coupons: some users find the coupon sold out
-	tenCoupons = 10
+	quickBurst  = 10_000
+	manySeats   = 0.8 // seats per press in the burst on ten coupons: some users find the coupon sold out
+	tenCoupons  = 10
 )
 
 // once opens a stand for one load.
