@@ -56,14 +56,21 @@ func renderLoads(all []outcome) string {
 	}
 	fmt.Fprintf(&b, "\n50,000 presses/s are a burst of one second. On ten coupons, it has %.0f seats for each 100 presses. Inversions: users who were issued behind one who was\n"+
 		"accepted later. Overtaken by: the longest time by which a press was due before another that was issued first. ", 100*manySeats)
-	var accepts []string
+	b.WriteString("The order of acceptance, and\nthe column that numbers the rows:\n\n")
+	var told []string
 	for _, o := range all {
-		text := fmt.Sprintf("%s: %s, `%s`", o.contender.title, o.contender.accepts, o.contender.place)
-		if !slices.Contains(accepts, text) {
-			accepts = append(accepts, text)
+		if !slices.Contains(told, o.contender.name) {
+			told = append(told, o.contender.name)
+			fmt.Fprintf(&b, "- %s: %s, `%s`\n", o.contender.title, o.contender.accepts, o.contender.place)
 		}
 	}
-	fmt.Fprintf(&b, "The order of acceptance, and the column\nthat numbers the rows: %s.\n", strings.Join(accepts, "; "))
+	b.WriteString("\n")
+	for _, o := range all {
+		if o.contender.name == yardstick && o.rate == lowRate && o.coupons == 1 {
+			fmt.Fprintf(&b, "Jajeong at %d presses/s on one coupon, %s: p50 %.2f of the interval, p99 %.2f of it.\n", lowRate, o.interval,
+				o.latency.P50.Seconds()/o.interval.Seconds(), o.latency.P99.Seconds()/o.interval.Seconds())
+		}
+	}
 	if slices.ContainsFunc(all, func(o outcome) bool { return o.verified }) {
 		n, of := 0, 0
 		for _, o := range all {
