@@ -4,7 +4,7 @@ SHELL := /bin/bash
 FUZZ_TIME := 30s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help setup build dist demo rush test-short test test-k8s soak bench-settle bench-apply check fmt
+.PHONY: help setup build dist demo rush test-short test test-k8s soak bench-settle bench-apply bench-issue check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,12 +34,14 @@ rush: ## 14:00:00 on this machine: 50,000 people press, and 1,000 coupons are is
 test-short: ## tests that need no server, under a minute
 	CGO_ENABLED=0 go test -short -shuffle=on -count=1 ./...
 	CGO_ENABLED=0 go -C k8s/manifests test -short -shuffle=on -count=1 .
+	CGO_ENABLED=0 go -C bench/issue test -short -shuffle=on -count=1 .
 
 # On a small machine the tests of one package may take several minutes. Six tests run at the same time on any machine,
 # because most of them wait for servers.
 test: setup ## run all tests, with the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 14m ./...
 	CGO_ENABLED=0 go -C k8s/manifests test -shuffle=on -count=1 -timeout 10m .
+	CGO_ENABLED=0 go -C bench/issue test -shuffle=on -count=1 .
 
 # The first run builds Kubernetes, which takes minutes. Ten tests run at the same time on any machine, because all of them
 # wait for the same minute.
@@ -68,12 +70,18 @@ bench-apply: ## the API beside a handler that does nothing, a plain one, and a r
 	@scripts/setup.sh servers
 	CGO_ENABLED=0 go run ./bench/apply -out docs
 
+# A program of a module of its own, which runs in this folder.
+bench-issue: ## issuing at once beside a Redis Stream, SKIP LOCKED and asynq: table and chart in docs/
+	@scripts/setup.sh servers
+	CGO_ENABLED=0 go -C bench/issue build -o ../../bin/bench-issue .
+	bin/bench-issue -out docs
+
 check: export CGO_ENABLED = 0 # as in the builds above
 check: ## formatting, go.mod, linters and import rules (.golangci.yaml)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
-	for module in . k8s/manifests k8s/e2e k8s/e2e/kubernetes; do go -C $$module mod tidy -diff; done
-	for module in . k8s/manifests k8s/e2e; do (cd $$module && go run $(GOLANGCI_LINT) run --allow-parallel-runners ./...); done
+	for module in . bench/issue k8s/manifests k8s/e2e k8s/e2e/kubernetes; do go -C $$module mod tidy -diff; done
+	for module in . bench/issue k8s/manifests k8s/e2e; do (cd $$module && go run $(GOLANGCI_LINT) run --allow-parallel-runners ./...); done
 
 fmt: ## format the code
 	gofmt -w .

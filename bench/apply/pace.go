@@ -3,6 +3,8 @@ package main
 import (
 	"runtime"
 	"time"
+
+	"github.com/jajeong/jajeong/bench/pace"
 )
 
 // pace wakes each connection when its next request is due. Timers of Go may be a millisecond late on an idle machine, which
@@ -16,7 +18,7 @@ func (l load) pace(t schedule, senders []*sender) {
 			break
 		}
 		for time.Until(due) > 0 {
-			pause(max(time.Until(due), minPause))
+			pace.Pause(max(time.Until(due), minPause))
 		}
 		s.awake()
 	}

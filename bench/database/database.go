@@ -76,6 +76,15 @@ func (s *Server) Close() {
 	}
 }
 
+// Own reports whether Start has started the server. Only then Kill and Restart are possible.
+func (s *Server) Own() bool { return s.own != nil }
+
+// Kill ends the server like a crash. What it has committed stays.
+func (s *Server) Kill() error { return s.own.Kill() }
+
+// Restart starts a killed server on the same port, and returns when it answers.
+func (s *Server) Restart(ctx context.Context) error { return s.own.Restart(ctx) }
+
 // Pid is 0 with TEST_MYSQL_DSN.
 func (s *Server) Pid() int {
 	if s.own == nil {

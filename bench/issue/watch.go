@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// watchPause is the resolution: a row is seen at most this time, and one statement, after its commit.
+	watchPause = 5 * time.Millisecond
+	// A missing id is looked for this long. Afterwards it belongs to a transaction that was rolled back.
+	missingFor = 3 * time.Second
+	// Wider gaps are not looked into. Only inserts of several rows at once leave them, and those are one transaction.
+	widestGap    = 600
+	watchTimeout = 2 * time.Second
+)
+
+// watcher stamps each row of user_coupon when another connection can read it. It asks every few milliseconds with one
+// connection. Where commits raise coupon.issued_count by position, it reads that count of each coupon; else it reads
+// the rows with new ids.
+type watcher struct {
+	db      *sql.DB
+	counted bool
+	coupons int
+	began   time.Time
+
+	visible []time.Duration // by user, since began; 0: not seen
+	seen    atomic.Int64    // rows seen so far
+	last    atomic.Int64    // when the last of them was seen, in ns since began
+	asked   int
+	took    time.Duration
+
+	counts  [][]sighting // by coupon, if counted
+	highest int64        // id
+	missing map[int64]time.Time
+	stop    context.CancelFunc
+	ended   chan struct{}
+}
+
+// sighting tells when a count was first seen.
+type sighting struct {
+	count int
+	at    time.Duration
+}
+
+func watch(ctx context.Context, v *stand) *watcher {
+	w := &watcher{db: v.db, counted: v.contender.counted, coupons: v.coupons, began: time.Now(), visible: make([]time.Duration, v.users+1),
+		counts: make([][]sighting, v.coupons+1), missing: map[int64]time.Time{}, ended: make(chan struct{})}
+	ctx, w.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(w.ended)
+		for ctx.Err() == nil {
+			w.ask(ctx)
+			time.Sleep(watchPause)
+		}
+	}()
+	return w
+}
+
+// end stops watching. Afterwards visible is complete.
+func (w *watcher) end(rows []issued) {
+	w.stop()
+	<-w.ended
+	if !w.counted {
+		return
+	}
+	for _, r := range rows {
+		sightings := w.counts[r.coupon]
+		i, _ := slices.BinarySearchFunc(sightings, int(r.place), func(s sighting, place int) int { return s.count - place })
+		if i < len(sightings) {
+			w.visible[r.user] = sightings[i].at
+		}
+	}
+}
+
+// ask reads once. Errors mean that MySQL is away: the next call asks again.
+func (w *watcher) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	began := time.Now()
+	var err error
+	if w.counted {
+		err = w.readCounts(ctx)
+	} else {
+		err = w.readRows(ctx)
+	}
+	if err == nil {
+		w.asked++
+		w.took += time.Since(began)
+	}
+}
+
+func (w *watcher) readCounts(ctx context.Context) error {
+	rows, err := w.db.QueryContext(ctx, "SELECT id, issued_count FROM coupon")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, count int
+		if err := rows.Scan(&id, &count); err != nil {
+			return err
+		}
+		before := 0
+		if n := len(w.counts[id]); n > 0 {
+			before = w.counts[id][n-1].count
+		}
+		if count > before {
+			at := time.Since(w.began)
+			w.counts[id] = append(w.counts[id], sighting{count, at})
+			w.note(count-before, at)
+		}
+	}
+	return rows.Err()
+}
+
+func (w *watcher) note(n int, at time.Duration) {
+	w.last.Store(int64(at))
+	w.seen.Add(int64(n))
+}
+
+func (w *watcher) readRows(ctx context.Context) error {
+	if len(w.missing) > 0 {
+		late := make([]any, 0, len(w.missing))
+		for id, since := range w.missing {
+			if time.Since(since) > missingFor {
+				delete(w.missing, id)
+				continue
+			}
+			late = append(late, id)
+		}
+		if len(late) > 0 {
+			marks := strings.TrimSuffix(strings.Repeat("?,", len(late)), ",")
+			if err := w.readIDs(ctx, "SELECT id, user_id FROM user_coupon WHERE id IN ("+marks+")", late...); err != nil {
+				return err
+			}
+		}
+	}
+	return w.readIDs(ctx, "SELECT id, user_id FROM user_coupon WHERE id > ? ORDER BY id", w.highest)
+}
+
+func (w *watcher) readIDs(ctx context.Context, query string, args ...any) error {
+	rows, err := w.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var user int
+		if err := rows.Scan(&id, &user); err != nil {
+			return err
+		}
+		at := time.Since(w.began)
+		if id > w.highest {
+			if id-w.highest <= widestGap {
+				for gap := w.highest + 1; gap < id; gap++ {
+					w.missing[gap] = time.Now()
+				}
+			}
+			w.highest = id
+		} else {
+			delete(w.missing, id)
+		}
+		if w.visible[user] == 0 {
+			w.visible[user] = at
+			w.note(1, at)
+		}
+	}
+	return rows.Err()
+}
+
+// issued is a row of user_coupon.
+type issued = row
+
+// readIssued reads all rows.
+func (v *stand) readIssued(ctx context.Context) (all []issued, err error) {
+	query := map[string]string{"id": "SELECT coupon_id, user_id, id FROM user_coupon", "position": "SELECT coupon_id, user_id, position FROM user_coupon"}[v.contender.place]
+	rows, err := v.db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("read user_coupon: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r issued
+		if err := rows.Scan(&r.coupon, &r.user, &r.place); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// readNotSelected reads whom Jajeong has told that all seats are issued. The others say so when a user presses.
+func (v *stand) readNotSelected(ctx context.Context) (map[key]bool, error) {
+	if v.contender.name != yardstick {
+		return nil, nil
+	}
+	rows, err := v.db.QueryContext(ctx, "SELECT coupon_id, user_id FROM application_outcome WHERE outcome = 'NOT_SELECTED'")
+	if err != nil {
+		return nil, fmt.Errorf("read application_outcome: %w", err)
+	}
+	defer rows.Close()
+	all := map[key]bool{}
+	for rows.Next() {
+		var k key
+		if err := rows.Scan(&k.coupon, &k.user); err != nil {
+			return nil, err
+		}
+		all[k] = true
+	}
+	return all, rows.Err()
+}
