@@ -68,16 +68,17 @@ func FindSettlement(ctx context.Context, q mysqltx.Querier, run coupon.RunID, co
 // Pending is a run whose settled applications may still be in Redis.
 type Pending struct {
 	Run     coupon.RunID
-	Covered bool // its cutoff is not later than that of the current run, which thus reads every application that it left
+	Covered bool // the current run reads every application that it left
 }
 
 const selectPendingSQL = `
-SELECT s.run_id, r.cutoff <= ? FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+SELECT s.run_id, IF(?, r.trigger_kind = 'IMMEDIATE', r.cutoff <= ?) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
-// PendingCleanUps reads the runs whose clean-up of the coupon is pending. cutoff is that of the current run.
-func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time) ([]Pending, error) {
-	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any { return []any{&p.Run, &p.Covered} }, selectPendingSQL, cutoff, couponID)
+// PendingCleanUps reads the runs whose clean-up of the coupon is pending. A run covers those whose cutoff is not later than
+// its own. An immediate run does not read the DLQ, where other runs may have left applications: it covers immediate runs.
+func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time, immediate bool) ([]Pending, error) {
+	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any { return []any{&p.Run, &p.Covered} }, selectPendingSQL, immediate, cutoff, couponID)
 	return pending, mysqltx.Wrap(err, "read settlements to clean up of coupon %d", couponID)
 }
 

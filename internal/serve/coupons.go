@@ -16,7 +16,7 @@ type Coupon struct {
 	Opens  time.Time
 	Closes time.Time
 	// Due reports whether the coupon has work although nobody may wait in its queue: free seats for NOT_SELECTED
-	// applications, or a settlement that is not cleaned up.
+	// applications, or an immediate run whose clean-up is pending.
 	Due bool
 	// Seats is the number of seats if some, but not all, are taken, else 0. After seats were added, Redis may still answer
 	// SOLD_OUT: a run makes it accept applications.
@@ -46,7 +46,8 @@ const couponsSQL = `
 SELECT c.id, c.apply_opens_at, c.apply_closes_at,
        c.issued_count < c.total_quantity
            AND EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = c.id AND o.outcome = 'NOT_SELECTED')
-       OR EXISTS (SELECT 1 FROM settlement s WHERE s.coupon_id = c.id AND s.cleaned_at IS NULL),
+       OR EXISTS (SELECT 1 FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+                  WHERE s.coupon_id = c.id AND s.cleaned_at IS NULL AND r.trigger_kind = 'IMMEDIATE'),
        IF(c.issued_count BETWEEN 1 AND c.total_quantity - 1, c.total_quantity, 0)
   FROM coupon c
  WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? AND c.cadence = 'IMMEDIATE' AND NOT c.frozen

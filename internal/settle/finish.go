@@ -34,8 +34,9 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	if err != nil {
 		return nil, err
 	}
-	// An immediate run locks the coupon again only if Redis has answered SOLD_OUT.
-	mayReopen := end.seatsLeft > 0 && (done.issued.account.Sold || !s.run.immediate())
+	// An immediate run locks the coupon again only if Redis may answer SOLD_OUT.
+	sold := done.issued.account.Sold || done.issued.seatsLeft == 0
+	mayReopen := end.seatsLeft > 0 && (sold || !s.run.immediate())
 	if !mayReopen && !s.mayFinalise(s.coupon) {
 		return &end, nil
 	}

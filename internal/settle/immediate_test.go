@@ -2,6 +2,7 @@ package settle_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -181,6 +182,60 @@ func TestIssueNow_ContinuesAfterACrash(t *testing.T) {
 	require.Empty(t, d.Waiting(couponID))
 	require.Zero(t, d.Number("SELECT COUNT(*) FROM settlement WHERE cleaned_at IS NULL"))
 	d.Verify()
+}
+
+// Seats are added after the commit that takes the last seat, and before Redis answers SOLD_OUT.
+func TestIssueNow_ReopensForSeatsAddedMeanwhile(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddImmediate(1, 1)
+	s := d.Settler(func(s *settle.Settler) {
+		s.Hook = func(_ coupon.CouponID, step settle.Step) {
+			if step == settle.StepCleanUp {
+				d.SetSeats(couponID, 2)
+			}
+		}
+	})
+	require.Equal(t, 1, s.IssueNow(t.Context(), couponID).Issued)
+	d.AddUsers(2)
+	require.Equal(t, candidates.Accepted, d.Answer(couponID, 2))
+}
+
+// An immediate run does not read the DLQ, so the clean-up of a run that may have left applications there stays pending.
+func TestIssueNow_LeavesOtherCleanUpsPending(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddImmediate(1, 1, 2)
+	d.MoveToReview(couponID, "2", coupon.Failure{Cause: "BY_HAND", Retryable: true})
+	s := d.Settler(func(s *settle.Settler) {
+		s.Line = stuckLine{s.Line, "2"}
+	})
+	_, err := s.RunOnce(t.Context(), jajeongtest.Manual(couponID))
+	require.NoError(t, err)
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
+	require.Len(t, d.UnderReview(couponID), 1, "recorded, and not removed")
+	d.AddUsers(3)
+	require.Equal(t, candidates.SoldOut, d.Answer(couponID, 3))
+	require.Empty(t, d.IssueNow(couponID).Error)
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM settlement WHERE cleaned_at IS NULL"))
+	d.SettleNow()
+	require.Empty(t, d.UnderReview(couponID))
+	d.Verify()
+}
+
+// stuckLine fails to remove one member.
+type stuckLine struct {
+	settle.Line
+	member string
+}
+
+func (l stuckLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+	for _, a := range settled {
+		if a.Member == l.member {
+			return 0, errors.New("redis is away")
+		}
+	}
+	return l.Line.Remove(ctx, couponID, closes, mark, settled)
 }
 
 // A COMMIT whose reply is lost is looked up by the nonce of the run.

@@ -146,7 +146,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 			return *sent, err
 		}
 	}
-	pending, err := records.PendingCleanUps(ctx, tx, locked.ID, s.run.cutoff)
+	pending, err := records.PendingCleanUps(ctx, tx, locked.ID, s.run.cutoff, s.run.immediate())
 	if err != nil {
 		return issued{coupon: locked}, err
 	}
