@@ -89,6 +89,7 @@ ORDER BY applied_at, user_id LIMIT ?`
 
 // Rejected reads the next outcomes REJECTED that a run recorded, by arrival. Malformed members are left out.
 func Rejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after Row, limit int) ([]Row, error) {
-	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectRejectedSQL, couponID, run, after.at, after.at, after.user, limit)
+	from := max(0, coupon.ArrivalAt(after.at)).Time() // MySQL refuses to compare with the zero time
+	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectRejectedSQL, couponID, run, from, from, after.user, limit)
 	return rows, mysqltx.Wrap(err, "read rejected applications of coupon %d", couponID)
 }
