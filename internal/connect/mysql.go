@@ -21,7 +21,8 @@ const (
 	// abandonedSeconds is how long a session may be idle before the server ends it: a lost client must not keep locks.
 	abandonedSeconds = 300
 	mysqlIdleTime    = abandonedSeconds * time.Second / 2
-	// maxConnections is two for each of at most twelve coupons at once, plus some for heartbeats and records.
+	// maxConnections leaves connections for reading, heartbeats and records beside the transactions. Two tasks of
+	// `settle serve` have at most twelve transactions each. Every transaction also reads pages on another connection.
 	maxConnections = 32
 )
 

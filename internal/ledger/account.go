@@ -63,6 +63,7 @@ type Arrivals struct {
 type Past struct {
 	Held     bool  // user_coupon has rows, issued by runs or given by hand
 	Coupons  int64 // number of rows in user_coupon
+	ByHand   int64 // number of rows that no run inserted
 	Recorded bool  // application_outcome has rows
 	Settled  bool  // settlement has rows
 }
@@ -110,14 +111,15 @@ const promisedSQL = `
 SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0),
        COALESCE(s.issued, 0), COALESCE(s.concluded, 0), COALESCE(s.settled_up_to, 0), COALESCE(s.last_issued, 0),
        EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ?), EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ?),
-       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
+       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?),
+       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL)
 FROM (SELECT 1 AS one) o LEFT JOIN promise p ON p.coupon_id = ? LEFT JOIN settled s ON s.coupon_id = ?`
 
 // readPromised reads the promise, the sums, and which tables have rows of a coupon.
 func readPromised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, err error) {
 	fields := []any{&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince}
-	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
-	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID, couponID).Scan(fields...)
+	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled, &a.Past.ByHand)
+	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID, couponID, couponID).Scan(fields...)
 	return a, mysqltx.Wrap(err, "read promise and sums of coupon %d", couponID)
 }
 
@@ -143,7 +145,7 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Ac
 	var outcomes [3]sql.NullTime
 	err = tx.QueryRowContext(ctx, settledSQL, couponID, couponID, couponID, couponID, couponID, couponID).
 		Scan(&a.Past.Coupons, &counted.Issued, &counted.Concluded, &counted.LastIssued, &outcomes[0], &outcomes[1], &outcomes[2])
-	counted.SettledUpTo = max(counted.LastIssued, a.Stored.SettledUpTo) // a record of NOT_SELECTED may be deleted
+	counted.SettledUpTo = counted.LastIssued
 	for _, at := range outcomes {
 		if at.Valid {
 			counted.SettledUpTo = max(counted.SettledUpTo, coupon.ArrivalAt(at.Time))

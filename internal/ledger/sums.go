@@ -13,7 +13,7 @@ import (
 type Sums struct {
 	Issued      int64          // rows of user_coupon that runs inserted
 	Concluded   int64          // rows of application_outcome
-	SettledUpTo coupon.Arrival // highest arrival that ever had such a row
+	SettledUpTo coupon.Arrival // highest arrival with such a row; higher if a record of NOT_SELECTED was deleted
 	LastIssued  coupon.Arrival // highest arrival that ever got a seat
 }
 
@@ -27,9 +27,9 @@ func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.
 		return a, err
 	}
 	a.useSums(a.Stored)
-	a.Past.Coupons = int64(seated)
+	a.Past.Coupons = a.Issued + a.Past.ByHand // an index has the coupons of each run, and those of none
 	a, err = l.addUpUnlessKnown(ctx, tx, couponID, a, clean)
-	if err == nil && (a.Gap() > 0 || a.Issued > a.Past.Coupons) {
+	if err == nil && (a.Gap() != 0 || a.Past.Coupons != int64(seated)) {
 		return l.Account(ctx, tx, couponID)
 	}
 	return a, err

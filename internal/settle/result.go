@@ -109,8 +109,8 @@ func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 		r.Status = coupon.Frozen
 	case err == nil && d.notDue:
 		r.Status = coupon.NotDue
-	case err == nil && (all.changed() || d.issued.changed()):
-		r.Status = coupon.Settled
+	case (err == nil || errors.Is(err, errBusy)) && (all.changed() || d.issued.changed()):
+		r.Status = coupon.Settled // the next immediate run closes out what another session kept this one from
 	case err == nil:
 		r.Status = coupon.Unchanged
 	default:

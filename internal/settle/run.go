@@ -24,7 +24,7 @@ const heartbeat = 10 * time.Second
 // endTimeout bounds recording the end of a run. With the default grace it is well below the 30 s that a pod gets.
 const endTimeout = 3 * time.Second
 
-// run is one execution over all due coupons. Its fields do not change after it has been recorded.
+// run is one execution over all due coupons. Its fields do not change after it has begun.
 type run struct {
 	Order
 	id        coupon.RunID
@@ -247,8 +247,11 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon,
 }
 
 func (s *Settler) newSettlement(r run, c coupon.Coupon) *settlement {
-	return &settlement{Settler: s, run: r, coupon: c, steps: new(stepTimer),
-		logger: s.Logger.With(zap.Uint64("run_id", uint64(r.id)), zap.Uint64("coupon_id", uint64(c.ID)))}
+	logger := s.Logger.With(zap.Uint64("coupon_id", uint64(c.ID)))
+	if r.id != 0 { // previews and immediate runs have no id yet
+		logger = logger.With(zap.Uint64("run_id", uint64(r.id)))
+	}
+	return &settlement{Settler: s, run: r, coupon: c, steps: new(stepTimer), logger: logger}
 }
 
 // each calls do for every task. At most Parallel calls run at the same time.
@@ -303,14 +306,6 @@ func (t *task) end() Result {
 			zap.Int("under_review", r.UnderReview), zap.Int("rejected", r.Rejected), zap.Int("not_selected", r.NotSelected))
 	}
 	return r
-}
-
-// level is the log level for what happens in every run. Immediate runs are too many for the log.
-func (r run) level() zapcore.Level {
-	if r.immediate() {
-		return zap.DebugLevel
-	}
-	return zap.InfoLevel
 }
 
 // alarm is the log level for a coupon that was not settled. The operator of a manual run sees the error in the report.

@@ -20,8 +20,8 @@ import (
 // maxTakeovers bounds the attempts at a settlement if other Redis servers take over during it.
 const maxTakeovers = 3
 
-// settlement settles one coupon in one run. Each phase returns a value. The only field that a phase changes is run.id,
-// in an immediate run: see recordRun.
+// settlement settles one coupon in one run. Each phase returns a value. Its fields change only in an immediate run: look
+// chooses coupon and cutoff, and recordRun sets run.id.
 type settlement struct {
 	*Settler
 	run    run
@@ -155,7 +155,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	if err != nil {
 		return done, err
 	}
-	if s.run.immediate() && !done.changed() {
+	if s.run.immediate() && !done.changed() && !s.lifts(done.account) {
 		done.pending = pending
 		return done, errUnchanged
 	}
@@ -164,6 +164,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	}
 	if err := s.sameServer(ctx); err != nil {
 		return done, err
+	}
+	if s.lifts(done.account) {
+		done.account.Accepted -= done.account.Gap()
 	}
 	// The promise row is locked as late as possible, because the catalog waits for it.
 	if err := records.KeepPromise(ctx, tx, locked.ID, done.account, s.run.settledAt()); err != nil {
@@ -194,8 +197,9 @@ func (s *settlement) keepSums(ctx context.Context, tx *sql.Tx, done issued) erro
 	return records.KeepSums(ctx, tx, s.coupon.ID, now)
 }
 
-// errUnchanged rolls back the transaction of an immediate run that has nothing to record.
-var errUnchanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("nothing has changed")}
+// lifts reports whether an immediate run raises the promise to the applications that are accounted for. After a failover
+// no server may have counted some that put back has entered: an excess would hide as many losses.
+func (s *settlement) lifts(a ledger.Account) bool { return s.run.immediate() && a.Gap() < 0 }
 
 // committed reports whether an earlier attempt, whose COMMIT got no reply, was committed. The row of an immediate run
 // shows it, and the settlement row of any other run.
@@ -267,7 +271,7 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pendin
 			return nil, err
 		}
 	}
-	if !done.changed() {
+	if !done.changed() && !s.lifts(done.account) {
 		return pending, nil
 	}
 	s.begin(StepRecord)
@@ -299,14 +303,17 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 
 // cleanUp removes the issued and rejected applications of all pending clean-ups from Redis. Refused rows go to the DLQ.
 func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remembered) (tally, error) {
-	if n := done.seated.winners.count; n > 0 {
-		s.logger.Log(s.run.level(), "coupons issued", zap.Int("issued", n))
+	if n := done.seated.winners.count; n > 0 && !s.run.immediate() { // immediate runs are too many for the log
+		s.logger.Info("coupons issued", zap.Int("issued", n))
 	}
 	if n := done.seated.kept; n > 0 {
 		s.logger.Info("seats kept for applications that this run does not try", zap.Int("seats", n))
 	}
 	s.begin(StepCleanUp)
 	for _, p := range done.pending {
+		if !p.Covered && s.run.immediate() {
+			continue // else every look would repeat it until the run that covers it
+		}
 		if p.Run == s.run.id && winners.complete {
 			if err := s.removeRemembered(ctx, winners); err != nil {
 				return tally{}, err
