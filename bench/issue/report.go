@@ -12,7 +12,7 @@ import (
 func method() string {
 	return fmt.Sprintf("Presses are due at Poisson times, independent of answers; each %dth is a repetition. At most %d are under way. Latency: from the due time to the\n"+
 		"moment another connection can read the row, seen every %s. 32 connections to MySQL and 64 to Redis for each process. A load whose lag exceeds %s is given\n"+
-		"up; its latencies are lower bounds (≥).\n", repeatEvery, pressers, watchPause, longestLag)
+		"up; its latencies are lower bounds (≥), and its errors are presses that this cut off.\n", repeatEvery, pressers, watchPause, longestLag)
 }
 
 func (o outcome) rendered(d time.Duration) string {
@@ -47,6 +47,8 @@ func renderLoads(all []outcome) string {
 		switch {
 		case o.gaveUp:
 			lost, lag = "–", "grows: given up"
+		case o.length == burstLength:
+			lag = "–"
 		case o.growing:
 			lag = "grows"
 		}
@@ -137,7 +139,7 @@ func renderIdle(all []idle) string {
 func renderFaults(all []fault) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Faults at %d presses/s on one coupon. From the kill, or from the moment MySQL answers again, to the first row of a press that was due after the fault\n"+
-		"began. Longest wait: of the presses from a second before the fault to a second after it:\n\n| fault | contender | goes on | first new row | longest wait | told an error | lost | twice | inversions |\n"+
+		"began. Longest wait: of the presses from a second before the fault to a second after it. MySQL is killed, stays away for 5 s, and then recovers for some seconds:\n\n| fault | contender | goes on | first new row | longest wait | told an error | lost | twice | inversions |\n"+
 		"| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n", lowRate)
 	for _, f := range all {
 		goesOn := f.contender.resumes
@@ -161,7 +163,7 @@ func renderNight(seats int, night, once []time.Duration, measured []outcome) str
 	fmt.Fprintf(&b, "| immediately, `settle serve` | %s | %.0f | %.2f |\n", milli(median(once)), perSecond(median(once)), float64(median(night))/float64(median(once)))
 	for _, o := range measured {
 		if o.contender.name == yardstick && o.rate == burst && o.coupons == 1 && o.interval == interval {
-			fmt.Fprintf(&b, "| immediately, while they press in one second, from the first press | %s | %.0f | %.2f |\n", milli(o.length+o.drain), o.rows, o.rows/perSecond(median(night)))
+			fmt.Fprintf(&b, "| immediately, while they press for a second, from the first press | %s | %.0f | as fast as they press |\n", milli(o.length+o.drain), o.rows)
 		}
 	}
 	return b.String()
