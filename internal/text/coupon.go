@@ -133,4 +133,9 @@ var (
 		"coupon %d %s: %d waiting. It is an immediate coupon, which settle serve settles. To settle now: settle run --coupon %[1]d --cutoff now --operator … --reason …"}
 	FrozenQueueOf = Message{"쿠폰 %d %s: 대기 중인 신청 %d건. 발급이 동결되어 있어 동결을 해제할 때까지 정산하지 않습니다.",
 		"coupon %d %s: %d waiting. It is frozen, and no run settles it until it is unfrozen."}
+
+	RefusedCadenceSoon = Message{"%v번 쿠폰은 %v부터 신청을 받습니다. 신청 API는 바뀐 발급 방식을 몇 초 뒤에야 알게 되므로, 신청자가 이전 방식으로 안내받을 수 있습니다. 먼저 pause로 신청을 일시 중지하고, 변경하고 10초 뒤에 resume을 실행하세요.",
+		"coupon %v opens at %v, and pods read coupons every 5 s: applicants could be told the time of the old cadence. Pause it first, and resume it ten seconds after the change."}
+	WaitToResume = Message{"resume은 10초 뒤에 실행하세요. 그전에는 신청 API가 이전 발급 방식으로 안내할 수 있습니다.",
+		"Wait ten seconds before you resume it: pods read coupons every 5 s, and tell applicants the time of the cadence that they have read."}
 )
