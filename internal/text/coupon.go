@@ -96,7 +96,7 @@ var (
 
 	RefusedCadenceOpen = Message{"%v번 쿠폰은 %v까지 신청을 받고 있습니다. 지금 발급 방식을 바꾸면 신청자가 안내받은 발급 시점이 달라집니다. 먼저 pause로 신청을 일시 중지하세요.",
 		"coupon %v takes applications until %v: changed now, applicants would have been told another time. Pause it first."}
-	RefusedCadenceWaiting = Message{"%v번 쿠폰에 대기 중인 신청이 %v건, 검토 중인 신청이 %v건 있습니다. 이 신청자들은 지금의 발급 방식으로 안내받았습니다. 먼저 settle run으로 정산하고 settle dlq로 처리하세요.",
+	RefusedCadenceWaiting = Message{"%v번 쿠폰에 대기 중인 신청이 %v건, 검토 중인 신청이 %v건 있습니다. 이 신청자들은 현재 발급 방식으로 안내받았습니다. 먼저 settle run으로 정산하고 settle dlq로 처리하세요.",
 		"coupon %v has %v waiting and %v under review, who were told the time of the present cadence. Settle them with settle run and settle dlq first."}
 	WrongLineLimit = Message{"대기열 한도를 %d건으로 지정할 수 없습니다. 1건부터 %d건까지 가능합니다", "a line limit of %d: want 1 to %d"}
 	CouponIsFrozen = Message{"쿠폰 %d %s: 발급을 동결했습니다. 신청은 계속 접수하지만 동결을 해제할 때까지 아무에게도 발급하지 않습니다.",
