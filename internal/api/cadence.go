@@ -12,9 +12,6 @@ const (
 	lineRetry = time.Second
 	// lateLineRetry is the same for a nightly coupon whose settlement is under way, or is late.
 	lateLineRetry = time.Minute
-	// An immediate coupon's application is delayed when it waits longer than delayedLooks looks, and than minDelay.
-	delayedLooks = 10
-	minDelay     = time.Second
 )
 
 // settlesAt returns when an application is settled: at a midnight, or at the next look if the coupon is immediate. now
@@ -33,7 +30,7 @@ func (s *server) settlesAt(c coupon.Coupon, arrival coupon.Arrival, now time.Tim
 // delayed reports whether an immediate coupon's application waits longer than it should. now is the time on the clock
 // of Redis.
 func (s *server) delayed(c coupon.Coupon, arrival coupon.Arrival, now time.Time) bool {
-	return c.Immediate() && now.Sub(arrival.Time()) > max(minDelay, delayedLooks*s.IssueInterval)
+	return c.Immediate() && coupon.Delayed(now.Sub(arrival.Time()), s.IssueInterval)
 }
 
 // ofLineFull says when places may come free: when the first of the line is settled. They do not if every seat is taken,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/output"
@@ -15,10 +16,12 @@ type explainCmd struct {
 	Coupon coupon.CouponID `required:"" placeholder:"ID"`
 	User   coupon.UserID   `required:"" placeholder:"USER"`
 	Output string          `enum:"table,json" default:"table"`
+
+	connect.IssueSettings `embed:""`
 }
 
 func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
-	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now,
+	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now, IssueInterval: c.IssueInterval,
 		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {

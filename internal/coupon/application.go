@@ -129,3 +129,9 @@ func ShownMember(member string) string {
 
 // maxShown is in characters. The longest user id has 20 digits.
 const maxShown = 50
+
+// Delayed reports whether an application for an immediate coupon has waited too long: more than ten intervals between
+// the looks of settle serve, and more than a second.
+func Delayed(waited, issueInterval time.Duration) bool {
+	return waited > max(time.Second, 10*issueInterval)
+}

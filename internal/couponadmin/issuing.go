@@ -28,8 +28,12 @@ func (a *Admin) setFrozen(ctx context.Context, couponID coupon.CouponID, action 
 		}})
 }
 
-// SetCadence decides when a coupon is issued. No applicant may have been told another time: the window is not open, or
-// the coupon is paused, and Redis has no application.
+// cadenceStands is how long before the opening the cadence no longer changes: pods read coupons every 5 s, and tell
+// applicants the cadence that they have read.
+const cadenceStands = 10 * time.Second
+
+// SetCadence decides when a coupon is issued. No applicant may be told another time: the window is neither open nor
+// about to open, or the coupon is paused, and Redis has no application.
 func (a *Admin) SetCadence(ctx context.Context, couponID coupon.CouponID, cadence coupon.Cadence) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: audit.CouponCadence, needsQueue: true,
 		plan: func(c coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error) {
@@ -38,13 +42,15 @@ func (a *Admin) SetCadence(ctx context.Context, couponID coupon.CouponID, cadenc
 }
 
 func planCadence(c coupon.Coupon, now time.Time, f facts, cadence coupon.Cadence) (coupon.Coupon, error) {
-	opened := !c.OpensAt.After(now) && c.ClosesAt.After(now)
+	takesSome := c.ClosesAt.After(now) && !c.Paused()
 	switch {
 	case c.Finalised():
 		return c, text.UsageErrorf(text.RefusedFinalised, c.ID, c.FinalisedAt)
 	case c.Cadence == cadence:
-	case opened && !c.Paused():
+	case takesSome && !c.OpensAt.After(now):
 		return c, text.UsageErrorf(text.RefusedCadenceOpen, c.ID, c.ClosesAt)
+	case takesSome && c.OpensAt.Before(now.Add(cadenceStands)):
+		return c, text.UsageErrorf(text.RefusedCadenceSoon, c.ID, c.OpensAt)
 	case f.waiting+f.dlq > 0:
 		return c, text.UsageErrorf(text.RefusedCadenceWaiting, c.ID, f.waiting, f.dlq)
 	}

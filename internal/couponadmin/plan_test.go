@@ -157,9 +157,10 @@ func TestPlanCadence(t *testing.T) {
 	t.Parallel()
 	paused := func(c *coupon.Coupon) { c.Status = coupon.Paused }
 	for name, c := range map[string]coupon.Coupon{
-		"paused":       with(paused),
-		"not open yet": with(func(c *coupon.Coupon) { c.OpensAt = now.Add(time.Microsecond) }),
-		"closed":       with(func(c *coupon.Coupon) { c.ClosesAt = now }),
+		"paused":             with(paused),
+		"not open yet":       with(func(c *coupon.Coupon) { c.OpensAt = now.Add(10 * time.Second) }),
+		"paused, opens soon": with(func(c *coupon.Coupon) { c.Status, c.OpensAt = coupon.Paused, now.Add(time.Second) }),
+		"closed":             with(func(c *coupon.Coupon) { c.ClosesAt = now }),
 	} {
 		is, err := planCadence(c, now, facts{}, coupon.Immediate)
 		require.NoError(t, err, name)
@@ -176,6 +177,9 @@ func TestPlanCadence(t *testing.T) {
 	requireRefused(t, err, text.RefusedCadenceOpen, opened.ID, opened.ClosesAt)
 	_, err = planCadence(with(func(c *coupon.Coupon) { c.OpensAt = now }), now, facts{}, coupon.Immediate)
 	requireRefused(t, err, text.RefusedCadenceOpen, opened.ID, opened.ClosesAt)
+	soon := now.Add(10*time.Second - time.Microsecond)
+	_, err = planCadence(with(func(c *coupon.Coupon) { c.OpensAt = soon }), now, facts{}, coupon.Immediate)
+	requireRefused(t, err, text.RefusedCadenceSoon, opened.ID, soon)
 	_, err = planCadence(with(func(c *coupon.Coupon) { c.FinalisedAt = now }), now, facts{}, coupon.Nightly)
 	requireRefused(t, err, text.RefusedFinalised, opened.ID, now)
 	is, err := planCadence(opened, now, facts{waiting: 1}, coupon.Nightly)

@@ -26,6 +26,8 @@ type Explainer struct {
 	Users     *users.Directory
 	Now       func() time.Time
 	SettlesAt func(arrival time.Time) time.Time // returns the cutoff of the nightly run that settles this arrival
+
+	IssueInterval time.Duration // between the looks of settle serve
 }
 
 // Limits of the rows about one user. A person reads fewer.
@@ -84,7 +86,7 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 		}
 	}
 	x.Facts.dropUncertainOrder()
-	x.Facts.dropPlans()
+	x.Facts.dropPlans(e.IssueInterval)
 	x.Conclusion = Conclude(&x.Facts)
 	x.addEvents()
 	return x, nil

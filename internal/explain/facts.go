@@ -192,16 +192,12 @@ func (f *Facts) addRedis(found candidates.UserLookup, settlesAt func(time.Time) 
 	}
 }
 
-// delayedAfter is how long an application for an immediate coupon waits before it counts as delayed: ten looks at the
-// longest ISSUE_INTERVAL, and some more.
-const delayedAfter = time.Minute
-
 // dropPlans removes SettlesAt where no nightly run is expected to be the next one: of every application for a frozen
 // coupon, and of those that `settle serve` is about to settle.
-func (f *Facts) dropPlans() {
+func (f *Facts) dropPlans(issueInterval time.Duration) {
 	for i := range f.Applications {
 		a := &f.Applications[i]
-		atOnce := f.Coupon.immediate() && a.Place == InQueue && f.At.Before(a.AppliedAt.Add(delayedAfter))
+		atOnce := f.Coupon.immediate() && a.Place == InQueue && !coupon.Delayed(f.At.Sub(a.AppliedAt), issueInterval)
 		if atOnce || f.Coupon != nil && f.Coupon.Frozen {
 			a.SettlesAt = nil
 		}

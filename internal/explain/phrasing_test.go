@@ -207,13 +207,14 @@ func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 // No nightly run is named for an application that settle serve settles, or that no run settles.
 func TestDropPlans(t *testing.T) {
 	t.Parallel()
+	const interval = 5 * time.Second
 	for name, c := range map[string]struct {
 		facts func(f *Facts)
 		kept  bool
 	}{
 		"nightly":                {func(*Facts) {}, true},
 		"immediate, just now":    {func(f *Facts) { f.Coupon.Cadence = coupon.Immediate }, false},
-		"immediate, a long wait": {func(f *Facts) { f.Coupon.Cadence, f.At = coupon.Immediate, f.At.Add(time.Second) }, true},
+		"immediate, a long wait": {func(f *Facts) { f.Coupon.Cadence, f.At = coupon.Immediate, f.At.Add(time.Microsecond) }, true},
 		"immediate, in the DLQ": {func(f *Facts) {
 			f.Coupon.Cadence, f.Applications[0].Place = coupon.Immediate, InRetryable
 		}, true},
@@ -221,9 +222,9 @@ func TestDropPlans(t *testing.T) {
 		"MySQL is away": {func(f *Facts) { f.Coupon = nil }, true},
 	} {
 		f := fullFacts()
-		f.Applications[0].Place, f.At = InQueue, f.Applications[0].AppliedAt.Add(delayedAfter-time.Second)
+		f.Applications[0].Place, f.At = InQueue, f.Applications[0].AppliedAt.Add(10*interval)
 		c.facts(f)
-		f.dropPlans()
+		f.dropPlans(interval)
 		require.Equal(t, c.kept, f.Applications[0].SettlesAt != nil, name)
 	}
 }

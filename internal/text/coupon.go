@@ -96,7 +96,7 @@ var (
 
 	RefusedCadenceOpen = Message{"%v번 쿠폰은 %v까지 신청을 받고 있습니다. 지금 발급 방식을 바꾸면 신청자가 안내받은 발급 시점이 달라집니다. 먼저 pause로 신청을 일시 중지하세요.",
 		"coupon %v takes applications until %v: changed now, applicants would have been told another time. Pause it first."}
-	RefusedCadenceWaiting = Message{"%v번 쿠폰에 대기 중인 신청이 %v건, 검토 중인 신청이 %v건 있습니다. 이 신청자들은 지금의 발급 방식으로 안내받았습니다. 먼저 settle run으로 정산하고 settle dlq로 처리하세요.",
+	RefusedCadenceWaiting = Message{"%v번 쿠폰에 대기 중인 신청이 %v건, 검토 중인 신청이 %v건 있습니다. 이 신청자들은 현재 발급 방식으로 안내받았습니다. 먼저 settle run으로 정산하고 settle dlq로 처리하세요.",
 		"coupon %v has %v waiting and %v under review, who were told the time of the present cadence. Settle them with settle run and settle dlq first."}
 	WrongLineLimit = Message{"대기열 한도를 %d건으로 지정할 수 없습니다. 1건부터 %d건까지 가능합니다", "a line limit of %d: want 1 to %d"}
 	CouponIsFrozen = Message{"쿠폰 %d %s: 발급을 동결했습니다. 신청은 계속 접수하지만 동결을 해제할 때까지 아무에게도 발급하지 않습니다.",
@@ -133,4 +133,9 @@ var (
 		"coupon %d %s: %d waiting. It is an immediate coupon, which settle serve settles. To settle now: settle run --coupon %[1]d --cutoff now --operator … --reason …"}
 	FrozenQueueOf = Message{"쿠폰 %d %s: 대기 중인 신청 %d건. 발급이 동결되어 있어 동결을 해제할 때까지 정산하지 않습니다.",
 		"coupon %d %s: %d waiting. It is frozen, and no run settles it until it is unfrozen."}
+
+	RefusedCadenceSoon = Message{"%v번 쿠폰은 %v부터 신청을 받습니다. 신청 API는 바뀐 발급 방식을 몇 초 뒤에야 알게 되므로, 신청자가 이전 방식으로 안내받을 수 있습니다. 먼저 pause로 신청을 일시 중지하고, 변경하고 10초 뒤에 resume을 실행하세요.",
+		"coupon %v opens at %v, and pods read coupons every 5 s: applicants could be told the time of the old cadence. Pause it first, and resume it ten seconds after the change."}
+	WaitToResume = Message{"resume은 10초 뒤에 실행하세요. 그전에는 신청 API가 이전 발급 방식으로 안내할 수 있습니다.",
+		"Wait ten seconds before you resume it: pods read coupons every 5 s, and tell applicants the time of the cadence that they have read."}
 )

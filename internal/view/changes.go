@@ -99,6 +99,9 @@ func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
 
 func (v View) CadenceChanged(c *couponadmin.Change) {
 	v.Println(text.CadenceNow, v.cadence(c.After.Cadence), v.cadence(c.Before.Cadence))
+	if c.After.Paused() {
+		v.Println(text.WaitToResume)
+	}
 }
 
 // SettledFromNow says how new applications are settled from now on. night is the time of the next nightly run.
