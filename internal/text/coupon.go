@@ -133,4 +133,10 @@ var (
 		"coupon %d %s: %d waiting. It is an immediate coupon, which settle serve settles. To settle now: settle run --coupon %[1]d --cutoff now --operator … --reason …"}
 	FrozenQueueOf = Message{"쿠폰 %d %s: 대기 중인 신청 %d건. 발급이 동결되어 있어 동결을 해제할 때까지 정산하지 않습니다.",
 		"coupon %d %s: %d waiting. It is frozen, and no run settles it until it is unfrozen."}
+	SeatsForNotSelectedAtOnce = Message{"settle serve가 약 5초 안에 미선정(NOT_SELECTED) 사용자 %[1]d명의 신청을 신청한 순서대로 정산합니다. settle serve가 실행 중이어야 합니다. 다시 신청할 필요는 없습니다. 검토 중인 신청은 다음 야간 실행(%[2]s)에서 정산합니다.",
+		"settle serve considers %[1]d NOT_SELECTED user{|s} within about 5 s, by arrival; it has to be running. They need not apply again. The next nightly run (%[2]s) considers the applications under review."}
+	SeatsAfterSoldOutAtOnce = Message{"settle serve가 약 5초 안에 이 쿠폰을 정산합니다. settle serve가 실행 중이어야 합니다. 그때까지 새 신청에는 SOLD_OUT으로 응답합니다. 검토 중인 신청은 다음 야간 실행(%s)에서 정산합니다.",
+		"settle serve settles the coupon within about 5 s; it has to be running. Until then, new applications are answered SOLD_OUT. The next nightly run (%s) considers the applications under review."}
+	SettledWithinSeconds = Message{"settle serve가 약 5초 안에 이 쿠폰을 정산합니다. settle serve가 실행 중이어야 합니다.",
+		"settle serve settles the coupon within about 5 s; it has to be running."}
 )
