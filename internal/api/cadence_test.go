@@ -113,6 +113,14 @@ func TestLineFull_SaysWhetherItMayReopen(t *testing.T) {
 			require.Equal(t, c.retryAfter != "", refused.body["mayReopen"])
 			require.Equal(t, c.retryAfter, refused.header.Get("Retry-After"))
 			require.InDelta(t, 1, s.counted("LINE_FULL"), 0)
+			for language, detail := range map[string]map[bool]string{
+				"ko": {true: "다시 신청하실 수 있습니다", false: "자리가 날 예정은 없습니다"},
+				"en": {true: "You can apply again", false: "No places are expected"},
+			} {
+				said := s.apply(c.of.ID.String(), "14", "Accept-Language", language).body["detail"]
+				require.Contains(t, said, detail[c.retryAfter != ""])
+				require.NotContains(t, said, detail[c.retryAfter == ""])
+			}
 		})
 	}
 }

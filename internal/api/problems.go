@@ -142,6 +142,18 @@ var problems = map[result]problem{
 		text{unavailableEnglish, "Applications are on hold, since their order cannot be recorded correctly. Please apply again in a moment."}},
 }
 
+// lineStaysFull is the problem of a full line in which no place is expected. In the metrics it is lineFull.
+var lineStaysFull = problem{http.StatusConflict, 0, lineFull,
+	text{problems[lineFull].korean.title, "대기 중인 신청이 한도에 이르러 이번 신청은 접수되지 않았습니다. 신청 마감 전에 자리가 날 예정은 없습니다."},
+	text{problems[lineFull].english.title, "As many applications as allowed are waiting, so this one was not received. No places are expected to come free before applications close."}}
+
+func (a answer) problem() problem {
+	if reopens := a.extra.MayReopen; reopens != nil && !*reopens {
+		return lineStaysFull
+	}
+	return describe(a.result)
+}
+
 func describe(r result) problem {
 	if p, ok := problems[r]; ok {
 		return p

@@ -68,7 +68,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 }
 
 func (s *server) problem(header http.Header, r *http.Request, a answer) (status int, body []byte) {
-	p := describe(a.result)
+	p := a.problem()
 	tag := negotiate(r.Header)
 	sentences := p.korean
 	if tag == language.English {

@@ -145,14 +145,17 @@ func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, e
 // readableWithin bounds how long a hanging database delays the start. A startup probe waits longer than that.
 const readableWithin = 5 * time.Second
 
-// readable fails if the table of users is set up wrongly, so that an operator learns it at the start, not at midnight.
-// If the database is away, the tasks start nevertheless: each run checks the table again.
+// readable fails if the table of users is set up wrongly or the schema is not up to date, so that an operator learns it
+// at the start, not at midnight. If the database is away, the tasks start nevertheless: each run checks what it reads.
 func (s *settler) readable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readableWithin)
 	defer cancel()
 	_, err := s.users.Look(ctx, s.MySQL)
+	if err == nil {
+		err = connect.CheckSchema(ctx, s.MySQL)
+	}
 	if err != nil && classOf(err) != coupon.Setup {
-		s.Logger.Warn("the table of users was not checked; each run checks it", zap.Error(err))
+		s.Logger.Warn("the tables were not checked at the start; each run checks what it reads", zap.Error(err))
 		return nil
 	}
 	return err

@@ -16,7 +16,9 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // startServe runs `settle serve` in this process until stop is called. The test must read the logs to their end.
@@ -118,6 +120,52 @@ func TestServe_RepeatsNightSoonAfterMySQLWasAway(t *testing.T) {
 	require.Zero(t, <-ended)
 	require.Contains(t, messages, "task failed")
 	n.requireRepaired()
+}
+
+// An operator who forgot to migrate learns it at the start, whichever table or column the migration would create.
+func TestServe_RefusesOldSchema(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	changes := map[string]string{
+		"no cadence":    "ALTER TABLE coupon DROP COLUMN cadence",
+		"no line limit": "ALTER TABLE coupon DROP COLUMN line_limit",
+		"no nonce":      "ALTER TABLE settlement_run DROP COLUMN nonce",
+	}
+	for _, table := range w.tables() {
+		changes["no "+table] = "RENAME TABLE " + table + " TO gone"
+	}
+	require.Len(t, changes, 3+10)
+	changes["no right to a table to come"] = changes["no cadence"] +
+		"; DROP TABLE settled; REVOKE SELECT, INSERT, UPDATE ON settled FROM "
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for statement := range strings.SplitSeq(change, "; ") {
+				if strings.HasSuffix(statement, " FROM ") {
+					statement += w.ownName()
+				}
+				w.Exec(statement)
+			}
+			for _, task := range allTasks {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // if it stays up
+				defer cancel()
+				var stderr strings.Builder
+				code := run(ctx, append([]string{"serve", "--lang=en", "--tasks=" + task}, w.servers...), io.Discard, &stderr)
+				require.Equal(t, exitUse, code, stderr.String())
+				require.Contains(t, stderr.String(), text.AdviseMigrate.In(text.English))
+			}
+		})
+	}
+}
+
+// tables returns the tables of the migrations, except that of the users.
+func (w *world) tables() (tables []string) {
+	w.T.Helper()
+	tables, err := mysqltx.Column[string](w.T.Context(), w.DB, `SELECT table_name FROM information_schema.tables
+		WHERE table_schema = DATABASE() AND table_name NOT IN ('user', 'goose_db_version')`)
+	require.NoError(w.T, err)
+	return tables
 }
 
 func TestServe_RefusesUnusableAdminAddress(t *testing.T) {

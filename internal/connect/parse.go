@@ -250,7 +250,8 @@ func (l lenient) problem(v *kong.Value, given string, target reflect.Value, err 
 func wanted(v *kong.Value, target reflect.Value, err error) error {
 	switch {
 	case v.Enum != "":
-		return text.Errorf(text.WantOneOf, strings.Join(v.EnumSlice(), ", "))
+		values := slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" }) // "" is a flag not given
+		return text.Errorf(text.WantOneOf, strings.Join(values, ", "))
 	case target.Type() == reflect.TypeFor[time.Duration]():
 		return text.Errorf(text.WantDuration)
 	case target.Kind() == reflect.Bool:

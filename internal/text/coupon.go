@@ -138,4 +138,10 @@ var (
 		"coupon %v opens at %v, and pods read coupons every 5 s: applicants could be told the time of the old cadence. Pause it first, and resume it ten seconds after the change."}
 	WaitToResume = Message{"resume은 10초 뒤에 실행하세요. 그전에는 신청 API가 이전 발급 방식으로 안내할 수 있습니다.",
 		"Wait ten seconds before you resume it: pods read coupons every 5 s, and tell applicants the time of the cadence that they have read."}
+	SeatsForNotSelectedAtOnce = Message{"settle serve가 약 5초 안에 미선정(NOT_SELECTED) 사용자 %[1]d명의 신청을 신청한 순서대로 정산합니다. settle serve가 실행 중이어야 합니다. 다시 신청할 필요는 없습니다. 검토 중인 신청은 다음 야간 실행(%[2]s)에서 정산합니다.",
+		"settle serve considers %[1]d NOT_SELECTED user{|s} within about 5 s, by arrival; it has to be running. They need not apply again. The next nightly run (%[2]s) considers the applications under review."}
+	SeatsAfterSoldOutAtOnce = Message{"settle serve가 약 5초 안에 이 쿠폰을 정산합니다. settle serve가 실행 중이어야 합니다. 그때까지 새 신청에는 SOLD_OUT으로 응답합니다. 검토 중인 신청은 다음 야간 실행(%s)에서 정산합니다.",
+		"settle serve settles the coupon within about 5 s; it has to be running. Until then, new applications are answered SOLD_OUT. The next nightly run (%s) considers the applications under review."}
+	SettledWithinSeconds = Message{"settle serve가 약 5초 안에 이 쿠폰을 정산합니다. settle serve가 실행 중이어야 합니다.",
+		"settle serve settles the coupon within about 5 s; it has to be running."}
 )

@@ -60,12 +60,18 @@ func (v View) refusal(c *couponadmin.Change) string {
 		return v.Sprintf(text.NewcomersSoldOut)
 	case c.SoldOut && is.Frozen:
 		return v.Sprintf(text.NewcomersSoldOutUntilRun) + "\n" + v.Sprintf(text.FrozenUntilUnfreeze, is.ID)
+	case c.SoldOut && reopensAtOnce(is):
+		return v.Sprintf(text.NewcomersSoldOutUntilRun) + "\n" + v.Sprintf(text.SettledWithinSeconds)
 	case c.SoldOut:
 		return v.Sprintf(text.NewcomersSoldOutUntilRun) + "\n" + v.Sprintf(text.SettleNow, is.ID)
 	default:
 		return ""
 	}
 }
+
+// reopensAtOnce reports whether settle serve settles the coupon because it has free seats, although Redis answers
+// SOLD_OUT. It does not if no seat is taken.
+func reopensAtOnce(c coupon.Coupon) bool { return c.Immediate() && c.IssuedCount > 0 }
 
 func (v View) Recounted(c *couponadmin.Change) {
 	v.Println(text.Recounted, c.After.IssuedCount, c.Before.IssuedCount, c.After.TotalQuantity, c.After.TotalQuantity-c.After.IssuedCount)
@@ -74,21 +80,26 @@ func (v View) Recounted(c *couponadmin.Change) {
 // SeatsChanged prints the number of seats and who gets the free ones. night is the time of the next nightly run.
 func (v View) SeatsChanged(c *couponadmin.Change, night time.Time) {
 	left := c.After.TotalQuantity - c.After.IssuedCount
+	closed := !c.After.ClosesAt.After(c.At)
 	v.Println(text.SeatsNow, c.After.TotalQuantity, c.Before.TotalQuantity, c.After.IssuedCount, left)
 	switch {
 	case left == 0:
 	case c.After.Frozen:
 		v.Println(text.FrozenUntilUnfreeze, c.After.ID)
+	case c.NotSelected > 0 && c.After.Immediate():
+		v.Println(text.SeatsForNotSelectedAtOnce, c.NotSelected, night)
 	case c.NotSelected > 0:
 		v.Println(text.SeatsForNotSelected, c.NotSelected, night)
 		v.Println(text.SettleNow, c.After.ID)
 	case !c.After.FinalisedAt.IsZero():
 		v.Println(text.SeatsForNobody)
-	case c.After.Immediate() && !c.SoldOut:
+	case c.After.Immediate() && (closed || !c.SoldOut):
 		v.Println(text.SeatsForImmediate, night)
-	case !c.After.ClosesAt.After(c.At):
+	case closed:
 		v.Println(text.SeatsAfterClosing, night)
 	case c.PublishErr != nil: // Redis may not have the change, so the answer to new applications is unknown
+	case c.SoldOut && reopensAtOnce(c.After):
+		v.Println(text.SeatsAfterSoldOutAtOnce, night)
 	case c.SoldOut:
 		v.Println(text.SeatsAfterSoldOut, night)
 		v.Println(text.SettleNow, c.After.ID)
