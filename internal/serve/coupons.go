@@ -15,15 +15,16 @@ type Coupon struct {
 	ID     coupon.CouponID
 	Opens  time.Time
 	Closes time.Time
+	Total  int // number of seats
 	// Due reports whether the coupon has work although nobody may wait in its queue: free seats for NOT_SELECTED
 	// applications, or an immediate run whose clean-up is pending.
 	Due bool
-	// Seats is the number of seats if some, but not all, are taken, else 0. After seats were added, Redis may still answer
+	// Seats is Total if some, but not all, are taken, else 0. After seats were added, Redis may still answer
 	// SOLD_OUT: a run makes it accept applications.
 	Seats int
 }
 
-func (c *Coupon) fields() []any { return []any{&c.ID, &c.Opens, &c.Closes, &c.Due, &c.Seats} }
+func (c *Coupon) fields() []any { return []any{&c.ID, &c.Opens, &c.Closes, &c.Total, &c.Due, &c.Seats} }
 
 // opened reports whether the coupon may have applications. The margin is for shards whose clocks differ.
 func (c *Coupon) opened(now time.Time) bool { return !now.Before(c.Opens.Add(-clockMargin)) }
@@ -43,7 +44,7 @@ type MySQL struct {
 const MaxCoupons = 10_000
 
 const couponsSQL = `
-SELECT c.id, c.apply_opens_at, c.apply_closes_at,
+SELECT c.id, c.apply_opens_at, c.apply_closes_at, c.total_quantity,
        c.issued_count < c.total_quantity
            AND EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = c.id AND o.outcome = 'NOT_SELECTED')
        OR EXISTS (SELECT 1 FROM settlement s JOIN settlement_run r ON r.id = s.run_id

@@ -85,6 +85,7 @@ type list struct {
 	coupons []Coupon
 	redis   time.Time // by the Redis clock, when the refresh began
 	at      time.Time // by the clock of the process, at the same time
+	cut     bool      // there are more than MaxCoupons
 }
 
 // now returns the Redis clock, without asking Redis.
@@ -108,7 +109,7 @@ func (t *Issue) Run(ctx context.Context) error {
 // keepListing refreshes the list until ctx ends.
 func (t *Issue) keepListing(ctx context.Context, adopt func(*list)) {
 	var pause pause
-	for failing := false; ; {
+	for failing, cut := false, false; ; {
 		found, err := t.read(ctx)
 		if ctx.Err() != nil {
 			return
@@ -118,8 +119,10 @@ func (t *Issue) keepListing(ctx context.Context, adopt func(*list)) {
 			pause.reset()
 			t.latest.Store(found)
 			adopt(found)
+			t.noteCut(cut, found.cut)
+			cut = found.cut
 		} else {
-			wait = pause.next()
+			wait = pause.next(maxPause)
 		}
 		switch {
 		case err != nil && !failing:
@@ -131,6 +134,17 @@ func (t *Issue) keepListing(ctx context.Context, adopt func(*list)) {
 		if settle.Wait(ctx, wait) != nil {
 			return
 		}
+	}
+}
+
+// noteCut logs when the list begins or ceases to lack coupons.
+func (t *Issue) noteCut(was, is bool) {
+	switch {
+	case is && !was:
+		t.Logger.Error("more immediate coupons than this process looks at; the last to close are left out",
+			zap.Int("kept", MaxCoupons))
+	case was && !is:
+		t.Logger.Info("no immediate coupon is left out any more")
 	}
 }
 
@@ -147,12 +161,7 @@ func (t *Issue) read(ctx context.Context) (found *list, err error) {
 		if err != nil {
 			return err
 		}
-		if len(coupons) > MaxCoupons {
-			t.Logger.Error("more immediate coupons than this process looks at; the last to close are left out",
-				zap.Int("kept", MaxCoupons))
-			coupons = coupons[:MaxCoupons]
-		}
-		found = &list{coupons, redis, at}
+		found = &list{coupons[:min(len(coupons), MaxCoupons)], redis, at, len(coupons) > MaxCoupons}
 		return nil
 	})
 }

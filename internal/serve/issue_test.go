@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -168,6 +169,14 @@ func TestIssue_LooksAtOnceAfterLongRun(t *testing.T) {
 func TestIssue_PausesAfterRunsWithoutChange(t *testing.T) {
 	t.Parallel()
 	for _, status := range []coupon.ResultStatus{coupon.Failed, coupon.HeldBack, coupon.Unchanged, coupon.Frozen, coupon.NotDue} {
+		requirePauses := func(t *testing.T, runs []run) {
+			t.Helper()
+			if status == coupon.Unchanged { // the first run may be the fault of another replica
+				requirePauses(t, runs[1:], time.Second)
+			} else {
+				requirePauses(t, runs, maxPause)
+			}
+		}
 		t.Run(string(status), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -206,17 +215,107 @@ func TestIssue_PausesAfterRunsWithoutChange(t *testing.T) {
 	}
 }
 
-// requirePauses requires 0.2 s between the first two runs, doubling up to 5 s.
-func requirePauses(t *testing.T, runs []run) {
+// requirePauses requires 0.2 s between the first two runs, doubling up to the longest pause.
+func requirePauses(t *testing.T, runs []run, longest time.Duration) {
 	t.Helper()
 	want := firstPause
 	for i := 1; i < len(runs); i++ {
 		waited := runs[i].at.Sub(runs[i-1].at)
 		require.GreaterOrEqual(t, waited, want-want/10)
 		require.LessOrEqual(t, waited, want+want/10+2*interval)
-		want = min(2*want, maxPause)
+		want = min(2*want, longest)
 	}
 	require.Greater(t, len(runs), 10)
+}
+
+// A look may fall between the commit of another replica and the clean-up of the queue.
+func TestIssue_NoPauseAfterRunOfAnotherReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		s.settle = func(context.Context, coupon.CouponID) settle.Issuance {
+			s.change(func() { s.lines[1] = 0 }) // the other replica cleans up
+			return result(coupon.Unchanged)
+		}
+		s.start(t, 1)
+		for range 10 {
+			s.apply(1)
+			pass(3 * interval)
+			require.Zero(t, s.waiting())
+		}
+		s.apply(1)
+		pass(interval + interval/10)
+		require.Len(t, s.ran(), 11)
+		s.change(func() { s.settle = nil }) // the other replica dies
+		s.apply(1)
+		pass(interval + interval/10)
+		require.Zero(t, s.waiting())
+	})
+}
+
+// A trigger that refuses every row must not move everybody to the DLQ.
+func TestIssue_RestsWhileRowsAreRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, status := range []coupon.ResultStatus{coupon.Settled, coupon.Failed} {
+			broken := open(1)
+			broken.Total = 1000 // 110 rows may be refused
+			s := newServers(broken, open(2))
+			moved := 0
+			s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+				if id == 2 {
+					return s.issueAll(id)
+				}
+				refused := result(status)
+				s.change(func() {
+					refused.Causes = map[coupon.Cause]int{coupon.CauseBadRow: 60, coupon.CauseUnknownUser: 100}
+					s.lines[id] -= 60
+					moved += 60
+					refused.More = s.lines[id] >= 60
+				})
+				return refused
+			}
+			s.change(func() { s.lines[1] = 1000 })
+			r := s.start(t, 1)
+			rests := func() int { return r.logs.FilterMessageSnippet("settle dlq retry").Len() }
+			for minute := 1; minute <= 3; minute++ {
+				pass(refusalPeriod - 5*time.Second)
+				require.Equal(t, 120*minute, moved, "at most one run more than allowed")
+				require.Equal(t, minute, rests())
+				s.apply(2)
+				pass(2 * interval)
+				require.Zero(t, s.lines[2], "the other coupon does not rest")
+				pass(5*time.Second - 2*interval)
+			}
+			entry := r.logs.FilterMessageSnippet("settle dlq retry").All()[0]
+			require.Equal(t, zap.ErrorLevel, entry.Level)
+			require.EqualValues(t, 1, entry.ContextMap()["coupon_id"])
+			require.EqualValues(t, 120, entry.ContextMap()["refused"])
+			s.change(func() { s.settle = nil }) // repaired
+			pass(2 * refusalPeriod)
+			require.Zero(t, s.waiting())
+			r.end()
+		}
+	})
+}
+
+func TestIssue_FewRefusedRowsDelayNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1))
+		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
+			issued := s.issueAll(id)
+			issued.Causes = map[coupon.Cause]int{coupon.CauseBadRow: 1}
+			return issued
+		}
+		r := s.start(t, 1)
+		for range 300 {
+			s.apply(1)
+			pass(time.Second)
+			require.Zero(t, s.waiting())
+		}
+		require.Empty(t, r.logs.All())
+	})
 }
 
 func TestIssue_BusyCouponIsTriedAtEachLook(t *testing.T) {
@@ -317,6 +416,28 @@ func TestIssue_HangingShardDelaysItsOwnCouponsOnly(t *testing.T) {
 			pass(2 * interval)
 			require.Zero(t, s.waiting())
 		}
+	})
+}
+
+func TestIssue_LookedAtIsThatOfTheSlowestShard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(open(1), open(2))
+		s.shardOf = func(id coupon.CouponID) string { return id.String() }
+		s.hanging = "1"
+		r := s.start(t, 1)
+		age := func() float64 { return float64(time.Now().UnixMicro())/1e6 - testutil.ToFloat64(r.measured.looked) }
+		pass(time.Minute)
+		require.Zero(t, testutil.ToFloat64(r.measured.looked), "one shard has never been looked at")
+		s.change(func() { s.hanging = "" })
+		pass(2 * maxPause)
+		require.Less(t, age(), 1.0)
+		s.change(func() { s.hanging = "2" })
+		pass(time.Minute)
+		require.Greater(t, age(), 59.0)
+		s.change(func() { s.coupons = s.coupons[:1] })
+		pass(2 * refreshInterval)
+		require.Less(t, age(), 1.0, "the shard has no coupon any more")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -158,5 +159,45 @@ func TestIssue_FollowsTheList(t *testing.T) {
 		s.forget()
 		pass(time.Minute)
 		require.Empty(t, s.lookedSince(), "a frozen coupon is left alone")
+	})
+}
+
+// A run reads nothing that a refresh writes: the race detector sees it.
+func TestIssue_RefreshDuringRunIsNoRace(t *testing.T) {
+	t.Parallel()
+	s := newServers()
+	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Interval: interval, Parallel: 1, Now: time.Now,
+		Logger: zap.NewNop()})
+	require.NoError(t, err)
+	l := newLoop(task)
+	l.alarm = time.NewTimer(time.Hour)
+	defer l.alarm.Stop()
+	due := open(1)
+	due.Due = true
+	found := &list{coupons: []Coupon{due}, redis: time.Now(), at: time.Now()}
+	l.adopt(t.Context(), found)
+	require.Equal(t, 1, l.running)
+	l.adopt(t.Context(), found)
+	(<-l.reports)()
+	require.Len(t, s.ran(), 1)
+}
+
+func TestIssue_LogsOnceThatCouponsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		for id := range coupon.CouponID(MaxCoupons + 1) {
+			c := open(id + 1)
+			c.Closes = time.Now().Add(-time.Hour) // cheap
+			s.coupons = append(s.coupons, c)
+		}
+		r := s.start(t, 1)
+		pass(3 * refreshInterval)
+		require.Equal(t, 1, r.logs.Len())
+		require.Equal(t, zap.ErrorLevel, r.logs.All()[0].Level)
+		s.change(func() { s.coupons = s.coupons[:MaxCoupons] })
+		pass(3 * refreshInterval)
+		require.Equal(t, 2, r.logs.Len())
+		require.Equal(t, zap.InfoLevel, r.logs.All()[1].Level)
 	})
 }

@@ -38,8 +38,11 @@ type watched struct {
 	running   bool
 	overtaken bool      // a look left the coupon out because it was running
 	ended     time.Time // of the last run
+	unchanged bool      // the last run changed nothing, and no look has found the queue empty since
 	pause     pause
 	notBefore time.Time // end of the pause
+	refused   int       // rows that MySQL refused since refusing
+	refusing  time.Time // begin of the period in which refused rows add up
 	failing   coupon.ResultStatus
 	reopened  int // Coupon.Seats at the last run that succeeded
 }
@@ -49,10 +52,19 @@ func (w *watched) idle(at time.Time) bool {
 	return w.listed && !w.running && !w.queued && !at.Before(w.notBefore)
 }
 
+// rest keeps the loop from looking at the coupon and from running it.
+func (w *watched) rest(until time.Time) {
+	if until.After(w.notBefore) {
+		w.notBefore = until
+	}
+}
+
 // shard is one Redis server with coupons. At most one look at it is under way.
 type shard struct {
 	name      string
 	looking   bool
+	wanted    bool              // the last tick has found a coupon to look at
+	lookedAt  time.Time         // of the last look that succeeded, or when there was nothing to look at
 	coupons   []*watched        // of the current look
 	ids       []coupon.CouponID // of the same coupons
 	pause     pause
@@ -143,12 +155,12 @@ func (l *loop) tick(ctx context.Context) {
 	at := l.Now()
 	now := l.list.now(at)
 	for _, s := range l.shards {
+		s.wanted = false
 		if !s.looking {
 			s.coupons, s.ids = s.coupons[:0], s.ids[:0]
 		}
 	}
 	l.asleep = true
-	seen := true // nothing is left out that a look should see
 	for _, w := range l.order {
 		wanted := w.line || w.unknown && w.opened(now) || w.open(now)
 		if !wanted && !w.Due && !w.running && !w.queued {
@@ -160,23 +172,41 @@ func (l *loop) tick(ctx context.Context) {
 		case !w.idle(at):
 		case w.Due:
 			l.settle(w)
-		case !w.shard.looking && !at.Before(w.shard.notBefore):
-			w.shard.coupons, w.shard.ids = append(w.shard.coupons, w), append(w.shard.ids, w.ID)
 		default:
-			seen = false
+			w.shard.want(w, at)
 		}
 	}
 	for _, s := range l.shards {
-		if !s.looking && len(s.ids) > 0 {
+		switch {
+		case !s.wanted:
+			s.lookedAt = at
+		case !s.looking && len(s.ids) > 0:
 			l.look(ctx, s, at)
-			seen = false
 		}
 	}
-	if seen {
-		l.measured.lookedAt(at)
-	}
+	l.measureLookedAt(at)
 	l.start(ctx)
 	l.setAlarm(now)
+}
+
+// want adds a coupon to the next look, unless the shard is slow or pauses.
+func (s *shard) want(w *watched, at time.Time) {
+	s.wanted = true
+	if !s.looking && !at.Before(s.notBefore) {
+		s.coupons, s.ids = append(s.coupons, w), append(s.ids, w.ID)
+	}
+}
+
+// measureLookedAt exports when the shard most behind was looked at. While one has never been, nothing is claimed.
+func (l *loop) measureLookedAt(at time.Time) {
+	for _, s := range l.shards {
+		if s.lookedAt.Before(at) {
+			at = s.lookedAt
+		}
+	}
+	if !at.IsZero() {
+		l.measured.lookedAt(at)
+	}
 }
 
 // setAlarm wakes the loop after the interval or, if it is asleep, just before the next opening.
@@ -224,6 +254,7 @@ func (l *loop) looked(ctx context.Context, s *shard, began time.Time, waiting []
 	l.noteLook(s, len(waiting), at, err)
 	if err == nil {
 		for _, w := range s.coupons {
+			w.unchanged = w.unchanged && w.line // by the look before
 			w.line, w.unknown = false, false
 		}
 	}
@@ -250,11 +281,12 @@ func (l *loop) noteLook(s *shard, waiting int, at time.Time, err error) {
 		logger.Warn("queues not looked at; nobody is issued on this shard until a look succeeds", zap.Error(err))
 	}
 	if s.failing = err != nil; s.failing {
-		s.notBefore = at.Add(s.pause.next())
+		s.notBefore = at.Add(s.pause.next(maxPause))
 		return
 	}
 	s.pause.reset()
-	l.measured.lookedAt(at)
+	s.lookedAt = at
+	l.measureLookedAt(at)
 }
 
 // settle puts a coupon behind those that are ready.
@@ -272,11 +304,11 @@ func (l *loop) start(ctx context.Context) {
 		if w.queued = false; !w.listed {
 			continue
 		}
-		wasDue, seats := w.Due, w.Seats
+		id, wasDue, seats := w.ID, w.Due, w.Seats // a refresh may write w.Coupon during the run
 		w.running, w.overtaken, w.Due = true, false, false
 		l.running++
 		go func() {
-			issued := l.issue(ctx, w.ID)
+			issued := l.issue(ctx, id)
 			l.tell(func() {
 				if issued.Status == coupon.Settled || issued.Status == coupon.Unchanged {
 					w.reopened = seats
@@ -307,10 +339,13 @@ func (l *loop) issued(ctx context.Context, w *watched, wasDue bool, issued settl
 	l.running--
 	l.measured.run(issued)
 	l.noteRun(w, issued)
+	l.noteRefused(w, issued.Causes[coupon.CauseBadRow], at)
+	wasUnchanged := w.unchanged
+	w.unchanged = issued.Status == coupon.Unchanged && !wasDue
 	switch issued.Status {
 	case coupon.Settled:
 		w.pause.reset()
-		if issued.More && w.listed {
+		if issued.More && w.idle(at) {
 			l.settle(w)
 		} else if w.overtaken {
 			l.lookAgain(ctx, w, at)
@@ -318,12 +353,16 @@ func (l *loop) issued(ctx context.Context, w *watched, wasDue bool, issued settl
 	case coupon.Busy: // somebody else settles the coupon
 		w.Due = w.Due || wasDue
 	case coupon.Unchanged:
-		if w.line { // else only something due has led to the run, and somebody else has done it
-			w.notBefore = at.Add(w.pause.next())
+		switch {
+		case wasDue: // somebody else has done what was due
+		case !wasUnchanged: // the look may be older than the run of another replica
+			w.pause.reset()
+		default: // no run can settle what is in the queue
+			w.rest(at.Add(w.pause.next(maxUnchangedPause)))
 		}
 	default:
 		w.Due = w.Due || wasDue
-		w.notBefore = at.Add(w.pause.next())
+		w.rest(at.Add(w.pause.next(maxPause)))
 	}
 	l.start(ctx)
 }
@@ -352,4 +391,22 @@ func (l *loop) noteRun(w *watched, issued settle.Issuance) {
 		return
 	}
 	logger.Warn("coupon not issued", zap.String("error", issued.Error))
+}
+
+// noteRefused lets a coupon rest whose rows MySQL keeps refusing. Else each run would move its applicants to the DLQ.
+func (l *loop) noteRefused(w *watched, refused int, at time.Time) {
+	if refused == 0 {
+		return
+	}
+	if at.Sub(w.refusing) >= refusalPeriod {
+		w.refused, w.refusing = 0, at
+	}
+	if w.refused += refused; w.refused <= allowedRefusals+w.Total/seatsPerRefusal {
+		return
+	}
+	until := w.refusing.Add(refusalPeriod)
+	w.rest(until)
+	l.Logger.Error("MySQL refuses the rows of a coupon, which therefore rests; its applicants keep their places. "+
+		"Look at the DLQ: settle dlq list; repair the trigger or the schema; then settle dlq retry",
+		zap.Uint64("coupon_id", uint64(w.ID)), zap.Int("refused", w.refused), zap.Duration("rests_for", until.Sub(at)))
 }

@@ -9,6 +9,17 @@ import (
 const (
 	firstPause = 200 * time.Millisecond
 	maxPause   = 5 * time.Second
+	// maxUnchangedPause ends the pauses after runs that changed nothing. An entry that no run can settle then costs
+	// little, and does not delay the next applicant much.
+	maxUnchangedPause = time.Second
+)
+
+// A settlement refuses no more rows than this, since more mean a broken trigger or schema. Immediate runs are short, so
+// they have to keep to it together: in each period, and in each process.
+const (
+	allowedRefusals = 100
+	seatsPerRefusal = 100 // one more refused row for so many seats
+	refusalPeriod   = time.Minute
 )
 
 // jitter is the share by which a wait is longer or shorter, so that replicas do not act at the same time.
@@ -17,8 +28,8 @@ const jitter = 0.1
 // pause is the wait after failures in a row. Its zero value has seen no failure.
 type pause struct{ last time.Duration }
 
-func (p *pause) next() time.Duration {
-	p.last = min(max(2*p.last, firstPause), maxPause)
+func (p *pause) next(longest time.Duration) time.Duration {
+	p.last = min(max(2*p.last, firstPause), longest)
 	return jittered(p.last)
 }
 

@@ -59,7 +59,7 @@ func (r Runner) keep(ctx context.Context, task Task) {
 		if r.Now().Sub(began) >= recoveredAfter {
 			pause.reset()
 		}
-		wait := pause.next()
+		wait := pause.next(maxPause)
 		logger.Error("task failed", zap.Duration("next_try_in", wait), zap.Error(err))
 		if settle.Wait(ctx, wait) != nil {
 			return

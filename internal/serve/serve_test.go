@@ -49,7 +49,7 @@ func TestRunner_RepeatsFailedTasks(t *testing.T) {
 				pass(time.Minute)
 				stop()
 				<-ended
-				requirePauses(t, began)
+				requirePauses(t, began, maxPause)
 				require.Equal(t, 1, other)
 				entry := logs.FilterMessage("task failed").All()[0].ContextMap()
 				require.Equal(t, "failing", entry["task"])
