@@ -95,11 +95,7 @@ var schemaSQL = []string{
 // CheckSchema returns an error if a table or column is missing, or if this account may not read it. It reads no row.
 func CheckSchema(ctx context.Context, db *sql.DB) error {
 	for _, query := range schemaSQL {
-		rows, err := db.QueryContext(ctx, query)
-		if err == nil {
-			err = rows.Close()
-		}
-		if err != nil {
+		if _, err := db.ExecContext(ctx, query); err != nil {
 			return fmt.Errorf("check schema: %w", err)
 		}
 	}
