@@ -56,7 +56,7 @@ func TestIssue_RunsOnceForChangedSeats(t *testing.T) {
 		s.change(func() { s.coupons[0].Seats = 0 }) // sold out
 		pass(refreshInterval * 2)
 		require.Empty(t, s.ran())
-		s.change(func() { s.coupons[0].Seats = 20 })
+		s.change(func() { s.coupons[0].Seats = 10 }) // a seat was freed
 		pass(refreshInterval * 5)
 		require.Len(t, s.ran(), 1)
 	})

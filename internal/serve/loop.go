@@ -117,6 +117,9 @@ func (l *loop) adopt(ctx context.Context, found *list) {
 			w = new(watched)
 			l.coupons[c.ID] = w
 		}
+		if c.Seats == 0 { // sold out, or not yet begun
+			w.reopened = 0
+		}
 		// A run that ended after the refresh had begun may have done what was due.
 		c.Due = (c.Due || c.Seats != 0 && c.Seats != w.reopened) && !w.running && w.ended.Before(found.at)
 		w.Coupon, w.listed, w.unknown = c, true, true
