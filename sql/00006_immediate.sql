@@ -1,6 +1,6 @@
--- Immediate coupons: `settle serve` settles them many times a second. So that a round does not count rows, table settled keeps
--- sums, a run finds its winners by an index, and a run is found again by its nonce. Portable SQL has no ADD COLUMN IF NOT
--- EXISTS, so each step reads the schema first: a migration that was killed half way can be run again.
+-- Immediate coupons: `settle serve` settles them many times a second. So that a run does not count rows, table settled keeps
+-- sums. A run is found again by its nonce. Portable SQL has no ADD COLUMN IF NOT EXISTS, so each step reads the schema first:
+-- a migration that was killed half way can be run again.
 
 -- +goose Up
 
@@ -29,14 +29,6 @@ DEALLOCATE PREPARE step;
 
 ALTER TABLE run_coupon
     MODIFY COLUMN status ENUM('SETTLED','HELD','BUSY','FAILED','FROZEN') NOT NULL DEFAULT 'SETTLED';
-
-SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE user_coupon
-    ADD KEY user_coupon_run (coupon_id, run_id, position)')
-    FROM information_schema.statistics
-    WHERE table_schema = DATABASE() AND table_name = 'user_coupon' AND index_name = 'user_coupon_run');
-PREPARE step FROM @ddl;
-EXECUTE step;
-DEALLOCATE PREPARE step;
 
 -- With this index the highest arrival that got a seat is the first entry.
 SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE settlement

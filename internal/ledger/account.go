@@ -63,7 +63,6 @@ type Arrivals struct {
 type Past struct {
 	Held     bool  // user_coupon has rows, issued by runs or given by hand
 	Coupons  int64 // number of rows in user_coupon
-	ByHand   int64 // number of rows that no run inserted
 	Recorded bool  // application_outcome has rows
 	Settled  bool  // settlement has rows
 }
@@ -111,15 +110,14 @@ const promisedSQL = `
 SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0),
        COALESCE(s.issued, 0), COALESCE(s.concluded, 0), COALESCE(s.settled_up_to, 0), COALESCE(s.last_issued, 0),
        EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ?), EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ?),
-       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?),
-       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL)
+       EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
 FROM (SELECT 1 AS one) o LEFT JOIN promise p ON p.coupon_id = ? LEFT JOIN settled s ON s.coupon_id = ?`
 
 // readPromised reads the promise, the sums, and which tables have rows of a coupon.
 func readPromised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, err error) {
 	fields := []any{&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince}
-	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled, &a.Past.ByHand)
-	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID, couponID, couponID).Scan(fields...)
+	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
+	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID, couponID).Scan(fields...)
 	return a, mysqltx.Wrap(err, "read promise and sums of coupon %d", couponID)
 }
 

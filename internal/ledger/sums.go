@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"sync"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Sums are sums over the rows that settlements wrote: a row of table settled. The cost of reading them does not grow.
@@ -20,32 +22,44 @@ type Sums struct {
 func (s *Sums) fields() []any { return []any{&s.Issued, &s.Concluded, &s.SettledUpTo, &s.LastIssued} }
 
 // AccountBySums is Account with the sums of table settled instead of counted rows. seated is the coupon's issued_count.
-// clean says that no clean-up is pending. If the sums do not add up, the rows are counted after all.
+// clean says that no clean-up is pending. Once a minute, the coupons are compared with seated. If anything does not add
+// up, the rows are counted after all.
 func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int, clean bool) (Account, error) {
 	a, err := readPromised(ctx, tx, couponID)
 	if err != nil {
 		return a, err
 	}
 	a.useSums(a.Stored)
-	a.Past.Coupons = a.Issued + a.Past.ByHand // an index has the coupons of each run, and those of none
-	a, err = l.addUpUnlessKnown(ctx, tx, couponID, a, clean)
-	if err == nil && (a.Gap() != 0 || a.Past.Coupons != int64(seated)) {
-		return l.Account(ctx, tx, couponID)
-	}
-	return a, err
-}
-
-// addUpUnlessKnown is AddUp, but does not walk a DLQ that has not changed since the last walk.
-func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, clean bool) (Account, error) {
-	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
+	a, now, err := l.addUpUnlessKnown(ctx, tx, couponID, a, clean)
 	if err != nil {
 		return a, err
+	}
+	a.Past.Coupons = int64(seated)
+	if l.walked.countsRows(couponID, now) {
+		if err := tx.QueryRowContext(ctx, couponsSQL, couponID).Scan(&a.Past.Coupons); err != nil {
+			return a, mysqltx.Wrap(err, "count coupons of coupon %d", couponID)
+		}
+	}
+	if a.Gap() != 0 || a.Past.Coupons != int64(seated) || a.Issued > int64(seated) {
+		return l.Account(ctx, tx, couponID)
+	}
+	return a, nil
+}
+
+// couponsSQL counts the rows of one coupon by the unique key alone.
+const couponsSQL = "SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?"
+
+// addUpUnlessKnown is AddUp, but does not walk a DLQ that has not changed since the last walk.
+func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, clean bool) (_ Account, now time.Time, err error) {
+	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
+	if err != nil {
+		return a, counts.Now, err
 	}
 	if clean && counts.Waiting == counts.WaitingAfter {
 		if twice, known := l.walked.twice(couponID, counts); known {
 			a.lift(counts)
 			a.Waiting, a.UnderReview, a.Twice = counts.Waiting, counts.DLQ, twice
-			return a, nil
+			return a, counts.Now, nil
 		}
 	}
 	settledInDLQ := int64(0)
@@ -57,7 +71,7 @@ func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coup
 	if err == nil && clean {
 		l.walked.keep(couponID, counts, settledInDLQ)
 	}
-	return a, err
+	return a, counts.Now, err
 }
 
 // maxWalked bounds the memory: as many coupons as a catalog has.
@@ -68,6 +82,25 @@ const maxWalked = 10_000
 type walks struct {
 	mu       sync.Mutex
 	byCoupon map[coupon.CouponID]walk
+	counted  map[coupon.CouponID]time.Time // when the rows were counted last
+}
+
+// countInterval is how often a process counts the rows of an immediate coupon. Another program may insert coupons by hand
+// and forget issued_count. Counting a million rows takes about 0.1 s.
+const countInterval = time.Minute
+
+// countsRows reports whether it is time to count the rows.
+func (w *walks) countsRows(id coupon.CouponID, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at, ok := w.counted[id]; ok && now.Before(at.Add(countInterval)) {
+		return false
+	}
+	if w.counted == nil || len(w.counted) >= maxWalked {
+		w.counted = map[coupon.CouponID]time.Time{}
+	}
+	w.counted[id] = now
+	return true
 }
 
 type walk struct {

@@ -56,14 +56,13 @@ func AnyNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (
 	return found, mysqltx.Wrap(err, "look for not selected of coupon %d", couponID)
 }
 
-// Row is a row of user_coupon or, without position and id, of application_outcome. The zero Row is before all others.
+// Row is a row of user_coupon or application_outcome. The zero Row is before all others.
 type Row struct {
-	user         coupon.UserID
-	at           time.Time
-	position, id int64
+	user coupon.UserID
+	at   time.Time
 }
 
-func (r *Row) fields() []any { return []any{&r.user, &r.at, &r.position, &r.id} }
+func (r *Row) fields() []any { return []any{&r.user, &r.at} }
 
 // Application returns the application of the row.
 func (r Row) Application() coupon.Application {
@@ -71,18 +70,17 @@ func (r Row) Application() coupon.Application {
 }
 
 const selectIssuedSQL = `
-SELECT user_id, applied_at, position, id FROM user_coupon
-WHERE coupon_id = ? AND run_id = ? AND position >= ? AND (position > ? OR id > ?) AND applied_at IS NOT NULL
-ORDER BY position, id LIMIT ?`
+SELECT user_id, applied_at FROM user_coupon
+WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
 
-// Issued reads the next rows of user_coupon that a run inserted, by position.
+// Issued reads the next rows of user_coupon that a run inserted, by user.
 func Issued(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after Row, limit int) ([]Row, error) {
-	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectIssuedSQL, couponID, run, after.position, after.position, after.id, limit)
+	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectIssuedSQL, couponID, after.user, run, limit)
 	return rows, mysqltx.Wrap(err, "read issued applications of coupon %d", couponID)
 }
 
 const selectRejectedSQL = `
-SELECT user_id, applied_at, 0, 0 FROM application_outcome
+SELECT user_id, applied_at FROM application_outcome
 WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
   AND (applied_at > ? OR (applied_at = ? AND user_id > ?))
 ORDER BY applied_at, user_id LIMIT ?`

@@ -22,7 +22,6 @@ type Issuance struct {
 // with these differences:
 //   - The cutoff is the highest arrival plus 1, read from Redis. No new arrival can be below it, so it needs no fence.
 //   - It reads the queue alone. Nightly runs and operators retry the DLQ.
-//   - It reads the sums of table settled instead of counting rows.
 //   - It does not wait for the coupon's lock, nor for pods that put applications back: its status is then BUSY.
 //   - The row of settlement_run is inserted with the first change, by recordRun.
 //   - It moves nothing if MySQL is away, records no audit event, and finalises nothing.
@@ -81,9 +80,9 @@ func (s *settlement) look(ctx context.Context) (now looked, err error) {
 	now = looked{shard, s.Now()}
 	s.run.cutoff, s.run.startedAt = (last + 1).Time(), now.at.UTC().Truncate(time.Microsecond)
 	if forPods > 0 {
-		return now, errBusy
+		err = errBusy
 	}
-	return now, nil
+	return now, err
 }
 
 // recordRun inserts the row of an immediate run, in the transaction of its first change. Every other run has its row,

@@ -12,10 +12,9 @@ import (
 )
 
 var (
-	errBusy = &coupon.Error{Class: coupon.Infrastructure, Err: text.RetryableErrorf(text.CouponBusy)}
-	// errUnchanged rolls back the transaction of an immediate run that has nothing to record.
-	errUnchanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("nothing has changed")}
-	errFrozen    = &coupon.Error{Class: coupon.Setup, Err: errors.New("the coupon is frozen")} // the result shows it as a status
+	errBusy      = &coupon.Error{Class: coupon.Infrastructure, Err: text.RetryableErrorf(text.CouponBusy)}
+	errUnchanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("nothing has changed")} // rolls back an immediate run
+	errFrozen    = &coupon.Error{Class: coupon.Setup, Err: errors.New("the coupon is frozen")}         // the result shows it as a status
 )
 
 // lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion. An

@@ -311,18 +311,20 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 	}
 	s.begin(StepCleanUp)
 	for _, p := range done.pending {
-		if !p.Covered && s.run.immediate() {
-			continue // else every look would repeat it until the run that covers it
-		}
-		if p.Run == s.run.id && winners.complete {
+		switch own := p.Run == s.run.id; {
+		case own && winners.complete:
 			if err := s.removeRemembered(ctx, winners); err != nil {
 				return tally{}, err
 			}
 			if done.seated.tally.Rejected == 0 {
 				continue
 			}
-		} else if err := s.removePages(ctx, p.Run, coupon.MarkIssued); err != nil {
-			return tally{}, err
+		case own || !s.run.immediate():
+			if err := s.removePages(ctx, p.Run, coupon.MarkIssued); err != nil {
+				return tally{}, err
+			}
+		case !p.Covered: // the close-out finds in the queue what other runs have issued
+			continue
 		}
 		if err := s.removePages(ctx, p.Run, coupon.MarkRejected); err != nil {
 			return tally{}, err

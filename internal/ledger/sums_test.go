@@ -1,0 +1,51 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+func TestWalks_CountsRowsOnceAMinute(t *testing.T) {
+	t.Parallel()
+	var w walks
+	noon := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	require.True(t, w.countsRows(1, noon), "also right after the start of the process")
+	require.True(t, w.countsRows(2, noon))
+	require.False(t, w.countsRows(1, noon.Add(countInterval-1)))
+	require.True(t, w.countsRows(1, noon.Add(countInterval)))
+	require.False(t, w.countsRows(1, noon.Add(countInterval)))
+	for id := range coupon.CouponID(maxWalked + 10) {
+		w.countsRows(id, noon)
+	}
+	require.LessOrEqual(t, len(w.counted), maxWalked)
+}
+
+func TestWalks_KnowAnUnchangedDLQ(t *testing.T) {
+	t.Parallel()
+	var w walks
+	now := candidates.Counts{DLQ: 3, Since: 10, DLQChanges: 5}
+	_, known := w.twice(1, now)
+	require.False(t, known)
+	w.keep(1, now, 2)
+	twice, known := w.twice(1, now)
+	require.True(t, known)
+	require.EqualValues(t, 2, twice)
+	for name, other := range map[string]candidates.Counts{
+		"a change":       {DLQ: 3, Since: 10, DLQChanges: 6},
+		"another server": {DLQ: 3, Since: 11, DLQChanges: 5},
+	} {
+		_, known = w.twice(1, other)
+		require.False(t, known, name)
+	}
+	_, known = w.twice(2, candidates.Counts{})
+	require.True(t, known, "an empty DLQ")
+	lost := candidates.Counts{DLQ: 1}
+	w.keep(3, lost, 0)
+	_, known = w.twice(3, lost)
+	require.False(t, known, "without a state, changes are not counted")
+}
