@@ -67,18 +67,29 @@ type state struct {
 	finalised      bool
 	writtenOff     int // lost applications that an operator has accepted
 	applications   map[applicationKey]record
-	byHand         map[coupon.UserID]int           // seats of holders without an application
-	markedIssued   map[coupon.UserID]bool          // users answered ALREADY_ISSUED
-	markedRejected map[coupon.UserID]bool          // users answered REJECTED
-	pendingCleanup map[coupon.RunID]coupon.Arrival // cutoffs of the runs whose clean-up is not complete
-	anomalies      []string                        // inconsistencies on the servers; always empty in the model
+	byHand         map[coupon.UserID]int       // seats of holders without an application
+	markedIssued   map[coupon.UserID]bool      // users answered ALREADY_ISSUED
+	markedRejected map[coupon.UserID]bool      // users answered REJECTED
+	pendingCleanup map[coupon.RunID]pendingRun // runs whose clean-up is not complete
+	anomalies      []string                    // inconsistencies on the servers; always empty in the model
 }
 
 func newState(seats int) state {
 	return state{
 		seats: seats, applications: map[applicationKey]record{}, byHand: map[coupon.UserID]int{}, markedIssued: map[coupon.UserID]bool{},
-		markedRejected: map[coupon.UserID]bool{}, pendingCleanup: map[coupon.RunID]coupon.Arrival{},
+		markedRejected: map[coupon.UserID]bool{}, pendingCleanup: map[coupon.RunID]pendingRun{},
 	}
+}
+
+// pendingRun is a run whose clean-up is not complete.
+type pendingRun struct {
+	cutoff    coupon.Arrival
+	immediate bool
+}
+
+// coveredBy reports whether another run finds all that the run has left in Redis. An immediate run does not read the DLQ.
+func (p pendingRun) coveredBy(cutoff coupon.Arrival, k runKind) bool {
+	return p.cutoff <= cutoff && (p.immediate || !k.isImmediate)
 }
 
 func (s state) clone() state {
@@ -237,7 +248,7 @@ func (c *couponModel) settle(run coupon.RunID, cutoff coupon.Arrival, known user
 	}
 	c.settledTo = max(c.settledTo, cutoff)
 	c.issue(run, cutoff, known, k)
-	c.cleanUp(run)
+	c.cleanUp(run, cutoff, k)
 	c.closeOut(run, cutoff, known, k)
 	c.finish(cutoff, k)
 	return false
@@ -306,9 +317,14 @@ func (c *couponModel) anotherUnderReview(a applicationKey) bool {
 }
 
 // cleanUp removes the applications from Redis that this run, or a run with a pending clean-up, has issued or rejected.
-func (c *couponModel) cleanUp(run coupon.RunID) {
+// An immediate run leaves to its close-out what other runs have issued.
+func (c *couponModel) cleanUp(run coupon.RunID, cutoff coupon.Arrival, k runKind) {
 	for a, is := range c.applications {
-		if _, pending := c.pendingCleanup[is.run]; !pending && is.run != run {
+		of, pending := c.pendingCleanup[is.run]
+		if !pending && is.run != run {
+			continue
+		}
+		if k.isImmediate && is.run != run && (is.outcome == issued || !of.coveredBy(cutoff, k)) {
 			continue
 		}
 		switch is.outcome {
@@ -363,7 +379,7 @@ func (c *couponModel) closeOut(run coupon.RunID, cutoff coupon.Arrival, known us
 
 // finish sets SOLD_OUT and finalises a closed coupon.
 func (c *couponModel) finish(cutoff coupon.Arrival, k runKind) {
-	maps.DeleteFunc(c.pendingCleanup, func(_ coupon.RunID, of coupon.Arrival) bool { return of <= cutoff })
+	maps.DeleteFunc(c.pendingCleanup, func(_ coupon.RunID, of pendingRun) bool { return of.coveredBy(cutoff, k) })
 	switch {
 	case c.free() <= 0:
 		c.soldOut = true

@@ -55,10 +55,11 @@ func (m *machine) readMySQL(couponID coupon.CouponID, s *state) {
 	m.eachRow(func(scan func(...any) error) error {
 		var run coupon.RunID
 		var cutoff time.Time
-		err := scan(&run, &cutoff)
-		s.pendingCleanup[run] = coupon.ArrivalAt(cutoff)
+		var immediate bool
+		err := scan(&run, &cutoff, &immediate)
+		s.pendingCleanup[run] = pendingRun{coupon.ArrivalAt(cutoff), immediate}
 		return err
-	}, `SELECT s.run_id, r.cutoff FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+	}, `SELECT s.run_id, r.cutoff, r.trigger_kind = 'IMMEDIATE' FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 		WHERE s.coupon_id = ? AND s.cleaned_at IS NULL`, couponID)
 	if issuedCount != s.issuedCount() {
 		s.anomalies = append(s.anomalies, fmt.Sprintf("issued_count is %d", issuedCount))
