@@ -22,7 +22,7 @@ type Sums struct {
 func (s *Sums) fields() []any { return []any{&s.Issued, &s.Concluded, &s.SettledUpTo, &s.LastIssued} }
 
 // AccountBySums is Account with the sums of table settled instead of counted rows. seated is the coupon's issued_count.
-// clean says that no clean-up is pending. Once a minute, the coupons are compared with seated. If anything does not add
+// clean says that no clean-up is pending. Every ten seconds, the coupons are compared with seated. If anything does not add
 // up, the rows are counted after all.
 func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int, clean bool) (Account, error) {
 	a, err := readPromised(ctx, tx, couponID)
@@ -38,6 +38,9 @@ func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.
 	if l.walked.countsRows(couponID, now) {
 		if err := tx.QueryRowContext(ctx, couponsSQL, couponID).Scan(&a.Past.Coupons); err != nil {
 			return a, mysqltx.Wrap(err, "count coupons of coupon %d", couponID)
+		}
+		if a.Past.Coupons == int64(seated) { // else the next run counts again
+			l.walked.countedRows(couponID, now)
 		}
 	}
 	if a.Gap() != 0 || a.Past.Coupons != int64(seated) || a.Issued > int64(seated) {
@@ -85,22 +88,25 @@ type walks struct {
 	counted  map[coupon.CouponID]time.Time // when the rows were counted last
 }
 
-// countInterval is how often a process counts the rows of an immediate coupon. Another program may insert coupons by hand
+// countInterval is how often a process counts the rows of an immediate coupon, unless it has found a wrong number. Another program may insert coupons by hand
 // and forget issued_count. Counting a million rows takes about 0.1 s.
-const countInterval = time.Minute
+const countInterval = 10 * time.Second
 
 // countsRows reports whether it is time to count the rows.
 func (w *walks) countsRows(id coupon.CouponID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if at, ok := w.counted[id]; ok && now.Before(at.Add(countInterval)) {
-		return false
-	}
+	at, ok := w.counted[id]
+	return !ok || !now.Before(at.Add(countInterval))
+}
+
+func (w *walks) countedRows(id coupon.CouponID, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.counted == nil || len(w.counted) >= maxWalked {
 		w.counted = map[coupon.CouponID]time.Time{}
 	}
 	w.counted[id] = now
-	return true
 }
 
 type walk struct {

@@ -10,17 +10,18 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-func TestWalks_CountsRowsOnceAMinute(t *testing.T) {
+func TestWalks_CountsRowsAtIntervals(t *testing.T) {
 	t.Parallel()
 	var w walks
 	noon := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
 	require.True(t, w.countsRows(1, noon), "also right after the start of the process")
+	require.True(t, w.countsRows(1, noon), "until a count was right")
+	w.countedRows(1, noon)
 	require.True(t, w.countsRows(2, noon))
 	require.False(t, w.countsRows(1, noon.Add(countInterval-1)))
 	require.True(t, w.countsRows(1, noon.Add(countInterval)))
-	require.False(t, w.countsRows(1, noon.Add(countInterval)))
 	for id := range coupon.CouponID(maxWalked + 10) {
-		w.countsRows(id, noon)
+		w.countedRows(id, noon)
 	}
 	require.LessOrEqual(t, len(w.counted), maxWalked)
 }

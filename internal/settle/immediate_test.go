@@ -354,13 +354,16 @@ func TestIssueNow_CountsWhatNoServerHasCounted(t *testing.T) {
 	}
 }
 
-// Coupons given by hand are counted by an index, so that a wrong issued_count holds an immediate coupon, too.
+// A wrong issued_count holds an immediate coupon, until it is right.
 func TestIssueNow_CountsCouponsGivenByHand(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddImmediate(3, 1, 2)
 	d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 900), (?, 901)", couponID, couponID)
-	require.Equal(t, coupon.HeldBack, d.IssueNow(couponID).Status)
+	s := d.Settler()
+	for range 3 { // as one process that stays
+		require.Equal(t, coupon.HeldBack, s.IssueNow(t.Context(), couponID).Status)
+	}
 	require.Equal(t, []string{"1", "2"}, d.Waiting(couponID))
 	d.Exec("UPDATE coupon SET issued_count = issued_count + 2 WHERE id = ?", couponID)
 	done := d.IssueNow(couponID)
