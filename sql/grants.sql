@@ -5,6 +5,7 @@
 --
 --   CREATE USER jajeong_api IDENTIFIED BY '…'; CREATE USER jajeong_settle IDENTIFIED BY '…';
 --   CREATE USER jajeong_operator IDENTIFIED BY '…'; CREATE USER jajeong_migrate IDENTIFIED BY '…';
+--   CREATE USER jajeong_wallet IDENTIFIED BY '…'; CREATE USER jajeong_privacy IDENTIFIED BY '…';
 --   settle migrate
 --
 -- Then the administrator runs this file in the database: `mysql -u root -p coupons < sql/grants.sql`. jajeong_migrate
@@ -51,6 +52,23 @@ GRANT SELECT, INSERT, DELETE ON run_coupon TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE ON settled TO jajeong_operator;
 GRANT SELECT, INSERT ON audit_event TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_operator;
+
+-- The changes of customer service: settle coupon grant, revoke, reissue, extend-user.
+GRANT UPDATE (status, order_id, seq, expires_at) ON user_coupon TO jajeong_operator;
+GRANT SELECT, UPDATE (user_coupon_id, amount_won, discount_won, state, reserved_until) ON coupon_order TO jajeong_operator;
+GRANT SELECT, INSERT ON coupon_log TO jajeong_operator;
+GRANT INSERT (discount_percent, discount_max_won, minimum_won) ON coupon TO jajeong_operator;
+GRANT SELECT ON purged_coupon TO jajeong_operator;
+
+GRANT SELECT ON coupon_order TO jajeong_settle;
+GRANT SELECT ON coupon_log TO jajeong_settle;
+GRANT SELECT ON purged_coupon TO jajeong_settle;
+
+-- wallet-api reads coupons, and moves issued ones between orders. It can issue nothing.
+GRANT SELECT ON coupon TO jajeong_wallet;
+GRANT SELECT, UPDATE (status, order_id, seq) ON user_coupon TO jajeong_wallet;
+GRANT SELECT, INSERT, UPDATE (user_coupon_id, amount_won, discount_won, state, reserved_until) ON coupon_order TO jajeong_wallet;
+GRANT SELECT, INSERT ON coupon_log TO jajeong_wallet;
 
 -- settle migrate has these rights on every table of the selected database, because future tables have no names yet.
 GRANT CREATE, ALTER, DROP, INDEX, REFERENCES, SELECT, INSERT, UPDATE, DELETE ON * TO jajeong_migrate;

@@ -85,11 +85,12 @@ func dropEmptyVersions(ctx context.Context, db *sql.DB) error {
 // schemaSQL names every table of the migrations but the table of users, and the columns that later migrations added.
 // Columns come first: this account may have no right yet to read a table that a migration will create.
 var schemaSQL = []string{
-	"SELECT version, cadence, line_limit, frozen FROM coupon LIMIT 0",
+	"SELECT version, cadence, line_limit, frozen, discount_percent, discount_max_won, minimum_won FROM coupon LIMIT 0",
 	"SELECT nonce FROM settlement_run LIMIT 0",
-	"SELECT twice, counted_since FROM promise LIMIT 0",
-	"SELECT seq, hash FROM audit_event LIMIT 0",
-	"SELECT 1 FROM user_coupon, application_outcome, settlement, audit_head, run_coupon, settled LIMIT 0",
+	"SELECT twice, counted_since, erased FROM promise LIMIT 0",
+	"SELECT seq, hash, user_salt, user_hash FROM audit_event LIMIT 0",
+	"SELECT order_id, seq FROM user_coupon LIMIT 0",
+	"SELECT 1 FROM user_coupon, application_outcome, settlement, audit_head, run_coupon, settled, coupon_order, coupon_log, purged_coupon LIMIT 0",
 }
 
 // CheckSchema returns an error if a table or column is missing, or if this account may not read it. It reads no row.

@@ -21,11 +21,11 @@ type Coupon struct {
 	FinalisedAt   time.Time `json:"finalisedAt,omitzero"` // zero: not finalised
 	CampaignID    uint64    `json:"campaignId,omitzero"`  // 0: none
 	ValidityDays  int       `json:"validityDays"`
-	DiscountWon   int64     `json:"discountWon"`
-	Version       int64     `json:"version"` // increases with each change of window or status, and with nothing else
-	Cadence       Cadence   `json:"cadence,omitzero"`
-	LineLimit     int       `json:"lineLimit,omitzero"` // while so many wait in the queue, nobody joins it; 0: no limit
-	Frozen        bool      `json:"frozen,omitzero"`    // runs change nothing; applying goes on
+	Discount
+	Version   int64   `json:"version"` // increases with each change of window or status, and with nothing else
+	Cadence   Cadence `json:"cadence,omitzero"`
+	LineLimit int     `json:"lineLimit,omitzero"` // while so many wait in the queue, nobody joins it; 0: no limit
+	Frozen    bool    `json:"frozen,omitzero"`    // runs change nothing; applying goes on
 
 	// Promise is the coupon's row of table promise; zero if there is no row.
 	Promise Promise `json:"-"`
@@ -33,11 +33,13 @@ type Coupon struct {
 
 // Columns are the columns that Fields scans. Table coupon has the alias c.
 const Columns = `c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status, c.finalised_at,
-       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.version, c.cadence, COALESCE(c.line_limit, 0), c.frozen`
+       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.discount_percent, c.discount_max_won, c.minimum_won,
+       c.version, c.cadence, COALESCE(c.line_limit, 0), c.frozen`
 
 func (c *Coupon) Fields() []any {
 	return []any{&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Status, zeroTime{&c.FinalisedAt},
-		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.Version, &c.Cadence, &c.LineLimit, &c.Frozen}
+		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon, &c.MinimumWon,
+		&c.Version, &c.Cadence, &c.LineLimit, &c.Frozen}
 }
 
 // LockSQL begins every transaction that changes a coupon. A join with promise would lock the row of promise, too.

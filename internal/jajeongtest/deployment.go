@@ -55,6 +55,7 @@ type Deployment struct {
 	Accounts                  map[string]string // DSNs by the names in sql/grants.sql
 	RedisUsers                *testenv.RedisUsers
 	Admin, Job, Operator, API Access // of the test, the settlement, operators and pods
+	Wallet                    connect.MySQLSettings
 
 	UserTable UserTable
 }
@@ -117,6 +118,7 @@ func NewWith(t testing.TB, o Options) *Deployment {
 	d.Job = access("jajeong_settle", "jajeong_settle")
 	d.Operator = access("jajeong_operator", "jajeong_settle")
 	d.API = access("jajeong_api", "jajeong_api")
+	d.Wallet.MySQLDSN = d.Accounts["jajeong_wallet"]
 	return d
 }
 

@@ -1,0 +1,77 @@
+package wallet_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/wallet"
+)
+
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+// checkout is wallet-api in the process of the test, under its account.
+type checkout struct {
+	*jajeongtest.Deployment
+	db     *mysqltx.DB
+	coupon coupon.CouponID
+}
+
+// newCheckout issues a coupon of 5,000 won to user 1.
+func newCheckout(t *testing.T) *checkout {
+	t.Helper()
+	d := jajeongtest.New(t)
+	c := &checkout{Deployment: d, coupon: d.AddQueue(1, 1)}
+	d.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = ?", c.coupon)
+	d.SettleNow()
+	pool, err := d.Wallet.Open(zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = pool.Close() })
+	c.db = mysqltx.NewBrief(pool)
+	return c
+}
+
+func (c *checkout) call(verb wallet.Verb, order string, amount int64) wallet.Decision {
+	c.T.Helper()
+	d, err := wallet.Redeem(c.T.Context(), c.db, c.coupon,
+		wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: 1, AmountWon: amount, TTL: time.Minute})
+	require.NoError(c.T, err)
+	return d
+}
+
+func TestRedeem_FromReservationToRefund(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	d := c.call(wallet.Reserve, "A-1", 12_000)
+	require.Equal(t, wallet.Done, d.Code)
+	require.EqualValues(t, 5000, d.Order.DiscountWon)
+	require.Equal(t, wallet.Repeated, c.call(wallet.Reserve, "A-1", 12_000).Code)
+	require.Equal(t, wallet.OrderDiffers, c.call(wallet.Reserve, "A-1", 13_000).Code)
+	require.Equal(t, wallet.ReservedElsewhere, c.call(wallet.Reserve, "A-2", 12_000).Code)
+	require.Equal(t, wallet.Done, c.call(wallet.Confirm, "A-1", 0).Code)
+	require.Equal(t, wallet.Repeated, c.call(wallet.Confirm, "A-1", 0).Code)
+	require.Equal(t, wallet.Used, c.call(wallet.Release, "A-1", 0).Code)
+	require.Equal(t, wallet.Used, c.call(wallet.Reserve, "A-2", 12_000).Code)
+	require.Equal(t, wallet.Done, c.call(wallet.Refund, "A-1", 0).Code)
+	require.Equal(t, wallet.OrderRefundedCode, c.call(wallet.Reserve, "A-1", 12_000).Code)
+	require.Equal(t, wallet.Done, c.call(wallet.Reserve, "A-2", 3_000).Code)
+	require.Equal(t, wallet.Done, c.call(wallet.Release, "A-2", 0).Code)
+	require.Equal(t, wallet.Nothing, c.call(wallet.Release, "A-3", 0).Code)
+	require.Equal(t, []string{"RESERVED", "USED", "REFUNDED", "RESERVED", "RELEASED"},
+		jajeongtest.Column[string](c.Deployment, "SELECT kind FROM coupon_log ORDER BY seq"))
+}
+
+func TestRedeem_ReservationThatRanOutIsTakenOver(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	c.call(wallet.Reserve, "A-1", 12_000)
+	c.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6)")
+	require.Equal(t, wallet.Done, c.call(wallet.Reserve, "A-2", 12_000).Code)
+	require.Equal(t, wallet.ReservationLost, c.call(wallet.Confirm, "A-1", 0).Code)
+	require.Equal(t, wallet.Done, c.call(wallet.Confirm, "A-2", 0).Code)
+}
