@@ -27,6 +27,7 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
@@ -129,7 +130,7 @@ func TestShutdownEndsAfterItsGrace(t *testing.T) {
 	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "SHUTDOWN_DELAY=0s", "SHUTDOWN_GRACE=500ms")
 	connectTo(t, p.apply).begin(7) // without an end
 	p.terminate()
-	require.Equal(t, 1, p.exit(api.Timeouts.Read-time.Second), "earlier than the read timeout")
+	require.Equal(t, 1, p.exit(httpapi.Timeouts.Read-time.Second), "earlier than the read timeout")
 	require.Contains(t, p.stderr.String(), "some requests were not answered within the grace")
 	require.Empty(t, readQueue(t, redisClient(t, redis.Addr())).queue)
 }
@@ -327,7 +328,7 @@ func serveWithTimeouts(t *testing.T, within ops.Timeouts) (site string) {
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	connections := api.NewConnections(listener.(*net.TCPListener), 100, 100, prometheus.NewRegistry())
+	connections := httpapi.NewConnections(listener.(*net.TCPListener), 100, 100, prometheus.NewRegistry())
 	server, ended := ops.NewServer(handler, within, zap.NewNop()), make(chan struct{})
 	server.ConnContext = connections.Context
 	go func() { defer close(ended); _ = server.Serve(connections) }()
@@ -393,7 +394,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 
 func TestTimeoutsSuitLoadBalancers(t *testing.T) {
 	t.Parallel()
-	for _, within := range []ops.Timeouts{api.Timeouts, ops.AdminTimeouts} {
+	for _, within := range []ops.Timeouts{httpapi.Timeouts, ops.AdminTimeouts} {
 		require.LessOrEqual(t, within.Header, within.Read)
 		require.Less(t, within.Read+2*time.Second, within.Write)
 		require.Greater(t, within.Idle, 75*time.Second, "longer than nginx keeps a connection")

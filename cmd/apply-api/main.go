@@ -32,6 +32,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/text"
@@ -76,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	logger := s.Log.Logger(stderr)
 	defer func() { _ = logger.Sync() }()
-	surplus, err := s.fitConnections(connectionsGiven(parsed), logger)
+	surplus, err := s.HTTP.FitOpenFiles(parsed, s.Redis.Connections()+s.MySQL.Connections(), logger)
 	if err != nil {
 		return refuse(err)
 	}
@@ -113,16 +114,16 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 		SettlesAt:     settlesAt,
 		Zone:          s.zone,
 		IssueInterval: s.Issue.IssueInterval,
-		Limits:        api.Limits{InFlight: s.MaxInFlight, UserRate: s.UserRate},
+		Limits:        api.Limits{InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate},
 		Draining:      admin.Draining,
 		Logger:        logger.Named("api"),
 		Metrics:       registry,
 		Now:           time.Now,
 	})
-	server, err := api.Listen(api.ServerConfig{
-		Handler: public, Listen: s.Listen, Connections: s.MaxConnections, Surplus: surplus,
-		Admin: admin, AdminListen: s.AdminListen, WindowsSent: coupons.WindowsSent,
-		Delay: s.ShutdownDelay, Grace: s.ShutdownGrace, Logger: logger, Metrics: registry,
+	server, err := httpapi.Listen(httpapi.ServerConfig{
+		Name: "apply", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus,
+		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
+		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
 	})
 	if err != nil {
 		return exitFailed

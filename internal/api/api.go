@@ -1,4 +1,4 @@
-// Package api serves the public HTTP API of apply-api, and opens and closes the ports of the process.
+// Package api serves the public HTTP API of apply-api.
 //
 // # Meaning of the responses
 //
@@ -32,8 +32,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,6 +40,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 // maxLoggedFailures is the maximum of equal log lines per second: every request fails while Redis is away.
@@ -85,7 +84,7 @@ type server struct {
 	Options
 	applying, standings semaphores
 	histories           semaphore
-	users               *userRates
+	users               *httpapi.UserRates
 	metrics             metrics
 }
 
@@ -96,7 +95,7 @@ func New(o Options) http.Handler {
 	if o.Shard == nil {
 		o.Shard = func(coupon.CouponID) string { return "" }
 	}
-	s := &server{Options: o, users: newUserRates(o.Limits.UserRate, o.Now()),
+	s := &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()),
 		applying: newSemaphores(int64(o.Limits.InFlight)), standings: newSemaphores(maxStandings)}
 	s.histories.max = maxHistories
 	s.metrics = newMetrics(o.Metrics, s.applying)
@@ -113,21 +112,12 @@ func New(o Options) http.Handler {
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The mux would answer an unclean path with a redirect that contains text from the request.
-		if unclean(r.URL) {
+		if httpapi.Unclean(r.URL) {
 			nothing(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
-}
-
-// unclean reports whether the path has an empty element, an element that begins with a dot, or no leading slash.
-func unclean(u *url.URL) bool {
-	path := u.Path
-	if u.RawPath != "" {
-		path = u.EscapedPath()
-	}
-	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.")
 }
 
 func (s *server) only(methods string) http.HandlerFunc {

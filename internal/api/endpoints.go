@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 // maxBodyBytes is above zero because some clients always send a body, such as {}. The body is read and ignored.
@@ -34,10 +35,10 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) ans
 
 func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (couponID coupon.CouponID, user coupon.UserID, refusal *answer) {
 	var a answer
-	if isSurplus(r) {
+	if httpapi.IsSurplus(r) {
 		a = m.turnAway(overloaded, "connections")
 	} else if couponID, user, a.result = ids(r); a.result == "" {
-		wait := s.users.wait(user, at)
+		wait := s.users.Wait(user, at)
 		if wait == 0 {
 			return couponID, user, nil
 		}
@@ -122,33 +123,23 @@ func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user co
 	text = strconv.AppendUint(append(text, `,"userId":`...), uint64(user), 10)
 	text = strconv.AppendInt(append(text, `,"position":`...), receipt.Position, 10)
 	text = strconv.AppendInt(append(text, `,"seats":`...), int64(of.Free()), 10)
-	text = appendTime(append(text, `,"appliedAt":"`...), receipt.Arrival.Time().In(s.Zone))
+	text = httpapi.AppendTime(append(text, `,"appliedAt":"`...), receipt.Arrival.Time().In(s.Zone))
 	text = append(append(text, `","cadence":"`...), of.Cadence...)
-	text = appendTime(append(text, `","settlesAt":"`...), s.settlesAt(of, receipt.Arrival, receipt.Now).In(s.Zone))
+	text = httpapi.AppendTime(append(text, `","settlesAt":"`...), s.settlesAt(of, receipt.Arrival, receipt.Now).In(s.Zone))
 	a.json = append(text, "\"}\n"...)
 	return a
 }
 
 func ids(r *http.Request) (couponID coupon.CouponID, user coupon.UserID, problem result) {
-	userIDs := r.Header.Values("X-User-ID")
-	if len(userIDs) == 0 || len(userIDs) == 1 && userIDs[0] == "" {
-		return 0, 0, unauthenticated
+	user, code := httpapi.UserOf(r)
+	if code != "" {
+		return 0, 0, result(code)
 	}
-	user, ok := parseID[coupon.UserID](userIDs[0])
-	if !ok || len(userIDs) > 1 {
-		return 0, 0, invalidUserID
-	}
-	couponID, ok = parseID[coupon.CouponID](r.PathValue("id"))
+	couponID, ok := httpapi.ParseID[coupon.CouponID](r.PathValue("id"))
 	if !ok {
 		return 0, 0, invalidCouponID
 	}
 	return couponID, user, ""
-}
-
-// parseID parses an id from 1 to 2^64-1. It refuses leading zeros: otherwise one user could apply as 7 and as 07.
-func parseID[ID coupon.CouponID | coupon.UserID](text string) (ID, bool) {
-	id, err := strconv.ParseUint(text, 10, 64)
-	return ID(id), err == nil && text[0] >= '1' && text[0] <= '9'
 }
 
 func (s *server) lookup(id coupon.CouponID) (found coupon.Coupon, problem result) {
@@ -220,6 +211,6 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 		body.SettlesAt = s.format(s.settlesAt(found, status.Arrival, status.Now))
 		body.Delayed = s.delayed(found, status.Arrival, status.Now)
 	}
-	a.json = marshal(body)
+	a.json = httpapi.Marshal(body)
 	return a
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -219,7 +220,7 @@ func listen(t *testing.T, limit int, write time.Duration, handler http.HandlerFu
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
-	connections := api.NewConnections(listener.(*net.TCPListener), limit, 1024, registry)
+	connections := httpapi.NewConnections(listener.(*net.TCPListener), limit, 1024, registry)
 	server := &http.Server{
 		Handler: handler, ConnContext: connections.Context,
 		ReadTimeout: within, WriteTimeout: write, IdleTimeout: within,
@@ -297,7 +298,7 @@ func TestConnections_ReadNothingWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	connections := api.NewConnections(listener.(*net.TCPListener), 1, 1024, prometheus.NewRegistry())
+	connections := httpapi.NewConnections(listener.(*net.TCPListener), 1, 1024, prometheus.NewRegistry())
 	t.Cleanup(func() { _ = connections.Close() })
 	client := dial(t, listener.Addr().String())
 	conn, err := connections.Accept()

@@ -2,10 +2,9 @@ package api
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
-	"golang.org/x/text/language"
+	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 // result is the result of a request, and its label in the metrics. Every result but a success has an entry in problems.
@@ -29,8 +28,8 @@ const (
 	clockBehind      result = "CLOCK"
 	couponNotFound   result = "COUPON_NOT_FOUND"
 	invalidCouponID  result = "INVALID_COUPON_ID"
-	invalidUserID    result = "INVALID_USER_ID"
-	unauthenticated  result = "UNAUTHENTICATED"
+	invalidUserID    result = httpapi.InvalidUserID
+	unauthenticated  result = httpapi.Unauthenticated
 	bodyTooLarge     result = "BODY_TOO_LARGE"
 	unreadableBody   result = "UNREADABLE_BODY"
 	notFound         result = "NOT_FOUND"
@@ -53,7 +52,7 @@ type problem struct {
 	korean, english text
 }
 
-type text struct{ title, detail string }
+type text struct{ Title, Detail string }
 
 // All problems with the public code UNAVAILABLE have this title: RFC 9457 wants one title per type.
 const (
@@ -144,8 +143,8 @@ var problems = map[result]problem{
 
 // lineStaysFull is the problem of a full line in which no place is expected. In the metrics it is lineFull.
 var lineStaysFull = problem{http.StatusConflict, 0, lineFull,
-	text{problems[lineFull].korean.title, "대기 중인 신청이 한도에 이르러 이번 신청은 접수되지 않았습니다. 신청 마감 전에 자리가 날 예정은 없습니다."},
-	text{problems[lineFull].english.title, "As many applications as allowed are waiting, so this one was not received. No places are expected to come free before applications close."}}
+	text{problems[lineFull].korean.Title, "대기 중인 신청이 한도에 이르러 이번 신청은 접수되지 않았습니다. 신청 마감 전에 자리가 날 예정은 없습니다."},
+	text{problems[lineFull].english.Title, "As many applications as allowed are waiting, so this one was not received. No places are expected to come free before applications close."}}
 
 func (a answer) problem() problem {
 	if reopens := a.extra.MayReopen; reopens != nil && !*reopens {
@@ -154,26 +153,14 @@ func (a answer) problem() problem {
 	return describe(a.result)
 }
 
+func (p problem) shared() httpapi.Problem {
+	return httpapi.Problem{Status: p.status, RetryAfter: p.retryAfter, Code: string(p.code),
+		Korean: httpapi.Words(p.korean), English: httpapi.Words(p.english)}
+}
+
 func describe(r result) problem {
 	if p, ok := problems[r]; ok {
 		return p
 	}
 	return problems[internal]
-}
-
-// maxAcceptLanguage is in bytes. A longer header is ignored; browsers send less.
-const maxAcceptLanguage = 512
-
-var (
-	languages = []language.Tag{language.Korean, language.English} // the first is the default
-	matcher   = language.NewMatcher(languages)
-)
-
-func negotiate(header http.Header) language.Tag {
-	accept := strings.Join(header.Values("Accept-Language"), ",")
-	if len(accept) > maxAcceptLanguage {
-		return languages[0]
-	}
-	_, index := language.MatchStrings(matcher, accept)
-	return languages[index]
 }

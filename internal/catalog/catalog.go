@@ -96,7 +96,7 @@ type Options struct {
 type Catalog struct {
 	Options
 	content atomic.Pointer[content]
-	sent    atomic.Bool // see WindowsSent
+	sent    atomic.Bool // see Published
 
 	refreshing sync.Mutex
 }
@@ -133,8 +133,13 @@ func (c *Catalog) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 // Loaded reports whether the catalog has coupons, from MySQL or from the snapshot.
 func (c *Catalog) Loaded() bool { return c.content.Load() != nil }
 
-// WindowsSent reports whether this process has published windows, or a snapshot shows that another process has.
-func (c *Catalog) WindowsSent() bool { return c.sent.Load() }
+// Published returns an error until this process has published windows, or a snapshot shows that another process has.
+func (c *Catalog) Published() error {
+	if !c.sent.Load() {
+		return errors.New("catalog: no window has been sent to Redis yet")
+	}
+	return nil
+}
 
 // Age returns the time since this process last read the coupons from MySQL, and false if it never did.
 func (c *Catalog) Age() (time.Duration, bool) {

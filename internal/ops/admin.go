@@ -28,7 +28,7 @@ import (
 const checkTimeout = 800 * time.Millisecond
 
 type Config struct {
-	Redis interface { // returns the memory of the shards that answer, and an error for the others
+	Redis interface { // returns the memory of the shards that answer, and an error for the others; nil: the process uses no Redis
 		Memory(ctx context.Context) (candidates.Memory, error)
 	}
 	MySQL interface {
@@ -119,6 +119,10 @@ func (a *Admin) check(ctx context.Context) readiness {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
+	if a.config.Redis == nil {
+		mysql := checked(a.config.MySQL.PingContext(ctx))
+		return readiness{Ready: mysql.OK, Checks: map[string]check{"mysql": mysql}}
+	}
 	var pinging sync.WaitGroup
 	var mysql error
 	pinging.Go(func() { mysql = a.config.MySQL.PingContext(ctx) })

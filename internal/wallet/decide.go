@@ -179,6 +179,7 @@ func unusable(f Facts, call Call) Code {
 		return ReservedElsewhere
 	case coupon.CouponExpired:
 		return Expired
+	default:
 	}
 	if call.AmountWon < f.Discount.MinimumWon {
 		return BelowMinimum

@@ -125,6 +125,7 @@ func (f *Facts) check(found int) error {
 		want = coupon.OrderReserved
 	case coupon.CouponUsed:
 		want = coupon.OrderUsed
+	default:
 	}
 	named := want == "" && f.Coupon.OrderID == "" || want != "" && f.Holder.State == want && f.Holder.UserCoupon == f.Coupon.ID
 	if found > 0 && named {

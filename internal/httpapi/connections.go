@@ -1,4 +1,4 @@
-package api
+package httpapi
 
 import (
 	"context"
@@ -16,8 +16,8 @@ const (
 	minSurplus = 16   // the minimum of surplus connections, in a process with few open files
 )
 
-// Fit divides the available open files. It returns how many connections are served, and how many more get 503.
-func Fit(files, asked int) (connections, surplus int) {
+// fit divides the available open files. It returns how many connections are served, and how many more get 503.
+func fit(files, asked int) (connections, surplus int) {
 	if surplus = min(maxSurplus, files-asked); surplus >= minSurplus {
 		return asked, surplus
 	}
@@ -39,7 +39,7 @@ type Connections struct {
 func NewConnections(listener *net.TCPListener, max, surplus int, metrics prometheus.Registerer) *Connections {
 	c := &Connections{TCPListener: listener, max: int64(max), all: int64(max + surplus)}
 	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_connections_open", Help: "Open connections of applicants.",
+		Name: "jajeong_connections_open", Help: "Open connections of clients.",
 	}, func() float64 { return float64(c.open.Load()) }))
 	return c
 }
@@ -69,10 +69,11 @@ func (*Connections) Context(ctx context.Context, conn net.Conn) context.Context 
 	return ctx
 }
 
-func isSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) != nil }
+// IsSurplus reports whether the request came on a connection above the limit. It gets 503.
+func IsSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) != nil }
 
 // connection avoids a read: while a handler runs, net/http reads without a deadline to notice that the client hangs up.
-// Such a read returns immediately here. No handler needs it: an application on its way to Redis is not withdrawn.
+// Such a read returns immediately here. No handler needs it: a change on its way to a server is not withdrawn.
 type connection struct {
 	*net.TCPConn
 	surplus         bool

@@ -1,10 +1,10 @@
-package api
+package httpapi
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +16,8 @@ import (
 // Timeouts are the timeouts of the public port. A request and its response have a few hundred bytes.
 var Timeouts = ops.Timeouts{
 	Header: 5 * time.Second,
-	Read:   5 * time.Second,  // equal to Header, so that one deadline serves both; no body is needed
-	Write:  15 * time.Second, // includes reading the body, and two seconds to apply in Redis
+	Read:   5 * time.Second,  // equal to Header, so that one deadline serves both; bodies are small
+	Write:  15 * time.Second, // includes reading the body, and waiting for Redis or MySQL
 	Idle:   2 * time.Minute,  // longer than a load balancer's, so that the load balancer closes the connection
 }
 
@@ -27,17 +27,18 @@ const (
 	readyLogged   = 10 * time.Second
 )
 
-const cannotListen = "cannot listen: free the port, or set APPLY_LISTEN or APPLY_ADMIN_LISTEN to another"
+const cannotListen = "cannot listen: free the port, or set another address"
 
-// ServerConfig configures a Server. Every field is required.
+// ServerConfig configures a Server. Every field but Ready is required.
 type ServerConfig struct {
+	Name        string       // such as apply, for APPLY_LISTEN and APPLY_ADMIN_LISTEN
 	Handler     http.Handler // handler of the public port
 	Listen      string
 	Connections int // maximum of open connections that are served
 	Surplus     int // maximum of further open connections, which get 503
 	Admin       *ops.Admin
 	AdminListen string
-	WindowsSent func() bool   // reports whether Redis has the windows of the coupons
+	Ready       func() error  // what else must be before the public port opens; nil: nothing
 	Delay       time.Duration // from the stop signal until the public port closes, since load balancers notice late
 	Grace       time.Duration // from the stop signal until the process ends; includes Delay
 	Logger      *zap.Logger
@@ -65,11 +66,16 @@ func Listen(config ServerConfig) (*Server, error) {
 		}
 	}
 	if err != nil {
-		config.Logger.Error(cannotListen, zap.Error(err))
+		config.Logger.Error(cannotListen, s.settings(), zap.Error(err))
 		return nil, err
 	}
 	config.Logger.Info("admin port open; the public port opens when this process is ready", zap.Stringer("admin", s.admin.Addr()))
 	return s, nil
+}
+
+func (s *Server) settings() zap.Field {
+	prefix := strings.ToUpper(s.Name)
+	return zap.Strings("settings", []string{prefix + "_LISTEN", prefix + "_ADMIN_LISTEN"})
 }
 
 // portFree returns an error if the address is in use: a conflict shows at the start, not when the process is ready.
@@ -100,7 +106,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	case opening.Err() != nil:
 		delay = 0 // the public port was never open
 	default:
-		s.Logger.Error(cannotListen, zap.Error(err))
+		s.Logger.Error(cannotListen, s.settings(), zap.Error(err))
 		_ = s.operators.Close()
 		return err
 	}
@@ -128,21 +134,18 @@ func (s *Server) open(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Logger.Info("listening", zap.Stringer("apply", listener.Addr()), zap.Stringer("admin", s.admin.Addr()))
+	s.Logger.Info("listening", zap.Stringer(s.Name, listener.Addr()), zap.Stringer("admin", s.admin.Addr()))
 	connections := NewConnections(listener.(*net.TCPListener), s.Connections, s.Surplus, s.Metrics)
 	s.public.ConnContext = connections.Context
 	return connections, nil
 }
 
-// ready requires more than /readyz: the catalog must also have sent the windows to Redis.
+// ready may require more than /readyz.
 func (s *Server) ready(ctx context.Context) error {
-	if err := s.Admin.Ready(ctx); err != nil {
+	if err := s.Admin.Ready(ctx); err != nil || s.Ready == nil {
 		return err
 	}
-	if !s.WindowsSent() {
-		return errors.New("catalog: no window has been sent to Redis yet")
-	}
-	return nil
+	return s.Ready()
 }
 
 func (s *Server) end(ctx context.Context, delay time.Duration, failed <-chan error) (err error) {

@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/language"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// Unclean reports whether the path has an empty element, an element that begins with a dot, or no leading slash.
+func Unclean(u *url.URL) bool {
+	path := u.Path
+	if u.RawPath != "" {
+		path = u.EscapedPath()
+	}
+	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.")
+}
+
+// Codes of requests without a usable X-User-ID.
+const (
+	Unauthenticated = "UNAUTHENTICATED"
+	InvalidUserID   = "INVALID_USER_ID"
+)
+
+// UserOf returns the user that the gateway has put into X-User-ID, or the code of a problem.
+func UserOf(r *http.Request) (user coupon.UserID, code string) {
+	ids := r.Header.Values("X-User-ID")
+	if len(ids) == 0 || len(ids) == 1 && ids[0] == "" {
+		return 0, Unauthenticated
+	}
+	user, ok := ParseID[coupon.UserID](ids[0])
+	if !ok || len(ids) > 1 {
+		return 0, InvalidUserID
+	}
+	return user, ""
+}
+
+// ParseID parses an id from 1 to 2^64-1. It refuses leading zeros: otherwise one user could apply as 7 and as 07.
+func ParseID[ID coupon.CouponID | coupon.UserID](text string) (ID, bool) {
+	id, err := strconv.ParseUint(text, 10, 64)
+	return ID(id), err == nil && text[0] >= '1' && text[0] <= '9'
+}
+
+// maxAcceptLanguage is in bytes. A longer header is ignored; browsers send less.
+const maxAcceptLanguage = 512
+
+var (
+	languages = []language.Tag{language.Korean, language.English} // the first is the default
+	matcher   = language.NewMatcher(languages)
+)
+
+// Negotiate returns the language of a response, Korean or English.
+func Negotiate(header http.Header) language.Tag {
+	accept := strings.Join(header.Values("Accept-Language"), ",")
+	if len(accept) > maxAcceptLanguage {
+		return languages[0]
+	}
+	_, index := language.MatchStrings(matcher, accept)
+	return languages[index]
+}
