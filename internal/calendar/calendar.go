@@ -57,6 +57,11 @@ func Month(month string, zone *time.Location) (from, to time.Time, err error) {
 	return dayBegins(year, m, 1, zone), dayBegins(year, m+1, 1, zone), nil
 }
 
+// ExpiresAt returns the end of validity of a coupon, exclusive: the midnight that ends the days-th day after the day of issue.
+func ExpiresAt(issuedAt time.Time, days int, zone *time.Location) time.Time {
+	return midnight(issuedAt, zone, days+1)
+}
+
 func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {
 	year, month, day := t.In(zone).Date()
 	return dayBegins(year, month, day+daysLater, zone)

@@ -24,7 +24,7 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 		"INSERT INTO audit_event (id, actor, action) VALUES (1, 'kim', 'x') ON DUPLICATE KEY UPDATE actor = 'lee'",
 		"TRUNCATE TABLE audit_event", "ALTER TABLE audit_event DROP COLUMN hash", "DROP TABLE audit_event",
 		"CREATE TRIGGER refuses BEFORE INSERT ON audit_event FOR EACH ROW SET NEW.reason = ''",
-		"UPDATE user_coupon SET user_id = 7", "UPDATE user_coupon SET status = 'USED'",
+		"UPDATE user_coupon SET user_id = 7", "UPDATE coupon_log SET actor = ''", "DELETE FROM coupon_log", "DELETE FROM coupon_order",
 		"UPDATE settlement SET winners_digest = ''", "UPDATE settlement_run SET operator = 'lee'",
 		"UPDATE `user` SET status = 'ACTIVE'", "INSERT INTO `user` (id) VALUES (7)",
 		"UPDATE coupon SET name = ''", "UPDATE coupon SET line_limit = 1", "DELETE FROM settled", "UPDATE coupon SET apply_opens_at = NOW(6)", "INSERT INTO coupon (id, name) VALUES (7, 'x')",
@@ -33,12 +33,14 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 	)
 	own := map[string][]string{
 		"jajeong_settle": {
+			"UPDATE user_coupon SET status = 'USED'", "UPDATE coupon_order SET state = 'USED'",
 			"UPDATE coupon SET total_quantity = 9", "UPDATE coupon SET status = 'PAUSED'", "UPDATE coupon SET frozen = FALSE",
 			"UPDATE coupon SET cadence = 'IMMEDIATE'",
 			"INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('x', 1, NOW(6), NOW(6) + INTERVAL 1 DAY)",
 		},
 		"jajeong_operator": nil,
 		"jajeong_api": {
+			"UPDATE user_coupon SET status = 'USED'", "UPDATE coupon_order SET state = 'USED'", "SELECT id FROM coupon_log",
 			"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE coupon SET issued_count = 0",
 			"UPDATE promise SET written_off = 7", "INSERT INTO promise (coupon_id, written_off) VALUES (7, 7)",
 			"DELETE FROM application_outcome", "INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (1, 7, NOW(6), 'REJECTED')",

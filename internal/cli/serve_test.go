@@ -130,11 +130,12 @@ func TestServe_RefusesOldSchema(t *testing.T) {
 		"no cadence":    "ALTER TABLE coupon DROP COLUMN cadence",
 		"no line limit": "ALTER TABLE coupon DROP COLUMN line_limit",
 		"no nonce":      "ALTER TABLE settlement_run DROP COLUMN nonce",
+		"no order id":   "ALTER TABLE user_coupon DROP COLUMN order_id",
 	}
 	for _, table := range w.tables() {
 		changes["no "+table] = "RENAME TABLE " + table + " TO gone"
 	}
-	require.Len(t, changes, 3+10)
+	require.Len(t, changes, 4+13)
 	changes["no right to a table to come"] = changes["no cadence"] +
 		"; DROP TABLE settled; REVOKE SELECT, INSERT, UPDATE ON settled FROM "
 	for name, change := range changes {

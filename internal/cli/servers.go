@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
@@ -20,9 +21,12 @@ type servers struct {
 	*connect.Servers
 	store *candidates.Store
 	users *shop.Directory
+	zone  *time.Location
 }
 
-func (s *servers) ledger() *ledger.Ledger { return &ledger.Ledger{Store: s.store, Users: s.users} }
+func (s *servers) ledger() *ledger.Ledger {
+	return &ledger.Ledger{Store: s.store, Users: s.users, Zone: s.zone}
+}
 
 func (p *program) open() (*servers, error) {
 	both, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
@@ -35,7 +39,7 @@ func (p *program) open() (*servers, error) {
 		both.Close()
 		return nil, err
 	}
-	return &servers{both, store, p.Settings.Directory()}, nil
+	return &servers{both, store, p.Settings.Directory(), p.Zone}, nil
 }
 
 // openWriting connects to MySQL and Redis. It returns an error if MySQL is set up in a way that refuses every write.

@@ -27,6 +27,7 @@ type Store interface {
 type Ledger struct {
 	Store Store
 	Users *users.Directory
+	Zone  *time.Location // coupons expire at a midnight of this zone; only Check uses it
 
 	until  atomic.Pointer[time.Time] // when waitForPods stops waiting; nil before the first wait
 	walked walks
@@ -42,6 +43,8 @@ type Account struct {
 	Outcomes    int64 `json:"outcomes"`    // rows of application_outcome
 	Twice       int64 `json:"twice"`       // applications that are settled in MySQL, but still in Redis
 	WrittenOff  int64 `json:"writtenOff"`  // lost promises that an operator has accepted
+
+	Erased int64 `json:"erased,omitzero"` // outcomes of people who were forgotten; their rows were deleted
 
 	// AskedAgain is how many applications Accepted counts twice. A failover lost the application, the user applied
 	// again, and an API pod then put back the first arrival.
@@ -69,7 +72,7 @@ type Past struct {
 
 // Gap returns the number of lost promises. A negative number counts applications without a promise.
 func (a Account) Gap() int64 {
-	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes - a.Twice)
+	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes + a.Erased - a.Twice)
 }
 
 func (a Account) String() string {
@@ -77,6 +80,9 @@ func (a Account) String() string {
 		a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff)
 	if a.AskedAgain > 0 {
 		text += fmt.Sprintf(", accepted again after a failover %d", a.AskedAgain)
+	}
+	if a.Erased > 0 {
+		text += fmt.Sprintf(", erased %d", a.Erased)
 	}
 	return text
 }
@@ -107,7 +113,7 @@ func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.Coup
 }
 
 const promisedSQL = `
-SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0),
+SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0), COALESCE(p.erased, 0),
        COALESCE(s.issued, 0), COALESCE(s.concluded, 0), COALESCE(s.settled_up_to, 0), COALESCE(s.last_issued, 0),
        EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ?), EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ?),
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ?)
@@ -115,7 +121,7 @@ FROM (SELECT 1 AS one) o LEFT JOIN promise p ON p.coupon_id = ? LEFT JOIN settle
 
 // readPromised reads the promise, the sums, and which tables have rows of a coupon.
 func readPromised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, err error) {
-	fields := []any{&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince}
+	fields := []any{&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Erased}
 	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled)
 	err = tx.QueryRowContext(ctx, promisedSQL, couponID, couponID, couponID, couponID, couponID).Scan(fields...)
 	return a, mysqltx.Wrap(err, "read promise and sums of coupon %d", couponID)

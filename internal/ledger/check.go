@@ -24,7 +24,9 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-const couponIDsSQL = "SELECT id FROM coupon WHERE id > ? ORDER BY id LIMIT ?"
+// couponIDsSQL leaves out coupons that are being purged: some of their rows are already deleted.
+const couponIDsSQL = `
+SELECT c.id FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id WHERE c.id > ? AND p.coupon_id IS NULL ORDER BY c.id LIMIT ?`
 
 func (l *Ledger) Coupons(ctx context.Context, db *sql.DB, after coupon.CouponID, limit int) ([]coupon.CouponID, error) {
 	ids, err := mysqltx.Column[coupon.CouponID](ctx, db, couponIDsSQL, after, limit)
@@ -83,7 +85,7 @@ const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
 
 // checks run in this order, because some use the results of earlier ones.
 var checks = []func(*check, context.Context) error{
-	(*check).checkIssued, (*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkRedis, (*check).checkKept,
+	(*check).checkIssued, (*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkValidity, (*check).checkLogs, (*check).checkRedis, (*check).checkKept,
 	(*check).checkMarks, (*check).checkPromises, (*check).checkAudit, (*check).checkRuns, (*check).checkRejected,
 }
 

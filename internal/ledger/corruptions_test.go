@@ -72,6 +72,7 @@ func expected(all ...corruption) found {
 var corruptions = func() map[string]corruption {
 	all := maps.Clone(plainCorruptions)
 	maps.Copy(all, columnCorruptions)
+	maps.Copy(all, orderCorruptions)
 	return all
 }()
 

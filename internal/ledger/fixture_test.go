@@ -29,7 +29,7 @@ type fixture struct {
 func newDeployment(t *testing.T) *fixture {
 	t.Helper()
 	d := jajeongtest.New(t)
-	return &fixture{Deployment: d, ledger: &ledger.Ledger{Store: d.Store, Users: d.Users}}
+	return &fixture{Deployment: d, ledger: &ledger.Ledger{Store: d.Store, Users: d.Users, Zone: jajeongtest.Zone}}
 }
 
 func newCoupon(t *testing.T, seats int) *fixture {
@@ -236,6 +236,7 @@ var codes = map[ledger.Code]kind{
 	ledger.ReasonMissing: {6, false}, ledger.ValidityWrong: {6, false}, ledger.OutcomeWrong: {6, false}, ledger.RunWrong: {6, false},
 	ledger.SumWrong: {6, false}, ledger.CouponMissing: {6, false}, ledger.DoorDiffers: {6, false},
 	ledger.AuditChanged: {6, false}, ledger.AuditRemoved: {6, false}, ledger.AuditInserted: {6, false},
+	ledger.UsedTwice: {7, false}, ledger.OrderMismatch: {8, false}, ledger.LogMissing: {9, false}, ledger.LogWrong: {9, false},
 }
 
 // The users of the coupon that populated makes. A run of its own settled each of the first three groups.

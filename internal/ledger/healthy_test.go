@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/wallet"
 )
 
 // setSeats changes the seats after the last run.
@@ -138,7 +139,7 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			require.Equal(c.T, 2, c.IssueNow(c.id).Issued)
 		}, ledger.Account{Accepted: 7, Issued: 7}},
 		"a gap accepted": {9, all(addApplicants(9), redis(2, "ZREM", "queue", 3, 4), acceptGap), ledger.Account{Accepted: 9, Issued: 7, WrittenOff: 2}},
-		"used and revoked": {9, all(addApplicants(9), settleNow, alter("user_coupon", 1, "status = 'USED'"), alter("user_coupon", 2, "status = 'REVOKED'")),
+		"used and revoked": {9, all(addApplicants(9), settleNow, redeemed(1, reserve, confirm), func(c *fixture) { c.byOperator(2, wallet.Call{Verb: wallet.Revoke}) }),
 			ledger.Account{Accepted: 9, Issued: 9}},
 		"winners blocked and removed": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow)(c)

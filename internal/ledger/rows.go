@@ -92,12 +92,6 @@ SELECT COALESCE(SUM(run_id IS NOT NULL AND position = 0), 0)
      + COALESCE(SUM(position > ?), 0)
 FROM user_coupon WHERE coupon_id = ?`
 
-	// validityWrongSQL counts coupons with another time than their run, or with another number of days of validity.
-	validityWrongSQL = `
-SELECT COUNT(*) FROM user_coupon c LEFT JOIN settlement_run r ON r.id = c.run_id
-WHERE c.coupon_id = ? AND c.run_id IS NOT NULL
-  AND (c.issued_at <> ` + settledAt + ` OR c.expires_at IS NULL OR c.expires_at <> c.issued_at + INTERVAL ? DAY)`
-
 	orderSQL = `
 SELECT COUNT(*) FROM (
 	SELECT applied_at, LAG(applied_at) OVER (PARTITION BY run_id ORDER BY position, user_id) AS before_it
@@ -120,7 +114,7 @@ func (c *check) checkRows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id, days := c.Coupon, c.row.ValidityDays
+	id := c.Coupon
 	seats := max(c.TotalQuantity, c.Coupons) // if coupons are oversold, checkIssued reports it
 	for _, r := range []rule{
 		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL, []any{id, id}},
@@ -131,7 +125,6 @@ func (c *check) checkRows(ctx context.Context) error {
 		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL, []any{id}},
 		{2, SettledTwice, "applications with both a coupon and another outcome: %d", settledTwiceSQL, []any{id}},
 		{1, SeatWrong, fmt.Sprintf("coupons without a seat, with the seat of another coupon, or with a seat above %d: %%d", c.TotalQuantity), seatsWrongSQL, []any{seats, id}},
-		{6, ValidityWrong, fmt.Sprintf("coupons not issued at the time of their run, or with other days of validity than %d: %%d", days), validityWrongSQL, []any{id, days}},
 		{3, OrderWrong, "seats with a later arrival than the next seat: %d", orderSQL, []any{id}},
 		{3, PassedOver, "active users who are NOT_SELECTED, but arrived before the last user with a seat: %d", directory.SQL(passedOverSQL), []any{id, c.lastIssued.Time()}},
 		{5, ArrivalWrong, "settled applications without an arrival before the cutoff of their run: %d", arrivalsWrongSQL, []any{id, id}},

@@ -22,6 +22,11 @@ const (
 	promisesMissingSQL = missingOf + "promise" + missing + " AND t.accepted > 0"
 	sumsMissingSQL     = missingOf + "settled" + missing
 
+	logsMissingSQL = `
+SELECT COUNT(*), COALESCE(MIN(l.id), 0) FROM coupon_log l LEFT JOIN user_coupon u ON u.id = l.user_coupon_id WHERE u.id IS NULL`
+	ordersMissingSQL = `
+SELECT COUNT(*), COALESCE(MIN(o.user_coupon_id), 0) FROM coupon_order o LEFT JOIN user_coupon u ON u.id = o.user_coupon_id WHERE u.id IS NULL`
+
 	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
 	eventsOfMissingSQL = missingOf + "audit_event" + missing + " AND t.coupon_id IS NOT NULL"
 	// headsOfMissingSQL counts the audit events of missing coupons of which only the head of the chain is left.
@@ -57,6 +62,8 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 		{6, CouponMissing, "coupons that do not exist, but have rows in settlement: %d; the first is coupon %d", recordsMissingSQL, nil},
 		{6, CouponMissing, "coupons that do not exist, but have rows in promise: %d; the first is coupon %d", promisesMissingSQL, nil},
 		{6, CouponMissing, "coupons that do not exist, but have rows in settled: %d; the first is coupon %d", sumsMissingSQL, nil},
+		{8, OrderMismatch, "orders with issued coupons that do not exist: %d; the first is user_coupon %d", ordersMissingSQL, nil},
+		{9, LogWrong, "rows of coupon_log about issued coupons that do not exist: %d; the first has the id %d", logsMissingSQL, nil},
 		{6, RunWrong, "runs with a final status and no end, or with an end and no final status: %d; the first is run %d", runsEndedWrongSQL, nil},
 		{6, RunWrong, "immediate runs without a record of a coupon: %d; the first is run %d", immediateAloneSQL, nil},
 		{5, NightAhead, "runs that ended before their cutoff by the Redis clock: %d; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},

@@ -42,6 +42,10 @@ const (
 	AuditChanged           Code = "AUDIT_CHANGED"            // 6: an audit event was changed
 	AuditRemoved           Code = "AUDIT_REMOVED"            // 6: audit events were removed
 	AuditInserted          Code = "AUDIT_INSERTED"           // 6: an audit event was not written by the program
+	UsedTwice              Code = "USED_TWICE"               // 7: an issued coupon was used more or less often than its status says
+	OrderMismatch          Code = "ORDER_MISMATCH"           // 8: user_coupon and coupon_order disagree
+	LogMissing             Code = "LOG_MISSING"              // 9: rows of coupon_log are missing
+	LogWrong               Code = "LOG_WRONG"                // 9: an issued coupon or an order does not follow from coupon_log
 )
 
 // Warnings. They break no invariant; the number is the invariant that they are about.
@@ -67,8 +71,16 @@ type Verdict struct {
 	Coupons       int64           `json:"coupons"`     // number of rows in user_coupon
 	Account       Account         `json:"account"`
 	Gap           int64           `json:"gap"`
+	Uses          Uses            `json:"uses"`
 	AuditHead     audit.Head      `json:"auditHead"` // a copy reveals later changes of the events
 	Findings      []Finding       `json:"findings"`
+}
+
+// Uses counts what was compared about the coupons after they were issued.
+type Uses struct {
+	Used    int64 `json:"used"`    // issued coupons with the status USED
+	Orders  int64 `json:"orders"`  // rows of coupon_order
+	LogRows int64 `json:"logRows"` // rows of coupon_log
 }
 
 // Violated reports whether an invariant is broken. Warnings do not count.
@@ -103,6 +115,7 @@ type Total struct {
 	Account     Account `json:"account"`
 	Gap         int64   `json:"gap"`
 	AuditEvents uint64  `json:"auditEvents"`
+	Uses        Uses    `json:"uses"`
 }
 
 func (s *Summary) Add(v *Verdict) {
@@ -113,6 +126,9 @@ func (s *Summary) Add(v *Verdict) {
 	t.Coupons += v.Coupons
 	t.Gap += v.Gap
 	t.AuditEvents += v.AuditHead.Seq
+	t.Uses.Used += v.Uses.Used
+	t.Uses.Orders += v.Uses.Orders
+	t.Uses.LogRows += v.Uses.LogRows
 	a, b := &t.Account, v.Account
 	a.Accepted += b.Accepted
 	a.Waiting += b.Waiting
@@ -121,6 +137,7 @@ func (s *Summary) Add(v *Verdict) {
 	a.Outcomes += b.Outcomes
 	a.Twice += b.Twice
 	a.WrittenOff += b.WrittenOff
+	a.Erased += b.Erased
 	a.AskedAgain += b.AskedAgain
 	a.LastArrival = max(a.LastArrival, b.LastArrival)
 }

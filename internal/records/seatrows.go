@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -69,9 +70,10 @@ func PackSeats(applications []coupon.Application) *SeatRows {
 	return &SeatRows{len(applications), first, string(append(json, ']'))}
 }
 
-// InsertIssued inserts one user_coupon row for each application. The first position is seated + 1.
-func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, seated int, rows *SeatRows) error {
-	issuedAt, expiresAt := timestamp(run.At), timestamp(run.At.AddDate(0, 0, c.ValidityDays))
+// InsertIssued inserts one user_coupon row for each application. The first position is seated + 1. The coupons expire at a
+// midnight in zone.
+func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, zone *time.Location, seated int, rows *SeatRows) error {
+	issuedAt, expiresAt := timestamp(run.At), timestamp(calendar.ExpiresAt(run.At, c.ValidityDays, zone))
 	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, timestamp(rows.first.Time()), issuedAt, expiresAt, run.ID, rows.json))
 	if err != nil {
 		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, rows.n, err)

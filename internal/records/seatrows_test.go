@@ -60,7 +60,7 @@ func TestInsertIssued_SkipsForeignKeyCheckInOneStatement(t *testing.T) {
 	t.Parallel()
 	tx := begin(t, 3)
 	line := []coupon.Application{application(1, 1000), application(2, 2000), application(3, 3000)}
-	require.NoError(t, InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 99}, 0, PackSeats(line)), "it is not checked here")
+	require.NoError(t, InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 99}, time.UTC, 0, PackSeats(line)), "it is not checked here")
 	var checked bool
 	require.NoError(t, tx.QueryRow("SELECT @@foreign_key_checks").Scan(&checked))
 	require.True(t, checked)
@@ -80,7 +80,7 @@ func TestInsertIssued_StoresPlaceAndTimesAsPacked(t *testing.T) {
 	line[0].Member = "18446744073709551615"
 	line[0].Arrival = line[len(line)-1].Arrival - maxLater
 	tx := begin(t, MaxSeatRows)
-	require.NoError(t, InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 1, ValidityDays: 30}, 500, PackSeats(line)))
+	require.NoError(t, InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 1, ValidityDays: 30}, time.UTC, 500, PackSeats(line)))
 	rows, err := tx.Query("SELECT user_id, position, applied_at, issued_at, expires_at FROM user_coupon ORDER BY position")
 	require.NoError(t, err)
 	defer rows.Close()
@@ -93,7 +93,7 @@ func TestInsertIssued_StoresPlaceAndTimesAsPacked(t *testing.T) {
 		require.Equal(t, a.User(), user)
 		require.Equal(t, 500+i+1, position)
 		require.Equal(t, a.Arrival, coupon.ArrivalAt(appliedAt))
-		require.Equal(t, []time.Time{run1.At, run1.At.AddDate(0, 0, 30)}, []time.Time{issuedAt, expiresAt})
+		require.Equal(t, []time.Time{run1.At, time.Date(2026, 12, 24, 0, 0, 0, 0, time.UTC)}, []time.Time{issuedAt, expiresAt})
 	}
 	require.False(t, rows.Next())
 }

@@ -164,7 +164,7 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 	for attempt := 1; ; {
 		left := before.without(on)
 		stored, err := refused.insert(ctx, tx, left.given, next.chosen, func(given int, part []coupon.Application) error {
-			err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, left.coupon.IssuedCount+given, next.rowsOf(part))
+			err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, s.Zone, left.coupon.IssuedCount+given, next.rowsOf(part))
 			if attempt == maxPageAttempts {
 				err = mysqltx.DuplicateAsBadRow(err)
 			}

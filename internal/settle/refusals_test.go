@@ -70,7 +70,7 @@ func TestInsert_IsolatesExactlyTheRefusedRows(t *testing.T) {
 		statements := 0
 		stored, err := refused.insert(ctx, tx, 0, line, func(before int, part []coupon.Application) error {
 			statements++
-			return records.InsertIssued(ctx, tx, s.run.rows(), s.coupon, seated+before, records.PackSeats(part))
+			return records.InsertIssued(ctx, tx, s.run.rows(), s.coupon, s.Zone, seated+before, records.PackSeats(part))
 		})
 		require.NoError(t, err)
 

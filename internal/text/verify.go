@@ -17,6 +17,15 @@ var (
 	SourceOfTruth        = Message{"원본 데이터는 MySQL", "MySQL is the source of truth"}
 	SettlementsRecounted = Message{"쿠폰 %d개의 정산 재계산, 감사 기록 %d건 확인",
 		"settlements of %d coupon{|s} recounted, %d audit event{|s}"}
+
+	UsedAtMostOnce      = Message{"쿠폰 한 장은 한 번만 사용", "used at most once"}
+	CouponsUsed         = Message{"사용된 쿠폰 %d장", "%d coupon{|s} used"}
+	OneOrderOneCoupon   = Message{"주문과 쿠폰의 일치", "one order, one coupon"}
+	OrdersCompared      = Message{"주문 %d건 대조", "%d order{|s} compared"}
+	StateFollowsFromLog = Message{"쿠폰 상태는 이력과 일치", "state follows from the log"}
+	LogRowsReplayed     = Message{"이력 %d건 재생", "%d row{|s} of the log replayed"}
+	// OutcomesErased follows AccountFigures.
+	OutcomesErased = Message{", 개인정보 삭제 %d", ", erased %d"}
 	Checking       = Message{"확인 중", "checking"}
 	AuditChainEnds = Message{"쿠폰 %d: 감사 체인의 마지막 기록은 %d번입니다 (%s)", "coupon %d: the audit chain ends with event %d, %s"}
 	VerdictOK      = Message{"정상", "ok"}

@@ -13,6 +13,9 @@ func (v View) account(t ledger.Total) string {
 	if a.AskedAgain > 0 {
 		again = v.Sprintf(text.AcceptedAgain, a.AskedAgain)
 	}
+	if a.Erased > 0 {
+		again += v.Sprintf(text.OutcomesErased, a.Erased)
+	}
 	return v.Sprintf(text.AccountFigures, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff, again, t.Gap)
 }
 
@@ -51,7 +54,7 @@ func (v View) verdict(c *ledger.Verdict) string {
 	}
 }
 
-// invariants prints invariants 1 to 6 of DESIGN §2, in this order. Stored data cannot show the seventh.
+// invariants prints invariants 1 to 9 of DESIGN §2, in this order.
 func (v View) invariants(s ledger.Summary) {
 	violations, total := s.Violations(), s.Total
 	t := v.table(text.Message{}, text.ColumnInvariant, text.ColumnHolds, text.ColumnFigures)
@@ -65,6 +68,9 @@ func (v View) invariants(s ledger.Summary) {
 		{text.NoBrokenPromise, v.account(total)},
 		{text.OneClock, v.Sprintf(text.QueuesChecked, total.Checked)},
 		{text.SourceOfTruth, v.Sprintf(text.SettlementsRecounted, total.Checked, total.AuditEvents)},
+		{text.UsedAtMostOnce, v.Sprintf(text.CouponsUsed, total.Uses.Used)},
+		{text.OneOrderOneCoupon, v.Sprintf(text.OrdersCompared, total.Uses.Orders)},
+		{text.StateFollowsFromLog, v.Sprintf(text.LogRowsReplayed, total.Uses.LogRows)},
 	} {
 		holds := v.Sprintf(text.Yes)
 		if violations[i+1] > 0 {
