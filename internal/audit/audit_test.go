@@ -87,11 +87,12 @@ func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
 		return err
 	}, `SELECT column_name, data_type FROM information_schema.columns
 		WHERE table_schema = DATABASE() AND table_name = 'audit_event' AND column_name <> 'id'`))
-	require.Len(t, columns, 10)
+	require.Len(t, columns, 12)
 
 	changes := map[string][]string{
 		"bigint":   {"COALESCE(%[1]s, 0) + 1", "IF(%[1]s IS NULL, 0, NULL)", "COALESCE(%[1]s, 7) - 1"},
 		"datetime": {"%[1]s + INTERVAL 1 MICROSECOND", "%[1]s - INTERVAL 9 HOUR"},
+		"binary":   {"IF(%[1]s IS NULL, X'00', X'01')", "X'4A'"},
 		"varchar":  {"CONCAT(%[1]s, ' ')", "CONCAT(%[1]s, '1')", "UPPER(CONCAT('x', %[1]s))"},
 	}
 	id := coupon.CouponID(0)
@@ -158,11 +159,43 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	v, intact := check(d, 7)
 	require.Equal(t, audit.Verdict{Head: audit.Head{Seq: 451, Hash: v.Head.Hash}}, v)
 	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(coupon.RunID(3)), Detail: "gap \uFFFD"}, intact[0])
+	hidden := intact[1]
+	require.Len(t, hidden.UserSalt, 16)
+	require.NotEqual(t, hidden.UserSalt, intact[2].UserSalt)
+	hidden.UserSalt, hidden.UserHash = nil, nil
 	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(coupon.UserID(1)), Run: new(coupon.RunID(4)), Reason: "T-1",
-		Detail: `"1", arrival 1000`}, intact[1])
+		Detail: "arrival 1000"}, hidden)
 	require.EqualValues(t, 1448, intact[449].Arrival())
 	require.Nil(t, intact[450].User, "the member is no user id")
 	require.Zero(t, intact[450].Arrival(), "the detail was cut before it")
+}
+
+// A person is forgotten by emptying user_id and user_salt. Nothing else of the event may change.
+func TestCheckAcceptsAForgottenPerson(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	appendEvents(d, 7, 4)
+	d.Exec("UPDATE audit_event SET user_id = NULL, user_salt = NULL WHERE coupon_id = 7")
+	v, intact := check(d, 7)
+	require.Equal(t, audit.Verdict{Head: v.Head}, v)
+	require.Len(t, intact, 4)
+	require.Nil(t, intact[1].User)
+	d.Exec("UPDATE audit_event SET user_hash = NULL WHERE coupon_id = 7 AND seq = 2")
+	v, _ = check(d, 7)
+	require.EqualValues(t, 1, v.Changed.Count)
+}
+
+// Details of earlier versions repeat the member.
+func TestArrivalOfEveryDetail(t *testing.T) {
+	t.Parallel()
+	for detail, arrival := range map[string]coupon.Arrival{
+		"arrival 1795143600000000": 1795143600000000, `"7", arrival 12`: 12, `"kim, arrival 3", arrival 4`: 4,
+		`"kim`: 0, "": 0, "the arrival 5": 0,
+	} {
+		require.Equal(t, arrival, audit.Event{Detail: detail}.Arrival(), detail)
+	}
+	require.Equal(t, audit.Entry{User: 7, Detail: "arrival 12"}, audit.ApplicationEntry("7", 12))
+	require.Equal(t, audit.Entry{Detail: `"07", arrival 12`}, audit.ApplicationEntry("07", 12))
 }
 
 func TestAppendRefusesAForkedChain(t *testing.T) {

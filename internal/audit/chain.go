@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ type Entry struct {
 var ErrForked = errors.New("the chain of audit events goes on after its head")
 
 const (
-	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, run_id, reason, detail, hash) VALUES "
-	insertRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, hash) VALUES "
+	insertRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = ?, hash = ?"
 
@@ -65,14 +66,27 @@ func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, ent
 	for _, entry := range entries {
 		head.Seq++
 		event.Seq, event.User, event.Detail = head.Seq, idOrNull(entry.User), mysqltx.Shorten(entry.Detail, maxDetailLetters)
+		event.hideUser()
 		head.Hash = event.Hash(head.Hash)
-		args = append(args, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.Run, event.Reason, event.Detail, head.Hash)
+		args = append(args, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.UserSalt, event.UserHash,
+			event.Run, event.Reason, event.Detail, head.Hash)
 	}
 	err := mysqltx.Exec(ctx, tx, len(entries), insertSQL+strings.Repeat(insertRow+", ", len(entries)-1)+insertRow, args...)
 	if mysqltx.IsDuplicate(err) {
 		err = &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("%w: %w; nothing was changed; run `settle verify`", ErrForked, err)}
 	}
 	return head, err
+}
+
+const saltBytes = 16
+
+func (e *Event) hideUser() {
+	e.UserSalt, e.UserHash = nil, nil
+	if e.User != nil {
+		e.UserSalt = make([]byte, saltBytes)
+		_, _ = rand.Read(e.UserSalt) // never fails
+		e.UserHash = hashUser(e.UserSalt, *e.User)
+	}
 }
 
 const recordedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ? AND run_id <=> ?)"
@@ -124,7 +138,7 @@ type Damage struct {
 }
 
 const checkSQL = `
-SELECT seq, at, actor, action, coupon_id, user_id, run_id, reason, detail, COALESCE(hash, '')
+SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, COALESCE(hash, '')
 FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
 // Check visits each intact event of a chain. It hashes an event with the stored hash of the one before, so that a
@@ -145,7 +159,7 @@ func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, vis
 		var e Event
 		var seq sql.Null[uint64]
 		var hash string
-		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.Run, &e.Reason, &e.Detail, &hash); err != nil {
+		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run, &e.Reason, &e.Detail, &hash); err != nil {
 			return err
 		}
 		e.Seq = seq.V // NULL becomes 0, which is no event's number
@@ -154,7 +168,7 @@ func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, vis
 			return nil
 		}
 		skipTo(e.Seq)
-		if intact = !present || e.Hash(previous) == hash; intact {
+		if intact = e.userIntact() && (!present || e.Hash(previous) == hash); intact {
 			visit(e)
 		} else {
 			v.Changed.add(e.Seq, 1)

@@ -10,9 +10,11 @@
 package audit
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,14 +55,19 @@ type Event struct {
 	Actor  string
 	Action Action
 	Coupon coupon.CouponID
-	User   *coupon.UserID // nil: the event is about the coupon as a whole
+	User   *coupon.UserID // nil: the event is about the coupon as a whole, or about a person who was forgotten
 	Run    *coupon.RunID  // nil: the change is not part of a run
 	Reason string
 	Detail string
+
+	// UserHash is SHA-256 over UserSalt and the decimal user id. It stays if the person is forgotten: User and UserSalt are
+	// then empty. It is empty in events without a user, and in events of earlier versions.
+	UserSalt, UserHash []byte
 }
 
-// Hash returns the SHA-256 of the previous event's hash ("" for the first event) and all columns except the id. The
-// length in bytes precedes each field, and NULL is written as -, so that two events never hash the same bytes.
+// Hash returns the SHA-256 of the previous event's hash ("" for the first event) and all columns except the id, with
+// UserHash instead of the user if there is one. The length in bytes precedes each field, and NULL is written as -, so that
+// two events never hash the same bytes.
 func (e Event) Hash(previous string) string {
 	h := sha256.New()
 	write := func(fields ...string) {
@@ -69,25 +76,53 @@ func (e Event) Hash(previous string) string {
 		}
 	}
 	write(previous, fmt.Sprint(e.Seq), fmt.Sprint(e.At.UnixMicro()), e.Actor, string(e.Action), e.Coupon.String())
-	for _, id := range []*uint64{(*uint64)(e.User), (*uint64)(e.Run)} {
+	writeID := func(id *uint64) {
 		if id != nil {
 			write(fmt.Sprint(*id))
 		} else {
 			fmt.Fprint(h, "-")
 		}
 	}
+	if len(e.UserHash) > 0 {
+		write("user:" + hex.EncodeToString(e.UserHash))
+	} else {
+		writeID((*uint64)(e.User))
+	}
+	writeID((*uint64)(e.Run))
 	write(e.Reason, e.Detail)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
+// hashUser hides a user id in a hash that can be checked while the salt exists.
+func hashUser(salt []byte, user coupon.UserID) []byte {
+	sum := sha256.Sum256(append(slices.Clone(salt), user.Member()...))
+	return sum[:]
+}
+
+// userIntact reports whether the user is the one of UserHash, or was forgotten.
+func (e Event) userIntact() bool {
+	if len(e.UserHash) == 0 {
+		return len(e.UserSalt) == 0
+	}
+	if e.User == nil {
+		return len(e.UserSalt) == 0
+	}
+	return bytes.Equal(e.UserHash, hashUser(e.UserSalt, *e.User))
+}
+
 // Arrival and Cutoff find their values in the detail of an event by these marks.
 const (
-	arrivalMark  = `", arrival `
+	arrivalMark  = "arrival "
 	cutoffPrefix = "cutoff "
 )
 
+// ApplicationEntry repeats the member only if it is no user id: the detail outlives a person who is forgotten.
 func ApplicationEntry(member string, arrival coupon.Arrival) Entry {
-	return Entry{User: coupon.ParseUserID(member), Detail: fmt.Sprintf("%q, arrival %d", member, arrival)}
+	entry := Entry{User: coupon.ParseUserID(member), Detail: fmt.Sprint(arrivalMark, int64(arrival))}
+	if entry.User == 0 {
+		entry.Detail = fmt.Sprintf("%q, %s", member, entry.Detail)
+	}
+	return entry
 }
 
 func ApplicationEntries(applications []coupon.Application) []Entry {
@@ -101,7 +136,7 @@ func ApplicationEntries(applications []coupon.Application) []Entry {
 // Arrival returns the arrival in the detail of an ApplicationEntry. It returns 0 if the detail has none or was cut.
 func (e Event) Arrival() coupon.Arrival {
 	at := strings.LastIndex(e.Detail, arrivalMark)
-	if at < 0 {
+	if at < 0 || at > 0 && !strings.HasSuffix(e.Detail[:at], `", `) {
 		return 0
 	}
 	arrival, _ := strconv.ParseInt(e.Detail[at+len(arrivalMark):], 10, 64)
