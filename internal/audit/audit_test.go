@@ -92,7 +92,7 @@ func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
 	changes := map[string][]string{
 		"bigint":   {"COALESCE(%[1]s, 0) + 1", "IF(%[1]s IS NULL, 0, NULL)", "COALESCE(%[1]s, 7) - 1"},
 		"datetime": {"%[1]s + INTERVAL 1 MICROSECOND", "%[1]s - INTERVAL 9 HOUR"},
-		"binary":   {"IF(%[1]s IS NULL, X'00', X'01')", "X'4A'"},
+		"binary":   {"IF(%[1]s IS NULL, X'00', X'01')", "CONCAT(X'4A', LEFT(COALESCE(%[1]s, ''), 15))"},
 		"varchar":  {"CONCAT(%[1]s, ' ')", "CONCAT(%[1]s, '1')", "UPPER(CONCAT('x', %[1]s))"},
 	}
 	id := coupon.CouponID(0)
