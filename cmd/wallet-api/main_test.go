@@ -327,6 +327,27 @@ func TestCallsAreBounded(t *testing.T) {
 	require.Equal(t, http.StatusCreated, status, text)
 }
 
+func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"), "--max-connections=1").await(listening)
+	first, err := net.Dial("tcp", strings.TrimPrefix(p.wallet, "http://"))
+	require.NoError(t, err)
+	defer first.Close()
+	testenv.Eventually(t, soon, "the first connection is open", func() bool {
+		_, metrics := p.page("/metrics")
+		return strings.Contains(metrics, "jajeong_connections_open 1\n")
+	})
+	status, text := p.reserve("A-1", 1, "k1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "too many requests")
+	require.NoError(t, first.Close())
+	testenv.Eventually(t, soon, "there is room again", func() bool {
+		status, _ := p.reserve("A-1", 1, "k1")
+		return status == http.StatusNotFound
+	})
+}
+
 // Until the tables are there, the process is not ready.
 func TestSchemaIsAwaited(t *testing.T) {
 	t.Parallel()
