@@ -15,10 +15,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -26,6 +28,7 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/badinput"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
@@ -307,6 +310,36 @@ func TestMySQLAwayAtStartAndLater(t *testing.T) {
 	p.awaitReady(http.StatusOK)
 	status, text = p.reserve("A-1", id, "k1")
 	require.Equal(t, http.StatusOK, status, text)
+}
+
+// The change is made, but the reply to COMMIT is lost. The next call tells the result.
+func TestLostRepliesOfMySQL(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := issue(d)
+	dsn, err := mysql.ParseDSN(d.Wallet.MySQLDSN)
+	require.NoError(t, err)
+	var lost atomic.Int32 // replies that are still to be lost
+	proxy := faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
+		if bytes.Contains(turn.Request, []byte("COMMIT")) && lost.Add(-1) >= 0 {
+			return faultproxy.DropReply(nil)
+		}
+		return faultproxy.Pass()
+	}, dsn.Addr)
+	p := start(t, "--mysql-dsn="+strings.Replace(d.Wallet.MySQLDSN, dsn.Addr, proxy.Addr, 1), "--service-keys-file="+keysFile(t, "k1")).await(listening)
+
+	lost.Store(1)
+	status, text := p.reserve("A-1", id, "k1")
+	require.Equal(t, http.StatusOK, status, "the program itself looks what has become of the call: %s", text)
+	d.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6)")
+	lost.Store(100)
+	status, text = p.reserve("A-2", id, "k1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "Ask again with the same order id")
+	lost.Store(0)
+	status, text = p.reserve("A-2", id, "k1")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Equal(t, []string{"RESERVED", "RELEASED", "RESERVED"}, jajeongtest.Column[string](d, "SELECT kind FROM coupon_log ORDER BY seq"))
 }
 
 // A call that waits too long for a lock is answered, and can be repeated.
