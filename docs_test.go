@@ -149,7 +149,7 @@ func TestDocuments_CommandsAreAccepted(t *testing.T) {
 				}
 			}
 			switch {
-			case name == "settle", name == "apply-api":
+			case name == "settle", name == "apply-api", name == "wallet-api":
 				accepted(s.file, name, args, false)
 			case name == "k8s/settle.sh":
 				accepted(s.file, "settle", args, false)
