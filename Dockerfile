@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 
-# The image holds two static programs and CA certificates. It has no shell, no packages and no root user.
+# The image holds three static programs and CA certificates. It has no shell, no packages and no root user.
 #
 #   docker build --build-arg VERSION="$(git describe --tags --always --dirty)" -t jajeong:dev .
 #   docker run --rm jajeong:dev settle --help
@@ -16,7 +16,7 @@ ARG VERSION=dev
 # The programs contain the time zones (time/tzdata).
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/apply-api ./cmd/settle
+    go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/apply-api ./cmd/settle ./cmd/wallet-api
 
 # compose.yaml alone uses this stage: settle beside a shell and a MySQL client.
 FROM mysql:8.4 AS demo
@@ -26,5 +26,5 @@ FROM gcr.io/distroless/static-debian12
 COPY --from=build /out/ /usr/local/bin/
 # A number, not a name: Kubernetes then knows that the user is not root.
 USER 65532:65532
-EXPOSE 8080 9090
+EXPOSE 8080 8082 9090 9092
 CMD ["apply-api"]

@@ -12,16 +12,16 @@ help: ## list the targets
 setup: ## install what tests need and the machine lacks: Redis, MariaDB, Prometheus, gcc
 	@scripts/setup.sh
 
-build: ## build bin/apply-api and bin/settle, static
-	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/apply-api ./cmd/settle
+build: ## build bin/apply-api, bin/settle and bin/wallet-api, static
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/apply-api ./cmd/settle ./cmd/wallet-api
 
 dist: ## static linux/amd64 and linux/arm64 binaries with checksums in dist/
 	rm -rf dist && mkdir dist
-	for arch in amd64 arm64; do for program in apply-api settle; do \
+	for arch in amd64 arm64; do for program in apply-api settle wallet-api; do \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' \
 			-o dist/$$program-linux-$$arch ./cmd/$$program; \
 	done; done
-	cd dist && sha256sum apply-api-* settle-* > SHA256SUMS
+	cd dist && sha256sum apply-api-* settle-* wallet-api-* > SHA256SUMS
 
 demo: ## a black Friday on this machine, from the opening to the proof
 	@scripts/setup.sh servers

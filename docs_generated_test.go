@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write docs/cli.md and docs/configuratio
 // generated is the line above the generated part of a document. The part above it is written by hand.
 const generated = "<!-- Generated from --help by `go test -run TestGeneratedDocuments . -update`. Change the help texts in the code. -->\n\n"
 
-// TestGeneratedDocumentsAreCurrent compares docs/cli.md and docs/configuration.md with --help of both programs.
+// TestGeneratedDocumentsAreCurrent compares docs/cli.md and docs/configuration.md with --help of the programs.
 func TestGeneratedDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
 	for file, text := range map[string]string{
@@ -109,6 +109,7 @@ func configurationReference(t *testing.T) string {
 		}
 	}
 	add("apply-api", helpOf(t, "apply-api").flags)
+	add("wallet-api", helpOf(t, "wallet-api").flags)
 	root := helpOf(t, "settle")
 	add("settle", root.flags)
 	for _, verb := range root.verbs {

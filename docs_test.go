@@ -27,7 +27,7 @@ import (
 // needs are the programs that a block may call, by the mark of its fence, such as ```sh cluster. Tests do not run commands of
 // marked blocks, except for the commands of Jajeong, which every block may call.
 var needs = map[string][]string{
-	"":        {"make", "go", "source", "export", "settle", "apply-api"},
+	"":        {"make", "go", "source", "export", "settle", "apply-api", "wallet-api"},
 	"servers": {"mysql", "mysqldump", "mariadb-dump", "redis-cli", "curl", "grep", "sleep"},
 	"docker":  {"docker"},
 	"cluster": {"kubectl", "docker", "kind", "jq", "mysql", "k8s/deploy.sh", "k8s/settle.sh"},
@@ -41,7 +41,7 @@ type script struct {
 // between backticks in a text.
 func scripts(t *testing.T) (found []script, inline []script) {
 	t.Helper()
-	command := regexp.MustCompile(`^( {4,}|\t)([A-Z_]+=\S+ )*(bin/|\./)?(settle|apply-api|make|go run|kubectl|docker|mysql|mysqldump|redis-cli|curl|k8s/\S+\.sh) `)
+	command := regexp.MustCompile(`^( {4,}|\t)([A-Z_]+=\S+ )*(bin/|\./)?(settle|apply-api|wallet-api|make|go run|kubectl|docker|mysql|mysqldump|redis-cli|curl|k8s/\S+\.sh) `)
 	for file, text := range documents(t) {
 		var fence *script
 		for line := range strings.Lines(text) {
@@ -149,7 +149,7 @@ func TestDocuments_CommandsAreAccepted(t *testing.T) {
 				}
 			}
 			switch {
-			case name == "settle", name == "apply-api":
+			case name == "settle", name == "apply-api", name == "wallet-api":
 				accepted(s.file, name, args, false)
 			case name == "k8s/settle.sh":
 				accepted(s.file, "settle", args, false)

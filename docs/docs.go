@@ -3,10 +3,15 @@ package docs
 
 import _ "embed"
 
-// OpenAPI describes the public API. apply-api serves it, and tests validate every response against it.
+// OpenAPI describes the public API of apply-api, which serves it. Tests validate every response against it.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
+
+// OpenAPIWallet describes the public API of wallet-api, which serves it. Tests validate every response against it.
+//
+//go:embed openapi-wallet.yaml
+var OpenAPIWallet []byte
 
 // RedisUsers is an ACL file of Redis with the rights of each program and placeholders for the passwords. Tests run the
 // programs with these rights.

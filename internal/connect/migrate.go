@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -93,9 +94,33 @@ var schemaSQL = []string{
 	"SELECT 1 FROM user_coupon, application_outcome, settlement, audit_head, run_coupon, settled, coupon_order, coupon_log, purged_coupon LIMIT 0",
 }
 
+// walletSchemaSQL names the tables and columns that wallet-api reads. Its account may read no others.
+var walletSchemaSQL = []string{
+	"SELECT discount_percent, discount_max_won, minimum_won FROM coupon LIMIT 0",
+	"SELECT order_id, seq FROM user_coupon LIMIT 0",
+	"SELECT 1 FROM coupon_order, coupon_log LIMIT 0",
+}
+
 // CheckSchema returns an error if a table or column is missing, or if this account may not read it. It reads no row.
-func CheckSchema(ctx context.Context, db *sql.DB) error {
-	for _, query := range schemaSQL {
+func CheckSchema(ctx context.Context, db *sql.DB) error { return checkSchema(ctx, db, schemaSQL) }
+
+// WalletDatabase is the database of wallet-api. A ping fails until it has the tables and rights that wallet-api needs.
+type WalletDatabase struct {
+	*sql.DB
+	complete atomic.Bool
+}
+
+func (w *WalletDatabase) PingContext(ctx context.Context) error {
+	if w.complete.Load() {
+		return w.DB.PingContext(ctx)
+	}
+	err := checkSchema(ctx, w.DB, walletSchemaSQL)
+	w.complete.Store(err == nil)
+	return err
+}
+
+func checkSchema(ctx context.Context, db *sql.DB, queries []string) error {
+	for _, query := range queries {
 		if _, err := db.ExecContext(ctx, query); err != nil {
 			return fmt.Errorf("check schema: %w", err)
 		}

@@ -14,7 +14,7 @@ import (
 
 type Servers struct {
 	MySQL *sql.DB
-	Redis redis.UniversalClient
+	Redis redis.UniversalClient // nil: the program uses no Redis
 }
 
 // Open makes both clients. It does not connect, so the servers may be unreachable.
@@ -71,14 +71,18 @@ func (p *pools) Collect(to chan<- prometheus.Metric) {
 	counter := func(desc *prometheus.Desc, value float64, server string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, server)
 	}
-	redis, mysql := p.Redis.PoolStats(), p.MySQL.Stats()
-	gauge(int(redis.IdleConns), "redis", "idle")
-	gauge(int(redis.TotalConns-redis.IdleConns), "redis", "in_use")
+	mysql := p.MySQL.Stats()
 	gauge(mysql.Idle, "mysql", "idle")
 	gauge(mysql.InUse, "mysql", "in_use")
-	counter(waitsDesc, float64(redis.WaitCount), "redis")
 	counter(waitsDesc, float64(mysql.WaitCount), "mysql")
-	counter(waitedDesc, float64(redis.WaitDurationNs)/1e9, "redis")
 	counter(waitedDesc, mysql.WaitDuration.Seconds(), "mysql")
+	if p.Redis == nil {
+		return
+	}
+	redis := p.Redis.PoolStats()
+	gauge(int(redis.IdleConns), "redis", "idle")
+	gauge(int(redis.TotalConns-redis.IdleConns), "redis", "in_use")
+	counter(waitsDesc, float64(redis.WaitCount), "redis")
+	counter(waitedDesc, float64(redis.WaitDurationNs)/1e9, "redis")
 	counter(timeoutsDesc, float64(redis.Timeouts), "redis")
 }

@@ -20,8 +20,9 @@ import (
 // serviceLink matches variables that Kubernetes sets for each service, such as APPLY_API_PORT_8080_TCP.
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
 
-// siblings are settings that a program accepts although only the other program uses them: both often share a ConfigMap.
-var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL", "SETTLE_ADMIN_LISTEN"}
+// siblings are settings that a program accepts although only another program uses them: they often share a ConfigMap.
+var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "WALLET_LISTEN", "WALLET_ADMIN_LISTEN",
+	"SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL", "SETTLE_ADMIN_LISTEN"}
 
 func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {
 	known := map[string]bool{}

@@ -11,13 +11,22 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Unclean reports whether the path has an empty element, an element that begins with a dot, or no leading slash.
+// Unclean reports whether the path has an empty element, an element . or .., or no leading slash.
 func Unclean(u *url.URL) bool {
 	path := u.Path
 	if u.RawPath != "" {
 		path = u.EscapedPath()
 	}
-	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.")
+	return path == "" || path[0] != '/' || strings.Contains(path, "//") || strings.Contains(path, "/.") && hasDots(path)
+}
+
+func hasDots(path string) bool {
+	for element := range strings.SplitSeq(path, "/") {
+		if element == "." || element == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // Codes of requests without a usable X-User-ID.
@@ -40,7 +49,7 @@ func UserOf(r *http.Request) (user coupon.UserID, code string) {
 }
 
 // ParseID parses an id from 1 to 2^64-1. It refuses leading zeros: otherwise one user could apply as 7 and as 07.
-func ParseID[ID coupon.CouponID | coupon.UserID](text string) (ID, bool) {
+func ParseID[ID coupon.CouponID | coupon.UserID | coupon.UserCouponID](text string) (ID, bool) {
 	id, err := strconv.ParseUint(text, 10, 64)
 	return ID(id), err == nil && text[0] >= '1' && text[0] <= '9'
 }

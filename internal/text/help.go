@@ -203,6 +203,25 @@ var help = map[string]Message{
 		"What to do: nights settles every night, issue issues immediate coupons. Default ${default}."},
 	"--issue-interval": {"settle serve가 즉시 발급 쿠폰의 대기열을 확인하는 간격. 20ms부터 5s까지 가능하며, 매번 10%까지 달라집니다. apply-api도 이 값으로 발급 예정 시각을 안내하므로 두 프로그램에 같은 값을 지정하세요. 기본값 ${default}.",
 		"How often settle serve looks at the queues of immediate coupons: 20ms to 5s, jittered by 10 %. apply-api tells applicants the time by it, so give both programs the same value. Default ${default}."},
+
+	"wallet-api": {"쿠폰함을 보여 주고, 주문에 쿠폰을 예약하고 사용 처리합니다.",
+		"Shows users their coupons, and lets the checkout of a shop reserve and use them."},
+	"--wallet-listen": {"공개 API를 제공하는 주소. 기본값 ${default}.",
+		"The public API. Default ${default}."},
+	"--wallet-admin-listen": {"liveness, readiness, 지표, 프로파일을 제공하는 주소. 외부에 공개하지 마세요. 기본값 ${default}.",
+		"Liveness, readiness, metrics and profiles; never public. Default ${default}."},
+	"--service-keys-file": {"주문 시스템의 서비스 키가 담긴 파일. 한 줄에 서비스 이름과 키의 SHA-256 값(16진수)을 적습니다. 파일이 바뀌면 10초 안에 반영합니다. 지정하지 않으면 쿠폰함만 제공합니다.",
+		"File with the service keys of the checkout: on each line a name and the SHA-256 of the key in hexadecimal. A change takes effect within 10 s. Without it, only wallets are served."},
+	"--reserve-ttl": {"쿠폰 예약의 유효 시간. 10s부터 24h까지 가능합니다. 기본값 ${default}.",
+		"How long an order keeps a coupon reserved: 10s to 24h. Default ${default}."},
+	"wallet-api --settle-time-zone": {"응답에 표시되는 시각의 시간대. 기본값 ${default}.",
+		"Time zone of the times in responses. Default ${default}."},
+	"wallet-api --user-rate": {"사용자별 초당 쿠폰함 조회 수의 상한. 프로세스마다 적용하며, 2초 분량까지는 한꺼번에 받습니다. 0은 무제한입니다. 기본값 ${default}.",
+		"Requests per second and user for the wallet that this process takes, with a burst of two seconds; 0: no limit. Default ${default}."},
+	"wallet-api --max-in-flight": {"MySQL의 응답을 동시에 기다리는 요청 수의 상한. 초과한 요청에는 503으로 응답합니다. 기본값 ${default}.",
+		"Requests that wait for MySQL at one time; more are refused. Default ${default}."},
+	"wallet-api --shutdown-grace": {"SIGTERM을 받은 때부터 종료할 때까지의 최대 시간. --shutdown-delay를 포함합니다. 기본값 ${default}.",
+		"Longest time from SIGTERM to the end, the delay included. Default ${default}."},
 }
 
 // Help returns the help of a verb. If name is not empty, it returns the help of the flag or argument with this name.

@@ -80,4 +80,18 @@ var (
 		"settle schedule was replaced: run settle serve --tasks nights, or settle serve, which also issues immediate coupons"}
 	WrongIssueInterval = Message{"ISSUE_INTERVAL이 %s입니다. %s부터 %s까지 가능합니다. 예: 100ms",
 		"ISSUE_INTERVAL is %s: want %s to %s, such as 100ms"}
+
+	// Settings of wallet-api.
+	KeysUnreadable = Message{"SERVICE_KEYS_FILE을 읽을 수 없습니다: %v",
+		"SERVICE_KEYS_FILE cannot be read: %v"}
+	KeysFileTooLong = Message{"SERVICE_KEYS_FILE이 너무 큽니다. %d바이트까지 가능합니다",
+		"SERVICE_KEYS_FILE is too long: want at most %d bytes"}
+	WrongKeyLine = Message{"SERVICE_KEYS_FILE의 %d번째 줄이 올바르지 않습니다. 서비스 이름과 키의 SHA-256 값(64자리 16진수)을 공백으로 구분해 적으세요. 이름에는 영문자, 숫자, '.', '_', '-'만 64자까지 사용할 수 있습니다",
+		"SERVICE_KEYS_FILE: line %d is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, and the SHA-256 of its key in 64 hexadecimal digits"}
+	KeyTwice = Message{"SERVICE_KEYS_FILE의 %d번째 줄과 %d번째 줄에 같은 키가 있습니다. 한 줄을 지우세요",
+		"SERVICE_KEYS_FILE: lines %d and %d have the same key: delete one of them"}
+	TooManyKeys = Message{"SERVICE_KEYS_FILE에 키가 %d개 있습니다. %d개까지 가능합니다",
+		"SERVICE_KEYS_FILE has %d keys: want at most %d"}
+	WrongReserveTTL = Message{"RESERVE_TTL이 %s입니다. %s부터 %s까지 가능합니다. 예: 15m",
+		"RESERVE_TTL is %s: want %s to %s, such as 15m"}
 )

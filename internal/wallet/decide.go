@@ -108,11 +108,19 @@ type Decision struct {
 	Order   Order
 	Lost    Order   // the order that loses the coupon because its reservation ran out; zero: none
 	Entries []Entry // in order; empty: nothing is written
+
+	Now           time.Time // Facts.Now
+	ReservedUntil time.Time // end of the reservation of Coupon, also by another order; zero: it is not reserved
+}
+
+// State returns what the status of the coupon means at Now, after the decision.
+func (d Decision) State() coupon.UserCouponStatus {
+	return coupon.StateAt(d.Coupon.Status, d.ReservedUntil, d.Coupon.ExpiresAt, d.Now)
 }
 
 // Decide is the only place that decides about an issued coupon. It has no side effects.
 func Decide(f Facts, call Call) Decision {
-	d := Decision{Coupon: f.Coupon, Order: f.Order}
+	d := Decision{Coupon: f.Coupon, Order: f.Order, Now: f.Now}
 	switch call.Verb {
 	case Reserve:
 		d.reserve(f, call)
@@ -128,6 +136,13 @@ func Decide(f Facts, call Call) Decision {
 		d.reissue(f)
 	case Extend:
 		d.extend(call)
+	}
+	switch {
+	case d.Coupon.Status != coupon.CouponReserved:
+	case d.Coupon.OrderID == d.Order.ID:
+		d.ReservedUntil = d.Order.ReservedUntil
+	default:
+		d.ReservedUntil = f.Holder.ReservedUntil
 	}
 	return d
 }

@@ -10,6 +10,10 @@
 // without a lock. An order that another transaction changes meanwhile is noticed when it is written: the write is conditional,
 // and the transaction starts again.
 //
+// Many callers may ask for one coupon at once. In each process, one of them makes its call; the others wait for it, not in
+// MySQL, and then read without a lock whether the coupon is taken. A process uses all this only to save work: a coupon is
+// protected by its row alone.
+//
 // # Repetition
 //
 // The order id is the idempotency key. A call whose reply was lost can be repeated at any time: it answers the state of the

@@ -38,9 +38,9 @@ func redeem(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, call Call
 	var f Facts
 	var err error
 	if call.Verb == Reserve {
-		f.Coupon, err = lockCoupon(ctx, tx, lockOwnedSQL, couponID, call.User)
+		f.Coupon, err = readCoupon(ctx, tx, lockOwnedSQL, couponID, call.User)
 	} else {
-		f.Coupon, err = lockCoupon(ctx, tx, lockOrderedSQL, call.OrderID)
+		f.Coupon, err = readCoupon(ctx, tx, lockOrderedSQL, call.OrderID)
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -71,15 +71,16 @@ func withoutCoupon(call Call) Decision {
 }
 
 const (
-	lockedColumns = "SELECT u.id, u.coupon_id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, u.expires_at FROM user_coupon u WHERE "
+	selectCoupon = "SELECT u.id, u.coupon_id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, u.expires_at FROM user_coupon u WHERE "
 
-	lockOwnedSQL   = lockedColumns + "u.coupon_id = ? AND u.user_id = ? FOR UPDATE"
-	lockOrderedSQL = lockedColumns + "u.id = (SELECT o.user_coupon_id FROM coupon_order o WHERE o.order_id = ?) FOR UPDATE"
+	readOwnedSQL   = selectCoupon + "u.coupon_id = ? AND u.user_id = ?"
+	lockOwnedSQL   = readOwnedSQL + " FOR UPDATE"
+	lockOrderedSQL = selectCoupon + "u.id = (SELECT o.user_coupon_id FROM coupon_order o WHERE o.order_id = ?) FOR UPDATE"
 )
 
-func lockCoupon(ctx context.Context, tx *sql.Tx, query string, args ...any) (u UserCoupon, err error) {
+func readCoupon(ctx context.Context, q mysqltx.Querier, query string, args ...any) (u UserCoupon, err error) {
 	var expires sql.NullTime
-	err = tx.QueryRowContext(ctx, query, args...).Scan(&u.ID, &u.Coupon, &u.User, &u.Status, &u.OrderID, &u.Seq, &expires)
+	err = q.QueryRowContext(ctx, query, args...).Scan(&u.ID, &u.Coupon, &u.User, &u.Status, &u.OrderID, &u.Seq, &expires)
 	u.ExpiresAt = expires.Time
 	return u, err
 }
@@ -93,9 +94,9 @@ FROM coupon c LEFT JOIN coupon_order o ON o.order_id IN (?, ?)
 WHERE c.id = ?`
 
 // read fills all of f but Coupon, which is locked. orderID is empty for a call without an order.
-func (f *Facts) read(ctx context.Context, tx *sql.Tx, orderID string) error {
+func (f *Facts) read(ctx context.Context, q mysqltx.Querier, orderID string) error {
 	found := 0
-	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		var o Order
 		var state sql.Null[coupon.OrderState]
 		var until sql.NullTime
@@ -137,7 +138,7 @@ func (f *Facts) check(found int) error {
 // LockForOperator locks the row of a user's coupon and reads what Decide needs for Revoke, Reissue and Extend. The transaction
 // must hold the lock of the coupon's row. found is false if the user does not have the coupon.
 func LockForOperator(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, user coupon.UserID) (f Facts, found bool, err error) {
-	f.Coupon, err = lockCoupon(ctx, tx, lockOwnedSQL, couponID, user)
+	f.Coupon, err = readCoupon(ctx, tx, lockOwnedSQL, couponID, user)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return f, false, nil

@@ -83,7 +83,7 @@ func TestImageBuilds(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, strings.Fields(string(packages)), "time/tzdata", "%s has no time zones", file.Name())
 	}
-	require.Equal(t, []string{"apply-api", "settle"}, names)
+	require.Equal(t, []string{"apply-api", "settle", "wallet-api"}, names)
 	for _, pod := range render(t, "prod").own() {
 		require.Contains(t, names, pod.Spec.Containers[0].Command[0])
 	}

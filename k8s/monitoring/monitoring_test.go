@@ -87,7 +87,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
 	sections := strings.Split(string(text), "\n## ")
-	require.Len(t, sections, 6)
+	require.Len(t, sections, 7)
 	documented := func(which ...int) (names []string) {
 		for _, i := range which {
 			names = append(names, distinct("(?m)^\\| `(jajeong_\\w+)`", sections[i])...)

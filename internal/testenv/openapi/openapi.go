@@ -1,4 +1,5 @@
-// Package openapi checks answers of the public API against docs/openapi.yaml.
+// Package openapi checks answers of the public APIs against their contracts: docs/openapi.yaml of apply-api, whose functions are
+// Document, Transport and Check, and docs/openapi-wallet.yaml of wallet-api.
 package openapi
 
 import (
@@ -20,30 +21,57 @@ import (
 	"github.com/jajeong/jajeong/docs"
 )
 
-// Document returns docs/openapi.yaml, parsed and validated, examples included. It is shared and read-only.
-var Document = sync.OnceValues(func() (*openapi3.T, error) {
-	loader := openapi3.NewLoader()
-	document, err := loader.LoadFromData(docs.OpenAPI)
-	if err != nil {
-		return nil, fmt.Errorf("read docs/openapi.yaml: %w", err)
-	}
-	if err := document.Validate(loader.Context); err != nil {
-		return nil, fmt.Errorf("check docs/openapi.yaml: %w", err)
-	}
-	return document, nil
-})
+// Contract is the description of an API.
+type Contract struct {
+	file     string
+	document func() (*openapi3.T, error)
+	compiled sync.Map // schemas: *openapi3.SchemaRef → *jsonschema.Schema; without it, each value would compile its schema
+}
 
-// Transport returns a transport that fails the test when a response does not conform to docs/openapi.yaml. base is http.DefaultTransport when nil.
-func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
+// The contracts of the programs.
+var (
+	Apply  = newContract("docs/openapi.yaml", docs.OpenAPI)
+	Wallet = newContract("docs/openapi-wallet.yaml", docs.OpenAPIWallet)
+)
+
+func newContract(file string, text []byte) *Contract {
+	return &Contract{file: file, document: sync.OnceValues(func() (*openapi3.T, error) {
+		loader := openapi3.NewLoader()
+		document, err := loader.LoadFromData(text)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		if err := document.Validate(loader.Context); err != nil {
+			return nil, fmt.Errorf("check %s: %w", file, err)
+		}
+		return document, nil
+	})}
+}
+
+// Document returns the contract, parsed and validated, examples included. It is shared and read-only.
+func (c *Contract) Document() (*openapi3.T, error) { return c.document() }
+
+// Document returns the contract of apply-api.
+func Document() (*openapi3.T, error) { return Apply.Document() }
+
+// Transport returns a transport that fails the test when a response does not conform to the contract. base is
+// http.DefaultTransport when nil.
+func (c *Contract) Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return transport{t, base}
+	return transport{t, base, c}
+}
+
+// Transport is that of the contract of apply-api.
+func Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
+	return Apply.Transport(t, base)
 }
 
 type transport struct {
-	t    testing.TB
-	base http.RoundTripper
+	t        testing.TB
+	base     http.RoundTripper
+	contract *Contract
 }
 
 func (c transport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -51,7 +79,7 @@ func (c transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Check(request, response); err != nil {
+	if err := c.contract.Check(request, response); err != nil {
 		c.t.Errorf("%s %s: %v", request.Method, request.URL, err)
 	}
 	return response, nil
@@ -63,10 +91,15 @@ func (c transport) CloseIdleConnections() { (&http.Client{Transport: c.base}).Cl
 // ofTransport are the headers that net/http writes. They are no part of the API.
 var ofTransport = map[string]bool{"Connection": true, "Content-Length": true, "Content-Type": true, "Date": true}
 
-// Check returns an error if a response does not conform to docs/openapi.yaml: status, headers and their values, body. Headers
-// and members that the document does not name are errors, too. The body can be read again afterwards.
+// Check is that of the contract of apply-api.
 func Check(request *http.Request, response *http.Response) error {
-	document, err := Document()
+	return Apply.Check(request, response)
+}
+
+// Check returns an error if a response does not conform to the contract: status, headers and their values, body. Headers
+// and members that the document does not name are errors, too. The body can be read again afterwards.
+func (c *Contract) Check(request *http.Request, response *http.Response) error {
+	document, err := c.document()
 	if err != nil {
 		return err
 	}
@@ -83,10 +116,13 @@ func Check(request *http.Request, response *http.Response) error {
 	if described == nil {
 		return fmt.Errorf("status %d is not in the document", response.StatusCode)
 	}
-	if err := headersConform(described.Value.Headers, response.Header); err != nil {
+	if err := c.headersConform(described.Value.Headers, response.Header); err != nil {
 		return fmt.Errorf("status %d: %w", response.StatusCode, err)
 	}
 	contentType := response.Header.Get("Content-Type")
+	if len(described.Value.Content) == 0 && contentType == "" && len(body) == 0 {
+		return nil
+	}
 	content := described.Value.Content[contentType]
 	switch {
 	case content == nil:
@@ -100,15 +136,19 @@ func Check(request *http.Request, response *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("%w in %.300s", err, body)
 	}
-	if err := fits(content.Schema, value); err != nil {
+	if err := c.fits(content.Schema, value); err != nil {
 		return fmt.Errorf("%w in %.300s", err, body)
 	}
 	return nil
 }
 
-func headersConform(described openapi3.Headers, headers http.Header) error {
+func (c *Contract) headersConform(described openapi3.Headers, headers http.Header) error {
+	known := map[string]bool{} // by the spelling of net/http
+	for name := range described {
+		known[http.CanonicalHeaderKey(name)] = true
+	}
 	for name, values := range headers {
-		if described[name] == nil && !ofTransport[name] {
+		if !known[name] && !ofTransport[name] {
 			return fmt.Errorf("header %s is not in the document", name)
 		}
 		if len(values) != 1 {
@@ -131,32 +171,28 @@ func headersConform(described openapi3.Headers, headers http.Header) error {
 			}
 			value = number
 		}
-		if err := fits(header.Value.Schema, value); err != nil {
+		if err := c.fits(header.Value.Schema, value); err != nil {
 			return fmt.Errorf("header %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// compiled are the schemas of the document: *openapi3.SchemaRef → *jsonschema.Schema. Without it,
-// the library would compile a schema for each value, which takes most of the time of a load test.
-var compiled sync.Map
-
 // fits validates a value. Schemas of OpenAPI 3.1 are JSON Schema 2020-12.
-func fits(schema *openapi3.SchemaRef, value any) error {
-	known, ok := compiled.Load(schema)
+func (c *Contract) fits(schema *openapi3.SchemaRef, value any) error {
+	known, ok := c.compiled.Load(schema)
 	if !ok {
 		var err error
-		if known, err = compile(schema); err != nil {
+		if known, err = c.compile(schema); err != nil {
 			return err
 		}
-		compiled.Store(schema, known)
+		c.compiled.Store(schema, known)
 	}
 	return known.(*jsonschema.Schema).Validate(value)
 }
 
-func compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, error) {
-	document, err := Document()
+func (c *Contract) compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, error) {
+	document, err := c.document()
 	if err != nil {
 		return nil, err
 	}

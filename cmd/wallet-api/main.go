@@ -1,0 +1,110 @@
+// Command wallet-api shows users their coupons, and lets the checkout of a shop reserve, use and give back coupons, over HTTP.
+// It needs MySQL alone. It also starts while MySQL is away: the public port opens once the process is ready. From then on, it
+// answers 503 while MySQL is away.
+//
+// After SIGTERM, it reports "not ready", but takes requests for SHUTDOWN_DELAY, since load balancers notice late. Then
+// it closes the public port, answers the requests in flight and exits with 0.
+//
+// Exit codes: 0: ended by a signal; 1: a port failed, or requests were left after SHUTDOWN_GRACE; 2: wrong settings.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	_ "time/tzdata" // the container image has no time zone files
+
+	"github.com/alecthomas/kong"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/wallet"
+	"github.com/jajeong/jajeong/internal/walletapi"
+)
+
+var version = "dev" // set by -ldflags "-X main.version=…"
+
+const (
+	exitEnded    = 0
+	exitFailed   = 1
+	exitSettings = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills the process
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var s settings
+	language := text.LanguageOf(nil, os.Getenv)
+	refuse := func(err error) int { // prints each wrong setting on a line of its own
+		for line := range strings.Lines(text.In(language, err)) {
+			fmt.Fprintln(stderr, "wallet-api:", strings.TrimSpace(line))
+		}
+		return exitSettings
+	}
+	parsed, err := connect.Parse(&s, connect.Program{Name: "wallet-api", Prefixes: []string{"WALLET_"}, Language: language},
+		args, stdout, stderr, kong.Vars{"version": version})
+	if errors.Is(err, connect.ErrHelp) {
+		return exitEnded
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	logger := s.Log.Logger(stderr)
+	defer func() { _ = logger.Sync() }()
+	surplus, err := s.HTTP.FitOpenFiles(parsed, s.MySQL.Connections(), logger)
+	if err != nil {
+		return refuse(err)
+	}
+	pool, err := s.MySQL.Open(logger)
+	if err != nil {
+		return refuse(err)
+	}
+	defer pool.Close()
+	logger.Info("starting", zap.String("version", version))
+	return serve(ctx, &s, surplus, &connect.Servers{MySQL: pool}, logger)
+}
+
+func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, logger *zap.Logger) int {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(servers.Metrics())
+	admin := ops.New(ops.Config{MySQL: &connect.WalletDatabase{DB: servers.MySQL}, Registry: registry})
+	store := wallet.NewStore(servers.MySQL)
+	public := walletapi.New(walletapi.Options{
+		Redeem: store.Redeem, List: store.List,
+		Keys: s.keys, ReserveTTL: s.ReserveTTL, Zone: s.zone,
+		InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate,
+		Draining: admin.Draining, Logger: logger.Named("api"), Metrics: registry, Now: time.Now,
+	})
+	server, err := httpapi.Listen(httpapi.ServerConfig{
+		Name: "wallet", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus,
+		Admin: admin, AdminListen: s.AdminListen,
+		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
+	})
+	if err != nil {
+		return exitFailed
+	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watch, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
+	defer stop()
+	watching.Go(func() { s.keys.Watch(watch, logger) })
+	if server.Serve(ctx) != nil {
+		return exitFailed
+	}
+	return exitEnded
+}

@@ -1,0 +1,473 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/badinput"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
+
+// soon is milliseconds; the rest is for a busy machine.
+const soon = 30 * time.Second
+
+// program is wallet-api in the process of the test.
+type program struct {
+	t             *testing.T
+	stderr        *buffer
+	sigterm       context.CancelFunc // what SIGTERM does
+	ended         chan int
+	wallet, admin string // addresses, once it listens
+	client        *http.Client
+}
+
+// buffer may be read while it is written.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// The log lines with addresses.
+const (
+	adminOpen = "admin port open; the public port opens when this process is ready"
+	listening = "listening"
+)
+
+func start(t *testing.T, args ...string) *program {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &program{t: t, stderr: new(buffer), sigterm: cancel, ended: make(chan int, 1),
+		client: &http.Client{Transport: openapi.Wallet.Transport(t, &http.Transport{DisableKeepAlives: true}), Timeout: soon}}
+	args = append([]string{"--wallet-listen=127.0.0.1:0", "--wallet-admin-listen=127.0.0.1:0", "--shutdown-delay=0s"}, args...)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		var stdout bytes.Buffer
+		p.ended <- run(ctx, args, &stdout, p.stderr)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-gone
+		if t.Failed() {
+			t.Log(p.stderr.String())
+		}
+	})
+	return p
+}
+
+func (p *program) await(msg string) *program {
+	p.t.Helper()
+	testenv.Eventually(p.t, soon, "wallet-api logs: "+msg, func() bool {
+		for line := range strings.Lines(p.stderr.String()) {
+			var event struct{ Msg, Wallet, Admin string }
+			if json.Unmarshal([]byte(line), &event) == nil && event.Msg == msg {
+				p.wallet, p.admin = "http://"+event.Wallet, "http://"+event.Admin
+				return true
+			}
+		}
+		return false
+	})
+	return p
+}
+
+func (p *program) exit() int {
+	p.t.Helper()
+	select {
+	case code := <-p.ended:
+		return code
+	case <-time.After(soon):
+		p.t.Fatal("still running")
+		return 0
+	}
+}
+
+// page is a page of the admin port. The status is 0 without a response.
+func (p *program) page(path string) (status int, text string) {
+	response, err := http.Get(p.admin + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+func (p *program) awaitReady(status int) {
+	p.t.Helper()
+	testenv.Eventually(p.t, soon, fmt.Sprint("readiness is ", status), func() bool {
+		got, _ := p.page("/readyz")
+		return got == status
+	})
+}
+
+// reserve reserves a coupon for user 7. Without a response, the status is 0.
+func (p *program) reserve(order string, id coupon.CouponID, key string) (status int, text string) {
+	request, err := http.NewRequest(http.MethodPut, p.wallet+"/v1/orders/"+order+"/coupon",
+		strings.NewReader(fmt.Sprintf(`{"couponId":%d,"userId":7,"amountWon":12000}`, id)))
+	require.NoError(p.t, err)
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Accept-Language", "en")
+	response, err := p.client.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+// keysFile is a file with keys of the service checkout.
+func keysFile(t *testing.T, keys ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys")
+	writeKeys(t, path, keys...)
+	return path
+}
+
+func writeKeys(t *testing.T, path string, keys ...string) {
+	t.Helper()
+	var text strings.Builder
+	for _, key := range keys {
+		fmt.Fprintf(&text, "checkout %x\n", sha256.Sum256([]byte(key)))
+	}
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+}
+
+// issue issues a coupon of 5,000 won to user 7.
+func issue(d *jajeongtest.Deployment) coupon.CouponID {
+	id := d.AddQueue(1, 7)
+	d.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = ?", id)
+	d.SettleNow()
+	return id
+}
+
+func TestCheckoutAndShutdown(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := issue(d)
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"), "--reserve-ttl=10s").await(listening)
+	p.awaitReady(http.StatusOK)
+
+	request, err := http.NewRequest(http.MethodGet, p.wallet+"/v1/wallet/coupons", nil)
+	require.NoError(t, err)
+	request.Header.Set("X-User-ID", "7")
+	response, err := p.client.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, http.StatusOK, response.StatusCode)
+
+	// The call waits for a lock when SIGTERM comes.
+	tx, err := d.DB.Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec("UPDATE user_coupon SET seq = seq")
+	require.NoError(t, err)
+	type result struct {
+		status int
+		text   string
+	}
+	answered := make(chan result, 1)
+	go func() {
+		status, text := p.reserve("A-1", id, "k1")
+		answered <- result{status, text}
+	}()
+	testenv.Eventually(t, soon, "the call is in flight", func() bool {
+		_, metrics := p.page("/metrics")
+		return strings.Contains(metrics, "jajeong_wallet_in_flight 1\n")
+	})
+	testDocumentedMetrics(t, p)
+	p.sigterm()
+	testenv.Eventually(t, soon, "the public port is closed", func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(p.wallet, "http://"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	p.awaitReady(http.StatusServiceUnavailable)
+	require.NoError(t, tx.Rollback())
+	r := <-answered
+	require.Equal(t, http.StatusCreated, r.status, r.text)
+	require.Equal(t, exitEnded, p.exit())
+	require.NotContains(t, p.stderr.String(), "k1", "keys are never logged")
+	ttl := d.Number("SELECT TIMESTAMPDIFF(SECOND, l.at, o.reserved_until) FROM coupon_log l JOIN coupon_order o ON o.order_id = l.order_id")
+	require.EqualValues(t, 10, ttl)
+}
+
+// testDocumentedMetrics compares docs/metrics.md with the metrics.
+func testDocumentedMetrics(t *testing.T, p *program) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## The wallet\n")
+	require.True(t, found)
+	names := func(pattern, text string) (all []string) {
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			all = append(all, match[1])
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	_, metrics := p.page("/metrics")
+	require.Equal(t, names("`(jajeong_\\w+)`", section), names(`(?m)^# TYPE (jajeong_\w+) `, metrics))
+}
+
+func TestKeysAreRotatedWithoutRestart(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := issue(d)
+	path := keysFile(t, "old")
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+path).await(listening)
+	status, text := p.reserve("A-1", id, "old")
+	require.Equal(t, http.StatusCreated, status, text)
+	status, _ = p.reserve("A-1", id, "new")
+	require.Equal(t, http.StatusUnauthorized, status)
+	writeKeys(t, path, "old", "new")
+	testenv.Eventually(t, soon, "the new key is accepted", func() bool {
+		status, _ := p.reserve("A-1", id, "new")
+		return status == http.StatusOK
+	})
+	status, _ = p.reserve("A-1", id, "old")
+	require.Equal(t, http.StatusOK, status)
+}
+
+// At the end of the test, the binary gets a real SIGTERM, and must exit with 0.
+func TestBinaryEndsAfterSIGTERM(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	p := d.Start(append(os.Environ(), "MYSQL_DSN="+d.Wallet.MySQLDSN, "WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0",
+		"SHUTDOWN_DELAY=0s"), "./cmd/wallet-api")
+	response, err := http.Get("http://" + p.Wallet + "/openapi.yaml")
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+}
+
+func TestMySQLAwayAtStartAndLater(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	d := jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)})
+	id := issue(d)
+	require.NoError(t, server.Kill())
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1")).await(adminOpen)
+	p.awaitReady(http.StatusServiceUnavailable)
+	status, _ := p.page("/livez")
+	require.Equal(t, http.StatusOK, status)
+	require.NotContains(t, p.stderr.String(), `"listening"`)
+
+	require.NoError(t, server.Restart(t.Context()))
+	p.await(listening).awaitReady(http.StatusOK)
+	status, text := p.reserve("A-1", id, "k1")
+	require.Equal(t, http.StatusCreated, status, text)
+	require.NoError(t, server.Kill())
+	status, text = p.reserve("A-1", id, "k1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "Ask again with the same order id")
+	p.awaitReady(http.StatusServiceUnavailable)
+	require.NoError(t, server.Restart(t.Context()))
+	p.awaitReady(http.StatusOK)
+	status, text = p.reserve("A-1", id, "k1")
+	require.Equal(t, http.StatusOK, status, text)
+}
+
+// The change is made, but the reply to COMMIT is lost. The next call tells the result.
+func TestLostRepliesOfMySQL(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := issue(d)
+	dsn, err := mysql.ParseDSN(d.Wallet.MySQLDSN)
+	require.NoError(t, err)
+	var lost atomic.Int32 // replies that are still to be lost
+	proxy := faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
+		if bytes.Contains(turn.Request, []byte("COMMIT")) && lost.Add(-1) >= 0 {
+			return faultproxy.DropReply(nil)
+		}
+		return faultproxy.Pass()
+	}, dsn.Addr)
+	p := start(t, "--mysql-dsn="+strings.Replace(d.Wallet.MySQLDSN, dsn.Addr, proxy.Addr, 1), "--service-keys-file="+keysFile(t, "k1")).await(listening)
+
+	lost.Store(1)
+	status, text := p.reserve("A-1", id, "k1")
+	require.Equal(t, http.StatusOK, status, "the program itself looks what has become of the call: %s", text)
+	d.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6)")
+	lost.Store(100)
+	status, text = p.reserve("A-2", id, "k1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "Ask again with the same order id")
+	lost.Store(0)
+	status, text = p.reserve("A-2", id, "k1")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Equal(t, []string{"RESERVED", "RELEASED", "RESERVED"}, jajeongtest.Column[string](d, "SELECT kind FROM coupon_log ORDER BY seq"))
+}
+
+// A call that waits too long for a lock is answered, and can be repeated.
+func TestCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := issue(d)
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1")).await(listening)
+	tx, err := d.DB.Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec("UPDATE user_coupon SET seq = seq")
+	require.NoError(t, err)
+	status, text := p.reserve("A-1", id, "k1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "It is not known")
+	require.NoError(t, tx.Rollback())
+	status, text = p.reserve("A-1", id, "k1")
+	require.Equal(t, http.StatusCreated, status, text)
+}
+
+func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"), "--max-connections=1").await(listening)
+	first, err := net.Dial("tcp", strings.TrimPrefix(p.wallet, "http://"))
+	require.NoError(t, err)
+	defer first.Close()
+	testenv.Eventually(t, soon, "the first connection is open", func() bool {
+		_, metrics := p.page("/metrics")
+		return strings.Contains(metrics, "jajeong_connections_open 1\n")
+	})
+	status, text := p.reserve("A-1", 1, "k1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "too many requests")
+	require.NoError(t, first.Close())
+	testenv.Eventually(t, soon, "there is room again", func() bool {
+		status, _ := p.reserve("A-1", 1, "k1")
+		return status == http.StatusNotFound
+	})
+}
+
+// Until the tables are there, the process is not ready.
+func TestSchemaIsAwaited(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.Exec("RENAME TABLE coupon_log TO elsewhere")
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN).await(adminOpen)
+	status, text := p.page("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "check schema")
+	require.NotContains(t, text, "redis")
+	d.Exec("RENAME TABLE elsewhere TO coupon_log")
+	p.await(listening)
+}
+
+func refusals(t *testing.T, args ...string) []string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitSettings, run(t.Context(), args, &stdout, &stderr))
+	require.Empty(t, stdout.String())
+	return strings.Split(strings.TrimSpace(stderr.String()), "\n")
+}
+
+func TestWrongSettingsAreReportedTogether(t *testing.T) {
+	t.Setenv("WALLET_LISTN", ":1")
+	t.Setenv("APPLY_LISTEN", ":8080") // of apply-api, which may share a ConfigMap
+	t.Setenv("WALLET_API_PORT_8082_TCP", "tcp://10.0.0.1:8082")
+	wrong := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(wrong, []byte("# keys\ncheckout s3cret\n"), 0o600))
+	require.ElementsMatch(t, []string{
+		"wallet-api: unknown flag --redis-addrs: see --help",
+		"wallet-api: WALLET_LISTN is not a setting: known settings are WALLET_ADMIN_LISTEN, WALLET_LISTEN",
+		`wallet-api: WALLET_LISTEN is "http": want host:port or :port, with a port up to 65535`,
+		`wallet-api: SETTLE_TIME_ZONE="Mars" is not a time zone such as Asia/Seoul`,
+		"wallet-api: RESERVE_TTL is 9s: want 10s to 24h0m0s, such as 15m",
+		"wallet-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
+		"wallet-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
+		"wallet-api: SHUTDOWN_GRACE is 0s: want a duration above zero such as 25s",
+		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, and the SHA-256 of its key in 64 hexadecimal digits",
+		"wallet-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
+	}, refusals(t, "--redis-addrs=x:1", "--wallet-listen=http", "--settle-time-zone=Mars", "--reserve-ttl=9s", "--max-in-flight=0",
+		"--user-rate=-1", "--shutdown-grace=0s", "--service-keys-file="+wrong))
+	t.Setenv("WALLET_LISTN", "")
+	require.NoError(t, os.Unsetenv("WALLET_LISTN"))
+	require.Contains(t, refusals(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--reserve-ttl=25h", "--service-keys-file="+wrong+".missing"),
+		"wallet-api: SERVICE_KEYS_FILE cannot be read: open "+wrong+".missing: no such file or directory")
+	t.Setenv("LC_ALL", "ko_KR.UTF-8")
+	require.Equal(t, []string{"wallet-api: RESERVE_TTL이 25h0m0s입니다. 10s부터 24h0m0s까지 가능합니다. 예: 15m"},
+		refusals(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--reserve-ttl=25h"))
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	require.Equal(t, exitEnded, run(t.Context(), []string{"--help"}, &stdout, &stderr))
+	for _, name := range []string{"WALLET_LISTEN", "WALLET_ADMIN_LISTEN", "SERVICE_KEYS_FILE", "RESERVE_TTL", "MYSQL_DSN", "USER_RATE", "SHUTDOWN_DELAY"} {
+		require.Contains(t, stdout.String(), "$"+name)
+	}
+	require.NotContains(t, stdout.String(), "REDIS")
+	stdout.Reset()
+	require.Equal(t, exitEnded, run(t.Context(), []string{"--version"}, &stdout, &stderr))
+	require.Equal(t, "dev\n", stdout.String())
+	require.Empty(t, stderr.String())
+}
+
+func TestPortInUseIsNamed(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	for _, ports := range [][]string{{taken.Addr().String(), "127.0.0.1:0"}, {"127.0.0.1:0", taken.Addr().String()}} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitFailed, run(t.Context(), []string{"--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--wallet-listen=" + ports[0],
+			"--wallet-admin-listen=" + ports[1]}, &stdout, &stderr))
+		require.Contains(t, stderr.String(), taken.Addr().String())
+		require.Contains(t, stderr.String(), "WALLET_ADMIN_LISTEN")
+	}
+}
+
+func TestBadValuesAreRefused(t *testing.T) {
+	parser, err := kong.New(new(settings), kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
+	require.NoError(t, err)
+	ended, stop := context.WithCancel(t.Context())
+	stop() // ends a process that starts by mistake
+	badinput.CheckAll(t, parser.Model, func(args ...string) (int, string) {
+		var stdout, stderr bytes.Buffer
+		code := run(ended, args, &stdout, &stderr)
+		require.Empty(t, stdout.String(), "%v", args)
+		return code, stderr.String()
+	})
+}

@@ -1,0 +1,113 @@
+package wallet
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Store makes the calls of wallet-api.
+type Store struct {
+	db    *mysqltx.DB
+	turns turns
+}
+
+func NewStore(pool *sql.DB) *Store {
+	return &Store{db: mysqltx.NewBrief(pool), turns: turns{busy: map[owned]chan struct{}{}}}
+}
+
+// Redeem is the function Redeem. Of the reservations of one coupon at one time, it makes one. The others wait for it. A thousand
+// waiters in MySQL would wait for a thousand locks one after another, and keep every connection from other coupons.
+func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
+	if call.Verb != Reserve {
+		return Redeem(ctx, s.db, couponID, call)
+	}
+	key := owned{couponID, call.User}
+	for {
+		earlier := s.turns.begin(key)
+		if earlier == nil {
+			defer s.turns.end(key)
+			return Redeem(ctx, s.db, couponID, call)
+		}
+		select {
+		case <-earlier:
+		case <-ctx.Done():
+			return Decision{}, fmt.Errorf("order %s: wait for another call about the same coupon: %w", call.OrderID, ctx.Err())
+		}
+		if d, settled := s.peek(ctx, couponID, call); settled {
+			return d, nil
+		}
+	}
+}
+
+// peek decides without a lock. settled is true if an order has the coupon and the decision changes nothing. Such a decision is
+// exact: the order was read last, and an order that has a coupon is the only one. Expired is not settled: an operator may have
+// extended the coupon between both statements.
+func (s *Store) peek(ctx context.Context, couponID coupon.CouponID, call Call) (d Decision, settled bool) {
+	err := s.db.Once(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
+		var f Facts
+		if f.Coupon, err = readCoupon(ctx, q, readOwnedSQL, couponID, call.User); err != nil {
+			return err
+		}
+		if err = f.read(ctx, q, call.OrderID); err != nil {
+			return err // also if the coupon has changed between both statements
+		}
+		d = Decide(f, call)
+		settled = f.Holder.Has() && len(d.Entries) == 0 && d.Code != Expired
+		return nil
+	})
+	return d, settled && err == nil
+}
+
+const clockSQL = "SELECT UTC_TIMESTAMP(6)"
+
+// List is the function List. It also returns MySQL's clock.
+func (s *Store) List(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) (page []Item, now time.Time, err error) {
+	err = s.db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
+		if page, err = List(ctx, q, user, before, limit); err != nil {
+			return err
+		}
+		if len(page) > 0 {
+			now = page[0].Now
+			return nil
+		}
+		return q.QueryRowContext(ctx, clockSQL).Scan(&now)
+	})
+	return page, now, err
+}
+
+// owned identifies an issued coupon without its id.
+type owned struct {
+	coupon coupon.CouponID
+	user   coupon.UserID
+}
+
+// turns lets one call about a coupon run at a time. It has an entry for each running call.
+type turns struct {
+	mu   sync.Mutex
+	busy map[owned]chan struct{} // closed at the end of the call
+}
+
+// begin returns nil if it is the caller's turn, who must call end. Otherwise it returns a channel that closes with the turn of
+// the earlier caller.
+func (t *turns) begin(key owned) (earlier <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if busy, ok := t.busy[key]; ok {
+		return busy
+	}
+	t.busy[key] = make(chan struct{})
+	return nil
+}
+
+func (t *turns) end(key owned) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.busy[key])
+	delete(t.busy, key)
+}

@@ -1,0 +1,139 @@
+package walletapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+func TestParseReservation(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]result{
+		`{"couponId":42,"userId":7,"amountWon":32000}`:                                             "",
+		" {\n\t\"amountWon\" : 1000000000000, \"userId\":18446744073709551615,\"couponId\":1}\r\n": "",
+		``:                 noObject,
+		`null`:             noObject,
+		`[]`:               noObject,
+		`"{}"`:             noObject,
+		`{"couponId":42`:   noObject,
+		`{"couponId":42,}`: noObject,
+		`{"couponId":042,"userId":7,"amountWon":1}`:              noObject,
+		`{"couponId":42,"userId":7,"amountWon":1}}`:              noObject,
+		`{"couponId":42,"userId":7,"amountWon":1} {}`:            noObject,
+		`{"couponId":42,"userId":7,"amountWon":1,"couponId":43}`: memberTwice,
+		`{"couponId":42,"userId":7,"amountWon":1,"note":"x"}`:    unknownMember,
+		`{"couponid":42,"userId":7,"amountWon":1}`:               unknownMember,
+		`{}`: wrongCouponID,
+		`{"couponId":0,"userId":7,"amountWon":1}`:                    wrongCouponID,
+		`{"couponId":-1,"userId":7,"amountWon":1}`:                   wrongCouponID,
+		`{"couponId":"42","userId":7,"amountWon":1}`:                 wrongCouponID,
+		`{"couponId":4.2e1,"userId":7,"amountWon":1}`:                wrongCouponID,
+		`{"couponId":18446744073709551616,"userId":7,"amountWon":1}`: wrongCouponID,
+		`{"couponId":42,"amountWon":1}`:                              wrongUserID,
+		`{"couponId":42,"userId":null,"amountWon":1}`:                wrongUserID,
+		`{"couponId":42,"userId":[7],"amountWon":1}`:                 wrongUserID,
+		`{"couponId":42,"userId":7}`:                                 wrongAmount,
+		`{"couponId":42,"userId":7,"amountWon":0}`:                   wrongAmount,
+		`{"couponId":42,"userId":7,"amountWon":-5}`:                  wrongAmount,
+		`{"couponId":42,"userId":7,"amountWon":1.0}`:                 wrongAmount,
+		`{"couponId":42,"userId":7,"amountWon":1e3}`:                 wrongAmount,
+		`{"couponId":42,"userId":7,"amountWon":true}`:                wrongAmount,
+		`{"couponId":42,"userId":7,"amountWon":1000000000001}`:       wrongAmount,
+	} {
+		_, problem := parseReservation([]byte(text))
+		require.Equal(t, want, problem, text)
+	}
+}
+
+// A body that is accepted has exactly the three numbers, and package json reads the same.
+func FuzzParseReservation(f *testing.F) {
+	f.Add([]byte(`{"couponId":42,"userId":7,"amountWon":32000}`))
+	f.Add([]byte(`{"couponId":42,"userId":7,"amountWon":32000,"amountWon":1}`))
+	f.Add([]byte(`{"couponId":4e1,"userId":"7","amountWon":-1}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		wish, problem := parseReservation(content)
+		if problem != "" {
+			require.Contains(t, problems, problem)
+			require.Zero(t, wish)
+			return
+		}
+		var members map[string]json.Number
+		require.NoError(t, json.Unmarshal(content, &members))
+		require.Equal(t, map[string]json.Number{
+			"couponId":  json.Number(fmt.Sprint(wish.coupon)),
+			"userId":    json.Number(fmt.Sprint(wish.user)),
+			"amountWon": json.Number(strconv.FormatInt(wish.amountWon, 10)),
+		}, members)
+		require.NotZero(t, wish.coupon)
+		require.NotZero(t, wish.user)
+		require.True(t, wish.amountWon >= 1 && wish.amountWon <= coupon.MaxWon)
+	})
+}
+
+func FuzzParseKeys(f *testing.F) {
+	f.Add([]byte("# keys\n\ncheckout " + strings.Repeat("0aF9", 16) + "\r\ncheckout " + strings.Repeat("1", 64)))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		keys, err := parseKeys(content)
+		if err != nil {
+			require.Empty(t, keys)
+			return
+		}
+		require.LessOrEqual(t, len(keys), maxKeys)
+		var again strings.Builder
+		for i, key := range keys {
+			require.Regexp(t, serviceName, key.name)
+			require.False(t, slices.ContainsFunc(keys[:i], func(k serviceKey) bool { return k.hash == key.hash }), "a key has one name")
+			fmt.Fprintf(&again, "%s %x\n", key.name, key.hash)
+		}
+		same, err := parseKeys([]byte(again.String()))
+		require.NoError(t, err)
+		require.Equal(t, keys, same)
+	})
+}
+
+func TestParseKeys_CountIsBounded(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range maxKeys + 1 {
+		fmt.Fprintf(&text, "checkout %064x\n", i)
+		_, err := parseKeys([]byte(text.String()))
+		require.Equal(t, i == maxKeys, err != nil)
+	}
+}
+
+func TestValidOrderID(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]bool{
+		"A-1": true, ".a": true, "...": true, "_": true, strings.Repeat("x", 64): true,
+		"": false, ".": false, "..": false, "a b": false, "a/b": false, "주문": false, "a\n": false, strings.Repeat("x", 65): false,
+	} {
+		require.Equal(t, want, validOrderID(id), "%q", id)
+	}
+}
+
+// Every problem has all texts; problems with one code share status and titles.
+func TestProblems_AreComplete(t *testing.T) {
+	t.Parallel()
+	titles := map[result]problem{}
+	for r, p := range problems {
+		for _, sentences := range []words{p.korean, p.english} {
+			require.NotEmpty(t, sentences.Title, r)
+			require.NotEmpty(t, sentences.Detail, r)
+		}
+		require.Equal(t, p.status >= 503 || p.status == 429, p.retryAfter > 0, r)
+		if first, known := titles[p.code]; known {
+			require.Equal(t, first.status, p.status, r)
+			require.Equal(t, first.korean.Title, p.korean.Title, r)
+			require.Equal(t, first.english.Title, p.english.Title, r)
+		}
+		titles[p.code] = p
+	}
+	require.Equal(t, string(internal), describe("SOMETHING_NEW").Code, "an unknown result is no success")
+}

@@ -1,0 +1,110 @@
+package walletapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/wallet"
+)
+
+const (
+	defaultLimit = 20
+	maxLimit     = 100
+)
+
+type listBody struct {
+	Coupons []couponBody `json:"coupons"`
+	Next    string       `json:"next,omitempty"` // value of before for the next page; empty: this page is the last
+	Now     string       `json:"now"`
+}
+
+// couponBody is a coupon in a wallet. It has either DiscountWon, or DiscountPercent and DiscountMaxWon.
+type couponBody struct {
+	UserCouponID    coupon.UserCouponID     `json:"userCouponId"`
+	CouponID        coupon.CouponID         `json:"couponId"`
+	Name            string                  `json:"name"`
+	State           coupon.UserCouponStatus `json:"state"`
+	DiscountWon     *int64                  `json:"discountWon,omitempty"`
+	DiscountPercent int64                   `json:"discountPercent,omitempty"`
+	DiscountMaxWon  int64                   `json:"discountMaxWon,omitempty"`
+	MinimumWon      int64                   `json:"minimumWon"`
+	IssuedAt        string                  `json:"issuedAt"`
+	ValidUntil      string                  `json:"validUntil,omitempty"` // exclusive; empty: the coupon does not expire
+	OrderID         string                  `json:"orderId,omitempty"`
+	ReservedUntil   string                  `json:"reservedUntil,omitempty"`
+}
+
+func (s *server) list(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
+	user, code := httpapi.UserOf(r)
+	if code != "" {
+		return refuse(result(code))
+	}
+	before, limit, problem := pageOf(r.URL.Query())
+	if problem != "" {
+		return refuse(problem)
+	}
+	if wait := s.users.Wait(user, at); wait > 0 {
+		s.metrics.refuse("user_rate")
+		return answer{result: tooManyRequests, retryAfter: wait}
+	}
+	return s.inFlight(r, func(ctx context.Context) answer {
+		select {
+		case s.lists <- struct{}{}:
+			defer func() { <-s.lists }()
+		case <-ctx.Done():
+			s.metrics.refuse("lists")
+			return refuse(overloaded)
+		}
+		items, now, err := s.List(ctx, user, before, limit+1)
+		if err != nil {
+			return s.unknown(err, walletUnknown, zap.Uint64("user_id", uint64(user)))
+		}
+		return answer{result: listed, status: http.StatusOK, body: s.listBody(items, limit, now)}
+	})
+}
+
+func pageOf(query url.Values) (before coupon.UserCouponID, limit int, problem result) {
+	before, limit = wallet.MaxID, defaultLimit
+	if text, given := query["before"]; given {
+		id, right := httpapi.ParseID[coupon.UserCouponID](text[0])
+		if !right || len(text) > 1 {
+			return 0, 0, invalidPage
+		}
+		before = id
+	}
+	if text, given := query["limit"]; given {
+		var err error
+		limit, err = strconv.Atoi(text[0])
+		if err != nil || len(text) > 1 || limit < 1 || limit > maxLimit {
+			return 0, 0, invalidPage
+		}
+	}
+	return before, limit, ""
+}
+
+// listBody makes a page of limit coupons. A further item shows that there is a next page.
+func (s *server) listBody(items []wallet.Item, limit int, now time.Time) listBody {
+	body := listBody{Coupons: []couponBody{}, Now: s.format(now)}
+	if len(items) > limit {
+		items = items[:limit]
+		body.Next = strconv.FormatUint(uint64(items[limit-1].ID), 10)
+	}
+	for _, i := range items {
+		one := couponBody{UserCouponID: i.ID, CouponID: i.Coupon, Name: i.Name, State: i.State, MinimumWon: i.Discount.MinimumWon,
+			IssuedAt: s.format(i.IssuedAt), ValidUntil: s.format(i.ExpiresAt), OrderID: i.OrderID, ReservedUntil: s.format(i.ReservedUntil)}
+		if i.Discount.DiscountPercent > 0 {
+			one.DiscountPercent, one.DiscountMaxWon = i.Discount.DiscountPercent, i.Discount.DiscountMaxWon
+		} else {
+			one.DiscountWon = &i.Discount.DiscountWon
+		}
+		body.Coupons = append(body.Coupons, one)
+	}
+	return body
+}

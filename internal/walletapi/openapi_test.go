@@ -1,0 +1,203 @@
+package walletapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/docs"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
+	"github.com/jajeong/jajeong/internal/wallet"
+	"github.com/jajeong/jajeong/internal/walletapi"
+)
+
+var (
+	seoul = time.FixedZone("KST", 9*3600)
+	noon  = time.Date(2026, 11, 20, 12, 0, 0, 0, seoul)
+)
+
+// decided answers every call with the code in the order id, such as USED.
+func decided(_ context.Context, couponID coupon.CouponID, call wallet.Call) (wallet.Decision, error) {
+	switch call.OrderID {
+	case "PANIC":
+		panic("boom")
+	case "AWAY":
+		return wallet.Decision{}, io.ErrUnexpectedEOF
+	}
+	return wallet.Decision{
+		Code: wallet.Code(call.OrderID), Now: noon, ReservedUntil: noon.Add(call.TTL),
+		Coupon: wallet.UserCoupon{ID: 9, Coupon: couponID + 1, User: 7, Status: coupon.CouponReserved, ExpiresAt: noon.Add(time.Hour)},
+		Order: wallet.Order{ID: call.OrderID, UserCoupon: 9, User: 7, AmountWon: 12_000, DiscountWon: 5000, State: coupon.OrderReserved,
+			ReservedUntil: noon.Add(call.TTL)},
+	}, nil
+}
+
+// listOf answers each user differently.
+func listOf(_ context.Context, user coupon.UserID, _ coupon.UserCouponID, limit int) (items []wallet.Item, now time.Time, err error) {
+	switch user {
+	case 1:
+		panic("boom")
+	case 2:
+		return nil, time.Time{}, io.ErrUnexpectedEOF
+	}
+	for i := range min(int(user)-3, limit) {
+		items = append(items, wallet.Item{ID: coupon.UserCouponID(1000 - i), Coupon: 1, Name: "c", IssuedAt: noon, State: coupon.CouponIssued,
+			Discount: coupon.Discount{DiscountPercent: int64(i % 2), DiscountMaxWon: int64(i % 2)}})
+	}
+	return items, noon, nil
+}
+
+// newHandler fills in what a test does not set.
+func newHandler(o walletapi.Options) http.Handler {
+	if o.Redeem == nil {
+		o.Redeem, o.List = decided, listOf
+	}
+	if o.InFlight == 0 {
+		o.InFlight = 10
+	}
+	o.ReserveTTL, o.Zone, o.Draining = time.Minute, seoul, func() bool { return false }
+	o.Logger, o.Metrics, o.Now = zap.NewNop(), prometheus.NewRegistry(), time.Now
+	return walletapi.New(o)
+}
+
+// provoker sends requests and notes which documented responses happened.
+type provoker struct {
+	t        *testing.T
+	happened map[string]bool
+}
+
+const (
+	order     = "/v1/orders/{orderId}/coupon"
+	coupons   = "/v1/wallet/coupons"
+	rightBody = `{"couponId":1,"userId":7,"amountWon":12000}`
+)
+
+func (p *provoker) provoke(handler http.Handler, method, template, orderID string, body io.Reader, headers ...string) {
+	p.t.Helper()
+	request := httptest.NewRequest(method, strings.Replace(template, "{orderId}", orderID, 1), body)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	response := recorder.Result()
+	require.NoError(p.t, openapi.Wallet.Check(request, response), "%s %s", method, request.URL)
+	template, _, _ = strings.Cut(template, "?")
+	what := response.Header.Get("Content-Type")
+	if _, after, ok := strings.Cut(recorder.Body.String(), `"code":"`); ok {
+		what, _, _ = strings.Cut(after, `"`)
+	}
+	p.happened[fmt.Sprint(method, " ", template, " ", response.StatusCode, " ", what)] = true
+}
+
+// Each response of each path is provoked; together they are exactly the documented ones.
+func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
+	t.Parallel()
+	document, err := openapi.Wallet.Document()
+	require.NoError(t, err)
+	p := &provoker{t, map[string]bool{}}
+	handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1")})
+	keyless := newHandler(walletapi.Options{Keys: keysOf(t)})
+	bearer := []string{"Authorization", "Bearer k1"}
+	may := map[string][]wallet.Code{
+		"PUT " + order: {wallet.Done, wallet.Repeated, wallet.NotOwned, wallet.OrderDiffers, wallet.OrderHasCoupon, wallet.OrderRefundedCode,
+			wallet.ReservedElsewhere, wallet.Used, wallet.Expired, wallet.Revoked, wallet.BelowMinimum},
+		"DELETE " + order:            {wallet.Done, wallet.Nothing, wallet.Used, wallet.OrderRefundedCode},
+		"POST " + order + "/confirm": {wallet.Done, wallet.OrderNotFound, wallet.ReservationLost, wallet.OrderRefundedCode},
+		"POST " + order + "/refund":  {wallet.Done, wallet.OrderNotFound, wallet.NotUsed},
+	}
+	for call, codes := range may {
+		method, template, _ := strings.Cut(call, " ")
+		for _, code := range append(codes, "PANIC", "AWAY", "wrong$id") {
+			p.provoke(handler, method, template, string(code), strings.NewReader(rightBody), bearer...)
+		}
+		p.provoke(handler, method, template, "A-1", strings.NewReader(strings.Repeat(" ", 1025)), bearer...)
+		p.provoke(handler, method, template, "A-1", io.MultiReader(errorReader{}), bearer...)
+		p.provoke(handler, method, template, "A-1", nil)
+		p.provoke(keyless, method, template, "A-1", nil, bearer...)
+	}
+	p.provoke(handler, "PUT", order, "A-1", strings.NewReader("{}"), bearer...)
+
+	strict := newHandler(walletapi.Options{Keys: keysOf(t), UserRate: 1})
+	for user := 1; user <= 10; user++ {
+		p.provoke(handler, "GET", coupons+"?limit=3", "", nil, "X-User-ID", fmt.Sprint(user))
+		p.provoke(strict, "GET", coupons, "", nil, "X-User-ID", "9")
+	}
+	p.provoke(handler, "GET", coupons, "", nil)
+	p.provoke(handler, "GET", coupons, "", nil, "X-User-ID", "01")
+	p.provoke(handler, "GET", coupons+"?limit=0", "", nil, "X-User-ID", "9")
+	p.provoke(handler, "GET", "/openapi.yaml", "", nil)
+	require.ElementsMatch(t, documentedResponses(document), slices.Collect(maps.Keys(p.happened)))
+
+	// Requests that no operation takes.
+	for _, c := range []struct{ method, template, order string }{
+		{"POST", order, "A-1"}, {"GET", order + "/confirm", "A-1"}, {"PUT", coupons, ""}, {"POST", "/openapi.yaml", ""}, {"GET", "/", ""},
+		{"PUT", order, "."}, {"PUT", order, ".."}, {"PUT", order, ""}, {"DELETE", order + "/", "A-1"}, {"CONNECT", order, "1"},
+	} {
+		p.provoke(handler, c.method, c.template, c.order, nil, bearer...)
+	}
+}
+
+func documentedResponses(document *openapi3.T) (documented []string) {
+	for template, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status, response := range operation.Responses.Map() {
+				prefix := fmt.Sprint(method, " ", template, " ", status, " ")
+				if len(response.Value.Content) == 0 {
+					documented = append(documented, prefix)
+				}
+				for contentType, content := range response.Value.Content {
+					codes := codesOf(content.Schema.Value)
+					if len(codes) == 0 {
+						codes = []string{contentType}
+					}
+					for _, code := range codes {
+						documented = append(documented, prefix+code)
+					}
+				}
+			}
+		}
+	}
+	return documented
+}
+
+// codesOf are the codes of problems that a schema allows.
+func codesOf(schema *openapi3.Schema) (codes []string) {
+	if property := schema.Properties["code"]; property != nil {
+		for _, value := range append(slices.Clone(property.Value.Enum), property.Value.Const) {
+			if code, ok := value.(string); ok {
+				codes = append(codes, code)
+			}
+		}
+	}
+	for _, part := range slices.Concat(schema.AllOf, schema.OneOf) {
+		codes = append(codes, codesOf(part.Value)...)
+	}
+	return codes
+}
+
+type errorReader struct{}
+
+func (errorReader) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
+
+func TestOpenAPI_IsServedToEverybody(t *testing.T) {
+	t.Parallel()
+	recorder := httptest.NewRecorder()
+	newHandler(walletapi.Options{Keys: keysOf(t)}).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/openapi.yaml", nil))
+	require.Equal(t, http.StatusOK, recorder.Code)
+	require.Equal(t, string(docs.OpenAPIWallet), recorder.Body.String())
+}

@@ -1,0 +1,129 @@
+package walletapi
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/wallet"
+)
+
+// orderBody is the state of an order and its coupon.
+type orderBody struct {
+	OrderID       string                  `json:"orderId"`
+	CouponID      coupon.CouponID         `json:"couponId"`
+	UserID        coupon.UserID           `json:"userId"`
+	UserCouponID  coupon.UserCouponID     `json:"userCouponId"`
+	State         coupon.OrderState       `json:"state"`
+	AmountWon     int64                   `json:"amountWon"`
+	DiscountWon   int64                   `json:"discountWon"`
+	FinalWon      int64                   `json:"finalWon"`
+	ReservedUntil string                  `json:"reservedUntil,omitempty"` // only if State is RESERVED
+	CouponState   coupon.UserCouponStatus `json:"couponState"`
+	ValidUntil    string                  `json:"validUntil,omitempty"` // exclusive; empty: the coupon does not expire
+	Now           string                  `json:"now"`
+}
+
+var orderID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// validOrderID refuses . and .., which clients and proxies remove from a path.
+func validOrderID(id string) bool { return orderID.MatchString(id) && id != "." && id != ".." }
+
+func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Request, time.Time) answer {
+	return func(w http.ResponseWriter, r *http.Request, _ time.Time) answer {
+		call := wallet.Call{Verb: verb, OrderID: r.PathValue("orderId"), TTL: s.ReserveTTL}
+		var problem result
+		if call.Actor, problem = s.authenticate(r); problem != "" {
+			return refuse(problem)
+		}
+		if !validOrderID(call.OrderID) {
+			return refuse(invalidOrderID)
+		}
+		began := s.Now()
+		content, problem := readBody(w, r)
+		waited := s.Now().Sub(began)
+		var wish reservation
+		if problem == "" && verb == wallet.Reserve {
+			wish, problem = parseReservation(content)
+		}
+		if problem != "" {
+			return answer{result: problem, waited: waited}
+		}
+		call.User, call.AmountWon = wish.user, wish.amountWon
+		a := s.inFlight(r, func(ctx context.Context) answer { return s.redeem(ctx, wish.coupon, call) })
+		a.waited = waited
+		return a
+	}
+}
+
+// authenticate returns the name of the service that makes the call.
+func (s *server) authenticate(r *http.Request) (name string, problem result) {
+	if s.Keys.empty() {
+		return "", noServiceKeys
+	}
+	given := r.Header.Values("Authorization")
+	if len(given) != 1 {
+		return "", wrongKey
+	}
+	scheme, key, _ := strings.Cut(given[0], " ")
+	name, known := s.Keys.nameOf(key)
+	if !known || !strings.EqualFold(scheme, "Bearer") || key == "" {
+		return "", wrongKey
+	}
+	return name, ""
+}
+
+func (s *server) redeem(ctx context.Context, couponID coupon.CouponID, call wallet.Call) answer {
+	d, err := s.Redeem(ctx, couponID, call)
+	if err != nil {
+		return s.unknown(err, unavailable, zap.String("order_id", call.OrderID))
+	}
+	a := answer{result: result(d.Code)} // codes and results have the same names
+	switch d.Code {
+	case wallet.Done:
+		a.status = http.StatusOK
+		if call.Verb == wallet.Reserve {
+			a.status = http.StatusCreated
+		}
+	case wallet.Repeated:
+		a.status = http.StatusOK
+	case wallet.Nothing:
+		a.status = http.StatusNoContent
+		return a
+	case wallet.ReservedElsewhere:
+		a.extra.Until = s.format(d.ReservedUntil)
+		return a
+	default:
+		return a
+	}
+	a.body = s.orderBody(d)
+	return a
+}
+
+func (s *server) orderBody(d wallet.Decision) orderBody {
+	o := d.Order
+	body := orderBody{OrderID: o.ID, CouponID: d.Coupon.Coupon, UserID: o.User, UserCouponID: d.Coupon.ID, State: o.State,
+		AmountWon: o.AmountWon, DiscountWon: o.DiscountWon, FinalWon: o.AmountWon - o.DiscountWon,
+		CouponState: d.State(), ValidUntil: s.format(d.Coupon.ExpiresAt), Now: s.format(d.Now)}
+	if o.State == coupon.OrderReserved {
+		body.ReservedUntil = s.format(o.ReservedUntil)
+	}
+	return body
+}
+
+// unknown is the answer after an error of MySQL. An invariant that is broken is not mended by asking again.
+func (s *server) unknown(err error, otherwise result, field zap.Field) answer {
+	if mysqltx.ClassOf(err) == coupon.Invariant {
+		s.Logger.Error("request failed", field, zap.Error(err))
+		return refuse(internal)
+	}
+	s.Logger.Warn("request failed", field, zap.Error(err))
+	s.metrics.refuse("unanswered")
+	return refuse(otherwise)
+}
