@@ -116,7 +116,10 @@ func (p Phrasing) Event(f *Facts, e Event) string {
 	case EventReview:
 		line = p.reviewEvent(f, e)
 	case EventAudit:
-		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason) + p.detail(e.Detail)
+		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason)
+		if e.Detail != "" {
+			line += "; " + p.Detail(e.Detail)
+		}
 	case EventIssued:
 		line = p.Sprintf(text.ColumnIssuedByHand)
 		if e.Run > 0 {
