@@ -74,11 +74,21 @@ const (
 	// asOfSQL reads a table, so that it begins the snapshot of its transaction.
 	asOfSQL = "SELECT UTC_TIMESTAMP(6), (SELECT MAX(id) FROM coupon)"
 
-	userCouponsSQL = `
+	// spanSQL reads an index alone.
+	spanSQL = "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0), COUNT(*) FROM user_coupon WHERE coupon_id = ?"
+
+	countedColumns = `
 SELECT u.status, COALESCE(o.reserved_until > ?, FALSE), COALESCE(u.expires_at <= ?, FALSE), u.run_id IS NULL, COUNT(*),
        CAST(COALESCE(SUM(IF(o.state = 'USED', o.discount_won, 0)), 0) AS CHAR)
-FROM user_coupon u LEFT JOIN coupon_order o ON o.order_id = u.order_id
-WHERE u.coupon_id = ? GROUP BY 1, 2, 3, 4`
+FROM user_coupon u `
+	countedRows = `LEFT JOIN coupon_order o ON o.order_id = u.order_id
+WHERE u.coupon_id = ? AND u.id BETWEEN ? AND ? GROUP BY 1, 2, 3, 4`
+
+	userCouponsSQL = countedColumns + countedRows
+
+	// denseSQL reads the rows in the order in which they are stored. A million take half the time.
+	denseSQL = countedColumns + "FORCE INDEX (PRIMARY) " + countedRows
+	maxSpan  = 4 // denseSQL reads at most so many rows for each one of the coupon
 )
 
 // addUserCoupons counts the issued coupons of all coupons of the report in one snapshot, and adds up the campaigns.
@@ -102,6 +112,14 @@ func (r *Reporter) addUserCoupons(ctx context.Context, report *Report) error {
 }
 
 func (c *Coupon) readUserCoupons(ctx context.Context, tx *sql.Tx, now time.Time) error {
+	var first, last, n int64
+	if err := tx.QueryRowContext(ctx, spanSQL, c.Coupon).Scan(&first, &last, &n); err != nil {
+		return err
+	}
+	query := userCouponsSQL
+	if last-first < maxSpan*n {
+		query = denseSQL
+	}
 	u := &c.UserCoupons
 	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 		var status coupon.UserCouponStatus
@@ -128,7 +146,7 @@ func (c *Coupon) readUserCoupons(ctx context.Context, tx *sql.Tx, now time.Time)
 		}
 		u.UsedWon.Add(u.UsedWon, won)
 		return nil
-	}, userCouponsSQL, now.UTC(), now.UTC(), c.Coupon)
+	}, query, now.UTC(), now.UTC(), c.Coupon, first, last)
 	most := big.NewInt(c.Most())
 	u.OpenWon.Mul(most, big.NewInt(u.Usable+u.Reserved))
 	u.ExpiredWon.Mul(most, big.NewInt(u.Expired))

@@ -96,6 +96,8 @@ func TestReportAgreesWithStateAt(t *testing.T) {
 		d.Exec("UPDATE coupon SET discount_won = 10 WHERE id = ?", id)
 		want := map[coupon.UserCouponStatus]int64{}
 		used := int64(0)
+		apart := rapid.SampledFrom([]int64{1, 10}).Draw(rt, "apart") // far apart, another query counts them
+		first := d.Number("SELECT COALESCE(MAX(id), 0) + 1 FROM user_coupon")
 		for i := range rapid.IntRange(0, 8).Draw(rt, "rows") {
 			status := rapid.SampledFrom(statuses).Draw(rt, "status")
 			expires := rapid.SampledFrom([]string{past, future, "NULL"}).Draw(rt, "expires")
@@ -105,7 +107,8 @@ func TestReportAgreesWithStateAt(t *testing.T) {
 				order = id.String() + "-" + coupon.UserID(i).Member()
 				d.Exec("INSERT INTO coupon_order VALUES (?, 1, 1, 100, 7, ?, "+until+")", order, status)
 			}
-			d.Exec("INSERT INTO user_coupon (coupon_id, user_id, status, order_id, expires_at) VALUES (?, ?, ?, NULLIF(?, ''), "+expires+")", id, i+1, status, order)
+			d.Exec("INSERT INTO user_coupon (id, coupon_id, user_id, status, order_id, expires_at) VALUES (?, ?, ?, ?, NULLIF(?, ''), "+expires+")",
+				first+int64(i)*apart, id, i+1, status, order)
 			want[coupon.StateAt(status, times[until], times[expires], time.Unix(2, 0))]++
 			if status == coupon.CouponUsed {
 				used += 7
