@@ -203,7 +203,7 @@ func (u UserCoupons) cells() (cells []cell) {
 	return cells
 }
 
-// grid is a table with a title. Without rows it is left out.
+// grid is a table with a title.
 type grid struct {
 	Title         string
 	Header, Total []cell
@@ -231,10 +231,11 @@ func (e Edition) grids() (grids []grid) {
 		campaigns.Rows = append(campaigns.Rows, slices.Concat([]cell{{Text: fmt.Sprint(s.CampaignID)}, {Text: fmt.Sprint(s.Coupons), Number: true},
 			{Text: output.Grouped(fmt.Sprint(s.Applications)), Number: true}, {Text: limit(s.ValueWon, s.percent), Number: true}}, s.UserCoupons.cells()))
 	}
-	for _, g := range []grid{issued, campaigns} {
-		if len(g.Rows) > 0 {
-			grids = append(grids, g)
-		}
+	if len(issued.Rows) > 0 {
+		grids = append(grids, issued)
+	}
+	if len(campaigns.Rows) > 0 && e.Campaign == 0 { // with --campaign, the total is that of the campaign
+		grids = append(grids, campaigns)
 	}
 	return grids
 }

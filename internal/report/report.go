@@ -6,6 +6,8 @@
 //
 // Each coupon is counted in a snapshot of MySQL and then in Redis. If the account does not balance, promises are lost,
 // or a settlement has committed between the two reads. The coupon is then counted again under its row lock.
+//
+// At the end one snapshot of MySQL counts what has become of the issued coupons of all these coupons: see UserCoupons.
 package report
 
 import (
