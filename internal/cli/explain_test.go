@@ -227,7 +227,7 @@ func TestExplain_NotSelected(t *testing.T) {
 	w.settleNow()
 	require.NoError(t, w.Redis.Del(t.Context(), "state:{"+w.Queue(couponID)+"}").Err())
 	w.must(couponID, 5, explain.StateNotSelected)
-	w.must(couponID, 4, explain.StateIssued, explain.NoteUsable)
+	w.must(couponID, 4, explain.StateIssued, explain.NoteSeatLater, explain.NoteUsable)
 	w.must(couponID, 7, explain.StateNeverClosed)
 	require.Contains(t, w.happened(couponID, 5), explain.EventFinalised)
 	w.Exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", couponID)
