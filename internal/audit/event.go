@@ -43,6 +43,12 @@ const (
 	CouponFrozen      Action = "COUPON_FROZEN"
 	CouponUnfrozen    Action = "COUPON_UNFROZEN"
 	CouponCadence     Action = "COUPON_CADENCE_CHANGED"
+
+	CouponGranted      Action = "COUPON_GRANTED"
+	CouponRevoked      Action = "COUPON_REVOKED"
+	CouponReissued     Action = "COUPON_REISSUED"
+	CouponUserExtended Action = "COUPON_USER_EXTENDED"
+	UserForgotten      Action = "USER_FORGOTTEN"
 )
 
 // NightlyActor is the actor of events that no operator caused.

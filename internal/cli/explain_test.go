@@ -172,7 +172,7 @@ func TestExplain_Outcomes(t *testing.T) {
 	w.must(couponID, 1, explain.StateIssued, explain.NoteUsed)
 	w.Exec("UPDATE user_coupon SET status = 'REVOKED' WHERE user_id = 1")
 	w.must(couponID, 1, explain.StateIssued, explain.NoteRevoked)
-	w.Exec("UPDATE user_coupon SET status = 'EXPIRED' WHERE user_id = 1")
+	w.Exec("UPDATE user_coupon SET status = 'ISSUED', expires_at = UTC_TIMESTAMP(6) WHERE user_id = 1")
 	w.must(couponID, 1, explain.StateIssued, explain.NoteExpired)
 }
 
@@ -208,7 +208,7 @@ func TestExplain_NotSelected(t *testing.T) {
 	w.settleNow()
 	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteAppliedAgain)
 	w.must(couponID, 3, explain.StateRejectedInactive)
-	w.must(couponID, 4, explain.StateIssued, explain.NoteUsable)
+	w.must(couponID, 4, explain.StateIssued, explain.NoteSeatLater, explain.NoteUsable)
 	require.NotContains(t, w.must(couponID, 5, explain.StateNotSelected), "those who applied earlier", "one was given by hand")
 
 	// Redis has lost its set of rejected users, and 3 applies again.
@@ -227,7 +227,7 @@ func TestExplain_NotSelected(t *testing.T) {
 	w.settleNow()
 	require.NoError(t, w.Redis.Del(t.Context(), "state:{"+w.Queue(couponID)+"}").Err())
 	w.must(couponID, 5, explain.StateNotSelected)
-	w.must(couponID, 4, explain.StateIssued, explain.NoteUsable)
+	w.must(couponID, 4, explain.StateIssued, explain.NoteSeatLater, explain.NoteUsable)
 	w.must(couponID, 7, explain.StateNeverClosed)
 	require.Contains(t, w.happened(couponID, 5), explain.EventFinalised)
 	w.Exec("UPDATE coupon SET total_quantity = 4 WHERE id = ?", couponID)

@@ -234,8 +234,8 @@ func TestReport_Campaign(t *testing.T) {
 	require.Contains(t, says("table"), "심야 쿠폰 (immediate)")
 	require.Contains(t, says("html"), "<h1>Settlement report of campaign 7, 2025-11-20 – 2025-11-22</h1>")
 	require.Contains(t, says("html"), "Applications by hour")
-	require.Contains(t, says("csv"), ",error,campaign_id,cadence,frozen\r\n")
-	require.Contains(t, says("csv"), ",7,IMMEDIATE,false\r\n")
+	require.Contains(t, says("csv"), ",error,campaign_id,cadence,frozen,discount_percent,")
+	require.Contains(t, says("csv"), ",7,IMMEDIATE,false,0,0,")
 	require.Contains(t, says("json"), `"campaign": 7,`)
 
 	w.Exec("UPDATE coupon SET apply_closes_at = ? WHERE id = ?", kst("2026-02-01 00:00:00").UTC(), second)

@@ -21,3 +21,11 @@ func (d Discount) Of(amountWon int64) int64 {
 
 // MaxWon is the highest amount of an order and of a discount. A higher one is taken for a typing error.
 const MaxWon = 1_000_000_000_000
+
+// Most returns the highest discount that one coupon can give.
+func (d Discount) Most() int64 {
+	if d.DiscountPercent > 0 {
+		return d.DiscountMaxWon
+	}
+	return d.DiscountWon
+}

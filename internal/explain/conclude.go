@@ -77,11 +77,15 @@ var States = []State{
 type Note string
 
 const (
-	// Every user with the coupon has exactly one of these four notes.
-	NoteUsable  Note = "USABLE"
-	NoteUsed    Note = "USED"
-	NoteExpired Note = "EXPIRED"
-	NoteRevoked Note = "REVOKED"
+	NoteSeatLater Note = "SEAT_LATER" // no coupon was left for the user at first
+	NoteRefunded  Note = "REFUNDED"   // the coupon was used, and the order was refunded; it is not used again
+
+	// Every user with the coupon has exactly one of these five notes.
+	NoteUsable   Note = "USABLE"
+	NoteReserved Note = "RESERVED"
+	NoteUsed     Note = "USED"
+	NoteExpired  Note = "EXPIRED"
+	NoteRevoked  Note = "REVOKED"
 
 	// Every DLQ entry has exactly one of the first five notes.
 	NoteTriedAgain    Note = "TRIED_AGAIN"    // the next settlement tries the entry again
@@ -106,7 +110,7 @@ const (
 
 // Notes lists all notes in the order in which a conclusion has them.
 var Notes = []Note{
-	NoteUsable, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteCouponFrozen, NoteNoSeatLeft,
+	NoteSeatLater, NoteRefunded, NoteUsable, NoteReserved, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteCouponFrozen, NoteNoSeatLeft,
 	NoteAccountInactive, NoteAccountUnknown, NoteAccountActive, NoteAlsoUnderReview, NoteAlsoStanding, NoteAppliedAgain,
 	NoteEarlierNotSelected, NoteEarlierRejected, NoteLaterUnknown, NoteShownOld,
 }
@@ -185,17 +189,24 @@ func (f *Facts) couponHolder() Conclusion {
 			c.noteEarlier(a)
 		}
 	}
-	lapsed := f.UserCoupon.ExpiresAt != nil && !f.At.Before(*f.UserCoupon.ExpiresAt)
-	switch {
-	case f.UserCoupon.Status == "USED":
-		c.note(NoteUsed, true)
-	case f.UserCoupon.Status == "REVOKED":
-		c.note(NoteRevoked, true)
-	default:
-		c.note(NoteExpired, f.UserCoupon.Status == "EXPIRED" || lapsed)
-		c.note(NoteUsable, f.UserCoupon.Status != "EXPIRED" && !lapsed)
-	}
+	state := f.UserCoupon.state()
+	c.note(stateNotes[state], true)
+	c.note(NoteRefunded, state != coupon.CouponUsed && f.UserCoupon.last(coupon.LogRefunded) != nil)
+	c.note(NoteSeatLater, c.Application != nil && f.seatCameLater(c.Application))
 	return c
+}
+
+var stateNotes = map[coupon.UserCouponStatus]Note{
+	coupon.CouponIssued: NoteUsable, coupon.CouponReserved: NoteReserved, coupon.CouponUsed: NoteUsed,
+	coupon.CouponExpired: NoteExpired, coupon.CouponRevoked: NoteRevoked,
+}
+
+// seatCameLater reports whether all seats were taken by earlier arrivals when an earlier run considered the application.
+func (f *Facts) seatCameLater(a *Application) bool {
+	return slices.ContainsFunc(f.Runs, func(r RunFacts) bool {
+		return r.Settled && r.ID != a.Run && r.StartedAt.Before(f.UserCoupon.IssuedAt) && coupon.ArrivalAt(r.Cutoff) > a.Arrival &&
+			r.NotSelected > 0 && r.LastArrival < a.Arrival
+	})
 }
 
 func (c *Conclusion) noteEarlier(a *Application) {

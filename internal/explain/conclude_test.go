@@ -74,9 +74,26 @@ func rejected(reason string) func(a *explain.Application) {
 
 func byOperator(a *explain.Application) { a.Dropped = true }
 
-func hasCoupon(run coupon.RunID, status string, expires *time.Time) change {
+func hasCoupon(run coupon.RunID, status coupon.UserCouponStatus, expires *time.Time, log ...explain.LogEntry) change {
 	return func(f *explain.Facts) {
-		f.UserCoupon = &explain.UserCoupon{Seat: 3, IssuedAt: *hence(-10 * time.Minute), ExpiresAt: expires, Run: run, Status: status}
+		f.UserCoupon = &explain.UserCoupon{Seat: 3, IssuedAt: *hence(-10 * time.Minute), ExpiresAt: expires, Run: run, Status: status, AsOf: noon, Log: log}
+	}
+}
+
+// ordered says until when the order that has the coupon has reserved it.
+func ordered(until time.Duration) change {
+	return func(f *explain.Facts) { f.UserCoupon.Order = &explain.Order{ID: "A-1", ReservedUntil: *hence(until)} }
+}
+
+var refund = explain.LogEntry{Seq: 1, Kind: coupon.LogRefunded, OrderID: "A-0"}
+
+// soldOutRun is an earlier run that found no seat for the application.
+func soldOutRun(last time.Duration) change {
+	return func(f *explain.Facts) {
+		f.Runs = append(f.Runs, explain.RunFacts{
+			RunIdentity: explain.RunIdentity{ID: 4, Trigger: coupon.Cron, Status: coupon.RunSucceeded, Cutoff: *hence(-30 * time.Minute), StartedAt: *hence(-29 * time.Minute)},
+			RunRecord:   explain.RunRecord{Settled: true, Issued: 3, NotSelected: 1, LastArrival: coupon.ArrivalAt(*hence(-time.Hour + last))},
+		})
 	}
 }
 
@@ -221,7 +238,18 @@ func TestConclusions(t *testing.T) {
 		{"issued", with(issued, hasCoupon(5, "ISSUED", hence(time.Hour))), explain.StateIssued, notes(explain.NoteUsable)},
 		{"issued, expires now", with(issued, hasCoupon(5, "ISSUED", hence(0))), explain.StateIssued, notes(explain.NoteExpired)},
 		{"used before it expired", with(issued, hasCoupon(5, "USED", hence(0))), explain.StateIssued, notes(explain.NoteUsed)},
-		{"expired early", with(issued, hasCoupon(5, "EXPIRED", hence(time.Hour))), explain.StateIssued, notes(explain.NoteExpired)},
+		{"stored as expired: only times count", with(issued, hasCoupon(5, "EXPIRED", hence(time.Hour))), explain.StateIssued, notes(explain.NoteUsable)},
+		{"reserved", with(issued, hasCoupon(5, "RESERVED", hence(time.Hour)), ordered(time.Microsecond)), explain.StateIssued, notes(explain.NoteReserved)},
+		{"reserved, validity over", with(issued, hasCoupon(5, "RESERVED", hence(0)), ordered(time.Microsecond)), explain.StateIssued, notes(explain.NoteReserved)},
+		{"the reservation runs out now", with(issued, hasCoupon(5, "RESERVED", hence(time.Hour)), ordered(0)), explain.StateIssued, notes(explain.NoteUsable)},
+		{"ran out, and expired", with(issued, hasCoupon(5, "RESERVED", hence(0)), ordered(0)), explain.StateIssued, notes(explain.NoteExpired)},
+		{"refunded", with(issued, hasCoupon(5, "ISSUED", hence(time.Hour), refund)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteUsable)},
+		{"refunded, expired", with(issued, hasCoupon(5, "ISSUED", hence(0), refund)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteExpired)},
+		{"refunded, reserved again", with(issued, hasCoupon(5, "RESERVED", nil, refund), ordered(1000)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteReserved)},
+		{"refunded, used again", with(issued, hasCoupon(5, "USED", nil, refund), ordered(0)), explain.StateIssued, notes(explain.NoteUsed)},
+		{"refunded, revoked", with(issued, hasCoupon(5, "REVOKED", nil, refund)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteRevoked)},
+		{"issued later", with(soldOutRun(-1000), issued, hasCoupon(5, "ISSUED", nil)), explain.StateIssued, notes(explain.NoteSeatLater, explain.NoteUsable)},
+		{"passed over at first", with(soldOutRun(1000), issued, hasCoupon(5, "ISSUED", nil)), explain.StateIssued, notes(explain.NoteUsable)},
 		{"revoked", with(issued, hasCoupon(5, "REVOKED", hence(-time.Hour))), explain.StateIssued, notes(explain.NoteRevoked)},
 		{"issued, clean-up pending", with(application(0, placed(explain.InQueue), outcome("ISSUED")), hasCoupon(5, "ISSUED", nil)),
 			explain.StateIssued, notes(explain.NoteUsable, explain.NoteShownOld)},

@@ -35,6 +35,7 @@ const (
 	maxOutcomes = 40
 	maxRuns     = 60
 	maxAudits   = 60
+	maxLog      = 100
 	MaxEvents   = 200 // events in a timeline
 )
 

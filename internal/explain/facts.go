@@ -22,6 +22,7 @@ type Facts struct {
 	MarkedRejected bool          `json:"markedRejected"` // Redis answers REJECTED to the user
 	Applications   []Application `json:"applications"`   // in order of arrival
 	Missed         *Missed       `json:"missed,omitempty"`
+	FreedSeats     []FreedSeat   `json:"freedSeats,omitempty"` // the latest first
 	Runs           []RunFacts    `json:"runs"`
 }
 
@@ -90,15 +91,6 @@ type PublishedWindow struct {
 	Paused   bool       `json:"paused"`
 	Sold     bool       `json:"sold"`
 	Waiting  int64      `json:"waiting"`
-}
-
-type UserCoupon struct {
-	Seat      int64        `json:"seat"` // seat number from 1; 0: given by hand without a seat
-	AppliedAt *time.Time   `json:"appliedAt,omitempty"`
-	IssuedAt  time.Time    `json:"issuedAt"`
-	ExpiresAt *time.Time   `json:"expiresAt,omitempty"`
-	Run       coupon.RunID `json:"run,omitempty"` // 0: given by hand
-	Status    string       `json:"status"`        // ISSUED, USED, EXPIRED or REVOKED
 }
 
 // Place is where Redis stores an application.

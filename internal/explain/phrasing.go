@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,6 +34,9 @@ func (p Phrasing) Print(w io.Writer, x *Explanation) {
 		p.Fprintln(w, text.WrittenOffCount, f.Coupon.WrittenOff)
 	}
 	p.printIssuing(w, f.Coupon)
+	if f.UserCoupon != nil {
+		p.Fprintln(w, text.CouponStateAsOf, f.UserCoupon.AsOf)
+	}
 	t := output.Table(w)
 	t.AppendHeader(p.Cells(text.ColumnAt, text.ColumnEvent))
 	for _, e := range x.Events {
@@ -95,6 +99,7 @@ var eventMessages = map[EventKind]text.Message{
 	EventNotSelected: text.ColumnNotSelected,
 	EventRejected:    text.ColumnRejected,
 	EventAlready:     text.EventAlreadyHeld,
+	EventSeatFreed:   text.EventSeatFreed,
 }
 
 func (p Phrasing) Event(f *Facts, e Event) string {
@@ -111,20 +116,34 @@ func (p Phrasing) Event(f *Facts, e Event) string {
 	case EventReview:
 		line = p.reviewEvent(f, e)
 	case EventAudit:
-		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason) + p.detail(e.Detail)
+		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason)
+		if e.Detail != "" {
+			line += "; " + p.Detail(e.Detail)
+		}
 	case EventIssued:
 		line = p.Sprintf(text.ColumnIssuedByHand)
 		if e.Run > 0 {
 			line = p.Sprintf(text.EventIssued, f.UserCoupon.Seat) + p.issuedBy(f, e.Run)
 		}
-		if f.UserCoupon.Status != "ISSUED" {
-			line += p.Sprintf(text.StatusNow, f.UserCoupon.Status)
+		if f.UserCoupon.Status != coupon.CouponIssued && len(f.UserCoupon.Log) == 0 { // the shop changed it
+			line += p.Sprintf(text.StatusNow, string(f.UserCoupon.Status))
 		}
 	case EventNotSelected, EventRejected, EventAlready:
 		line += p.byRun(e.Run) + p.detail(e.Reason)
-	default: // other events have no details
+	case EventSeatFreed:
+		line += p.Sprintf(text.ByActor, output.Printable(e.Actor))
+	case EventRanOut:
+		line = p.Sprintf(text.EventRanOut, output.Printable(e.Order))
+	default:
+		if e.Entry != nil {
+			line = p.logEvent(f, e)
+		} // other events have no details
 	}
-	if e.At.After(f.At) {
+	now := f.At
+	if f.UserCoupon != nil && (e.Kind == EventRanOut || e.Kind == EventExpires) { // by the clock of MySQL
+		now = f.UserCoupon.AsOf
+	}
+	if e.Kind.expected() && e.At.After(now) {
 		line += p.Sprintf(text.Planned)
 	}
 	return line
@@ -245,6 +264,7 @@ var stateMessages = map[State]text.Message{
 }
 
 var noteMessages = map[Note]text.Message{
+	NoteSeatLater:          text.NoteSeatLater,
 	NoteUsed:               text.NoteUsed,
 	NoteRevoked:            text.NoteRevoked,
 	NoteTriedAgain:         text.NoteTriedAgain,
@@ -277,15 +297,9 @@ func (p Phrasing) Sentence(f *Facts, c Conclusion) string {
 }
 
 func (p Phrasing) noted(f *Facts, n Note) string {
-	switch expires := f.UserCoupon; {
-	case n == NoteUsable && expires.ExpiresAt == nil:
-		return p.Sprintf(text.NeverExpires)
-	case n == NoteUsable:
-		return p.Sprintf(text.UsableUntil, p.Instant(*expires.ExpiresAt))
-	case n == NoteExpired && (expires.ExpiresAt == nil || expires.ExpiresAt.After(f.At)):
-		return p.Sprintf(text.HasExpired)
-	case n == NoteExpired:
-		return p.Sprintf(text.ExpiredAt, p.Instant(*expires.ExpiresAt))
+	switch {
+	case n == NoteRefunded || slices.Contains(slices.Collect(maps.Values(stateNotes)), n):
+		return p.ofUserCoupon(f, n)
 	case n == NoteTriedAgain && f.Coupon.immediate():
 		return p.Sprintf(text.NoteTriedAtNight)
 	default:

@@ -29,9 +29,11 @@ func fullFacts() *Facts {
 			Gap:       2,
 			Published: &PublishedWindow{Known: true, OpensAt: &at, ClosesAt: &closes, Waiting: 250},
 		},
-		User:       User{UserKnown: true, UserActive: true, UserStatus: "ACTIVE"},
-		UserCoupon: &UserCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED"},
-		Missed:     &Missed{Rank: 12, Micros: 1_200_000},
+		User: User{UserKnown: true, UserActive: true, UserStatus: "ACTIVE"},
+		UserCoupon: &UserCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED", AsOf: at.Add(time.Minute),
+			Order: &Order{ID: "A-1", AmountWon: 12_000, DiscountWon: 5000, ReservedUntil: closes},
+			Log:   []LogEntry{{Seq: 1, Kind: coupon.LogRefunded, OrderID: "A-1", At: at}, {Seq: 2, Kind: coupon.LogRevoked, Actor: "kim", Reason: "C-1", At: at}}},
+		Missed: &Missed{Rank: 12, Micros: 1_200_000},
 		Applications: []Application{{Arrival: coupon.ArrivalAt(at), AppliedAt: at, Position: 3, SettlesAt: &closes, Order: 212,
 			Review: &candidates.Reason{Attempts: 3}, Decision: Decision{RecordedAt: &closes}}},
 	}
@@ -183,7 +185,8 @@ func TestImmediateRunsInTheTimeline(t *testing.T) {
 
 var actions = []audit.Action{audit.GapHeld, audit.CountHeld, audit.GapAccepted, audit.DLQRetried, audit.DLQDropped, audit.ManualSettle,
 	audit.CouponCreated, audit.CouponClosed, audit.CouponExtended, audit.CouponPaused, audit.CouponResumed, audit.CouponSeats,
-	audit.CouponRecounted, audit.CouponUnfinalised, audit.CouponFrozen, audit.CouponUnfrozen, audit.CouponCadence}
+	audit.CouponRecounted, audit.CouponUnfinalised, audit.CouponFrozen, audit.CouponUnfrozen, audit.CouponCadence,
+	audit.CouponGranted, audit.CouponRevoked, audit.CouponReissued, audit.CouponUserExtended, audit.UserForgotten}
 
 func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 	t.Parallel()
@@ -191,7 +194,7 @@ func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 	for _, l := range []text.Language{text.Korean, text.English} {
 		p := phrasing(l)
 		for _, k := range EventKinds {
-			line := p.Event(f, Event{At: f.At, Kind: k, Run: 5, Settled: &RunFacts{}, Review: &candidates.Reason{}})
+			line := p.Event(f, Event{At: f.At, Kind: k, Run: 5, Settled: &RunFacts{}, Review: &candidates.Reason{}, Order: "A-1", Entry: &LogEntry{Kind: coupon.LogKind(k)}})
 			require.NotEmpty(t, line, k)
 			require.NotContains(t, line, "%!")
 			require.Equal(t, l == text.Korean, hangul.MatchString(line), "%s: %s", k, line)

@@ -34,6 +34,7 @@ func (e *Explainer) readMySQL(ctx context.Context, x *Explanation) error {
 		}{
 			{"coupon", r.readCoupon}, {"user coupon of coupon", r.readUserCoupon}, {"outcomes of coupon", r.readOutcomes},
 			{"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns}, {"audit of coupon", r.readAudits},
+			{"seats that became free of coupon", r.readFreedSeats},
 		} {
 			if err := part.read(ctx); text.Is(err, text.NoSuchCoupon) {
 				return err
@@ -78,25 +79,6 @@ func (r *reader) readCoupon(ctx context.Context) error {
 		c.Freeze, err = history.Freeze(ctx, r.tx, r.CouponID)
 	}
 	return err
-}
-
-const userCouponSQL = `
-SELECT position, applied_at, issued_at, expires_at, COALESCE(run_id, 0), status FROM user_coupon WHERE coupon_id = ? AND user_id = ?`
-
-func (r *reader) readUserCoupon(ctx context.Context) error {
-	c := new(UserCoupon)
-	err := r.tx.QueryRowContext(ctx, userCouponSQL, r.CouponID, r.UserID).Scan(&c.Seat, &c.AppliedAt, &c.IssuedAt, &c.ExpiresAt, &c.Run, &c.Status)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	r.UserCoupon = c
-	if c.Run > 0 && c.AppliedAt != nil { // a run issued the coupon
-		r.application(coupon.ArrivalAt(*c.AppliedAt)).Decision = Decision{Outcome: coupon.OutcomeIssued, Run: c.Run, RecordedAt: &c.IssuedAt}
-	}
-	return nil
 }
 
 const outcomesSQL = `
@@ -228,8 +210,9 @@ func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	return unsettled, unsettled
 }
 
+// auditsSQL leaves out the events about other users. Those about a forgotten user have a hash instead of an id.
 const auditsSQL = "SELECT e.at, e.actor, e.action, COALESCE(e.run_id, 0), e.reason, e.detail" + audit.Chained + `
-WHERE e.coupon_id = ? AND (e.user_id IS NULL OR e.user_id = ?)
+WHERE e.coupon_id = ? AND (e.user_id IS NULL AND e.user_hash IS NULL OR e.user_id = ?)
 ORDER BY e.seq DESC LIMIT ?`
 
 func (r *reader) readAudits(ctx context.Context) error {
@@ -238,5 +221,8 @@ func (r *reader) readAudits(ctx context.Context) error {
 		return []any{&e.At, &e.Actor, &e.Action, &e.Run, &e.Reason, &e.Detail}
 	}, auditsSQL, r.CouponID, r.UserID, maxAudits+1)
 	r.explanation.Events = bounded(r, events, maxAudits)
+	if r.UserCoupon != nil {
+		r.explanation.Events = r.UserCoupon.addReasons(r.explanation.Events)
+	}
 	return err
 }

@@ -28,11 +28,32 @@ const (
 	EventFinalised   EventKind = "FINALISED"
 	EventSettles     EventKind = "SETTLES" // the next expected settlement
 	EventExpires     EventKind = "EXPIRES"
+
+	EventSeatFreed EventKind = "SEAT_FREED" // another user's coupon was revoked, and its seat became free
+	EventGranted   EventKind = EventKind(coupon.LogGranted)
+	EventReserved  EventKind = EventKind(coupon.LogReserved)
+	EventRanOut    EventKind = "RAN_OUT" // a reservation
+	EventReleased  EventKind = EventKind(coupon.LogReleased)
+	EventUsed      EventKind = EventKind(coupon.LogUsed)
+	EventRefunded  EventKind = EventKind(coupon.LogRefunded)
+	EventRevoked   EventKind = EventKind(coupon.LogRevoked)
+	EventReissued  EventKind = EventKind(coupon.LogReissued)
+	EventExtended  EventKind = EventKind(coupon.LogExtended)
 )
 
-// EventKinds lists all kinds. Events of the same instant are in this order.
+// EventKinds lists all kinds. Events of the same instant are in this order, except the entries of coupon_log: their numbers count.
 var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventAttempt, EventReview, EventAudit, EventIssued,
-	EventNotSelected, EventRejected, EventAlready, EventFinalised, EventSettles, EventExpires}
+	EventNotSelected, EventRejected, EventAlready, EventFinalised, EventSeatFreed, EventSettles, EventRanOut, EventExpires,
+	EventGranted, EventReserved, EventReleased, EventUsed, EventRefunded, EventRevoked, EventReissued, EventExtended}
+
+// expected reports whether an event of this kind can be in the future. The clocks of MySQL, Redis and pods may differ.
+func (k EventKind) expected() bool {
+	return slices.Contains([]EventKind{EventOpens, EventCloses, EventSettles, EventRanOut, EventExpires}, k)
+}
+
+func (k EventKind) rank() int {
+	return min(slices.Index(EventKinds, k), slices.Index(EventKinds, EventGranted))
+}
 
 // Event is a past or expected event. Fields that its kind does not use are empty.
 type Event struct {
@@ -45,6 +66,8 @@ type Event struct {
 	Reason  string             `json:"reason,omitempty"`
 	Detail  string             `json:"detail,omitempty"`
 	Review  *candidates.Reason `json:"review,omitempty"`
+	Order   string             `json:"order,omitempty"`
+	Entry   *LogEntry          `json:"-"` // of the coupon's log; JSON has it in UserCoupon.Log
 	Settled *RunFacts          `json:"-"` // the run of an EventRun; JSON has it in Facts.Runs
 }
 
@@ -78,16 +101,14 @@ func (x *Explanation) addEvents() {
 		r := &f.Runs[i]
 		t.add(&r.StartedAt, Event{Kind: EventRun, Run: r.ID, Actor: r.Operator, Reason: r.Reason, Settled: r})
 	}
-	if c := f.UserCoupon; c != nil {
-		issued := Event{Kind: EventIssued, Run: c.Run}
-		if c.Run > 0 && c.AppliedAt != nil {
-			issued.Arrival = coupon.ArrivalAt(*c.AppliedAt)
-		}
-		t.add(&c.IssuedAt, issued)
-		t.add(c.ExpiresAt, Event{Kind: EventExpires})
+	for _, freed := range f.FreedSeats {
+		t.add(&freed.At, Event{Kind: EventSeatFreed, Actor: freed.Actor})
+	}
+	if f.UserCoupon != nil {
+		t.addUserCoupon(f.UserCoupon)
 	}
 	slices.SortStableFunc(t, func(a, b Event) int {
-		return cmp.Or(a.At.Compare(b.At), slices.Index(EventKinds, a.Kind)-slices.Index(EventKinds, b.Kind))
+		return cmp.Or(a.At.Compare(b.At), a.Kind.rank()-b.Kind.rank())
 	})
 	more := max(0, len(t)-MaxEvents)
 	x.Events, x.LeftOut = t[more:], x.LeftOut+more

@@ -127,7 +127,7 @@ type AuditEntry struct {
 }
 
 const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail" + audit.Chained + `
-WHERE e.coupon_id = ? AND e.user_id IS NULL ORDER BY e.seq DESC LIMIT ?`
+WHERE e.coupon_id = ? AND e.user_id IS NULL AND e.user_hash IS NULL ORDER BY e.seq DESC LIMIT ?`
 
 // AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user.
 func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) ([]AuditEntry, error) {

@@ -39,17 +39,17 @@ func (r *Reporter) count(ctx context.Context, id coupon.CouponID, period Period)
 }
 
 const couponSQL = `
-SELECT name, discount_won, total_quantity, CAST(total_quantity AS SIGNED) - CAST(issued_count AS SIGNED), apply_opens_at < ? AND apply_closes_at > ?,
+SELECT name, discount_won, discount_percent, discount_max_won, minimum_won, total_quantity, CAST(total_quantity AS SIGNED) - CAST(issued_count AS SIGNED), apply_opens_at < ? AND apply_closes_at > ?,
        COALESCE(campaign_id, 0), cadence, frozen
 FROM coupon WHERE id = ?`
 
 func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Period, query string) (*counter, error) {
 	c := &counter{Reporter: r, period: period, runs: map[coupon.RunID]bool{}, timeline: map[int]int64{},
-		Coupon: Coupon{Coupon: id, Counts: Counts{ValueWon: new(big.Int)}, SettledBy: SettledBy{Runs: []coupon.RunID{}}, Audit: []AuditGroup{}}}
+		Coupon: Coupon{Coupon: id, Counts: noCounts(), SettledBy: SettledBy{Runs: []coupon.RunID{}}, Audit: []AuditGroup{}}}
 	err := mysqltx.Read(ctx, r.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error { // one snapshot for all queries
 		c.tx = tx
 		err := tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).
-			Scan(&c.Name, &c.DiscountWon, &c.Seats, &c.SeatsLeft, &c.open, &c.CampaignID, &c.Cadence, &c.Frozen)
+			Scan(&c.Name, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon, &c.MinimumWon, &c.Seats, &c.SeatsLeft, &c.open, &c.CampaignID, &c.Cadence, &c.Frozen)
 		if errors.Is(err, sql.ErrNoRows) {
 			return text.UsageErrorf(text.NoSuchCoupon, id)
 		}
@@ -64,7 +64,7 @@ func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Per
 		return c, err
 	}
 	c.Applications = c.Issued + c.NotSelected + c.Rejected + c.AlreadyIssued + c.UnderReview + c.Waiting
-	c.ValueWon.Mul(big.NewInt(c.DiscountWon), big.NewInt(c.Issued))
+	c.ValueWon.Mul(big.NewInt(c.Most()), big.NewInt(c.Issued))
 	return c, mysqltx.Wrap(err, "report coupon %d", id)
 }
 

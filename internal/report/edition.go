@@ -76,16 +76,19 @@ func (e Edition) row(c Coupon) []cell {
 	if c.LastSettledAt != nil {
 		at = e.second(*c.LastSettledAt)
 	}
-	return row(c.Coupon.String(), output.Printable(c.Name)+e.marks(c), figureCells(c.Counts), at, runsOf(c), output.Took(c.Millis))
+	return row(c.Coupon.String(), output.Printable(c.Name)+e.marks(c), figureCells(c.Counts, c.DiscountPercent > 0), at, runsOf(c), output.Took(c.Millis))
 }
 
 func (e Edition) total() []cell {
-	return row(e.Sprintf(text.Total), e.Sprintf(text.CouponCount, len(e.Coupons)), figureCells(e.Total), "", "", "")
+	percent := slices.ContainsFunc(e.Coupons, func(c Coupon) bool { return c.DiscountPercent > 0 })
+	return row(e.Sprintf(text.Total), e.Sprintf(text.CouponCount, len(e.Coupons)), figureCells(e.Total, percent), "", "", "")
 }
 
-func figureCells(c Counts) (cells []cell) {
+// figureCells shows ValueWon as a limit if it counts coupons with a percentage.
+func figureCells(c Counts, percent bool) (cells []cell) {
 	for i, n := range c.values() {
-		cells = append(cells, cell{Text: output.Grouped(n.String()), Number: true, Bad: figures[i].column == text.ColumnGap && n.Sign() != 0})
+		cells = append(cells, cell{Text: limit(n, percent && figures[i].column == text.ColumnValueWon), Number: true,
+			Bad: figures[i].column == text.ColumnGap && n.Sign() != 0})
 	}
 	return cells
 }
@@ -147,7 +150,7 @@ func (e Edition) missing() (lines []string) {
 }
 
 func (e Edition) meaning() []string {
-	return []string{e.Sprintf(text.ReportMeaning, e.Instant(e.From), e.Instant(e.To)), e.Sprintf(text.ReportValue), e.Sprintf(text.ReportWholeCoupon)}
+	return []string{e.Sprintf(text.ReportMeaning, e.Instant(e.From), e.Instant(e.To)), e.Sprintf(text.ReportValue), e.Sprintf(text.ReportWholeCoupon), e.Sprintf(text.UserCouponsMeaning)}
 }
 
 // chains returns the ends of the audit chains. A kept report reveals a later change of the events up to them.
@@ -165,7 +168,7 @@ var actionColumns = []text.Message{text.ColumnCoupon, text.ColumnAt, text.Column
 func (e Edition) actions() (rows [][]any) {
 	for _, c := range e.Coupons {
 		for _, a := range c.Audit {
-			detail := output.Printable(a.Detail)
+			detail := e.Detail(a.Detail)
 			if a.Count > 1 {
 				detail = e.Sprintf(text.ApplicationCount, output.Grouped(strconv.FormatInt(a.Count, 10)))
 			}
@@ -207,7 +210,10 @@ func (e Edition) CSV(w io.Writer) error {
 	columns = append(columns, e.Cells(text.CSVFirstSettledAt, text.CSVLastSettledAt, text.CSVTimeZone, text.ColumnRuns, text.CSVRunCount,
 		text.CSVDuration, text.CSVAuditSeq, text.CSVAuditHash, text.CSVReadError)...)
 	failed := len(columns) - 1
-	columns = append(columns, e.Cells(text.CSVCampaign, text.ColumnCadence, text.ColumnFrozen)...)
+	columns = append(columns, e.Cells(text.CSVCampaign, text.ColumnCadence, text.ColumnFrozen, text.CSVPercent, text.CSVMaxWon, text.CSVAsOf)...)
+	for _, f := range userCouponFigures {
+		columns = append(columns, f.csv.In(e.Language))
+	}
 	return output.CSV(w, func(row func(cells ...any)) {
 		row(columns...)
 		for _, c := range e.Coupons {
@@ -234,8 +240,13 @@ func (e Edition) csvRow(c Coupon) []any {
 	if c.CampaignID > 0 {
 		campaign = c.CampaignID
 	}
-	return append(cells, e.SheetTime(c.FirstSettledAt), e.SheetTime(c.LastSettledAt), e.Zone.String(), runsOf(c), c.RunCount,
-		output.Known(c.Millis, ""), seq, c.AuditHead.Hash, "", campaign, c.Cadence, c.Frozen)
+	cells = append(cells, e.SheetTime(c.FirstSettledAt), e.SheetTime(c.LastSettledAt), e.Zone.String(), runsOf(c), c.RunCount,
+		output.Known(c.Millis, ""), seq, c.AuditHead.Hash, "", campaign, c.Cadence, c.Frozen,
+		c.DiscountPercent, c.DiscountMaxWon, e.SheetTime(&e.AsOf))
+	for _, n := range c.UserCoupons.values() {
+		cells = append(cells, n)
+	}
+	return cells
 }
 
 func (e Edition) Table(w io.Writer) {
@@ -250,21 +261,15 @@ func (e Edition) Table(w io.Writer) {
 		}
 		return
 	}
-	t := output.Table(w)
-	header := e.header()
-	columns := []table.ColumnConfig{rightAligned(1)}
-	for i, c := range header {
-		if c.Number {
-			columns = append(columns, rightAligned(i+1))
-		}
-	}
-	t.SetColumnConfigs(columns)
-	t.AppendHeader(tableRow(header))
+	applications := grid{Header: e.header(), Total: e.total()}
 	for _, c := range e.Coupons {
-		t.AppendRow(tableRow(e.row(c)))
+		applications.Rows = append(applications.Rows, e.row(c))
 	}
-	t.AppendFooter(tableRow(e.total()))
-	t.Render()
+	applications.print(w)
+	for _, g := range e.grids() {
+		fmt.Fprintln(w, g.Title)
+		g.print(w)
+	}
 	if actions := e.actions(); len(actions) > 0 {
 		e.Fprintln(w, text.ReportActions)
 		t := output.Table(w)
@@ -277,6 +282,25 @@ func (e Edition) Table(w io.Writer) {
 	for _, line := range slices.Concat(e.frozen(), e.leftOut(), e.meaning(), e.chains()) {
 		fmt.Fprintln(w, line)
 	}
+}
+
+func (g grid) print(w io.Writer) {
+	t := output.Table(w)
+	columns := []table.ColumnConfig{rightAligned(1)}
+	for i, c := range g.Header {
+		if c.Number {
+			columns = append(columns, rightAligned(i+1))
+		}
+	}
+	t.SetColumnConfigs(columns)
+	t.AppendHeader(tableRow(g.Header))
+	for _, row := range g.Rows {
+		t.AppendRow(tableRow(row))
+	}
+	if len(g.Total) > 0 {
+		t.AppendFooter(tableRow(g.Total))
+	}
+	t.Render()
 }
 
 func rightAligned(column int) table.ColumnConfig {

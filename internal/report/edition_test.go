@@ -17,11 +17,16 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
+func counts() report.Counts {
+	return report.Counts{ValueWon: new(big.Int),
+		UserCoupons: report.UserCoupons{UsedWon: new(big.Int), OpenWon: new(big.Int), ExpiredWon: new(big.Int), RevokedWon: new(big.Int)}}
+}
+
 // edition is an empty report of a month.
 func edition(l text.Language) report.Edition {
 	from := time.Date(2025, 11, 1, 0, 0, 0, 0, seoul)
 	return report.Edition{
-		Report: &report.Report{Total: report.Counts{ValueWon: new(big.Int)}}, Name: "2025-11", GeneratedAt: from,
+		Report: &report.Report{Total: counts()}, Name: "2025-11", GeneratedAt: from,
 		Period: report.Period{From: from, To: from.AddDate(0, 1, 0), Bucket: time.Hour}, Locale: output.Locale{Language: l, Zone: seoul},
 	}
 }
@@ -34,7 +39,7 @@ func TestCSVKeepsHostileNamesText(t *testing.T) {
 		`a",=1,"b`, "a\r\n=1,2", "심야 쿠폰, \"최대\" 50%", "'=1", "1e5", "",
 	}
 	for i, name := range names {
-		e.Coupons = append(e.Coupons, report.Coupon{Coupon: coupon.CouponID(i), Name: name, Counts: report.Counts{ValueWon: new(big.Int)}})
+		e.Coupons = append(e.Coupons, report.Coupon{Coupon: coupon.CouponID(i), Name: name, Counts: counts()})
 	}
 	e.Coupons[0].Gap = -1
 	var written bytes.Buffer
@@ -66,10 +71,10 @@ func TestHTMLLoadsAndRunsNothing(t *testing.T) {
 		e := edition(text.Language(lang))
 		e.Coupons = []report.Coupon{{Coupon: 1, Name: `"><script>alert(1)</script><img src=http://evil/x onerror=alert(1)>`}, {Coupon: 2}}
 		for i := range e.Coupons {
-			e.Coupons[i].ValueWon = new(big.Int)
+			e.Coupons[i].Counts = counts()
 			e.Coupons[i].Audit = []report.AuditGroup{{Count: 1}}
 		}
-		e.Total = report.Counts{Outcomes: report.Outcomes{Applications: 5, Issued: 3, NotSelected: 1, UnderReview: 1}, ValueWon: big.NewInt(3_005_000)}
+		e.Total.Outcomes, e.Total.ValueWon = report.Outcomes{Applications: 5, Issued: 3, NotSelected: 1, UnderReview: 1}, big.NewInt(3_005_000)
 		e.Timeline = make([]int64, 30*24)
 		e.Timeline[10], e.Timeline[719] = 4, 1
 		var written bytes.Buffer
@@ -103,8 +108,8 @@ func TestHTMLLoadsAndRunsNothing(t *testing.T) {
 			require.Zero(t, elements[unwanted], unwanted)
 		}
 		require.Equal(t, 2, elements["svg"])
-		require.Equal(t, 2, elements["table"])
-		require.Equal(t, 1+2+1+1+2, elements["tr"], "coupons with their sums, and two actions")
+		require.Equal(t, 3, elements["table"])
+		require.Equal(t, 2*(1+2+1)+1+2, elements["tr"], "coupons with their sums, twice, and two actions")
 		require.GreaterOrEqual(t, elements["rect"], 3, "an outcome each")
 		require.Contains(t, shown.String(), "<script>alert(1)</script>")
 		require.Contains(t, shown.String(), "3,005,000")

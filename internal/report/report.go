@@ -6,6 +6,8 @@
 //
 // Each coupon is counted in a snapshot of MySQL and then in Redis. If the account does not balance, promises are lost,
 // or a settlement has committed between the two reads. The coupon is then counted again under its row lock.
+//
+// At the end one snapshot of MySQL counts what has become of the issued coupons of all these coupons: see UserCoupons.
 package report
 
 import (
@@ -44,17 +46,20 @@ type Report struct {
 	Total   Counts   `json:"total"`  // the sums of Coupons
 	Unread  []Unread `json:"unread"` // the coupons that could not be read
 
+	AsOf      time.Time     `json:"asOf"` // instant of Counts.UserCoupons, by the clock of MySQL: one snapshot for all coupons
+	Campaigns []CampaignSum `json:"campaigns"`
+
 	// Timeline counts the arrivals in each Bucket of the period.
 	Timeline []int64 `json:"-"`
 }
 
 type Coupon struct {
-	Coupon      coupon.CouponID `json:"coupon"`
-	Name        string          `json:"name"`
-	DiscountWon int64           `json:"discountWon"`
-	CampaignID  uint64          `json:"campaignId,omitempty"` // 0: no campaign
-	Cadence     coupon.Cadence  `json:"cadence"`
-	Frozen      bool            `json:"frozen"`
+	Coupon coupon.CouponID `json:"coupon"`
+	Name   string          `json:"name"`
+	coupon.Discount
+	CampaignID uint64         `json:"campaignId,omitempty"` // 0: no campaign
+	Cadence    coupon.Cadence `json:"cadence"`
+	Frozen     bool           `json:"frozen"`
 	Counts
 	SettledBy
 	AuditHead audit.Head `json:"auditHead"` // end of the coupon's audit chain
@@ -71,11 +76,15 @@ type Coupon struct {
 // about the coupon at present, and do not depend on the period.
 type Counts struct {
 	Outcomes
-	ValueWon  *big.Int `json:"valueWon"` // value of the issued coupons
+	ValueWon  *big.Int `json:"valueWon"` // the most that the coupons of Outcomes.Issued can give
 	Seats     int64    `json:"seats"`
 	SeatsLeft int64    `json:"seatsLeft"`
 	Gap       int64    `json:"gap"` // lost promises of the whole coupon; their arrivals are unknown
+
+	UserCoupons UserCoupons `json:"userCoupons"`
 }
+
+func noCounts() Counts { return Counts{ValueWon: new(big.Int), UserCoupons: noUserCoupons()} }
 
 // Outcomes counts each application once. Applications is the sum of the other fields.
 type Outcomes struct {
@@ -88,12 +97,13 @@ type Outcomes struct {
 	Waiting       int64 `json:"waiting"`
 }
 
-// numbers returns all fields except ValueWon, in the order of figures.
+// numbers returns all fields except ValueWon and UserCoupons, in the order of figures.
 func (c *Counts) numbers() []*int64 {
 	return []*int64{&c.Applications, &c.Issued, &c.NotSelected, &c.Rejected, &c.AlreadyIssued, &c.UnderReview, &c.Waiting,
 		&c.Seats, &c.SeatsLeft, &c.Gap}
 }
 
+// add adds all fields except UserCoupons, which are read later.
 func (c *Counts) add(b Counts) {
 	for i, n := range b.numbers() {
 		*c.numbers()[i] += *n
@@ -178,8 +188,16 @@ ORDER BY c.id LIMIT ?`
 // Report counts the given coupons. If none are given, it counts those that were open in the period or have
 // applications.
 func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.CouponID) (*Report, error) {
+	report, err := r.applications(ctx, period, coupons)
+	if err != nil {
+		return nil, err
+	}
+	return report, r.addUserCoupons(ctx, report)
+}
+
+func (r *Reporter) applications(ctx context.Context, period Period, coupons []coupon.CouponID) (*Report, error) {
 	buckets := (period.To.Sub(period.From) + period.Bucket - 1) / period.Bucket
-	report := &Report{Coupons: []Coupon{}, Total: Counts{ValueWon: new(big.Int)}, Unread: []Unread{}, Timeline: make([]int64, buckets)}
+	report := &Report{Coupons: []Coupon{}, Total: noCounts(), Unread: []Unread{}, Campaigns: []CampaignSum{}, Timeline: make([]int64, buckets)}
 	if len(coupons) > 0 {
 		return report, r.addAll(ctx, report, period, slices.Compact(slices.Sorted(slices.Values(coupons))), true)
 	}

@@ -47,4 +47,21 @@ var (
 
 	EventImmediateRun = Message{"즉시 실행 %d (settle serve)", "immediate run %d (settle serve)"}
 	ByImmediateRun    = Message{", 즉시 실행 %d (settle serve)", ", by immediate run %d (settle serve)"}
+
+	CouponStateAsOf = Message{"발급된 쿠폰의 상태는 MySQL 시각 %s 기준입니다", "state of the issued coupon as of %s, by the clock of MySQL"}
+	EventSeatFreed  = Message{"다른 사용자의 쿠폰이 회수되어 수량 1장이 생김", "another user's coupon was revoked, and its seat became free"}
+	ByActor         = Message{", 처리자 %s", ", by %s"}
+	EventReserved   = Message{"주문 %s에 예약 (주문 금액 %s원, 할인 %s원)", "reserved for order %s (amount %s won, discount %s won)"}
+	EventRanOut     = Message{"주문 %s의 예약 시간 만료", "the reservation for order %s runs out"}
+	EventReleased   = Message{"주문 %s의 예약 취소", "released by order %s"}
+	EventTakenOver  = Message{"예약 시간이 지난 주문 %s의 예약 해제", "released from order %s, whose reservation had run out"}
+	EventUsed       = Message{"주문 %s에 사용 확정 (할인 %s원)", "used for order %s (discount %s won)"}
+	EventRefunded   = Message{"주문 %s의 사용 취소(환불)", "given back: order %s was refunded"}
+	EventGranted    = Message{"수동 지급", "given by hand"}
+	EventRevoked    = Message{"쿠폰 회수", "revoked"}
+	EventReissued   = Message{"쿠폰 회수 취소(재발급)", "reissued"}
+	EventExtended   = Message{"유효기간 연장", "extended"}
+	ValidUntil      = Message{", %s까지 사용 가능", ", valid until %s"}
+	SeatForNext     = Message{", 수량 1장이 다음 순번에게 넘어감", ", its seat becomes free for the next in line"}
+	SeatTakenBack   = Message{", 회수할 때 생긴 수량 1장을 다시 차감", ", and takes back the seat that became free"}
 )

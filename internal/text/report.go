@@ -7,8 +7,8 @@ var (
 		"coupon %d %s could not be read, because another session has locked it. The table and totals do not include it: make the report again."}
 	ReportMeaning = Message{"%s부터 %s 전까지 접수된 신청을 현재 결과별로 집계합니다. 신청 = 발급 + 미선정 + 거절 + 이미 보유 + 검토 중 + 대기.",
 		"Applications that arrived from %s and before %s, by their outcome so far: applications = issued + not selected + rejected + already held + under review + waiting."}
-	ReportValue = Message{"금액 = 쿠폰 할인액 × 발급 수. 수동으로 발급한 쿠폰은 신청이 없으므로 포함되지 않습니다. 월 합계는 일별 합계를 모두 더한 값과 같습니다.",
-		"Value = discount of the coupon × issued. Coupons issued by hand have no application and are not included. A month is the sum of its days."}
+	ReportValue = Message{"금액 = 한 장의 할인액 × 발급 수. 정률 쿠폰은 최대 할인액으로 계산하여 ≤로 표시합니다. 수동으로 발급한 쿠폰은 신청이 없으므로 포함되지 않습니다. 월 합계는 일별 합계를 모두 더한 값과 같습니다.",
+		"Value = discount of one coupon × issued. A percentage counts with its limit, and is shown with ≤. Coupons issued by hand have no application and are not included. A month is the sum of its days."}
 	ReportWholeCoupon = Message{"수량, 남은 수량, 유실은 신청 시각과 관계없이 쿠폰 전체의 현재 값입니다.",
 		"Seats, seats left and gap are those of the whole coupon now, regardless of when applications arrived."}
 	ReportActions    = Message{"운영 기록", "Operators' actions"}
@@ -32,4 +32,34 @@ var (
 		"campaign %d has more than %d coupons: report some of them with --coupon"}
 	CampaignTooLong = Message{"%d번 캠페인의 기간이 %s부터 %s까지로 %d일을 넘습니다. --date 또는 --month를 지정하세요",
 		"campaign %d lasts from %s to %s, more than %d days: give --date or --month"}
+
+	ReportUserCoupons = Message{"발급된 쿠폰의 현황 (MySQL 시각 %s 기준)",
+		"Issued coupons as of %s, by the clock of MySQL"}
+	ReportCampaigns    = Message{"캠페인별 합계", "Sums of campaigns"}
+	UserCouponsMeaning = Message{"발급된 쿠폰의 현황은 신청 시각과 관계없이 쿠폰 전체의 값이며 수동 발급도 포함합니다. 발급 = 사용 가능 + 예약 + 사용 + 기한 만료 + 회수. 사용 할인액은 실제로 할인된 금액이고, 다른 금액은 그 장수로 할인될 수 있는 최대 금액입니다.",
+		"Issued coupons are those of the whole coupon, regardless of when applications arrived, and include those issued by hand: issued = usable + reserved + used + expired + revoked. Used won is what was taken off; the other amounts are the most that so many coupons can take off."}
+	ColumnUsable     = Message{"사용 가능", "usable"}
+	ColumnReserved   = Message{"예약", "reserved"}
+	ColumnUsed       = Message{"사용", "used"}
+	ColumnExpired    = Message{"기한 만료", "expired"}
+	ColumnRevoked    = Message{"회수", "revoked"}
+	ColumnUsedWon    = Message{"사용 할인액(원)", "used (won)"}
+	ColumnOpenWon    = Message{"미사용 잔액(원, 최대)", "open (won, at most)"}
+	ColumnExpiredWon = Message{"만료 금액(원, 최대)", "expired (won, at most)"}
+	ColumnRevokedWon = Message{"회수 금액(원, 최대)", "revoked (won, at most)"}
+
+	CSVPercent     = Message{"할인율", "discount_percent"}
+	CSVMaxWon      = Message{"최대 할인액(원)", "discount_max_won"}
+	CSVAsOf        = Message{"현황 기준 시각", "as_of"}
+	CSVUserCoupons = Message{"발급된 쿠폰", "user_coupons"}
+	CSVByHand      = Message{"수동 발급", "by_hand"}
+	CSVUsable      = Message{"사용 가능", "usable_count"}
+	CSVReserved    = Message{"예약", "reserved_count"}
+	CSVUsed        = Message{"사용", "used_count"}
+	CSVExpired     = Message{"기한 만료", "expired_count"}
+	CSVRevoked     = Message{"회수", "revoked_count"}
+	CSVUsedWon     = Message{"사용 할인액(원)", "used_won"}
+	CSVOpenWon     = Message{"미사용 잔액(원, 최대)", "open_won"}
+	CSVExpiredWon  = Message{"만료 금액(원, 최대)", "expired_won"}
+	CSVRevokedWon  = Message{"회수 금액(원, 최대)", "revoked_won"}
 )

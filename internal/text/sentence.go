@@ -73,7 +73,6 @@ var (
 	TriedSoOften = Message{"지금까지 처리를 %d번 시도했습니다.", "It has been tried %d time{|s} so far."}
 	NeverExpires = Message{"사용 기한은 정해져 있지 않습니다.", "It has no expiry date."}
 	UsableUntil  = Message{"%s까지 사용하실 수 있습니다.", "It can be used until %s."}
-	HasExpired   = Message{"쿠폰의 사용 기한이 만료되었습니다.", "The coupon has expired."}
 	ExpiredAt    = Message{"쿠폰의 사용 기한이 %s에 만료되었습니다.", "The coupon expired at %s."}
 	StateWaiting = Message{"대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장입니다. 정산은 %[4]s에 예정되어 있으며, 신청하신 순서대로 처리됩니다.",
 		"the application is number %[1]s of %[2]d that {is|are} waiting. Coupons left at present: %[3]d. The settlement is planned for %[4]s and goes in the order of application."}
@@ -129,6 +128,20 @@ var (
 		"no coupon could be issued when its turn came, and it is under review."}
 	StateNeverLineFull = Message{"고객번호 %d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 지금은 대기 중인 신청이 한도에 이르러 새 신청을 받지 않고 있으며, 대기가 줄어들면 다시 받습니다.",
 		"There is no record that customer %d applied for this coupon. As many as possible are waiting, and new applications are accepted again when fewer wait."}
+	NoteSeatLater = Message{"처음 정산할 때는 남은 수량이 없었고, 나중에 수량이 생겨 신청하신 순서대로 발급되었습니다.",
+		"No coupon was left at first; when one became available later, it went to the next in the order of application."}
+	ReservedUntil = Message{"주문번호 %s에 예약되어 있으며, 예약은 %s까지 유지됩니다.",
+		"It is reserved for order %s until %s."}
+	UsedForOrder = Message{"주문번호 %s에 사용되어 %s원이 할인되었습니다.",
+		"It was used for order %s, with a discount of %s won."}
+	UsedAndRefunded = Message{"주문번호 %s에 사용되었다가, 그 주문이 환불되면서 %s에 사용이 취소되었습니다.",
+		"It was used for order %s, and given back at %s because that order was refunded."}
+	ExpiredUnused = Message{"사용되지 않은 채 %s에 쿠폰의 사용 기한이 만료되었습니다.",
+		"It was not used, and expired at %s."}
+	RevokedBy = Message{"담당자 %s님이 %s에 쿠폰을 회수했습니다.",
+		"A member of our staff (%s) revoked it at %s."}
+	RevokedBecause = Message{"담당자 %s님이 %s에 쿠폰을 회수했습니다. 사유: %s.",
+		"A member of our staff (%s) revoked it at %s because of: %s."}
 
 	First = Message{"첫 번째", "1"}
 	Nth   = Message{"%d번째", "%d"}

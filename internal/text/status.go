@@ -52,6 +52,12 @@ var words = map[string]Message{
 	"COUPON_FROZEN":          {"발급 동결", "froze the issuing"},
 	"COUPON_UNFROZEN":        {"발급 동결 해제", "unfroze the issuing"},
 	"COUPON_CADENCE_CHANGED": {"발급 방식 변경", "changed the cadence"},
+
+	"COUPON_GRANTED":       {"쿠폰 수동 지급", "gave a coupon by hand"},
+	"COUPON_REVOKED":       {"발급된 쿠폰 회수", "revoked an issued coupon"},
+	"COUPON_REISSUED":      {"쿠폰 회수 취소", "gave a revoked coupon back"},
+	"COUPON_USER_EXTENDED": {"발급된 쿠폰의 유효기간 연장", "extended an issued coupon"},
+	"USER_FORGOTTEN":       {"사용자 정보 삭제", "forgot a user"},
 }
 
 // Word returns the word for a code; empty for a code that this version does not know.

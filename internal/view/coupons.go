@@ -110,7 +110,7 @@ func (v View) Coupon(c history.CouponDetails, now time.Time) {
 func (v View) audit(entries []history.AuditEntry) {
 	t := v.table(text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail)
 	for _, e := range entries {
-		t.AppendRow(table.Row{v.Instant(e.At), output.Printable(e.Actor), output.Word(v.Language, e.Action), output.Printable(e.Reason), output.Printable(e.Detail)})
+		t.AppendRow(table.Row{v.Instant(e.At), output.Printable(e.Actor), output.Word(v.Language, e.Action), output.Printable(e.Reason), v.Detail(e.Detail)})
 	}
 	t.Render()
 }
